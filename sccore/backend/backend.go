@@ -1,0 +1,130 @@
+// Package backend opens the device that computation graphs run on: XLA through PJRT where its plugin is installed, GoMLX's
+// pure-Go engine otherwise.
+//
+// [Open] decides in this order, and never downloads anything:
+//
+//  1. $GOMLX_BACKEND, if set: "go", "xla:cuda", "xla:/path/to/plugin.so", …
+//  2. a CUDA plugin under .semcon/ of the checkout, if the machine has an NVIDIA driver;
+//  3. the CPU plugin under .semcon/, put there by "semcon lab";
+//  4. the pure-Go engine.
+package backend
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/gomlx/compute"
+	_ "github.com/gomlx/compute/gobackend" // The engine that is always there.
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Go is the configuration of GoMLX's pure-Go engine.
+const Go = "go"
+
+// SetupDir is the folder, inside a checkout, that "semcon lab" installs into.
+const SetupDir = ".semcon"
+
+// Open opens the backend that [Config] names. The caller keeps it for the life of the process.
+func Open() (compute.Backend, error) {
+	return OpenConfig(Config())
+}
+
+// OpenConfig opens the backend of one configuration, as $GOMLX_BACKEND would hold it. The error names the configuration.
+func OpenConfig(config string) (b compute.Backend, err error) {
+	// Upstream registers an installer that downloads plugins by itself; a run must not.
+	if err := os.Setenv("GOMLX_NO_AUTO_INSTALL", "1"); err != nil {
+		return nil, err
+	}
+	if caught := exceptions.TryCatch[error](func() { b, err = compute.NewWithConfig(config) }); caught != nil {
+		err = caught
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backend %q does not open: %s (\"semcon doctor\" says what is installed)", config, firstLine(err.Error()))
+	}
+	return b, nil
+}
+
+// Config returns the configuration that [Open] uses.
+func Config() string {
+	if config := os.Getenv(compute.ConfigEnvVar); config != "" {
+		return config
+	}
+	if hasXLA {
+		for _, plugin := range Plugins() {
+			return "xla:" + plugin
+		}
+	}
+	return Go
+}
+
+// Plugins lists the PJRT plugins installed under the checkout's .semcon folder that this machine can use, best first.
+func Plugins() []string {
+	var found []string
+	for _, root := range checkouts() {
+		packages := filepath.Join(root, SetupDir, "venv", "lib", "python3*", "site-packages")
+		if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+			found = append(found, glob(packages, "jax_plugins", "xla_cuda*", "xla_cuda_plugin.so")...)
+		}
+		found = append(found, glob(packages, "xla_plugins", "xla_cpu_pjrt", "xla_cpu_pjrt.so")...)
+		if len(found) > 0 {
+			break
+		}
+	}
+	return found
+}
+
+// CheckoutRoot returns the folder of the checkout that the process belongs to: the one around the working folder, the executable,
+// or the source that the binary was built from. It is empty for a binary far from any checkout.
+func CheckoutRoot() string {
+	for _, root := range checkouts() {
+		return root
+	}
+	return ""
+}
+
+func checkouts() []string {
+	var starts []string
+	if dir, err := os.Getwd(); err == nil {
+		starts = append(starts, dir)
+	}
+	if exe, err := os.Executable(); err == nil {
+		starts = append(starts, filepath.Dir(exe))
+	}
+	if _, source, _, ok := runtime.Caller(0); ok && filepath.IsAbs(source) {
+		starts = append(starts, filepath.Dir(source))
+	}
+	var roots []string
+	for _, dir := range starts {
+		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			if isFile(filepath.Join(dir, "go.mod")) && isFile(filepath.Join(dir, "cmd", "semcon", "main.go")) {
+				roots = append(roots, dir)
+				break
+			}
+		}
+	}
+	return roots
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func glob(elements ...string) []string {
+	matches, err := filepath.Glob(filepath.Join(elements...))
+	if err != nil {
+		panic(err) // The patterns are constants.
+	}
+	return matches
+}
+
+func firstLine(s string) string {
+	for i, r := range s {
+		if r == '\n' {
+			return s[:i]
+		}
+	}
+	return s
+}

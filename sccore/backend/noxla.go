@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package backend
+
+const hasXLA = false

@@ -1,0 +1,6 @@
+// Package losses holds the objectives, as pure functions of graph nodes: one loss a file, no Scope, no Store.
+//
+// Every loss is a scalar of its inputs' dtype, a mean over the batch unless its comment says otherwise, and differentiable in the
+// inputs that its comment names. Inputs of the wrong rank or of different shapes panic while the graph is built, as GoMLX's own
+// operations do.
+package losses

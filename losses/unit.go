@@ -1,0 +1,17 @@
+package losses
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// unitFloor is the least norm that [Unit] divides by, torch.nn.functional.normalize's epsilon.
+const unitFloor = 1e-12
+
+// Unit scales each row of x, [N, D], to Euclidean length 1. A row of zeros stays zero and passes no gradient.
+func Unit(x *Node) *Node {
+	x.AssertRank(2)
+	// The floor stands under the root, so that a zero row has the gradient of a constant and not 0·∞. Below 1e-38 the square of
+	// the floor is no float32 any more, hence the larger of the two.
+	squares := ReduceAndKeep(Square(x), ReduceSum, -1)
+	return Div(x, Sqrt(MaxScalar(squares, max(unitFloor*unitFloor, 1e-30))))
+}

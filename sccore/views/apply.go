@@ -1,0 +1,52 @@
+package views
+
+import (
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Apply makes the views that params describes.
+//
+//   - images: [batch, height, width, 3], uint8, or float32 within [0, 1].
+//   - params: [views*batch, NumParams] from [Recipe.Draw], drawn for images of this height and width.
+//   - size: height and width of a view in pixels, at least 3.
+//
+// It returns [views*batch, size, size, 3] in float32 within [0, 1], in the order of params. No gradient passes.
+func Apply(images, params *Node, size int) *Node {
+	images.AssertRank(4)
+	params.AssertDims(-1, NumParams)
+	if size < numTaps {
+		exceptions.Panicf("views of %d pixels are too small for the blur, which needs %d", size, numTaps)
+	}
+	batch := images.Shape().Dim(0)
+	if params.Shape().Dim(0)%batch != 0 {
+		exceptions.Panicf("%d rows of parameters are not a number of views of %d images", params.Shape().Dim(0), batch)
+	}
+	views := params.Shape().Dim(0) / batch
+	images.AssertDims(batch, -1, -1, 3)
+
+	// Inside, the views of an image stand together and the colours are planes, [batch*views, 3, size, size]: products with the
+	// images need no copies of them, and operations on colours run along whole rows.
+	p := Reshape(params, views, batch, NumParams)
+	p = Reshape(Transpose(p, 0, 1), batch*views, NumParams)
+
+	x := cropped(images, p, views, size)
+	x = coloured(x, p)
+	x = blurred(x, p)
+	x = Reshape(x, batch, views, 3, size, size)
+	x = TransposeAllAxes(x, 1, 0, 3, 4, 2)
+	x = Reshape(x, views*batch, size, size, 3)
+	return StopGradient(x)
+}
+
+// Boxes returns where each view was cropped from, [n, 4] for params [n, NumParams]: top, left, height and width in pixels of the
+// image; and whether it was then mirrored, [n]: 1 if so, else 0.
+func Boxes(params *Node) (boxes, flips *Node) {
+	params.AssertDims(-1, NumParams)
+	return Slice(params, AxisRange(), AxisRange(boxAt, boxAt+4)), Squeeze(Slice(params, AxisRange(), AxisElem(flipAt)), 1)
+}
+
+// param returns the parameter at the given place as [n, 1, 1], to broadcast over a plane of colour.
+func param(params *Node, at int) *Node {
+	return InsertAxes(Slice(params, AxisRange(), AxisElem(at)), -1)
+}

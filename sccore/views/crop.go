@@ -1,0 +1,55 @@
+package views
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+)
+
+// cropped cuts the boxes out of the images [batch, height, width, 3], resizes them to size and mirrors those that want it. The rows of
+// params have the views of an image together, and so does the result, [batch*views, 3, size, size].
+//
+// Resizing is separable, and each half of it is a product with a matrix per view, made from the box.
+func cropped(images, params *Node, views, size int) *Node {
+	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
+	full := 1.0
+	if images.DType() == dtypes.Uint8 {
+		full = 255
+	}
+	images = ConvertDType(images, dtypes.Float32)
+
+	rows := interpolation(param(params, boxAt), param(params, boxAt+2), nil, size, height)
+	rows = Reshape(rows, batch, views*size, height)
+	x := DotGeneral(rows, []int{2}, []int{0}, images, []int{1}, []int{0})
+	x.AssertDims(batch, views*size, width, 3)
+
+	cols := interpolation(param(params, boxAt+1), param(params, boxAt+3), param(params, flipAt), size, width)
+	x = Reshape(x, batch*views, size, width, 3)
+	x = DotGeneral(TransposeAllAxes(x, 0, 3, 1, 2), []int{3}, []int{0}, cols, []int{2}, []int{0})
+	x.AssertDims(batch*views, 3, size, size)
+	return DivScalar(x, full)
+}
+
+// interpolation returns the matrices [n, size, extent] that take a line of extent pixels to size pixels of the segment at offset, of
+// the given length, both [n, 1, 1]; where flip [n, 1, 1] is 1, they mirror it.
+//
+// As with torchvision's antialias=True, a triangle as wide as the pixels are apart, in the image or in the view, whichever is more,
+// weighs the image's pixels; those outside the segment do not count.
+func interpolation(offset, length, flip *Node, size, extent int) *Node {
+	g := offset.Graph()
+	n := offset.Shape().Dim(0)
+	to := Iota(g, shapes.Make(dtypes.Float32, 1, size, 1), 1)
+	if flip != nil {
+		to = Add(to, Mul(flip, Sub(Const(g, float32(size-1)), MulScalar(to, 2))))
+	}
+	from := AddScalar(Iota(g, shapes.Make(dtypes.Float32, 1, 1, extent), 2), 0.5)
+
+	scale := DivScalar(length, float64(size))
+	centre := Add(offset, Mul(AddScalar(to, 0.5), scale))
+	weights := MaxScalar(OneMinus(Div(Abs(Sub(from, centre)), MaxScalar(scale, 1))), 0)
+	inside := LogicalAnd(GreaterThan(from, offset), LessThan(from, Add(offset, length)))
+	weights = Mul(weights, ConvertDType(inside, dtypes.Float32))
+	weights = Div(weights, ReduceAndKeep(weights, ReduceSum, 2))
+	weights.AssertDims(n, size, extent)
+	return weights
+}

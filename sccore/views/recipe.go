@@ -1,0 +1,112 @@
+// Package views makes the augmented views that self-supervised training compares: random resized crop, horizontal flip, colour
+// jitter, grayscale and Gaussian blur, in SimCLR's order, as operations of the computation graph over a whole batch.
+//
+// All randomness is drawn on the host by [Recipe.Draw] into a small tensor, a row of [NumParams] numbers for each view. [Apply] is
+// a plain function of images and that tensor, and a transformation that a recipe leaves out has parameters that change nothing: one
+// compiled graph serves every recipe. A row also remembers where its view came from, see [Boxes].
+//
+// Each transformation computes what torchvision's function of the same name does on float images.
+package views
+
+import (
+	"fmt"
+	"math"
+)
+
+// CropMode says how the views of an image are cropped.
+type CropMode int
+
+const (
+	// NoCrop resizes the whole image.
+	NoCrop CropMode = iota
+	// IndependentCrop draws a random resized crop for each view.
+	IndependentCrop
+	// SameCrop draws one random resized crop for all views of an image: the half-circle rows of the paper's Tab. effect_aug_full.
+	SameCrop
+)
+
+var cropModeNames = [...]string{NoCrop: "none", IndependentCrop: "independent", SameCrop: "same"}
+
+// String returns "none", "independent" or "same".
+func (m CropMode) String() string {
+	if m < 0 || int(m) >= len(cropModeNames) {
+		return fmt.Sprintf("CropMode(%d)", int(m))
+	}
+	return cropModeNames[m]
+}
+
+// MarshalText writes the mode by its name, for records.
+func (m CropMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads what [CropMode.String] writes; the error names any other text.
+func (m *CropMode) UnmarshalText(text []byte) error {
+	for mode, name := range cropModeNames {
+		if string(text) == name {
+			*m = CropMode(mode)
+			return nil
+		}
+	}
+	return fmt.Errorf("crop mode %q is none of %q", text, cropModeNames)
+}
+
+// Recipe says which transformations make the views of an image, and how strong they are. Start from [Default]: the zero Recipe
+// applies nothing and has no strengths.
+type Recipe struct {
+	Crop                          CropMode
+	Blur, Grayscale, Jitter, Flip bool
+
+	MinScale, MaxScale   float64 // A crop's share of the image's area, uniform in this range within [0, 1].
+	MinAspect, MaxAspect float64 // A crop's width over height, log-uniform in this range.
+
+	BlurProbability      float64
+	MinSigma, MaxSigma   float64 // Standard deviation of the Gaussian in pixels of the view, uniform in this range.
+	GrayscaleProbability float64
+	JitterProbability    float64
+	JitterStrength       float64 // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns.
+	FlipProbability      float64
+}
+
+// Default returns the recipe with all five transformations, at the strengths of the paper's appendix on the CIFAR study: crop scale
+// (0.08, 1), blur in 50 % of the views, grayscale in 20 %, jitter in 80 % "with an intensity of 0.5", flip in 50 %.
+//
+// What the paper does not say follows SimCLR: aspect ratios from 3/4 to 4/3, sigma from 0.1 to 2, and the intensity as SimCLR's
+// strength s, so brightness, contrast and saturation have factors in (0.6, 1.4) and the hue shifts by up to 0.1 turns, in random order.
+// The "mean kernel size of 3.2", 10 % of the 32 pixels as in SimCLR, is no odd integer: kernels have 3 taps with probability 0.9 and
+// 5 taps with probability 0.1, which gives that mean.
+func Default() Recipe {
+	return Recipe{
+		Crop: IndependentCrop, Blur: true, Grayscale: true, Jitter: true, Flip: true,
+		MinScale: 0.08, MaxScale: 1, MinAspect: 3.0 / 4, MaxAspect: 4.0 / 3,
+		BlurProbability: 0.5, MinSigma: 0.1, MaxSigma: 2,
+		GrayscaleProbability: 0.2,
+		JitterProbability:    0.8, JitterStrength: 0.5,
+		FlipProbability: 0.5,
+	}
+}
+
+// Check returns an error that names the first strength outside of its range, whether or not its transformation is on.
+func (r Recipe) Check() error {
+	if r.Crop < NoCrop || r.Crop > SameCrop {
+		return fmt.Errorf("crop mode %v is none of %q", r.Crop, cropModeNames)
+	}
+	if r.Crop != NoCrop && r.MaxScale == 0 {
+		return fmt.Errorf("MaxScale is 0, so a crop would be empty")
+	}
+	for _, p := range []struct {
+		name             string
+		value, low, high float64
+	}{
+		{"MaxScale", r.MaxScale, 0, 1}, {"MinScale", r.MinScale, 0, r.MaxScale},
+		{"MaxAspect", r.MaxAspect, 0, math.MaxFloat64}, {"MinAspect", r.MinAspect, 0, r.MaxAspect},
+		{"BlurProbability", r.BlurProbability, 0, 1},
+		{"MaxSigma", r.MaxSigma, 0, math.MaxFloat64}, {"MinSigma", r.MinSigma, 0, r.MaxSigma},
+		{"GrayscaleProbability", r.GrayscaleProbability, 0, 1},
+		{"JitterProbability", r.JitterProbability, 0, 1}, {"JitterStrength", r.JitterStrength, 0, 1.25},
+		{"FlipProbability", r.FlipProbability, 0, 1},
+	} {
+		if !(p.low <= p.value && p.value <= p.high) {
+			return fmt.Errorf("%s %v is not between %v and %v", p.name, p.value, p.low, p.high)
+		}
+	}
+	return nil
+}

@@ -1,4 +1,109 @@
 // Command semcon sets the project up, opens its notebooks, runs its experiments and prints their tables.
 package main
 
-func main() {}
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+)
+
+// A verb is one thing that semcon does, in a file of its own name.
+type verb struct {
+	name    string
+	summary string // One line, for "semcon help".
+	example string // A command line to copy, for "semcon NAME --help".
+
+	// run does the work. It stops soon after ctx ends, in a state that the next call resumes from. Its error is one line that names
+	// the file, the flag or the value at fault; [usagef] makes the ones that are the caller's.
+	run func(ctx context.Context, args []string) error
+}
+
+// verbs is filled by init because the verbs themselves look their usage up in it.
+var verbs []verb
+
+func init() {
+	verbs = []verb{
+		helpVerb,
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // A second Ctrl-C kills at once.
+	}()
+	os.Exit(command(ctx, os.Args[1:], os.Stderr))
+}
+
+// command runs one command line and returns its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted.
+func command(ctx context.Context, args []string, stderr io.Writer) int {
+	if len(args) == 0 {
+		printHelp(stderr)
+		return 2
+	}
+	name := args[0]
+	if name == "-h" || name == "-help" || name == "--help" {
+		name = helpVerb.name
+	}
+	v, ok := findVerb(name)
+	if !ok {
+		fmt.Fprintf(stderr, "semcon: no verb %q (\"semcon help\" lists them)\n", name)
+		return 2
+	}
+	err := protect(func() error { return v.run(ctx, args[1:]) })
+	switch {
+	case err == nil || errors.Is(err, errHelpShown):
+		return 0
+	case ctx.Err() != nil:
+		fmt.Fprintf(stderr, "semcon %s: stopped; the same command goes on from here\n", v.name)
+		return 130
+	}
+	fmt.Fprintf(stderr, "semcon %s: %s\n", v.name, oneLine(err))
+	if errors.As(err, new(usageError)) {
+		return 2
+	}
+	return 1
+}
+
+// protect turns a panic into an error, so that nobody meets a Go stack who did not ask for one with SEMCON_DEBUG=1.
+func protect(run func() error) (err error) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			if os.Getenv("SEMCON_DEBUG") != "" {
+				fmt.Fprintf(os.Stderr, "%v\n%s", caught, debug.Stack())
+			}
+			if asError, ok := caught.(error); ok {
+				err = asError
+				return
+			}
+			err = fmt.Errorf("%v", caught)
+		}
+	}()
+	return run()
+}
+
+func findVerb(name string) (verb, bool) {
+	for _, v := range verbs {
+		if v.name == name {
+			return v, true
+		}
+	}
+	return verb{}, false
+}
+
+// oneLine returns the first line of an error that says something: wrapped errors of other libraries carry stacks.
+func oneLine(err error) string {
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			return line
+		}
+	}
+	return fmt.Sprintf("%T without a message", err)
+}

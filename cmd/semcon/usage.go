@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// usageError is a mistake in the command line: exit status 2.
+type usageError struct{ message string }
+
+func (e usageError) Error() string { return e.message }
+
+// usagef makes a [usageError].
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// errHelpShown is what [parse] returns after --help: there is nothing left to do, and nothing wrong.
+var errHelpShown = errors.New("help shown")
+
+// newFlags returns the empty flag set of a verb, to be filled and given to [parse].
+func newFlags(verbName string) *flag.FlagSet {
+	flags := flag.NewFlagSet(verbName, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	return flags
+}
+
+// parse reads a verb's arguments, where flags and names may stand in any order, and returns the names. The caller returns any
+// error of parse as it is.
+func parse(flags *flag.FlagSet, args []string) (names []string, err error) {
+	for {
+		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+			printUsage(os.Stdout, flags)
+			return nil, errHelpShown
+		} else if err != nil {
+			return nil, usagef("%v (\"semcon %s --help\" lists the flags)", err, flags.Name())
+		}
+		if flags.NArg() == 0 {
+			return names, nil
+		}
+		consumed := len(args) - flags.NArg()
+		if consumed > 0 && args[consumed-1] == "--" {
+			return append(names, flags.Args()...), nil
+		}
+		names = append(names, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
+}
+
+// noNames is parse for the verbs that take flags only.
+func noNames(flags *flag.FlagSet, args []string) error {
+	names, err := parse(flags, args)
+	if err == nil && len(names) > 0 {
+		err = usagef("takes no argument, got %q", names[0])
+	}
+	return err
+}
+
+func printUsage(w io.Writer, flags *flag.FlagSet) {
+	v, _ := findVerb(flags.Name())
+	fmt.Fprintf(w, "semcon %s: %s\n", v.name, v.summary)
+	first := true
+	flags.VisitAll(func(f *flag.Flag) {
+		if first {
+			fmt.Fprint(w, "\nFlags:\n")
+			first = false
+		}
+		kind, text := flag.UnquoteUsage(f)
+		head := "--" + f.Name
+		if kind != "" {
+			head += " " + kind
+		}
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+			text += fmt.Sprintf(" (default %s)", f.DefValue)
+		}
+		fmt.Fprintf(w, "  %-18s %s\n", head, text)
+	})
+	fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(v.example, "\n", "\n  "))
+}
+
+var helpVerb = verb{
+	name:    "help",
+	summary: "list the verbs, or describe one",
+	example: "semcon help lab",
+	run: func(ctx context.Context, args []string) error {
+		names, err := parse(newFlags("help"), args)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			printHelp(os.Stdout)
+			return nil
+		}
+		v, ok := findVerb(names[0])
+		if !ok {
+			return usagef("no verb %q (\"semcon help\" lists them)", names[0])
+		}
+		return v.run(ctx, []string{"--help"})
+	},
+}
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, "semcon reproduces Semantic Concentration for Self-Supervised Dense Representations Learning.\n\nVerbs:\n")
+	for _, v := range verbs {
+		fmt.Fprintf(w, "  %-10s %s\n", v.name, v.summary)
+	}
+	fmt.Fprint(w, "\n\"semcon VERB --help\" shows a verb's flags and an example.\n")
+}

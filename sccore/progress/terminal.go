@@ -1,0 +1,100 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// How often a bar speaks: on a terminal, where it overwrites itself, and into a file or a pipe, where each line stays.
+const (
+	redrawEvery = 200 * time.Millisecond
+	logEvery    = 30 * time.Second
+)
+
+// New returns a bar drawn on w: one line that overwrites itself where w is a terminal; elsewhere a line at the end and one every
+// half a minute.
+func New(w io.Writer, title string, total int) Bar {
+	return newTerminal(w, isTerminal(w), title, total, time.Now)
+}
+
+type terminal struct {
+	mu      sync.Mutex
+	w       io.Writer
+	inPlace bool
+	clock   func() time.Time
+	state   *State
+	drawn   time.Time
+	stale   bool // Something was set since.
+	closed  bool
+}
+
+func newTerminal(w io.Writer, inPlace bool, title string, total int, clock func() time.Time) *terminal {
+	now := clock()
+	t := &terminal{w: w, inPlace: inPlace, clock: clock, state: NewState(title, total, now), drawn: now}
+	if inPlace {
+		t.draw(now)
+	}
+	return t
+}
+
+func (t *terminal) Set(done int, note string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	now := t.clock()
+	t.state.Set(done, note, now)
+	t.stale = true
+	every := logEvery
+	if t.inPlace {
+		every = redrawEvery
+	}
+	if now.Sub(t.drawn) >= every {
+		t.draw(now)
+	}
+}
+
+func (t *terminal) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	t.closed = true
+	if t.stale {
+		t.draw(t.clock())
+	}
+	if t.inPlace {
+		fmt.Fprintln(t.w)
+	}
+}
+
+func (t *terminal) draw(now time.Time) {
+	t.drawn, t.stale = now, false
+	if !t.inPlace {
+		fmt.Fprintf(t.w, "%s  %s\n", t.state.Title, t.state.Numbers())
+		return
+	}
+	// A line longer than the window must be cut, not wrapped, or the next one lands below it: ?7l switches wrapping off, ?7h on.
+	fmt.Fprintf(t.w, "\r\x1b[?7l%s %s %s\x1b[K\x1b[?7h", t.state.Title, blocks(t.state.Fraction(), 20), t.state.Numbers())
+}
+
+// blocks draws a fraction as a bar of the given width in characters.
+func blocks(fraction float64, width int) string {
+	full := int(fraction * float64(width))
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

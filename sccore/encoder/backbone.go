@@ -1,0 +1,85 @@
+// Package encoder holds the networks that map images to features, as functions of graph nodes.
+//
+// Variables are named as in torchvision, with "/" for ".": layer1/0/conv1/weight, layer1/0/bn1/running_mean. Only layouts differ:
+// a convolution's weight is [height, width, in, out] where PyTorch's is [out, in, height, width], a dense layer's is [in, out] where
+// PyTorch's is [out, in]. Initial values have PyTorch's distributions and come from the generator of the scope's store, so that one
+// seed of the store (SetRNGStateFromSeed) always gives the same weights.
+package encoder
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Backbone maps images to one feature vector each. [ByName] makes one.
+type Backbone struct {
+	// Name is what ByName was asked for.
+	Name string
+	// Dim is the length of a feature vector.
+	Dim int
+
+	width   int // Channels of the first convolution.
+	network func(scope *model.Scope, images *Node, width int, norm Norm) *Node
+}
+
+// family is a network that exists in several widths.
+type family struct {
+	name           string
+	width, dims    int // Channels of the first convolution by default; Dim as a multiple of them.
+	buildsFeatures func(scope *model.Scope, images *Node, width int, norm Norm) *Node
+}
+
+var families = []family{
+	{"resnet18", 64, 8, resNet18},
+	{"conv4", 16, 4, conv4},
+}
+
+// ByName returns the backbone of that name:
+//
+//   - "resnet18": ResNet-18 for small images (He et al., 2016): a 3×3 stem of stride 1 and no max pooling; 512 features.
+//   - "conv4": four 3×3 convolutions of 16, 32, 64 and 64 channels, all but the first of stride 2; 64 features.
+//
+// "resnet18-w16" and "conv4-w8" are the same with that many channels in the first convolution, all others in proportion.
+// Any other name is an error that lists these.
+func ByName(name string) (Backbone, error) {
+	base, narrower, hasWidth := strings.Cut(name, "-w")
+	for _, f := range families {
+		if f.name != base {
+			continue
+		}
+		width := f.width
+		if hasWidth {
+			var err error
+			if width, err = strconv.Atoi(narrower); err != nil || width < 1 || strconv.Itoa(width) != narrower {
+				return Backbone{}, fmt.Errorf("backbone %q: the width after -w must be a positive number", name)
+			}
+		}
+		return Backbone{Name: name, Dim: width * f.dims, width: width, network: f.buildsFeatures}, nil
+	}
+	return Backbone{}, fmt.Errorf("no backbone %q: there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the names that [ByName] knows, NN standing for a number of channels.
+func Names() []string {
+	var names []string
+	for _, f := range families {
+		names = append(names, f.name, f.name+"-wNN")
+	}
+	return names
+}
+
+// Features maps images, [batch, height, width, 3] and normalised, to [batch, Dim].
+//
+// Variables live under scope and have the images' dtype. Several calls with one scope share them; each call in training mode then
+// moves the running statistics once more, in the order of the calls. A momentum encoder is a call under another scope.
+// It panics on images of another shape.
+func (b Backbone) Features(scope *model.Scope, images *Node, norm Norm) *Node {
+	images.AssertDims(-1, -1, -1, 3)
+	features := b.network(scope, images, b.width, norm)
+	features.AssertDims(images.Shape().Dim(0), b.Dim)
+	return features
+}

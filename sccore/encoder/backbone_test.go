@@ -1,0 +1,102 @@
+package encoder_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// seeded returns an empty store whose variables will start from that seed.
+func seeded(t testing.TB, seed int64) *model.Store {
+	t.Helper()
+	store := model.NewStore()
+	if err := store.SetRNGStateFromSeed(seed); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func byName(t testing.TB, name string) encoder.Backbone {
+	t.Helper()
+	b, err := encoder.ByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// ramp is a deterministic tensor of values within [-1, 1].
+func ramp(dimensions ...int) *tensors.Tensor {
+	size := 1
+	for _, d := range dimensions {
+		size *= d
+	}
+	values := make([]float32, size)
+	for i := range values {
+		values[i] = float32((i*i*7+i*13)%101)/50 - 1
+	}
+	return tensors.FromFlatDataAndDimensions(values, dimensions...)
+}
+
+func TestParameterCounts(t *testing.T) {
+	// Without the last layer: counted in torchvision's resnet18 with a 3×3 stem, and by hand for conv4.
+	for name, want := range map[string]int{
+		"resnet18":    11_168_832,
+		"resnet18-w8": 175_752,
+		"conv4":       16*27 + 32*9*16 + 64*9*32 + 64*9*64 + 2*(16+32+64+64),
+		"conv4-w2":    2*27 + 4*9*2 + 8*9*4 + 8*9*8 + 2*(2+4+8+8),
+	} {
+		b := byName(t, name)
+		store := seeded(t, 1)
+		backend := testbackend.Fastest(t)
+		build := model.MustNewExec(backend, store, func(scope *model.Scope, images *Node) *Node {
+			return b.Features(scope, images, encoder.Norm{})
+		})
+		if _, err := build.Compile(ramp(1, 8, 8, 3).Shape()); err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for v := range store.IterVariables() {
+			if v.Trainable {
+				got += v.Shape().Size()
+			}
+		}
+		if got != want {
+			t.Errorf("%s has %d trainable parameters, want %d", name, got, want)
+		}
+	}
+}
+
+func TestByNameListsWhatThereIs(t *testing.T) {
+	for _, name := range []string{"", "resnet", "resnet18-w", "resnet18-w0", "resnet18-w-4", "resnet18-w08", "conv4-wide", "vit"} {
+		if _, err := encoder.ByName(name); err == nil {
+			t.Errorf("ByName(%q) gave a backbone", name)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
+func TestOneSeedOneModel(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		features := func(seed int64) []float32 {
+			exec := model.MustNewExec(b, seeded(t, seed), func(scope *model.Scope, images *Node) *Node {
+				return byName(t, "conv4-w4").Features(scope, images, encoder.Norm{})
+			})
+			defer exec.Finalize()
+			return tensors.MustCopyFlatData[float32](exec.MustExec(ramp(2, 8, 8, 3))[0])
+		}
+		if !slices.Equal(features(3), features(3)) {
+			t.Error("the same seed gave other features")
+		}
+		if slices.Equal(features(3), features(4)) {
+			t.Error("another seed gave the same features")
+		}
+	})
+}

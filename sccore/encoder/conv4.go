@@ -1,0 +1,17 @@
+package encoder
+
+import (
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// conv4 is the smallest network that shows what a method does on small images: four 3×3 convolutions, each with batch normalisation
+// and ReLU, the last three of stride 2, then the mean over positions.
+func conv4(scope *model.Scope, images *Node, width int, norm Norm) *Node {
+	x := images
+	for i, layer := range []struct{ channels, stride int }{{width, 1}, {2 * width, 2}, {4 * width, 2}, {4 * width, 2}} {
+		x = convolution(scope.At("conv%d", i+1), x, 3, layer.channels, layer.stride)
+		x = relu(BatchNorm(scope.At("bn%d", i+1), x, norm, true))
+	}
+	return ReduceMean(x, 1, 2)
+}

@@ -1,0 +1,156 @@
+package figures
+
+import (
+	"embed"
+	"encoding/csv"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed paper/*.csv
+var paperFiles embed.FS
+
+// PaperTable is one table as the paper prints it.
+type PaperTable struct {
+	// Name is the table's LaTeX label without "tab:", e.g. "effect_aug_full".
+	Name string
+	// RowHeads are the leading columns, which name a row: transformation switches, or words such as the method.
+	RowHeads []RowHead
+	// Columns are the columns of numbers, e.g. "CIFAR-10/SimCLR".
+	Columns []string
+	// Rows are the printed rows from top to bottom.
+	Rows []PaperRow
+}
+
+// PaperRow is one printed row.
+type PaperRow struct {
+	// Heads has one entry a row head. A switch is "1" (on), "" (off) or "same" (one crop for both views).
+	Heads []string
+	// Values has one number a column, NaN where the paper prints none.
+	Values []float64
+}
+
+// RowHead is a leading column of a table.
+type RowHead struct {
+	// Name of the column, e.g. "random_crop"; underscores are shown as spaces.
+	Name string
+	// Switch tells that the entries are "1" (shown as a check mark), "same" (a half circle) or "" and not words.
+	Switch bool
+}
+
+// Paper reads a table of the paper by its label, e.g. "effect_aug". An unknown name is an error that lists the known ones.
+func Paper(name string) (*PaperTable, error) {
+	// claims.csv lies beside the tables and is read by Claims.
+	file := "paper/" + name + ".csv"
+	data, err := paperFiles.ReadFile(file)
+	if err != nil || name == "claims" {
+		return nil, fmt.Errorf("no table %q in the paper; there are %s", name, strings.Join(PaperNames(), ", "))
+	}
+	table, err := parsePaper(name, string(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return table, nil
+}
+
+// PaperNames lists the tables that [Paper] knows, in alphabetical order.
+func PaperNames() []string {
+	files, err := fs.Glob(paperFiles, "paper/*.csv")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	var names []string
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "paper/"), ".csv")
+		if name != "claims" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// parsePaper tells row heads from numbers by their form: the paper prints every measured number with a decimal point, and neither the
+// switches nor the line numbers of the ablation have one.
+func parsePaper(name, text string) (*PaperTable, error) {
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(records) < 2 {
+		return nil, fmt.Errorf("want a header and at least one row, got %d lines", len(records))
+	}
+	header, body := records[0], records[1:]
+	t := &PaperTable{Name: name, Rows: make([]PaperRow, len(body))}
+	for c, column := range header {
+		cells := make([]string, len(body))
+		for r, record := range body {
+			cells[r] = record[c]
+		}
+		if slices.ContainsFunc(cells, hasDecimalPoint) {
+			t.Columns = append(t.Columns, column)
+			for r, cell := range cells {
+				value := math.NaN()
+				if cell != "" {
+					if value, err = strconv.ParseFloat(cell, 64); err != nil {
+						return nil, fmt.Errorf("line %d, column %q: %q is no number", r+2, column, cell)
+					}
+				}
+				t.Rows[r].Values = append(t.Rows[r].Values, value)
+			}
+			continue
+		}
+		if len(t.Columns) > 0 {
+			return nil, fmt.Errorf("column %q names rows and comes after numbers", column)
+		}
+		isSwitch := !slices.ContainsFunc(cells, func(cell string) bool { return cell != "" && cell != switchOn && cell != switchSame })
+		t.RowHeads = append(t.RowHeads, RowHead{Name: column, Switch: isSwitch})
+		for r, cell := range cells {
+			t.Rows[r].Heads = append(t.Rows[r].Heads, cell)
+		}
+	}
+	return t, nil
+}
+
+func hasDecimalPoint(cell string) bool {
+	_, err := strconv.ParseFloat(cell, 64)
+	return err == nil && strings.Contains(cell, ".")
+}
+
+// Row finds the row with these heads; ok is false where the paper has none.
+func (p *PaperTable) Row(heads ...string) (row PaperRow, ok bool) {
+	i := slices.IndexFunc(p.Rows, func(row PaperRow) bool { return slices.Equal(row.Heads, heads) })
+	if i < 0 {
+		return PaperRow{}, false
+	}
+	return p.Rows[i], true
+}
+
+// Value is the printed number of a column in the row with these heads; NaN where the paper has no such row or column or leaves the cell
+// empty.
+func (p *PaperTable) Value(column string, heads ...string) float64 {
+	row, ok := p.Row(heads...)
+	c := slices.Index(p.Columns, column)
+	if !ok || c < 0 {
+		return math.NaN()
+	}
+	return row.Values[c]
+}
+
+// Beside makes a table of the same shape with our numbers beside the paper's. It calls ours for each row and column and expects the
+// values of all seeds in the unit of the paper, or nil where nothing was measured. Title, caption and what is known of the runs are the
+// caller's to fill in.
+func (p *PaperTable) Beside(ours func(heads []string, column string) []float64) Table {
+	t := Table{RowHeads: slices.Clone(p.RowHeads), Columns: slices.Clone(p.Columns)}
+	for _, printed := range p.Rows {
+		row := Row{Heads: slices.Clone(printed.Heads)}
+		for c, column := range p.Columns {
+			row.Cells = append(row.Cells, Cell{Paper: printed.Values[c], Ours: ours(printed.Heads, column)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}

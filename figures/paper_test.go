@@ -1,0 +1,105 @@
+package figures
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func paper(t *testing.T, name string) *PaperTable {
+	t.Helper()
+	table, err := Paper(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func TestPaperReadsEveryTable(t *testing.T) {
+	names := PaperNames()
+	if !slices.Contains(names, "effect_aug") || slices.Contains(names, "claims") {
+		t.Fatal(names)
+	}
+	for _, name := range names {
+		table := paper(t, name)
+		if len(table.RowHeads) == 0 || len(table.Columns) == 0 {
+			t.Errorf("%s: %d row heads, %d columns", name, len(table.RowHeads), len(table.Columns))
+		}
+		for _, row := range table.Rows {
+			found, ok := table.Row(row.Heads...)
+			if !ok || &found.Values[0] != &row.Values[0] {
+				t.Errorf("%s: row %q is not alone with its heads", name, row.Heads)
+			}
+			equal(t, len(row.Values), len(table.Columns))
+		}
+	}
+}
+
+func TestPaperAugmentationStudy(t *testing.T) {
+	table := paper(t, "effect_aug_full")
+	equal(t, len(table.Rows), 13)
+	equal(t, len(table.Columns), 8)
+	equal(t, len(table.RowHeads), 5)
+	for _, head := range table.RowHeads {
+		equal(t, head.Switch, true)
+	}
+	equal(t, table.Value("CIFAR-10/SimCLR", "1", "1", "1", "1", "1"), 89.8)
+	equal(t, table.Value("CIFAR-100/SimSiam", "same", "1", "", "", ""), 6.4)
+	for _, absent := range []float64{
+		table.Value("CIFAR-100/SimSiam", "", "", "", "", ""), // a row that the paper lacks
+		table.Value("MNIST/SimSiam", "1", "1", "1", "1", "1"),
+	} {
+		equal(t, math.IsNaN(absent), true)
+	}
+}
+
+func TestPaperTellsWordsFromNumbers(t *testing.T) {
+	ablation := paper(t, "ablation")
+	equal(t, ablation.RowHeads[0], RowHead{Name: "no"})
+	equal(t, ablation.RowHeads[5], RowHead{Name: "oaf", Switch: true})
+	equal(t, ablation.Value("knn_Acc@1", "7", "1", "1", "1", "1", "1"), 78.0)
+
+	main := paper(t, "main")
+	if want := []RowHead{{Name: "method"}, {Name: "arch"}, {Name: "dataset"}}; !slices.Equal(main.RowHeads, want) {
+		t.Error(main.RowHeads)
+	}
+	equal(t, math.IsNaN(main.Value("linear_seg_mIoU", "SwAV", "ViT-S/16", "IN-1k")), true) // an empty cell
+}
+
+func TestPaperRefuses(t *testing.T) {
+	for _, name := range []string{"nowhere", "claims"} {
+		_, err := Paper(name)
+		if err == nil {
+			t.Fatal(name)
+		}
+		contains(t, err.Error(), `no table "`+name+`" in the paper; there are ablation, effect_aug,`)
+	}
+	for text, want := range map[string]string{
+		"a,b\n":            "want a header and at least one row, got 1 lines",
+		"a,b\nx,1.5\ny,?":  `line 3, column "b": "?" is no number`,
+		"a,b\n1.5,x\n":     `column "b" names rows and comes after numbers`,
+		"a,b\nx,1.5,2.5\n": "record on line 2: wrong number of fields",
+	} {
+		_, err := parsePaper("t", text)
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestBesideAsksForEveryCell(t *testing.T) {
+	printed := paper(t, "effect_aug")
+	table := printed.Beside(func(heads []string, column string) []float64 {
+		if heads[0] == "1" && column == "CIFAR-10/MoCo" {
+			return []float64{50, 52}
+		}
+		return nil
+	})
+	if cell := table.Rows[0].Cells[2]; cell.Paper != 89.7 || !slices.Equal(cell.Ours, []float64{50, 52}) {
+		t.Error(cell)
+	}
+	if cell := table.Rows[1].Cells[2]; cell.Paper != 53.6 || cell.Ours != nil {
+		t.Error(cell)
+	}
+	contains(t, table.Markdown(), "89.7 / **51.0 ± 1.4** (−38.7)")
+}

@@ -1,0 +1,125 @@
+package figures
+
+import (
+	"fmt"
+	"html"
+	"strings"
+)
+
+// Colours of text in HTML: readable on white and on black, and apart for every kind of colour vision. The sign says the same.
+const (
+	paperColour = "#767676"
+	moreColour  = "#0072B2"
+	lessColour  = "#B85000"
+)
+
+// HTML writes a self-contained table with inline styles and no scripts, fit for notebooks: ours in bold over the paper's number in grey
+// and the difference in blue (more) or brown (less).
+func (t Table) HTML() string {
+	t.check()
+	var b strings.Builder
+	b.WriteString("<table style=\"border-collapse:collapse;font-size:90%\">\n")
+	caption := html.EscapeString(strings.TrimSpace(t.Caption+" ")) + " " +
+		html.EscapeString(t.provenance("Each cell: ours ± sd, below it the paper's number and the difference"+t.unit()+"."))
+	if t.hasSame() {
+		caption += " ◐: the same crop for both views."
+	}
+	if t.Title != "" {
+		caption = "<b>" + html.EscapeString(t.Title) + ".</b> " + strings.TrimSpace(caption)
+	}
+	fmt.Fprintf(&b, "<caption style=\"caption-side:top;text-align:left\">%s</caption>\n<thead>\n", strings.TrimSpace(caption))
+
+	spans := t.spans()
+	rowspan := ""
+	if spans != nil {
+		rowspan = " rowspan=\"2\""
+	}
+	b.WriteString("<tr>")
+	for _, head := range t.RowHeads {
+		fmt.Fprintf(&b, "<th%s style=\"%s\">%s</th>", rowspan, headStyle(head), html.EscapeString(shownName(head.Name)))
+	}
+	for _, s := range spans {
+		fmt.Fprintf(&b, "<th colspan=\"%d\" style=\"text-align:center;border-left:1px solid #999\">%s</th>", s.width, html.EscapeString(shownName(s.group)))
+	}
+	if spans != nil {
+		b.WriteString("</tr>\n<tr>")
+	}
+	first := t.groupStarts()
+	for c, column := range t.Columns {
+		_, name := group(column)
+		fmt.Fprintf(&b, "<th style=\"text-align:right%s\">%s</th>", border(first[c]), html.EscapeString(shownName(name)))
+	}
+	b.WriteString("</tr>\n</thead>\n<tbody>\n")
+
+	for _, row := range t.Rows {
+		b.WriteString("<tr>")
+		for i, head := range t.RowHeads {
+			text := html.EscapeString(row.Heads[i])
+			if head.Switch {
+				text = switchSymbol(row.Heads[i])
+			}
+			fmt.Fprintf(&b, "<td style=\"%s\">%s</td>", headStyle(head), text)
+		}
+		for c, cell := range row.Cells {
+			fmt.Fprintf(&b, "<td style=\"text-align:right;white-space:nowrap%s\">%s</td>", border(first[c]), cell.numbers(t.seedsDiffer()).html())
+		}
+		b.WriteString("</tr>\n")
+	}
+	b.WriteString("</tbody>\n</table>\n")
+	return b.String()
+}
+
+func headStyle(head RowHead) string {
+	if head.Switch {
+		return "text-align:center"
+	}
+	return "text-align:left"
+}
+
+func border(first bool) string {
+	if first {
+		return ";border-left:1px solid #999"
+	}
+	return ""
+}
+
+// groupStarts marks the columns at which a group begins, which get a line at their left.
+func (t Table) groupStarts() map[int]bool {
+	starts := map[int]bool{0: true}
+	column := 0
+	for _, s := range t.spans() {
+		starts[column] = true
+		column += s.width
+	}
+	return starts
+}
+
+func (n numbers) html() string {
+	var ours, paper string
+	if n.mean != "" {
+		ours = "<b>" + n.mean + "</b>"
+		if n.sd != "" {
+			ours += " ± " + n.sd
+		}
+		if n.seeds != "" {
+			ours += " <small>" + n.seeds + "</small>"
+		}
+	}
+	if n.paper != "" {
+		paper = fmt.Sprintf("<span style=\"color:%s\">%s</span>", paperColour, n.paper)
+	}
+	if n.delta != "" {
+		colour := lessColour
+		switch {
+		case strings.HasPrefix(n.delta, "+"):
+			colour = moreColour
+		case n.delta == "0.0":
+			colour = paperColour
+		}
+		paper += fmt.Sprintf(" <span style=\"color:%s\">(%s)</span>", colour, n.delta)
+	}
+	if ours == "" && paper == "" {
+		return ""
+	}
+	return ours + "<br>" + paper
+}

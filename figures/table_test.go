@@ -1,0 +1,140 @@
+package figures
+
+import (
+	"encoding/csv"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files in testdata instead of comparing with them")
+
+// golden compares text with testdata/name; go test ./figures -update rewrites it.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("%s differs; got\n%s", path, text)
+	}
+}
+
+// contains checks that text holds each of the parts.
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in\n%s", part, text)
+		}
+	}
+}
+
+// equal checks one value.
+func equal[T comparable](t *testing.T, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// small has a cell of each kind: both numbers, one seed, no paper number, no runs, nothing, a failed seed.
+func small() Table {
+	nan := math.NaN()
+	return Table{
+		Title:   "Tab. small_one",
+		Caption: "k-NN accuracy of A & B, 100% of them.",
+		Unit:    "%",
+		Profile: "quick",
+		Data:    []string{"CIFAR-10 (train 4068, test 1017, sha256 0123abcd)"},
+		RowHeads: []RowHead{
+			{Name: "random_crop", Switch: true}, {Name: "gaussian_blur", Switch: true}, {Name: "note"},
+		},
+		Columns: []string{"CIFAR-10/SimCLR", "CIFAR-10/Barlow Twins", "CIFAR-100/SimCLR"},
+		Rows: []Row{
+			{Heads: []string{"1", "1", "a|b_c"}, Cells: []Cell{{Paper: 88.5, Ours: []float64{60, 61, 62}}, {Paper: 85.4, Ours: []float64{90}}, {Paper: 55.4}}},
+			{Heads: []string{"same", "", ""}, Cells: []Cell{{Paper: nan, Ours: []float64{40.25, 40.75}}, {Paper: nan}, {Paper: 10, Ours: []float64{nan, 10}}}},
+		},
+	}
+}
+
+func TestTableGolden(t *testing.T) {
+	for format, file := range map[string]string{"md": "small.md", "html": "small.html", "latex": "small.tex", "csv": "small.csv"} {
+		text, err := small().Format(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, text)
+	}
+	_, err := small().Format("xls")
+	if err == nil || err.Error() != `unknown format "xls"; there are md, csv, latex, html` {
+		t.Error(err)
+	}
+}
+
+func TestTableLeavesUnknownCellsEmpty(t *testing.T) {
+	table := Table{
+		RowHeads: []RowHead{{Name: "method"}},
+		Columns:  []string{"mIoU"},
+		Rows:     []Row{{Heads: []string{"DINO"}, Cells: []Cell{{Paper: math.NaN()}}}},
+	}
+	contains(t, table.Markdown(), "| DINO |  |\n", "No runs.")
+	contains(t, table.LaTeX(), "DINO &  \\\\\n")
+	contains(t, table.HTML(), "nowrap;border-left:1px solid #999\"></td>")
+	equal(t, table.CSV(), "method,column,paper,mean,sd,n,values\nDINO,mIoU,,,,0,\n")
+}
+
+func TestTableSaysHowManySeeds(t *testing.T) {
+	table := func(a, b []float64) Table {
+		return Table{RowHeads: []RowHead{{Name: "m"}}, Columns: []string{"x", "y"},
+			Rows: []Row{{Heads: []string{"r"}, Cells: []Cell{{Paper: 1, Ours: a}, {Paper: 1, Ours: b}}}}}
+	}
+	same := table([]float64{1, 2, 3}, []float64{4, 5, 6}).Markdown()
+	contains(t, same, "3 seeds.")
+	if strings.Contains(same, "n = ") {
+		t.Error("seeds of each cell shown although all have the same\n", same)
+	}
+	contains(t, table([]float64{1, 2, 3}, []float64{4}).Markdown(), "1 to 3 seeds", "**2.0 ± 1.0** (+1.0), n = 3", "**4.0** (+3.0), n = 1")
+	contains(t, table([]float64{1}, nil).Markdown(), "1 seed, so no sd.")
+}
+
+func TestCSVKeepsEveryDigit(t *testing.T) {
+	table := small()
+	table.Rows[0].Cells[0].Ours = []float64{1.0 / 3, 2.0 / 3}
+	records, err := csv.NewReader(strings.NewReader(table.CSV())).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"1", "1", "a|b_c", "CIFAR-10/SimCLR", "88.5", "0.5", "0.23570226039551584", "2", "0.3333333333333333 0.6666666666666666"}
+	if !slices.Equal(records[1], want) {
+		t.Errorf("got %q, want %q", records[1], want)
+	}
+}
+
+func TestMisshapenTablePanics(t *testing.T) {
+	table := small()
+	table.Rows[0].Cells = table.Rows[0].Cells[:2]
+	defer func() {
+		equal(t, recover(), `figures: row 0 of table "Tab. small_one" has 3 heads and 2 cells; the table has 3 row heads and 3 columns`)
+	}()
+	table.Markdown()
+}
+
+func TestDecimal(t *testing.T) {
+	equal(t, decimal(-0.04), "0.0")
+	equal(t, decimal(-0.06), "−0.1")
+	equal(t, signed(0.06), "+0.1")
+	equal(t, signed(0.04), "0.0")
+	equal(t, signed(math.NaN()), "NaN")
+}

@@ -1,0 +1,155 @@
+package figures
+
+import (
+	"encoding/csv"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/semcon/semcon/analysis"
+)
+
+// Markdown writes a GitHub table. Each cell reads "paper / **ours ± sd** (difference)"; a missing part is left out, and its place is held
+// by the slash.
+func (t Table) Markdown() string {
+	t.check()
+	var b strings.Builder
+	if t.Title != "" {
+		b.WriteString("**" + markdownText(t.Title) + "**\n\n")
+	}
+	var header, rule []string
+	for _, head := range t.RowHeads {
+		header = append(header, markdownText(shownName(head.Name)))
+		if head.Switch {
+			rule = append(rule, ":-:")
+		} else {
+			rule = append(rule, ":--")
+		}
+	}
+	for _, column := range t.Columns {
+		group, name := group(column)
+		text := markdownText(shownName(name))
+		if group != "" {
+			text = markdownText(shownName(group)) + "<br>" + text
+		}
+		header, rule = append(header, text), append(rule, "--:")
+	}
+	markdownLine(&b, header)
+	markdownLine(&b, rule)
+	for _, row := range t.Rows {
+		var line []string
+		for i, head := range row.Heads {
+			line = append(line, markdownHead(t.RowHeads[i], head))
+		}
+		for _, cell := range row.Cells {
+			line = append(line, cell.numbers(t.seedsDiffer()).markdown())
+		}
+		markdownLine(&b, line)
+	}
+	caption := strings.TrimSpace(t.Caption + " " + t.provenance("Each cell: paper / **ours ± sd** (difference)"+t.unit()+"."))
+	if t.hasSame() {
+		caption += " ◐: the same crop for both views."
+	}
+	b.WriteString("\n" + caption + "\n")
+	return b.String()
+}
+
+func markdownLine(b *strings.Builder, cells []string) {
+	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}
+
+func markdownHead(head RowHead, value string) string {
+	if !head.Switch {
+		return markdownText(value)
+	}
+	return switchSymbol(value)
+}
+
+// switchSymbol is a switch's entry in plain text.
+func switchSymbol(value string) string {
+	switch value {
+	case switchOn:
+		return "✓"
+	case switchSame:
+		return "◐"
+	}
+	return ""
+}
+
+// markdownText escapes what Markdown would take for markup within a table cell.
+func markdownText(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "\n", " ").Replace(text)
+}
+
+func (n numbers) markdown() string {
+	if n.mean == "" {
+		if n.paper == "" {
+			return ""
+		}
+		return n.paper + " /"
+	}
+	text := "**" + n.mean
+	if n.sd != "" {
+		text += " ± " + n.sd
+	}
+	text += "**"
+	if n.delta != "" {
+		text += " (" + n.delta + ")"
+	}
+	if n.seeds != "" {
+		text += ", " + n.seeds
+	}
+	return strings.TrimSpace(n.paper + " / " + text)
+}
+
+// CSV writes the table for machines, one line a cell: the row heads, then column, paper, mean, sd, n, and values, one a seed and separated
+// by spaces. Numbers have full precision; what is missing is empty.
+func (t Table) CSV() string {
+	t.check()
+	var records [][]string
+	var header []string
+	for _, head := range t.RowHeads {
+		header = append(header, head.Name)
+	}
+	records = append(records, append(header, "column", "paper", "mean", "sd", "n", "values"))
+	for _, row := range t.Rows {
+		for c, cell := range row.Cells {
+			ours := analysis.MeanInterval(cell.Ours)
+			record := append([]string{}, row.Heads...)
+			record = append(record, t.Columns[c], exact(cell.Paper))
+			if ours.N == 0 {
+				record = append(record, "", "", "0", "")
+			} else {
+				record = append(record, strconv.FormatFloat(ours.Mean, 'g', -1, 64), exact(ours.SD), strconv.Itoa(ours.N), joinExact(cell.Ours))
+			}
+			records = append(records, record)
+		}
+	}
+	return csvText(records)
+}
+
+// exact is a number with full precision, or nothing for NaN.
+func exact(value float64) string {
+	if math.IsNaN(value) {
+		return ""
+	}
+	return strconv.FormatFloat(value, 'g', -1, 64)
+}
+
+// joinExact keeps each seed's value, NaN of a failed run included.
+func joinExact(values []float64) string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = strconv.FormatFloat(value, 'g', -1, 64)
+	}
+	return strings.Join(texts, " ")
+}
+
+func csvText(records [][]string) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	if err := w.WriteAll(records); err != nil {
+		panic(err) // a strings.Builder takes everything
+	}
+	return b.String()
+}

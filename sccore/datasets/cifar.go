@@ -1,0 +1,238 @@
+package datasets
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// CIFAR images are 32×32, stored as three planes of one byte a pixel: red, green, blue, each row-major.
+const (
+	cifarSide  = 32
+	cifarPlane = cifarSide * cifarSide
+)
+
+// cifar is the official binary layout of CIFAR-10 or CIFAR-100, as https://www.cs.toronto.edu/~kriz/cifar.html describes it.
+type cifar struct {
+	key        string             // Its name on the command line and of the folder around it.
+	name       string             // Its name in print.
+	folder     string             // What the official archive unpacks into.
+	python     string             // What the archive of its Python version unpacks into.
+	files      map[Split][]string // The batches, in official order.
+	official   map[Split]int      // The number of images.
+	labelBytes int                // Labels before the pixels of a record; the last one counts.
+	namesFile  string             // Names of the classes, one a line.
+	classes    []string           // The same, where that file is missing.
+}
+
+var cifar10 = &cifar{
+	key:    "cifar10",
+	name:   "CIFAR-10",
+	folder: "cifar-10-batches-bin",
+	python: "cifar-10-batches-py",
+	files: map[Split][]string{
+		Train: {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+		Test:  {"test_batch.bin"},
+	},
+	official:   map[Split]int{Train: 50000, Test: 10000},
+	labelBytes: 1,
+	namesFile:  "batches.meta.txt",
+	classes:    strings.Fields("airplane automobile bird cat deer dog frog horse ship truck"),
+}
+
+var cifar100 = &cifar{
+	key:        "cifar100",
+	name:       "CIFAR-100",
+	folder:     "cifar-100-binary",
+	python:     "cifar-100-python",
+	files:      map[Split][]string{Train: {"train.bin"}, Test: {"test.bin"}},
+	official:   map[Split]int{Train: 50000, Test: 10000},
+	labelBytes: 2, // The coarse label, then the fine one.
+	namesFile:  "fine_label_names.txt",
+	classes: strings.Fields(`apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
+		castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish forest
+		fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse
+		mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray
+		road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank
+		telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm`),
+}
+
+// CIFAR10 reads a split of CIFAR-10 (Krizhevsky 2009) in its official binary version. dir is the folder of the batches,
+// cifar-10-batches-bin, or a data folder that holds it, directly or below cifar10.
+//
+// Batches may be short or missing as long as there is one; [Images.Identity] says which were read and how many images they held.
+// The error of a missing dataset is an [fs.ErrNotExist]. Any other names the file at fault, and the record where one is: a size that
+// is no whole number of records, a label out of range.
+func CIFAR10(dir string, split Split) (*Images, error) { return cifar10.read(dir, split) }
+
+// CIFAR100 reads a split of CIFAR-100 (Krizhevsky 2009) in its official binary version, with its 100 fine labels. dir is the folder
+// cifar-100-binary or a data folder that holds it, directly or below cifar100. Otherwise it is as [CIFAR10].
+func CIFAR100(dir string, split Split) (*Images, error) { return cifar100.read(dir, split) }
+
+func (c *cifar) read(dir string, split Split) (*Images, error) {
+	folder, err := c.locate(dir)
+	if err != nil {
+		return nil, err
+	}
+	files, err := c.present(folder, split)
+	if err != nil {
+		return nil, err
+	}
+	im := &Images{Name: c.name, Height: cifarSide, Width: cifarSide}
+	if im.Classes, err = c.classNames(folder); err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, file := range files {
+		info, err := os.Stat(filepath.Join(folder, file))
+		if err != nil {
+			return nil, err
+		}
+		total += int(info.Size()) / c.recordSize()
+	}
+	im.Pixels = make([]uint8, 0, total*im.imageSize())
+	im.Labels = make([]int32, 0, total)
+	for _, file := range files {
+		if err := c.readBatch(im, filepath.Join(folder, file)); err != nil {
+			return nil, err
+		}
+	}
+	im.identify(fmt.Sprintf("%s %s (%s)", c.name, split, strings.Join(files, " ")))
+	return im, nil
+}
+
+func (c *cifar) recordSize() int { return c.labelBytes + 3*cifarPlane }
+
+// locate returns the folder of the batches at or below dir.
+func (c *cifar) locate(dir string) (string, error) {
+	if dir == "" {
+		return "", missingf("%s needs a data folder (--data DIR or SEMCON_DATA)", c.name)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("data folder %s: %w", dir, reason(err))
+	} else if !info.IsDir() {
+		return "", fmt.Errorf("data folder %s: is a file", dir)
+	}
+	for _, folder := range []string{dir, filepath.Join(dir, c.folder), filepath.Join(dir, c.key, c.folder)} {
+		for _, file := range slices.Concat(c.files[Train], c.files[Test]) {
+			if exists(filepath.Join(folder, file)) {
+				return folder, nil
+			}
+		}
+	}
+	for _, folder := range []string{dir, filepath.Join(dir, c.python), filepath.Join(dir, c.key, c.python)} {
+		pickle := filepath.Join(folder, strings.TrimSuffix(c.files[Train][0], ".bin"))
+		if exists(pickle) {
+			return "", fmt.Errorf("%s is of the Python version of %s: the binary version is needed (\"semcon data fetch %s\" gets it)",
+				pickle, c.name, c.key)
+		}
+	}
+	return "", missingf("no %s in %s: %s/%s is not there (\"semcon data fetch %s\" gets it)", c.name, dir, c.key, c.folder, c.key)
+}
+
+// present returns the names of the split's batches that are in the folder: at least one.
+func (c *cifar) present(folder string, split Split) ([]string, error) {
+	official, ok := c.files[split]
+	if !ok {
+		return nil, fmt.Errorf("%s has no split %q, only %q and %q", c.name, split, Train, Test)
+	}
+	var files []string
+	for _, file := range official {
+		if exists(filepath.Join(folder, file)) {
+			files = append(files, file)
+		}
+	}
+	if len(files) == 0 {
+		return nil, missingf("%s has no %s images: %s is not there", c.name, split, filepath.Join(folder, official[0]))
+	}
+	return files, nil
+}
+
+// classNames reads the names that lie beside the batches. The official ones stand in for a missing file.
+func (c *cifar) classNames(folder string) ([]string, error) {
+	path := filepath.Join(folder, c.namesFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return slices.Clone(c.classes), nil
+	} else if err != nil {
+		return nil, err
+	}
+	names := strings.Fields(string(text))
+	if len(names) != len(c.classes) {
+		return nil, fmt.Errorf("%s: %d class names, want %d", path, len(names), len(c.classes))
+	}
+	return names, nil
+}
+
+// readBatch appends the images of one file.
+func (c *cifar) readBatch(im *Images, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	before := im.Len()
+	if err := c.readRecords(im, bufio.NewReaderSize(file, 1<<20)); err != nil {
+		return fmt.Errorf("%s: %w", path, reason(err))
+	}
+	if im.Len() == before {
+		return fmt.Errorf("%s: is empty", path)
+	}
+	return nil
+}
+
+// readRecords appends the images of a stream of records.
+func (c *cifar) readRecords(im *Images, r io.Reader) error {
+	record := make([]byte, c.recordSize())
+	for i := 0; ; i++ {
+		n, err := io.ReadFull(r, record)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err == io.ErrUnexpectedEOF:
+			return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a file of %s", n, i, len(record), c.name)
+		case err != nil:
+			return err
+		}
+		label := int32(record[c.labelBytes-1])
+		if int(label) >= len(c.classes) {
+			return fmt.Errorf("record %d has label %d, want 0 to %d", i, label, len(c.classes)-1)
+		}
+		im.Labels = append(im.Labels, label)
+		red, green, blue := planes(record[c.labelBytes:])
+		for p := range cifarPlane {
+			im.Pixels = append(im.Pixels, red[p], green[p], blue[p])
+		}
+	}
+}
+
+func planes(pixels []byte) (red, green, blue []byte) {
+	return pixels[:cifarPlane], pixels[cifarPlane : 2*cifarPlane], pixels[2*cifarPlane : 3*cifarPlane]
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// reason returns what went wrong without the path, which the caller names.
+func reason(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
+}
+
+// missing is the error of data that is not there, which is no fault of the data: an [fs.ErrNotExist].
+type missing string
+
+func missingf(format string, args ...any) error { return missing(fmt.Sprintf(format, args...)) }
+
+func (m missing) Error() string        { return string(m) }
+func (m missing) Is(target error) bool { return target == fs.ErrNotExist }

@@ -86,7 +86,7 @@ func (s *State) Left() time.Duration {
 	return time.Duration(float64(s.Total-s.Done) / rate * float64(time.Second))
 }
 
-// Numbers returns the state in words, without the title: "40/100  40%  12.3/s  5s left  loss 0.31".
+// Numbers returns the state in words, without the title: "40/100  40%  12.3/s  3.3s, 4.9s left  loss 0.31".
 func (s *State) Numbers() string {
 	var parts []string
 	if s.Total > 0 {
@@ -97,11 +97,11 @@ func (s *State) Numbers() string {
 	if rate := s.Rate(); rate > 0 {
 		parts = append(parts, rateText(rate))
 	}
+	spent := durationText(s.Elapsed())
 	if left := s.Left(); left > 0 {
-		parts = append(parts, durationText(left)+" left")
-	} else {
-		parts = append(parts, durationText(s.Elapsed()))
+		spent += ", " + durationText(left) + " left"
 	}
+	parts = append(parts, spent)
 	if s.Note != "" {
 		parts = append(parts, s.Note)
 	}

@@ -24,7 +24,7 @@ func TestNumbers(t *testing.T) {
 	}
 	c.forward(10 * time.Second)
 	s.Set(401, "loss 0.31", c.now)
-	if got, want := s.Numbers(), "401/1000  40%  40/s  15s left  loss 0.31"; got != want {
+	if got, want := s.Numbers(), "401/1000  40%  40/s  23s, 15s left  loss 0.31"; got != want {
 		t.Errorf("under way: %q, want %q", got, want)
 	}
 	s.Set(1000, "", c.now)
@@ -97,7 +97,7 @@ func TestLogGetsFewLines(t *testing.T) {
 		bar.Set(step, "")
 	}
 	bar.Close()
-	want := "train  30/90  33%  1/s  1m00s left\ntrain  60/90  66%  1/s  30s left\ntrain  90/90  100%  1/s  1m30s\n"
+	want := "train  30/90  33%  1/s  30s, 1m00s left\ntrain  60/90  66%  1/s  1m00s, 30s left\ntrain  90/90  100%  1/s  1m30s\n"
 	if out.String() != want {
 		t.Errorf("log:\n%swant:\n%s", out.String(), want)
 	}

@@ -81,15 +81,15 @@ type numbers struct {
 func (c Cell) numbers(seedsDiffer bool) numbers {
 	var n numbers
 	if !math.IsNaN(c.Paper) {
-		n.paper = decimal(c.Paper)
+		n.paper = decimal(c.Paper, 1)
 	}
 	if len(c.Ours) == 0 {
 		return n
 	}
 	ours := analysis.MeanInterval(c.Ours)
-	n.mean = decimal(ours.Mean)
+	n.mean = decimal(ours.Mean, 1)
 	if !math.IsNaN(ours.SD) {
-		n.sd = decimal(ours.SD)
+		n.sd = decimal(ours.SD, 1)
 	}
 	if delta := ours.Mean - c.Paper; !math.IsNaN(delta) {
 		n.delta = signed(delta)
@@ -100,21 +100,21 @@ func (c Cell) numbers(seedsDiffer bool) numbers {
 	return n
 }
 
-// decimal has one digit after the point, as the paper prints, and a true minus sign.
-func decimal(value float64) string {
+// decimal has this many digits after the point (the paper prints one) and a true minus sign.
+func decimal(value float64, digits int) string {
 	if math.IsNaN(value) {
 		return "NaN"
 	}
-	text := strconv.FormatFloat(value, 'f', 1, 64)
-	if text == "-0.0" {
-		text = "0.0"
+	text := strconv.FormatFloat(value, 'f', digits, 64)
+	if strings.Trim(text, "-0.") == "" {
+		text = strings.TrimPrefix(text, "-") // −0.04 is shown as 0.0
 	}
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// signed is decimal with the sign always shown, but for 0.0.
+// signed is decimal with one digit and the sign always shown, but for 0.0.
 func signed(value float64) string {
-	text := decimal(value)
+	text := decimal(value, 1)
 	if value > 0 && text != "0.0" {
 		text = "+" + text
 	}
@@ -123,6 +123,24 @@ func signed(value float64) string {
 
 // shownName is a column's name for readers: "random_crop" → "random crop".
 func shownName(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// heads are the row heads for readers. Switches are lettered as in the paper, which keeps their columns narrow; legend spells them out.
+func (t Table) heads() (heads []string, legend string) {
+	var meanings []string
+	for _, head := range t.RowHeads {
+		if !head.Switch {
+			heads = append(heads, shownName(head.Name))
+			continue
+		}
+		letter := fmt.Sprintf("(%c)", 'a'+len(meanings))
+		heads = append(heads, letter)
+		meanings = append(meanings, letter+" "+shownName(head.Name))
+	}
+	if meanings == nil {
+		return heads, ""
+	}
+	return heads, strings.Join(meanings, "; ") + "."
+}
 
 // group splits "CIFAR-10/SimCLR" into its group and the column's own name; the group may be empty.
 func group(column string) (group, name string) {
@@ -179,34 +197,38 @@ func (t Table) seedsDiffer() bool {
 	return least != most
 }
 
-// provenance is the second half of every caption: how to read a cell, and what stands behind our numbers.
-func (t Table) provenance(reading string) string {
-	parts := []string{reading}
+// caption is the whole caption in plain text: the given one, what the switches mean, how to read a cell, and what stands behind our numbers.
+func (t Table) caption(reading string) string {
+	var parts []string
+	add := func(sentence string) {
+		if sentence != "" {
+			parts = append(parts, sentence)
+		}
+	}
+	add(t.Caption)
+	_, legend := t.heads()
+	add(legend)
+	if t.Unit != "" {
+		reading += ", in " + t.Unit
+	}
+	add(reading + ".")
 	switch least, most := t.seeds(); {
 	case most == 0:
-		parts = append(parts, "No runs.")
+		add("No runs.")
 	case most == 1:
-		parts = append(parts, "1 seed, so no sd.")
+		add("1 seed, so no sd.")
 	case least == most:
-		parts = append(parts, fmt.Sprintf("%d seeds.", most))
+		add(fmt.Sprintf("%d seeds.", most))
 	default:
-		parts = append(parts, fmt.Sprintf("%d to %d seeds (n), sd from 2 on.", least, most))
+		add(fmt.Sprintf("%d to %d seeds (n), sd from 2 on.", least, most))
 	}
 	if t.Profile != "" {
-		parts = append(parts, "Profile: "+t.Profile+".")
+		add("Profile: " + t.Profile + ".")
 	}
 	if len(t.Data) > 0 {
-		parts = append(parts, "Data: "+strings.Join(t.Data, "; ")+".")
+		add("Data: " + strings.Join(t.Data, "; ") + ".")
 	}
 	return strings.Join(parts, " ")
-}
-
-// unit is " (%)" after a reading, or nothing.
-func (t Table) unit() string {
-	if t.Unit == "" {
-		return ""
-	}
-	return ", in " + t.Unit
 }
 
 // check panics on a table whose rows do not fit its columns: that is a mistake in the program, not in the data.

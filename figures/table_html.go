@@ -18,16 +18,15 @@ const (
 func (t Table) HTML() string {
 	t.check()
 	var b strings.Builder
-	b.WriteString("<table style=\"border-collapse:collapse;font-size:90%\">\n")
-	caption := html.EscapeString(strings.TrimSpace(t.Caption+" ")) + " " +
-		html.EscapeString(t.provenance("Each cell: ours ± sd, below it the paper's number and the difference"+t.unit()+"."))
+	b.WriteString("<table style=\"border-collapse:collapse;font-size:80%\">\n")
+	caption := html.EscapeString(t.caption("Each cell: ours ± sd, below it the paper's number and the difference"))
 	if t.hasSame() {
 		caption += " ◐: the same crop for both views."
 	}
 	if t.Title != "" {
-		caption = "<b>" + html.EscapeString(t.Title) + ".</b> " + strings.TrimSpace(caption)
+		caption = "<b>" + html.EscapeString(t.Title) + ".</b> " + caption
 	}
-	fmt.Fprintf(&b, "<caption style=\"caption-side:top;text-align:left\">%s</caption>\n<thead>\n", strings.TrimSpace(caption))
+	fmt.Fprintf(&b, "<caption style=\"caption-side:top;text-align:left\">%s</caption>\n<thead>\n", caption)
 
 	spans := t.spans()
 	rowspan := ""
@@ -35,8 +34,9 @@ func (t Table) HTML() string {
 		rowspan = " rowspan=\"2\""
 	}
 	b.WriteString("<tr>")
-	for _, head := range t.RowHeads {
-		fmt.Fprintf(&b, "<th%s style=\"%s\">%s</th>", rowspan, headStyle(head), html.EscapeString(shownName(head.Name)))
+	heads, _ := t.heads()
+	for i, head := range t.RowHeads {
+		fmt.Fprintf(&b, "<th%s style=\"%s\">%s</th>", rowspan, headStyle(head), html.EscapeString(heads[i]))
 	}
 	for _, s := range spans {
 		fmt.Fprintf(&b, "<th colspan=\"%d\" style=\"text-align:center;border-left:1px solid #999\">%s</th>", s.width, html.EscapeString(shownName(s.group)))
@@ -47,7 +47,7 @@ func (t Table) HTML() string {
 	first := t.groupStarts()
 	for c, column := range t.Columns {
 		_, name := group(column)
-		fmt.Fprintf(&b, "<th style=\"text-align:right%s\">%s</th>", border(first[c]), html.EscapeString(shownName(name)))
+		fmt.Fprintf(&b, "<th style=\"text-align:right;padding:2px 5px%s\">%s</th>", border(first[c]), html.EscapeString(shownName(name)))
 	}
 	b.WriteString("</tr>\n</thead>\n<tbody>\n")
 
@@ -58,10 +58,10 @@ func (t Table) HTML() string {
 			if head.Switch {
 				text = switchSymbol(row.Heads[i])
 			}
-			fmt.Fprintf(&b, "<td style=\"%s\">%s</td>", headStyle(head), text)
+			fmt.Fprintf(&b, "<td style=\"%s;border-top:1px solid #ccc\">%s</td>", headStyle(head), text)
 		}
 		for c, cell := range row.Cells {
-			fmt.Fprintf(&b, "<td style=\"text-align:right;white-space:nowrap%s\">%s</td>", border(first[c]), cell.numbers(t.seedsDiffer()).html())
+			fmt.Fprintf(&b, "<td style=\"text-align:right;white-space:nowrap;padding:2px 5px;border-top:1px solid #ccc%s\">%s</td>", border(first[c]), cell.numbers(t.seedsDiffer()).html())
 		}
 		b.WriteString("</tr>\n")
 	}
@@ -71,9 +71,9 @@ func (t Table) HTML() string {
 
 func headStyle(head RowHead) string {
 	if head.Switch {
-		return "text-align:center"
+		return "text-align:center;padding:2px 5px"
 	}
-	return "text-align:left"
+	return "text-align:left;padding:2px 5px"
 }
 
 func border(first bool) string {
@@ -118,8 +118,8 @@ func (n numbers) html() string {
 		}
 		paper += fmt.Sprintf(" <span style=\"color:%s\">(%s)</span>", colour, n.delta)
 	}
-	if ours == "" && paper == "" {
-		return ""
+	if ours != "" && paper != "" {
+		ours += "<br>"
 	}
-	return ours + "<br>" + paper
+	return ours + paper
 }

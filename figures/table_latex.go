@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,7 +11,7 @@ import (
 func (t Table) LaTeX() string {
 	t.check()
 	var b strings.Builder
-	caption := latexText(strings.TrimSpace(t.Caption + " " + t.provenance("Each cell: ours ± sd, below it the paper's number and the difference"+t.unit()+".")))
+	caption := latexText(t.caption("Each cell: ours ± sd, below it the paper's number and the difference"))
 	if t.hasSame() {
 		caption += ` \protect\semconSame: the same crop for both views.`
 	}
@@ -19,7 +20,7 @@ func (t Table) LaTeX() string {
 	}
 	b.WriteString("% needs \\usepackage{amssymb}\n")
 	b.WriteString("\\providecommand{\\semconSame}{\\mbox{\\ooalign{\\hss$|$\\hss\\cr$\\bigcirc$\\cr}}}\n")
-	b.WriteString("\\begin{table*}\n\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}\n")
+	b.WriteString("\\begin{table*}\n\\centering\\scriptsize\\setlength{\\tabcolsep}{2.5pt}\n")
 	fmt.Fprintf(&b, "\\caption{%s}\n", caption)
 
 	spans := t.spans()
@@ -50,12 +51,13 @@ func (t Table) LaTeX() string {
 		b.WriteString(` \\` + "\n")
 	}
 	var header []string
-	for _, head := range t.RowHeads {
-		header = append(header, latexStack(strings.Fields(latexText(shownName(head.Name)))))
+	heads, _ := t.heads()
+	for _, head := range heads {
+		header = append(header, latexText(head))
 	}
 	for _, column := range t.Columns {
 		_, name := group(column)
-		header = append(header, latexStack(strings.Fields(latexText(shownName(name)))))
+		header = append(header, latexStack("r", strings.Fields(latexText(shownName(name)))...))
 	}
 	latexLine(&b, header)
 	b.WriteString("\\hline\n")
@@ -74,15 +76,15 @@ func (t Table) LaTeX() string {
 }
 
 func latexLine(b *strings.Builder, cells []string) {
-	b.WriteString(strings.Join(cells, " & ") + ` \\` + "\n")
+	b.WriteString(strings.Join(cells, " & ") + ` \\[2pt]` + "\n")
 }
 
-// latexStack sets words under one another, as narrow columns need.
-func latexStack(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
+// latexStack sets lines under one another, as narrow columns need; alignment is "l", "c" or "r".
+func latexStack(alignment string, lines ...string) string {
+	if len(lines) < 2 {
+		return strings.Join(lines, "")
 	}
-	return `\shortstack{` + strings.Join(words, `\\`) + "}"
+	return `\begin{tabular}{@{}` + alignment + `@{}}` + strings.Join(lines, `\\`) + `\end{tabular}`
 }
 
 func latexHead(head RowHead, value string) string {
@@ -115,10 +117,8 @@ func (n numbers) latex() string {
 	if n.delta != "" {
 		paper = append(paper, latexText("("+n.delta+")"))
 	}
-	if ours == nil && paper == nil {
-		return ""
-	}
-	return `\shortstack[r]{` + strings.Join(ours, " ") + `\\` + strings.Join(paper, " ") + "}"
+	lines := slices.DeleteFunc([]string{strings.Join(ours, " "), strings.Join(paper, " ")}, func(line string) bool { return line == "" })
+	return latexStack("r", lines...)
 }
 
 // latexText escapes the characters that LaTeX reserves and those outside its default encoding that tables use.

@@ -90,8 +90,8 @@ func TestTableLeavesUnknownCellsEmpty(t *testing.T) {
 		Rows:     []Row{{Heads: []string{"DINO"}, Cells: []Cell{{Paper: math.NaN()}}}},
 	}
 	contains(t, table.Markdown(), "| DINO |  |\n", "No runs.")
-	contains(t, table.LaTeX(), "DINO &  \\\\\n")
-	contains(t, table.HTML(), "nowrap;border-left:1px solid #999\"></td>")
+	contains(t, table.LaTeX(), "DINO &  \\\\[2pt]\n")
+	contains(t, table.HTML(), "#999\"></td>")
 	equal(t, table.CSV(), "method,column,paper,mean,sd,n,values\nDINO,mIoU,,,,0,\n")
 }
 
@@ -132,8 +132,9 @@ func TestMisshapenTablePanics(t *testing.T) {
 }
 
 func TestDecimal(t *testing.T) {
-	equal(t, decimal(-0.04), "0.0")
-	equal(t, decimal(-0.06), "−0.1")
+	equal(t, decimal(-0.04, 1), "0.0")
+	equal(t, decimal(-0.06, 1), "−0.1")
+	equal(t, decimal(-0.004, 2), "0.00")
 	equal(t, signed(0.06), "+0.1")
 	equal(t, signed(0.04), "0.0")
 	equal(t, signed(math.NaN()), "NaN")

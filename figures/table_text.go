@@ -18,8 +18,9 @@ func (t Table) Markdown() string {
 		b.WriteString("**" + markdownText(t.Title) + "**\n\n")
 	}
 	var header, rule []string
-	for _, head := range t.RowHeads {
-		header = append(header, markdownText(shownName(head.Name)))
+	heads, _ := t.heads()
+	for i, head := range t.RowHeads {
+		header = append(header, markdownText(heads[i]))
 		if head.Switch {
 			rule = append(rule, ":-:")
 		} else {
@@ -46,7 +47,7 @@ func (t Table) Markdown() string {
 		}
 		markdownLine(&b, line)
 	}
-	caption := strings.TrimSpace(t.Caption + " " + t.provenance("Each cell: paper / **ours ± sd** (difference)"+t.unit()+"."))
+	caption := markdownText(t.caption("Each cell: paper / ours ± sd (difference)"))
 	if t.hasSame() {
 		caption += " ◐: the same crop for both views."
 	}

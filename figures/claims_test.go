@@ -1,0 +1,164 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/analysis"
+)
+
+func TestClaimsAreComplete(t *testing.T) {
+	next := 1
+	for _, claim := range Claims() {
+		switch claim.ID {
+		case fmt.Sprintf("C%d", next-1): // a further part
+		case fmt.Sprintf("C%d", next):
+			next++
+		default:
+			t.Fatalf("%s is out of order", claim.ID)
+		}
+		if claim.Text == "" || claim.Measure == "" || claim.Experiment == "" {
+			t.Errorf("%s lacks a field: %+v", claim.ID, claim)
+		}
+		if claim.Paper*float64(claim.Sign) < 0 {
+			t.Errorf("%s: the paper's own number %v is on the wrong side", claim.ID, claim.Paper)
+		}
+	}
+	equal(t, next, 26)
+}
+
+// The paper's numbers in claims.csv follow from its tables.
+func TestClaimsAgreeWithTables(t *testing.T) {
+	study := paper(t, "effect_aug_full")
+	ablation := paper(t, "ablation")
+	line := func(n int, column string) float64 {
+		return ablation.Value(column, ablation.Rows[n-1].Heads...)
+	}
+	knn := func(n int) float64 { return line(n, "knn_Acc@1") }
+	miou := func(n int) float64 { return line(n, "linear_seg_mIoU") }
+	segmentation, video := paper(t, "semantic_seg"), paper(t, "video_seg")
+	all := []string{"1", "1", "1", "1", "1"}
+	for i, claim := range Claims() {
+		want := math.NaN()
+		switch {
+		case i < 12:
+			column := "CIFAR-10/" + claim.Part
+			switch i / 4 {
+			case 0:
+				want = study.Value(column, all...) - study.Value(column, "", "1", "1", "1", "1")
+			case 1:
+				want = study.Value(column, all...) - study.Value(column, "same", "1", "1", "1", "1")
+			case 2:
+				var accuracy, richness []float64
+				for n := 1; n <= 5; n++ {
+					heads := append(append([]string{}, all[:n]...), make([]string, 5-n)...)
+					accuracy, richness = append(accuracy, study.Value(column, heads...)), append(richness, float64(n))
+				}
+				var err error
+				if want, err = analysis.Spearman(accuracy, richness); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case claim.ID == "C13" && claim.Part == "k-NN":
+			want = knn(1) - knn(2)
+		case claim.ID == "C13":
+			want = miou(2) - miou(1)
+		case claim.ID == "C14" && claim.Part == "k-NN":
+			want = knn(3) - max(knn(1), knn(2))
+		case claim.ID == "C14":
+			want = miou(3) - max(miou(1), miou(2))
+		case claim.ID == "C15":
+			want = knn(4) - knn(1)
+		case claim.ID == "C16":
+			want = miou(5) - miou(2)
+		case claim.ID == "C17":
+			want = miou(6) - miou(3)
+		case claim.ID == "C18" && claim.Part == "k-NN":
+			want = knn(7) - knn(6)
+		case claim.ID == "C18":
+			want = miou(7) - miou(6)
+		case claim.ID == "C22":
+			method, set, _ := strings.Cut(claim.Part, " on ")
+			want = segmentation.Value(set+"/Linear", method+" + Ours", "IN-1k + CC") - segmentation.Value(set+"/Linear", method, "IN-1k")
+		case claim.ID == "C23":
+			want = video.Value("J&F_mean", claim.Part+" + Ours", "ViT-S/16") - video.Value("J&F_mean", claim.Part, "ViT-S/16")
+		}
+		if math.IsNaN(want) != math.IsNaN(claim.Paper) || math.Abs(want-claim.Paper) > 0.0051 {
+			t.Errorf("%s %s: %v in claims.csv, %v from the tables", claim.ID, claim.Part, claim.Paper, want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		values      []float64
+		above, for0 Verdict // where the claim is > 0, and where it is < 0
+	}{
+		{nil, NoRuns, NoRuns},
+		{[]float64{5, 5.1}, Open, Open}, // too few seeds
+		{[]float64{5, 5.1, 5.2}, Holds, Fails},
+		{[]float64{-5, -5.1, -5.2}, Fails, Holds},
+		{[]float64{-1, 2, 5}, Open, Open},
+		{[]float64{1, 1, 1}, Holds, Fails}, // no spread
+		{[]float64{0, 0, 0}, Open, Open},
+		{[]float64{5, 5.1, nan}, Open, Open},
+	} {
+		if _, got := (Claim{Sign: 1}).Judge(c.values); got != c.above {
+			t.Errorf("%v > 0: got %s, want %s", c.values, got, c.above)
+		}
+		if _, got := (Claim{Sign: -1}).Judge(c.values); got != c.for0 {
+			t.Errorf("%v < 0: got %s, want %s", c.values, got, c.for0)
+		}
+	}
+}
+
+// board has a claim that holds, one that fails, open ones, and no runs for the rest.
+func board() Scoreboard {
+	values := map[string][]float64{
+		"C1 SimCLR": {12, 13.5, 11}, "C2 Barlow Twins": {-3, -3.5, -2.8}, "C3 MoCo": {1, -1, 2}, "C4 SimSiam": {4}, "C10 Barlow Twins": {0.9, 1, 1},
+		"C13 k-NN": {4, 5, 6}, "C18 k-NN": {4, 5, 6}, "C18 mIoU": {1, 1.5, 1.25}, "C14 k-NN": {-2, -2.5, -2.25},
+	}
+	board := NewScoreboard("quick", []string{"CIFAR-10 (4068 + 1017)"}, func(c Claim) []float64 { return values[c.ID+" "+c.Part] })
+	return board
+}
+
+func TestScoreboardGolden(t *testing.T) {
+	board := board()
+	for format, file := range map[string]string{"text": "scoreboard.txt", "md": "scoreboard.md", "html": "scoreboard.html", "csv": "scoreboard.csv"} {
+		text, err := board.Format(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, file, text)
+	}
+	if _, err := board.Format("latex"); err == nil || err.Error() != `unknown format "latex"; there are text, md, html, csv` {
+		t.Error(err)
+	}
+}
+
+func TestVerdictsOfClaimsInParts(t *testing.T) {
+	verdicts := board().Verdicts()
+	for id, want := range map[string]Verdict{"C1": Holds, "C2": Fails, "C3": Open, "C4": Open, "C5": NoRuns, "C13": Open, "C14": Open, "C18": Holds, "C22": NoRuns} {
+		if verdicts[id] != want {
+			t.Errorf("%s: got %s, want %s", id, verdicts[id], want)
+		}
+	}
+	equal(t, len(verdicts), 25)
+}
+
+func TestParseClaimsRefuses(t *testing.T) {
+	const header = "id,part,claim,measure,sign,paper,unit,experiment\n"
+	for text, want := range map[string]string{
+		"a,b\n":                      "unexpected header a,b",
+		header + "C1,,x,y,0,,,z\n":   `line 2: sign "0" is neither + nor -`,
+		header + "C1,,x,y,+,?,,z\n":  `line 2: "?" is no number`,
+		header + "C1,,x,y,+,1,,z,\n": "record on line 2: wrong number of fields",
+	} {
+		if _, err := parseClaims(text); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package figures_test
+
+import (
+	"fmt"
+
+	"github.com/semcon/semcon/figures"
+)
+
+// Three runs beside the paper's number; the second column was not measured.
+func ExampleTable() {
+	table := figures.Table{
+		Caption:  "k-NN accuracy.",
+		Unit:     "%",
+		Profile:  "quick",
+		RowHeads: []figures.RowHead{{Name: "random_crop", Switch: true}},
+		Columns:  []string{"CIFAR-10/SimCLR", "CIFAR-10/MoCo"},
+		Rows: []figures.Row{
+			{Heads: []string{"1"}, Cells: []figures.Cell{{Paper: 62.7, Ours: []float64{51.2, 50.6, 51.5}}, {Paper: 74.9}}},
+		},
+	}
+	fmt.Println(table.Markdown())
+	// Output:
+	// | (a) | CIFAR-10<br>SimCLR | CIFAR-10<br>MoCo |
+	// | :-: | --: | --: |
+	// | ✓ | 62.7 / **51.1 ± 0.5** (−11.6) | 74.9 / |
+	//
+	// k-NN accuracy. (a) random crop. Each cell: paper / ours ± sd (difference), in %. 3 seeds. Profile: quick.
+}
+
+// A table of the paper with our numbers beside it.
+func ExamplePaperTable_Beside() {
+	paper, err := figures.Paper("effect_aug")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("all four, SimCLR:", paper.Value("CIFAR-10/SimCLR", "1", "1", "1", "1"))
+	table := paper.Beside(func(heads []string, column string) []float64 {
+		return nil // the values of all seeds, from the run records
+	})
+	fmt.Println(len(table.Rows), "rows,", len(table.Columns), "columns")
+	// Output:
+	// all four, SimCLR: 88.5
+	// 6 rows, 8 columns
+}
+
+// Differences of runs that share a seed.
+func ExampleClaim_Judge() {
+	claim := figures.Claims()[0]
+	interval, verdict := claim.Judge([]float64{12, 13.5, 11})
+	fmt.Printf("%s %s, %s: %.1f in [%.1f, %.1f]: %s\n", claim.ID, claim.Part, claim.Text, interval.Mean, interval.Low, interval.High, verdict)
+	// Output:
+	// C1 SimCLR, independent random crops help: 12.2 in [9.0, 15.3]: holds
+}

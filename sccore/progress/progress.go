@@ -56,6 +56,9 @@ func (s *State) Set(done int, note string, now time.Time) {
 	s.Done, s.Note, s.now = done, note, now
 }
 
+// Tick moves the clock on without progress.
+func (s *State) Tick(now time.Time) { s.now = now }
+
 // Fraction returns the finished part, from 0 to 1; 0 where the total is not known.
 func (s *State) Fraction() float64 {
 	if s.Total <= 0 {
@@ -74,7 +77,7 @@ func (s *State) Rate() float64 {
 	return max(0, float64(s.Done-s.base)/elapsed)
 }
 
-// Elapsed returns the time from the opening of the bar to the latest Set.
+// Elapsed returns the time from the opening of the bar to the latest Set or Tick.
 func (s *State) Elapsed() time.Duration { return s.now.Sub(s.opened) }
 
 // Left returns the time that the remaining steps take at the present rate; 0 where it is not known.

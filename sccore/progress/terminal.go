@@ -18,7 +18,25 @@ const (
 // New returns a bar drawn on w: one line that overwrites itself where w is a terminal; elsewhere a line at the end and one every
 // half a minute.
 func New(w io.Writer, title string, total int) Bar {
-	return newTerminal(w, isTerminal(w), title, total, time.Now)
+	t := newTerminal(w, isTerminal(w), title, total, time.Now)
+	if t.inPlace {
+		go t.tick()
+	}
+	return t
+}
+
+// tick redraws a bar whose next step takes long, so that its clock goes on.
+func (t *terminal) tick() {
+	for {
+		time.Sleep(time.Second)
+		t.mu.Lock()
+		if t.closed {
+			t.mu.Unlock()
+			return
+		}
+		t.draw(t.clock())
+		t.mu.Unlock()
+	}
 }
 
 type terminal struct {
@@ -76,6 +94,7 @@ func (t *terminal) Close() {
 
 func (t *terminal) draw(now time.Time) {
 	t.drawn, t.stale = now, false
+	t.state.Tick(now)
 	if !t.inPlace {
 		fmt.Fprintf(t.w, "%s  %s\n", t.state.Title, t.state.Numbers())
 		return

@@ -1,0 +1,65 @@
+package nb
+
+import (
+	"fmt"
+	"html"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+// Progress opens a bar for work of total steps: in a notebook one output of the cell, updated in place; in a terminal a line.
+// Close it when the work has ended.
+func Progress(title string, total int) progress.Bar {
+	if !gonbui.IsNotebook {
+		return progress.New(os.Stderr, title, total)
+	}
+	b := &bar{display: NewDisplay(), state: progress.NewState(title, total, time.Now())}
+	b.draw()
+	return b
+}
+
+// redrawEvery keeps the messages to the browser few, however short the steps are.
+const redrawEvery = 250 * time.Millisecond
+
+type bar struct {
+	mu      sync.Mutex
+	display *Display
+	state   *progress.State
+	drawn   time.Time
+	closed  bool
+}
+
+func (b *bar) Set(done int, note string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.state.Set(done, note, now)
+	if !b.closed && now.Sub(b.drawn) >= redrawEvery {
+		b.draw()
+	}
+}
+
+func (b *bar) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.closed = true
+		b.draw()
+	}
+}
+
+func (b *bar) draw() {
+	b.drawn = time.Now()
+	b.display.HTML(barHTML(b.state))
+}
+
+// barHTML draws the bar with elements and styles that a page of untrusted content may hold, so that it shows everywhere.
+func barHTML(s *progress.State) string {
+	return fmt.Sprintf(`<div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis">`+
+		`<b>%s</b> <progress style="width:16em;vertical-align:middle" max="1" value="%.4f"></progress> <code>%s</code></div>`,
+		html.EscapeString(s.Title), s.Fraction(), html.EscapeString(s.Numbers()))
+}

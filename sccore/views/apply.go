@@ -25,18 +25,18 @@ func Apply(images, params *Node, size int) *Node {
 	views := params.Shape().Dim(0) / batch
 	images.AssertDims(batch, -1, -1, 3)
 
-	// Inside, the views of an image stand together and the colours are planes, [batch*views, 3, size, size]: products with the
-	// images need no copies of them, and operations on colours run along whole rows.
+	// Inside, the views of an image stand together, so that products with the images need no copies of them, and the colours are
+	// planes, so that operations run along whole rows.
 	p := Reshape(params, views, batch, NumParams)
 	p = Reshape(Transpose(p, 0, 1), batch*views, NumParams)
 
 	x := cropped(images, p, views, size)
 	x = coloured(x, p)
 	x = blurred(x, p)
-	x = Reshape(x, batch, views, 3, size, size)
-	x = TransposeAllAxes(x, 1, 0, 3, 4, 2)
+	x = Reshape(x, batch, views, size, 3, size)
+	x = TransposeAllAxes(x, 1, 0, 2, 4, 3)
 	x = Reshape(x, views*batch, size, size, 3)
-	return StopGradient(x)
+	return StopGradient(ClipScalar(x, 0, 1)) // Rounding may have left a 1 just above it.
 }
 
 // Boxes returns where each view was cropped from, [n, 4] for params [n, NumParams]: top, left, height and width in pixels of the

@@ -4,32 +4,44 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// blurred blurs views [n, 3, size, size] with their Gaussian kernels, along both axes; borders reflect, as in torchvision.
+// blurred blurs views [n, 3, size, size] with their Gaussian kernels and returns them with the rows first, [n, size, 3, size].
+//
+// The kernel is separable, and each half of it is a product with a matrix per view.
 func blurred(x, params *Node) *Node {
-	var taps [numTaps]*Node
-	for i := range taps {
-		taps[i] = InsertAxes(param(params, tapsAt+i), -1)
+	n, size := x.Shape().Dim(0), x.Shape().Dim(2)
+	matrix := Mul(param(params, tapsAt), InsertAxes(identity(x.Graph(), size), 0))
+	for distance := 1; distance < numTaps; distance++ {
+		neighbours := Const(x.Graph(), neighbours(size, distance))
+		matrix = Add(matrix, Mul(param(params, tapsAt+distance), InsertAxes(neighbours, 0)))
 	}
-	return blurredAlong(blurredAlong(x, 2, taps), 3, taps)
+	matrix.AssertDims(n, size, size)
+	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
+	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{2}, []int{0})
+	x.AssertDims(n, size, 3, size)
+	return x
 }
 
-func blurredAlong(x *Node, axis int, taps [numTaps]*Node) *Node {
-	size := x.Shape().Dim(axis)
-	const reach = numTaps - 1
-	var lines []*Node
-	for d := reach; d > 0; d-- {
-		lines = append(lines, SliceAxis(x, axis, AxisElem(d)))
+// neighbours returns the matrix that sums the two pixels at a distance along a line of size pixels. Borders reflect without
+// repeating the last pixel, as torchvision's do.
+func neighbours(size, distance int) [][]float32 {
+	matrix := make([][]float32, size)
+	last := size - 1
+	for i := range matrix {
+		matrix[i] = make([]float32, size)
+		matrix[i][abs(i-distance)]++
+		matrix[i][last-abs(last-(i+distance))]++
 	}
-	lines = append(lines, x)
-	for d := 1; d <= reach; d++ {
-		lines = append(lines, SliceAxis(x, axis, AxisElem(size-1-d)))
-	}
-	reflected := Concatenate(lines, axis)
-	at := func(d int) *Node { return SliceAxis(reflected, axis, AxisRange(reach+d, reach+d+size)) }
+	return matrix
+}
 
-	sum := Mul(taps[0], x)
-	for d := 1; d <= reach; d++ {
-		sum = Add(sum, Mul(taps[d], Add(at(-d), at(d))))
+func abs(i int) int { return max(i, -i) }
+
+// identity returns the identity matrix [size, size].
+func identity(g *Graph, size int) *Node {
+	matrix := make([][]float32, size)
+	for i := range matrix {
+		matrix[i] = make([]float32, size)
+		matrix[i][i] = 1
 	}
-	return sum
+	return Const(g, matrix)
 }

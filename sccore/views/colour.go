@@ -4,60 +4,67 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// planes holds the red, green and blue of a batch of views, each [n, size, size].
-type planes [3]*Node
+// luma weighs red, green and blue to gray, as torchvision does.
+var luma = []float32{0.2989, 0.587, 0.114}
 
 // coloured jitters the colours of views [n, 3, size, size], and turns some to gray.
 func coloured(x, params *Node) *Node {
-	n, size := x.Shape().Dim(0), x.Shape().Dim(2)
-	var c planes
-	for i := range c {
-		c[i] = Reshape(Slice(x, AxisRange(), AxisElem(i)), n, size, size)
-	}
+	n, height, width := x.Shape().Dim(0), x.Shape().Dim(2), x.Shape().Dim(3)
+	x = Reshape(x, n, 3, height*width)
 	for slot := range numBlends {
 		if slot == blendsBeforeHue {
-			c = shiftedHue(c, param(params, hueAt))
+			x = hueShifted(x, param(params, hueAt))
 		}
-		c = blended(c, param(params, blendAt+3*slot), param(params, blendAt+3*slot+1), param(params, blendAt+3*slot+2))
+		x = blended(x, param(params, blendAt+3*slot), param(params, blendAt+3*slot+1), param(params, blendAt+3*slot+2))
 	}
-	return Stack(c[:], 1)
+	return Reshape(x, n, 3, height, width)
 }
 
-// gray returns the luma, with torchvision's weights.
-func (c planes) gray() *Node {
-	return Add(Add(MulScalar(c[0], 0.2989), MulScalar(c[1], 0.587)), MulScalar(c[2], 0.114))
+// blended sums the colours of each pixel, the mean gray of its view and its own gray with the weights given for the view, within
+// [0, 1]. Views are [n, 3, pixels], weights [n, 1, 1].
+//
+// With f for their factor, torchvision's adjust_brightness has the weights f, 0, 0; adjust_contrast f, 1-f, 0; adjust_saturation
+// f, 0, 1-f; rgb_to_grayscale 0, 0, 1. The weights 1, 0, 0 change nothing.
+//
+// It is a product with a 3x3 matrix per view, and not the same sums over planes of red, green and blue, because XLA on CPU fuses a
+// chain of those so that each plane computes the whole chain before it again, some 100 times slower in all.
+func blended(x, pixel, meanGray, gray *Node) *Node {
+	g := x.Graph()
+	luma := Const(g, [][]float32{luma})
+	mean := ReduceAndKeep(Mul(ReduceMean(x, 2), luma), ReduceSum, 1)
+	matrix := Add(Mul(pixel, InsertAxes(identity(g, 3), 0)), Mul(gray, InsertAxes(luma, 0)))
+	matrix.AssertDims(x.Shape().Dim(0), 3, 3)
+	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
+	return ClipScalar(Add(x, Mul(meanGray, InsertAxes(mean, -1))), 0, 1)
 }
 
-// blended sums the pixel, the mean gray of the image and the gray of the pixel with the given weights, each [n, 1, 1], within [0, 1].
-// With f for the factor and gray for what stands in its place, torchvision's adjust_brightness has the weights f, 0, 0;
-// adjust_contrast f, 1-f, 0; adjust_saturation f, 0, 1-f; rgb_to_grayscale 0, 0, 1; and 1, 0, 0 changes nothing.
-func blended(c planes, pixel, meanGray, gray *Node) planes {
-	g := c.gray()
-	other := Add(Mul(meanGray, ReduceAndKeep(g, ReduceMean, 1, 2)), Mul(gray, g))
-	for i := range c {
-		c[i] = ClipScalar(Add(Mul(pixel, c[i]), other), 0, 1)
-	}
-	return c
-}
+// hueShifted shifts the hue of views [n, 3, pixels] by turns [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue. A shift of
+// 0 leaves the view exactly as it is.
+func hueShifted(x, turns *Node) *Node {
+	g := x.Graph()
+	channel := func(i int) *Node { return Slice(x, AxisRange(), AxisElem(i)) }
+	perChannel := func(red, green, blue float32) *Node { return Const(g, [][][]float32{{{red}, {green}, {blue}}}) }
 
-// shiftedHue shifts the hue of each view by turns [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue. A shift of 0 leaves the
-// view exactly as it is.
-func shiftedHue(c planes, turns *Node) planes {
-	r, g, b := c[0], c[1], c[2]
-	top := Max(Max(r, g), b)
-	chroma := Sub(top, Min(Min(r, g), b))
-	divisor := Where(Equal(chroma, ZerosLike(chroma)), OnesLike(chroma), chroma)
-	sector := Where(Equal(top, r), Div(Sub(g, b), divisor), // The hue in sixths of a turn, from -1 to 5.
-		Where(Equal(top, g), AddScalar(Div(Sub(b, r), divisor), 2), AddScalar(Div(Sub(r, g), divisor), 4)))
-	sector = Add(sector, MulScalar(turns, 6))
+	// To hue, in sixths of a turn with red at 0, green at 2 and blue at 4; value, the highest of the three; and chroma, which is
+	// value times saturation.
+	red, green, blue := channel(0), channel(1), channel(2)
+	value := Max(Max(red, green), blue)
+	chroma := Sub(value, Min(Min(red, green), blue))
+	isRed, isGreen, isGray := Equal(value, red), Equal(value, green), Equal(chroma, ZerosLike(chroma))
+	sector := Where(isRed, ZerosLike(value), Where(isGreen, Scalar(g, x.DType(), 2), Scalar(g, x.DType(), 4)))
+	within := Where(isRed, Sub(green, blue), Where(isGreen, Sub(blue, red), Sub(red, green)))
+	hue := Add(sector, Div(within, Where(isGray, OnesLike(chroma), chroma)))
 
-	// Going round the circle, a colour stays at the top for two sixths, falls for one, stays at the bottom for two, rises for one.
-	unshifted := BroadcastToShape(Equal(turns, ZerosLike(turns)), r.Shape())
-	for i, start := range []float64{5, 3, 1} {
-		k := AddScalar(sector, start)
-		k = Sub(k, MulScalar(Floor(DivScalar(k, 6)), 6))
-		fall := ClipScalar(Min(k, Sub(Scalar(k.Graph(), k.DType(), 4), k)), 0, 1)
-		c[i] = Where(unshifted, c[i], Sub(top, Mul(chroma, fall)))
-	}
-	return c
+	hue = Add(hue, MulScalar(turns, 6))
+	hue = Sub(hue, MulScalar(Floor(DivScalar(hue, 6)), 6))
+
+	// And back: around the circle, a channel lies below the value by a share of the chroma that stays 0 for two sixths, rises for
+	// one, stays 1 for two and falls for one. Green and blue are highest at their places; red's place is the circle's seam, so
+	// that its share is counted from the opposite, where it is lowest.
+	distance := Abs(Sub(hue, perChannel(3, 2, 4)))
+	share := Add(perChannel(2, -1, -1), Mul(perChannel(-1, 1, 1), distance))
+	shifted := Sub(value, Mul(chroma, ClipScalar(share, 0, 1)))
+	shifted.AssertDims(x.Shape().Dimensions...)
+	unshifted := BroadcastToShape(Equal(turns, ZerosLike(turns)), x.Shape())
+	return Where(unshifted, x, shifted)
 }

@@ -29,6 +29,8 @@ var verbs []verb
 
 func init() {
 	verbs = []verb{
+		labVerb,
+		notebooksVerb,
 		helpVerb,
 	}
 }

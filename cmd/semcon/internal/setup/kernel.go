@@ -1,0 +1,71 @@
+package setup
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+)
+
+// KernelName is the name by which notebooks ask for the Go kernel.
+const KernelName = "gonb"
+
+func (in Install) kernelFile() string {
+	return in.Dir("venv", "share", "jupyter", "kernels", KernelName, "kernel.json")
+}
+
+func (in Install) labSettingsFile() string {
+	return in.Dir("venv", "share", "jupyter", "lab", "settings", "overrides.json")
+}
+
+// kernelJSON describes the Go kernel to Jupyter. The kernel inherits the shell's environment, GOMLX_BACKEND with it; what stands
+// under "env" overrides it.
+func (in Install) kernelJSON(m machine) string {
+	return indented(map[string]any{
+		"argv": []string{
+			in.Dir("bin", "gonb"), "--kernel", "{connection_file}", "-logtostderr=true",
+			"-raw_error=true",     // A compiler's message belongs into the error, where a log shows it.
+			"-go_work=" + in.root, // The cells see the packages of this checkout.
+		},
+		"display_name":   "Go (gonb)",
+		"language":       "go",
+		"interrupt_mode": "message",
+		"env": map[string]string{
+			"PATH":    in.Dir("bin") + ":" + filepath.Join(m.goRoot, "bin") + ":${PATH}",
+			"GOFLAGS": goFlags,
+			// Before each cell the kernel runs "go get", which would look for newer versions than those of go.mod.
+			"GOPROXY":               "off",
+			"GOMLX_NO_AUTO_INSTALL": "1",
+		},
+	})
+}
+
+func (in Install) serverSettingsFile() string {
+	return in.Dir("jupyter", "config", "jupyter_server_config.json")
+}
+
+// serverSettings shows the folder of notebooks and the one kernel that runs them. The server listens on this machine only and asks
+// for a token, so it may run as root, as containers do.
+func (in Install) serverSettings() string {
+	return indented(map[string]any{
+		"ServerApp":         map[string]any{"root_dir": filepath.Join(in.root, "notebooks"), "allow_root": true, "answer_yes": true},
+		"KernelSpecManager": map[string]any{"allowed_kernelspecs": []string{KernelName}, "ensure_native_kernel": false},
+	})
+}
+
+// labSettings keeps JupyterLab from asking whether it may fetch news.
+func labSettings() string {
+	return indented(map[string]any{
+		"@jupyterlab/apputils-extension:notification": map[string]any{"fetchNews": "false", "checkForUpdates": false},
+	})
+}
+
+func indented(value any) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		panic(err) // Maps of strings always encode.
+	}
+	return out.String()
+}

@@ -1,0 +1,236 @@
+// Package setup installs what the notebooks need into the .semcon folder of a checkout: Python with JupyterLab, the XLA plugin, the
+// Go kernel and a warm build cache.
+//
+// Set-up is a short list of steps. A finished step leaves a stamp with the hash of everything it depended on; a step whose stamp
+// is missing or differs is done again from its beginning. So set-up may be interrupted at any time, and costs nothing when there
+// is nothing to do.
+package setup
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+var (
+	//go:embed requirements.txt
+	jupyterPackages string
+	//go:embed requirements-xla-cpu.txt
+	xlaCPUPackages string
+	//go:embed requirements-xla-cuda.txt
+	xlaCUDAPackages string
+)
+
+// goFlags are the Go flags of every notebook cell. Leaving the debug tables out halves the time that a cell takes to link; stamping
+// the version-control state needs git and a checkout that git trusts.
+const goFlags = "-ldflags=-w -buildvcs=false"
+
+// Install is the set-up of one checkout.
+type Install struct {
+	root string
+}
+
+// At returns the set-up of the checkout at root, installed or not.
+func At(root string) (Install, error) {
+	absolute, err := filepath.Abs(root)
+	if err != nil {
+		return Install{}, err
+	}
+	if strings.ContainsAny(absolute, ",:") {
+		return Install{}, fmt.Errorf("the checkout lies at %s: move it to a path without ',' and ':', which the Go kernel cannot take", absolute)
+	}
+	return Install{absolute}, nil
+}
+
+// Root returns the folder of the checkout.
+func (in Install) Root() string { return in.root }
+
+// Dir joins path elements to the folder that everything is installed into.
+func (in Install) Dir(elements ...string) string {
+	return filepath.Join(append([]string{in.root, backend.SetupDir}, elements...)...)
+}
+
+// Python returns the interpreter that JupyterLab is installed for.
+func (in Install) Python() string { return in.Dir("venv", "bin", "python") }
+
+// Ensure brings the set-up up to date. What it does, and what this machine cannot have, is written to w; the output of the tools
+// goes to .semcon/setup.log. The error names the step, what the tool said, and the log.
+func (in Install) Ensure(ctx context.Context, w io.Writer) error {
+	m, err := probe(ctx, in.root)
+	if err != nil {
+		return err
+	}
+	for _, lack := range m.lacks {
+		fmt.Fprintln(w, lack)
+	}
+	steps, err := in.steps(m)
+	if err != nil {
+		return err
+	}
+	if len(in.pending(steps)) == 0 {
+		return nil
+	}
+	unlock, err := in.lock(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return in.do(ctx, in.pending(steps), w)
+}
+
+// Pending names the steps that Ensure would do.
+func (in Install) Pending(ctx context.Context) ([]string, error) {
+	m, err := probe(ctx, in.root)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := in.steps(m)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range in.pending(steps) {
+		names = append(names, s.name)
+	}
+	return names, nil
+}
+
+// steps lists what set-up consists of on machine m, in the order in which it is done.
+func (in Install) steps(m machine) ([]step, error) {
+	modules, err := readAll(filepath.Join(in.root, "go.mod"), filepath.Join(in.root, "go.sum"))
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]string{
+		in.kernelFile():         in.kernelJSON(m),
+		in.labSettingsFile():    labSettings(),
+		in.serverSettingsFile(): in.serverSettings(),
+	}
+	settingsFiles := slices.Sorted(maps.Keys(settings))
+	goEnv := []string{"GOFLAGS=" + goFlags, "GOBIN=" + in.Dir("bin"), "GOWORK=off"}
+
+	steps := []step{{
+		name:     "python",
+		inputs:   []string{in.root, m.python, m.pythonVersion, jupyterPackages},
+		products: []string{in.Python(), in.Dir("venv", "bin", "jupyter-lab")},
+		tasks: []task{
+			{"Python environment", in.makeVenv(m)},
+			{"JupyterLab", in.pip(jupyterPackages)},
+		},
+	}}
+	if m.plugin != "" {
+		steps = append(steps, step{
+			name:     "plugin",
+			inputs:   []string{in.root, m.pythonVersion, m.plugin},
+			products: []string{in.Dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
+			tasks:    []task{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
+		})
+	}
+	return append(steps,
+		step{
+			name:     "kernel",
+			inputs:   []string{in.root, m.goVersion, modules},
+			products: []string{in.Dir("bin", "gonb"), in.Dir("bin", "goimports")},
+			tasks:    []task{{"Go kernel", in.command(goEnv, m.goTool, "install", "tool")}},
+		},
+		step{
+			name:   "build",
+			inputs: []string{in.root, m.goVersion, fmt.Sprint(m.cgo), modules, goFlags},
+			tasks: []task{
+				{"Go modules", in.command(goEnv, m.goTool, "mod", "download")},
+				{"build of the project", in.command(goEnv, m.goTool, "build", "./...")},
+			},
+		},
+		step{
+			name:     "settings",
+			inputs:   []string{indented(settings)},
+			products: settingsFiles,
+			tasks: []task{{"settings of Jupyter", func(context.Context, *transcript) error {
+				for _, file := range settingsFiles {
+					if err := atomicfile.WriteBytes(file, []byte(settings[file])); err != nil {
+						return err
+					}
+				}
+				return nil
+			}}},
+		}), nil
+}
+
+// do does the steps one after the other, with one bar over all their tasks.
+func (in Install) do(ctx context.Context, steps []step, w io.Writer) error {
+	log, err := os.Create(in.Dir("setup.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	total := 0
+	for _, s := range steps {
+		total += len(s.tasks)
+	}
+	bar := progress.New(w, "set-up", total)
+	defer bar.Close()
+
+	done := 0
+	for _, s := range steps {
+		if err := in.unstamp(s); err != nil {
+			return err
+		}
+		for _, t := range s.tasks {
+			out := newTranscript(log, t.name)
+			stop := keepSaying(bar, done, t.name, out)
+			err := t.run(ctx, out)
+			stop()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name())
+			}
+			done++
+			bar.Set(done, t.name)
+		}
+		if err := in.stamp(s); err != nil {
+			return err
+		}
+	}
+	bar.Set(done, "ready")
+	return nil
+}
+
+// keepSaying shows a running task's latest line in the bar, and lets its clock go on, until stop is called.
+func keepSaying(bar progress.Bar, done int, name string, out *transcript) (stop func()) {
+	finish, finished := make(chan struct{}), make(chan struct{})
+	bar.Set(done, name)
+	go func() {
+		defer close(finished)
+		tick := time.NewTicker(250 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-finish:
+				return
+			case <-tick.C:
+				bar.Set(done, strings.TrimSpace(name+"  "+shorten(out.last(), 60)))
+			}
+		}
+	}()
+	return func() { close(finish); <-finished }
+}
+
+func shorten(text string, limit int) string {
+	if runes := []rune(text); len(runes) > limit {
+		return string(runes[:limit-1]) + "…"
+	}
+	return text
+}

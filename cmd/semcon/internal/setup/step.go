@@ -1,0 +1,113 @@
+package setup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+)
+
+// A step is done as a whole or not at all: its stamp is written after its last task.
+type step struct {
+	name     string
+	inputs   []string // Everything that its result depends on.
+	products []string // Patterns of files that it leaves; when one is gone, the step is done again.
+	tasks    []task
+}
+
+// A task is one entry of the bar.
+type task struct {
+	name string
+	run  func(ctx context.Context, out *transcript) error
+}
+
+// hash identifies the step's inputs. Each is preceded by its length, so that none can be taken for another.
+func (s step) hash() string {
+	h := sha256.New()
+	for _, input := range s.inputs {
+		fmt.Fprintf(h, "%d:%s", len(input), input)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (in Install) stampFile(s step) string { return in.Dir("stamps", s.name) }
+
+func (in Install) stamp(s step) error {
+	return atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n"))
+}
+
+func (in Install) unstamp(s step) error {
+	if err := os.Remove(in.stampFile(s)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// pending returns the steps whose stamp is missing or tells of other inputs, or whose products are gone.
+func (in Install) pending(steps []step) []step {
+	var todo []step
+	for _, s := range steps {
+		stamp, err := os.ReadFile(in.stampFile(s))
+		current := err == nil && strings.TrimSpace(string(stamp)) == s.hash()
+		for _, product := range s.products {
+			found, err := filepath.Glob(product)
+			current = current && err == nil && len(found) > 0
+		}
+		if !current {
+			todo = append(todo, s)
+		}
+	}
+	return todo
+}
+
+// lock keeps two set-ups of one checkout from working at the same time. The lock goes with the process, however it ends.
+func (in Install) lock(ctx context.Context, w io.Writer) (unlock func(), err error) {
+	if err := os.MkdirAll(in.Dir(), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(in.Dir("lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for said := false; ; said = true {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			file.Close()
+			return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
+		}
+		if !said {
+			fmt.Fprintln(w, "another set-up of this checkout is at work: waiting for it")
+		}
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// readAll returns the content of several files, one after the other.
+func readAll(paths ...string) (string, error) {
+	var all strings.Builder
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		all.Write(content)
+	}
+	return all.String(), nil
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+	"github.com/semcon/semcon/sccore/backend"
+)
+
+var labVerb = verb{
+	name:    "lab",
+	summary: "set everything up under .semcon/ and open JupyterLab on notebooks/",
+	example: "semcon lab --port 9000 --no-browser",
+	run:     runLab,
+}
+
+func runLab(ctx context.Context, args []string) error {
+	flags := newFlags("lab")
+	port := flags.Int("port", 0, "`port` of 127.0.0.1 to listen on (default: the first free one from 8888)")
+	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
+	setupOnly := flags.Bool("setup-only", false, "set up and stop there")
+	if err := noNames(flags, args); err != nil {
+		return err
+	}
+	if *port < 0 || *port > 65535 {
+		return usagef("--port %d: a port lies between 1 and 65535", *port)
+	}
+	in, err := checkoutInstall()
+	if err != nil {
+		return err
+	}
+	if err := in.Ensure(ctx, os.Stderr); err != nil {
+		return err
+	}
+	if *setupOnly {
+		fmt.Printf("%s is set up\n", in.Root())
+		return nil
+	}
+	if *port, err = freePort(*port); err != nil {
+		return err
+	}
+	return serveLab(ctx, in, *port, !*noBrowser && hasDesktop())
+}
+
+// checkoutInstall returns the set-up of the checkout that this process belongs to.
+func checkoutInstall() (setup.Install, error) {
+	root := backend.CheckoutRoot()
+	if root == "" {
+		return setup.Install{}, errors.New("no checkout of the project here: run this inside a clone of the repository")
+	}
+	return setup.At(root)
+}
+
+// serveLab runs JupyterLab until ctx ends, which is its regular end, or until it fails.
+func serveLab(ctx context.Context, in setup.Install, port int, browser bool) error {
+	logFile := in.Dir("lab.log")
+	log, err := os.Create(logFile)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	token := rand.Text()
+	lab := labCommand(ctx, in, port, token, browser)
+	lab.Stdout, lab.Stderr = log, log
+	if err := lab.Start(); err != nil {
+		return fmt.Errorf("JupyterLab does not start: %w", err)
+	}
+	var exit error
+	ended := make(chan struct{})
+	go func() { exit = lab.Wait(); close(ended) }()
+
+	opened := make(chan error, 1)
+	go func() { opened <- waitForServer(ctx, port, token) }()
+	select {
+	case err = <-opened:
+	case <-ended:
+		err = errors.New("JupyterLab ended at once")
+	}
+	if err == nil {
+		fmt.Printf("JupyterLab is at http://127.0.0.1:%d/lab?token=%s\nCtrl-C stops it.\n", port, token)
+	} else if ctx.Err() == nil {
+		lab.Process.Kill()
+	}
+	<-ended
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err == nil:
+		err = exit // nil where it was shut down from its own menu.
+	}
+	if err != nil {
+		err = fmt.Errorf("%w; the log is %s", err, logFile)
+	}
+	return err
+}
+
+// labCommand is the command line of JupyterLab. The token travels in the environment, because every user of a machine can read the
+// arguments of a process.
+func labCommand(ctx context.Context, in setup.Install, port int, token string, browser bool) *exec.Cmd {
+	lab := exec.CommandContext(ctx, in.Python(), "-m", "jupyterlab",
+		"--ServerApp.ip=127.0.0.1",
+		"--ServerApp.port="+strconv.Itoa(port),
+		"--ServerApp.port_retries=0",
+		"--ServerApp.open_browser="+map[bool]string{true: "True", false: "False"}[browser])
+	lab.Dir = in.Root()
+	lab.Env = append(in.Environ(), "JUPYTER_TOKEN="+token)
+	stopGently(lab)
+	return lab
+}
+
+// stopGently ends a program that has programs of its own, kernels here, by one signal that lets it end them. In a process group of
+// its own it does not get the terminal's Ctrl-C besides.
+func stopGently(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = 15 * time.Second
+}
+
+// waitForServer returns when the server answers.
+func waitForServer(ctx context.Context, port int, token string) error {
+	const patience = 90 * time.Second
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", "token "+token)
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("JupyterLab does not answer on port %d after %s", port, patience)
+}
+
+// freePort returns the wanted port if it is free; for 0, the first free one from 8888.
+func freePort(wanted int) (int, error) {
+	first, last := wanted, wanted
+	if wanted == 0 {
+		first, last = 8888, 8987
+	}
+	for port := first; port <= last; port++ {
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, listener.Close()
+		} else if wanted != 0 {
+			return 0, fmt.Errorf("--port %d: %w", port, err)
+		}
+	}
+	return 0, fmt.Errorf("no free port between %d and %d: choose one with --port", first, last)
+}
+
+// hasDesktop tells whether a browser could show a window. Without one, Python would start a text browser in this terminal.
+func hasDesktop() bool {
+	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+}

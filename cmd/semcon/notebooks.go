@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+var notebooksVerb = verb{
+	name:    "notebooks",
+	summary: "execute notebooks headless; HTML and executed copies go to out/notebooks/",
+	example: "semcon notebooks 01_augmentation_study --profile smoke",
+	run:     runNotebooks,
+}
+
+//go:embed execute_notebook.py
+var executeScript string
+
+func runNotebooks(ctx context.Context, args []string) error {
+	flags := newFlags("notebooks")
+	profile := flags.String("profile", "quick", "`size` of the experiments: smoke, quick or full")
+	out := flags.String("out", "out", "`folder` of the results")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`folder` of the datasets; without it the notebooks draw synthetic images")
+	timeout := flags.Duration("timeout", 0, "longest `time` of one cell, such as 90s or 2h; 0 for any")
+	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
+	names, err := parse(flags, args)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"smoke", "quick", "full"}, *profile) {
+		return usagef("--profile %s: a profile is smoke, quick or full", *profile)
+	}
+	if *timeout < 0 {
+		return usagef("--timeout %s: a time is not negative", *timeout)
+	}
+	in, err := checkoutInstall()
+	if err != nil {
+		return err
+	}
+	files, err := notebookFiles(filepath.Join(in.Root(), "notebooks"), names)
+	if err != nil {
+		return err
+	}
+	if err := in.Ensure(ctx, os.Stderr); err != nil {
+		return err
+	}
+	env, err := cellEnv(*profile, *out, *data)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		e := execution{
+			install: in,
+			source:  file,
+			folder:  filepath.Join(*out, "notebooks"),
+			env:     env,
+			timeout: *timeout,
+		}
+		if err := e.run(ctx); err != nil {
+			return err
+		}
+		if *update {
+			if err := updateNotebook(file, e.result(".ipynb"), in.Root()); err != nil {
+				return err
+			}
+		}
+		fmt.Println(e.result(".html"))
+	}
+	return nil
+}
+
+// cellEnv returns what the cells see of the command line, through package nb. Cells run in the notebook's folder, so paths must not
+// be relative.
+func cellEnv(profile, out, data string) ([]string, error) {
+	env := []string{"SEMCON_PROFILE=" + profile}
+	for _, folder := range []struct{ name, path string }{{"SEMCON_OUT", out}, {"SEMCON_DATA", data}} {
+		if folder.path == "" {
+			continue
+		}
+		path, err := filepath.Abs(folder.path)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, folder.name+"="+path)
+	}
+	if data != "" {
+		if _, err := os.Stat(data); err != nil {
+			return nil, fmt.Errorf("--data: %w", err)
+		}
+	}
+	return env, nil
+}
+
+// notebookFiles finds the named notebooks: with or without .ipynb, in the given folder or by a path of their own. No name means
+// all of the folder's.
+func notebookFiles(folder string, names []string) ([]string, error) {
+	if len(names) == 0 {
+		files, err := filepath.Glob(filepath.Join(folder, "*.ipynb"))
+		if err == nil && len(files) == 0 {
+			err = fmt.Errorf("no notebook in %s", folder)
+		}
+		return files, err
+	}
+	var files []string
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".ipynb") {
+			name += ".ipynb"
+		}
+		inFolder := filepath.Join(folder, name)
+		if _, err := os.Stat(inFolder); err == nil {
+			files = append(files, inFolder)
+		} else if _, err := os.Stat(name); err == nil {
+			files = append(files, name)
+		} else {
+			return nil, usagef("no notebook %s in %s", name, folder)
+		}
+	}
+	return files, nil
+}
+
+// execution is one notebook being executed.
+type execution struct {
+	install setup.Install
+	source  string
+	folder  string // Where the results go.
+	env     []string
+	timeout time.Duration
+}
+
+func (e execution) name() string { return strings.TrimSuffix(filepath.Base(e.source), ".ipynb") }
+
+// result returns the path of one of the results: .ipynb, .html or .log.
+func (e execution) result(extension string) string {
+	return filepath.Join(e.folder, e.name()+extension)
+}
+
+// report is a line of execute_notebook.py.
+type report struct {
+	Total  int
+	Start  int
+	Done   int
+	Failed *int
+	Error  string
+	Stderr string
+}
+
+func (e execution) run(ctx context.Context) error {
+	if err := os.MkdirAll(e.folder, 0o755); err != nil {
+		return err
+	}
+	log, err := os.Create(e.result(".log")) // Where the kernel's own messages go.
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	python := exec.CommandContext(ctx, e.install.Python(), "-c", executeScript,
+		e.source, e.result(".ipynb"), e.result(".html"), strconv.Itoa(int(e.timeout.Seconds()+0.5)), setup.KernelName)
+	python.Env = append(e.install.Environ(), e.env...)
+	python.Stderr = log
+	stopGently(python)
+	stdout, err := python.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := python.Start(); err != nil {
+		return err
+	}
+	failure := e.follow(bufio.NewScanner(stdout))
+	err = python.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case failure != nil:
+		return failure
+	case err != nil:
+		return fmt.Errorf("%s was not executed (%w); the log is %s", e.source, err, log.Name())
+	}
+	return nil
+}
+
+// follow shows the reports in a bar and returns the failure that they tell of.
+func (e execution) follow(lines *bufio.Scanner) (failure error) {
+	lines.Buffer(nil, 64<<20) // A cell may print much before it fails.
+	var bar progress.Bar = progress.Discard
+	defer func() { bar.Close() }()
+	done := 0
+	for lines.Scan() {
+		var r report
+		if json.Unmarshal(lines.Bytes(), &r) != nil {
+			continue // Some library's greeting.
+		}
+		switch {
+		case r.Total > 0:
+			bar = progress.New(os.Stderr, e.name(), r.Total)
+			bar.Set(0, "kernel starts")
+		case r.Start > 0:
+			bar.Set(done, fmt.Sprintf("cell %d runs", r.Start))
+		case r.Done > 0:
+			done = r.Done
+			bar.Set(done, "")
+		case r.Failed != nil:
+			failure = fmt.Errorf("%s, cell %d: %s (see %s)", filepath.Base(e.source), *r.Failed, cellError(r.Error, r.Stderr), e.result(".html"))
+		}
+	}
+	return failure
+}
+
+// cellError finds the line that says what went wrong in a cell: a compiler's message stands in the error itself; a cell that
+// compiled but ended badly says why on its standard error, and the error holds no more than its exit status.
+func cellError(message, stderr string) string {
+	if strings.Contains(message, "exit status") && !strings.Contains(message, ".go:") {
+		for line := range strings.Lines(stderr) {
+			line = strings.TrimSpace(line)
+			if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "error:") {
+				return line
+			}
+		}
+	}
+	for line := range strings.Lines(message) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return line
+		}
+	}
+	return oneLine(errors.New(message))
+}

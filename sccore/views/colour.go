@@ -30,9 +30,9 @@ func coloured(x, params *Node) *Node {
 // chain of those so that each plane computes the whole chain before it again, some 100 times slower in all.
 func blended(x, pixel, meanGray, gray *Node) *Node {
 	g := x.Graph()
-	luma := Const(g, [][]float32{luma})
-	mean := ReduceAndKeep(Mul(ReduceMean(x, 2), luma), ReduceSum, 1)
-	matrix := Add(Mul(pixel, InsertAxes(identity(g, 3), 0)), Mul(gray, InsertAxes(luma, 0)))
+	toGray := Const(g, [][]float32{luma})
+	mean := ReduceAndKeep(Mul(ReduceMean(x, 2), toGray), ReduceSum, 1)
+	matrix := Add(Mul(pixel, InsertAxes(identity(g, 3), 0)), Mul(gray, InsertAxes(toGray, 0)))
 	matrix.AssertDims(x.Shape().Dim(0), 3, 3)
 	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
 	return ClipScalar(Add(x, Mul(meanGray, InsertAxes(mean, -1))), 0, 1)

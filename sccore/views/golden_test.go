@@ -103,18 +103,27 @@ func (c goldenCase) String() string {
 	return fmt.Sprintf("%s: image %d to %d pixels, %+v", c.Name, c.Image, c.Size, c.transform())
 }
 
-// apply runs Apply and returns its flat result.
+// apply makes views once.
 func apply(t testing.TB, b compute.Backend, images, params *tensors.Tensor, size int) []float32 {
 	t.Helper()
-	views, err := graph.ExecOnce(b, func(images, params *graph.Node) *graph.Node { return Apply(images, params, size) }, images, params)
+	return applier(t, b, size)(images, params)
+}
+
+// applier compiles Apply once for all arguments of one shape, and returns its flat result.
+func applier(t testing.TB, b compute.Backend, size int) func(images, params *tensors.Tensor) []float32 {
+	t.Helper()
+	exec, err := graph.NewExec(b, func(images, params *graph.Node) *graph.Node { return Apply(images, params, size) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	flat, err := tensors.CopyFlatData[float32](views)
-	if err != nil {
-		t.Fatal(err)
+	return func(images, params *tensors.Tensor) []float32 {
+		t.Helper()
+		views, err := exec.Call(images, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return flat(t, views[0])
 	}
-	return flat
 }
 
 // difference returns the mean and the largest absolute difference.

@@ -5,5 +5,6 @@
 //
 //   - [Table] is written as Markdown, HTML, LaTeX or CSV.
 //   - [Scoreboard] sets the paper's claims beside what runs say about them.
-//   - [Curves], [CropDrop], [Richness] and [ImageGrid] are figures: each renders to SVG and PNG, and [SaveFigure] keeps both with their numbers.
+//   - [Curves], [CurvesRow], [CropDrop], [Richness] and [ImageGrid] are figures: each renders to SVG and PNG, and [SaveFigure] keeps both with
+//     their numbers.
 package figures

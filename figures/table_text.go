@@ -5,8 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/semcon/semcon/analysis"
 )
 
 // Markdown writes a GitHub table. Each cell reads "paper / **ours ± sd** (difference)"; a missing part is left out, and its place is held
@@ -112,18 +110,11 @@ func (t Table) CSV() string {
 	for _, head := range t.RowHeads {
 		header = append(header, head.Name)
 	}
-	records = append(records, append(header, "column", "paper", "mean", "sd", "n", "values"))
+	records = append(records, append(append(header, "column"), cellHeader...))
 	for _, row := range t.Rows {
 		for c, cell := range row.Cells {
-			ours := analysis.MeanInterval(cell.Ours)
-			record := append([]string{}, row.Heads...)
-			record = append(record, t.Columns[c], exact(cell.Paper))
-			if ours.N == 0 {
-				record = append(record, "", "", "0", "")
-			} else {
-				record = append(record, strconv.FormatFloat(ours.Mean, 'g', -1, 64), exact(ours.SD), strconv.Itoa(ours.N), joinExact(cell.Ours))
-			}
-			records = append(records, record)
+			record := append(append([]string{}, row.Heads...), t.Columns[c])
+			records = append(records, append(record, cell.record()...))
 		}
 	}
 	return csvText(records)

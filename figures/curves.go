@@ -1,0 +1,194 @@
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Curves shows how numbers move with the step, the epoch or the time.
+type Curves struct {
+	// Title above the plot; may be empty.
+	Title string
+	// X and Y label the axes, with the unit: "epoch", "k-NN accuracy (%)".
+	X, Y string
+	// LogY makes the y axis logarithmic; each y must then be positive.
+	LogY bool
+	// Series are drawn in turn; colour, dash and marker follow from the place in the list.
+	Series []Series
+}
+
+// Series is one curve: y[i] at x[i]. Where one of them is NaN or infinite the curve has a gap.
+type Series struct {
+	Name string
+	X, Y []float64
+}
+
+// Render implements [Figure].
+func (f Curves) Render() (svg, png []byte, err error) { return CurvesRow{f}.Render() }
+
+// CSV implements [Figure]: series, x, y.
+func (f Curves) CSV() string {
+	return csvText(append([][]string{{"series", "x", "y"}}, f.records()...))
+}
+
+func (f Curves) records() (records [][]string) {
+	for _, series := range f.Series {
+		for i := range min(len(series.X), len(series.Y)) {
+			records = append(records, []string{series.Name, strconv.FormatFloat(series.X[i], 'g', -1, 64), strconv.FormatFloat(series.Y[i], 'g', -1, 64)})
+		}
+	}
+	return records
+}
+
+// CurvesRow is several plots of curves beside one another, such as loss and accuracy of the same run.
+type CurvesRow []Curves
+
+// Render implements [Figure].
+func (f CurvesRow) Render() (svg, png []byte, err error) {
+	if len(f) == 0 {
+		return nil, nil, errors.New("no curves")
+	}
+	for _, curves := range f {
+		if err := curves.check(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return render(width, 360*pixel, func(c draw.Canvas) {
+		c = page(c)
+		const gap = 14
+		each := (c.Size().X - gap*vg.Length(len(f)-1)) / vg.Length(len(f))
+		for i, curves := range f {
+			left := (each + gap) * vg.Length(i)
+			curves.draw(draw.Crop(c, left, left+each-c.Size().X, 0, 0))
+		}
+	})
+}
+
+// CSV implements [Figure]: y axis, series, x, y.
+func (f CurvesRow) CSV() string {
+	records := [][]string{{"plot", "series", "x", "y"}}
+	for _, curves := range f {
+		for _, record := range curves.records() {
+			records = append(records, append([]string{curves.Y}, record...))
+		}
+	}
+	return csvText(records)
+}
+
+func (f Curves) check() error {
+	for _, series := range f.Series {
+		if len(series.X) != len(series.Y) {
+			return fmt.Errorf("series %q has %d x and %d y", series.Name, len(series.X), len(series.Y))
+		}
+		for i, y := range series.Y {
+			if f.LogY && y <= 0 {
+				return fmt.Errorf("series %q has y = %v at x = %v, which a logarithmic axis cannot show", series.Name, y, series.X[i])
+			}
+		}
+	}
+	return nil
+}
+
+// draw draws the plot with its legend.
+func (f Curves) draw(c draw.Canvas) {
+	p := newPlot(f.X, f.Y)
+	var entries []legendEntry
+	xs, ys := newExtent(), newExtent()
+	for i, series := range f.Series {
+		line := draw.LineStyle{Color: palette[i%len(palette)], Width: vg.Points(1.6), Dashes: dashes[i%len(dashes)]}
+		dot := glyph(palette[i%len(palette)], shape(i)%shapes, false)
+		entries = append(entries, legendEntry{series.Name, line, dot})
+		for _, part := range series.parts() {
+			p.Add(&plotter.Line{XYs: thin(part), LineStyle: line})
+			p.Add(&plotter.Scatter{XYs: landmarks(part, len(series.X)), GlyphStyle: dot})
+			for _, point := range part {
+				xs.add(point.X)
+				ys.add(point.Y)
+			}
+		}
+	}
+	setRange(&p.X, xs.low, xs.high)
+	if f.LogY && ys.low <= ys.high {
+		margin := math.Pow(max(ys.high/ys.low, 1.1), 0.05)
+		p.Y.Min, p.Y.Max = ys.low/margin, ys.high*margin
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
+	} else {
+		setRange(&p.Y, ys.low, ys.high)
+	}
+	p.Draw(drawHead(c, f.Title, entries))
+}
+
+// parts are the stretches of finite points.
+func (s Series) parts() (parts []plotter.XYs) {
+	var part plotter.XYs
+	for i := range s.X {
+		if isFinite(s.X[i]) && isFinite(s.Y[i]) {
+			part = append(part, plotter.XY{X: s.X[i], Y: s.Y[i]})
+			continue
+		}
+		if part != nil {
+			parts = append(parts, part)
+		}
+		part = nil
+	}
+	if part != nil {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
+
+// thin leaves of a long curve the lowest and the highest point of each of about 500 stretches, which looks the same at this width and keeps the
+// SVG of a long run small.
+func thin(points plotter.XYs) plotter.XYs {
+	const stretches = 500
+	if len(points) <= 2*stretches {
+		return points
+	}
+	kept := plotter.XYs{points[0]}
+	for stretch := range slices.Chunk(points, (len(points)+stretches-1)/stretches) {
+		lowest, highest := 0, 0
+		for i, point := range stretch {
+			if point.Y < stretch[lowest].Y {
+				lowest = i
+			}
+			if point.Y > stretch[highest].Y {
+				highest = i
+			}
+		}
+		kept = append(kept, stretch[min(lowest, highest)], stretch[max(lowest, highest)])
+	}
+	return append(kept, points[len(points)-1])
+}
+
+// landmarks are the points of a part that carry markers: about ten in a curve of this length, and the last one of each part; enough to tell
+// curves apart, too few to hide them.
+func landmarks(part plotter.XYs, length int) (marked plotter.XYs) {
+	every := max(1, length/10)
+	for i := len(part) - 1; i >= 0; i -= every {
+		marked = append(marked, part[i])
+	}
+	return marked
+}
+
+// extent is the range of the numbers added; low > high without any.
+type extent struct{ low, high float64 }
+
+func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }
+
+func (e *extent) add(values ...float64) {
+	for _, value := range values {
+		if isFinite(value) {
+			e.low, e.high = min(e.low, value), max(e.high, value)
+		}
+	}
+}

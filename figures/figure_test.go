@@ -1,0 +1,230 @@
+package figures
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+)
+
+// picture renders a figure and checks what holds for each: SVG that parses, PNG with ink and of the SVG's size, the same bytes again.
+func picture(t *testing.T, figure Figure) (svg string, pixels image.Image) {
+	t.Helper()
+	vector, raster, err := figure.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decoder := xml.NewDecoder(bytes.NewReader(vector)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pixels, err = png.Decode(bytes.NewReader(raster)); err != nil {
+		t.Fatal(err)
+	}
+	if ink(pixels, func(c color.Color) bool { r, g, b, _ := c.RGBA(); return r+g+b < 3*0xC000 }) < 200 {
+		t.Error("the picture is nearly white")
+	}
+	vectorAgain, rasterAgain, err := figure.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(vector, vectorAgain) || !bytes.Equal(raster, rasterAgain) {
+		t.Error("a second rendering has other bytes")
+	}
+	return string(vector), pixels
+}
+
+// ink counts the pixels of a kind.
+func ink(pixels image.Image, kind func(color.Color) bool) (count int) {
+	bounds := pixels.Bounds()
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			if kind(pixels.At(x, y)) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// is tells whether a pixel has exactly this colour.
+func is(want color.Color) func(color.Color) bool {
+	r, g, b, _ := want.RGBA()
+	return func(c color.Color) bool { cr, cg, cb, _ := c.RGBA(); return cr == r && cg == g && cb == b }
+}
+
+func TestCurves(t *testing.T) {
+	curves := Curves{Title: "CIFAR-10 & more", X: "epoch", Y: "k-NN accuracy (%)", Series: []Series{
+		{"SimCLR", []float64{0, 1, 2, 3}, []float64{20, 30, math.NaN(), 36}},
+		{"MoCo", []float64{0, 1, 2, 3}, []float64{21, 25, 26, math.Inf(1)}},
+	}}
+	svg, pixels := picture(t, curves)
+	contains(t, svg, ">CIFAR-10 &amp; more<", ">epoch<", ">k-NN accuracy (%)<", ">SimCLR<", ">MoCo<", "font-family:'Liberation Sans',Arial")
+	equal(t, pixels.Bounds().Dx(), 900)
+	for i := range curves.Series {
+		if ink(pixels, is(palette[i])) < 50 {
+			t.Errorf("series %d is not drawn", i)
+		}
+	}
+	equal(t, curves.CSV(), "series,x,y\nSimCLR,0,20\nSimCLR,1,30\nSimCLR,2,NaN\nSimCLR,3,36\nMoCo,0,21\nMoCo,1,25\nMoCo,2,26\nMoCo,3,+Inf\n")
+}
+
+// A live plot starts without points and goes on with one.
+func TestCurvesWithFewPoints(t *testing.T) {
+	svg, _ := picture(t, Curves{X: "step", Y: "loss", LogY: true})
+	contains(t, svg, ">step<", ">loss<")
+	for _, y := range []float64{0, 0.0023, -1} {
+		_, pixels := picture(t, Curves{X: "step", Y: "loss", Series: []Series{{"a", []float64{1}, []float64{y}}}})
+		if ink(pixels, is(palette[0])) < 60 { // the marker in the legend and the one in the plot
+			t.Errorf("the point at %v is not drawn", y)
+		}
+	}
+}
+
+func TestCurvesRow(t *testing.T) {
+	x := []float64{1, 2, 3}
+	row := CurvesRow{
+		{X: "step", Y: "loss", LogY: true, Series: []Series{{"SimCLR", x, []float64{6, 5, 4}}}},
+		{X: "epoch", Y: "k-NN accuracy (%)", Series: []Series{{"SimCLR", x, []float64{20, 30, 33}}}},
+	}
+	svg, _ := picture(t, row)
+	contains(t, svg, ">step<", ">loss<", ">epoch<", ">k-NN accuracy (%)<")
+	contains(t, row.CSV(), "plot,series,x,y\nloss,SimCLR,1,6\n", "k-NN accuracy (%),SimCLR,3,33\n")
+}
+
+func TestCurvesRefuse(t *testing.T) {
+	for want, figure := range map[string]Figure{
+		"no curves":                  CurvesRow{},
+		`series "a" has 1 x and 2 y`: Curves{Series: []Series{{"a", []float64{1}, []float64{1, 2}}}},
+		`series "b" has y = -0.5 at x = 7, which a logarithmic axis cannot show`: Curves{LogY: true, Series: []Series{{"b", []float64{7}, []float64{-0.5}}}},
+	} {
+		if _, _, err := figure.Render(); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestThinKeepsTheEnvelope(t *testing.T) {
+	points := make(plotter.XYs, 10000)
+	for i := range points {
+		points[i] = plotter.XY{X: float64(i), Y: math.Sin(float64(i))}
+	}
+	points[5003].Y, points[7777].Y = 9, -9
+	kept := thin(points)
+	if len(kept) > 1002 {
+		t.Errorf("%d points", len(kept))
+	}
+	_, _, low, high := plotter.XYRange(kept)
+	equal(t, low, -9.0)
+	equal(t, high, 9.0)
+	equal(t, kept[0], points[0])
+	equal(t, kept[len(kept)-1], points[9999])
+	for i := 1; i < len(kept); i++ {
+		if kept[i].X < kept[i-1].X {
+			t.Fatalf("x goes back at %d", i)
+		}
+	}
+	equal(t, len(thin(points[:1000])), 1000)
+}
+
+func drops() CropDrop {
+	return CropDrop{Title: "CIFAR-10, profile quick", Methods: []MethodDrop{
+		{"SimCLR", Cell{36.5, []float64{12, 13, 14}}, Cell{33.1, []float64{14, 15, 16}}},
+		{"SimSiam", Cell{58.8, nil}, Cell{math.NaN(), []float64{-2}}},
+	}}
+}
+
+func TestCropDrop(t *testing.T) {
+	svg, pixels := picture(t, drops())
+	contains(t, svg, ">drop in k-NN accuracy (points)<", ">SimCLR<", ">SimSiam<", ">paper<", ">one seed<", ">CIFAR-10, profile quick<")
+	for i := range 2 {
+		if ink(pixels, is(palette[i])) < 100 {
+			t.Errorf("colour %d is missing", i)
+		}
+	}
+	equal(t, drops().CSV(), "method,crop,paper,mean,sd,n,values\nSimCLR,without,36.5,13,1,3,12 13 14\n"+
+		"SimCLR,same,33.1,15,1,3,14 15 16\nSimSiam,without,58.8,,,0,\nSimSiam,same,,-2,,1,-2\n")
+	picture(t, CropDrop{}) // before the first run
+}
+
+func TestRichness(t *testing.T) {
+	rich := Richness{Title: "CIFAR-10", Methods: []MethodRichness{
+		{"SimCLR", []int{1, 2, 3}, []Cell{{62.7, []float64{40, 41}}, {63.2, []float64{45}}, {83.5, nil}}},
+		{"MoCo", []int{1, 2, 3}, []Cell{{math.NaN(), nil}, {75.1, []float64{math.NaN(), 50}}, {86.8, nil}}},
+	}}
+	svg, _ := picture(t, rich)
+	contains(t, svg, ">k-NN accuracy (%)<", ">transformations<", ">SimCLR<", ">MoCo<", ">ours, mean ± sd<", ">paper<")
+	contains(t, rich.CSV(), "method,transformations,paper,mean,sd,n,values\nSimCLR,1,62.7,40.5,0.7071067811865476,2,40 41\n", "MoCo,1,,,,0,\nMoCo,2,75.1,NaN,,2,NaN 50\n")
+
+	for want, figure := range map[string]Richness{
+		"no methods": {},
+		`method "a" has 2 numbers of transformations and 1 cells`: {Methods: []MethodRichness{{"a", []int{1, 2}, []Cell{{}}}}},
+	} {
+		if _, _, err := figure.Render(); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestTicks(t *testing.T) {
+	labels := func(ticks []plot.Tick) string {
+		var texts []string
+		for _, tick := range ticks {
+			texts = append(texts, tick.Label)
+		}
+		return strings.Join(texts, " ")
+	}
+	equal(t, labels(niceTicks(-3, 62)), "0 10 20 30 40 50 60")
+	equal(t, labels(niceTicks(0, 1)), "0.0 0.2 0.4 0.6 0.8 1.0")
+	equal(t, labels(niceTicks(-0.06, -0.01)), "−0.06 −0.05 −0.04 −0.03 −0.02 −0.01")
+	equal(t, labels(niceTicks(0, 3e6)), "0 500000 1e+06 1.5e+06 2e+06 2.5e+06 3e+06")
+	equal(t, labels(logTicks(0.04, 30)), "0.05 0.1 0.2 0.5 1 2 5 10 20")
+	equal(t, labels(logTicks(1e-3, 1e3)), "0.001 0.01 0.1 1 10 100 1000")
+	equal(t, labels(logTicks(3, 6)), "3.0 3.5 4.0 4.5 5.0 5.5 6.0")
+}
+
+func TestSaveFigure(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := SaveFigure(dir, "drop", drops()); err != nil {
+		t.Fatal(err)
+	}
+	svg, raster, err := drops().Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"drop.svg": string(svg), "drop.png": string(raster), "drop.csv": drops().CSV()} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s differs from what was rendered", name)
+		}
+	}
+	err = SaveFigure(dir, "wrong", CurvesRow{})
+	if err == nil || err.Error() != "figure wrong: no curves" {
+		t.Error(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, len(entries), 3) // nothing of the wrong one, no temporary files
+	if err := SaveFigure(filepath.Join(dir, "drop.csv"), "drop", drops()); err == nil || !strings.Contains(err.Error(), "drop.csv") {
+		t.Errorf("a file in the folder's place: %v", err)
+	}
+}

@@ -107,12 +107,12 @@ func (r ScoreboardRow) claim() string {
 	return r.Claim.Part + ": " + r.Claim.Text
 }
 
-// claimed is the measure and its side of 0.
+// claimed is the measure and its side of 0, with spaces that do not break.
 func (r ScoreboardRow) claimed() string {
 	if r.Claim.Sign < 0 {
-		return r.Claim.Measure + " < 0"
+		return r.Claim.Measure + "\u00a0<\u00a00"
 	}
-	return r.Claim.Measure + " > 0"
+	return r.Claim.Measure + "\u00a0>\u00a00"
 }
 
 // numbers are the texts of paper, ours, interval and n, empty where there is nothing.

@@ -1,0 +1,69 @@
+package atomicfile_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+)
+
+func TestWriteReplacesWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "folder", "file")
+	for _, content := range []string{"first", "second, longer", ""} {
+		if err := atomicfile.WriteBytes(path, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != content {
+			t.Errorf("file holds %q, want %q", got, content)
+		}
+	}
+}
+
+func TestFailureKeepsTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := atomicfile.WriteBytes(path, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("no space left on device")
+	err := atomicfile.Write(path, func(w io.Writer) error {
+		if _, err := w.Write([]byte("half")); err != nil {
+			t.Fatal(err)
+		}
+		return full
+	})
+	if !errors.Is(err, full) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %q does not name the cause and the file", err)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "old" {
+		t.Errorf("file holds %q after a failed write", got)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// TestDiskFull writes to a device that is always full, where the system has one.
+func TestDiskFull(t *testing.T) {
+	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Logf("no /dev/full here (%v): the failing writer above stands for it", err)
+		return
+	}
+	defer device.Close()
+	path := filepath.Join(t.TempDir(), "file")
+	err = atomicfile.Write(path, func(io.Writer) error {
+		_, err := device.Write([]byte("x"))
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a half-written file stands: %v", err)
+	}
+}

@@ -1,0 +1,54 @@
+package weights
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// SaveCheckpoint writes every variable of store, optimizer state and all, and metadata to path, whole or not at all.
+func SaveCheckpoint(path string, store *model.Store, metadata map[string]string) error {
+	named := map[string]*tensors.Tensor{}
+	for variable := range store.IterVariables() {
+		value, err := variable.Value()
+		if err != nil {
+			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
+		}
+		named[variable.Path()] = value
+	}
+	return WriteSafetensors(path, named, metadata)
+}
+
+// LoadCheckpoint sets every variable of store from the file at path and returns the file's metadata. The file has to hold the store's
+// variables, shape for shape, and nothing else; otherwise the store is unchanged and the error names the file and the variable.
+func LoadCheckpoint(path string, store *model.Store) (metadata map[string]string, err error) {
+	named, metadata, err := ReadSafetensors(path)
+	if err != nil {
+		return nil, err
+	}
+	for variable := range store.IterVariables() {
+		value, ok := named[variable.Path()]
+		if !ok {
+			return nil, fmt.Errorf("%s: no variable %s", path, variable.Path())
+		}
+		if !value.Shape().Equal(variable.Shape()) {
+			return nil, fmt.Errorf("%s: variable %s is %s, the model wants %s", path, variable.Path(), value.Shape(), variable.Shape())
+		}
+	}
+	if len(named) != store.NumVariables() {
+		for variable := range store.IterVariables() {
+			delete(named, variable.Path())
+		}
+		return nil, fmt.Errorf("%s: variables that the model lacks: %s", path, strings.Join(slices.Sorted(maps.Keys(named)), ", "))
+	}
+	for variable := range store.IterVariables() {
+		if err := variable.SetValue(named[variable.Path()]); err != nil {
+			return nil, fmt.Errorf("%s: variable %s: %w", path, variable.Path(), err)
+		}
+	}
+	return metadata, nil
+}

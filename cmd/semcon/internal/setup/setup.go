@@ -89,21 +89,31 @@ func (in Install) Ensure(ctx context.Context, w io.Writer) error {
 	return in.do(ctx, in.pending(steps), w)
 }
 
-// Pending names the steps that Ensure would do.
-func (in Install) Pending(ctx context.Context) ([]string, error) {
+// Status is the state of a set-up.
+type Status struct {
+	Steps   []string // All steps, in order.
+	Pending []string // Those that Ensure would do.
+	Lacks   []string // A line for each thing that this machine cannot have.
+}
+
+// Status looks at the set-up without changing anything.
+func (in Install) Status(ctx context.Context) (Status, error) {
 	m, err := probe(ctx, in.root)
 	if err != nil {
-		return nil, err
+		return Status{}, err
 	}
 	steps, err := in.steps(m)
 	if err != nil {
-		return nil, err
+		return Status{}, err
 	}
-	var names []string
-	for _, s := range in.pending(steps) {
-		names = append(names, s.name)
+	names := func(steps []step) []string {
+		var all []string
+		for _, s := range steps {
+			all = append(all, s.name)
+		}
+		return all
 	}
-	return names, nil
+	return Status{names(steps), names(in.pending(steps)), m.lacks}, nil
 }
 
 // steps lists what set-up consists of on machine m, in the order in which it is done.
@@ -121,7 +131,7 @@ func (in Install) steps(m machine) ([]step, error) {
 	goEnv := []string{"GOFLAGS=" + goFlags, "GOBIN=" + in.Dir("bin"), "GOWORK=off"}
 
 	steps := []step{{
-		name:     "python",
+		name:     "Jupyter",
 		inputs:   []string{in.root, m.python, m.pythonVersion, jupyterPackages},
 		products: []string{in.Python(), in.Dir("venv", "bin", "jupyter-lab")},
 		tasks: []task{
@@ -131,7 +141,8 @@ func (in Install) steps(m machine) ([]step, error) {
 	}}
 	if m.plugin != "" {
 		steps = append(steps, step{
-			name:     "plugin",
+			name:     "XLA plugin",
+			within:   "Jupyter",
 			inputs:   []string{in.root, m.pythonVersion, m.plugin},
 			products: []string{in.Dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
 			tasks:    []task{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
@@ -139,7 +150,7 @@ func (in Install) steps(m machine) ([]step, error) {
 	}
 	return append(steps,
 		step{
-			name:     "kernel",
+			name:     "Go kernel",
 			inputs:   []string{in.root, m.goVersion, modules},
 			products: []string{in.Dir("bin", "gonb"), in.Dir("bin", "goimports")},
 			tasks:    []task{{"Go kernel", in.command(goEnv, m.goTool, "install", "tool")}},
@@ -154,6 +165,7 @@ func (in Install) steps(m machine) ([]step, error) {
 		},
 		step{
 			name:     "settings",
+			within:   "Jupyter",
 			inputs:   []string{indented(settings)},
 			products: settingsFiles,
 			tasks: []task{{"settings of Jupyter", func(context.Context, *transcript) error {

@@ -21,6 +21,7 @@ type step struct {
 	name     string
 	inputs   []string // Everything that its result depends on.
 	products []string // Patterns of files that it leaves; when one is gone, the step is done again.
+	within   string   // The step that makes the folder which its products lie in; when that is done again, so is this one.
 	tasks    []task
 }
 
@@ -39,7 +40,9 @@ func (s step) hash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (in Install) stampFile(s step) string { return in.Dir("stamps", s.name) }
+func (in Install) stampFile(s step) string {
+	return in.Dir("stamps", strings.ReplaceAll(s.name, " ", "-"))
+}
 
 func (in Install) stamp(s step) error {
 	return atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n"))
@@ -55,18 +58,26 @@ func (in Install) unstamp(s step) error {
 // pending returns the steps whose stamp is missing or tells of other inputs, or whose products are gone.
 func (in Install) pending(steps []step) []step {
 	var todo []step
+	isPending := map[string]bool{}
 	for _, s := range steps {
 		stamp, err := os.ReadFile(in.stampFile(s))
-		current := err == nil && strings.TrimSpace(string(stamp)) == s.hash()
+		current := err == nil && strings.TrimSpace(string(stamp)) == s.hash() && !isPending[s.within]
 		for _, product := range s.products {
 			found, err := filepath.Glob(product)
-			current = current && err == nil && len(found) > 0
+			current = current && err == nil && len(found) > 0 && exists(found[0])
 		}
 		if !current {
 			todo = append(todo, s)
+			isPending[s.name] = true
 		}
 	}
 	return todo
+}
+
+// exists follows links: those of a Python environment may point at an interpreter that is gone.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // lock keeps two set-ups of one checkout from working at the same time. The lock goes with the process, however it ends.

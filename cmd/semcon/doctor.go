@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/semcon/semcon/sccore/backend"
+)
+
+var doctorVerb = verb{
+	name:    "doctor",
+	summary: "say what works here, and what mends the rest; exit status 1 if something needed is broken",
+	example: "semcon doctor --data /data",
+	run:     runDoctor,
+}
+
+// setupCommand mends everything that set-up has made.
+const setupCommand = "go run ./cmd/semcon lab --setup-only"
+
+// finding is one line of the doctor's.
+type finding struct {
+	state  string // ok, missing (work goes on without it) or broken.
+	what   string
+	detail string // What was seen, and what mends it.
+}
+
+const (
+	fine    = "ok"
+	missing = "missing"
+	broken  = "broken"
+)
+
+func runDoctor(ctx context.Context, args []string) error {
+	flags := newFlags("doctor")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`folder` of the datasets")
+	out := flags.String("out", "out", "`folder` of the results")
+	if err := noNames(flags, args); err != nil {
+		return err
+	}
+	checks := []func() []finding{
+		func() []finding { return checkBackends() },
+		func() []finding { return checkSetup(ctx) },
+		func() []finding { return []finding{checkData(*data), checkDisk(*out)} },
+	}
+	count := 0
+	for _, check := range checks {
+		for _, f := range check() {
+			fmt.Printf("%-8s %-20s %s\n", f.state, f.what, f.detail)
+			if f.state == broken {
+				count++
+			}
+		}
+	}
+	if count > 0 {
+		return fmt.Errorf("%d broken, see above", count)
+	}
+	return nil
+}
+
+// checkBackends computes on the Go engine and on the backend that runs would use.
+func checkBackends() []finding {
+	findings := []finding{tryBackend("Go backend", backend.Go)}
+	config := backend.Config()
+	if config == backend.Go {
+		return append(findings, finding{missing, "XLA backend", "everything runs on the Go backend, slowly: " + whyNoXLA()})
+	}
+	return append(findings, tryBackend("backend in use", config))
+}
+
+func whyNoXLA() string {
+	if os.Getenv("GOMLX_BACKEND") != "" {
+		return "unset GOMLX_BACKEND"
+	}
+	return setupCommand
+}
+
+// tryBackend adds two numbers.
+func tryBackend(what, config string) finding {
+	start := time.Now()
+	b, err := backend.OpenConfig(config)
+	if err != nil {
+		return finding{broken, what, err.Error()}
+	}
+	sum, err := graph.ExecOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
+	if err != nil {
+		return finding{broken, what, fmt.Sprintf("%s does not compute: %s", config, oneLine(err))}
+	}
+	if sum.Value() != float32(5) {
+		return finding{broken, what, fmt.Sprintf("%s says that 2 + 3 = %v", config, sum.Value())}
+	}
+	return finding{fine, what, fmt.Sprintf("%s: 2 + 3 = 5 in %d ms", config, time.Since(start).Milliseconds())}
+}
+
+// checkSetup looks at what "semcon lab" installs, and runs each program of it.
+func checkSetup(ctx context.Context) []finding {
+	in, err := checkoutInstall()
+	if err != nil {
+		return []finding{{missing, "notebooks", err.Error()}}
+	}
+	status, err := in.Status(ctx)
+	if err != nil {
+		return []finding{{broken, "set-up", err.Error()}}
+	}
+	var findings []finding
+	for _, lack := range status.Lacks {
+		findings = append(findings, finding{missing, "this machine", lack})
+	}
+	probes := map[string][]string{
+		"Jupyter":   {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
+		"Go kernel": {in.Dir("bin", "gonb"), "-V"},
+	}
+	for _, step := range status.Steps {
+		f := finding{fine, step, in.Dir()}
+		if slices.Contains(status.Pending, step) {
+			f = finding{broken, step, "not installed or out of date: " + setupCommand}
+		} else if command := probes[step]; command != nil {
+			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
+			f.detail = strings.TrimSpace(string(said))
+			if err != nil {
+				f = finding{broken, step, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.Dir(), setupCommand)}
+			}
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+func checkData(folder string) finding {
+	const what = "data"
+	if folder == "" {
+		return finding{missing, what, "no folder named: synthetic images only; name one with --data or SEMCON_DATA"}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return finding{broken, what, err.Error()}
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return finding{fine, what, fmt.Sprintf("%s: %s", folder, strings.Join(names, ", "))}
+}
+
+// checkDisk looks at the space where results go: a full study writes a few hundred megabytes.
+func checkDisk(folder string) finding {
+	const what, needed = "disk", 2 << 30
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return finding{broken, what, err.Error()}
+	}
+	existing := folder
+	for _, err := os.Stat(existing); err != nil && existing != filepath.Dir(existing); _, err = os.Stat(existing) {
+		existing = filepath.Dir(existing)
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(existing, &fs); err != nil {
+		return finding{broken, what, fmt.Sprintf("%s: %v", existing, err)}
+	}
+	free := fs.Bavail * uint64(fs.Bsize)
+	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), folder)
+	if free < needed {
+		return finding{broken, what, detail + ": less than 2 GiB; free some, or choose another folder with --out"}
+	}
+	return finding{fine, what, detail}
+}

@@ -187,6 +187,8 @@ func TestCheckNamesTheStrength(t *testing.T) {
 		"MaxScale":             func(r *Recipe) { r.MaxScale = 1.5 },
 		"MinScale":             func(r *Recipe) { r.MinScale = -1 },
 		"MaxAspect":            func(r *Recipe) { r.MaxAspect = math.Inf(1) },
+		"MaxScale 0":           func(r *Recipe) { r.MinScale, r.MaxScale = 0, 0 },
+		"MinAspect 0":          func(r *Recipe) { r.MinAspect = 0 },
 		"MinAspect":            func(r *Recipe) { r.MinAspect = 2 },
 		"BlurProbability":      func(r *Recipe) { r.BlurProbability = math.NaN() },
 		"MaxSigma":             func(r *Recipe) { r.MaxSigma = -1 },

@@ -62,7 +62,7 @@ type Recipe struct {
 	MinSigma, MaxSigma   float64 // Standard deviation of the Gaussian in pixels of the view, uniform in this range.
 	GrayscaleProbability float64
 	JitterProbability    float64
-	JitterStrength       float64 // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns.
+	JitterStrength       float64 // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns, at most half a turn.
 	FlipProbability      float64
 }
 
@@ -89,8 +89,8 @@ func (r Recipe) Check() error {
 	if r.Crop < NoCrop || r.Crop > SameCrop {
 		return fmt.Errorf("crop mode %v is none of %q", r.Crop, cropModeNames)
 	}
-	if r.Crop != NoCrop && r.MaxScale == 0 {
-		return fmt.Errorf("MaxScale is 0, so a crop would be empty")
+	if r.Crop != NoCrop && (r.MaxScale == 0 || r.MinAspect == 0) {
+		return fmt.Errorf("MaxScale %v and MinAspect %v must be above 0 for a crop", r.MaxScale, r.MinAspect)
 	}
 	for _, p := range []struct {
 		name             string
@@ -101,7 +101,7 @@ func (r Recipe) Check() error {
 		{"BlurProbability", r.BlurProbability, 0, 1},
 		{"MaxSigma", r.MaxSigma, 0, math.MaxFloat64}, {"MinSigma", r.MinSigma, 0, r.MaxSigma},
 		{"GrayscaleProbability", r.GrayscaleProbability, 0, 1},
-		{"JitterProbability", r.JitterProbability, 0, 1}, {"JitterStrength", r.JitterStrength, 0, 1.25},
+		{"JitterProbability", r.JitterProbability, 0, 1}, {"JitterStrength", r.JitterStrength, 0, 2.5},
 		{"FlipProbability", r.FlipProbability, 0, 1},
 	} {
 		if !(p.low <= p.value && p.value <= p.high) {

@@ -31,6 +31,11 @@ func init() {
 	verbs = []verb{
 		labVerb,
 		notebooksVerb,
+		doctorVerb,
+		listVerb,
+		runVerb,
+		tableVerb,
+		claimsVerb,
 		helpVerb,
 	}
 }

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/experiments"
+)
+
+var claimsVerb = verb{
+	name:    "claims",
+	summary: "print the scoreboard of the paper's claims from records",
+	example: "semcon claims --profile quick",
+	run: func(ctx context.Context, args []string) error {
+		flags := newFlags("claims")
+		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the runs judged: smoke, quick or full")
+		out := flags.String("out", "out", "`FOLDER` of the records")
+		format := flags.String("format", "text", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "))
+		if err := noNames(flags, args); err != nil {
+			return err
+		}
+		size, err := experiments.ParseProfile(*profile)
+		if err != nil {
+			return usagef("--%v", err)
+		}
+		if !slices.Contains(figures.ScoreboardFormats, *format) {
+			return usagef("--format %q is none of %s", *format, strings.Join(figures.ScoreboardFormats, ", "))
+		}
+		board, err := experiments.Claims(*out, size)
+		if err != nil {
+			return err
+		}
+		text, err := board.Format(*format)
+		if err == nil {
+			fmt.Print(text)
+		}
+		return err
+	},
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+var runVerb = verb{
+	name:    "run",
+	summary: "run an experiment, or what is left of it",
+	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
+	run: func(ctx context.Context, args []string) error {
+		flags := newFlags("run")
+		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the run: smoke, quick or full")
+		options := experiments.Options{Bar: func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }}
+		flags.StringVar(&options.Data, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; $SEMCON_DATA if not given")
+		flags.StringVar(&options.Out, "out", "out", "`FOLDER` for records and checkpoints")
+		flags.IntVar(&options.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
+		flags.IntVar(&options.Parallel, "parallel", max(1, runtime.NumCPU()/2), "`NUMBER` of runs at a time")
+		flags.Func("set", "change the configuration: `KEY=VALUE`, may be given again", appendTo(&options.Set))
+		flags.Func("only", "run the cells that match `PATTERN` dataset/method/row/seed, may be given again", appendTo(&options.Only))
+		names, err := parse(flags, args)
+		if err != nil {
+			return err
+		}
+		experiment, err := oneExperiment(names)
+		if err != nil {
+			return err
+		}
+		if options.Profile, err = experiments.ParseProfile(*profile); err != nil {
+			return usagef("--%v", err)
+		}
+		if options.Parallel < 1 {
+			return usagef("--parallel %d is not positive", options.Parallel)
+		}
+		if options.Seeds < 0 {
+			return usagef("--seeds %d is negative", options.Seeds)
+		}
+		b, err := backend.Open()
+		if err != nil {
+			return err
+		}
+		return experiment.Run(ctx, b, options)
+	},
+}
+
+// appendTo returns a flag's function that collects its values.
+func appendTo(list *[]string) func(string) error {
+	return func(value string) error {
+		*list = append(*list, value)
+		return nil
+	}
+}
+
+// oneExperiment finds the experiment that a command line names.
+func oneExperiment(names []string) (experiments.Experiment, error) {
+	if len(names) != 1 {
+		return experiments.Experiment{}, usagef("wants the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
+	}
+	experiment, err := experiments.ByName(names[0])
+	if err != nil {
+		return experiments.Experiment{}, usagef("%v", err)
+	}
+	return experiment, nil
+}

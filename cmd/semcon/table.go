@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/experiments"
+)
+
+var tableVerb = verb{
+	name:    "table",
+	summary: "print an experiment's tables from its records: paper, ours, difference",
+	example: "semcon table effect-aug --format md",
+	run: func(ctx context.Context, args []string) error {
+		flags := newFlags("table")
+		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the runs shown: smoke, quick or full")
+		out := flags.String("out", "out", "`FOLDER` of the records")
+		format := flags.String("format", "md", "`FORMAT`: "+strings.Join(figures.Formats, ", "))
+		names, err := parse(flags, args)
+		if err != nil {
+			return err
+		}
+		experiment, err := oneExperiment(names)
+		if err != nil {
+			return err
+		}
+		size, err := experiments.ParseProfile(*profile)
+		if err != nil {
+			return usagef("--%v", err)
+		}
+		if !slices.Contains(figures.Formats, *format) {
+			return usagef("--format %q is none of %s", *format, strings.Join(figures.Formats, ", "))
+		}
+		records, err := experiments.Records(filepath.Join(*out, experiment.Name))
+		if err != nil {
+			return err
+		}
+		tables, err := experiment.Tables(records, size)
+		if err != nil {
+			return err
+		}
+		for i, table := range tables {
+			text, err := table.Format(*format)
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				fmt.Println()
+			}
+			fmt.Print(text)
+		}
+		return nil
+	},
+}

@@ -1,0 +1,31 @@
+package experiments
+
+import (
+	"path/filepath"
+
+	"github.com/semcon/semcon/figures"
+)
+
+// Claims is the scoreboard of the paper's claims from the records under the folder out. A claim is judged on the paper's own dataset where
+// there are runs on it, and else on the first that has runs; the scoreboard names the data.
+func Claims(out string, profile Profile) (figures.Scoreboard, error) {
+	results, err := LoadEffectAug(out, profile)
+	if err != nil {
+		return figures.Scoreboard{}, err
+	}
+	var dataset string
+	var data []string
+	if len(results.Datasets()) > 0 {
+		dataset = results.Datasets()[0]
+		data = results.dataOf(dataset)
+	}
+	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
+		if c.Experiment == EffectAug {
+			return results.Measure(c, dataset)
+		}
+		return nil
+	}), nil
+}
+
+// folderOf is where an experiment's records and files stand.
+func folderOf(out, experiment string) string { return filepath.Join(out, experiment) }

@@ -1,0 +1,3 @@
+package experiments
+
+func classFolders(dir string) (effectAugSource, bool) { return effectAugSource{}, false }

@@ -25,6 +25,9 @@ type machine struct {
 	lacks  []string // One line for each thing that this machine cannot have.
 }
 
+// platform is a variable for the tests.
+var platform = runtime.GOOS + "/" + runtime.GOARCH
+
 // probe looks at the machine. Its errors say what to install.
 func probe(ctx context.Context, root string) (machine, error) {
 	var m machine
@@ -73,7 +76,6 @@ func (m *machine) findGo(ctx context.Context, root string) error {
 }
 
 func (m *machine) choosePlugin(ctx context.Context) {
-	platform := runtime.GOOS + "/" + runtime.GOARCH
 	switch {
 	case !m.cgo:
 		m.lacks = append(m.lacks, "no C compiler: the slow pure-Go backend alone, without XLA (Debian, Ubuntu: apt install build-essential; then run this again)")

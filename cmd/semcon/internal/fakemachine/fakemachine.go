@@ -1,0 +1,128 @@
+// Package fakemachine puts scripts in the place of Python, Go and a C compiler, so that tests can set up a checkout in milliseconds
+// and let any part of it fail.
+package fakemachine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Machine is a PATH of scripts and a checkout to set up. A test changes how a script behaves through environment variables, which
+// the scripts' text below names.
+type Machine struct {
+	Checkout string
+	bin      string
+	calls    string
+}
+
+// New makes the machine and gives the test its PATH.
+func New(t *testing.T) *Machine {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{Checkout: filepath.Join(dir, "checkout"), bin: filepath.Join(dir, "bin"), calls: filepath.Join(dir, "calls")}
+	m.Write(t, "go.mod", "module github.com/semcon/semcon\n")
+	m.Write(t, "go.sum", "")
+	m.Write(t, "cmd/semcon/main.go", "package main\n")
+	m.Write(t, "notebooks/one.ipynb", `{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}`)
+	for name, text := range scripts {
+		m.script(t, name, text)
+	}
+	t.Setenv("PATH", m.bin+":/usr/bin:/bin")
+	t.Setenv("FAKE_CALLS", m.calls)
+	t.Setenv("FAKE_PYTHON", filepath.Join(m.bin, "python3"))
+	return m
+}
+
+var scripts = map[string]string{
+	"gcc":        "exit 0\n",
+	"nvidia-smi": `[ -n "$FAKE_GPU" ]` + "\n",
+	"go": `
+case "$1" in
+env) printf '/goroot\ngo1.26.8\n%s\ngcc\n' "${FAKE_CGO-1}" ;;
+install) mkdir -p "$GOBIN"; touch "$GOBIN/gonb" "$GOBIN/goimports" ;;
+build) if [ -n "$FAKE_BUILD_ERROR" ]; then echo '# example/package'; echo "$FAKE_BUILD_ERROR"; exit 1; fi ;;
+esac
+`,
+	"python3": `
+venv=$(dirname "$(dirname "$0")")
+case "$1 $2" in
+"-c import sys"*) printf '3\n%s\n%s\n' "${FAKE_PYTHON_MINOR-12}" "$FAKE_PYTHON" ;;
+"-c import venv"*) [ -z "$FAKE_NO_VENV" ] ;;
+"-m venv") mkdir -p "$3/bin"; cp "$0" "$3/bin/python" ;;
+"-m pip")
+	if [ -n "$FAKE_PIP_HANGS" ]; then touch "$venv/half-made"; exec sleep 60; fi
+	if [ -n "$FAKE_PIP_ERROR" ]; then printf '%b\n' "$FAKE_PIP_ERROR"; exit 1; fi
+	touch "$venv/bin/jupyter-lab"
+	case "$(cat "$venv/../requirements.txt")" in
+	*xla-cpu-pjrt*)
+		plugin="$venv/lib/python3.12/site-packages/xla_plugins/xla_cpu_pjrt"
+		mkdir -p "$plugin"; touch "$plugin/xla_cpu_pjrt.so" ;;
+	esac ;;
+"-m jupyterlab") shift 2; eval "exec ${FAKE_LAB-false}" ;;
+"-c "*) shift 2; eval "${FAKE_EXECUTION-false}" ;;
+esac
+`,
+}
+
+func (m *Machine) script(t *testing.T, name, text string) {
+	t.Helper()
+	// Only the arguments' first lines are noted: a program given after -c is long.
+	text = "#!/bin/sh\n" + `printf '%s\n' "` + name + ` $*" | head -1 >> "$FAKE_CALLS"` + "\n" + text
+	if err := os.MkdirAll(m.bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.bin, name), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without takes a program away, and the system's own programs with it.
+func (m *Machine) Without(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(m.bin, name)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", m.bin)
+}
+
+// Calls returns the command lines that scripts were called with since the last call of Calls, without those that only look.
+func (m *Machine) Calls(t *testing.T) []string {
+	t.Helper()
+	noted, err := os.ReadFile(m.calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(m.calls, 0); err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	for line := range strings.Lines(string(noted)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "go env") && !strings.HasPrefix(line, "python3 -c import") && !strings.HasPrefix(line, "nvidia-smi") {
+			calls = append(calls, strings.ReplaceAll(line, m.Checkout+"/", ""))
+		}
+	}
+	return calls
+}
+
+// Path joins path elements to the checkout.
+func (m *Machine) Path(elements ...string) string {
+	return filepath.Join(append([]string{m.Checkout}, elements...)...)
+}
+
+// Write writes a file of the checkout.
+func (m *Machine) Write(t *testing.T, name, content string) {
+	t.Helper()
+	path := m.Path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

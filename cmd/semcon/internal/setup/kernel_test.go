@@ -1,0 +1,85 @@
+package setup
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestKernelJSON(t *testing.T) {
+	_, in := newInstall(t)
+	ensure(t, in)
+	content, err := os.ReadFile(in.kernelFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kernel struct {
+		Argv          []string
+		Language      string
+		InterruptMode string `json:"interrupt_mode"`
+		Env           map[string]string
+	}
+	if err := json.Unmarshal(content, &kernel); err != nil {
+		t.Fatal(err)
+	}
+	if kernel.Argv[0] != in.root+"/.semcon/bin/gonb" || kernel.Language != "go" || kernel.InterruptMode != "message" {
+		t.Errorf("kernel %+v", kernel)
+	}
+	for _, flag := range []string{"{connection_file}", "-raw_error=true", "-go_work=" + in.root} {
+		if !slices.Contains(kernel.Argv, flag) {
+			t.Errorf("no %s in %q", flag, kernel.Argv)
+		}
+	}
+	if want := in.root + "/.semcon/bin:/goroot/bin:${PATH}"; kernel.Env["PATH"] != want {
+		t.Errorf("PATH %q, want %q", kernel.Env["PATH"], want)
+	}
+	if kernel.Env["GOPROXY"] != "off" || !strings.Contains(kernel.Env["GOFLAGS"], "-ldflags=-w") {
+		t.Errorf("env %q", kernel.Env)
+	}
+	if _, fixed := kernel.Env["GOMLX_BACKEND"]; fixed {
+		t.Error("kernel.json fixes GOMLX_BACKEND, which belongs to the user's shell")
+	}
+}
+
+func TestServerListensAndShowsOnlyWhatItShould(t *testing.T) {
+	_, in := newInstall(t)
+	var settings struct {
+		ServerApp         map[string]any
+		KernelSpecManager map[string]any
+	}
+	if err := json.Unmarshal([]byte(in.serverSettings()), &settings); err != nil {
+		t.Fatal(err)
+	}
+	if settings.ServerApp["root_dir"] != in.root+"/notebooks" {
+		t.Errorf("root_dir %v", settings.ServerApp["root_dir"])
+	}
+	for _, open := range []string{"ip", "token", "password", "allow_origin"} {
+		if value, set := settings.ServerApp[open]; set {
+			t.Errorf("the settings change %s to %v", open, value)
+		}
+	}
+}
+
+func TestJupyterStaysOutOfTheHomeFolder(t *testing.T) {
+	_, in := newInstall(t)
+	t.Setenv("JUPYTER_CONFIG_DIR", "/elsewhere")
+	t.Setenv("PYTHONPATH", "/elsewhere")
+	env := map[string]string{} // Of several entries of one name, the last counts.
+	for _, entry := range in.Environ() {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	for _, name := range []string{"JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"} {
+		if !strings.HasPrefix(env[name], in.Dir()+"/") {
+			t.Errorf("%s=%s, want a folder of %s", name, env[name], in.Dir())
+		}
+	}
+	if value, set := env["PYTHONPATH"]; set {
+		t.Errorf("PYTHONPATH=%s", value)
+	}
+	if !strings.HasPrefix(env["PATH"], in.Dir("venv", "bin")+":") {
+		t.Errorf("PATH=%s", env["PATH"])
+	}
+}

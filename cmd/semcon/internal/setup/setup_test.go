@@ -1,0 +1,244 @@
+package setup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+)
+
+func newInstall(t *testing.T) (*fakemachine.Machine, Install) {
+	t.Helper()
+	platform = "linux/amd64"
+	m := fakemachine.New(t)
+	in, err := At(m.Checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, in
+}
+
+func ensure(t *testing.T, in Install) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := in.Ensure(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func wantCalls(t *testing.T, m *fakemachine.Machine, want ...string) {
+	t.Helper()
+	got := m.Calls(t)
+	for i, call := range got { // The flags of pip are not what these tests are about.
+		if command, _, isPip := strings.Cut(call, " install --no-input"); isPip {
+			got[i] = command
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("called:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func TestEverythingIsDoneOnce(t *testing.T) {
+	m, in := newInstall(t)
+	out := ensure(t, in)
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go mod download", "go build ./...")
+	if !strings.Contains(out, "7/7  100%") {
+		t.Errorf("the bar ends with %q", out)
+	}
+	for _, file := range []string{"venv/bin/python", "bin/gonb", "venv/share/jupyter/kernels/gonb/kernel.json", "setup.log"} {
+		if _, err := os.Stat(in.Dir(file)); err != nil {
+			t.Error(err)
+		}
+	}
+	if out := ensure(t, in); out != "" {
+		t.Errorf("the second time it says %q", out)
+	}
+	wantCalls(t, m)
+}
+
+func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
+	m, in := newInstall(t)
+	ensure(t, in)
+	m.Calls(t)
+
+	m.Write(t, "go.sum", "a new module\n")
+	ensure(t, in)
+	wantCalls(t, m, "go install tool", "go mod download", "go build ./...")
+
+	if err := os.RemoveAll(in.Dir("venv", "lib")); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, in)
+	wantCalls(t, m, "python3 -m pip")
+
+	t.Setenv("FAKE_PYTHON_MINOR", "13")
+	ensure(t, in)
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip")
+	if status, err := in.Status(t.Context()); err != nil || len(status.Pending) > 0 {
+		t.Errorf("left to do: %v, %v", status.Pending, err)
+	}
+}
+
+func TestInterruptedStepStartsAgainFromItsBeginning(t *testing.T) {
+	m, in := newInstall(t)
+	t.Setenv("FAKE_PIP_HANGS", "yes")
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(in.Dir("venv", "half-made")); err == nil {
+				interrupt()
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	if err := in.Ensure(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	m.Calls(t)
+	os.Unsetenv("FAKE_PIP_HANGS")
+	ensure(t, in)
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go mod download", "go build ./...")
+	if _, err := os.Stat(in.Dir("venv", "half-made")); err == nil {
+		t.Error("the half-made environment was kept")
+	}
+}
+
+func TestEnvironmentMadeByHandIsReplaced(t *testing.T) {
+	m, in := newInstall(t)
+	m.Write(t, ".semcon/venv/bin/python", "")
+	m.Write(t, ".semcon/venv/bin/jupyter-lab", "")
+	m.Write(t, ".semcon/venv/by-hand", "")
+	ensure(t, in)
+	if _, err := os.Stat(in.Dir("venv", "by-hand")); err == nil {
+		t.Error("the environment without a stamp was kept")
+	}
+}
+
+func TestFailureIsOneLineThatNamesStepReasonAndLog(t *testing.T) {
+	for _, test := range []struct{ name, variable, output, want string }{
+		{"pip", "FAKE_PIP_ERROR", "Collecting jupyterlab\\nERROR: No matching distribution found for jupyterlab\\n\\nbye",
+			`set-up step "JupyterLab": ERROR: No matching distribution found for jupyterlab; the log is `},
+		{"offline", "FAKE_PIP_ERROR", "WARNING: Retrying: NewConnectionError(...)\\nERROR: No matching distribution found for jupyterlab",
+			`set-up step "JupyterLab": ERROR: No matching distribution found for jupyterlab (no connection: set-up downloads once; go online or set the proxy of pip and of Go, then run this again); the log is `},
+		{"disk full", "FAKE_PIP_ERROR", "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+			`set-up step "JupyterLab": ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device; the log is `},
+		{"build", "FAKE_BUILD_ERROR", "sccore/loop.go:3:1: undefined: step",
+			`set-up step "build of the project": sccore/loop.go:3:1: undefined: step; the log is `},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, in := newInstall(t)
+			t.Setenv(test.variable, test.output)
+			err := in.Ensure(t.Context(), io.Discard)
+			if err == nil || err.Error() != test.want+in.Dir("setup.log") {
+				t.Errorf("error %v\nwant  %s", err, test.want+in.Dir("setup.log"))
+			}
+			log, err := os.ReadFile(in.Dir("setup.log"))
+			lastLine := test.output[strings.LastIndex(test.output, `\n`)+1:]
+			if err != nil || !strings.Contains(string(log), strings.TrimPrefix(lastLine, "n")) {
+				t.Errorf("the log holds %q", log)
+			}
+			t.Setenv(test.variable, "")
+			ensure(t, in)
+		})
+	}
+}
+
+func TestMachineThatLacksSomethingNeeded(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		take func(t *testing.T, m *fakemachine.Machine)
+		want string
+	}{
+		{"python", func(t *testing.T, m *fakemachine.Machine) { m.Without(t, "python3") }, "python3 is not on the PATH: install Python 3.11"},
+		{"go", func(t *testing.T, m *fakemachine.Machine) {
+			m.Without(t, "go")
+			t.Setenv("PATH", os.Getenv("PATH")+":/bin")
+		},
+			"go is not on the PATH: install Go"},
+		{"new python", func(t *testing.T, m *fakemachine.Machine) { t.Setenv("FAKE_PYTHON_MINOR", "9") }, "is Python 3.9: JupyterLab needs 3.11"},
+		{"venv module", func(t *testing.T, m *fakemachine.Machine) { t.Setenv("FAKE_NO_VENV", "yes") }, "apt install python3-venv"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, in := newInstall(t)
+			test.take(t, m)
+			err := in.Ensure(t.Context(), io.Discard)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestPluginForThisMachine(t *testing.T) {
+	for _, test := range []struct{ name, variable, value, platform, plugin, lack string }{
+		{"processor", "", "", "linux/amd64", "xla-cpu-pjrt==", ""},
+		{"GPU", "FAKE_GPU", "yes", "linux/amd64", "jax-cuda13-pjrt==", ""},
+		{"no compiler", "FAKE_CGO", "0", "linux/amd64", "", "no C compiler: the slow pure-Go backend alone"},
+		{"no wheel", "", "", "darwin/arm64", "", "no XLA plugin for darwin/arm64"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, in := newInstall(t)
+			if test.variable != "" {
+				t.Setenv(test.variable, test.value)
+			}
+			platform = test.platform
+			m, err := probe(t.Context(), in.root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(m.plugin, test.plugin) || (m.plugin == "") != (test.plugin == "") {
+				t.Errorf("plugin packages %q, want %q", m.plugin, test.plugin)
+			}
+			if !strings.Contains(strings.Join(m.lacks, "\n"), test.lack) || (len(m.lacks) == 0) != (test.lack == "") {
+				t.Errorf("lacks %q, want %q", m.lacks, test.lack)
+			}
+			out := ensure(t, in)
+			if !strings.Contains(out, test.lack) {
+				t.Errorf("set-up does not say that there is %q: %q", test.lack, out)
+			}
+			status, err := in.Status(t.Context())
+			if err != nil || slices.Contains(status.Steps, "XLA plugin") != (test.plugin != "") || len(status.Pending) > 0 {
+				t.Errorf("steps %q, pending %q, %v", status.Steps, status.Pending, err)
+			}
+		})
+	}
+}
+
+func TestSecondSetUpWaitsForTheFirst(t *testing.T) {
+	_, in := newInstall(t)
+	unlock, err := in.lock(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var out bytes.Buffer
+	if _, err := in.lock(ctx, &out); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the lock is held, but locking again gives %v", err)
+	}
+	if !strings.Contains(out.String(), "another set-up of this checkout is at work") {
+		t.Errorf("it says %q", out.String())
+	}
+	unlock()
+	unlock, err = in.lock(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+func TestPathThatTheKernelCannotTake(t *testing.T) {
+	if _, err := At(filepath.Join(t.TempDir(), "a,b")); err == nil || !strings.Contains(err.Error(), "a,b") {
+		t.Errorf("a path with a comma: %v", err)
+	}
+}

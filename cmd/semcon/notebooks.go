@@ -54,11 +54,11 @@ func runNotebooks(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := in.Ensure(ctx, os.Stderr); err != nil {
-		return err
-	}
 	env, err := cellEnv(*profile, *out, *data)
 	if err != nil {
+		return err
+	}
+	if err := in.Ensure(ctx, os.Stderr); err != nil {
 		return err
 	}
 	for _, file := range files {
@@ -218,20 +218,14 @@ func (e execution) follow(lines *bufio.Scanner) (failure error) {
 	return failure
 }
 
-// cellError finds the line that says what went wrong in a cell: a compiler's message stands in the error itself; a cell that
-// compiled but ended badly says why on its standard error, and the error holds no more than its exit status.
+// cellError finds the line that says what went wrong in a cell. A compiler's message stands in the error itself. A cell that compiled
+// but ended badly says why on its standard error, and the error holds no more than its exit status.
 func cellError(message, stderr string) string {
-	if strings.Contains(message, "exit status") && !strings.Contains(message, ".go:") {
-		for line := range strings.Lines(stderr) {
-			line = strings.TrimSpace(line)
-			if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "error:") {
-				return line
+	for _, clue := range []struct{ text, mark string }{{message, ".go:"}, {stderr, "panic: "}, {stderr, "error: "}} {
+		for line := range strings.Lines(clue.text) {
+			if strings.Contains(line, clue.mark) {
+				return strings.TrimSpace(line)
 			}
-		}
-	}
-	for line := range strings.Lines(message) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			return line
 		}
 	}
 	return oneLine(errors.New(message))

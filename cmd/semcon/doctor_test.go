@@ -1,0 +1,74 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+)
+
+// row returns the doctor's line about one thing.
+func row(t *testing.T, report, what string) string {
+	t.Helper()
+	for line := range strings.Lines(report) {
+		if strings.HasPrefix(line[9:], what) {
+			return line
+		}
+	}
+	t.Fatalf("nothing about %q in:\n%s", what, report)
+	return ""
+}
+
+func TestDoctorNamesWhatMends(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	stdout, stderr, status := outcome(t, semcon(t, m, "doctor"))
+	if status != 1 {
+		t.Errorf("exit status %d before set-up", status)
+	}
+	wantLine(t, stderr, "semcon doctor:", "broken")
+	if line := row(t, stdout, "Go backend"); !strings.HasPrefix(line, "ok ") {
+		t.Error(line)
+	}
+	for _, what := range []string{"Jupyter", "Go kernel", "settings"} {
+		if line := row(t, stdout, what); !strings.HasPrefix(line, "broken ") || !strings.Contains(line, setupCommand) {
+			t.Error(line)
+		}
+	}
+	if line := row(t, stdout, "data"); !strings.HasPrefix(line, "missing ") || !strings.Contains(line, "SEMCON_DATA") {
+		t.Error(line)
+	}
+}
+
+func TestDoctorAfterSetUp(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	t.Setenv("FAKE_EXECUTION", "echo JupyterLab 4")
+	outcome(t, semcon(t, m, "lab", "--setup-only"))
+	m.Write(t, ".semcon/bin/gonb", "") // Not a program.
+	m.Write(t, "data/cifar10/x", "")
+	stdout, _, status := outcome(t, semcon(t, m, "doctor", "--data", "data"))
+	if status != 1 {
+		t.Errorf("exit status %d with a broken kernel", status)
+	}
+	for what, want := range map[string]string{"Go kernel": "broken", "Jupyter": "ok", "data": "ok"} {
+		if line := row(t, stdout, what); !strings.HasPrefix(line, want+" ") {
+			t.Error(line)
+		}
+	}
+	if line := row(t, stdout, "data"); !strings.Contains(line, "cifar10") {
+		t.Error(line)
+	}
+}
+
+func TestDoctorOnABackendThatDoesNotOpen(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("GOMLX_BACKEND", "xla:/nowhere/plugin.so")
+	stdout, _, status := outcome(t, semcon(t, m, "doctor", "--data", "nowhere"))
+	if line := row(t, stdout, "backend in use"); status != 1 || !strings.HasPrefix(line, "broken ") || !strings.Contains(line, "/nowhere/plugin.so") {
+		t.Errorf("exit status %d: %s", status, line)
+	}
+	if line := row(t, stdout, "data"); !strings.HasPrefix(line, "broken ") || !strings.Contains(line, "nowhere") {
+		t.Error(line)
+	}
+}

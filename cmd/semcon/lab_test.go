@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+)
+
+// serveFakeLab answers as JupyterLab would, to those who know the token.
+func serveFakeLab(args []string) {
+	settings := map[string]string{}
+	for _, arg := range args {
+		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--ServerApp."), "=")
+		settings[name] = value
+	}
+	token := "token " + os.Getenv("JUPYTER_TOKEN")
+	err := http.ListenAndServe(settings["ip"]+":"+settings["port"], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != token {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func TestLabOpensPrintsItsAddressAndStopsWithCtrlC(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("FAKE_LAB", "env SEMCON_TEST_ROLE=jupyterlab "+os.Args[0]+` "$@"`)
+	c := semcon(t, m, "lab", "--no-browser")
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`http://127\.0\.0\.1:(\d+)/lab\?token=([A-Z0-9]{20,})\n`).FindStringSubmatch(line)
+	if address == nil {
+		t.Fatalf("it printed %q", line)
+	}
+	if response, err := http.Get("http://127.0.0.1:" + address[1] + "/api/status"); err != nil || response.StatusCode != http.StatusForbidden {
+		t.Errorf("without the token: %v, %v", response, err)
+	}
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	if connection, err := net.DialTimeout("tcp", "127.0.0.1:"+address[1], time.Second); err == nil {
+		connection.Close()
+		t.Error("the server lives on")
+	}
+}
+
+func TestLabThatDoesNotStart(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("FAKE_LAB", "false")
+	_, stderr, status := outcome(t, semcon(t, m, "lab", "--no-browser"))
+	if status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ended at once", m.Path(".semcon", "lab.log"))
+}
+
+func TestLabSetupOnly(t *testing.T) {
+	m := fakemachine.New(t)
+	stdout, _, status := outcome(t, semcon(t, m, "lab", "--setup-only"))
+	if status != 0 || stdout != m.Checkout+" is set up\n" {
+		t.Errorf("exit status %d, printed %q", status, stdout)
+	}
+	t.Setenv("FAKE_PIP_ERROR", "ERROR: no wheel")
+	if err := os.RemoveAll(m.Path(".semcon", "stamps")); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, status := outcome(t, semcon(t, m, "lab", "--setup-only"))
+	if status != 1 {
+		t.Errorf("exit status %d after a failed step", status)
+	}
+	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ERROR: no wheel")
+}
+
+func TestLabListensOnThisMachineOnlyAndHidesItsToken(t *testing.T) {
+	in, err := setup.At(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := labCommand(t.Context(), in, 9000, "secret", false)
+	args := strings.Join(lab.Args, " ")
+	for _, want := range []string{"--ServerApp.ip=127.0.0.1", "--ServerApp.port=9000", "--ServerApp.open_browser=False"} {
+		if !strings.Contains(args, want) {
+			t.Errorf("no %s in %s", want, args)
+		}
+	}
+	if strings.Contains(args, "secret") {
+		t.Errorf("the token stands in the arguments: %s", args)
+	}
+	if !strings.Contains(strings.Join(lab.Env, "\n"), "JUPYTER_TOKEN=secret") {
+		t.Error("the token does not reach JupyterLab")
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	if _, err := freePort(port); err == nil || !strings.Contains(err.Error(), "--port "+strconv.Itoa(port)) {
+		t.Errorf("a taken port: %v", err)
+	}
+	if port, err := freePort(0); err != nil || port < 8888 {
+		t.Errorf("any port: %d, %v", port, err)
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+)
+
+// TestMain lets the test binary stand in for semcon itself and for JupyterLab, so that tests meet real processes.
+func TestMain(m *testing.M) {
+	switch os.Getenv("SEMCON_TEST_ROLE") {
+	case "semcon":
+		main()
+	case "jupyterlab":
+		serveFakeLab(os.Args[1:])
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// semcon returns a command line of the binary, run in the checkout of a fake machine.
+func semcon(t *testing.T, m *fakemachine.Machine, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], args...)
+	c.Dir = m.Checkout
+	c.Env = append(os.Environ(), "SEMCON_TEST_ROLE=semcon")
+	return c
+}
+
+// outcome runs a command line and returns what it printed and its exit status.
+func outcome(t *testing.T, c *exec.Cmd) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, err bytes.Buffer
+	c.Stdout, c.Stderr = &out, &err
+	failed := c.Run()
+	if failed != nil && !errors.As(failed, new(*exec.ExitError)) {
+		t.Fatal(failed)
+	}
+	return out.String(), err.String(), c.ProcessState.ExitCode()
+}
+
+// wantLine checks that text is one line that holds every one of the parts.
+func wantLine(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	if strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") {
+		t.Errorf("not one line: %q", text)
+	}
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q does not contain %q", text, part)
+		}
+	}
+}
+
+func TestExitStatuses(t *testing.T) {
+	m := fakemachine.New(t)
+	for _, test := range []struct {
+		args   []string
+		status int
+		stderr []string
+	}{
+		{[]string{}, 2, nil},
+		{[]string{"lba"}, 2, []string{`semcon: no verb "lba"`}},
+		{[]string{"help", "lba"}, 2, []string{`semcon help: no verb "lba"`}},
+		{[]string{"lab", "here"}, 2, []string{"semcon lab:", `"here"`}},
+		{[]string{"lab", "--port", "web"}, 2, []string{"semcon lab:", "port", "web"}},
+		{[]string{"lab", "--port", "70000"}, 2, []string{"--port 70000"}},
+		{[]string{"notebooks", "--profile", "huge"}, 2, []string{"--profile huge", "smoke, quick or full"}},
+		{[]string{"notebooks", "--timeout", "-1s"}, 2, []string{"--timeout -1s"}},
+		{[]string{"notebooks", "none"}, 2, []string{"none.ipynb"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			stdout, stderr, status := outcome(t, semcon(t, m, test.args...))
+			if status != test.status || stdout != "" {
+				t.Errorf("exit status %d, want %d; printed %q", status, test.status, stdout)
+			}
+			if test.stderr != nil {
+				wantLine(t, stderr, test.stderr...)
+			}
+		})
+	}
+}
+
+func TestEveryVerbHasHelpAndRefusesUnknownFlags(t *testing.T) {
+	m := fakemachine.New(t)
+	list, _, status := outcome(t, semcon(t, m, "help"))
+	if status != 0 {
+		t.Errorf("help: exit status %d", status)
+	}
+	for _, v := range verbs {
+		if !strings.Contains(list, "  "+v.name+" ") || !strings.Contains(list, v.summary) {
+			t.Errorf("help does not list %s", v.name)
+		}
+		for _, args := range [][]string{{v.name, "--help"}, {"help", v.name}} {
+			stdout, stderr, status := outcome(t, semcon(t, m, args...))
+			if status != 0 || stderr != "" || !strings.Contains(stdout, "Example:\n  semcon "+v.name) {
+				t.Errorf("semcon %s: exit status %d, printed %q %q", strings.Join(args, " "), status, stdout, stderr)
+			}
+		}
+		_, stderr, status := outcome(t, semcon(t, m, v.name, "--no-such-flag"))
+		if status != 2 {
+			t.Errorf("%s --no-such-flag: exit status %d", v.name, status)
+		}
+		wantLine(t, stderr, "semcon "+v.name+": ", "no-such-flag")
+	}
+}
+
+func TestFailuresAreOneLine(t *testing.T) {
+	all := verbs
+	t.Cleanup(func() { verbs = all })
+	act := func(run func() error) verb {
+		return verb{name: "act", run: func(context.Context, []string) error { return run() }}
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, test := range []struct {
+		name   string
+		ctx    context.Context
+		run    func() error
+		status int
+		stderr string
+	}{
+		{"error", t.Context(), func() error { return errors.New("data/x.bin: truncated\nand a stack\n") }, 1, "semcon act: data/x.bin: truncated\n"},
+		{"panic with an error", t.Context(), func() error { panic(errors.New("\nshapes differ\nstack")) }, 1, "semcon act: shapes differ\n"},
+		{"panic with a text", t.Context(), func() error { panic("shapes differ") }, 1, "semcon act: shapes differ\n"},
+		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: runtime error: index out of range"},
+		{"usage", t.Context(), func() error { return usagef("--seeds %d: at least 1", 0) }, 2, "semcon act: --seeds 0: at least 1\n"},
+		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; the same command goes on from here\n"},
+		{"success", t.Context(), func() error { return nil }, 0, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			verbs = []verb{act(test.run)}
+			var stderr bytes.Buffer
+			if status := command(test.ctx, []string{"act"}, &stderr); status != test.status {
+				t.Errorf("exit status %d, want %d", status, test.status)
+			}
+			if !strings.HasPrefix(stderr.String(), test.stderr) || strings.Count(stderr.String(), "\n") > 1 {
+				t.Errorf("said %q, want %q", stderr.String(), test.stderr)
+			}
+		})
+	}
+}
+
+func TestNamesAndFlagsInAnyOrder(t *testing.T) {
+	flags := newFlags("lab")
+	only := flags.String("only", "", "")
+	names, err := parse(flags, []string{"a", "--only", "x", "b", "--", "--c"})
+	if err != nil || *only != "x" || !slices.Equal(names, []string{"a", "b", "--c"}) {
+		t.Errorf("names %q, --only %q, %v", names, *only, err)
+	}
+}

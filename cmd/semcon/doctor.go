@@ -40,8 +40,8 @@ const (
 
 func runDoctor(ctx context.Context, args []string) error {
 	flags := newFlags("doctor")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`folder` of the datasets")
-	out := flags.String("out", "out", "`folder` of the results")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets")
+	out := flags.String("out", "out", "`FOLDER` of the results")
 	if err := noNames(flags, args); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ var labVerb = verb{
 
 func runLab(ctx context.Context, args []string) error {
 	flags := newFlags("lab")
-	port := flags.Int("port", 0, "`port` of 127.0.0.1 to listen on (default: the first free one from 8888)")
+	port := flags.Int("port", 0, "`PORT` of 127.0.0.1 to listen on (default: the first free one from 8888)")
 	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
 	setupOnly := flags.Bool("setup-only", false, "set up and stop there")
 	if err := noNames(flags, args); err != nil {

@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -31,17 +31,17 @@ var executeScript string
 
 func runNotebooks(ctx context.Context, args []string) error {
 	flags := newFlags("notebooks")
-	profile := flags.String("profile", "quick", "`size` of the experiments: smoke, quick or full")
-	out := flags.String("out", "out", "`folder` of the results")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`folder` of the datasets; without it the notebooks draw synthetic images")
-	timeout := flags.Duration("timeout", 0, "longest `time` of one cell, such as 90s or 2h; 0 for any")
+	profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the experiments: smoke, quick or full")
+	out := flags.String("out", "out", "`FOLDER` of the results")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; without it the notebooks draw synthetic images")
+	timeout := flags.Duration("timeout", 0, "longest `TIME` of one cell, such as 90s or 2h; 0 for any")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
 	names, err := parse(flags, args)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"smoke", "quick", "full"}, *profile) {
-		return usagef("--profile %s: a profile is smoke, quick or full", *profile)
+	if _, err := experiments.ParseProfile(*profile); err != nil {
+		return usagef("--%v", err)
 	}
 	if *timeout < 0 {
 		return usagef("--timeout %s: a time is not negative", *timeout)

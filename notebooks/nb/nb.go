@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/experiments"
 )
 
 // Backend returns the backend that computations run on, opened once per cell: see package sccore/backend for which one it is.
@@ -23,17 +23,15 @@ func Backend() compute.Backend { return Must(openBackend()) }
 
 var openBackend = sync.OnceValues(backend.Open)
 
-// profiles are the sizes that every experiment comes in, smallest first.
-var profiles = []string{"smoke", "quick", "full"}
-
 // Profile returns the size of the experiments: $SEMCON_PROFILE, which is smoke, quick or full; quick where it is not set.
-func Profile() string {
-	profile := os.Getenv("SEMCON_PROFILE")
-	if profile == "" {
-		return "quick"
+func Profile() experiments.Profile {
+	name := os.Getenv("SEMCON_PROFILE")
+	if name == "" {
+		return experiments.Quick
 	}
-	if !slices.Contains(profiles, profile) {
-		Check(fmt.Errorf("SEMCON_PROFILE=%s: a profile is one of %s", profile, strings.Join(profiles, ", ")))
+	profile, err := experiments.ParseProfile(name)
+	if err != nil {
+		Check(fmt.Errorf("SEMCON_PROFILE: %w", err))
 	}
 	return profile
 }

@@ -1,0 +1,124 @@
+package nb
+
+import (
+	"encoding/gob"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/janpfeifer/gonb/gonbui/protocol"
+)
+
+// showEverything is a cell that uses each kind of output.
+func showEverything() {
+	HTML("<table><tr><td>a</td><td>b</td></tr></table>")
+	Markdown("**bold**")
+	Figure([]byte("<svg/>"), []byte("png"))
+	display := NewDisplay()
+	display.SVG([]byte("<svg>1</svg>"))
+	display.HTML("<p>2</p>")
+	bar := Progress("train", 1000)
+	for step := 1; step <= 1000; step++ {
+		time.Sleep(500 * time.Microsecond)
+		bar.Set(step, "")
+	}
+	bar.Close()
+}
+
+// listen plays the kernel: it runs a cell's process with the pipes that GoNB gives it, and returns what it sent.
+func listen(t *testing.T, name string) []protocol.DisplayData {
+	t.Helper()
+	toKernel, fromKernel := filepath.Join(t.TempDir(), "to"), filepath.Join(t.TempDir(), "from")
+	for _, pipe := range []string{toKernel, fromKernel} {
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := cell(t, name, protocol.GONB_PIPE_ENV+"="+toKernel, protocol.GONB_PIPE_BACK_ENV+"="+fromKernel)
+	c.Stderr = os.Stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(toKernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	writer, err := os.OpenFile(fromKernel, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+
+	var sent []protocol.DisplayData
+	messages, answers := gob.NewDecoder(reader), gob.NewEncoder(writer)
+	for {
+		var message protocol.DisplayData
+		if messages.Decode(&message) != nil {
+			break // The cell has ended.
+		}
+		sync, isSync := message.Data[protocol.MIMECommValue].(protocol.CommValue)
+		if !isSync {
+			sent = append(sent, message)
+		} else if err := answers.Encode(&protocol.CommValue{Address: protocol.GonbuiSyncAckAddress, Value: sync.Value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return sent
+}
+
+func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
+	sent := listen(t, "shows")
+	if len(sent) < 6 {
+		t.Fatalf("%d messages", len(sent))
+	}
+	for i, want := range []map[protocol.MIMEType]any{
+		{protocol.MIMETextHTML: "<table><tr><td>a</td><td>b</td></tr></table>", protocol.MIMETextPlain: "a\tb"},
+		{protocol.MIMETextMarkdown: "**bold**", protocol.MIMETextPlain: "**bold**"},
+		{protocol.MIMEImageSVG: "<svg/>", protocol.MIMEImagePNG: "png", protocol.MIMETextPlain: "[figure]"},
+		{protocol.MIMEImageSVG: "<svg>1</svg>", protocol.MIMETextPlain: "[figure]"},
+		{protocol.MIMETextHTML: "<p>2</p>", protocol.MIMETextPlain: "2"},
+	} {
+		if len(sent[i].Data) != len(want) {
+			t.Errorf("message %d is %v", i, sent[i].Data)
+		}
+		for kind, content := range want {
+			got := sent[i].Data[kind]
+			if bytes, ok := got.([]byte); ok {
+				got = string(bytes)
+			}
+			if got != content {
+				t.Errorf("message %d: %s is %v, want %v", i, kind, got, content)
+			}
+		}
+		if updated := i >= 3; (sent[i].DisplayID != "") != updated {
+			t.Errorf("message %d has the display id %q", i, sent[i].DisplayID)
+		}
+	}
+	if sent[3].DisplayID != sent[4].DisplayID {
+		t.Error("a display that is replaced has become two outputs")
+	}
+}
+
+func TestABarIsOneOutputWithFewMessages(t *testing.T) {
+	bar := listen(t, "shows")[5:]
+	for _, message := range bar {
+		if message.DisplayID == "" || message.DisplayID != bar[0].DisplayID {
+			t.Errorf("the bar has become several outputs: %q, %q", bar[0].DisplayID, message.DisplayID)
+		}
+	}
+	// Half a second or more of steps, drawn four times a second, at the beginning and at the end.
+	if len(bar) > 40 {
+		t.Errorf("%d messages for 1000 steps", len(bar))
+	}
+	last := bar[len(bar)-1].Data[protocol.MIMETextHTML].(string)
+	if !strings.Contains(last, "1000/1000  100%") {
+		t.Errorf("the bar ends with %s", last)
+	}
+}

@@ -76,8 +76,11 @@ func checkBackends() []finding {
 }
 
 func whyNoXLA() string {
-	if os.Getenv("GOMLX_BACKEND") != "" {
+	switch {
+	case os.Getenv("GOMLX_BACKEND") != "":
 		return "unset GOMLX_BACKEND"
+	case !backend.CanLoadXLA():
+		return "build semcon again with a C compiler installed and CGO_ENABLED not set to 0"
 	}
 	return setupCommand
 }

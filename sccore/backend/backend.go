@@ -59,6 +59,9 @@ func Config() string {
 	return Go
 }
 
+// CanLoadXLA tells whether this binary loads PJRT plugins, which it does when it was built with a C compiler at hand.
+func CanLoadXLA() bool { return hasXLA }
+
 // Plugins lists the PJRT plugins installed under the checkout's .semcon folder that this machine can use, best first.
 func Plugins() []string {
 	var found []string

@@ -49,6 +49,8 @@ func (in Install) serverSettings() string {
 	return indented(map[string]any{
 		"ServerApp":         map[string]any{"root_dir": filepath.Join(in.root, "notebooks"), "allow_root": true, "answer_yes": true},
 		"KernelSpecManager": map[string]any{"allowed_kernelspecs": []string{KernelName}, "ensure_native_kernel": false},
+		// There are no language servers to find, and looking for them leaves files of npm in the home folder.
+		"LanguageServerManager": map[string]any{"autodetect": false},
 	})
 }
 

@@ -33,6 +33,9 @@ func MeasureCollapse(features *tensors.Tensor) (Collapse, error) {
 			row[j] = float64(flat[i*dim+j])
 			norm = math.Hypot(norm, row[j])
 		}
+		if math.IsNaN(norm) || math.IsInf(norm, 0) {
+			return Collapse{}, fmt.Errorf("collapse gauges: feature vector %d has NaN or Inf", i)
+		}
 		if norm > 0 {
 			for j := range row {
 				row[j] /= norm
@@ -57,7 +60,7 @@ func MeasureCollapse(features *tensors.Tensor) (Collapse, error) {
 	covariance.SymOuterK(1/float64(n), unit.T())
 	var eigen mat.EigenSym
 	if !eigen.Factorize(&covariance, false) {
-		return Collapse{}, fmt.Errorf("collapse gauges: the covariance of the features has no eigenvalues (NaN or Inf among them)")
+		return Collapse{}, fmt.Errorf("collapse gauges: the covariance of the features has no eigenvalues")
 	}
 	total, entropy := 0.0, 0.0
 	values := eigen.Values(nil)

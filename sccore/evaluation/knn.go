@@ -59,10 +59,8 @@ func (c KNN) predict(b compute.Backend, bank *tensors.Tensor, labels []int32, cl
 	classify, err := NewExec(b, func(queries, bank, labels *Node) *Node {
 		similarity := MatMul(losses.Unit(queries), Transpose(losses.Unit(bank), 0, 1))
 		similarity.AssertDims(knnBlock, bank.Shape().Dimensions[0])
-		nearest, indices := TopK(similarity, k, -1)
-		class := Gather(labels, InsertAxes(indices, -1))
-		votes := Exp(DivScalar(nearest, c.Temperature))
-		scores := ReduceSum(Mul(OneHot(class, classes, votes.DType()), InsertAxes(votes, -1)), 1)
+		votes := Where(largest(similarity, k), Exp(DivScalar(similarity, c.Temperature)), ZerosLike(similarity))
+		scores := MatMul(votes, OneHot(labels, classes, votes.DType()))
 		scores.AssertDims(knnBlock, classes)
 		return ArgMax(scores, -1, dtypes.Int32)
 	})

@@ -79,7 +79,7 @@ func Names() []string {
 // It panics on images of another shape.
 func (b Backbone) Features(scope *model.Scope, images *Node, norm Norm) *Node {
 	images.AssertDims(-1, -1, -1, 3)
-	features := b.network(scope, images, b.width, norm)
+	features := b.network(scope, TransposeAllAxes(images, 1, 2, 0, 3), b.width, norm)
 	features.AssertDims(images.Shape().Dim(0), b.Dim)
 	return features
 }

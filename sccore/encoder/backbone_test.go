@@ -1,6 +1,7 @@
 package encoder_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -42,6 +43,18 @@ func ramp(dimensions ...int) *tensors.Tensor {
 		values[i] = float32((i*i*7+i*13)%101)/50 - 1
 	}
 	return tensors.FromFlatDataAndDimensions(values, dimensions...)
+}
+
+// normal is a tensor of standard normal values, always the same.
+func normal(dimensions ...int) *tensors.Tensor {
+	generator := rand.New(rand.NewPCG(1, 2))
+	x := ramp(dimensions...)
+	tensors.MustMutableFlatData(x, func(values []float32) {
+		for i := range values {
+			values[i] = float32(generator.NormFloat64())
+		}
+	})
+	return x
 }
 
 func TestParameterCounts(t *testing.T) {

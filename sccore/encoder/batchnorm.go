@@ -30,11 +30,18 @@ func BatchNorm(scope *model.Scope, x *Node, norm Norm, affine bool) *Node {
 	if x.Rank() != 2 && x.Rank() != 4 {
 		exceptions.Panicf("batch normalisation of rank %d: it must be 2 or 4", x.Rank())
 	}
-	perChannel := shapes.Make(x.DType(), x.Shape().Dim(-1))
+	return batchNorm(scope, x, 0, norm, affine)
+}
+
+// batchNorm is BatchNorm with the batch on the given axis and channels on the last.
+func batchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine bool) *Node {
+	g, dims := x.Graph(), x.Shape().Dimensions
+	channels := dims[len(dims)-1]
+	perChannel := shapes.Make(x.DType(), channels)
 	variable := func(name string, initial model.VariableInitializer) *model.Variable {
 		return scope.WithInitializer(initial).VariableWithShape(name, perChannel)
 	}
-	weight, bias := Ones(x.Graph(), perChannel), Zeros(x.Graph(), perChannel)
+	weight, bias := Ones(g, perChannel), Zeros(g, perChannel)
 	if affine {
 		weight, bias = variable("weight", Ones).NodeValue(x), variable("bias", Zeros).NodeValue(x)
 	}
@@ -42,42 +49,36 @@ func BatchNorm(scope *model.Scope, x *Node, norm Norm, affine bool) *Node {
 	runningVar := variable("running_var", Ones).SetTrainable(false)
 	if !norm.Train {
 		scale := Div(weight, Sqrt(AddScalar(runningVar.NodeValue(x), batchNormEpsilon)))
-		return scaled(x, scale, Sub(bias, Mul(scale, runningMean.NodeValue(x))))
+		shift := Sub(bias, Mul(scale, runningMean.NodeValue(x)))
+		return Add(Mul(x, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(shift, x.Rank()))
 	}
 
 	groups := max(norm.Groups, 1)
-	batch := x.Shape().Dim(0)
-	if batch%groups != 0 {
-		exceptions.Panicf("a batch of %d does not split into %d groups", batch, groups)
+	if dims[batchAxis]%groups != 0 {
+		exceptions.Panicf("a batch of %d does not split into %d groups", dims[batchAxis], groups)
 	}
-	count := x.Shape().Size() / x.Shape().Dim(-1) / groups
+	count := x.Shape().Size() / channels / groups
 	if count < 2 {
 		exceptions.Panicf("batch normalisation of shape %s in %d groups has one value a channel", x.Shape(), groups)
 	}
-	normalised, mean, variance := standardised(x, groups)
+	before := 1
+	for _, dim := range dims[:batchAxis] {
+		before *= dim
+	}
+	grouped := Reshape(x, before, groups, -1, channels)
+	mean := ReduceAndKeep(grouped, ReduceMean, 0, 2)
+	// The variance does not change with the mean that it is taken about, to first order, so no gradient needs to pass there.
+	variance := ReduceAndKeep(Square(Sub(grouped, StopGradient(mean))), ReduceMean, 0, 2)
+	scale := Div(ExpandLeftToRank(weight, 4), Sqrt(AddScalar(variance, batchNormEpsilon)))
+	shift := Sub(ExpandLeftToRank(bias, 4), Mul(mean, scale))
+	y := Add(Mul(grouped, scale), shift)
+
 	move := func(running *model.Variable, to *Node) {
-		to = StopGradient(ReduceMean(to, 0))
+		to = StopGradient(Reshape(ReduceMean(to, 1), channels))
 		old := running.NodeValue(x)
 		running.SetNodeValue(Add(MulScalar(old, 1-batchNormMomentum), MulScalar(to, batchNormMomentum)))
 	}
 	move(runningMean, mean)
 	move(runningVar, MulScalar(variance, float64(count)/float64(count-1)))
-	return scaled(normalised, weight, bias)
-}
-
-// standardised shifts and scales each channel of each group of x to mean 0 and variance 1. The mean and the biased variance that it
-// found are [groups, channels].
-func standardised(x *Node, groups int) (y, mean, variance *Node) {
-	channels := x.Shape().Dim(-1)
-	grouped := Reshape(x, groups, -1, channels)
-	mean = ReduceAndKeep(grouped, ReduceMean, 1)
-	centred := Sub(grouped, mean)
-	variance = ReduceAndKeep(Square(centred), ReduceMean, 1)
-	y = Div(centred, Sqrt(AddScalar(variance, batchNormEpsilon)))
-	return Reshape(y, x.Shape().Dimensions...), Reshape(mean, groups, channels), Reshape(variance, groups, channels)
-}
-
-// scaled returns x·scale + shift, scale and shift being [channels].
-func scaled(x, scale, shift *Node) *Node {
-	return Add(Mul(x, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(shift, x.Rank()))
+	return Reshape(y, dims...)
 }

@@ -8,7 +8,7 @@ import (
 // resNet18 is torchvision's resnet18 without its last layer, with a 3×3 stem of stride 1 and no max pooling, as is usual for CIFAR.
 func resNet18(scope *model.Scope, images *Node, width int, norm Norm) *Node {
 	x := convolution(scope.At("conv1"), images, 3, width, 1)
-	x = relu(BatchNorm(scope.At("bn1"), x, norm, true))
+	x = relu(batchNorm(scope.At("bn1"), x, 2, norm, true))
 	for stage := range 4 {
 		layer := scope.At("layer%d", stage+1)
 		channels := width << stage
@@ -20,19 +20,19 @@ func resNet18(scope *model.Scope, images *Node, width int, norm Norm) *Node {
 			x = basicBlock(layer.At("%d", block), x, channels, stride, norm)
 		}
 	}
-	return ReduceMean(x, 1, 2)
+	return ReduceMean(x, 0, 1)
 }
 
 // basicBlock adds two convolutions to its input, or to a projection of its input where their shapes differ.
 func basicBlock(scope *model.Scope, x *Node, channels, stride int, norm Norm) *Node {
 	y := convolution(scope.At("conv1"), x, 3, channels, stride)
-	y = relu(BatchNorm(scope.At("bn1"), y, norm, true))
+	y = relu(batchNorm(scope.At("bn1"), y, 2, norm, true))
 	y = convolution(scope.At("conv2"), y, 3, channels, 1)
-	y = BatchNorm(scope.At("bn2"), y, norm, true)
+	y = batchNorm(scope.At("bn2"), y, 2, norm, true)
 	if stride != 1 || x.Shape().Dim(-1) != channels {
 		shortcut := scope.At("downsample")
 		x = convolution(shortcut.At("0"), x, 1, channels, stride)
-		x = BatchNorm(shortcut.At("1"), x, norm, true)
+		x = batchNorm(shortcut.At("1"), x, 2, norm, true)
 	}
 	return relu(Add(x, y))
 }

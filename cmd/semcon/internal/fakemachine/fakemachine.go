@@ -33,6 +33,9 @@ func New(t *testing.T) *Machine {
 		m.script(t, name, text)
 	}
 	t.Setenv("PATH", m.bin+":/usr/bin:/bin")
+	for _, name := range []string{"SEMCON_DATA", "SEMCON_OUT", "SEMCON_PROFILE", "GOMLX_BACKEND"} {
+		t.Setenv(name, "") // What the real shell says is not to be seen.
+	}
 	t.Setenv("FAKE_CALLS", m.calls)
 	t.Setenv("FAKE_PYTHON", filepath.Join(m.bin, "python3"))
 	return m

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -151,6 +152,9 @@ func (r *cellRun) step() error {
 		r.course.Points = append(r.course.Points, point)
 		if err := writeCurve(r.path(curveFile), r.course.Points); err != nil {
 			return err
+		}
+		if watch := r.study.options.Watch; watch != nil {
+			watch(r.cell.name(), slices.Clone(r.course.Points))
 		}
 	}
 	r.study.bar.Set(int(r.study.done.Add(1)), note)

@@ -3,6 +3,7 @@ package experiments
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -261,4 +262,17 @@ func (r EffectAugResults) title(dataset string) string {
 func headsOf(row string) []string {
 	i := slices.IndexFunc(EffectAugRows, func(r EffectAugRow) bool { return r.Name == row })
 	return EffectAugRows[i].Heads()
+}
+
+// Course reads the course of a finished run on the first dataset with records: method as the table heads it, row by its name. A run without
+// a record is an error that names it.
+func (r EffectAugResults) Course(out, method, row string, seed int) ([]Point, error) {
+	for _, dataset := range r.datasets {
+		for _, record := range r.runs[[2]string{row, dataset + "/" + method}] {
+			if record.Seed == seed {
+				return ReadCurve(filepath.Join(folderOf(out, EffectAug), filepath.FromSlash(record.Curve)))
+			}
+		}
+	}
+	return nil, fmt.Errorf("no record of %s, row %s, seed %d in the %s profile", method, row, seed, r.profile)
 }

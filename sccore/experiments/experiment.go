@@ -35,6 +35,8 @@ type Options struct {
 
 	// Bar opens the progress bar; nil for none.
 	Bar func(title string, total int) progress.Bar
+	// Watch, if not nil, is called from several goroutines whenever a run's course has grown.
+	Watch func(cell string, course []Point)
 }
 
 // All lists the experiments.

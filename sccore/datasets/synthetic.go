@@ -29,7 +29,7 @@ type syntheticClass struct {
 var syntheticClasses = func() (classes []syntheticClass) {
 	const red, yellow, green, cyan, blue, magenta = 0.0, 1.0 / 6, 2.0 / 6, 3.0 / 6, 4.0 / 6, 5.0 / 6
 	hues := [][2]float64{{red, cyan}, {yellow, blue}, {green, magenta}, {blue, red}}
-	textures := [][2]texture{{stripes, dots}, {checker, plain}, {grid, blotches}, {dots, checker}}
+	textures := [][2]texture{{stripes, dots}, {checker, blotches}, {grid, stripes}, {dots, grid}}
 	for i := range hues {
 		for _, j := range []int{i, (i + 1) % len(textures)} {
 			core, rim := part{textures[j][0], hues[i][0]}, part{textures[j][1], hues[i][1]}
@@ -84,7 +84,8 @@ type scene struct {
 	x, y, radius float64
 	squeeze      float64 // The object's shorter axis over its longer one.
 	cos, sin     float64 // Its rotation.
-	wobble       [2]float64
+	wobbleSin    float64 // The outline's radius varies by sin(3·angle) and cos(3·angle) times these.
+	wobbleCos    float64
 	coreShare    float64 // The core's radius over the object's.
 	core, rim    pattern
 }
@@ -121,16 +122,16 @@ func drawObject(pixels []uint8, size int, class syntheticClass, rng *rand.Rand) 
 func newScene(class syntheticClass, rng *rand.Rand) *scene {
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	s := &scene{
-		background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.1, 0.45), rng),
+		background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng),
 		radius:     between(8, 12.5),
 		squeeze:    between(0.7, 1),
-		wobble:     [2]float64{between(0, 2*math.Pi), between(0.02, 0.1)},
 		coreShare:  between(0.52, 0.64),
 	}
 	s.x, s.y = between(s.radius-2, syntheticSide-s.radius+2), between(s.radius-2, syntheticSide-s.radius+2)
 	s.sin, s.cos = math.Sincos(between(0, 2*math.Pi))
+	s.wobbleSin, s.wobbleCos = between(-0.08, 0.08), between(-0.08, 0.08)
 	s.core, s.rim = newPattern(class.core, between(0.7, 1), rng), newPattern(class.rim, between(0.7, 1), rng)
-	for range 2 + rng.IntN(4) {
+	for range 3 + rng.IntN(5) {
 		// The colours of the blobs are those of parts, of this class or another.
 		c := syntheticClasses[rng.IntN(len(syntheticClasses))].core
 		s.blobs = append(s.blobs, blob{
@@ -144,10 +145,13 @@ func newScene(class syntheticClass, rng *rand.Rand) *scene {
 // at returns the colour at a point.
 func (s *scene) at(x, y float64) rgb {
 	u, v := s.cos*(x-s.x)+s.sin*(y-s.y), (s.cos*(y-s.y)-s.sin*(x-s.x))/s.squeeze
-	distance := math.Hypot(u, v) / s.radius
-	if distance < 1.2 {
-		distance /= 1 + s.wobble[1]*math.Sin(3*math.Atan2(v, u)+s.wobble[0])
+	length := math.Sqrt(u*u + v*v)
+	outline := s.radius
+	if length > 0 {
+		sin, cos := v/length, u/length
+		outline *= 1 + s.wobbleSin*sin*(3-4*sin*sin) + s.wobbleCos*cos*(4*cos*cos-3)
 	}
+	distance := length / outline
 	switch {
 	case distance < s.coreShare:
 		return s.core.at(u, v)
@@ -155,7 +159,7 @@ func (s *scene) at(x, y float64) rgb {
 		return s.rim.at(u, v)
 	}
 	for _, b := range s.blobs {
-		if math.Hypot(x-b.x, y-b.y) < b.radius {
+		if (x-b.x)*(x-b.x)+(y-b.y)*(y-b.y) < b.radius*b.radius {
 			return b.colour
 		}
 	}

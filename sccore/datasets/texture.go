@@ -30,7 +30,7 @@ type pattern struct {
 	cos, sin    float64
 	phaseU      float64 // In periods.
 	phaseV      float64
-	waves       [4][3]float64 // Of the blotches: frequency along each axis, in turns a period, and phase.
+	waves       [3][3]float64 // Of the blotches: frequency along each axis, in turns a period, and phase.
 }
 
 // newPattern draws the random choices of a part.
@@ -63,7 +63,8 @@ func (p *pattern) at(x, y float64) rgb {
 	return p.dark
 }
 
-// isLight decides at (u, v), each from 0 to 1 within a period. Blotches have none: they take the point itself, in periods.
+// isLight decides at (u, v), each from 0 to 1 within a period. Blotches have none: they take the point itself, in periods. Half of the
+// plane is light, all of it where the texture is plain, so that the amounts of light and dark do not tell the others apart.
 func (p *pattern) isLight(u, v, x, y float64) bool {
 	switch p.texture {
 	case stripes:
@@ -71,9 +72,9 @@ func (p *pattern) isLight(u, v, x, y float64) bool {
 	case checker:
 		return (u < 0.5) == (v < 0.5)
 	case grid:
-		return u > 0.35 && v > 0.35
+		return u > 1-math.Sqrt2/2 && v > 1-math.Sqrt2/2
 	case dots:
-		return math.Hypot(u-0.5, v-0.5) > 0.33
+		return (u-0.5)*(u-0.5)+(v-0.5)*(v-0.5) > 0.5/math.Pi
 	case blotches:
 		sum := 0.0
 		for _, w := range p.waves {

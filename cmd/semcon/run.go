@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -18,11 +21,15 @@ var runVerb = verb{
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
 		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the run: smoke, quick or full")
-		options := experiments.Options{Bar: func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }}
+		options := experiments.Options{
+			Bar:  func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) },
+			Warn: func(line string) { fmt.Fprintln(os.Stderr, line) },
+		}
 		flags.StringVar(&options.Data, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; $SEMCON_DATA if not given")
 		flags.StringVar(&options.Out, "out", "out", "`FOLDER` for records and checkpoints")
 		flags.IntVar(&options.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
-		flags.IntVar(&options.Parallel, "parallel", max(1, runtime.NumCPU()/2), "`NUMBER` of runs at a time")
+		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at a time; by default one in full and one a core in quick and smoke")
+		flags.DurationVar(&options.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: what a kill costs at most")
 		flags.Func("set", "change the configuration: `KEY=VALUE`, may be given again", appendTo(&options.Set))
 		flags.Func("only", "run the cells that match `PATTERN` dataset/method/row/seed, may be given again", appendTo(&options.Only))
 		names, err := parse(flags, args)
@@ -36,8 +43,13 @@ var runVerb = verb{
 		if options.Profile, err = experiments.ParseProfile(*profile); err != nil {
 			return usagef("--%v", err)
 		}
-		if options.Parallel < 1 {
-			return usagef("--parallel %d is not positive", options.Parallel)
+		switch {
+		case options.Parallel < 0:
+			return usagef("--parallel %d is negative", options.Parallel)
+		case options.Parallel == 0 && options.Profile == experiments.Full:
+			options.Parallel = 1 // A step of the paper's size fills the device.
+		case options.Parallel == 0:
+			options.Parallel = runtime.NumCPU() // A small step does not fill a second core.
 		}
 		if options.Seeds < 0 {
 			return usagef("--seeds %d is negative", options.Seeds)
@@ -46,7 +58,11 @@ var runVerb = verb{
 		if err != nil {
 			return err
 		}
-		return experiment.Run(ctx, b, options)
+		err = experiment.Run(ctx, b, options)
+		if wrong := (experiments.BadOption{}); errors.As(err, &wrong) {
+			return usagef("%v", wrong)
+		}
+		return err
 	},
 }
 

@@ -16,9 +16,6 @@ import (
 	"github.com/semcon/semcon/sccore/siamese"
 )
 
-// checkpointEvery is the time between a run's checkpoints: what a kill costs at most.
-var checkpointEvery = 20 * time.Second
-
 // Files of a cell's folder.
 const (
 	checkpointFile = "checkpoint.safetensors" // While it runs.
@@ -72,7 +69,7 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 	elapsed := func() float64 { return before + time.Since(begun).Seconds() }
 	saved := time.Now()
 	for t.Done() < t.Steps() {
-		if ctx.Err() != nil || time.Since(saved) > checkpointEvery {
+		if ctx.Err() != nil || time.Since(saved) > s.options.CheckpointEvery {
 			run.course.Seconds = elapsed()
 			if err := run.save(); err != nil {
 				return err

@@ -25,12 +25,12 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 	for _, source := range sources {
 		more, err := effectAugCells(options, source.name)
 		if err != nil {
-			return err
+			return BadOption{err}
 		}
 		cells = append(cells, more...)
 	}
 	if cells, err = selected(cells, options.Only); err != nil {
-		return err
+		return BadOption{err}
 	}
 
 	// Data is read only for cells that are left to run, and once.
@@ -45,6 +45,11 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 		data, err := source.load()
 		if err != nil {
 			return err
+		}
+		if options.Warn != nil {
+			for _, skipped := range data.skipped() {
+				options.Warn("left out " + skipped)
+			}
 		}
 		recorded, err := recordedCells(study.dir, data)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
@@ -31,13 +32,23 @@ type Options struct {
 	Seeds    int      // Number of seeds; 0 for the profile's own.
 	Set      []string // "key=value" changes of the configuration.
 	Only     []string // Patterns of the cells to run; all if empty.
-	Parallel int      // Runs at a time, at least 1.
+	Parallel int      // Runs at a time; 1 if not positive.
+
+	// CheckpointEvery is the time between a run's checkpoints: what a kill costs at most. 0 writes one after every step.
+	CheckpointEvery time.Duration
 
 	// Bar opens the progress bar; nil for none.
 	Bar func(title string, total int) progress.Bar
 	// Watch, if not nil, is called from several goroutines whenever a run's course has grown.
 	Watch func(cell string, course []Point)
+	// Warn, if not nil, is told in one line of each thing that is worth knowing and stops nothing, such as an image left out.
+	Warn func(line string)
 }
+
+// BadOption is the error of an option that the caller got wrong; its text names the option and the value.
+type BadOption struct{ Err error }
+
+func (e BadOption) Error() string { return e.Err.Error() }
 
 // All lists the experiments.
 func All() []Experiment { return []Experiment{effectAug} }

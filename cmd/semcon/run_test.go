@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/sccore/experiments"
+)
+
+// tinyStudy are the arguments of two runs that take seconds on the Go engine.
+var tinyStudy = []string{"run", "effect-aug", "--profile", "smoke", "--only", "*/simsiam", "--checkpoint-every", "0s",
+	"--set", "encoder=conv4-w4", "--set", "batch=64", "--set", "projector_hidden=8", "--set", "projector_dim=8", "--set", "predictor_hidden=4"}
+
+// onGo makes a command line run on the Go engine and without the caller's data.
+func onGo(c *exec.Cmd) *exec.Cmd {
+	c.Env = append(c.Env, "GOMLX_BACKEND=go", "SEMCON_DATA=")
+	return c
+}
+
+// write makes a file and its folder.
+func write(t *testing.T, content []byte, path ...string) {
+	t.Helper()
+	name := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunRefusesWrongOptions(t *testing.T) {
+	m := fakemachine.New(t)
+	for _, test := range []struct {
+		args []string
+		part string
+	}{
+		{[]string{"run"}, "one experiment"},
+		{[]string{"run", "effect-augs"}, `"effect-augs"`},
+		{[]string{"run", "effect-aug", "--profile", "big"}, `"big"`},
+		{[]string{"run", "effect-aug", "--parallel", "-1"}, "--parallel -1"},
+		{[]string{"run", "effect-aug", "--seeds", "-2"}, "--seeds -2"},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "speed=3"}, `"speed"`},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "batch=many"}, `"many"`},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "encoder=vgg"}, `"vgg"`},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--only", "*/byol"}, `no method "byol"`},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--only", "*/*/crop+cut"}, `no row "crop+cut"`},
+		{[]string{"table", "effect-aug", "--format", "doc"}, `"doc"`},
+		{[]string{"claims", "--profile", "huge"}, `"huge"`},
+	} {
+		stdout, stderr, status := outcome(t, onGo(semcon(t, m, test.args...)))
+		if status != 2 || stdout != "" {
+			t.Errorf("%v: exit status %d, printed %q", test.args, status, stdout)
+		}
+		wantLine(t, stderr, "semcon "+test.args[0]+": ", test.part)
+	}
+}
+
+func TestRunOnBadData(t *testing.T) {
+	m := fakemachine.New(t)
+	record := make([]byte, 3073)
+	wrong := append([]byte{200}, record[1:]...)
+	for name, test := range map[string]struct {
+		make  func(dir string)
+		parts []string
+	}{
+		"nowhere":         {func(string) {}, []string{"cifar10"}},
+		"wrong folder":    {func(dir string) { write(t, nil, dir, "cifar10", "cifar-10-batches-py", "data_batch_1") }, []string{"cifar"}},
+		"truncated batch": {func(dir string) { cifar(t, dir, append(bytes.Clone(record), 1, 2, 3)) }, []string{"data_batch_1.bin"}},
+		"wrong label":     {func(dir string) { cifar(t, dir, append(bytes.Clone(record), wrong...)) }, []string{"data_batch_1.bin", "200"}},
+		"no images": {func(dir string) {
+			write(t, []byte("x"), dir, "train", "cat", "notes.txt")
+			write(t, []byte("x"), dir, "test", "cat", "notes.txt")
+		}, []string{"train"}},
+	} {
+		dir := t.TempDir()
+		test.make(dir)
+		_, stderr, status := outcome(t, onGo(semcon(t, m, "run", "effect-aug", "--data", dir, "--out", t.TempDir())))
+		if status != 1 {
+			t.Errorf("%s: exit status %d", name, status)
+		}
+		wantLine(t, stderr, append(test.parts, "semcon run: ")...)
+	}
+}
+
+// cifar makes CIFAR-10 batches, the first training batch with the given bytes.
+func cifar(t *testing.T, dir string, batch []byte) {
+	t.Helper()
+	write(t, batch, dir, "cifar10", "cifar-10-batches-bin", "data_batch_1.bin")
+	write(t, make([]byte, 3073), dir, "cifar10", "cifar-10-batches-bin", "test_batch.bin")
+}
+
+func TestRunWithoutItsPlugin(t *testing.T) {
+	c := semcon(t, fakemachine.New(t), tinyStudy...)
+	c.Env = append(c.Env, "GOMLX_BACKEND=xla:/nowhere/plugin.so")
+	_, stderr, status := outcome(t, c)
+	if status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	wantLine(t, stderr, "semcon run: ", "/nowhere/plugin.so", "semcon doctor")
+}
+
+// TestOwnImages runs on class folders with one image that cannot be read: the run names it, leaves it out and records that.
+func TestOwnImages(t *testing.T) {
+	m, data, out := fakemachine.New(t), t.TempDir(), t.TempDir()
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, split := range []string{"train", "test"} {
+		for class, shade := range map[string]uint8{"dark": 0, "light": 150} {
+			for i := range 8 {
+				picture := image.NewGray(image.Rect(0, 0, 32, 32))
+				for p := range picture.Pix {
+					picture.Pix[p] = shade + uint8(random.IntN(100))
+				}
+				var encoded bytes.Buffer
+				if err := png.Encode(&encoded, picture); err != nil {
+					t.Fatal(err)
+				}
+				write(t, encoded.Bytes(), data, split, class, fmt.Sprintf("%d.png", i))
+			}
+		}
+	}
+	write(t, []byte("no JPEG"), data, "train", "dark", "broken.jpg")
+	args := append([]string{"--data", data, "--out", out, "--profile", "quick", "--set", "epochs=1", "--seeds", "1", "--only", "images/simsiam/crop"}, tinyStudy[6:]...)
+	args = append([]string{"run", "effect-aug"}, append(args, "--set", "batch=8")...)
+	_, stderr, status := outcome(t, onGo(semcon(t, m, args...)))
+	if status != 0 || !strings.Contains(stderr, "left out") || !strings.Contains(stderr, "broken.jpg") {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	records, err := experiments.Records(filepath.Join(out, experiments.EffectAug))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	if r := records[0]; len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0], "broken.jpg") || !strings.HasPrefix(r.Column, "images/") {
+		t.Errorf("record %+v", r)
+	}
+	table, _, status := outcome(t, semcon(t, m, "table", "effect-aug", "--out", out))
+	if status != 0 || !strings.Contains(table, "images") {
+		t.Errorf("exit status %d, table %s", status, table)
+	}
+}
+
+// measured is what a study left that does not depend on the machine's speed.
+func measured(t *testing.T, out string) map[string]string {
+	t.Helper()
+	dir := filepath.Join(out, experiments.EffectAug)
+	records, err := experiments.Records(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]string{}
+	for _, r := range records {
+		curve, err := os.ReadFile(filepath.Join(dir, r.Curve))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, twice := left[r.Cell]; twice {
+			t.Errorf("%s is recorded twice", r.Cell)
+		}
+		left[r.Cell] = fmt.Sprint(math.Float64bits(r.Value), r.Details["loss"], r.Details["effective_rank"], r.ConfigHash) + string(curve)
+	}
+	return left
+}
+
+func TestKilledAtAnyMomentGoesOn(t *testing.T) {
+	m := fakemachine.New(t)
+	whole, killed := t.TempDir(), t.TempDir()
+	begun := time.Now()
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(tinyStudy, "--out", whole)...))); status != 0 {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	took := time.Since(begun)
+	random := rand.New(rand.NewPCG(uint64(begun.UnixNano()), 0))
+	kills := 0
+	for attempt := 0; ; attempt++ {
+		c := onGo(semcon(t, m, append(tinyStudy, "--out", killed)...))
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Early attempts get less than half the time; later ones more, so that there is an end.
+		limit := time.Duration((0.1 + 0.4*random.Float64() + 0.1*float64(attempt)) * float64(took))
+		timer := time.AfterFunc(limit, func() { c.Process.Kill() })
+		err := c.Wait()
+		timer.Stop()
+		if err == nil {
+			break
+		}
+		if c.ProcessState.ExitCode() != -1 {
+			t.Fatalf("attempt %d failed by itself: %v", attempt, err)
+		}
+		kills++
+	}
+	want, got := measured(t, whole), measured(t, killed)
+	if len(want) != 2 || len(got) != len(want) {
+		t.Errorf("%d records, %d after %d kills; want 2", len(want), len(got), kills)
+	}
+	for cell, text := range want {
+		if got[cell] != text {
+			t.Errorf("%s differs after %d kills", cell, kills)
+		}
+	}
+	t.Logf("killed %d times", kills)
+}
+
+// TestDiskFull limits the size of files, so that a write fails midway, and then lifts the limit.
+func TestDiskFull(t *testing.T) {
+	m, out := fakemachine.New(t), t.TempDir()
+	study := append(tinyStudy, "--out", out)
+	c := onGo(semcon(t, m))
+	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -f 4 && exec "$0" "$@"`, os.Args[0]}, study...)
+	_, stderr, status := outcome(t, c)
+	if status != 1 || !strings.Contains(stderr, "file too large") {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	last := stderr[strings.LastIndex(strings.TrimSpace(stderr), "\n")+1:]
+	wantLine(t, last, "semcon run: ", out)
+	err := filepath.WalkDir(out, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".safetensors") {
+			t.Errorf("half-written: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, study...))); status != 0 {
+		t.Errorf("with room again: exit status %d: %s", status, stderr)
+	}
+	if got := measured(t, out); len(got) != 2 {
+		t.Errorf("%d records with room again, want 2", len(got))
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
 )
@@ -40,7 +43,13 @@ func (s effectAugSource) load() (effectAugData, error) {
 		return effectAugData{}, err
 	}
 	test, err := s.read(datasets.Test)
-	return effectAugData{s, train, test}, err
+	if err != nil {
+		return effectAugData{}, err
+	}
+	if !slices.Equal(train.Classes, test.Classes) {
+		return effectAugData{}, fmt.Errorf("%s: the test images have other classes than the training images", test.Name)
+	}
+	return effectAugData{s, train, test}, nil
 }
 
 // syntheticSource draws objects; sizes are those of the real sample that the quick profile was set up on.
@@ -71,10 +80,32 @@ func effectAugSources(profile Profile, dir string) ([]effectAugSource, error) {
 		return []effectAugSource{ten, hundred}, nil
 	}
 	if _, err := ten.read(datasets.Test); errors.Is(err, fs.ErrNotExist) {
-		if folders, ok := classFolders(dir); ok {
-			return []effectAugSource{folders}, nil
+		if own := imagesSource(dir); own != nil {
+			return []effectAugSource{*own}, nil
 		}
-		return nil, err
+		return nil, fmt.Errorf("%w; nor are there folders train and test of class folders, or train.zip and test.zip", err)
 	}
 	return []effectAugSource{ten}, nil
+}
+
+// imagesSource is the user's own images, if dir has them: class folders under train and test, or zips of class folders.
+func imagesSource(dir string) *effectAugSource {
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	source := effectAugSource{name: "images", title: "images"}
+	switch {
+	case exists("train") && exists("test"):
+		source.read = func(split datasets.Split) (*datasets.Images, error) {
+			return datasets.Folder(filepath.Join(dir, string(split)), imageSize, datasets.SkipBroken)
+		}
+	case exists("train.zip") && exists("test.zip"):
+		source.read = func(split datasets.Split) (*datasets.Images, error) {
+			return datasets.Zip(filepath.Join(dir, string(split)+".zip"), imageSize, datasets.SkipBroken)
+		}
+	default:
+		return nil
+	}
+	return &source
 }

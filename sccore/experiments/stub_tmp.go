@@ -1,3 +1,0 @@
-package experiments
-
-func classFolders(dir string) (effectAugSource, bool) { return effectAugSource{}, false }

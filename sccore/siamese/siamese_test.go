@@ -1,0 +1,313 @@
+package siamese
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/views"
+)
+
+// small are settings of a method that train a step in milliseconds.
+func small(method string) Settings {
+	s := Settings{Method: method, Encoder: "conv4-w4", Batch: 8, Epochs: 3, Rate: 0.1, Momentum: 0.9, WeightDecay: 5e-4,
+		ProjectorHidden: 12, ProjectorDim: 6}
+	switch method {
+	case SimCLR:
+		s.Temperature = 0.5
+	case BarlowTwins:
+		s.OffDiagonal, s.LossScale = 0.02, 0.1
+	case MoCo:
+		s.Temperature, s.Queue, s.TargetMomentum, s.NormGroups = 0.2, 16, 0.9, 2
+	case SimSiam:
+		s.PredictorHidden = 4
+	}
+	return s
+}
+
+func newTrainer(t *testing.T, b compute.Backend, images *datasets.Images, s Settings) *Trainer {
+	t.Helper()
+	trainer, err := NewTrainer(b, images, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trainer.Close)
+	return trainer
+}
+
+func begin(t *testing.T, trainer *Trainer, seed uint64) {
+	t.Helper()
+	if err := trainer.Begin(Run{Recipe: views.Default(), Seed: seed}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func train(t *testing.T, trainer *Trainer, steps int) (losses []float64) {
+	t.Helper()
+	for range steps {
+		loss, err := trainer.Step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			t.Fatalf("loss %g", loss)
+		}
+		losses = append(losses, loss)
+	}
+	return losses
+}
+
+// state copies every variable.
+func state(t *testing.T, trainer *Trainer) map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	for variable := range trainer.store.IterVariables() {
+		values[variable.Path()] = variable.MustValue().Value()
+	}
+	return values
+}
+
+func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
+	images := datasets.Synthetic(20, 32, 1) // Two steps an epoch, and four images left over.
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		for _, method := range Methods {
+			t.Run(method, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "checkpoint.safetensors")
+				trainer := newTrainer(t, b, images, small(method))
+				begin(t, trainer, 7)
+				first := train(t, trainer, 3)
+				if err := trainer.Save(path, "a note"); err != nil {
+					t.Fatal(err)
+				}
+				rest := train(t, trainer, 3)
+				whole, mean := state(t, trainer), trainer.EpochLoss()
+
+				// The same trainer again, after another run in between.
+				begin(t, trainer, 8)
+				other := train(t, trainer, 3)
+				if slices.Equal(other, first) {
+					t.Error("another seed gave the same losses")
+				}
+				begin(t, trainer, 7)
+				if again := train(t, trainer, 3); !slices.Equal(again, first) {
+					t.Errorf("the same seed gave losses %v, then %v", first, again)
+				}
+
+				// Another trainer, as after a kill.
+				resumed := newTrainer(t, b, images, small(method))
+				begin(t, resumed, 7)
+				note, err := resumed.Resume(path)
+				if err != nil || note != "a note" || resumed.Done() != 3 {
+					t.Fatalf("resumed with note %q at step %d: %v", note, resumed.Done(), err)
+				}
+				if got := train(t, resumed, 3); !slices.Equal(got, rest) {
+					t.Errorf("after resuming losses %v, without stopping %v", got, rest)
+				}
+				if resumed.EpochLoss() != mean {
+					t.Errorf("epoch loss %g after resuming, %g without stopping", resumed.EpochLoss(), mean)
+				}
+				for path, value := range state(t, resumed) {
+					if !tensors.MustFromAnyValue(value).Equal(tensors.MustFromAnyValue(whole[path])) {
+						t.Errorf("%s differs after resuming", path)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestLearns trains each method shortly and wants the k-NN accuracy on the training images' classes to rise clearly above chance.
+func TestLearns(t *testing.T) {
+	b := testbackend.Fastest(t)
+	steps := 60
+	if !testbackend.HasXLA() {
+		steps = 6 // The Go engine convolves slowly; the effect is asserted on XLA, falling losses here.
+	}
+	images := datasets.Synthetic(256, 32, 3)
+	for _, method := range Methods {
+		s := small(method)
+		s.Encoder, s.Batch, s.Epochs, s.Rate = "conv4-w8", 32, steps/8+1, 0.05
+		if method == MoCo {
+			s.Queue = 64
+		}
+		trainer := newTrainer(t, b, images, s)
+		begin(t, trainer, 1)
+		losses := train(t, trainer, steps)
+		quarter := len(losses) / 3
+		early, late := mean(losses[:quarter]), mean(losses[len(losses)-quarter:])
+		if method != MoCo && !(late < early) { // MoCo's queue starts with random keys, which are easy to tell.
+			t.Errorf("%s: mean loss %.4f at first, %.4f at last", method, early, late)
+		}
+		features, err := trainer.Features(images)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gauges, err := evaluation.MeasureCollapse(features)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gauges.EffectiveRank < 1.5 {
+			t.Errorf("%s: features collapsed, %+v", method, gauges)
+		}
+		t.Logf("%s: loss %.3f to %.3f, %+v", method, early, late, gauges)
+	}
+}
+
+func mean(values []float64) float64 {
+	total := 0.0
+	for _, v := range values {
+		total += v / float64(len(values))
+	}
+	return total
+}
+
+func TestMoCoTarget(t *testing.T) {
+	images := datasets.Synthetic(16, 32, 1)
+	b := testbackend.Fastest(t)
+	s := small(MoCo)
+	trainer := newTrainer(t, b, images, s)
+	begin(t, trainer, 1)
+	before := state(t, trainer)
+	train(t, trainer, 1)
+	after := state(t, trainer)
+	const weight = "backbone/conv1/weight"
+	online, target := "/online/"+weight, "/target/"+weight
+	if !tensors.MustFromAnyValue(after[target]).Equal(tensors.MustFromAnyValue(before[online])) {
+		t.Error("the first step's target is not the online encoder's initial weights")
+	}
+	train(t, trainer, 1)
+	later := state(t, trainer)
+	flat := func(values map[string]any, path string) []float32 {
+		return tensors.MustCopyFlatData[float32](tensors.MustFromAnyValue(values[path]))
+	}
+	for i, got := range flat(later, target) {
+		want := s.TargetMomentum*float64(flat(after, target)[i]) + (1-s.TargetMomentum)*float64(flat(after, online)[i])
+		if math.Abs(float64(got)-want) > 1e-6 {
+			t.Fatalf("target weight %d is %g, the moving average %g", i, got, want)
+		}
+	}
+	// The queue: the second step's keys, then the first step's.
+	queue := func(values map[string]any) []float32 { return flat(values, "/queue") }
+	keys := s.Batch * s.ProjectorDim
+	if !slices.Equal(queue(later)[keys:], queue(after)[:keys]) {
+		t.Error("the queue did not move the older keys back")
+	}
+	for row := range s.Batch {
+		length := 0.0
+		for _, x := range queue(later)[row*s.ProjectorDim : (row+1)*s.ProjectorDim] {
+			length += float64(x) * float64(x)
+		}
+		if math.Abs(length-1) > 1e-5 {
+			t.Errorf("key %d has squared length %g", row, length)
+		}
+	}
+}
+
+func TestUnshuffled(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		shuffle := shuffledOrder(3, "keys", 5, 9)
+		rows := make([][]float32, len(shuffle))
+		for i, from := range shuffle { // Row i of the shuffled batch is row shuffle[i] of the batch.
+			rows[i] = []float32{float32(from), 10}
+		}
+		got := MustExecOnce(b, unshuffled, rows, shuffle).Value().([][]float32)
+		for i, row := range got {
+			if row[0] != float32(i) || row[1] != 10 {
+				t.Fatalf("row %d is %v after unshuffling %v", i, row, shuffle)
+			}
+		}
+	})
+}
+
+func TestStandardizedHasCIFARStatistics(t *testing.T) {
+	b := testbackend.Fastest(t)
+	got := MustExecOnce(b, standardized, [][][][]float32{{{{0.4914, 0.4822 + 0.2435, 0}}}}).Value().([][][][]float32)[0][0][0]
+	for i, want := range []float32{0, 1, -0.4465 / 0.2616} {
+		if math.Abs(float64(got[i]-want)) > 1e-5 {
+			t.Errorf("channel %d is %g, want %g", i, got[i], want)
+		}
+	}
+}
+
+func TestHeadsHaveTheMethodsLayers(t *testing.T) {
+	b := testbackend.Fastest(t)
+	images := datasets.Synthetic(8, 32, 1)
+	for method, want := range map[string]int{ // Parameters of the heads on 16 features, hidden 12, out 6, predictor 4.
+		SimCLR:      16*12 + 2*12 + 12*6,
+		BarlowTwins: 16*12 + 2*12 + 12*12 + 2*12 + 12*6,
+		MoCo:        16*12 + 12 + 12*6 + 6,
+		SimSiam:     16*12 + 2*12 + 12*6 + (6*4 + 2*4 + 4*6 + 6),
+	} {
+		trainer := newTrainer(t, b, images, small(method))
+		begin(t, trainer, 1)
+		got := 0
+		for variable := range trainer.store.Scope("/" + onlineScope).IterVariables() {
+			if variable.Trainable && !strings.Contains(variable.Path(), "/backbone/") {
+				got += variable.Shape().Size()
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d head parameters, want %d", method, got, want)
+		}
+	}
+}
+
+func TestBadSettings(t *testing.T) {
+	images := datasets.Synthetic(16, 32, 1)
+	b := testbackend.Fastest(t)
+	for want, change := range map[string]func(*Settings){
+		`"byol"`:                     func(s *Settings) { s.Method = "byol" },
+		`"vgg"`:                      func(s *Settings) { s.Encoder = "vgg" },
+		"batch":                      func(s *Settings) { s.Batch = 1 },
+		"larger than":                func(s *Settings) { s.Batch = 500; s.Queue = 500 },
+		"epochs":                     func(s *Settings) { s.Epochs = 0 },
+		"rate":                       func(s *Settings) { s.Rate = -1 },
+		"momentum 1":                 func(s *Settings) { s.Momentum = 1 },
+		"weight_decay":               func(s *Settings) { s.WeightDecay = math.NaN() },
+		"warmup_epochs":              func(s *Settings) { s.WarmupEpochs = 3 },
+		"temperature":                func(s *Settings) { s.Temperature = 0 },
+		"queue 4 is smaller":         func(s *Settings) { s.Queue = 4 },
+		"norm_groups 3":              func(s *Settings) { s.NormGroups = 3 },
+		"projector_dim is too small": func(s *Settings) { s.ProjectorDim = 0 },
+	} {
+		s := small(MoCo)
+		change(&s)
+		trainer, err := NewTrainer(b, images, s)
+		if err == nil {
+			trainer.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v is not one line with %q", err, want)
+		}
+	}
+	trainer := newTrainer(t, b, images, small(SimCLR))
+	recipe := views.Default()
+	recipe.FlipProbability = 2
+	if err := trainer.Begin(Run{Recipe: recipe}); err == nil || !strings.Contains(err.Error(), "FlipProbability") {
+		t.Errorf("error %v does not name the strength", err)
+	}
+}
+
+func TestResumeRejectsAnotherModel(t *testing.T) {
+	images := datasets.Synthetic(16, 32, 1)
+	b := testbackend.Fastest(t)
+	path := filepath.Join(t.TempDir(), "checkpoint.safetensors")
+	saved := newTrainer(t, b, images, small(SimCLR))
+	begin(t, saved, 1)
+	if err := saved.Save(path, ""); err != nil {
+		t.Fatal(err)
+	}
+	other := newTrainer(t, b, images, small(SimSiam))
+	begin(t, other, 1)
+	if _, err := other.Resume(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v does not name the file", err)
+	}
+}

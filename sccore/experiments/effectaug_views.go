@@ -67,7 +67,7 @@ func picture(pixels []float32, height, width int) image.Image {
 }
 
 // EffectAugCurves draws the course of a run: loss and k-NN accuracy, and the collapse gauges, against the epoch.
-func EffectAugCurves(title string, points []Point) figures.CurvesRow {
+func EffectAugCurves(points []Point) figures.CurvesRow {
 	loss := figures.Series{Name: "loss"}
 	knn := figures.Series{Name: "k-NN accuracy"}
 	rank := figures.Series{Name: "effective rank"}
@@ -79,7 +79,7 @@ func EffectAugCurves(title string, points []Point) figures.CurvesRow {
 		}
 	}
 	return figures.CurvesRow{
-		{Title: title, X: "epoch", Y: "loss", Series: []figures.Series{loss}},
+		{X: "epoch", Y: "loss", Series: []figures.Series{loss}},
 		{X: "epoch", Y: "k-NN accuracy (%)", Series: []figures.Series{knn}},
 		{X: "epoch", Y: "effective rank of features", Series: []figures.Series{rank}},
 	}

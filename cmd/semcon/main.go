@@ -32,6 +32,7 @@ func init() {
 		labVerb,
 		notebooksVerb,
 		doctorVerb,
+		dataVerb,
 		listVerb,
 		runVerb,
 		tableVerb,

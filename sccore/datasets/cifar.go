@@ -29,6 +29,8 @@ type cifar struct {
 	labelBytes int                // Labels before the pixels of a record; the last one counts.
 	namesFile  string             // Names of the classes, one a line.
 	classes    []string           // The same, where that file is missing.
+	archive    string             // The official archive, below [OfficialURL].
+	md5        string             // Its digest, as published there, in hexadecimal digits.
 }
 
 var cifar10 = &cifar{
@@ -44,6 +46,8 @@ var cifar10 = &cifar{
 	labelBytes: 1,
 	namesFile:  "batches.meta.txt",
 	classes:    strings.Fields("airplane automobile bird cat deer dog frog horse ship truck"),
+	archive:    "cifar-10-binary.tar.gz",
+	md5:        "c32a1d4ab5d03f1284b67883e8d87530",
 }
 
 var cifar100 = &cifar{
@@ -61,6 +65,8 @@ var cifar100 = &cifar{
 		mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray
 		road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank
 		telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm`),
+	archive: "cifar-100-binary.tar.gz",
+	md5:     "03b5dce01913d631647c71ecec9e9cb8",
 }
 
 // CIFAR10 reads a split of CIFAR-10 (Krizhevsky 2009) in its official binary version. dir is the folder of the batches,
@@ -88,13 +94,9 @@ func (c *cifar) read(dir string, split Split) (*Images, error) {
 	if im.Classes, err = c.classNames(folder); err != nil {
 		return nil, err
 	}
-	total := 0
-	for _, file := range files {
-		info, err := os.Stat(filepath.Join(folder, file))
-		if err != nil {
-			return nil, err
-		}
-		total += int(info.Size()) / c.recordSize()
+	total, err := c.count(folder, files)
+	if err != nil {
+		return nil, err
 	}
 	im.Pixels = make([]uint8, 0, total*im.imageSize())
 	im.Labels = make([]int32, 0, total)
@@ -154,6 +156,31 @@ func (c *cifar) present(folder string, split Split) ([]string, error) {
 	return files, nil
 }
 
+// count returns the number of images in batches by their sizes.
+func (c *cifar) count(folder string, files []string) (total int, err error) {
+	for _, file := range files {
+		path := filepath.Join(folder, file)
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", path, reason(err))
+		} else if !info.Mode().IsRegular() {
+			return 0, fmt.Errorf("%s: is no regular file", path)
+		} else if info.Size() == 0 {
+			return 0, fmt.Errorf("%s: is empty", path)
+		}
+		whole, stray := int(info.Size())/c.recordSize(), int(info.Size())%c.recordSize()
+		if stray != 0 {
+			return 0, fmt.Errorf("%s: %w", path, c.strayBytes(stray, whole))
+		}
+		total += whole
+	}
+	return total, nil
+}
+
+func (c *cifar) strayBytes(stray, whole int) error {
+	return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a file of %s", stray, whole, c.recordSize(), c.name)
+}
+
 // classNames reads the names that lie beside the batches. The official ones stand in for a missing file.
 func (c *cifar) classNames(folder string) ([]string, error) {
 	path := filepath.Join(folder, c.namesFile)
@@ -177,12 +204,8 @@ func (c *cifar) readBatch(im *Images, path string) error {
 		return err
 	}
 	defer file.Close()
-	before := im.Len()
 	if err := c.readRecords(im, bufio.NewReaderSize(file, 1<<20)); err != nil {
 		return fmt.Errorf("%s: %w", path, reason(err))
-	}
-	if im.Len() == before {
-		return fmt.Errorf("%s: is empty", path)
 	}
 	return nil
 }
@@ -196,7 +219,7 @@ func (c *cifar) readRecords(im *Images, r io.Reader) error {
 		case err == io.EOF:
 			return nil
 		case err == io.ErrUnexpectedEOF:
-			return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a file of %s", n, i, len(record), c.name)
+			return c.strayBytes(n, i)
 		case err != nil:
 			return err
 		}

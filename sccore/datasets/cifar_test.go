@@ -129,7 +129,7 @@ func TestCIFARSaysWhatIsWrong(t *testing.T) {
 		},
 		"a folder for a batch": {
 			files: map[string][]byte{"data_batch_1.bin/x": nil},
-			want:  "DIR/data_batch_1.bin: is a directory",
+			want:  "DIR/data_batch_1.bin: is no regular file",
 		},
 		"names": {
 			files: map[string][]byte{"data_batch_1.bin": cifar10.records(1), "batches.meta.txt": []byte("cat\ndog\n")},

@@ -68,13 +68,18 @@ func Synthetic(n, size int, seed uint64) *Images {
 	for i := range n {
 		im.Labels[i] = int32(i % len(syntheticClasses))
 		workers.Go(func() error {
-			drawObject(im.At(i), size, syntheticClasses[im.Labels[i]], rand.New(rand.NewPCG(seed, uint64(i))))
+			drawObject(im.At(i), size, syntheticClasses[im.Labels[i]], syntheticRNG(seed, i))
 			return nil
 		})
 	}
 	workers.Wait()
 	im.identify(fmt.Sprintf("synthetic (seed %d)", seed))
 	return im
+}
+
+// syntheticRNG makes the random choices of one image.
+func syntheticRNG(seed uint64, image int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(image)))
 }
 
 // scene is one image before it is sampled: everything in it, with its random choices made.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // maxZipRatio is how much larger than itself a zip of images may claim to be. Compressed images hardly get smaller.
@@ -28,6 +29,7 @@ func Zip(file string, size int, broken Broken) (*Images, error) {
 	for _, entry := range archive.File {
 		// Each addend is bounded, so the sum cannot wrap.
 		claimed += min(entry.UncompressedSize64, 1<<32)
+		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // As some archivers on Windows write it.
 	}
 	if claimed > maxZipRatio*uint64(info.Size()) {
 		return fail(fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size()))

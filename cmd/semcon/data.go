@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+var dataVerb = verb{
+	name:    "data",
+	summary: "say which datasets are there, and fetch the ones that are not",
+	example: "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
+	run:     runData,
+}
+
+func runData(ctx context.Context, args []string) error {
+	flags := newFlags("data")
+	folder := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets")
+	from := flags.String("from", datasets.OfficialURL, "`URL` of the folder to fetch archives from")
+	names, err := parse(flags, args)
+	switch {
+	case err != nil:
+		return err
+	case len(names) == 0:
+		return listData(ctx, *folder)
+	case names[0] != "fetch":
+		return usagef("%q: the one thing to do with data is to fetch it", names[0])
+	case len(names) == 1:
+		return usagef("fetch what? %s", strings.Join(fetchable(), " or "))
+	case *folder == "":
+		return usagef("fetch to where? --data FOLDER or SEMCON_DATA")
+	}
+	for _, name := range names[1:] {
+		if !slices.Contains(fetchable(), name) {
+			return usagef("%q is no dataset to fetch, only %s", name, strings.Join(fetchable(), " and "))
+		}
+	}
+	for _, name := range names[1:] {
+		if err := fetch(ctx, name, *folder, *from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listData reads every split in the folder, so that the identities of run records can be compared with it.
+func listData(ctx context.Context, folder string) error {
+	if folder != "" {
+		if _, err := os.Stat(folder); err != nil {
+			return fmt.Errorf("--data: %w", err)
+		}
+	}
+	count := 0
+	for _, split := range datasets.Found(folder) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		images, err := split.Read()
+		state := fine
+		switch {
+		case split.Missing():
+			state = missing
+		case err != nil:
+			state, split.Err = broken, err
+			count++
+		}
+		fmt.Printf("%-8s %-10s %-6s %s\n", state, split.Name, split.Split, split)
+		if err == nil {
+			fmt.Printf("%26s %s\n%26s %s\n", "", split.Folder, "", images.Identity)
+		}
+	}
+	fmt.Printf("%-8s %-10s %-6s needs no data\n", fine, "synthetic", "both")
+	if count > 0 {
+		return fmt.Errorf("%d broken, see above", count)
+	}
+	return nil
+}
+
+// fetchable lists the names that fetch knows.
+func fetchable() (names []string) {
+	for _, split := range datasets.Found("") {
+		if split.Split == datasets.Train {
+			names = append(names, split.Key)
+		}
+	}
+	return names
+}
+
+func fetch(ctx context.Context, name, folder, from string) error {
+	const megabyte = 1_000_000
+	bar := progress.Discard // Until the server has said how much there is.
+	err := datasets.Fetch(ctx, name, folder, datasets.FetchOptions{BaseURL: from, Progress: func(done, total int64) {
+		if bar == progress.Discard {
+			bar = progress.New(os.Stderr, name+" (MB)", int(total/megabyte))
+		}
+		bar.Set(int(done/megabyte), "")
+	}})
+	bar.Close()
+	if err != nil {
+		return err
+	}
+	for _, split := range datasets.Found(folder) {
+		if split.Key == name {
+			fmt.Printf("%s %s: %s in %s\n", split.Name, split.Split, split, split.Folder)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// Status says whether a split of a dataset that can be fetched is in a data folder.
+type Status struct {
+	Key      string // The dataset's name on the command line, "cifar10".
+	Name     string // The dataset's name, "CIFAR-10".
+	Split    Split
+	Folder   string // Where its files lie; empty where they do not.
+	Count    int    // How many images are there.
+	Official int    // How many the dataset has.
+	Err      error  // What keeps it from being read, in one line; nil where nothing does.
+
+	dataset *cifar
+}
+
+// Found looks for both splits of CIFAR-10 and CIFAR-100 in a data folder, by names and sizes only: [Status.Read] may still fail.
+func Found(dir string) []Status {
+	var out []Status
+	for _, c := range fetchable {
+		for _, split := range []Split{Train, Test} {
+			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], dataset: c}
+			s.Folder, s.Count, s.Err = c.find(dir, split)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+var fetchable = []*cifar{cifar10, cifar100}
+
+func (c *cifar) find(dir string, split Split) (folder string, count int, err error) {
+	if folder, err = c.locate(dir); err != nil {
+		return "", 0, err
+	}
+	files, err := c.present(folder, split)
+	if err == nil {
+		count, err = c.count(folder, files)
+	}
+	return folder, count, err
+}
+
+// Read reads the split.
+func (s Status) Read() (*Images, error) {
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	return s.dataset.read(s.Folder, s.Split)
+}
+
+// Missing tells a split that is not there from one that is there and cannot be read.
+func (s Status) Missing() bool { return errors.Is(s.Err, fs.ErrNotExist) }
+
+// String returns the state in one line without the dataset's name: "50000 images", "short: 4068 of 50000 images", or what Err says.
+func (s Status) String() string {
+	switch {
+	case s.Err != nil:
+		return s.Err.Error()
+	case s.Count < s.Official:
+		return fmt.Sprintf("short: %d of %d images", s.Count, s.Official)
+	}
+	return fmt.Sprintf("%d images", s.Count)
+}

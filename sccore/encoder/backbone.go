@@ -41,7 +41,7 @@ var families = []family{
 // ByName returns the backbone of that name:
 //
 //   - "resnet18": ResNet-18 for small images (He et al., 2016): a 3×3 stem of stride 1 and no max pooling; 512 features.
-//   - "conv4": four 3×3 convolutions of 16, 32, 64 and 64 channels, all but the first of stride 2; 64 features.
+//   - "conv4": four 3×3 convolutions of 16, 32, 64 and 64 channels, all but the last of stride 2; 64 features.
 //
 // "resnet18-w16" and "conv4-w8" are the same with that many channels in the first convolution, all others in proportion.
 // Any other name is an error that lists these.

@@ -65,13 +65,7 @@ func batchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine boo
 	for _, dim := range dims[:batchAxis] {
 		before *= dim
 	}
-	grouped := Reshape(x, before, groups, -1, channels)
-	mean := ReduceAndKeep(grouped, ReduceMean, 0, 2)
-	// The variance does not change with the mean that it is taken about, to first order, so no gradient needs to pass there.
-	variance := ReduceAndKeep(Square(Sub(grouped, StopGradient(mean))), ReduceMean, 0, 2)
-	scale := Div(ExpandLeftToRank(weight, 4), Sqrt(AddScalar(variance, batchNormEpsilon)))
-	shift := Sub(ExpandLeftToRank(bias, 4), Mul(mean, scale))
-	y := Add(Mul(grouped, scale), shift)
+	y, mean, variance := normalised(Reshape(x, before, groups, -1, channels), weight, bias)
 
 	move := func(running *model.Variable, to *Node) {
 		to = StopGradient(Reshape(ReduceMean(to, 1), channels))
@@ -81,4 +75,15 @@ func batchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine boo
 	move(runningMean, mean)
 	move(runningVar, MulScalar(variance, float64(count)/float64(count-1)))
 	return Reshape(y, dims...)
+}
+
+// normalised shifts and scales each channel of each group of x, [before, groups, after, channels], to the mean bias and the standard
+// deviation weight, both [channels]. It also returns what it found, mean and biased variance, [1, groups, 1, channels].
+func normalised(x, weight, bias *Node) (y, mean, variance *Node) {
+	mean = ReduceAndKeep(x, ReduceMean, 0, 2)
+	// To first order the variance does not change with the mean that it is taken about, so no gradient needs to pass there.
+	variance = ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, 0, 2)
+	scale := Div(ExpandLeftToRank(weight, 4), Sqrt(AddScalar(variance, batchNormEpsilon)))
+	shift := Sub(ExpandLeftToRank(bias, 4), Mul(mean, scale))
+	return Add(Mul(x, scale), shift), mean, variance
 }

@@ -22,7 +22,7 @@ type goldenCase struct {
 	Name          string
 	Parameters    [][2]any // Path and shape, in PyTorch's order.
 	Features      []float64
-	Gradients     map[string][]float64 // Of Σ features·wave(2000, …).
+	Gradients     map[string][]float64 // Of Σ features·wave(2000, …): the first 128 entries of each.
 	ImageGradient []float64            `json:"image_gradient"` // Of the first image.
 	Running       map[string][]float64 // Statistics after the step.
 	Inference     []float64            // Features then.
@@ -45,14 +45,6 @@ func fromTorch(dims []int) []int {
 		}
 	}
 	return places
-}
-
-func permuted(values []float64, places []int) []float64 {
-	out := make([]float64, len(places))
-	for i, place := range places {
-		out[i] = values[place]
-	}
-	return out
 }
 
 // far is the largest difference, relative to the largest entry of want.
@@ -82,8 +74,10 @@ func TestBackbonesAgreeWithPyTorch(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-				t.Run("float64", func(t *testing.T) { checkGolden(t, b, c, dtypes.Float64, 1e-8) })
-				t.Run("float32", func(t *testing.T) { checkGolden(t, b, c, dtypes.Float32, 1e-4) })
+				checkGolden(t, b, c, dtypes.Float32, 1e-4)
+				if b.Name() != "xla" { // Compiling for XLA once is enough.
+					checkGolden(t, b, c, dtypes.Float64, 1e-8)
+				}
 			})
 		})
 	}
@@ -173,7 +167,14 @@ func checkGolden(t *testing.T, b compute.Backend, c goldenCase, dtype dtypes.DTy
 	check("gradient of an image", ours, imageGradient)
 	for k, p := range c.Parameters {
 		name := p[0].(string)
-		check("gradient of "+name, flat64(got[k+1]), permuted(c.Gradients[name], fromTorch(shape[name])))
+		ours, want := flat64(got[k+1]), c.Gradients[name]
+		gradient := make([]float64, len(want))
+		for i, place := range fromTorch(shape[name]) {
+			if place < len(gradient) {
+				gradient[place] = ours[i]
+			}
+		}
+		check("gradient of "+name, gradient, want)
 	}
 	trainable := 0
 	for v := range store.IterVariables() {

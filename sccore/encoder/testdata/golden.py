@@ -45,7 +45,7 @@ def case(name, network, width):
         "name": name,
         "parameters": [[path, list(p.shape)] for path, p in model.named_parameters()],
         "features": rounded(y),
-        "gradients": {path: rounded(p.grad) for path, p in model.named_parameters()},
+        "gradients": {path: rounded(p.grad)[:128] for path, p in model.named_parameters()},
         "image_gradient": rounded(images.grad[:1]),
         "running": trained,
         "inference": rounded(model.eval()(images)),

@@ -1,0 +1,52 @@
+package datasets
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestFound(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string][]byte{
+		"cifar10/cifar-10-batches-bin/data_batch_1.bin": cifar10.records(3),
+		"cifar10/cifar-10-batches-bin/data_batch_2.bin": cifar10.records(2),
+		"cifar10/cifar-10-batches-bin/test_batch.bin":   cifar10.records(2)[:5000],
+		"cifar-100-binary/train.bin":                    cifar100.records(1),
+	})
+	want := []string{
+		"cifar10 train DIR/cifar10/cifar-10-batches-bin 5/50000 missing false: short: 5 of 50000 images",
+		"cifar10 test DIR/cifar10/cifar-10-batches-bin 0/10000 missing false: DIR/cifar10/cifar-10-batches-bin/test_batch.bin: 1927 stray bytes after 1 records of 3073 bytes: truncated, or not a file of CIFAR-10",
+		"cifar100 train DIR/cifar-100-binary 1/50000 missing false: short: 1 of 50000 images",
+		"cifar100 test DIR/cifar-100-binary 0/10000 missing true: CIFAR-100 has no test images: DIR/cifar-100-binary/test.bin is not there",
+	}
+	found := Found(dir)
+	if len(found) != len(want) {
+		t.Fatalf("%d splits, want %d", len(found), len(want))
+	}
+	for i, s := range found {
+		if got := statusLine(s, dir); got != want[i] {
+			t.Errorf("found\n\t%s, want\n\t%s", got, want[i])
+		}
+		im, err := s.Read()
+		if (err == nil) != (s.Err == nil) || err == nil && im.Len() != s.Count {
+			t.Errorf("%s %s: read with %v, found with %v", s.Name, s.Split, err, s.Err)
+		}
+	}
+	for _, s := range Found("") {
+		if !s.Missing() || !strings.Contains(s.String(), "SEMCON_DATA") {
+			t.Errorf("without a folder: %s", s)
+		}
+	}
+}
+
+func TestStatusOfAWholeSplit(t *testing.T) {
+	if got := (Status{Count: 50000, Official: 50000}).String(); got != "50000 images" {
+		t.Errorf("%q", got)
+	}
+}
+
+func statusLine(s Status, dir string) string {
+	line := fmt.Sprintf("%s %s %s %d/%d missing %v: %s", s.Key, s.Split, s.Folder, s.Count, s.Official, s.Missing(), s)
+	return strings.ReplaceAll(line, dir, "DIR")
+}

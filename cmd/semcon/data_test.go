@@ -1,0 +1,120 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+)
+
+func TestDataSaysWhatIsThere(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("SEMCON_DATA", "")
+	const batches = "data/cifar10/cifar-10-batches-bin/"
+	m.Write(t, batches+"data_batch_1.bin", strings.Repeat("\x07"+strings.Repeat("x", 3072), 3))
+	stdout, stderr, status := outcome(t, semcon(t, m, "data", "--data", "data"))
+	if status != 0 || stderr != "" {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+	for _, want := range []string{
+		"ok       CIFAR-10   train  short: 3 of 50000 images\n",
+		" data/cifar10/cifar-10-batches-bin\n",
+		" CIFAR-10 train (data_batch_1.bin): 3 images 32×32, 10 classes, sha256 ",
+		"missing  CIFAR-10   test   CIFAR-10 has no test images: data/cifar10/cifar-10-batches-bin/test_batch.bin is not there\n",
+		"missing  CIFAR-100  train  no CIFAR-100 in data: cifar100/cifar-100-binary is not there (\"semcon data fetch cifar100\" gets it)\n",
+		"ok       synthetic  both   needs no data\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+
+	// A size that is wrong is seen at once, a label only on reading.
+	m.Write(t, batches+"data_batch_2.bin", strings.Repeat("x", 100))
+	m.Write(t, batches+"test_batch.bin", strings.Repeat("\xff", 3073))
+	stdout, stderr, status = outcome(t, semcon(t, m, "data", "--data", "data"))
+	if status != 1 {
+		t.Errorf("exit status %d with broken data", status)
+	}
+	wantLine(t, stderr, "semcon data: 2 broken, see above")
+	for _, want := range []string{"data_batch_2.bin: 100 stray bytes after 0 records", "test_batch.bin: record 0 has label 255, want 0 to 9"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
+func TestDataWithoutAFolder(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("SEMCON_DATA", "")
+	stdout, _, status := outcome(t, semcon(t, m, "data"))
+	if status != 0 || strings.Count(stdout, "missing ") != 4 || !strings.Contains(stdout, "SEMCON_DATA") {
+		t.Errorf("exit status %d:\n%s", status, stdout)
+	}
+	_, stderr, status := outcome(t, semcon(t, m, "data", "--data", "nowhere"))
+	if status != 1 {
+		t.Errorf("exit status %d without the folder", status)
+	}
+	wantLine(t, stderr, "semcon data: --data: ", "nowhere")
+}
+
+func TestDataFetchUsage(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("SEMCON_DATA", "")
+	for _, test := range []struct{ args, want string }{
+		{"get", `"get"`},
+		{"fetch", "cifar10 or cifar100"},
+		{"fetch cifar10", "--data FOLDER or SEMCON_DATA"},
+		{"fetch cifar10 imagenet --data data", `"imagenet" is no dataset to fetch, only cifar10 and cifar100`},
+	} {
+		stdout, stderr, status := outcome(t, semcon(t, m, append([]string{"data"}, strings.Fields(test.args)...)...))
+		if status != 2 || stdout != "" {
+			t.Errorf("%s: exit status %d, printed %q", test.args, status, stdout)
+		}
+		wantLine(t, stderr, "semcon data: ", test.want)
+	}
+}
+
+func TestDataFetchRefusesWhatIsNotTheDataset(t *testing.T) {
+	m := fakemachine.New(t)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/mirror/cifar-100-binary.tar.gz" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write([]byte("no archive"))
+	}))
+	defer web.Close()
+	_, stderr, status := outcome(t, semcon(t, m, "data", "fetch", "cifar100", "--data", "data", "--from", web.URL+"/mirror"))
+	lines := strings.SplitAfter(stderr, "\n")
+	if status != 1 || !strings.HasPrefix(lines[0], "cifar100 (MB)  0") {
+		t.Errorf("exit status %d, progress %q", status, lines[0])
+	}
+	wantLine(t, strings.Join(lines[1:], ""),
+		"semcon data: data/cifar100/cifar-100-binary.tar.gz: MD5 digest ", ", want 03b5dce01913d631647c71ecec9e9cb8: removed")
+
+	_, stderr, status = outcome(t, semcon(t, m, "data", "fetch", "cifar10", "--data", "data", "--from", web.URL+"/mirror"))
+	if status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	wantLine(t, stderr, "semcon data: "+web.URL+"/mirror/cifar-10-binary.tar.gz: 404 Not Found")
+}
+
+func TestDataFetchLeavesAWholeDatasetAlone(t *testing.T) {
+	m := fakemachine.New(t)
+	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
+		file := "data/cifar10/cifar-10-batches-bin/" + name + ".bin"
+		m.Write(t, file, "")
+		if err := os.Truncate(m.Path(file), 10000*3073); err != nil { // Of zeros, which take no room.
+			t.Fatal(err)
+		}
+	}
+	stdout, stderr, status := outcome(t, semcon(t, m, "data", "fetch", "cifar10", "--data", "data", "--from", "http://127.0.0.1:1"))
+	want := "CIFAR-10 train: 50000 images in data/cifar10/cifar-10-batches-bin\nCIFAR-10 test: 10000 images in data/cifar10/cifar-10-batches-bin\n"
+	if status != 0 || stderr != "" || stdout != want {
+		t.Errorf("exit status %d, printed %q %q", status, stdout, stderr)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 var doctorVerb = verb{
@@ -48,7 +49,7 @@ func runDoctor(ctx context.Context, args []string) error {
 	checks := []func() []finding{
 		func() []finding { return checkBackends() },
 		func() []finding { return checkSetup(ctx) },
-		func() []finding { return []finding{checkData(*data), checkDisk(*out)} },
+		func() []finding { return append(checkData(*data), checkDisk(*out)) },
 	}
 	count := 0
 	for _, check := range checks {
@@ -136,22 +137,26 @@ func checkSetup(ctx context.Context) []finding {
 	return findings
 }
 
-func checkData(folder string) finding {
-	const what = "data"
+// checkData says which datasets are in a folder; none is needed.
+func checkData(folder string) []finding {
 	if folder == "" {
-		return finding{missing, what, "no folder named: synthetic images only; name one with --data or SEMCON_DATA"}
+		return []finding{{missing, "data", "no folder named: synthetic images only; name one with --data or SEMCON_DATA"}}
 	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return finding{broken, what, err.Error()}
+	if _, err := os.Stat(folder); err != nil {
+		return []finding{{broken, "data", err.Error()}}
 	}
-	var names []string
-	for _, entry := range entries {
-		if entry.IsDir() {
-			names = append(names, entry.Name())
+	var findings []finding
+	for _, split := range datasets.Found(folder) {
+		f := finding{fine, split.Name + " " + string(split.Split), split.String()}
+		switch {
+		case split.Missing():
+			f.state, f.detail = missing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, folder)
+		case split.Err != nil:
+			f.state = broken
 		}
+		findings = append(findings, f)
 	}
-	return finding{fine, what, fmt.Sprintf("%s: %s", folder, strings.Join(names, ", "))}
+	return findings
 }
 
 // checkDisk looks at the space where results go: a full study writes a few hundred megabytes.

@@ -46,17 +46,20 @@ func TestDoctorAfterSetUp(t *testing.T) {
 	t.Setenv("FAKE_EXECUTION", "echo JupyterLab 4")
 	outcome(t, semcon(t, m, "lab", "--setup-only"))
 	m.Write(t, ".semcon/bin/gonb", "") // Not a program.
-	m.Write(t, "data/cifar10/x", "")
+	m.Write(t, "data/cifar10/cifar-10-batches-bin/data_batch_1.bin", string(make([]byte, 3073)))
 	stdout, _, status := outcome(t, semcon(t, m, "doctor", "--data", "data"))
 	if status != 1 {
 		t.Errorf("exit status %d with a broken kernel", status)
 	}
-	for what, want := range map[string]string{"Go kernel": "broken", "Jupyter": "ok", "data": "ok"} {
+	for what, want := range map[string]string{"Go kernel": "broken", "Jupyter": "ok", "CIFAR-10 train": "ok", "CIFAR-10 test": "missing"} {
 		if line := row(t, stdout, what); !strings.HasPrefix(line, want+" ") {
 			t.Error(line)
 		}
 	}
-	if line := row(t, stdout, "data"); !strings.Contains(line, "cifar10") {
+	if line := row(t, stdout, "CIFAR-10 train"); !strings.Contains(line, "1 of 50000") {
+		t.Error(line)
+	}
+	if line := row(t, stdout, "CIFAR-10 test"); !strings.Contains(line, "semcon data fetch cifar10") {
 		t.Error(line)
 	}
 }

@@ -215,6 +215,7 @@ func (t *Trainer) Step() (loss float64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	defer out[0].FinalizeAll()
 	loss = float64(tensors.ToScalar[float32](out[0]))
 	t.done++
 	t.lossSum += loss

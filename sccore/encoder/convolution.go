@@ -2,6 +2,7 @@ package encoder
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -15,20 +16,24 @@ import (
 // zeros around the image, and no bias. The weight starts as PyTorch's ResNets do: normal with variance 2/(size²·out).
 //
 // Inside the networks images are [height, width, batch, channels], so that whatever mixes rows or columns of an image works on long
-// contiguous runs of memory. One convolution has three forms, equal but for rounding, the fastest of which is taken. Milliseconds of
-// one core for the value and both gradients of 3×3 convolutions in ResNet-18 at batch 64, on XLA's CPU plugin:
+// contiguous runs of memory. A convolution has three forms, equal but for rounding, the fastest of which is taken. Milliseconds of one
+// core for the value and both gradients of 3×3 convolutions on XLA's CPU plugin:
 //
-//	in → out at size        library   patches   winograd F(4,3)   F(2,3)
-//	 64 →  64 at 32×32          109       142                90
-//	128 → 128 at 16×16           90                          50
-//	256 → 256 at  8×8            84        90                36       51
-//	512 → 512 at  4×4            78                          50       51
-//	  3 →  64 at 32×32           28         9                37
-//	 64 → 128 from 32×32 by 2    64        58                80       88
-//	256 → 512 from 8×8 by 2      45        42                61       45
+//	in → out at size, batch          library   patches   winograd F(4,3)   F(2,3)
+//	  3 →  64 at 32×32, 64                28         8                37
+//	 64 →  64 at 32×32, 64               105       145                88
+//	128 → 128 at 16×16, 64                86       108                50
+//	256 → 256 at  8×8, 64                 80        89                36       51
+//	512 → 512 at  4×4, 64                 79        84                50       51
+//	 64 →  64 at  4×4, 512                13        17                 8       14
+//	 16 →  32 from 16×16 by 2, 512        20        15                26       25
+//	 64 → 128 from 32×32 by 2, 64         58        61                80       86
+//	128 → 256 from 16×16 by 2, 64         48        45                52       52
+//	256 → 512 from  8×8 by 2, 64          44        42                61       45
 //
-// Tried and lost besides: batch-first layout, nine products of shifted images added up, one product by the Kronecker matrix for both
-// axes of the image, and polyphase Winograd for stride 2 (the last two rows).
+// Tried and lost besides: the batch as first axis, nine products of shifted images added up, nine strided slices as patches, one
+// product by the Kronecker matrix for both axes of the image, Winograd along one axis with patches along the other. Stride 2 by
+// Winograd splits the image into its even and odd rows and columns.
 func convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
 	x.AssertRank(4)
 	in := x.Shape().Dim(-1)
@@ -61,24 +66,60 @@ func libraryConvolution(x, weight *Node, stride int) *Node {
 		}).Done()
 }
 
-// patchConvolution is one matrix product, of all patches under the window with the weight.
+// patchConvolution is one matrix product, of the patches under the window with the weight.
 func patchConvolution(x, weight *Node, stride int) *Node {
-	height, width, batch, in := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
-	size, out := weight.Shape().Dim(0), weight.Shape().Dim(3)
-	if border := size / 2; border > 0 {
-		around := PadAxis{Start: border, End: border}
-		x = Pad(x, ScalarZero(x.Graph(), x.DType()), around, around, PadAxis{}, PadAxis{})
+	size, in, out := weight.Shape().Dim(0), weight.Shape().Dim(2), weight.Shape().Dim(3)
+	patches := taps(taps(x, 1, size, stride), 0, size, stride)
+	height, width, batch := patches.Shape().Dim(0), patches.Shape().Dim(1), patches.Shape().Dim(2)
+	patches.AssertDims(height, width, batch, size*size*in)
+	y := MatMul(Reshape(patches, -1, size*size*in), Reshape(weight, size*size*in, out))
+	return Reshape(y, height, width, batch, out)
+}
+
+// taps returns what a window of 1 or 3 pixels sees as it moves along the axis, zeros around the image, one after the other on the last
+// axis. By stride 2 the window's ends are the odd pixels and its middle is the even ones: taking those apart by a reshape leaves XLA's CPU
+// plugin nothing to interleave in the gradient, which is what makes strided slices slow.
+func taps(x *Node, axis, size, stride int) *Node {
+	before, middle, after := x, x, x
+	if stride == 2 {
+		even, odd := evenAndOdd(x, axis)
+		before, middle, after = odd, even, odd
 	}
-	var shifted []*Node
-	for row := range size {
-		for column := range size {
-			shifted = append(shifted, Slice(x,
-				AxisRange(row, row+height).Stride(stride), AxisRange(column, column+width).Stride(stride), AxisRange(), AxisRange()))
-		}
+	if size == 1 {
+		return middle
 	}
-	patches := Reshape(Concatenate(shifted, -1), -1, size*size*in)
-	y := MatMul(patches, Reshape(weight, size*size*in, out))
-	return Reshape(y, (height+stride-1)/stride, (width+stride-1)/stride, batch, out)
+	if stride == 1 {
+		after = shifted(x, axis, -1)
+	}
+	return Concatenate([]*Node{shifted(before, axis, 1), middle, after}, -1)
+}
+
+// evenAndOdd returns every other element along the axis, from the first and from the second on, with a last zero where x has an odd number.
+func evenAndOdd(x *Node, axis int) (even, odd *Node) {
+	if x.Shape().Dim(axis)%2 != 0 {
+		pads := make([]PadAxis, x.Rank())
+		pads[axis].End = 1
+		x = Pad(x, ScalarZero(x.Graph(), x.DType()), pads...)
+	}
+	half := slices.Clone(x.Shape().Dimensions)
+	half[axis] /= 2
+	pairs := Reshape(x, slices.Insert(slices.Clone(half), axis+1, 2)...)
+	phase := func(i int) *Node { return Reshape(SliceAxis(pairs, axis+1, AxisElem(i)), half...) }
+	return phase(0), phase(1)
+}
+
+// shifted moves x along the axis by one element, forward (1) or backward (-1); a zero follows.
+func shifted(x *Node, axis, by int) *Node {
+	if x.Shape().Dim(axis) == 1 {
+		return ZerosLike(x)
+	}
+	pads := make([]PadAxis, x.Rank())
+	kept := AxisRange(0, x.Shape().Dim(axis)-by)
+	pads[axis].Start = by
+	if by < 0 {
+		kept, pads[axis] = AxisRange(-by), PadAxis{End: -by}
+	}
+	return Pad(SliceAxis(x, axis, kept), ScalarZero(x.Graph(), x.DType()), pads...)
 }
 
 func relu(x *Node) *Node { return Max(x, ScalarZero(x.Graph(), x.DType())) }

@@ -47,7 +47,8 @@ func (d *Display) Figure(svg, png []byte) { show(picture(svg, png), d.id) }
 func picture(svg, png []byte) map[protocol.MIMEType]any {
 	data := map[protocol.MIMEType]any{protocol.MIMETextPlain: "[figure]"}
 	if svg != nil {
-		data[protocol.MIMEImageSVG] = string(svg)
+		// JupyterLab gives a drawing its own size; it has to shrink with a narrow window instead of losing its right edge.
+		data[protocol.MIMEImageSVG] = strings.Replace(string(svg), "<svg ", `<svg style="max-width:100%;height:auto" `, 1)
 	}
 	if png != nil {
 		data[protocol.MIMEImagePNG] = png

@@ -10,8 +10,7 @@ const unitFloor = 1e-12
 // Unit scales each row of x, [N, D], to Euclidean length 1. A row of zeros stays zero and passes no gradient.
 func Unit(x *Node) *Node {
 	x.AssertRank(2)
-	// The floor stands under the root, so that a zero row has the gradient of a constant and not 0·∞. Below 1e-38 the square of
-	// the floor is no float32 any more, hence the larger of the two.
+	// The floor stands under the root, so that a zero row has the gradient of a constant and not 0·∞.
 	squares := ReduceAndKeep(Square(x), ReduceSum, -1)
-	return Div(x, Sqrt(MaxScalar(squares, max(unitFloor*unitFloor, 1e-30))))
+	return Div(x, Sqrt(MaxScalar(squares, unitFloor*unitFloor)))
 }

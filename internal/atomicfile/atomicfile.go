@@ -21,7 +21,7 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	temp, err := os.CreateTemp(dir, temporary+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
@@ -48,6 +48,23 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(temp.Name(), path)
+}
+
+// temporary begins the names of files that are being written.
+const temporary = ".writing-"
+
+// Sweep removes what writers that were killed have left in dir. No writer may be at work there.
+func Sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WriteBytes is [Write] of ready content.

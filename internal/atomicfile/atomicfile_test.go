@@ -47,6 +47,21 @@ func TestFailureKeepsTheOldFile(t *testing.T) {
 	}
 }
 
+func TestSweepRemovesWhatAKillLeft(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".writing-file.123", "file", ".hidden"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := atomicfile.Sweep(dir); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
+		t.Errorf("left %v, want file and .hidden", entries)
+	}
+}
+
 // TestDiskFull writes to a device that is always full, where the system has one.
 func TestDiskFull(t *testing.T) {
 	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // The engine that is always there.
@@ -33,8 +35,7 @@ func Open() (compute.Backend, error) {
 
 // OpenConfig opens the backend of one configuration, as $GOMLX_BACKEND would hold it. The error names the configuration.
 func OpenConfig(config string) (b compute.Backend, err error) {
-	// Upstream registers an installer that downloads plugins by itself; a run must not.
-	if err := os.Setenv("GOMLX_NO_AUTO_INSTALL", "1"); err != nil {
+	if err := forbidDownloads(); err != nil {
 		return nil, err
 	}
 	if caught := exceptions.TryCatch[error](func() { b, err = compute.NewWithConfig(config) }); caught != nil {
@@ -44,6 +45,18 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 		return nil, fmt.Errorf("backend %q does not open: %s (\"semcon doctor\" says what is installed)", config, firstLine(err.Error()))
 	}
 	return b, nil
+}
+
+// forbidDownloads keeps upstream from installing plugins by itself. Once, as XLA's threads may read the environment later.
+var forbidDownloads = sync.OnceValue(func() error { return os.Setenv("GOMLX_NO_AUTO_INSTALL", "1") })
+
+// Name says what [Config] opens without where it lies, for records: "go", "xla:xla_cpu_pjrt.so", "xla:cuda,tf32=false".
+func Name() string {
+	name, plugin, ok := strings.Cut(Config(), ":")
+	if !ok {
+		return name
+	}
+	return name + ":" + filepath.Base(plugin)
 }
 
 // Config returns the configuration that [Open] uses.

@@ -159,9 +159,9 @@ func TestKNNBadInput(t *testing.T) {
 		"k 0": func() ([]int32, error) {
 			return evaluation.KNN{K: 0, Temperature: 0.1}.Predict(b, bank, []int32{0, 1}, 2, queries)
 		},
-		"temperature 0": func() ([]int32, error) { return evaluation.KNN{K: 1}.Predict(b, bank, []int32{0, 1}, 2, queries) },
-		"1 labels":      func() ([]int32, error) { return good.Predict(b, bank, []int32{0}, 2, queries) },
-		"label 7":       func() ([]int32, error) { return good.Predict(b, bank, []int32{0, 7}, 2, queries) },
+		"temperature 0 ": func() ([]int32, error) { return evaluation.KNN{K: 1}.Predict(b, bank, []int32{0, 1}, 2, queries) },
+		"1 labels":       func() ([]int32, error) { return good.Predict(b, bank, []int32{0}, 2, queries) },
+		"label 7":        func() ([]int32, error) { return good.Predict(b, bank, []int32{0, 7}, 2, queries) },
 		"do not match": func() ([]int32, error) {
 			return good.Predict(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1}}))
 		},

@@ -19,7 +19,7 @@ const knnBlock = 256
 // training features most similar to a query by cosine s votes for its class with weight exp(s/Temperature).
 type KNN struct {
 	K           int     `json:"k"`           // 200 in the paper; all neighbours if there are fewer.
-	Temperature float64 `json:"temperature"` // 0.1 in the paper; > 0.
+	Temperature float64 `json:"temperature"` // 0.1 in the paper; at least 0.02.
 }
 
 // Predict returns the class of each query, with the lowest number among classes of equal votes. bank, [N, D], are training features of any
@@ -35,12 +35,22 @@ func (c KNN) Predict(b compute.Backend, bank *tensors.Tensor, labels []int32, cl
 	return predictions, err
 }
 
-func (c KNN) check(bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor) error {
-	switch {
-	case c.K < 1:
+// Check returns an error that names the setting out of range.
+func (c KNN) Check() error {
+	if c.K < 1 {
 		return fmt.Errorf("k-NN: k %d is not positive", c.K)
-	case !(c.Temperature > 0):
-		return fmt.Errorf("k-NN: temperature %g is not positive", c.Temperature)
+	}
+	if !(c.Temperature >= 0.02) { // Below, exp(1/temperature) leaves float32.
+		return fmt.Errorf("k-NN: temperature %g is not at least 0.02", c.Temperature)
+	}
+	return nil
+}
+
+func (c KNN) check(bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	switch {
 	case bank.Rank() != 2 || queries.Rank() != 2 || bank.Shape().Dimensions[1] != queries.Shape().Dimensions[1]:
 		return fmt.Errorf("k-NN: features %s and queries %s do not match", bank.Shape(), queries.Shape())
 	case len(labels) != bank.Shape().Dimensions[0]:
@@ -82,6 +92,7 @@ func (c KNN) predict(b compute.Backend, bank *tensors.Tensor, labels []int32, cl
 			return nil, err
 		}
 		predictions = append(predictions, tensors.MustCopyFlatData[int32](out[0])[:count]...)
+		out[0].FinalizeAll()
 	}
 	return predictions, nil
 }

@@ -126,14 +126,15 @@ func effectAugConfig(profile Profile, method string) EffectAugConfig {
 }
 
 // paperSettings are those of appendix B.1: ResNet-18, batch 512, 800 epochs, SGD with momentum 0.9 and decay 5e-4, and a learning rate for
-// each method. Heads, temperatures and the queue are not in the paper; they are the methods' own for CIFAR-10.
+// each method. Heads, temperatures and the queue are not in the paper; they are our choice, near what the methods' authors use.
 func paperSettings(method string) siamese.Settings {
 	s := siamese.Settings{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
 	switch method {
 	case siamese.SimCLR:
 		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.06, 512, 128, 0.5
 	case siamese.BarlowTwins:
-		// The authors scale their loss by 0.024 (1/40) for SGD-like updates of this size.
+		// The dimension and the factor of the loss are ours: the authors have no CIFAR-10 setting, and the plain sum over 2048²
+		// entries is too steep for this rate.
 		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.OffDiagonal, s.LossScale = 0.11, 2048, 2048, 0.005, 0.025
 	case siamese.MoCo:
 		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.08, 512, 128, 0.1
@@ -209,7 +210,7 @@ func effectAugCells(options Options, dataset string) ([]cell, error) {
 		if config.Method != method {
 			return nil, fmt.Errorf("--set method=%s: choose methods with --only '*/%s/*/*'", config.Method, config.Method)
 		}
-		if err := config.Check(); err != nil {
+		if err := config.check(); err != nil {
 			return nil, err
 		}
 		for seed := range seeds {
@@ -221,6 +222,20 @@ func effectAugCells(options Options, dataset string) ([]cell, error) {
 		}
 	}
 	return cells, nil
+}
+
+// check returns an error that names the first value out of range, before anything is read or trained.
+func (c EffectAugConfig) check() error {
+	if err := c.Settings.Check(); err != nil {
+		return err
+	}
+	if c.EvaluateEvery < 1 {
+		return fmt.Errorf("evaluate_every %d is not positive", c.EvaluateEvery)
+	}
+	if err := c.KNN.Check(); err != nil {
+		return err
+	}
+	return c.Recipe.Check()
 }
 
 // encode returns the configuration as it stands in records.

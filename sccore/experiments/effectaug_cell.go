@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/siamese"
 )
@@ -57,6 +59,9 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 	// The other process may have finished it between our look at the records and now.
 	if recorded, err := recordedCells(s.dir, data); err != nil || recorded[c.key()] {
 		s.done.Add(int64(t.Steps()))
+		return err
+	}
+	if err := atomicfile.Sweep(dir); err != nil {
 		return err
 	}
 
@@ -165,10 +170,12 @@ func (r *cellRun) evaluate(p *Point) error {
 	if err != nil {
 		return err
 	}
+	defer bank.FinalizeAll()
 	queries, err := r.trainer.Features(r.data.test)
 	if err != nil {
 		return err
 	}
+	defer queries.FinalizeAll()
 	predictions, err := r.cell.config.KNN.Predict(r.study.backend, bank, r.data.train.Labels, len(r.data.train.Classes), queries)
 	if err != nil {
 		return err
@@ -205,7 +212,7 @@ func (r *cellRun) finish() error {
 		},
 		Curve:    filepath.ToSlash(filepath.Join(r.cell.folder(r.data), curveFile)),
 		Skipped:  r.data.skipped(),
-		Backend:  r.study.backend.Name(),
+		Backend:  backend.Name(),
 		Versions: versions(),
 		Seconds:  r.course.Seconds,
 		Finished: time.Now().UTC().Truncate(time.Second),

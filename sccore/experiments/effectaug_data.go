@@ -31,7 +31,7 @@ func (d effectAugData) identity() string { return d.train.Identity + "; " + d.te
 
 func (d effectAugData) skipped() []string {
 	lines := []string{}
-	for _, skipped := range append(d.train.Skipped, d.test.Skipped...) {
+	for _, skipped := range slices.Concat(d.train.Skipped, d.test.Skipped) {
 		lines = append(lines, skipped.File+": "+skipped.Reason)
 	}
 	return lines

@@ -1,0 +1,148 @@
+//go:build cgo && linux
+
+// XLA's CPU plugin asks the C library for the large buffers of a step each time it runs, and gives them back after. The library in
+// turn gives them back to the system, or loses them to other threads' arenas, so that every step clears and faults in its pages anew:
+// a third of the time of a small network. Here blocks of a mebibyte and more, which are the same at each step, come from a
+// region of huge pages of their own and wait in it for the next step. Everything smaller stays with the C library.
+//
+// A program's own aligned_alloc, posix_memalign, realloc and free take the place of the C library's in every library that it loads.
+
+#include <stdlib.h>
+
+#ifdef __GLIBC__
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern void *__libc_memalign(size_t alignment, size_t size);
+extern void *__libc_realloc(void *block, size_t size);
+extern void __libc_free(void *block);
+
+enum { unit = 64 << 10, smallest = 1 << 20, huge = 2 << 20, classes = 256 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *region;          // Address space as large as the machine's memory.
+static size_t units, taken;   // Of the region, and of it those that blocks have been cut from.
+static uint32_t *length;      // Of the block that begins at a unit, in units.
+static uint32_t *following;   // The next idle block of the same class after the one that begins at a unit, plus one.
+static uint32_t idle[classes]; // The first idle block of a class, plus one.
+static size_t idle_units;
+
+__attribute__((constructor)) static void reserve(void) {
+	// What is smaller than a block also stays with the process.
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, -1);
+	size_t size = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) & ~(size_t)(huge - 1);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	size_t table = size / unit * sizeof(uint32_t);
+	char *space = mmap(NULL, size + huge, PROT_READ | PROT_WRITE, flags, -1, 0);
+	char *tables = mmap(NULL, 2 * table, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (space == MAP_FAILED || tables == MAP_FAILED || size / unit > UINT32_MAX) {
+		return; // The C library does it all.
+	}
+	region = (char *)(((uintptr_t)space + huge - 1) & ~(uintptr_t)(huge - 1));
+#ifdef MADV_HUGEPAGE
+	madvise(region, size, MADV_HUGEPAGE);
+#endif
+	length = (uint32_t *)tables;
+	following = (uint32_t *)(tables + table);
+	units = size / unit;
+}
+
+static int ours(const void *block) { return (uintptr_t)block - (uintptr_t)region < units * unit; }
+
+// class_of returns the class of blocks of at least n ≥ 16 units and sets n to their length: four classes to each doubling.
+static int class_of(size_t *n) {
+	int shift = 63 - __builtin_clzll(*n) - 2;
+	size_t top = (*n + ((size_t)1 << shift) - 1) >> shift; // 4 to 8
+	*n = top << shift;
+	return shift * 4 + (int)top;
+}
+
+// take returns a block of the region, or NULL if that has no room.
+static void *take(size_t size) {
+	size_t n = (size + unit - 1) / unit;
+	if (size > units * unit) {
+		return NULL;
+	}
+	int class = class_of(&n);
+	void *block = NULL;
+	pthread_mutex_lock(&lock);
+	if (idle[class] != 0) {
+		size_t at = idle[class] - 1;
+		idle[class] = following[at];
+		idle_units -= n;
+		block = region + at * unit;
+	} else if (n <= units - taken) {
+		length[taken] = (uint32_t)n;
+		block = region + taken * unit;
+		taken += n;
+	}
+	pthread_mutex_unlock(&lock);
+	return block;
+}
+
+// give keeps a block for the next who asks for one of its class. Beyond half of the machine's memory, idle blocks keep their
+// addresses alone.
+static void give(void *block) {
+	size_t at = (size_t)((char *)block - region) / unit;
+	size_t n = length[at];
+	int class = class_of(&n);
+	pthread_mutex_lock(&lock);
+	idle_units += n;
+	if (idle_units > units / 2) {
+		madvise(block, n * unit, MADV_DONTNEED);
+	}
+	following[at] = idle[class];
+	idle[class] = (uint32_t)at + 1;
+	pthread_mutex_unlock(&lock);
+}
+
+void *aligned_alloc(size_t alignment, size_t size) {
+	void *block = size >= smallest && alignment <= unit ? take(size) : NULL;
+	return block != NULL ? block : __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void **block, size_t alignment, size_t size) {
+	if (alignment % sizeof(void *) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) {
+		return EINVAL;
+	}
+	void *got = aligned_alloc(alignment, size);
+	if (got == NULL) {
+		return ENOMEM;
+	}
+	*block = got;
+	return 0;
+}
+
+void free(void *block) {
+	if (block != NULL && ours(block)) {
+		give(block);
+	} else {
+		__libc_free(block);
+	}
+}
+
+void *realloc(void *block, size_t size) {
+	if (block == NULL || !ours(block)) {
+		return __libc_realloc(block, size);
+	}
+	if (size == 0) {
+		give(block);
+		return NULL;
+	}
+	void *moved = malloc(size);
+	if (moved != NULL) {
+		size_t had = (size_t)length[(size_t)((char *)block - region) / unit] * unit;
+		memcpy(moved, block, had < size ? had : size);
+		give(block);
+	}
+	return moved;
+}
+
+#endif

@@ -3,10 +3,12 @@ package atomicfile
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Write fills the file at path by way of a temporary file beside it: write, sync, rename. On any error the old file, if any, is
@@ -47,7 +49,22 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 	if err := temp.Close(); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), path)
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// syncFolder makes a new name in dir outlive a loss of power, on systems where folders can be synced.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // temporary begins the names of files that are being written.

@@ -3,7 +3,8 @@
 //
 // [Open] decides in this order, and never downloads anything:
 //
-//  1. $GOMLX_BACKEND, if set: "go", "xla:cuda", "xla:/path/to/plugin.so", …
+//  1. $GOMLX_BACKEND, if set: "go", "xla:/path/to/plugin.so", and "xla:cuda" or "xla:cpu" for the plugin under .semcon/, each with
+//     upstream's options behind a comma, as in "xla:cuda,tf32=false";
 //  2. a CUDA plugin under .semcon/ of the checkout, if the machine has an NVIDIA driver;
 //  3. the CPU plugin under .semcon/, put there by "semcon lab";
 //  4. the pure-Go engine.
@@ -62,6 +63,12 @@ func Name() string {
 // Config returns the configuration that [Open] uses.
 func Config() string {
 	if config := os.Getenv(compute.ConfigEnvVar); config != "" {
+		plugin, options, _ := strings.Cut(strings.TrimPrefix(config, "xla:"), ",")
+		for _, installed := range Plugins() {
+			if hasXLA && strings.HasPrefix(config, "xla:") && strings.HasPrefix(filepath.Base(installed), "xla_"+plugin+"_") {
+				return strings.TrimSuffix("xla:"+installed+","+options, ",")
+			}
+		}
 		return config
 	}
 	if hasXLA {

@@ -1,6 +1,8 @@
 package backend_test
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -27,6 +29,25 @@ func TestOpenConfigNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("OpenConfig(%q) opened", config)
 		} else {
 			t.Log(err)
+		}
+	}
+}
+
+// TestConfigFindsInstalledPlugins names a plugin by its kind, as upstream does, and finds the one that the set-up installed.
+func TestConfigFindsInstalledPlugins(t *testing.T) {
+	for _, config := range []string{"go", "xla:/nowhere/plugin.so", "xla:tpu"} {
+		t.Setenv(compute.ConfigEnvVar, config)
+		if got := backend.Config(); got != config {
+			t.Errorf("%q became %q", config, got)
+		}
+	}
+	for _, plugin := range backend.Plugins() {
+		kind := strings.Split(filepath.Base(plugin), "_")[1]
+		for config, want := range map[string]string{"xla:" + kind: "xla:" + plugin, "xla:" + kind + ",tf32=false": "xla:" + plugin + ",tf32=false"} {
+			t.Setenv(compute.ConfigEnvVar, config)
+			if got := backend.Config(); backend.CanLoadXLA() && got != want {
+				t.Errorf("%q became %q, want %q", config, got, want)
+			}
 		}
 	}
 }

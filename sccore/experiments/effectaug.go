@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -210,6 +211,9 @@ func effectAugCells(options Options, dataset string) ([]cell, error) {
 		if config.Method != method {
 			return nil, fmt.Errorf("--set method=%s: choose methods with --only '*/%s/*/*'", config.Method, config.Method)
 		}
+		if config.Recipe != config.base().Recipe {
+			return nil, errors.New("--set recipe: the rows switch the transformations; choose rows with --only '*/*/ROW/*'")
+		}
 		if err := config.check(); err != nil {
 			return nil, err
 		}
@@ -222,6 +226,13 @@ func effectAugCells(options Options, dataset string) ([]cell, error) {
 		}
 	}
 	return cells, nil
+}
+
+// base is the configuration with the transformations' switches, which are the rows', as they are before a row sets them.
+func (c EffectAugConfig) base() EffectAugConfig {
+	d := views.Default()
+	c.Recipe.Crop, c.Recipe.Blur, c.Recipe.Grayscale, c.Recipe.Jitter, c.Recipe.Flip = d.Crop, d.Blur, d.Grayscale, d.Jitter, d.Flip
+	return c
 }
 
 // check returns an error that names the first value out of range, before anything is read or trained.

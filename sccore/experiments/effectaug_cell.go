@@ -38,7 +38,11 @@ func (c cell) folder(data effectAugData) string {
 type course struct {
 	Points  []Point `json:"points"`
 	Seconds float64 `json:"seconds"`
+	Backend string  `json:"backend"` // That it began on.
 }
+
+// errDiverged says that a run's loss left the numbers.
+var errDiverged = errors.New("the loss diverged")
 
 // runCell trains and evaluates one cell from where its folder stands, records the result and removes the checkpoint. When ctx ends, it
 // leaves a checkpoint and returns ctx's error.
@@ -49,8 +53,9 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 	}
 	unlock, err := lock(filepath.Join(dir, "lock"))
 	if errors.Is(err, errLocked) {
+		s.warn("%s is left to another process, which is at it", c.name())
 		s.done.Add(int64(t.Steps()))
-		return nil // Another process is at it.
+		return nil
 	}
 	if err != nil {
 		return err
@@ -118,7 +123,11 @@ func (r *cellRun) begin() error {
 			return fmt.Errorf("%s: %w (remove the file to start this run afresh)", r.path(checkpointFile), err)
 		}
 		r.study.done.Add(int64(r.trainer.Done()))
+		if r.course.Backend != backend.Name() {
+			r.study.warn("%s goes on with %s where %s began it: its last digits will be those of neither alone", r.cell.name(), backend.Name(), r.course.Backend)
+		}
 	}
+	r.course.Backend = backend.Name()
 	return writeCurve(r.path(curveFile), r.course.Points)
 }
 
@@ -139,7 +148,11 @@ func (r *cellRun) step() error {
 		return err
 	}
 	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fmt.Errorf("the loss is %g after step %d; the last good state is %s", loss, t.Done(), r.path(checkpointFile))
+		state := "there is no checkpoint yet"
+		if _, err := os.Stat(r.path(checkpointFile)); err == nil {
+			state = "the last good state is " + r.path(checkpointFile)
+		}
+		return fmt.Errorf("%w: it is %g after step %d; %s", errDiverged, loss, t.Done(), state)
 	}
 	note := fmt.Sprintf("%s  loss %.3f", r.cell.name(), loss)
 	if t.Done()%t.StepsPerEpoch() == 0 {
@@ -217,8 +230,6 @@ func (r *cellRun) finish() error {
 		Seconds:  r.course.Seconds,
 		Finished: time.Now().UTC().Truncate(time.Second),
 	}
-	r.study.records.Lock()
-	defer r.study.records.Unlock()
 	if err := record.Append(r.study.dir); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -25,7 +26,10 @@ var effectAug = Experiment{
 	},
 	Run: runEffectAug,
 	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		study := newEffectAugResults(records, profile)
+		study, err := newEffectAugResults(records, profile)
+		if err != nil {
+			return nil, err
+		}
 		return study.tables()
 	},
 }
@@ -33,8 +37,10 @@ var effectAug = Experiment{
 // EffectAugResults are the records of the augmentation study in one profile, one group of seeds for each number.
 type EffectAugResults struct {
 	profile Profile
-	// runs has, for each row and column, the records of the configuration and data that ran last, by seed.
+	// runs has, for each row and column, the records by seed; those of a column are of one configuration, the rows' switches aside.
 	runs map[[2]string][]Record
+	// changed says, for each column, which settings are not the profile's own.
+	changed map[string][]string
 	// datasets are the titles of the datasets with records, the paper's first.
 	datasets []string
 }
@@ -42,21 +48,60 @@ type EffectAugResults struct {
 // LoadEffectAug reads the study's records under the folder out.
 func LoadEffectAug(out string, profile Profile) (EffectAugResults, error) {
 	records, err := Records(folderOf(out, EffectAug))
-	return newEffectAugResults(records, profile), err
+	if err != nil {
+		return EffectAugResults{}, err
+	}
+	return newEffectAugResults(records, profile)
 }
 
-func newEffectAugResults(records []Record, profile Profile) EffectAugResults {
-	results := EffectAugResults{profile: profile, runs: map[[2]string][]Record{}}
-	for _, r := range records { // In the order of time: a later configuration replaces an earlier one.
+// effectAugSettings are what the numbers that are compared with each other share.
+type effectAugSettings struct {
+	base    EffectAugConfig
+	data    string
+	changed []string // Settings that are not the profile's own, as "key=value".
+}
+
+func (s effectAugSettings) equal(other effectAugSettings) bool {
+	return s.base == other.base && s.data == other.data
+}
+
+func settingsOf(r Record) (effectAugSettings, error) {
+	var config EffectAugConfig
+	if err := json.Unmarshal(r.Config, &config); err != nil {
+		return effectAugSettings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	}
+	s := effectAugSettings{base: config.base(), data: r.Data}
+	changed, err := changedKeys("", effectAugConfig(r.Profile, config.Method), s.base)
+	s.changed = changed
+	return s, err
+}
+
+func newEffectAugResults(records []Record, profile Profile) (EffectAugResults, error) {
+	results := EffectAugResults{profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}}
+	chosen := map[string]effectAugSettings{}
+	for _, r := range records { // In the order of time: the last settings count, and the profile's own before any other.
 		if r.Profile != profile {
 			continue
 		}
-		key := [2]string{r.Row, r.Column}
-		group := results.runs[key]
-		if len(group) > 0 && (group[0].ConfigHash != r.ConfigHash || group[0].Data != r.Data) {
-			group = nil
+		settings, err := settingsOf(r)
+		if err != nil {
+			return EffectAugResults{}, err
 		}
-		group = slices.DeleteFunc(group, func(old Record) bool { return old.Seed == r.Seed })
+		if c, ok := chosen[r.Column]; !ok || len(settings.changed) == 0 || len(c.changed) > 0 {
+			chosen[r.Column] = settings
+		}
+	}
+	for _, r := range records {
+		settings, err := settingsOf(r)
+		if err != nil {
+			return EffectAugResults{}, err
+		}
+		if r.Profile != profile || !settings.equal(chosen[r.Column]) {
+			continue
+		}
+		results.changed[r.Column] = settings.changed
+		key := [2]string{r.Row, r.Column}
+		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
 		group = append(group, r)
 		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
 		results.runs[key] = group
@@ -66,7 +111,7 @@ func newEffectAugResults(records []Record, profile Profile) EffectAugResults {
 		}
 	}
 	slices.SortFunc(results.datasets, func(a, b string) int { return rank(a) - rank(b) })
-	return results
+	return results, nil
 }
 
 // rank orders datasets: the paper's two, then others.
@@ -134,9 +179,18 @@ func (r EffectAugResults) tables() ([]figures.Table, error) {
 	caption := "k-NN accuracy of frozen features under different transformations. A half circle: the same crop for both views."
 	describe := func(t figures.Table, title string) figures.Table {
 		t.Title, t.Caption, t.Unit, t.Profile = title, caption, "%", string(r.profile)
-		for _, dataset := range r.datasets {
-			if slices.ContainsFunc(t.Columns, func(c string) bool { return strings.HasPrefix(c, dataset+"/") }) {
-				t.Data = append(t.Data, r.dataOf(dataset)...)
+		for i, column := range t.Columns {
+			if !slices.ContainsFunc(t.Rows, func(row figures.Row) bool { return len(row.Cells[i].Ours) > 0 }) {
+				continue
+			}
+			dataset, _, _ := strings.Cut(column, "/")
+			for _, identity := range r.dataOf(dataset) {
+				if !slices.Contains(t.Data, identity) {
+					t.Data = append(t.Data, identity)
+				}
+			}
+			if changed := r.changed[column]; len(changed) > 0 {
+				t.Caption += fmt.Sprintf(" %s was run with other settings than the profile's: %s.", column, strings.Join(changed, ", "))
 			}
 		}
 		return t

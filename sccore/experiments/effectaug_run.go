@@ -2,8 +2,11 @@ package experiments
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -46,10 +49,8 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 		if err != nil {
 			return err
 		}
-		if options.Warn != nil {
-			for _, skipped := range data.skipped() {
-				options.Warn("left out " + skipped)
-			}
+		for _, skipped := range data.skipped() {
+			study.warn("left out %s", skipped)
 		}
 		recorded, err := recordedCells(study.dir, data)
 		if err != nil {
@@ -61,6 +62,10 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 			total += steps
 			if recorded[c.key()] {
 				finished += steps
+				// A kill between recording and this leaves it.
+				if err := os.Remove(filepath.Join(study.dir, c.folder(data), checkpointFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+					return err
+				}
 				continue
 			}
 			todo = append(todo, c)
@@ -88,7 +93,13 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 	for range min(max(options.Parallel, 1), len(todo)) {
 		group.Go(func() error { return study.work(ctx, queue) })
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if len(study.diverged) > 0 {
+		return fmt.Errorf("%d of %d runs diverged: %s", len(study.diverged), len(cells), strings.Join(study.diverged, "; "))
+	}
+	return nil
 }
 
 // effectAugStudy is what the workers of one call share.
@@ -98,9 +109,18 @@ type effectAugStudy struct {
 	dir     string // out/effect-aug
 	data    []effectAugData
 
-	bar     progress.Bar
-	done    atomic.Int64 // Steps, for the bar.
-	records sync.Mutex   // Held while appending to runs.jsonl.
+	bar  progress.Bar
+	done atomic.Int64 // Steps, for the bar.
+
+	mu       sync.Mutex
+	diverged []string // Runs whose loss left the numbers, and where.
+}
+
+// warn passes a line on to whoever listens.
+func (s *effectAugStudy) warn(format string, args ...any) {
+	if s.options.Warn != nil {
+		s.options.Warn(fmt.Sprintf(format, args...))
+	}
 }
 
 // work runs cells from queue until it is empty, and keeps the compiled step as long as the cells share it.
@@ -127,7 +147,15 @@ func (s *effectAugStudy) work(ctx context.Context, queue <-chan cell) error {
 			}
 			compiledFor = key
 		}
-		if err := s.runCell(ctx, trainer, c, data); err != nil {
+		err := s.runCell(ctx, trainer, c, data)
+		if errors.Is(err, errDiverged) { // The other runs are none the worse for it.
+			s.mu.Lock()
+			s.diverged = append(s.diverged, fmt.Sprintf("%s: %v", c.name(), err))
+			s.mu.Unlock()
+			s.done.Add(int64(trainer.Steps() - trainer.Done()))
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", c.name(), err)
 		}
 	}

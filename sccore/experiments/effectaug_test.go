@@ -79,7 +79,7 @@ func TestSetForOneMethod(t *testing.T) {
 			t.Errorf("%s has %d epochs and rate %g", c.name(), c.config.Epochs, c.config.Rate)
 		}
 	}
-	for _, set := range []string{"method=byol", "method=moco", "byol.rate=1", "batch=0"} {
+	for _, set := range []string{"method=byol", "method=moco", "byol.rate=1", "batch=0", "batch=null", "recipe.Crop=same", "recipe.Flip=false"} {
 		if _, err := effectAugCells(Options{Profile: Quick, Set: []string{set}}, "cifar10"); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--set %s: error %v", set, err)
 		}
@@ -282,13 +282,51 @@ func TestADamagedCheckpointIsNamed(t *testing.T) {
 	}
 }
 
+// TestADivergedRunDoesNotStopTheOthers drives one method to infinity; the other one is recorded all the same.
+func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
+	options := tiny(t.TempDir())
+	options.Only = []string{"*/simsiam/crop+*", "*/simclr/crop+*"}
+	options.Set = append(options.Set, "simclr.rate=1e30")
+	err := runEffectAug(context.Background(), goEngine(t), options)
+	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 runs diverged: synthetic/simclr/") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+	records, err := Records(filepath.Join(options.Out, EffectAug))
+	if err != nil || len(records) != 1 || !strings.Contains(records[0].Cell, "simsiam") {
+		t.Errorf("records %v, %v; want that of simsiam", records, err)
+	}
+}
+
+// TestACheckpointLeftByAKillGoes has one lie beside a record, as a kill between the two leaves it.
+func TestACheckpointLeftByAKillGoes(t *testing.T) {
+	options := tiny(t.TempDir())
+	options.Only = []string{"*/simsiam/crop+*"}
+	if err := runEffectAug(context.Background(), goEngine(t), options); err != nil {
+		t.Fatal(err)
+	}
+	records, err := Records(filepath.Join(options.Out, EffectAug))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	left := filepath.Join(options.Out, EffectAug, filepath.Dir(records[0].Curve), checkpointFile)
+	if err := os.WriteFile(left, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := runEffectAug(context.Background(), goEngine(t), options); err != nil {
+		t.Fatal(err)
+	}
+	results(t, options.Out)
+}
+
 // madeUp are records with chosen accuracies: seeds 0 to 2 of SimCLR on CIFAR-10.
 func madeUp(rows map[string][]float64) []Record {
 	var records []Record
-	for row, values := range rows {
-		for seed, value := range values {
-			records = append(records, Record{Experiment: EffectAug, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", row, seed), Row: row,
-				Column: "CIFAR-10/SimCLR", Value: value, Seed: seed, Profile: Quick, ConfigHash: row, Data: "made up"})
+	for _, row := range EffectAugRows {
+		config := effectAugConfig(Quick, siamese.SimCLR)
+		config.Recipe = row.Recipe(config.Recipe)
+		for seed, value := range rows[row.Name] {
+			records = append(records, Record{Experiment: EffectAug, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", row.Name, seed), Row: row.Name,
+				Column: "CIFAR-10/SimCLR", Value: value, Seed: seed, Profile: Quick, Config: config.encode(), Data: "made up"})
 		}
 	}
 	return records
@@ -299,9 +337,15 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		rowAll: {40, 41, 42}, rowNoCrop: {30, 30, 31}, rowSameCrop: {43, 41, 40},
 		"crop+blur+gray+jitter": {39, 40, 41}, "crop+blur+gray": {35, 36, 35}, "crop+blur": {30, 31, 30}, "crop": {29, 30, 29},
 	})
-	stale := records[0]
-	stale.ConfigHash, stale.Value = "older", 99
-	study := newEffectAugResults(append([]Record{stale}, records...), Quick)
+	changed := effectAugConfig(Quick, siamese.SimCLR)
+	changed.Rate, changed.KNN.K = 0.5, 20
+	other := records[0]
+	other.Config, other.Value = changed.encode(), 99
+	// Whether it ran before or after, a run with other settings stands back behind the profile's own.
+	study, err := newEffectAugResults(append(append([]Record{other}, records...), other), Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tables, err := study.tables()
 	if err != nil {
 		t.Fatal(err)
@@ -324,6 +368,14 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 	}
 	if len(tables[0].Rows[0].Cells[1].Ours) != 0 {
 		t.Error("a method without runs has numbers")
+	}
+
+	alone, err := newEffectAugResults([]Record{other}, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tables, err := alone.tables(); err != nil || !strings.Contains(tables[0].Markdown(), "CIFAR-10/SimCLR was run with other settings than the profile's: knn.k=20, rate=0.5.") {
+		t.Errorf("%v; the table does not say which settings were changed:\n%s", err, tables[0].Caption)
 	}
 
 	board := figures.NewScoreboard("quick", nil, func(c figures.Claim) []float64 { return study.Measure(c, "CIFAR-10") })

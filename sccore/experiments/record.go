@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
@@ -45,7 +46,7 @@ type Record struct {
 // runsFile is where an experiment's records stand, below its folder.
 const runsFile = "runs.jsonl"
 
-// Append adds the record to dir/runs.jsonl: one line, one write, synced. A line that an earlier process left half-written is
+// Append adds the record to dir/runs.jsonl: one line, one write, synced, one writer at a time on the whole machine. A line that an earlier process left half-written is
 // closed off first, so that it cannot swallow this one.
 func (r Record) Append(dir string) (err error) {
 	path := filepath.Join(dir, runsFile)
@@ -61,6 +62,11 @@ func (r Record) Append(dir string) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	writers := flock.New(path + ".lock")
+	if err := writers.Lock(); err != nil {
+		return err
+	}
+	defer writers.Close()
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err

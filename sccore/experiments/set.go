@@ -45,6 +45,8 @@ func applySet(config any, assignment string) error {
 		}
 		if _, isText := old.(string); isText {
 			level[name] = value
+		} else if value == "null" { // JSON would leave the old value in place.
+			return wrongType(assignment, value, old)
 		} else if level[name] = json.RawMessage(value); !json.Valid([]byte(value)) {
 			return wrongType(assignment, value, old)
 		}
@@ -57,6 +59,36 @@ func applySet(config any, assignment string) error {
 		}
 	}
 	return nil
+}
+
+// changedKeys lists, as "key=value" with [applySet]'s keys, what is different in the second of two configurations of one type.
+func changedKeys(prefix string, from, to any) ([]string, error) {
+	var levels [2]map[string]json.RawMessage
+	for i, config := range []any{from, to} {
+		encoded, err := json.Marshal(config)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(encoded, &levels[i]); err != nil {
+			return nil, err
+		}
+	}
+	var changed []string
+	for _, key := range slices.Sorted(maps.Keys(levels[1])) {
+		old, now := levels[0][key], levels[1][key]
+		switch {
+		case bytes.Equal(old, now):
+		case now[0] == '{' && len(old) > 0 && old[0] == '{':
+			inner, err := changedKeys(prefix+key+".", old, now)
+			if err != nil {
+				return nil, err
+			}
+			changed = append(changed, inner...)
+		default:
+			changed = append(changed, prefix+key+"="+strings.Trim(string(now), `"`))
+		}
+	}
+	return changed, nil
 }
 
 func wrongType(assignment, value string, old any) error {

@@ -43,6 +43,12 @@ func (b *bar) Set(done int, note string) {
 	}
 }
 
+func (b *bar) Found(steps int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state.Found(steps)
+}
+
 func (b *bar) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -54,7 +54,7 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 	unlock, err := lock(filepath.Join(dir, "lock"))
 	if errors.Is(err, errLocked) {
 		s.warn("%s is left to another process, which is at it", c.name())
-		s.done.Add(int64(t.Steps()))
+		s.found(t.Steps())
 		return nil
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 	defer unlock()
 	// The other process may have finished it between our look at the records and now.
 	if recorded, err := recordedCells(s.dir, data); err != nil || recorded[c.key()] {
-		s.done.Add(int64(t.Steps()))
+		s.found(t.Steps())
 		return err
 	}
 	if err := atomicfile.Sweep(dir); err != nil {
@@ -122,7 +122,7 @@ func (r *cellRun) begin() error {
 		if err := json.Unmarshal([]byte(note), &r.course); err != nil {
 			return fmt.Errorf("%s: %w (remove the file to start this run afresh)", r.path(checkpointFile), err)
 		}
-		r.study.done.Add(int64(r.trainer.Done()))
+		r.study.found(r.trainer.Done())
 		if r.course.Backend != backend.Name() {
 			r.study.warn("%s goes on with %s where %s began it: its last digits will be those of neither alone", r.cell.name(), backend.Name(), r.course.Backend)
 		}

@@ -116,6 +116,12 @@ type effectAugStudy struct {
 	diverged []string // Runs whose loss left the numbers, and where.
 }
 
+// found moves the bar over steps that this process does not take.
+func (s *effectAugStudy) found(steps int) {
+	s.done.Add(int64(steps))
+	s.bar.Found(steps)
+}
+
 // warn passes a line on to whoever listens.
 func (s *effectAugStudy) warn(format string, args ...any) {
 	if s.options.Warn != nil {
@@ -152,7 +158,7 @@ func (s *effectAugStudy) work(ctx context.Context, queue <-chan cell) error {
 			s.mu.Lock()
 			s.diverged = append(s.diverged, fmt.Sprintf("%s: %v", c.name(), err))
 			s.mu.Unlock()
-			s.done.Add(int64(trainer.Steps() - trainer.Done()))
+			s.found(trainer.Steps() - trainer.Done())
 			continue
 		}
 		if err != nil {

@@ -14,9 +14,11 @@ import (
 // A Bar follows one piece of work. Its methods may be called from several goroutines.
 type Bar interface {
 	// Set says that done of the total steps are finished. The note, which may be empty, stands behind the numbers (a loss, a file
-	// name). Calling Set for every step is fine: a bar draws a few times a second at most. Work that resumes calls Set first with
-	// where it starts, so that the rate counts only what this process does.
+	// name). Calling Set for every step is fine: a bar draws a few times a second at most.
 	Set(done int, note string)
+
+	// Found says that this many more steps turn out to be finished from before, so that the rate leaves them out.
+	Found(steps int)
 
 	// Close draws the last state. The bar says nothing afterwards.
 	Close()
@@ -28,6 +30,7 @@ var Discard Bar = discard{}
 type discard struct{}
 
 func (discard) Set(int, string) {}
+func (discard) Found(int)       {}
 func (discard) Close()          {}
 
 // State is what a bar shows. It is the part that every renderer shares.
@@ -51,10 +54,13 @@ func NewState(title string, total int, now time.Time) *State {
 // Set records progress at the given time.
 func (s *State) Set(done int, note string, now time.Time) {
 	if s.baseSince.IsZero() {
-		s.base, s.baseSince = done, now
+		s.base, s.baseSince = max(s.base, done), now
 	}
 	s.Done, s.Note, s.now = done, note, now
 }
+
+// Found adds steps that were finished before.
+func (s *State) Found(steps int) { s.Done, s.base = s.Done+steps, s.base+steps }
 
 // Tick moves the clock on without progress.
 func (s *State) Tick(now time.Time) { s.now = now }

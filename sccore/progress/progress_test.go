@@ -112,3 +112,15 @@ func TestNewOnAPipeIsALog(t *testing.T) {
 		t.Errorf("a log got %q", out.String())
 	}
 }
+
+// TestWhatIsFoundHasNoRate resumes: the steps of an earlier process fill the bar and do not count as fast ones of this.
+func TestWhatIsFoundHasNoRate(t *testing.T) {
+	begun := time.Unix(0, 0)
+	s := NewState("work", 1000, begun)
+	s.Set(100, "", begun)
+	s.Found(500)
+	s.Set(610, "", begun.Add(10*time.Second))
+	if s.Done != 610 || s.Rate() != 1 {
+		t.Errorf("done %d at %g/s, want 610 at 1/s", s.Done, s.Rate())
+	}
+}

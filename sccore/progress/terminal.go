@@ -77,6 +77,12 @@ func (t *terminal) Set(done int, note string) {
 	}
 }
 
+func (t *terminal) Found(steps int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state.Found(steps)
+}
+
 func (t *terminal) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime/debug"
 	"strings"
@@ -70,6 +71,11 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	case err == nil || errors.Is(err, errHelpShown):
 		return 0
 	case ctx.Err() != nil:
+		// What an interrupted program says of its end is no news; what keeps its work from being saved is.
+		if !errors.Is(err, context.Canceled) && !errors.As(err, new(*exec.ExitError)) {
+			fmt.Fprintf(stderr, "semcon %s: %s\n", v.name, oneLine(err))
+			return 1
+		}
 		fmt.Fprintf(stderr, "semcon %s: stopped; the same command goes on from here\n", v.name)
 		return 130
 	}

@@ -133,6 +133,8 @@ func TestFailuresAreOneLine(t *testing.T) {
 		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: runtime error: index out of range"},
 		{"usage", t.Context(), func() error { return usagef("--seeds %d: at least 1", 0) }, 2, "semcon act: --seeds 0: at least 1\n"},
 		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; the same command goes on from here\n"},
+		{"interrupted, and unable to save", canceled, func() error { return errors.New("out/x: no space left on device") }, 1,
+			"semcon act: out/x: no space left on device\n"},
 		{"success", t.Context(), func() error { return nil }, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -95,6 +96,9 @@ func (s Scoreboard) caption() []string {
 	}
 	if len(s.Data) > 0 {
 		sentences = append(sentences, "Data: "+strings.Join(s.Data, "; ")+".")
+		if slices.ContainsFunc(s.Data, func(identity string) bool { return strings.HasPrefix(identity, "synthetic") }) {
+			sentences = append(sentences, "On synthetic data a verdict says nothing about the paper's datasets.")
+		}
 	}
 	return sentences
 }
@@ -209,7 +213,7 @@ func (s Scoreboard) HTML() string {
 
 // CSV writes the scoreboard for machines: full precision, what is missing is empty, values one a seed and separated by spaces.
 func (s Scoreboard) CSV() string {
-	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "profile", "paper", "mean", "sd", "low", "high", "n", "values", "verdict"}}
+	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "profile", "data", "paper", "mean", "sd", "low", "high", "n", "values", "verdict"}}
 	for _, row := range s.Rows {
 		sign := "+"
 		if row.Claim.Sign < 0 {
@@ -219,7 +223,7 @@ func (s Scoreboard) CSV() string {
 		if len(row.Values) > 0 {
 			mean = strconv.FormatFloat(row.Interval.Mean, 'g', -1, 64)
 		}
-		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment, s.Profile,
+		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment, s.Profile, strings.Join(s.Data, "; "),
 			exact(row.Claim.Paper), mean, exact(row.Interval.SD), exact(row.Interval.Low), exact(row.Interval.High), strconv.Itoa(len(row.Values)),
 			joinExact(row.Values), string(row.Verdict)})
 	}

@@ -111,6 +111,9 @@ func (n numbers) latex() string {
 	if n.seeds != "" {
 		ours = append(ours, `\tiny `+n.seeds)
 	}
+	if n.paper != "" && n.mean == "" {
+		ours = append(ours, "--") // So that the paper's number does not stand in our place.
+	}
 	if n.paper != "" {
 		paper = append(paper, latexText(n.paper))
 	}

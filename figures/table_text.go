@@ -3,6 +3,7 @@ package figures
 import (
 	"encoding/csv"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -101,20 +102,22 @@ func (n numbers) markdown() string {
 	return strings.TrimSpace(n.paper + " / " + text)
 }
 
-// CSV writes the table for machines, one line a cell: the row heads, then column, paper, mean, sd, n, and values, one a seed and separated
-// by spaces. Numbers have full precision; what is missing is empty.
+// CSV writes the table for machines, one line a cell: table, row (its heads that are not empty, as name=value and separated by semicolons),
+// column, paper, mean, sd, n, values (one a seed, separated by spaces), unit, profile, data and caption. All tables have the same columns.
+// Numbers have full precision; what is missing is empty.
 func (t Table) CSV() string {
 	t.check()
-	var records [][]string
-	var header []string
-	for _, head := range t.RowHeads {
-		header = append(header, head.Name)
-	}
-	records = append(records, append(append(header, "column"), cellHeader...))
+	records := [][]string{slices.Concat([]string{"table", "row", "column"}, cellHeader, []string{"unit", "profile", "data", "caption"})}
 	for _, row := range t.Rows {
+		var heads []string
+		for i, value := range row.Heads {
+			if value != "" {
+				heads = append(heads, t.RowHeads[i].Name+"="+value)
+			}
+		}
 		for c, cell := range row.Cells {
-			record := append(append([]string{}, row.Heads...), t.Columns[c])
-			records = append(records, append(record, cell.record()...))
+			records = append(records, slices.Concat([]string{t.Title, strings.Join(heads, ";"), t.Columns[c]}, cell.record(),
+				[]string{t.Unit, t.Profile, strings.Join(t.Data, "; "), t.Caption}))
 		}
 	}
 	return csvText(records)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -74,11 +75,19 @@ func listData(ctx context.Context, folder string) error {
 			fmt.Printf("%26s %s\n%26s %s\n", "", split.Folder, "", images.Identity)
 		}
 	}
+	if ext, ok := datasets.OwnImages(folder); ok {
+		fmt.Printf("%-8s %-10s %-6s %s\n", fine, "images", "both", ownImages(folder, ext))
+	}
 	fmt.Printf("%-8s %-10s %-6s needs no data\n", fine, "synthetic", "both")
 	if count > 0 {
 		return fmt.Errorf("%d broken, see above", count)
 	}
 	return nil
+}
+
+// ownImages says where one's own images lie.
+func ownImages(folder, ext string) string {
+	return fmt.Sprintf("class folders in %s and %s", filepath.Join(folder, "train"+ext), filepath.Join(folder, "test"+ext))
 }
 
 // fetchable lists the names that fetch knows.

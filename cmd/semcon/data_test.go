@@ -118,3 +118,19 @@ func TestDataFetchLeavesAWholeDatasetAlone(t *testing.T) {
 		t.Errorf("exit status %d, printed %q %q", status, stdout, stderr)
 	}
 }
+
+// TestOwnImagesAreNamed has class folders, and archives of them, which a run takes as they are.
+func TestOwnImagesAreNamed(t *testing.T) {
+	for _, files := range [][]string{{"train/a/x.png", "test/a/x.png"}, {"train.zip", "test.zip"}} {
+		m := fakemachine.New(t)
+		for _, file := range files {
+			m.Write(t, "data/"+file, "")
+		}
+		where := "class folders in data/" + strings.TrimSuffix(files[0], "/a/x.png") + " and "
+		for _, verb := range []string{"data", "list"} {
+			if stdout, _, _ := outcome(t, semcon(t, m, verb, "--data", "data")); !strings.Contains(stdout, where) {
+				t.Errorf("semcon %s does not name %v:\n%s", verb, files, stdout)
+			}
+		}
+	}
+}

@@ -156,6 +156,9 @@ func checkData(folder string) []finding {
 		}
 		findings = append(findings, f)
 	}
+	if ext, ok := datasets.OwnImages(folder); ok {
+		findings = append(findings, finding{fine, "images", ownImages(folder, ext)})
+	}
 	return findings
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -29,12 +30,23 @@ func runLab(ctx context.Context, args []string) error {
 	flags := newFlags("lab")
 	port := flags.Int("port", 0, "`PORT` of 127.0.0.1 to listen on (default: the first free one from 8888)")
 	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks, which draw synthetic images without it")
 	setupOnly := flags.Bool("setup-only", false, "set up and stop there")
 	if err := noNames(flags, args); err != nil {
 		return err
 	}
 	if *port < 0 || *port > 65535 {
 		return usagef("--port %d: a port lies between 1 and 65535", *port)
+	}
+	if *data != "" {
+		folder, err := filepath.Abs(*data)
+		if err == nil {
+			_, err = os.Stat(folder)
+		}
+		if err != nil {
+			return fmt.Errorf("--data: %w", err)
+		}
+		*data = folder
 	}
 	in, err := checkoutInstall()
 	if err != nil {
@@ -50,7 +62,7 @@ func runLab(ctx context.Context, args []string) error {
 	if *port, err = freePort(*port); err != nil {
 		return err
 	}
-	return serveLab(ctx, in, *port, !*noBrowser && hasDesktop())
+	return serveLab(ctx, in, *port, *data, !*noBrowser && hasDesktop())
 }
 
 // checkoutInstall returns the set-up of the checkout that this process belongs to.
@@ -63,7 +75,7 @@ func checkoutInstall() (setup.Install, error) {
 }
 
 // serveLab runs JupyterLab until ctx ends, which is its regular end, or until it fails.
-func serveLab(ctx context.Context, in setup.Install, port int, browser bool) error {
+func serveLab(ctx context.Context, in setup.Install, port int, data string, browser bool) error {
 	logFile := in.Dir("lab.log")
 	log, err := os.Create(logFile)
 	if err != nil {
@@ -72,6 +84,7 @@ func serveLab(ctx context.Context, in setup.Install, port int, browser bool) err
 	defer log.Close()
 	token := rand.Text()
 	lab := labCommand(ctx, in, port, token, browser)
+	lab.Env = append(lab.Env, "SEMCON_DATA="+data)
 	lab.Stdout, lab.Stderr = log, log
 	if err := lab.Start(); err != nil {
 		return fmt.Errorf("JupyterLab does not start: %w", err)

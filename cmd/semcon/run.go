@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -51,8 +52,13 @@ var runVerb = verb{
 		case options.Parallel == 0:
 			options.Parallel = runtime.NumCPU() // A small step does not fill a second core.
 		}
-		if options.Seeds < 0 {
-			return usagef("--seeds %d is negative", options.Seeds)
+		flags.Visit(func(f *flag.Flag) {
+			if f.Name == "seeds" && options.Seeds < 1 {
+				err = usagef("--seeds %d is not positive", options.Seeds)
+			}
+		})
+		if err != nil {
+			return err
 		}
 		b, err := backend.Open()
 		if err != nil {

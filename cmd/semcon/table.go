@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,9 +36,13 @@ var tableVerb = verb{
 		if !slices.Contains(figures.Formats, *format) {
 			return usagef("--format %q is none of %s", *format, strings.Join(figures.Formats, ", "))
 		}
-		records, err := experiments.Records(filepath.Join(*out, experiment.Name))
+		folder := filepath.Join(*out, experiment.Name)
+		records, err := experiments.Records(folder)
 		if err != nil {
 			return err
+		}
+		if len(records) == 0 {
+			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"semcon run %s\" makes them\n", folder, experiment.Name)
 		}
 		tables, err := experiment.Tables(records, size)
 		if err != nil {
@@ -48,7 +53,10 @@ var tableVerb = verb{
 			if err != nil {
 				return err
 			}
-			if i > 0 {
+			switch {
+			case i > 0 && *format == "csv": // One header for all.
+				_, text, _ = strings.Cut(text, "\n")
+			case i > 0:
 				fmt.Println()
 			}
 			fmt.Print(text)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -90,22 +89,15 @@ func effectAugSources(profile Profile, dir string) ([]effectAugSource, error) {
 
 // imagesSource is the user's own images, if dir has them: class folders under train and test, or zips of class folders.
 func imagesSource(dir string) *effectAugSource {
-	exists := func(name string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return err == nil
-	}
-	source := effectAugSource{name: "images", title: "images"}
-	switch {
-	case exists("train") && exists("test"):
-		source.read = func(split datasets.Split) (*datasets.Images, error) {
-			return datasets.Folder(filepath.Join(dir, string(split)), imageSize, datasets.SkipBroken)
-		}
-	case exists("train.zip") && exists("test.zip"):
-		source.read = func(split datasets.Split) (*datasets.Images, error) {
-			return datasets.Zip(filepath.Join(dir, string(split)+".zip"), imageSize, datasets.SkipBroken)
-		}
-	default:
+	ext, ok := datasets.OwnImages(dir)
+	if !ok {
 		return nil
 	}
-	return &source
+	return &effectAugSource{name: "images", title: "images", read: func(split datasets.Split) (*datasets.Images, error) {
+		path := filepath.Join(dir, string(split)+ext)
+		if ext == ".zip" {
+			return datasets.Zip(path, imageSize, datasets.SkipBroken)
+		}
+		return datasets.Folder(path, imageSize, datasets.SkipBroken)
+	}}
 }

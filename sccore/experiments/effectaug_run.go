@@ -24,6 +24,9 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 	if err != nil {
 		return err
 	}
+	if options.Profile == Smoke && options.Data != "" && options.Warn != nil {
+		options.Warn("the smoke profile is the same everywhere: synthetic objects, and nothing of --data " + options.Data)
+	}
 	var cells []cell
 	for _, source := range sources {
 		more, err := effectAugCells(options, source.name)
@@ -75,11 +78,15 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 	if open == nil {
 		open = func(string, int) progress.Bar { return progress.Discard }
 	}
-	study.bar = open(fmt.Sprintf("%s (%s)", EffectAug, options.Profile), total)
+	var titles []string
+	for _, data := range study.data {
+		titles = append(titles, data.title)
+	}
+	study.bar = open(fmt.Sprintf("%s (%s) on %s", EffectAug, options.Profile, strings.Join(titles, " and ")), total)
 	defer study.bar.Close()
 	study.done.Store(int64(finished))
 	if len(todo) == 0 {
-		study.bar.Set(total, fmt.Sprintf("all %d runs are recorded", len(cells)))
+		study.bar.Set(total, fmt.Sprintf("recorded: %d of %d runs", len(cells), len(cells)))
 		return nil
 	}
 	study.bar.Set(finished, fmt.Sprintf("%d of %d runs to go", len(todo), len(cells)))

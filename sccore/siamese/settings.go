@@ -76,7 +76,7 @@ func (s Settings) Check() error {
 	}
 	for _, name := range []string{"batch", "epochs", "rate", "projector_hidden", "projector_dim", "temperature", "off_diagonal", "loss_scale", "norm_groups", "queue", "predictor_hidden"} {
 		if value, ok := positive[name]; ok && !(value > 0) {
-			return fmt.Errorf("%s is too small for %s", name, s.Method)
+			return fmt.Errorf("%s %g is too small for %s", name, value, s.Method)
 		}
 	}
 	for name, value := range map[string]float64{"momentum": s.Momentum, "target_momentum": s.TargetMomentum} {

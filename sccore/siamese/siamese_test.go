@@ -264,19 +264,19 @@ func TestBadSettings(t *testing.T) {
 	images := datasets.Synthetic(16, 32, 1)
 	b := testbackend.Fastest(t)
 	for want, change := range map[string]func(*Settings){
-		`"byol"`:                     func(s *Settings) { s.Method = "byol" },
-		`"vgg"`:                      func(s *Settings) { s.Encoder = "vgg" },
-		"batch":                      func(s *Settings) { s.Batch = 1 },
-		"larger than":                func(s *Settings) { s.Batch = 500; s.Queue = 500 },
-		"epochs":                     func(s *Settings) { s.Epochs = 0 },
-		"rate":                       func(s *Settings) { s.Rate = -1 },
-		"momentum 1":                 func(s *Settings) { s.Momentum = 1 },
-		"weight_decay":               func(s *Settings) { s.WeightDecay = math.NaN() },
-		"warmup_epochs":              func(s *Settings) { s.WarmupEpochs = 3 },
-		"temperature":                func(s *Settings) { s.Temperature = 0 },
-		"queue 4 is smaller":         func(s *Settings) { s.Queue = 4 },
-		"norm_groups 3":              func(s *Settings) { s.NormGroups = 3 },
-		"projector_dim is too small": func(s *Settings) { s.ProjectorDim = 0 },
+		`"byol"`:                       func(s *Settings) { s.Method = "byol" },
+		`"vgg"`:                        func(s *Settings) { s.Encoder = "vgg" },
+		"batch":                        func(s *Settings) { s.Batch = 1 },
+		"larger than":                  func(s *Settings) { s.Batch = 500; s.Queue = 500 },
+		"epochs":                       func(s *Settings) { s.Epochs = 0 },
+		"rate":                         func(s *Settings) { s.Rate = -1 },
+		"momentum 1":                   func(s *Settings) { s.Momentum = 1 },
+		"weight_decay":                 func(s *Settings) { s.WeightDecay = math.NaN() },
+		"warmup_epochs":                func(s *Settings) { s.WarmupEpochs = 3 },
+		"temperature":                  func(s *Settings) { s.Temperature = 0 },
+		"queue 4 is smaller":           func(s *Settings) { s.Queue = 4 },
+		"norm_groups 3":                func(s *Settings) { s.NormGroups = 3 },
+		"projector_dim 0 is too small": func(s *Settings) { s.ProjectorDim = 0 },
 	} {
 		s := small(MoCo)
 		change(&s)

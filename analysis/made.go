@@ -23,7 +23,7 @@ func OrthogonalClasses(classes, images, views int, noise float64, seed uint64) *
 
 // RandomLabels are the counterexample to the printed theorem (erratum E14): all images in one small cap of the sphere of K dimensions, r = 1,
 // with labels drawn by lot. Centres of images have Gaussian noise of standard deviation size about the cap's centre, (1, …, 1), their
-// views a 250th of it about them. An encoder of small Lipschitz constant makes such features of inputs in a small ball, all constraints
+// views a hundredth of it about them. An encoder of small Lipschitz constant makes such features of inputs in a small ball, all constraints
 // of OP1 met; p_T and q_T are then 0 for thresholds near r², and no label can be told. It panics where there is no class, image or view.
 func RandomLabels(classes, images, views int, size float64, seed uint64) *Features {
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -36,7 +36,7 @@ func RandomLabels(classes, images, views int, size float64, seed uint64) *Featur
 			}
 		}
 		for j, x := range centre {
-			rows.Set(i, j, x+size/250*random.NormFloat64())
+			rows.Set(i, j, x+size/100*random.NormFloat64())
 		}
 	}
 	return mustGrid(rows, classes, images, views)

@@ -21,6 +21,8 @@ type Curves struct {
 	X, Y string
 	// LogY makes the y axis logarithmic; each y must then be positive.
 	LogY bool
+	// Points leaves the lines out: each point of a series stands for itself.
+	Points bool
 	// Series are drawn in turn; colour, dash and marker follow from the place in the list.
 	Series []Series
 }
@@ -105,10 +107,17 @@ func (f Curves) draw(c draw.Canvas) {
 	for i, series := range f.Series {
 		line := draw.LineStyle{Color: palette[i%len(palette)], Width: vg.Points(1.6), Dashes: dashes[i%len(dashes)]}
 		dot := glyph(palette[i%len(palette)], shape(i)%shapes, false)
+		if f.Points {
+			line = draw.LineStyle{}
+		}
 		entries = append(entries, legendEntry{series.Name, line, dot})
 		for _, part := range series.parts() {
-			p.Add(&plotter.Line{XYs: thin(part), LineStyle: line})
-			p.Add(&plotter.Scatter{XYs: landmarks(part, len(series.X)), GlyphStyle: dot})
+			if f.Points {
+				p.Add(&plotter.Scatter{XYs: part, GlyphStyle: dot})
+			} else {
+				p.Add(&plotter.Line{XYs: thin(part), LineStyle: line})
+				p.Add(&plotter.Scatter{XYs: landmarks(part, len(series.X)), GlyphStyle: dot})
+			}
 			for _, point := range part {
 				xs.add(point.X)
 				ys.add(point.Y)

@@ -7,7 +7,7 @@ import (
 )
 
 // MomentBound is the repaired theorem with averages in place of suprema: each image's own moments instead of p_T, q_T, δ_T and d_T, and the
-// class means as they are (docs/theory.md, theorems 1 and 3). Nothing is to be chosen.
+// class means as they are (docs/theory.md, theorem 1). Nothing is to be chosen.
 type MomentBound struct {
 	// Value bounds the error, in [0, 1]: the mean over images of min(1, L²V/Γ²), where an image without margin counts as wrong. V = r² − ‖z̄‖² is
 	// the spread of its views about their mean z̄, L the distance from its class mean μ_y to the farthest other, and
@@ -16,7 +16,7 @@ type MomentBound struct {
 	Value float64
 	// Geometric bounds the error by the mean over images of min(1, V/t²), where t is the distance from z̄ to the nearest border of its class's
 	// cell: the similarities to each class mean in place of κ, which bounds them all. It is never above Value. What is lost between the truth
-	// and it is Chebyshev's inequality alone; what is lost between it and Value, that κ takes all other classes for one.
+	// and it is Chebyshev's inequality alone (docs/theory.md, theorem 3); what is lost between it and Value, that κ takes all other classes for one.
 	Geometric float64
 	// Margined is the share of images with Γ > 0 and Inside that with t > 0: whose mean is classified rightly.
 	Margined, Inside float64
@@ -74,6 +74,8 @@ func (f *Features) MomentBound() MomentBound {
 		b.Across += share * across
 		b.Spread += share * spread
 	}
+	b.Value, b.Geometric = min(1, b.Value), min(1, b.Geometric) // A sum of shares may end just above 1.
+	b.Margined, b.Inside = min(1, b.Margined), min(1, b.Inside)
 	return b
 }
 

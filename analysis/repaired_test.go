@@ -159,18 +159,14 @@ func TestEveryLinkOfTheRepairedProof(t *testing.T) {
 	}
 }
 
-// best are the tails with the least value of the given theorem.
+// best are the theorems where each says most.
 func best(t *testing.T, f *Features) (printed Printed, repaired Repaired) {
 	t.Helper()
-	curves, err := f.TailCurves(f.Thresholds(201))
+	a, err := f.Account(200)
 	if err != nil {
 		t.Fatal(err)
 	}
-	omega, setting := f.CorrelationPeak(), f.Setting()
-	tails, _ := curves.Best(func(t Tails) Bound { return setting.Printed(t).Bound })
-	printed = setting.Printed(tails)
-	tails, _ = curves.Best(func(t Tails) Bound { return setting.Repaired(t, omega).Bound })
-	return printed, setting.Repaired(tails, omega)
+	return a.Printed, a.Repaired
 }
 
 func TestRandomLabelsRefuteThePrintedTheorem(t *testing.T) {

@@ -3,7 +3,7 @@ package figures
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -92,17 +92,13 @@ func (f Ladder) Render() (svg, png []byte, err error) {
 
 // CSV implements [Figure]: panel, row, series, then mean, sd, n and values.
 func (f Ladder) CSV() string {
-	records := [][]string{{"panel", "row", "series", "mean", "sd", "n", "values"}}
+	records := [][]string{append([]string{"panel", "row", "series"}, cellHeader[1:]...)}
 	for _, panel := range f.Panels {
 		for i, row := range panel.Rows {
 			for j, values := range panel.Values[i] {
-				if ours := analysis.MeanInterval(values); ours.N > 0 {
-					var all []string
-					for _, value := range values {
-						all = append(all, strconv.FormatFloat(value, 'g', -1, 64))
-					}
-					records = append(records, []string{panel.Title, row, f.Series[j], strconv.FormatFloat(ours.Mean, 'g', -1, 64),
-						strconv.FormatFloat(ours.SD, 'g', -1, 64), strconv.Itoa(ours.N), strings.Join(all, " ")})
+				if len(values) > 0 {
+					record := Cell{Paper: math.NaN(), Ours: values}.record()[1:]
+					records = append(records, append([]string{panel.Title, row, f.Series[j]}, record...))
 				}
 			}
 		}

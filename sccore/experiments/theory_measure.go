@@ -49,19 +49,15 @@ func formed(features *mat.Dense, form string, dimensions int) *mat.Dense {
 // measureTheory computes what a record keeps of one form of an encoder's features, by name, and the tail curves. Bounds above 1 count as 1, which
 // every error rate obeys; what has no finite value is left out.
 func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, analysis.TailCurves, error) {
-	curves, err := f.TailCurves(f.Thresholds(thresholds))
+	account, err := f.Account(thresholds)
 	if err != nil {
-		return nil, curves, err
+		return nil, analysis.TailCurves{}, err
 	}
+	curves, moments, printed, repaired, repairedAt := account.Curves, account.Moments, account.Printed, account.Repaired, account.RepairedAt
 	rank, err := f.EffectiveRank()
 	if err != nil {
 		return nil, curves, err
 	}
-	setting, omega, moments := f.Setting(), f.CorrelationPeak(), f.MomentBound()
-	printedAt, _ := curves.Best(func(t analysis.Tails) analysis.Bound { return setting.Printed(t).Bound })
-	printed := setting.Printed(printedAt)
-	repairedAt, _ := curves.Best(func(t analysis.Tails) analysis.Bound { return setting.Repaired(t, omega).Bound })
-	repaired := setting.Repaired(repairedAt, omega)
 	tails, err := f.Tails(0.9, 0.5)
 	if err != nil {
 		return nil, curves, err
@@ -82,14 +78,14 @@ func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, an
 	// E over T2 × T2 is 1 − V; that over a class is n parts of which one is the image's own.
 	n := float64(f.Images)
 	values := map[string]float64{
-		"error": f.Error(), "geometric": moments.Geometric, "moments": moments.Value,
+		"error": account.Error, "geometric": moments.Geometric, "moments": moments.Value,
 		"repaired": min(1, repaired.Value), "repaired_margin": repaired.Margin,
 		"printed": min(1, printed.Value), "printed_margin": printed.Margin, "printed_domain": indicator(printed.Domain),
 		"p_best": repairedAt.ViewTail, "q_best": repairedAt.ClassTail, "delta_best": repairedAt.ViewThreshold, "d_best": repairedAt.ClassThreshold,
 		"p": tails.ViewTail, "q": tails.ClassTail, "p_mean": meanTail(curves.Thresholds, curves.MeanView, 0.9), "q_mean": meanTail(curves.Thresholds, curves.MeanClass, 0.5),
 		"view_similarity": 1 - moments.Spread, "class_similarity": (n*moments.Within - (1 - moments.Spread)) / (n - 1),
 		"across": moments.Across, "inside": moments.Inside, "margined": moments.Margined,
-		"omega": omega, "effective_rank": rank, "isotropy_defect": f.IsotropyDefect(),
+		"omega": account.Omega, "effective_rank": rank, "isotropy_defect": f.IsotropyDefect(),
 		"sum_delta": sum, "sum_delta_fails": fails, "delta_same": same / float64(f.Len()), "delta_other": other / float64(f.Len()),
 	}
 	for name, value := range values {

@@ -17,16 +17,18 @@ type Repaired struct {
 }
 
 // Repaired evaluates the theorem at tails, for features whose [Features.CorrelationPeak] is omega. With ρ and κ as above the margin is
-// Γ = (3ρ − r²)/2 − κ. Its domain is 0 ≤ δ_T, d_T ≤ r². No features have numbers that make κ² negative; κ is then 0.
+// Γ = (3ρ − r²)/2 − κ. Its domain is 0 ≤ δ_T, d_T ≤ r² and κ² ≥ 0: numbers that make κ² negative are those of no
+// features, as classes that concentrate cannot fill more than K dimensions evenly.
 func (s Setting) Repaired(t Tails, omega float64) Repaired {
 	r2, n := s.Radius*s.Radius, float64(s.Images)
 	delta, p, d, q := t.ViewThreshold, t.ViewTail, t.ClassThreshold, t.ClassTail
+	square := float64(s.Classes)*omega - (n-1)/n*(1-q)*d*d - (1-p)*delta*delta/n // κ²
 	b := Repaired{
 		Within: ((1-p)*delta - p*r2 + (n-1)*((1-q)*d-q*r2)) / n,
-		Across: math.Sqrt(max(0, float64(s.Classes)*omega-(n-1)/n*(1-q)*d*d-(1-p)*delta*delta/n)),
+		Across: math.Sqrt(max(0, square)), // Rounding may make it −1e-17.
 		First:  math.Inf(1),
 	}
-	b.Domain = delta >= 0 && delta <= r2 && d >= 0 && d <= r2
+	b.Domain = delta >= 0 && delta <= r2 && d >= 0 && d <= r2 && square >= -marginFloor*r2*r2*float64(s.Classes)
 	b.Margin = (3*b.Within-r2)/2 - b.Across
 	b.Value = math.Inf(1)
 	if b.Margin > marginFloor*r2 {

@@ -105,6 +105,9 @@ func (f Curves) draw(c draw.Canvas) {
 	var entries []legendEntry
 	xs, ys := newExtent(), newExtent()
 	for i, series := range f.Series {
+		if f.LogY {
+			series = series.logarithmic()
+		}
 		line := draw.LineStyle{Color: palette[i%len(palette)], Width: vg.Points(1.6), Dashes: dashes[i%len(dashes)]}
 		dot := glyph(palette[i%len(palette)], shape(i)%shapes, false)
 		if f.Points {
@@ -125,14 +128,26 @@ func (f Curves) draw(c draw.Canvas) {
 		}
 	}
 	setRange(&p.X, xs.low, xs.high)
-	if f.LogY && ys.low <= ys.high {
-		margin := math.Pow(max(ys.high/ys.low, 1.1), 0.05)
-		p.Y.Min, p.Y.Max = ys.low/margin, ys.high*margin
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
-	} else {
-		setRange(&p.Y, ys.low, ys.high)
+	setRange(&p.Y, ys.low, ys.high)
+	if f.LogY { // plot.LogScale leaves a gap above the plot, as it takes the axis label to stand at the arithmetic middle.
+		p.Y.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
+			ticks := logTicks(math.Pow(10, low), math.Pow(10, high))
+			for i := range ticks {
+				ticks[i].Value = math.Log10(ticks[i].Value)
+			}
+			return ticks
+		})
 	}
 	p.Draw(drawHead(c, f.Title, entries))
+}
+
+// logarithmic is the series with decimal logarithms for y.
+func (s Series) logarithmic() Series {
+	y := make([]float64, len(s.Y))
+	for i := range y {
+		y[i] = math.Log10(s.Y[i])
+	}
+	return Series{Name: s.Name, X: s.X, Y: y}
 }
 
 // parts are the stretches of finite points.

@@ -68,13 +68,13 @@ func (f Ladder) Render() (svg, png []byte, err error) {
 			}
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(ticks)
-		p.X.Tick.Label.Rotation = -0.6
-		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XLeft, draw.YTop
+		p.X.Tick.Label.Rotation = math.Pi / 2 // Upright, a dozen long names fit below a panel.
+		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 		p.X.Min, p.X.Max = -0.5, float64(max(len(panel.Rows), 1))-0.5
 		p.Y.Min, p.Y.Max = -0.03, 1.03
 		plots[i] = p
 	}
-	return render(width, 440*pixel, func(c draw.Canvas) {
+	return render(width, 480*pixel, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, entries)
 		const gap, label = 6, 18
 		each := (c.Size().X - label - gap*vg.Length(len(plots)-1)) / vg.Length(len(plots))

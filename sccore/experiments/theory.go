@@ -17,7 +17,7 @@ var theory = Experiment{
 	Data:       "the trained encoders under out/" + EffectAug + " and the data that they were trained on",
 	Cost: map[Profile]string{
 		Smoke: "seconds, after " + EffectAug,
-		Quick: "about 3 minutes on 2 cores, after " + EffectAug,
+		Quick: "about 2 minutes on 2 cores, after " + EffectAug,
 		Full:  "not measured",
 	},
 	Run: runTheory,

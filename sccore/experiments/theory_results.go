@@ -124,7 +124,9 @@ func (r TheoryResults) Concentration(dataset string) figures.CurvesRow {
 				series.X = append(series.X, r.detail(line.Name, column, viewsAll+"."+formPrincipal+"."+x.name, 1)...)
 				series.Y = append(series.Y, r.detail(line.Name, column, viewsAll+"."+formPrincipal+".error", 1)...)
 			}
-			plot.Series = append(plot.Series, series)
+			if len(series.X) > 0 {
+				plot.Series = append(plot.Series, series)
+			}
 		}
 		row = append(row, plot)
 	}

@@ -3,8 +3,10 @@ package figures
 import (
 	"errors"
 	"fmt"
+	"image"
 	"image/color"
 	"math"
+	"sort"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -99,28 +101,27 @@ func (f Map) check() error {
 	return nil
 }
 
-// cells paints the values below the axes.
+// cells paints the values below the axes: as one picture, since thousands of paths make an SVG of megabytes.
 type cells struct{ Map }
 
 // Plot implements plot.Plotter.
 func (f cells) Plot(c draw.Canvas, p *plot.Plot) {
+	const columns, rows = 480, 480 // Pixels.
 	toX, toY := p.Transforms(&c)
 	xs, ys := edges(f.Xs), edges(f.Ys)
-	for i, row := range f.Values {
-		for j, value := range row {
-			var path vg.Path
-			path.Move(vg.Point{X: toX(xs[j]), Y: toY(ys[i])})
-			path.Line(vg.Point{X: toX(xs[j+1]), Y: toY(ys[i])})
-			path.Line(vg.Point{X: toX(xs[j+1]), Y: toY(ys[i+1])})
-			path.Line(vg.Point{X: toX(xs[j]), Y: toY(ys[i+1])})
-			path.Close()
-			ink := f.colour(value)
-			c.SetColor(ink)
-			c.Fill(path)
-			c.SetLineStyle(draw.LineStyle{Color: ink, Width: 0.5}) // No hairlines between cells.
-			c.Stroke(path)
+	left, right, bottom, top := xs[0], xs[len(xs)-1], ys[0], ys[len(ys)-1]
+	place := func(edges []float64, at float64) int {
+		return max(0, min(len(edges)-2, sort.SearchFloat64s(edges, at)-1))
+	}
+	picture := image.NewRGBA(image.Rect(0, 0, columns, rows))
+	for row := range rows {
+		i := place(ys, top-(top-bottom)*(float64(row)+0.5)/rows)
+		for column := range columns {
+			j := place(xs, left+(right-left)*(float64(column)+0.5)/columns)
+			picture.Set(column, row, f.colour(f.Values[i][j]))
 		}
 	}
+	c.DrawImage(vg.Rectangle{Min: vg.Point{X: toX(left), Y: toY(bottom)}, Max: vg.Point{X: toX(right), Y: toY(top)}}, picture)
 }
 
 // edges lie in the middle between neighbours.

@@ -21,6 +21,8 @@ type Curves struct {
 	X, Y string
 	// LogY makes the y axis logarithmic; each y must then be positive.
 	LogY bool
+	// Points leaves the lines out: each point of a series stands for itself.
+	Points bool
 	// Series are drawn in turn; colour, dash and marker follow from the place in the list.
 	Series []Series
 }
@@ -103,12 +105,22 @@ func (f Curves) draw(c draw.Canvas) {
 	var entries []legendEntry
 	xs, ys := newExtent(), newExtent()
 	for i, series := range f.Series {
+		if f.LogY {
+			series = series.logarithmic()
+		}
 		line := draw.LineStyle{Color: palette[i%len(palette)], Width: vg.Points(1.6), Dashes: dashes[i%len(dashes)]}
 		dot := glyph(palette[i%len(palette)], shape(i)%shapes, false)
+		if f.Points {
+			line = draw.LineStyle{}
+		}
 		entries = append(entries, legendEntry{series.Name, line, dot})
 		for _, part := range series.parts() {
-			p.Add(&plotter.Line{XYs: thin(part), LineStyle: line})
-			p.Add(&plotter.Scatter{XYs: landmarks(part, len(series.X)), GlyphStyle: dot})
+			if f.Points {
+				p.Add(&plotter.Scatter{XYs: part, GlyphStyle: dot})
+			} else {
+				p.Add(&plotter.Line{XYs: thin(part), LineStyle: line})
+				p.Add(&plotter.Scatter{XYs: landmarks(part, len(series.X)), GlyphStyle: dot})
+			}
 			for _, point := range part {
 				xs.add(point.X)
 				ys.add(point.Y)
@@ -116,14 +128,26 @@ func (f Curves) draw(c draw.Canvas) {
 		}
 	}
 	setRange(&p.X, xs.low, xs.high)
-	if f.LogY && ys.low <= ys.high {
-		margin := math.Pow(max(ys.high/ys.low, 1.1), 0.05)
-		p.Y.Min, p.Y.Max = ys.low/margin, ys.high*margin
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
-	} else {
-		setRange(&p.Y, ys.low, ys.high)
+	setRange(&p.Y, ys.low, ys.high)
+	if f.LogY { // plot.LogScale leaves a gap above the plot, as it takes the axis label to stand at the arithmetic middle.
+		p.Y.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
+			ticks := logTicks(math.Pow(10, low), math.Pow(10, high))
+			for i := range ticks {
+				ticks[i].Value = math.Log10(ticks[i].Value)
+			}
+			return ticks
+		})
 	}
 	p.Draw(drawHead(c, f.Title, entries))
+}
+
+// logarithmic is the series with decimal logarithms for y.
+func (s Series) logarithmic() Series {
+	y := make([]float64, len(s.Y))
+	for i := range y {
+		y[i] = math.Log10(s.Y[i])
+	}
+	return Series{Name: s.Name, X: s.X, Y: y}
 }
 
 // parts are the stretches of finite points.

@@ -5,6 +5,7 @@
 //
 //   - [Table] is written as Markdown, HTML, LaTeX or CSV.
 //   - [Scoreboard] sets the paper's claims beside what runs say about them.
-//   - [Curves], [CurvesRow], [CropDrop], [Richness] and [ImageGrid] are figures: each renders to SVG and PNG, and [SaveFigure] keeps both with
+//   - [Curves], [CurvesRow], [CropDrop], [Richness], [ImageGrid], [Map] and [Ladder] are figures: each renders to SVG and PNG, and [SaveFigure] keeps both with
 //     their numbers.
+//   - [BoundCurves], [BoundMaps], [Feasibility], [TailFigure] and [Accounts] show what the theorem of implicit semantic concentration says.
 package figures

@@ -21,6 +21,8 @@ func printLoss(f any, inputs ...any) {
 	}
 	var out float64
 	switch f := f.(type) {
+	case func(x *graph.Node) *graph.Node:
+		out = graph.MustExecOnce(b, f, inputs...).Value().(float64)
 	case func(x, y *graph.Node) *graph.Node:
 		out = graph.MustExecOnce(b, f, inputs...).Value().(float64)
 	case func(x, y, z *graph.Node) *graph.Node:
@@ -48,4 +50,22 @@ func ExampleBarlowTwins() {
 func ExampleNegativeCosine() {
 	printLoss(func(p, z *graph.Node) *graph.Node { return losses.NegativeCosine(p, z) }, exampleView1, exampleView2)
 	// Output: -1.0000
+}
+
+func ExampleAlignment() {
+	views := [][]float64{{1, 0}, {1, 0}, {0, 1}, {1, 0}} // Two images of two views; those of the second are orthogonal.
+	printLoss(func(z *graph.Node) *graph.Node { return losses.Alignment(z, 2) }, views)
+	// Output: 0.1250
+}
+
+func ExampleDiversity() {
+	views := [][]float64{{1, 0}, {1, 0}, {0, 1}, {1, 0}}
+	printLoss(func(z *graph.Node) *graph.Node { return losses.Diversity(z, 1) }, views)
+	// Output: 0.0625
+}
+
+func ExampleLipschitz() {
+	z, inputs := [][]float64{{1, 0}, {0, 1}}, [][]float64{{0}, {1}}
+	printLoss(func(z, x *graph.Node) *graph.Node { return losses.Lipschitz(z, x, 1) }, z, inputs)
+	// Output: 0.1250
 }

@@ -1,0 +1,130 @@
+package figures
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/analysis"
+)
+
+// near the ideal encoder, both theorems speak.
+func nearIdeal(x float64) (analysis.Setting, analysis.Tails) {
+	s := analysis.Setting{Classes: 10, Images: 1000, Dim: 10, Radius: 1}
+	return s, analysis.Tails{ViewThreshold: 0.999, ViewTail: 0, ClassThreshold: 0.99, ClassTail: x}
+}
+
+func TestBoundCurves(t *testing.T) {
+	f := BoundCurves("q_T", []float64{0, 0.01, 0.5}, nearIdeal)
+	picture(t, f)
+	printed, repaired := f.Series[0].Y, f.Series[1].Y
+	s, tails := nearIdeal(0.01)
+	if printed[1] != s.Printed(tails).Value || repaired[1] != s.Repaired(tails, 0.1).Value {
+		t.Errorf("%v, %v", printed, repaired)
+	}
+	if !math.IsNaN(printed[2]) || !math.IsNaN(repaired[2]) {
+		t.Error("without margin a curve has a gap")
+	}
+}
+
+func TestBoundMaps(t *testing.T) {
+	f := BoundMaps("q_T", "d_T", []float64{0, 0.01, 0.1, 0.5}, []float64{0.5, 0.9, 0.99}, func(x, y float64) (analysis.Setting, analysis.Tails) {
+		s, tails := nearIdeal(x)
+		tails.ClassThreshold = y
+		return s, tails
+	})
+	picture(t, f)
+	if v := f[1].Values[2][0]; !(v < 0) {
+		t.Errorf("the repaired bound at the best corner is 10^%g", v)
+	}
+	if !math.IsNaN(f[0].Values[0][0]) || !math.IsNaN(f[1].Values[0][3]) {
+		t.Error("where the theorem says nothing the map is grey")
+	}
+	if lines := strings.Count(f.CSV(), "\n"); lines != 1+2*12 {
+		t.Errorf("%d lines of CSV", lines)
+	}
+}
+
+func TestFeasibility(t *testing.T) {
+	f := Feasibility()
+	picture(t, f)
+	last := len(f.Ys) - 1
+	if v := f.Values[last][0]; math.Abs(v-0.764) > 0.002 {
+		t.Errorf("least d_T at K = d is %g", v)
+	}
+	if v := f.Values[last][len(f.Xs)-1]; !(v > 1) {
+		t.Errorf("least d_T at d = K/2 is %g", v)
+	}
+}
+
+func TestMapsThatCannotBeDrawn(t *testing.T) {
+	good := Map{Xs: []float64{0, 1}, Ys: []float64{0, 1}, Values: [][]float64{{0, 1}, {2, math.NaN()}}, High: 1}
+	picture(t, good)
+	if csv := good.CSV(); csv != "x,y,value\n0,0,0\n1,0,1\n0,1,2\n1,1,\n" {
+		t.Errorf("%q", csv)
+	}
+	for want, change := range map[string]func(*Map){
+		"1 values by 2":        func(m *Map) { m.Xs = m.Xs[:1] },
+		"1 rows":               func(m *Map) { m.Values = m.Values[:1] },
+		"row 1 has 1 values":   func(m *Map) { m.Values = [][]float64{{0, 1}, {2}} },
+		"colours from 0 to -1": func(m *Map) { m.High = -1 },
+	} {
+		bad := good
+		change(&bad)
+		if _, _, err := bad.Render(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, _, err := (MapsRow{}).Render(); err == nil {
+		t.Error("no maps")
+	}
+}
+
+func TestTailFigure(t *testing.T) {
+	features := analysis.OrthogonalClasses(3, 20, 3, 0.1, 1)
+	curves, err := features.TailCurves(features.Thresholds(50))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := TailFigure(curves, 0.5)
+	picture(t, f)
+	if x := f[0].Series[0].X; x[0] < 0.5 || x[len(x)-1] != 1 {
+		t.Errorf("thresholds from %g to %g", x[0], x[len(x)-1])
+	}
+}
+
+func TestLadder(t *testing.T) {
+	f := Ladder{Title: "errors", Y: "error", Series: []string{"true", "bound"}, Panels: []LadderPanel{
+		{Title: "SimCLR", Rows: []string{"crop", "blur+flip"}, Values: [][][]float64{{{0.1, 0.2}, {0.5}}, {{0.3}, nil}}},
+		{Title: "MoCo", Rows: []string{"crop"}, Values: [][][]float64{{{0.1}, {1}}}},
+	}}
+	svg, _ := picture(t, f)
+	if !strings.Contains(svg, "blur + flip") || !strings.Contains(svg, "MoCo") {
+		t.Error("rows and panels have names")
+	}
+	want := "panel,row,series,mean,sd,n,values\nSimCLR,crop,true,0.15000000000000002,0.07071067811865477,2,0.1 0.2\nSimCLR,crop,bound,0.5,,1,0.5\n" +
+		"SimCLR,blur+flip,true,0.3,,1,0.3\nMoCo,crop,true,0.1,,1,0.1\nMoCo,crop,bound,1,,1,1\n"
+	if csv := f.CSV(); csv != want {
+		t.Errorf("%q", csv)
+	}
+	f.Panels[0].Values[1] = nil
+	if _, _, err := f.Render(); err == nil || !strings.Contains(err.Error(), `row "blur+flip" has 0 numbers for 2 series`) {
+		t.Error(err)
+	}
+	f.Panels[0].Values = nil
+	if _, _, err := f.Render(); err == nil || !strings.Contains(err.Error(), `panel "SimCLR" has 2 rows and values for 0`) {
+		t.Error(err)
+	}
+	if _, _, err := (Ladder{}).Render(); err == nil {
+		t.Error("no panels")
+	}
+}
+
+func TestPointsHaveNoLines(t *testing.T) {
+	curves := Curves{X: "x", Y: "y", Points: true, Series: []Series{{"a", []float64{0, 1, 2, 0.5}, []float64{1, 0, 2, 3}}}}
+	points, _ := picture(t, curves)
+	curves.Points = false
+	if lines, _ := picture(t, curves); strings.Count(points, "<path") >= strings.Count(lines, "<path")+4 || points == lines {
+		t.Error("points are drawn as a line")
+	}
+}

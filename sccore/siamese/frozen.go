@@ -1,0 +1,124 @@
+package siamese
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/views"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// Frozen is a trained backbone that maps augmented views to features and learns no more. One compiled graph serves any number of
+// trained weights of the same encoder.
+type Frozen struct {
+	name     string
+	size     int // Height and width of images.
+	views    int
+	store    *model.Store
+	features *model.Exec
+}
+
+// NewFrozen compiles the encoder of that name for square images of size pixels and the given number of views of each. Its weights are not set
+// until Load.
+func NewFrozen(b compute.Backend, name string, size, viewsOfEach int) (*Frozen, error) {
+	backbone, err := encoder.ByName(name)
+	if err != nil {
+		return nil, err
+	}
+	if size < 1 || viewsOfEach < 1 {
+		return nil, fmt.Errorf("frozen %s: %d views of %d pixels", name, viewsOfEach, size)
+	}
+	f := &Frozen{name: name, size: size, views: viewsOfEach, store: model.NewStore()}
+	f.features, err = model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
+		images, params := inputs[0], inputs[1]
+		return backbone.Features(scope.In(onlineScope).In("backbone"), standardized(views.Apply(images, params, size)), encoder.Norm{})
+	})
+	if err != nil {
+		return nil, err
+	}
+	caught := exceptions.TryCatch[error](func() {
+		_, err = f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapeOf[float32](viewsOfEach*featureBatch, views.NumParams))
+	})
+	if caught != nil {
+		err = caught
+	}
+	return f, err
+}
+
+// Close frees the device's memory.
+func (f *Frozen) Close() {
+	f.features.Finalize()
+	f.store.Finalize()
+}
+
+// Load sets the weights to those that [Trainer.SaveOnline] wrote to path; the heads in it are left out. The error names the file and what is
+// wrong with it.
+func (f *Frozen) Load(path string) error {
+	named, _, err := weights.ReadSafetensors(path)
+	if err != nil {
+		return err
+	}
+	for variable := range f.store.Scope("/" + onlineScope).IterVariables() {
+		name := strings.ReplaceAll(strings.TrimPrefix(variable.Path(), "/"+onlineScope+"/"), "/", ".")
+		value, ok := named[name]
+		if !ok {
+			return fmt.Errorf("%s: no variable %s of %s", path, name, f.name)
+		}
+		if !value.Shape().Equal(variable.Shape()) {
+			return fmt.Errorf("%s: variable %s is %s, %s wants %s", path, name, value.Shape(), f.name, variable.Shape())
+		}
+		if err := variable.SetValue(value); err != nil {
+			return fmt.Errorf("%s: variable %s: %w", path, name, err)
+		}
+	}
+	return nil
+}
+
+// Features maps the views that recipe makes of each image to features, image by image and view by view: the first length numbers of the result
+// are those of the first view of the first image. The views are drawn as those of training epoch 0 with this seed.
+func (f *Frozen) Features(images *datasets.Images, recipe views.Recipe, seed uint64) (features []float32, length int, err error) {
+	if images.Height != f.size || images.Width != f.size {
+		return nil, 0, fmt.Errorf("%s: images of %d×%d pixels, the encoder was compiled for %d×%d", images.Name, images.Width, images.Height, f.size, f.size)
+	}
+	pixels := f.size * f.size * 3
+	for begin := 0; begin < images.Len(); begin += featureBatch {
+		count := min(featureBatch, images.Len()-begin)
+		batch, indices := make([]uint8, featureBatch*pixels), make([]int32, featureBatch)
+		copy(batch, images.Pixels[begin*pixels:(begin+count)*pixels]) // The last batch is padded with black images.
+		for i := range indices {
+			indices[i] = int32(begin + i)
+		}
+		params := recipe.Draw(seed, 0, indices, f.views, f.size, f.size)
+		var out []*tensors.Tensor
+		caught := exceptions.TryCatch[error](func() {
+			out, err = f.features.Exec(tensors.FromFlatDataAndDimensions(batch, featureBatch, f.size, f.size, 3), params)
+		})
+		if caught != nil {
+			err = caught
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		length = out[0].Shape().Dimensions[1]
+		flat := tensors.MustCopyFlatData[float32](out[0]) // View by view, [views, batch, length].
+		out[0].FinalizeAll()
+		features = slices.Grow(features, count*f.views*length)
+		for i := range count {
+			for v := range f.views {
+				at := (v*featureBatch + i) * length
+				features = append(features, flat[at:at+length]...)
+			}
+		}
+	}
+	return features, length, nil
+}

@@ -1,0 +1,110 @@
+package siamese
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/views"
+)
+
+func TestFrozenEncoderGivesTheTrainersFeatures(t *testing.T) {
+	images := datasets.Synthetic(20, 32, 1)
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		trainer := newTrainer(t, b, images, small(SimCLR))
+		begin(t, trainer, 1)
+		train(t, trainer, 2)
+		path := filepath.Join(t.TempDir(), "weights.safetensors")
+		if err := trainer.SaveOnline(path, nil); err != nil {
+			t.Fatal(err)
+		}
+		want, err := trainer.Features(images)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frozen, err := NewFrozen(b, "conv4-w4", 32, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer frozen.Close()
+		if err := frozen.Load(path); err != nil {
+			t.Fatal(err)
+		}
+		still := views.Default()
+		still.Crop, still.Blur, still.Grayscale, still.Jitter, still.Flip = views.NoCrop, false, false, false, false
+		got, dim, err := frozen.Features(images, still, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flat := tensors.MustCopyFlatData[float32](want)
+		if dim != 16 || len(got) != 2*len(flat) {
+			t.Fatalf("%d numbers of length %d", len(got), dim)
+		}
+		for i := range 20 {
+			for v := range 2 { // Both views are the image itself.
+				for c := range dim {
+					if diff := math.Abs(float64(got[(i*2+v)*dim+c] - flat[i*dim+c])); diff > 1e-4 {
+						t.Fatalf("image %d view %d: differs by %g from the trainer's", i, v, diff)
+					}
+				}
+			}
+		}
+		moved, _, err := frozen.Features(images, views.Default(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if moved[0] == moved[dim] && moved[1] == moved[dim+1] {
+			t.Error("two crops of an image have equal features")
+		}
+	})
+}
+
+func TestFrozenEncoderNamesWhatIsWrong(t *testing.T) {
+	b := testbackend.Fastest(t)
+	for want, make := range map[string]func() error{
+		`"vgg"`:   func() error { _, err := NewFrozen(b, "vgg", 32, 2); return err },
+		"0 views": func() error { _, err := NewFrozen(b, "conv4-w4", 32, 0); return err },
+		"no variable backbone.": func() error {
+			frozen, err := NewFrozen(b, "conv4-w4", 32, 1)
+			if err != nil {
+				return err
+			}
+			defer frozen.Close()
+			images := datasets.Synthetic(8, 32, 1)
+			s := small(SimCLR)
+			s.Encoder = "conv4-w2"
+			trainer := newTrainer(t, b, images, s)
+			begin(t, trainer, 1)
+			path := filepath.Join(t.TempDir(), "w.safetensors")
+			if err := trainer.SaveOnline(path, nil); err != nil {
+				return err
+			}
+			err = frozen.Load(path) // Other widths.
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "wants") {
+				t.Errorf("got %v", err)
+			}
+			if err := trainer.Save(path, ""); err != nil { // A checkpoint has other names.
+				return err
+			}
+			return frozen.Load(path)
+		},
+		"24×24": func() error {
+			frozen, err := NewFrozen(b, "conv4-w4", 32, 1)
+			if err != nil {
+				return err
+			}
+			defer frozen.Close()
+			_, _, err = frozen.Features(datasets.Synthetic(4, 24, 1), views.Default(), 0)
+			return err
+		},
+	} {
+		if err := make(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

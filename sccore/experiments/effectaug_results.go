@@ -26,7 +26,7 @@ var effectAug = Experiment{
 	},
 	Run: runEffectAug,
 	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		study, err := newEffectAugResults(records, profile)
+		study, err := newEffectAugResults(records, profile, effectAugSettingsOf)
 		if err != nil {
 			return nil, err
 		}
@@ -51,12 +51,12 @@ func LoadEffectAug(out string, profile Profile) (EffectAugResults, error) {
 	if err != nil {
 		return EffectAugResults{}, err
 	}
-	return newEffectAugResults(records, profile)
+	return newEffectAugResults(records, profile, effectAugSettingsOf)
 }
 
 // effectAugSettings are what the numbers that are compared with each other share.
 type effectAugSettings struct {
-	base    EffectAugConfig
+	base    any // Configuration of a comparable type, without what belongs to the row.
 	data    string
 	changed []string // Settings that are not the profile's own, as "key=value".
 }
@@ -65,18 +65,18 @@ func (s effectAugSettings) equal(other effectAugSettings) bool {
 	return s.base == other.base && s.data == other.data
 }
 
-func settingsOf(r Record) (effectAugSettings, error) {
+// effectAugSettingsOf are the settings of a training.
+func effectAugSettingsOf(r Record) (effectAugSettings, error) {
 	var config EffectAugConfig
 	if err := json.Unmarshal(r.Config, &config); err != nil {
 		return effectAugSettings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
 	}
-	s := effectAugSettings{base: config.base(), data: r.Data}
-	changed, err := changedKeys("", effectAugConfig(r.Profile, config.Method), s.base)
-	s.changed = changed
-	return s, err
+	changed, err := changedKeys("", effectAugConfig(r.Profile, config.Method), config.base())
+	return effectAugSettings{config.base(), r.Data, changed}, err
 }
 
-func newEffectAugResults(records []Record, profile Profile) (EffectAugResults, error) {
+// newEffectAugResults groups the records of one profile, each with the settings that settingsOf finds in it.
+func newEffectAugResults(records []Record, profile Profile, settingsOf func(Record) (effectAugSettings, error)) (EffectAugResults, error) {
 	results := EffectAugResults{profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}}
 	chosen := map[string]effectAugSettings{}
 	for _, r := range records { // In the order of time: the last settings count, and the profile's own before any other.

@@ -342,7 +342,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 	other := records[0]
 	other.Config, other.Value = changed.encode(), 99
 	// Whether it ran before or after, a run with other settings stands back behind the profile's own.
-	study, err := newEffectAugResults(append(append([]Record{other}, records...), other), Quick)
+	study, err := newEffectAugResults(append(append([]Record{other}, records...), other), Quick, effectAugSettingsOf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		t.Error("a method without runs has numbers")
 	}
 
-	alone, err := newEffectAugResults([]Record{other}, Quick)
+	alone, err := newEffectAugResults([]Record{other}, Quick, effectAugSettingsOf)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,11 @@ var theory = Experiment{
 	},
 	Run: runTheory,
 	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		return newTheoryResults(records, profile).tables(), nil
+		results, err := newTheoryResults(records, profile)
+		if err != nil {
+			return nil, err
+		}
+		return results.tables(), nil
 	},
 }
 

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -18,11 +19,30 @@ type TheoryResults struct {
 // LoadTheory reads the experiment's records under the folder out.
 func LoadTheory(out string, profile Profile) (TheoryResults, error) {
 	records, err := Records(folderOf(out, Theory))
-	return newTheoryResults(records, profile), err
+	if err != nil {
+		return TheoryResults{}, err
+	}
+	return newTheoryResults(records, profile)
 }
 
-func newTheoryResults(records []Record, profile Profile) TheoryResults {
-	return TheoryResults{newEffectAugResults(records, profile)}
+func newTheoryResults(records []Record, profile Profile) (TheoryResults, error) {
+	results, err := newEffectAugResults(records, profile, theorySettingsOf)
+	return TheoryResults{results}, err
+}
+
+// theorySettingsOf are the settings of a measurement; which encoder it was is the row's, the method's and the seed's.
+func theorySettingsOf(r Record) (effectAugSettings, error) {
+	var config TheoryConfig
+	if err := json.Unmarshal(r.Config, &config); err != nil {
+		return effectAugSettings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	}
+	config.Trained = ""
+	own, err := theoryConfig(r.Profile, nil)
+	if err != nil {
+		return effectAugSettings{}, err
+	}
+	changed, err := changedKeys("", own, config)
+	return effectAugSettings{config, r.Data, changed}, err
 }
 
 // detail has one value a seed of a quantity; factor scales it.

@@ -45,7 +45,9 @@ func (t *pairTree) forward() (huber, same, slope *Node) {
 	o := t.order
 	g, all := o.p.Graph(), o.p.Shape().Size()
 	p := Reshape(o.centred, all)
-	pair := IotaFull(g, shapes.Make(dtypes.Int32, all))
+	// The sum with zeros that the compiler does not know for zeros keeps it from working out in advance, slowly, all that depends on
+	// positions alone.
+	pair := Add(IotaFull(g, shapes.Make(dtypes.Int32, all)), MinScalar(o.places[0], 0))
 
 	huber, above, slope := t.leaves()
 	tiedHuber, tiedSlope, tiedAbove := t.ties.forward(t.margin)

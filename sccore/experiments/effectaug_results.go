@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -46,26 +47,14 @@ func LoadEffectAug(out string, profile Profile) (EffectAugResults, error) {
 }
 
 func newEffectAugResults(records []Record, profile Profile) EffectAugResults {
-	results := EffectAugResults{profile: profile, runs: map[[2]string][]Record{}}
-	for _, r := range records { // In the order of time: a later configuration replaces an earlier one.
-		if r.Profile != profile {
-			continue
-		}
-		key := [2]string{r.Row, r.Column}
-		group := results.runs[key]
-		if len(group) > 0 && (group[0].ConfigHash != r.ConfigHash || group[0].Data != r.Data) {
-			group = nil
-		}
-		group = slices.DeleteFunc(group, func(old Record) bool { return old.Seed == r.Seed })
-		group = append(group, r)
-		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
-		results.runs[key] = group
-		dataset, _, _ := strings.Cut(r.Column, "/")
+	results := EffectAugResults{profile: profile, runs: latestRuns(records, profile)}
+	for key := range results.runs {
+		dataset, _, _ := strings.Cut(key[1], "/")
 		if !slices.Contains(results.datasets, dataset) {
 			results.datasets = append(results.datasets, dataset)
 		}
 	}
-	slices.SortFunc(results.datasets, func(a, b string) int { return rank(a) - rank(b) })
+	slices.SortFunc(results.datasets, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
 	return results
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -110,6 +111,26 @@ func Records(dir string) ([]Record, error) {
 		records = append(records, r)
 	}
 	return records, nil
+}
+
+// latestRuns groups the records of a profile by row and column: those of the configuration and data that ran last, by ascending seed.
+func latestRuns(records []Record, profile Profile) map[[2]string][]Record {
+	runs := map[[2]string][]Record{}
+	for _, r := range records { // In the order of time: a later configuration replaces an earlier one.
+		if r.Profile != profile {
+			continue
+		}
+		key := [2]string{r.Row, r.Column}
+		group := runs[key]
+		if len(group) > 0 && (group[0].ConfigHash != r.ConfigHash || group[0].Data != r.Data) {
+			group = nil
+		}
+		group = slices.DeleteFunc(group, func(old Record) bool { return old.Seed == r.Seed })
+		group = append(group, r)
+		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
+		runs[key] = group
+	}
+	return runs
 }
 
 // hashOf names a configuration: the first 12 hexadecimal digits of the SHA-256 of its JSON.

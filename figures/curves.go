@@ -19,8 +19,8 @@ type Curves struct {
 	Title string
 	// X and Y label the axes, with the unit: "epoch", "k-NN accuracy (%)".
 	X, Y string
-	// LogY makes the y axis logarithmic; each y must then be positive.
-	LogY bool
+	// LogX and LogY make an axis logarithmic; each x or y must then be positive.
+	LogX, LogY bool
 	// Series are drawn in turn; colour, dash and marker follow from the place in the list.
 	Series []Series
 }
@@ -89,6 +89,9 @@ func (f Curves) check() error {
 			return fmt.Errorf("series %q has %d x and %d y", series.Name, len(series.X), len(series.Y))
 		}
 		for i, y := range series.Y {
+			if f.LogX && series.X[i] <= 0 {
+				return fmt.Errorf("series %q has x = %v, which a logarithmic axis cannot show", series.Name, series.X[i])
+			}
 			if f.LogY && y <= 0 {
 				return fmt.Errorf("series %q has y = %v at x = %v, which a logarithmic axis cannot show", series.Name, y, series.X[i])
 			}
@@ -115,14 +118,8 @@ func (f Curves) draw(c draw.Canvas) {
 			}
 		}
 	}
-	setRange(&p.X, xs.low, xs.high)
-	if f.LogY && ys.low <= ys.high {
-		margin := math.Pow(max(ys.high/ys.low, 1.1), 0.05)
-		p.Y.Min, p.Y.Max = ys.low/margin, ys.high*margin
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
-	} else {
-		setRange(&p.Y, ys.low, ys.high)
-	}
+	xs.set(&p.X, f.LogX)
+	ys.set(&p.Y, f.LogY)
 	p.Draw(drawHead(c, f.Title, entries))
 }
 
@@ -184,6 +181,17 @@ func landmarks(part plotter.XYs, length int) (marked plotter.XYs) {
 type extent struct{ low, high float64 }
 
 func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }
+
+// set makes an axis show the extent, with a margin.
+func (e *extent) set(axis *plot.Axis, logarithmic bool) {
+	if !logarithmic || e.low > e.high {
+		setRange(axis, e.low, e.high)
+		return
+	}
+	margin := math.Pow(max(e.high/e.low, 1.1), 0.05)
+	axis.Min, axis.Max = e.low/margin, e.high*margin
+	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.TickerFunc(logTicks)
+}
 
 func (e *extent) add(values ...float64) {
 	for _, value := range values {

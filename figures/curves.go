@@ -19,8 +19,8 @@ type Curves struct {
 	Title string
 	// X and Y label the axes, with the unit: "epoch", "k-NN accuracy (%)".
 	X, Y string
-	// LogY makes the y axis logarithmic; each y must then be positive.
-	LogY bool
+	// LogX and LogY make an axis logarithmic; each x or y must then be positive.
+	LogX, LogY bool
 	// Points leaves the lines out: each point of a series stands for itself.
 	Points bool
 	// Series are drawn in turn; colour, dash and marker follow from the place in the list.
@@ -91,6 +91,9 @@ func (f Curves) check() error {
 			return fmt.Errorf("series %q has %d x and %d y", series.Name, len(series.X), len(series.Y))
 		}
 		for i, y := range series.Y {
+			if f.LogX && series.X[i] <= 0 {
+				return fmt.Errorf("series %q has x = %v, which a logarithmic axis cannot show", series.Name, series.X[i])
+			}
 			if f.LogY && y <= 0 {
 				return fmt.Errorf("series %q has y = %v at x = %v, which a logarithmic axis cannot show", series.Name, y, series.X[i])
 			}
@@ -105,8 +108,11 @@ func (f Curves) draw(c draw.Canvas) {
 	var entries []legendEntry
 	xs, ys := newExtent(), newExtent()
 	for i, series := range f.Series {
+		if f.LogX {
+			series.X = logarithms(series.X)
+		}
 		if f.LogY {
-			series = series.logarithmic()
+			series.Y = logarithms(series.Y)
 		}
 		line := draw.LineStyle{Color: palette[i%len(palette)], Width: vg.Points(1.6), Dashes: dashes[i%len(dashes)]}
 		dot := glyph(palette[i%len(palette)], shape(i)%shapes, false)
@@ -129,25 +135,32 @@ func (f Curves) draw(c draw.Canvas) {
 	}
 	setRange(&p.X, xs.low, xs.high)
 	setRange(&p.Y, ys.low, ys.high)
-	if f.LogY { // plot.LogScale leaves a gap above the plot, as it takes the axis label to stand at the arithmetic middle.
-		p.Y.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
-			ticks := logTicks(math.Pow(10, low), math.Pow(10, high))
-			for i := range ticks {
-				ticks[i].Value = math.Log10(ticks[i].Value)
-			}
-			return ticks
-		})
+	if f.LogX {
+		p.X.Tick.Marker = plot.TickerFunc(ticksOfLogarithms)
+	}
+	if f.LogY {
+		p.Y.Tick.Marker = plot.TickerFunc(ticksOfLogarithms)
 	}
 	p.Draw(drawHead(c, f.Title, entries))
 }
 
-// logarithmic is the series with decimal logarithms for y.
-func (s Series) logarithmic() Series {
-	y := make([]float64, len(s.Y))
-	for i := range y {
-		y[i] = math.Log10(s.Y[i])
+// logarithms are decimal.
+func logarithms(values []float64) []float64 {
+	logs := make([]float64, len(values))
+	for i := range values {
+		logs[i] = math.Log10(values[i])
 	}
-	return Series{Name: s.Name, X: s.X, Y: y}
+	return logs
+}
+
+// ticksOfLogarithms labels an axis of logarithms with the numbers themselves. plot.LogScale would leave a gap above the plot, as it takes the
+// axis label to stand at the arithmetic middle.
+func ticksOfLogarithms(low, high float64) []plot.Tick {
+	ticks := logTicks(math.Pow(10, low), math.Pow(10, high))
+	for i := range ticks {
+		ticks[i].Value = math.Log10(ticks[i].Value)
+	}
+	return ticks
 }
 
 // parts are the stretches of finite points.

@@ -4,16 +4,19 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Alignment is L_align of the paper's OP0, 1/(2N²) Σ_ij ŵ_ij ‖z_i − z_j‖², where ŵ_ij = 1 for two views of one image.
+// Alignment is the cross-entropy of the online branch's softmax with the target branch's distribution, for images and for patches alike
+// ("Cross-view alignment"): the mean over rows of −Σ_d targets_d log softmax(logits/temperature)_d.
 //
-// z, [N, D], holds the views image by image, the given number of them each; N must be a multiple of it. Unlike other losses it is what the paper's
-// sum makes it: 1/N of a mean over pairs, times the number of views. Differentiable in z.
-func Alignment(z *Node, views int) *Node {
-	z.AssertRank(2)
-	count, dim := z.Shape().Dimensions[0], z.Shape().Dimensions[1]
-	grouped := Reshape(z, -1, views, dim)
-	grouped.AssertDims(-1, views, dim)
-	// Σ_jl ‖z_j − z_l‖² = 2m Σ_j ‖z_j − z̄‖²
-	spread := ReduceAllSum(Square(Sub(grouped, ReduceAndKeep(grouped, ReduceMean, 1))))
-	return MulScalar(spread, float64(views)/float64(count*count))
+// logits and targets are [.., D], one row an image or a patch; rows of targets are distributions, as Sinkhorn-Knopp makes them. temperature
+// is positive; the paper does not give it, 0.1 is usual. Differentiable in logits only.
+func Alignment(logits, targets *Node, temperature float64) *Node {
+	targets.AssertDims(logits.Shape().Dimensions...)
+	return Neg(ReduceAllMean(ReduceSum(Mul(StopGradient(targets), LogSoftmax(DivScalar(logits, temperature))), -1)))
+}
+
+// ImageConcentration is the image-level semantic concentration loss ("Explicit semantic concentration for image-level SSL"): [Alignment]
+// of each image with another image, one of its nearest neighbours. neighbours are the target branch's distributions of those, [B, D].
+func ImageConcentration(logits, neighbours *Node, temperature float64) *Node {
+	logits.AssertRank(2)
+	return Alignment(logits, neighbours, temperature)
 }

@@ -52,9 +52,9 @@ func ExampleNegativeCosine() {
 	// Output: -1.0000
 }
 
-func ExampleAlignment() {
+func ExampleViewAlignment() {
 	views := [][]float64{{1, 0}, {1, 0}, {0, 1}, {1, 0}} // Two images of two views; those of the second are orthogonal.
-	printLoss(func(z *graph.Node) *graph.Node { return losses.Alignment(z, 2) }, views)
+	printLoss(func(z *graph.Node) *graph.Node { return losses.ViewAlignment(z, 2) }, views)
 	// Output: 0.1250
 }
 
@@ -68,4 +68,84 @@ func ExampleLipschitz() {
 	z, inputs := [][]float64{{1, 0}, {0, 1}}, [][]float64{{0}, {1}}
 	printLoss(func(z, x *graph.Node) *graph.Node { return losses.Lipschitz(z, x, 1) }, z, inputs)
 	// Output: 0.1250
+}
+
+// Scores of four patch pairs: the student p ranks the two middle ones unlike the teacher q.
+var (
+	exampleP = []float64{0.9, 0.4, 0.6, 0.1}
+	exampleQ = []float64{0.9, 0.6, 0.4, 0.1}
+)
+
+func ExampleAP() {
+	loss, err := losses.AP(exampleP, exampleQ, 0.5)
+	fmt.Printf("%.4f %v\n", loss, err)
+	// Output: 0.1667 <nil>
+}
+
+func ExampleCoTAPDefinition() {
+	loss, err := losses.CoTAPDefinition(exampleP, exampleQ, func(float64) float64 { return 1 })
+	fmt.Printf("%.4f %v\n", loss, err)
+	// Output: 0.0417 <nil>
+}
+
+func ExampleCoTAPBound() {
+	bound, err := losses.CoTAPBound(exampleP, exampleQ, func(float64) float64 { return 1 })
+	fmt.Printf("%.4f %v\n", bound, err)
+	// Output: 0.0903 <nil>
+}
+
+func ExampleCoTAP_Loss() {
+	printLoss(losses.DefaultCoTAP().Loss, exampleP, exampleQ)
+	// Output: 0.1369
+}
+
+func ExampleCoTAP_Evaluate() {
+	loss, gradient, err := losses.DefaultCoTAP().Evaluate(exampleP, exampleQ)
+	fmt.Printf("%.4f %.3f %v\n", loss, gradient, err)
+	// Output: 0.1369 [-0.327 -0.143 0.429 0.041] <nil>
+}
+
+func ExampleOneSidedHuber() {
+	printLoss(func(x *graph.Node) *graph.Node { return losses.OneSidedHuber(x, 0.5) }, -0.25)
+	// Output: 2.0000
+}
+
+func ExampleCorrespondence() {
+	patches := [][][]float64{{{1, 0}, {0, 2}}}
+	printLoss(func(u, v *graph.Node) *graph.Node { return graph.ReduceAllSum(losses.Correspondence(u, v)) }, patches, patches)
+	// Output: 3.0000
+}
+
+func ExampleBCE() {
+	printLoss(losses.BCE, exampleP, exampleQ)
+	// Output: 0.5396
+}
+
+func ExampleAlignment() {
+	printLoss(func(logits, targets *graph.Node) *graph.Node { return losses.Alignment(logits, targets, 0.1) },
+		[][]float64{{0.1, 0}, {0, 0}}, [][]float64{{1, 0}, {0.5, 0.5}})
+	// Output: 0.5032
+}
+
+func ExampleImageConcentration() {
+	printLoss(func(logits, targets *graph.Node) *graph.Node { return losses.ImageConcentration(logits, targets, 0.1) },
+		[][]float64{{0.1, 0}}, [][]float64{{1, 0}})
+	// Output: 0.3133
+}
+
+func ExamplePrototypeEntropy() {
+	printLoss(func(prototypes, features *graph.Node) *graph.Node {
+		return losses.PrototypeEntropy(prototypes, features, 0.1)
+	},
+		[][]float64{{1, 1}}, [][]float64{{1, 0}, {0, 1}})
+	// Output: 0.3466
+}
+
+func ExampleTotal() {
+	weights := losses.DefaultLambdas()
+	weights.PatchConcentration = 10
+	printLoss(func(align, cotap *graph.Node) *graph.Node {
+		return losses.Total(losses.Terms{PatchAlignment: align, PatchConcentration: cotap}, weights)
+	}, 3.0, 0.2)
+	// Output: 5.0000
 }

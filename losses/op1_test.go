@@ -23,7 +23,7 @@ func squaredDistance(a, b []float64) float64 {
 	return sum
 }
 
-func alignmentReference(z matrix, views int) float64 {
+func viewAlignmentReference(z matrix, views int) float64 {
 	sum := 0.0
 	for i := range z {
 		for j := range z {
@@ -75,7 +75,7 @@ func TestTermsOfOP1(t *testing.T) {
 				inputs []matrix
 				want   float64
 			}{
-				{"Alignment", func(in []*graph.Node) *graph.Node { return losses.Alignment(in[0], 3) }, []matrix{z}, alignmentReference(z, 3)},
+				{"ViewAlignment", func(in []*graph.Node) *graph.Node { return losses.ViewAlignment(in[0], 3) }, []matrix{z}, viewAlignmentReference(z, 3)},
 				{"Diversity", func(in []*graph.Node) *graph.Node { return losses.Diversity(in[0], 2) }, []matrix{z}, diversityReference(z, 2)},
 				{"Lipschitz", func(in []*graph.Node) *graph.Node { return losses.Lipschitz(in[0], in[1], 1) }, []matrix{z, x}, lipschitzReference(z, x, 1)},
 			} {
@@ -98,9 +98,9 @@ func TestOP1VanishesWhereItShould(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		pairs := matrix{{2, 0}, {2, 0}, {0, 2}, {0, 2}} // Aligned views, two dimensions filled evenly.
 		for name, f := range map[string]func(in []*graph.Node) *graph.Node{
-			"Alignment": func(in []*graph.Node) *graph.Node { return losses.Alignment(in[0], 2) },
-			"Diversity": func(in []*graph.Node) *graph.Node { return losses.Diversity(in[0], 2) },
-			"Lipschitz": func(in []*graph.Node) *graph.Node { return losses.Lipschitz(in[0], in[0], 1) },
+			"ViewAlignment": func(in []*graph.Node) *graph.Node { return losses.ViewAlignment(in[0], 2) },
+			"Diversity":     func(in []*graph.Node) *graph.Node { return losses.Diversity(in[0], 2) },
+			"Lipschitz":     func(in []*graph.Node) *graph.Node { return losses.Lipschitz(in[0], in[0], 1) },
 		} {
 			if got := evaluate(t, b, f, []matrix{pairs}); math.Abs(got) > 1e-14 {
 				t.Errorf("%s is %g", name, got)

@@ -32,7 +32,7 @@ var runVerb = verb{
 		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at a time; by default one in full and one a core in quick and smoke")
 		flags.DurationVar(&options.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: what a kill costs at most")
 		flags.Func("set", "change the configuration: `KEY=VALUE`, may be given again", appendTo(&options.Set))
-		flags.Func("only", "run the cells that match `PATTERN` dataset/method/row/seed, may be given again", appendTo(&options.Only))
+		flags.Func("only", "run the cells that match `PATTERN`, such as dataset/method/row/seed, may be given again", appendTo(&options.Only))
 		names, err := parse(flags, args)
 		if err != nil {
 			return err

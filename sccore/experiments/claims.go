@@ -19,9 +19,19 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 		dataset = results.Datasets()[0]
 		data = results.dataOf(dataset)
 	}
+	noise, err := LoadNoiseTolerance(out, profile)
+	if err != nil {
+		return figures.Scoreboard{}, err
+	}
+	if len(noise.runs) > 0 {
+		data = append(data, noiseData)
+	}
 	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
-		if c.Experiment == EffectAug {
+		switch c.Experiment {
+		case EffectAug:
 			return results.Measure(c, dataset)
+		case NoiseTolerance:
+			return noise.Tolerance()
 		}
 		return nil
 	}), nil

@@ -172,6 +172,9 @@ type cell struct {
 	config  EffectAugConfig
 }
 
+// effectAugParts are the parts of a cell's name.
+var effectAugParts = []string{"dataset", "method", "row", "seed"}
+
 // name is how --only addresses a cell: dataset/method/row/seedN.
 func (c cell) name() string {
 	return fmt.Sprintf("%s/%s/%s/seed%d", c.dataset, c.method, c.row.Name, c.seed)

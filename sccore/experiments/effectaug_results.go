@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -26,7 +27,7 @@ var effectAug = Experiment{
 	},
 	Run: runEffectAug,
 	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		study, err := newEffectAugResults(records, profile, effectAugSettingsOf)
+		study, err := newEffectAugResults(records, profile, effectAugSettings)
 		if err != nil {
 			return nil, err
 		}
@@ -37,10 +38,7 @@ var effectAug = Experiment{
 // EffectAugResults are the records of the augmentation study in one profile, one group of seeds for each number.
 type EffectAugResults struct {
 	profile Profile
-	// runs has, for each row and column, the records by seed; those of a column are of one configuration, the rows' switches aside.
-	runs map[[2]string][]Record
-	// changed says, for each column, which settings are not the profile's own.
-	changed map[string][]string
+	recordGroups
 	// datasets are the titles of the datasets with records, the paper's first.
 	datasets []string
 }
@@ -51,66 +49,33 @@ func LoadEffectAug(out string, profile Profile) (EffectAugResults, error) {
 	if err != nil {
 		return EffectAugResults{}, err
 	}
-	return newEffectAugResults(records, profile, effectAugSettingsOf)
+	return newEffectAugResults(records, profile, effectAugSettings)
 }
 
-// effectAugSettings are what the numbers that are compared with each other share.
-type effectAugSettings struct {
-	base    any // Configuration of a comparable type, without what belongs to the row.
-	data    string
-	changed []string // Settings that are not the profile's own, as "key=value".
-}
-
-func (s effectAugSettings) equal(other effectAugSettings) bool {
-	return s.base == other.base && s.data == other.data
-}
-
-// effectAugSettingsOf are the settings of a training.
-func effectAugSettingsOf(r Record) (effectAugSettings, error) {
+// effectAugSettings are the settings of a training.
+func effectAugSettings(r Record) (settings, error) {
 	var config EffectAugConfig
 	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return effectAugSettings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
 	}
 	changed, err := changedKeys("", effectAugConfig(r.Profile, config.Method), config.base())
-	return effectAugSettings{config.base(), r.Data, changed}, err
+	return settings{config.base(), r.Data, changed}, err
 }
 
 // newEffectAugResults groups the records of one profile, each with the settings that settingsOf finds in it.
-func newEffectAugResults(records []Record, profile Profile, settingsOf func(Record) (effectAugSettings, error)) (EffectAugResults, error) {
-	results := EffectAugResults{profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}}
-	chosen := map[string]effectAugSettings{}
-	for _, r := range records { // In the order of time: the last settings count, and the profile's own before any other.
-		if r.Profile != profile {
-			continue
-		}
-		settings, err := settingsOf(r)
-		if err != nil {
-			return EffectAugResults{}, err
-		}
-		if c, ok := chosen[r.Column]; !ok || len(settings.changed) == 0 || len(c.changed) > 0 {
-			chosen[r.Column] = settings
-		}
+func newEffectAugResults(records []Record, profile Profile, settingsOf func(Record) (settings, error)) (EffectAugResults, error) {
+	groups, err := groupRecords(records, profile, settingsOf)
+	if err != nil {
+		return EffectAugResults{}, err
 	}
-	for _, r := range records {
-		settings, err := settingsOf(r)
-		if err != nil {
-			return EffectAugResults{}, err
-		}
-		if r.Profile != profile || !settings.equal(chosen[r.Column]) {
-			continue
-		}
-		results.changed[r.Column] = settings.changed
-		key := [2]string{r.Row, r.Column}
-		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
-		group = append(group, r)
-		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
-		results.runs[key] = group
-		dataset, _, _ := strings.Cut(r.Column, "/")
+	results := EffectAugResults{profile: profile, recordGroups: groups}
+	for key := range results.runs {
+		dataset, _, _ := strings.Cut(key[1], "/")
 		if !slices.Contains(results.datasets, dataset) {
 			results.datasets = append(results.datasets, dataset)
 		}
 	}
-	slices.SortFunc(results.datasets, func(a, b string) int { return rank(a) - rank(b) })
+	slices.SortFunc(results.datasets, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
 	return results, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 		}
 		cells = append(cells, more...)
 	}
-	if cells, err = selected(cells, options.Only); err != nil {
+	if cells, err = selected(cells, effectAugParts, options.Only); err != nil {
 		return BadOption{err}
 	}
 
@@ -177,63 +176,4 @@ func (s *effectAugStudy) work(ctx context.Context, queue <-chan cell) error {
 
 func (s *effectAugStudy) dataOf(c cell) effectAugData {
 	return s.data[slices.IndexFunc(s.data, func(d effectAugData) bool { return d.name == c.dataset })]
-}
-
-// selected keeps the cells that match one of the patterns, each of the form dataset/method/row/seed with path.Match's wildcards; parts
-// left out at the end match everything. A pattern that matches nothing is an error that shows what there is.
-func selected(cells []cell, patterns []string) ([]cell, error) {
-	if len(patterns) == 0 {
-		return cells, nil
-	}
-	keep := make([]bool, len(cells))
-	for _, pattern := range patterns {
-		parts := strings.Split(pattern, "/")
-		if len(parts) > 4 {
-			return nil, fmt.Errorf("--only %q has more parts than dataset/method/row/seed", pattern)
-		}
-		for len(parts) < 4 {
-			parts = append(parts, "*")
-		}
-		found := false
-		for i, c := range cells {
-			match, err := path.Match(strings.Join(parts, "/"), c.name())
-			if err != nil {
-				return nil, fmt.Errorf("--only %q: %w", pattern, err)
-			}
-			if match {
-				keep[i], found = true, true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("--only %q matches no run; %s", pattern, whatThereIs(cells, parts))
-		}
-	}
-	var kept []cell
-	for i, c := range cells {
-		if keep[i] {
-			kept = append(kept, c)
-		}
-	}
-	return kept, nil
-}
-
-// whatThereIs names the first part of a pattern that nothing matches and lists what would.
-func whatThereIs(cells []cell, parts []string) string {
-	for i, kind := range []string{"dataset", "method", "row", "seed"} {
-		var names []string
-		matched := false
-		for _, c := range cells {
-			name := strings.Split(c.name(), "/")[i]
-			if ok, _ := path.Match(parts[i], name); ok {
-				matched = true
-			}
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		if !matched {
-			return fmt.Sprintf("no %s %q among %s", kind, parts[i], strings.Join(names, ", "))
-		}
-	}
-	return "its parts match, but not together"
 }

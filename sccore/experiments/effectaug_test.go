@@ -94,11 +94,11 @@ func TestOnly(t *testing.T) {
 	for pattern, want := range map[string]int{
 		"cifar10/simclr/crop/seed0": 1, "*/moco": 39, "*/*/crop*/seed1": 20, "*/*/same+*": 48, "*": 156,
 	} {
-		if kept, err := selected(cells, []string{pattern}); err != nil || len(kept) != want {
+		if kept, err := selected(cells, effectAugParts, []string{pattern}); err != nil || len(kept) != want {
 			t.Errorf("--only %s keeps %d cells, want %d (%v)", pattern, len(kept), want, err)
 		}
 	}
-	if kept, err := selected(cells, []string{"*/moco/crop/seed0", "*/moco/crop/*"}); err != nil || len(kept) != 3 {
+	if kept, err := selected(cells, effectAugParts, []string{"*/moco/crop/seed0", "*/moco/crop/*"}); err != nil || len(kept) != 3 {
 		t.Errorf("overlapping patterns keep %d cells, want 3 (%v)", len(kept), err)
 	}
 	for pattern, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestOnly(t *testing.T) {
 		"a/b/c/d/e":    "more parts",
 		"*/moco/[":     "syntax error",
 	} {
-		if _, err := selected(cells, []string{pattern}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := selected(cells, effectAugParts, []string{pattern}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--only %s: error %v is not one line with %q", pattern, err, want)
 		}
 	}
@@ -342,7 +342,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 	other := records[0]
 	other.Config, other.Value = changed.encode(), 99
 	// Whether it ran before or after, a run with other settings stands back behind the profile's own.
-	study, err := newEffectAugResults(append(append([]Record{other}, records...), other), Quick, effectAugSettingsOf)
+	study, err := newEffectAugResults(append(append([]Record{other}, records...), other), Quick, effectAugSettings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		t.Error("a method without runs has numbers")
 	}
 
-	alone, err := newEffectAugResults([]Record{other}, Quick, effectAugSettingsOf)
+	alone, err := newEffectAugResults([]Record{other}, Quick, effectAugSettings)
 	if err != nil {
 		t.Fatal(err)
 	}

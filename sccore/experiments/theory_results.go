@@ -26,23 +26,23 @@ func LoadTheory(out string, profile Profile) (TheoryResults, error) {
 }
 
 func newTheoryResults(records []Record, profile Profile) (TheoryResults, error) {
-	results, err := newEffectAugResults(records, profile, theorySettingsOf)
+	results, err := newEffectAugResults(records, profile, theorySettings)
 	return TheoryResults{results}, err
 }
 
-// theorySettingsOf are the settings of a measurement; which encoder it was is the row's, the method's and the seed's.
-func theorySettingsOf(r Record) (effectAugSettings, error) {
+// theorySettings are the settings of a measurement; which encoder it was is the row's, the method's and the seed's.
+func theorySettings(r Record) (settings, error) {
 	var config TheoryConfig
 	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return effectAugSettings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
 	}
 	config.Trained = ""
 	own, err := theoryConfig(r.Profile, nil)
 	if err != nil {
-		return effectAugSettings{}, err
+		return settings{}, err
 	}
 	changed, err := changedKeys("", own, config)
-	return effectAugSettings{config, r.Data, changed}, err
+	return settings{config, r.Data, changed}, err
 }
 
 // detail has one value a seed of a quantity; factor scales it.

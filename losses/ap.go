@@ -1,0 +1,44 @@
+package losses
+
+import (
+	"fmt"
+)
+
+// AP is the average-precision loss of online scores p against the labels q ≥ threshold (eq. def_auprc): the mean over positive pairs of
+// R⁻/(R⁺ + R⁻), where R⁺ and R⁻ count the positives, itself among them, and the negatives whose score is at least the pair's own. It
+// is in [0, 1): 0 where each positive outranks each negative.
+//
+// p and q hold one score in [0, 1] a patch pair. A score outside, slices of different lengths and a threshold that no target score
+// reaches are errors.
+func AP(p, q []float64, threshold float64) (float64, error) {
+	if err := checkScores(p, q); err != nil {
+		return 0, err
+	}
+	loss, positives := apOf(descending(p), p, q, threshold)
+	if positives == 0 {
+		return 0, fmt.Errorf("no target score reaches the threshold %v", threshold)
+	}
+	return loss, nil
+}
+
+// apOf is [AP] of pairs already sorted by descending p, and the number of positives.
+func apOf(order []int32, p, q []float64, threshold float64) (loss float64, positives int) {
+	negatives := 0
+	tieGroups(order, p, func(group []int32) {
+		own := 0
+		for _, i := range group {
+			if q[i] >= threshold {
+				own++
+			}
+		}
+		positives += own
+		negatives += len(group) - own
+		if own > 0 {
+			loss += float64(own) * float64(negatives) / float64(positives+negatives)
+		}
+	})
+	if positives > 0 {
+		loss /= float64(positives)
+	}
+	return loss, positives
+}

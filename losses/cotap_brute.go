@@ -1,0 +1,118 @@
+package losses
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// allPairs compares each pair with each, a block of rows at a time, in the dtype of the scores: differences of scores are exact where they
+// are small.
+type allPairs struct {
+	p, q   *Node // [B, N]
+	margin float64
+}
+
+func newAllPairs(p, q *Node, margin float64) pairSums { return allPairs{p, q, margin} }
+
+func (a allPairs) target() (q, valid *Node) {
+	return ConvertDType(a.q, dtypes.Float64), LogicalNot(IsNaN(a.q))
+}
+
+func (a allPairs) forward() (huber, same, slope *Node) {
+	sums := a.blockwise(3, OnesLike(a.p), func(p, q, rowP, rowQ, ones *Node) []*Node {
+		lower := LessThan(q, rowQ)
+		return huberSums(Sub(p, rowP), lower, And(LogicalNot(lower), GreaterOrEqual(p, rowP)), ones, a.margin)
+	})
+	return sums[0], sums[1], sums[2]
+}
+
+func (a allPairs) pull(weight *Node) *Node {
+	return a.blockwise(1, ConvertDType(weight, a.p.DType()), func(p, q, rowP, rowQ, weight *Node) []*Node {
+		return []*Node{pullSums(Sub(rowP, p), GreaterThan(q, rowQ), weight, a.margin)}
+	})[0]
+}
+
+func (a allPairs) restore(entries *Node) *Node { return entries }
+
+// blockEntries is how many entries a block of comparisons has: enough to be worth a turn of the loop, few enough for the memory.
+const blockEntries = 1 << 20
+
+// blockwise calls sums with p and q of all pairs as [B, 1, N] and of a block of pairs as [B, rows, 1], and columns [B, N]; it returns
+// results [B, rows], which are put together to [B, N] and converted to float64.
+func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, rowQ, columns *Node) []*Node) []*Node {
+	g, dtype := a.p.Graph(), a.p.DType()
+	batch, n := a.p.Shape().Dimensions[0], a.p.Shape().Dimensions[1]
+	rows := min(n, max(1, blockEntries/n))
+	if rows == n {
+		each := sums(InsertAxes(a.p, 1), InsertAxes(a.q, 1), InsertAxes(a.p, -1), InsertAxes(a.q, -1), columns)
+		for i := range each {
+			each[i] = ConvertDType(each[i], dtypes.Float64)
+		}
+		return each
+	}
+	begin := func(g *Graph) *Node { return Parameter(g, "begin", shapes.Make(dtypes.Int32)) }
+	parameters := func(g *Graph) (scores []*Node) {
+		for _, name := range []string{"p", "q", "columns"} {
+			scores = append(scores, Parameter(g, name, shapes.Make(dtype, batch, n)))
+		}
+		return append(scores, Parameter(g, "found", shapes.Make(dtype, results, batch, n)))
+	}
+	more := NewClosure(g, func(g *Graph) []*Node {
+		at := begin(g)
+		parameters(g)
+		return []*Node{LessThan(at, Const(g, int32(n)))}
+	})
+	block := NewClosure(g, func(g *Graph) []*Node {
+		at := begin(g)
+		state := parameters(g)
+		zero := Const(g, int32(0))
+		slice := func(x *Node) *Node { return InsertAxes(DynamicSlice(x, []*Node{zero, at}, []int{batch, rows}), -1) }
+		p, q, columns, found := state[0], state[1], state[2], state[3]
+		values := sums(InsertAxes(p, 1), InsertAxes(q, 1), slice(p), slice(q), columns)
+		// The last block begins where it ends with the pairs, and some of its rows are found again.
+		found = DynamicUpdateSlice(found, Stack(values, 0), []*Node{zero, zero, at})
+		return []*Node{Add(at, Const(g, int32(rows))), p, q, columns, found}
+	})
+	found := While(more, block, Scalar(g, dtypes.Int32, 0), a.p, a.q, columns, Zeros(g, shapes.Make(dtype, results, batch, n)))[4]
+	var each []*Node
+	for i := range results {
+		each = append(each, ConvertDType(row(found, i), dtypes.Float64))
+	}
+	return each
+}
+
+// huberSums are, for apart = p_j − p_i at [b, i, j] and masks of the pairs with q_j < q_i and of those to count, the sums over j of
+// ℓ(p_i − p_j), of those to count, and of ℓ's slope as pairSums has it. ones are [b, j].
+//
+// Sums are products with columns, and constants have the rank of apart: XLA takes no reductions and no captured scalars in a loop.
+func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
+	wide, narrow := reach(apart, margin)
+	mask := ConvertDType(lower, apart.DType())
+	huber := Mul(mask, Sub(Square(wide), Square(narrow)))
+	slope := Mul(mask, Sub(wide, narrow))
+	return []*Node{Mul(sumColumns(huber, ones), vector(apart, 1/(margin*margin))), sumColumns(ConvertDType(counted, apart.DType()), ones), sumColumns(slope, ones)}
+}
+
+// pullSums are, for apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i, the sums over k that pairSums.pull wants.
+func pullSums(apart, higher, weight *Node, margin float64) *Node {
+	wide, narrow := reach(apart, margin)
+	return sumColumns(Mul(ConvertDType(higher, apart.DType()), Sub(wide, narrow)), weight)
+}
+
+// reach is [margin + apart]₊ and [apart]₊.
+func reach(apart *Node, margin float64) (wide, narrow *Node) {
+	zero := constant(apart, 0)
+	return Max(Add(apart, constant(apart, margin)), zero), Max(apart, zero)
+}
+
+func constant(like *Node, value float64) *Node {
+	return ConstAsDType(like.Graph(), like.DType(), [][][]float64{{{value}}})
+}
+
+func vector(like *Node, value float64) *Node {
+	return ConstAsDType(like.Graph(), like.DType(), [][]float64{{value}})
+}
+
+// sumColumns is Σ_j x[b, i, j] columns[b, j].
+func sumColumns(x, columns *Node) *Node { return Einsum("bij,bj->bi", x, columns) }

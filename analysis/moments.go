@@ -42,20 +42,27 @@ func (f *Features) MomentBound() MomentBound {
 	for g := range groups {
 		y := g / f.Images
 		mean, similar := imageMeans.RawRowView(g), products.RawRowView(g)
-		spread := max(0, r2-dot(mean, mean))
+		spread := 0.0 // V, from differences: r² − ‖z̄‖² would lose the digits that matter.
+		for i := g * f.Views; i < (g+1)*f.Views; i++ {
+			for c, x := range f.row(i) {
+				spread += (x - mean[c]) * (x - mean[c]) / float64(f.Views)
+			}
+		}
 		across := math.Sqrt(max(0, float64(f.Classes)*everywhere[g]-within[g]))
 		least, farthest, border := math.Inf(1), 0.0, math.Inf(1)
 		for k := range f.Classes {
 			if k == y {
 				continue
 			}
-			apart := math.Sqrt(max(0, squares[y]+squares[k]-2*dot(classMeans.RawRowView(y), classMeans.RawRowView(k))))
+			apart := 0.0 // From the difference: that of squares would lose half of the digits.
+			for c, x := range classMeans.RawRowView(y) {
+				apart = math.Hypot(apart, x-classMeans.At(k, c))
+			}
 			least, farthest = min(least, squares[k]), max(farthest, apart)
-			ahead := similar[y] - similar[k] - (squares[y]-squares[k])/2
-			if apart > marginFloor*f.Radius {
+			if ahead := similar[y] - similar[k] - (squares[y]-squares[k])/2; ahead > marginFloor*r2 {
 				border = min(border, ahead/apart)
 			} else {
-				border = min(border, 0)
+				border = 0
 			}
 		}
 		margin := similar[y] - across - (squares[y]-least)/2
@@ -64,7 +71,7 @@ func (f *Features) MomentBound() MomentBound {
 			b.Margined += share
 			wrong = min(1, farthest*farthest*spread/(margin*margin))
 		}
-		if border > marginFloor*f.Radius {
+		if border > 0 {
 			b.Inside += share
 			outside = min(1, spread/(border*border))
 		}

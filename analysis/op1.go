@@ -132,7 +132,7 @@ func (p OP1) from(random *rand.Rand, floor *mat.Dense) (*Solution, error) {
 		if violation <= violationGoal*p.Radius*p.Radius && result.Status == optimize.GradientThreshold {
 			break
 		}
-		if violation > 0.25*previous && violation > violationGoal*p.Radius*p.Radius && a.weight < 1e4 {
+		if violation > 0.25*previous && violation > violationGoal*p.Radius*p.Radius && a.weight < 1e6 {
 			a.weight *= 10
 			a.shift.Scale(0.1, a.shift)
 		}

@@ -159,6 +159,14 @@ func TestEveryLinkOfTheRepairedProof(t *testing.T) {
 	}
 }
 
+// Class means that are equal but for rounding have no border between them.
+func TestEqualClassMeans(t *testing.T) {
+	f := sample(rand.New(rand.NewPCG(15221, 77)))
+	if b := f.MomentBound(); f.Error() != 0.775 || b.Geometric < f.Error() {
+		t.Errorf("error %g, geometric bound %g", f.Error(), b.Geometric)
+	}
+}
+
 // best are the theorems where each says most.
 func best(t *testing.T, f *Features) (printed Printed, repaired Repaired) {
 	t.Helper()
@@ -262,6 +270,10 @@ func TestPrintedConditionOnTheDimension(t *testing.T) {
 		if least := c.s.LeastClassThreshold(); math.Abs(least-c.least) > 1e-6*c.least {
 			t.Errorf("%+v: d_T ≥ %g, want %g", c.s, least, c.least)
 		}
+	}
+	// The statement's own form asks for more than r² even at K = d and n → ∞, which no similarity exceeds (erratum E6).
+	if least := (3 + 2*math.Sqrt(1-1.0/13)) / math.Sqrt(13); least < 1.36 || least > 1.37 {
+		t.Errorf("the condition as printed is d_T ≥ %g r²", least)
 	}
 	// The corrected condition is the root of 13d² − 6d + 1 − 4(K/d + 30/n) at r = 1, where C1 without its δ_T part vanishes.
 	s := Setting{Classes: 7, Images: 500, Dim: 6, Radius: 1}

@@ -1,6 +1,7 @@
 package losses
 
 import (
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -20,9 +21,14 @@ func (a allPairs) target() (q, valid *Node) {
 }
 
 func (a allPairs) forward() (huber, same, slope *Node) {
+	return a.sums(func(lower, notBelow *Node) *Node { return And(LogicalNot(lower), notBelow) })
+}
+
+// sums are the forward sums, with those pairs counted that counts selects from the masks of q_j < q_i and of p_j ≥ p_i.
+func (a allPairs) sums(counts func(lower, notBelow *Node) *Node) (huber, counted, slope *Node) {
 	sums := a.blockwise(3, OnesLike(a.p), func(p, q, rowP, rowQ, ones *Node) []*Node {
 		lower := LessThan(q, rowQ)
-		return huberSums(Sub(p, rowP), lower, And(LogicalNot(lower), GreaterOrEqual(p, rowP)), ones, a.margin)
+		return huberSums(Sub(p, rowP), lower, counts(lower, GreaterOrEqual(p, rowP)), ones, a.margin)
 	})
 	return sums[0], sums[1], sums[2]
 }
@@ -38,43 +44,43 @@ func (a allPairs) restore(entries *Node) *Node { return entries }
 // blockEntries is how many entries a block of comparisons has: enough to be worth a turn of the loop, few enough for the memory.
 const blockEntries = 1 << 20
 
-// blockwise calls sums with p and q of all pairs as [B, 1, N] and of a block of pairs as [B, rows, 1], and columns [B, N]; it returns
-// results [B, rows], which are put together to [B, N] and converted to float64.
+// blockwise calls sums with p and q of all pairs of some image pairs, [b, 1, N], and of some of their pairs, [b, rows, 1], and with columns,
+// [b, N]. It puts the results, [b, rows] each, together to [B, N] in float64. A backend without loops compares everything at once.
 func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, rowQ, columns *Node) []*Node) []*Node {
 	g, dtype := a.p.Graph(), a.p.DType()
 	batch, n := a.p.Shape().Dimensions[0], a.p.Shape().Dimensions[1]
 	rows := min(n, max(1, blockEntries/n))
-	if rows == n {
+	images := min(batch, max(1, blockEntries/(rows*n)))
+	if rows*images == n*batch || !g.Backend().Capabilities().Operations[compute.OpTypeDynamicSlice] {
 		each := sums(InsertAxes(a.p, 1), InsertAxes(a.q, 1), InsertAxes(a.p, -1), InsertAxes(a.q, -1), columns)
 		for i := range each {
 			each[i] = ConvertDType(each[i], dtypes.Float64)
 		}
 		return each
 	}
-	begin := func(g *Graph) *Node { return Parameter(g, "begin", shapes.Make(dtypes.Int32)) }
-	parameters := func(g *Graph) (scores []*Node) {
-		for _, name := range []string{"p", "q", "columns"} {
-			scores = append(scores, Parameter(g, name, shapes.Make(dtype, batch, n)))
-		}
-		return append(scores, Parameter(g, "found", shapes.Make(dtype, results, batch, n)))
+	parameters := func(g *Graph) (image, row, p, q, columns, found *Node) {
+		scores := shapes.Make(dtype, batch, n)
+		return Parameter(g, "image", shapes.Make(dtypes.Int32)), Parameter(g, "row", shapes.Make(dtypes.Int32)),
+			Parameter(g, "p", scores), Parameter(g, "q", scores), Parameter(g, "columns", scores), Parameter(g, "found", shapes.Make(dtype, results, batch, n))
 	}
 	more := NewClosure(g, func(g *Graph) []*Node {
-		at := begin(g)
-		parameters(g)
-		return []*Node{LessThan(at, Const(g, int32(n)))}
+		image, _, _, _, _, _ := parameters(g)
+		return []*Node{LessThan(image, Const(g, int32(batch)))}
 	})
 	block := NewClosure(g, func(g *Graph) []*Node {
-		at := begin(g)
-		state := parameters(g)
+		image, row, p, q, columns, found := parameters(g)
 		zero := Const(g, int32(0))
-		slice := func(x *Node) *Node { return InsertAxes(DynamicSlice(x, []*Node{zero, at}, []int{batch, rows}), -1) }
-		p, q, columns, found := state[0], state[1], state[2], state[3]
-		values := sums(InsertAxes(p, 1), InsertAxes(q, 1), slice(p), slice(q), columns)
-		// The last block begins where it ends with the pairs, and some of its rows are found again.
-		found = DynamicUpdateSlice(found, Stack(values, 0), []*Node{zero, zero, at})
-		return []*Node{Add(at, Const(g, int32(rows))), p, q, columns, found}
+		// The last blocks begin where they end with the pairs, and some of their entries are found again.
+		whole := func(x *Node) *Node { return DynamicSlice(x, []*Node{image, zero}, []int{images, n}) }
+		part := func(x *Node) *Node { return InsertAxes(DynamicSlice(x, []*Node{image, row}, []int{images, rows}), -1) }
+		values := sums(InsertAxes(whole(p), 1), InsertAxes(whole(q), 1), part(p), part(q), whole(columns))
+		found = DynamicUpdateSlice(found, Stack(values, 0), []*Node{zero, image, row})
+		next := Add(row, Const(g, int32(rows)))
+		through := GreaterOrEqual(next, Const(g, int32(n)))
+		return []*Node{Add(image, Where(through, Const(g, int32(images)), zero)), Where(through, zero, next), p, q, columns, found}
 	})
-	found := While(more, block, Scalar(g, dtypes.Int32, 0), a.p, a.q, columns, Zeros(g, shapes.Make(dtype, results, batch, n)))[4]
+	start := Scalar(g, dtypes.Int32, 0)
+	found := While(more, block, start, start, a.p, a.q, columns, Zeros(g, shapes.Make(dtype, results, batch, n)))[5]
 	var each []*Node
 	for i := range results {
 		each = append(each, ConvertDType(row(found, i), dtypes.Float64))

@@ -23,7 +23,7 @@ func (c CoTAP) Loss(p, q *Node) *Node {
 }
 
 // BruteForce is [CoTAP.Loss] by comparing each pair with each other, in a time of order N² and in the dtype of the scores: what the fast
-// form is held against. Above 1024 pairs it needs a backend with loops, which the Go engine is not.
+// form is held against.
 func (c CoTAP) BruteForce(p, q *Node) *Node { return c.loss(p, q, newAllPairs) }
 
 // pairSums are an algorithm's sums over pairs of pairs. Their entries stand in an order of the algorithm's own, and all are float64.

@@ -9,7 +9,7 @@ import (
 )
 
 // leafPairs is the largest number of pairs of a leaf of the tree, but for rounding.
-const leafPairs = 19
+const leafPairs = 38
 
 // pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power
 // of two. Arrays are [B, padded].

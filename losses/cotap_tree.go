@@ -49,7 +49,8 @@ func (t *pairTree) forward() (huber, same, slope *Node) {
 	// positions alone.
 	pair := Add(IotaFull(g, shapes.Make(dtypes.Int32, all)), MinScalar(o.places[0], 0))
 
-	huber, above, slope := t.leaves()
+	huber, above, slope := t.leaves().sums(And)
+	huber, above, slope = Reshape(huber, all), Reshape(above, all), Reshape(slope, all)
 	tiedHuber, tiedSlope, tiedAbove := t.ties.forward(t.margin)
 	huber, slope, above = Sub(huber, tiedHuber), Sub(slope, tiedSlope), Sub(above, tiedAbove)
 
@@ -109,26 +110,11 @@ func (l treeLevel) descend(pair, count *Node) [3]*Node {
 	}
 }
 
-// leaves are the forward sums within each leaf, [all]; above counts pairs with q_j < q_i and p_j ≥ p_i. A leaf's sums are short enough for
-// the dtype of the scores.
-func (t *pairTree) leaves() (huber, above, slope *Node) {
-	p, q := t.leafScores()
-	rowP, rowQ, p1, q1 := InsertAxes(p, 2), InsertAxes(q, 2), InsertAxes(p, 1), InsertAxes(q, 1)
-	lower := LessThan(q1, rowQ)
-	sums := huberSums(Sub(p1, rowP), lower, And(lower, GreaterOrEqual(p1, rowP)), OnesLike(p), t.margin)
-	for i, sum := range sums {
-		sums[i] = ConvertDType(Reshape(sum, t.order.p.Shape().Size()), dtypes.Float64)
-	}
-	return sums[0], sums[1], sums[2]
-}
-
-// leafScores are p and q as [leaves, leaf], in the dtype of the inputs.
-func (t *pairTree) leafScores() (p, q *Node) {
+// leaves compares the pairs of each leaf: each is an image pair to [allPairs], in the dtype of the inputs.
+func (t *pairTree) leaves() allPairs {
 	o := t.order
-	each := func(x *Node) *Node {
-		return Reshape(ConvertDType(x, o.dtype), o.p.Shape().Size()/o.leaf, o.leaf)
-	}
-	return each(o.p), each(o.q)
+	each := func(x *Node) *Node { return Reshape(ConvertDType(x, o.dtype), o.p.Shape().Size()/o.leaf, o.leaf) }
+	return allPairs{each(o.p), each(o.q), t.margin}
 }
 
 func (t *pairTree) pull(weight *Node) *Node {
@@ -136,13 +122,10 @@ func (t *pairTree) pull(weight *Node) *Node {
 	all := o.p.Shape().Size()
 	weight = Reshape(hold(weight), all)
 
-	p, q := t.leafScores()
-	higher := GreaterThan(InsertAxes(q, 1), InsertAxes(q, 2))
-	heavy := ConvertDType(Reshape(weight, p.Shape().Dimensions...), o.dtype)
-	pull := pullSums(Sub(InsertAxes(p, 2), InsertAxes(p, 1)), higher, heavy, t.margin)
-	pull = Sub(ConvertDType(Reshape(pull, all), dtypes.Float64), t.ties.pull(weight, t.margin))
+	pull := Reshape(t.leaves().pull(Reshape(weight, all/o.leaf, o.leaf)), all)
+	pull = Sub(pull, t.ties.pull(weight, t.margin))
 
-	p = Reshape(o.centred, all)
+	p := Reshape(o.centred, all)
 	for _, level := range t.levels {
 		half := level.size / 2
 		// Weights, and weights times p, of the right half.

@@ -3,4 +3,7 @@
 // Every loss is a scalar of its inputs' dtype, a mean over the batch unless its comment says otherwise, and differentiable in the
 // inputs that its comment names. Inputs of the wrong rank or of different shapes panic while the graph is built, as GoMLX's own
 // operations do.
+//
+// The ranking losses also have forms of plain Go in float64, for analysis without a device: [AP], [CoTAPDefinition], [CoTAPBound] and
+// [CoTAP.Evaluate]. Those return errors.
 package losses

@@ -197,6 +197,13 @@ func (t Table) seedsDiffer() bool {
 	return least != most
 }
 
+// hasPaper tells whether the paper has any of the table's numbers.
+func (t Table) hasPaper() bool {
+	return slices.ContainsFunc(t.Rows, func(row Row) bool {
+		return slices.ContainsFunc(row.Cells, func(cell Cell) bool { return !math.IsNaN(cell.Paper) })
+	})
+}
+
 // caption is the whole caption in plain text: the given one, what the switches mean, how to read a cell, and what stands behind our numbers.
 func (t Table) caption(reading string) string {
 	var parts []string
@@ -204,6 +211,9 @@ func (t Table) caption(reading string) string {
 		if sentence != "" {
 			parts = append(parts, sentence)
 		}
+	}
+	if !t.hasPaper() {
+		reading = "Each cell: ours ± sd"
 	}
 	add(t.Caption)
 	_, legend := t.heads()

@@ -9,7 +9,7 @@ import (
 )
 
 // Markdown writes a GitHub table. Each cell reads "paper / **ours ± sd** (difference)"; a missing part is left out, and its place is held
-// by the slash.
+// by the slash. In a table of which the paper has no number it is "**ours ± sd**".
 func (t Table) Markdown() string {
 	t.check()
 	var b strings.Builder
@@ -42,7 +42,7 @@ func (t Table) Markdown() string {
 			line = append(line, markdownHead(t.RowHeads[i], head))
 		}
 		for _, cell := range row.Cells {
-			line = append(line, cell.numbers(t.seedsDiffer()).markdown())
+			line = append(line, cell.numbers(t.seedsDiffer()).markdown(t.hasPaper()))
 		}
 		markdownLine(&b, line)
 	}
@@ -81,7 +81,7 @@ func markdownText(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "\n", " ").Replace(text)
 }
 
-func (n numbers) markdown() string {
+func (n numbers) markdown(besidePaper bool) string {
 	if n.mean == "" {
 		if n.paper == "" {
 			return ""
@@ -98,6 +98,9 @@ func (n numbers) markdown() string {
 	}
 	if n.seeds != "" {
 		text += ", " + n.seeds
+	}
+	if !besidePaper {
+		return text
 	}
 	return strings.TrimSpace(n.paper + " / " + text)
 }

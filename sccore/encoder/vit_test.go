@@ -132,9 +132,9 @@ func TestBFloat16FollowsFloat32(t *testing.T) {
 		want := tokensAndGradients(t, b, exact, normal(2, 6, 4, 3))
 		for i, got := range tokensAndGradients(t, b, coarse, normal(2, 6, 4, 3)) {
 			// bfloat16 has 8 bits; flat64 fails on any dtype but float32 here, so tokens and gradients are float32.
-			// The biases of keys have no gradient but rounding: a softmax does not see them.
+			// Some gradients are tiny, and that of a key's bias is rounding alone, as a softmax does not see it.
 			largest := max(slices.Max(want[i]), -slices.Min(want[i]))
-			if d := far(got, want[i]); (d > 0.2 && largest > 1e-4) || (i < 2 && d == 0) {
+			if d := far(got, want[i]); (d > 0.1 && largest > 0.1) || (i < 2 && d == 0) {
 				t.Errorf("output %d is off by %.2g", i, d)
 			}
 		}

@@ -37,6 +37,8 @@ func init() {
 		runVerb,
 		tableVerb,
 		claimsVerb,
+		importVerb,
+		featuresVerb,
 		helpVerb,
 	}
 }

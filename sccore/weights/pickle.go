@@ -33,16 +33,6 @@ func (d *dictionary) set(key, value any) {
 	d.keys, d.values = append(d.keys, key), append(d.values, value)
 }
 
-// get returns the last value under a key.
-func (d *dictionary) get(key string) any {
-	for i := len(d.keys) - 1; i >= 0; i-- {
-		if d.keys[i] == key {
-			return d.values[i]
-		}
-	}
-	return nil
-}
-
 // inertGlobals are what official files hold beside tensors: settings, numbers of NumPy, callbacks of a training framework. They are read
 // over. Any other name is an error: that is how a pickle runs code.
 var inertGlobals = map[global]bool{
@@ -88,14 +78,18 @@ func (u *unpickler) bytes(n int) ([]byte, error) {
 		return nil, fmt.Errorf("pickle of more than %d MiB, or damaged", maxPickle>>20)
 	}
 	u.left -= n
+	if n <= 1<<12 {
+		b := make([]byte, n, max(n, 8))
+		if _, err := io.ReadFull(u.r, b); err != nil {
+			return nil, errors.New("pickle is cut off")
+		}
+		return b, nil
+	}
 	b, err := io.ReadAll(io.LimitReader(u.r, int64(n))) // A length that lies takes no memory.
-	if err != nil {
-		return nil, err
+	if err == nil && len(b) < n {
+		err = errors.New("pickle is cut off")
 	}
-	if len(b) < n {
-		return nil, errors.New("pickle is cut off")
-	}
-	return b, nil
+	return b, err
 }
 
 func (u *unpickler) number(size int) (int, error) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,12 +12,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
 )
-
-// tensorSource is a tensor in a file, which takes no memory before it is asked for.
-type tensorSource interface {
-	Shape() []int
-	Floats() ([]float32, error) // Row-major.
-}
 
 // Import is what [ReadViT] read of a file: a transformer's weights, and a report of what became of every key.
 type Import struct {
@@ -57,88 +49,6 @@ func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return nil, err
-}
-
-// openSources lists the tensors of a file by key, nested dictionaries' keys joined with dots.
-func openSources(path string) (map[string]tensorSource, func(), error) {
-	f, size, err := openFile(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	sources := map[string]tensorSource{}
-	if filepath.Ext(path) == ".safetensors" {
-		defer f.Close()
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return nil, nil, err
-		}
-		entries, _, data, err := parseHeader(content)
-		if err != nil {
-			return nil, nil, err
-		}
-		for name, e := range entries {
-			sources[name] = stored{e, data}
-		}
-		return sources, func() {}, nil
-	}
-	objects, err := openTorch(f, size)
-	if err == nil {
-		err = flatten(sources, "", objects, 0, new(int))
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return sources, func() { f.Close() }, nil
-}
-
-// stored is a tensor of a safetensors file.
-type stored struct {
-	entry
-	data []byte
-}
-
-func (s stored) Shape() []int { return s.entry.Shape }
-
-func (s stored) Floats() ([]float32, error) {
-	tensor, err := s.read(s.data)
-	if err != nil {
-		return nil, err
-	}
-	var floats []float32
-	err2 := tensor.ConstBytes(func(raw []byte) {
-		var entry func(int) float32
-		if entry, err = floatsOf(tensor.DType(), raw); err == nil {
-			floats = make([]float32, tensor.Size())
-			for i := range floats {
-				floats[i] = entry(i)
-			}
-		}
-	})
-	return floats, errors.Join(err, err2)
-}
-
-// flatten collects the tensors of nested dictionaries. Dictionaries that hold each other would never end, hence the bounds.
-func flatten(into map[string]tensorSource, prefix string, object any, depth int, seen *int) error {
-	d, ok := object.(*dictionary)
-	if !ok {
-		return nil
-	}
-	if *seen += len(d.keys); *seen > 1<<18 || depth > 8 {
-		return errors.New("dictionaries too many or too deep for a file of weights")
-	}
-	for i, key := range d.keys {
-		name, ok := key.(string)
-		if !ok {
-			continue // An optimizer's state has numbers for keys.
-		}
-		if v, ok := d.values[i].(*view); ok {
-			into[prefix+name] = v
-		} else if err := flatten(into, prefix+name+".", d.values[i], depth+1, seen); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // anchor is the key by which a transformer is found.
@@ -407,34 +317,4 @@ func (im *Import) String() string {
 		text.WriteString("\n")
 	}
 	return text.String()
-}
-
-// ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file under timm's names and in PyTorch's layout.
-// Without a filter (v.Prototypes 0) timm loads the file strictly, whether or not the store has one. head, which may be empty, is written
-// beside them under "head.". The file is whole or not there.
-func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
-	named := map[string]*tensors.Tensor{}
-	for _, w := range v.Weights() {
-		full := strings.TrimSuffix(scope, "/") + "/" + w.Path
-		variable := store.GetVariable(full)
-		if variable == nil {
-			return fmt.Errorf("writing %s: no variable %s", path, full)
-		}
-		value, err := variable.Value()
-		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
-		}
-		values, err := tensors.CopyFlatData[float32](value)
-		if err != nil {
-			return fmt.Errorf("writing %s: variable %s: %w", path, full, err)
-		}
-		if !slices.Equal(value.Shape().Dimensions, w.Shape) {
-			return fmt.Errorf("writing %s: variable %s is %s, the transformer wants %v", path, full, value.Shape(), w.Shape)
-		}
-		named[strings.ReplaceAll(w.Path, "/", ".")] = tensors.FromFlatDataAndDimensions(relaid(values, w.Shape, true), theirShape(w.Shape)...)
-	}
-	for name, value := range head {
-		named["head."+name] = value
-	}
-	return WriteSafetensors(path, named, metadata)
 }

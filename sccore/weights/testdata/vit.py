@@ -5,7 +5,7 @@
                                      either way of resizing positions, and again from what "semcon import" writes, which timm has to load
                                      strictly; prints the largest difference of each
 
-Needs torch, timm, safetensors and numpy.
+Needs torch, timm and safetensors.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 
-import numpy
 import timm
 import torch
 from safetensors.torch import load_file, save_file
@@ -127,13 +126,13 @@ def compare(semcon, arch):
         fresh.load_state_dict(load_file(folder / "ours.safetensors"), strict=True)
         for height, width in ((224, 224), (448, 448), (336, 480)):
             images = torch.randn(1, height, width, 3, generator=torch.Generator().manual_seed(2))
-            numpy.save(folder / "images.npy", images.numpy())
+            save_file({"images": images}, folder / "images.safetensors")
             for way in ("dino", "timm"):
                 with torch.no_grad():
                     want = tokens(model, images.permute(0, 3, 1, 2), way)
                     assert torch.equal(want, tokens(fresh, images.permute(0, 3, 1, 2), way)), "timm computes otherwise from the import"
                 for weights in ("dino.pth", "ours.safetensors"):
-                    subprocess.run([semcon, "features", folder / "images.npy", "--weights", folder / weights, "--positions", way, "--patches",
+                    subprocess.run([semcon, "features", folder / "images.safetensors", "--weights", folder / weights, "--positions", way, "--patches",
                                     "--out", folder / "features.safetensors"], check=True, stdout=subprocess.DEVNULL)
                     got = load_file(folder / "features.safetensors")
                     far = max((got["class"] - want[:, 0]).abs().max(), (got["patches"].flatten(1, 2) - want[:, 1:]).abs().max()).item()

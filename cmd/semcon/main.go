@@ -38,6 +38,8 @@ func init() {
 		runVerb,
 		tableVerb,
 		claimsVerb,
+		importVerb,
+		featuresVerb,
 		helpVerb,
 	}
 }

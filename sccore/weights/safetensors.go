@@ -97,38 +97,50 @@ func ReadSafetensors(path string) (named map[string]*tensors.Tensor, metadata ma
 }
 
 func parseSafetensors(content []byte) (map[string]*tensors.Tensor, map[string]string, error) {
-	if len(content) < 8 {
-		return nil, nil, fmt.Errorf("not a safetensors file: %d bytes", len(content))
+	entries, metadata, data, err := parseHeader(content)
+	if err != nil {
+		return nil, nil, err
 	}
-	length := binary.LittleEndian.Uint64(content)
-	if length > maxHeader || length > uint64(len(content)-8) {
-		return nil, nil, fmt.Errorf("not a safetensors file, or truncated: header of %d bytes in a file of %d", length, len(content))
-	}
-	var header map[string]json.RawMessage
-	if err := json.Unmarshal(content[8:8+length], &header); err != nil {
-		return nil, nil, fmt.Errorf("header: %w", err)
-	}
-	data := content[8+length:]
-	var metadata map[string]string
-	if raw, ok := header[metadataKey]; ok {
-		if err := json.Unmarshal(raw, &metadata); err != nil {
-			return nil, nil, fmt.Errorf("metadata: %w", err)
-		}
-		delete(header, metadataKey)
-	}
-	named := make(map[string]*tensors.Tensor, len(header))
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		var e entry
-		if err := json.Unmarshal(header[name], &e); err != nil {
-			return nil, nil, fmt.Errorf("tensor %q: %w", name, err)
-		}
-		tensor, err := e.read(data)
+	named := make(map[string]*tensors.Tensor, len(entries))
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		tensor, err := entries[name].read(data)
 		if err != nil {
 			return nil, nil, fmt.Errorf("tensor %q: %w", name, err)
 		}
 		named[name] = tensor
 	}
 	return named, metadata, nil
+}
+
+// parseHeader returns what the header says of each tensor, the metadata, and the part of content that holds the tensors.
+func parseHeader(content []byte) (entries map[string]entry, metadata map[string]string, data []byte, err error) {
+	if len(content) < 8 {
+		return nil, nil, nil, fmt.Errorf("not a safetensors file: %d bytes", len(content))
+	}
+	length := binary.LittleEndian.Uint64(content)
+	if length > maxHeader || length > uint64(len(content)-8) {
+		return nil, nil, nil, fmt.Errorf("not a safetensors file, or truncated: header of %d bytes in a file of %d", length, len(content))
+	}
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(content[8:8+length], &header); err != nil {
+		return nil, nil, nil, fmt.Errorf("header: %w", err)
+	}
+	data = content[8+length:]
+	if raw, ok := header[metadataKey]; ok {
+		if err := json.Unmarshal(raw, &metadata); err != nil {
+			return nil, nil, nil, fmt.Errorf("metadata: %w", err)
+		}
+		delete(header, metadataKey)
+	}
+	entries = make(map[string]entry, len(header))
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		var e entry
+		if err := json.Unmarshal(header[name], &e); err != nil {
+			return nil, nil, nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		entries[name] = e
+	}
+	return entries, metadata, data, nil
 }
 
 // read makes the tensor that e describes from the file's data part.

@@ -2,7 +2,7 @@
 # Training steps of this package against PyTorch eager, in turn on the same cores: images per second of each, and the ratio of their
 # medians. Needs PyTorch:
 #
-#     bench/alternate.sh [resnet18|conv4] [turns]      PYTHON=/path/to/python, where PyTorch is not in python3
+#     bench/alternate.sh [resnet18|conv4|vit-s16|vit-s16-forward] [turns]      PYTHON=/path/to/python, where PyTorch is not in python3
 set -eu
 cd "$(dirname "$0")/.."
 network=${1:-resnet18}
@@ -10,8 +10,11 @@ turns=${2:-5}
 case $network in
 resnet18) benchmark=BenchmarkResNet18Step batch=64 steps=8 ;;
 conv4) benchmark=BenchmarkConv4Step batch=512 steps=20 ;;
-*) echo "alternate.sh: no benchmark of $network: there are resnet18 and conv4" >&2; exit 2 ;;
+vit-s16) benchmark=BenchmarkViTS16Step batch=8 steps=6 ;;
+vit-s16-forward) benchmark=BenchmarkViTS16Forward batch=8 steps=12 ;;
+*) echo "alternate.sh: no benchmark of $network: there are resnet18, conv4, vit-s16 and vit-s16-forward" >&2; exit 2 ;;
 esac
+case $network in vit*) script=bench/vit.py ;; *) script=bench/step.py ;; esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 go test -c -o "$folder/bench" .
@@ -19,7 +22,7 @@ for turn in $(seq "$turns"); do
 	"$folder/bench" -test.run '^$' -test.bench "^$benchmark\$" -test.benchtime "${steps}x" |
 		awk '/images\/s/ { for (i = 2; i < NF; i++) if ($(i + 1) == "images/s") wall = $i; else if ($(i + 1) == "images/CPU-s") cpu = $i
 			print wall, cpu }' >>"$folder/ours"
-	"${PYTHON:-python3}" bench/step.py "$network" "$batch" --steps "$steps" >>"$folder/theirs"
+	"${PYTHON:-python3}" "$script" "$network" "$batch" --steps "$steps" >>"$folder/theirs"
 	echo "turn $turn: ours $(tail -n 1 "$folder/ours"), PyTorch $(tail -n 1 "$folder/theirs") images/s, images/CPU-s"
 done
 for column in 1 2; do

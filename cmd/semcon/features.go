@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+var featuresVerb = verb{
+	name:    "features",
+	summary: "compute the features of a folder of images by a transformer's weights",
+	example: "semcon features photos --weights dino_deitsmall16_pretrain.pth --out features.npy\n" +
+		"semcon features photos --weights weights/dino-s16.safetensors --size 448 --patches --out features.safetensors",
+	run: runFeatures,
+}
+
+func runFeatures(ctx context.Context, args []string) error {
+	flags := newFlags("features")
+	choice := addWeightFlags(flags)
+	file := flags.String("weights", "", "`FILE` of the weights, .pth or .safetensors")
+	out := flags.String("out", "features.npy", "`FILE` to write: .npy of the [CLS] features, names of the images in .txt beside it; or .safetensors")
+	patches := flags.Bool("patches", false, "write the patches' features too; --out is .safetensors then")
+	size := flags.Int("size", 224, "`PIXELS` of a side of the square that each image is cut to")
+	batch := flags.Int("batch", 16, "`NUMBER` of images at a time")
+	names, err := parse(flags, args)
+	extension := filepath.Ext(*out)
+	switch {
+	case err != nil:
+		return err
+	case len(names) != 1:
+		return usagef("wants one folder of images, or a .safetensors of normalised ones, got %d (%s)", len(names), strings.Join(names, ", "))
+	case *file == "":
+		return usagef("which weights? --weights FILE")
+	case extension != ".npy" && extension != ".safetensors":
+		return usagef("--out %s ends with neither .npy nor .safetensors", *out)
+	case *patches && extension != ".safetensors":
+		return usagef("--out %s: features of patches need a .safetensors", *out)
+	case *size < 1 || *size > 8192:
+		return usagef("--size %d is not from 1 to 8192", *size)
+	case *batch < 1:
+		return usagef("--batch %d is below 1", *batch)
+	}
+	im, err := choice.read(*file)
+	if err != nil {
+		return err
+	}
+	images, err := openBatches(names[0], *size)
+	if err != nil {
+		return err
+	}
+	if patch := im.ViT.Patch; images.height%patch != 0 || images.width%patch != 0 {
+		return usagef("--size: %d×%d pixels are not made of the transformer's patches of %d", images.height, images.width, patch)
+	}
+	class, all, err := features(ctx, im, images, *batch, *patches)
+	if err != nil {
+		return err
+	}
+	if extension == ".npy" {
+		if err := weights.WriteNPY(*out, class); err != nil {
+			return err
+		}
+		text := strings.Join(images.names, "\n") + "\n"
+		if err := atomicfile.WriteBytes(strings.TrimSuffix(*out, extension)+".txt", []byte(text)); err != nil {
+			return err
+		}
+	} else if err := writeFeatures(*out, im, images, class, all); err != nil {
+		return err
+	}
+	fmt.Printf("wrote %s: %d images, %d features by %s\n", *out, len(class), im.ViT.Dim, im.ViT.Name)
+	return nil
+}
+
+// batches are images of one size, normalised.
+type batches struct {
+	names         []string
+	height, width int
+	pixels        func(i int) ([]float32, error) // [height, width, 3]
+}
+
+// openBatches opens a folder of images, or a .safetensors with a tensor "images", [count, height, width, 3], that is normalised already.
+func openBatches(path string, size int) (batches, error) {
+	if filepath.Ext(path) != ".safetensors" {
+		pictures, err := datasets.OpenPictures(path)
+		if err != nil {
+			return batches{}, err
+		}
+		for _, s := range pictures.Skipped {
+			fmt.Fprintf(os.Stderr, "passed over %s: %s\n", s.File, s.Reason)
+		}
+		return batches{pictures.Names, size, size, func(i int) ([]float32, error) {
+			pixels, err := pictures.Centre(i, size)
+			return normalised(pixels), err
+		}}, nil
+	}
+	named, _, err := weights.ReadSafetensors(path)
+	if err != nil {
+		return batches{}, err
+	}
+	images := named["images"]
+	if images == nil || images.DType() != dtypes.Float32 || images.Rank() != 4 || images.Shape().Dim(3) != 3 {
+		return batches{}, fmt.Errorf("%s: no tensor \"images\" of float32, [count, height, width, 3]", path)
+	}
+	values := tensors.MustCopyFlatData[float32](images)
+	b := batches{height: images.Shape().Dim(1), width: images.Shape().Dim(2)}
+	for i := range images.Shape().Dim(0) {
+		b.names = append(b.names, fmt.Sprint(i))
+	}
+	one := b.height * b.width * 3
+	b.pixels = func(i int) ([]float32, error) { return values[i*one : (i+1)*one], nil }
+	return b, nil
+}
+
+// normalised subtracts ImageNet's mean colour and divides by its standard deviation, as every one of the official encoders wants it.
+func normalised(pixels []uint8) []float32 {
+	mean, deviation := [3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}
+	out := make([]float32, len(pixels))
+	for i, p := range pixels {
+		out[i] = (float32(p)/255 - mean[i%3]) / deviation[i%3]
+	}
+	return out
+}
+
+// features returns the [CLS] features of every image, and those of its patches if they are wanted.
+func features(ctx context.Context, im *weights.Import, images batches, batch int, patches bool) (class [][]float32, all []float32, err error) {
+	engine, err := backend.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	store := model.NewStore()
+	if err := im.Apply(store, "/"); err != nil {
+		return nil, nil, err
+	}
+	exec, err := model.NewExec(engine, store, func(scope *model.Scope, x *Node) []*Node {
+		tokens := im.ViT.Tokens(scope, x)
+		if patches {
+			return []*Node{tokens.Class, tokens.Patches}
+		}
+		return []*Node{tokens.Class}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer exec.Finalize()
+	bar := progress.New(os.Stderr, "features", len(images.names))
+	defer bar.Close()
+	batch = min(batch, len(images.names))
+	one := images.height * images.width * 3
+	for first := 0; first < len(images.names); first += batch {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		count := min(batch, len(images.names)-first)
+		values := make([]float32, batch*one) // The last batch is filled up with zeros: another shape would be compiled anew.
+		for i := range count {
+			pixels, err := images.pixels(first + i)
+			if err != nil {
+				return nil, nil, err
+			}
+			copy(values[i*one:], pixels)
+		}
+		got, err := exec.Exec(tensors.FromFlatDataAndDimensions(values, batch, images.height, images.width, 3))
+		if err != nil {
+			return nil, nil, err
+		}
+		rows := tensors.MustCopyFlatData[float32](got[0])
+		for i := range count {
+			class = append(class, rows[i*im.ViT.Dim:(i+1)*im.ViT.Dim])
+		}
+		if patches {
+			of := tensors.MustCopyFlatData[float32](got[1])
+			all = append(all, of[:len(of)/batch*count]...)
+		}
+		bar.Set(first+count, "")
+	}
+	return class, all, nil
+}
+
+// writeFeatures writes "class", [images, features], and if there are any "patches", [images, rows, columns, features].
+func writeFeatures(path string, im *weights.Import, images batches, class [][]float32, patches []float32) error {
+	var rows []float32
+	for _, row := range class {
+		rows = append(rows, row...)
+	}
+	named := map[string]*tensors.Tensor{"class": tensors.FromFlatDataAndDimensions(rows, len(class), im.ViT.Dim)}
+	if patches != nil {
+		side := im.ViT.Patch
+		named["patches"] = tensors.FromFlatDataAndDimensions(patches, len(class), images.height/side, images.width/side, im.ViT.Dim)
+	}
+	names, err := json.Marshal(images.names)
+	if err != nil {
+		return err
+	}
+	return weights.WriteSafetensors(path, named, map[string]string{
+		"images": string(names), "architecture": im.ViT.Name, "positions": string(im.ViT.Positions),
+	})
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// tinyWeights writes a vit-tiny of values of sines, and a head beside it.
+func tinyWeights(t *testing.T, path string) {
+	t.Helper()
+	v, err := encoder.ViTByName("vit-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := model.NewStore()
+	for k, w := range v.Weights() {
+		values := make([]float32, w.Size())
+		for i := range values {
+			values[i] = 0.1 * float32(math.Sin(12.9898*float64(i)+78.233*float64(k)))
+		}
+		if _, err := store.CreateVariable("/"+w.Path, tensors.FromFlatDataAndDimensions(values, w.Shape...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := map[string]*tensors.Tensor{"mlp.0.bias": tensors.FromValue([]float32{1, 2})}
+	if err := weights.ExportViT(path, store, "/", v, head, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// picture is a PNG of one colour on another.
+func picture(t *testing.T, side int, c color.Color) []byte {
+	t.Helper()
+	im := image.NewRGBA(image.Rect(0, 0, side, side+5))
+	for y := range side / 2 {
+		for x := range side {
+			im.Set(x, y, c)
+		}
+	}
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, im); err != nil {
+		t.Fatal(err)
+	}
+	return encoded.Bytes()
+}
+
+func TestImportReportsAndWrites(t *testing.T) {
+	m := fakemachine.New(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	stdout, stderr, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--out", "ours.safetensors"))
+	if status != 0 || stderr != "" {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	for _, want := range []string{"vit-tiny from keys *\n", "matched         42\n", "missing          0\n", "unused           1  head.mlp.0.bias\n", "wrote ours.safetensors\n"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	written, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "ours.safetensors"))
+	if err != nil || written["head.mlp.0.bias"] != nil || len(written) != 42 || metadata["architecture"] != "vit-tiny" {
+		t.Errorf("%d tensors, %v, %v", len(written), metadata, err)
+	}
+	if _, _, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--head", "--out", "with.safetensors")); status != 0 {
+		t.Errorf("--head: exit status %d", status)
+	}
+	if written, _, err = weights.ReadSafetensors(filepath.Join(m.Checkout, "with.safetensors")); err != nil || written["head.mlp.0.bias"] == nil {
+		t.Errorf("no head, %v", err)
+	}
+}
+
+func TestFeaturesOfAFolder(t *testing.T) {
+	m := fakemachine.New(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	for i := range 3 {
+		write(t, picture(t, 20+10*i, color.RGBA{uint8(80 * i), 200, 30, 255}), m.Checkout, "photos", fmt.Sprintf("%d.png", i))
+	}
+	run := func(args ...string) string {
+		stdout, stderr, status := outcome(t, onGo(semcon(t, m, append([]string{"features", "photos", "--weights", "tiny.safetensors"}, args...)...)))
+		if status != 0 {
+			t.Fatalf("exit status %d: %s", status, stderr)
+		}
+		return stdout
+	}
+	if stdout := run("--size", "32", "--batch", "2", "--out", "f.npy"); stdout != "wrote f.npy: 3 images, 64 features by vit-tiny\n" {
+		t.Errorf("said %q", stdout)
+	}
+	npy, err := os.ReadFile(filepath.Join(m.Checkout, "f.npy"))
+	if err != nil || len(npy) != 128+3*64*4 || !bytes.Contains(npy, []byte("'shape': (3, 64)")) {
+		t.Errorf("%d bytes, %v", len(npy), err)
+	}
+	if names, err := os.ReadFile(filepath.Join(m.Checkout, "f.txt")); err != nil || string(names) != "0.png\n1.png\n2.png\n" {
+		t.Errorf("names %q, %v", names, err)
+	}
+	run("--size", "32", "--batch", "3", "--patches", "--out", "f.safetensors")
+	named, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "f.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named["patches"].Shape().AssertDims(3, 4, 4, 64)
+	if metadata["images"] != `["0.png","1.png","2.png"]` || metadata["positions"] != "dino" {
+		t.Errorf("metadata %v", metadata)
+	}
+	// The batch is no part of a feature: the .npy, made two at a time, holds the same ones.
+	for i, x := range tensors.MustCopyFlatData[float32](named["class"]) {
+		bits := uint32(npy[128+4*i]) | uint32(npy[129+4*i])<<8 | uint32(npy[130+4*i])<<16 | uint32(npy[131+4*i])<<24
+		if math.Abs(float64(math.Float32frombits(bits)-x)) > 1e-5 {
+			t.Fatalf("feature %d is %v and %v", i, math.Float32frombits(bits), x)
+		}
+	}
+}
+
+func TestWeightVerbsRefuse(t *testing.T) {
+	m := fakemachine.New(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	m.Write(t, "page.pth", "<html>not found</html>")
+	m.Write(t, "broken/x.png", "no image")
+	m.Write(t, "empty/readme.txt", "no image")
+	write(t, picture(t, 20, color.White), m.Checkout, "photos", "0.png")
+	for _, test := range []struct {
+		args   []string
+		status int
+		parts  []string
+	}{
+		{[]string{"import"}, 2, []string{"one file"}},
+		{[]string{"import", "none.pth"}, 1, []string{"none.pth"}},
+		{[]string{"import", "page.pth"}, 1, []string{"page.pth: neither"}},
+		{[]string{"import", "tiny.safetensors", "--out", "x.pth"}, 2, []string{"--out x.pth"}},
+		{[]string{"import", "tiny.safetensors", "--arch", "vit-l16"}, 2, []string{`--arch`, `"vit-l16"`}},
+		{[]string{"import", "tiny.safetensors", "--arch", "vit-s16"}, 1, []string{"tiny.safetensors", "cls_token", "[1 1 64]"}},
+		{[]string{"import", "tiny.safetensors", "--branch", "best"}, 2, []string{"--branch best"}},
+		{[]string{"import", "tiny.safetensors", "--branch", "student"}, 1, []string{`no branch "student"`}},
+		{[]string{"import", "tiny.safetensors", "--positions", "linear"}, 2, []string{`--positions "linear"`}},
+		{[]string{"features", "photos"}, 2, []string{"--weights FILE"}},
+		{[]string{"features", "photos", "--weights", "page.pth"}, 1, []string{"page.pth"}},
+		{[]string{"features", "nowhere", "--weights", "tiny.safetensors"}, 1, []string{"nowhere"}},
+		{[]string{"features", "empty", "--weights", "tiny.safetensors"}, 1, []string{"empty"}},
+		{[]string{"features", "broken", "--weights", "tiny.safetensors"}, 1, []string{"x.png", "neither JPEG nor PNG"}},
+		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--size", "30"}, 2, []string{"--size", "30×30"}},
+		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--batch", "0"}, 2, []string{"--batch 0"}},
+		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--patches"}, 2, []string{"features.npy"}},
+		{[]string{"features", "photos", "--weights", "tiny.safetensors", "--out", "x.csv"}, 2, []string{"--out x.csv"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			stdout, stderr, status := outcome(t, onGo(semcon(t, m, test.args...)))
+			if status != test.status || stdout != "" {
+				t.Errorf("exit status %d, want %d; printed %q", status, test.status, stdout)
+			}
+			for _, part := range test.parts {
+				if lines := strings.Split(strings.TrimSpace(stderr), "\n"); !strings.Contains(lines[len(lines)-1], part) {
+					t.Errorf("%q does not contain %q", stderr, part)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+var importVerb = verb{
+	name:    "import",
+	summary: "read official weights (.pth, .safetensors), say what fits, and write them under timm's names",
+	example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors",
+	run: func(ctx context.Context, args []string) error {
+		flags := newFlags("import")
+		choice := addWeightFlags(flags)
+		out := flags.String("out", "", "`FILE` to write, .safetensors; none writes nothing and only reports")
+		keepHead := flags.Bool("head", false, "keep the projection head too, under \"head.\"; timm then does not load the file strictly")
+		names, err := parse(flags, args)
+		switch {
+		case err != nil:
+			return err
+		case len(names) != 1:
+			return usagef("wants one file of weights, got %d (%s)", len(names), strings.Join(names, ", "))
+		case *out != "" && filepath.Ext(*out) != ".safetensors":
+			return usagef("--out %s does not end with .safetensors", *out)
+		}
+		im, err := choice.read(names[0])
+		if err != nil {
+			return err
+		}
+		fmt.Print(im)
+		if *out == "" {
+			return nil
+		}
+		store := model.NewStore()
+		if err := im.Apply(store, "/"); err != nil {
+			return err
+		}
+		var head map[string]*tensors.Tensor
+		if *keepHead {
+			head = im.Head
+		}
+		metadata := map[string]string{"architecture": im.ViT.Name, "source": filepath.Base(names[0])}
+		if err := weights.ExportViT(*out, store, "/", im.ViT, head, metadata); err != nil {
+			return err
+		}
+		fmt.Printf("wrote %s\n", *out)
+		return nil
+	},
+}
+
+// weightChoice is what the flags say of a file of weights.
+type weightChoice struct{ arch, branch, positions *string }
+
+func addWeightFlags(flags *flag.FlagSet) weightChoice {
+	return weightChoice{
+		arch:      flags.String("arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+"; by default what fits"),
+		branch:    flags.String("branch", "", "`NAME` of the branch to take of several, teacher or student; by default the teacher"),
+		positions: flags.String("positions", string(encoder.DINOPositions), "`WAY` of resizing position embeddings: dino or timm"),
+	}
+}
+
+// read reads the file, after the flags have been checked.
+func (c weightChoice) read(path string) (*weights.Import, error) {
+	var want encoder.ViT
+	if *c.arch != "" {
+		var err error
+		if want, err = encoder.ViTByName(*c.arch); err != nil {
+			return nil, usagef("--arch: %v", err)
+		}
+	}
+	want.Positions = encoder.Positions(*c.positions)
+	if err := want.Positions.Check(); err != nil {
+		return nil, usagef("--%v", err)
+	}
+	if *c.branch != "" && *c.branch != "teacher" && *c.branch != "student" {
+		return nil, usagef("--branch %s is neither teacher nor student", *c.branch)
+	}
+	return weights.ReadViT(path, want, *c.branch)
+}

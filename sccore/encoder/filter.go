@@ -1,0 +1,50 @@
+package encoder
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// prototypeSide is K_s, the rows and columns of a prototype ("Network architecture").
+const prototypeSide = 3
+
+// filter is the Object-Aware Filter ("Object-aware Filtering via Cross-attention", with erratum E4): x, [batch, 1 + rows·columns, Dim], and
+// what its patches take of the object prototypes U. With the patch tokens h, normalised, as a map, and for each head
+//
+//	h_q = W_q h,  U_k = W_k U,  U_v = W_v U
+//	μ   = flatten(h_q ⋆ U_k), each projected prototype sliding over the projected map, zeros around it
+//	h_o = h ⊕ σ(μ/√D') avgpool(U_v),   D' = Dim/Heads
+//
+// The paper leaves open where in the last block this happens, how h_o comes back to Dim features, and the heads. Here it stands between
+// self-attention and perceptron, as cross-attention does in a transformer's decoder; a linear layer maps h_o to what is added to the patch
+// tokens, as after self-attention; heads are the block's. The [CLS] token has no place on the map and passes unchanged.
+func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {
+	batch, head := x.Shape().Dim(0), v.Dim/v.Heads
+	prototypes := p.masterNode(scope, "prototypes", normal, v.Prototypes, prototypeSide, prototypeSide, v.Dim)
+	h := Reshape(layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisRange(1))), -1, v.Dim)
+	u := Reshape(ConvertDType(prototypes, p.compute), -1, v.Dim)
+
+	const places = prototypeSide * prototypeSide
+	query := Reshape(linear(scope.At("q"), p, h, v.Dim), batch, rows, columns, v.Dim)
+	query = taps(taps(query, 2, prototypeSide, 1), 1, prototypeSide, 1)
+	query = Reshape(query, batch, rows*columns, places, v.Heads, head)
+	key := Reshape(linear(scope.At("k"), p, u, v.Dim), v.Prototypes, places, v.Heads, head)
+	value := Reshape(linear(scope.At("v"), p, u, v.Dim), v.Prototypes, places, v.Heads, head)
+
+	// The sum over the places and the features under a prototype is one product.
+	query = Reshape(TransposeAllAxes(query, 0, 1, 3, 2, 4), batch, rows*columns, v.Heads, places*head)
+	key = Reshape(TransposeAllAxes(key, 0, 2, 1, 3), v.Prototypes, v.Heads, places*head)
+	similarity := MulScalar(ConvertDType(Einsum("bphf,mhf->hbpm", query, key), p.exact()), 1/math.Sqrt(float64(head)))
+	attention := Softmax(similarity, -1)
+	attention.AssertDims(v.Heads, batch, rows*columns, v.Prototypes)
+	aggregated := Einsum("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
+
+	y := linear(scope.At("proj"), p, Concatenate([]*Node{h, Reshape(aggregated, -1, v.Dim)}, -1), v.Dim)
+	y = Reshape(y, batch, rows*columns, v.Dim)
+	none := Zeros(x.Graph(), SliceAxis(x, 1, AxisElem(0)).Shape())
+	out.Prototypes = prototypes
+	out.FilterAttention = Reshape(TransposeAllAxes(attention, 1, 0, 2, 3), batch, v.Heads, rows, columns, v.Prototypes)
+	return Add(x, Concatenate([]*Node{none, y}, 1))
+}

@@ -1,0 +1,161 @@
+package encoder_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+func vit(t testing.TB, name string) encoder.ViT {
+	t.Helper()
+	v, err := encoder.ViTByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// smallest is a transformer with a filter that fits in a finite-difference test.
+var smallest = encoder.ViT{Patch: 2, Dim: 4, Depth: 2, Heads: 2, Side: 2, Positions: encoder.DINOPositions, Prototypes: 3}
+
+func TestViTsHaveTheWeightsOfTheirTwins(t *testing.T) {
+	engine, err := backend.OpenConfig(backend.Go) // Only the graph is built.
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Counted in timm's vit_small_patch16_224, vit_base_patch16_224 and vit_base_patch8_224 without a last layer, and by hand.
+	const block = 64*192 + 192 + 64*64 + 64 + 2*4*64*64 + 5*64 + 4*64
+	for name, want := range map[string]int{
+		"vit-s16": 21_665_664, "vit-b16": 85_798_656, "vit-b8": 85_807_872, "vit-tiny": 64 + 37*64 + 192*64 + 64 + 3*block + 2*64,
+	} {
+		v := vit(t, name)
+		for _, prototypes := range []int{0, 64} {
+			v.Prototypes = prototypes
+			store := seeded(t, 1)
+			exec := model.MustNewExec(engine, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class })
+			if _, err := exec.Compile(ramp(1, v.Patch, v.Patch, 3).Shape()); err != nil {
+				t.Fatal(err)
+			}
+			built := map[string][]int{}
+			for variable := range store.IterVariables() {
+				if variable.Trainable {
+					built[variable.Path()] = variable.Shape().Dimensions
+				}
+			}
+			size := 0
+			for _, w := range v.Weights() {
+				size += w.Size()
+				if !slices.Equal(built["/"+w.Path], w.Shape) {
+					t.Errorf("%s: %s is listed with shape %v and built with %v", name, w.Path, w.Shape, built["/"+w.Path])
+				}
+			}
+			if len(built) != len(v.Weights()) {
+				t.Errorf("%s: %d weights listed, %d built", name, len(v.Weights()), len(built))
+			}
+			d := v.Dim // The filter: prototypes, a norm, three projections and one from twice the width.
+			if filtered := want + 64*9*d + 2*d + 3*(d*d+d) + 2*d*d + d; (prototypes == 0 && size != want) || (prototypes > 0 && size != filtered) {
+				t.Errorf("%s with %d prototypes has %d parameters, want %d, or %d with", name, prototypes, size, want, filtered)
+			}
+		}
+	}
+}
+
+func TestViTRefusesWhatMakesNoSense(t *testing.T) {
+	if _, err := encoder.ViTByName("vit-l16"); err == nil {
+		t.Error("there is a vit-l16")
+	}
+	for name, change := range map[string]func(v *encoder.ViT){
+		"heads":     func(v *encoder.ViT) { v.Heads = 3 },
+		"depth":     func(v *encoder.ViT) { v.Depth = 0 },
+		"positions": func(v *encoder.ViT) { v.Positions = "linear" },
+		"compute":   func(v *encoder.ViT) { v.Compute = dtypes.Int32 },
+		"filter":    func(v *encoder.ViT) { v.Prototypes = -1 },
+	} {
+		v := smallest
+		change(&v)
+		if err := v.Check(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// tokensAndGradients runs a transformer with weights of one seed: its tokens, and the gradient of every weight.
+func tokensAndGradients(t *testing.T, b compute.Backend, v encoder.ViT, images *tensors.Tensor) [][]float64 {
+	t.Helper()
+	store := seeded(t, 7)
+	exec := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) []*Node {
+		tokens := v.Tokens(scope, images)
+		toward := func(x *Node) *Node { return ReduceAllSum(Mul(x, Sin(IotaFull(x.Graph(), x.Shape())))) }
+		loss := Add(toward(tokens.Class), toward(tokens.Patches))
+		var values []*Node
+		for _, w := range v.Weights() {
+			values = append(values, store.GetVariable("/"+w.Path).NodeValue(images))
+		}
+		return append([]*Node{tokens.Class, tokens.Patches}, Gradient(loss, values...)...)
+	})
+	defer exec.Finalize()
+	var all [][]float64
+	for _, x := range exec.MustExec(images) {
+		all = append(all, flat64(x))
+	}
+	return all
+}
+
+func TestCheckpointingChangesNothing(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		kept, recomputed := smallest, smallest
+		recomputed.Checkpoint = true
+		want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
+		for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
+			if d := far(got, want[i]); d > 1e-5 {
+				t.Errorf("output %d is off by %.2g", i, d)
+			}
+		}
+	})
+}
+
+func TestBFloat16FollowsFloat32(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		exact := smallest
+		exact.Depth = 1
+		coarse := exact
+		coarse.Compute = dtypes.BFloat16
+		want := tokensAndGradients(t, b, exact, normal(2, 6, 4, 3))
+		for i, got := range tokensAndGradients(t, b, coarse, normal(2, 6, 4, 3)) {
+			// bfloat16 has 8 bits; flat64 fails on any dtype but float32 here, so tokens and gradients are float32.
+			// Some gradients are tiny, and that of a key's bias is rounding alone, as a softmax does not see it.
+			largest := max(slices.Max(want[i]), -slices.Min(want[i]))
+			if d := far(got, want[i]); (d > 0.1 && largest > 0.1) || (i < 2 && d == 0) {
+				t.Errorf("output %d is off by %.2g", i, d)
+			}
+		}
+	})
+}
+
+func TestAttentionMapsSumToOne(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		exec := model.MustNewExec(b, seeded(t, 3), func(scope *model.Scope, images *Node) []*Node {
+			tokens := smallest.Tokens(scope, images)
+			tokens.Attention[1].AssertDims(2, 2, 7, 7)
+			tokens.FilterAttention.AssertDims(2, 2, 3, 2, 3)
+			return []*Node{ReduceSum(tokens.Attention[0], -1), ReduceSum(tokens.Attention[1], -1), ReduceSum(tokens.FilterAttention, -1)}
+		})
+		defer exec.Finalize()
+		for i, sums := range exec.MustExec(normal(2, 6, 4, 3)) {
+			for _, sum := range flat64(sums) {
+				if math.Abs(sum-1) > 1e-5 {
+					t.Fatalf("maps %d sum to %v", i, sum)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package encoder
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
+)
+
+// initialValue makes the initializer of a variable from its scope, whose store holds the random numbers.
+type initialValue func(scope *model.Scope) model.VariableInitializer
+
+// normal is how DINO draws tokens, positions and the weights of linear layers.
+func normal(scope *model.Scope) model.VariableInitializer {
+	return initializer.RandomNormalFn(scope, 0.02)
+}
+
+// uniform is how PyTorch draws the weight and the bias of a convolution that sees that many inputs.
+func uniform(inputs int) initialValue {
+	limit := 1 / math.Sqrt(float64(inputs))
+	return func(scope *model.Scope) model.VariableInitializer {
+		return initializer.RandomUniformFn(scope, -limit, limit)
+	}
+}
+
+func zeros(*model.Scope) model.VariableInitializer { return Zeros }
+
+func ones(*model.Scope) model.VariableInitializer { return Ones }
+
+// Weight is one trainable variable of a [ViT].
+type Weight struct {
+	Path   string // Below the transformer's scope: blocks/0/attn/qkv/weight. With "." for "/" it is DINO's and timm's name.
+	Shape  []int
+	Filter bool // It belongs to the Object-Aware Filter, which DINO's and timm's transformers have not.
+}
+
+// Weights lists the trainable variables that [ViT.Tokens] makes, in the order in which DINO and timm define them.
+func (v ViT) Weights() []Weight {
+	var all []Weight
+	filter := false
+	add := func(path string, shape ...int) { all = append(all, Weight{path, shape, filter}) }
+	linear := func(path string, in, out int) {
+		add(path+"/weight", in, out)
+		add(path+"/bias", out)
+	}
+	norm := func(path string) {
+		add(path+"/weight", v.Dim)
+		add(path+"/bias", v.Dim)
+	}
+	add("cls_token", 1, 1, v.Dim)
+	add("pos_embed", 1, 1+v.Side*v.Side, v.Dim)
+	add("patch_embed/proj/weight", v.Patch, v.Patch, 3, v.Dim)
+	add("patch_embed/proj/bias", v.Dim)
+	for i := range v.Depth {
+		block := fmt.Sprintf("blocks/%d/", i)
+		norm(block + "norm1")
+		linear(block+"attn/qkv", v.Dim, 3*v.Dim)
+		linear(block+"attn/proj", v.Dim, v.Dim)
+		if v.Prototypes > 0 && i == v.Depth-1 {
+			filter = true
+			add(block+"filter/prototypes", v.Prototypes, prototypeSide, prototypeSide, v.Dim)
+			norm(block + "filter/norm")
+			for _, name := range []string{"q", "k", "v"} {
+				linear(block+"filter/"+name, v.Dim, v.Dim)
+			}
+			linear(block+"filter/proj", 2*v.Dim, v.Dim)
+			filter = false
+		}
+		norm(block + "norm2")
+		linear(block+"mlp/fc1", v.Dim, 4*v.Dim)
+		linear(block+"mlp/fc2", 4*v.Dim, v.Dim)
+	}
+	norm("norm")
+	return all
+}
+
+// Size is the number of values of the weight.
+func (w Weight) Size() int {
+	size := 1
+	for _, dim := range w.Shape {
+		size *= dim
+	}
+	return size
+}

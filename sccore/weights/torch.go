@@ -1,0 +1,322 @@
+package weights
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	"github.com/gomlx/compute/dtypes/float16"
+)
+
+// storageTypes are PyTorch's names of flat arrays.
+var storageTypes = map[global]dtypes.DType{
+	"torch.FloatStorage": dtypes.Float32, "torch.DoubleStorage": dtypes.Float64, "torch.HalfStorage": dtypes.Float16,
+	"torch.BFloat16Storage": dtypes.BFloat16, "torch.LongStorage": dtypes.Int64, "torch.IntStorage": dtypes.Int32,
+	"torch.ShortStorage": dtypes.Int16, "torch.CharStorage": dtypes.Int8, "torch.ByteStorage": dtypes.Uint8, "torch.BoolStorage": dtypes.Bool,
+}
+
+// maxEntries bounds an array: 16 GiB of float64.
+const maxEntries = 1 << 31
+
+// array is a flat array in a file, read when it is needed.
+type array struct {
+	dtype dtypes.DType
+	count int
+	read  func() ([]byte, error)
+}
+
+// view is a tensor: a shape, laid over an array.
+type view struct {
+	array   *array
+	offset  int
+	shape   []int
+	strides []int
+}
+
+// newView makes a view of the arguments of torch._utils._rebuild_tensor_v2: storage, offset, shape, strides, and two more.
+func newView(arguments []any) (*view, error) {
+	if len(arguments) < 4 {
+		return nil, errors.New("pickle is damaged: a tensor without a shape")
+	}
+	storage, ok := arguments[0].(*array)
+	offset, isInt := arguments[1].(int)
+	shape, err1 := integers(arguments[2])
+	strides, err2 := integers(arguments[3])
+	if !ok || !isInt || err1 != nil || err2 != nil || len(shape) != len(strides) {
+		return nil, errors.New("pickle is damaged: a tensor's shape makes no sense")
+	}
+	v := &view{storage, offset, shape, strides}
+	if offset > storage.count {
+		return nil, fmt.Errorf("a tensor begins at %d in an array of %d", offset, storage.count)
+	}
+	last, size := offset, 1
+	for i, dim := range shape {
+		// A tensor of weights has no more entries than its array, and so no size below can overflow.
+		if dim < 0 || strides[i] < 0 || strides[i] > storage.count || (dim > 0 && size > storage.count/dim) {
+			return nil, fmt.Errorf("a tensor of shape %v with strides %v does not lie in an array of %d", shape, strides, storage.count)
+		}
+		size *= dim
+		if last += max(dim-1, 0) * strides[i]; last > storage.count {
+			break // Before sums overflow.
+		}
+	}
+	if offset < 0 || (size > 0 && last >= storage.count) {
+		return nil, fmt.Errorf("a tensor of shape %v at %d with strides %v does not lie in an array of %d", shape, offset, strides, storage.count)
+	}
+	return v, nil
+}
+
+func integers(tuple any) ([]int, error) {
+	items, ok := tuple.([]any)
+	if !ok || len(items) > 16 {
+		return nil, errors.New("no tuple")
+	}
+	out := make([]int, len(items))
+	for i, item := range items {
+		if out[i], ok = item.(int); !ok {
+			return nil, errors.New("no integer")
+		}
+	}
+	return out, nil
+}
+
+// Shape implements tensorSource.
+func (v *view) Shape() []int { return v.shape }
+
+// Floats implements tensorSource: the entries, row-major.
+func (v *view) Floats() ([]float32, error) {
+	raw, err := v.array.read()
+	if err != nil {
+		return nil, err
+	}
+	entry, err := floatsOf(v.array.dtype, raw)
+	if err != nil {
+		return nil, err
+	}
+	size := 1
+	for _, dim := range v.shape {
+		size *= dim
+	}
+	out := make([]float32, 0, size)
+	index := make([]int, len(v.shape))
+	for at := v.offset; len(out) < size; {
+		out = append(out, entry(at))
+		for axis := len(index) - 1; axis >= 0; axis-- {
+			index[axis]++
+			at += v.strides[axis]
+			if index[axis] < v.shape[axis] {
+				break
+			}
+			at -= index[axis] * v.strides[axis]
+			index[axis] = 0
+		}
+	}
+	return out, nil
+}
+
+// floatsOf returns the function that gives an entry of a flat array of little-endian floating-point numbers.
+func floatsOf(dtype dtypes.DType, raw []byte) (func(i int) float32, error) {
+	switch dtype {
+	case dtypes.Float32:
+		return func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])) }, nil
+	case dtypes.Float64:
+		return func(i int) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))) }, nil
+	case dtypes.Float16:
+		return func(i int) float32 { return float16.FromBits(binary.LittleEndian.Uint16(raw[2*i:])).Float32() }, nil
+	case dtypes.BFloat16:
+		return func(i int) float32 { return bfloat16.FromBits(binary.LittleEndian.Uint16(raw[2*i:])).Float32() }, nil
+	}
+	return nil, fmt.Errorf("holds %s, want floating-point numbers", dtype)
+}
+
+// legacyMagic begins files that PyTorch wrote before 1.6.
+var legacyMagic = []byte("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
+
+// openTorch reads the objects of a PyTorch file, "not a PyTorch file" being an error like any other. Arrays stay in the file, of which r
+// holds size bytes, until they are asked for.
+func openTorch(r io.ReaderAt, size int64) (any, error) {
+	head := make([]byte, len(legacyMagic))
+	if n, err := r.ReadAt(head, 0); err != nil && n < 4 {
+		return nil, errors.New("neither a PyTorch nor a safetensors file: it is too short")
+	}
+	switch {
+	case bytes.Equal(head, legacyMagic):
+		return openLegacy(r, size)
+	case string(head[:4]) == "PK\x03\x04":
+		return openZip(r, size)
+	}
+	return nil, errors.New("neither a PyTorch nor a safetensors file")
+}
+
+// persistent takes a storage's identifier apart: ("storage", type, key, device, count), in legacy files with one more.
+func persistent(id any) (key string, dtype dtypes.DType, count int, err error) {
+	parts, _ := id.([]any)
+	if len(parts) < 5 || parts[0] != "storage" || (len(parts) > 5 && parts[5] != nil) {
+		return "", 0, 0, errors.New("pickle refers to something that is no array")
+	}
+	name, ok1 := parts[1].(global)
+	key, ok2 := parts[2].(string)
+	count, ok3 := parts[4].(int)
+	dtype, ok4 := storageTypes[name]
+	if !ok1 || !ok2 || !ok3 || !ok4 || count < 0 || count > maxEntries {
+		return "", 0, 0, errors.New("pickle is damaged: an array without type or size")
+	}
+	return key, dtype, count, nil
+}
+
+// openZip reads the format since PyTorch 1.6: an uncompressed archive of a pickle and of one entry an array.
+func openZip(r io.ReaderAt, size int64) (any, error) {
+	archive, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("damaged PyTorch archive, or cut off: %w", err)
+	}
+	entries := map[string]*zip.File{}
+	folder := ""
+	for _, f := range archive.File {
+		entries[f.Name] = f
+		if path.Base(f.Name) == "data.pkl" {
+			folder = strings.TrimSuffix(f.Name, "data.pkl")
+		}
+		if f.Method != zip.Store || f.UncompressedSize64 > uint64(size) {
+			return nil, fmt.Errorf("entry %q is compressed, as PyTorch never writes it", f.Name)
+		}
+	}
+	content := func(name string, bytes int64) ([]byte, error) {
+		f := entries[name]
+		if f == nil {
+			return nil, fmt.Errorf("no entry %q in the archive", name)
+		}
+		if bytes >= 0 && int64(f.UncompressedSize64) != bytes {
+			return nil, fmt.Errorf("entry %q has %d bytes, want %d", name, f.UncompressedSize64, bytes)
+		}
+		opened, err := f.Open()
+		if err != nil {
+			return nil, fmt.Errorf("entry %q: %w", name, err)
+		}
+		defer opened.Close()
+		read, err := io.ReadAll(opened)
+		if err != nil {
+			return nil, fmt.Errorf("entry %q: %w", name, err)
+		}
+		return read, nil
+	}
+	if order := entries[folder+"byteorder"]; order != nil {
+		if text, err := content(folder+"byteorder", -1); err != nil || string(text) != "little" {
+			return nil, errors.New("the archive is not of little-endian numbers")
+		}
+	}
+	pickle := entries[folder+"data.pkl"]
+	if pickle == nil || pickle.UncompressedSize64 > maxPickle {
+		return nil, errors.New("a zip archive, but not PyTorch's: no data.pkl of sensible size in it")
+	}
+	text, err := content(folder+"data.pkl", -1)
+	if err != nil {
+		return nil, err
+	}
+	return unpickle(bufio.NewReader(bytes.NewReader(text)), func(id any) (any, error) {
+		key, dtype, count, err := persistent(id)
+		if err != nil {
+			return nil, err
+		}
+		read := func() ([]byte, error) { return content(folder+"data/"+key, int64(count)*int64(dtype.Size())) }
+		return &array{dtype, count, read}, nil
+	})
+}
+
+// openLegacy reads the older format: pickles of a magic number, a version, the machine and the objects, the arrays' keys, then the arrays.
+func openLegacy(r io.ReaderAt, size int64) (any, error) {
+	section := &counter{r: io.NewSectionReader(r, 0, size)}
+	stream := bufio.NewReader(section)
+	none := func(any) (any, error) { return nil, errors.New("pickle is damaged: an array too early") }
+	for range 3 {
+		if _, err := unpickle(stream, none); err != nil {
+			return nil, err
+		}
+	}
+	arrays := map[string]*array{}
+	objects, err := unpickle(stream, func(id any) (any, error) {
+		key, dtype, count, err := persistent(id)
+		if err != nil {
+			return nil, err
+		}
+		if arrays[key] == nil {
+			arrays[key] = &array{dtype: dtype, count: count}
+		}
+		return arrays[key], nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	keys, err := unpickle(stream, none)
+	if err != nil {
+		return nil, err
+	}
+	names, ok := keys.(*list)
+	if !ok {
+		return nil, errors.New("pickle is damaged: no list of arrays")
+	}
+	at := section.read - int64(stream.Buffered())
+	for _, name := range names.items {
+		key, _ := name.(string)
+		a := arrays[key]
+		if a == nil {
+			return nil, errors.New("an array that no tensor is of")
+		}
+		var count [8]byte
+		if _, err := r.ReadAt(count[:], at); err != nil || int(binary.LittleEndian.Uint64(count[:])) != a.count {
+			return nil, fmt.Errorf("array %s is damaged or cut off", key)
+		}
+		begin, bytes := at+8, int64(a.count)*int64(a.dtype.Size())
+		if bytes > size-begin {
+			return nil, fmt.Errorf("array %s is cut off", key)
+		}
+		a.read = func() ([]byte, error) {
+			content := make([]byte, bytes)
+			_, err := r.ReadAt(content, begin)
+			return content, err
+		}
+		at = begin + bytes
+	}
+	for key, a := range arrays {
+		if a.read == nil {
+			return nil, fmt.Errorf("array %s is not in the file", key)
+		}
+	}
+	return objects, nil
+}
+
+// counter counts what has been read.
+type counter struct {
+	r    io.Reader
+	read int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read += int64(n)
+	return n, err
+}
+
+// openFile opens a file and says how large it is.
+func openFile(name string) (*os.File, int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil || info.IsDir() {
+		f.Close()
+		return nil, 0, errors.Join(err, errIf(err == nil, name+": is a folder"))
+	}
+	return f, info.Size(), nil
+}

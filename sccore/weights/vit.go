@@ -1,0 +1,320 @@
+package weights
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// Import is what [ReadViT] read of a file: a transformer's weights, and a report of what became of every key.
+type Import struct {
+	ViT    encoder.ViT
+	Prefix string // What stood before the transformer's keys in the file: "teacher.backbone.".
+
+	Matched      []string // Keys of the file that were taken as they are.
+	Reshaped     []string // Keys whose values were laid out anew: same number of them, other shape.
+	Interpolated []string // Position embeddings resized from another grid.
+	Missing      []string // Weights that the file has not, all of them the Object-Aware Filter's: they keep their initial values.
+	Unused       []string // Keys with no place in the transformer: heads, the other branch, an optimizer's state.
+
+	// Head is the projection head that the file has beside the transformer, under its own names (mlp.0.weight) and in PyTorch's layout.
+	Head map[string]*tensors.Tensor
+
+	values map[string]*tensors.Tensor // By path, in our layout.
+}
+
+// ReadViT reads a vision transformer of official DINO, iBOT, Mugs and Leopart files (.pth, in both formats of PyTorch, without running any
+// code in them) and of timm's .safetensors. Keys may lie in nested dictionaries and have any prefix; of several transformers in one file
+// that of the branch is taken, "teacher" or "student", the teacher's if branch is empty. want says which transformer is expected; if its
+// Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions and Prototypes.
+//
+// The error is one line that names the file: another architecture, a missing key, values that are not finite, a damaged or hostile file.
+func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
+	sources, closeFile, err := openSources(path)
+	if err == nil {
+		defer closeFile()
+		var im *Import
+		if im, err = importViT(sources, want, branch); err == nil {
+			return im, nil
+		}
+	}
+	if !strings.Contains(err.Error(), path) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return nil, err
+}
+
+// anchor is the key by which a transformer is found.
+const anchor = "cls_token"
+
+// findPrefix returns what stands before the keys of the branch's transformer.
+func findPrefix(sources map[string]tensorSource, branch string) (string, error) {
+	var prefixes []string
+	for key := range sources {
+		if prefix, ok := strings.CutSuffix(key, anchor); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	slices.Sort(prefixes)
+	if len(prefixes) == 0 {
+		keys := slices.Sorted(maps.Keys(sources))
+		return "", fmt.Errorf("no vision transformer in it: no key ends with %s among %d (%.80s)", anchor, len(keys), strings.Join(keys[:min(3, len(keys))], ", "))
+	}
+	wanted := branch
+	if wanted == "" {
+		wanted = "teacher"
+	}
+	var ofBranch []string
+	for _, prefix := range prefixes {
+		if slices.Contains(strings.Split(prefix, "."), wanted) {
+			ofBranch = append(ofBranch, prefix)
+		}
+	}
+	switch {
+	case len(ofBranch) == 1:
+		return ofBranch[0], nil
+	case len(ofBranch) == 0 && branch != "":
+		return "", fmt.Errorf("no branch %q in it: there are %q", branch, prefixes)
+	case len(ofBranch) == 0 && len(prefixes) == 1:
+		return prefixes[0], nil
+	}
+	return "", fmt.Errorf("several transformers in it, and none alone is the %s's: %q", wanted, prefixes)
+}
+
+// identify returns the transformer of [encoder.ViTByName] whose shapes the file has.
+func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, error) {
+	class, patch := sources[prefix+anchor].Shape(), sources[prefix+"patch_embed.proj.weight"]
+	depth := 0
+	for sources[fmt.Sprintf("%sblocks.%d.norm1.weight", prefix, depth)] != nil {
+		depth++
+	}
+	if patch == nil || len(patch.Shape()) != 4 || len(class) == 0 || depth == 0 {
+		return encoder.ViT{}, errors.New("no vision transformer in it: its patches or blocks are of another kind")
+	}
+	dim, side := class[len(class)-1], patch.Shape()[3]
+	for _, name := range encoder.ViTNames() {
+		if v, err := encoder.ViTByName(name); err == nil && v.Dim == dim && v.Patch == side && v.Depth == depth {
+			return v, nil
+		}
+	}
+	return encoder.ViT{}, fmt.Errorf("its transformer of width %d, %d blocks and patches of %d is none of %s",
+		dim, depth, side, strings.Join(encoder.ViTNames(), ", "))
+}
+
+func importViT(sources map[string]tensorSource, want encoder.ViT, branch string) (*Import, error) {
+	prefix, err := findPrefix(sources, branch)
+	if err != nil {
+		return nil, err
+	}
+	if want.Name == "" && want.Dim == 0 {
+		found, err := identify(sources, prefix)
+		if err != nil {
+			return nil, err
+		}
+		found.Positions, found.Prototypes = want.Positions, want.Prototypes
+		want = found
+	}
+	if err := want.Check(); err != nil {
+		return nil, err
+	}
+	im := &Import{ViT: want, Prefix: prefix, values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{}}
+	used := map[string]bool{}
+	for _, w := range want.Weights() {
+		key := prefix + strings.ReplaceAll(w.Path, "/", ".")
+		source := sources[key]
+		switch {
+		case source != nil:
+		case w.Filter:
+			im.Missing = append(im.Missing, w.Path)
+			continue
+		default:
+			return nil, fmt.Errorf("no key %s, which the transformer needs", key)
+		}
+		used[key] = true
+		if err := im.take(w, key, source); err != nil {
+			return nil, fmt.Errorf("key %s: %w", key, err)
+		}
+	}
+	around := strings.TrimSuffix(strings.TrimSuffix(prefix, "backbone."), "encoder.")
+	for _, key := range slices.Sorted(maps.Keys(sources)) {
+		if used[key] {
+			continue
+		}
+		im.Unused = append(im.Unused, key)
+		name, ok := strings.CutPrefix(key, around+"head.")
+		if size, err := entries(sources[key].Shape()); !ok || err != nil || size > maxHead || len(im.Head) >= 32 {
+			continue
+		}
+		values, err := sources[key].Floats()
+		if err != nil {
+			return nil, fmt.Errorf("key %s: %w", key, err)
+		}
+		im.Head[name] = tensors.FromFlatDataAndDimensions(values, sources[key].Shape()...)
+	}
+	return im, nil
+}
+
+// maxHead bounds a tensor of a head, which has a dozen of them: DINO's last layer has 65536·256 entries.
+const maxHead = 1 << 25
+
+// entries is the number of entries of a shape.
+func entries(shape []int) (int, error) {
+	size := 1
+	for _, dim := range shape {
+		if dim <= 0 || size > math.MaxInt32/dim {
+			return 0, fmt.Errorf("shape %v is empty or impossible", shape)
+		}
+		size *= dim
+	}
+	return size, nil
+}
+
+// take brings a tensor of the file into the shape and layout of a weight.
+func (im *Import) take(w encoder.Weight, key string, source tensorSource) error {
+	shape := source.Shape()
+	size, err := entries(shape)
+	if err != nil {
+		return err
+	}
+	theirs := theirShape(w.Shape)
+	grid := w.Path == "pos_embed" && len(shape) == 3 && shape[2] == im.ViT.Dim && shape[1] != w.Shape[1]
+	side := int(math.Round(math.Sqrt(float64(max(size/im.ViT.Dim-1, 0)))))
+	if grid = grid && shape[0] == 1 && side > 0 && 1+side*side == shape[1] && side <= 256; !grid && size != w.Size() {
+		return fmt.Errorf("has shape %v, the transformer wants %v", shape, theirs)
+	}
+	values, err := source.Floats()
+	if err != nil {
+		return err
+	}
+	for i, x := range values {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("entry %d is %v", i, x)
+		}
+	}
+	switch {
+	case grid:
+		values = resizedPositions(values, im.ViT, side)
+		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, side, side, im.ViT.Side, im.ViT.Side))
+	case !slices.Equal(shape, theirs):
+		im.Reshaped = append(im.Reshaped, fmt.Sprintf("%s from %v to %v", key, shape, theirs))
+	default:
+		im.Matched = append(im.Matched, key)
+	}
+	im.values[w.Path] = tensors.FromFlatDataAndDimensions(relaid(values, w.Shape, false), w.Shape...)
+	return nil
+}
+
+// resizedPositions resizes a table of position embeddings, [CLS] first, from side² to the transformer's own grid.
+func resizedPositions(values []float32, v encoder.ViT, side int) []float32 {
+	matrix, dim := v.Positions.Matrix(side, v.Side), v.Dim
+	out := append(make([]float32, 0, (1+v.Side*v.Side)*dim), values[:dim]...)
+	for row := range v.Side {
+		for column := range v.Side {
+			for f := range dim {
+				sum := 0.0
+				for r, byRow := range matrix[row] {
+					for c, byColumn := range matrix[column] {
+						if byRow != 0 && byColumn != 0 {
+							sum += byRow * byColumn * float64(values[(1+r*side+c)*dim+f])
+						}
+					}
+				}
+				out = append(out, float32(sum))
+			}
+		}
+	}
+	return out
+}
+
+// theirShape is the shape of a weight in PyTorch: [out, in] for [in, out], [out, in, height, width] for [height, width, in, out]. The
+// filter's prototypes, [M, 3, 3, Dim], follow the same rule.
+func theirShape(ours []int) []int {
+	switch len(ours) {
+	case 2:
+		return []int{ours[1], ours[0]}
+	case 4:
+		return []int{ours[3], ours[2], ours[0], ours[1]}
+	}
+	return ours
+}
+
+// relaid moves entries between PyTorch's layout of a weight and ours, whose shape is given; back moves them to PyTorch's.
+func relaid(values []float32, ours []int, back bool) []float32 {
+	var inner, outer int // PyTorch's is [outer, middle, inner], ours is [inner, middle, outer].
+	middle := 1
+	switch len(ours) {
+	case 2:
+		inner, outer = ours[0], ours[1]
+	case 4:
+		inner, middle, outer = ours[0]*ours[1], ours[2], ours[3]
+	default:
+		return values
+	}
+	out := make([]float32, len(values))
+	for i := range inner {
+		for m := range middle {
+			for o := range outer {
+				here, there := (i*middle+m)*outer+o, (o*middle+m)*inner+i
+				if back {
+					here, there = there, here
+				}
+				out[here] = values[there]
+			}
+		}
+	}
+	return out
+}
+
+// Apply sets the transformer's variables in the store, under scope ("/teacher", or "/" for the store's root), making those that are not there
+// yet. Weights that the file has not are left alone. Variables of another shape are an error, before any is changed.
+func (im *Import) Apply(store *model.Store, scope string) error {
+	at := func(path string) string { return strings.TrimSuffix(scope, "/") + "/" + path }
+	paths := slices.Sorted(maps.Keys(im.values))
+	for _, path := range paths {
+		if v := store.GetVariable(at(path)); v != nil && !v.Shape().Equal(im.values[path].Shape()) {
+			return fmt.Errorf("variable %s is %s, the weights are %s", at(path), v.Shape(), im.values[path].Shape())
+		}
+	}
+	for _, path := range paths {
+		value, err := im.values[path].LocalClone()
+		if err != nil {
+			return err
+		}
+		if v := store.GetVariable(at(path)); v != nil {
+			err = v.SetValue(value)
+		} else {
+			_, err = store.CreateVariable(at(path), value)
+		}
+		if err != nil {
+			return fmt.Errorf("variable %s: %w", at(path), err)
+		}
+	}
+	return nil
+}
+
+// String is the report: what became of the keys, one line a kind.
+func (im *Import) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s from keys %s*\n", im.ViT.Name, im.Prefix)
+	for _, kind := range []struct {
+		name string
+		keys []string
+	}{{"matched", im.Matched}, {"reshaped", im.Reshaped}, {"interpolated", im.Interpolated}, {"missing", im.Missing}, {"unused", im.Unused}} {
+		fmt.Fprintf(&text, "%-13s %4d", kind.name, len(kind.keys))
+		if shown := kind.keys[:min(len(kind.keys), 4)]; kind.name != "matched" && len(shown) > 0 {
+			fmt.Fprintf(&text, "  %s", strings.Join(shown, ", "))
+			if len(kind.keys) > len(shown) {
+				text.WriteString(", …")
+			}
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}

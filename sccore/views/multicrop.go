@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 // MultiCrop says which views of a scene are made: a few global ones of large parts of it, and more local ones of small parts, in fewer
@@ -55,17 +56,13 @@ func (m MultiCrop) Check() error {
 	return nil
 }
 
-// Extent is the size of an image in pixels, both at least 1. Images of several extents share a batch when each lies in the top left
-// corner of its place there; no view looks beyond.
-type Extent struct{ Height, Width int }
-
 // Draw draws the parameters of all views for [Apply]: global, [Globals*len(images), NumParams], and local, [Locals*len(images),
 // NumParams], nil without local views, each with the first views of all images first. Image i, named by its index in the dataset, has
-// extents[i].
+// extents[i], at the top left corner of its place in the batch; no view looks beyond.
 //
 // What is drawn for a view depends on the seed, the epoch, the image's index and extent, and the view's number alone: on no other image
 // of its batch. Both sets of parameters are for [Overlap], too.
-func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []Extent) (global, local *tensors.Tensor) {
+func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []datasets.Extent) (global, local *tensors.Tensor) {
 	views := m.Globals + m.Locals
 	drawn := make([][]transform, len(images))
 	for i, image := range images {
@@ -87,7 +84,7 @@ func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []Extent
 }
 
 // draw draws all views of one image, global ones first.
-func (m MultiCrop) draw(seed uint64, epoch int, image int32, extent Extent) []transform {
+func (m MultiCrop) draw(seed uint64, epoch int, image int32, extent datasets.Extent) []transform {
 	var drawn []transform
 	for view := range m.Globals + m.Locals {
 		r := m.Local
@@ -102,7 +99,7 @@ func (m MultiCrop) draw(seed uint64, epoch int, image int32, extent Extent) []tr
 }
 
 // overlapping draws crops until one shares enough with all the given views. After 100 tries it takes the first view's crop, which does.
-func (m MultiCrop) overlapping(r Recipe, random *rand.Rand, extent Extent, globals []transform) transform {
+func (m MultiCrop) overlapping(r Recipe, random *rand.Rand, extent datasets.Extent, globals []transform) transform {
 tries:
 	for range 100 {
 		var t transform

@@ -10,10 +10,13 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 // extents of common photographs, a thin and a small one.
-var extents = []Extent{{375, 500}, {500, 375}, {512, 512}, {60, 480}, {32, 32}}
+var extents = []datasets.Extent{
+	{Height: 375, Width: 500}, {Height: 500, Width: 375}, {Height: 512, Width: 512}, {Height: 60, Width: 480}, {Height: 32, Width: 32},
+}
 
 func TestMultiCropKeepsScalesAndOverlaps(t *testing.T) {
 	m := DefaultMultiCrop()
@@ -139,7 +142,7 @@ func TestOverlapBoxesSeeTheSameThing(t *testing.T) {
 			return []*Node{Apply(images, params, size), Concatenate([]*Node{inFirst, inSecond}, 0), flips}
 		})
 		for image := range int32(12) {
-			params, _ := m.Draw(4, 0, []int32{image}, []Extent{{extent, extent}})
+			params, _ := m.Draw(4, 0, []int32{image}, []datasets.Extent{{Height: extent, Width: extent}})
 			out := run.MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, extent, extent, 3), params)
 			views, boxes, flips := flat(t, out[0]), out[1].Value().([][]float32), flat(t, out[2])
 			// The colour at a share of the overlap, from a view that may show it mirrored.

@@ -9,7 +9,7 @@ import (
 )
 
 // Projector maps [CLS] and patch tokens to the space where the method compares them: a multilayer perceptron of three layers with GELU
-// between them ("Network architecture"), as the heads of DINO and Leopart, without their batch normalisation.
+// between them ("Network architecture"). What the paper does not say is as in DINO's head: GELU, biases, no batch normalisation.
 type Projector struct {
 	Hidden int `json:"hidden"` // Width of the two layers inside.
 	Out    int `json:"out"`    // Width of the output.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -204,5 +206,36 @@ func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
 				t.Errorf("error %v, want one on %q", err, want)
 			}
 		}
+	}
+}
+
+// BenchmarkMixture reads photographs' sizes from JPEG files, onto canvases of which global views of 224 pixels are cut.
+func BenchmarkMixture(b *testing.B) {
+	dir := b.TempDir()
+	noise := image.NewRGBA(image.Rect(0, 0, 500, 375))
+	for p := range noise.Pix {
+		noise.Pix[p] = uint8(p/4%251 + p/2000%97)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "photograph.jpg"), encodeJPEG(b, noise), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	pictures, err := OpenPictures(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, side := range []int{512, 256} {
+		b.Run(fmt.Sprint(side), func(b *testing.B) {
+			const batch = 16
+			steps := 0
+			for _, err := range (Mixture{Scenes: pictures, Batch: batch, Side: side}).Batches(b.Context(), 0) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				if steps++; steps == b.N {
+					break
+				}
+			}
+			b.ReportMetric(float64(batch*steps)/b.Elapsed().Seconds(), "images/s")
+		})
 	}
 }

@@ -100,10 +100,14 @@ func openBatches(path string, size int) (batches, error) {
 		for _, s := range pictures.Skipped {
 			fmt.Fprintf(os.Stderr, "passed over %s: %s\n", s.File, s.Reason)
 		}
-		return batches{pictures.Names, size, size, func(i int) ([]float32, error) {
+		b := batches{height: size, width: size, pixels: func(i int) ([]float32, error) {
 			pixels, err := pictures.Centre(i, size)
 			return normalised(pixels), err
-		}}, nil
+		}}
+		for i := range pictures.Len() {
+			b.names = append(b.names, pictures.File(i))
+		}
+		return b, nil
 	}
 	named, _, err := weights.ReadSafetensors(path)
 	if err != nil {

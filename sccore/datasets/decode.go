@@ -19,6 +19,39 @@ const maxDecodedPixels = 1 << 26
 // a JPEG's EXIF orientation, resampled with the Catmull-Rom kernel (a bicubic one) widened to the step where it shrinks. An image of
 // that size keeps its pixels exactly. As where the field reads RGB, transparency is ignored and 16-bit channels keep their high byte.
 func decode(file []byte, size int) ([]uint8, error) {
+	picture, err := stored(file)
+	if err != nil {
+		return nil, err
+	}
+	pixels := make([]uint8, size*size*3)
+	writeUpright(pixels, size, resized(opaque(picture, centreSquare(picture.Bounds())), size, size), orientationOf(file))
+	return pixels, nil
+}
+
+// decodeWhole reads all of an image as decode does, with its longer side shrunk to side pixels if it is longer, into the top left corner
+// of a canvas of side×side RGB pixels, and returns its height and width there. The rest of the canvas becomes black.
+func decodeWhole(file []byte, canvas []uint8, side int) (height, width int, err error) {
+	picture, err := stored(file)
+	if err != nil {
+		return 0, 0, err
+	}
+	bounds := picture.Bounds()
+	width, height = bounds.Dx(), bounds.Dy()
+	if longer := max(width, height); longer > side {
+		shrunk := func(length int) int { return max(1, (length*side+longer/2)/longer) }
+		width, height = shrunk(width), shrunk(height)
+	}
+	clear(canvas)
+	held := orientationOf(file)
+	writeUpright(canvas, side, resized(opaque(picture, bounds), width, height), held)
+	if held.transposes() {
+		width, height = height, width
+	}
+	return height, width, nil
+}
+
+// stored decodes a JPEG or PNG as it is stored, after a look at what its header asks for.
+func stored(file []byte) (image.Image, error) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(file))
 	if errors.Is(err, image.ErrFormat) {
 		return nil, errors.New("is neither JPEG nor PNG")
@@ -32,23 +65,32 @@ func decode(file []byte, size int) ([]uint8, error) {
 	if err != nil {
 		return nil, fmt.Errorf("damaged %s: %w", format, err)
 	}
-	square := centreSquare(picture.Bounds())
-	var small *image.RGBA
-	if opaque := opaque(picture, square); opaque.Rect.Dx() == size {
-		small = opaque
-	} else {
-		small = image.NewRGBA(image.Rect(0, 0, size, size))
-		draw.CatmullRom.Scale(small, small.Rect, opaque, opaque.Rect, draw.Src, nil)
+	return picture, nil
+}
+
+// resized resamples a picture unless it has that size.
+func resized(picture *image.RGBA, width, height int) *image.RGBA {
+	if picture.Rect.Dx() == width && picture.Rect.Dy() == height {
+		return picture
 	}
-	pixels := make([]uint8, 0, size*size*3)
-	held := orientationOf(file)
-	for y := range size {
-		for x := range size {
-			at := small.PixOffset(held.stored(x, y, size))
-			pixels = append(pixels, small.Pix[at:at+3]...)
+	small := image.NewRGBA(image.Rect(0, 0, width, height))
+	draw.CatmullRom.Scale(small, small.Rect, picture, picture.Rect, draw.Src, nil)
+	return small
+}
+
+// writeUpright writes a picture that is stored in an orientation into RGB pixels with rows of the given stride in pixels.
+func writeUpright(pixels []uint8, stride int, picture *image.RGBA, held orientation) {
+	storedWidth, storedHeight := picture.Rect.Dx(), picture.Rect.Dy()
+	width, height := storedWidth, storedHeight
+	if held.transposes() {
+		width, height = height, width
+	}
+	for y := range height {
+		for x := range width {
+			at := picture.PixOffset(held.stored(x, y, storedWidth, storedHeight))
+			copy(pixels[3*(y*stride+x):][:3], picture.Pix[at:at+3])
 		}
 	}
-	return pixels, nil
 }
 
 // centreSquare returns the largest square about the centre, which commutes with the eight orientations to half a pixel.

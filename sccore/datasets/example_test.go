@@ -21,3 +21,15 @@ func ExampleCIFAR10() {
 	// Output:
 	// no CIFAR-10 in testdata: cifar10/cifar-10-batches-bin is not there ("semcon data fetch cifar10" gets it)
 }
+
+func ExampleSyntheticScenes() {
+	scenes := datasets.SyntheticScenes(4, 64, 1)
+	objects := map[uint8]bool{}
+	for _, instance := range scenes.InstanceMask[:64*64] {
+		if instance > 0 {
+			objects[instance] = true
+		}
+	}
+	fmt.Println(scenes.Len(), "scenes of", len(scenes.Classes), "classes, the first of", len(objects), "objects")
+	// Output: 4 scenes of 6 classes, the first of 3 objects
+}

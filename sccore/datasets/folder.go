@@ -116,6 +116,15 @@ func (im *Images) decodeAll(tree fs.FS, names []string, broken Broken, workers i
 }
 
 func readImage(tree fs.FS, name string, size int) ([]uint8, error) {
+	content, err := readFile(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	return decode(content, size)
+}
+
+// readFile reads an image file of a permitted size.
+func readFile(tree fs.FS, name string) ([]byte, error) {
 	file, err := tree.Open(name)
 	if err != nil {
 		return nil, reason(err)
@@ -130,12 +139,13 @@ func readImage(tree fs.FS, name string, size int) ([]uint8, error) {
 	case len(content) > maxFileBytes:
 		return nil, fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
 	}
-	return decode(content, size)
+	return content, nil
 }
 
 // listing is what lies in a tree of class folders, by path.
 type listing struct {
 	images []string
+	bytes  []int64 // The size of each image's file.
 	others []Skipped
 }
 
@@ -163,6 +173,7 @@ func (l *listing) add(tree fs.FS, folder string, depth int) error {
 			}
 		case slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(path.Ext(name))):
 			l.images = append(l.images, name)
+			l.bytes = append(l.bytes, info.Size())
 		default:
 			l.others = append(l.others, Skipped{name, "is neither .jpg, .jpeg nor .png"})
 		}

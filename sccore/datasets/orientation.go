@@ -56,23 +56,26 @@ func tiffOrientation(tiff []byte) orientation {
 	return 1
 }
 
-// stored returns where the pixel that belongs at (x, y) is stored in a square image of side n.
-func (o orientation) stored(x, y, n int) (int, int) {
+// transposes tells whether an upright image is as wide as it is stored high.
+func (o orientation) transposes() bool { return o >= 5 }
+
+// stored returns where the pixel that belongs at (x, y) is stored in an image of the given width and height as stored.
+func (o orientation) stored(x, y, width, height int) (int, int) {
 	switch o {
 	case 2:
-		return n - 1 - x, y
+		return width - 1 - x, y
 	case 3:
-		return n - 1 - x, n - 1 - y
+		return width - 1 - x, height - 1 - y
 	case 4:
-		return x, n - 1 - y
+		return x, height - 1 - y
 	case 5:
 		return y, x
 	case 6:
-		return y, n - 1 - x
+		return y, height - 1 - x
 	case 7:
-		return n - 1 - y, n - 1 - x
+		return width - 1 - y, height - 1 - x
 	case 8:
-		return n - 1 - y, x
+		return width - 1 - y, x
 	}
 	return x, y
 }

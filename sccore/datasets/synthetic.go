@@ -82,35 +82,22 @@ func syntheticRNG(seed uint64, image int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(image)))
 }
 
-// scene is one image before it is sampled: everything in it, with its random choices made.
-type scene struct {
-	background   pattern
-	blobs        []blob // Distractors, behind the object.
-	x, y, radius float64
-	squeeze      float64 // The object's shorter axis over its longer one.
-	cos, sin     float64 // Its rotation.
-	wobbleSin    float64 // The outline's radius varies by sin(3·angle) and cos(3·angle) times these.
-	wobbleCos    float64
-	coreShare    float64 // The core's radius over the object's.
-	core, rim    pattern
-}
-
-type blob struct {
-	x, y, radius float64
-	colour       rgb
-}
-
 func drawObject(pixels []uint8, size int, class syntheticClass, rng *rand.Rand) {
 	s := newScene(class, rng)
+	sample(pixels, size, syntheticSide, s.colour, rng)
+}
+
+// sample draws what is at each point of a square of the given side into size×size pixels, with a little noise.
+func sample(pixels []uint8, size int, side float64, at func(x, y float64) rgb, rng *rand.Rand) {
 	// Two by two samples a pixel take the steps off the edges.
 	const samples = 2
-	step := float64(syntheticSide) / float64(size*samples)
+	step := side / float64(size*samples)
 	for py := range size {
 		for px := range size {
 			var sum rgb
 			for dy := range samples {
 				for dx := range samples {
-					c := s.at((float64(px*samples+dx)+0.5)*step, (float64(py*samples+dy)+0.5)*step)
+					c := at((float64(px*samples+dx)+0.5)*step, (float64(py*samples+dy)+0.5)*step)
 					for k := range sum {
 						sum[k] += c[k]
 					}
@@ -126,16 +113,8 @@ func drawObject(pixels []uint8, size int, class syntheticClass, rng *rand.Rand) 
 
 func newScene(class syntheticClass, rng *rand.Rand) *scene {
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
-	s := &scene{
-		background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng),
-		radius:     between(8, 12.5),
-		squeeze:    between(0.7, 1),
-		coreShare:  between(0.52, 0.64),
-	}
-	s.x, s.y = between(s.radius-2, syntheticSide-s.radius+2), between(s.radius-2, syntheticSide-s.radius+2)
-	s.sin, s.cos = math.Sincos(between(0, 2*math.Pi))
-	s.wobbleSin, s.wobbleCos = between(-0.08, 0.08), between(-0.08, 0.08)
-	s.core, s.rim = newPattern(class.core, between(0.7, 1), rng), newPattern(class.rim, between(0.7, 1), rng)
+	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
+	s.objects = []object{newObject(class, syntheticSide, 8, 12.5, rng)}
 	for range 3 + rng.IntN(5) {
 		// The colours of the blobs are those of parts, of this class or another.
 		c := syntheticClasses[rng.IntN(len(syntheticClasses))].core
@@ -145,41 +124,4 @@ func newScene(class syntheticClass, rng *rand.Rand) *scene {
 		})
 	}
 	return s
-}
-
-// at returns the colour at a point.
-func (s *scene) at(x, y float64) rgb {
-	u, v := s.cos*(x-s.x)+s.sin*(y-s.y), (s.cos*(y-s.y)-s.sin*(x-s.x))/s.squeeze
-	length := math.Sqrt(u*u + v*v)
-	outline := s.radius
-	if length > 0 {
-		sin, cos := v/length, u/length
-		outline *= 1 + s.wobbleSin*sin*(3-4*sin*sin) + s.wobbleCos*cos*(4*cos*cos-3)
-	}
-	distance := length / outline
-	switch {
-	case distance < s.coreShare:
-		return s.core.at(u, v)
-	case distance < 1:
-		return s.rim.at(u, v)
-	}
-	for _, b := range s.blobs {
-		if (x-b.x)*(x-b.x)+(y-b.y)*(y-b.y) < b.radius*b.radius {
-			return b.colour
-		}
-	}
-	return s.background.at(x, y)
-}
-
-// rgb is a colour with red, green and blue from 0 to 1.
-type rgb [3]float64
-
-// fromHSV converts a hue in turns, and a saturation and a value from 0 to 1.
-func fromHSV(hue, saturation, value float64) rgb {
-	var c rgb
-	for k, offset := range [...]float64{5, 3, 1} {
-		sector := math.Mod(math.Mod(6*hue, 6)+6+offset, 6)
-		c[k] = value * (1 - saturation*max(0, min(1, sector, 4-sector)))
-	}
-	return c
 }

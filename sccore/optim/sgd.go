@@ -28,14 +28,9 @@ func (o SGD) Update(scope *model.Scope, variables []*model.Variable, gradients [
 		gradient := gradients[i]
 		gradient.AssertDims(variable.Shape().Dimensions...)
 		value := variable.NodeValue(gradient)
-		slot := velocity(scope, variable)
-		v := Add(MulScalar(slot.NodeValue(gradient), o.Momentum), Add(gradient, MulScalar(value, o.WeightDecay)))
-		slot.SetNodeValue(v)
+		velocity := slot(scope, "velocity", variable)
+		v := Add(MulScalar(velocity.NodeValue(gradient), o.Momentum), Add(gradient, MulScalar(value, o.WeightDecay)))
+		velocity.SetNodeValue(v)
 		variable.SetNodeValue(Sub(value, Mul(ConvertDType(rate, v.DType()), v)))
 	}
-}
-
-func velocity(scope *model.Scope, variable *model.Variable) *model.Variable {
-	path := model.JoinPath(scope.Scope(), "velocity", variable.Path())
-	return scope.Store().VariableWithShape(path, variable.Shape(), Zeros).SetTrainable(false)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
@@ -22,7 +23,8 @@ func (s Settings) mocoLoss(scope *model.Scope, views, shuffle, targetMomentum *N
 	norm := encoder.Norm{Train: true, Groups: s.NormGroups}
 	online := scope.In(onlineScope)
 	queries := s.projections(online, first, norm)
-	target := followOnline(online, scope.In(targetScope), targetMomentum)
+	target := scope.In(targetScope)
+	sccore.UpdateTarget(online, target, targetMomentum)
 
 	shuffled := Gather(second, InsertAxes(shuffle, -1))
 	keys := s.projections(target, shuffled, norm)
@@ -34,22 +36,6 @@ func (s Settings) mocoLoss(scope *model.Scope, views, shuffle, targetMomentum *N
 	loss := losses.InfoNCE(queries, keys, earlier, s.Temperature)
 	queue.SetNodeValue(Concatenate([]*Node{keys, Slice(earlier, AxisRange(0, s.Queue-s.Batch))}, 0))
 	return loss
-}
-
-// followOnline sets the learnt variables of the target encoder to momentum·target + (1 − momentum)·online, making them as needed, and
-// returns target.
-func followOnline(online, target *model.Scope, momentum *Node) *model.Scope {
-	g := momentum.Graph()
-	for variable := range online.IterVariables() {
-		if !variable.Trainable {
-			continue // Running statistics are each encoder's own.
-		}
-		path := target.Scope() + variable.Path()[len(online.Scope()):]
-		follower := target.Store().VariableWithShape(path, variable.Shape(), Zeros).SetTrainable(false)
-		rate := ConvertDType(momentum, variable.DType())
-		follower.SetNodeValue(Add(Mul(rate, follower.NodeValue(g)), Mul(OneMinus(rate), StopGradient(variable.NodeValue(g)))))
-	}
-	return target
 }
 
 // unshuffled puts rows [B, D] that were computed in the order of the permutation shuffle [B] back in place.

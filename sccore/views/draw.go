@@ -35,8 +35,13 @@ func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width in
 		t.top, t.left, t.height, t.width = r.crop(stream(seed, epoch, image, shared, "crop"), height, width)
 	}
 
+	r.look(stream(seed, epoch, image, view, "look"), &t)
+	return t
+}
+
+// look draws how a view looks: all but its crop.
+func (r Recipe) look(looks *rand.Rand, t *transform) {
 	// Everything is drawn, and then used if it is on.
-	looks := stream(seed, epoch, image, view, "look")
 	flip := looks.Float64() < r.FlipProbability
 	jitter := looks.Float64() < r.JitterProbability
 	adjustments := r.jitter(looks)
@@ -56,7 +61,6 @@ func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width in
 	if r.Blur && blur {
 		t.kernel, t.sigma = kernel, sigma
 	}
-	return t
 }
 
 // fiveTapShare is the share of blurs with 5 taps rather than 3, for a mean of 3.2.

@@ -1,0 +1,241 @@
+package datasets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// greyPictures is a folder of n images of various sizes, image i of grey i.
+func greyPictures(t *testing.T, n int) (dir string, pictures *Pictures) {
+	t.Helper()
+	dir = t.TempDir()
+	files := map[string][]byte{}
+	for i := range n {
+		picture := image.NewGray(image.Rect(0, 0, 3+i%5, 3+i%3))
+		for p := range picture.Pix {
+			picture.Pix[p] = uint8(i)
+		}
+		files[fmt.Sprintf("%03d.png", i)] = encodePNG(t, picture)
+	}
+	write(t, dir, files)
+	pictures, err := OpenPictures(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, pictures
+}
+
+// take returns the first batches from a step on.
+func take(t *testing.T, m Mixture, from, n int) []*Batch {
+	t.Helper()
+	var batches []*Batch
+	for batch, err := range m.Batches(t.Context(), from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batches = append(batches, batch); len(batches) == n {
+			break
+		}
+	}
+	return batches
+}
+
+func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
+	_, scenes := greyPictures(t, 6)
+	objects := Synthetic(9, 8, 1)
+	m := Mixture{Objects: objects, Scenes: scenes, Batch: 6, Side: 8, Seed: 3}
+	seen := map[int32]int{}
+	for step, b := range take(t, m, 0, 6) { // Two epochs of objects, three of scenes.
+		if b.Step != step || b.Objects != 3 || b.Scenes != 3 || b.Positives != 0 || len(b.Images) != 6 {
+			t.Fatalf("step %d: %+v", step, b)
+		}
+		for i, image := range b.Images {
+			seen[image]++
+			canvas := b.Pixels[i*8*8*3:][:8*8*3]
+			if (image < 9) != (i < 3) {
+				t.Errorf("step %d has image %d in place %d", step, image, i)
+			}
+			if image < 9 && !slices.Equal(canvas, objects.At(int(image))) {
+				t.Errorf("step %d, place %d does not hold object %d", step, i, image)
+			}
+			if scene := int(image) - 9; scene >= 0 && (canvas[0] != uint8(scene) || b.Extents[i] != Extent{3 + scene%3, 3 + scene%5}) {
+				t.Errorf("step %d, place %d holds grey %d of %v for scene %d", step, i, canvas[0], b.Extents[i], scene)
+			}
+		}
+	}
+	for image := range int32(15) {
+		if want := map[bool]int{true: 2, false: 3}[image < 9]; seen[image] != want {
+			t.Errorf("image %d was seen %d times, want %d", image, seen[image], want)
+		}
+	}
+}
+
+func TestMixtureOfOneSource(t *testing.T) {
+	_, scenes := greyPictures(t, 5)
+	if b := take(t, Mixture{Scenes: scenes, Batch: 3, Side: 8}, 0, 1)[0]; b.Objects != 0 || b.Scenes != 3 {
+		t.Errorf("%+v", b)
+	}
+	if b := take(t, Mixture{Objects: scenes, Batch: 3, Side: 8}, 0, 1)[0]; b.Objects != 3 || b.Scenes != 0 {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
+	_, scenes := greyPictures(t, 20)
+	m := Mixture{Objects: Synthetic(9, 8, 1), Scenes: scenes, Batch: 8, Side: 8, Seed: 3, Workers: 1,
+		Positive: func(step int, image int32) int32 { return (image + int32(step)) % 9 }}
+	want := take(t, m, 0, 8)
+	m.Workers = 7
+	if !reflect.DeepEqual(take(t, m, 0, 8), want) {
+		t.Error("seven workers read something else than one")
+	}
+	if !reflect.DeepEqual(take(t, m, 5, 3), want[5:]) {
+		t.Error("a run that resumes at step 5 reads something else")
+	}
+	m.Seed = 4
+	if reflect.DeepEqual(take(t, m, 0, 1), want[:1]) {
+		t.Error("another seed reads the same")
+	}
+}
+
+func TestMixtureReadsPositives(t *testing.T) {
+	objects := Synthetic(9, 8, 1)
+	m := Mixture{Objects: objects, Batch: 4, Side: 8, Positive: func(step int, image int32) int32 { return 8 - image }}
+	b := take(t, m, 2, 1)[0]
+	if b.Positives != 4 || len(b.Images) != 8 || len(b.Pixels) != 8*8*8*3 {
+		t.Fatalf("%d positives, %d images", b.Positives, len(b.Images))
+	}
+	for i := range 4 {
+		if b.Images[4+i] != 8-b.Images[i] || !slices.Equal(b.Pixels[(4+i)*8*8*3:][:8*8*3], objects.At(int(8-b.Images[i]))) {
+			t.Errorf("place %d has the positive %d of %d", i, b.Images[4+i], b.Images[i])
+		}
+	}
+}
+
+func TestMixtureAndBrokenImages(t *testing.T) {
+	dir, scenes := greyPictures(t, 5)
+	good := encodePNG(t, flat(4, 4, color.White))
+	write(t, dir, map[string][]byte{"002.png": good[:20], "003.png": []byte("text")})
+	m := Mixture{Scenes: scenes, Batch: 5, Side: 8, Broken: SkipBroken}
+	want := take(t, m, 0, 2)
+	for _, b := range want {
+		var names []string
+		for _, s := range b.Skipped {
+			names = append(names, s.File)
+		}
+		slices.Sort(names)
+		if fmt.Sprint(names) != "[002.png 003.png 003.png]" { // Image 2 goes to 3, which goes to 4, as 3 itself does.
+			t.Errorf("skipped %v", b.Skipped)
+		}
+		slices.Sort(b.Images)
+		if fmt.Sprint(b.Images) != "[0 1 4 4 4]" {
+			t.Errorf("images %v", b.Images)
+		}
+	}
+	m.Broken = FailOnBroken
+	for _, workers := range []int{1, 4} {
+		m.Workers = workers
+		first := ""
+		for batch, err := range m.Batches(t.Context(), 0) {
+			if batch != nil || err == nil {
+				t.Fatal("a broken image is no error")
+			}
+			first += err.Error()
+		}
+		want := ""
+		for order, i := (order{seed: m.Seed + 1}), 0; want == ""; i++ {
+			want = map[int]string{2: "002.png: damaged", 3: "003.png: is neither JPEG nor PNG"}[order.at(i, 5)]
+		}
+		if !strings.Contains(first, want) || strings.Contains(first, "\n") {
+			t.Errorf("%d workers: error %q, want one line with %q", workers, first, want)
+		}
+	}
+	write(t, dir, map[string][]byte{"000.png": nil, "001.png": nil, "004.png": nil})
+	m.Broken = SkipBroken
+	for _, err := range m.Batches(t.Context(), 0) {
+		if err == nil || !strings.Contains(err.Error(), "100 images in a row cannot be read") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+func TestMixtureStopsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	steps := 0
+	var last error
+	for batch, err := range (Mixture{Objects: Synthetic(4, 8, 1), Batch: 2, Side: 8}).Batches(ctx, 0) {
+		if last = err; err == nil && batch.Step != steps {
+			t.Errorf("step %d after %d", batch.Step, steps)
+		}
+		if steps++; steps == 3 {
+			cancel()
+		}
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Errorf("ended with %v", last)
+	}
+}
+
+func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
+	good := Mixture{Objects: Synthetic(4, 8, 1), Scenes: Synthetic(4, 8, 2), Batch: 4, Side: 8}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	for want, spoil := range map[string]func(*Mixture){
+		"no images":         func(m *Mixture) { m.Objects, m.Scenes = nil, nil },
+		"empty source":      func(m *Mixture) { m.Scenes = &Images{} },
+		"batch of 3 images": func(m *Mixture) { m.Batch = 3 },
+		"side 0":            func(m *Mixture) { m.Side = 0 },
+		"-1 workers":        func(m *Mixture) { m.Workers = -1 },
+		"positives without": func(m *Mixture) { m.Objects, m.Positive = nil, func(int, int32) int32 { return 0 } },
+	} {
+		m := good
+		spoil(&m)
+		for _, err := range m.Batches(t.Context(), 0) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want one on %q", err, want)
+			}
+		}
+	}
+}
+
+// BenchmarkMixture reads photographs' sizes from JPEG files, onto canvases of which global views of 224 pixels are cut.
+func BenchmarkMixture(b *testing.B) {
+	dir := b.TempDir()
+	noise := image.NewRGBA(image.Rect(0, 0, 500, 375))
+	for p := range noise.Pix {
+		noise.Pix[p] = uint8(p/4%251 + p/2000%97)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "photograph.jpg"), encodeJPEG(b, noise), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	pictures, err := OpenPictures(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, side := range []int{512, 256} {
+		b.Run(fmt.Sprint(side), func(b *testing.B) {
+			const batch = 16
+			steps := 0
+			for _, err := range (Mixture{Scenes: pictures, Batch: batch, Side: side}).Batches(b.Context(), 0) {
+				if err != nil {
+					b.Fatal(err)
+				}
+				if steps++; steps == b.N {
+					break
+				}
+			}
+			b.ReportMetric(float64(batch*steps)/b.Elapsed().Seconds(), "images/s")
+		})
+	}
+}

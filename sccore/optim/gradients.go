@@ -1,0 +1,50 @@
+package optim
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// ClipByGlobalNorm scales all gradients by one factor so that together, as one vector, they are no longer than limit, a length above 0.
+// It also returns their length before, a scalar; if that is NaN or infinite, so are the clipped gradients. As
+// torch.nn.utils.clip_grad_norm_, the factor is limit/(norm + 1e-6), at most 1.
+func ClipByGlobalNorm(gradients []*Node, limit float64) (clipped []*Node, norm *Node) {
+	norm = GlobalNorm(gradients)
+	factor := MinScalar(Div(Scalar(norm.Graph(), norm.DType(), limit), AddScalar(norm, 1e-6)), 1)
+	for _, gradient := range gradients {
+		clipped = append(clipped, Mul(gradient, ConvertDType(factor, gradient.DType())))
+	}
+	return clipped, norm
+}
+
+// GlobalNorm is the length of all gradients together, as one vector: a scalar.
+func GlobalNorm(gradients []*Node) *Node {
+	squares := ReduceAllSum(Square(gradients[0]))
+	for _, gradient := range gradients[1:] {
+		squares = Add(squares, ConvertDType(ReduceAllSum(Square(gradient)), squares.DType()))
+	}
+	return Sqrt(squares)
+}
+
+// Accumulate adds the gradients of one part of a batch to the sums kept under scope, for a batch that does not fit at once.
+func Accumulate(scope *model.Scope, variables []*model.Variable, gradients []*Node) {
+	for i, variable := range variables {
+		gradients[i].AssertDims(variable.Shape().Dimensions...)
+		sum := slot(scope, "sum", variable)
+		sum.SetNodeValue(Add(sum.NodeValue(gradients[i]), gradients[i]))
+	}
+}
+
+// Accumulated returns the mean of the gradients that [Accumulate] added up over the given number of equal parts, at least 1, and starts
+// the sums again from 0. With a loss that is a mean over examples it is the gradient of the whole batch; statistics over a batch, those
+// of Sinkhorn–Knopp and of batch normalisation, remain each part's own.
+func Accumulated(scope *model.Scope, g *Graph, variables []*model.Variable, parts int) []*Node {
+	var gradients []*Node
+	for _, variable := range variables {
+		sum := slot(scope, "sum", variable)
+		value := sum.NodeValue(g)
+		gradients = append(gradients, DivScalar(value, float64(parts)))
+		sum.SetNodeValue(ZerosLike(value))
+	}
+	return gradients
+}

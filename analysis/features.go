@@ -85,7 +85,8 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 	}
 	for _, i := range order {
 		if m := perImage[images[i]]; m != f.Views {
-			return nil, fmt.Errorf("features: image %d has %d views and image %d has %d: the theorem wants as many of each", images[order[0]], f.Views, images[i], m)
+			return nil, fmt.Errorf("features: image %d has %d views and image %d has %d: the theorem wants as many of each",
+				images[order[0]], f.Views, images[i], m)
 		}
 	}
 	return f, nil

@@ -122,7 +122,9 @@ func (p OP1) from(random *rand.Rand, floor *mat.Dense) (*Solution, error) {
 		result, err := optimize.Minimize(optimize.Problem{
 			Func: a.value,
 			Grad: func(grad, y []float64) { a.value(y); copy(grad, a.grad) },
-		}, y, &optimize.Settings{GradientThreshold: 1e-10, MajorIterations: stepsPerRound, Converger: optimize.NeverTerminate{}}, &optimize.LBFGS{Store: 12})
+		}, y, &optimize.Settings{
+			GradientThreshold: 1e-10, MajorIterations: stepsPerRound, Converger: optimize.NeverTerminate{},
+		}, &optimize.LBFGS{Store: 12})
 		if result == nil {
 			return nil, fmt.Errorf("OP1: %w", err)
 		}
@@ -236,7 +238,8 @@ func (a *augmented) solution() (*Solution, error) {
 	}
 	count := f.Len()
 	n, r2 := float64(count), p.Radius*p.Radius
-	s := &Solution{Features: f, Alignment: f.Alignment(), Diversity: f.Diversity(), Multipliers: mat.NewDense(count, count, nil), Norm: make([]float64, count)}
+	s := &Solution{Features: f, Alignment: f.Alignment(), Diversity: f.Diversity()}
+	s.Multipliers, s.Norm = mat.NewDense(count, count, nil), make([]float64, count)
 	s.Objective = s.Alignment + p.Alpha*s.Diversity
 	var correlated mat.Dense
 	correlated.Mul(f.Z, f.Correlation())

@@ -34,7 +34,8 @@ type Toy struct {
 func (t Toy) Inputs() (*mat.Dense, error) {
 	switch {
 	case t.Classes < 2 || t.Images < 1 || t.Views < 1 || t.Parts < 1 || t.Size < 1:
-		return nil, fmt.Errorf("toy: %d classes (2 at least), %d images, %d views, %d parts and size %d have to be positive", t.Classes, t.Images, t.Views, t.Parts, t.Size)
+		return nil, fmt.Errorf("toy: %d classes (2 at least), %d images, %d views, %d parts and size %d have to be positive",
+			t.Classes, t.Images, t.Views, t.Parts, t.Size)
 	case !(t.Shared >= 0 && t.Shared <= 1) || !(t.Crop > 0 && t.Crop <= 1) || !(t.Noise >= 0):
 		return nil, fmt.Errorf("toy: shared %g and crop %g have to be shares, the crop not 0, and noise %g not negative", t.Shared, t.Crop, t.Noise)
 	}

@@ -91,7 +91,8 @@ func (f Map) colour(value float64) color.Color {
 
 func (f Map) check() error {
 	if len(f.Xs) < 2 || len(f.Ys) < 2 || len(f.Values) != len(f.Ys) || !(f.High > f.Low) {
-		return fmt.Errorf("map %q: %d values by %d and %d rows of them, colours from %g to %g", f.Title, len(f.Xs), len(f.Ys), len(f.Values), f.Low, f.High)
+		return fmt.Errorf("map %q: %d values by %d and %d rows of them, colours from %g to %g",
+			f.Title, len(f.Xs), len(f.Ys), len(f.Values), f.Low, f.High)
 	}
 	for i, row := range f.Values {
 		if len(row) != len(f.Xs) {
@@ -150,7 +151,8 @@ func (f MapsRow) Render() (svg, png []byte, err error) {
 		ink  color.Color
 	}{{f[0].Above, aboveColour}, {f[0].Missing, missingColour}} {
 		if special.name != "" {
-			entries = append(entries, legendEntry{name: special.name, glyph: draw.GlyphStyle{Color: special.ink, Radius: vg.Points(4.5), Shape: marker{square, false}}})
+			patch := draw.GlyphStyle{Color: special.ink, Radius: vg.Points(4.5), Shape: marker{square, false}}
+			entries = append(entries, legendEntry{name: special.name, glyph: patch})
 		}
 	}
 	return render(width, 400*pixel, func(c draw.Canvas) {

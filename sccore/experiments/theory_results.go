@@ -73,10 +73,11 @@ func (r TheoryResults) tables() []figures.Table {
 			column := dataset + "/" + methodTitles[method]
 			t := figures.Table{
 				Title: column,
-				Caption: "Error of the nearest class mean and what bounds it, in %; 100 says nothing. Centred backbone features of the views that the encoder was trained " +
-					"with, cut to K dimensions. Bounds: theorems 3 (geometric), 1 (moments) and 2 (thresholds) of docs/theory.md, and the printed theorem, which erratum E14 refutes. Then 100 × the mean " +
-					"similarity of views of one image, of images of one class, κ, the mean tails p at δ_T = 0.9 and q at d_T = 0.5, " +
-					"the left side of lemma sum_delta as a share of its right side (mean over views), and the share of views at which it is smaller, contrary to the lemma.",
+				Caption: "Error of the nearest class mean and what bounds it, in %; 100 says nothing. Centred backbone features of the views that the " +
+					"encoder was trained with, cut to K dimensions. Bounds: theorems 3 (geometric), 1 (moments) and 2 (thresholds) of docs/theory.md, and the " +
+					"printed theorem, which erratum E14 refutes. Then 100 × the mean similarity of views of one image, of images of one class, κ, the mean " +
+					"tails p at δ_T = 0.9 and q at d_T = 0.5, the left side of lemma sum_delta as a share of its right side (mean over views), and the share " +
+					"of views at which it is smaller, contrary to the lemma.",
 				Unit: "%", Profile: string(r.profile), Data: r.dataOf(dataset),
 			}
 			full, err := figures.Paper("effect_aug_full")
@@ -90,7 +91,8 @@ func (r TheoryResults) tables() []figures.Table {
 			for _, row := range EffectAugRows {
 				line := figures.Row{Heads: row.Heads()}
 				for _, c := range theoryColumns {
-					line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: r.detail(row.Name, column, viewsOwn+"."+formPrincipal+"."+c.name, 100)})
+					ours := r.detail(row.Name, column, viewsOwn+"."+formPrincipal+"."+c.name, 100)
+					line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: ours})
 				}
 				if slices.ContainsFunc(line.Cells, func(c figures.Cell) bool { return len(c.Ours) > 0 }) {
 					t.Rows = append(t.Rows, line)

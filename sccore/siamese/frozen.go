@@ -41,7 +41,8 @@ func NewFrozen(b compute.Backend, name string, size, viewsOfEach int) (*Frozen, 
 	f := &Frozen{name: name, size: size, views: viewsOfEach, store: model.NewStore()}
 	f.features, err = model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
 		images, params := inputs[0], inputs[1]
-		return backbone.Features(scope.In(onlineScope).In("backbone"), standardized(views.Apply(images, params, size)), encoder.Norm{})
+		x := standardized(views.Apply(images, params, size))
+		return backbone.Features(scope.In(onlineScope).In("backbone"), x, encoder.Norm{})
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +89,8 @@ func (f *Frozen) Load(path string) error {
 // are those of the first view of the first image. The views are drawn as those of training epoch 0 with this seed.
 func (f *Frozen) Features(images *datasets.Images, recipe views.Recipe, seed uint64) (features []float32, length int, err error) {
 	if images.Height != f.size || images.Width != f.size {
-		return nil, 0, fmt.Errorf("%s: images of %d×%d pixels, the encoder was compiled for %d×%d", images.Name, images.Width, images.Height, f.size, f.size)
+		return nil, 0, fmt.Errorf("%s: images of %d×%d pixels, the encoder was compiled for %d×%d",
+			images.Name, images.Width, images.Height, f.size, f.size)
 	}
 	pixels := f.size * f.size * 3
 	for begin := 0; begin < images.Len(); begin += featureBatch {

@@ -159,3 +159,50 @@ func TestAttentionMapsSumToOne(t *testing.T) {
 		}
 	})
 }
+
+// The gradient of every weight, the filter's among them, along one direction each, against differences in float64.
+func TestViTGradientsAreDifferences(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		store := seeded(t, 7)
+		var all []*model.Variable
+		exec := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) []*Node {
+			tokens := smallest.Tokens(scope, images)
+			toward := func(x *Node) *Node { return ReduceAllSum(Mul(x, Sin(IotaFull(x.Graph(), x.Shape())))) }
+			loss := Add(toward(tokens.Class), toward(tokens.Patches))
+			var values []*Node
+			all = nil
+			for _, w := range smallest.Weights() {
+				v := store.GetVariable("/" + w.Path)
+				all, values = append(all, v), append(values, v.NodeValue(images))
+			}
+			return append([]*Node{loss}, Gradient(loss, values...)...)
+		})
+		defer exec.Finalize()
+		images := waves(1000, dtypes.Float64, 1, 0, 2, 6, 4, 3)
+		exec.MustExec(images)   // Makes the variables.
+		for k, v := range all { // Values of the size that training reaches: the initial ones hardly attend.
+			v.MustSetValue(waves(k, dtypes.Float64, 0.5, 0.1, v.Shape().Dimensions...))
+		}
+		gradients := exec.MustExec(images)[1:]
+		for k, v := range all {
+			start, gradient := flat64(v.MustValue()), flat64(gradients[k])
+			const step = 1e-5
+			at := func(distance float64) float64 {
+				moved := make([]float64, len(start))
+				for i := range moved {
+					moved[i] = start[i] + distance*math.Cos(float64(3*i+k))
+				}
+				v.MustSetValue(tensors.FromFlatDataAndDimensions(moved, v.Shape().Dimensions...))
+				return exec.MustExec(images)[0].Value().(float64)
+			}
+			numeric, analytic := (at(step)-at(-step))/(2*step), 0.0
+			at(0)
+			for i, g := range gradient {
+				analytic += g * math.Cos(float64(3*i+k))
+			}
+			if math.Abs(numeric-analytic) > 1e-6*max(1, math.Abs(numeric)) {
+				t.Errorf("%s: gradient %v, differences %v", v.Path(), analytic, numeric)
+			}
+		}
+	})
+}

@@ -1,4 +1,5 @@
-// Package weights writes and reads the numbers of a model: run checkpoints, in the safetensors format.
+// Package weights writes and reads the numbers of a model: run checkpoints, in the safetensors format, and transformers as PyTorch and timm
+// keep them.
 package weights
 
 import (

@@ -13,8 +13,10 @@ import (
 // The paper takes the overlap of two views so ("Cross-view alignment"): with each view's own box of it, from [views.Overlap], the pooled
 // features of both views are of the same places.
 type RoIAlign struct {
-	Size    int `json:"size"`    // Bins along each axis, at least 1.
-	Samples int `json:"samples"` // Samples a bin along each axis; 0 takes one for each feature that the bin begins to cover, as torchvision does by default.
+	Size int `json:"size"` // Bins along each axis, at least 1.
+
+	// Samples a bin along each axis; 0 takes one for each feature that the bin begins to cover, as torchvision does by default.
+	Samples int `json:"samples"`
 }
 
 // Pool returns [N, Size, Size, D] for features [N, H, W, D].

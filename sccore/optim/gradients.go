@@ -6,7 +6,7 @@ import (
 )
 
 // ClipByGlobalNorm scales all gradients by one factor so that together, as one vector, they are no longer than limit, a length above 0.
-// It also returns their length before, a scalar; if that is NaN or infinite, so are the clipped gradients. As
+// It also returns their length before, a scalar; if that is NaN or infinite, the clipped gradients are of no use. As in
 // torch.nn.utils.clip_grad_norm_, the factor is limit/(norm + 1e-6), at most 1.
 func ClipByGlobalNorm(gradients []*Node, limit float64) (clipped []*Node, norm *Node) {
 	norm = GlobalNorm(gradients)

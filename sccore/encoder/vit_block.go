@@ -37,6 +37,7 @@ func (p parameters) exact() dtypes.DType {
 }
 
 // linear maps x, [rows, in], to x·weight + bias, [rows, out].
+// Tried and lost on the CPU plugin: the bias as a product with ones, so that its gradient is one too (a third less a CPU-second).
 func linear(scope *model.Scope, p parameters, x *Node, out int) *Node {
 	x.AssertRank(2)
 	weight := p.node(scope, "weight", normal, x.Shape().Dim(1), out)

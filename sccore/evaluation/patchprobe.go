@@ -3,6 +3,7 @@ package evaluation
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/gomlx/compute"
@@ -62,8 +63,27 @@ func (a Annotated) shares(classes int) []float32 {
 	return out
 }
 
+// standardization is the mean of each feature over the set, and its standard deviation: [Dim] each.
+func (a Annotated) standardization() (mean, deviation []float32) {
+	count := float64(len(a.Patches) / a.Dim)
+	sum, square := make([]float64, a.Dim), make([]float64, a.Dim)
+	for i, x := range a.Patches {
+		sum[i%a.Dim] += float64(x)
+	}
+	for i, x := range a.Patches {
+		centred := float64(x) - sum[i%a.Dim]/count
+		square[i%a.Dim] += centred * centred
+	}
+	for d := range a.Dim {
+		mean = append(mean, float32(sum[d]/count))
+		deviation = append(deviation, float32(math.Sqrt(square[d]/count+1e-12)))
+	}
+	return mean, deviation
+}
+
 // PatchProbe is a linear 1×1 head on frozen patch features, trained by cross-entropy with Adam, whose rate falls to 0 on a cosine. It measures
-// what classes the features tell apart.
+// what classes the features tell apart. Features are shifted and scaled to mean 0 and variance 1 over the training set, each by itself: it is
+// a linear head all the same, and one that is trained as well on features of little spread.
 type PatchProbe struct {
 	Steps int     `json:"steps"` // At least 1.
 	Batch int     `json:"batch"` // Patches a step, at least 1.
@@ -97,6 +117,14 @@ func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes in
 	caught := exceptions.TryCatch[error](func() {
 		store := model.NewStore()
 		defer store.Finalize()
+		mean, deviation := train.standardization()
+		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
+			var variable *model.Variable
+			if variable, err = store.CreateVariable("/"+name, tensors.FromValue(values)); err != nil {
+				return
+			}
+			variable.SetTrainable(false)
+		}
 		if err = p.train(b, store, train, classes, seed); err == nil {
 			result, err = p.test(b, store, test, classes)
 		}
@@ -125,6 +153,10 @@ func (p PatchProbe) check(train, test Annotated, classes int) error {
 
 // head maps patches, [rows, dim], to logits, [rows, classes].
 func head(scope *model.Scope, patches *Node, classes int) *Node {
+	constant := func(name string) *Node {
+		return InsertAxes(scope.Store().GetVariable("/"+name).NodeValue(patches), 0)
+	}
+	patches = Div(Sub(patches, constant("mean")), constant("deviation"))
 	scope = scope.At("head").WithInitializer(Zeros)
 	weight := scope.VariableWithShape("weight", shapes.Make(patches.DType(), patches.Shape().Dim(1), classes))
 	bias := scope.VariableWithShape("bias", shapes.Make(patches.DType(), classes))

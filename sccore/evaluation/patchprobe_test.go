@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"gonum.org/v1/gonum/stat"
 )
 
 // annotated makes n images of 3×4 patches of 2×2 pixels: every patch has a class, its feature a component of that class and noise; about a
@@ -40,9 +41,26 @@ func annotated(n, dim, classes int, noise float64, seed uint64) evaluation.Annot
 	return set
 }
 
+// standardized shifts and scales each feature so that it has mean 0 and variance 1 over a set.
+func standardized(features, over []float32, dim int) []float32 {
+	out := make([]float32, len(features))
+	for d := range dim {
+		var values []float64
+		for i := d; i < len(over); i += dim {
+			values = append(values, float64(over[i]))
+		}
+		mean, deviation := stat.PopMeanStdDev(values, nil)
+		for i := d; i < len(out); i += dim {
+			out[i] = float32((float64(features[i]) - mean) / deviation)
+		}
+	}
+	return out
+}
+
 // probeReference is the probe in float64, pixel by pixel.
 func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, classes int, seed uint64) evaluation.Segmentation {
 	dim := train.Dim
+	train.Patches, test.Patches = standardized(train.Patches, train.Patches, dim), standardized(test.Patches, train.Patches, dim)
 	size := (dim + 1) * classes // The weights, [dim, classes], and the biases.
 	weights, mean, square := make([]float64, size), make([]float64, size), make([]float64, size)
 	logits := func(patch []float32) []float64 {

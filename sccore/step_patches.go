@@ -69,30 +69,32 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 // of the same two. partners, [images], are numbers of images; labels, [images, canvas, canvas], is nil but for correspondences from labels.
 func (s step) patchConcentration(online, target outputs, partners, labels, noise, noiseKey *Node) *Node {
 	o := overlapOf(online, target, [][2]int{{0, 1}})
-	ofHead := s.Correspondences.From != FromBackbone
-	maps := func(of outputs, number int) *Node {
-		if ofHead {
-			return ofViews(of.patches, number)
-		}
-		return ofViews(of.tokens, number)
-	}
-	correspondence := func(patches *Node) *Node {
-		return losses.Correspondence(patches, Gather(patches, InsertAxes(partners, -1)))
-	}
-	p := correspondence(o.ofOnline(maps(online, 0)))
-	var q *Node
-	switch {
-	case labels != nil:
+	p, q := s.correspondences(o, online, target, partners)
+	if labels != nil {
 		q = noisy(sameLabel(o.labels(labels), partners, p.DType()), noise, noiseKey)
-	case s.Correspondences.SameView:
-		q = correspondence(o.ofOnline(maps(target, 0)))
-	default:
-		q = correspondence(o.ofTarget(maps(target, 1)))
 	}
 	if s.PatchConcentration == WithBCE {
 		return losses.BCE(p, q)
 	}
 	return s.CoTAP.Loss(p, StopGradient(q))
+}
+
+// correspondences are S_o and S_t for images and their partners, [images, (HW)²].
+func (s step) correspondences(o overlap, online, target outputs, partners *Node) (p, q *Node) {
+	maps := func(of outputs, number int) *Node {
+		if s.Correspondences.From == FromBackbone {
+			return ofViews(of.tokens, number)
+		}
+		return ofViews(of.patches, number)
+	}
+	correspondence := func(patches *Node) *Node {
+		return losses.Correspondence(patches, Gather(patches, InsertAxes(partners, -1)))
+	}
+	p = correspondence(o.ofOnline(maps(online, 0)))
+	if s.Correspondences.SameView {
+		return p, correspondence(o.ofOnline(maps(target, 0)))
+	}
+	return p, correspondence(o.ofTarget(maps(target, 1)))
 }
 
 func firsts(pairs [][2]int) (numbers []int) {

@@ -269,7 +269,7 @@ func (t *Trainer) Step(ctx context.Context) (Gauges, error) {
 				t.Skipped(skipped)
 			}
 		}
-		inputs, err := t.inputs(batch, scheduled)
+		inputs, err := t.inputs(t.step, batch, scheduled)
 		if err != nil {
 			return Gauges{}, err
 		}
@@ -330,9 +330,9 @@ func (t *Trainer) read(gauges *Gauges, out []*tensors.Tensor, spreads bool) {
 	}
 }
 
-// inputs are the step's inputs for a batch or a part of one.
-func (t *Trainer) inputs(batch *datasets.Batch, scheduled []float32) ([]any, error) {
-	s, images := t.step, t.step.images()
+// inputs are a step's inputs for a batch or a part of one.
+func (t *Trainer) inputs(s step, batch *datasets.Batch, scheduled []float32) ([]any, error) {
+	images := s.images()
 	draws, size := batch.Step, t.config.Canvas*t.config.Canvas
 	// Without a loss of patches the scenes, which stand between objects and positives, are left out.
 	first := batch.Objects + batch.Scenes

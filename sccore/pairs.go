@@ -1,0 +1,74 @@
+package sccore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
+)
+
+// Pairs are the pairs of patches of some training batches, those over which L_sc is.
+type Pairs struct {
+	Online, Target []float64 // S_o and S_t, in [0, 1].
+	Same           []bool    // Whether both patches have the same label, other than 0, in the middle.
+}
+
+// Pairs returns the pairs of the next batches as the branches see them now, in their views, and changes nothing. It tells how good a teacher the
+// target branch is, before or without L_sc: correspondences are of the features that from names, [FromHead] or [FromBackbone]. The data need
+// labels.
+func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pairs, err error) {
+	switch {
+	case from != FromHead && from != FromBackbone:
+		return Pairs{}, fmt.Errorf("pairs of patches from %q: there are %s and %s", from, FromHead, FromBackbone)
+	case !t.config.hasPatchLoss():
+		return Pairs{}, errors.New("pairs of patches of a run without a loss of patches")
+	case t.data.Labels == nil:
+		return Pairs{}, errors.New("pairs of patches of images without labels")
+	}
+	s := t.step
+	s.Lambdas, s.Correspondences.From = losses.Lambdas{PatchConcentration: 1}, FromLabels // For what the step takes.
+	exec, err := model.NewExec(t.backend, t.store, func(scope *model.Scope, inputs []*Node) []*Node {
+		in := map[string]*Node{}
+		for i, input := range s.inputs() {
+			in[input.name] = inputs[i]
+		}
+		globals := s.show(in[inPixels], in[inGlobals], s.Views.GlobalSize, s.objects)
+		online, target := s.branch(scope.At(onlineScope), globals)[0], s.branch(scope.At(targetScope), globals)[0]
+		o, read := overlapOf(online, target, [][2]int{{0, 1}}), s
+		read.Correspondences.From = from
+		p, q := read.correspondences(o, online, target, in[inPartners])
+		return []*Node{p, q, sameLabel(o.labels(in[inLabels]), in[inPartners], s.dtype)}
+	})
+	if err != nil {
+		return Pairs{}, err
+	}
+	defer exec.Finalize()
+	scheduled := make([]float32, 9) // Nothing of it matters here.
+	for batch, err := range t.mixture().Batches(ctx, t.done*t.config.Accumulate) {
+		if err != nil {
+			return Pairs{}, err
+		}
+		if batches--; batches < 0 {
+			break
+		}
+		inputs, err := t.inputs(s, batch, scheduled)
+		if err != nil {
+			return Pairs{}, err
+		}
+		err = t.run(exec, inputs, func(out []*tensors.Tensor) {
+			online, target := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
+			for i, same := range tensors.MustCopyFlatData[float32](out[2]) {
+				pairs.Online, pairs.Target = append(pairs.Online, float64(online[i])), append(pairs.Target, float64(target[i]))
+				pairs.Same = append(pairs.Same, same == 1)
+			}
+		})
+		if err != nil {
+			return Pairs{}, err
+		}
+	}
+	return pairs, nil
+}

@@ -26,12 +26,19 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 	if len(noise.runs) > 0 {
 		data = append(data, noiseData)
 	}
+	lines, err := LoadAblation(out, profile)
+	if err != nil {
+		return figures.Scoreboard{}, err
+	}
+	data = append(data, lines.data()...)
 	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
 		switch c.Experiment {
 		case EffectAug:
 			return results.Measure(c, dataset)
 		case NoiseTolerance:
 			return noise.Tolerance()
+		case Ablation:
+			return lines.Measure(c)
 		}
 		return nil
 	}), nil

@@ -50,22 +50,9 @@ func measurePretrain(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 		collapse, err := evaluation.MeasureCollapse(tensors.FromFlatDataAndDimensions(features.patches, len(features.patches)/features.dim, features.dim))
 		return []pretrainNumber{{columnRank, "effective rank", "", "patch features of the centres of the first scenes", collapse.EffectiveRank}}, err
 	}
-	var annotated [2]evaluation.Annotated
-	var class [2]*tensors.Tensor
-	for i := range 2 {
-		scenes := data.scenes[i]
-		features, err := encode(frozen, scenes.Images, config.Size, scenes.Len(), true)
-		if err != nil {
-			return nil, err
-		}
-		annotated[i] = evaluation.Annotated{
-			Rows: features.rows, Columns: features.columns, Dim: features.dim, Patches: features.patches,
-			Height: scenes.Height, Width: scenes.Width, Truth: scenes.ClassMask,
-		}
-		if features, err = encode(frozen, data.objects[i].Images, config.Size, data.objects[i].Len(), false); err != nil {
-			return nil, err
-		}
-		class[i] = tensors.FromFlatDataAndDimensions(features.class, data.objects[i].Len(), features.dim)
+	annotated, class, err := labelledFeatures(frozen, data, config.Size)
+	if err != nil {
+		return nil, err
 	}
 	classes := data.objects[0].Classes
 	segmentation, err := config.Probe.Measure(b, annotated[0], annotated[1], 1+len(classes), uint64(seed))
@@ -80,6 +67,27 @@ func measurePretrain(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 		{columnMIoU, "mIoU", "%", fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", config.Probe.Steps, config.Probe.Batch), segmentation.MIoU},
 		{columnKNN, "k-NN accuracy", "%", fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", config.KNN.K, config.KNN.Temperature), evaluation.Accuracy(predictions, data.objects[1].Labels)},
 	}, nil
+}
+
+// labelledFeatures encodes the labelled images: patch features of scenes with their masks, and [CLS] features of objects; first of those to train a
+// probe with, then of those for testing.
+func labelledFeatures(frozen *evaluation.Frozen, data pretrainData, size int) (annotated [2]evaluation.Annotated, class [2]*tensors.Tensor, err error) {
+	for i := range 2 {
+		scenes := data.scenes[i]
+		features, err := encode(frozen, scenes.Images, size, scenes.Len(), true)
+		if err != nil {
+			return annotated, class, err
+		}
+		annotated[i] = evaluation.Annotated{
+			Rows: features.rows, Columns: features.columns, Dim: features.dim, Patches: features.patches,
+			Height: scenes.Height, Width: scenes.Width, Truth: scenes.ClassMask,
+		}
+		if features, err = encode(frozen, data.objects[i].Images, size, data.objects[i].Len(), false); err != nil {
+			return annotated, class, err
+		}
+		class[i] = tensors.FromFlatDataAndDimensions(features.class, data.objects[i].Len(), features.dim)
+	}
+	return annotated, class, nil
 }
 
 // findNeighbours finds the neighbours of the object-centric images by the [CLS] features of a stage's encoder.

@@ -1,0 +1,191 @@
+package experiments
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore"
+)
+
+var ablation = Experiment{
+	Name:       Ablation,
+	Title:      "What does each part of the method do for images, and what for patches?",
+	Reproduces: "Tab. ablation; claims C13–C18",
+	Data:       "synthetic objects and scenes",
+	Cost: map[Profile]string{
+		Smoke: "about a minute on 2 cores",
+		Quick: "about 50 minutes on 2 cores",
+		Full:  "a GPU: 7 trainings of 100k steps of 256 images, 3 seeds",
+	},
+	Run: runAblation,
+	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
+		results, err := newAblationResults(records, profile)
+		if err != nil {
+			return nil, err
+		}
+		return results.tables()
+	},
+}
+
+// AblationResults are the records of the ablation in one profile.
+type AblationResults struct {
+	profile      Profile
+	recordGroups // A row is the number of a line, "stage 1" or "random init"; a column one of the paper's table.
+}
+
+// LoadAblation reads the ablation's records under the folder out.
+func LoadAblation(out string, profile Profile) (AblationResults, error) {
+	records, err := Records(folderOf(out, Ablation))
+	if err != nil {
+		return AblationResults{}, err
+	}
+	return newAblationResults(records, profile)
+}
+
+func newAblationResults(records []Record, profile Profile) (AblationResults, error) {
+	groups, err := groupRecords(records, profile, ablationSettings)
+	return AblationResults{profile, groups}, err
+}
+
+// ablationSettings are what all lines share: the configuration that has everything on.
+func ablationSettings(r Record) (settings, error) {
+	var config AblationConfig
+	if err := json.Unmarshal(r.Config, &config); err != nil {
+		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	}
+	changed, err := changedKeys("", ablationConfig(r.Profile), config)
+	return settings{config, r.Data, changed}, err
+}
+
+// bySeed are the values of a row and a column by seed.
+func (r AblationResults) bySeed(row, column string) map[int]float64 {
+	values := map[int]float64{}
+	for _, record := range r.runs[[2]string{row, column}] {
+		values[record.Seed] = record.Value
+	}
+	return values
+}
+
+// values are those of a row and a column by ascending seed.
+func (r AblationResults) values(row, column string) (values []float64) {
+	for _, record := range r.runs[[2]string{row, column}] {
+		values = append(values, record.Value)
+	}
+	return values
+}
+
+// differences are, for each seed that has all the rows, one row minus the best of the others. All rows of a seed go out from one checkpoint,
+// which makes the differences paired.
+func (r AblationResults) differences(column, row string, others ...string) (differences []float64) {
+seeds:
+	for _, record := range r.runs[[2]string{row, column}] {
+		best := math.Inf(-1)
+		for _, other := range others {
+			value, ok := r.bySeed(other, column)[record.Seed]
+			if !ok {
+				continue seeds
+			}
+			best = max(best, value)
+		}
+		differences = append(differences, record.Value-best)
+	}
+	return differences
+}
+
+// Measure is the quantity of one of the claims C13 to C18, one value a seed; nil if the claim is another or has no runs.
+func (r AblationResults) Measure(claim figures.Claim) []float64 {
+	column := map[string]string{"k-NN": lineKNN, "mIoU": lineMIoU}[claim.Part]
+	switch claim.ID {
+	case "C13":
+		if claim.Part == "mIoU" {
+			return r.differences(lineMIoU, "2", "1")
+		}
+		return r.differences(lineKNN, "1", "2")
+	case "C14":
+		return r.differences(column, "3", "1", "2")
+	case "C15":
+		return r.differences(lineKNN, "4", "1")
+	case "C16":
+		return r.differences(lineMIoU, "5", "2")
+	case "C17":
+		return r.differences(lineMIoU, "6", "3")
+	case "C18":
+		return r.differences(column, "7", "6")
+	}
+	return nil
+}
+
+// data lists the data identities behind the numbers.
+func (r AblationResults) data() (identities []string) {
+	for _, group := range r.runs {
+		if !slices.Contains(identities, group[0].Data) {
+			identities = append(identities, group[0].Data)
+		}
+	}
+	slices.Sort(identities)
+	return identities
+}
+
+// Rows of the paired table: what a line adds to another one.
+var ablationPairs = []struct{ Title, Row, Other string }{
+	{"line 1 − line 2: image against patch alignment", "1", "2"},
+	{"line 3 − line 1: + patch alignment", "3", "1"},
+	{"line 4 − line 1: + image concentration", "4", "1"},
+	{"line 5 − line 2: + patch concentration", "5", "2"},
+	{"line 6 − line 3: + both concentrations", "6", "3"},
+	{"line 7 − line 6: + filter", "7", "6"},
+	{"line 7 − stage 1: all of stage 2", "7", rowFirst},
+	{"stage 1 − random weights", rowFirst, rowRandom},
+}
+
+// tables are the paper's table with our numbers, and what each part adds from seed to seed.
+func (r AblationResults) tables() ([]figures.Table, error) {
+	paper, err := figures.Paper(Ablation)
+	if err != nil {
+		return nil, err
+	}
+	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same stage-1 checkpoint of its seed."
+	if r.profile != Full {
+		caption += " Synthetic objects and scenes."
+	}
+	describe := func(t figures.Table, title, caption string) figures.Table {
+		t.Title, t.Caption, t.Unit, t.Profile = title, caption, "%", string(r.profile)
+		t.Data = r.data()
+		if changed := r.changed[lineMIoU]; len(changed) > 0 {
+			t.Caption += fmt.Sprintf(" Run with other settings than the profile's: %s.", strings.Join(changed, ", "))
+		}
+		return t
+	}
+	main := paper.Beside(func(heads []string, column string) []float64 { return r.values(heads[0], column) })
+	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: slices.Clone(paper.Columns)}
+	for _, pair := range ablationPairs {
+		row := figures.Row{Heads: []string{pair.Title}}
+		for _, column := range paper.Columns {
+			printed := math.NaN()
+			if pair.Row != rowFirst && pair.Other != rowFirst {
+				printed = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
+			}
+			row.Cells = append(row.Cells, figures.Cell{Paper: printed, Ours: r.differences(column, pair.Row, pair.Other)})
+		}
+		differences.Rows = append(differences.Rows, row)
+	}
+	return []figures.Table{
+		describe(main, "Tab. ablation", caption),
+		describe(differences, "Tab. ablation, what each part adds", "Differences of the lines, paired by seed."),
+	}, nil
+}
+
+// printed is the paper's number of a line.
+func (r AblationResults) printed(paper *figures.PaperTable, column, line string) float64 {
+	for i, a := range sccore.Ablations {
+		if strconv.Itoa(a.Line) == line {
+			return paper.Value(column, paper.Rows[i].Heads...)
+		}
+	}
+	return math.NaN()
+}

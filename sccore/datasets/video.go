@@ -25,6 +25,11 @@ type Video struct {
 	frame, mask func(i int) ([]uint8, error)
 }
 
+// NewVideo makes a video of functions that read its frames and masks; see [Video.Frame] and [Video.Mask] for what they return.
+func NewVideo(name string, frames int, size Extent, frame, mask func(i int) ([]uint8, error)) Video {
+	return Video{name, frames, size, frame, mask}
+}
+
 // Frame returns frame i, [Height, Width, 3] from 0 to 255. It panics unless 0 ≤ i < Frames; its error names the file.
 func (v Video) Frame(i int) ([]uint8, error) { return v.frame(i) }
 

@@ -96,14 +96,14 @@ func (p Propagation) propagate(features, held *Node, others, labels []*Node) *No
 }
 
 // masks decides for each pixel of a frame of the given size: the label map, [rows, columns, channels], grows to it, each channel is stretched
-// to 0 to 1 unless it is 0 everywhere, and the highest wins. It returns [height, width] of int32.
+// to 0 to 1 unless it is 0 everywhere, and the highest wins. It returns [height, width] of uint8.
 func masks(labels *Node, size datasets.Extent) *Node {
-	labels = bilinear(labels, size.Height, size.Width)
+	labels = Squeeze(resizeBilinear(InsertAxes(labels, 0), size.Height, size.Width), 0)
 	zero, one := ScalarZero(labels.Graph(), labels.DType()), ScalarOne(labels.Graph(), labels.DType())
 	low, high := ReduceAndKeep(labels, ReduceMin, 0, 1), ReduceAndKeep(labels, ReduceMax, 0, 1)
 	span := Sub(high, low)
 	stretched := Div(Sub(labels, low), Where(GreaterThan(span, zero), span, one))
 	// A channel that is the same everywhere has nothing to stretch: it wins everywhere or nowhere.
 	flat := LogicalAnd(Equal(span, zero), GreaterThan(high, zero))
-	return ArgMax(Add(stretched, ConvertDType(flat, labels.DType())), -1, dtypes.Int32)
+	return ArgMax(Add(stretched, ConvertDType(flat, labels.DType())), -1, dtypes.Uint8)
 }

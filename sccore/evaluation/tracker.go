@@ -41,9 +41,8 @@ func (p Propagation) NewTracker(b compute.Backend, store *model.Store, patch int
 	var err error
 	t.encode, err = model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
 		size := p.size(datasets.Extent{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)})
-		x := DivScalar(ConvertDType(frame, dtypes.Float32), 255)
-		x = InsertAxes(bilinear(x, size.Height, size.Width), 0)
-		features := patches(scope, encoder.Standardize(x))
+		x := InsertAxes(DivScalar(ConvertDType(frame, dtypes.Float32), 255), 0)
+		features := patches(scope, encoder.Standardize(resizeBilinear(x, size.Height, size.Width)))
 		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
 		dims := features.Shape().Dimensions[1:]
 		return Reshape(losses.Unit(Reshape(features, -1, dims[2])), dims...)
@@ -181,12 +180,8 @@ func (t *Tracker) next(features *tensors.Tensor, first looked, previous []looked
 	if err != nil {
 		return nil, nil, err
 	}
-	pixels := tensors.MustCopyFlatData[int32](out[1])
+	mask = tensors.MustCopyFlatData[uint8](out[1])
 	out[1].MustFinalizeAll()
-	mask = make([]uint8, len(pixels))
-	for p, label := range pixels {
-		mask[p] = uint8(label)
-	}
 	return out[0], mask, nil
 }
 

@@ -1,0 +1,32 @@
+"""Writes segmentation.json: torchmetrics' scores of made-up segmentations, and PyTorch's bilinear resize of a line.
+
+Run: python segmentation.py   (needs torch, torchmetrics and numpy)
+"""
+import json
+
+import numpy as np
+import torch
+from torch.nn import functional
+from torchmetrics.classification import MulticlassJaccardIndex
+
+rng = np.random.default_rng(0)
+classes, ignore = 7, 255
+truth = rng.integers(5, size=(3, 6, 8))  # No pixel is of class 5 or 6.
+truth[0][truth[0] == 2] = 3  # Class 2 is absent from the first image.
+prediction = np.where(rng.random(truth.shape) < 0.6, truth, rng.integers(6, size=truth.shape))  # Class 5 is predicted, 6 is not.
+truth[rng.random(truth.shape) < 0.1] = ignore
+
+
+def scores(average):
+    metric = MulticlassJaccardIndex(classes, average=average, ignore_index=ignore)
+    for t, p in zip(truth, prediction):
+        metric.update(torch.tensor(p)[None], torch.tensor(t)[None])
+    return metric.compute().double()
+
+
+judged = truth != ignore
+line = rng.normal(size=5).round(3)
+resized = {str(to): functional.interpolate(torch.tensor(line)[None, None], size=to, mode="linear", align_corners=False)[0, 0].tolist() for to in (3, 5, 12, 40)}
+with open("segmentation.json", "w") as f:
+    json.dump({"Classes": classes, "Truth": truth.flatten().tolist(), "Prediction": prediction.flatten().tolist(), "IoU": scores(None).tolist(),
+               "MIoU": scores("macro").item(), "Accuracy": (truth == prediction)[judged].mean(), "Line": line.tolist(), "Resized": resized}, f)

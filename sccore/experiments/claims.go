@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/semcon/semcon/figures"
 )
@@ -26,12 +27,27 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 	if len(noise.runs) > 0 {
 		data = append(data, noiseData)
 	}
+	videos, err := LoadVideo(out, profile)
+	if err != nil {
+		return figures.Scoreboard{}, err
+	}
+	for _, initialisation := range []string{"DINO", "iBOT", "Mugs"} {
+		_, judged := videos.Gain(initialisation)
+		for _, identity := range judged {
+			if !slices.Contains(data, identity) {
+				data = append(data, identity)
+			}
+		}
+	}
 	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
 		switch c.Experiment {
 		case EffectAug:
 			return results.Measure(c, dataset)
 		case NoiseTolerance:
 			return noise.Tolerance()
+		case Video:
+			gain, _ := videos.Gain(c.Part)
+			return gain
 		}
 		return nil
 	}), nil

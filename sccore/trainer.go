@@ -24,7 +24,7 @@ import (
 // Data is what a run trains on: object-centric images, scenes, or one half of each batch of either.
 type Data struct {
 	Objects, Scenes datasets.Source
-	// Neighbours of Objects, which positives are drawn from; needed for image concentration alone.
+	// Neighbours of Objects, which positives are drawn from; needed for image concentration alone. See [Trainer.SetNeighbours].
 	Neighbours *Neighbours
 	// Labels writes the label map of an image, 0 for no label, into canvas, [side, side], as Objects and Scenes write its pixels; scenes are
 	// numbered behind all objects. Needed for correspondences from labels alone.
@@ -72,8 +72,6 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 	switch part := config.Batch / config.Accumulate; {
 	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
 		return nil, errors.New("lambdas: losses of images and prototypes are of object-centric images, and there are none")
-	case config.Lambdas.ImageConcentration > 0 && data.Neighbours == nil:
-		return nil, errors.New("lambdas.image_concentration: there are no neighbours to draw positives from")
 	case config.hasLabels() && data.Labels == nil:
 		return nil, errors.New("correspondences.from labels: the images have none")
 	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
@@ -159,8 +157,19 @@ func (t *Trainer) updateGraph(scope *model.Scope, scheduled *Node) *Node {
 	return t.step.update(scope, gradients, readScheduled(scheduled))
 }
 
+// SetNeighbours sets the neighbours that the runs to come draw positives from: they are often found with an earlier run's features.
+func (t *Trainer) SetNeighbours(neighbours *Neighbours) { t.data.Neighbours = neighbours }
+
 // Begin sets the weights of both branches to the initial values of a seed, the same on every backend, and the run to step 0.
 func (t *Trainer) Begin(seed uint64) error {
+	if t.step.positives() > 0 {
+		switch n := t.data.Neighbours; {
+		case n == nil:
+			return errors.New("lambdas.image_concentration: there are no neighbours to draw positives from")
+		case len(n.Indices) != n.K*t.data.Objects.Len():
+			return fmt.Errorf("neighbours of %d images, there are %d object-centric ones", len(n.Indices)/max(n.K, 1), t.data.Objects.Len())
+		}
+	}
 	for variable := range t.store.IterVariables() {
 		if err := variable.Reset(); err != nil {
 			return err
@@ -220,7 +229,7 @@ func (t *Trainer) mixture() datasets.Mixture {
 		Objects: t.data.Objects, Scenes: t.data.Scenes, Batch: t.config.Batch / t.config.Accumulate, Side: t.config.Canvas,
 		Seed: t.seed, Workers: t.data.Workers, Broken: t.data.Broken,
 	}
-	if t.config.Lambdas.ImageConcentration > 0 && t.data.Neighbours != nil {
+	if t.step.positives() > 0 {
 		m.Positive = t.data.Neighbours.Positive(t.seed)
 	}
 	return m

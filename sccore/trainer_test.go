@@ -342,8 +342,13 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 	}
 	b := onGo(t)
 	noObjects, noNeighbours, noLabels := tinyData(), tinyData(), tinyData()
+	for want, neighbours := range map[string]*sccore.Neighbours{"no neighbours": nil, "neighbours of 2 images": {K: 1, Indices: []int32{1, 0}}} {
+		noNeighbours.Neighbours = neighbours
+		if err := newTrainer(t, b, noNeighbours, tiny()).Begin(1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
 	noObjects.Objects, noObjects.Neighbours = nil, nil
-	noNeighbours.Neighbours = nil
 	noLabels.Labels = nil
 	fromLabels := tiny()
 	fromLabels.Correspondences.From = sccore.FromLabels
@@ -352,7 +357,6 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		config sccore.Config
 	}{
 		"object-centric":        {noObjects, tiny()},
-		"neighbours":            {noNeighbours, tiny()},
 		"labels":                {noLabels, fromLabels},
 		"a mixture of no image": {sccore.Data{}, tiny()},
 	} {

@@ -3,6 +3,7 @@ package experiments
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,12 +31,12 @@ type frozenRow struct {
 // Rows that no table of the paper has: weights as they are drawn, and what the experiment pretrain leaves after its two stages.
 const (
 	keyRandom = "random"
-	keyFirst  = "alignment"
-	keySecond = "full"
+	keyFirst  = "first"
+	keySecond = "second"
 )
 
 // ownMethods are what tables call our own rows.
-var ownMethods = map[string]string{keyRandom: "random init", keyFirst: "alignment alone", keySecond: "full method"}
+var ownMethods = map[string]string{keyRandom: rowRandom, keyFirst: rowFirst, keySecond: rowSecond}
 
 // paperRows are the rows of a table of the paper whose encoders are vision transformers, which weights can be given for: "dino-s16" for DINO,
 // "dino+ours-s16" for DINO + Ours.
@@ -57,7 +58,7 @@ func paperRows(table string) ([]frozenRow, error) {
 // frozenEncoder is where a cell's encoder comes from, as it stands in configurations.
 type frozenEncoder struct {
 	Row          string `json:"row"`
-	Architecture string `json:"architecture"` // Of random weights.
+	Architecture string `json:"architecture"` // Of random weights and of our own training.
 	Weights      string `json:"weights"`      // The file; empty for random weights.
 	Digest       string `json:"digest"`       // The first 16 hexadecimal digits of the file's SHA-256.
 }
@@ -84,6 +85,11 @@ func frozenCells(options Options, table, architecture string, seeds int) (cells 
 	for seed := range seeds {
 		cells = append(cells, frozenCell{frozenEncoder{Row: keyRandom, Architecture: architecture}, seed})
 	}
+	trained, err := pretrainedCells(options, seeds)
+	if err != nil {
+		return nil, nil, err
+	}
+	cells = append(cells, trained...)
 	for _, assignment := range options.Set {
 		given, isWeights := strings.CutPrefix(assignment, "weights.")
 		if !isWeights {
@@ -113,6 +119,36 @@ func frozenCells(options Options, table, architecture string, seeds int) (cells 
 	return cells, rest, nil
 }
 
+// pretrainedCells are the encoders that the experiment pretrain has left in out, of the same profile, the last run of each seed.
+func pretrainedCells(options Options, seeds int) (cells []frozenCell, err error) {
+	records, err := Records(folderOf(options.Out, Pretrain))
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(records)
+	for seed := range seeds {
+		for _, key := range []string{keyFirst, keySecond} {
+			i := slices.IndexFunc(records, func(r Record) bool {
+				return r.Profile == options.Profile && r.Seed == seed && r.Row == ownMethods[key]
+			})
+			if i < 0 {
+				continue
+			}
+			file := PretrainedEncoder(options.Out, records[i], key)
+			digest, err := digestOf(file)
+			if err != nil {
+				return nil, err
+			}
+			var config PretrainConfig
+			if err := json.Unmarshal(records[i].Config, &config); err != nil {
+				return nil, fmt.Errorf("the configuration of record %s: %w", records[i].Cell, err)
+			}
+			cells = append(cells, frozenCell{frozenEncoder{key, config.Second.Encoder, file, digest}, seed})
+		}
+	}
+	return cells, nil
+}
+
 // digestOf identifies a file's content.
 func digestOf(path string) (string, error) {
 	file, err := os.Open(path)
@@ -139,11 +175,11 @@ func (e frozenEncoder) open(seed int) (encoder.ViT, *model.Store, error) {
 	if len(read.Missing) > 0 {
 		return encoder.ViT{}, nil, fmt.Errorf("%s: no weights of the filter, %s first", e.Weights, read.Missing[0])
 	}
-	if size, ok := strings.CutPrefix(read.ViT.Name, "vit-"); ok && slices.Contains([]string{keyRandom, keyFirst, keySecond}, e.Row) || strings.HasSuffix(e.Row, "-"+size) {
-		store := model.NewStore()
-		return read.ViT, store, read.Apply(store, "/")
+	if size := strings.TrimPrefix(read.ViT.Name, "vit"); ownMethods[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
+		return encoder.ViT{}, nil, fmt.Errorf("%s: holds %s, which row %s is not of", e.Weights, read.ViT.Name, e.Row)
 	}
-	return encoder.ViT{}, nil, fmt.Errorf("%s: holds %s, which row %s is not of", e.Weights, read.ViT.Name, e.Row)
+	store := model.NewStore()
+	return read.ViT, store, read.Apply(store, "/")
 }
 
 // randomViT draws a transformer's weights, the same on every backend.

@@ -120,6 +120,7 @@ func TestKNNGolden(t *testing.T) {
 		Bank, Queries [][]float32
 		Labels        []int32
 		Predictions   []int32
+		Ranked        [][]int32
 	}
 	if err := json.Unmarshal(raw, &golden); err != nil {
 		t.Fatal(err)
@@ -132,6 +133,15 @@ func TestKNNGolden(t *testing.T) {
 		}
 		if !slices.Equal(got, golden.Predictions) {
 			t.Errorf("predictions %v, scikit-learn %v", got, golden.Predictions)
+		}
+		ranked, err := c.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, classes := range ranked {
+			if !slices.Equal(classes, golden.Ranked[i][:3]) {
+				t.Errorf("query %d: classes %v, scikit-learn's neighbours %v", i, classes, golden.Ranked[i])
+			}
 		}
 	})
 }
@@ -178,6 +188,18 @@ func TestAccuracy(t *testing.T) {
 	}
 	if got := evaluation.Accuracy(nil, nil); got != 0 {
 		t.Errorf("accuracy of nothing is %g, want 0", got)
+	}
+}
+
+func TestAccuracyWithin(t *testing.T) {
+	ranked := [][]int32{{1, 2}, {2, 0}, {0, 1}, {2, 1}}
+	for k, want := range map[int]float64{1: 25, 2: 75, 9: 75} {
+		if got := evaluation.AccuracyWithin(ranked, []int32{1, 0, 2, 1}, k); got != want {
+			t.Errorf("top-%d accuracy %g, want %g", k, got, want)
+		}
+	}
+	if got := evaluation.AccuracyWithin(nil, nil, 5); got != 0 {
+		t.Errorf("top-5 accuracy of nothing is %g, want 0", got)
 	}
 }
 

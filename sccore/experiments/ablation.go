@@ -32,7 +32,14 @@ var ablationColumns = []string{lineMIoU, lineAccuracy, lineLinear, lineKNN}
 
 // ablationConfig returns the configuration of a profile before --set.
 func ablationConfig(profile Profile) AblationConfig {
-	return AblationConfig{pretrainConfig(profile), evaluation.DefaultClassProbe()}
+	c := AblationConfig{pretrainConfig(profile), evaluation.FastClassProbe()}
+	switch profile { // A thousand images want to be seen more than once.
+	case Quick:
+		c.Linear.Epochs = 50
+	case Smoke:
+		c.Linear.Epochs, c.Linear.Batch = 10, 8
+	}
+	return c
 }
 
 // check returns an error that names the first value out of range.

@@ -19,9 +19,13 @@ func measureAblation(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 	if err != nil {
 		return nil, err
 	}
-	linear, err := config.Linear.Measure(b, class[0], objects[0].Labels, class[1], objects[1].Labels, classes, uint64(seed))
+	ranked, err := config.Linear.Rank(b, class[0], objects[0].Labels, classes, class[1], 1, uint64(seed))
 	if err != nil {
 		return nil, err
+	}
+	linear := make([]int32, len(ranked))
+	for i, classes := range ranked {
+		linear[i] = classes[0]
 	}
 	predictions, err := config.KNN.Predict(b, class[0], objects[0].Labels, classes, class[1])
 	if err != nil {
@@ -31,7 +35,8 @@ func measureAblation(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 	return []pretrainNumber{
 		{lineMIoU, "mIoU", "%", probe, segmentation.MIoU},
 		{lineAccuracy, "pixel accuracy", "%", probe, segmentation.Accuracy},
-		{lineLinear, "top-1 accuracy", "%", "linear probe of [CLS] features", linear.Top1},
+		{lineLinear, "top-1 accuracy", "%", fmt.Sprintf("linear probe of [CLS] features, %d epochs of batches of %d", config.Linear.Epochs, config.Linear.Batch),
+			evaluation.Accuracy(linear, objects[1].Labels)},
 		{lineKNN, "k-NN accuracy", "%", fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", config.KNN.K, config.KNN.Temperature),
 			evaluation.Accuracy(predictions, objects[1].Labels)},
 	}, nil

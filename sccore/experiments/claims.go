@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/semcon/semcon/figures"
 )
@@ -31,6 +32,18 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 		return figures.Scoreboard{}, err
 	}
 	data = append(data, lines.data()...)
+	videos, err := LoadVideo(out, profile)
+	if err != nil {
+		return figures.Scoreboard{}, err
+	}
+	for _, initialisation := range []string{"DINO", "iBOT", "Mugs"} {
+		_, judged := videos.Gain(initialisation)
+		for _, identity := range judged {
+			if !slices.Contains(data, identity) {
+				data = append(data, identity)
+			}
+		}
+	}
 	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
 		switch c.Experiment {
 		case EffectAug:
@@ -39,6 +52,9 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 			return noise.Tolerance()
 		case Ablation:
 			return lines.Measure(c)
+		case Video:
+			gain, _ := videos.Gain(c.Part)
+			return gain
 		}
 		return nil
 	}), nil

@@ -33,7 +33,8 @@ type Import struct {
 // ReadViT reads a vision transformer of official DINO, iBOT, Mugs and Leopart files (.pth, in both formats of PyTorch, without running any
 // code in them) and of timm's .safetensors. Keys may lie in nested dictionaries and have any prefix; of several transformers in one file
 // that of the branch is taken, "teacher" or "student", the teacher's if branch is empty. want says which transformer is expected; if its
-// Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions and Prototypes.
+// Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions, and with want's Prototypes or, where these are 0,
+// as many as the file's filter has.
 //
 // The error is one line that names the file: another architecture, a missing key, values that are not finite, a damaged or hostile file.
 func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
@@ -101,6 +102,10 @@ func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, erro
 	dim, side := class[len(class)-1], patch.Shape()[3]
 	for _, name := range encoder.ViTNames() {
 		if v, err := encoder.ViTByName(name); err == nil && v.Dim == dim && v.Patch == side && v.Depth == depth {
+			filter := sources[fmt.Sprintf("%sblocks.%d.filter.prototypes", prefix, depth-1)]
+			if filter != nil && len(filter.Shape()) == 4 {
+				v.Prototypes = filter.Shape()[2]
+			}
 			return v, nil
 		}
 	}
@@ -118,7 +123,10 @@ func importViT(sources map[string]tensorSource, want encoder.ViT, branch string)
 		if err != nil {
 			return nil, err
 		}
-		found.Positions, found.Prototypes = want.Positions, want.Prototypes
+		found.Positions = want.Positions
+		if want.Prototypes > 0 {
+			found.Prototypes = want.Prototypes
+		}
 		want = found
 	}
 	if err := want.Check(); err != nil {

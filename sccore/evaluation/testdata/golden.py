@@ -1,4 +1,4 @@
-"""Writes golden.json: weighted k-NN predictions from scikit-learn's exact cosine neighbours, in float64.
+"""Writes golden.json: weighted k-NN predictions, and all classes by their votes, from scikit-learn's exact cosine neighbours, in float64.
 
 Run: python golden.py   (needs scikit-learn and numpy)
 """
@@ -19,4 +19,5 @@ for query in range(len(queries)):
     np.add.at(votes[query], labels[nearest[query]], np.exp((1 - distance[query]) / temperature))
 with open("golden.json", "w") as f:
     json.dump({"K": k, "Temperature": temperature, "Bank": bank.tolist(), "Queries": queries.tolist(),
-               "Labels": labels.tolist(), "Predictions": votes.argmax(1).tolist()}, f)
+               "Labels": labels.tolist(), "Predictions": votes.argmax(1).tolist(),
+               "Ranked": np.argsort(-votes, axis=1, kind="stable").tolist()}, f)

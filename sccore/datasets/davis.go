@@ -1,0 +1,243 @@
+package datasets
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// DAVIS lists the videos of a split of DAVIS-2017 (Pont-Tuset et al. 2017) or DAVIS-2016 (Perazzi et al. 2016) below dir/DAVIS or dir/davis, in
+// the official layout:
+//
+//	JPEGImages/480p/NAME/00000.jpg     frames
+//	Annotations/480p/NAME/00000.png    a mask for each
+//	ImageSets/2017/{train,val}.txt     names; those of 2016 if there is no such file, and all folders without either
+//
+// Masks of 2017 have a palette: 0 is the background, then the objects, and 255 is void, which counts as background as in the DAVIS code. Masks
+// of 2016 are grey, of 0 and 255 alone: there 255 is object 1. A video of a list without frames, a frame without a mask and a mask without a
+// frame are errors; so are, when they are read, sizes that differ within a video.
+func DAVIS(dir string, split Split) (*Videos, error) {
+	list := map[Split]string{Train: "train", Test: "val"}[split]
+	if list == "" {
+		return nil, fmt.Errorf("DAVIS has no split %q", split)
+	}
+	for _, folder := range []string{"DAVIS", "davis"} {
+		root := filepath.Join(dir, folder)
+		if _, err := os.Stat(filepath.Join(root, "JPEGImages", "480p")); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("DAVIS: %s: %w", root, reason(err))
+		}
+		set, err := openDAVIS(os.DirFS(root), list)
+		if err != nil {
+			return nil, fmt.Errorf("DAVIS: %s: %w", root, err)
+		}
+		return set, nil
+	}
+	return nil, missingf("DAVIS: no JPEGImages/480p in %s", filepath.Join(dir, "DAVIS"))
+}
+
+func openDAVIS(tree fs.FS, list string) (*Videos, error) {
+	set, names, err := davisNames(tree, list)
+	if err != nil {
+		return nil, err
+	}
+	digest, frames := sha256.New(), 0
+	for _, name := range names {
+		video, err := openDAVISVideo(tree, name, digest.Write)
+		if err != nil {
+			return nil, err
+		}
+		set.All = append(set.All, video)
+		frames += video.Frames
+	}
+	set.Identity = fmt.Sprintf("%s: %d videos, %d frames, sha256 of names and sizes %x", set.Name, len(set.All), frames, digest.Sum(nil)[:8])
+	return set, nil
+}
+
+// davisNames reads the first list that there is.
+func davisNames(tree fs.FS, list string) (set *Videos, names []string, err error) {
+	for _, year := range []string{"2017", "2016"} {
+		file := path.Join("ImageSets", year, list+".txt")
+		content, err := readFile(tree, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			names, err = parseVideoNames(content)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", file, err)
+		}
+		return &Videos{Name: "DAVIS-" + year + " " + list}, names, nil
+	}
+	entries, err := fs.ReadDir(tree, "JPEGImages/480p")
+	if err != nil {
+		return nil, nil, fmt.Errorf("JPEGImages/480p: %w", reason(err))
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, entry.Name())
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil, errors.New("no folder of a video in JPEGImages/480p")
+	}
+	return &Videos{Name: "DAVIS, all folders"}, names, nil
+}
+
+// parseVideoNames reads a list of one name a line. A name is a folder's: without separators.
+func parseVideoNames(content []byte) (names []string, err error) {
+	for i, line := range strings.Split(string(content), "\n") {
+		name := strings.TrimSpace(line)
+		switch {
+		case name == "":
+		case strings.ContainsAny(name, "/\\\x00") || name == "." || name == "..":
+			return nil, fmt.Errorf("line %d: %q is no name of a folder", i+1, name)
+		case slices.Contains(names, name):
+			return nil, fmt.Errorf("line %d: %s for the second time", i+1, name)
+		default:
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, errors.New("no video in it")
+	}
+	return names, nil
+}
+
+// openDAVISVideo lists the files of a video and writes their names and sizes to the digest.
+func openDAVISVideo(tree fs.FS, name string, digest func([]byte) (int, error)) (Video, error) {
+	frames, masks := path.Join("JPEGImages/480p", name), path.Join("Annotations/480p", name)
+	stems, err := davisFiles(tree, frames, ".jpg", digest)
+	if err != nil {
+		return Video{}, err
+	}
+	annotated, err := davisFiles(tree, masks, ".png", digest)
+	if err != nil {
+		return Video{}, err
+	}
+	for _, stem := range stems {
+		if !slices.Contains(annotated, stem) {
+			return Video{}, fmt.Errorf("%s has no mask %s.png", path.Join(frames, stem+".jpg"), path.Join(masks, stem))
+		}
+	}
+	for _, stem := range annotated {
+		if !slices.Contains(stems, stem) {
+			return Video{}, fmt.Errorf("%s has no frame %s.jpg", path.Join(masks, stem+".png"), path.Join(frames, stem))
+		}
+	}
+	v := Video{Name: name, Frames: len(stems)}
+	first := path.Join(frames, stems[0]+".jpg")
+	content, err := readFile(tree, first)
+	if err == nil {
+		var header image.Config
+		if header, _, err = image.DecodeConfig(bytes.NewReader(content)); err == nil {
+			v.Extent = Extent{header.Height, header.Width}
+		}
+	}
+	if err != nil {
+		return Video{}, fmt.Errorf("%s: %w", first, err)
+	}
+	read := func(file, what string, decode func(content []byte) ([]uint8, Extent, error)) ([]uint8, error) {
+		content, err := readFile(tree, file)
+		if err == nil {
+			var pixels []uint8
+			var size Extent
+			if pixels, size, err = decode(content); err == nil && size != v.Extent {
+				err = fmt.Errorf("the %s is %d×%d pixels, the first frame %d×%d", what, size.Width, size.Height, v.Width, v.Height)
+			}
+			if err == nil {
+				return pixels, nil
+			}
+		}
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	v.frame = func(i int) ([]uint8, error) { return read(path.Join(frames, stems[i]+".jpg"), "frame", decodeFrame) }
+	v.mask = func(i int) ([]uint8, error) { return read(path.Join(masks, stems[i]+".png"), "mask", decodeMask) }
+	return v, nil
+}
+
+// davisFiles lists the names of the files of a kind in a folder, without their ending, sorted.
+func davisFiles(tree fs.FS, folder, extension string, digest func([]byte) (int, error)) (stems []string, err error) {
+	entries, err := fs.ReadDir(tree, folder)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	for _, entry := range entries {
+		stem, ok := strings.CutSuffix(entry.Name(), extension)
+		if !ok || strings.HasPrefix(stem, ".") {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path.Join(folder, entry.Name()), reason(err))
+		}
+		digest(fmt.Appendf(nil, "%q %d\n", path.Join(folder, entry.Name()), info.Size()))
+		stems = append(stems, stem)
+	}
+	if len(stems) == 0 {
+		return nil, fmt.Errorf("%s: no %s in it", folder, extension)
+	}
+	return stems, nil
+}
+
+// decodeFrame reads an image as it is, [height, width, 3].
+func decodeFrame(content []byte) ([]uint8, Extent, error) {
+	picture, err := stored(content)
+	if err != nil {
+		return nil, Extent{}, err
+	}
+	size := picture.Bounds().Size()
+	pixels := make([]uint8, size.X*size.Y*3)
+	writeUpright(pixels, size.X, opaque(picture, picture.Bounds()), 1)
+	return pixels, Extent{size.Y, size.X}, nil
+}
+
+// decodeMask reads a mask with a palette or of 8 bits of grey, [height, width]: the objects from 1, and 0 for background and void.
+func decodeMask(content []byte) ([]uint8, Extent, error) {
+	header, err := png.DecodeConfig(bytes.NewReader(content))
+	if err != nil {
+		return nil, Extent{}, fmt.Errorf("damaged mask: %w", err)
+	}
+	if header.Width < 1 || header.Height < 1 || header.Width > maxDecodedPixels/header.Height {
+		return nil, Extent{}, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", header.Width, header.Height, maxDecodedPixels)
+	}
+	picture, err := png.Decode(bytes.NewReader(content))
+	if err != nil {
+		return nil, Extent{}, fmt.Errorf("damaged mask: %w", err)
+	}
+	var rows []uint8
+	var stride int
+	object := uint8(0) // What 255 stands for.
+	switch picture := picture.(type) {
+	case *image.Paletted:
+		rows, stride = picture.Pix, picture.Stride
+	case *image.Gray:
+		rows, stride = picture.Pix, picture.Stride
+		if !slices.ContainsFunc(rows, func(label uint8) bool { return label != 0 && label != 255 }) {
+			object = 1
+		}
+	default:
+		return nil, Extent{}, fmt.Errorf("is neither a palette's nor 8 bits of grey, but %T", picture)
+	}
+	mask := make([]uint8, 0, header.Width*header.Height)
+	for y := range header.Height {
+		for _, label := range rows[y*stride : y*stride+header.Width] {
+			if label == 255 {
+				label = object
+			}
+			mask = append(mask, label)
+		}
+	}
+	return mask, Extent{header.Height, header.Width}, nil
+}

@@ -1,0 +1,116 @@
+package evaluation_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/evaluation"
+)
+
+// TestClassProbeFollowsPyTorch compares with a classifier that PyTorch trained; testdata/classprobe.py made the file.
+func TestClassProbeFollowsPyTorch(t *testing.T) {
+	raw, err := os.ReadFile("testdata/classprobe.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		evaluation.ClassProbe
+		Classes       int
+		Bank, Queries [][]float32
+		Labels        []int32
+		Ranked        [][]int32
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil || len(golden.Ranked) != 50 {
+		t.Fatalf("%d queries, %v", len(golden.Ranked), err)
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		// One batch that is just as long, and one that is longer than there are images.
+		for _, batch := range []int{len(golden.Bank), 4096} {
+			p := golden.ClassProbe
+			p.Batch = batch
+			got, err := p.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, golden.Classes, tensors.FromValue(golden.Queries), golden.Classes, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range got {
+				if !slices.Equal(got[i], golden.Ranked[i]) {
+					t.Errorf("query %d: classes %v, PyTorch %v", i, got[i], golden.Ranked[i])
+				}
+			}
+		}
+	})
+}
+
+// TestClassProbeLearns: ten classes, of which chance finds one in ten.
+func TestClassProbeLearns(t *testing.T) {
+	const classes = 10
+	bank, labels := clusters(3, 600, 16, classes, 1)
+	queries, truth := clusters(4, 300, 16, classes, 1)
+	p := evaluation.ClassProbe{Images: 500, Epochs: 5, Batch: 64, Rate: 0.05} // The last batch of an epoch is shorter.
+	rank := func(b compute.Backend, seed uint64) [][]int32 {
+		ranked, err := p.Rank(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries), 5, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ranked
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		ranked := rank(b, 1)
+		one, five := evaluation.AccuracyWithin(ranked, truth, 1), evaluation.AccuracyWithin(ranked, truth, 5)
+		if one < 60 || five < 95 || five > 100 {
+			t.Errorf("top-1 %.1f %%, top-5 %.1f %%: chance finds 10 and 50", one, five)
+		}
+		again, other := rank(b, 1), rank(b, 2)
+		if fmt.Sprint(ranked) != fmt.Sprint(again) || fmt.Sprint(ranked) == fmt.Sprint(other) {
+			t.Error("the seed does not decide")
+		}
+	})
+}
+
+func TestClassProbeBadInput(t *testing.T) {
+	b := testbackend.Fastest(t)
+	bank, queries := tensors.FromValue([][]float32{{1, 0}, {0, 1}}), tensors.FromValue([][]float32{{1, 0}})
+	good := evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: 0.1}
+	for want, call := range map[string]func() error{
+		"images -1": func() error { return evaluation.ClassProbe{Images: -1, Epochs: 1, Batch: 2, Rate: 0.1}.Check() },
+		"epochs 0":  func() error { return evaluation.ClassProbe{Batch: 2, Rate: 0.1}.Check() },
+		"batch 0":   func() error { return evaluation.ClassProbe{Epochs: 1, Rate: 0.1}.Check() },
+		"rate NaN":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: math.NaN()}.Check() },
+		"decay -1":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: 1, Decay: -1}.Check() },
+		"label 7":   func() error { return second(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
+		"first 0":   func() error { return second(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
+		"the loss is NaN": func() error {
+			return second(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
+		},
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v is not one line with %q", err, want)
+		}
+	}
+	for _, p := range []evaluation.ClassProbe{evaluation.DefaultClassProbe(), evaluation.FastClassProbe()} {
+		if err := p.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func ExampleClassProbe() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	probe := evaluation.ClassProbe{Epochs: 20, Batch: 4, Rate: 0.1}
+	bank := tensors.FromValue([][]float32{{1, 0}, {0.9, 0.1}, {0, 1}, {0.2, 0.9}})
+	ranked, err := probe.Rank(b, bank, []int32{0, 0, 1, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 3}}), 2, 1)
+	fmt.Println(ranked, err)
+	// Output: [[0 1] [1 0]] <nil>
+}

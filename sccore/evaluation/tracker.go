@@ -1,0 +1,210 @@
+package evaluation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// mostObjects is how many objects a compiled propagation can follow, DAVIS-2017's highest number: one more label costs less than another
+// compilation. A video with more of them gets its own.
+const mostObjects = 10
+
+// Tracker follows objects through videos by the features of a frozen encoder. It is compiled once for each size of frames, and holds the
+// features of no more frames than [Propagation.Previous] + 2.
+type Tracker struct {
+	settings Propagation
+	patch    int
+	encode   *model.Exec
+	follow   *Exec
+}
+
+// NewTracker returns a tracker whose encoder maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of
+// patches of the given side in pixels, [1, height/patch, width/patch, dim], with the variables of the store.
+func (p Propagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (*Tracker, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if patch < 1 || p.Short%patch != 0 || 64%patch != 0 {
+		return nil, fmt.Errorf("propagation: frames of %d pixels and a multiple of 64 are not made of patches of %d", p.Short, patch)
+	}
+	t := &Tracker{settings: p, patch: patch}
+	var err error
+	t.encode, err = model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
+		size := p.size(datasets.Extent{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)})
+		x := InsertAxes(DivScalar(ConvertDType(frame, dtypes.Float32), 255), 0)
+		features := patches(scope, encoder.Standardize(resizeBilinear(x, size.Height, size.Width)))
+		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
+		dims := features.Shape().Dimensions[1:]
+		return Reshape(losses.Unit(Reshape(features, -1, dims[2])), dims...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.follow, err = NewExec(b, func(in []*Node) []*Node {
+		features, held, frames := in[0], in[1], (len(in)-2)/2
+		labels := p.propagate(features, held, in[2:2+frames], in[2+frames:])
+		size := datasets.Extent{Height: features.Shape().Dim(0) * patch, Width: features.Shape().Dim(1) * patch}
+		return []*Node{labels, masks(labels, size)}
+	})
+	if err != nil {
+		t.encode.Finalize()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close frees the device's memory.
+func (t *Tracker) Close() {
+	t.encode.Finalize()
+	t.follow.Finalize()
+}
+
+// Track returns the masks of all frames of a video, [height·width] each: the first as it is given, the others as they are found. The error
+// names the video, and the file where it is one's fault.
+func (t *Tracker) Track(ctx context.Context, v datasets.Video) (found [][]uint8, err error) {
+	caught := exceptions.TryCatch[error](func() { found, err = t.track(ctx, v) })
+	if caught != nil {
+		err = caught
+	}
+	if err != nil {
+		return nil, fmt.Errorf("video %s: %w", v.Name, err)
+	}
+	return found, nil
+}
+
+// looked is what is kept of a frame: features and label map, on the device.
+type looked struct{ features, labels *tensors.Tensor }
+
+func (l looked) free() {
+	l.features.MustFinalizeAll()
+	l.labels.MustFinalizeAll()
+}
+
+func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error) {
+	size := t.settings.size(v.Extent)
+	if size.Height < t.patch || size.Width < t.patch {
+		return nil, fmt.Errorf("frames of %d×%d pixels become %d×%d: too narrow", v.Width, v.Height, size.Width, size.Height)
+	}
+	objects, err := v.Objects()
+	if err != nil {
+		return nil, err
+	}
+	given, err := v.Mask(0)
+	if err != nil {
+		return nil, err
+	}
+	first := looked{labels: t.labelMap(given, v.Extent, max(objects, mostObjects)+1)}
+	if first.features, err = t.features(v, 0); err != nil {
+		return nil, err
+	}
+	found, previous := [][]uint8{given}, []looked{}
+	defer func() {
+		for _, frame := range append(previous, first) {
+			frame.free()
+		}
+	}()
+	for i := 1; i < v.Frames; i++ {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		now := looked{}
+		if now.features, err = t.features(v, i); err != nil {
+			return nil, err
+		}
+		var mask []uint8
+		if now.labels, mask, err = t.next(now.features, first, previous); err != nil {
+			now.features.MustFinalizeAll()
+			return nil, err
+		}
+		found = append(found, nearest(mask, size, v.Extent))
+		if previous = append(previous, now); len(previous) > t.settings.Previous {
+			previous[0].free()
+			previous = previous[1:]
+		}
+	}
+	return found, nil
+}
+
+// features are those of a frame.
+func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
+	pixels, err := v.Frame(i)
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.encode.Exec(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3))
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// labelMap is a mask at the resolution of patches, one channel a label.
+func (t *Tracker) labelMap(mask []uint8, of datasets.Extent, channels int) *tensors.Tensor {
+	size := t.settings.size(of)
+	grid := datasets.Extent{Height: size.Height / t.patch, Width: size.Width / t.patch}
+	labels := make([]float32, grid.Height*grid.Width*channels)
+	for p, label := range nearest(mask, of, grid) {
+		labels[p*channels+int(label)] = 1
+	}
+	return tensors.FromFlatDataAndDimensions(labels, grid.Height, grid.Width, channels)
+}
+
+// next finds the label map and the mask of a frame. Where fewer frames than the settings' have gone before, the first one fills the places and
+// does not count there, so that one compilation serves.
+func (t *Tracker) next(features *tensors.Tensor, first looked, previous []looked) (labels *tensors.Tensor, mask []uint8, err error) {
+	places := t.settings.Previous + 1
+	inputs := make([]any, 2+2*places)
+	held := make([]float32, places)
+	for i := range places {
+		frame := first
+		if i > 0 && i <= len(previous) {
+			frame = previous[i-1]
+		}
+		if i <= len(previous) {
+			held[i] = 1
+		}
+		inputs[2+i], inputs[2+places+i] = frame.features, frame.labels
+	}
+	inputs[0], inputs[1] = features, held
+	out, err := t.follow.Exec(inputs...)
+	if err != nil {
+		return nil, nil, err
+	}
+	mask = tensors.MustCopyFlatData[uint8](out[1])
+	out[1].MustFinalizeAll()
+	return out[0], mask, nil
+}
+
+// nearest resizes a mask: each new pixel is the old one in which its middle lies.
+func nearest(mask []uint8, from, to datasets.Extent) []uint8 {
+	rows, columns := middles(from.Height, to.Height), middles(from.Width, to.Width)
+	out := make([]uint8, 0, to.Height*to.Width)
+	for _, row := range rows {
+		for _, column := range columns {
+			out = append(out, mask[row*from.Width+column])
+		}
+	}
+	return out
+}
+
+// middles are the old pixels in which the middles of the new ones lie. A middle between two is given to the one that Pillow gives it to, which
+// adds up steps, rounding errors and all.
+func middles(from, to int) []int {
+	step := float64(from) / float64(to)
+	out, at := make([]int, to), step/2
+	for i := range out {
+		out[i] = min(int(at), from-1)
+		at += step
+	}
+	return out
+}

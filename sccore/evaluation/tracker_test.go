@@ -1,0 +1,208 @@
+package evaluation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+)
+
+// pixelPatches stands in for an encoder: a patch's features are its pixels.
+func pixelPatches(patch int) func(*model.Scope, *Node) *Node {
+	return func(_ *model.Scope, images *Node) *Node {
+		rows, columns := images.Shape().Dim(1)/patch, images.Shape().Dim(2)/patch
+		x := Reshape(images, rows, patch, columns, patch, 3)
+		return Reshape(TransposeAllAxes(x, 0, 2, 1, 3, 4), 1, rows, columns, patch*patch*3)
+	}
+}
+
+func newTracker(t *testing.T, b compute.Backend, p evaluation.Propagation, patch int) *evaluation.Tracker {
+	t.Helper()
+	tracker, err := p.NewTracker(b, model.NewStore(), patch, pixelPatches(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tracker.Close)
+	return tracker
+}
+
+// still is a video of equal frames and one mask.
+func still(name string, frames int, size datasets.Extent, frame, mask []uint8) datasets.Video {
+	return datasets.NewVideo(name, frames, size,
+		func(int) ([]uint8, error) { return frame, nil }, func(int) ([]uint8, error) { return mask, nil })
+}
+
+// TestTrackFollowsDINO compares with DINO's label propagation in PyTorch; testdata/propagation.py made the file.
+func TestTrackFollowsDINO(t *testing.T) {
+	raw, err := os.ReadFile("testdata/propagation.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		evaluation.Propagation
+		Patch  int
+		Videos []struct {
+			Height, Width        int
+			Frames, First, Found string
+		}
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil || len(golden.Videos) != 2 {
+		t.Fatalf("%d videos, %v", len(golden.Videos), err)
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		tracker := newTracker(t, b, golden.Propagation, golden.Patch)
+		for _, v := range golden.Videos {
+			frames := davisCase{Height: v.Height, Width: 3 * v.Width}.masks(t, v.Frames)
+			unpack := davisCase{Height: v.Height, Width: v.Width}
+			first, want := unpack.masks(t, v.First)[0], unpack.masks(t, v.Found)
+			found, err := tracker.Track(context.Background(), datasets.NewVideo("recorded", len(frames), datasets.Extent{Height: v.Height, Width: v.Width},
+				func(i int) ([]uint8, error) { return frames[i], nil }, func(int) ([]uint8, error) { return first, nil }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range want {
+				different := 0
+				for p := range want[i] {
+					if found[i][p] != want[i][p] {
+						different++
+					}
+				}
+				if different > len(want[i])/1000 { // Float32 against float64, where two labels are nearly level.
+					t.Errorf("%d×%d, frame %d: %d of %d pixels differ", v.Width, v.Height, i, different, len(want[i]))
+				}
+			}
+			last := want[len(want)-1]
+			if !slices.Contains(last, 1) || !slices.Contains(last, 2) || slices.Equal(last, first) {
+				t.Errorf("%d×%d: nothing to follow in the last frame", v.Width, v.Height)
+			}
+		}
+	})
+}
+
+// TestTrackFollowsSyntheticObjects holds tracking by pixels to what follows from keeping the first mask.
+func TestTrackFollowsSyntheticObjects(t *testing.T) {
+	set := datasets.SyntheticVideos(3, 12, 64, 5)
+	p := evaluation.DefaultPropagation()
+	p.Short, p.Previous, p.Radius = 64, 3, 4
+	tracker := newTracker(t, testbackend.Fastest(t), p, 4)
+	var tracked, kept []evaluation.DAVIS
+	for _, v := range set.All {
+		found, err := tracker.Track(context.Background(), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := v.Objects()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var truth, first [][]uint8
+		for i := range v.Frames {
+			mask, err := v.Mask(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			truth = append(truth, mask)
+			first = append(first, truth[0])
+		}
+		for _, x := range []struct {
+			into  *[]evaluation.DAVIS
+			masks [][]uint8
+		}{{&tracked, found}, {&kept, first}} {
+			measured, err := evaluation.MeasureDAVIS(truth, x.masks, v.Height, v.Width, objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*x.into = append(*x.into, measured...)
+		}
+	}
+	if a, b := evaluation.MeanDAVIS(tracked), evaluation.MeanDAVIS(kept); a.JF() < b.JF()+0.05 {
+		t.Errorf("J&F %.3f, of a mask that stays %.3f", a.JF(), b.JF())
+	}
+}
+
+func TestTrackDegenerateVideos(t *testing.T) {
+	size := datasets.Extent{Height: 64, Width: 64}
+	black, all, corner := make([]uint8, 64*64*3), slices.Repeat([]uint8{1}, 64*64), make([]uint8, 64*64)
+	corner[0] = 3 // Which is lost at the resolution of patches.
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		p := evaluation.DefaultPropagation()
+		p.Short, p.K, p.Radius, p.Previous = 64, 9, 0, 1 // Fewer patches than wanted.
+		tracker := newTracker(t, b, p, 16)
+		for name, c := range map[string]struct{ mask, want []uint8 }{
+			"an object everywhere": {all, all},
+			"an object of a pixel": {corner, make([]uint8, 64*64)},
+		} {
+			found, err := tracker.Track(context.Background(), still(name, 4, size, black, c.mask))
+			if err != nil || len(found) != 4 || !slices.Equal(found[3], c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestTrackBadInput(t *testing.T) {
+	b := testbackend.Fastest(t)
+	p := evaluation.DefaultPropagation()
+	for want, change := range map[string]func(p *evaluation.Propagation){
+		"short 0":         func(p *evaluation.Propagation) { p.Short = 0 },
+		"k 0":             func(p *evaluation.Propagation) { p.K = 0 },
+		"previous -1":     func(p *evaluation.Propagation) { p.Previous = -1 },
+		"radius -1":       func(p *evaluation.Propagation) { p.Radius = -1 },
+		"temperature 0 ":  func(p *evaluation.Propagation) { p.Temperature = 0 },
+		"patches of 16":   func(p *evaluation.Propagation) { p.Short = 100 },
+		"frames of 100 p": func(p *evaluation.Propagation) { p.Short = 100 },
+	} {
+		wrong := p
+		change(&wrong)
+		if _, err := wrong.NewTracker(b, model.NewStore(), 16, pixelPatches(16)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	p.Short = 64
+	tracker := newTracker(t, b, p, 16)
+	size, frame, mask := datasets.Extent{Height: 64, Width: 64}, make([]uint8, 64*64*3), make([]uint8, 64*64)
+	_, err := tracker.Track(context.Background(), still("dark", 3, size, frame, mask))
+	if err == nil || !strings.Contains(err.Error(), "dark: no object") {
+		t.Errorf("a first mask without object: %v", err)
+	}
+	mask[0] = 1
+	broken := datasets.NewVideo("torn", 3, size, func(int) ([]uint8, error) { return nil, errors.New("00001.jpg: is empty") },
+		func(int) ([]uint8, error) { return mask, nil })
+	if _, err := tracker.Track(context.Background(), broken); err == nil || !strings.Contains(err.Error(), "torn: 00001.jpg") {
+		t.Errorf("a broken frame: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := tracker.Track(ctx, still("long", 3, size, frame, mask)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled run: %v", err)
+	}
+}
+
+func ExamplePropagation_NewTracker() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	p := evaluation.DefaultPropagation()
+	p.Short = 64
+	tracker, err := p.NewTracker(b, model.NewStore(), 8, pixelPatches(8))
+	if err != nil {
+		panic(err)
+	}
+	defer tracker.Close()
+	masks, err := tracker.Track(context.Background(), datasets.SyntheticVideos(1, 3, 64, 1).All[0])
+	fmt.Println(len(masks), "masks of", len(masks[2]), "pixels,", err)
+	// Output: 3 masks of 4096 pixels, <nil>
+}

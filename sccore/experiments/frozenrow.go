@@ -1,0 +1,223 @@
+package experiments
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// frozenRow is a row of a table that compares frozen encoders: one of the paper's, whose weights come from a file, or one of ours.
+type frozenRow struct {
+	key   string   // In cell names and in --set weights.KEY=FILE.
+	heads []string // As the table has them: the method, the architecture and, where the table has it, the training data.
+}
+
+// Rows that no table of the paper has: weights as they are drawn, and what the experiment pretrain leaves after its two stages.
+const (
+	keyRandom = "random"
+	keyFirst  = "first"
+	keySecond = "second"
+)
+
+// ownMethods are what tables call our own rows.
+var ownMethods = map[string]string{keyRandom: rowRandom, keyFirst: rowFirst, keySecond: rowSecond}
+
+// paperRows are the rows of a table of the paper whose encoders are vision transformers, which weights can be given for: "dino-s16" for DINO,
+// "dino+ours-s16" for DINO + Ours.
+func paperRows(table string) ([]frozenRow, error) {
+	printed, err := figures.Paper(table)
+	if err != nil {
+		return nil, err
+	}
+	var rows []frozenRow
+	for _, row := range printed.Rows {
+		if size, ok := strings.CutPrefix(row.Heads[1], "ViT-"); ok {
+			key := strings.ReplaceAll(row.Heads[0], " ", "") + "-" + strings.ReplaceAll(size, "/", "")
+			rows = append(rows, frozenRow{strings.ToLower(key), row.Heads})
+		}
+	}
+	return rows, nil
+}
+
+// frozenEncoder is where a cell's encoder comes from, as it stands in configurations.
+type frozenEncoder struct {
+	Row          string `json:"row"`
+	Architecture string `json:"architecture"` // Of random weights and of our own training.
+	Weights      string `json:"weights"`      // The file; empty for random weights.
+	Digest       string `json:"digest"`       // The first 16 hexadecimal digits of the file's SHA-256.
+}
+
+// frozenCell is a row and a seed: with weights of a file the seed says which file, without one how they are drawn.
+type frozenCell struct {
+	frozenEncoder
+	seed int
+}
+
+// seedPlace stands for the number of the seed in the name of a file of weights.
+const seedPlace = "{seed}"
+
+// frozenCells lists the rows that there are weights for: random ones, those that the experiment pretrain has left in out, and the files that --set
+// names for the paper's rows. A file's name may have {seed} in it; without, it is one cell. rest are the other assignments.
+func frozenCells(options Options, table, architecture string, seeds int) (cells []frozenCell, rest []string, err error) {
+	rows, err := paperRows(table)
+	if err != nil {
+		return nil, nil, err
+	}
+	if options.Seeds > 0 {
+		seeds = options.Seeds
+	}
+	for seed := range seeds {
+		cells = append(cells, frozenCell{frozenEncoder{Row: keyRandom, Architecture: architecture}, seed})
+	}
+	trained, err := pretrainedCells(options, seeds)
+	if err != nil {
+		return nil, nil, err
+	}
+	cells = append(cells, trained...)
+	for _, assignment := range options.Set {
+		given, isWeights := strings.CutPrefix(assignment, "weights.")
+		if !isWeights {
+			rest = append(rest, assignment)
+			continue
+		}
+		key, file, _ := strings.Cut(given, "=")
+		if !slices.ContainsFunc(rows, func(r frozenRow) bool { return r.key == key }) {
+			var keys []string
+			for _, row := range rows {
+				keys = append(keys, row.key)
+			}
+			return nil, nil, fmt.Errorf("--set %s: no row %q; the rows are %s", assignment, key, strings.Join(keys, ", "))
+		}
+		for seed := range seeds {
+			if seed > 0 && !strings.Contains(file, seedPlace) {
+				break
+			}
+			named := strings.ReplaceAll(file, seedPlace, fmt.Sprint(seed))
+			digest, err := digestOf(named)
+			if err != nil {
+				return nil, nil, fmt.Errorf("--set %s: %w", assignment, err)
+			}
+			cells = append(cells, frozenCell{frozenEncoder{Row: key, Weights: named, Digest: digest}, seed})
+		}
+	}
+	return cells, rest, nil
+}
+
+// pretrainedCells are the encoders that the experiment pretrain has left in out, of the same profile, the last run of each seed.
+func pretrainedCells(options Options, seeds int) (cells []frozenCell, err error) {
+	records, err := Records(folderOf(options.Out, Pretrain))
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(records)
+	for seed := range seeds {
+		for _, key := range []string{keyFirst, keySecond} {
+			i := slices.IndexFunc(records, func(r Record) bool {
+				return r.Profile == options.Profile && r.Seed == seed && r.Row == ownMethods[key]
+			})
+			if i < 0 {
+				continue
+			}
+			file := PretrainedEncoder(options.Out, records[i], key)
+			digest, err := digestOf(file)
+			if err != nil {
+				return nil, err
+			}
+			var config PretrainConfig
+			if err := json.Unmarshal(records[i].Config, &config); err != nil {
+				return nil, fmt.Errorf("the configuration of record %s: %w", records[i].Cell, err)
+			}
+			cells = append(cells, frozenCell{frozenEncoder{key, config.Second.Encoder, file, digest}, seed})
+		}
+	}
+	return cells, nil
+}
+
+// digestOf identifies a file's content.
+func digestOf(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, file); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
+}
+
+// open returns the encoder with its weights at the store's root.
+func (e frozenEncoder) open(seed int) (encoder.ViT, *model.Store, error) {
+	if e.Weights == "" {
+		return randomViT(e.Architecture, seed)
+	}
+	read, err := weights.ReadViT(e.Weights, encoder.ViT{Positions: encoder.DINOPositions}, "")
+	if err != nil {
+		return encoder.ViT{}, nil, err
+	}
+	if len(read.Missing) > 0 {
+		return encoder.ViT{}, nil, fmt.Errorf("%s: no weights of the filter, %s first", e.Weights, read.Missing[0])
+	}
+	if size := strings.TrimPrefix(read.ViT.Name, "vit"); ownMethods[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
+		return encoder.ViT{}, nil, fmt.Errorf("%s: holds %s, which row %s is not of", e.Weights, read.ViT.Name, e.Row)
+	}
+	store := model.NewStore()
+	return read.ViT, store, read.Apply(store, "/")
+}
+
+// randomViT draws a transformer's weights, the same on every backend.
+func randomViT(name string, seed int) (v encoder.ViT, store *model.Store, err error) {
+	if v, err = encoder.ViTByName(name); err != nil {
+		return v, nil, err
+	}
+	host, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		return v, nil, err
+	}
+	defer host.Finalize()
+	store = model.NewStore()
+	if err := store.SetRNGStateFromSeed(int64(seed)); err != nil {
+		return v, nil, err
+	}
+	caught := exceptions.TryCatch[error](func() {
+		var tokens *model.Exec
+		tokens, err = model.NewExec(host, store, func(scope *model.Scope, images *graph.Node) *graph.Node { return v.Tokens(scope, images).Class })
+		if err != nil {
+			return
+		}
+		defer tokens.Finalize()
+		if _, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.Patch, v.Patch, 3)); err == nil { // Which makes the variables.
+			err = store.InitializeVariables(host, nil)
+		}
+	})
+	if err = errors.Join(caught, err); err != nil {
+		return v, nil, err
+	}
+	for variable := range store.IterVariables() {
+		value, err := variable.Value()
+		if err == nil {
+			err = value.ToLocal()
+		}
+		if err != nil {
+			return v, nil, err
+		}
+	}
+	return v, store, nil
+}

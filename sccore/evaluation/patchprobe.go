@@ -151,16 +151,20 @@ func (p PatchProbe) check(train, test Annotated, classes int) error {
 	return nil
 }
 
-// head maps patches, [rows, dim], to logits, [rows, classes].
-func head(scope *model.Scope, patches *Node, classes int) *Node {
+// standardised brings patches, [rows, dim], to the training set's mean 0 and deviation 1.
+func standardised(scope *model.Scope, patches *Node) *Node {
 	constant := func(name string) *Node {
 		return InsertAxes(scope.Store().GetVariable("/"+name).NodeValue(patches), 0)
 	}
-	patches = Div(Sub(patches, constant("mean")), constant("deviation"))
+	return Div(Sub(patches, constant("mean")), constant("deviation"))
+}
+
+// head maps features, [rows, dim], to logits, [rows, classes].
+func head(scope *model.Scope, features *Node, classes int) *Node {
 	scope = scope.At("head").WithInitializer(Zeros)
-	weight := scope.VariableWithShape("weight", shapes.Make(patches.DType(), patches.Shape().Dim(1), classes))
-	bias := scope.VariableWithShape("bias", shapes.Make(patches.DType(), classes))
-	return Add(MatMul(patches, weight.NodeValue(patches)), InsertAxes(bias.NodeValue(patches), 0))
+	weight := scope.VariableWithShape("weight", shapes.Make(features.DType(), features.Shape().Dim(1), classes))
+	bias := scope.VariableWithShape("bias", shapes.Make(features.DType(), classes))
+	return Add(MatMul(features, weight.NodeValue(features)), InsertAxes(bias.NodeValue(features), 0))
 }
 
 // train does all steps.
@@ -169,7 +173,7 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, 
 		patches, shares, rate := inputs[0], inputs[1], inputs[2]
 		g := patches.Graph()
 		total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold ignored pixels only.
-		loss := Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(head(scope, patches, classes), -1)))), total)
+		loss := Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(head(scope, standardised(scope, patches), classes), -1)))), total)
 		var variables []*model.Variable
 		var values []*Node
 		for variable := range scope.At("head").IterVariables() {
@@ -206,7 +210,7 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, 
 // test predicts every pixel of the set.
 func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, classes int) (Segmentation, error) {
 	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
-		logits := head(scope, Reshape(patches, -1, set.Dim), classes)
+		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
 		return ArgMax(resizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
 	})

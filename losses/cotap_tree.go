@@ -71,7 +71,7 @@ func (t *pairTree) pull(weight *Node) *Node {
 
 func (t *pairTree) leaves() leafPairs {
 	o := t.order
-	each := func(x *Node) *Node { return Reshape(ConvertDType(x, o.dtype), -1, o.leaf) }
+	each := func(x *Node) *Node { return hold(Reshape(ConvertDType(x, o.dtype), -1, o.leaf)) }
 	return leafPairs{each(o.p), each(o.q), t.margin}
 }
 

@@ -8,6 +8,6 @@ func (c CoTAP) Tree(p, q *graph.Node) *graph.Node { return c.loss(p, q, newPairT
 // DeepTree is [CoTAP.Loss] by a tree of small nodes, so that few pairs make many levels.
 func (c CoTAP) DeepTree(p, q *graph.Node) *graph.Node {
 	return c.loss(p, q, func(p, q *graph.Node, margin float64) pairSums {
-		return newTreeOf(treeShape{leaf: 8, radix: 5}, p, q, margin)
+		return newTreeOf(treeShape{leaf: 8, radix: 8}, p, q, margin)
 	})
 }

@@ -11,7 +11,7 @@ const (
 	Speaks Verdict = "speaks"
 	// Vacuous: the conditions are met and the bound is 1 or more.
 	Vacuous Verdict = "vacuous"
-	// NoMargin: the margin in the denominator is not positive, so that the theorem says nothing.
+	// NoMargin: the margin in the denominator is not positive, or no more than rounding, so that the theorem says nothing.
 	NoMargin Verdict = "no margin"
 	// Inapplicable: a condition on d, δ_T or d_T is not met.
 	Inapplicable Verdict = "inapplicable"
@@ -19,7 +19,7 @@ const (
 
 // Bound is a theorem's upper bound on the error rate for one set of numbers.
 type Bound struct {
-	// Value is what the formula gives, at least 0, whether or not the conditions hold; +Inf where the margin is not positive.
+	// Value is what the formula gives, at least 0, whether or not the conditions hold; +Inf where there is no margin.
 	Value float64
 	// Margin is the denominator's root: C1 − C2√p_T − C3√q_T of the printed theorem, Γ of the repaired one. NaN where a root in it has no value.
 	Margin float64
@@ -32,7 +32,7 @@ func (b Bound) Verdict() Verdict {
 	switch {
 	case !b.Domain:
 		return Inapplicable
-	case !(b.Margin > 0):
+	case !(b.Margin > 0) || math.IsInf(b.Value, 1):
 		return NoMargin
 	case b.Value >= 1:
 		return Vacuous

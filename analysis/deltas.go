@@ -21,8 +21,8 @@ type Deltas struct {
 // Sum is the left side of lemma sum_delta.
 func (d Deltas) Sum() float64 { return d.Same + d.View + d.Other }
 
-// Deltas computes the terms of lemma sum_delta for every view, where c stands for the lemma's 1/(4α), positive (see [Constants] for the two
-// readings of α).
+// Deltas computes the terms of lemma sum_delta for every view, where c stands for the lemma's 1/(4α), positive (see [Features.Lemmas] for
+// the two readings of α).
 //
 // For every set of features, optimal or not, Sum = (1 − 1/d) N r⁴ − Isotropy − Alignment, see [Features.DeltaTarget] and erratum E13. The
 // lemma as printed says Sum ≥ (1 − 1/d) N r⁴.

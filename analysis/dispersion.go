@@ -13,7 +13,8 @@ type Patches struct {
 	// Features are the patches' vectors, [N, D], of any length but 0.
 	Features mat.Matrix
 	// Class is the category of each patch and Instance the object that it lies on, numbered over all images. A negative class stands for no
-	// label; such patches are left out of every measure.
+	// label; such patches are left out of every measure. A negative instance stands for none, as on sky or grass: two such patches are no pair of
+	// one instance.
 	Class, Instance []int
 }
 
@@ -64,7 +65,7 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 			for j, similarity := range block.RawRowView(i - begin)[:i] {
 				same := class[i] == class[j]
 				switch {
-				case instance[i] == instance[j]:
+				case instance[i] == instance[j] && instance[i] >= 0:
 					s.Instance += similarity
 					s.InstancePairs++
 					continue

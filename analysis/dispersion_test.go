@@ -21,6 +21,9 @@ func TestPatchMeasuresAgreeWithTheirDefinitions(t *testing.T) {
 			}
 			p.Instance[i] = random.IntN(8)
 			p.Class[i] = p.Instance[i]%3 - random.IntN(2)*random.IntN(2)*4 // Some without label.
+			if p.Instance[i] == 7 {
+				p.Instance[i] = -1 // And some on no object.
+			}
 		}
 		similarity, rates, err := p.Measure(bins)
 		if err != nil {
@@ -36,7 +39,7 @@ func TestPatchMeasuresAgreeWithTheirDefinitions(t *testing.T) {
 				a, b := mat.Row(nil, i, p.Features), mat.Row(nil, j, p.Features)
 				cosine := dot(a, b) / math.Sqrt(dot(a, a)*dot(b, b))
 				switch {
-				case p.Instance[i] == p.Instance[j]:
+				case p.Instance[i] == p.Instance[j] && p.Instance[i] >= 0:
 					instance = append(instance, cosine)
 					continue
 				case p.Class[i] == p.Class[j]:

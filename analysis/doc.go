@@ -2,7 +2,7 @@
 // semantic concentration as an instrument.
 //
 // The theory starts from [Features]: n images of each of K classes, m views of each, as vectors of length r. From them come the
-// similarity curves behind p_T and q_T ([Features.Similarities]), the terms Δ of lemma sum_delta ([Features.Deltas]), the nearest-mean
+// similarity curves behind p_T and q_T ([Features.TailCurves]), the terms Δ of lemma sum_delta ([Features.Deltas]), the nearest-mean
 // classifier whose error the theorem bounds ([Features.Error]), the printed theorem ([Printed]), the repaired one ([Repaired]) and its
 // form in measured moments ([Features.MomentBound]). [OP1] is the paper's toy problem and [OP1.Solve] its solver; [Features.Lemmas] holds
 // each lemma against a set of features. The proofs are in docs/theory.md.

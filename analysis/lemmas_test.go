@@ -42,7 +42,8 @@ func TestLemmasOnRandomFeatures(t *testing.T) {
 		}
 	}
 	t.Log("sets on which lemmas fail, of 3000:", fails)
-	// These three follow for all features from Markov's inequality; only the rest needs an optimum, or fails.
+	// These hold for all features: the first by Cauchy's inequality, the others as a share of low pairs bounds mean and variance. The rest needs an
+	// optimum, or fails.
 	for _, name := range []string{"condition_cls_correct, E15", "var_bnd", "bounds_of_expt (a)", "bounds_of_expt (b)"} {
 		if fails[name] > 0 {
 			t.Errorf("%s fails on %d sets", name, fails[name])
@@ -78,6 +79,36 @@ func TestCounterexampleToTheClassificationLemma(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c := check(t, f, Tails{}, "condition_cls_correct, E15"); c.Fails != 0 || c.Cases == 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Erratum E11: one of twenty views of each image is opposite to the rest, so 9.5 % of similarities are −1 and the others 1. Their variance is 0.34;
+// the second part of lemma var_bnd with plus for its minus signs says 0.18, its first part 0.47.
+func TestCounterexampleToTheVarianceLemma(t *testing.T) {
+	const views, d = 20, 0.9
+	rows := mat.NewDense(4*views, 1, nil)
+	for i := range 4 * views {
+		rows.Set(i, 0, 1)
+		if i%views == 0 {
+			rows.Set(i, 0, -1)
+		}
+	}
+	f, err := GridFeatures(rows, 2, 2, views, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tails, err := f.Tails(0.9, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, r := tails.ClassTail, newReference(f)
+	mean := r.expect(r.t2(0), r.t1(0), identity)
+	variance := r.expect(r.t2(0), r.t1(0), square) - mean*mean
+	if plus := (1-q)*(1-d)*(1-d)/4 + q*(1+d)*(1+d)/4 + q; math.Abs(q-0.095) > 1e-12 || plus > variance-0.1 {
+		t.Errorf("q_T %g: variance %g, with plus signs %g", q, variance, plus)
+	}
+	if c := check(t, f, tails, "var_bnd"); c.Cases != 4 || c.Fails != 0 {
 		t.Errorf("%+v", c)
 	}
 }

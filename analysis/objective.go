@@ -57,14 +57,15 @@ type BarlowTwins struct {
 	Alignment, Diversity float64
 	// Misalignment is L_align of the scaled features.
 	Misalignment float64
-	// Low and High bound Alignment: (N L_align/m)²/d and N L_align/m. They follow from Σ_i (1 − C_ii) = N L_align/m and 0 ≤ 1 − C_ii ≤ 1.
+	// Low and High bound Alignment where no dimension is 0 everywhere: (N L_align/m)²/d and N L_align/m. They follow from
+	// Σ_i (1 − C_ii) = N L_align/m and 0 ≤ 1 − C_ii ≤ 1. Each dead dimension adds 1 to Alignment and nothing to High.
 	Low, High float64
 	// PrintedLow and PrintedHigh are the paper's, N L_align/d + 1 − r²/d and N L_align + d − r², where r² = d is the mean square length. The lower
-	// one is false for small misalignment (erratum E19); the upper one is true, and m times High.
+	// one is false for small misalignment (erratum E19); the upper one is true without dead dimensions, and m times High.
 	PrintedLow, PrintedHigh float64
 }
 
-// BarlowTwins computes it. A dimension that is 0 everywhere stays so and counts as misaligned, C_ii = 0.
+// BarlowTwins computes it. A dimension that is 0 everywhere, dead, stays so and counts as misaligned, C_ii = 0.
 func (f *Features) BarlowTwins() BarlowTwins {
 	n, d := float64(f.Len()), float64(f.Dim)
 	scaled := mat.DenseCopyOf(f.Z)

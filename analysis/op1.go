@@ -35,9 +35,11 @@ type Solution struct {
 	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r², and Active the share of pairs of views with a multiplier.
 	Violation, Active float64
 	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric: those of 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i − x_j‖²) in the Lagrangian.
+	// Where one is positive r² − s_ij = 1/(2 v_ij), half of what the paper's proof has (erratum E24).
 	Multipliers *mat.Dense
 	// Norm are the multipliers of ‖z_i‖ = r, which the paper's Lagrangian leaves out (erratum E9): ν_i with ∂Lagrangian/∂z_i = −ν_i z_i. At an
-	// optimum, with c = 1/(2α), Sum − target of lemma sum_delta is ν_i r² N²/(2α) + 1/α Σ_j λ_ij v_ij (r² − s_ij), so the lemma can fail where ν_i < 0.
+	// optimum, with c = 1/(2α), Sum − target of lemma sum_delta is ν_i r² N²/(2α) + 1/α Σ_j λ_ij v_ij (r² − s_ij), so the lemma can fail where ν_i < 0, and
+	// does where in addition no constraint on i is active (erratum E13).
 	Norm []float64
 	// Gradient is the largest part of the Lagrangian's gradient along the sphere, times N²: 0 at an optimum.
 	Gradient float64

@@ -2,8 +2,9 @@ package analysis
 
 import "math"
 
-// Printed is the paper's formal theorem (thm main_formal) with the corrected condition of erratum E6. Its proof has a gap (errata E13 to E15):
-// the bound can be far below the true error, see [Repaired] for one that holds.
+// Printed is the paper's formal theorem (thm main_formal) with the corrected condition of erratum E6. Its proof has gaps (errata E13 to E15):
+// the bound can be far below the true error, see [Repaired] for one that holds. The range of α that the proof needs is no condition of the
+// statement (erratum E21), nor here.
 type Printed struct {
 	Bound
 	// C1, C2 and C3 are the constants of the margin C1 − C2√p_T − C3√q_T.

@@ -42,7 +42,7 @@ func proof(t *testing.T, f *Features, tails Tails) {
 		mean, own := means.RawRowView(g), classMeans.RawRowView(y)
 		t2, t1, class := r.t2(first), r.t1(first), r.class(y)
 
-		// Lemma 2: Markov for the similarities of views and of images of a class.
+		// Theorem 2, steps 1 and 2: the means of similarities of views and of images of a class.
 		inView, inClass := r.expect(t2, t2, identity), r.expect(t2, t1, identity)
 		atMost("views", (1-p)*delta-p*r2, inView)
 		within := r.expect(t2, class, identity)
@@ -53,7 +53,7 @@ func proof(t *testing.T, f *Features, tails Tails) {
 		atMost("within is z̄ᵀμ", math.Abs(within-dot(mean, own)), 0)
 		atMost("spread", r2-dot(mean, mean), r2-delta+p*(r2+delta))
 
-		// Lemma 3: the squared similarities to all classes are those with C.
+		// Lemma 2: the squared similarities to all classes are those with C.
 		corr := 0.0
 		for _, j := range t2 {
 			corr += r.correlated(j) / r.m
@@ -62,9 +62,10 @@ func proof(t *testing.T, f *Features, tails Tails) {
 		for k := range f.Classes {
 			squares += r.expect(t2, r.class(k), square) / float64(f.Classes)
 		}
-		atMost("Lemma 3, equality", math.Abs(squares-corr), 0)
+		atMost("Lemma 2, equality", math.Abs(squares-corr), 0)
 		across := float64(f.Classes)*corr - r.expect(t2, class, square)
 		atMost("κ of the image", across, kappa*kappa)
+		least, farthest, border := math.Inf(1), 0.0, math.Inf(1) // min ‖μ_k‖², L_y and t_g.
 		for k := range f.Classes {
 			if k == y {
 				continue
@@ -76,12 +77,18 @@ func proof(t *testing.T, f *Features, tails Tails) {
 			atMost("E s² ≤ κ_i²", r.expect(t2, r.class(k), square), across)
 			atMost("|e_k| ≤ κ", math.Abs(e), kappa)
 
-			// Lemma 1, and the margins.
+			// Lemma 1, and the margins of theorem 2, steps 4 and 5.
 			gap := (dot(own, own) - dot(other, other)) / 2
 			atMost("gap of norms", gap, (r2-rho)/2)
 			apart := norm(minus(own, other))
 			atMost("class means apart", apart*apart, 2*(r2+kappa))
 			atMost("Γ", repaired.Margin, within-e-gap)
+			least, farthest = min(least, dot(other, other)), max(farthest, apart)
+			if apart > slack {
+				border = min(border, (within-e-gap)/apart)
+			} else {
+				border = 0
+			}
 			for _, i := range t2 {
 				distance := norm(minus(r.z[i], mean))
 				nearer := square(norm(minus(r.z[i], other))) - square(norm(minus(r.z[i], own)))
@@ -91,13 +98,28 @@ func proof(t *testing.T, f *Features, tails Tails) {
 				}
 			}
 		}
+		// Theorems 1 and 3 for the image: its margin, its distance from the border, and the share of its views that may be wrong.
+		margin, spread, wrong := within-math.Sqrt(max(0, across))-(dot(own, own)-least)/2, 0.0, 0.0
 		for _, i := range t2 {
-			if norm(minus(r.z[i], mean))*math.Sqrt(2*(r2+kappa)) >= repaired.Margin {
+			distance := norm(minus(r.z[i], mean))
+			spread += distance * distance / r.m
+			if distance*math.Sqrt(2*(r2+kappa)) >= repaired.Margin {
 				far++
 			}
 			if classified[i] != y {
 				wrongViews++
+				wrong += 1 / r.m
 			}
+		}
+		atMost("Γ ≤ Γ of the image", repaired.Margin, margin)
+		atMost("V is r² − ‖z̄‖²", math.Abs(spread-(r2-dot(mean, mean))), 0)
+		if margin > slack {
+			atMost("L > 0 where Γ > 0", slack, farthest)
+			atMost("Γ/L ≤ t", margin/farthest, border)
+			atMost("wrong views ≤ L²V/Γ²", wrong, min(1, farthest*farthest*spread/(margin*margin)))
+		}
+		if border > slack {
+			atMost("wrong views ≤ V/t²", wrong, min(1, spread/(border*border)))
 		}
 	}
 	truth := r.errorRate()
@@ -221,6 +243,7 @@ func TestOrthogonalClassesHaveATighterBound(t *testing.T) {
 func ideal(delta, d, tail float64) Tails { return Tails{delta, tail, d, tail} }
 
 func TestBoundsGrowWithTheTails(t *testing.T) {
+	printed, repaired := 0, 0 // Draws at which the bounds are finite.
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		s := Setting{Classes: 2 + rng.IntN(10), Images: 2 + rng.IntN(2000), Radius: 1 + rng.Float64()}
@@ -231,12 +254,21 @@ func TestBoundsGrowWithTheTails(t *testing.T) {
 		worse := tails
 		worse.ViewTail += 0.1 * rng.Float64()
 		worse.ClassTail += 0.1 * rng.Float64()
+		if s.Printed(tails).Margin > 0 {
+			printed++
+		}
+		if s.Repaired(tails, omega).Margin > 0 {
+			repaired++
+		}
 		if s.Printed(worse).Value < s.Printed(tails).Value || s.Repaired(worse, omega).Value < s.Repaired(tails, omega).Value {
 			t.Fatalf("%+v: the bound falls from %+v to %+v", s, tails, worse)
 		}
 		if s.Repaired(tails, omega).Value > s.Repaired(tails, 1.1*omega).Value {
 			t.Fatalf("%+v: the repaired bound falls as classes crowd together", s)
 		}
+	}
+	if printed < 300 || repaired < 1000 {
+		t.Errorf("the bounds are finite at %d and %d of 2000 draws: too few to compare", printed, repaired)
 	}
 }
 
@@ -294,11 +326,13 @@ func TestPrintedConditionOnTheDimension(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	for want, b := range map[Verdict]Bound{
-		Speaks:       {Value: 0.5, Margin: 1, Domain: true},
-		Vacuous:      {Value: 1, Margin: 1, Domain: true},
-		NoMargin:     {Value: math.Inf(1), Margin: math.NaN(), Domain: true},
-		Inapplicable: {Value: 0, Margin: 1},
+	inf := math.Inf(1)
+	for b, want := range map[Bound]Verdict{
+		{Value: 0.5, Margin: 1, Domain: true}:          Speaks,
+		{Value: 1, Margin: 1, Domain: true}:            Vacuous,
+		{Value: inf, Margin: math.NaN(), Domain: true}: NoMargin,
+		{Value: inf, Margin: 1e-13, Domain: true}:      NoMargin, // Rounding.
+		{Value: 0, Margin: 1}:                          Inapplicable,
 	} {
 		if b.Verdict() != want {
 			t.Errorf("%+v is %q, not %q", b, b.Verdict(), want)

@@ -14,7 +14,8 @@ type Tails struct {
 	// ViewThreshold is δ_T and ViewTail p_T = sup_i P_{j,l ∈ T2(i)}[z_jᵀz_l ≤ δ_T]: pairs of views of one image, a view with itself among them.
 	ViewThreshold, ViewTail float64
 	// ClassThreshold is d_T and ClassTail q_T = sup_i P_{j ∈ T2(i), l ∈ T1(j)}[z_jᵀz_l ≤ d_T]: pairs of views of two images of one class
-	// (lemma prop_in_class; the assumption in_of_class_dist states it in the input space).
+	// (lemma prop_in_class; the assumption in-of-class-dist states it in the input space). It is small where a class's images share patterns
+	// (erratum E20).
 	ClassThreshold, ClassTail float64
 }
 

@@ -40,7 +40,7 @@ func newWay(b *testing.B, name string, n int) way {
 			}
 		}}
 	}
-	f := c.MergeTree
+	f := c.Tree
 	if name == "brute" {
 		f = c.BruteForce
 	}
@@ -64,7 +64,7 @@ func newWay(b *testing.B, name string, n int) way {
 	return w
 }
 
-// BenchmarkCoTAP times the loss with its gradient: on the host, by the merge tree and by brute force. MB-peak is the process's largest
+// BenchmarkCoTAP times the loss with its gradient: on the host, by the tree and by brute force. MB-peak is the process's largest
 // memory less what it had before, the backend open.
 func BenchmarkCoTAP(b *testing.B) {
 	for _, name := range []string{"go", "graph", "brute"} {

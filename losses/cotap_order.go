@@ -8,14 +8,19 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// leafPairs is the largest number of pairs of a leaf of the tree, but for rounding.
-const leafPairs = 38
+// treeShape is what a tree may be made of.
+type treeShape struct {
+	leaf  int // The largest number of pairs of a leaf, but for rounding: comparing that many costs about as much as a level.
+	radix int // The largest number of parts of a node.
+}
+
+var fastShape = treeShape{leaf: 160, radix: 16}
 
 // pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power
-// of two. Arrays are [B, padded].
+// of the radix. Arrays are [B, padded].
 type pairOrder struct {
-	n, padded, leaf int
-	dtype           dtypes.DType // Of the scores given; float32 for shorter ones.
+	n, padded, leaf, radix int
+	dtype                  dtypes.DType // Of the scores given; float32 for shorter ones.
 
 	p, q    *Node // Scores in float64.
 	centred *Node // p less the mean of all, so that sums of squares of close scores keep their digits. Rounded: p alone is for comparing.
@@ -28,16 +33,37 @@ type pairOrder struct {
 	keys, code *Node // Of the order by p: sorted, and of the inputs. [B, N]
 }
 
+// divide gives the number of parts of a node, the size of a leaf, and the number of pairs of a tree of n pairs and padding.
+func (s treeShape) divide(n int) (radix, leaf, padded int) {
+	leaves, levels := (n-1)/s.leaf+1, 0
+	for whole := 1; whole < leaves; whole *= s.radix {
+		levels++
+	}
+	power := func(base int) int {
+		product := 1
+		for range levels {
+			product *= base
+		}
+		return product
+	}
+	for radix = 1; power(radix) < leaves; {
+		radix++
+	}
+	// Vectors have up to 32 entries, and multiples of 8 have the divisors that cumulate wants.
+	multiple := min(32, s.leaf)
+	leaf = ((n-1)/power(radix)/multiple + 1) * multiple
+	return radix, leaf, leaf * power(radix)
+}
+
 // newPairOrder sorts pairs with scores in [0, 1], [B, N].
 //
 // Sorts of single integers are the fast ones on XLA, so each score becomes a 31-bit code of the same order, and a sort of (p, q) gives
 // places, which tell pairs apart in a second sort, of (q, place).
-func newPairOrder(p, q *Node, margin float64) pairOrder {
+func newPairOrder(p, q *Node, margin float64, shape treeShape) pairOrder {
 	g := p.Graph()
 	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
-	levels := max(0, bits.Len(uint((n-1)/leafPairs)))
-	leaf := ((n-1)>>levels/4 + 1) * 4
-	o := pairOrder{n: n, leaf: leaf, padded: leaf << levels, dtype: dtypes.Float32}
+	o := pairOrder{n: n, dtype: dtypes.Float32}
+	o.radix, o.leaf, o.padded = shape.divide(n)
 	if p.DType() == dtypes.Float64 {
 		o.dtype = dtypes.Float64
 	}

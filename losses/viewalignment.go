@@ -7,7 +7,7 @@ import (
 // ViewAlignment is L_align of the paper's OP0, 1/(2N²) Σ_ij ŵ_ij ‖z_i − z_j‖², where ŵ_ij = 1 for two views of one image.
 //
 // z, [N, D], holds the views image by image, the given number of them each; N must be a multiple of it. Unlike other losses it is what the paper's
-// sum makes it: 1/N of a mean over pairs, times the number of views. Differentiable in z.
+// sum makes it: m/(2N) times the mean of ‖z_i − z_j‖² over the pairs with ŵ_ij = 1, with m the number of views. Differentiable in z.
 func ViewAlignment(z *Node, views int) *Node {
 	z.AssertRank(2)
 	count, dim := z.Shape().Dimensions[0], z.Shape().Dimensions[1]

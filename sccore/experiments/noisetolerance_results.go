@@ -16,7 +16,7 @@ var noiseTolerance = Experiment{
 	Data:       "patches of synthetic classes",
 	Cost: map[Profile]string{
 		Smoke: "seconds",
-		Quick: "about a minute on 2 cores",
+		Quick: "half a minute on 2 cores",
 		Full:  "half an hour on 2 cores: ten times the steps, 20 seeds",
 	},
 	Run: runNoiseTolerance,

@@ -46,8 +46,11 @@ func formed(features *mat.Dense, form string, dimensions int) *mat.Dense {
 	return &cut
 }
 
-// measureTheory computes what a record keeps of one form of an encoder's features, by name, and the tail curves. Bounds above 1 count as 1, which
-// every error rate obeys; what has no finite value is left out.
+// The δ_T and d_T at which a record keeps p and q, ascending.
+const classThreshold, viewThreshold = 0.5, 0.9
+
+// measureTheory computes what a record keeps of one form of an encoder's features, by name, and the tail curves. What has no finite value is
+// left out.
 func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, analysis.TailCurves, error) {
 	account, err := f.Account(thresholds)
 	if err != nil {
@@ -58,7 +61,7 @@ func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, an
 	if err != nil {
 		return nil, curves, err
 	}
-	tails, err := f.Tails(0.9, 0.5)
+	tails, err := f.TailCurves([]float64{classThreshold, viewThreshold})
 	if err != nil {
 		return nil, curves, err
 	}
@@ -79,11 +82,10 @@ func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, an
 	n := float64(f.Images)
 	values := map[string]float64{
 		"error": account.Error, "geometric": moments.Geometric, "moments": moments.Value,
-		"repaired": min(1, repaired.Value), "repaired_margin": repaired.Margin,
-		"printed": min(1, printed.Value), "printed_margin": printed.Margin, "printed_domain": indicator(printed.Domain),
+		"repaired": said(repaired.Bound), "repaired_margin": repaired.Margin,
+		"printed": said(printed.Bound), "printed_margin": printed.Margin, "printed_domain": indicator(printed.Domain),
 		"p_best": repairedAt.ViewTail, "q_best": repairedAt.ClassTail, "delta_best": repairedAt.ViewThreshold, "d_best": repairedAt.ClassThreshold,
-		"p": tails.ViewTail, "q": tails.ClassTail,
-		"p_mean": meanTail(curves.Thresholds, curves.MeanView, 0.9), "q_mean": meanTail(curves.Thresholds, curves.MeanClass, 0.5),
+		"p": tails.View[1], "q": tails.Class[0], "p_mean": tails.MeanView[1], "q_mean": tails.MeanClass[0],
 		"view_similarity": 1 - moments.Spread, "class_similarity": (n*moments.Within - (1 - moments.Spread)) / (n - 1),
 		"across": moments.Across, "inside": moments.Inside, "margined": moments.Margined,
 		"omega": account.Omega, "effective_rank": rank, "isotropy_defect": f.IsotropyDefect(),
@@ -97,14 +99,12 @@ func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, an
 	return values, curves, nil
 }
 
-// meanTail is a curve's value at the first of the thresholds that is not below x.
-func meanTail(thresholds, curve []float64, x float64) float64 {
-	for i, threshold := range thresholds {
-		if threshold >= x {
-			return curve[i]
-		}
+// said is what a bound says of the error rate: 1, which every error rate obeys, where it says nothing or its theorem's conditions are not met.
+func said(b analysis.Bound) float64 {
+	if !b.Domain {
+		return 1
 	}
-	return curve[len(curve)-1]
+	return min(1, b.Value)
 }
 
 func indicator(condition bool) float64 {

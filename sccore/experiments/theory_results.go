@@ -91,7 +91,7 @@ func (r TheoryResults) tables() []figures.Table {
 			for _, row := range EffectAugRows {
 				line := figures.Row{Heads: row.Heads()}
 				for _, c := range theoryColumns {
-					ours := r.detail(row.Name, column, viewsOwn+"."+formPrincipal+"."+c.name, 100)
+					ours := r.detail(row.Name, column, OwnViews+"."+formPrincipal+"."+c.name, 100)
 					line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: ours})
 				}
 				if slices.ContainsFunc(line.Cells, func(c figures.Cell) bool { return len(c.Ours) > 0 }) {
@@ -121,7 +121,7 @@ func (r TheoryResults) Ladder(dataset string) figures.Ladder {
 			panel.Rows = append(panel.Rows, row.Name)
 			var rungs [][]float64
 			for _, rung := range theoryColumns[:5] {
-				rungs = append(rungs, r.detail(row.Name, dataset+"/"+methodTitles[method], viewsOwn+"."+formPrincipal+"."+rung.name, 1))
+				rungs = append(rungs, r.detail(row.Name, dataset+"/"+methodTitles[method], OwnViews+"."+formPrincipal+"."+rung.name, 1))
 			}
 			panel.Values = append(panel.Values, rungs)
 		}
@@ -133,19 +133,20 @@ func (r TheoryResults) Ladder(dataset string) figures.Ladder {
 }
 
 // Concentration is the figure of how alike an encoder's features are for views of one image and for images of one class, against its error, on a
-// dataset: a point for each row, method and seed, on the views of the row with all transformations, so that encoders are compared on the same.
-func (r TheoryResults) Concentration(dataset string) figures.CurvesRow {
+// dataset: a series for each row, with a point for each method and seed. On [CommonViews] encoders are compared on the same views, which are
+// those that the encoders of the first row alone were trained with; on [OwnViews] each is shown what it knows.
+func (r TheoryResults) Concentration(dataset, views string) figures.CurvesRow {
 	var row figures.CurvesRow
 	for _, x := range []struct{ name, title string }{
 		{"view_similarity", "mean similarity of views of an image"}, {"class_similarity", "mean similarity of images of a class"},
 	} {
 		plot := figures.Curves{X: x.title, Y: "nearest-mean error", Points: true}
-		for _, method := range siamese.Methods {
-			series := figures.Series{Name: methodTitles[method]}
-			for _, line := range EffectAugRows {
+		for _, trained := range EffectAugRows {
+			series := figures.Series{Name: "trained with " + trained.Name}
+			for _, method := range siamese.Methods {
 				column := dataset + "/" + methodTitles[method]
-				series.X = append(series.X, r.detail(line.Name, column, viewsAll+"."+formPrincipal+"."+x.name, 1)...)
-				series.Y = append(series.Y, r.detail(line.Name, column, viewsAll+"."+formPrincipal+".error", 1)...)
+				series.X = append(series.X, r.detail(trained.Name, column, views+"."+formPrincipal+"."+x.name, 1)...)
+				series.Y = append(series.Y, r.detail(trained.Name, column, views+"."+formPrincipal+".error", 1)...)
 			}
 			if len(series.X) > 0 {
 				plot.Series = append(plot.Series, series)
@@ -166,7 +167,7 @@ func (r TheoryResults) Tails(out, dataset, method string, seed int) (figures.Cur
 			if record.Seed != seed {
 				continue
 			}
-			tails, err := readTails(filepath.Join(folderOf(out, Theory), filepath.FromSlash(record.Curve)), viewsOwn, formPrincipal)
+			tails, err := readTails(filepath.Join(folderOf(out, Theory), filepath.FromSlash(record.Curve)), OwnViews, formPrincipal)
 			if err != nil {
 				return nil, err
 			}

@@ -163,7 +163,7 @@ func (s *theoryStudy) measure(trained Record, config TheoryConfig) error {
 	for _, shown := range []struct {
 		name   string
 		recipe views.Recipe
-	}{{viewsOwn, settings.Recipe}, {viewsAll, all}} {
+	}{{OwnViews, settings.Recipe}, {CommonViews, all}} {
 		flat, dim, err := encoder.Features(images, shown.recipe, uint64(trained.Seed))
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (s *theoryStudy) measure(trained Record, config TheoryConfig) error {
 	}
 	record := Record{
 		Experiment: Theory, Cell: trained.Cell, Row: trained.Row, Column: trained.Column,
-		Metric: "nearest-mean error", Unit: "%", Value: 100 * details[viewsOwn+"."+formBackbone+".error"],
+		Metric: "nearest-mean error", Unit: "%", Value: 100 * details[OwnViews+"."+formBackbone+".error"],
 		Seed: trained.Seed, Profile: s.options.Profile, Config: config.encode(), ConfigHash: hashOf(config.encode()),
 		Protocol: "backbone features of " + strconv.Itoa(images.Len()) + " training images, the first of each class, " + strconv.Itoa(config.Views) +
 			" views each; error of the nearest class mean on these views",
@@ -203,10 +203,12 @@ func (s *theoryStudy) measure(trained Record, config TheoryConfig) error {
 	return record.Append(folderOf(s.options.Out, Theory))
 }
 
-// Which views the features are of: the encoder's own recipe, or all transformations.
+// Which views the features are of.
 const (
-	viewsOwn = "own"
-	viewsAll = "all"
+	// OwnViews are those that the encoder was trained with.
+	OwnViews = "own"
+	// CommonViews are those of the row with all transformations, the same for every encoder.
+	CommonViews = "all"
 )
 
 func (s *theoryStudy) encoder(name string) (*siamese.Frozen, error) {

@@ -40,7 +40,7 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 		t.Fatalf("%d records", len(records))
 	}
 	for _, r := range records {
-		for _, views := range []string{viewsOwn, viewsAll} {
+		for _, views := range []string{OwnViews, CommonViews} {
 			for _, form := range theoryForms {
 				at := func(name string) float64 {
 					value, ok := r.Details[views+"."+form+"."+name]
@@ -82,7 +82,7 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 	}
 	for _, figure := range []interface {
 		Render() ([]byte, []byte, error)
-	}{tails, results.Ladder(dataset), results.Concentration(dataset)} {
+	}{tails, results.Ladder(dataset), results.Concentration(dataset, OwnViews), results.Concentration(dataset, CommonViews)} {
 		if svg, png, err := figure.Render(); err != nil || len(svg) == 0 || len(png) == 0 {
 			t.Error(err)
 		}
@@ -127,19 +127,19 @@ func TestForms(t *testing.T) {
 
 func FuzzParseTails(f *testing.F) {
 	text := &tailsText{}
-	text.add(viewsOwn, formBackbone, analysis.TailCurves{Thresholds: []float64{0, 1}, View: []float64{0.5, 1}, Class: []float64{0.25, 1},
+	text.add(OwnViews, formBackbone, analysis.TailCurves{Thresholds: []float64{0, 1}, View: []float64{0.5, 1}, Class: []float64{0.25, 1},
 		MeanView: []float64{0, 1}, MeanClass: []float64{0.125, 1}})
 	f.Add(text.bytes())
 	f.Add([]byte("views,form\n"))
 	f.Add([]byte(strings.Join(tailsHeader, ",") + "\nown,backbone,x,0,0,0,0\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		curves, err := parseTails(content, viewsOwn, formBackbone)
+		curves, err := parseTails(content, OwnViews, formBackbone)
 		if err != nil {
 			return
 		}
 		again := &tailsText{}
-		again.add(viewsOwn, formBackbone, curves)
-		back, err := parseTails(again.bytes(), viewsOwn, formBackbone)
+		again.add(OwnViews, formBackbone, curves)
+		back, err := parseTails(again.bytes(), OwnViews, formBackbone)
 		if err != nil || len(back.Thresholds) != len(curves.Thresholds) {
 			t.Errorf("read back: %v, %v", back, err)
 		}

@@ -12,18 +12,9 @@ import (
 // initialValue makes the initializer of a variable from its scope, whose store holds the random numbers.
 type initialValue func(scope *model.Scope) model.VariableInitializer
 
-// normal is how DINO draws tokens and positions.
+// normal is how DINO draws tokens, positions and the weights of linear layers.
 func normal(scope *model.Scope) model.VariableInitializer {
 	return initializer.RandomNormalFn(scope, 0.02)
-}
-
-// dense draws the weights of a linear layer of that many inputs: as DINO does from 384 on, the width of its narrowest transformer, and larger
-// ones for fewer inputs. With DINO's the blocks of vit-tiny pass on next to nothing, and training it begins with making them.
-func dense(inputs int) initialValue {
-	deviation := 0.02 * math.Max(1, math.Sqrt(384/float64(inputs)))
-	return func(scope *model.Scope) model.VariableInitializer {
-		return initializer.RandomNormalFn(scope, deviation)
-	}
 }
 
 // uniform is how PyTorch draws the weight and the bias of a convolution that sees that many inputs.

@@ -68,6 +68,21 @@ func TestPretrainPictures(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
 		}
 	}
+	curves, err := results.Gauges(out, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(curves) != 3 || len(curves[0].Series) != 5 || len(curves[1].Series) != 2 || len(curves[2].Series) != 2 {
+		t.Errorf("gauges %+v", curves)
+	}
+	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
+		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
+	}
+	if _, png, err := curves.Render(); err != nil {
+		t.Error(err)
+	} else if dir := os.Getenv("SEE"); dir != "" {
+		os.WriteFile(filepath.Join(dir, "gauges.png"), png, 0o644)
+	}
 	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
 		t.Errorf("a run that there is not: %v", err)
 	}

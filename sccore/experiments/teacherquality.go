@@ -155,10 +155,14 @@ func (c qualityCell) name() string { return fmt.Sprintf("%s/seed%d", c.config.ro
 // key identifies what a record measures.
 func (c qualityCell) key() string { return c.name() + " " + hashOf(c.config.encode()) }
 
-// qualityLosses are the losses of patch concentration that are compared, qualityLambdas their weights.
+// qualityLosses are the losses of patch concentration that are compared, qualityLambdas their weights: the weaker ones in quick for CoTAP alone.
 var (
 	qualityLosses  = []string{sccore.WithCoTAP, sccore.WithBCE}
-	qualityLambdas = map[Profile][]float64{Smoke: {10}, Quick: {1, 10}, Full: {1, 3, 10}}
+	qualityLambdas = map[Profile]map[string][]float64{
+		Smoke: {sccore.WithCoTAP: {10}, sccore.WithBCE: {10}},
+		Quick: {sccore.WithCoTAP: {1, 10}, sccore.WithBCE: {10}},
+		Full:  {sccore.WithCoTAP: {1, 3, 10}, sccore.WithBCE: {1, 3, 10}},
+	}
 	qualityAUCs    = map[Profile][]float64{Smoke: {1}, Quick: {1, 0.85, 0.7}, Full: {1, 0.9, 0.8, 0.7, 0.6}}
 )
 
@@ -167,7 +171,7 @@ var (
 func qualityRows(profile Profile) (rows []TeacherQualityConfig) {
 	rows = append(rows, TeacherQualityConfig{Loss: lossStart}, TeacherQualityConfig{Loss: lossAlignment})
 	for _, loss := range qualityLosses {
-		for _, lambda := range qualityLambdas[profile] {
+		for _, lambda := range qualityLambdas[profile][loss] {
 			for _, auc := range qualityAUCs[profile] {
 				rows = append(rows, TeacherQualityConfig{Loss: loss, Lambda: lambda, Teacher: sccore.FromLabels, AUC: auc})
 			}

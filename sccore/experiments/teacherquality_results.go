@@ -18,7 +18,7 @@ var teacherQuality = Experiment{
 	Data:       "synthetic scenes and objects, whose labels make teachers of known quality",
 	Cost: map[Profile]string{
 		Smoke: "seconds",
-		Quick: "about 25 minutes on 2 quiet cores",
+		Quick: "about 20 minutes on 2 quiet cores",
 		Full:  "about 5 hours on 2 cores: ten seeds, finer steps",
 	},
 	Run: runTeacherQuality,

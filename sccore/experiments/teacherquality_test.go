@@ -199,7 +199,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		}
 	}
 	figure := results.Gains()
-	if _, _, err := figure.Render(); err != nil || len(figure.Series) != 4 || len(figure.Series[0].Points) != 4 {
+	if _, _, err := figure.Render(); err != nil || len(figure.Series) != 3 || len(figure.Series[0].Points) != 4 {
 		t.Errorf("%d series, %v", len(figure.Series), err)
 	}
 	if !strings.Contains(figure.CSV(), `"+ CoTAP, λ2 = 10",0.75,true,-1,-1,-1,-1 -1 -1`) {

@@ -163,7 +163,7 @@ var (
 		Quick: {sccore.WithCoTAP: {1, 10}, sccore.WithBCE: {10}},
 		Full:  {sccore.WithCoTAP: {1, 3, 10}, sccore.WithBCE: {1, 3, 10}},
 	}
-	qualityAUCs    = map[Profile][]float64{Smoke: {1}, Quick: {1, 0.85, 0.7}, Full: {1, 0.9, 0.8, 0.7, 0.6}}
+	qualityAUCs = map[Profile][]float64{Smoke: {1}, Quick: {1, 0.85, 0.7}, Full: {1, 0.9, 0.8, 0.7, 0.6}}
 )
 
 // qualityRows lists the conditions of a profile: start and alignment, then those of each loss and λ2 from the best teacher down to the real

@@ -18,12 +18,12 @@ type Pairs struct {
 }
 
 // Pairs returns the pairs of the next batches as the branches see them now, in their views, and changes nothing. It tells how good a teacher the
-// target branch is, before or without L_sc: correspondences are of the features that from names, [FromHead] or [FromBackbone]. The data need
-// labels.
+// target branch is, before or without L_sc: correspondences are of the features that from names, [FromHead] or [FromBackbone]; with [FromLabels]
+// the target's are the labels with the configuration's noise. The data need labels.
 func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pairs, err error) {
 	switch {
-	case from != FromHead && from != FromBackbone:
-		return Pairs{}, fmt.Errorf("pairs of patches from %q: there are %s and %s", from, FromHead, FromBackbone)
+	case from != FromHead && from != FromBackbone && from != FromLabels:
+		return Pairs{}, fmt.Errorf("pairs of patches from %q: there are %s, %s and %s", from, FromHead, FromBackbone, FromLabels)
 	case !t.config.hasPatchLoss():
 		return Pairs{}, errors.New("pairs of patches of a run without a loss of patches")
 	case t.data.Labels == nil:
@@ -41,13 +41,18 @@ func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pa
 		o, read := overlapOf(online, target, [][2]int{{0, 1}}), s
 		read.Correspondences.From = from
 		p, q := read.correspondences(o, online, target, in[inPartners])
-		return []*Node{p, q, sameLabel(o.labels(in[inLabels]), in[inPartners], s.dtype)}
+		same := sameLabel(o.labels(in[inLabels]), in[inPartners], s.dtype)
+		if from == FromLabels {
+			q = noisy(same, readScheduled(in[inScheduled]).noise, in[inNoiseKey])
+		}
+		return []*Node{p, q, same}
 	})
 	if err != nil {
 		return Pairs{}, err
 	}
 	defer exec.Finalize()
-	scheduled := make([]float32, 9) // Nothing of it matters here.
+	scheduled := make([]float32, 9)
+	scheduled[8] = float32(t.config.Correspondences.Noise) // The rest does not matter here.
 	for batch, err := range t.mixture().Batches(ctx, t.done*t.config.Accumulate) {
 		if err != nil {
 			return Pairs{}, err

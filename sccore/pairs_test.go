@@ -57,7 +57,7 @@ func TestPairsRefuse(t *testing.T) {
 		data       sccore.Data
 		config     sccore.Config
 		from, want string
-	}{{tinyData(), patches, sccore.FromLabels, `"labels"`}, {tinyData(), images, sccore.FromHead, "without a loss of patches"}, {noLabels, patches, sccore.FromHead, "without labels"}} {
+	}{{tinyData(), patches, "nowhere", `"nowhere"`}, {tinyData(), images, sccore.FromHead, "without a loss of patches"}, {noLabels, patches, sccore.FromHead, "without labels"}} {
 		trainer := newTrainer(t, b, c.data, c.config)
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)

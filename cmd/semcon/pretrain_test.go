@@ -35,8 +35,8 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Ten attempts of about a quarter of a run, then longer and longer ones, so that there is an end.
-		limit := time.Duration((0.05 + 0.35*random.Float64() + 0.3*float64(max(attempt-9, 0))) * float64(took))
+		// Ten attempts of about a seventh of a run, then longer and longer ones, so that there is an end.
+		limit := time.Duration((0.08 + 0.12*random.Float64() + 0.3*float64(max(attempt-9, 0))) * float64(took))
 		timer := time.AfterFunc(limit, func() { c.Process.Kill() })
 		err := c.Wait()
 		timer.Stop()

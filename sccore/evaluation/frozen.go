@@ -18,18 +18,29 @@ type Image struct {
 	Pixels        []float32 // [Height, Width, 3], normalised.
 }
 
+// ImageNet's mean colour and its standard deviation, red, green and blue.
+var colourMean, colourDeviation = [3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}
+
 // NewImage normalises pixels, [height, width, 3] of red, green and blue: it subtracts ImageNet's mean colour and divides by its standard
 // deviation, as every one of the official encoders wants it. It panics on another number of pixels.
 func NewImage(pixels []uint8, height, width int) Image {
 	if len(pixels) != height*width*3 {
 		panic(fmt.Sprintf("evaluation: %d bytes for an image of %d×%d pixels", len(pixels), height, width))
 	}
-	mean, deviation := [3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}
 	im := Image{Height: height, Width: width, Pixels: make([]float32, len(pixels))}
 	for i, p := range pixels {
-		im.Pixels[i] = (float32(p)/255 - mean[i%3]) / deviation[i%3]
+		im.Pixels[i] = (float32(p)/255 - colourMean[i%3]) / colourDeviation[i%3]
 	}
 	return im
+}
+
+// Colours undoes [NewImage]: [Height, Width, 3] in [0, 1].
+func (im Image) Colours() []float32 {
+	colours := make([]float32, len(im.Pixels))
+	for i, x := range im.Pixels {
+		colours[i] = min(max(x*colourDeviation[i%3]+colourMean[i%3], 0), 1)
+	}
+	return colours
 }
 
 // Features are those of one image.

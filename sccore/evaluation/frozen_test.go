@@ -104,8 +104,9 @@ func near(t *testing.T, got, want []float32) {
 }
 
 func TestNewImageNormalisesAsTorchvision(t *testing.T) {
-	got := evaluation.NewImage([]uint8{0, 128, 255}, 1, 1).Pixels
-	near(t, got, []float32{-2.117904, 0.20518199, 2.6399999})
+	im := evaluation.NewImage([]uint8{0, 128, 255}, 1, 1)
+	near(t, im.Pixels, []float32{-2.117904, 0.20518199, 2.6399999})
+	near(t, im.Colours(), []float32{0, 128.0 / 255, 1})
 }
 
 func TestFrozenRefuses(t *testing.T) {

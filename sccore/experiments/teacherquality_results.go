@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/semcon/semcon/analysis"
 	"github.com/semcon/semcon/figures"
@@ -17,7 +18,7 @@ var teacherQuality = Experiment{
 	Data:       "synthetic scenes and objects, whose labels make teachers of known quality",
 	Cost: map[Profile]string{
 		Smoke: "seconds",
-		Quick: "about 25 minutes on 2 quiet cores",
+		Quick: "about 20 minutes on 2 quiet cores",
 		Full:  "about 5 hours on 2 cores: ten seeds, finer steps",
 	},
 	Run: runTeacherQuality,
@@ -119,7 +120,7 @@ func (r TeacherQualityResults) table() figures.Table {
 			}
 			gain = r.gain(c)
 			if interval := analysis.MeanInterval(gain); !math.IsNaN(interval.Low) {
-				heads[3] = fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High)
+				heads[3] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
 			}
 		}
 		var values []float64

@@ -1,0 +1,104 @@
+package experiments
+
+import (
+	"image"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/testbackend"
+)
+
+// TestPretrainPictures draws what a smoke run left.
+func TestPretrainPictures(t *testing.T) {
+	b := testbackend.Fastest(t)
+	out := t.TempDir()
+	if err := pretrain.Run(t.Context(), b, Options{Profile: Smoke, Out: out}); err != nil {
+		t.Fatal(err)
+	}
+	results, err := LoadPretrain(out, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(stage, branch string) NamedEncoder {
+		path, err := results.Encoder(out, 0, stage, branch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return NamedEncoder{stage + ", " + branch, path}
+	}
+	lens, err := NewPretrainLens(b, Smoke, "", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		draw          func() (figures.ImageGrid, error)
+		rows, columns int
+	}{
+		"views": {func() (figures.ImageGrid, error) { return lens.Views(1) }, 4, 3},
+		"components": {func() (figures.ImageGrid, error) {
+			return lens.Components(NamedEncoder{Name: "random"}, file("first", "target"), file("second", "target"))
+		}, 4, 4},
+		"correspondences": {func() (figures.ImageGrid, error) {
+			return lens.Correspondences(file("second", "online"), file("second", "target"))
+		}, 3, 4},
+		"attention": {func() (figures.ImageGrid, error) { return lens.Attention(file("second", "target").File) }, 4, 7},
+		"no filter": {func() (figures.ImageGrid, error) { return lens.Attention(file("first", "target").File) }, 4, 4},
+	} {
+		sheet, err := c.draw()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(sheet.Images) != c.rows || len(sheet.Images[0]) != c.columns {
+			t.Errorf("%s: %d rows of %d", name, len(sheet.Images), len(sheet.Images[0]))
+		}
+		for _, row := range sheet.Images {
+			if one := colours(row[len(row)-1]); one < 2 {
+				t.Errorf("%s: the last picture of a row has one colour only", name)
+			}
+		}
+		_, png, err := sheet.Render()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if dir := os.Getenv("SEE"); dir != "" {
+			os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
+		}
+	}
+	curves, err := results.Gauges(out, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(curves) != 3 || len(curves[0].Series) != 5 || len(curves[1].Series) != 2 || len(curves[2].Series) != 2 {
+		t.Errorf("gauges %+v", curves)
+	}
+	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
+		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
+	}
+	if _, png, err := curves.Render(); err != nil {
+		t.Error(err)
+	} else if dir := os.Getenv("SEE"); dir != "" {
+		os.WriteFile(filepath.Join(dir, "gauges.png"), png, 0o644)
+	}
+	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
+		t.Errorf("a run that there is not: %v", err)
+	}
+	if _, err := lens.Components(NamedEncoder{"none", filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
+		t.Errorf("an encoder that there is not: %v", err)
+	}
+}
+
+// colours counts the colours of a picture.
+func colours(picture image.Image) int {
+	found := map[[4]uint32]bool{}
+	for y := range picture.Bounds().Dy() {
+		for x := range picture.Bounds().Dx() {
+			r, g, b, a := picture.At(x, y).RGBA()
+			found[[4]uint32{r, g, b, a}] = true
+		}
+	}
+	return len(found)
+}

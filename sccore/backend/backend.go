@@ -44,11 +44,6 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 	if config == Go {
 		opened = Go + ":ops_sequential"
 	}
-	if config == Go {
-		// By itself the engine runs the nodes of a graph on the same workers that its larger operations wait for: with every worker at such a
-		// node, all wait for ever. One node after the other, of which each has all workers, is as fast on the graphs here.
-		config += ":ops_sequential"
-	}
 	if caught := exceptions.TryCatch[error](func() { b, err = compute.NewWithConfig(opened) }); caught != nil {
 		err = caught
 	}

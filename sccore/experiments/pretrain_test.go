@@ -103,15 +103,15 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 	}
 }
 
-// TestPretrainingLearns trains the quick profile's first stage for part of its steps and looks at patch features before and after. Chance is
-// what the initial weights reach.
+// TestPretrainingLearns trains the first stage on patches alone for part of its steps and looks at patch features before and after.
+// Chance is what the initial weights reach.
 func TestPretrainingLearns(t *testing.T) {
-	if !testbackend.HasXLA() {
-		t.Log("on the Go engine these steps take minutes: only with XLA")
+	config := pretrainConfig(Quick)
+	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 120, 0, 384
+	if !testbackend.HasXLA() { // There the trainer's own test learns something smaller.
+		t.Log("on the Go engine these steps take minutes")
 		return
 	}
-	config := pretrainConfig(Quick)
-	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 250, 0, 512
 	config.Second = config.First
 	data, err := openPretrainData("", config)
 	if err != nil {
@@ -141,7 +141,7 @@ func TestPretrainingLearns(t *testing.T) {
 	}
 	after := mIoU()
 	t.Logf("linear mIoU %.1f %% with initial weights, %.1f %% trained", before, after)
-	if after < before+5 {
-		t.Errorf("linear mIoU %.1f %% with initial weights, %.1f %% trained, want at least 5 points more", before, after)
+	if after < before+3 {
+		t.Errorf("linear mIoU %.1f %% with initial weights, %.1f %% trained, want at least 3 points more", before, after)
 	}
 }

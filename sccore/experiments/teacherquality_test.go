@@ -10,6 +10,7 @@ import (
 	"github.com/semcon/semcon/analysis"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 // runQuality runs the study and returns its values by cell.
@@ -54,7 +55,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 		t.Run("mIoU", func(t *testing.T) {
 			b := testbackend.Fastest(t)
 			options := Options{Profile: Quick, Seeds: 1, Out: t.TempDir(), Parallel: 2, Only: []string{"alignment", "cotap/lambda10/auc1"},
-				Set: []string{"first.steps=250", "images=256", "second.steps=150"}}
+				Set: []string{"first.steps=200", "images=256", "second.steps=100", "probe.steps=300"}}
 			values := runQuality(t, b, options)
 			alone, with := values["alignment/lambda0/none/seed0"], values["cotap/lambda10/auc1/seed0"]
 			t.Logf("mIoU %.1f %% with patch alignment alone, %.1f %% with CoTAP", alone, with)
@@ -64,7 +65,10 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 		})
 	}
 	t.Run("correspondences", func(t *testing.T) {
-		b := testbackend.Fastest(t)
+		b, err := backend.OpenConfig(backend.Go)
+		if err != nil {
+			t.Fatal(err)
+		}
 		config := teacherQualityConfig(Smoke)
 		config.Second.Steps, config.Second.Warmup, config.Second.Rate = 60, 5, 3e-3
 		config.Second.PatchHead = sccore.Projector{Hidden: 64, Out: 16}

@@ -51,7 +51,9 @@ type BadOption struct{ Err error }
 func (e BadOption) Error() string { return e.Err.Error() }
 
 // All lists the experiments.
-func All() []Experiment { return []Experiment{effectAug, theory, noiseTolerance, pretrain, video} }
+func All() []Experiment {
+	return []Experiment{effectAug, theory, noiseTolerance, pretrain, mainResults, video}
+}
 
 // ByName finds an experiment; the error lists the known ones.
 func ByName(name string) (Experiment, error) {

@@ -7,7 +7,9 @@ import (
 	"image"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 )
 
 // Source is a set of images without labels, read one at a time: what pretraining needs, and more of than memory holds.
@@ -90,6 +92,19 @@ func (p *Pictures) Read(i int, canvas []uint8, side int) (Extent, error) {
 		}
 	}
 	return Extent{}, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
+}
+
+// Classes returns the class of each image, counted in the order of the names of the folders that they lie in, and the names: ImageNet's layout.
+// An image outside class folders, and a class with two folders, are errors.
+func (p *Pictures) Classes() (labels []int32, names []string, err error) {
+	if names, err = (&listing{images: p.files}).classes(); err != nil {
+		return nil, nil, fmt.Errorf("image folder %s: %w", p.Name, err)
+	}
+	for _, file := range p.files {
+		label, _ := slices.BinarySearch(names, path.Base(path.Dir(file)))
+		labels = append(labels, int32(label))
+	}
+	return labels, names, nil
 }
 
 // File is the path of image i within the folder.

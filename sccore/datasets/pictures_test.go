@@ -174,6 +174,35 @@ func TestOpenPicturesListsTheFolder(t *testing.T) {
 	}
 }
 
+func TestPicturesInClassFolders(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"n02/b.JPEG", "n01/a.JPEG", "n02/a.JPEG"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), []byte{1}, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pictures, err := OpenPictures(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, names, err := pictures.Classes()
+	if err != nil || !slices.Equal(labels, []int32{0, 1, 1}) || !slices.Equal(names, []string{"n01", "n02"}) {
+		t.Errorf("labels %v of %v, %v", labels, names, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stray.jpg"), []byte{1}, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if pictures, err = OpenPictures(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := pictures.Classes(); err == nil || !strings.Contains(err.Error(), "stray.jpg: lies outside the class folders") {
+		t.Errorf("an image without class: %v", err)
+	}
+}
+
 func TestImagesAreASource(t *testing.T) {
 	im := Synthetic(2, 8, 1)
 	canvas := bytes.Repeat([]byte{9}, 10*10*3)

@@ -83,6 +83,8 @@ func imagesOf(source datasets.Source, size, n int) iter.Seq2[evaluation.Image, e
 				if pixels, err = source.Centre(i, size); err != nil {
 					pixels, err = make([]uint8, size*size*3), nil // Skipped in training, too; nobody's neighbour but by chance.
 				}
+			case labelledPictures:
+				pixels, err = source.Centre(i, size)
 			case *datasets.Images:
 				pixels, height, width = source.At(i), source.Height, source.Width
 			default:

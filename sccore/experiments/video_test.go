@@ -199,3 +199,20 @@ func TestVideoJudgesItsClaim(t *testing.T) {
 		}
 	}
 }
+
+func TestVideoSheetShowsTruthAndEncoders(t *testing.T) {
+	b := testbackend.Fastest(t)
+	sheet, err := VideoSheet(context.Background(), b, Options{Profile: Smoke, Out: t.TempDir()}, 1, 3)
+	if err != nil || len(sheet.Images) != 2 || len(sheet.Images[1]) != 3 || strings.Join(sheet.RowLabels, " ") != "truth random init" {
+		t.Fatalf("%v of %d rows, %v", sheet.RowLabels, len(sheet.Images), err)
+	}
+	if sheet.ColumnLabels[2] != "frame 3" {
+		t.Errorf("columns %v", sheet.ColumnLabels)
+	}
+	if _, _, err := sheet.Render(); err != nil {
+		t.Error(err)
+	}
+	if _, err := VideoSheet(context.Background(), b, Options{Profile: Smoke, Out: t.TempDir()}, 2, 3); err == nil || !strings.Contains(err.Error(), "there are 2 videos") {
+		t.Errorf("a video that there is not: %v", err)
+	}
+}

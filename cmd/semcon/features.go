@@ -4,17 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -83,11 +84,11 @@ func runFeatures(ctx context.Context, args []string) error {
 	return nil
 }
 
-// batches are images of one size, normalised.
+// batches are images of one size.
 type batches struct {
 	names         []string
 	height, width int
-	pixels        func(i int) ([]float32, error) // [height, width, 3]
+	image         func(i int) (evaluation.Image, error)
 }
 
 // openBatches opens a folder of images, or a .safetensors with a tensor "images", [count, height, width, 3], that is normalised already.
@@ -100,9 +101,12 @@ func openBatches(path string, size int) (batches, error) {
 		for _, s := range pictures.Skipped {
 			fmt.Fprintf(os.Stderr, "passed over %s: %s\n", s.File, s.Reason)
 		}
-		b := batches{height: size, width: size, pixels: func(i int) ([]float32, error) {
+		b := batches{height: size, width: size, image: func(i int) (evaluation.Image, error) {
 			pixels, err := pictures.Centre(i, size)
-			return normalised(pixels), err
+			if err != nil {
+				return evaluation.Image{}, err
+			}
+			return evaluation.NewImage(pixels, size, size), nil
 		}}
 		for i := range pictures.Len() {
 			b.names = append(b.names, pictures.File(i))
@@ -123,18 +127,25 @@ func openBatches(path string, size int) (batches, error) {
 		b.names = append(b.names, fmt.Sprint(i))
 	}
 	one := b.height * b.width * 3
-	b.pixels = func(i int) ([]float32, error) { return values[i*one : (i+1)*one], nil }
+	b.image = func(i int) (evaluation.Image, error) {
+		return evaluation.Image{Height: b.height, Width: b.width, Pixels: values[i*one : (i+1)*one]}, nil
+	}
 	return b, nil
 }
 
-// normalised subtracts ImageNet's mean colour and divides by its standard deviation, as every one of the official encoders wants it.
-func normalised(pixels []uint8) []float32 {
-	mean, deviation := [3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}
-	out := make([]float32, len(pixels))
-	for i, p := range pixels {
-		out[i] = (float32(p)/255 - mean[i%3]) / deviation[i%3]
+// all yields every image, until the context is done.
+func (b batches) all(ctx context.Context) iter.Seq2[evaluation.Image, error] {
+	return func(yield func(evaluation.Image, error) bool) {
+		for i := range b.names {
+			im, err := b.image(i)
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			if !yield(im, err) || err != nil {
+				return
+			}
+		}
 	}
-	return out
 }
 
 // features returns the [CLS] features of every image, and those of its patches if they are wanted.
@@ -147,47 +158,19 @@ func features(ctx context.Context, im *weights.Import, images batches, batch int
 	if err := im.Apply(store, "/"); err != nil {
 		return nil, nil, err
 	}
-	exec, err := model.NewExec(engine, store, func(scope *model.Scope, x *Node) []*Node {
-		tokens := im.ViT.Tokens(scope, x)
-		if patches {
-			return []*Node{tokens.Class, tokens.Patches}
-		}
-		return []*Node{tokens.Class}
-	})
+	frozen, err := evaluation.NewFrozen(engine, im.ViT, store, "/", min(batch, len(images.names)))
 	if err != nil {
 		return nil, nil, err
 	}
-	defer exec.Finalize()
+	defer frozen.Close()
 	bar := progress.New(os.Stderr, "features", len(images.names))
 	defer bar.Close()
-	batch = min(batch, len(images.names))
-	one := images.height * images.width * 3
-	for first := 0; first < len(images.names); first += batch {
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		count := min(batch, len(images.names)-first)
-		values := make([]float32, batch*one) // The last batch is filled up with zeros: another shape would be compiled anew.
-		for i := range count {
-			pixels, err := images.pixels(first + i)
-			if err != nil {
-				return nil, nil, err
-			}
-			copy(values[i*one:], pixels)
-		}
-		got, err := exec.Exec(tensors.FromFlatDataAndDimensions(values, batch, images.height, images.width, 3))
+	for of, err := range frozen.Features(images.all(ctx), patches) {
 		if err != nil {
 			return nil, nil, err
 		}
-		rows := tensors.MustCopyFlatData[float32](got[0])
-		for i := range count {
-			class = append(class, rows[i*im.ViT.Dim:(i+1)*im.ViT.Dim])
-		}
-		if patches {
-			of := tensors.MustCopyFlatData[float32](got[1])
-			all = append(all, of[:len(of)/batch*count]...)
-		}
-		bar.Set(first+count, "")
+		class, all = append(class, of.Class), append(all, of.Patches...)
+		bar.Set(len(class), "")
 	}
 	return class, all, nil
 }

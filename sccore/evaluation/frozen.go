@@ -1,0 +1,178 @@
+package evaluation
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// Image is one image as an encoder takes it.
+type Image struct {
+	Height, Width int
+	Pixels        []float32 // [Height, Width, 3], normalised.
+}
+
+// NewImage normalises pixels, [height, width, 3] of red, green and blue: it subtracts ImageNet's mean colour and divides by its standard
+// deviation, as every one of the official encoders wants it. It panics on another number of pixels.
+func NewImage(pixels []uint8, height, width int) Image {
+	if len(pixels) != height*width*3 {
+		panic(fmt.Sprintf("evaluation: %d bytes for an image of %d×%d pixels", len(pixels), height, width))
+	}
+	mean, deviation := [3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}
+	im := Image{Height: height, Width: width, Pixels: make([]float32, len(pixels))}
+	for i, p := range pixels {
+		im.Pixels[i] = (float32(p)/255 - mean[i%3]) / deviation[i%3]
+	}
+	return im
+}
+
+// Features are those of one image.
+type Features struct {
+	Class         []float32 // Of the [CLS] token, [Dim].
+	Rows, Columns int
+	Patches       []float32 // Of the patches, [Rows, Columns, Dim]; nil unless they were asked for.
+}
+
+// Frozen is an encoder that learns no more.
+type Frozen struct {
+	ViT encoder.ViT
+
+	batch   int
+	class   *model.Exec // Images to [CLS] tokens.
+	patches *model.Exec // The same and the patches' tokens.
+}
+
+// NewFrozen returns the encoder whose weights are in the store under scope ("/online", or "/" for the root), to be run on that many images at a
+// time. The error names a weight that is not there or has another shape. The store stays the caller's: weights that it gets later count.
+func NewFrozen(b compute.Backend, v encoder.ViT, store *model.Store, scope string, batch int) (*Frozen, error) {
+	if err := v.Check(); err != nil {
+		return nil, err
+	}
+	if batch < 1 {
+		return nil, fmt.Errorf("frozen %s: a batch of %d images", v.Name, batch)
+	}
+	for _, weight := range v.Weights() {
+		path := model.JoinPath(scope, weight.Path)
+		variable := store.GetVariable(path)
+		if variable == nil {
+			return nil, fmt.Errorf("frozen %s: no weight %s", v.Name, path)
+		}
+		if err := variable.Shape().CheckDims(weight.Shape...); err != nil {
+			return nil, fmt.Errorf("frozen %s: weight %s is %s, not %v", v.Name, path, variable.Shape(), weight.Shape)
+		}
+	}
+	f := &Frozen{ViT: v, batch: batch}
+	var err error
+	f.class, err = model.NewExec(b, store, func(root *model.Scope, images *Node) *Node {
+		return v.Tokens(root.Store().Scope(scope), images).Class
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.patches, err = model.NewExec(b, store, func(root *model.Scope, images *Node) []*Node {
+		tokens := v.Tokens(root.Store().Scope(scope), images)
+		return []*Node{tokens.Class, tokens.Patches}
+	})
+	return f, err
+}
+
+// Close frees the device's memory, but for the store's.
+func (f *Frozen) Close() {
+	f.class.Finalize()
+	f.patches.Finalize()
+}
+
+// Features yields the features of each image in turn, those of patches only if asked for. It holds one batch of images at a time; memory does
+// not grow with their number. Images may have any size made of whole patches: a graph is compiled for each size, once, and images of a size that
+// follow each other share a batch. It ends with the first error, of images or its own.
+func (f *Frozen) Features(images iter.Seq2[Image, error], patches bool) iter.Seq2[Features, error] {
+	return func(yield func(Features, error) bool) {
+		var pending []Image
+		flush := func() bool {
+			if len(pending) == 0 {
+				return true
+			}
+			all, err := f.run(pending, patches)
+			pending = pending[:0]
+			if err != nil {
+				yield(Features{}, err)
+				return false
+			}
+			for _, one := range all {
+				if !yield(one, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for im, err := range images {
+			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.Patch != 0 || im.Width%f.ViT.Patch != 0) {
+				err = fmt.Errorf("frozen %s: an image of %d×%d pixels is not made of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.Patch)
+			}
+			if err == nil && len(im.Pixels) != im.Height*im.Width*3 {
+				err = fmt.Errorf("frozen %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
+			}
+			if err != nil {
+				if flush() {
+					yield(Features{}, err)
+				}
+				return
+			}
+			if len(pending) > 0 && (pending[0].Height != im.Height || pending[0].Width != im.Width) && !flush() {
+				return
+			}
+			if pending = append(pending, im); len(pending) == f.batch && !flush() {
+				return
+			}
+		}
+		flush()
+	}
+}
+
+// run returns the features of at most a batch of images of one size.
+func (f *Frozen) run(images []Image, patches bool) (all []Features, err error) {
+	height, width := images[0].Height, images[0].Width
+	one := height * width * 3
+	values := make([]float32, f.batch*one) // A batch that is not full is filled up with zeros: another shape would be compiled anew.
+	for i, im := range images {
+		copy(values[i*one:], im.Pixels)
+	}
+	exec := f.class
+	if patches {
+		exec = f.patches
+	}
+	var out []*tensors.Tensor
+	caught := exceptions.TryCatch[error](func() {
+		out, err = exec.Exec(tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3))
+	})
+	if caught != nil {
+		err = caught
+	}
+	if err != nil {
+		return nil, err
+	}
+	class := tensors.MustCopyFlatData[float32](out[0])
+	var tokens []float32
+	if patches {
+		tokens = tensors.MustCopyFlatData[float32](out[1])
+	}
+	for _, tensor := range out {
+		tensor.FinalizeAll()
+	}
+	dim, rows, columns := f.ViT.Dim, height/f.ViT.Patch, width/f.ViT.Patch
+	for i := range images {
+		features := Features{Class: class[i*dim : (i+1)*dim : (i+1)*dim], Rows: rows, Columns: columns}
+		if patches {
+			size := rows * columns * dim
+			features.Patches = tokens[i*size : (i+1)*size : (i+1)*size]
+		}
+		all = append(all, features)
+	}
+	return all, nil
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -13,8 +14,7 @@ type Collapse struct {
 	// FeatureStd is √D times the mean over the D dimensions of the standard deviation of unit-length features: 1 when they are spread
 	// evenly over the sphere, 0 when they have collapsed to a point (Chen & He 2021, fig. 2, times √D).
 	FeatureStd float64 `json:"feature_std"`
-	// EffectiveRank is the exponential of the entropy of the features' covariance spectrum (Roy & Vetterli 2007), in [1, D], and 0
-	// for features that do not vary.
+	// EffectiveRank is that of the features' covariance, in [1, D] or 0; see [sccore.EffectiveRank].
 	EffectiveRank float64 `json:"effective_rank"`
 }
 
@@ -58,22 +58,5 @@ func MeasureCollapse(features *tensors.Tensor) (Collapse, error) {
 	}
 	var covariance mat.SymDense
 	covariance.SymOuterK(1/float64(n), unit.T())
-	var eigen mat.EigenSym
-	if !eigen.Factorize(&covariance, false) {
-		return Collapse{}, fmt.Errorf("collapse gauges: the covariance of the features has no eigenvalues")
-	}
-	total, entropy := 0.0, 0.0
-	values := eigen.Values(nil)
-	for _, value := range values {
-		total += max(value, 0)
-	}
-	if total < 1e-24 {
-		return Collapse{FeatureStd: math.Sqrt(float64(dim)) * std}, nil
-	}
-	for _, value := range values {
-		if share := value / total; share > 0 {
-			entropy -= share * math.Log(share)
-		}
-	}
-	return Collapse{FeatureStd: math.Sqrt(float64(dim)) * std, EffectiveRank: math.Exp(entropy)}, nil
+	return Collapse{FeatureStd: math.Sqrt(float64(dim)) * std, EffectiveRank: sccore.EffectiveRank(&covariance)}, nil
 }

@@ -47,7 +47,7 @@ func (c *Confusion) At(truth, prediction int) int64 { return c.counts[truth*c.cl
 // Segmentation is what a segmentation is judged by, in percent.
 type Segmentation struct {
 	// MIoU is the mean over classes of the IoU. A class that occurs in neither truth nor prediction of the whole set has no IoU and is left
-	// out, as in mmseg and in torchmetrics' MeanIoU; a class that only one of them has counts with 0. It is over the set's pixels together
+	// out, as in mmseg and in torchmetrics' MulticlassJaccardIndex; a class that only one of them has counts with 0. It is over the set's pixels together
 	// and no mean over images, so a class may well be absent from an image.
 	MIoU float64 `json:"miou"`
 	// Accuracy is the share of pixels predicted right.

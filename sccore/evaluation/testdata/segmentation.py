@@ -1,58 +1,32 @@
-"""Writes segmentation.json: logits, loss and full-size classes of the segmentation heads in PyTorch.
+"""Writes segmentation.json: torchmetrics' scores of made-up segmentations, and PyTorch's bilinear resize of a line.
 
-    python segmentation.py          needs PyTorch
+Run: python segmentation.py   (needs torch, torchmetrics and numpy)
 """
-
 import json
-import pathlib
 
+import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
+from torchmetrics.classification import MulticlassJaccardIndex
 
-torch.manual_seed(0)
-dim, classes, width, rows, columns = 5, 3, 4, 2, 3
-features = torch.randn(2, dim, rows, columns)
-labels = torch.randint(0, classes + 1, (2, 8 * rows, 8 * columns))
-labels[labels == classes] = 255
-sizes = [(37, 50), (9, 7)]
-
-
-def fcn():
-    layers, before = [], dim
-    for _ in range(3):
-        for size in (1, 1, 3):
-            layers += [nn.Conv2d(before, width, size, padding=size // 2), nn.ReLU()]
-            before = width
-        layers.append(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False))
-    return nn.Sequential(*layers, nn.Conv2d(width, classes, 1))
+rng = np.random.default_rng(0)
+classes, ignore = 7, 255
+truth = rng.integers(5, size=(3, 6, 8))  # No pixel is of class 5 or 6.
+truth[0][truth[0] == 2] = 3  # Class 2 is absent from the first image.
+prediction = np.where(rng.random(truth.shape) < 0.6, truth, rng.integers(6, size=truth.shape))  # Class 5 is predicted, 6 is not.
+truth[rng.random(truth.shape) < 0.1] = ignore
 
 
-def named(network):
-    convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
-    names = ["block%d/conv%d/" % (i, j) for i in range(3) for j in range(3)] + ["classes/"] if len(convolutions) > 1 else [""]
-    weights = {}
-    for name, m in zip(names, convolutions, strict=True):
-        weight = m.weight.permute(2, 3, 1, 0)
-        weights[name + "weight"] = {"shape": list(weight.shape), "values": weight.flatten().tolist()}
-        weights[name + "bias"] = {"shape": list(m.bias.shape), "values": m.bias.tolist()}
-    return weights
+def scores(average):
+    metric = MulticlassJaccardIndex(classes, average=average, ignore_index=ignore)
+    for t, p in zip(truth, prediction):
+        metric.update(torch.tensor(p)[None], torch.tensor(t)[None])
+    return metric.compute().double()
 
 
-heads = {}
-for kind, network in (("linear", nn.Sequential(nn.Conv2d(dim, classes, 1))), ("fcn", fcn())):
-    for p in network.parameters():
-        nn.init.normal_(p, std=0.6)
-    with torch.no_grad():
-        logits = network(features)
-        fine = F.interpolate(logits, labels.shape[1:], mode="bilinear", align_corners=False)
-        maps = [F.interpolate(logits[i : i + 1], size, mode="bilinear", align_corners=False).argmax(1).flatten().tolist() for i, size in enumerate(sizes)]
-        heads[kind] = {
-            "weights": named(network),
-            "logits": logits.permute(0, 2, 3, 1).flatten().tolist(),
-            "loss": F.cross_entropy(fine, labels, ignore_index=255).item(),
-            "sizes": sizes,
-            "maps": maps,
-        }
-golden = {"features": features.permute(0, 2, 3, 1).tolist(), "labels": labels.tolist(), "heads": heads}
-pathlib.Path(__file__).with_name("segmentation.json").write_text(json.dumps(golden) + "\n")
+judged = truth != ignore
+line = rng.normal(size=5).round(3)
+resized = {str(to): functional.interpolate(torch.tensor(line)[None, None], size=to, mode="linear", align_corners=False)[0, 0].tolist() for to in (3, 5, 12, 40)}
+with open("segmentation.json", "w") as f:
+    json.dump({"Classes": classes, "Truth": truth.flatten().tolist(), "Prediction": prediction.flatten().tolist(), "IoU": scores(None).tolist(),
+               "MIoU": scores("macro").item(), "Accuracy": (truth == prediction)[judged].mean(), "Line": line.tolist(), "Resized": resized}, f)

@@ -19,7 +19,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// headGolden is what PyTorch makes of the heads; testdata/segmentation.py wrote it.
+// headGolden is what PyTorch makes of the heads; testdata/heads.py wrote it.
 type headGolden struct {
 	Features [][][][]float32 // [batch, rows, columns, dim]
 	Labels   [][][]uint8     // [batch, 8·rows, 8·columns]
@@ -37,7 +37,7 @@ type headGolden struct {
 
 func readHeadGolden(t *testing.T) (golden headGolden) {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/segmentation.json")
+	raw, err := os.ReadFile("testdata/heads.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,184 @@
+package evaluation_test
+
+import (
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
+)
+
+// smallViT is a transformer of values of sines, in a store of its own under "/online".
+func smallViT(t *testing.T) (encoder.ViT, *model.Store) {
+	t.Helper()
+	v := encoder.ViT{Name: "small", Patch: 4, Dim: 8, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}
+	store := model.NewStore()
+	for k, w := range v.Weights() {
+		values := make([]float32, w.Size())
+		for i := range values {
+			values[i] = 0.3 * float32(math.Sin(12.9898*float64(i)+78.233*float64(k)))
+		}
+		if _, err := store.CreateVariable("/online/"+w.Path, tensors.FromFlatDataAndDimensions(values, w.Shape...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v, store
+}
+
+func stream(images []evaluation.Image) iter.Seq2[evaluation.Image, error] {
+	return func(yield func(evaluation.Image, error) bool) {
+		for _, im := range images {
+			if !yield(im, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestFrozenGivesEachImagesTokensWhateverTheBatch(t *testing.T) {
+	v, store := smallViT(t)
+	var images []evaluation.Image
+	for i, size := range []int{16, 16, 16, 24, 16} { // Batches that are full, that are not, and another size between.
+		scene := datasets.SyntheticObjects(i+1, size, 1)
+		images = append(images, evaluation.NewImage(scene.At(i), size, size))
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		frozen, err := evaluation.NewFrozen(b, v, store, "/online", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer frozen.Close()
+		at := 0
+		for got, err := range frozen.Features(stream(images), true) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			im := images[at]
+			input := tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3)
+			want, err := model.MustNewExec(b, store, func(scope *model.Scope, x *graph.Node) []*graph.Node {
+				tokens := v.Tokens(scope.In("online"), x)
+				return []*graph.Node{tokens.Class, tokens.Patches}
+			}).Exec(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Rows != im.Height/4 || got.Columns != im.Width/4 {
+				t.Errorf("image %d: %d×%d patches", at, got.Rows, got.Columns)
+			}
+			near(t, got.Class, tensors.MustCopyFlatData[float32](want[0]))
+			near(t, got.Patches, tensors.MustCopyFlatData[float32](want[1]))
+			at++
+		}
+		if at != len(images) {
+			t.Errorf("features of %d images of %d", at, len(images))
+		}
+		for got, err := range frozen.Features(stream(images), false) {
+			if err != nil || got.Patches != nil || len(got.Class) != v.Dim {
+				t.Errorf("%d features, patches %v, %v", len(got.Class), got.Patches != nil, err)
+			}
+			break // Leaving early is allowed.
+		}
+	})
+}
+
+func near(t *testing.T, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d values, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if math.Abs(float64(got[i]-want[i])) > 1e-5 {
+			t.Fatalf("value %d is %g, want %g", i, got[i], want[i])
+		}
+	}
+}
+
+func TestNewImageNormalisesAsTorchvision(t *testing.T) {
+	got := evaluation.NewImage([]uint8{0, 128, 255}, 1, 1).Pixels
+	near(t, got, []float32{-2.117904, 0.20518199, 2.6399999})
+}
+
+func TestFrozenRefuses(t *testing.T) {
+	v, store := smallViT(t)
+	b := testbackend.Fastest(t)
+	for _, test := range []struct {
+		v     encoder.ViT
+		scope string
+		batch int
+		part  string
+	}{
+		{v, "/target", 2, "no weight /target/cls_token"},
+		{v, "/online", 0, "batch of 0"},
+		{encoder.ViT{}, "/online", 2, "Patch 0"},
+		{encoder.ViT{Name: "wide", Patch: 4, Dim: 12, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}, "/online", 2, "cls_token"},
+	} {
+		if _, err := evaluation.NewFrozen(b, test.v, store, test.scope, test.batch); err == nil || !strings.Contains(err.Error(), test.part) {
+			t.Errorf("%v does not contain %q", err, test.part)
+		}
+	}
+	frozen, err := evaluation.NewFrozen(b, v, store, "/online", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	good := evaluation.NewImage(make([]uint8, 16*16*3), 16, 16)
+	broken := errors.New("broken.png: no image")
+	for _, test := range []struct {
+		name string
+		last evaluation.Image
+		err  error
+		part string
+	}{
+		{"size", evaluation.NewImage(make([]uint8, 16*18*3), 16, 18), nil, "16×18"},
+		{"values", evaluation.Image{Height: 16, Width: 16, Pixels: make([]float32, 5)}, nil, "5 values"},
+		{"source", evaluation.Image{}, broken, "broken.png"},
+	} {
+		images := func(yield func(evaluation.Image, error) bool) {
+			_ = yield(good, nil) && yield(test.last, test.err) && yield(good, nil)
+		}
+		var results []error
+		for _, err := range frozen.Features(images, true) {
+			results = append(results, err)
+		}
+		if len(results) != 2 || results[0] != nil || results[1] == nil || !strings.Contains(results[1].Error(), test.part) {
+			t.Errorf("%s: %v", test.name, results)
+		}
+	}
+}
+
+// TestFrozenTakesLaterWeights: the store's weights count when images run, so that one frozen encoder serves every step of a training.
+func TestFrozenTakesLaterWeights(t *testing.T) {
+	v, store := smallViT(t)
+	frozen, err := evaluation.NewFrozen(testbackend.Fastest(t), v, store, "/online", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	images := []evaluation.Image{evaluation.NewImage(datasets.SyntheticObjects(1, 16, 1).At(0), 16, 16)}
+	class := func() []float32 {
+		for features, err := range frozen.Features(stream(images), false) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return features.Class
+		}
+		return nil
+	}
+	before := class()
+	if err := store.GetVariable("/online/norm/bias").SetValue(tensors.FromValue([]float32{1, 1, 1, 1, 1, 1, 1, 1})); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Equal(before, class()) {
+		t.Error("features did not change with the weights")
+	}
+}

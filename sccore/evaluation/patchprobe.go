@@ -1,0 +1,242 @@
+package evaluation
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/optim"
+)
+
+// Annotated are patch features of N images, computed once, and the images' annotation, pixel by pixel.
+type Annotated struct {
+	Rows, Columns, Dim int
+	Patches            []float32 // [N, Rows, Columns, Dim]
+
+	Height, Width int     // Of the annotation: multiples of Rows and Columns.
+	Truth         []uint8 // [N, Height, Width], classes from 0, and [Ignore].
+}
+
+// Len is the number of images.
+func (a Annotated) Len() int { return len(a.Truth) / (a.Height * a.Width) }
+
+// Check returns an error that says which sizes do not fit, or which class there is not.
+func (a Annotated) Check(classes int) error {
+	if classes < 1 || classes > Ignore {
+		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, Ignore)
+	}
+	if a.Rows < 1 || a.Columns < 1 || a.Dim < 1 || a.Height < a.Rows || a.Width < a.Columns || a.Height%a.Rows != 0 || a.Width%a.Columns != 0 {
+		return fmt.Errorf("annotated patches: %d×%d patches of %d features do not fit an annotation of %d×%d", a.Rows, a.Columns, a.Dim, a.Height, a.Width)
+	}
+	n := a.Len()
+	if n < 1 || len(a.Truth) != n*a.Height*a.Width || len(a.Patches) != n*a.Rows*a.Columns*a.Dim {
+		return fmt.Errorf("annotated patches: %d features and %d pixels are no images of %d×%d patches of %d features and %d×%d pixels",
+			len(a.Patches), len(a.Truth), a.Rows, a.Columns, a.Dim, a.Height, a.Width)
+	}
+	for i, class := range a.Truth {
+		if int(class) >= classes && class != Ignore {
+			return fmt.Errorf("annotated patches: pixel %d is of class %d, there are classes 0 to %d", i, class, classes-1)
+		}
+	}
+	return nil
+}
+
+// shares counts the classes in each patch, as shares of the patch's pixels: [N·Rows·Columns, classes]. Ignored pixels are of no class.
+func (a Annotated) shares(classes int) []float32 {
+	high, wide := a.Height/a.Rows, a.Width/a.Columns
+	out := make([]float32, a.Len()*a.Rows*a.Columns*classes)
+	for i, class := range a.Truth {
+		if class == Ignore {
+			continue
+		}
+		column, row, image := i%a.Width/wide, i/a.Width%a.Height/high, i/(a.Width*a.Height)
+		out[((image*a.Rows+row)*a.Columns+column)*classes+int(class)] += 1 / float32(high*wide)
+	}
+	return out
+}
+
+// standardization is the mean of each feature over the set, and its standard deviation: [Dim] each.
+func (a Annotated) standardization() (mean, deviation []float32) {
+	count := float64(len(a.Patches) / a.Dim)
+	sum, square := make([]float64, a.Dim), make([]float64, a.Dim)
+	for i, x := range a.Patches {
+		sum[i%a.Dim] += float64(x)
+	}
+	for i, x := range a.Patches {
+		centred := float64(x) - sum[i%a.Dim]/count
+		square[i%a.Dim] += centred * centred
+	}
+	for d := range a.Dim {
+		mean = append(mean, float32(sum[d]/count))
+		deviation = append(deviation, float32(math.Sqrt(square[d]/count+1e-12)))
+	}
+	return mean, deviation
+}
+
+// PatchProbe is a linear 1×1 head on frozen patch features, trained by cross-entropy with Adam, whose rate falls to 0 on a cosine. It measures
+// what classes the features tell apart. Features are shifted and scaled to mean 0 and variance 1 over the training set, each by itself: it is
+// a linear head all the same, and one that is trained as well on features of little spread.
+type PatchProbe struct {
+	Steps int     `json:"steps"` // At least 1.
+	Batch int     `json:"batch"` // Patches a step, at least 1.
+	Rate  float64 `json:"rate"`  // Of the first step, above 0.
+}
+
+// DefaultPatchProbe returns a probe that is trained to its end on a thousand small images in about a second.
+func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512, Rate: 0.01} }
+
+// patchProbeBlock is the number of images that are predicted at once.
+const patchProbeBlock = 16
+
+// Check returns an error that names the setting out of range.
+func (p PatchProbe) Check() error {
+	if p.Steps < 1 || p.Batch < 1 || !(p.Rate > 0) {
+		return fmt.Errorf("patch probe: %d steps of %d patches with rate %g, want all above 0", p.Steps, p.Batch, p.Rate)
+	}
+	return nil
+}
+
+// Measure trains the head on one set and returns how well it segments the other. The seed says which patches make up each step; the head starts
+// at 0.
+//
+// In training, the target of a patch are the shares of the classes among its pixels, which is the cross-entropy of all pixels under their patch's
+// prediction; pixels that are ignored count nowhere. In testing, logits are resized to the annotation's size, bilinearly
+// (align_corners=false), and every pixel is judged. Features stay on the host but for the batch at work.
+func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes int, seed uint64) (result Segmentation, err error) {
+	if err := p.check(train, test, classes); err != nil {
+		return Segmentation{}, err
+	}
+	caught := exceptions.TryCatch[error](func() {
+		store := model.NewStore()
+		defer store.Finalize()
+		mean, deviation := train.standardization()
+		for name, values := range map[string][]float32{"mean": mean, "deviation": deviation} {
+			var variable *model.Variable
+			if variable, err = store.CreateVariable("/"+name, tensors.FromValue(values)); err != nil {
+				return
+			}
+			variable.SetTrainable(false)
+		}
+		if err = p.train(b, store, train, classes, seed); err == nil {
+			result, err = p.test(b, store, test, classes)
+		}
+	})
+	if caught != nil {
+		err = caught
+	}
+	return result, err
+}
+
+func (p PatchProbe) check(train, test Annotated, classes int) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	if err := train.Check(classes); err != nil {
+		return fmt.Errorf("training set: %w", err)
+	}
+	if err := test.Check(classes); err != nil {
+		return fmt.Errorf("test set: %w", err)
+	}
+	if train.Dim != test.Dim {
+		return fmt.Errorf("patch probe: %d features in training, %d in testing", train.Dim, test.Dim)
+	}
+	return nil
+}
+
+// head maps patches, [rows, dim], to logits, [rows, classes].
+func head(scope *model.Scope, patches *Node, classes int) *Node {
+	constant := func(name string) *Node {
+		return InsertAxes(scope.Store().GetVariable("/"+name).NodeValue(patches), 0)
+	}
+	patches = Div(Sub(patches, constant("mean")), constant("deviation"))
+	scope = scope.At("head").WithInitializer(Zeros)
+	weight := scope.VariableWithShape("weight", shapes.Make(patches.DType(), patches.Shape().Dim(1), classes))
+	bias := scope.VariableWithShape("bias", shapes.Make(patches.DType(), classes))
+	return Add(MatMul(patches, weight.NodeValue(patches)), InsertAxes(bias.NodeValue(patches), 0))
+}
+
+// train does all steps.
+func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, classes int, seed uint64) error {
+	step, err := model.NewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
+		patches, shares, rate := inputs[0], inputs[1], inputs[2]
+		g := patches.Graph()
+		total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold ignored pixels only.
+		loss := Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(head(scope, patches, classes), -1)))), total)
+		var variables []*model.Variable
+		var values []*Node
+		for variable := range scope.At("head").IterVariables() {
+			variables, values = append(variables, variable), append(values, variable.NodeValue(g))
+		}
+		optim.DefaultAdamW().Update(scope.At("adam"), variables, Gradient(loss, values...), rate, ScalarZero(g, dtypes.Float32))
+		return loss
+	})
+	if err != nil {
+		return err
+	}
+	defer step.Finalize()
+	random := patchProbeOrder(seed)
+	targets := set.shares(classes)
+	patches, shares := make([]float32, p.Batch*set.Dim), make([]float32, p.Batch*classes)
+	count := len(set.Patches) / set.Dim
+	for i := range p.Steps {
+		for at := range p.Batch {
+			patch := random.IntN(count)
+			copy(patches[at*set.Dim:], set.Patches[patch*set.Dim:(patch+1)*set.Dim])
+			copy(shares[at*classes:], targets[patch*classes:(patch+1)*classes])
+		}
+		out, err := step.Exec(
+			tensors.FromFlatDataAndDimensions(patches, p.Batch, set.Dim), tensors.FromFlatDataAndDimensions(shares, p.Batch, classes),
+			float32(optim.Cosine(i, p.Steps, 0, p.Rate, 0)))
+		if err != nil {
+			return err
+		}
+		out[0].FinalizeAll()
+	}
+	return nil
+}
+
+// test predicts every pixel of the set.
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, classes int) (Segmentation, error) {
+	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
+		logits := head(scope, Reshape(patches, -1, set.Dim), classes)
+		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
+		return ArgMax(resizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
+	})
+	if err != nil {
+		return Segmentation{}, err
+	}
+	defer predict.Finalize()
+	confusion := NewConfusion(classes)
+	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
+	for first := 0; first < set.Len(); first += patchProbeBlock {
+		count := min(patchProbeBlock, set.Len()-first)
+		block := make([]float32, patchProbeBlock*one) // The last one is filled up with zeros.
+		copy(block, set.Patches[first*one:(first+count)*one])
+		out, err := predict.Exec(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
+		if err != nil {
+			return Segmentation{}, err
+		}
+		predicted := tensors.MustCopyFlatData[uint8](out[0])
+		out[0].FinalizeAll()
+		if err := confusion.Add(set.Truth[first*pixels:(first+count)*pixels], predicted[:count*pixels]); err != nil {
+			return Segmentation{}, err
+		}
+	}
+	return confusion.Segmentation(), nil
+}
+
+// patchProbeOrder draws the patches of each step.
+func patchProbeOrder(seed uint64) *rand.Rand {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	copy(key[16:], "patch probe")
+	return rand.New(rand.NewChaCha8(key))
+}

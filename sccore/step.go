@@ -1,0 +1,209 @@
+package sccore
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/views"
+)
+
+// What the optimizer keeps, and the sums of gradients of a batch in parts.
+const (
+	optimizerScope   = "optimizer"
+	accumulatedScope = "accumulated"
+)
+
+// step builds the graph of a training step.
+type step struct {
+	Config
+	vit             encoder.ViT
+	objects, scenes int // Images in a part of a batch.
+	dtype           dtypes.DType
+}
+
+// newStep is the step of a configuration that has been checked, on batches of objects and of scenes, each or not.
+func newStep(c Config, hasObjects, hasScenes bool) step {
+	s := step{Config: c, vit: c.vit(), dtype: dtypes.Float32}
+	part := c.Batch / c.Accumulate
+	switch {
+	case !hasScenes:
+		s.objects = part
+	case !hasObjects:
+		s.scenes = part
+	default:
+		s.objects, s.scenes = part/2, part/2
+	}
+	return s
+}
+
+// images is the number of images of which the step makes views: without a loss of patches, scenes have no part in it.
+func (s step) images() int {
+	if s.hasPatchLoss() {
+		return s.objects + s.scenes
+	}
+	return s.objects
+}
+
+// positives is the number of images that come with the batch as positives.
+func (s step) positives() int {
+	if s.Lambdas.ImageConcentration > 0 {
+		return s.objects
+	}
+	return 0
+}
+
+// The inputs of a step, by name.
+const (
+	inPixels    = "pixels"    // Images, positives last, [images + positives, canvas, canvas, 3] of bytes.
+	inGlobals   = "globals"   // Parameters of global views, [globals·images, NumParams].
+	inLocals    = "locals"    // Of local views.
+	inPositives = "positives" // Of a view of each positive, [positives, NumParams].
+	inPartners  = "partners"  // The image x' of each image x, [images].
+	inLabels    = "labels"    // Label maps, [images, canvas, canvas] of bytes.
+	inNoiseKey  = "noise key" // What the noise of labels is drawn from.
+	inScheduled = "scheduled" // Rate, decay, β, the five λ, and the share of noise.
+)
+
+// input is an input of the compiled step.
+type input struct {
+	name  string
+	shape shapes.Shape
+}
+
+// inputs lists the inputs that the step has.
+func (s step) inputs() []input {
+	images, positives := s.images(), s.positives()
+	all := []input{
+		{inPixels, shapes.Make(dtypes.Uint8, images+positives, s.Canvas, s.Canvas, 3)},
+		{inGlobals, shapes.Make(dtypes.Float32, s.Views.Globals*images, views.NumParams)},
+	}
+	if s.Views.Locals > 0 {
+		all = append(all, input{inLocals, shapes.Make(dtypes.Float32, s.Views.Locals*images, views.NumParams)})
+	}
+	if positives > 0 {
+		all = append(all, input{inPositives, shapes.Make(dtypes.Float32, positives, views.NumParams)})
+	}
+	if s.Lambdas.PatchConcentration > 0 {
+		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
+	}
+	if s.hasLabels() {
+		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.Canvas, s.Canvas)}, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+	}
+	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
+}
+
+// scheduled are the scalars of [inScheduled].
+type scheduled struct {
+	rate, decay, momentum, noise *Node
+	lambdas                      [5]*Node // In the order of losses.Lambdas.
+}
+
+func readScheduled(x *Node) scheduled {
+	at := func(i int) *Node { return Reshape(SliceAxis(x, 0, AxisElem(i))) }
+	read := scheduled{rate: at(0), decay: at(1), momentum: at(2), noise: at(8)}
+	for i := range read.lambdas {
+		read.lambdas[i] = at(3 + i)
+	}
+	return read
+}
+
+// forward is the total loss of a step and everything else that it reports, by name.
+func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
+	images, positives := s.images(), s.positives()
+	pixels := SliceAxis(in[inPixels], 0, AxisRange(0, images))
+	globals := s.show(pixels, in[inGlobals], s.Views.GlobalSize, s.objects)
+	toTarget := []shown{globals}
+	if positives > 0 {
+		theirs := SliceAxis(in[inPixels], 0, AxisRange(images))
+		toTarget = append(toTarget, s.show(theirs, in[inPositives], s.Views.GlobalSize, positives))
+	}
+	target := s.branch(scope.At(targetScope), toTarget...)
+	online := s.branch(scope.At(onlineScope), globals)
+	if in[inLocals] != nil {
+		online = append(online, s.branch(scope.At(onlineScope), s.show(pixels, in[inLocals], s.Views.LocalSize, s.objects))...)
+	}
+
+	reports = map[string]*Node{}
+	var terms losses.Terms
+	if s.hasImageLoss() {
+		targets := s.imageTargets(target[0])
+		reports[reportImageEntropy] = entropy(Reshape(targets, -1, s.ImageHead.Out))
+		if s.Lambdas.ImageAlignment > 0 {
+			terms.ImageAlignment = s.imageAlignment(online, targets)
+		}
+	}
+	if positives > 0 {
+		terms.ImageConcentration = s.imageConcentration(online, s.imageTargets(target[1]))
+	}
+	if s.Lambdas.PatchAlignment > 0 {
+		terms.PatchAlignment, reports[reportPatchEntropy] = s.patchAlignment(online, target[0])
+	}
+	read := readScheduled(in[inScheduled])
+	if s.Lambdas.PatchConcentration > 0 {
+		terms.PatchConcentration = s.patchConcentration(online[0], target[0], in[inPartners], in[inLabels], read.noise, in[inNoiseKey])
+	}
+	if s.Lambdas.Prototypes > 0 {
+		terms.Prototypes = s.prototypeLoss(online[0].prototypes, target[0], s.objects)
+	}
+	total = losses.Total(s.weighted(terms, read.lambdas, reports), s.shape().Lambdas)
+	reports[reportTotal] = total
+	reports[reportClassSpread] = covariance(ofViews(online[0].class, 0))
+	reports[reportPatchSpread] = covariance(ofViews(online[0].tokens, 0))
+	return total, reports
+}
+
+// weighted multiplies the terms there are by their λ, which are inputs of the step, and reports them as they were.
+func (s step) weighted(terms losses.Terms, lambdas [5]*Node, reports map[string]*Node) losses.Terms {
+	for i, term := range []struct {
+		loss   **Node
+		report string
+	}{
+		{&terms.PatchAlignment, reportPatchAlignment}, {&terms.ImageAlignment, reportImageAlignment},
+		{&terms.PatchConcentration, reportPatchConcentration}, {&terms.ImageConcentration, reportImageConcentration},
+		{&terms.Prototypes, reportPrototypes},
+	} {
+		if *term.loss != nil {
+			reports[term.report] = *term.loss
+			*term.loss = Mul(*term.loss, ConvertDType(lambdas[i], s.dtype))
+		}
+	}
+	return terms
+}
+
+// learnt are the variables of the online branch.
+func learnt(scope *model.Scope) (variables []*model.Variable) {
+	for variable := range scope.At(onlineScope).IterVariables() {
+		if variable.Trainable {
+			variables = append(variables, variable)
+		}
+	}
+	return variables
+}
+
+// backward is forward and the gradients of the online branch.
+func (s step) backward(scope *model.Scope, in map[string]*Node) (gradients []*Node, reports map[string]*Node) {
+	total, reports := s.forward(scope, in)
+	for variable := range scope.At(targetScope).IterVariables() {
+		variable.SetTrainable(false)
+	}
+	var values []*Node
+	for _, variable := range learnt(scope) {
+		values = append(values, variable.NodeValue(total))
+	}
+	return Gradient(total, values...), reports
+}
+
+// update takes the optimizer's step and moves the target branch. It returns the length of the gradient.
+func (s step) update(scope *model.Scope, gradients []*Node, read scheduled) *Node {
+	norm := optim.GlobalNorm(gradients)
+	if s.Clip > 0 {
+		gradients, norm = optim.ClipByGlobalNorm(gradients, s.Clip)
+	}
+	optim.DefaultAdamW().Update(scope.At(optimizerScope), learnt(scope), gradients, read.rate, read.decay)
+	UpdateTarget(scope.At(onlineScope), scope.At(targetScope), read.momentum)
+	return norm
+}

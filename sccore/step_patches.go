@@ -1,0 +1,110 @@
+package sccore
+
+import (
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/views"
+)
+
+// overlap is what pairs of an online and a target view of each image both see. RoI-Align pools it to a grid as fine as the online view's own,
+// H×W places that lie as in the image: flips are undone.
+type overlap struct {
+	size                     int   // H = W.
+	online, target           *Node // Parameters of the views, [pairs·images, NumParams].
+	onlineBox, targetBox     *Node // The overlap within each, [pairs·images, 4].
+	onlineFlips, targetFlips *Node
+}
+
+// overlapOf takes pairs of an online and a target view by their numbers.
+func overlapOf(online, target outputs, pairs [][2]int) overlap {
+	o := overlap{size: online.tokens.Shape().Dim(2)}
+	o.online, o.target = ofViews(online.params, firsts(pairs)...), ofViews(target.params, seconds(pairs)...)
+	o.onlineBox, o.targetBox = views.Overlap(o.online, o.target)
+	_, o.onlineFlips = views.Boxes(o.online)
+	_, o.targetFlips = views.Boxes(o.target)
+	return o
+}
+
+// ofOnline and ofTarget pool maps of the pairs' views, [pairs·images, rows, columns, D], to [pairs·images, H·W, D].
+func (o overlap) ofOnline(maps *Node) *Node { return o.pool(maps, o.onlineBox, o.onlineFlips) }
+func (o overlap) ofTarget(maps *Node) *Node { return o.pool(maps, o.targetBox, o.targetFlips) }
+
+func (o overlap) pool(maps, box, flips *Node) *Node {
+	pooled := RoIAlign{Size: o.size}.Pool(maps, box, flips)
+	return Reshape(pooled, pooled.Shape().Dim(0), o.size*o.size, pooled.Shape().Dim(-1))
+}
+
+// patchAlignment is L_align ("Cross-view alignment"), the mean over all pairs of an online and another, global view of the target branch, of
+// which it aligns what both see. Sinkhorn–Knopp runs over all patches of all pairs of a size. It also returns the targets' mean entropy.
+func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntropy *Node) {
+	count := 0
+	for i, group := range online {
+		var pairs [][2]int
+		for view := range group.patches.Shape().Dim(0) {
+			for other := range target.patches.Shape().Dim(0) {
+				if i > 0 || view != other { // The online branch's first group are the target's own views.
+					pairs = append(pairs, [2]int{view, other})
+				}
+			}
+		}
+		o := overlapOf(group, target, pairs)
+		rows := func(x *Node) *Node { return Reshape(x, -1, s.PatchHead.Out) }
+		targets := s.Sinkhorn.Targets(rows(o.ofTarget(ofViews(target.patches, seconds(pairs)...))))
+		mean := losses.Alignment(rows(o.ofOnline(ofViews(group.patches, firsts(pairs)...))), targets, s.Temperature)
+		mean = MulScalar(mean, float64(len(pairs)))
+		if count += len(pairs); loss == nil {
+			loss, targetEntropy = mean, entropy(targets)
+		} else {
+			loss = Add(loss, mean)
+		}
+	}
+	return DivScalar(loss, float64(count)), targetEntropy
+}
+
+// patchConcentration is L_sc(x, x') ("Patch correspondence distillation"): for each image x and its partner x', another one of the batch,
+//
+//	p̂ = S_o(v1(x), v1(x')),   q̂ = S_t(v2(x), v2(x'))
+//
+// over all (HW)² pairs of a place of x and a place of x'. Places are those that v1 and v2 of an image both see, so that p̂_k and q̂_k speak
+// of the same two. partners, [images], are numbers of images; labels, [images, canvas, canvas], is nil but for correspondences from labels.
+func (s step) patchConcentration(online, target outputs, partners, labels, noise, noiseKey *Node) *Node {
+	o := overlapOf(online, target, [][2]int{{0, 1}})
+	ofHead := s.Correspondences.From != FromBackbone
+	maps := func(of outputs, number int) *Node {
+		if ofHead {
+			return ofViews(of.patches, number)
+		}
+		return ofViews(of.tokens, number)
+	}
+	correspondence := func(patches *Node) *Node {
+		return losses.Correspondence(patches, Gather(patches, InsertAxes(partners, -1)))
+	}
+	p := correspondence(o.ofOnline(maps(online, 0)))
+	var q *Node
+	switch {
+	case labels != nil:
+		q = noisy(sameLabel(o.labels(labels), partners, p.DType()), noise, noiseKey)
+	case s.Correspondences.SameView:
+		q = correspondence(o.ofOnline(maps(target, 0)))
+	default:
+		q = correspondence(o.ofTarget(maps(target, 1)))
+	}
+	if s.PatchConcentration == WithBCE {
+		return losses.BCE(p, q)
+	}
+	return s.CoTAP.Loss(p, StopGradient(q))
+}
+
+func firsts(pairs [][2]int) (numbers []int) {
+	for _, pair := range pairs {
+		numbers = append(numbers, pair[0])
+	}
+	return numbers
+}
+
+func seconds(pairs [][2]int) (numbers []int) {
+	for _, pair := range pairs {
+		numbers = append(numbers, pair[1])
+	}
+	return numbers
+}

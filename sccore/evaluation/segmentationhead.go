@@ -2,11 +2,13 @@ package evaluation
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
@@ -51,7 +53,7 @@ func (h SegmentationHead) Logits(scope *model.Scope, features *Node) *Node {
 	features.AssertRank(4)
 	x := TransposeAllAxes(features, 1, 2, 0, 3)
 	if h.Kind == LinearHead {
-		return biased(scope, x, 1, h.Classes)
+		return h.classes(scope, x)
 	}
 	for i := range 3 {
 		block := scope.At("block%d", i)
@@ -61,7 +63,15 @@ func (h SegmentationHead) Logits(scope *model.Scope, features *Node) *Node {
 		}
 		x = resized(x, 2)
 	}
-	return biased(scope.At("classes"), x, 1, h.Classes)
+	return h.classes(scope.At("classes"), x)
+}
+
+// classes is the layer that ends in logits. Its weight starts as PyTorch's convolutions do, so that the first logits are small.
+func (h SegmentationHead) classes(scope *model.Scope, x *Node) *Node {
+	in := x.Shape().Dim(-1)
+	limit := 1 / math.Sqrt(float64(in))
+	scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit)).VariableWithShape("weight", shapes.Make(x.DType(), 1, 1, in, h.Classes))
+	return biased(scope, x, 1, h.Classes)
 }
 
 // biased is a convolution with a bias, which is 0 at first.

@@ -26,12 +26,19 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 	if len(noise.runs) > 0 {
 		data = append(data, noiseData)
 	}
+	segmented, err := LoadTransfer(out, profile)
+	if err != nil {
+		return figures.Scoreboard{}, err
+	}
+	data = append(data, segmented.data()...)
 	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
 		switch c.Experiment {
 		case EffectAug:
 			return results.Measure(c, dataset)
 		case NoiseTolerance:
 			return noise.Tolerance()
+		case Transfer:
+			return segmented.Gain(c.Part)
 		}
 		return nil
 	}), nil

@@ -51,7 +51,7 @@ type BadOption struct{ Err error }
 func (e BadOption) Error() string { return e.Err.Error() }
 
 // All lists the experiments.
-func All() []Experiment { return []Experiment{effectAug, theory, noiseTolerance, pretrain} }
+func All() []Experiment { return []Experiment{effectAug, theory, noiseTolerance, pretrain, transfer} }
 
 // ByName finds an experiment; the error lists the known ones.
 func ByName(name string) (Experiment, error) {

@@ -210,7 +210,8 @@ func (t *SegmentationTrainer) Save(path, note string) error {
 	return weights.SaveCheckpoint(path, t.store, map[string]string{"done": string(done), "note": note})
 }
 
-// Resume sets the state to what Save wrote and returns its note: training goes on as if it had never stopped. The error names the file.
+// Resume sets the state to what Save wrote and returns its note: training goes on as if it had never stopped. A run has begun before. The error
+// names the file.
 func (t *SegmentationTrainer) Resume(path string) (note string, err error) {
 	metadata, err := weights.LoadCheckpoint(path, t.store)
 	if err != nil {

@@ -78,10 +78,13 @@ func transferConfig(profile Profile, dataset, head string, row transferRow) Tran
 	}
 	if profile != Full {
 		c.Encoder, c.Prototypes = "vit-tiny", 0
-		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 6400, 32
+		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
 		c.Images, c.Holdout, c.CacheGiB = 400, 60, 1
+		if head == evaluation.FCNHead {
+			c.Batch, c.Samples = 16, 6400
+		}
 		if dataset != "synthetic" { // Photographs show more than scenes of 64 pixels.
-			c.Train, c.Test, c.Crops, c.Batch, c.Images = 96, 128, 2, 16, 100
+			c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Images = 96, 128, 2, 8, 800, 100
 		}
 	}
 	if profile == Smoke {

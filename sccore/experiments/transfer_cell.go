@@ -30,6 +30,8 @@ type transferRun struct {
 	cell     transferCell
 	data     transferData
 	dir      string
+	frozen   *evaluation.Frozen
+	trainer  *evaluation.SegmentationTrainer
 	fixed    evaluation.FixedFeatures
 	crops    *evaluation.FeatureFile // Nil where crops are not kept.
 	identity string
@@ -77,10 +79,10 @@ func (w *transferWorker) run(ctx context.Context, c transferCell) error {
 	if err := atomicfile.Sweep(r.dir); err != nil {
 		return err
 	}
-	if err := w.prepare(c, len(r.data.train.Classes)); err != nil {
+	if r.frozen, r.trainer, err = w.prepare(c, len(r.data.train.Classes)); err != nil {
 		return err
 	}
-	r.fixed = evaluation.FixedFeatures{Encoder: w.frozen, Images: r.data.train, Crop: c.config.crop(), Seed: 1, Test: c.config.Test}
+	r.fixed = evaluation.FixedFeatures{Encoder: r.frozen, Images: r.data.train, Crop: c.config.crop(), Seed: 1, Test: c.config.Test}
 	if r.crops, err = r.keepCrops(); err != nil {
 		return err
 	}

@@ -226,12 +226,16 @@ func (r TransferResults) Predictions(b compute.Backend, data, out, row, column s
 	if err != nil {
 		return nil, nil, err
 	}
-	w := transferWorker{study: &transferStudy{backend: b}}
+	w := newTransferWorker(&transferStudy{backend: b})
 	defer w.close()
-	if err := w.prepare(c, len(images.test.Classes)); err != nil {
+	frozen, trainer, err := w.prepare(c, len(images.test.Classes))
+	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := w.trainer.Resume(filepath.Join(folderOf(out, Transfer), filepath.FromSlash(record.Curve), headsFile)); err != nil {
+	if err := trainer.Begin(uint64(c.seed)); err != nil {
+		return nil, nil, err
+	}
+	if _, err := trainer.Resume(filepath.Join(folderOf(out, Transfer), filepath.FromSlash(record.Curve), headsFile)); err != nil {
 		return nil, nil, err
 	}
 	best := slices.Index(c.config.Rates[:], record.Details["rate"])
@@ -239,9 +243,9 @@ func (r TransferResults) Predictions(b compute.Backend, data, out, row, column s
 	for _, place := range spread(len(images.seen), n) {
 		which = append(which, images.seen[place])
 	}
-	fixed := evaluation.FixedFeatures{Encoder: w.frozen, Images: images.test, Crop: c.config.crop(), Test: c.config.Test}
+	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: images.test, Crop: c.config.crop(), Test: c.config.Test}
 	predictions := make([]TransferPrediction, len(which))
-	err = w.trainer.Predict(images.test, which, c.config.Test/w.frozen.ViT.Patch, fixed.Whole(context.Background(), which),
+	err = trainer.Predict(images.test, which, c.config.Test/frozen.ViT.Patch, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.Annotated, head int, classes []uint8) error {
 			if head == best {
 				predictions[place] = TransferPrediction{a, classes}

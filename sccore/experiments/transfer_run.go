@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"golang.org/x/sync/errgroup"
@@ -87,7 +88,7 @@ func runTransfer(ctx context.Context, b compute.Backend, options Options) error 
 	group, ctx := errgroup.WithContext(ctx)
 	for range min(max(options.Parallel, 1), len(todo)) {
 		group.Go(func() error {
-			w := transferWorker{study: study}
+			w := newTransferWorker(study)
 			defer w.close()
 			for c := range queue {
 				if err := w.run(ctx, c); err != nil {
@@ -150,60 +151,58 @@ func (s *transferStudy) recorded() (map[string]bool, error) {
 	return recorded, nil
 }
 
-// transferWorker runs cells one after the other, and keeps what is compiled as long as they share it.
+// transferWorker runs cells one after the other, and keeps what is compiled: a few encoders and heads serve all.
 type transferWorker struct {
-	study *transferStudy
+	study    *transferStudy
+	encoders map[encoder.ViT]frozenEncoder
+	trainers map[string]*evaluation.SegmentationTrainer // By what they were compiled for.
+}
 
-	encoderOf string // What frozen was compiled for.
-	store     *model.Store
-	frozen    *evaluation.Frozen
+// frozenEncoder is a compiled encoder and its weights.
+type frozenEncoder struct {
+	*evaluation.Frozen
+	store *model.Store
+}
 
-	trainerOf string // What trainer was compiled for.
-	trainer   *evaluation.SegmentationTrainer
+func newTransferWorker(study *transferStudy) *transferWorker {
+	return &transferWorker{study, map[encoder.ViT]frozenEncoder{}, map[string]*evaluation.SegmentationTrainer{}}
 }
 
 func (w *transferWorker) close() {
-	if w.frozen != nil {
-		w.frozen.Close()
-		w.store.Finalize()
+	for _, frozen := range w.encoders {
+		frozen.Close()
+		frozen.store.Finalize()
 	}
-	if w.trainer != nil {
-		w.trainer.Close()
+	for _, trainer := range w.trainers {
+		trainer.Close()
 	}
 }
 
-// prepare compiles what a cell needs and loads its encoder's weights.
-func (w *transferWorker) prepare(c transferCell, classes int) (err error) {
+// prepare returns what a cell needs, compiled, the encoder with the cell's weights.
+func (w *transferWorker) prepare(c transferCell, classes int) (*evaluation.Frozen, *evaluation.SegmentationTrainer, error) {
 	vit := c.config.vit()
-	if of := fmt.Sprintf("%+v", vit); of != w.encoderOf {
-		if w.frozen != nil {
-			w.frozen.Close()
-			w.store.Finalize()
-			w.frozen = nil
-		}
-		store := model.NewStore()
-		if err := c.load(store); err != nil {
-			return err
-		}
-		if w.frozen, err = evaluation.NewFrozen(w.study.backend, vit, store, "/", min(frozenBatch, c.config.Batch)); err != nil {
-			return err
-		}
-		w.encoderOf, w.store = of, store
-	} else if err := c.load(w.store); err != nil {
-		return err
+	frozen, compiled := w.encoders[vit]
+	if !compiled {
+		frozen.store = model.NewStore()
+	}
+	err := c.load(frozen.store)
+	if err == nil && !compiled {
+		frozen.Frozen, err = evaluation.NewFrozen(w.study.backend, vit, frozen.store, "/", frozenBatch)
+		w.encoders[vit] = frozen
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	training := c.config.training(vit, classes)
-	if of := fmt.Sprintf("%+v", training); of != w.trainerOf {
-		if w.trainer != nil {
-			w.trainer.Close()
-			w.trainer = nil
+	key := fmt.Sprintf("%+v", training)
+	if w.trainers[key] == nil {
+		trainer, err := evaluation.NewSegmentationTrainer(w.study.backend, training)
+		if err != nil {
+			return nil, nil, err
 		}
-		if w.trainer, err = evaluation.NewSegmentationTrainer(w.study.backend, training); err != nil {
-			return err
-		}
-		w.trainerOf = of
+		w.trainers[key] = trainer
 	}
-	return nil
+	return frozen.Frozen, w.trainers[key], nil
 }
 
 // folder is where a cell's files stand, below the experiment's folder.

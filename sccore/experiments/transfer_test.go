@@ -86,6 +86,10 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 			t.Errorf("%d pixels are predicted of %d", len(p.Predicted), len(p.Image.Mask))
 		}
 	}
+	sheet := TransferSheet("x", predictions, classes)
+	if _, _, err := sheet.Render(); err != nil || len(sheet.Images[2]) != 3 || len(sheet.Legend) < 2 {
+		t.Errorf("a sheet of %d predictions and %d classes, %v", len(sheet.Images[2]), len(sheet.Legend), err)
+	}
 }
 
 // TestTransferStoppedGoesOn stops a run in its midst; it then ends as it would have.

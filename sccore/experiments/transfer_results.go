@@ -105,6 +105,17 @@ func (r TransferResults) Gain(part string) []float64 {
 	return gains
 }
 
+// Datasets are the datasets with records, the paper's first, in its order.
+func (r TransferResults) Datasets() (names []string) {
+	for key := range r.runs {
+		if name, _, _ := strings.Cut(key[1], "/"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return columnRankOf(a) - columnRankOf(b) })
+	return names
+}
+
 // data lists the identities of the images behind the numbers.
 func (r TransferResults) data() (identities []string) {
 	for _, group := range r.runs {

@@ -222,6 +222,25 @@ func TestAccumulatedStep(t *testing.T) {
 	}
 }
 
+// TestTrainingLearns aligns patches for some steps. Chance is an even prediction, whose cross-entropy is ln K.
+func TestTrainingLearns(t *testing.T) {
+	config := sccore.Ablations[1].Config(tiny())
+	config.Steps, config.Rate, config.Views.Locals = 160, 5e-3, 0
+	config.Views.Global.Jitter, config.Views.Global.Grayscale = false, false
+	gauges := train(t, newTrainer(t, onGo(t), tinyData(), config), 1, config.Steps)
+	mean := func(gauges []sccore.Gauges) (sum float64) {
+		for _, g := range gauges {
+			sum += g.PatchAlignment / float64(len(gauges))
+		}
+		return sum
+	}
+	chance, before, after := math.Log(8), mean(gauges[:5]), mean(gauges[150:])
+	t.Logf("patch alignment %.2f at first, %.2f at last, %.2f by chance", before, after, chance)
+	if before < chance || after > 0.95*chance {
+		t.Errorf("patch alignment %.2f at first, %.2f at last, %.2f by chance", before, after, chance)
+	}
+}
+
 func TestRunsFromFiles(t *testing.T) {
 	b := onGo(t)
 	dir := t.TempDir()

@@ -23,7 +23,8 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Go is the configuration of GoMLX's pure-Go engine.
+// Go is the configuration of GoMLX's pure-Go engine. It is opened to run the operations of a graph one after the other, each on all cores: left
+// to itself, it runs several at once, which take up all workers and then wait for a free one without end.
 const Go = "go"
 
 // SetupDir is the folder, inside a checkout, that "semcon lab" installs into.
@@ -39,7 +40,16 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 	if err := forbidDownloads(); err != nil {
 		return nil, err
 	}
-	if caught := exceptions.TryCatch[error](func() { b, err = compute.NewWithConfig(config) }); caught != nil {
+	opened := config
+	if config == Go {
+		opened = Go + ":ops_sequential"
+	}
+	if config == Go {
+		// By itself the engine runs the nodes of a graph on the same workers that its larger operations wait for: with every worker at such a
+		// node, all wait for ever. One node after the other, of which each has all workers, is as fast on the graphs here.
+		config += ":ops_sequential"
+	}
+	if caught := exceptions.TryCatch[error](func() { b, err = compute.NewWithConfig(opened) }); caught != nil {
 		err = caught
 	}
 	if err != nil {

@@ -1,9 +1,12 @@
 package backend_test
 
 import (
+	"math"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
@@ -49,5 +52,40 @@ func TestConfigFindsInstalledPlugins(t *testing.T) {
 				t.Errorf("%q became %q, want %q", config, got, want)
 			}
 		}
+	}
+}
+
+// TestGoEngineDoesNotWaitForItself has more large operations side by side than there are workers.
+func TestGoEngineDoesNotWaitForItself(t *testing.T) {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := graph.MustNewExec(b, func(x *graph.Node) *graph.Node {
+		var parts []*graph.Node
+		for i := range 8 * runtime.GOMAXPROCS(0) {
+			parts = append(parts, graph.Erf(graph.MulScalar(x, 1+float64(i))))
+		}
+		return graph.ReduceAllMean(graph.Stack(parts, 0))
+	})
+	x := make([]float32, 300_000)
+	for i := range x {
+		x[i] = 10
+	}
+	done := make(chan float32)
+	go func() {
+		mean := float32(0)
+		for range 5 {
+			mean = exec.MustExec1(x).Value().(float32)
+		}
+		done <- mean
+	}()
+	select {
+	case mean := <-done:
+		if math.Abs(float64(mean)-1) > 1e-3 {
+			t.Errorf("the mean is %g", mean)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the engine is stuck")
 	}
 }

@@ -22,7 +22,7 @@ const prototypeSide = 3
 // tokens, as after self-attention; heads are the block's. The [CLS] token has no place on the map and passes unchanged.
 func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {
 	batch, head := x.Shape().Dim(0), v.Dim/v.Heads
-	prototypes := p.masterNode(scope, "prototypes", normal, v.Prototypes, prototypeSide, prototypeSide, v.Dim)
+	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSide, prototypeSide, v.Dim)
 	h := Reshape(layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisRange(1))), -1, v.Dim)
 	u := Reshape(ConvertDType(prototypes, p.compute), -1, v.Dim)
 

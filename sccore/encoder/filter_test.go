@@ -33,7 +33,7 @@ func TestFilterIsItsFormulas(t *testing.T) {
 		input := sines[float64](100, batch, tokens, dim)
 		exec := model.MustNewExec(b, store, func(scope *model.Scope, x *Node) []*Node {
 			var out Tokens
-			y := v.filter(scope, parameters{x.Graph(), dtypes.Float64, dtypes.Float64}, x, rows, columns, &out)
+			y := v.filter(scope, parameters{g: x.Graph(), master: dtypes.Float64, compute: dtypes.Float64}, x, rows, columns, &out)
 			return []*Node{y, out.FilterAttention}
 		})
 		defer exec.Finalize()

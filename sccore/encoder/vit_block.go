@@ -16,6 +16,7 @@ const layerNormEpsilon = 1e-6
 type parameters struct {
 	g               *Graph
 	master, compute dtypes.DType
+	deviation       float64 // Of initial weights.
 }
 
 // masterNode is the value of a variable in its own dtype.
@@ -40,7 +41,7 @@ func (p parameters) exact() dtypes.DType {
 // Tried and lost on the CPU plugin: the bias as a product with ones, so that its gradient is one too (a third less a CPU-second).
 func linear(scope *model.Scope, p parameters, x *Node, out int) *Node {
 	x.AssertRank(2)
-	weight := p.node(scope, "weight", normal, x.Shape().Dim(1), out)
+	weight := p.node(scope, "weight", p.normal, x.Shape().Dim(1), out)
 	return Add(MatMul(x, weight), InsertAxes(p.node(scope, "bias", zeros, out), 0))
 }
 

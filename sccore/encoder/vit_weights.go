@@ -12,9 +12,9 @@ import (
 // initialValue makes the initializer of a variable from its scope, whose store holds the random numbers.
 type initialValue func(scope *model.Scope) model.VariableInitializer
 
-// normal is how DINO draws tokens, positions and the weights of linear layers.
-func normal(scope *model.Scope) model.VariableInitializer {
-	return initializer.RandomNormalFn(scope, 0.02)
+// normal draws initial tokens, positions and weights of linear layers.
+func (p parameters) normal(scope *model.Scope) model.VariableInitializer {
+	return initializer.RandomNormalFn(scope, p.deviation)
 }
 
 // uniform is how PyTorch draws the weight and the bias of a convolution that sees that many inputs.

@@ -51,6 +51,9 @@ func pretrainConfig(profile Profile) PretrainConfig {
 		s.ImageHead, s.PatchHead = sccore.Projector{Hidden: 256, Out: 64}, sccore.Projector{Hidden: 256, Out: 64}
 		s.Views.GlobalSize, s.Views.Locals, s.Canvas, c.Size = 48, 0, 64, 64
 		s.Batch, s.Steps, s.Warmup, s.Neighbours, s.GaugeEvery = 32, 300, 30, 10, 20
+		// The parts of synthetic objects have hues a twelfth of a turn apart: the paper's jitter would make them all alike.
+		s.Views.Global.JitterStrength, s.Views.Global.Grayscale = 0.15, false
+		s.Views.Local.JitterStrength, s.Views.Local.Grayscale = 0.15, false
 		s.Rate, s.FinalRate, s.Decay, s.FinalDecay, s.Momentum = 1e-3, 1e-5, 0.04, 0.1, 0.99
 	}
 	if profile == Smoke {

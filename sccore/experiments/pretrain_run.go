@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"golang.org/x/sync/errgroup"
@@ -161,6 +162,7 @@ func (s *pretrainStudy) newStage(name string, config sccore.Config) (*pretrainSt
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	trainer.Skipped = func(image datasets.Skipped) { s.warn("left out %s: %s", image.File, image.Reason) }
 	vit, store, scope := trainer.Encoder(sccore.Target)
 	frozen, err := evaluation.NewFrozen(s.backend, vit, store, scope, frozenBatch)
 	return &pretrainStage{name, trainer, frozen}, err

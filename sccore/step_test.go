@@ -1,0 +1,231 @@
+package sccore
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/views"
+)
+
+// smallStep is a step in float64 with a transformer of a few hundred weights, and inputs of it.
+func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
+	const side = 16
+	c := Default()
+	c.Encoder, c.Prototypes, c.Batch, c.Canvas = "vit-tiny", 2, 4, side
+	c.ImageHead, c.PatchHead = Projector{Hidden: 5, Out: 4}, Projector{Hidden: 5, Out: 4}
+	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize = 12, 1, 8
+	change(&c)
+	s := newStep(c, true, true)
+	s.dtype = dtypes.Float64
+	s.vit = encoder.ViT{Name: "small", Patch: 4, Dim: 6, Depth: 1, Heads: 2, Side: 2, Positions: encoder.DINOPositions, Prototypes: c.Prototypes}
+
+	objects, scenes := datasets.SyntheticObjects(4, side, 1), datasets.SyntheticScenes(2, side, 2)
+	pixels := append(append(append([]uint8{}, objects.Pixels[:2*side*side*3]...), scenes.Pixels...), objects.Pixels[2*side*side*3:]...)
+	labels := append(append([]uint8{}, objects.ClassMask[:2*side*side]...), scenes.ClassMask...)
+	var extents []datasets.Extent
+	for range 4 {
+		extents = append(extents, datasets.Extent{Height: side, Width: side})
+	}
+	globals, locals := c.Views.Draw(3, 0, []int32{0, 1, 4, 5}, extents)
+	theirs := c.Views
+	theirs.Globals, theirs.Locals = 1, 0
+	positives, _ := theirs.Draw(4, 0, []int32{2, 3}, extents[:2])
+	return s, map[string]*tensors.Tensor{
+		inPixels: tensors.FromFlatDataAndDimensions(pixels, 6, side, side, 3), inGlobals: globals, inLocals: locals, inPositives: positives,
+		inPartners: tensors.FromValue([]int32{2, 0, 3, 1}), inLabels: tensors.FromFlatDataAndDimensions(labels, 4, side, side),
+		inNoiseKey:  tensors.FromScalar(uint32(5)),
+		inScheduled: tensors.FromValue([]float32{0.1, 0, 0.9, 1, 0.7, 3, 0.5, 2, 0.25}),
+	}
+}
+
+// TestGradientOfTheWholeStep compares entries of every variable's gradient of the total loss with finite differences.
+func TestGradientOfTheWholeStep(t *testing.T) {
+	for name, change := range map[string]func(c *Config){
+		"CoTAP of the head's correspondences": func(*Config) {},
+		"BCE of the backbone's, from the same view": func(c *Config) {
+			c.PatchConcentration, c.Correspondences = WithBCE, Correspondences{From: FromBackbone, SameView: true}
+		},
+		"CoTAP with correspondences of noisy labels ": func(c *Config) { c.Correspondences.From = FromLabels },
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+				s, given := smallStep(change)
+				var args []any
+				for _, in := range s.inputs() {
+					args = append(args, given[in.name])
+				}
+				named := func(inputs []*Node) map[string]*Node {
+					named := map[string]*Node{}
+					for i, in := range s.inputs() {
+						named[in.name] = inputs[i]
+					}
+					return named
+				}
+				store := model.NewStore()
+				if err := store.SetRNGStateFromSeed(11); err != nil {
+					t.Fatal(err)
+				}
+				backward := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) []*Node {
+					gradients, _ := s.backward(scope, named(inputs))
+					return gradients
+				})
+				defer backward.Finalize()
+				forward := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
+					total, _ := s.forward(scope, named(inputs))
+					return total
+				})
+				defer forward.Finalize()
+				gradients := backward.MustExec(args...)
+				random := rand.New(rand.NewPCG(1, 2))
+				variables, zero := learnt(store.RootScope()), 0
+				if len(variables) != len(gradients) {
+					t.Fatalf("%d gradients of %d variables", len(gradients), len(variables))
+				}
+				for i, variable := range variables {
+					gradient := tensors.MustCopyFlatData[float64](gradients[i])
+					values := tensors.MustCopyFlatData[float64](variable.MustValue())
+					set := func(values []float64) {
+						variable.MustSetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...))
+					}
+					at := func(entry int, value float64) float64 {
+						moved := append([]float64(nil), values...)
+						moved[entry] = value
+						set(moved)
+						return forward.MustExec(args...)[0].Value().(float64)
+					}
+					for range 2 {
+						entry := random.IntN(len(values))
+						const width = 1e-7 // Within, hardly a pair of patches changes its rank, on which CoTAP's weights depend.
+						numeric := (at(entry, values[entry]+width) - at(entry, values[entry]-width)) / (2 * width)
+						if !(math.Abs(numeric-gradient[entry]) <= 1e-5*max(1, math.Abs(numeric))) {
+							t.Errorf("%s, entry %d: gradient %g, finite differences %g", variable.Path(), entry, gradient[entry], numeric)
+						}
+						if numeric == 0 {
+							zero++
+						}
+					}
+					set(append([]float64(nil), values...))
+				}
+				if zero > len(variables)/2 {
+					t.Errorf("%d entries of %d change nothing", zero, 2*len(variables))
+				}
+			})
+		})
+	}
+}
+
+// TestLabelsAreThoseOfThePlaces reads a label map whose labels are its columns through pairs of views, mirrored or not.
+func TestLabelsAreThoseOfThePlaces(t *testing.T) {
+	const side, size, images = 64, 4, 16
+	m := views.DefaultMultiCrop()
+	m.Locals, m.GlobalSize = 0, 32
+	maps := make([]uint8, images*side*side)
+	var names []int32
+	var extents []datasets.Extent
+	for i := range maps {
+		maps[i] = uint8(i % side)
+	}
+	for i := range int32(images) {
+		names, extents = append(names, i), append(extents, datasets.Extent{Height: side, Width: side})
+	}
+	params, _ := m.Draw(1, 0, names, extents)
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		out := MustNewExec(b, func(params, maps *Node) []*Node {
+			part := func(from int) *Node { return Slice(params, AxisRange(from, from+images)) }
+			o := overlap{size: size, online: part(0), target: part(images)}
+			first, _ := views.Boxes(o.online)
+			second, _ := views.Boxes(o.target)
+			return []*Node{o.labels(maps), first, second}
+		}).MustExec(params, tensors.FromFlatDataAndDimensions(maps, images, side, side))
+		labels := out[0].Value().([][]int32)
+		first, second := out[1].Value().([][]float32), out[2].Value().([][]float32)
+		for i := range labels {
+			left := max(first[i][1], second[i][1])
+			width := min(first[i][1]+first[i][3], second[i][1]+second[i][3]) - left
+			for place, label := range labels[i] {
+				want := math.Floor(float64(left + width*(float32(place%size)+0.5)/size))
+				if math.Abs(float64(label)-want) > 1 {
+					t.Errorf("image %d, place %d: column %d, want %g", i, place, label, want)
+				}
+			}
+		}
+	})
+}
+
+func TestSameLabelsWithNoise(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		labels, partners := [][]int32{{1, 0, 2}, {2, 1, 0}}, []int32{1, 0}
+		same := MustNewExec(b, func(labels, partners *Node) *Node { return sameLabel(labels, partners, dtypes.Float32) })
+		got := same.MustExec(labels, partners)[0].Value().([][]float32)
+		want := [][]float32{{0, 1, 0, 0, 0, 0, 1, 0, 0}, {0, 0, 1, 1, 0, 0, 0, 0, 0}}
+		for i := range want {
+			for j := range want[i] {
+				if got[i][j] != want[i][j] {
+					t.Errorf("pair %d of image %d: %g, want %g", j, i, got[i][j], want[i][j])
+				}
+			}
+		}
+
+		const n = 40000
+		exec := MustNewExec(b, func(share, key *Node) *Node {
+			x := Iota(share.Graph(), shapes.Make(dtypes.Float32, 2, n), 0)
+			return noisy(x, share, key)
+		})
+		draw := func(share float32, key uint32) [][]float32 { return exec.MustExec(share, key)[0].Value().([][]float32) }
+		for _, share := range []float32{0, 0.3, 1} {
+			replaced, sum := 0, 0.0
+			for i, row := range draw(share, 7) {
+				for _, x := range row {
+					if x != float32(i) {
+						replaced++
+						sum += float64(x)
+					}
+					if !(x >= 0 && x <= 1) {
+						t.Fatalf("score %g", x)
+					}
+				}
+			}
+			if got := float64(replaced) / (2 * n); math.Abs(got-float64(share)) > 0.01 {
+				t.Errorf("%g of the scores are replaced, want %g", got, share)
+			}
+			if share > 0 && math.Abs(sum/float64(replaced)-0.5) > 0.01 {
+				t.Errorf("numbers in place of scores have the mean %g", sum/float64(replaced))
+			}
+		}
+		one, again, other := draw(0.5, 1), draw(0.5, 1), draw(0.5, 2)
+		differ := 0
+		for i := range one[0] {
+			if one[0][i] != again[0][i] {
+				t.Fatal("one key draws twice")
+			}
+			if (one[0][i] == 0) != (other[0][i] == 0) {
+				differ++
+			}
+		}
+		if math.Abs(float64(differ)/n-0.5) > 0.02 {
+			t.Errorf("two keys differ in %d of %d", differ, n)
+		}
+	})
+}
+
+func TestPartnersAreOthers(t *testing.T) {
+	for _, n := range []int{1, 2, 7} {
+		seen := map[int32]bool{}
+		for image, partner := range partners(1, 5, n) {
+			if seen[partner] || n > 1 && int(partner) == image {
+				t.Errorf("of %d images, %d has the partner %d", n, image, partner)
+			}
+			seen[partner] = true
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 
 	xdraw "golang.org/x/image/draw"
 	"gonum.org/v1/plot/vg"
@@ -20,6 +21,14 @@ type ImageGrid struct {
 	Images [][]image.Image
 	// Scale enlarges each image by a whole factor and repeats its pixels; 0 means 3.
 	Scale int
+	// Legend says below the sheet what colours mean; may be nil.
+	Legend []ColourName
+}
+
+// ColourName is a colour and what it means.
+type ColourName struct {
+	Colour color.Color
+	Name   string
 }
 
 // Render implements [Figure]. The sheet is as large as its images ask for.
@@ -74,7 +83,12 @@ func (g ImageGrid) Render() (svg, png []byte, err error) {
 	if g.Title != "" {
 		w = max(w, pixels(sans(titleSize, true).Width(g.Title))+2*margin)
 	}
+	lines := g.legendLines(w-2*margin, func(name string) int { return pixels(style.Width(name)) })
+	legendTop := top + len(g.Images)*(cell.Y+gap) + gap
 	h := top + len(g.Images)*(cell.Y+gap) - gap + margin
+	if len(lines) > 0 {
+		h += len(lines)*(lineHeight+gap) + 2*gap
+	}
 	at := func(x, y int) vg.Point { // from the top left corner
 		return vg.Point{X: vg.Length(x) * pixel, Y: vg.Length(h-y) * pixel}
 	}
@@ -107,7 +121,35 @@ func (g ImageGrid) Render() (svg, png []byte, err error) {
 				c.DrawImage(vg.Rectangle{Min: at(x, y+size.Y), Max: at(x+size.X, y)}, enlarged)
 			}
 		}
+		for i, line := range lines {
+			x, y := margin, legendTop+i*(lineHeight+gap)
+			for _, entry := range line {
+				c.SetColor(entry.Colour)
+				c.Fill(vg.Rectangle{Min: at(x, y+lineHeight-2), Max: at(x+patchWidth, y+2)}.Path())
+				style := style
+				style.YAlign = draw.YCenter
+				c.FillText(style, at(x+patchWidth+gap, y+lineHeight/2), entry.Name)
+				x += patchWidth + 4*gap + pixels(style.Width(entry.Name))
+			}
+		}
 	})
+}
+
+// patchWidth is the width in pixels of a patch of colour in a legend.
+const patchWidth = 14
+
+// legendLines breaks the legend into lines of at most the given width in pixels, at least one entry each.
+func (g ImageGrid) legendLines(width int, textWidth func(string) int) (lines [][]ColourName) {
+	used := 0
+	for _, entry := range g.Legend {
+		needed := patchWidth + 16 + textWidth(entry.Name)
+		if lines == nil || used+needed > width {
+			lines, used = append(lines, nil), 0
+		}
+		last := len(lines) - 1
+		lines[last], used = append(lines[last], entry), used+needed
+	}
+	return lines
 }
 
 // CSV implements [Figure]: the sheet shows no numbers.

@@ -61,7 +61,7 @@ func listData(ctx context.Context, folder string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		images, err := split.Read()
+		identity, err := split.Identity()
 		state := fine
 		switch {
 		case split.Missing():
@@ -70,15 +70,15 @@ func listData(ctx context.Context, folder string) error {
 			state, split.Err = broken, err
 			count++
 		}
-		fmt.Printf("%-8s %-10s %-6s %s\n", state, split.Name, split.Split, split)
+		fmt.Printf("%-8s %-12s %-6s %s\n", state, split.Name, split.Split, split)
 		if err == nil {
-			fmt.Printf("%26s %s\n%26s %s\n", "", split.Folder, "", images.Identity)
+			fmt.Printf("%28s %s\n%28s %s\n", "", split.Folder, "", identity)
 		}
 	}
 	if ext, ok := datasets.OwnImages(folder); ok {
-		fmt.Printf("%-8s %-10s %-6s %s\n", fine, "images", "both", ownImages(folder, ext))
+		fmt.Printf("%-8s %-12s %-6s %s\n", fine, "images", "both", ownImages(folder, ext))
 	}
-	fmt.Printf("%-8s %-10s %-6s needs no data\n", fine, "synthetic", "both")
+	fmt.Printf("%-8s %-12s %-6s needs no data\n", fine, "synthetic", "both")
 	if count > 0 {
 		return fmt.Errorf("%d broken, see above", count)
 	}
@@ -93,7 +93,7 @@ func ownImages(folder, ext string) string {
 // fetchable lists the names that fetch knows.
 func fetchable() (names []string) {
 	for _, split := range datasets.Found("") {
-		if split.Split == datasets.Train {
+		if split.Fetchable && split.Split == datasets.Train {
 			names = append(names, split.Key)
 		}
 	}

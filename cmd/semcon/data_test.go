@@ -20,12 +20,12 @@ func TestDataSaysWhatIsThere(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	for _, want := range []string{
-		"ok       CIFAR-10   train  short: 3 of 50000 images\n",
+		"ok       CIFAR-10     train  short: 3 of 50000 images\n",
 		" data/cifar10/cifar-10-batches-bin\n",
 		" CIFAR-10 train (data_batch_1.bin): 3 images 32×32, 10 classes, sha256 ",
-		"missing  CIFAR-10   test   CIFAR-10 has no test images: data/cifar10/cifar-10-batches-bin/test_batch.bin is not there\n",
-		"missing  CIFAR-100  train  no CIFAR-100 in data: cifar100/cifar-100-binary is not there (\"semcon data fetch cifar100\" gets it)\n",
-		"ok       synthetic  both   needs no data\n",
+		"missing  CIFAR-10     test   CIFAR-10 has no test images: data/cifar10/cifar-10-batches-bin/test_batch.bin is not there\n",
+		"missing  CIFAR-100    train  no CIFAR-100 in data: cifar100/cifar-100-binary is not there (\"semcon data fetch cifar100\" gets it)\n",
+		"ok       synthetic    both   needs no data\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
@@ -51,7 +51,7 @@ func TestDataWithoutAFolder(t *testing.T) {
 	m := fakemachine.New(t)
 	t.Setenv("SEMCON_DATA", "")
 	stdout, _, status := outcome(t, semcon(t, m, "data"))
-	if status != 0 || strings.Count(stdout, "missing ") != 4 || !strings.Contains(stdout, "SEMCON_DATA") {
+	if status != 0 || strings.Count(stdout, "missing ") != 12 || !strings.Contains(stdout, "SEMCON_DATA") {
 		t.Errorf("exit status %d:\n%s", status, stdout)
 	}
 	_, stderr, status := outcome(t, semcon(t, m, "data", "--data", "nowhere"))

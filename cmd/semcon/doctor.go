@@ -149,8 +149,10 @@ func checkData(folder string) []finding {
 	for _, split := range datasets.Found(folder) {
 		f := finding{fine, split.Name + " " + string(split.Split), split.String()}
 		switch {
-		case split.Missing():
+		case split.Missing() && split.Fetchable:
 			f.state, f.detail = missing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, folder)
+		case split.Missing():
+			f.state = missing
 		case split.Err != nil:
 			f.state = broken
 		}

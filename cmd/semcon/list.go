@@ -20,12 +20,13 @@ var listVerb = verb{
 		}
 		for _, e := range experiments.All() {
 			fmt.Printf("%s\n  %s\n  reproduces  %s\n  data        %s\n", e.Name, e.Title, e.Reproduces, e.Data)
-			for _, f := range checkData(*data) {
-				fmt.Printf("              %s: %s, %s\n", f.what, f.state, f.detail)
-			}
 			for _, profile := range []experiments.Profile{experiments.Smoke, experiments.Quick, experiments.Full} {
 				fmt.Printf("  %-10s  %s\n", profile, e.Cost[profile])
 			}
+		}
+		fmt.Println("data")
+		for _, f := range checkData(*data) {
+			fmt.Printf("  %s: %s, %s\n", f.what, f.state, f.detail)
 		}
 		return nil
 	},

@@ -33,3 +33,22 @@ func ExampleSyntheticScenes() {
 	fmt.Println(scenes.Len(), "scenes of", len(scenes.Classes), "classes, the first of", len(objects), "objects")
 	// Output: 4 scenes of 6 classes, the first of 3 objects
 }
+
+func ExampleSegmentedScenes() {
+	scenes := datasets.SegmentedScenes(4, 64, 1)
+	first, err := scenes.Read(0)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(scenes.Len(), "images of", len(scenes.Classes), "classes; the first is", first.Width, "wide and", first.Height, "high")
+	fmt.Println("its centre is", scenes.Classes[first.Mask[32*64+32]])
+	// Output:
+	// 4 images of 7 classes; the first is 64 wide and 64 high
+	// its centre is class 0
+}
+
+func ExampleVOC() {
+	_, err := datasets.VOC("testdata", datasets.Test)
+	fmt.Println(err)
+	// Output: no PASCAL VOC in testdata: VOC2012/JPEGImages is not there
+}

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-// Status says whether a split of a dataset that can be fetched is in a data folder.
+// Status says whether a split of a dataset is in a data folder.
 type Status struct {
 	Key      string // The dataset's name on the command line, "cifar10".
 	Name     string // The dataset's name, "CIFAR-10".
@@ -16,16 +16,38 @@ type Status struct {
 	Official int    // How many the dataset has.
 	Err      error  // What keeps it from being read, in one line; nil where nothing does.
 
-	dataset *cifar
+	Fetchable bool // [Fetch] knows it.
+
+	identity func() (string, error)
 }
 
-// Found looks for both splits of CIFAR-10 and CIFAR-100 in a data folder, by names and sizes only: [Status.Read] may still fail.
+// Found looks for both splits of CIFAR-10 and CIFAR-100, and of the datasets that are annotated by the pixel, in a data folder, by names and
+// sizes only: [Status.Identity] may still fail.
 func Found(dir string) []Status {
 	var out []Status
 	for _, c := range fetchable {
 		for _, split := range []Split{Train, Test} {
-			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], dataset: c}
+			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], Fetchable: true}
 			s.Folder, s.Count, s.Err = c.find(dir, split)
+			folder := s.Folder
+			s.identity = func() (string, error) {
+				im, err := c.read(folder, split)
+				if err != nil {
+					return "", err
+				}
+				return im.Identity, nil
+			}
+			out = append(out, s)
+		}
+	}
+	for _, d := range segmentations {
+		for _, split := range []Split{Train, Test} {
+			s := Status{Key: d.key, Name: d.name, Split: split, Official: d.official[split]}
+			images, err := d.open(dir, split)
+			if s.Err = err; err == nil {
+				s.Folder, s.Count = images.folder, images.Len()
+				s.identity = func() (string, error) { return images.Identity, nil }
+			}
 			out = append(out, s)
 		}
 	}
@@ -45,12 +67,12 @@ func (c *cifar) find(dir string, split Split) (folder string, count int, err err
 	return folder, count, err
 }
 
-// Read reads the split.
-func (s Status) Read() (*Images, error) {
+// Identity says what the split holds, as run records do; images that memory holds are read for it.
+func (s Status) Identity() (string, error) {
 	if s.Err != nil {
-		return nil, s.Err
+		return "", s.Err
 	}
-	return s.dataset.read(s.Folder, s.Split)
+	return s.identity()
 }
 
 // Missing tells a split that is not there from one that is there and cannot be read.

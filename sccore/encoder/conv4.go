@@ -11,7 +11,7 @@ import (
 func conv4(scope *model.Scope, images *Node, width int, norm Norm) *Node {
 	x := images
 	for i, layer := range []struct{ channels, stride int }{{width, 2}, {2 * width, 2}, {4 * width, 2}, {4 * width, 1}} {
-		x = convolution(scope.At("conv%d", i+1), x, 3, layer.channels, layer.stride)
+		x = Convolution(scope.At("conv%d", i+1), x, 3, layer.channels, layer.stride)
 		x = relu(batchNorm(scope.At("bn%d", i+1), x, 2, norm, true))
 	}
 	return ReduceMean(x, 0, 1)

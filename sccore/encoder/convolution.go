@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model/initializer"
 )
 
-// convolution maps x, [height, width, batch, in], to [⌈height/stride⌉, ⌈width/stride⌉, batch, out] with a square window of 1 or 3 pixels,
+// Convolution maps x, [height, width, batch, in], to [⌈height/stride⌉, ⌈width/stride⌉, batch, out] with a square window of 1 or 3 pixels,
 // zeros around the image, and no bias. The weight starts as PyTorch's ResNets do: normal with variance 2/(size²·out).
 //
 // Inside the networks images are [height, width, batch, channels], so that whatever mixes rows or columns of an image works on long
@@ -34,7 +34,7 @@ import (
 // Tried and lost besides: the batch as first axis, nine products of shifted images added up, nine strided slices as patches, one
 // product by the Kronecker matrix for both axes of the image, Winograd along one axis with patches along the other. Stride 2 by
 // Winograd splits the image into its even and odd rows and columns.
-func convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
+func Convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
 	x.AssertRank(4)
 	in := x.Shape().Dim(-1)
 	he := initializer.RandomNormalFn(scope, math.Sqrt(2/float64(size*size*out)))

@@ -44,6 +44,11 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 			}
 		}
 	}
+	segmented, err := LoadTransfer(out, profile)
+	if err != nil {
+		return figures.Scoreboard{}, err
+	}
+	data = append(data, segmented.data()...)
 	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
 		switch c.Experiment {
 		case EffectAug:
@@ -55,6 +60,8 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 		case Video:
 			gain, _ := videos.Gain(c.Part)
 			return gain
+		case Transfer:
+			return segmented.Gain(c.Part)
 		}
 		return nil
 	}), nil

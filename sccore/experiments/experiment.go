@@ -52,7 +52,7 @@ func (e BadOption) Error() string { return e.Err.Error() }
 
 // All lists the experiments.
 func All() []Experiment {
-	return []Experiment{effectAug, theory, noiseTolerance, pretrain, teacherQuality, ablation, mainResults, video}
+	return []Experiment{effectAug, theory, noiseTolerance, pretrain, teacherQuality, ablation, mainResults, transfer, video}
 }
 
 // ByName finds an experiment; the error lists the known ones.

@@ -1,0 +1,82 @@
+package datasets
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+var cityscapes = &segmentation{
+	key: "cityscapes", name: "Cityscapes",
+	classes: strings.Split("road,sidewalk,building,wall,fence,pole,traffic light,traffic sign,vegetation,terrain,sky,person,rider,car,truck,bus,"+
+		"train,motorcycle,bicycle", ","),
+	official: map[Split]int{Train: 2975, Test: 500},
+	list:     (*segmentation).listCityscapes,
+	mask:     cityscapesMask,
+}
+
+// cityscapesIDs are the label ids of the classes in the order of their train ids, by the labels.py of Cityscapes' own scripts. The other
+// ids up to 33 are ignored in training and evaluation.
+var cityscapesIDs = []uint32{7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33}
+
+// Cityscapes opens the finely annotated images of Cityscapes (Cordts et al. 2016) and their 19 classes for training: dir/cityscapes, or dir
+// itself, with leftImg8bit and gtFine, each with train, 2,975 images, and val, 500, which are the test images here, in one folder a city.
+// Masks are the official *_gtFine_labelIds.png, or *_gtFine_labelTrainIds.png where those have been made; all ids that are no class
+// of training are ignored.
+func Cityscapes(dir string, split Split) (*Segmented, error) { return cityscapes.open(dir, split) }
+
+const trainIDs = "_gtFine_labelTrainIds.png"
+
+func (s *segmentation) listCityscapes(dir string, split Split) (folder string, pairs []pair, err error) {
+	if folder, err = s.locate(dir, []string{"cityscapes", "."}, "leftImg8bit", "gtFine"); err != nil {
+		return "", nil, err
+	}
+	part := map[Split]string{Train: "train", Test: "val"}[split]
+	images := filepath.Join(folder, "leftImg8bit", part)
+	if !exists(images) {
+		return "", nil, missingf("%s has no %s images: %s is not there", s.name, split, images)
+	}
+	cities, err := os.ReadDir(images)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s: %w", images, reason(err))
+	}
+	for _, city := range cities {
+		if !city.IsDir() {
+			continue
+		}
+		names, err := filesIn(filepath.Join(images, city.Name()), "_leftImg8bit.png")
+		if err != nil {
+			return "", nil, err
+		}
+		for _, name := range names {
+			mask := filepath.Join(folder, "gtFine", part, city.Name(), name)
+			ending := "_gtFine_labelIds.png"
+			if !exists(mask+ending) && exists(mask+trainIDs) {
+				ending = trainIDs
+			}
+			pairs = append(pairs, pair{filepath.Join(images, city.Name(), name+"_leftImg8bit.png"), mask + ending})
+		}
+	}
+	return folder, pairs, nil
+}
+
+func cityscapesMask(path string, file []byte) (height, width int, classes []uint8, err error) {
+	var classOf [256]uint8
+	known := uint32(33)
+	for id := range classOf {
+		classOf[id] = Ignore
+	}
+	for class, id := range cityscapesIDs {
+		if strings.HasSuffix(path, trainIDs) {
+			id, known = uint32(class), uint32(len(cityscapesIDs)-1)
+		}
+		classOf[id] = uint8(class)
+	}
+	return idMask(func(id uint32) (uint8, bool) {
+		if id <= known || id == uint32(Ignore) { // 255 is a licence plate, id −1, or what train ids ignore.
+			return classOf[id], true
+		}
+		return 0, false
+	})(path, file)
+}

@@ -1,0 +1,227 @@
+package datasets
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"image"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Segmented is a split of a dataset with a class for every pixel, read one image at a time, so that memory does not grow with it:
+// [VOC], [ADE20k], [Cityscapes], [COCOStuff27] and [SegmentedScenes]. Split [Test] is what the paper tests on, the official validation
+// images.
+type Segmented struct {
+	Name    string   // The dataset's name, "PASCAL VOC".
+	Classes []string // The name of each class, at most 255.
+
+	// Identity says which files there are: their number, and the first 16 hexadecimal digits of the SHA-256 digest of the names and sizes of
+	// images and masks.
+	Identity string
+
+	folder string
+	count  int
+	read   func(i int) (*Annotated, error)
+}
+
+// Annotated is an image with a class for every pixel.
+type Annotated struct {
+	Height, Width int     // In pixels.
+	Pixels        []uint8 // [Height, Width, 3], row-major, RGB from 0 to 255.
+	Mask          []uint8 // [Height, Width], a class or [Ignore].
+}
+
+// Len returns the number of images.
+func (s *Segmented) Len() int { return s.count }
+
+// Read returns image i, 0 ≤ i < Len, as it is stored, at its full size. It may run in several goroutines at once. The error is one line that
+// names the file at fault: a damaged image or mask, a mask of another size than its image, an id that the dataset does not have.
+func (s *Segmented) Read(i int) (*Annotated, error) { return s.read(i) }
+
+// Picture returns the image for drawing.
+func (a *Annotated) Picture() *image.RGBA {
+	picture := image.NewRGBA(image.Rect(0, 0, a.Width, a.Height))
+	for p := range a.Width * a.Height {
+		copy(picture.Pix[4*p:], a.Pixels[3*p:3*p+3])
+		picture.Pix[4*p+3] = 255
+	}
+	return picture
+}
+
+// SegmentedScenes draws [SyntheticScenes] as a segmentation dataset: their six classes behind "background", class 0, and no pixel to ignore.
+func SegmentedScenes(n, size int, seed uint64) *Segmented {
+	scenes := SyntheticScenes(n, size, seed)
+	return &Segmented{
+		Name: scenes.Name, Classes: append([]string{"background"}, scenes.Classes...), Identity: scenes.Identity, count: n,
+		read: func(i int) (*Annotated, error) {
+			area := size * size
+			return &Annotated{size, size, scenes.At(i), scenes.ClassMask[i*area : (i+1)*area : (i+1)*area]}, nil
+		},
+	}
+}
+
+// pair is an image's file and its mask's.
+type pair struct{ image, mask string }
+
+// segmentation is a dataset of images and masks in files.
+type segmentation struct {
+	key, name string
+	classes   []string
+	official  map[Split]int
+	// list finds the files below a data folder; the error of missing data is an [fs.ErrNotExist].
+	list func(s *segmentation, dir string, split Split) (folder string, pairs []pair, err error)
+	// mask decodes a mask's file, or [ids.classes] of one.
+	mask func(path string, file []byte) (height, width int, classes []uint8, err error)
+}
+
+var segmentations = []*segmentation{cocoStuff, voc, ade20k, cityscapes}
+
+// open lists the files of a split and checks that each is there.
+func (s *segmentation) open(dir string, split Split) (*Segmented, error) {
+	if err := dataFolder(s.name, dir); err != nil {
+		return nil, err
+	}
+	if s.official[split] == 0 {
+		return nil, fmt.Errorf("%s has no split %q, only %q and %q", s.name, split, Train, Test)
+	}
+	folder, pairs, err := s.list(s, dir, split)
+	if err != nil {
+		return nil, err
+	}
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("%s: no %s images in %s", s.name, split, folder)
+	}
+	digest := sha256.New()
+	for _, p := range pairs {
+		for _, path := range []string{p.image, p.mask} {
+			info, err := os.Stat(path)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %v", s.name, path, reason(err)) // Half of a dataset is not one that is missing.
+			}
+			name, err := filepath.Rel(folder, path)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s.name, err)
+			}
+			fmt.Fprintf(digest, "%q %d\n", filepath.ToSlash(name), info.Size())
+		}
+	}
+	return &Segmented{
+		Name: s.name, Classes: slices.Clone(s.classes), folder: folder, count: len(pairs),
+		Identity: fmt.Sprintf("%s %s: %d images, %d classes, sha256 of names and sizes %x", s.name, split, len(pairs), len(s.classes), digest.Sum(nil)[:8]),
+		read:     func(i int) (*Annotated, error) { return s.read(pairs[i]) },
+	}, nil
+}
+
+func (s *segmentation) read(p pair) (*Annotated, error) {
+	file, err := readFile(os.DirFS(filepath.Dir(p.image)), filepath.Base(p.image))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.image, err)
+	}
+	picture, err := stored(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.image, err)
+	}
+	// Masks belong to the pixels as stored, whatever a camera has noted of how it was held.
+	rgba := opaque(picture, picture.Bounds())
+	out := &Annotated{Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
+	for at := 0; at < len(rgba.Pix); at += 4 {
+		out.Pixels = append(out.Pixels, rgba.Pix[at:at+3]...)
+	}
+	if file, err = readFile(os.DirFS(filepath.Dir(p.mask)), filepath.Base(p.mask)); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.mask, err)
+	}
+	height, width, classes, err := s.mask(p.mask, file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.mask, err)
+	}
+	if height != out.Height || width != out.Width {
+		return nil, fmt.Errorf("%s: mask of %d×%d pixels for an image of %d×%d", p.mask, width, height, out.Width, out.Height)
+	}
+	out.Mask = classes
+	return out, nil
+}
+
+// idMask is a mask that holds ids.
+func idMask(classOf func(id uint32) (class uint8, known bool)) func(string, []byte) (int, int, []uint8, error) {
+	return func(_ string, file []byte) (height, width int, classes []uint8, err error) {
+		m, err := decodeIDs(file)
+		if err == nil {
+			classes, err = m.classes(classOf)
+		}
+		return m.height, m.width, classes, err
+	}
+}
+
+// dataFolder checks that there is a data folder.
+func dataFolder(name, dir string) error {
+	if dir == "" {
+		return missingf("%s needs a data folder (--data DIR or SEMCON_DATA)", name)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("data folder %s: %w", dir, reason(err))
+	} else if !info.IsDir() {
+		return fmt.Errorf("data folder %s: is a file", dir)
+	}
+	return nil
+}
+
+// locate returns the first of the folders below dir that holds everything in it, which is missing otherwise.
+func (s *segmentation) locate(dir string, folders []string, holds ...string) (string, error) {
+	for _, folder := range folders {
+		there := func(name string) bool { return exists(filepath.Join(dir, folder, name)) }
+		if !slices.ContainsFunc(holds, func(name string) bool { return !there(name) }) {
+			return filepath.Join(dir, folder), nil
+		}
+	}
+	return "", missingf("no %s in %s: %s is not there", s.name, dir, filepath.Join(folders[0], holds[0]))
+}
+
+// readList reads the names in a split's list, one a line.
+func readList(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	names := strings.Fields(string(text))
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: names no image", path)
+	}
+	for _, name := range names {
+		if filepath.Base(name) != name || name == "." || name == ".." {
+			return nil, fmt.Errorf("%s: %q is no name of an image", path, name)
+		}
+	}
+	return names, nil
+}
+
+// filesIn lists the names of a folder's files with one of the endings, sorted, without the ending.
+func filesIn(folder, ending string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missingf("%s is not there", folder)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	var names []string
+	for _, entry := range entries {
+		if name, ok := strings.CutSuffix(entry.Name(), ending); ok && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// shareOf splits a sample that has no official splits: images at even places train, those at odd ones test.
+func shareOf(names []string, split Split) []string {
+	var share []string
+	for i, name := range names {
+		if (i%2 == 0) == (split == Train) {
+			share = append(share, name)
+		}
+	}
+	return share
+}

@@ -1,0 +1,306 @@
+package datasets
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
+	"image/color/palette"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maskPNG is a mask of 2×1 pixels with these ids, grey unless it has a palette.
+func maskPNG(t testing.TB, withPalette bool, left, right uint8) []byte {
+	frame := image.Rect(0, 0, 2, 1)
+	if withPalette {
+		picture := image.NewPaletted(frame, palette.Plan9)
+		picture.Pix = []uint8{left, right}
+		return encodePNG(t, picture)
+	}
+	picture := image.NewGray(frame)
+	picture.Pix = []uint8{left, right}
+	return encodePNG(t, picture)
+}
+
+// segmentPNG is a panoptic mask of 2×1 pixels.
+func segmentPNG(t testing.TB, left, right uint32) []byte {
+	picture := image.NewRGBA(image.Rect(0, 0, 2, 1))
+	for x, segment := range []uint32{left, right} {
+		picture.SetRGBA(x, 0, color.RGBA{uint8(segment), uint8(segment >> 8), uint8(segment >> 16), 255})
+	}
+	return encodePNG(t, picture)
+}
+
+const panopticJSON = `{"info": {"annotations": []}, "images": [{"id": 1}], "annotations": [
+	{"file_name": "1.png", "segments_info": [{"id": 70000, "category_id": 18, "area": 1}, {"id": 3, "category_id": 184}]}],
+	"categories": [{"id": 1}]}`
+
+func TestSegmentedReadsEachLayout(t *testing.T) {
+	jpeg, png := encodeJPEG(t, flat(2, 1, color.White)), encodePNG(t, flat(2, 1, color.White))
+	for name, c := range map[string]struct {
+		open  func(dir string, split Split) (*Segmented, error)
+		split Split
+		files map[string][]byte
+		want  [2]uint8 // The mask of the one image.
+	}{
+		"VOC trainaug": {VOC, Train, map[string][]byte{
+			"VOCdevkit/VOC2012/JPEGImages/2007_1.jpg": jpeg, "VOCdevkit/VOC2012/JPEGImages/2007_2.jpg": jpeg,
+			"VOCdevkit/VOC2012/SegmentationClass/2007_1.png": maskPNG(t, true, 1, 1), "VOCdevkit/VOC2012/SegmentationClassAug/2007_1.png": maskPNG(t, false, 20, 255),
+			"VOCdevkit/VOC2012/ImageSets/Segmentation/trainaug.txt": []byte("2007_1\n"), "VOCdevkit/VOC2012/ImageSets/Segmentation/train.txt": []byte("2007_2\n"),
+		}, [2]uint8{20, Ignore}},
+		"VOC val": {VOC, Test, map[string][]byte{
+			"VOC2012/JPEGImages/2007_1.jpg": jpeg, "VOC2012/SegmentationClass/2007_1.png": maskPNG(t, true, 255, 15),
+			"VOC2012/SegmentationClassAug/2007_1.png": maskPNG(t, false, 1, 1), "VOC2012/ImageSets/Segmentation/val.txt": []byte("2007_1"),
+		}, [2]uint8{Ignore, 15}},
+		"VOC sample": {VOC, Test, map[string][]byte{
+			"voc2012/JPEGImages/b.jpg": jpeg, "voc2012/SegmentationClassAug/b.png": maskPNG(t, true, 0, 2), "voc2012/ImageSets/Segmentation/all.txt": []byte("a\nb\nc\n"),
+		}, [2]uint8{0, 2}},
+		"ADE20k": {ADE20k, Test, map[string][]byte{
+			"ADEChallengeData2016/images/validation/x.jpg": jpeg, "ADEChallengeData2016/annotations/validation/x.png": maskPNG(t, false, 0, 150),
+			"ADEChallengeData2016/images/training/y.jpg": jpeg,
+		}, [2]uint8{Ignore, 149}},
+		"ADE20k sample": {ADE20k, Train, map[string][]byte{
+			"ade20k/images/a.jpg": jpeg, "ade20k/images/b.jpg": jpeg, "ade20k/annotations/a.png": maskPNG(t, false, 1, 2),
+		}, [2]uint8{0, 1}},
+		"Cityscapes": {Cityscapes, Train, map[string][]byte{
+			"cityscapes/leftImg8bit/train/ulm/ulm_1_leftImg8bit.png": png, "cityscapes/leftImg8bit/train/license.txt": nil,
+			"cityscapes/gtFine/train/ulm/ulm_1_gtFine_labelIds.png": maskPNG(t, false, 33, 0),
+		}, [2]uint8{18, Ignore}},
+		"Cityscapes train ids": {Cityscapes, Test, map[string][]byte{
+			"leftImg8bit/val/bonn/bonn_1_leftImg8bit.png": png, "gtFine/val/bonn/bonn_1_gtFine_labelTrainIds.png": maskPNG(t, false, 18, 255),
+		}, [2]uint8{18, Ignore}},
+		"COCO-Stuff": {COCOStuff27, Test, map[string][]byte{
+			"coco/val2017/1.jpg": jpeg, "coco/stuffthingmaps/val2017/1.png": maskPNG(t, false, 0, 255), "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 2, 2),
+		}, [2]uint8{9, Ignore}},
+		"COCO panoptic": {COCOStuff27, Train, map[string][]byte{
+			"coco/images/train2017/1.jpg": jpeg, "coco/annotations/panoptic_train2017/1.png": segmentPNG(t, 70000, 3), "coco/annotations/panoptic_train2017.json": []byte(panopticJSON),
+		}, [2]uint8{7, 22}},
+		"COCO panoptic, not annotated": {COCOStuff27, Train, map[string][]byte{
+			"coco/images/train2017/1.jpg": jpeg, "coco/annotations/panoptic_train2017/1.png": segmentPNG(t, 0, 3), "coco/annotations/panoptic_train2017.json": []byte(panopticJSON),
+		}, [2]uint8{Ignore, 22}},
+		"COCO categories, curated": {COCOStuff27, Train, map[string][]byte{
+			"coco/images/train2017/1.jpg": jpeg, "coco/images/train2017/2.jpg": jpeg, "coco/semantic_masks/train2017/2.png": maskPNG(t, false, 200, 0),
+			"coco/curated/train2017/Coco164kFull_Stuff_Coarse_7.txt": []byte("2\n"),
+		}, [2]uint8{17, Ignore}},
+	} {
+		dir := t.TempDir()
+		write(t, dir, c.files)
+		s, err := c.open(dir, c.split)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if s.Len() != 1 {
+			t.Fatalf("%s: %d images", name, s.Len())
+		}
+		got, err := s.Read(0)
+		if err != nil || got.Height != 1 || got.Width != 2 || [2]uint8(got.Mask) != c.want || len(got.Pixels) != 6 || got.Pixels[0] < 250 {
+			t.Errorf("%s: %+v, %v, want mask %v", name, got, err, c.want)
+		}
+		for _, class := range got.Mask {
+			if class != Ignore && int(class) >= len(s.Classes) {
+				t.Errorf("%s: class %d of %d", name, class, len(s.Classes))
+			}
+		}
+		if !strings.HasPrefix(s.Identity, fmt.Sprintf("%s %s: 1 images, %d classes, sha256 of names and sizes ", s.Name, c.split, len(s.Classes))) {
+			t.Errorf("%s: identity %q", name, s.Identity)
+		}
+	}
+}
+
+func TestSegmentedSaysWhatIsWrong(t *testing.T) {
+	jpeg := encodeJPEG(t, flat(2, 1, color.White))
+	const image, mask, list = "VOC2012/JPEGImages/a.jpg", "VOC2012/SegmentationClass/a.png", "VOC2012/ImageSets/Segmentation/val.txt"
+	good := func(changed map[string][]byte) map[string][]byte {
+		files := map[string][]byte{image: jpeg, mask: maskPNG(t, true, 0, 1), list: []byte("a\n")}
+		for name, content := range changed {
+			if files[name] = content; content == nil {
+				delete(files, name)
+			}
+		}
+		return files
+	}
+	panoptic := func(mask []byte, json string) map[string][]byte {
+		return map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/annotations/panoptic_val2017/1.png": mask, "coco/annotations/panoptic_val2017.json": []byte(json)}
+	}
+	for name, c := range map[string]struct {
+		open    func(dir string, split Split) (*Segmented, error)
+		files   map[string][]byte
+		want    string // DIR stands for the folder.
+		missing bool
+	}{
+		"nothing":      {VOC, nil, "no PASCAL VOC in DIR: VOC2012/JPEGImages is not there", true},
+		"no list":      {VOC, good(map[string][]byte{list: nil, "VOC2012/ImageSets/Segmentation/train.txt": []byte("a")}), "PASCAL VOC has no test images: DIR/" + list + " is not there", true},
+		"empty list":   {VOC, good(map[string][]byte{list: []byte("\n")}), "DIR/" + list + ": names no image", false},
+		"foreign list": {VOC, good(map[string][]byte{list: []byte("../a")}), `DIR/` + list + `: "../a" is no name of an image`, false},
+		"no mask":      {VOC, good(map[string][]byte{mask: nil}), "PASCAL VOC: DIR/" + mask + ": no such file or directory", false},
+		"no image":     {VOC, good(map[string][]byte{image: nil, "VOC2012/JPEGImages/b.jpg": jpeg}), "PASCAL VOC: DIR/" + image + ": no such file or directory", false},
+		"unknown id":   {VOC, good(map[string][]byte{mask: maskPNG(t, true, 0, 21)}), "DIR/" + mask + ": pixel (1, 0) has the id 21, which the dataset does not know", false},
+		"other size":   {VOC, good(map[string][]byte{image: encodeJPEG(t, flat(3, 1, color.White))}), "DIR/" + mask + ": mask of 2×1 pixels for an image of 3×1", false},
+		"colours":      {VOC, good(map[string][]byte{mask: segmentPNG(t, 1, 2)}), "DIR/" + mask + ": is a PNG of colours, want one of class ids: with a palette or grey", false},
+		"JPEG mask":    {VOC, good(map[string][]byte{mask: jpeg}), "DIR/" + mask + ": is no PNG", false},
+		"broken mask":  {VOC, good(map[string][]byte{mask: maskPNG(t, true, 0, 1)[:60]}), "DIR/" + mask + ": damaged ", false},
+		"broken image": {VOC, good(map[string][]byte{image: []byte("x")}), "DIR/" + image + ": is neither JPEG nor PNG", false},
+		"empty image":  {VOC, good(map[string][]byte{image: {}}), "DIR/" + image + ": is empty", false},
+		"16 bits":      {VOC, good(map[string][]byte{mask: sixteenBits(t, 0, 300)}), "DIR/" + mask + ": pixel (1, 0) has the id 300, which", false},
+		"empty split":  {ADE20k, map[string][]byte{"ade20k/images/validation/readme": {}, "ade20k/annotations/x": {}}, "ADE20k: no test images in DIR/ade20k", false},
+		"no split":     {ADE20k, map[string][]byte{"ade20k/images/training/a.jpg": {}, "ade20k/annotations/x": {}}, "DIR/ade20k/images/validation is not there", true},
+		"Cityscapes id": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
+			"gtFine/val/c/a_gtFine_labelIds.png": maskPNG(t, false, 7, 34)}, "DIR/gtFine/val/c/a_gtFine_labelIds.png: pixel (1, 0) has the id 34, which", false},
+		"Cityscapes train id": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
+			"gtFine/val/c/a_gtFine_labelTrainIds.png": maskPNG(t, false, 19, 0)}, "pixel (0, 0) has the id 19, which", false},
+		"COCO without masks": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg}, "no COCOStuff-27 test in DIR/coco: val2017 and one of stuffthingmaps, ", true},
+		"COCO category": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 201, 0)},
+			"pixel (0, 0) has the id 201, which", false},
+		"segment":         {COCOStuff27, panoptic(segmentPNG(t, 3, 4), panopticJSON), "panoptic_val2017/1.png: pixel (1, 0) has the id 4, which", false},
+		"no annotation":   {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": []}`), "panoptic_val2017/1.png: is not in DIR/coco/annotations/panoptic_val2017.json", false},
+		"broken JSON":     {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": [{"file_name": 3}]}`), "panoptic_val2017.json: annotation 0: ", false},
+		"grey segments":   {COCOStuff27, panoptic(maskPNG(t, false, 3, 4), panopticJSON), "1.png: is no RGB PNG of segment numbers", false},
+		"no folder named": {func(string, Split) (*Segmented, error) { return VOC("", Train) }, nil, "PASCAL VOC needs a data folder (--data DIR or SEMCON_DATA)", true},
+		"no folder":       {func(dir string, s Split) (*Segmented, error) { return VOC(dir+"/x", s) }, nil, "data folder DIR/x: no such file or directory", true},
+		"no such split":   {func(dir string, _ Split) (*Segmented, error) { return VOC(dir, "third") }, nil, `PASCAL VOC has no split "third", only "train" and "test"`, false},
+	} {
+		dir := t.TempDir()
+		write(t, dir, c.files)
+		s, err := c.open(dir, Test)
+		if err == nil {
+			_, err = s.Read(0)
+		}
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), dir, "DIR"), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line with %q", name, err, c.want)
+		} else if (Status{Err: err}).Missing() != c.missing {
+			t.Errorf("%s: missing is not %v", name, c.missing)
+		}
+	}
+}
+
+func sixteenBits(t testing.TB, left, right uint16) []byte {
+	picture := image.NewGray16(image.Rect(0, 0, 2, 1))
+	binary.BigEndian.PutUint16(picture.Pix, left)
+	binary.BigEndian.PutUint16(picture.Pix[2:], right)
+	return encodePNG(t, picture)
+}
+
+// TestMasksOfAnyDepth has ids in palettes of fewer colours than 256, which take fewer bits, and in 16 bits.
+func TestMasksOfAnyDepth(t *testing.T) {
+	few := image.NewPaletted(image.Rect(0, 0, 2, 1), palette.Plan9[:4])
+	few.Pix = []uint8{3, 1}
+	grey := filepath.Join("testdata", "grey2bit.png") // With 2 bits a pixel: 0, 1, 2, 3.
+	file, err := os.ReadFile(grey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		file []byte
+		want []uint32
+	}{"2 bits": {encodePNG(t, few), []uint32{3, 1}}, "16 bits": {sixteenBits(t, 300, 65535), []uint32{300, 65535}}, "grey of 2 bits": {file, []uint32{0, 1, 2, 3}}} {
+		if got, err := decodeIDs(c.file); err != nil || !slices.Equal(got.of, c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, got.of, err, c.want)
+		}
+	}
+}
+
+func TestSegmentedScenesHaveABackground(t *testing.T) {
+	s := SegmentedScenes(3, 32, 7)
+	scenes := SyntheticScenes(3, 32, 7)
+	if s.Len() != 3 || len(s.Classes) != 7 || s.Identity != scenes.Identity {
+		t.Errorf("%d images, classes %q, identity %q", s.Len(), s.Classes, s.Identity)
+	}
+	for i := range s.Len() {
+		a, err := s.Read(i)
+		if err != nil || a.Height != 32 || a.Width != 32 || !bytes.Equal(a.Pixels, scenes.At(i)) || !bytes.Equal(a.Mask, scenes.ClassMask[i*1024:(i+1)*1024]) {
+			t.Errorf("image %d: %v", i, err)
+		}
+		if picture := a.Picture(); picture.RGBAAt(5, 9).G != a.Pixels[3*(9*32+5)+1] {
+			t.Errorf("picture %d is another", i)
+		}
+	}
+}
+
+// TestCOCOGroupsHoldEachCategoryOnce counts the 182 categories of COCO-Stuff and those of the panoptic annotations' merged ones.
+func TestCOCOGroupsHoldEachCategoryOnce(t *testing.T) {
+	count := 0
+	for _, group := range cocoGroups {
+		count += len(group.categories)
+	}
+	if count != len(cocoGroupOf) || len(cocoGroups) != 27 {
+		t.Errorf("%d categories in %d groups, of which %d differ", count, len(cocoGroups), len(cocoGroupOf))
+	}
+	for category := uint32(1); category <= 200; category++ {
+		if _, ok := cocoGroupOf[category]; !ok && category != 183 {
+			t.Errorf("category %d has no group", category)
+		}
+	}
+}
+
+// TestSegmentedSamples reads what there is of the real datasets.
+func TestSegmentedSamples(t *testing.T) {
+	dir := os.Getenv("SEMCON_DATA")
+	if dir == "" {
+		t.Log("SEMCON_DATA names no folder of real samples: none is read")
+		return
+	}
+	read := 0
+	for _, open := range []func(dir string, split Split) (*Segmented, error){COCOStuff27, VOC, ADE20k, Cityscapes} {
+		for _, split := range []Split{Train, Test} {
+			s, err := open(dir, split)
+			if (Status{Err: err}).Missing() {
+				t.Log(err)
+				continue
+			} else if err != nil {
+				t.Error(err)
+				continue
+			}
+			annotated := 0
+			for i := range min(s.Len(), 20) {
+				a, err := s.Read(i)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				read++
+				for _, class := range a.Mask {
+					if class != Ignore {
+						annotated++
+					}
+				}
+			}
+			if annotated == 0 {
+				t.Errorf("%s: nothing is annotated", s.Identity)
+			}
+		}
+	}
+	t.Logf("read %d images of %s", read, dir)
+}
+
+func FuzzMask(f *testing.F) {
+	f.Add(maskPNG(f, true, 1, 2))
+	f.Add(maskPNG(f, false, 1, 2))
+	f.Add(segmentPNG(f, 1, 2))
+	f.Add(sixteenBits(f, 1, 2))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if config, _, err := image.DecodeConfig(bytes.NewReader(file)); err != nil || config.Width*config.Height > 1<<16 {
+			return
+		}
+		for _, decode := range []func([]byte) (ids, error){decodeIDs, decodeSegments} {
+			if m, err := decode(file); err == nil && (m.height < 1 || m.width < 1 || len(m.of) != m.height*m.width) {
+				t.Errorf("%d×%d pixels with %d ids", m.width, m.height, len(m.of))
+			}
+		}
+	})
+}
+
+func FuzzPanoptic(f *testing.F) {
+	f.Add([]byte(panopticJSON))
+	f.Add([]byte(`{"annotations": {}}`))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if segments, err := parsePanoptic(bytes.NewReader(file)); err == nil && segments == nil {
+			t.Error("neither annotations nor an error")
+		}
+	})
+}

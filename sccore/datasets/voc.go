@@ -1,0 +1,61 @@
+package datasets
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+var voc = &segmentation{
+	key: "voc2012", name: "PASCAL VOC",
+	classes: strings.Fields(`background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person
+		pottedplant sheep sofa train tvmonitor`),
+	official: map[Split]int{Train: 10582, Test: 1449},
+	list:     (*segmentation).listVOC,
+	mask: idMask(func(id uint32) (uint8, bool) {
+		return uint8(id), id <= 20 || id == uint32(Ignore) // 255 is the border around objects, and what is hard to tell.
+	}),
+}
+
+// VOC opens PASCAL VOC 2012 (Everingham et al. 2010): VOC2012 below dir, or below dir/VOCdevkit, or dir itself, with the images in
+// JPEGImages, and masks with a palette: 0 for background, 1 to 20 for objects, 255 ignored. Its 21 classes are those, in that order.
+//
+// Training images are those of ImageSets/Segmentation/trainaug.txt, 10,582, which the Semantic Boundaries Dataset (Hariharan et al. 2011)
+// annotates and SegmentationClassAug holds, as the field trains; without that list those of train.txt, 1,464. Test images are the 1,449 of
+// val.txt. A sample with nothing but all.txt is halved. A mask is taken from SegmentationClass if it is there, with the borders
+// of the original annotation, else from SegmentationClassAug; for training images the other way around.
+func VOC(dir string, split Split) (*Segmented, error) { return voc.open(dir, split) }
+
+func (s *segmentation) listVOC(dir string, split Split) (folder string, pairs []pair, err error) {
+	folder, err = s.locate(dir, []string{"VOC2012", "VOCdevkit/VOC2012", "voc2012", "."}, "JPEGImages", "ImageSets/Segmentation")
+	if err != nil {
+		return "", nil, err
+	}
+	lists, masks := []string{"val", "all"}, []string{"SegmentationClass", "SegmentationClassAug"}
+	if split == Train {
+		lists, masks = []string{"trainaug", "train", "all"}, []string{"SegmentationClassAug", "SegmentationClass"}
+	}
+	path := ""
+	for _, list := range lists {
+		if path = filepath.Join(folder, "ImageSets", "Segmentation", list+".txt"); exists(path) {
+			break
+		}
+	}
+	if !exists(path) {
+		return "", nil, missingf("%s has no %s images: %s is not there", s.name, split, filepath.Join(folder, "ImageSets", "Segmentation", lists[0]+".txt"))
+	}
+	names, err := readList(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if filepath.Base(path) == "all.txt" {
+		names = shareOf(names, split)
+	}
+	for _, name := range names {
+		mask := filepath.Join(folder, masks[0], name+".png")
+		if other := filepath.Join(folder, masks[1], name+".png"); !exists(mask) && exists(other) {
+			mask = other
+		}
+		pairs = append(pairs, pair{filepath.Join(folder, "JPEGImages", name+".jpg"), mask})
+	}
+	return folder, pairs, nil
+}

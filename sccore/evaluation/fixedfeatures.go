@@ -1,0 +1,98 @@
+package evaluation
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"golang.org/x/sync/errgroup"
+)
+
+// FixedFeatures makes the fixed features of a segmentation dataset: what a frozen encoder sees in random crops, to train heads on, and in whole
+// images, to test them on. It reads and encodes a batch at a time, so that memory does not grow with the dataset.
+type FixedFeatures struct {
+	Encoder *Frozen
+	Images  *datasets.Segmented
+	Crop    Crop
+	Seed    uint64 // Of the crops: each depends on it, its image and its number alone.
+	Test    int    // Side in pixels of the square that whole images are resized to.
+}
+
+// Patches are the features of one image or crop.
+type Patches struct {
+	Features []float32 // [rows, columns, Dim]
+	Labels   []uint8   // Of a crop, [8·rows, 8·columns], classes or [Ignore]; none of a whole image.
+}
+
+// Sample names a crop: the image that it is of, and its number among that image's crops.
+type Sample struct{ Image, Crop int }
+
+// Grid is the number of patches along each side of a crop.
+func (f FixedFeatures) Grid() int { return f.Crop.Side / f.Encoder.ViT.Patch }
+
+// Crops yields the features and labels of crops in their order. It ends with the first error.
+func (f FixedFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Patches, error] {
+	return f.encode(ctx, len(samples), func(i int) (Image, []uint8, error) {
+		a, err := f.Images.Read(samples[i].Image)
+		if err != nil {
+			return Image{}, nil, err
+		}
+		rng := rand.New(rand.NewPCG(f.Seed, uint64(samples[i].Image)<<32|uint64(samples[i].Crop)))
+		pixels, labels := f.Crop.Cut(a, upsampling*f.Grid(), rng)
+		return NewImage(pixels, f.Crop.Side, f.Crop.Side), labels, nil
+	})
+}
+
+// Whole yields the features of whole images in their order. It ends with the first error.
+func (f FixedFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patches, error] {
+	return f.encode(ctx, len(images), func(i int) (Image, []uint8, error) {
+		a, err := f.Images.Read(images[i])
+		if err != nil {
+			return Image{}, nil, err
+		}
+		return NewImage(part(a, a.Picture().Rect, f.Test, f.Test), f.Test, f.Test), nil, nil
+	})
+}
+
+// encode reads the images in parallel, a block at a time, and encodes them.
+func (f FixedFeatures) encode(ctx context.Context, n int, read func(i int) (Image, []uint8, error)) iter.Seq2[Patches, error] {
+	return func(yield func(Patches, error) bool) {
+		var labels [][]uint8 // Of the images that are read and not yielded yet.
+		images := func(yield func(Image, error) bool) {
+			block := f.Encoder.batch
+			for first := 0; first < n; first += block {
+				count := min(block, n-first)
+				images, truths, faults := make([]Image, count), make([][]uint8, count), make([]error, count)
+				var workers errgroup.Group
+				workers.SetLimit(runtime.GOMAXPROCS(0))
+				for i := range count {
+					workers.Go(func() error {
+						if faults[i] = ctx.Err(); faults[i] == nil {
+							images[i], truths[i], faults[i] = read(first + i)
+						}
+						return nil
+					})
+				}
+				workers.Wait()
+				for i := range count {
+					labels = append(labels, truths[i])
+					if !yield(images[i], faults[i]) || faults[i] != nil {
+						return
+					}
+				}
+			}
+		}
+		for features, err := range f.Encoder.Features(images, true) {
+			if err != nil {
+				yield(Patches{}, err)
+				return
+			}
+			patches := Patches{features.Patches, labels[0]}
+			if labels = labels[1:]; !yield(patches, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package evaluation
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// fixedScenes are six scenes and an encoder that has not learnt, which is run on so many images at a time.
+func fixedScenes(t *testing.T, b compute.Backend, batch int) FixedFeatures {
+	t.Helper()
+	vit, err := encoder.ViTByName("vit-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := model.NewStore()
+	store.SetRNGStateFromSeed(1)
+	image := tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3)
+	model.MustExecOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image) // Makes the weights.
+	frozen, err := NewFrozen(b, vit, store, "/", batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(frozen.Close)
+	return FixedFeatures{Encoder: frozen, Images: datasets.SegmentedScenes(6, 40, 3), Crop: Crop{24, 0.25}, Seed: 7, Test: 32}
+}
+
+func gather(t *testing.T, features iter.Seq2[Patches, error]) (all []Patches) {
+	t.Helper()
+	for patches, err := range features {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, patches)
+	}
+	return all
+}
+
+func samePatches(a, b Patches) bool {
+	return slices.Equal(a.Features, b.Features) && slices.Equal(a.Labels, b.Labels)
+}
+
+func TestFixedFeaturesAreTheSameHoweverTheyAreMade(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		f := fixedScenes(t, b, 4)
+		samples := []Sample{{0, 0}, {3, 0}, {3, 1}, {5, 2}, {0, 0}}
+		ctx := context.Background()
+		all := gather(t, f.Crops(ctx, samples))
+		if len(all) != 5 || len(all[0].Features) != 3*3*64 || len(all[0].Labels) != 24*24 {
+			t.Fatalf("%d crops, the first of %d features and %d labels", len(all), len(all[0].Features), len(all[0].Labels))
+		}
+		if !slices.Equal(all[0].Labels, all[4].Labels) || samePatches(all[1], all[2]) {
+			t.Error("a crop does not depend on its name alone")
+		}
+		alone := gather(t, f.Crops(ctx, samples[3:4]))
+		for i, value := range alone[0].Features { // Rounded otherwise at another place of the batch.
+			if diff := value - all[3].Features[i]; !(diff < 1e-5 && diff > -1e-5) || !slices.Equal(alone[0].Labels, all[3].Labels) {
+				t.Fatalf("a crop depends on those beside it: feature %d is %g and %g", i, value, all[3].Features[i])
+			}
+		}
+
+		// A file holds the same, and is computed once.
+		path := filepath.Join(t.TempDir(), "features")
+		file, err := OpenFeatureFile(path, 5, 3*3*64, 24*24, f.Crops(ctx, samples))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		for i, patches := range gather(t, file.All([]int{4, 3, 2, 1, 0})) {
+			if !samePatches(patches, all[4-i]) {
+				t.Errorf("crop %d in the file is another", 4-i)
+			}
+		}
+		again, err := OpenFeatureFile(path, 5, 3*3*64, 24*24, func(func(Patches, error) bool) { t.Error("features that are there are computed") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.Close()
+
+		whole := gather(t, f.Whole(ctx, []int{1, 5}))
+		if len(whole) != 2 || len(whole[0].Features) != 4*4*64 || whole[0].Labels != nil || samePatches(whole[0], whole[1]) {
+			t.Errorf("%d whole images", len(whole))
+		}
+	})
+}
+
+func TestFixedFeaturesSayWhatIsWrong(t *testing.T) {
+	b := testbackend.Fastest(t)
+	f := fixedScenes(t, b, 2)
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	path := filepath.Join(t.TempDir(), "features")
+	if _, err := OpenFeatureFile(path, 2, 576, 576, f.Crops(ctx, []Sample{{0, 0}, {1, 0}})); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v of what was stopped", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
+		t.Errorf("%d files are left, %v", len(left), err)
+	}
+	one := f.Crops(context.Background(), []Sample{{0, 0}})
+	for _, c := range []struct {
+		want                    string
+		count, features, labels int
+	}{
+		{"576 features with 576 labels, want 9 with 1", 1, 9, 1},
+		{"", 1, 576, 576},
+		{"has 2880 bytes, want 5760 of features (remove the file to compute them again)", 2, 576, 576},
+	} {
+		_, err := OpenFeatureFile(path, c.count, c.features, c.labels, one)
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path)) {
+			t.Errorf("error %v, want one with %q and the file", err, c.want)
+		}
+	}
+}
+
+// TestJudgeCountsEachPixelOnce compares with predictions one by one, more images than fit in a block.
+func TestJudgeCountsEachPixelOnce(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		f := fixedScenes(t, b, 3)
+		trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
+			Head: SegmentationHead{LinearHead, 7, 0}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1, 0.001}, FinalRate: 1e-4,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trainer.Close()
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			crops := gather(t, f.Crops(context.Background(), []Sample{{0, 0}, {1, 0}}))
+			x, y := slices.Concat(crops[0].Features, crops[1].Features), slices.Concat(crops[0].Labels, crops[1].Labels)
+			if _, err := trainer.Step(tensors.FromFlatDataAndDimensions(x, 2, 3, 3, 64), tensors.FromFlatDataAndDimensions(y, 2, 24, 24)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		which := []int{0, 1, 2, 3, 4, 5}
+		got, err := trainer.Judge(f.Images, which, 4, f.Whole(context.Background(), which))
+		if err != nil || len(got) != 2 {
+			t.Fatal(got, err)
+		}
+		for head := range got {
+			confusion := NewConfusion(7)
+			for _, i := range which {
+				err := trainer.Predict(f.Images, []int{i}, 4, f.Whole(context.Background(), []int{i}), func(_ int, a *datasets.Annotated, of int, classes []uint8) error {
+					if of != head {
+						return nil
+					}
+					return confusion.Add(a.Mask, classes)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := confusion.Segmentation(); want.MIoU != got[head].MIoU || want.Accuracy != got[head].Accuracy || !(want.Accuracy > 0) {
+				t.Errorf("head %d: mIoU %g, accuracy %g, one by one %g, %g", head, got[head].MIoU, got[head].Accuracy, want.MIoU, want.Accuracy)
+			}
+		}
+		if got[0].Accuracy == got[1].Accuracy && got[0].MIoU == got[1].MIoU {
+			t.Error("two heads judge alike")
+		}
+	})
+}

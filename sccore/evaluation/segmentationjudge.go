@@ -1,0 +1,88 @@
+package evaluation
+
+import (
+	"iter"
+	"sync"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/datasets"
+	"golang.org/x/sync/errgroup"
+)
+
+// judgeBlock is the number of images whose logits are computed at once.
+const judgeBlock = 4
+
+// Judge returns how well each head segments images at the full size of their annotation: logits are resized bilinearly to it
+// (align_corners=false). features yields those of the images, in their order, of grid×grid patches.
+func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]Segmentation, error) {
+	confusions := make([]*Confusion, len(t.config.Rates))
+	for i := range confusions {
+		confusions[i] = NewConfusion(t.config.Head.Classes)
+	}
+	var mu sync.Mutex // Sums are the same in any order.
+	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.Annotated, head int, classes []uint8) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return confusions[head].Add(a.Mask, classes)
+	})
+	var results []Segmentation
+	for _, confusion := range confusions {
+		results = append(results, confusion.Segmentation())
+	}
+	return results, err
+}
+
+// Predict shows what each head makes of images, several at a time: the image's place in which, the image, the head and the class of each pixel.
+func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error],
+	show func(place int, a *datasets.Annotated, head int, classes []uint8) error,
+) error {
+	var block []float32
+	done := 0
+	flush := func() error {
+		count := len(block) / (grid * grid * t.config.Dim)
+		block = append(block, make([]float32, judgeBlock*grid*grid*t.config.Dim-len(block))...) // Another shape would be compiled anew.
+		logits, err := t.Logits(tensors.FromFlatDataAndDimensions(block, judgeBlock, grid, grid, t.config.Dim))
+		if err != nil {
+			return err
+		}
+		flat, side := make([][]float32, len(logits)), logits[0].Shape().Dim(1)
+		for head, tensor := range logits {
+			flat[head] = tensors.MustCopyFlatData[float32](tensor)
+			tensor.MustFinalizeAll()
+		}
+		var workers errgroup.Group
+		for i := range count {
+			workers.Go(func() error {
+				a, err := images.Read(which[done+i])
+				if err != nil {
+					return err
+				}
+				one := side * side * t.config.Head.Classes
+				for head := range flat {
+					classes := fullSize(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
+					if err := show(done+i, a, head, classes); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		err = workers.Wait()
+		done, block = done+count, block[:0]
+		return err
+	}
+	for patches, err := range features {
+		if err != nil {
+			return err
+		}
+		if block = append(block, patches.Features...); len(block) == judgeBlock*grid*grid*t.config.Dim {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(block) > 0 {
+		return flush()
+	}
+	return nil
+}

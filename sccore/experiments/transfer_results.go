@@ -1,0 +1,207 @@
+package experiments
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/evaluation"
+)
+
+var transfer = Experiment{
+	Name:       Transfer,
+	Title:      "How well do fixed features segment, with a linear head and with an FCN?",
+	Reproduces: "Tab. semantic_seg, Tab. semantic_seg_acc; claim C22",
+	Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, those that --data has, or synthetic scenes; encoders from pretrain's runs, or --set dino.weights=FILE",
+	Cost: map[Profile]string{
+		Smoke: "seconds",
+		Quick: "under ten minutes on 2 cores",
+		Full:  "for an encoder and a dataset 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk",
+	},
+	Run: runTransfer,
+	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
+		results, err := newTransferResults(records, profile)
+		if err != nil {
+			return nil, err
+		}
+		return results.tables()
+	},
+}
+
+// TransferResults are the records of the experiment in one profile.
+type TransferResults struct {
+	profile Profile
+	recordGroups
+}
+
+// LoadTransfer reads the experiment's records under the folder out.
+func LoadTransfer(out string, profile Profile) (TransferResults, error) {
+	records, err := Records(folderOf(out, Transfer))
+	if err != nil {
+		return TransferResults{}, err
+	}
+	return newTransferResults(records, profile)
+}
+
+func newTransferResults(records []Record, profile Profile) (TransferResults, error) {
+	groups, err := groupRecords(records, profile, transferSettings)
+	return TransferResults{profile, groups}, err
+}
+
+// transferSettings are the settings of a run; encoders are what is compared.
+func transferSettings(r Record) (settings, error) {
+	var config TransferConfig
+	if err := json.Unmarshal(r.Config, &config); err != nil {
+		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	}
+	dataset, _, _ := strings.Cut(r.Cell, "/")
+	row := transferRow{name: r.Row}
+	own := transferConfig(r.Profile, dataset, config.Head, row)
+	for _, c := range []*TransferConfig{&config, &own} {
+		c.Weights, c.Encoder, c.Prototypes = "", "", 0
+	}
+	changed, err := changedKeys("", own, config)
+	return settings{config, imagesOfRecord(r), changed}, err
+}
+
+// imagesOfRecord is the identity of the images behind a record, without the encoder's.
+func imagesOfRecord(r Record) string {
+	images, _, _ := strings.Cut(r.Data, "; encoder: ")
+	return images
+}
+
+// values are the numbers of a row and a column by ascending seed.
+func (r TransferResults) values(row, column string, of func(Record) float64) []float64 {
+	var values []float64
+	for _, record := range r.runs[[2]string{row, column}] {
+		values = append(values, of(record))
+	}
+	return values
+}
+
+func mIoUOf(r Record) float64     { return r.Value }
+func accuracyOf(r Record) float64 { return r.Details["accuracy"] }
+
+// Gain is the quantity of a part of claim C22, one value a seed: the linear head's mIoU on a row of the full method less that on its
+// initialisation. Parts are "DINO on PASCAL VOC" and "own on synthetic scenes".
+func (r TransferResults) Gain(part string) []float64 {
+	method, dataset, _ := strings.Cut(part, " on ")
+	after, before := method+" + Ours", method
+	if method == "own" {
+		after, before = rowSecond, rowFirst
+	}
+	column := dataset + "/" + headTitle(evaluation.LinearHead)
+	var gains []float64
+	for _, record := range r.runs[[2]string{after, column}] {
+		for _, initial := range r.runs[[2]string{before, column}] {
+			if initial.Seed == record.Seed {
+				gains = append(gains, record.Value-initial.Value)
+			}
+		}
+	}
+	return gains
+}
+
+// Datasets are the datasets with records, the paper's first, in its order.
+func (r TransferResults) Datasets() (names []string) {
+	for key := range r.runs {
+		if name, _, _ := strings.Cut(key[1], "/"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return columnRankOf(a) - columnRankOf(b) })
+	return names
+}
+
+// data lists the identities of the images behind the numbers.
+func (r TransferResults) data() (identities []string) {
+	for _, group := range r.runs {
+		if identity := imagesOfRecord(group[0]); !slices.Contains(identities, identity) {
+			identities = append(identities, identity)
+		}
+	}
+	slices.Sort(identities)
+	return identities
+}
+
+// tables are the paper's two, and the same two for rows and datasets that the paper does not have.
+func (r TransferResults) tables() (tables []figures.Table, err error) {
+	metrics := []struct {
+		label, name string
+		of          func(Record) float64
+	}{{"semantic_seg", "mIoU", mIoUOf}, {"semantic_seg_acc", "pixel accuracy", accuracyOf}}
+	for _, metric := range metrics {
+		paper, err := figures.Paper(metric.label)
+		if err != nil {
+			return nil, err
+		}
+		t := paper.Beside(func(heads []string, column string) []float64 { return r.values(heads[0], column, metric.of) })
+		t.Title, t.Caption = "Tab. "+metric.label, "Semantic segmentation with fixed features: "+metric.name+" at the full size of the annotation."
+		r.describe(&t)
+		tables = append(tables, t)
+	}
+	for _, metric := range metrics {
+		t := figures.Table{
+			Title:    "Tab. " + metric.label + " for encoders of our own, which the paper does not have",
+			Caption:  "Semantic segmentation with fixed features: " + metric.name + " at the full size of the annotation. Alignment is what the full method begins from.",
+			RowHeads: []figures.RowHead{{Name: "encoder"}},
+		}
+		for _, row := range transferRows {
+			for key := range r.runs {
+				if key[0] == row.name && row.own() && !slices.Contains(t.Columns, key[1]) {
+					t.Columns = append(t.Columns, key[1])
+				}
+			}
+		}
+		if t.Columns == nil {
+			continue
+		}
+		slices.SortFunc(t.Columns, func(a, b string) int { return columnRankOf(a) - columnRankOf(b) })
+		for _, row := range transferRows {
+			if !row.own() {
+				continue
+			}
+			line := figures.Row{Heads: []string{row.name}}
+			for _, column := range t.Columns {
+				line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: r.values(row.name, column, metric.of)})
+			}
+			t.Rows = append(t.Rows, line)
+		}
+		r.describe(&t)
+		tables = append(tables, t)
+	}
+	return tables, nil
+}
+
+// columnRankOf orders columns as the paper does, datasets that it does not have last.
+func columnRankOf(column string) int {
+	order := []string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "synthetic scenes"}
+	dataset, head, _ := strings.Cut(column, "/")
+	at := 2 * slices.Index(order, dataset)
+	if head == headTitle(evaluation.FCNHead) {
+		at++
+	}
+	return at
+}
+
+// describe fills in what stands behind the numbers.
+func (r TransferResults) describe(t *figures.Table) {
+	t.Unit, t.Profile = "%", string(r.profile)
+	for i, column := range t.Columns {
+		measured := false
+		for _, row := range t.Rows {
+			measured = measured || len(row.Cells[i].Ours) > 0
+			for _, record := range r.runs[[2]string{row.Heads[0], column}] {
+				if identity := imagesOfRecord(record); !slices.Contains(t.Data, identity) {
+					t.Data = append(t.Data, identity)
+				}
+			}
+		}
+		if changed := r.changed[column]; measured && len(changed) > 0 {
+			t.Caption += fmt.Sprintf(" %s was run with other settings than the profile's: %s.", column, strings.Join(changed, ", "))
+		}
+	}
+}

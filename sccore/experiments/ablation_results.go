@@ -189,3 +189,25 @@ func (r AblationResults) printed(paper *figures.PaperTable, column, line string)
 	}
 	return math.NaN()
 }
+
+// TradeOff is the figure of where the lines stand between k-NN classification and linear segmentation.
+func (r AblationResults) TradeOff() (figures.TradeOff, error) {
+	paper, err := figures.Paper(Ablation)
+	if err != nil {
+		return figures.TradeOff{}, err
+	}
+	f := figures.TradeOff{Title: fmt.Sprintf("The lines of the ablation between two tasks, %s profile", r.profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
+	for _, line := range sccore.Ablations {
+		name := strconv.Itoa(line.Line)
+		// Seeds go together: only those with both numbers.
+		x, y := figures.Cell{Paper: r.printed(paper, lineKNN, name)}, figures.Cell{Paper: r.printed(paper, lineMIoU, name)}
+		miou := r.bySeed(name, lineMIoU)
+		for _, record := range r.runs[[2]string{name, lineKNN}] {
+			if value, ok := miou[record.Seed]; ok {
+				x.Ours, y.Ours = append(x.Ours, record.Value), append(y.Ours, value)
+			}
+		}
+		f.Lines = append(f.Lines, figures.TradeOffLine{Name: name, X: x, Y: y})
+	}
+	return f, nil
+}

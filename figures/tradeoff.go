@@ -32,6 +32,7 @@ type TradeOffLine struct {
 func (f TradeOff) Render() (svg, png []byte, err error) {
 	ours, paper := newPlot(f.X, f.Y), newPlot(f.X, f.Y)
 	ours.Title.Text, paper.Title.Text = "ours, mean ± sd", "paper"
+	ours.Title.TextStyle, paper.Title.TextStyle = sans(textSize, false), sans(textSize, false)
 	ranges := [2][2]extent{{newExtent(), newExtent()}, {newExtent(), newExtent()}}
 	for _, line := range f.Lines {
 		x, y := analysis.MeanInterval(line.X.Ours), analysis.MeanInterval(line.Y.Ours)

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"image"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,12 +59,8 @@ func TestPretrainPictures(t *testing.T) {
 				t.Errorf("%s: the last picture of a row has one colour only", name)
 			}
 		}
-		_, png, err := sheet.Render()
-		if err != nil {
+		if _, _, err := sheet.Render(); err != nil {
 			t.Errorf("%s: %v", name, err)
-		}
-		if dir := os.Getenv("SEE"); dir != "" {
-			os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
 		}
 	}
 	curves, err := results.Gauges(out, 0)
@@ -78,10 +73,8 @@ func TestPretrainPictures(t *testing.T) {
 	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
 		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
 	}
-	if _, png, err := curves.Render(); err != nil {
+	if _, _, err := curves.Render(); err != nil {
 		t.Error(err)
-	} else if dir := os.Getenv("SEE"); dir != "" {
-		os.WriteFile(filepath.Join(dir, "gauges.png"), png, 0o644)
 	}
 	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
 		t.Errorf("a run that there is not: %v", err)

@@ -56,7 +56,9 @@ func runTeacherQuality(ctx context.Context, b compute.Backend, options Options) 
 	}
 	recorded := map[string]bool{}
 	for _, r := range records {
-		recorded[r.Cell+" "+r.ConfigHash] = r.Data == s.identity
+		if r.Data == s.identity && r.Profile == options.Profile {
+			recorded[r.Cell+" "+r.ConfigHash] = true
+		}
 	}
 	todo := slices.DeleteFunc(slices.Clone(cells), func(c qualityCell) bool { return recorded[c.key()] })
 	total := 0

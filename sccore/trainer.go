@@ -182,12 +182,6 @@ func (t *Trainer) Begin(seed uint64) error {
 			}
 		}
 	}
-	// The target branch takes no part in the drawing, although a graph that was built of it since has left it the means to.
-	for variable := range t.store.Scope("/" + targetScope).IterVariables() {
-		if err := variable.SetValue(tensors.FromShape(variable.Shape())); err != nil {
-			return err
-		}
-	}
 	if err := t.store.SetRNGStateFromSeed(int64(seed)); err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -408,35 +407,5 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		if _, err := sccore.NewTrainer(b, c.data, c.config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
-	}
-}
-
-// TestSeedsGiveTheSameWeightsAfterTheEncoderWasUsed measures the target branch between two beginnings.
-func TestSeedsGiveTheSameWeightsAfterTheEncoderWasUsed(t *testing.T) {
-	b := onGo(t)
-	trainer := newTrainer(t, b, tinyData(), tiny())
-	if err := trainer.Begin(3); err != nil {
-		t.Fatal(err)
-	}
-	before := state(t, trainer)
-	vit, store, scope := trainer.Encoder(sccore.Target)
-	frozen, err := evaluation.NewFrozen(b, vit, store, scope, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer frozen.Close()
-	image := func(yield func(evaluation.Image, error) bool) {
-		yield(evaluation.NewImage(make([]uint8, 24*24*3), 24, 24), nil)
-	}
-	for _, err := range frozen.Features(image, true) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := trainer.Begin(3); err != nil {
-		t.Fatal(err)
-	}
-	if state(t, trainer) != before {
-		t.Error("the same seed begins with other weights")
 	}
 }

@@ -182,6 +182,14 @@ func (e frozenEncoder) open(seed int) (encoder.ViT, *model.Store, error) {
 	return read.ViT, store, read.Apply(store, "/")
 }
 
+// randomArchitecture is what an encoder of random weights is in a profile.
+func randomArchitecture(profile Profile) string {
+	if profile == Full {
+		return "vit-s16"
+	}
+	return "vit-tiny"
+}
+
 // randomViT draws a transformer's weights, the same on every backend.
 func randomViT(name string, seed int) (v encoder.ViT, store *model.Store, err error) {
 	if v, err = encoder.ViTByName(name); err != nil {

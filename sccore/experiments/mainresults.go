@@ -82,7 +82,7 @@ func (c mainCell) name() string {
 // mainCells lists the runs of a profile.
 func mainCells(options Options) ([]mainCell, error) {
 	read := options.Data != ""
-	encoders, assignments, err := frozenCells(options, "main", videoArchitecture(options.Profile), 3)
+	encoders, assignments, err := frozenCells(options, "main", randomArchitecture(options.Profile), 3)
 	if err != nil {
 		return nil, err
 	}

@@ -37,14 +37,6 @@ func videoConfig(profile Profile, read bool) VideoConfig {
 	return c
 }
 
-// videoArchitecture is what the random encoder is.
-func videoArchitecture(profile Profile) string {
-	if profile == Full {
-		return "vit-s16"
-	}
-	return "vit-tiny"
-}
-
 // check returns an error that names the first value out of range.
 func (c VideoConfig) check(read bool) error {
 	if err := c.Propagation.Check(); err != nil {
@@ -117,7 +109,7 @@ func openVideos(dir string, c VideoConfig) (set *datasets.Videos, err error) {
 // videoCells lists the runs of a profile: the rows of one seed after the other.
 func videoCells(options Options) ([]videoCell, error) {
 	read := options.Data != ""
-	encoders, assignments, err := frozenCells(options, "video_seg", videoArchitecture(options.Profile), 3)
+	encoders, assignments, err := frozenCells(options, "video_seg", randomArchitecture(options.Profile), 3)
 	if err != nil {
 		return nil, err
 	}

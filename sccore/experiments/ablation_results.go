@@ -19,8 +19,8 @@ var ablation = Experiment{
 	Data:       "synthetic objects and scenes",
 	Cost: map[Profile]string{
 		Smoke: "about a minute on 2 cores",
-		Quick: "about 50 minutes on 2 cores",
-		Full:  "a GPU: 7 trainings of 100k steps of 256 images, 3 seeds",
+		Quick: "about half an hour on 2 cores",
+		Full:  "not written: its measurements would need labels of ImageNet and COCOStuff",
 	},
 	Run: runAblation,
 	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {

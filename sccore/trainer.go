@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
@@ -173,6 +174,12 @@ func (t *Trainer) Begin(seed uint64) error {
 	for variable := range t.store.IterVariables() {
 		if err := variable.Reset(); err != nil {
 			return err
+		}
+		// The target branch is a copy and must draw nothing: graphs that others build on it give its variables initializers of their own.
+		if strings.HasPrefix(variable.Path(), "/"+targetScope+"/") {
+			if err := variable.SetValue(tensors.FromShape(variable.Shape())); err != nil {
+				return err
+			}
 		}
 	}
 	if err := t.store.SetRNGStateFromSeed(int64(seed)); err != nil {

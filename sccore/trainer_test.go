@@ -8,6 +8,11 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
@@ -136,6 +141,26 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 			t.Error("another seed ended with the same bytes")
 		}
 	})
+}
+
+// TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder begins again after someone else's graph has used the target branch.
+func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
+	b := onGo(t)
+	trainer := newTrainer(t, b, tinyData(), tiny())
+	train(t, trainer, 3, 0)
+	want := state(t, trainer)
+	for _, branch := range []sccore.Branch{sccore.Target, sccore.Online} {
+		vit, store, scope := trainer.Encoder(branch)
+		features := model.MustNewExec(b, store, func(root *model.Scope, images *graph.Node) *graph.Node {
+			return vit.Tokens(root.Store().Scope(scope), images).Class
+		})
+		features.MustExec(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 24, 24, 3)))
+		features.Finalize()
+		train(t, trainer, 3, 0)
+		if state(t, trainer) != want {
+			t.Errorf("the %s branch's features change the initial weights", branch)
+		}
+	}
 }
 
 func TestGaugesShowEveryLoss(t *testing.T) {

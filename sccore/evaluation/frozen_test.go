@@ -46,13 +46,13 @@ func stream(images []evaluation.Image) iter.Seq2[evaluation.Image, error] {
 }
 
 func TestFrozenGivesEachImagesTokensWhateverTheBatch(t *testing.T) {
-	v, store := smallViT(t)
 	var images []evaluation.Image
 	for i, size := range []int{16, 16, 16, 24, 16} { // Batches that are full, that are not, and another size between.
 		scene := datasets.SyntheticObjects(i+1, size, 1)
 		images = append(images, evaluation.NewImage(scene.At(i), size, size))
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		v, store := smallViT(t)
 		frozen, err := evaluation.NewFrozen(b, v, store, "/online", 2)
 		if err != nil {
 			t.Fatal(err)

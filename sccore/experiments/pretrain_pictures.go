@@ -123,13 +123,19 @@ type seen struct {
 	filter             [][]float64   // What each patch takes of each prototype, by scene; nil without filter. [scenes][heads·rows·columns·Prototypes]
 }
 
-// Encoder names a file of an encoder of a recorded run: after the stage "first" or "second", of the "target" or the "online" branch.
-// The error says that there is no such run.
+// Encoder names a file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
+// branch. The error says that there is no such run.
 func (r PretrainResults) Encoder(out string, seed int, stage, branch string) (string, error) {
-	for _, record := range r.runs[[2]string{rowSecond, columnMIoU}] {
-		if record.Seed == seed {
-			return filepath.Join(filepath.Dir(PretrainedEncoder(out, record, stage)), branch+".safetensors"), nil
+	var last Record
+	for _, column := range []string{columnMIoU, columnRank} { // Of synthetic images, and of those without labels.
+		for _, record := range r.runs[[2]string{rowSecond, column}] {
+			if record.Seed == seed && record.Finished.After(last.Finished) {
+				last = record
+			}
 		}
+	}
+	if last.Curve != "" {
+		return filepath.Join(filepath.Dir(PretrainedEncoder(out, last, stage)), branch+".safetensors"), nil
 	}
 	return "", fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Pretrain, seed, r.profile)
 }

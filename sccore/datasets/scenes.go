@@ -22,12 +22,15 @@ type Scenes struct {
 const sceneSide = 64
 
 // sceneClasses are six classes of two parts. Each of the twelve parts has a hue of its own and shares its family of textures with one
-// or two others; the two hues of a class lie opposite, the two textures differ.
+// or two others. The two hues of a class lie a quarter of a turn apart, so that an object's mean colour tells something about its class, as in
+// natural images; opposite hues would cancel. The two textures differ.
 var sceneClasses = func() (classes []syntheticClass) {
 	const count = 6
 	for c := range count {
-		made := func(p int) part { return part{stripes + texture(p%int(numTextures-1)), float64(p) / (2 * count)} }
-		classes = append(classes, syntheticClass{fmt.Sprintf("class %d", c), made(c), made(c + count)})
+		made := func(family, hue int) part {
+			return part{stripes + texture(family%int(numTextures-1)), float64(hue%(2*count)) / (2 * count)}
+		}
+		classes = append(classes, syntheticClass{fmt.Sprintf("class %d", c), made(c, 2*c), made(c+1, 2*c+3)})
 	}
 	return classes
 }()

@@ -1,13 +1,18 @@
 package experiments
 
 import (
+	"bytes"
+	"fmt"
 	"image"
+	"image/png"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 // TestPretrainPictures draws what a smoke run left.
@@ -94,4 +99,50 @@ func colours(picture image.Image) int {
 		}
 	}
 	return len(found)
+}
+
+// TestPretrainPicturesOfImages draws what a run on images without labels left.
+func TestPretrainPicturesOfImages(t *testing.T) {
+	b := testbackend.Fastest(t)
+	out, data := t.TempDir(), t.TempDir()
+	for folder, set := range map[string]*datasets.Scenes{
+		"imagenet/train/n01440764": datasets.SyntheticObjects(10, 40, 1), "coco/train2017": datasets.SyntheticScenes(10, 40, 2),
+	} {
+		if err := os.MkdirAll(filepath.Join(data, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i := range set.Len() {
+			var encoded bytes.Buffer
+			if err := png.Encode(&encoded, set.Image(i)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(data, folder, fmt.Sprintf("%d.png", i)), encoded.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := pretrain.Run(t.Context(), b, Options{Profile: Smoke, Data: data, Out: out}); err != nil {
+		t.Fatal(err)
+	}
+	results, err := LoadPretrain(out, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := results.Encoder(out, 0, "second", "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lens, err := NewPretrainLens(b, Smoke, data, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sheet, err := lens.Components(NamedEncoder{Name: "random"}, NamedEncoder{"trained", file}); err != nil || len(sheet.Images) != 3 {
+		t.Errorf("%d rows: %v", len(sheet.Images), err)
+	}
+	if curves, err := results.Gauges(out, 0); err != nil || len(curves) != 3 {
+		t.Errorf("%d curves: %v", len(curves), err)
+	}
+	if _, err := results.Encoder(out, 1, "second", "target"); err == nil || !strings.Contains(err.Error(), "seed 1") {
+		t.Errorf("an encoder of a seed that has not run: %v", err)
+	}
 }

@@ -187,6 +187,9 @@ func TestGaugesShowEveryLoss(t *testing.T) {
 				t.Errorf("spread %+v", spread)
 			}
 		}
+		if c := g.Classes; c == nil || !(c.Within > 0 && c.Between > 0 && c.Within+c.Between <= 1) {
+			t.Errorf("spread of classes %+v", c)
+		}
 
 		// Weights are inputs of the step; weights of 0 are another step.
 		config.Lambdas = losses.Lambdas{PatchAlignment: 1, ImageAlignment: 2, PatchConcentration: 3, ImageConcentration: 4, Prototypes: 5}

@@ -165,8 +165,8 @@ func (c Config) hasImageLoss() bool {
 	return c.Lambdas.ImageAlignment > 0 || c.Lambdas.ImageConcentration > 0
 }
 
-// hasLabels tells whether the step takes label maps.
-func (c Config) hasLabels() bool {
+// fromLabels tells whether a loss takes labels.
+func (c Config) fromLabels() bool {
 	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == FromLabels
 }
 

@@ -30,6 +30,8 @@ type Gauges struct {
 	// Class and Patches are the spread of the online branch's [CLS] and patch tokens in a global view, every GaugeEvery steps, nil between.
 	Class   *Spread `json:"class,omitempty"`
 	Patches *Spread `json:"patches,omitempty"`
+	// Classes is the spread of the same patch tokens within and between classes, when the images have labels.
+	Classes *ClassSpread `json:"classes,omitempty"`
 }
 
 // Spread says how much of their space features use.
@@ -39,6 +41,21 @@ type Spread struct {
 	Std float64 `json:"std"`
 	// Rank is the effective rank of their covariance, in [1, D], or 0; see [EffectiveRank].
 	Rank float64 `json:"rank"`
+}
+
+// ClassSpread is the variance of unit-length features that have a label, in two parts: together they are the whole.
+type ClassSpread struct {
+	Within  float64 `json:"within"`  // Mean squared distance of a feature from the mean of its class, in [0, 1].
+	Between float64 `json:"between"` // Mean squared distance of that mean from the mean of all, in [0, 1].
+}
+
+// Share is Between's part of the whole, in [0, 1]: near 0 where classes look alike, 1 where all of a class do, and 0 for features that do not
+// vary.
+func (s ClassSpread) Share() float64 {
+	if s.Between <= 0 {
+		return 0
+	}
+	return s.Between / (s.Within + s.Between)
 }
 
 // EffectiveRank is the exponential of the entropy of a covariance's spectrum (Roy & Vetterli 2007), in [1, D], and 0 for features that do
@@ -64,7 +81,7 @@ func EffectiveRank(covariance *mat.SymDense) float64 {
 	return math.Exp(entropy)
 }
 
-// The names of what a step reports: losses and entropies, scalars; and covariances, [D, D].
+// The names of what a step reports: losses and entropies, scalars; covariances, [D, D]; and the spread of classes, [2].
 const (
 	reportTotal              = "total"
 	reportPatchAlignment     = "patch alignment"
@@ -77,6 +94,7 @@ const (
 	reportGradientNorm       = "gradient norm"
 	reportClassSpread        = "class spread"
 	reportPatchSpread        = "patch spread"
+	reportSpreadOfClasses    = "spread of classes"
 )
 
 // set sets the gauge that a scalar report is for.
@@ -125,6 +143,21 @@ func covariance(features *Node) *Node {
 	unit := losses.Unit(Reshape(StopGradient(features), -1, dim))
 	centred := Sub(unit, ReduceAndKeep(unit, ReduceMean, 0))
 	return DivScalar(MatMul(Transpose(centred, 0, 1), centred), float64(unit.Shape().Dim(0)))
+}
+
+// spreadOfClasses is the variance within and between classes, [2], of features, [N, D], scaled to length 1, that have a label, [N] in [0, 256),
+// other than 0.
+func spreadOfClasses(features, labels *Node) *Node {
+	unit := losses.Unit(StopGradient(features))
+	of := Slice(OneHot(labels, 256, unit.DType()), AxisRange(), AxisRange(1)) // Membership; a row of zeros without a label.
+	labelled := ReduceAndKeep(of, ReduceSum, 1)
+	unit = Mul(unit, labelled)
+	all := MaxScalar(ReduceAllSum(labelled), 1)
+	means := Div(MatMul(Transpose(of, 0, 1), unit), MaxScalar(Reshape(ReduceSum(of, 0), -1, 1), 1))
+	own, centre := MatMul(of, means), Div(ReduceAndKeep(unit, ReduceSum, 0), all)
+	within := ReduceAllSum(Square(Sub(unit, own)))
+	between := ReduceAllSum(Square(Sub(own, Mul(labelled, centre))))
+	return Div(Stack([]*Node{within, between}, 0), all)
 }
 
 // entropy is the mean entropy of distributions, [N, K].

@@ -2,13 +2,11 @@ package sccore
 
 import (
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/optim"
-	"github.com/semcon/semcon/sccore/views"
 )
 
 // What the optimizer keeps, and the sums of gradients of a batch in parts.
@@ -21,13 +19,14 @@ const (
 type step struct {
 	Config
 	vit             encoder.ViT
-	objects, scenes int // Images in a part of a batch.
+	objects, scenes int  // Images in a part of a batch.
+	labelled        bool // Whether label maps come with the images.
 	dtype           dtypes.DType
 }
 
-// newStep is the step of a configuration that has been checked, on batches of objects and of scenes, each or not.
-func newStep(c Config, hasObjects, hasScenes bool) step {
-	s := step{Config: c, vit: c.vit(), dtype: dtypes.Float32}
+// newStep is the step of a configuration that has been checked, on batches of objects and of scenes, each or not, with or without labels.
+func newStep(c Config, hasObjects, hasScenes, labelled bool) step {
+	s := step{Config: c, vit: c.vit(), dtype: dtypes.Float32, labelled: labelled}
 	part := c.Batch / c.Accumulate
 	switch {
 	case !hasScenes:
@@ -54,46 +53,6 @@ func (s step) positives() int {
 		return s.objects
 	}
 	return 0
-}
-
-// The inputs of a step, by name.
-const (
-	inPixels    = "pixels"    // Images, positives last, [images + positives, canvas, canvas, 3] of bytes.
-	inGlobals   = "globals"   // Parameters of global views, [globals·images, NumParams].
-	inLocals    = "locals"    // Of local views.
-	inPositives = "positives" // Of a view of each positive, [positives, NumParams].
-	inPartners  = "partners"  // The image x' of each image x, [images].
-	inLabels    = "labels"    // Label maps, [images, canvas, canvas] of bytes.
-	inNoiseKey  = "noise key" // What the noise of labels is drawn from.
-	inScheduled = "scheduled" // Rate, decay, β, the five λ, and the share of noise.
-)
-
-// input is an input of the compiled step.
-type input struct {
-	name  string
-	shape shapes.Shape
-}
-
-// inputs lists the inputs that the step has.
-func (s step) inputs() []input {
-	images, positives := s.images(), s.positives()
-	all := []input{
-		{inPixels, shapes.Make(dtypes.Uint8, images+positives, s.Canvas, s.Canvas, 3)},
-		{inGlobals, shapes.Make(dtypes.Float32, s.Views.Globals*images, views.NumParams)},
-	}
-	if s.Views.Locals > 0 {
-		all = append(all, input{inLocals, shapes.Make(dtypes.Float32, s.Views.Locals*images, views.NumParams)})
-	}
-	if positives > 0 {
-		all = append(all, input{inPositives, shapes.Make(dtypes.Float32, positives, views.NumParams)})
-	}
-	if s.Lambdas.PatchConcentration > 0 {
-		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
-	}
-	if s.hasLabels() {
-		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.Canvas, s.Canvas)}, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
-	}
-	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
 }
 
 // scheduled are the scalars of [inScheduled].
@@ -153,6 +112,11 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 	reports[reportTotal] = total
 	reports[reportClassSpread] = covariance(ofViews(online[0].class, 0))
 	reports[reportPatchSpread] = covariance(ofViews(online[0].tokens, 0))
+	if s.labelled {
+		patches := ofViews(online[0].tokens, 0)
+		labels := labelsOfPatches(in[inLabels], ofViews(online[0].params, 0), patches.Shape().Dim(1))
+		reports[reportSpreadOfClasses] = spreadOfClasses(Reshape(patches, -1, patches.Shape().Dim(-1)), Reshape(labels, -1))
+	}
 	return total, reports
 }
 

@@ -9,26 +9,46 @@ import (
 
 // labels reads label maps, [images, canvas, canvas], at the middle of each place of the overlap: [images, H·W] of int32.
 func (o overlap) labels(maps *Node) *Node {
-	g, images, canvas := maps.Graph(), maps.Shape().Dim(0), maps.Shape().Dim(1)
 	first, _ := views.Boxes(o.online)
 	second, _ := views.Boxes(o.target)
-	// middles are pixels along the height (axis 0) or the width of the image, [images, size].
+	start := Max(topLeft(first), topLeft(second))
+	end := Min(Add(topLeft(first), extent(first)), Add(topLeft(second), extent(second)))
+	return labelsAt(maps, start, Sub(end, start), o.size)
+}
+
+// labelsOfPatches reads label maps, [images, canvas, canvas], at the middle of each patch of views that params, [images, NumParams], describe,
+// size patches along each axis: [images, size²] of int32.
+func labelsOfPatches(maps, params *Node, size int) *Node {
+	box, flips := views.Boxes(params)
+	start, length := topLeft(box), extent(box)
+	// A mirrored view's columns run from its right end.
+	width := Mul(flips, Squeeze(SliceAxis(length, 1, AxisElem(1)), 1))
+	toEnd := Stack([]*Node{ZerosLike(width), width}, 1)
+	toward := OneMinus(Stack([]*Node{ZerosLike(flips), MulScalar(flips, 2)}, 1))
+	return labelsAt(maps, Add(start, toEnd), Mul(length, toward), size)
+}
+
+// topLeft and extent are the corner of boxes, [images, 4], and their height and width: [images, 2].
+func topLeft(boxes *Node) *Node { return SliceAxis(boxes, 1, AxisRange(0, 2)) }
+func extent(boxes *Node) *Node  { return SliceAxis(boxes, 1, AxisRange(2, 4)) }
+
+// labelsAt reads label maps, [images, canvas, canvas], in the middle of size×size equal parts of a box, which begins at start, [images, 2] in
+// pixels along height and width, and reaches as far as length, below 0 to run backward: [images, size²] of int32.
+func labelsAt(maps, start, length *Node, size int) *Node {
+	g, images, canvas := maps.Graph(), maps.Shape().Dim(0), maps.Shape().Dim(1)
 	middles := func(axis int) *Node {
-		side := func(box *Node, at int) *Node { return SliceAxis(box, 1, AxisElem(at)) }
-		end := func(box *Node) *Node { return Add(side(box, axis), side(box, axis+2)) }
-		start := Max(side(first, axis), side(second, axis))
-		length := Sub(Min(end(first), end(second)), start)
-		share := DivScalar(AddScalar(Iota(g, shapes.Make(start.DType(), 1, o.size), 1), 0.5), float64(o.size))
-		pixel := ConvertDType(Floor(Add(start, Mul(length, share))), dtypes.Int32)
+		at := func(x *Node) *Node { return SliceAxis(x, 1, AxisElem(axis)) }
+		share := DivScalar(AddScalar(Iota(g, shapes.Make(start.DType(), 1, size), 1), 0.5), float64(size))
+		pixel := ConvertDType(Floor(Add(at(start), Mul(at(length), share))), dtypes.Int32)
 		return MinScalar(MaxScalar(pixel, 0), canvas-1)
 	}
-	grid := []int{images, o.size, o.size}
+	grid := []int{images, size, size}
 	row := BroadcastToDims(InsertAxes(middles(0), -1), grid...)
 	column := BroadcastToDims(InsertAxes(middles(1), 1), grid...)
 	image := Iota(g, shapes.Make(dtypes.Int32, grid...), 0)
 	pixel := Add(MulScalar(Add(MulScalar(image, canvas), row), canvas), column)
 	flat := Reshape(ConvertDType(maps, dtypes.Int32), -1)
-	return Reshape(Gather(flat, Reshape(pixel, -1, 1)), images, o.size*o.size)
+	return Reshape(Gather(flat, Reshape(pixel, -1, 1)), images, size*size)
 }
 
 // sameLabel is 1 for a place of an image and one of its partner that have the same label, and it is not 0, else 0: [images, (HW)²].

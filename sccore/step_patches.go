@@ -66,11 +66,11 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 //	p̂ = S_o(v1(x), v1(x')),   q̂ = S_t(v2(x), v2(x'))
 //
 // over all (HW)² pairs of a place of x and a place of x'. Places are those that v1 and v2 of an image both see, so that p̂_k and q̂_k speak
-// of the same two. partners, [images], are numbers of images; labels, [images, canvas, canvas], is nil but for correspondences from labels.
+// of the same two. partners, [images], are numbers of images; labels, [images, canvas, canvas], are for correspondences from labels.
 func (s step) patchConcentration(online, target outputs, partners, labels, noise, noiseKey *Node) *Node {
 	o := overlapOf(online, target, [][2]int{{0, 1}})
 	p, q := s.correspondences(o, online, target, partners)
-	if labels != nil {
+	if s.fromLabels() {
 		q = noisy(sameLabel(o.labels(labels), partners, p.DType()), noise, noiseKey)
 	}
 	if s.PatchConcentration == WithBCE {

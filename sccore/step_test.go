@@ -26,7 +26,7 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	c.ImageHead, c.PatchHead = Projector{Hidden: 5, Out: 4}, Projector{Hidden: 5, Out: 4}
 	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize = 12, 1, 8
 	change(&c)
-	s := newStep(c, true, true)
+	s := newStep(c, true, true, true)
 	s.dtype = dtypes.Float64
 	s.vit = encoder.ViT{Name: "small", Patch: 4, Dim: 6, Depth: 1, Heads: 2, Side: 2, Positions: encoder.DINOPositions, Prototypes: c.Prototypes}
 
@@ -165,6 +165,128 @@ func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 				if math.Abs(float64(label)-want) > 1 {
 					t.Errorf("image %d, place %d: column %d, want %g", i, place, label, want)
 				}
+			}
+		}
+	})
+}
+
+// TestLabelsOfPatchesAreThoseThatAViewShows has labels that are columns, and rows, and an image whose colours are the same.
+func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
+	const side, size, images = 64, 4, 16
+	m := views.DefaultMultiCrop()
+	m.Locals, m.GlobalSize = 0, 32
+	m.Global.Blur, m.Global.Grayscale, m.Global.Jitter = false, false, false
+	pixels := make([]float32, side*side*3)
+	labels := [2][]uint8{make([]uint8, images*side*side), make([]uint8, images*side*side)}
+	for i := range side * side {
+		row, column := i/side, i%side
+		pixels[3*i], pixels[3*i+1] = float32(row)/side, float32(column)/side
+		for image := range images {
+			labels[0][image*side*side+i], labels[1][image*side*side+i] = uint8(row), uint8(column)
+		}
+	}
+	var names []int32
+	var extents []datasets.Extent
+	for i := range int32(images) {
+		names, extents = append(names, i), append(extents, datasets.Extent{Height: side, Width: side})
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		params, _ := m.Draw(1, 0, names, extents)
+		out := MustNewExec(b, func(image, params, rows, columns *Node) []*Node {
+			params = Slice(params, AxisRange(0, images))
+			shown := views.Apply(BroadcastToDims(image, images, side, side, 3), params, size*2)
+			shown = ReduceMean(Reshape(shown, images, size, 2, size, 2, 3), 2, 4)
+			_, flips := views.Boxes(params)
+			return []*Node{Reshape(shown, images, size*size, 3), labelsOfPatches(rows, params, size), labelsOfPatches(columns, params, size), flips}
+		}).MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), params,
+			tensors.FromFlatDataAndDimensions(labels[0], images, side, side), tensors.FromFlatDataAndDimensions(labels[1], images, side, side))
+		shown := out[0].Value().([][][]float32)
+		for axis := range 2 {
+			for i, places := range out[1+axis].Value().([][]int32) {
+				for place, label := range places {
+					if want := side * shown[i][place][axis]; math.Abs(float64(label)-float64(want)) > 2 {
+						t.Errorf("image %d, patch %d, axis %d: pixel %d, the view shows %.1f", i, place, axis, label, want)
+					}
+				}
+			}
+		}
+		flipped := 0
+		for _, flip := range out[3].Value().([]float32) {
+			flipped += int(flip)
+		}
+		if flipped == 0 || flipped == images {
+			t.Errorf("%d of %d views are flipped, which tests one case only", flipped, images)
+		}
+	})
+}
+
+// TestSpreadOfClassesSplitsTheVariance compares with loops in float64, and looks at the ends of the range.
+func TestSpreadOfClassesSplitsTheVariance(t *testing.T) {
+	const n, dim = 60, 5
+	random := rand.New(rand.NewPCG(3, 4))
+	features, labels := make([][]float64, n), make([]int32, n)
+	unit := make([][]float64, n)
+	for i := range features {
+		labels[i] = []int32{0, 1, 7, 255}[random.IntN(4)]
+		norm := 0.0
+		for j := range dim {
+			features[i] = append(features[i], random.NormFloat64()+float64(labels[i])*float64(j)/100)
+			norm = math.Hypot(norm, features[i][j])
+		}
+		for j := range dim {
+			unit[i] = append(unit[i], features[i][j]/norm)
+		}
+	}
+	meanOf := func(counts func(i int) bool) []float64 {
+		mean, count := make([]float64, dim), 0.0
+		for i := range unit {
+			if counts(i) {
+				count++
+				for j, x := range unit[i] {
+					mean[j] += x
+				}
+			}
+		}
+		for j := range mean {
+			mean[j] /= count
+		}
+		return mean
+	}
+	squared := func(a, b []float64) (sum float64) {
+		for j := range a {
+			sum += (a[j] - b[j]) * (a[j] - b[j])
+		}
+		return sum
+	}
+	centre := meanOf(func(i int) bool { return labels[i] > 0 })
+	within, between, whole, count := 0.0, 0.0, 0.0, 0.0
+	for i, label := range labels {
+		if label > 0 {
+			own := meanOf(func(j int) bool { return labels[j] == label })
+			within, between, whole, count = within+squared(unit[i], own), between+squared(own, centre), whole+squared(unit[i], centre), count+1
+		}
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		exec := MustNewExec(b, spreadOfClasses)
+		measure := func(features [][]float64, labels []int32) ClassSpread {
+			parts := exec.MustExec(features, labels)[0].Value().([]float64)
+			return ClassSpread{Within: parts[0], Between: parts[1]}
+		}
+		got := measure(features, labels)
+		if math.Abs(got.Within-within/count) > 1e-12 || math.Abs(got.Between-between/count) > 1e-12 || math.Abs(got.Within+got.Between-whole/count) > 1e-12 {
+			t.Errorf("%+v, want %g and %g, together %g", got, within/count, between/count, whole/count)
+		}
+		for name, c := range map[string]struct {
+			spread ClassSpread
+			want   float64
+		}{
+			"one point a class": {measure([][]float64{{1, 0}, {2, 0}, {0, 1}, {0, 3}}, []int32{1, 1, 2, 2}), 1},
+			"classes alike":     {measure([][]float64{{1, 0}, {0, 2}, {0, 1}, {3, 0}}, []int32{1, 1, 2, 2}), 0},
+			"no label":          {measure([][]float64{{1, 0}, {0, 1}}, []int32{0, 0}), 0},
+			"a point":           {measure([][]float64{{1, 0}, {1, 0}}, []int32{1, 2}), 0},
+		} {
+			if math.Abs(c.spread.Share()-c.want) > 1e-12 {
+				t.Errorf("%s: %+v has the share %g, want %g", name, c.spread, c.spread.Share(), c.want)
 			}
 		}
 	})

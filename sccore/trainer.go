@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -28,7 +27,8 @@ type Data struct {
 	// Neighbours of Objects, which positives are drawn from; needed for image concentration alone. See [Trainer.SetNeighbours].
 	Neighbours *Neighbours
 	// Labels writes the label map of an image, 0 for no label, into canvas, [side, side], as Objects and Scenes write its pixels; scenes are
-	// numbered behind all objects. Needed for correspondences from labels alone.
+	// numbered behind all objects. Nil for images without labels. [Gauges].Classes looks at them; nothing learns from them but with
+	// correspondences from labels.
 	Labels func(image int32, canvas []uint8, side int) error
 
 	Workers int             // Images decoded at once; 0 for one a processor. It changes nothing else.
@@ -73,12 +73,12 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 	switch part := config.Batch / config.Accumulate; {
 	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
 		return nil, errors.New("lambdas: losses of images and prototypes are of object-centric images, and there are none")
-	case config.hasLabels() && data.Labels == nil:
+	case config.fromLabels() && data.Labels == nil:
 		return nil, errors.New("correspondences.from labels: the images have none")
 	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
 		return nil, fmt.Errorf("batch %d in %d parts has no halves for objects and scenes", config.Batch, config.Accumulate)
 	}
-	t.step = newStep(config, data.Objects != nil, data.Scenes != nil)
+	t.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
 	return t, t.compile()
 }
 
@@ -331,62 +331,13 @@ func (t *Trainer) read(gauges *Gauges, out []*tensors.Tensor, spreads bool) {
 			gauges.Class = spreadOf(out[i])
 		case name == reportPatchSpread && spreads:
 			gauges.Patches = spreadOf(out[i])
+		case name == reportSpreadOfClasses && spreads:
+			parts := tensors.MustCopyFlatData[float32](out[i])
+			gauges.Classes = &ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
 		case out[i].Shape().IsScalar():
 			gauges.set(name, float64(tensors.ToScalar[float32](out[i]))/float64(t.config.Accumulate))
 		}
 	}
-}
-
-// inputs are a step's inputs for a batch or a part of one.
-func (t *Trainer) inputs(s step, batch *datasets.Batch, scheduled []float32) ([]any, error) {
-	images := s.images()
-	draws, size := batch.Step, t.config.Canvas*t.config.Canvas
-	// Without a loss of patches the scenes, which stand between objects and positives, are left out.
-	first := batch.Objects + batch.Scenes
-	pixels := append(batch.Pixels[:images*size*3:images*size*3], batch.Pixels[first*size*3:]...)
-	named := map[string]any{
-		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), t.config.Canvas, t.config.Canvas, 3),
-		inScheduled: scheduled,
-	}
-	globals, locals := t.config.Views.Draw(t.seed, draws, batch.Images[:images], batch.Extents[:images])
-	named[inGlobals], named[inLocals] = globals, locals
-	if s.positives() > 0 {
-		// The second view, as the first one of a positive that is in the batch itself is the online branch's.
-		theirs := t.config.Views
-		theirs.Locals = 0
-		all, _ := theirs.Draw(t.seed, draws, batch.Images[first:], batch.Extents[first:])
-		flat := tensors.MustCopyFlatData[float32](all)
-		row := len(flat) / (theirs.Globals * s.positives())
-		named[inPositives] = tensors.FromFlatDataAndDimensions(flat[s.positives()*row:2*s.positives()*row], s.positives(), row)
-	}
-	if s.Lambdas.PatchConcentration > 0 {
-		named[inPartners] = partners(t.seed, draws, images)
-	}
-	if s.hasLabels() {
-		labels := make([]uint8, images*size)
-		for i := range images {
-			if err := t.data.Labels(batch.Images[i], labels[i*size:(i+1)*size], t.config.Canvas); err != nil {
-				return nil, err
-			}
-		}
-		named[inLabels] = tensors.FromFlatDataAndDimensions(labels, images, t.config.Canvas, t.config.Canvas)
-		named[inNoiseKey] = rand.New(rand.NewPCG(t.seed, uint64(draws))).Uint32()
-	}
-	var inputs []any
-	for _, in := range s.inputs() {
-		inputs = append(inputs, named[in.name])
-	}
-	return inputs, nil
-}
-
-// partners draws for each of n images another one, x' of the paper: a cycle through all of them in a random order.
-func partners(seed uint64, step, n int) []int32 {
-	order := rand.New(rand.NewPCG(seed, uint64(step)+1<<63)).Perm(n)
-	drawn := make([]int32, n)
-	for i, image := range order {
-		drawn[image] = int32(order[(i+1)%n])
-	}
-	return drawn
 }
 
 // Branch is one of the two branches.

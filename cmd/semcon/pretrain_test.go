@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/png"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +20,10 @@ import (
 // tinyPretrain are the arguments of a run of both stages that takes seconds on the Go engine.
 var tinyPretrain = []string{"run", "pretrain", "--profile", "smoke", "--checkpoint-every", "0s", "--set", "first.steps=20", "--set", "second.steps=20"}
 
-// TestKilledPretrainingEndsWithTheSameBytes kills a run again and again, in both stages, and compares all that it leaves with what a run leaves
-// that nobody killed.
+// TestKilledPretrainingEndsWithTheSameBytes kills a run at ten moments, each after one of ten steps of both stages and some more time, and compares
+// all that it leaves with what a run leaves that nobody killed.
 func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
+	const kills, steps = 10, 40
 	m := fakemachine.New(t)
 	whole, killed := t.TempDir(), t.TempDir()
 	begun := time.Now()
@@ -28,28 +31,38 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
 	took := time.Since(begun)
-	random := rand.New(rand.NewPCG(uint64(begun.UnixNano()), 0))
-	kills := 0
-	for attempt := 0; ; attempt++ {
+	random := rand.New(rand.NewPCG(7, 0))
+	moments := random.Perm(steps - 1)[:kills] // Before the last step, after which little is left to kill.
+	slices.Sort(moments)
+	for _, moment := range moments {
 		c := onGo(semcon(t, m, append(tinyPretrain, "--out", killed)...))
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Ten attempts of less than a tenth of a run, then longer and longer ones, so that there is an end.
-		limit := time.Duration((0.02 + 0.08*random.Float64() + 0.3*float64(max(attempt-9, 0))) * float64(took))
-		timer := time.AfterFunc(limit, func() { c.Process.Kill() })
-		err := c.Wait()
-		timer.Stop()
-		if err == nil {
-			break
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		more := time.Duration(random.Float64() / steps * float64(took))
+		var err error
+		for running := true; running; {
+			select {
+			case err = <-ended:
+				running = false
+			case <-time.After(time.Millisecond):
+				if stepsDone(t, killed) >= moment {
+					time.Sleep(more)
+					c.Process.Kill()
+				}
+			}
 		}
-		if c.ProcessState.ExitCode() != -1 {
-			t.Fatalf("attempt %d failed by itself: %v", attempt, err)
+		if err == nil || c.ProcessState.ExitCode() != -1 {
+			t.Fatalf("the run that was to be killed after step %d ended by itself: %v", moment, err)
 		}
-		kills++
+	}
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(tinyPretrain, "--out", killed)...))); status != 0 {
+		t.Fatalf("exit status %d: %s", status, stderr)
 	}
 	want, got := pretrained(t, whole), pretrained(t, killed)
-	if len(want) != 9 { // Two stages with two encoders, a final checkpoint and a curve each, and the neighbours.
+	if len(want) != 11 { // Two stages with three encoders, a final checkpoint and a curve each, and the neighbours.
 		t.Errorf("%d files", len(want))
 	}
 	for file, content := range want {
@@ -86,7 +99,27 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 	if len(measured) != 6 {
 		t.Errorf("%d numbers after %d kills, want 6", len(measured), kills)
 	}
-	t.Logf("killed %d times", kills)
+}
+
+// stepsDone is the number of steps of both stages that a run has left checkpoints of.
+func stepsDone(t *testing.T, out string) (done int) {
+	t.Helper()
+	for _, stage := range []string{"first", "second"} {
+		checkpoints, err := filepath.Glob(filepath.Join(out, experiments.Pretrain, "cells", "*", "*", stage, "*.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := 0
+		for _, path := range checkpoints {
+			step := 0
+			if fmt.Sscanf(filepath.Base(path), "step-%d.safetensors", &step); filepath.Base(path) == "final.safetensors" {
+				step = 20
+			}
+			last = max(last, step)
+		}
+		done += last
+	}
+	return done
 }
 
 // pretrained are the files of a run's cells but for locks.

@@ -17,11 +17,12 @@ import (
 )
 
 // Files of a cell's folder. Those of a stage are below a folder of its name: checkpoints while it runs, and at its end a last one,
-// final.safetensors, and its encoders.
+// final.safetensors, and its encoders; with labels the best encoder, too, see [improved].
 const (
 	finalFile      = "final.safetensors"
 	onlineFile     = "online.safetensors"
 	targetFile     = "target.safetensors"
+	bestFile       = "best.safetensors"
 	neighboursFile = "neighbours.safetensors"
 	pretrainCurve  = "curve.jsonl"
 )
@@ -204,6 +205,11 @@ func (r *pretrainRun) train(stage *pretrainStage, start func() error) error {
 			if err := r.show(stage, course); err != nil {
 				return err
 			}
+			if improved(course) {
+				if err := r.saveEncoder(stage, sccore.Target, bestFile); err != nil {
+					return err
+				}
+			}
 		}
 		r.study.bar.Set(int(r.study.done.Add(1)), fmt.Sprintf("%s  %s  %s", r.cell.name(), stage.name, describe(gauges)))
 	}
@@ -215,14 +221,20 @@ func (r *pretrainRun) train(stage *pretrainStage, start func() error) error {
 
 // finish writes the encoders of a stage that is done, and removes its checkpoints but the final one.
 func (r *pretrainRun) finish(stage *pretrainStage) error {
-	dir := filepath.Join(r.dir, stage.name)
-	metadata := map[string]string{"run": r.cell.name(), "stage": stage.name, "config": string(r.cell.config.encode())}
 	for file, branch := range map[string]sccore.Branch{onlineFile: sccore.Online, targetFile: sccore.Target} {
-		if err := stage.trainer.SaveEncoder(filepath.Join(dir, file), branch, metadata); err != nil {
+		if err := r.saveEncoder(stage, branch, file); err != nil {
 			return err
 		}
 	}
-	return keepLast(dir, 0)
+	return keepLast(filepath.Join(r.dir, stage.name), 0)
+}
+
+// saveEncoder writes the encoder of a branch of a stage as it is to a file of the stage's folder.
+func (r *pretrainRun) saveEncoder(stage *pretrainStage, branch sccore.Branch, file string) error {
+	metadata := map[string]string{
+		"run": r.cell.name(), "stage": stage.name, "step": fmt.Sprint(stage.trainer.Done()), "config": string(r.cell.config.encode()),
+	}
+	return stage.trainer.SaveEncoder(filepath.Join(r.dir, stage.name, file), branch, metadata)
 }
 
 // describe is a line of gauges for the bar.
@@ -261,6 +273,9 @@ func pretrainPoints(course []sccore.Gauges) (points []Point) {
 		p := Point{Step: g.Step, Loss: g.Total, LearningRate: g.Rate}
 		if g.Patches != nil {
 			p.FeatureStd, p.EffectiveRank = g.Patches.Std, g.Patches.Rank
+		}
+		if g.Classes != nil {
+			p.Within, p.Between = g.Classes.Within, g.Classes.Between
 		}
 		points = append(points, p)
 	}
@@ -320,6 +335,9 @@ func (r *pretrainRun) record(row string, stage *pretrainStage, recorded pretrain
 		details["loss"], details["step"] = last.Total, float64(last.Step)
 		if last.Patches != nil {
 			details["patch_rank"], details["class_rank"] = last.Patches.Rank, last.Class.Rank
+		}
+		if last.Classes != nil {
+			details["within_classes"], details["between_classes"] = last.Classes.Within, last.Classes.Between
 		}
 	} else {
 		curve = ""

@@ -40,7 +40,7 @@ func openPretrainData(dir string, config PretrainConfig) (pretrainData, error) {
 			d.objects[i] = datasets.SyntheticObjects(n, side, uint64(1+2*i))
 			d.scenes[i] = datasets.SyntheticScenes(n, side, uint64(2+2*i))
 		}
-		d.train = sccore.Data{Objects: d.objects[0].Images, Scenes: d.scenes[0].Images}
+		d.train = trainOn(d.objects[0], d.scenes[0])
 		d.identity = d.objects[0].Identity + "; " + d.scenes[0].Identity + "; " + d.objects[1].Identity + "; " + d.scenes[1].Identity
 		return d, nil
 	}
@@ -60,6 +60,18 @@ func openPretrainData(dir string, config PretrainConfig) (pretrainData, error) {
 	}
 	d.train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
 	return d, nil
+}
+
+// trainOn is the data of a run on labelled images.
+func trainOn(objects, scenes *datasets.Scenes) sccore.Data {
+	return sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
+		masks, i := objects.ClassMask, int(image)
+		if i >= objects.Len() {
+			masks, i = scenes.ClassMask, i-objects.Len()
+		}
+		copy(canvas, masks[i*side*side:(i+1)*side*side])
+		return nil
+	}}
 }
 
 // imageNet opens the training images of ImageNet: dir/imagenet/train, or all images below dir/imagenet.

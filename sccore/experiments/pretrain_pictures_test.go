@@ -12,6 +12,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -43,7 +44,7 @@ func TestPretrainPictures(t *testing.T) {
 	}{
 		"views": {func() (figures.ImageGrid, error) { return lens.Views(1) }, 4, 3},
 		"components": {func() (figures.ImageGrid, error) {
-			return lens.Components(NamedEncoder{Name: "random"}, file("first", "target"), file("second", "target"))
+			return lens.Components(NamedEncoder{Name: "random"}, file("first", "best"), file("second", "target"))
 		}, 4, 4},
 		"correspondences": {func() (figures.ImageGrid, error) {
 			return lens.Correspondences(file("second", "online"), file("second", "target"))
@@ -72,7 +73,7 @@ func TestPretrainPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(curves) != 3 || len(curves[0].Series) != 5 || len(curves[1].Series) != 2 || len(curves[2].Series) != 2 {
+	if len(curves) != 4 || len(curves[0].Series) != 5 || len(curves[1].Series) != 2 || len(curves[2].Series) != 2 || len(curves[3].Series) != 2 {
 		t.Errorf("gauges %+v", curves)
 	}
 	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
@@ -86,6 +87,25 @@ func TestPretrainPictures(t *testing.T) {
 	}
 	if _, err := lens.Components(NamedEncoder{"none", filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
 		t.Errorf("an encoder that there is not: %v", err)
+	}
+}
+
+// TestPretrainCurvesShowWhatThereIs has a course with labels and one without.
+func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
+	course := []sccore.Gauges{
+		{Step: 1, Total: 3},
+		{Step: 2, Total: 2, Patches: &sccore.Spread{Rank: 5}, Class: &sccore.Spread{}, Classes: &sccore.ClassSpread{Within: 0.4, Between: 0.2}},
+	}
+	curves := PretrainCurves("run", pretrainPoints(course))
+	if len(curves) != 3 || len(curves[0].Series[0].X) != 2 || len(curves[1].Series[0].X) != 1 || len(curves[2].Series) != 2 {
+		t.Fatalf("curves %+v", curves)
+	}
+	if within, between := curves[2].Series[0], curves[2].Series[1]; within.X[0] != 2 || within.Y[0] != 0.4 || between.Y[0] != 0.2 {
+		t.Errorf("variances %+v", curves[2])
+	}
+	course[1].Classes = nil
+	if curves := PretrainCurves("run", pretrainPoints(course)); len(curves) != 2 {
+		t.Errorf("curves %+v without labels", curves)
 	}
 }
 

@@ -111,14 +111,7 @@ func newQualityStudy(b compute.Backend, options Options, config TeacherQualityCo
 	objects, scenes := datasets.SyntheticObjects(n, side, 1), datasets.SyntheticScenes(n, side, 2)
 	s := &qualityStudy{backend: b, options: options, dir: folderOf(options.Out, TeacherQuality)}
 	s.scenes = [2]*datasets.Scenes{scenes, datasets.SyntheticScenes(max(n/2, 1), side, 4)}
-	s.data = sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
-		masks, i := objects.ClassMask, int(image)
-		if i >= n {
-			masks, i = scenes.ClassMask, i-n
-		}
-		copy(canvas, masks[i*side*side:(i+1)*side*side])
-		return nil
-	}}
+	s.data = trainOn(objects, scenes)
 	s.identity = objects.Identity + "; " + scenes.Identity + "; " + s.scenes[1].Identity
 	return s
 }

@@ -1,0 +1,113 @@
+package sccore
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+)
+
+// stepGradients are the losses of a small step in float32, by name, and the gradients of all weights, one behind the other.
+func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losses map[string]float64, gradients []float64) {
+	t.Helper()
+	// Without L_sc, which depends on the order of similarities, so that the least difference makes it jump, and without local views and positives,
+	// which XLA compiles for a minute. The switches are the encoder's, which one graph of views exercises as well as three.
+	s, given := smallStep(func(c *Config) {
+		c.Lambdas.PatchConcentration, c.Lambdas.ImageConcentration, c.Views.Locals = 0, 0, 0
+	})
+	images := given[inGlobals].Shape().Dim(0) / s.Views.Globals
+	given[inPixels] = tensors.FromFlatDataAndDimensions(
+		tensors.MustCopyFlatData[uint8](given[inPixels])[:images*s.Canvas*s.Canvas*3], images, s.Canvas, s.Canvas, 3)
+	s.dtype = dtypes.Float32
+	s.vit.Depth = 2
+	change(&s)
+	store := model.NewStore()
+	if err := store.SetRNGStateFromSeed(11); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	exec := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) []*Node {
+		named := map[string]*Node{}
+		for i, in := range s.inputs() {
+			named[in.name] = inputs[i]
+		}
+		all, reports := s.backward(scope, named)
+		names = nil
+		for name, report := range reports {
+			if report.Shape().IsScalar() {
+				names, all = append(names, name), append(all, report)
+			}
+		}
+		return all
+	})
+	defer exec.Finalize()
+	var args []any
+	for _, in := range s.inputs() {
+		// Another backend has its own copy.
+		value, err := given[in.name].LocalClone()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, value)
+	}
+	out := exec.MustExec(args...)
+	variables := learnt(store.RootScope())
+	losses = map[string]float64{}
+	for i, name := range names {
+		losses[name] = float64(tensors.ToScalar[float32](out[len(variables)+i]))
+	}
+	for i, variable := range variables {
+		if variable.DType() != dtypes.Float32 || out[i].DType() != dtypes.Float32 {
+			t.Errorf("%s is kept in %s, its gradient in %s", variable.Path(), variable.DType(), out[i].DType())
+		}
+		for _, x := range tensors.MustCopyFlatData[float32](out[i]) {
+			gradients = append(gradients, float64(x))
+		}
+	}
+	return losses, gradients
+}
+
+// TestSwitchesOfTheStepKeepItsGradient compares the whole step with its activations computed twice, and in bfloat16, with the plain one. Rounding of
+// bfloat16 is 2⁻⁹ of a number, and a gradient goes through some dozens of roundings that do not agree.
+func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		wantLosses, want := stepGradients(t, b, func(*step) {})
+		length := func(x []float64) (sum float64) {
+			for _, v := range x {
+				sum = math.Hypot(sum, v)
+			}
+			return sum
+		}
+		for name, c := range map[string]struct {
+			change                   func(s *step)
+			losses, gradient, atWork float64 // Largest relative differences, and the least of the gradient where the switch does anything.
+		}{
+			"checkpoint": {func(s *step) { s.vit.Checkpoint = true }, 1e-5, 1e-5, 0},
+			"bfloat16":   {func(s *step) { s.vit.Compute = dtypes.BFloat16 }, 0.02, 0.1, 1e-4},
+		} {
+			losses, got := stepGradients(t, b, c.change)
+			for loss, x := range losses {
+				if !(math.Abs(x-wantLosses[loss]) <= c.losses*max(1, math.Abs(wantLosses[loss]))) {
+					t.Errorf("%s: %s is %g, %g in the plain step", name, loss, x, wantLosses[loss])
+				}
+			}
+			if len(losses) < 5 || len(got) != len(want) {
+				t.Fatalf("%s: %d losses and %d entries of gradients, %d in the plain step", name, len(losses), len(got), len(want))
+			}
+			apart := make([]float64, len(want))
+			for i := range want {
+				apart[i] = got[i] - want[i]
+			}
+			off := length(apart) / length(want)
+			t.Logf("%s: the gradient is off by %.2g of its length", name, off)
+			if !(off <= c.gradient && off >= c.atWork) {
+				t.Errorf("%s: the gradient is off by %g of its length, want between %g and %g", name, off, c.atWork, c.gradient)
+			}
+		}
+	})
+}

@@ -93,7 +93,7 @@ func mainCells(options Options) ([]mainCell, error) {
 		}
 	}
 	if config.Encoder != (frozenEncoder{}) {
-		return nil, errors.New("--set encoder: give weights by --set weights.ROW=FILE, and choose runs with --only '*/ROW'")
+		return nil, errGivenEncoder
 	}
 	if err := config.check(read); err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -171,15 +170,10 @@ func (r *transferRun) train() error {
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
-		features, labels, err := r.batch(&order, t.Done())
-		if err != nil {
+		var err error
+		if r.course.Losses, err = t.StepOn(r.batch(&order, t.Done())); err != nil {
 			return err
 		}
-		if r.course.Losses, err = t.Step(features, labels); err != nil {
-			return err
-		}
-		features.MustFinalizeAll()
-		labels.MustFinalizeAll()
 		finite := slices.DeleteFunc(slices.Clone(r.course.Losses), func(loss float32) bool { return math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) })
 		if len(finite) == 0 {
 			return fmt.Errorf("%w at step %d", errAllDiverged, t.Done())
@@ -212,8 +206,8 @@ func (o *sampleOrder) at(sample int) (epoch, place int) {
 	return epoch, o.perm[sample%o.n]
 }
 
-// batch makes the features and labels of a step.
-func (r *transferRun) batch(order *sampleOrder, step int) (features, labels *tensors.Tensor, err error) {
+// batch yields the features and labels of a step.
+func (r *transferRun) batch(order *sampleOrder, step int) iter.Seq2[evaluation.Patches, error] {
 	c := r.cell.config
 	var places []int
 	var samples []evaluation.Sample
@@ -224,24 +218,10 @@ func (r *transferRun) batch(order *sampleOrder, step int) (features, labels *ten
 		}
 		places, samples = append(places, place*c.Crops+crop), append(samples, evaluation.Sample{Image: r.data.trained[place], Crop: crop})
 	}
-	source := r.fixed.Crops(r.ctx, samples)
 	if r.crops != nil {
-		source = r.crops.All(places)
+		return r.crops.All(places)
 	}
-	return batchOfCrops(source, c.Batch, r.fixed.Grid(), r.frozen.ViT.Dim)
-}
-
-// batchOfCrops gathers the features and labels of as many crops as a step sees.
-func batchOfCrops(source iter.Seq2[evaluation.Patches, error], crops, grid, dim int) (features, labels *tensors.Tensor, err error) {
-	var x []float32
-	var y []uint8
-	for patches, err := range source {
-		if err != nil {
-			return nil, nil, err
-		}
-		x, y = append(x, patches.Features...), append(y, patches.Labels...)
-	}
-	return tensors.FromFlatDataAndDimensions(x, crops, grid, grid, dim), tensors.FromFlatDataAndDimensions(y, crops, 8*grid, 8*grid), nil
+	return r.fixed.Crops(r.ctx, samples)
 }
 
 // judge tells how well the heads segment images.
@@ -290,9 +270,6 @@ func (r *transferRun) finish() error {
 		if math.IsNaN(value) || math.IsInf(value, 0) { // JSON has no word for it.
 			delete(details, name)
 		}
-	}
-	if math.IsNaN(judged[best].MIoU) {
-		return errNotAnnotated
 	}
 	file, err := filepath.Rel(r.study.dir, r.dir)
 	if err != nil {

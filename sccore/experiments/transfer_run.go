@@ -200,6 +200,3 @@ func (c transferCell) folder(identity string) string {
 
 // errAllDiverged says that none of a run's heads has a finite loss.
 var errAllDiverged = errors.New("the loss of every head diverged")
-
-// errNotAnnotated says that there is nothing to measure on.
-var errNotAnnotated = errors.New("no pixel of the test images is annotated")

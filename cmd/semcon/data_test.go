@@ -25,6 +25,8 @@ func TestDataSaysWhatIsThere(t *testing.T) {
 		" CIFAR-10 train (data_batch_1.bin): 3 images 32×32, 10 classes, sha256 ",
 		"missing  CIFAR-10     test   CIFAR-10 has no test images: data/cifar10/cifar-10-batches-bin/test_batch.bin is not there\n",
 		"missing  CIFAR-100    train  no CIFAR-100 in data: cifar100/cifar-100-binary is not there (\"semcon data fetch cifar100\" gets it)\n",
+		"missing  ImageNet-1k  train  ImageNet-1k has no train images: data/imagenet/train is not there\n",
+		"missing  DAVIS        test   DAVIS: no JPEGImages/480p in data/DAVIS\n",
 		"ok       synthetic    both   needs no data\n",
 	} {
 		if !strings.Contains(stdout, want) {
@@ -51,7 +53,7 @@ func TestDataWithoutAFolder(t *testing.T) {
 	m := fakemachine.New(t)
 	t.Setenv("SEMCON_DATA", "")
 	stdout, _, status := outcome(t, semcon(t, m, "data"))
-	if status != 0 || strings.Count(stdout, "missing ") != 12 || !strings.Contains(stdout, "SEMCON_DATA") {
+	if status != 0 || strings.Count(stdout, "missing ") != 16 || !strings.Contains(stdout, "SEMCON_DATA") {
 		t.Errorf("exit status %d:\n%s", status, stdout)
 	}
 	_, stderr, status := outcome(t, semcon(t, m, "data", "--data", "nowhere"))

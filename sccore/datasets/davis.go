@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"image/png"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -26,6 +28,9 @@ import (
 // of 2016 are grey, of 0 and 255 alone: there 255 is object 1. A video of a list without frames, a frame without a mask and a mask without a
 // frame are errors; so are, when they are read, sizes that differ within a video.
 func DAVIS(dir string, split Split) (*Videos, error) {
+	if err := dataFolder("DAVIS", dir); err != nil {
+		return nil, err
+	}
 	list := map[Split]string{Train: "train", Test: "val"}[split]
 	if list == "" {
 		return nil, fmt.Errorf("DAVIS has no split %q", split)
@@ -39,8 +44,9 @@ func DAVIS(dir string, split Split) (*Videos, error) {
 		}
 		set, err := openDAVIS(os.DirFS(root), list)
 		if err != nil {
-			return nil, fmt.Errorf("DAVIS: %s: %w", root, err)
+			return nil, fmt.Errorf("DAVIS: %s: %v", root, err) // Half of a dataset is not one that is missing.
 		}
+		set.folder = root
 		return set, nil
 	}
 	return nil, missingf("DAVIS: no JPEGImages/480p in %s", filepath.Join(dir, "DAVIS"))
@@ -59,6 +65,9 @@ func openDAVIS(tree fs.FS, list string) (*Videos, error) {
 		}
 		set.All = append(set.All, video)
 		frames += video.Frames
+	}
+	if set.masks, err = davisMasks(tree, names[0]); err != nil {
+		return nil, err
 	}
 	set.Identity = fmt.Sprintf("%s: %d videos, %d frames, sha256 of names and sizes %x", set.Name, len(set.All), frames, digest.Sum(nil)[:8])
 	return set, nil
@@ -166,6 +175,31 @@ func openDAVISVideo(tree fs.FS, name string, digest func([]byte) (int, error)) (
 	v.mask = func(i int) ([]uint8, error) { return read(path.Join(masks, stems[i]+".png"), "mask", decodeMask) }
 	return v, nil
 }
+
+// davisMasks is the year of the release that a video's masks are of: 2017 with a palette, 2016 in grey.
+func davisMasks(tree fs.FS, video string) (year string, err error) {
+	folder := path.Join("Annotations/480p", video)
+	stems, err := davisFiles(tree, folder, ".png", io.Discard.Write)
+	if err != nil {
+		return "", err
+	}
+	first := path.Join(folder, stems[0]+".png")
+	content, err := readFile(tree, first)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", first, err)
+	}
+	header, err := png.DecodeConfig(bytes.NewReader(content))
+	if err != nil {
+		return "", fmt.Errorf("%s: damaged mask: %w", first, err)
+	}
+	if _, hasPalette := header.ColorModel.(color.Palette); hasPalette {
+		return "2017", nil
+	}
+	return "2016", nil
+}
+
+// davisOfficial are the numbers of videos of each release.
+var davisOfficial = map[string]map[Split]int{"2017": {Train: 60, Test: 30}, "2016": {Train: 30, Test: 20}}
 
 // davisFiles lists the names of the files of a kind in a folder, without their ending, sorted.
 func davisFiles(tree fs.FS, folder, extension string, digest func([]byte) (int, error)) (stems []string, err error) {

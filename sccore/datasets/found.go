@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 )
 
 // Status says whether a split of a dataset is in a data folder.
@@ -12,22 +13,23 @@ type Status struct {
 	Name     string // The dataset's name, "CIFAR-10".
 	Split    Split
 	Folder   string // Where its files lie; empty where they do not.
-	Count    int    // How many images are there.
+	Count    int    // How many images are there, or videos of DAVIS.
 	Official int    // How many the dataset has.
 	Err      error  // What keeps it from being read, in one line; nil where nothing does.
 
 	Fetchable bool // [Fetch] knows it.
 
+	unit     string // Of counts.
 	identity func() (string, error)
 }
 
-// Found looks for both splits of CIFAR-10 and CIFAR-100, and of the datasets that are annotated by the pixel, in a data folder, by names and
-// sizes only: [Status.Identity] may still fail.
+// Found looks for both splits of CIFAR-10 and CIFAR-100, of ImageNet, of the datasets that are annotated by the pixel and of DAVIS in a data
+// folder, by names and sizes only: [Status.Identity] may still fail.
 func Found(dir string) []Status {
 	var out []Status
 	for _, c := range fetchable {
 		for _, split := range []Split{Train, Test} {
-			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], Fetchable: true}
+			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], Fetchable: true, unit: "images"}
 			s.Folder, s.Count, s.Err = c.find(dir, split)
 			folder := s.Folder
 			s.identity = func() (string, error) {
@@ -40,18 +42,40 @@ func Found(dir string) []Status {
 			out = append(out, s)
 		}
 	}
+	for _, split := range []Split{Train, Test} {
+		s := Status{Key: "imagenet", Name: "ImageNet-1k", Split: split, Official: imageNetOfficial[split], unit: "images"}
+		pictures, err := ImageNet(dir, split)
+		if s.Err = err; err == nil {
+			s.is(filepath.Join(dir, "imagenet", pictures.Name), pictures.Len(), pictures.Identity)
+		}
+		out = append(out, s)
+	}
 	for _, d := range segmentations {
 		for _, split := range []Split{Train, Test} {
-			s := Status{Key: d.key, Name: d.name, Split: split, Official: d.official[split]}
+			s := Status{Key: d.key, Name: d.name, Split: split, Official: d.official[split], unit: "images"}
 			images, err := d.open(dir, split)
 			if s.Err = err; err == nil {
-				s.Folder, s.Count = images.folder, images.Len()
-				s.identity = func() (string, error) { return images.Identity, nil }
+				s.is(images.folder, images.Len(), images.Identity)
 			}
 			out = append(out, s)
 		}
 	}
+	for _, split := range []Split{Train, Test} {
+		s := Status{Key: "davis", Name: "DAVIS", Split: split, unit: "videos"}
+		videos, err := DAVIS(dir, split)
+		if s.Err = err; err == nil {
+			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][split]
+			s.is(videos.folder, len(videos.All), videos.Identity)
+		}
+		out = append(out, s)
+	}
 	return out
+}
+
+// is fills in what there is.
+func (s *Status) is(folder string, count int, identity string) {
+	s.Folder, s.Count = folder, count
+	s.identity = func() (string, error) { return identity, nil }
 }
 
 var fetchable = []*cifar{cifar10, cifar100}
@@ -84,7 +108,7 @@ func (s Status) String() string {
 	case s.Err != nil:
 		return s.Err.Error()
 	case s.Count < s.Official:
-		return fmt.Sprintf("short: %d of %d images", s.Count, s.Official)
+		return fmt.Sprintf("short: %d of %d %s", s.Count, s.Official, s.unit)
 	}
-	return fmt.Sprintf("%d images", s.Count)
+	return fmt.Sprintf("%d %s", s.Count, s.unit)
 }

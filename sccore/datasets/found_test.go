@@ -2,6 +2,8 @@ package datasets
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,8 +47,50 @@ func TestFound(t *testing.T) {
 	}
 }
 
+// TestFoundWhatIsNotFetched: class folders of ImageNet, and a DAVIS whose first video has the masks of 2017.
+func TestFoundWhatIsNotFetched(t *testing.T) {
+	dir := davisFolder(t)
+	writeDAVIS(t, dir, "ImageSets/2016/val.txt", []byte("swan\n"))
+	write(t, dir, map[string][]byte{"imagenet/train/n01/a.JPEG": {1}, "imagenet/train/n02/a.JPEG": {1}, "imagenet/val/a.JPEG": {1}})
+	want := []string{
+		"imagenet train DIR/imagenet/train 2/1281167 missing false: short: 2 of 1281167 images",
+		"imagenet test  0/50000 missing true: ImageNet-1k has no labelled test images: DIR/imagenet/val/a.JPEG lies outside class folders",
+		"davis train DIR/DAVIS 2/60 missing false: short: 2 of 60 videos",
+		"davis test DIR/DAVIS 1/20 missing false: short: 1 of 20 videos",
+	}
+	var found []string
+	for _, s := range Found(dir) {
+		if s.Key == "imagenet" || s.Key == "davis" {
+			found = append(found, statusLine(s, dir))
+		}
+		if identity, err := s.Identity(); s.Key == "davis" && (err != nil || !strings.Contains(identity, "videos")) {
+			t.Errorf("%s: %q, %v", s.Name, identity, err)
+		}
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("found\n\t%s, want\n\t%s", strings.Join(found, "\n\t"), strings.Join(want, "\n\t"))
+	}
+	if err := os.Remove(dir + "/DAVIS/Annotations/480p/swan/00001.png"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir + "/imagenet/train"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Found(dir) {
+		switch {
+		case s.Key == "davis" && (s.Err == nil || s.Missing()):
+			t.Errorf("half of DAVIS: %s, missing %v", s, s.Missing())
+		case s.Key == "imagenet" && s.Split == Train && !strings.HasSuffix(s.String(), "imagenet itself have no labels"):
+			t.Errorf("ImageNet without train: %s", s)
+		}
+	}
+	if _, err := ImageNet(dir, "third"); err == nil || !strings.Contains(err.Error(), `no split "third"`) {
+		t.Errorf("an unknown split: %v", err)
+	}
+}
+
 func TestStatusOfAWholeSplit(t *testing.T) {
-	if got := (Status{Count: 50000, Official: 50000}).String(); got != "50000 images" {
+	if got := (Status{Count: 50000, Official: 50000, unit: "images"}).String(); got != "50000 images" {
 		t.Errorf("%q", got)
 	}
 }

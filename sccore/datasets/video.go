@@ -14,6 +14,8 @@ type Videos struct {
 	Identity string
 
 	All []Video // In the order of the dataset's list.
+
+	folder, masks string // Where DAVIS lies, and the year of the release that its masks are of.
 }
 
 // Video is a sequence of frames of one size, read when they are needed.

@@ -2,6 +2,7 @@ package evaluation
 
 import (
 	"iter"
+	"math"
 	"sync"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -13,7 +14,7 @@ import (
 const judgeBlock = 4
 
 // Judge returns how well each head segments images at the full size of their annotation: logits are resized bilinearly to it
-// (align_corners=false). features yields those of the images, in their order, of grid×grid patches.
+// (align_corners=false). features yields those of the images, in their order, of grid×grid patches. Images without an annotated pixel are an error.
 func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]Segmentation, error) {
 	confusions := make([]*Confusion, len(t.config.Rates))
 	for i := range confusions {
@@ -25,11 +26,18 @@ func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, gri
 		defer mu.Unlock()
 		return confusions[head].Add(a.Mask, classes)
 	})
+	if err != nil {
+		return nil, err
+	}
 	var results []Segmentation
 	for _, confusion := range confusions {
-		results = append(results, confusion.Segmentation())
+		result := confusion.Segmentation()
+		if math.IsNaN(result.Accuracy) {
+			return nil, errNotAnnotated
+		}
+		results = append(results, result)
 	}
-	return results, err
+	return results, nil
 }
 
 // Predict shows what each head makes of images, several at a time: the image's place in which, the image, the head and the class of each pixel.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/gomlx/compute"
@@ -189,6 +190,30 @@ func (t *SegmentationTrainer) Step(features, labels *tensors.Tensor) (losses []f
 		t.done++
 	}
 	return losses, err
+}
+
+// StepOn is [SegmentationTrainer.Step] on crops as [FixedFeatures.Crops] yields them, Batch of them.
+func (t *SegmentationTrainer) StepOn(crops iter.Seq2[Patches, error]) (losses []float32, err error) {
+	var x []float32
+	var y []uint8
+	for crop, err := range crops {
+		if err != nil {
+			return nil, err
+		}
+		x, y = append(x, crop.Features...), append(y, crop.Labels...)
+	}
+	c := t.config
+	var features, labels *tensors.Tensor
+	if err := caught(func() error { // Of another number of crops.
+		features = tensors.FromFlatDataAndDimensions(x, c.Batch, c.Grid, c.Grid, c.Dim)
+		labels = tensors.FromFlatDataAndDimensions(y, c.Batch, upsampling*c.Grid, upsampling*c.Grid)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	defer features.MustFinalizeAll()
+	defer labels.MustFinalizeAll()
+	return t.Step(features, labels)
 }
 
 // Logits returns the logits of each head for features, [batch, rows, columns, Dim] of any rows and columns: [batch, s·rows, s·columns, Classes],

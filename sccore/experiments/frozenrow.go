@@ -38,8 +38,16 @@ const (
 // ownMethods are what tables call our own rows.
 var ownMethods = map[string]string{keyRandom: rowRandom, keyFirst: rowFirst, keySecond: rowSecond}
 
+// ownRows are the rows that no table of the paper has.
+func ownRows() (rows []frozenRow) {
+	for _, key := range []string{keyRandom, keyFirst, keySecond} {
+		rows = append(rows, frozenRow{key: key})
+	}
+	return rows
+}
+
 // paperRows are the rows of a table of the paper whose encoders are vision transformers, which weights can be given for: "dino-s16" for DINO,
-// "dino+ours-s16" for DINO + Ours.
+// "dino+ours-s16" for DINO + Ours. A table that names no architecture is of ViT-S/16 (appendix, "Network architecture").
 func paperRows(table string) ([]frozenRow, error) {
 	printed, err := figures.Paper(table)
 	if err != nil {
@@ -47,7 +55,11 @@ func paperRows(table string) ([]frozenRow, error) {
 	}
 	var rows []frozenRow
 	for _, row := range printed.Rows {
-		if size, ok := strings.CutPrefix(row.Heads[1], "ViT-"); ok {
+		architecture := "ViT-S/16"
+		if printed.RowHeads[1].Name == "arch" {
+			architecture = row.Heads[1]
+		}
+		if size, ok := strings.CutPrefix(architecture, "ViT-"); ok {
 			key := strings.ReplaceAll(row.Heads[0], " ", "") + "-" + strings.ReplaceAll(size, "/", "")
 			rows = append(rows, frozenRow{strings.ToLower(key), row.Heads})
 		}
@@ -63,6 +75,15 @@ type frozenEncoder struct {
 	Digest       string `json:"digest"`       // The first 16 hexadecimal digits of the file's SHA-256.
 }
 
+// elsewhere is the same encoder wherever its file lies, for the hashes of configurations.
+func (e frozenEncoder) elsewhere() frozenEncoder {
+	e.Weights = ""
+	return e
+}
+
+// errGivenEncoder refuses to set by hand what a row says.
+var errGivenEncoder = errors.New("--set encoder: give weights by --set weights.ROW=FILE, and choose runs with --only '*/ROW'")
+
 // frozenCell is a row and a seed: with weights of a file the seed says which file, without one how they are drawn.
 type frozenCell struct {
 	frozenEncoder
@@ -73,7 +94,8 @@ type frozenCell struct {
 const seedPlace = "{seed}"
 
 // frozenCells lists the rows that there are weights for: random ones, those that the experiment pretrain has left in out, and the files that --set
-// names for the paper's rows. A file's name may have {seed} in it; without, it is one cell. rest are the other assignments.
+// names for the paper's rows; all of one seed before the next. A file's name may have {seed} in it; without, it is one cell. rest are the other
+// assignments.
 func frozenCells(options Options, table, architecture string, seeds int) (cells []frozenCell, rest []string, err error) {
 	rows, err := paperRows(table)
 	if err != nil {
@@ -116,6 +138,7 @@ func frozenCells(options Options, table, architecture string, seeds int) (cells 
 			cells = append(cells, frozenCell{frozenEncoder{Row: key, Weights: named, Digest: digest}, seed})
 		}
 	}
+	slices.SortStableFunc(cells, func(a, b frozenCell) int { return a.seed - b.seed })
 	return cells, rest, nil
 }
 

@@ -13,12 +13,12 @@ import (
 var mainResults = Experiment{
 	Name:       MainResults,
 	Title:      "What are frozen features worth for whole images and for their patches?",
-	Reproduces: "Tab. main: classification; segmentation on synthetic scenes",
-	Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, or synthetic objects and scenes without --data",
+	Reproduces: "Tab. main",
+	Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, and COCOStuff-27, what --data has of the two, or synthetic objects and scenes without it",
 	Cost: map[Profile]string{
 		Smoke: "seconds",
 		Quick: "half a minute a row on 2 cores; give weights by --set weights.dino-s16=FILE",
-		Full:  "1.3 million images a row: a GPU",
+		Full:  "1.4 million images a row: a GPU",
 	},
 	Run: runMainResults,
 	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
@@ -31,7 +31,7 @@ var mainResults = Experiment{
 }
 
 // mainTitles are the datasets as records and tables name them.
-var mainTitles = map[string]string{"imagenet": "ImageNet-1k", "synthetic": "synthetic objects and scenes"}
+var mainTitles = map[string]string{"imagenet": "ImageNet-1k", "coco": "COCOStuff-27", "synthetic": "synthetic objects and scenes"}
 
 // mainSettings are the settings of a run without its encoder.
 func mainSettings(r Record) (settings, error) {
@@ -40,11 +40,13 @@ func mainSettings(r Record) (settings, error) {
 		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
 	}
 	config.Encoder = frozenEncoder{}
-	changed, err := changedKeys("", mainConfig(r.Profile, config.Images == 0), config)
+	dataset, _, _ := strings.Cut(r.Cell, "/")
+	changed, err := changedKeys("", mainConfig(r.Profile, config.Images == 0).on(dataset), config)
 	return settings{config, r.Data, changed}, err
 }
 
-// mainTables are the paper's, ours from runs on ImageNet, and one of the rows that were run on synthetic images.
+// mainTables are the paper's, ours from runs on images that were read, the same of our own rows, which the paper does not have, and one of all rows
+// that were run on synthetic images.
 func mainTables(groups recordGroups, profile Profile) ([]figures.Table, error) {
 	printed, err := figures.Paper("main")
 	if err != nil {
@@ -54,58 +56,74 @@ func mainTables(groups recordGroups, profile Profile) ([]figures.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := func(row, dataset, column string) (values []float64) {
-		for _, record := range groups.runs[[2]string{row, dataset}] {
+	recordsOf := func(row frozenRow, datasets []string) (records []Record) {
+		for _, dataset := range datasets {
+			records = append(records, groups.runs[[2]string{row.key, dataset}]...)
+		}
+		return records
+	}
+	values := func(row frozenRow, column string, datasets []string) (values []float64) {
+		for _, record := range recordsOf(row, datasets) {
 			if value, ok := record.Details[column]; ok {
 				values = append(values, value)
 			}
 		}
 		return values
 	}
-	describe := func(t figures.Table, title, caption, dataset string) figures.Table {
+	describe := func(t figures.Table, title, caption string, rows []frozenRow, datasets []string) figures.Table {
 		t.Title, t.Caption, t.Unit, t.Profile = title, caption, "%", string(profile)
-		for key, group := range groups.runs {
-			if key[1] == dataset {
-				t.Data = []string{group[0].Data}
+		for _, row := range rows {
+			for _, record := range recordsOf(row, datasets) {
+				if slices.Contains(t.Data, record.Data) {
+					continue
+				}
+				t.Data = append(t.Data, record.Data)
+				if changed := groups.changed[record.Column]; len(changed) > 0 {
+					t.Caption += fmt.Sprintf(" Run on %s with other settings than the profile's: %s.", record.Column, strings.Join(changed, ", "))
+				}
 			}
-		}
-		if changed := groups.changed[dataset]; len(changed) > 0 {
-			t.Caption += fmt.Sprintf(" Run with other settings than the profile's: %s.", strings.Join(changed, ", "))
 		}
 		return t
 	}
-	imageNet, synthetic := mainTitles["imagenet"], mainTitles["synthetic"]
+	read, synthetic := []string{mainTitles["imagenet"], mainTitles["coco"]}, []string{mainTitles["synthetic"]}
 	tables := []figures.Table{describe(printed.Beside(func(heads []string, column string) []float64 {
 		i := slices.IndexFunc(rows, func(row frozenRow) bool { return slices.Equal(row.heads, heads) })
 		if i < 0 {
 			return nil
 		}
-		return values(rows[i].key, imageNet, column)
-	}), "Tab. main", "Frozen features: linear segmentation on COCOStuff-27, linear and k-NN classification on ImageNet-1k.", imageNet)}
-	t := figures.Table{RowHeads: printed.RowHeads[:2], Columns: printed.Columns}
-	for _, row := range slices.Concat(ownRows(), rows) {
-		group := groups.runs[[2]string{row.key, synthetic}]
-		if len(group) == 0 {
-			continue
-		}
-		line := figures.Row{}
-		if row.heads != nil {
-			line.Heads = row.heads[:2]
-		} else {
-			var config MainConfig
-			if err := json.Unmarshal(group[0].Config, &config); err != nil {
-				return nil, fmt.Errorf("the configuration of record %s: %w", group[0].Cell, err)
+		return values(rows[i], column, read)
+	}), "Tab. main", "Frozen features: linear segmentation on COCOStuff-27, linear and k-NN classification on ImageNet-1k.", rows, read)}
+	for _, more := range []struct {
+		title, caption string
+		rows           []frozenRow
+		datasets       []string
+	}{
+		{"Tab. main for encoders of our own", "The same measures on the same images. The paper has no such rows.", ownRows(), read},
+		{"The same on " + synthetic[0], "Linear segmentation of scenes, linear and k-NN classification of objects, of six classes each. The paper has no such table.",
+			slices.Concat(ownRows(), rows), synthetic},
+	} {
+		t := figures.Table{RowHeads: printed.RowHeads[:2], Columns: printed.Columns}
+		for _, row := range more.rows {
+			found := recordsOf(row, more.datasets)
+			if len(found) == 0 {
+				continue
 			}
-			line.Heads = []string{ownMethods[row.key], config.Encoder.Architecture}
+			line := figures.Row{Heads: row.heads[:min(2, len(row.heads))]}
+			if row.heads == nil {
+				var config MainConfig
+				if err := json.Unmarshal(found[0].Config, &config); err != nil {
+					return nil, fmt.Errorf("the configuration of record %s: %w", found[0].Cell, err)
+				}
+				line.Heads = []string{ownMethods[row.key], config.Encoder.Architecture}
+			}
+			for _, column := range t.Columns {
+				line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: values(row, column, more.datasets)})
+			}
+			t.Rows = append(t.Rows, line)
 		}
-		for _, column := range t.Columns {
-			line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: values(row.key, synthetic, column)})
+		if len(t.Rows) > 0 {
+			tables = append(tables, describe(t, more.title, more.caption, more.rows, more.datasets))
 		}
-		t.Rows = append(t.Rows, line)
-	}
-	if len(t.Rows) > 0 {
-		tables = append(tables, describe(t, "The same on "+synthetic,
-			"Linear segmentation of scenes, linear and k-NN classification of objects, of six classes each. The paper has no such table.", synthetic))
 	}
 	return tables, nil
 }

@@ -22,18 +22,29 @@ func runMainResults(ctx context.Context, b compute.Backend, options Options) err
 		}
 		options.Data = ""
 	case options.Profile == Full && options.Data == "":
-		return fmt.Errorf("the full profile needs --data DIR with imagenet/train and imagenet/val")
+		return fmt.Errorf("the full profile needs --data DIR with imagenet/train and imagenet/val, or coco")
 	}
-	cells, err := mainCells(options)
+	data := map[string]mainData{"synthetic": {}}
+	if options.Data != "" {
+		read, missing, err := readMainData(options.Data)
+		if err != nil {
+			return err
+		}
+		if data = read; options.Warn != nil {
+			for _, line := range missing {
+				options.Warn(line)
+			}
+		}
+	}
+	cells, err := mainCells(options, data)
 	if err != nil {
 		return BadOption{err}
 	}
 	if cells, err = selected(cells, mainParts, options.Only); err != nil {
 		return BadOption{err}
 	}
-	data, err := openMainData(options.Data, cells[0].config)
-	if err != nil {
-		return err
+	if options.Data == "" {
+		data["synthetic"] = drawMainData(cells[0].config)
 	}
 	dir := folderOf(options.Out, MainResults)
 	records, err := Records(dir)
@@ -45,13 +56,13 @@ func runMainResults(ctx context.Context, b compute.Backend, options Options) err
 		recorded[r.Cell+" "+r.ConfigHash+" "+r.Data] = true
 	}
 	todo := slices.DeleteFunc(slices.Clone(cells), func(c mainCell) bool {
-		return recorded[c.name()+" "+hashOf(c.config.encode())+" "+data.identity]
+		return recorded[c.name()+" "+c.config.hash()+" "+data[c.dataset].identity]
 	})
 	open := options.Bar
 	if open == nil {
 		open = func(string, int) progress.Bar { return progress.Discard }
 	}
-	bar := open(fmt.Sprintf("%s (%s) on %s", MainResults, options.Profile, mainTitles[cells[0].dataset]), len(cells))
+	bar := open(fmt.Sprintf("%s (%s)", MainResults, options.Profile), len(cells))
 	defer bar.Close()
 	bar.Set(len(cells)-len(todo), fmt.Sprintf("%d of %d runs to go", len(todo), len(cells)))
 	for i, c := range todo {
@@ -59,23 +70,27 @@ func runMainResults(ctx context.Context, b compute.Backend, options Options) err
 			return ctx.Err()
 		}
 		begun := time.Now()
-		numbers, err := measureMain(b, c, data)
+		numbers, err := measureMain(ctx, b, c, data[c.dataset])
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name(), err)
 		}
-		if err := mainRecord(c, data, options.Profile, numbers, time.Since(begun)).Append(dir); err != nil {
+		record := mainRecord(c, data[c.dataset], options.Profile, numbers, time.Since(begun))
+		if err := record.Append(dir); err != nil {
 			return err
 		}
-		bar.Set(len(cells)-len(todo)+i+1, fmt.Sprintf("%s  k-NN %.1f %%", c.name(), numbers[columnNearest]))
+		bar.Set(len(cells)-len(todo)+i+1, fmt.Sprintf("%s  %s %.1f %%", c.name(), record.Metric, record.Value))
 	}
 	return nil
 }
 
-// columnNearest is the column that a record's own value is of.
-const columnNearest = "knn_Acc@1"
+// Columns that a record's own value is of.
+const (
+	columnNearest   = "knn_Acc@1"
+	columnSegmented = "linear_seg_mIoU"
+)
 
-// measureMain returns the numbers of the table's columns, in percent; those of segmentation for synthetic scenes only.
-func measureMain(b compute.Backend, c mainCell, data mainData) (map[string]float64, error) {
+// measureMain returns the numbers of the table's columns that the data has, in percent.
+func measureMain(ctx context.Context, b compute.Backend, c mainCell, data mainData) (map[string]float64, error) {
 	vit, store, err := c.config.Encoder.open(c.seed)
 	if err != nil {
 		return nil, err
@@ -86,56 +101,93 @@ func measureMain(b compute.Backend, c mainCell, data mainData) (map[string]float
 		return nil, err
 	}
 	defer frozen.Close()
+	numbers := map[string]float64{}
+	if data.objects[0] != nil {
+		if err := classifyMain(b, frozen, c, data, numbers); err != nil {
+			return nil, err
+		}
+	}
+	var segmentation evaluation.Segmentation
+	switch {
+	case data.annotated[0] != nil:
+		segmentation, err = c.config.Segmentation.Measure(ctx, b, frozen, data.annotated[0], data.annotated[1], uint64(c.seed))
+	case data.scenes[0] != nil:
+		segmentation, err = segmentScenes(b, frozen, c, data)
+	default:
+		return numbers, nil
+	}
+	numbers[columnSegmented], numbers["linear_seg_Acc"] = segmentation.MIoU, segmentation.Accuracy
+	return numbers, err
+}
+
+// classifyMain adds the numbers of classification by [CLS] features.
+func classifyMain(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data mainData, numbers map[string]float64) error {
 	var class [2]*tensors.Tensor
 	for i, objects := range data.objects {
 		features, err := encode(frozen, objects, c.config.Size, objects.Len(), false)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		class[i] = tensors.FromFlatDataAndDimensions(features.class, objects.Len(), features.dim)
 	}
-	numbers := map[string]float64{}
 	nearest, err := c.config.KNN.Rank(b, class[0], data.labels[0], data.classes, class[1], 5)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	linear, err := c.config.Class.Rank(b, class[0], data.labels[0], data.classes, class[1], 5, uint64(c.seed))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, k := range []int{1, 5} {
 		numbers[fmt.Sprintf("knn_Acc@%d", k)] = evaluation.AccuracyWithin(nearest, data.labels[1], k)
 		numbers[fmt.Sprintf("linear_cls_Acc@%d", k)] = evaluation.AccuracyWithin(linear, data.labels[1], k)
 	}
-	if data.scenes[0] == nil {
-		return numbers, nil
-	}
+	return nil
+}
+
+// segmentScenes measures a linear probe on synthetic scenes, background a class.
+func segmentScenes(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data mainData) (evaluation.Segmentation, error) {
 	var annotated [2]evaluation.Annotated
 	for i, scenes := range data.scenes {
 		features, err := encode(frozen, scenes.Images, c.config.Size, scenes.Len(), true)
 		if err != nil {
-			return nil, err
+			return evaluation.Segmentation{}, err
 		}
 		annotated[i] = evaluation.Annotated{
 			Rows: features.rows, Columns: features.columns, Dim: features.dim, Patches: features.patches,
 			Height: scenes.Height, Width: scenes.Width, Truth: scenes.ClassMask,
 		}
 	}
-	segmentation, err := c.config.Patch.Measure(b, annotated[0], annotated[1], 1+data.classes, uint64(c.seed))
-	numbers["linear_seg_mIoU"], numbers["linear_seg_Acc"] = segmentation.MIoU, segmentation.Accuracy
-	return numbers, err
+	return c.config.Patch.Measure(b, annotated[0], annotated[1], 1+data.classes, uint64(c.seed))
 }
 
 func mainRecord(c mainCell, data mainData, profile Profile, numbers map[string]float64, took time.Duration) Record {
-	config := c.config.encode()
+	metric, column := "k-NN accuracy", columnNearest
+	if c.dataset == "coco" {
+		metric, column = "mIoU", columnSegmented
+	}
 	return Record{
 		Experiment: MainResults, Cell: c.name(), Row: c.config.Encoder.Row, Column: mainTitles[c.dataset],
-		Metric: "k-NN accuracy", Unit: "%", Value: numbers[columnNearest],
-		Seed: c.seed, Profile: profile, Config: config, ConfigHash: hashOf(config),
-		Protocol: fmt.Sprintf("[CLS] features of %d-pixel images; weighted k-NN, K %d, temperature %g, cosine; linear probe, AdamW, %d epochs of batches of %d, rate %g; "+
-			"on scenes a linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation",
-			c.config.Size, c.config.KNN.K, c.config.KNN.Temperature, c.config.Class.Epochs, c.config.Class.Batch, c.config.Class.Rate, c.config.Patch.Steps, c.config.Patch.Batch),
-		Data: data.identity, Details: numbers, Skipped: []string{},
+		Metric: metric, Unit: "%", Value: numbers[column],
+		Seed: c.seed, Profile: profile, Config: c.config.encode(), ConfigHash: c.config.hash(),
+		Protocol: c.protocol(), Data: data.identity, Details: numbers, Skipped: []string{},
 		Backend: backend.Name(), Versions: versions(), Seconds: took.Seconds(), Finished: time.Now().UTC().Truncate(time.Second),
 	}
+}
+
+// protocol says how the numbers came about.
+func (c mainCell) protocol() string {
+	s, k, l := c.config.Segmentation, c.config.KNN, c.config.Class
+	if c.dataset == "coco" {
+		return fmt.Sprintf("linear 1×1 head on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %d of each training image in "+
+			"batches of %d, Adam at rate %g; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
+			s.Train, s.MinArea, s.Epochs, s.Batch, s.Rate, s.Test, s.Test)
+	}
+	text := fmt.Sprintf("[CLS] features of %d-pixel images; weighted k-NN, K %d, temperature %g, cosine; linear probe, AdamW, %d epochs of batches of %d, rate %g",
+		c.config.Size, k.K, k.Temperature, l.Epochs, l.Batch, l.Rate)
+	if c.dataset == "synthetic" {
+		text += fmt.Sprintf("; on scenes a linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation",
+			c.config.Patch.Steps, c.config.Patch.Batch)
+	}
+	return text
 }

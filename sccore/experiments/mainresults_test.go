@@ -1,9 +1,12 @@
 package experiments
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"image"
+	"image/jpeg"
 	"image/png"
 	"maps"
 	"math/rand/v2"
@@ -76,7 +79,11 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 			}
 		}
 	}
-	options := Options{Profile: Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Set: []string{"size=32", "class.batch=4", "knn.k=3"}}
+	var warned []string
+	options := Options{
+		Profile: Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Set: []string{"size=32", "class.batch=4", "knn.k=3"},
+		Warn: func(line string) { warned = append(warned, line) },
+	}
 	if err := mainResults.Run(context.Background(), testbackend.Fastest(t), options); err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +92,9 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
 	r := records[0]
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear segmentation are left out: no COCOStuff-27") {
+		t.Errorf("warned of %q", warned)
+	}
 	if _, has := r.Details["linear_seg_mIoU"]; has || r.Column != "ImageNet-1k" || r.Value != 100 || r.Details["linear_cls_Acc@5"] != 100 {
 		t.Errorf("%s: %v", r.Column, r.Details)
 	}
@@ -97,6 +107,84 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 	}
 }
 
+// TestMainResultsSegmentReadImages runs on two small pictures in COCO's layout, the upper half of which is sky and the lower water, and on a folder
+// imagenet without labels.
+func TestMainResultsSegmentReadImages(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file string, picture image.Image) {
+		t.Helper()
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var content bytes.Buffer
+		encode := func() error { return png.Encode(&content, picture) }
+		if strings.HasSuffix(file, ".jpg") {
+			encode = func() error { return jpeg.Encode(&content, picture, nil) }
+		}
+		if err := errors.Join(encode(), os.WriteFile(path, content.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	picture, mask, ignored := image.NewGray(image.Rect(0, 0, 64, 64)), image.NewGray(image.Rect(0, 0, 64, 64)), image.NewGray(image.Rect(0, 0, 64, 64))
+	for p := range picture.Pix {
+		picture.Pix[p], mask.Pix[p], ignored.Pix[p] = 30, 157-1, 255 // Of stuffthingmaps: a category less 1.
+		if p >= 64*32 {
+			picture.Pix[p], mask.Pix[p] = 220, 155-1
+		}
+	}
+	for _, part := range []string{"train2017", "val2017"} {
+		for _, name := range []string{"1", "2"} {
+			write("coco/"+part+"/"+name+".jpg", picture)
+			write("coco/stuffthingmaps/"+part+"/"+name+".png", mask)
+		}
+	}
+	write("imagenet/fish.png", picture)
+	var warned []string
+	options := Options{
+		Profile: Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Warn: func(line string) { warned = append(warned, line) },
+		Set: []string{"segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "segmentation.epochs=60", "segmentation.rate=0.01"},
+	}
+	run := func() error { return mainResults.Run(context.Background(), testbackend.Fastest(t), options) }
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear and k-NN classification are left out: ") || !strings.HasSuffix(warned[0], "have no labels") {
+		t.Errorf("warned of %q", warned)
+	}
+	records, err := Records(folderOf(options.Out, MainResults))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	r := records[0]
+	if r.Cell != "coco/random/seed0" || r.Metric != "mIoU" || r.Value != r.Details["linear_seg_mIoU"] || len(r.Details) != 2 || strings.Contains(string(r.Config), "knn") {
+		t.Errorf("%s, %s: %v of %s", r.Cell, r.Metric, r.Details, r.Config)
+	}
+	if r.Value < 90 { // Chance, all of one class, is 25.
+		t.Errorf("mIoU %.1f of two halves", r.Value)
+	}
+	tables, err := mainResults.Tables(records, Quick)
+	if err != nil || len(tables) != 2 || !strings.Contains(tables[1].Markdown(), "| random init | vit-tiny |") {
+		t.Errorf("%d tables, %v", len(tables), err)
+	}
+
+	options.Set = []string{"segmentation.train=33", "segmentation.test=32"}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "train 33 and test 32 are not both made of patches of 8") {
+		t.Errorf("half a patch: %v", err)
+	}
+	options.Set[0] = "segmentation.train=32"
+	for _, name := range []string{"1", "2"} {
+		write("coco/stuffthingmaps/val2017/"+name+".png", ignored)
+	}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "no pixel of the images is annotated") {
+		t.Errorf("nothing annotated: %v", err)
+	}
+	options.Data = t.TempDir()
+	if err := run(); err == nil || !strings.Contains(err.Error(), "neither ImageNet with labels nor COCOStuff-27 is in "+options.Data) {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
 func TestMainResultsOptions(t *testing.T) {
 	for set, want := range map[string]string{
 		"speed=1":             `"speed"`,
@@ -105,6 +193,7 @@ func TestMainResultsOptions(t *testing.T) {
 		"patch.steps=0":       "0 steps",
 		"images=0":            "images 0",
 		"size=1":              "size 1",
+		"segmentation.rate=1": `no key "segmentation"`,
 		"encoder.row=first":   "weights.ROW=FILE",
 		"weights.swav-r50=x":  `no row "swav-r50"`,
 		"weights.dino-b8=no/": "no/",
@@ -120,9 +209,9 @@ func TestMainResultsOptions(t *testing.T) {
 func TestMainResultsTables(t *testing.T) {
 	var records []Record
 	for row, dataset := range map[string]string{"dino+ours-s16": "imagenet", keySecond: "synthetic"} {
-		config := mainConfig(Quick, dataset == "imagenet")
+		config := mainConfig(Quick, dataset == "imagenet").on(dataset)
 		config.Encoder = frozenEncoder{Row: row, Architecture: "vit-tiny"}
-		records = append(records, Record{Profile: Quick, Row: row, Column: mainTitles[dataset], Config: config.encode(), Data: dataset,
+		records = append(records, Record{Profile: Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: mainTitles[dataset], Config: config.encode(), Data: dataset,
 			Value: 77, Details: map[string]float64{"knn_Acc@1": 77, "knn_Acc@5": 89}})
 	}
 	tables, err := mainResults.Tables(records, Quick)

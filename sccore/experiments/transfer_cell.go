@@ -14,7 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -26,15 +25,14 @@ const headsFile = "heads.safetensors"
 // transferRun is a cell at work.
 type transferRun struct {
 	*transferWorker
-	ctx      context.Context
-	cell     transferCell
-	data     transferData
-	dir      string
-	frozen   *evaluation.Frozen
-	trainer  *evaluation.SegmentationTrainer
-	fixed    evaluation.FixedFeatures
-	crops    *evaluation.FeatureFile // Nil where crops are not kept.
-	identity string
+	ctx     context.Context
+	cell    transferCell
+	data    transferData
+	dir     string
+	frozen  *evaluation.Frozen
+	trainer *evaluation.SegmentationTrainer
+	fixed   evaluation.FixedFeatures
+	crops   *evaluation.FeatureFile // Nil where crops are not kept.
 
 	course struct {
 		Seconds float64   `json:"seconds"` // Of training.
@@ -46,14 +44,8 @@ type transferRun struct {
 // returns ctx's error.
 func (w *transferWorker) run(ctx context.Context, c transferCell) error {
 	s := w.study
-	folder, err := s.folder(c)
-	if err != nil {
-		return err
-	}
-	r := &transferRun{transferWorker: w, ctx: ctx, cell: c, data: s.data[c.dataset], dir: filepath.Join(s.dir, folder)}
-	if r.identity, err = s.describeData(c); err != nil {
-		return err
-	}
+	data := s.data[c.dataset]
+	r := &transferRun{transferWorker: w, ctx: ctx, cell: c, data: data, dir: filepath.Join(s.dir, c.folder(data.identity()))}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
@@ -68,11 +60,7 @@ func (w *transferWorker) run(ctx context.Context, c transferCell) error {
 	}
 	defer unlock()
 	// The other process may have finished it between our look at the records and now.
-	key, err := s.key(c)
-	if err != nil {
-		return err
-	}
-	if recorded, err := s.recorded(); err != nil || recorded[key] {
+	if recorded, err := s.recorded(); err != nil || recorded[c.key(data.identity())] {
 		s.found(c.steps())
 		return err
 	}
@@ -115,7 +103,11 @@ func (r *transferRun) keep(kind string, count, features, labels int, compute ite
 	r.study.features.Lock()
 	defer r.study.features.Unlock()
 	c := r.cell.config
-	name := hashOf(fmt.Appendf(nil, "%s, %s, crops %d of %+v, whole %d, %d images", r.identity, kind, c.Crops, c.crop(), c.Test, count))
+	encoder := c.Encoder.Digest
+	if encoder == "" {
+		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.cell.seed)
+	}
+	name := hashOf(fmt.Appendf(nil, "%s, %s, %s, crops %d of %+v, whole %d, %d images", r.data.identity(), encoder, kind, c.Crops, c.crop(), c.Test, count))
 	dir := filepath.Join(r.study.dir, "features")
 	path := filepath.Join(dir, name+".features")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -178,15 +170,10 @@ func (r *transferRun) train() error {
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
-		features, labels, err := r.batch(&order, t.Done())
-		if err != nil {
+		var err error
+		if r.course.Losses, err = t.StepOn(r.batch(&order, t.Done())); err != nil {
 			return err
 		}
-		if r.course.Losses, err = t.Step(features, labels); err != nil {
-			return err
-		}
-		features.MustFinalizeAll()
-		labels.MustFinalizeAll()
 		finite := slices.DeleteFunc(slices.Clone(r.course.Losses), func(loss float32) bool { return math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) })
 		if len(finite) == 0 {
 			return fmt.Errorf("%w at step %d", errAllDiverged, t.Done())
@@ -219,8 +206,8 @@ func (o *sampleOrder) at(sample int) (epoch, place int) {
 	return epoch, o.perm[sample%o.n]
 }
 
-// batch makes the features and labels of a step.
-func (r *transferRun) batch(order *sampleOrder, step int) (features, labels *tensors.Tensor, err error) {
+// batch yields the features and labels of a step.
+func (r *transferRun) batch(order *sampleOrder, step int) iter.Seq2[evaluation.Patches, error] {
 	c := r.cell.config
 	var places []int
 	var samples []evaluation.Sample
@@ -231,20 +218,10 @@ func (r *transferRun) batch(order *sampleOrder, step int) (features, labels *ten
 		}
 		places, samples = append(places, place*c.Crops+crop), append(samples, evaluation.Sample{Image: r.data.trained[place], Crop: crop})
 	}
-	source := r.fixed.Crops(r.ctx, samples)
 	if r.crops != nil {
-		source = r.crops.All(places)
+		return r.crops.All(places)
 	}
-	var x []float32
-	var y []uint8
-	for patches, err := range source {
-		if err != nil {
-			return nil, nil, err
-		}
-		x, y = append(x, patches.Features...), append(y, patches.Labels...)
-	}
-	grid := r.fixed.Grid()
-	return tensors.FromFlatDataAndDimensions(x, c.Batch, grid, grid, r.frozen.ViT.Dim), tensors.FromFlatDataAndDimensions(y, c.Batch, 8*grid, 8*grid), nil
+	return r.fixed.Crops(r.ctx, samples)
 }
 
 // judge tells how well the heads segment images.
@@ -294,21 +271,15 @@ func (r *transferRun) finish() error {
 			delete(details, name)
 		}
 	}
-	if math.IsNaN(judged[best].MIoU) {
-		return errors.New("no pixel of the test images is annotated")
-	}
 	file, err := filepath.Rel(r.study.dir, r.dir)
 	if err != nil {
 		return err
 	}
-	key := c
-	key.Weights = ""
-	config := c.encode()
 	return Record{
-		Experiment: Transfer, Cell: r.cell.name(), Row: r.cell.row.name, Column: r.data.train.Name + "/" + headTitle(c.Head),
+		Experiment: Transfer, Cell: r.cell.name(), Row: c.Encoder.Row, Column: r.data.train.Name + "/" + headTitle(c.Head),
 		Metric: "mIoU", Unit: "%", Value: judged[best].MIoU,
-		Seed: r.cell.seed, Profile: r.study.options.Profile, Config: config, ConfigHash: hashOf(key.encode()),
-		Protocol: r.protocol(best), Data: r.identity, Details: details, Curve: filepath.ToSlash(file), Skipped: []string{},
+		Seed: r.cell.seed, Profile: r.study.options.Profile, Config: c.encode(), ConfigHash: c.hash(),
+		Protocol: r.protocol(best), Data: r.data.identity(), Details: details, Curve: filepath.ToSlash(file), Skipped: []string{},
 		Backend: backend.Name(), Versions: versions(), Seconds: r.course.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 	}.Append(r.study.dir)
 }

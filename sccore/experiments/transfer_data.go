@@ -1,23 +1,11 @@
 package experiments
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"slices"
-	"strings"
 
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 // transferSources open a split of each dataset, the paper's four in its order.
@@ -108,132 +96,4 @@ func spread(n, most int) (places []int) {
 		places = append(places, i*n/most)
 	}
 	return places
-}
-
-// encoderKey names the encoder of a row with a seed.
-type encoderKey struct {
-	row  string
-	seed int
-}
-
-// transferEncoder is an encoder that the pretraining experiment left.
-type transferEncoder struct {
-	file string
-	vit  encoder.ViT
-}
-
-// pretrained finds the encoders of the pretraining experiment's runs in a profile.
-func pretrained(out string, profile Profile) (map[encoderKey]transferEncoder, error) {
-	results, err := LoadPretrain(out, profile)
-	if err != nil {
-		return nil, err
-	}
-	found := map[encoderKey]transferEncoder{}
-	for _, row := range transferRows {
-		stage := map[string]string{rowFirst: "first", rowSecond: "second"}[row.name]
-		for _, column := range []string{columnMIoU, columnRank} {
-			for _, record := range results.runs[[2]string{row.name, column}] {
-				file := PretrainedEncoder(out, record, stage)
-				var config PretrainConfig
-				if err := json.Unmarshal(record.Config, &config); err != nil {
-					return nil, fmt.Errorf("the configuration of record %s: %w", record.Cell, err)
-				}
-				trained := config.Second
-				if stage == "first" {
-					trained = config.First
-				}
-				vit, err := encoder.ViTByName(trained.Encoder)
-				if err != nil {
-					return nil, err
-				}
-				if _, err := os.Stat(file); err == nil {
-					vit.Prototypes = trained.Prototypes
-					found[encoderKey{row.key, record.Seed}] = transferEncoder{file, vit}
-				}
-			}
-		}
-	}
-	return found, nil
-}
-
-// vit is the transformer of a configuration.
-func (c TransferConfig) vit() encoder.ViT {
-	v, err := encoder.ViTByName(c.Encoder)
-	if err != nil {
-		panic(err) // check has seen to it.
-	}
-	v.Prototypes = c.Prototypes
-	return v
-}
-
-// identity says what the encoder's weights are.
-func (c transferCell) identity() (string, error) {
-	if c.config.Weights == "" {
-		return fmt.Sprintf("%s with %d prototypes drawn with seed %d", c.config.Encoder, c.config.Prototypes, c.seed), nil
-	}
-	file, err := os.Open(c.config.Weights)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
-		return "", fmt.Errorf("%s: %w", c.config.Weights, err)
-	}
-	return fmt.Sprintf("%s of sha256 %x", c.config.Encoder, digest.Sum(nil)[:8]), nil
-}
-
-// load sets the encoder's weights in a store.
-func (c transferCell) load(store *model.Store) error {
-	vit := c.config.vit()
-	if c.config.Weights == "" {
-		return drawEncoder(vit, store, uint64(c.seed))
-	}
-	read, err := weights.ReadViT(c.config.Weights, vit, "")
-	if err != nil {
-		return err
-	}
-	if len(read.Missing) > 0 {
-		return fmt.Errorf("%s has no Object-Aware Filter: --set %s.prototypes=0", c.config.Weights, c.row.key)
-	}
-	if i := slices.IndexFunc(read.Unused, func(key string) bool { return strings.Contains(key, ".filter.") }); i >= 0 {
-		return fmt.Errorf("%s has an Object-Aware Filter (%s): say of how many prototypes, --set %s.prototypes=64", c.config.Weights, read.Unused[i], c.row.key)
-	}
-	return read.Apply(store, "/")
-}
-
-// drawEncoder sets the weights to initial values of a seed, the same on every backend.
-func drawEncoder(vit encoder.ViT, store *model.Store, seed uint64) error {
-	host, err := backend.OpenConfig(backend.Go)
-	if err != nil {
-		return err
-	}
-	defer host.Finalize()
-	drawn := model.NewStore()
-	defer drawn.Finalize()
-	if err := drawn.SetRNGStateFromSeed(int64(seed)); err != nil {
-		return err
-	}
-	image := tensors.FromFlatDataAndDimensions(make([]float32, vit.Patch*vit.Patch*3), 1, vit.Patch, vit.Patch, 3)
-	if _, err := model.ExecOnce(host, drawn, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image); err != nil {
-		return err
-	}
-	for _, weight := range vit.Weights() {
-		value, err := drawn.GetVariable("/" + weight.Path).Value()
-		if err != nil {
-			return err
-		}
-		if value, err = value.LocalClone(); err != nil {
-			return err
-		}
-		if v := store.GetVariable("/" + weight.Path); v != nil {
-			err = v.SetValue(value)
-		} else {
-			_, err = store.CreateVariable("/"+weight.Path, value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ type TransferPrediction struct {
 	Predicted []uint8 // [Height, Width]
 }
 
-// Predictions are what the trained heads of a row and column, of the lowest seed, make of n test images, evenly spread, and the names of the
+// Predictions are what the trained heads of a row ("random", "second", "dino-s16") and column, of the lowest seed, make of n test images, evenly spread, and the names of the
 // classes. A row and column without runs is an error.
 func (r TransferResults) Predictions(b compute.Backend, data, out, row, column string, n int) ([]TransferPrediction, []string, error) {
 	group := r.runs[[2]string{row, column}]
@@ -35,7 +35,7 @@ func (r TransferResults) Predictions(b compute.Backend, data, out, row, column s
 		return nil, nil, fmt.Errorf("the configuration of record %s: %w", record.Cell, err)
 	}
 	c.dataset, _, _ = strings.Cut(record.Cell, "/")
-	c.row, c.seed = transferRow{name: row}, record.Seed
+	c.seed = record.Seed
 	if c.dataset == "synthetic" {
 		data = ""
 	}

@@ -15,7 +15,7 @@ var transfer = Experiment{
 	Name:       Transfer,
 	Title:      "How well do fixed features segment, with a linear head and with an FCN?",
 	Reproduces: "Tab. semantic_seg, Tab. semantic_seg_acc; claim C22",
-	Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, those that --data has, or synthetic scenes; encoders from pretrain's runs, or --set dino.weights=FILE",
+	Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, those that --data has, or synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 	Cost: map[Profile]string{
 		Smoke: "seconds",
 		Quick: "under ten minutes on 2 cores",
@@ -58,19 +58,9 @@ func transferSettings(r Record) (settings, error) {
 		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
 	}
 	dataset, _, _ := strings.Cut(r.Cell, "/")
-	row := transferRow{name: r.Row}
-	own := transferConfig(r.Profile, dataset, config.Head, row)
-	for _, c := range []*TransferConfig{&config, &own} {
-		c.Weights, c.Encoder, c.Prototypes = "", "", 0
-	}
-	changed, err := changedKeys("", own, config)
-	return settings{config, imagesOfRecord(r), changed}, err
-}
-
-// imagesOfRecord is the identity of the images behind a record, without the encoder's.
-func imagesOfRecord(r Record) string {
-	images, _, _ := strings.Cut(r.Data, "; encoder: ")
-	return images
+	config.Encoder = frozenEncoder{}
+	changed, err := changedKeys("", transferConfig(r.Profile, dataset, config.Head), config)
+	return settings{config, r.Data, changed}, err
 }
 
 // values are the numbers of a row and a column by ascending seed.
@@ -89,9 +79,9 @@ func accuracyOf(r Record) float64 { return r.Details["accuracy"] }
 // initialisation. Parts are "DINO on PASCAL VOC" and "own on synthetic scenes".
 func (r TransferResults) Gain(part string) []float64 {
 	method, dataset, _ := strings.Cut(part, " on ")
-	after, before := method+" + Ours", method
+	after, before := strings.ToLower(method)+"+ours-s16", strings.ToLower(method)+"-s16"
 	if method == "own" {
-		after, before = rowSecond, rowFirst
+		after, before = keySecond, keyFirst
 	}
 	column := dataset + "/" + headTitle(evaluation.LinearHead)
 	var gains []float64
@@ -119,8 +109,8 @@ func (r TransferResults) Datasets() (names []string) {
 // data lists the identities of the images behind the numbers.
 func (r TransferResults) data() (identities []string) {
 	for _, group := range r.runs {
-		if identity := imagesOfRecord(group[0]); !slices.Contains(identities, identity) {
-			identities = append(identities, identity)
+		if !slices.Contains(identities, group[0].Data) {
+			identities = append(identities, group[0].Data)
 		}
 	}
 	slices.Sort(identities)
@@ -133,14 +123,21 @@ func (r TransferResults) tables() (tables []figures.Table, err error) {
 		label, name string
 		of          func(Record) float64
 	}{{"semantic_seg", "mIoU", mIoUOf}, {"semantic_seg_acc", "pixel accuracy", accuracyOf}}
+	rows, err := paperRows("semantic_seg")
+	if err != nil {
+		return nil, err
+	}
 	for _, metric := range metrics {
 		paper, err := figures.Paper(metric.label)
 		if err != nil {
 			return nil, err
 		}
-		t := paper.Beside(func(heads []string, column string) []float64 { return r.values(heads[0], column, metric.of) })
+		t := paper.Beside(func(heads []string, column string) []float64 {
+			i := slices.IndexFunc(rows, func(row frozenRow) bool { return slices.Equal(row.heads, heads) })
+			return r.values(rows[i].key, column, metric.of)
+		})
 		t.Title, t.Caption = "Tab. "+metric.label, "Semantic segmentation with fixed features: "+metric.name+" at the full size of the annotation."
-		r.describe(&t)
+		r.describe(&t, rows)
 		tables = append(tables, t)
 	}
 	for _, metric := range metrics {
@@ -149,9 +146,9 @@ func (r TransferResults) tables() (tables []figures.Table, err error) {
 			Caption:  "Semantic segmentation with fixed features: " + metric.name + " at the full size of the annotation. Alignment is what the full method begins from.",
 			RowHeads: []figures.RowHead{{Name: "encoder"}},
 		}
-		for _, row := range transferRows {
+		for _, row := range ownRows() {
 			for key := range r.runs {
-				if key[0] == row.name && row.own() && !slices.Contains(t.Columns, key[1]) {
+				if key[0] == row.key && !slices.Contains(t.Columns, key[1]) {
 					t.Columns = append(t.Columns, key[1])
 				}
 			}
@@ -160,17 +157,14 @@ func (r TransferResults) tables() (tables []figures.Table, err error) {
 			continue
 		}
 		slices.SortFunc(t.Columns, func(a, b string) int { return columnRankOf(a) - columnRankOf(b) })
-		for _, row := range transferRows {
-			if !row.own() {
-				continue
-			}
-			line := figures.Row{Heads: []string{row.name}}
+		for _, row := range ownRows() {
+			line := figures.Row{Heads: []string{ownMethods[row.key]}}
 			for _, column := range t.Columns {
-				line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: r.values(row.name, column, metric.of)})
+				line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: r.values(row.key, column, metric.of)})
 			}
 			t.Rows = append(t.Rows, line)
 		}
-		r.describe(&t)
+		r.describe(&t, ownRows())
 		tables = append(tables, t)
 	}
 	return tables, nil
@@ -187,16 +181,15 @@ func columnRankOf(column string) int {
 	return at
 }
 
-// describe fills in what stands behind the numbers.
-func (r TransferResults) describe(t *figures.Table) {
+// describe fills in what stands behind the numbers of rows.
+func (r TransferResults) describe(t *figures.Table, rows []frozenRow) {
 	t.Unit, t.Profile = "%", string(r.profile)
-	for i, column := range t.Columns {
+	for _, column := range t.Columns {
 		measured := false
-		for _, row := range t.Rows {
-			measured = measured || len(row.Cells[i].Ours) > 0
-			for _, record := range r.runs[[2]string{row.Heads[0], column}] {
-				if identity := imagesOfRecord(record); !slices.Contains(t.Data, identity) {
-					t.Data = append(t.Data, identity)
+		for _, row := range rows {
+			for _, record := range r.runs[[2]string{row.key, column}] {
+				if measured = true; !slices.Contains(t.Data, record.Data) {
+					t.Data = append(t.Data, record.Data)
 				}
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"golang.org/x/sync/errgroup"
@@ -31,16 +30,12 @@ func runTransfer(ctx context.Context, b compute.Backend, options Options) error 
 	for _, line := range missing {
 		study.warn("%s", line)
 	}
-	encoders, err := pretrained(options.Out, options.Profile)
-	if err != nil {
-		return err
-	}
-	cells, err := transferCells(options, names, encoders)
+	cells, err := transferCells(options, names)
 	if err != nil {
 		return BadOption{err}
 	}
-	if !slices.ContainsFunc(cells, func(c transferCell) bool { return c.config.Weights != "" }) {
-		study.warn("no encoder has learnt: \"semcon run pretrain --profile %s\" trains two, and --set dino.weights=FILE names one", options.Profile)
+	if !slices.ContainsFunc(cells, func(c transferCell) bool { return c.config.Encoder.Weights != "" }) {
+		study.warn("no encoder has learnt: \"semcon run pretrain --profile %s\" trains two, and --set weights.dino-s16=FILE names one", options.Profile)
 	}
 	if cells, err = selected(cells, transferParts, options.Only); err != nil {
 		return BadOption{err}
@@ -58,11 +53,7 @@ func runTransfer(ctx context.Context, b compute.Backend, options Options) error 
 			}
 		}
 		total += c.steps()
-		key, err := study.key(c)
-		if err != nil {
-			return err
-		}
-		if recorded[key] {
+		if recorded[c.key(study.data[c.dataset].identity())] {
 			finished += c.steps()
 		} else {
 			todo = append(todo, c)
@@ -125,19 +116,6 @@ func (s *transferStudy) warn(format string, args ...any) {
 	}
 }
 
-// describeData says what a cell's number depends on besides its configuration: the images and the encoder's weights.
-func (s *transferStudy) describeData(c transferCell) (string, error) {
-	encoder, err := c.identity()
-	return s.data[c.dataset].identity() + "; encoder: " + encoder, err
-}
-
-// key identifies what a record measures. Where the weights' file lies is left out: their digest is in the data.
-func (s *transferStudy) key(c transferCell) (string, error) {
-	data, err := s.describeData(c)
-	c.config.Weights = ""
-	return c.name() + " " + hashOf(c.config.encode()) + " " + data, err
-}
-
 // recorded tells which cells have a record.
 func (s *transferStudy) recorded() (map[string]bool, error) {
 	records, err := Records(s.dir)
@@ -151,46 +129,56 @@ func (s *transferStudy) recorded() (map[string]bool, error) {
 	return recorded, nil
 }
 
-// transferWorker runs cells one after the other, and keeps what is compiled: a few encoders and heads serve all.
+// transferWorker runs cells one after the other, and keeps what is compiled: heads serve all, an encoder those that follow each other.
 type transferWorker struct {
 	study    *transferStudy
-	encoders map[encoder.ViT]compiledEncoder
+	encoder  openEncoder
 	trainers map[string]*evaluation.SegmentationTrainer // By what they were compiled for.
 }
 
-// compiledEncoder is a compiled encoder and its weights.
-type compiledEncoder struct {
+// openEncoder is a compiled encoder and its weights.
+type openEncoder struct {
 	*evaluation.Frozen
 	store *model.Store
+	of    frozenCell
 }
 
 func newTransferWorker(study *transferStudy) *transferWorker {
-	return &transferWorker{study, map[encoder.ViT]compiledEncoder{}, map[string]*evaluation.SegmentationTrainer{}}
+	return &transferWorker{study: study, trainers: map[string]*evaluation.SegmentationTrainer{}}
+}
+
+func (e openEncoder) close() {
+	if e.Frozen != nil {
+		e.Close()
+		e.store.Finalize()
+	}
 }
 
 func (w *transferWorker) close() {
-	for _, frozen := range w.encoders {
-		frozen.Close()
-		frozen.store.Finalize()
-	}
+	w.encoder.close()
 	for _, trainer := range w.trainers {
 		trainer.Close()
 	}
 }
 
-// prepare returns what a cell needs, compiled, the encoder with the cell's weights.
+// prepare returns what a cell needs, compiled: its encoder and the trainer of its head.
 func (w *transferWorker) prepare(c transferCell, classes int) (*evaluation.Frozen, *evaluation.SegmentationTrainer, error) {
-	vit := c.config.vit()
-	frozen, compiled := w.encoders[vit]
-	if !compiled {
-		frozen.store = model.NewStore()
+	if of := (frozenCell{c.config.Encoder, c.seed}); w.encoder.Frozen == nil || w.encoder.of != of {
+		w.encoder.close()
+		w.encoder = openEncoder{}
+		vit, store, err := of.open(c.seed)
+		if err != nil {
+			return nil, nil, err
+		}
+		frozen, err := evaluation.NewFrozen(w.study.backend, vit, store, "/", frozenBatch)
+		if err != nil {
+			store.Finalize()
+			return nil, nil, err
+		}
+		w.encoder = openEncoder{frozen, store, of}
 	}
-	err := c.load(frozen.store)
-	if err == nil && !compiled {
-		frozen.Frozen, err = evaluation.NewFrozen(w.study.backend, vit, frozen.store, "/", frozenBatch)
-		w.encoders[vit] = frozen
-	}
-	if err != nil {
+	vit := w.encoder.ViT
+	if err := c.config.checkPatches(vit); err != nil {
 		return nil, nil, err
 	}
 	training := c.config.training(vit, classes)
@@ -202,13 +190,12 @@ func (w *transferWorker) prepare(c transferCell, classes int) (*evaluation.Froze
 		}
 		w.trainers[key] = trainer
 	}
-	return frozen.Frozen, w.trainers[key], nil
+	return w.encoder.Frozen, w.trainers[key], nil
 }
 
-// folder is where a cell's files stand, below the experiment's folder.
-func (s *transferStudy) folder(c transferCell) (string, error) {
-	key, err := s.key(c)
-	return filepath.Join("cells", c.dataset, c.row.key, c.config.Head, fmt.Sprintf("seed%d-%s", c.seed, hashOf([]byte(key)))), err
+// folder is where the files of a cell on images of an identity stand, below the experiment's folder.
+func (c transferCell) folder(identity string) string {
+	return filepath.Join("cells", c.dataset, c.config.Encoder.Row, c.config.Head, fmt.Sprintf("seed%d-%s", c.seed, hashOf([]byte(c.key(identity)))))
 }
 
 // errAllDiverged says that none of a run's heads has a finite loss.

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -33,7 +33,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 	}
 	for i, column := range []string{"synthetic scenes/Linear", "synthetic scenes/FCN"} {
 		r := records[i]
-		if r.Row != "random init" || r.Column != column || !(r.Value > 0 && r.Value < 100) || !(r.Details["accuracy"] > 0) {
+		if r.Row != keyRandom || r.Column != column || !(r.Value > 0 && r.Value < 100) || !(r.Details["accuracy"] > 0) {
 			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
 		}
 		if !slices.Contains([]float64{1e-4, 1e-3, 3e-3, 1e-2}, r.Details["rate"]) || !strings.Contains(r.Protocol, "on 4 held-out training images") {
@@ -77,7 +77,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 	if got := tables[2].Rows[0].Cells[0].Ours; len(got) != 1 || got[0] != records[0].Value {
 		t.Errorf("the table has %v for %g", got, records[0].Value)
 	}
-	predictions, classes, err := results.Predictions(testbackend.Fastest(t), "", out, "random init", "synthetic scenes/FCN", 3)
+	predictions, classes, err := results.Predictions(testbackend.Fastest(t), "", out, keyRandom, "synthetic scenes/FCN", 3)
 	if err != nil || len(predictions) != 3 || len(classes) != 7 {
 		t.Fatalf("%d predictions of %d classes, %v", len(predictions), len(classes), err)
 	}
@@ -156,7 +156,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{rowRandom, rowFirst, rowSecond} {
+	for _, row := range []string{keyRandom, keyFirst, keySecond} {
 		for _, column := range []string{"synthetic scenes/Linear", "synthetic scenes/FCN"} {
 			if got := results.values(row, column, mIoUOf); len(got) != 1 {
 				t.Errorf("%d numbers for %s, %s", len(got), row, column)
@@ -164,40 +164,54 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 		}
 	}
 	linear := func(row string) float64 { return results.values(row, "synthetic scenes/Linear", mIoUOf)[0] }
-	if gains := results.Gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(rowSecond)-linear(rowFirst) {
+	if gains := results.Gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(keySecond)-linear(keyFirst) {
 		t.Errorf("gains %v", gains)
 	}
 	if gains := results.Gain("DINO on PASCAL VOC"); gains != nil {
 		t.Errorf("gains %v without runs", gains)
 	}
 
-	// A file of weights makes a row of the paper's.
-	encoders, err := pretrained(out, Smoke)
-	if err != nil || len(encoders) != 2 {
-		t.Fatal(encoders, err)
-	}
-	first, second := encoders[encoderKey{"alignment", 0}], encoders[encoderKey{"method", 0}]
-	err = runTransfer(context.Background(), b, Options{Profile: Smoke, Out: out, Only: []string{"*/dino*/linear"}, Set: []string{
-		"dino.weights=" + first.file, "dino.prototypes=" + encodeInt(first.vit.Prototypes),
-		"dino+ours.weights=" + second.file, "dino+ours.prototypes=" + encodeInt(second.vit.Prototypes),
-	}})
-	if err != nil {
+	// An encoder is the same wherever its file lies.
+	moved := t.TempDir()
+	if err := os.CopyFS(moved, os.DirFS(out)); err != nil {
 		t.Fatal(err)
 	}
-	if results, err = LoadTransfer(out, Smoke); err != nil {
+	if err := runTransferSmoke(t, moved); err != nil {
 		t.Fatal(err)
 	}
-	if gains := results.Gain("DINO on synthetic scenes"); len(gains) != 1 || gains[0] != linear(rowSecond)-linear(rowFirst) {
-		t.Errorf("gains %v from files, %g", gains, linear(rowSecond)-linear(rowFirst))
+	if records, err := Records(folderOf(moved, Transfer)); err != nil || len(records) != 6 {
+		t.Errorf("%d records in a copy of 6, %v", len(records), err)
 	}
 }
 
-func encodeInt(n int) string {
-	text, err := json.Marshal(n)
-	if err != nil {
-		panic(err)
+// TestTransferJudgesItsClaim: made-up records in which the full method gains 4 points of linear mIoU from DINO on PASCAL VOC.
+func TestTransferJudgesItsClaim(t *testing.T) {
+	var records []Record
+	for row, value := range map[string]float64{"dino-s16": 50, "dino+ours-s16": 54, keyFirst: 70} {
+		config := transferConfig(Full, "voc2012", evaluation.LinearHead)
+		config.Encoder = frozenEncoder{Row: row, Digest: row}
+		records = append(records, Record{Profile: Full, Cell: "voc2012/" + row + "/linear/seed0", Row: row, Column: "PASCAL VOC/Linear",
+			Config: config.encode(), Value: value, Data: "PASCAL VOC"})
 	}
-	return string(text)
+	results, err := newTransferResults(records, Full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gains := results.Gain("DINO on PASCAL VOC"); !slices.Equal(gains, []float64{4}) {
+		t.Errorf("DINO's weights: %v", gains)
+	}
+	if gains := results.Gain("Mugs on PASCAL VOC"); gains != nil {
+		t.Errorf("Mugs, which has not been run: %v", gains)
+	}
+	tables, err := results.tables()
+	if err != nil || len(tables) != 4 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	for i, want := range map[int]string{0: "71.5 / **54.0** (−17.5)", 2: "| alignment | **70.0** |"} {
+		if text := tables[i].Markdown(); !strings.Contains(text, want) || strings.Contains(text, "other settings") {
+			t.Errorf("table %d has no %q:\n%s", i, want, text)
+		}
+	}
 }
 
 func TestTransferSaysWhatIsWrong(t *testing.T) {
@@ -205,23 +219,26 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	tiny := filepath.Join(t.TempDir(), "tiny.safetensors")
+	exportRandom(t, tiny, "vit-tiny")
 	for set, want := range map[string]string{
-		"weights=x":               "--set weights=x: weights are a row's, as in --set dino.weights=FILE",
-		"random.weights=x":        "weights are a row's",
-		"head=fcn":                "--set head=fcn: choose heads with --only '*/*/fcn/*'",
-		"swin.weights=x":          `no key "swin"`,
-		"rates=[0,1,2,3]":         "learning rate 0 is not positive",
-		"train=17":                "train 17 and test 32 are not both made of patches of 8",
-		"encoder=resnet":          `no vision transformer "resnet"`,
-		"min_area=2":              "crops of at least 2 of an image's area",
-		"samples=0":               "samples 0 is below 1",
-		"cache_gib=-1":            "cache_gib -1 is negative",
-		"images=1":                "images 1: at least 2 synthetic ones are wanted",
-		"dino.weights=/nowhere/x": "open /nowhere/x: no such file or directory",
-		"dino.weights=" + file:    file + ": ",
-		"fcn.width=0":             "FCN of width 0",
-		"synthetic.prototypes=-1": "prototypes -1 is below 0",
-		"prototypes=\"many\"":     `"\"many\"" is not a number like 0`,
+		"weights=x":                "no key \"weights\"",
+		"weights.random=x":         `no row "random"; the rows are dino-s16, ibot-s16, leopart-s16`,
+		"weights.dino-s16=" + tiny: "holds vit-tiny, which row dino-s16 is not of",
+		"head=fcn":                 "--set head=fcn: choose heads with --only '*/*/fcn/*'",
+		"encoder.row=first":        "weights.ROW=FILE",
+		"swin.batch=1":             `no key "swin"`,
+		"rates=[0,1,2,3]":          "learning rate 0 is not positive",
+		"train=17":                 "train 17 and test 32 are not both made of patches of 8",
+		"min_area=2":               "crops of at least 2 of an image's area",
+		"samples=0":                "samples 0 is below 1",
+		"cache_gib=-1":             "cache_gib -1 is negative",
+		"images=1":                 "images 1: at least 2 synthetic ones are wanted",
+		"weights.dino-s16=/none/x": "open /none/x: no such file or directory",
+		"weights.dino-s16=" + file: file + ": ",
+		"fcn.width=0":              "FCN of width 0",
+		"synthetic.crops=-1":       "crops -1 is below 0",
+		"width=\"many\"":           `"\"many\"" is not a number like 4`,
 	} {
 		err := runTransferSmoke(t, t.TempDir(), set)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -241,7 +258,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 
 func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
 	for images, want := range map[int][2]int{2: {1, 1}, 9: {7, 2}, 400: {334, 66}} {
-		c := transferConfig(Quick, "synthetic", "linear", transferRow{})
+		c := transferConfig(Quick, "synthetic", "linear")
 		c.Images = images
 		if images == 9 {
 			c.Holdout = 2

@@ -68,6 +68,12 @@ func (c VideoConfig) encode() json.RawMessage {
 	return encoded
 }
 
+// hash names the configuration.
+func (c VideoConfig) hash() string {
+	c.Encoder = c.Encoder.elsewhere()
+	return hashOf(c.encode())
+}
+
 // videoCell is one run: an encoder on all videos.
 type videoCell struct {
 	dataset string // "davis" or "synthetic".
@@ -84,7 +90,7 @@ func (c videoCell) name() string {
 }
 
 func (c videoCell) key(identity string) string {
-	return c.name() + " " + hashOf(c.config.encode()) + " " + identity
+	return c.name() + " " + c.config.hash() + " " + identity
 }
 
 // openVideos opens DAVIS below dir, or draws videos if it is empty.
@@ -120,7 +126,7 @@ func videoCells(options Options) ([]videoCell, error) {
 		}
 	}
 	if config.Encoder != (frozenEncoder{}) {
-		return nil, fmt.Errorf("--set encoder: give weights by --set weights.ROW=FILE, and choose runs with --only '*/ROW'")
+		return nil, errGivenEncoder
 	}
 	if err := config.check(read); err != nil {
 		return nil, err

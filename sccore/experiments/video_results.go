@@ -149,14 +149,6 @@ func (r VideoResults) architecture(row, dataset string) string {
 	return ""
 }
 
-// ownRows are the rows that no table of the paper has.
-func ownRows() (rows []frozenRow) {
-	for _, key := range []string{keyRandom, keyFirst, keySecond} {
-		rows = append(rows, frozenRow{key: key})
-	}
-	return rows
-}
-
 // Gain is the quantity of claim C23 for an initialisation, "DINO", "iBOT" or "Mugs": J&F of the full method minus its initialisation with
 // ViT-S/16, one value a seed, on DAVIS. Without runs of DINO, that part is judged by our own training: the full method minus alignment alone, on
 // DAVIS if it was run there, and else on synthetic videos.

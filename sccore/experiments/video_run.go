@@ -124,7 +124,7 @@ func measureVideo(v datasets.Video, found [][]uint8) ([]evaluation.DAVIS, error)
 }
 
 func videoRecord(c videoCell, set *datasets.Videos, profile Profile, objects []evaluation.DAVIS, frames int, took time.Duration) Record {
-	config, mean := c.config.encode(), evaluation.MeanDAVIS(objects)
+	mean := evaluation.MeanDAVIS(objects)
 	p := c.config.Propagation
 	details := map[string]float64{"objects": float64(len(objects)), "frames/s": float64(frames) / took.Seconds()}
 	for name, m := range map[string]evaluation.DAVISMeasure{"J": mean.J, "F": mean.F} {
@@ -133,7 +133,7 @@ func videoRecord(c videoCell, set *datasets.Videos, profile Profile, objects []e
 	return Record{
 		Experiment: Video, Cell: c.name(), Row: c.config.Encoder.Row, Column: videoTitles[c.dataset],
 		Metric: "J&F", Unit: "%", Value: 100 * mean.JF(),
-		Seed: c.seed, Profile: profile, Config: config, ConfigHash: hashOf(config),
+		Seed: c.seed, Profile: profile, Config: c.config.encode(), ConfigHash: c.config.hash(),
 		Protocol: fmt.Sprintf("label propagation of DINO: first and %d previous frames, shorter side %d, top %d within %d patches, temperature %g; "+
 			"J and F at the annotation's size, mean over objects, first and last frame left out, void is background",
 			p.Previous, p.Short, p.K, p.Radius, p.Temperature),

@@ -61,8 +61,8 @@ func (t *Trainer) Resume(path string) (note string, err error) {
 	return metadata["note"], nil
 }
 
-// BeginFrom is [Trainer.Begin] with weights from a file in both branches: the target branch of a run's checkpoint, of any configuration with the
-// same encoder, or a transformer that weights.ReadViT reads. What the file lacks has the initial values of the seed: the filter and heads
+// BeginFrom is [Trainer.Begin] with weights from a file in both branches: the online branch of a run's checkpoint, which is what the paper keeps
+// of a run, of any configuration with the same encoder; or a transformer that weights.ReadViT reads. What the file lacks has the initial values of the seed: the filter and heads
 // of an official checkpoint, and heads of other sizes.
 func (t *Trainer) BeginFrom(path string, seed uint64) error {
 	if err := t.Begin(seed); err != nil {
@@ -83,7 +83,7 @@ func (t *Trainer) adopt(path string) error {
 		}
 		if metadata["position"] != "" {
 			for variable := range t.store.Scope("/" + onlineScope).IterVariables() {
-				value, ok := named["/"+targetScope+strings.TrimPrefix(variable.Path(), "/"+onlineScope)]
+				value, ok := named[variable.Path()]
 				inEncoder := strings.HasPrefix(variable.Path(), "/"+onlineScope+"/"+encoderScope+"/") && !strings.Contains(variable.Path(), "/filter/")
 				switch {
 				case ok && value.Shape().Equal(variable.Shape()):

@@ -96,7 +96,7 @@ func TestRunsFromFiles(t *testing.T) {
 		t.Errorf("exported encoder: %s", report)
 	}
 
-	// The filter is new and keeps its initial values; the rest is the target branch's, whichever file it is from.
+	// The filter is new and keeps its initial values; the rest is the online branch's, whichever file it is from.
 	second := newTrainer(t, b, tinyData(), tiny())
 	var ends []string
 	for _, from := range []string{checkpoint, target, online} {
@@ -115,8 +115,8 @@ func TestRunsFromFiles(t *testing.T) {
 		ends = append(ends, string(content))
 		more(t, second, 1)
 	}
-	if ends[0] != ends[1] || ends[0] == ends[2] {
-		t.Errorf("checkpoint and target's file begin alike: %v, target's and online's: %v", ends[0] == ends[1], ends[0] == ends[2])
+	if ends[0] != ends[2] || ends[0] == ends[1] {
+		t.Errorf("checkpoint and the online branch's file begin alike: %v, checkpoint and target's: %v", ends[0] == ends[2], ends[0] == ends[1])
 	}
 
 	if _, err := second.Resume(checkpoint); err == nil || !strings.Contains(err.Error(), checkpoint) {

@@ -242,7 +242,7 @@ func (s *ablationStudy) line(ctx context.Context, stage *pretrainStage, c ablati
 	return s.record(run, c, stage)
 }
 
-// record measures the target branch of a stage as it is, and records each column.
+// record measures the online branch of a stage as it is, and records each column.
 func (s *ablationStudy) record(run *pretrainRun, c ablationCell, stage *pretrainStage) error {
 	s.bar.Set(int(s.done.Load()), "measuring "+c.name())
 	numbers, err := measureAblation(s.backend, stage.frozen, s.data, s.config, c.seed)
@@ -268,7 +268,7 @@ func (s *ablationStudy) record(run *pretrainRun, c ablationCell, stage *pretrain
 			Experiment: Ablation, Cell: c.name(), Row: c.row, Column: number.column,
 			Metric: number.metric, Unit: "%", Value: number.value,
 			Seed: c.seed, Profile: s.options.Profile, Config: config, ConfigHash: hashOf(config),
-			Protocol: number.protocol + ", target branch", Data: s.data.identity, Details: details, Curve: filepath.ToSlash(curve), Skipped: []string{},
+			Protocol: number.protocol + ", online branch", Data: s.data.identity, Details: details, Curve: filepath.ToSlash(curve), Skipped: []string{},
 			Backend: backend.Name(), Versions: versions(), Seconds: time.Since(run.begun).Seconds(), Finished: time.Now().UTC().Truncate(time.Second),
 		}.Append(s.dir)
 		if err != nil {

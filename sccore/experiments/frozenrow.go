@@ -142,7 +142,8 @@ func frozenCells(options Options, table, architecture string, seeds int) (cells 
 	return cells, rest, nil
 }
 
-// pretrainedCells are the encoders that the experiment pretrain has left in out, of the same profile, the last run of each seed.
+// pretrainedCells are the encoders that the experiment pretrain has left in out, of the same profile, after both stages of the last run of each
+// seed: what alignment left is what the full method began from, and no other run's.
 func pretrainedCells(options Options, seeds int) (cells []frozenCell, err error) {
 	records, err := Records(folderOf(options.Out, Pretrain))
 	if err != nil {
@@ -150,11 +151,17 @@ func pretrainedCells(options Options, seeds int) (cells []frozenCell, err error)
 	}
 	slices.Reverse(records)
 	for seed := range seeds {
+		last := slices.IndexFunc(records, func(r Record) bool {
+			return r.Profile == options.Profile && r.Seed == seed && r.Row == rowSecond
+		})
+		if last < 0 {
+			continue
+		}
 		for _, key := range []string{keyFirst, keySecond} {
 			i := slices.IndexFunc(records, func(r Record) bool {
-				return r.Profile == options.Profile && r.Seed == seed && r.Row == ownMethods[key]
+				return r.Cell == records[last].Cell && r.ConfigHash == records[last].ConfigHash && r.Data == records[last].Data && r.Row == ownMethods[key]
 			})
-			if i < 0 {
+			if i < 0 { // The run began from a file.
 				continue
 			}
 			file := PretrainedEncoder(options.Out, records[i], key)

@@ -223,7 +223,7 @@ func (r PretrainResults) Values(row, column string) []float64 {
 func (r PretrainResults) table() figures.Table {
 	t := figures.Table{
 		Title:    "Training in two stages",
-		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the target branch; without labels the effective rank of patch features. The paper has no such table.",
+		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; without labels the effective rank of patch features. The paper has no such table.",
 		Profile:  string(r.profile),
 		RowHeads: []figures.RowHead{{Name: "encoder"}},
 	}

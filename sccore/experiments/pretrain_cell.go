@@ -96,6 +96,10 @@ func (s *pretrainStudy) runCell(ctx context.Context, first, second *pretrainStag
 		if err := start(); err != nil {
 			return err
 		}
+		if source, err = second.unfiltered(s.backend); err != nil {
+			return err
+		}
+		defer source.frozen.Close()
 	}
 	if err := record(row, source); err != nil {
 		return err
@@ -206,7 +210,7 @@ func (r *pretrainRun) train(stage *pretrainStage, start func() error) error {
 				return err
 			}
 			if improved(course) {
-				if err := r.saveEncoder(stage, sccore.Target, bestFile); err != nil {
+				if err := r.saveEncoder(stage, sccore.Online, bestFile); err != nil {
 					return err
 				}
 			}
@@ -350,7 +354,7 @@ func (r *pretrainRun) record(row string, stage *pretrainStage, recorded pretrain
 			Experiment: Pretrain, Cell: r.cell.name(), Row: row, Column: number.column,
 			Metric: number.metric, Unit: number.unit, Value: number.value,
 			Seed: r.cell.seed, Profile: r.study.options.Profile, Config: config, ConfigHash: hashOf(config),
-			Protocol: number.protocol + ", target branch", Data: r.data.identity, Details: details, Curve: filepath.ToSlash(curve),
+			Protocol: number.protocol + ", online branch", Data: r.data.identity, Details: details, Curve: filepath.ToSlash(curve),
 			Skipped: r.data.skipped, Backend: backend.Name(), Versions: versions(),
 			Seconds: time.Since(r.begun).Seconds(), Finished: time.Now().UTC().Truncate(time.Second),
 		}.Append(r.study.dir)
@@ -361,7 +365,8 @@ func (r *pretrainRun) record(row string, stage *pretrainStage, recorded pretrain
 	return nil
 }
 
-// PretrainedEncoder is the file of the target branch's encoder that a recorded run left, after the stage "first" or "second".
+// PretrainedEncoder is the file of the encoder that a recorded run left, after the stage "first" or "second": the online branch's, which the paper
+// freezes ("Evaluation protocol").
 func PretrainedEncoder(out string, record Record, stage string) string {
-	return filepath.Join(folderOf(out, Pretrain), filepath.FromSlash(filepath.Dir(filepath.Dir(record.Curve))), stage, targetFile)
+	return filepath.Join(folderOf(out, Pretrain), filepath.FromSlash(filepath.Dir(filepath.Dir(record.Curve))), stage, onlineFile)
 }

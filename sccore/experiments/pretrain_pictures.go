@@ -124,7 +124,7 @@ type seen struct {
 }
 
 // Encoder names a file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
-// branch, or the "best" of the target branch's where the images had labels. The error says that there is no such run.
+// branch, or the "best" of the online branch's where the images had labels. The error says that there is no such run.
 func (r PretrainResults) Encoder(out string, seed int, stage, branch string) (string, error) {
 	var last Record
 	for _, column := range []string{columnMIoU, columnRank} { // Of synthetic images, and of those without labels.

@@ -143,7 +143,8 @@ func (s *pretrainStudy) recorded() (pretrainRecorded, error) {
 	return recorded, nil
 }
 
-// pretrainStage is a compiled stage of training, and the encoder of its target branch.
+// pretrainStage is a compiled stage of training, and the encoder that is measured: its online branch's, as the paper has it
+// ("Evaluation protocol").
 type pretrainStage struct {
 	name    string
 	trainer *sccore.Trainer
@@ -163,9 +164,18 @@ func (s *pretrainStudy) newStage(name string, config sccore.Config) (*pretrainSt
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	trainer.Skipped = func(image datasets.Skipped) { s.warn("left out %s: %s", image.File, image.Reason) }
-	vit, store, scope := trainer.Encoder(sccore.Target)
+	vit, store, scope := trainer.Encoder(sccore.Online)
 	frozen, err := evaluation.NewFrozen(s.backend, vit, store, scope, frozenBatch)
 	return &pretrainStage{name, trainer, frozen}, err
+}
+
+// unfiltered is the stage with its encoder measured without the filter: before training it has only random weights, and a file's features
+// are those of the file.
+func (s *pretrainStage) unfiltered(b compute.Backend) (*pretrainStage, error) {
+	vit, store, scope := s.trainer.Encoder(sccore.Online)
+	vit.Prototypes = 0
+	frozen, err := evaluation.NewFrozen(b, vit, store, scope, frozenBatch)
+	return &pretrainStage{s.name, s.trainer, frozen}, err
 }
 
 // work runs cells from queue until it is empty, all with the stages that it compiles once.

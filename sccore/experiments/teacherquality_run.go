@@ -224,7 +224,7 @@ func (s *qualityStudy) work(ctx context.Context, cells []qualityCell) error {
 		return err
 	}
 	defer trainer.Close()
-	vit, store, scope := trainer.Encoder(sccore.Target)
+	vit, store, scope := trainer.Encoder(sccore.Online)
 	frozen, err := evaluation.NewFrozen(s.backend, vit, store, scope, frozenBatch)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func (s *qualityStudy) runCell(ctx context.Context, trainer *sccore.Trainer, fro
 	return Record{
 		Experiment: TeacherQuality, Cell: c.name(), Row: c.config.row(), Column: columnMIoU, Metric: "mIoU", Unit: "%", Value: result.MIoU,
 		Seed: c.seed, Profile: s.options.Profile, Config: config, ConfigHash: hashOf(config),
-		Protocol: fmt.Sprintf("linear probe of the target branch's patch features on scenes, %d steps of %d patches, background a class, logits resized to the annotation",
+		Protocol: fmt.Sprintf("linear probe of the online branch's patch features on scenes, %d steps of %d patches, background a class, logits resized to the annotation",
 			c.config.Probe.Steps, c.config.Probe.Batch),
 		Data:    s.identity,
 		Details: map[string]float64{"accuracy": result.Accuracy, "teacher_auc_head": auc.Head, "teacher_auc_backbone": auc.Backbone},
@@ -283,7 +283,7 @@ func (s *qualityStudy) runCell(ctx context.Context, trainer *sccore.Trainer, fro
 	}.Append(s.dir)
 }
 
-// measure probes the target branch's patch features on scenes.
+// measure probes the online branch's patch features on scenes.
 func (s *qualityStudy) measure(frozen *evaluation.Frozen, c qualityCell) (evaluation.Segmentation, error) {
 	var sets [2]evaluation.Annotated
 	for i, scenes := range s.scenes {

@@ -18,7 +18,7 @@ type Config struct {
 	Positions  encoder.Positions `json:"positions"`  // How position embeddings are resized for local views.
 	Prototypes int               `json:"prototypes"` // Of the Object-Aware Filter; 0 for no filter.
 	ImageHead  Projector         `json:"image_head"` // Of [CLS] tokens.
-	PatchHead  Projector         `json:"patch_head"` // Of patch tokens. The paper does not say whether one projector serves both; here each has its own.
+	PatchHead  Projector         `json:"patch_head"` // Of patch tokens. "A 3-layer multilayer perceptron" may mean one projector for both; here each has its own.
 	BF16       bool              `json:"bf16"`       // Compute the encoder in bfloat16, with float32 weights.
 	Checkpoint bool              `json:"checkpoint"` // Compute the encoder's blocks a second time in the backward pass, to save memory.
 
@@ -81,7 +81,8 @@ const (
 )
 
 // Default is the paper's configuration ("Network architecture", "Optimization strategy"). What it leaves open is as in DINO, or as
-// errata.md names it.
+// errata.md names it; but Clip, the paper's silence on which is filled with DINO's number, limits the length of the whole gradient, where DINO
+// limits each parameter's.
 func Default() Config {
 	return Config{
 		Encoder: "vit-s16", Positions: encoder.DINOPositions, Prototypes: 64,

@@ -19,7 +19,8 @@ const prototypeSide = 3
 //
 // The paper leaves open where in the last block this happens, how h_o comes back to Dim features, and the heads. Here it stands between
 // self-attention and perceptron, as cross-attention does in a transformer's decoder; a linear layer maps h_o to what is added to the patch
-// tokens, as after self-attention; heads are the block's. The [CLS] token has no place on the map and passes unchanged.
+// tokens, as after self-attention; heads are the block's. The [CLS] token has no place on the map and passes unchanged:
+// for given weights its features are those without the filter, which serves them only by what training makes of the shared blocks.
 func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {
 	batch, head := x.Shape().Dim(0), v.Dim/v.Heads
 	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSide, prototypeSide, v.Dim)

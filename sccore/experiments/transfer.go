@@ -44,7 +44,7 @@ var transferHeads = []struct{ kind, title string }{{evaluation.LinearHead, "Line
 func transferConfig(profile Profile, dataset, head string) TransferConfig {
 	c := TransferConfig{
 		Head: head, Width: 256, Train: 336, Test: 448, MinArea: 0.25,
-		Batch: 128, Samples: 100_000, Rates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalRate: 1e-4, Holdout: 500, CacheGiB: 20,
+		Batch: 128, Samples: 100_000, Rates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalRate: 1e-4, Holdout: 150, CacheGiB: 20,
 	}
 	if head == evaluation.FCNHead {
 		c.Samples = 400_000

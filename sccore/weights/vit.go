@@ -32,7 +32,15 @@ type Import struct {
 
 // ReadViT reads a vision transformer of official DINO, iBOT, Mugs and Leopart files (.pth, in both formats of PyTorch, without running any
 // code in them) and of timm's .safetensors. Keys may lie in nested dictionaries and have any prefix; of several transformers in one file
-// that of the branch is taken, "teacher" or "student", the teacher's if branch is empty. want says which transformer is expected; if its
+// that of the branch is taken, "teacher" or "student", the teacher's if branch is empty. These are the prefixes that training code writes:
+//
+//	DINO     teacher.backbone. and student.module.backbone., heads beside them under head.; none in a published backbone
+//	iBOT     teacher. or teacher.module., as DINO's, with a masked_embed and a last_layer2; state_dict. in a published backbone
+//	Mugs     as DINO's or teacher.module.backbone., with relation_blocks and heads of other names, which are unused
+//	Leopart  state_dict.teacher., and state_dict.model. for the student, of Lightning; model. in a published one
+//	timm     none
+//
+// want says which transformer is expected; if its
 // Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions, and with want's Prototypes or, where these are 0,
 // as many as the file's filter has.
 //

@@ -248,6 +248,33 @@ func TestHostileArchivesAreOneLine(t *testing.T) {
 	}
 }
 
+// legacy is a file of the older format of a tensor over four numbers, of the keys of arrays, a pickle, and of the arrays.
+func legacy(keys, data string) []byte {
+	return []byte(string(legacyMagic) + "\x80\x02M\xe9\x03.\x80\x02}." + tensor(4, 0, tuple(1, 1, 4), tuple(4, 4, 1)) + keys + data)
+}
+
+func TestHostileLegacyFilesAreOneLine(t *testing.T) {
+	one, numbers := "]"+text("0")+"a.", string([]byte{4, 0, 0, 0, 0, 0, 0, 0})+strings.Repeat("\x00", 16)
+	for name, c := range map[string]struct {
+		content []byte
+		part    string
+	}{
+		"sound":           {legacy(one, numbers), "key cls_token: has shape [1 1 4]"},
+		"no list":         {legacy("}.", numbers), "no list of arrays"},
+		"no array":        {legacy("].", numbers), `array "0" is not in the file`},
+		"another array":   {legacy("]"+text("9")+"a.", numbers), "no tensor is of"},
+		"array of a list": {legacy("]]a.", numbers), "no tensor is of"},
+		"doubled array":   {legacy("]("+text("0")+text("0")+"e.", numbers+numbers), "twice"},
+		"early array":     {[]byte(string(legacyMagic) + "NQ."), "too early"},
+		"another count":   {legacy(one, "\x05"+numbers[1:]), "damaged or cut off"},
+		"endless count":   {legacy(one, strings.Repeat("\xff", 8)+numbers[8:]), "damaged or cut off"},
+		"half a count":    {legacy(one, numbers[:4]), "damaged or cut off"},
+		"half an array":   {legacy(one, numbers[:12]), "is cut off"},
+	} {
+		t.Run(name, func(t *testing.T) { wantRefusal(t, "a.pth", c.content, c.part) })
+	}
+}
+
 func TestHostileSafetensorsAreOneLine(t *testing.T) {
 	_, store := readTiny(t, "testdata/tiny.safetensors", "")
 	exported := func(name string, value float32, head map[string]*tensors.Tensor) []byte {

@@ -24,7 +24,8 @@ type Import struct {
 	Missing      []string // Weights that the file has not, all of them the Object-Aware Filter's: they keep their initial values.
 	Unused       []string // Keys with no place in the transformer: heads, the other branch, an optimizer's state.
 
-	// Head is the projection head that the file has beside the transformer, under its own names (mlp.0.weight) and in PyTorch's layout.
+	// Head is the projection head that the file has beside the transformer, under its own names (mlp.0.weight) and in PyTorch's layout: what
+	// has keys of "head.". The counters of its batch normalisation are left out.
 	Head map[string]*tensors.Tensor
 
 	values map[string]*tensors.Tensor // By path, in our layout.
@@ -40,11 +41,11 @@ type Import struct {
 //	Leopart  state_dict.teacher., and state_dict.model. for the student, of Lightning; model. in a published one
 //	timm     none
 //
-// want says which transformer is expected; if its
-// Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions, and with want's Prototypes or, where these are 0,
-// as many as the file's filter has.
+// want says which transformer is expected; if its Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions,
+// and with want's Prototypes or, where these are 0, as many as the file's filter has.
 //
 // The error is one line that names the file: another architecture, a missing key, values that are not finite, a damaged or hostile file.
+// Reading takes time and memory in proportion to the file and to the transformer, whatever sizes the file claims.
 func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
 	sources, closeFile, err := openSources(path)
 	if err == nil {

@@ -144,8 +144,12 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 		} else if err = decoder.Decode(&e); err == nil {
 			entries[name] = e
 		}
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			err = fmt.Errorf("%.40s in a place of something else", wrong.Value)
+		}
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("header: %.80q: %.160v", name, err)
+			return nil, nil, nil, fmt.Errorf("header: %.80q: %w", name, err)
 		}
 		if len(e.Shape) > 16 {
 			return nil, nil, nil, fmt.Errorf("tensor %.80q: impossible shape of %d axes", name, len(e.Shape))

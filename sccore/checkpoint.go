@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -87,7 +88,14 @@ func (t *Trainer) adopt(path string) error {
 				inEncoder := strings.HasPrefix(variable.Path(), "/"+onlineScope+"/"+encoderScope+"/") && !strings.Contains(variable.Path(), "/filter/")
 				switch {
 				case ok && value.Shape().Equal(variable.Shape()):
-					if err := variable.SetValue(value); err != nil {
+					values, err := tensors.CopyFlatData[float32](value)
+					if err == nil {
+						err = weights.CheckFinite(values)
+					}
+					if err == nil {
+						err = variable.SetValue(value)
+					}
+					if err != nil {
 						return fmt.Errorf("%s: variable %s: %w", path, variable.Path(), err)
 					}
 				case inEncoder:

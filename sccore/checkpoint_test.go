@@ -1,12 +1,14 @@
 package sccore_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -121,6 +123,21 @@ func TestRunsFromFiles(t *testing.T) {
 
 	if _, err := second.Resume(checkpoint); err == nil || !strings.Contains(err.Error(), checkpoint) {
 		t.Errorf("resuming another configuration's run: %v", err)
+	}
+	named, metadata, err := weights.ReadSafetensors(checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bias := "/online/encoder/norm/bias"
+	values := make([]float32, named[bias].Size())
+	values[7] = float32(math.NaN())
+	named[bias] = tensors.FromValue(values)
+	diverged := filepath.Join(dir, "diverged.safetensors")
+	if err := weights.WriteSafetensors(diverged, named, metadata); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.BeginFrom(diverged, 1); err == nil || !strings.Contains(err.Error(), diverged) || !strings.Contains(err.Error(), "norm/bias: entry 7 is NaN") {
+		t.Errorf("beginning from a checkpoint of no numbers: %v", err)
 	}
 	if err := second.BeginFrom(filepath.Join(dir, "none.pth"), 1); err == nil || !strings.Contains(err.Error(), "none.pth") {
 		t.Errorf("beginning from no file: %v", err)

@@ -3,6 +3,7 @@ package weights
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func LoadCheckpoint(path string, store *model.Store) (metadata map[string]string
 		for variable := range store.IterVariables() {
 			delete(named, variable.Path())
 		}
-		return nil, fmt.Errorf("%s: variables that the model lacks: %s", path, strings.Join(slices.Sorted(maps.Keys(named)), ", "))
+		return nil, fmt.Errorf("%s: variables that the model lacks: %.200q", path, strings.Join(slices.Sorted(maps.Keys(named)), ", "))
 	}
 	for variable := range store.IterVariables() {
 		if err := variable.SetValue(named[variable.Path()]); err != nil {
@@ -51,4 +52,14 @@ func LoadCheckpoint(path string, store *model.Store) (metadata map[string]string
 		}
 	}
 	return metadata, nil
+}
+
+// CheckFinite returns an error that names the first value that is NaN or infinite, "entry 15 is NaN": what training that diverged leaves.
+func CheckFinite(values []float32) error {
+	for i, x := range values {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("entry %d is %v", i, x)
+		}
+	}
+	return nil
 }

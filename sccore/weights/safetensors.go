@@ -3,13 +3,14 @@
 package weights
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -86,91 +87,133 @@ func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata ma
 // ReadSafetensors reads every tensor and the metadata of the file at path. A file that is truncated, inconsistent or of another format
 // is an error naming path.
 func ReadSafetensors(path string) (named map[string]*tensors.Tensor, metadata map[string]string, err error) {
-	content, err := os.ReadFile(path)
+	f, size, err := openFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	named, metadata, err = parseSafetensors(content)
+	defer f.Close()
+	named, metadata, err = readSafetensors(f, size)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return named, metadata, nil
 }
 
-func parseSafetensors(content []byte) (map[string]*tensors.Tensor, map[string]string, error) {
-	entries, metadata, data, err := parseHeader(content)
+func readSafetensors(r io.ReaderAt, size int64) (map[string]*tensors.Tensor, map[string]string, error) {
+	entries, metadata, data, err := parseHeader(r, size)
 	if err != nil {
 		return nil, nil, err
 	}
 	named := make(map[string]*tensors.Tensor, len(entries))
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		tensor, err := entries[name].read(data)
-		if err != nil {
-			return nil, nil, fmt.Errorf("tensor %q: %w", name, err)
+		if named[name], err = entries[name].read(data); err != nil {
+			return nil, nil, fmt.Errorf("tensor %.80q: %w", name, err)
 		}
-		named[name] = tensor
 	}
 	return named, metadata, nil
 }
 
-// parseHeader returns what the header says of each tensor, the metadata, and the part of content that holds the tensors.
-func parseHeader(content []byte) (entries map[string]entry, metadata map[string]string, data []byte, err error) {
-	if len(content) < 8 {
-		return nil, nil, nil, fmt.Errorf("not a safetensors file: %d bytes", len(content))
+// parseHeader returns what the header of a file of size bytes says of each tensor, the metadata, and the part of the file that holds the
+// tensors. As the format wants it, these follow each other without overlap or gap to the end, and no name is there twice.
+func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata map[string]string, data *io.SectionReader, err error) {
+	var start [8]byte
+	if _, err := r.ReadAt(start[:], 0); err != nil || size < 8 {
+		return nil, nil, nil, fmt.Errorf("not a safetensors file: %d bytes", size)
 	}
-	length := binary.LittleEndian.Uint64(content)
-	if length > maxHeader || length > uint64(len(content)-8) {
-		return nil, nil, nil, fmt.Errorf("not a safetensors file, or truncated: header of %d bytes in a file of %d", length, len(content))
+	length := binary.LittleEndian.Uint64(start[:])
+	if length > maxHeader || length > uint64(size-8) {
+		return nil, nil, nil, fmt.Errorf("not a safetensors file, or truncated: header of %d bytes in a file of %d", length, size)
 	}
-	var header map[string]json.RawMessage
-	if err := json.Unmarshal(content[8:8+length], &header); err != nil {
-		return nil, nil, nil, fmt.Errorf("header: %w", err)
+	decoder := json.NewDecoder(io.NewSectionReader(r, 8, int64(length)))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return nil, nil, nil, errors.New("not a safetensors file: its header is no JSON object")
 	}
-	data = content[8+length:]
-	if raw, ok := header[metadataKey]; ok {
-		if err := json.Unmarshal(raw, &metadata); err != nil {
-			return nil, nil, nil, fmt.Errorf("metadata: %w", err)
+	entries = map[string]entry{}
+	for decoder.More() {
+		token, err := decoder.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
+			return nil, nil, nil, errors.New("header: no name where one should be")
 		}
-		delete(header, metadataKey)
-	}
-	entries = make(map[string]entry, len(header))
-	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if _, twice := entries[name]; twice || (name == metadataKey && metadata != nil) {
+			return nil, nil, nil, fmt.Errorf("tensor %.80q is in the header twice", name)
+		}
 		var e entry
-		if err := json.Unmarshal(header[name], &e); err != nil {
-			return nil, nil, nil, fmt.Errorf("tensor %q: %w", name, err)
+		if name == metadataKey {
+			err = decoder.Decode(&metadata)
+		} else if err = decoder.Decode(&e); err == nil {
+			entries[name] = e
 		}
-		entries[name] = e
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			err = fmt.Errorf("%.40s in a place of something else", wrong.Value)
+		}
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("header: %.80q: %w", name, err)
+		}
+		if len(e.Shape) > 16 {
+			return nil, nil, nil, fmt.Errorf("tensor %.80q: impossible shape of %d axes", name, len(e.Shape))
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, nil, nil, errors.New("header: it does not end")
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, nil, nil, errors.New("header: more than one JSON object")
+	}
+	data = io.NewSectionReader(r, 8+int64(length), size-8-int64(length))
+	byOffset := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
+		x, y := entries[a].Offsets, entries[b].Offsets
+		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a, b))
+	})
+	end := int64(0)
+	for _, name := range byOffset {
+		at := entries[name].Offsets
+		if at[0] != end || at[1] < at[0] || at[1] > data.Size() {
+			return nil, nil, nil, fmt.Errorf("tensor %.80q: bytes %d to %d of %d, where those before it end at %d", name, at[0], at[1], data.Size(), end)
+		}
+		end = at[1]
+	}
+	if end != data.Size() {
+		return nil, nil, nil, fmt.Errorf("tensors of %d bytes in a file that has %d for them", end, data.Size())
 	}
 	return entries, metadata, data, nil
 }
 
+// check returns the type of the tensor and the number of its bytes, if type, shape and place in the file fit each other.
+func (e entry) check() (dtypes.DType, int64, error) {
+	for dtype, name := range dtypeNames {
+		if name != e.DType {
+			continue
+		}
+		size := int64(dtype.Size())
+		for _, dim := range e.Shape {
+			if dim < 0 || (dim > 0 && size > math.MaxInt64/int64(dim)) {
+				return dtype, 0, fmt.Errorf("impossible shape %v", e.Shape)
+			}
+			size *= int64(dim)
+		}
+		switch {
+		case e.Offsets[1]-e.Offsets[0] != size:
+			return dtype, 0, fmt.Errorf("bytes %d to %d do not hold shape %v of %s", e.Offsets[0], e.Offsets[1], e.Shape, e.DType)
+		case size == 0:
+			return dtype, 0, fmt.Errorf("empty shape %v", e.Shape)
+		}
+		return dtype, size, nil
+	}
+	return dtypes.InvalidDType, 0, fmt.Errorf("unknown type %.20q", e.DType)
+}
+
 // read makes the tensor that e describes from the file's data part.
-func (e entry) read(data []byte) (*tensors.Tensor, error) {
-	dtype := dtypes.InvalidDType
-	for candidate, name := range dtypeNames {
-		if name == e.DType {
-			dtype = candidate
-		}
-	}
-	if dtype == dtypes.InvalidDType {
-		return nil, fmt.Errorf("unknown type %q", e.DType)
-	}
-	size := int64(dtype.Size())
-	for _, dim := range e.Shape {
-		if dim < 0 || (dim > 0 && size > math.MaxInt64/int64(dim)) {
-			return nil, fmt.Errorf("impossible shape %v", e.Shape)
-		}
-		size *= int64(dim)
-	}
-	begin, end := e.Offsets[0], e.Offsets[1]
-	if begin < 0 || end < begin || end > int64(len(data)) || end-begin != size {
-		return nil, fmt.Errorf("bytes %d to %d of %d do not hold shape %v of %s", begin, end, len(data), e.Shape, e.DType)
-	}
-	if size == 0 {
-		return nil, fmt.Errorf("empty shape %v", e.Shape)
+func (e entry) read(data io.ReaderAt) (*tensors.Tensor, error) {
+	dtype, _, err := e.check()
+	if err != nil {
+		return nil, err
 	}
 	tensor := tensors.FromShape(shapes.Make(dtype, e.Shape...))
-	if err := tensor.MutableBytes(func(bytes []byte) { copy(bytes, data[begin:end]) }); err != nil {
+	var readErr error
+	err = tensor.MutableBytes(func(bytes []byte) { _, readErr = data.ReadAt(bytes, e.Offsets[0]) })
+	if err = errors.Join(err, readErr); err != nil {
 		return nil, err
 	}
 	return tensor, nil

@@ -2,8 +2,12 @@ package weights
 
 import (
 	"errors"
-	"os"
+	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // tensorSource is a tensor in a file, which takes no memory before it is asked for.
@@ -12,31 +16,20 @@ type tensorSource interface {
 	Floats() ([]float32, error) // Row-major.
 }
 
-// openSources lists the tensors of a file by key, nested dictionaries' keys joined with dots.
-func openSources(path string) (map[string]tensorSource, func(), error) {
+// openSources lists the tensors of a file by key, nested dictionaries' keys joined with dots. close ends the use of them all.
+func openSources(path string) (sources map[string]tensorSource, close func(), err error) {
 	f, size, err := openFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	sources := map[string]tensorSource{}
+	sources = map[string]tensorSource{}
 	if filepath.Ext(path) == ".safetensors" {
-		defer f.Close()
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return nil, nil, err
+		err = addEntries(sources, f, size)
+	} else {
+		var objects any
+		if objects, err = openTorch(f, size); err == nil {
+			err = flatten(sources, "", objects, 0, new(int))
 		}
-		entries, _, data, err := parseHeader(content)
-		if err != nil {
-			return nil, nil, err
-		}
-		for name, e := range entries {
-			sources[name] = stored{e, data}
-		}
-		return sources, func() {}, nil
-	}
-	objects, err := openTorch(f, size)
-	if err == nil {
-		err = flatten(sources, "", objects, 0, new(int))
 	}
 	if err != nil {
 		f.Close()
@@ -45,39 +38,61 @@ func openSources(path string) (map[string]tensorSource, func(), error) {
 	return sources, func() { f.Close() }, nil
 }
 
-// stored is a tensor of a safetensors file.
-type stored struct {
-	entry
-	data []byte
+func addEntries(into map[string]tensorSource, r io.ReaderAt, size int64) error {
+	entries, _, data, err := parseHeader(r, size)
+	for name, e := range entries {
+		if err := checkKey(name); err != nil {
+			return err
+		}
+		into[name] = inData{e, data}
+	}
+	return err
 }
 
-func (s stored) Shape() []int { return s.entry.Shape }
+// inData is a tensor of a safetensors file.
+type inData struct {
+	entry
+	data *io.SectionReader
+}
 
-func (s stored) Floats() ([]float32, error) {
-	tensor, err := s.read(s.data)
+func (s inData) Shape() []int { return s.entry.Shape }
+
+func (s inData) Floats() ([]float32, error) {
+	dtype, size, err := s.check()
 	if err != nil {
 		return nil, err
 	}
-	var floats []float32
-	err2 := tensor.ConstBytes(func(raw []byte) {
-		var entry func(int) float32
-		if entry, err = floatsOf(tensor.DType(), raw); err == nil {
-			floats = make([]float32, tensor.Size())
-			for i := range floats {
-				floats[i] = entry(i)
-			}
-		}
-	})
-	return floats, errors.Join(err, err2)
+	raw := make([]byte, size)
+	if _, err := s.data.ReadAt(raw, s.Offsets[0]); err != nil {
+		return nil, err
+	}
+	at, err := floatsOf(dtype, raw)
+	if err != nil {
+		return nil, err
+	}
+	floats := make([]float32, len(raw)/dtype.Size())
+	for i := range floats {
+		floats[i] = at(i)
+	}
+	return floats, nil
 }
 
-// flatten collects the tensors of nested dictionaries. Dictionaries that hold each other would never end, hence the bounds.
+// checkKey refuses what is no name of a tensor, so that names can be printed, and joined, without a thought.
+func checkKey(name string) error {
+	if len(name) > 256 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("key %.80q is no name of a tensor", name)
+	}
+	return nil
+}
+
+// flatten collects the tensors of nested dictionaries. Dictionaries that hold each other would never end, and one that many hold has as many
+// names, hence the bounds.
 func flatten(into map[string]tensorSource, prefix string, object any, depth int, seen *int) error {
 	d, ok := object.(*dictionary)
 	if !ok {
 		return nil
 	}
-	if *seen += len(d.keys); *seen > 1<<18 || depth > 8 {
+	if *seen += len(d.keys); *seen > 1<<15 || depth > 8 {
 		return errors.New("dictionaries too many or too deep for a file of weights")
 	}
 	for i, key := range d.keys {
@@ -85,10 +100,23 @@ func flatten(into map[string]tensorSource, prefix string, object any, depth int,
 		if !ok {
 			continue // An optimizer's state has numbers for keys.
 		}
-		if v, ok := d.values[i].(*view); ok {
-			into[prefix+name] = v
-		} else if err := flatten(into, prefix+name+".", d.values[i], depth+1, seen); err != nil {
+		v, isTensor := d.values[i].(*view)
+		if _, isDictionary := d.values[i].(*dictionary); !isTensor && !isDictionary {
+			continue
+		}
+		name = prefix + name
+		if err := checkKey(name); err != nil {
 			return err
+		}
+		switch {
+		case !isTensor:
+			if err := flatten(into, name+".", d.values[i], depth+1, seen); err != nil {
+				return err
+			}
+		case into[name] != nil:
+			return fmt.Errorf("key %.80q is in the file twice", name)
+		default:
+			into[name] = v
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -33,6 +35,45 @@ type array struct {
 	dtype dtypes.DType
 	count int
 	read  func() ([]byte, error)
+
+	views int    // How many tensors are laid over it.
+	kept  []byte // What was read, if there are several: otherwise a small file of many of them would be read again and again.
+}
+
+func (a *array) bytes() ([]byte, error) {
+	if a.kept != nil {
+		return a.kept, nil
+	}
+	raw, err := a.read()
+	if err == nil && a.views > 1 {
+		a.kept = raw
+	}
+	return raw, err
+}
+
+// arrays are those of a file, by their keys.
+type arrays map[string]*array
+
+// named returns the array that a persistent identifier stands for: ("storage", type, key, device, count), in legacy files with one part more.
+func (all arrays) named(id any) (*array, error) {
+	parts, _ := id.([]any)
+	if len(parts) < 5 || parts[0] != "storage" || (len(parts) > 5 && parts[5] != nil) {
+		return nil, errors.New("pickle refers to something that is no array")
+	}
+	name, ok1 := parts[1].(global)
+	key, ok2 := parts[2].(string)
+	count, ok3 := parts[4].(int)
+	dtype, ok4 := storageTypes[name]
+	if !ok1 || !ok2 || !ok3 || !ok4 || count < 0 || count > maxEntries {
+		return nil, errors.New("pickle is damaged: an array without type or size")
+	}
+	if all[key] == nil {
+		all[key] = &array{dtype: dtype, count: count}
+	}
+	if a := all[key]; a.dtype != dtype || a.count != count {
+		return nil, fmt.Errorf("pickle is damaged: array %.80q is of %d %s and of %d %s", key, a.count, a.dtype, count, dtype)
+	}
+	return all[key], nil
 }
 
 // view is a tensor: a shape, laid over an array.
@@ -55,6 +96,7 @@ func newView(arguments []any) (*view, error) {
 	if !ok || !isInt || err1 != nil || err2 != nil || len(shape) != len(strides) {
 		return nil, errors.New("pickle is damaged: a tensor's shape makes no sense")
 	}
+	storage.views++
 	v := &view{storage, offset, shape, strides}
 	if offset > storage.count {
 		return nil, fmt.Errorf("a tensor begins at %d in an array of %d", offset, storage.count)
@@ -95,7 +137,7 @@ func (v *view) Shape() []int { return v.shape }
 
 // Floats implements tensorSource: the entries, row-major.
 func (v *view) Floats() ([]float32, error) {
-	raw, err := v.array.read()
+	raw, err := v.array.bytes()
 	if err != nil {
 		return nil, err
 	}
@@ -158,60 +200,28 @@ func openTorch(r io.ReaderAt, size int64) (any, error) {
 	return nil, errors.New("neither a PyTorch nor a safetensors file")
 }
 
-// persistent takes a storage's identifier apart: ("storage", type, key, device, count), in legacy files with one more.
-func persistent(id any) (key string, dtype dtypes.DType, count int, err error) {
-	parts, _ := id.([]any)
-	if len(parts) < 5 || parts[0] != "storage" || (len(parts) > 5 && parts[5] != nil) {
-		return "", 0, 0, errors.New("pickle refers to something that is no array")
-	}
-	name, ok1 := parts[1].(global)
-	key, ok2 := parts[2].(string)
-	count, ok3 := parts[4].(int)
-	dtype, ok4 := storageTypes[name]
-	if !ok1 || !ok2 || !ok3 || !ok4 || count < 0 || count > maxEntries {
-		return "", 0, 0, errors.New("pickle is damaged: an array without type or size")
-	}
-	return key, dtype, count, nil
-}
-
 // openZip reads the format since PyTorch 1.6: an uncompressed archive of a pickle and of one entry an array.
 func openZip(r io.ReaderAt, size int64) (any, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("damaged PyTorch archive, or cut off: %w", err)
 	}
-	entries := map[string]*zip.File{}
-	folder := ""
-	for _, f := range archive.File {
-		entries[f.Name] = f
-		if path.Base(f.Name) == "data.pkl" {
-			folder = strings.TrimSuffix(f.Name, "data.pkl")
-		}
-		if f.Method != zip.Store || f.UncompressedSize64 > uint64(size) {
-			return nil, fmt.Errorf("entry %q is compressed, as PyTorch never writes it", f.Name)
-		}
+	entries, err := stored(archive, size)
+	if err != nil {
+		return nil, err
 	}
-	content := func(name string, bytes int64) ([]byte, error) {
-		f := entries[name]
-		if f == nil {
-			return nil, fmt.Errorf("no entry %q in the archive", name)
+	folder := ""
+	for name := range entries {
+		if path.Base(name) != "data.pkl" {
+			continue
 		}
-		if bytes >= 0 && int64(f.UncompressedSize64) != bytes {
-			return nil, fmt.Errorf("entry %q has %d bytes, want %d", name, f.UncompressedSize64, bytes)
+		if folder != "" {
+			return nil, errors.New("a zip archive, but not PyTorch's: more than one data.pkl in it")
 		}
-		opened, err := f.Open()
-		if err != nil {
-			return nil, fmt.Errorf("entry %q: %w", name, err)
-		}
-		defer opened.Close()
-		read, err := io.ReadAll(opened)
-		if err != nil {
-			return nil, fmt.Errorf("entry %q: %w", name, err)
-		}
-		return read, nil
+		folder = strings.TrimSuffix(name, "data.pkl")
 	}
 	if order := entries[folder+"byteorder"]; order != nil {
-		if text, err := content(folder+"byteorder", -1); err != nil || string(text) != "little" {
+		if text, err := content(order); err != nil || string(text) != "little" {
 			return nil, errors.New("the archive is not of little-endian numbers")
 		}
 	}
@@ -219,18 +229,69 @@ func openZip(r io.ReaderAt, size int64) (any, error) {
 	if pickle == nil || pickle.UncompressedSize64 > maxPickle {
 		return nil, errors.New("a zip archive, but not PyTorch's: no data.pkl of sensible size in it")
 	}
-	text, err := content(folder+"data.pkl", -1)
+	text, err := content(pickle)
 	if err != nil {
 		return nil, err
 	}
-	return unpickle(bufio.NewReader(bytes.NewReader(text)), func(id any) (any, error) {
-		key, dtype, count, err := persistent(id)
-		if err != nil {
-			return nil, err
+	all := arrays{}
+	objects, err := unpickle(bufio.NewReader(bytes.NewReader(text)), func(id any) (any, error) { return all.named(id) })
+	if err != nil {
+		return nil, err
+	}
+	for key, a := range all {
+		a.read = func() ([]byte, error) {
+			entry, bytes := entries[folder+"data/"+key], uint64(a.count)*uint64(a.dtype.Size())
+			switch {
+			case entry == nil:
+				return nil, fmt.Errorf("no array %.80q in the archive", key)
+			case entry.UncompressedSize64 != bytes:
+				return nil, fmt.Errorf("array %.80q has %d bytes, want %d", key, entry.UncompressedSize64, bytes)
+			}
+			return content(entry)
 		}
-		read := func() ([]byte, error) { return content(folder+"data/"+key, int64(count)*int64(dtype.Size())) }
-		return &array{dtype, count, read}, nil
-	})
+	}
+	return objects, nil
+}
+
+// stored returns the entries of an archive by name. All of them are uncompressed, as PyTorch writes them, and lie beside each other in its size
+// bytes: a zip bomb's are compressed, or share theirs.
+func stored(archive *zip.Reader, size int64) (map[string]*zip.File, error) {
+	type span struct{ begin, end int64 }
+	entries, spans := make(map[string]*zip.File, len(archive.File)), make([]span, 0, len(archive.File))
+	for _, f := range archive.File {
+		if f.Method != zip.Store {
+			return nil, fmt.Errorf("entry %.80q is compressed, as PyTorch never writes it", f.Name)
+		}
+		begin, err := f.DataOffset()
+		if err != nil || begin > size || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > uint64(size-begin) {
+			return nil, fmt.Errorf("entry %.80q of %d bytes does not lie in the archive", f.Name, f.UncompressedSize64)
+		}
+		if entries[f.Name] != nil {
+			return nil, fmt.Errorf("entry %.80q is in the archive twice", f.Name)
+		}
+		entries[f.Name] = f
+		spans = append(spans, span{begin, begin + int64(f.UncompressedSize64)})
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
+	for i := 1; i < len(spans); i++ {
+		if spans[i].begin < spans[i-1].end {
+			return nil, errors.New("entries of the archive lie over each other")
+		}
+	}
+	return entries, nil
+}
+
+// content reads an uncompressed entry of an archive and checks its sum.
+func content(f *zip.File) ([]byte, error) {
+	opened, err := f.Open()
+	if err == nil {
+		defer opened.Close()
+		read := bytes.NewBuffer(make([]byte, 0, f.UncompressedSize64+bytes.MinRead))
+		if _, err = read.ReadFrom(opened); err == nil {
+			return read.Bytes(), nil
+		}
+	}
+	return nil, fmt.Errorf("entry %.80q: %w", f.Name, err)
 }
 
 // openLegacy reads the older format: pickles of a magic number, a version, the machine and the objects, the arrays' keys, then the arrays.
@@ -243,17 +304,8 @@ func openLegacy(r io.ReaderAt, size int64) (any, error) {
 			return nil, err
 		}
 	}
-	arrays := map[string]*array{}
-	objects, err := unpickle(stream, func(id any) (any, error) {
-		key, dtype, count, err := persistent(id)
-		if err != nil {
-			return nil, err
-		}
-		if arrays[key] == nil {
-			arrays[key] = &array{dtype: dtype, count: count}
-		}
-		return arrays[key], nil
-	})
+	all := arrays{}
+	objects, err := unpickle(stream, func(id any) (any, error) { return all.named(id) })
 	if err != nil {
 		return nil, err
 	}
@@ -268,17 +320,17 @@ func openLegacy(r io.ReaderAt, size int64) (any, error) {
 	at := section.read - int64(stream.Buffered())
 	for _, name := range names.items {
 		key, _ := name.(string)
-		a := arrays[key]
-		if a == nil {
-			return nil, errors.New("an array that no tensor is of")
+		a := all[key]
+		if a == nil || a.read != nil {
+			return nil, errors.New("pickle is damaged: an array that no tensor is of, or is there twice")
 		}
 		var count [8]byte
 		if _, err := r.ReadAt(count[:], at); err != nil || int(binary.LittleEndian.Uint64(count[:])) != a.count {
-			return nil, fmt.Errorf("array %s is damaged or cut off", key)
+			return nil, fmt.Errorf("array %.80q is damaged or cut off", key)
 		}
 		begin, bytes := at+8, int64(a.count)*int64(a.dtype.Size())
 		if bytes > size-begin {
-			return nil, fmt.Errorf("array %s is cut off", key)
+			return nil, fmt.Errorf("array %.80q is cut off", key)
 		}
 		a.read = func() ([]byte, error) {
 			content := make([]byte, bytes)
@@ -287,9 +339,9 @@ func openLegacy(r io.ReaderAt, size int64) (any, error) {
 		}
 		at = begin + bytes
 	}
-	for key, a := range arrays {
+	for key, a := range all {
 		if a.read == nil {
-			return nil, fmt.Errorf("array %s is not in the file", key)
+			return nil, fmt.Errorf("array %.80q is not in the file", key)
 		}
 	}
 	return objects, nil
@@ -307,16 +359,15 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// openFile opens a file and says how large it is.
+// openFile opens a file and says how large it is. What is no file is not opened: a pipe would have it wait for ever.
 func openFile(name string) (*os.File, int64, error) {
-	f, err := os.Open(name)
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: is a folder or a device, want a file", name)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
-	info, err := f.Stat()
-	if err != nil || info.IsDir() {
-		f.Close()
-		return nil, 0, errors.Join(err, errIf(err == nil, name+": is a folder"))
-	}
-	return f, info.Size(), nil
+	f, err := os.Open(name)
+	return f, info.Size(), err
 }

@@ -24,7 +24,8 @@ type Import struct {
 	Missing      []string // Weights that the file has not, all of them the Object-Aware Filter's: they keep their initial values.
 	Unused       []string // Keys with no place in the transformer: heads, the other branch, an optimizer's state.
 
-	// Head is the projection head that the file has beside the transformer, under its own names (mlp.0.weight) and in PyTorch's layout.
+	// Head is the projection head that the file has beside the transformer, under its own names (mlp.0.weight) and in PyTorch's layout: what
+	// has keys of "head.". The counters of its batch normalisation are left out.
 	Head map[string]*tensors.Tensor
 
 	values map[string]*tensors.Tensor // By path, in our layout.
@@ -32,11 +33,19 @@ type Import struct {
 
 // ReadViT reads a vision transformer of official DINO, iBOT, Mugs and Leopart files (.pth, in both formats of PyTorch, without running any
 // code in them) and of timm's .safetensors. Keys may lie in nested dictionaries and have any prefix; of several transformers in one file
-// that of the branch is taken, "teacher" or "student", the teacher's if branch is empty. want says which transformer is expected; if its
-// Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions, and with want's Prototypes or, where these are 0,
-// as many as the file's filter has.
+// that of the branch is taken, "teacher" or "student", the teacher's if branch is empty. These are the prefixes that training code writes:
+//
+//	DINO     teacher.backbone. and student.module.backbone., heads beside them under head.; none in a published backbone
+//	iBOT     teacher. or teacher.module., as DINO's, with a masked_embed and a last_layer2; state_dict. in a published backbone
+//	Mugs     as DINO's or teacher.module.backbone., with relation_blocks and heads of other names, which are unused
+//	Leopart  state_dict.teacher., and state_dict.model. for the student, of Lightning; model. in a published one
+//	timm     none
+//
+// want says which transformer is expected; if its Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions,
+// and with want's Prototypes or, where these are 0, as many as the file's filter has.
 //
 // The error is one line that names the file: another architecture, a missing key, values that are not finite, a damaged or hostile file.
+// Reading takes time and memory in proportion to the file and to the transformer, whatever sizes the file claims.
 func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
 	sources, closeFile, err := openSources(path)
 	if err == nil {
@@ -72,21 +81,30 @@ func findPrefix(sources map[string]tensorSource, branch string) (string, error) 
 	if wanted == "" {
 		wanted = "teacher"
 	}
-	var ofBranch []string
-	for _, prefix := range prefixes {
-		if slices.Contains(strings.Split(prefix, "."), wanted) {
-			ofBranch = append(ofBranch, prefix)
+	of := func(name string) (found, others []string) {
+		for _, prefix := range prefixes {
+			if slices.Contains(strings.Split(prefix, "."), name) {
+				found = append(found, prefix)
+			} else {
+				others = append(others, prefix)
+			}
 		}
+		return found, others
 	}
+	ofBranch, _ := of(wanted)
+	if teachers, others := of("teacher"); wanted == "student" && len(ofBranch) == 0 && len(teachers) > 0 {
+		ofBranch = others // Leopart calls its student "model".
+	}
+	shown := prefixes[:min(4, len(prefixes))]
 	switch {
 	case len(ofBranch) == 1:
 		return ofBranch[0], nil
 	case len(ofBranch) == 0 && branch != "":
-		return "", fmt.Errorf("no branch %q in it: there are %q", branch, prefixes)
+		return "", fmt.Errorf("no branch %q in it: there are %q", branch, shown)
 	case len(ofBranch) == 0 && len(prefixes) == 1:
 		return prefixes[0], nil
 	}
-	return "", fmt.Errorf("several transformers in it, and none alone is the %s's: %q", wanted, prefixes)
+	return "", fmt.Errorf("%d transformers in it, and none alone is the %s's: %q", len(prefixes), wanted, shown)
 }
 
 // identify returns the transformer of [encoder.ViTByName] whose shapes the file has.
@@ -151,26 +169,41 @@ func importViT(sources map[string]tensorSource, want encoder.ViT, branch string)
 		}
 	}
 	around := strings.TrimSuffix(strings.TrimSuffix(prefix, "backbone."), "encoder.")
+	left := maxHead
 	for _, key := range slices.Sorted(maps.Keys(sources)) {
 		if used[key] {
 			continue
 		}
 		im.Unused = append(im.Unused, key)
 		name, ok := strings.CutPrefix(key, around+"head.")
-		if size, err := entries(sources[key].Shape()); !ok || err != nil || size > maxHead || len(im.Head) >= 32 {
+		size, err := entries(sources[key].Shape())
+		if !ok || err != nil || size > left || strings.HasSuffix(name, batchCount) {
 			continue
 		}
-		values, err := sources[key].Floats()
+		values, err := finite(sources[key])
 		if err != nil {
 			return nil, fmt.Errorf("key %s: %w", key, err)
 		}
+		left -= size
 		im.Head[name] = tensors.FromFlatDataAndDimensions(values, sources[key].Shape()...)
 	}
 	return im, nil
 }
 
-// maxHead bounds a tensor of a head, which has a dozen of them: DINO's last layer has 65536·256 entries.
+// maxHead bounds the entries of a head: DINO's last layer has 65536·256 of them, the other layers 6 million.
 const maxHead = 1 << 25
+
+// batchCount ends the key of what heads with batch normalisation hold beside floating-point numbers.
+const batchCount = "num_batches_tracked"
+
+// finite returns a tensor's entries, and an error if one of them is not a finite number.
+func finite(source tensorSource) ([]float32, error) {
+	values, err := source.Floats()
+	if err != nil {
+		return nil, err
+	}
+	return values, CheckFinite(values)
+}
 
 // entries is the number of entries of a shape.
 func entries(shape []int) (int, error) {
@@ -197,14 +230,9 @@ func (im *Import) take(w encoder.Weight, key string, source tensorSource) error 
 	if grid = grid && shape[0] == 1 && side > 0 && 1+side*side == shape[1] && side <= 256; !grid && size != w.Size() {
 		return fmt.Errorf("has shape %v, the transformer wants %v", shape, theirs)
 	}
-	values, err := source.Floats()
+	values, err := finite(source)
 	if err != nil {
 		return err
-	}
-	for i, x := range values {
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("entry %d is %v", i, x)
-		}
 	}
 	switch {
 	case grid:
@@ -228,8 +256,11 @@ func resizedPositions(values []float32, v encoder.ViT, side int) []float32 {
 			for f := range dim {
 				sum := 0.0
 				for r, byRow := range matrix[row] {
+					if byRow == 0 { // As most of 256 are.
+						continue
+					}
 					for c, byColumn := range matrix[column] {
-						if byRow != 0 && byColumn != 0 {
+						if byColumn != 0 {
 							sum += byRow * byColumn * float64(values[(1+r*side+c)*dim+f])
 						}
 					}

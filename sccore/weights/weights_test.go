@@ -110,19 +110,6 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-func FuzzParseSafetensors(f *testing.F) {
-	f.Add(file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k":"v"}}`, 4))
-	f.Add(file(`{}`, 0))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		named, _, err := parseSafetensors(content)
-		for name, tensor := range named {
-			if err != nil || tensor.ByteSize() > int64(len(content)) {
-				t.Errorf("%s: %d bytes from a file of %d (%v)", name, tensor.ByteSize(), len(content), err)
-			}
-		}
-	})
-}
-
 func newStore(t *testing.T, values map[string]*tensors.Tensor) *model.Store {
 	t.Helper()
 	store := model.NewStore()

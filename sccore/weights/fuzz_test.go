@@ -1,0 +1,124 @@
+package weights
+
+import (
+	"archive/zip"
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// The fuzzing engine says "0/sec" for a minute at a time while it makes an input smaller that reached new code; -fuzzminimizetime 1x has it go on
+// instead.
+
+// allocated is how many bytes read takes, those that it lets go again counted too.
+func allocated(read func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	read()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// modest is the most that reading a file of so many bytes may allocate: 16 MiB for the tiny transformer and the names of tensors in dictionaries
+// that others share, and a few objects of 100 bytes for each byte, which may be an opcode.
+func modest(size int) uint64 { return 16<<20 + 600*uint64(size) }
+
+// readModestly reads a file, of which nothing but its content is known, within bounds of memory.
+func readModestly(t *testing.T, content []byte, open func(into map[string]tensorSource, r io.ReaderAt, size int64) error) {
+	taken := allocated(func() {
+		sources := map[string]tensorSource{}
+		err := open(sources, bytes.NewReader(content), int64(len(content)))
+		if err == nil {
+			_, err = importViT(sources, tiny, "")
+		}
+		if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000 || err.Error() == "") {
+			t.Errorf("%.200q… is not one line", err)
+		}
+	})
+	if taken > modest(len(content)) {
+		t.Errorf("%d bytes took %d of memory", len(content), taken)
+	}
+}
+
+func addTorch(into map[string]tensorSource, r io.ReaderAt, size int64) error {
+	objects, err := openTorch(r, size)
+	if err != nil {
+		return err
+	}
+	return flatten(into, "", objects, 0, new(int))
+}
+
+func addSeeds(f *testing.F, names ...string) {
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+}
+
+func FuzzTorch(f *testing.F) {
+	addSeeds(f, "convolution.pth", "tiny-half.pth")
+	f.Add(archive(f, "}q\x00X\x01\x00\x00\x00ah\x00s.", zip.Store))
+	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, addTorch) })
+}
+
+// FuzzLegacyTorch changes what follows the magic number of the older format.
+func FuzzLegacyTorch(f *testing.F) {
+	content, err := os.ReadFile("testdata/tiny-legacy.pth")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(content[len(legacyMagic):])
+	f.Add(legacy("]"+text("0")+"a.", string(append([]byte{4, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 16)...)))[len(legacyMagic):])
+	f.Fuzz(func(t *testing.T, content []byte) {
+		readModestly(t, append(bytes.Clone(legacyMagic), content...), addTorch)
+	})
+}
+
+// FuzzUnpickle changes the pickle of an archive of one array and keeps the archive's sums right.
+func FuzzUnpickle(f *testing.F) {
+	f.Add([]byte("\x80\x02}q\x00(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00b]q\x01(K\x02K\x03eu."))
+	f.Add([]byte(tensor(16, 0, tuple(1, 1, 16), tuple(16, 16, 1))))
+	for _, name := range []string{"dino-backbone.pth", "leopart.ckpt"} {
+		official, err := zip.OpenReader(filepath.Join("testdata", "layouts", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		defer official.Close()
+		pickle, err := content(official.File[0])
+		if err != nil || filepath.Base(official.File[0].Name) != "data.pkl" {
+			f.Fatal(official.File[0].Name, err)
+		}
+		f.Add(pickle)
+	}
+	f.Fuzz(func(t *testing.T, pickle []byte) {
+		readModestly(t, zipped(t, zip.Store, "archive/data.pkl", string(pickle), "archive/data/0", string(make([]byte, 64))), addTorch)
+	})
+}
+
+func FuzzSafetensors(f *testing.F) {
+	addSeeds(f, "tiny.safetensors", "python.safetensors")
+	f.Add(file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k":"v"}}`, 4))
+	f.Add(file(`{}`, 0))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		readModestly(t, content, addEntries)
+		var named map[string]*tensors.Tensor
+		var err error
+		if taken := allocated(func() { named, _, err = readSafetensors(bytes.NewReader(content), int64(len(content))) }); taken > modest(len(content)) {
+			t.Errorf("%d bytes took %d of memory", len(content), taken)
+		}
+		for name, tensor := range named {
+			if err != nil || tensor.ByteSize() > int64(len(content)) {
+				t.Errorf("%s: %d bytes from a file of %d (%v)", name, tensor.ByteSize(), len(content), err)
+			}
+		}
+	})
+}

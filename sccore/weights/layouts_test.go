@@ -1,0 +1,171 @@
+package weights
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// small is the transformer of testdata/layouts.py.
+var small = encoder.ViT{Name: "small", Patch: 4, Dim: 8, Depth: 1, Heads: 2, Side: 2, Positions: encoder.DINOPositions}
+
+// layout is what testdata/layouts.py says of a file.
+type layout struct {
+	File, Branch, Prefix string
+	Scale                float32
+	Unused, Head         []string
+}
+
+func (l layout) path() string { return filepath.Join("testdata", "layouts", l.File) }
+
+func layouts(t *testing.T) (all []layout) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/layouts/layouts.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
+	}
+	if err != nil || len(all) != 12 {
+		t.Fatalf("%d layouts, %v", len(all), err)
+	}
+	return all
+}
+
+// keysOf are the keys of a transformer's weights in a file.
+func keysOf(prefix string, v encoder.ViT) (keys []string) {
+	for _, w := range v.Weights() {
+		keys = append(keys, prefix+strings.ReplaceAll(w.Path, "/", "."))
+	}
+	return keys
+}
+
+func wantKeys(t *testing.T, kind string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("%s are %q, want %q", kind, got, want)
+	}
+}
+
+// TestOfficialLayouts reads the files that each family publishes, both branches where there are two, and compares the whole report and every
+// value.
+func TestOfficialLayouts(t *testing.T) {
+	timm, _, err := ReadSafetensors("testdata/layouts/timm.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range layouts(t) {
+		t.Run(l.File+" "+l.Branch, func(t *testing.T) {
+			im, err := ReadViT(l.path(), small, l.Branch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if im.Prefix != l.Prefix {
+				t.Errorf("prefix %q, want %q", im.Prefix, l.Prefix)
+			}
+			wantKeys(t, "matched", im.Matched, keysOf(l.Prefix, small)...)
+			wantKeys(t, "unused", im.Unused, l.Unused...)
+			wantKeys(t, "reshaped, interpolated and missing", slices.Concat(im.Reshaped, im.Interpolated, im.Missing))
+			wantKeys(t, "the head's", slices.Collect(maps.Keys(im.Head)), l.Head...)
+			for _, w := range small.Weights() {
+				want := tensors.MustCopyFlatData[float32](timm[strings.ReplaceAll(w.Path, "/", ".")])
+				for i, x := range relaid(tensors.MustCopyFlatData[float32](im.values[w.Path]), w.Shape, true) {
+					if x != l.Scale*want[i] {
+						t.Fatalf("%s[%d] is %v, want %v", w.Path, i, x, l.Scale*want[i])
+					}
+				}
+			}
+			if l.Branch == "teacher" { // Which is also what nobody says.
+				if other, err := ReadViT(l.path(), small, ""); err != nil || other.Prefix != im.Prefix {
+					t.Errorf("without a branch: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestReportOfOtherShapes(t *testing.T) {
+	for _, l := range layouts(t) {
+		other := small
+		other.Side, other.Prototypes = 3, 4
+		im, err := ReadViT(l.path(), other, l.Branch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var filter []string
+		for _, w := range other.Weights() {
+			if w.Filter {
+				filter = append(filter, w.Path)
+			}
+		}
+		positions := func(key string) bool { return strings.HasSuffix(key, "pos_embed") }
+		wantKeys(t, "matched", im.Matched, slices.DeleteFunc(keysOf(l.Prefix, small), positions)...)
+		wantKeys(t, "interpolated", im.Interpolated, l.Prefix+"pos_embed from 2×2 to 3×3")
+		wantKeys(t, "missing", im.Missing, filter...)
+		wantKeys(t, "reshaped", im.Reshaped)
+
+		other.Depth = 2
+		_, err = ReadViT(l.path(), other, l.Branch)
+		want := fmt.Sprintf("%s: no key %sblocks.1.norm1.weight, which the transformer needs", l.path(), l.Prefix)
+		if err == nil || err.Error() != want {
+			t.Errorf("said %v, want %s", err, want)
+		}
+	}
+	linear, err := ReadViT("testdata/layouts/linear-patches.pth", small, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, "reshaped", linear.Reshaped, "patch_embed.proj.weight from [8 48] to [8 3 4 4]")
+	convolution, err := ReadViT("testdata/layouts/dino-backbone.pth", small, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path := "patch_embed/proj/weight"; !linear.values[path].Equal(convolution.values[path]) || len(linear.Matched) != len(small.Weights())-1 {
+		t.Errorf("patches by a linear layer are not those by a convolution: %s", linear)
+	}
+}
+
+// TestFilterGoesOutAndIn exports a transformer with an Object-Aware Filter and reads it back, its name and its prototypes found by their shapes.
+func TestFilterGoesOutAndIn(t *testing.T) {
+	v, err := encoder.ViTByName("vit-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Prototypes = 5
+	store := model.NewStore()
+	for k, w := range v.Weights() {
+		if _, err := store.CreateVariable("/student/"+w.Path, sine(k, w.Shape...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "filter.safetensors")
+	head := map[string]*tensors.Tensor{"mlp.0.weight": sine(99, 3, 64)}
+	if err := ExportViT(path, store, "/student", v, head, nil); err != nil {
+		t.Fatal(err)
+	}
+	im, err := ReadViT(path, encoder.ViT{Positions: encoder.DINOPositions}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if im.ViT.Name != v.Name || im.ViT.Prototypes != 5 {
+		t.Errorf("read %s with %d prototypes", im.ViT.Name, im.ViT.Prototypes)
+	}
+	wantKeys(t, "matched", im.Matched, keysOf("", v)...)
+	wantKeys(t, "unused", im.Unused, "head.mlp.0.weight")
+	wantKeys(t, "reshaped, interpolated and missing", slices.Concat(im.Reshaped, im.Interpolated, im.Missing))
+	for _, w := range v.Weights() {
+		if !im.values[w.Path].Equal(store.GetVariable("/student/" + w.Path).MustValue()) {
+			t.Errorf("%s is another", w.Path)
+		}
+	}
+	if !im.Head["mlp.0.weight"].Equal(head["mlp.0.weight"]) {
+		t.Error("the head is another")
+	}
+}

@@ -3,14 +3,19 @@ package evaluation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 )
 
 // TestSegmentationProbeLearns on scenes and an encoder that has not learnt: better than a single class for all pixels, the best of them.
@@ -119,4 +124,26 @@ func TestCropsWithoutAnnotationTeachNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+func ExampleSegmentationProbe() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	vit, err := encoder.ViTByName("vit-tiny")
+	if err != nil {
+		panic(err)
+	}
+	store := model.NewStore() // Of weights that have not learnt; a file's come from package weights.
+	model.MustExecOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3))
+	frozen, err := NewFrozen(b, vit, store, "/", 4)
+	if err != nil {
+		panic(err)
+	}
+	defer frozen.Close()
+	probe := SegmentationProbe{Train: 16, Test: 32, MinArea: 0.25, Epochs: 1, Batch: 4, Rate: 3e-3}
+	result, err := probe.Measure(context.Background(), b, frozen, datasets.SegmentedScenes(8, 32, 1), datasets.SegmentedScenes(4, 32, 2), 0)
+	fmt.Println(len(result.IoU), "classes,", result.MIoU > 0, err)
+	// Output: 7 classes, true <nil>
 }

@@ -111,6 +111,15 @@ func TestDAVISSaysWhatIsWrong(t *testing.T) {
 		"00001.jpg has no mask":  func(dir string) { os.Remove(dir + "/DAVIS/Annotations/480p/swan/00001.png") },
 		"00001.png has no frame": func(dir string) { os.Remove(dir + "/DAVIS/JPEGImages/480p/swan/00001.jpg") },
 		"480p/bear":              func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("bear")) },
+		"swan: no .jpg in it": func(dir string) {
+			for i := range 3 {
+				os.Remove(fmt.Sprintf("%s/DAVIS/JPEGImages/480p/swan/%05d.jpg", dir, i))
+			}
+		},
+		"no folder of a video in": func(dir string) {
+			os.RemoveAll(dir + "/DAVIS/JPEGImages/480p")
+			os.Mkdir(dir+"/DAVIS/JPEGImages/480p", 0o755)
+		},
 		`line 2: "../dogs"`:      func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("dogs\n../dogs")) },
 		"no video in it":         func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("\n")) },
 		"the mask is 5×4 pixels": func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", blank(5, 4)) },

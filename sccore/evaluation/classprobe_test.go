@@ -87,7 +87,10 @@ func TestClassProbeBadInput(t *testing.T) {
 		"rate NaN":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: math.NaN()}.Check() },
 		"decay -1":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: 1, Decay: -1}.Check() },
 		"label 7":   func() error { return second(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
-		"first 0":   func() error { return second(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
+		"no images": func() error {
+			return second(good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1, 0))
+		},
+		"first 0": func() error { return second(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
 		"the loss is NaN": func() error {
 			return second(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
 		},

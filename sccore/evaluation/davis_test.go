@@ -97,6 +97,14 @@ func TestMeasureDAVISBounds(t *testing.T) {
 	if got := measure(truth, empty, 1); math.Abs(got.J.Mean-1.0/6) > 1e-12 || math.Abs(got.F.Mean-1.0/6) > 1e-12 {
 		t.Errorf("nothing instead of the object measures %+v", got)
 	}
+	// What is found beyond the objects of the first mask is background, as in the DAVIS code.
+	strange := make([][]uint8, len(truth))
+	for i := range strange {
+		strange[i] = slices.Repeat([]uint8{9}, len(truth[i]))
+	}
+	if got, want := measure(truth, strange, 3), measure(truth, empty, 3); got != want {
+		t.Errorf("objects that there are not measure %+v, nothing %+v", got, want)
+	}
 	if got := evaluation.MeanDAVIS(nil); got != (evaluation.DAVIS{}) {
 		t.Errorf("the mean of no object is %+v", got)
 	}

@@ -172,6 +172,9 @@ func TestKNNBadInput(t *testing.T) {
 		"temperature 0 ": func() ([]int32, error) { return evaluation.KNN{K: 1}.Predict(b, bank, []int32{0, 1}, 2, queries) },
 		"1 labels":       func() ([]int32, error) { return good.Predict(b, bank, []int32{0}, 2, queries) },
 		"label 7":        func() ([]int32, error) { return good.Predict(b, bank, []int32{0, 7}, 2, queries) },
+		"no images": func() ([]int32, error) {
+			return good.Predict(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries)
+		},
 		"do not match": func() ([]int32, error) {
 			return good.Predict(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1}}))
 		},

@@ -73,6 +73,8 @@ func checkLabelled(classifier string, bank *tensors.Tensor, labels []int32, clas
 		return fmt.Errorf("%s: features %s and queries %s do not match", classifier, bank.Shape(), queries.Shape())
 	case len(labels) != bank.Shape().Dimensions[0]:
 		return fmt.Errorf("%s: %d labels for %d features", classifier, len(labels), bank.Shape().Dimensions[0])
+	case len(labels) == 0:
+		return fmt.Errorf("%s: no images to learn from", classifier)
 	case top < 1:
 		return fmt.Errorf("%s: the first %d classes are none", classifier, top)
 	}

@@ -28,7 +28,7 @@ type Annotated struct {
 // Len is the number of images.
 func (a Annotated) Len() int { return len(a.Truth) / (a.Height * a.Width) }
 
-// Check returns an error that says which sizes do not fit, or which class there is not.
+// Check returns an error that says which sizes do not fit, which class there is not, or that no pixel has one.
 func (a Annotated) Check(classes int) error {
 	if classes < 1 || classes > Ignore {
 		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, Ignore)
@@ -41,10 +41,17 @@ func (a Annotated) Check(classes int) error {
 		return fmt.Errorf("annotated patches: %d features and %d pixels are no images of %d×%d patches of %d features and %d×%d pixels",
 			len(a.Patches), len(a.Truth), a.Rows, a.Columns, a.Dim, a.Height, a.Width)
 	}
+	counted := 0
 	for i, class := range a.Truth {
-		if int(class) >= classes && class != Ignore {
+		if class == Ignore {
+			continue
+		}
+		if counted++; int(class) >= classes {
 			return fmt.Errorf("annotated patches: pixel %d is of class %d, there are classes 0 to %d", i, class, classes-1)
 		}
+	}
+	if counted == 0 {
+		return errNotAnnotated
 	}
 	return nil
 }

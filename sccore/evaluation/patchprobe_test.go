@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -194,6 +195,10 @@ func TestPatchProbeLearns(t *testing.T) {
 	})
 }
 
+func allIgnored(a *evaluation.Annotated) {
+	a.Truth = slices.Repeat([]uint8{evaluation.Ignore}, len(a.Truth))
+}
+
 func TestPatchProbeRefuses(t *testing.T) {
 	b := testbackend.Fastest(t)
 	good := annotated(2, 6, 4, 1, 1)
@@ -218,6 +223,8 @@ func TestPatchProbeRefuses(t *testing.T) {
 		{probe, change(func(a *evaluation.Annotated) { a.Height = 7 }), good, 4, "7×8"},
 		{probe, evaluation.Annotated{}, good, 4, "0×0"},
 		{probe, good, annotated(2, 5, 4, 1, 1), 4, "6 features in training, 5"},
+		{probe, change(allIgnored), good, 4, "training set: segmentation: no pixel of the images is annotated"},
+		{probe, good, change(allIgnored), 4, "test set: segmentation: no pixel of the images is annotated"},
 	} {
 		if _, err := test.probe.Measure(b, test.train, test.test, test.classes, 0); err == nil || !strings.Contains(err.Error(), test.part) {
 			t.Errorf("%v does not contain %q", err, test.part)

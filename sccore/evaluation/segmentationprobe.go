@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 
@@ -47,7 +48,7 @@ func (p SegmentationProbe) training(dim, grid, classes, steps int) SegmentationT
 
 // Measure trains the layer on one set and judges it on the other, which has the same classes. The seed draws the layer, the order and the crops.
 // Images beyond the last whole batch are not seen in their pass but in the next, the very last ones not at all; a set smaller than a batch makes
-// one. Memory does not grow with the sets. Sides that are not made of the encoder's patches, images that cannot be read, a loss that is no
+// one. Memory grows with the sets by no more than their order. Sides that are not made of the encoder's patches, images that cannot be read, a loss that is no
 // number and test images without an annotated pixel are errors.
 func (p SegmentationProbe) Measure(ctx context.Context, b compute.Backend, frozen *Frozen, train, test *datasets.Segmented, seed uint64) (result Segmentation, err error) {
 	if err := p.Check(); err != nil {
@@ -68,17 +69,23 @@ func (p SegmentationProbe) Measure(ctx context.Context, b compute.Backend, froze
 		return result, err
 	}
 	fixed := FixedFeatures{Encoder: frozen, Images: train, Crop: Crop{p.Train, p.MinArea}, Seed: seed, Test: p.Test}
-	var order []int
-	for step := range steps {
-		var samples []Sample
-		for i := range p.Batch {
-			pass, place := (step*p.Batch+i)/n, (step*p.Batch+i)%n
-			if place == 0 {
-				order = rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n)
-			}
-			samples = append(samples, Sample{order[place], pass})
+	var samples []Sample
+	for pass := 0; len(samples) < steps*p.Batch; pass++ {
+		for _, image := range rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n) {
+			samples = append(samples, Sample{image, pass})
 		}
-		losses, err := trainer.StepOn(fixed.Crops(ctx, samples))
+	}
+	next, stop := iter.Pull2(fixed.Crops(ctx, samples[:steps*p.Batch])) // One stream, so that the encoder's batches are full.
+	defer stop()
+	batch := func(yield func(Patches, error) bool) {
+		for range p.Batch {
+			if crop, err, there := next(); !there || !yield(crop, err) {
+				return
+			}
+		}
+	}
+	for step := range steps {
+		losses, err := trainer.StepOn(batch)
 		if err != nil {
 			return result, err
 		}

@@ -98,6 +98,16 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 	if _, has := r.Details["linear_seg_mIoU"]; has || r.Column != "ImageNet-1k" || r.Value != 100 || r.Details["linear_cls_Acc@5"] != 100 {
 		t.Errorf("%s: %v", r.Column, r.Details)
 	}
+	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n0"), filepath.Join(dir, "imagenet", "val", "n2")); err != nil {
+		t.Fatal(err)
+	}
+	err = mainResults.Run(context.Background(), testbackend.Fastest(t), options)
+	if want := "imagenet: the images of val have other classes than those of train"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("other classes: %v", err)
+	}
+	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n2"), filepath.Join(dir, "imagenet", "val", "n0")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "imagenet", "val", "n1", "1.png"), []byte("torn"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func (c TransferConfig) check() error {
 	if err := c.crop().Check(); err != nil {
 		return err
 	}
-	return c.training(encoder.ViT{Patch: 1, Dim: 1}, 2).Check()
+	return c.training(encoder.ViT{Patch: 1, Dim: 1}, 2).Check() // Of any encoder: the cell's is not open yet.
 }
 
 // checkPatches returns an error where images are not made of an encoder's patches.

@@ -1,0 +1,149 @@
+package evaluation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// TestSegmentationProbeLearns on scenes and an encoder that has not learnt: better than a single class for all pixels, the best of them.
+func TestSegmentationProbeLearns(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		frozen := fixedScenes(t, b, 8).Encoder
+		probe := SegmentationProbe{Train: 32, Test: 40, MinArea: 0.5, Epochs: 12, Batch: 8, Rate: 1e-2}
+		train, test := datasets.SegmentedScenes(24, 40, 5), datasets.SegmentedScenes(8, 40, 6)
+		measure := func(seed uint64) Segmentation {
+			t.Helper()
+			result, err := probe.Measure(context.Background(), b, frozen, train, test, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result
+		}
+		first, again, other := measure(1), measure(1), measure(2)
+		chance := 0.0
+		for class := range test.Classes {
+			confusion := NewConfusion(len(test.Classes))
+			for i := range test.Len() {
+				a, err := test.Read(i)
+				if err == nil {
+					err = confusion.Add(a.Mask, slices.Repeat([]uint8{uint8(class)}, len(a.Mask)))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			chance = max(chance, confusion.Segmentation().MIoU)
+		}
+		if first.MIoU < chance+2 || other.MIoU < chance+2 {
+			t.Errorf("mIoU %.1f and %.1f, by chance %.1f", first.MIoU, other.MIoU, chance)
+		}
+		if first.MIoU != again.MIoU || first.MIoU == other.MIoU {
+			t.Logf("by chance %.1f", chance)
+			t.Errorf("mIoU %v, once more %v, with another seed %v", first.MIoU, again.MIoU, other.MIoU)
+		}
+	})
+}
+
+func TestSegmentationProbeRefuses(t *testing.T) {
+	b := testbackend.Fastest(t)
+	f := fixedScenes(t, b, 4)
+	for want, change := range map[string]func(*SegmentationProbe){
+		"test 0":                   func(p *SegmentationProbe) { p.Test = 0 },
+		"epochs 0":                 func(p *SegmentationProbe) { p.Epochs = 0 },
+		"batch 0":                  func(p *SegmentationProbe) { p.Batch = 0 },
+		"learning rate -1":         func(p *SegmentationProbe) { p.Rate = -1 },
+		"crops of 0 pixels":        func(p *SegmentationProbe) { p.Train = 0 },
+		"at least 0 of an image's": func(p *SegmentationProbe) { p.MinArea = 0 },
+		"train 20 and test 448 are not both made of patches of 8": func(p *SegmentationProbe) { p.Train = 20 },
+	} {
+		probe := DefaultSegmentationProbe()
+		change(&probe)
+		_, err := probe.Measure(context.Background(), b, f.Encoder, f.Images, f.Images, 1)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want one line with %q", err, want)
+		}
+	}
+	small := SegmentationProbe{Train: 16, Test: 16, MinArea: 0.5, Epochs: 1, Batch: 2, Rate: 1e-3}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := small.Measure(ctx, b, f.Encoder, f.Images, f.Images, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+// TestCropsWithoutAnnotationTeachNothing: a batch of ignored pixels has the loss 0 and leaves the heads as they are.
+func TestCropsWithoutAnnotationTeachNothing(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		f := fixedScenes(t, b, 2)
+		for _, kind := range []string{LinearHead, FCNHead} {
+			trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
+				Head: SegmentationHead{kind, 7, 4}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1}, FinalRate: 1e-4,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer trainer.Close()
+			if err := trainer.Begin(1); err != nil {
+				t.Fatal(err)
+			}
+			logits := func() []float32 {
+				t.Helper()
+				out, err := trainer.Logits(tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{0.5}, 9*64), 1, 3, 3, 64))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return tensors.MustCopyFlatData[float32](out[0])
+			}
+			before := logits()
+			crops := gather(t, f.Crops(context.Background(), []Sample{{0, 0}, {1, 0}}))
+			losses, err := trainer.StepOn(func(yield func(Patches, error) bool) {
+				for _, crop := range crops {
+					if !yield(Patches{crop.Features, slices.Repeat([]uint8{Ignore}, len(crop.Labels))}, nil) {
+						return
+					}
+				}
+			})
+			if err != nil || losses[0] != 0 || !slices.Equal(before, logits()) {
+				t.Errorf("%s: loss %v, %v, or the head has learnt", kind, losses, err)
+			}
+			if _, err := trainer.StepOn(f.Crops(context.Background(), []Sample{{0, 0}})); err == nil {
+				t.Errorf("%s: one crop is a batch of 2", kind)
+			}
+		}
+	})
+}
+
+func ExampleSegmentationProbe() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	vit, err := encoder.ViTByName("vit-tiny")
+	if err != nil {
+		panic(err)
+	}
+	store := model.NewStore() // Of weights that have not learnt; a file's come from package weights.
+	model.MustExecOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3))
+	frozen, err := NewFrozen(b, vit, store, "/", 4)
+	if err != nil {
+		panic(err)
+	}
+	defer frozen.Close()
+	probe := SegmentationProbe{Train: 16, Test: 32, MinArea: 0.25, Epochs: 1, Batch: 4, Rate: 3e-3}
+	result, err := probe.Measure(context.Background(), b, frozen, datasets.SegmentedScenes(8, 32, 1), datasets.SegmentedScenes(4, 32, 2), 0)
+	fmt.Println(len(result.IoU), "classes,", result.MIoU > 0, err)
+	// Output: 7 classes, true <nil>
+}

@@ -24,7 +24,6 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 	given[inPixels] = tensors.FromFlatDataAndDimensions(
 		tensors.MustCopyFlatData[uint8](given[inPixels])[:images*s.Canvas*s.Canvas*3], images, s.Canvas, s.Canvas, 3)
 	s.dtype = dtypes.Float32
-	s.vit.Depth = 2
 	change(&s)
 	store := model.NewStore()
 	if err := store.SetRNGStateFromSeed(11); err != nil {

@@ -11,24 +11,25 @@ import (
 // treeShape is what a tree may be made of.
 type treeShape struct {
 	leaf  int // The largest number of pairs of a leaf, but for rounding: comparing that many costs about as much as a level.
-	radix int // The largest number of parts of a node.
+	radix int // The largest number of parts of a node, up to 30: a strip has as many pairs, and a bit of an int32 for each.
 }
 
 var fastShape = treeShape{leaf: 160, radix: 16}
 
 // pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power
-// of the radix. Arrays are [B, padded].
+// of the radix. Arrays are [B, padded]. A pair's place is where it stands by descending p.
 type pairOrder struct {
 	n, padded, leaf, radix int
-	dtype                  dtypes.DType // Of the scores given; float32 for shorter ones.
 
-	p, q    *Node // Scores in float64.
-	centred *Node // p less the mean of all, so that sums of squares of close scores keep their digits. Rounded: p alone is for comparing.
-	valid   *Node // False for padding.
+	p, q  *Node // Scores in their dtype, float32 for shorter ones, by ascending q.
+	byP   *Node // p by place.
+	mean  *Node // Of p, in float64: less the mean, sums of squares of close scores keep their digits. [B, 1]
+	valid *Node // False for padding.
 	// notBelow is #{p_j ≥ p_i}, in float64.
 	notBelow *Node
-	// places are own, last and first of the tree's root. [B·padded]
-	places [3]*Node
+	place    *Node // Of each pair, among those of all image pairs. [B·padded], int32
+	// last is the place of the last pair with p > p_i − τ, and first that of the first with p < p_i + τ, by the place of i. [B·padded], int32
+	last, first *Node
 
 	keys, code *Node // Of the order by p: sorted, and of the inputs. [B, N]
 }
@@ -62,31 +63,34 @@ func (s treeShape) divide(n int) (radix, leaf, padded int) {
 func newPairOrder(p, q *Node, margin float64, shape treeShape) pairOrder {
 	g := p.Graph()
 	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
-	o := pairOrder{n: n, dtype: dtypes.Float32}
+	o := pairOrder{n: n}
 	o.radix, o.leaf, o.padded = shape.divide(n)
-	if p.DType() == dtypes.Float64 {
-		o.dtype = dtypes.Float64
+	begins := func(size int) *Node {
+		return Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, size))
 	}
-	int64s := func(x *Node) *Node { return ConvertDType(x, dtypes.Int64) }
+	inRow := func(x, index *Node) *Node { return take(Reshape(x, batch*n), Add(index, begins(n))) }
+	pack := func(high, low *Node) *Node {
+		return BitwiseOr(BitwiseShiftLeftScalar(ConvertDType(high, dtypes.Int64), int32(32)), ConvertDType(low, dtypes.Int64))
+	}
+	unpack := func(packed *Node) (high, low *Node) {
+		return ConvertDType(BitwiseShiftRightLogicalScalar(packed, int32(32)), dtypes.Int32), ConvertDType(packed, dtypes.Int32)
+	}
 
 	codeP, decodeP := scoreCode(p)
 	codeQ, decodeQ := scoreCode(q)
-	o.code = BitwiseOr(BitwiseShiftLeftScalar(Sub(Scalar(g, dtypes.Int64, 1<<30), int64s(codeP)), int32(32)), int64s(codeQ))
+	top, each := Scalar(g, dtypes.Int32, 1<<30), Iota(g, shapes.Make(dtypes.Int32, batch, n), 1)
+	o.code = pack(Sub(top, codeP), codeQ)
 	o.keys = Sort(o.code, 1, true)
-	byP := decodeP(Sub(Scalar(g, dtypes.Int64, 1<<30), BitwiseShiftRightLogicalScalar(o.keys, int32(32))))
-	low := BitwiseAnd(o.keys, Scalar(g, dtypes.Int64, 1<<32-1))
-	byQ := Sort(BitwiseOr(BitwiseShiftLeftScalar(low, int32(32)), Iota(g, shapes.Make(dtypes.Int64, batch, n), 1)), 1, true)
-	place := ConvertDType(BitwiseAnd(byQ, Scalar(g, dtypes.Int64, 1<<32-1)), dtypes.Int32)
-	o.q = decodeQ(BitwiseShiftRightLogicalScalar(byQ, int32(32)))
+	high, low := unpack(o.keys)
+	byP := hold(decodeP(Sub(top, high)))
+	codes, place := unpack(Sort(pack(low, each), 1, true))
+	o.q, o.p = decodeQ(codes), inRow(byP, place)
 
-	begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, n))
-	o.p = take(Reshape(byP, batch*n), Add(place, begin))
-
-	notBelow := countWhile(byP, o.p, GreaterOrEqual)
-	last := AddScalar(countWhile(byP, AddScalar(o.p, -margin), GreaterThan), -1)
-	first := countWhile(byP, AddScalar(o.p, margin), GreaterOrEqual)
+	notBelow := countWhile(byP, byP, GreaterOrEqual)
+	last := AddScalar(countWhile(byP, AddScalar(byP, -margin), GreaterThan), -1)
+	first := countWhile(byP, AddScalar(byP, margin), GreaterOrEqual)
 	// Rounding must not carry a bound over the pair itself.
-	last, first = Max(last, place), Min(first, place)
+	last, first = Max(last, each), Min(first, each)
 
 	// Padding has the highest q and the lowest p.
 	pad := func(x *Node, value *Node) *Node {
@@ -97,18 +101,18 @@ func newPairOrder(p, q *Node, margin float64, shape treeShape) pairOrder {
 	}
 	extra := shapes.Make(dtypes.Int32, batch, max(1, o.padded-n))
 	beyond := AddScalar(Iota(g, extra, 1), float64(n))
-	fill := func(value float64) *Node {
-		return BroadcastToDims(Scalar(g, dtypes.Float64, value), extra.Dimensions...)
+	fill := func(dtype dtypes.DType, value float64) *Node {
+		return BroadcastToDims(Scalar(g, dtype, value), extra.Dimensions...)
 	}
 	o.valid = LessThan(Iota(g, shapes.Make(dtypes.Int32, batch, o.padded), 1), Scalar(g, dtypes.Int32, n))
-	mean := ReduceAndKeep(byP, ReduceMean, -1)
-	o.p, o.q = pad(o.p, fill(-1)), pad(o.q, fill(2))
-	o.centred = hold(Sub(o.p, mean))
-	o.notBelow = pad(ConvertDType(notBelow, dtypes.Float64), fill(float64(o.padded)))
-	begin = Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.padded))
-	for i, x := range []*Node{place, last, first} {
-		o.places[i] = hold(Reshape(Add(pad(x, beyond), begin), batch*o.padded))
+	o.mean = ReduceAndKeep(ConvertDType(byP, dtypes.Float64), ReduceMean, -1)
+	o.p, o.q = pad(o.p, fill(byP.DType(), -1)), pad(o.q, fill(byP.DType(), 2))
+	o.byP = hold(pad(byP, fill(byP.DType(), -1)))
+	o.notBelow = pad(ConvertDType(inRow(hold(notBelow), place), dtypes.Float64), fill(dtypes.Float64, float64(o.padded)))
+	number := func(places *Node) *Node {
+		return hold(Reshape(Add(pad(places, beyond), begins(o.padded)), batch*o.padded))
 	}
+	o.place, o.last, o.first = number(place), number(last), number(first)
 	return o
 }
 
@@ -116,19 +120,25 @@ func newPairOrder(p, q *Node, margin float64, shape treeShape) pairOrder {
 func (o pairOrder) restore(entries *Node) *Node {
 	g := entries.Graph()
 	batch := entries.Shape().Dimensions[0]
-	byP := Scatter(InsertAxes(o.places[0], -1), Reshape(entries, batch*o.padded), shapes.Make(entries.DType(), batch*o.padded), false, true)
+	byP := arrange(o.place, Reshape(entries, batch*o.padded))
 	// Pairs of the same p and q have the same entry, so any of them will do.
 	begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.padded))
 	return take(byP, Add(countWhile(o.keys, o.code, LessThan), begin))
 }
 
-// scoreCode gives codes of scores in [0, 1]: integers from 0 to 2³⁰ in the same order, and the way back, to float64.
+// arrange puts each entry of x to its place.
+func arrange(place, x *Node) *Node {
+	return Scatter(InsertAxes(place, -1), x, x.Shape(), false, true)
+}
+
+// scoreCode gives codes of scores in [0, 1], integers from 0 to 2³⁰ in the same order, and the way back: to float64 from float64, to float32
+// from shorter ones.
 func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	if x.DType() != dtypes.Float64 {
 		// The bits of floats that are not negative have their order, and those of 1 are below 2³⁰.
 		code = Bitcast(ConvertDType(x, dtypes.Float32), dtypes.Int32)
 		return code, func(code *Node) *Node {
-			return ConvertDType(Bitcast(ConvertDType(code, dtypes.Int32), dtypes.Float32), dtypes.Float64)
+			return Bitcast(code, dtypes.Float32)
 		}
 	}
 	batch, n := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
@@ -136,7 +146,7 @@ func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	code = countWhile(sorted, x, LessThan)
 	return code, func(code *Node) *Node {
 		begin := Mul(Iota(x.Graph(), shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(x.Graph(), dtypes.Int32, n))
-		return take(Reshape(sorted, batch*n), Add(ConvertDType(code, dtypes.Int32), begin))
+		return take(Reshape(sorted, batch*n), Add(code, begin))
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 // leafTies are the sums over pairs of equal q in different leaves, which the tree takes for lower and higher ones. Only runs that cross a
 // leaf's boundary matter, so there is one run before and one after for each leaf.
 type leafTies struct {
-	order pairOrder
+	order   pairOrder
+	centred *Node // p less its mean, [B, padded], float64.
 	// before is the number of pairs ahead of the leaf with the q of its first pair, and sum their sum of centred p. [leaves, 1], float64
 	before, sum *Node
 	// begins and ends tell the pairs with the q of the leaf's first and last pair. [leaves, leaf]
@@ -26,14 +27,14 @@ func newLeafTies(o pairOrder) leafTies {
 	firstQ, lastQ := SliceAxis(q, 2, AxisElem(0)), SliceAxis(q, 2, AxisElem(o.leaf-1))
 	firstQ.AssertDims(batch, leaves, 1)
 
-	t := leafTies{order: o}
-	each := func(x *Node) *Node { return Reshape(x, batch*leaves, -1) }
-	t.begins, t.ends = each(Equal(q, firstQ)), each(Equal(q, lastQ))
+	t := leafTies{order: o, centred: Sub(ConvertDType(o.p, dtypes.Float64), o.mean)}
+	each := func(x *Node) *Node { return hold(Reshape(x, batch*leaves, -1)) }
+	t.begins, t.ends = Reshape(Equal(q, firstQ), batch*leaves, -1), Reshape(Equal(q, lastQ), batch*leaves, -1)
 	row := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.padded))
 	leaf := Add(row, Mul(Iota(g, shapes.Make(dtypes.Int32, batch, leaves), 1), Scalar(g, dtypes.Int32, o.leaf)))
 	run := Add(row, countWhile(o.q, Reshape(firstQ, batch, leaves), LessThan))
 	t.before = each(ConvertDType(Sub(leaf, run), dtypes.Float64))
-	t.sum = each(sumBetween(o.centred, run, leaf))
+	t.sum = each(sumBetween(t.centred, run, leaf))
 	t.from = each(AddScalar(leaf, float64(o.leaf)))
 	t.to = each(Add(row, countWhile(o.q, Reshape(lastQ, batch, leaves), LessOrEqual)))
 	return t
@@ -41,7 +42,7 @@ func newLeafTies(o pairOrder) leafTies {
 
 // forward are the sums over the pairs ahead, as huberSums has them; those pairs have p_j ≥ p_i. [B·padded]
 func (t leafTies) forward(margin float64) (huber, slope, above *Node) {
-	p := Reshape(t.order.centred, t.begins.Shape().Dimensions...)
+	p := Reshape(t.centred, t.begins.Shape().Dimensions...)
 	masked := func(x *Node) *Node {
 		x = BroadcastToDims(x, p.Shape().Dimensions...)
 		return Reshape(Where(t.begins, x, ZerosLike(x)), p.Shape().Size())
@@ -52,7 +53,7 @@ func (t leafTies) forward(margin float64) (huber, slope, above *Node) {
 
 // pull is the sum over the pairs behind, as pullSums has it, of weights [B·padded]; those pairs have p_k ≤ p_i. [B·padded]
 func (t leafTies) pull(weight *Node, margin float64) *Node {
-	weights := sumBetween(Reshape(weight, t.order.p.Shape().Dimensions...), t.from, t.to)
+	weights := hold(sumBetween(Reshape(weight, t.order.p.Shape().Dimensions...), t.from, t.to))
 	pull := BroadcastToDims(MulScalar(weights, margin), t.ends.Shape().Dimensions...)
 	return Reshape(Where(t.ends, pull, ZerosLike(pull)), weight.Shape().Size())
 }

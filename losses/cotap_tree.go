@@ -31,12 +31,13 @@ func newTreeOf(shape treeShape, p, q *Node, margin float64) pairSums {
 	return &pairTree{order: order, margin: margin, ties: newLeafTies(order)}
 }
 
-func (t *pairTree) target() (q, valid *Node) { return t.order.q, t.order.valid }
+func (t *pairTree) target() (q, valid *Node) {
+	return ConvertDType(t.order.q, dtypes.Float64), t.order.valid
+}
 
 func (t *pairTree) forward() (huber, same, slope *Node) {
 	o := t.order
 	dims := o.p.Shape().Dimensions
-
 	huber, slope, above := t.leaves().forward()
 	tiedHuber, tiedSlope, tiedAbove := t.ties.forward(t.margin)
 	huber, slope, above = Sub(huber, tiedHuber), Sub(slope, tiedSlope), Sub(above, tiedAbove)
@@ -49,7 +50,7 @@ func (t *pairTree) forward() (huber, same, slope *Node) {
 			level = t.levels[len(t.levels)-1].next()
 		}
 		levelHuber, levelSlope, levelAbove := level.forward()
-		add := func(sums, found *Node) *Node { return ScatterSum(sums, InsertAxes(level.pair, -1), found, false, true) }
+		add := func(sums, found *Node) *Node { return Add(sums, take(hold(found), level.place)) }
 		huber, slope, above = add(huber, levelHuber), add(slope, levelSlope), add(above, levelAbove)
 		t.levels = append(t.levels, level)
 	}
@@ -64,14 +65,14 @@ func (t *pairTree) pull(weight *Node) *Node {
 	weight = Reshape(hold(weight), o.p.Shape().Size())
 	pull := Sub(t.leaves().pull(weight), t.ties.pull(weight, t.margin))
 	for _, level := range t.levels {
-		pull = ScatterSum(pull, InsertAxes(level.pair, -1), level.pull(weight), false, true)
+		pull = Add(pull, take(hold(level.pull(weight)), level.place))
 	}
 	return Reshape(pull, o.p.Shape().Dimensions...)
 }
 
 func (t *pairTree) leaves() leafPairs {
 	o := t.order
-	each := func(x *Node) *Node { return hold(Reshape(ConvertDType(x, o.dtype), -1, o.leaf)) }
+	each := func(x *Node) *Node { return hold(Reshape(x, -1, o.leaf)) }
 	return leafPairs{each(o.p), each(o.q), t.margin}
 }
 
@@ -83,7 +84,13 @@ func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0)
 // take is x[index], for each entry of index.
 func take(x, index *Node) *Node { return Gather(x, InsertAxes(index, -1)) }
 
-// hold is x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but not a scatter.
+// hold is x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but not a scatter, unless it
+// is of one row.
 func hold(x *Node) *Node {
-	return Scatter(IotaFull(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[0], 1)), x, x.Shape(), true, true)
+	rows := x
+	if x.Shape().Dimensions[0] == 1 {
+		rows = Reshape(x, x.Shape().Size())
+	}
+	each := IotaFull(x.Graph(), shapes.Make(dtypes.Int32, rows.Shape().Dimensions[0], 1))
+	return Reshape(Scatter(each, rows, rows.Shape(), true, true), x.Shape().Dimensions...)
 }

@@ -36,8 +36,11 @@ func Claims(out string, profile Profile) (figures.Scoreboard, error) {
 	if err != nil {
 		return figures.Scoreboard{}, err
 	}
-	for _, initialisation := range []string{"DINO", "iBOT", "Mugs"} {
-		_, judged := videos.Gain(initialisation)
+	for _, claim := range figures.Claims() {
+		if claim.Experiment != Video {
+			continue
+		}
+		_, judged := videos.Gain(claim.Part)
 		for _, identity := range judged {
 			if !slices.Contains(data, identity) {
 				data = append(data, identity)

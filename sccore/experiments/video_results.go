@@ -149,28 +149,26 @@ func (r VideoResults) architecture(row, dataset string) string {
 	return ""
 }
 
-// Gain is the quantity of claim C23 for an initialisation, "DINO", "iBOT" or "Mugs": J&F of the full method minus its initialisation with
-// ViT-S/16, one value a seed, on DAVIS. Without runs of DINO, that part is judged by our own training: the full method minus alignment alone, on
-// DAVIS if it was run there, and else on synthetic videos.
-func (r VideoResults) Gain(initialisation string) (values []float64, data []string) {
-	difference := func(ours, theirs, dataset string) (values []float64) {
-		for _, after := range r.runs[[2]string{ours, dataset}] {
-			for _, before := range r.runs[[2]string{theirs, dataset}] {
-				if before.Seed == after.Seed {
-					values = append(values, after.Value-before.Value)
-				}
+// Gain is the quantity of a part of claim C23, one value a seed: J&F of the full method minus its initialisation. Parts are "DINO", "iBOT" and
+// "Mugs", ViT-S/16 on DAVIS, and "own on DAVIS" and "own on synthetic videos", our own training against what it began from. data is the
+// identity of the videos.
+func (r VideoResults) Gain(part string) (values []float64, data []string) {
+	method, dataset, own := strings.Cut(part, " on ")
+	ours, theirs := strings.ToLower(method)+"+ours-s16", strings.ToLower(method)+"-s16"
+	if own {
+		ours, theirs = keySecond, keyFirst
+	} else {
+		dataset = videoTitles["davis"]
+	}
+	for _, after := range r.runs[[2]string{ours, dataset}] {
+		for _, before := range r.runs[[2]string{theirs, dataset}] {
+			if before.Seed == after.Seed {
+				values = append(values, after.Value-before.Value)
 			}
 		}
-		return values
 	}
-	name, davis := strings.ToLower(initialisation), videoTitles["davis"]
-	if values := difference(name+"+ours-s16", name+"-s16", davis); values != nil {
-		return values, r.dataOf(davis)
+	if values == nil {
+		return nil, nil
 	}
-	for _, dataset := range []string{davis, videoTitles["synthetic"]} {
-		if values := difference(keySecond, keyFirst, dataset); values != nil && initialisation == "DINO" {
-			return values, r.dataOf(dataset)
-		}
-	}
-	return nil, nil
+	return values, r.dataOf(dataset)
 }

@@ -162,7 +162,7 @@ func TestVideoJudgesItsClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		gains := map[string][]float64{}
-		for _, part := range []string{"DINO", "iBOT", "Mugs"} {
+		for _, part := range []string{"DINO", "iBOT", "Mugs", "own on DAVIS", "own on synthetic videos"} {
 			if values, _ := results.Gain(part); values != nil {
 				gains[part] = values
 			}
@@ -173,12 +173,12 @@ func TestVideoJudgesItsClaim(t *testing.T) {
 		add(keyFirst, "synthetic videos", seed, 50+float64(seed), false)
 		add(keySecond, "synthetic videos", seed, 51+float64(seed)+0.1*float64(seed), false)
 	}
-	if gains := judge(); len(gains) != 1 || len(gains["DINO"]) != 3 || math.Abs(gains["DINO"][2]-1.2) > 1e-9 {
+	if gains := judge(); len(gains) != 1 || len(gains["own on synthetic videos"]) != 3 || math.Abs(gains["own on synthetic videos"][2]-1.2) > 1e-9 {
 		t.Errorf("our own training: %v", gains)
 	}
 	add("dino-s16", "DAVIS", 0, 62, true)
 	add("dino+ours-s16", "DAVIS", 0, 64, true)
-	if gains := judge(); len(gains) != 1 || len(gains["DINO"]) != 1 || gains["DINO"][0] != 2 {
+	if gains := judge(); len(gains) != 2 || len(gains["DINO"]) != 1 || gains["DINO"][0] != 2 {
 		t.Errorf("DINO's weights: %v", gains)
 	}
 	board, err := Claims(out, Quick)

@@ -179,6 +179,24 @@ func pretrainedCells(options Options, seeds int) (cells []frozenCell, err error)
 	return cells, nil
 }
 
+// located is a recorded encoder with its file as it is reached from here: what pretrain has left under out is found there again by its content,
+// wherever out lay when it was recorded and from where it was named. Other files are where they were.
+func (e frozenEncoder) located(out string, profile Profile, seed int) (frozenEncoder, error) {
+	if ownMethods[e.Row] == "" || e.Weights == "" {
+		return e, nil
+	}
+	cells, err := pretrainedCells(Options{Out: out, Profile: profile}, seed+1)
+	if err != nil {
+		return e, err
+	}
+	for _, c := range cells {
+		if c.Row == e.Row && c.Digest == e.Digest {
+			return c.frozenEncoder, nil
+		}
+	}
+	return e, nil
+}
+
 // digestOf identifies a file's content.
 func digestOf(path string) (string, error) {
 	file, err := os.Open(path)

@@ -36,6 +36,11 @@ func (r TransferResults) Predictions(b compute.Backend, data, out, row, column s
 	}
 	c.dataset, _, _ = strings.Cut(record.Cell, "/")
 	c.seed = record.Seed
+	encoder, err := c.config.Encoder.located(out, r.profile, c.seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.config.Encoder = encoder
 	if c.dataset == "synthetic" {
 		data = ""
 	}

@@ -176,6 +176,12 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err := os.CopyFS(moved, os.DirFS(out)); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.RemoveAll(out); err != nil {
+		t.Fatal(err)
+	}
+	if predictions, _, err := results.Predictions(b, "", moved, keySecond, "synthetic scenes/Linear", 2); err != nil || len(predictions) != 2 {
+		t.Errorf("%d predictions from a folder that was copied: %v", len(predictions), err)
+	}
 	if err := runTransferSmoke(t, moved); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (f TradeOff) Render() (svg, png []byte, err error) {
 		setRange(&p.Y, ranges[i][1].low, ranges[i][1].high)
 	}
 	return render(width, 400*pixel, func(c draw.Canvas) {
-		c = drawHead(page(c), f.Title, nil)
+		c = draw.Crop(drawHead(page(c), f.Title, nil), 0, 0, 0, -vg.Points(10)) // Room between the titles.
 		middle := (c.Min.X + c.Max.X) / 2
 		ours.Draw(draw.Crop(c, 0, middle-c.Max.X-vg.Points(6), 0, 0))
 		paper.Draw(draw.Crop(c, middle-c.Min.X+vg.Points(6), 0, 0, 0))

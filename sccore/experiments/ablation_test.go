@@ -106,7 +106,7 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 
 // TestAblationClaims judges made-up numbers.
 func TestAblationClaims(t *testing.T) {
-	config := ablationConfig(Quick).encode()
+	config := ablationConfig(Quick, false).encode()
 	var records []Record
 	for seed := range 3 {
 		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {
@@ -119,7 +119,7 @@ func TestAblationClaims(t *testing.T) {
 			}
 		}
 	}
-	results, err := newAblationResults(records, Quick)
+	results, err := newAblationResults(records, Quick, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,6 +171,17 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 			t.Errorf("C15 is %v", row.Values)
 		}
 	}
+	results, err := LoadAblation(out, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trade, err := results.TradeOff() // Of images without labels of segmentation: the panel is empty.
+	if err != nil || !strings.Contains(trade.Title, "on images") || len(trade.Lines[3].X.Ours) != 0 {
+		t.Errorf("%s: %+v, %v", trade.Title, trade.Lines, err)
+	}
+	if _, _, err := trade.Render(); err != nil {
+		t.Error(err)
+	}
 	tables, err := ablation.Tables(records, Quick)
 	if err != nil || len(tables) != 4 {
 		t.Fatalf("%d tables, %v", len(tables), err)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
 )
@@ -63,7 +64,7 @@ func TestAblationReadsImages(t *testing.T) {
 		warned, trained = nil, false
 		err := runAblation(t.Context(), b, Options{
 			Profile: Smoke, Data: dir, Out: out, Only: only, Set: append(set, "first.steps=3", "second.steps=2", "knn.k=3"),
-			Warn: func(line string) { warned = append(warned, line) }, Watch: func(string, []Point) { trained = true },
+			CheckpointEvery: time.Minute, Warn: func(line string) { warned = append(warned, line) }, Watch: func(string, []Point) { trained = true },
 		})
 		records, failed := Records(filepath.Join(out, Ablation))
 		if failed != nil {
@@ -85,12 +86,13 @@ func TestAblationReadsImages(t *testing.T) {
 	}
 
 	showMaps, showVal := hide("coco/stuffthingmaps"), hide("imagenet/val")
-	if records, err := run(nil); err == nil || !strings.Contains(err.Error(), "neither ImageNet with labels nor COCOStuff-27 is in "+dir) || trained || len(records) > 0 {
+	records, err := run(nil)
+	if err == nil || !strings.Contains(err.Error(), "neither ImageNet with labels nor COCOStuff-27 is in "+dir) || trained || len(records) > 0 {
 		t.Errorf("without labels %d records, %v", len(records), err)
 	}
 	showVal()
 	rows := []string{"images/random", "images/stage1", "images/line4"}
-	records, err := run(nil, rows...)
+	records, err = run(nil, rows...)
 	if err != nil || len(records) != 3*2 || !trained {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
@@ -118,6 +120,15 @@ func TestAblationReadsImages(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("encoders %v, %v", found, err)
 	}
+	unlock, err := lock(filepath.Join(filepath.Dir(found[0]), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err = run(nil, "images/line6")
+	if err != nil || len(records) != 3*4 || trained || len(warned) != 2 || !strings.HasPrefix(warned[1], "images/line6/seed0 is left out until") {
+		t.Errorf("while another process is at it: %d records, warned of %q, %v", len(records), warned, err)
+	}
+	unlock()
 	if records, err = run([]string{"init=" + found[0]}, "images/init", "images/line7"); err != nil || len(records) != (3+2)*4 || !trained {
 		t.Fatalf("from weights %d records, %v", len(records), err)
 	}
@@ -139,6 +150,25 @@ func TestAblationReadsImages(t *testing.T) {
 	}
 	if !strings.Contains(tables[0].Caption, "from the same weights. Segmentation of COCOStuff-27") {
 		t.Errorf("caption %s", tables[0].Caption)
+	}
+
+	// The full profile, made small.
+	full := Options{Profile: Full, Data: dir, Out: t.TempDir(), Seeds: 1, CheckpointEvery: time.Minute, Only: []string{"images/init", "images/line6"}, Set: []string{
+		"init=" + found[0], "first.encoder=vit-tiny", "second.encoder=vit-tiny", "second.batch=8", "second.steps=2", "second.warmup=1",
+		"second.bf16=false", "second.neighbours=2", "second.canvas=32", "second.views.GlobalSize=24", "second.views.Locals=0", "second.image_head.hidden=16", "second.image_head.out=8",
+		"second.patch_head.hidden=16", "second.patch_head.out=8", "size=32", "segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "knn.k=3",
+	}}
+	if err := runAblation(t.Context(), b, full); err != nil {
+		t.Fatal(err)
+	}
+	if records, err = Records(filepath.Join(full.Out, Ablation)); err != nil || len(records) != 2*4 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	if tables, err = ablation.Tables(records, Full); err != nil || len(tables) != 2 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	if caption := tables[0].Caption; strings.Contains(caption, "init=") || !strings.Contains(caption, "size=32") {
+		t.Errorf("caption %s", caption)
 	}
 }
 
@@ -192,7 +222,8 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	}{{"Tab. ablation on images", "images made up", 53}, {"Tab. ablation", "synthetic made up", 48}} {
 		table := tables[2*i]
 		knn := slices.Index(table.Columns, lineKNN)
-		if got := table.Rows[3].Cells[knn].Ours; table.Title != want.title || !slices.Equal(table.Data, []string{want.data}) || !slices.Equal(got, []float64{want.value, want.value, want.value}) {
+		got := table.Rows[3].Cells[knn].Ours
+		if table.Title != want.title || !slices.Equal(table.Data, []string{want.data}) || !slices.Equal(got, slices.Repeat([]float64{want.value}, 3)) {
 			t.Errorf("%s of %q: line 4 is %v", table.Title, table.Data, got)
 		}
 	}

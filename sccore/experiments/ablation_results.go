@@ -16,10 +16,10 @@ var ablation = Experiment{
 	Name:       Ablation,
 	Title:      "What does each part of the method do for images, and what for patches?",
 	Reproduces: "Tab. ablation; claims C13–C18",
-	Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), measured on what has labels: imagenet/train and imagenet/val, COCOStuff-27",
+	Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), measured where they have labels",
 	Cost: map[Profile]string{
 		Smoke: "about a minute on 2 cores",
-		Quick: "about half an hour on 2 cores",
+		Quick: "about a quarter of an hour on 2 cores",
 		Full:  "21 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
 	},
 	Run: runAblation,
@@ -187,7 +187,8 @@ func (r AblationResults) tables() ([]figures.Table, error) {
 	if r.fromWeights() {
 		from, other = "weights", rowFirst
 	}
-	title, caption := "Tab. ablation", "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same "+from+"."
+	title := "Tab. ablation"
+	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same " + from + "."
 	switch {
 	case r.read:
 		title += " on images"

@@ -35,7 +35,7 @@ func runAblation(ctx context.Context, b compute.Backend, options Options) error 
 	}
 	s := &ablationStudy{
 		pretrainStudy: &pretrainStudy{backend: b, options: options, dir: folderOf(options.Out, Ablation), data: data},
-		config:        config, measured: measured,
+		config:        config, measured: measured, waiting: map[int]bool{},
 	}
 	for _, line := range missing {
 		s.warn("%s", line)
@@ -101,6 +101,7 @@ type ablationStudy struct {
 	*pretrainStudy
 	config   AblationConfig
 	measured []ablationMeasure
+	waiting  map[int]bool // Seeds whose beginning another process is at; their lines cannot begin.
 }
 
 // ablationRecorded are the numbers that have a record, by cell and column.
@@ -210,8 +211,14 @@ func (s *ablationStudy) folder(seed int) string {
 // stage leaves, which it trains, and its random weights before.
 func (s *ablationStudy) first(ctx context.Context, stage *pretrainStage, c ablationCell, wanted func(ablationCell) bool) error {
 	run, unlock, err := s.begin(ctx, stage, c)
-	if err != nil || run == nil {
+	if err != nil {
 		return err
+	}
+	if run == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting[c.seed] = true
+		return nil
 	}
 	defer unlock()
 	start := func() error { return stage.trainer.Begin(uint64(c.seed)) }
@@ -250,6 +257,11 @@ func (s *ablationStudy) first(ctx context.Context, stage *pretrainStage, c ablat
 
 // line trains and measures a line from what all lines of its seed begin from.
 func (s *ablationStudy) line(ctx context.Context, stage *pretrainStage, c ablationCell) error {
+	if s.waiting[c.seed] {
+		s.warn("%s is left out until what it begins from is there: run it again then", c.name())
+		s.found(stage.trainer.Config().Steps)
+		return nil
+	}
 	run, unlock, err := s.begin(ctx, stage, c)
 	if err != nil || run == nil {
 		return err

@@ -16,40 +16,58 @@ var ablation = Experiment{
 	Name:       Ablation,
 	Title:      "What does each part of the method do for images, and what for patches?",
 	Reproduces: "Tab. ablation; claims C13–C18",
-	Data:       "synthetic objects and scenes",
+	Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), measured where they have labels",
 	Cost: map[Profile]string{
 		Smoke: "about a minute on 2 cores",
-		Quick: "about half an hour on 2 cores",
-		Full:  "not written: its measurements would need labels of ImageNet and COCOStuff",
+		Quick: "about a quarter of an hour on 2 cores",
+		Full:  "21 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
 	},
 	Run: runAblation,
 	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		results, err := newAblationResults(records, profile)
-		if err != nil {
-			return nil, err
+		var all []figures.Table
+		for _, read := range []bool{true, false} {
+			results, err := newAblationResults(records, profile, read)
+			if err != nil {
+				return nil, err
+			}
+			if len(results.runs) == 0 && (read || all != nil) {
+				continue
+			}
+			tables, err := results.tables()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, tables...)
 		}
-		return results.tables()
+		return all, nil
 	},
 }
 
-// AblationResults are the records of the ablation in one profile.
+// AblationResults are the records of the ablation in one profile, either those on images that were read or those on synthetic ones.
 type AblationResults struct {
 	profile      Profile
-	recordGroups // A row is the number of a line, "stage 1" or "random init"; a column one of the paper's table.
+	read         bool
+	recordGroups // A row is the number of a line, or what they begin from; a column one of the paper's table.
 }
 
-// LoadAblation reads the ablation's records under the folder out.
+// LoadAblation reads the ablation's records under the folder out: those on images that were read where there are any, and else those on synthetic
+// ones.
 func LoadAblation(out string, profile Profile) (AblationResults, error) {
 	records, err := Records(folderOf(out, Ablation))
 	if err != nil {
 		return AblationResults{}, err
 	}
-	return newAblationResults(records, profile)
+	results, err := newAblationResults(records, profile, true)
+	if err != nil || len(results.runs) > 0 {
+		return results, err
+	}
+	return newAblationResults(records, profile, false)
 }
 
-func newAblationResults(records []Record, profile Profile) (AblationResults, error) {
+func newAblationResults(records []Record, profile Profile, read bool) (AblationResults, error) {
+	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return strings.HasPrefix(r.Cell, ablationRead) != read })
 	groups, err := groupRecords(records, profile, ablationSettings)
-	return AblationResults{profile, groups}, err
+	return AblationResults{profile, read, groups}, err
 }
 
 // ablationSettings are what all lines share: the configuration that has everything on.
@@ -58,7 +76,11 @@ func ablationSettings(r Record) (settings, error) {
 	if err := json.Unmarshal(r.Config, &config); err != nil {
 		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
 	}
-	changed, err := changedKeys("", ablationConfig(r.Profile), config)
+	own := ablationConfig(r.Profile, strings.HasPrefix(r.Cell, ablationRead))
+	if r.Profile == Full {
+		own.Init = config.Init // Which this profile has to be given; records name it in what they say of data.
+	}
+	changed, err := changedKeys("", own, config)
 	return settings{config, r.Data, changed}, err
 }
 
@@ -141,6 +163,18 @@ var ablationPairs = []struct{ Title, Row, Other string }{
 	{"line 7 − line 6: + filter", "7", "6"},
 	{"line 7 − stage 1: all of stage 2", "7", rowFirst},
 	{"stage 1 − random weights", rowFirst, rowRandom},
+	{"line 7 − initialisation: all of the method", "7", rowInit},
+}
+
+// fromWeights tells whether the lines begin from a file of weights.
+func (r AblationResults) fromWeights() bool {
+	for _, group := range r.runs {
+		var config AblationConfig
+		if json.Unmarshal(group[0].Config, &config) == nil && config.Init != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // tables are the paper's table with our numbers, and what each part adds from seed to seed.
@@ -149,38 +183,50 @@ func (r AblationResults) tables() ([]figures.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same stage-1 checkpoint of its seed."
-	if r.profile != Full {
+	from, other := "stage-1 checkpoint of its seed", rowInit // What the lines begin from, and what not.
+	if r.fromWeights() {
+		from, other = "weights", rowFirst
+	}
+	title := "Tab. ablation"
+	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same " + from + "."
+	switch {
+	case r.read:
+		title += " on images"
+		caption += " Segmentation of COCOStuff-27, classification of ImageNet-1k."
+	case r.profile != Full:
 		caption += " Synthetic objects and scenes."
 	}
 	describe := func(t figures.Table, title, caption string) figures.Table {
 		t.Title, t.Caption, t.Unit, t.Profile = title, caption, "%", string(r.profile)
 		t.Data = r.data()
-		if changed := r.changed[lineMIoU]; len(changed) > 0 {
-			t.Caption += fmt.Sprintf(" Run with other settings than the profile's: %s.", strings.Join(changed, ", "))
+		for _, column := range ablationColumns { // All share their settings, but for columns that are left out.
+			if changed := r.changed[column]; len(changed) > 0 {
+				t.Caption += fmt.Sprintf(" Run with other settings than the profile's: %s.", strings.Join(changed, ", "))
+				break
+			}
 		}
 		return t
 	}
 	main := paper.Beside(func(heads []string, column string) []float64 { return r.values(heads[0], column) })
 	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: slices.Clone(paper.Columns)}
 	for _, pair := range ablationPairs {
+		if pair.Row == other || pair.Other == other {
+			continue
+		}
 		row := figures.Row{Heads: []string{pair.Title}}
 		for _, column := range paper.Columns {
-			printed := math.NaN()
-			if pair.Row != rowFirst && pair.Other != rowFirst {
-				printed = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
-			}
+			printed := r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
 			row.Cells = append(row.Cells, figures.Cell{Paper: printed, Ours: r.differences(column, pair.Row, pair.Other)})
 		}
 		differences.Rows = append(differences.Rows, row)
 	}
 	return []figures.Table{
-		describe(main, "Tab. ablation", caption),
-		describe(differences, "Tab. ablation, what each part adds", "Differences of the lines, paired by seed."),
+		describe(main, title, caption),
+		describe(differences, title+", what each part adds", "Differences of the lines, paired by seed."),
 	}, nil
 }
 
-// printed is the paper's number of a line.
+// printed is the paper's number of a line, not a number for other rows.
 func (r AblationResults) printed(paper *figures.PaperTable, column, line string) float64 {
 	for i, a := range sccore.Ablations {
 		if strconv.Itoa(a.Line) == line {
@@ -196,7 +242,11 @@ func (r AblationResults) TradeOff() (figures.TradeOff, error) {
 	if err != nil {
 		return figures.TradeOff{}, err
 	}
-	f := figures.TradeOff{Title: fmt.Sprintf("The lines of the ablation between two tasks, %s profile", r.profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
+	title := "The lines of the ablation between two tasks"
+	if r.read {
+		title += " on images"
+	}
+	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
 	for _, line := range sccore.Ablations {
 		name := strconv.Itoa(line.Line)
 		// Seeds go together: only those with both numbers.

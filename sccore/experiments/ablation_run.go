@@ -17,28 +17,31 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// runAblation runs the cells that are not recorded yet: the first stage of each seed, then its lines, several at a time.
+// runAblation runs the cells that are not recorded yet: what the lines of each seed begin from, then the lines, several at a time.
 func runAblation(ctx context.Context, b compute.Backend, options Options) error {
-	if options.Data != "" {
-		return BadOption{errors.New("--data: the ablation trains and measures on synthetic images; train on others with pretrain, and measure with transfer and main")}
-	}
-	if options.Profile == Full {
-		return BadOption{errors.New("--profile full: the ablation has smoke and quick; the paper's size needs labels of ImageNet and COCOStuff, which its measurements do not read yet")}
+	if options.Profile == Full && options.Data == "" {
+		return errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
 	}
 	config, cells, err := ablationCells(options)
 	if err != nil {
 		return BadOption{err}
 	}
-	if cells, err = selected(cells, ablationParts, options.Only); err != nil {
+	if cells, err = selected(cells, ablationParts(options.Data != ""), options.Only); err != nil {
 		return BadOption{err}
 	}
-	data, err := openPretrainData("", config.PretrainConfig)
+	data, measured, missing, err := openAblationData(options.Data, config)
 	if err != nil {
 		return err
 	}
 	s := &ablationStudy{
 		pretrainStudy: &pretrainStudy{backend: b, options: options, dir: folderOf(options.Out, Ablation), data: data},
-		config:        config,
+		config:        config, measured: measured, waiting: map[int]bool{},
+	}
+	for _, line := range missing {
+		s.warn("%s", line)
+	}
+	for _, skipped := range data.skipped {
+		s.warn("left out %s", skipped)
 	}
 	recorded, err := s.recorded()
 	if err != nil {
@@ -46,24 +49,26 @@ func runAblation(ctx context.Context, b compute.Backend, options Options) error 
 	}
 	total := 0
 	var firsts, lines []ablationCell // What is to be done, one after the other.
-	seeds := map[int]bool{}          // That a first stage is needed of.
+	seeds := map[int]bool{}          // That a beginning is needed of.
 	for _, c := range cells {
 		if _, isLine := c.line(); isLine {
 			total += config.Second.Steps
-			if recorded[c] {
+			if s.whole(recorded, c) {
 				s.done.Add(int64(config.Second.Steps))
 				continue
 			}
 			lines = append(lines, c)
-		} else if recorded[c] {
+		} else if s.whole(recorded, c) {
 			continue
 		}
 		if !seeds[c.seed] {
 			seeds[c.seed] = true
-			firsts = append(firsts, ablationCell{rowFirst, c.seed})
+			firsts = append(firsts, ablationCell{c.dataset, config.beginning(), c.seed})
 		}
 	}
-	total += len(seeds) * config.First.Steps
+	if config.Init == "" {
+		total += len(seeds) * config.First.Steps
+	}
 	open := options.Bar
 	if open == nil {
 		open = func(string, int) progress.Bar { return progress.Discard }
@@ -75,7 +80,7 @@ func runAblation(ctx context.Context, b compute.Backend, options Options) error 
 		s.bar.Set(total, fmt.Sprintf("recorded: %d of %d runs", len(cells), len(cells)))
 		return nil
 	}
-	wanted := func(c ablationCell) bool { return slices.Contains(cells, c) && !recorded[c] }
+	wanted := func(c ablationCell) bool { return slices.Contains(cells, c) && !s.whole(recorded, c) }
 
 	if err := s.each(ctx, firsts, func(ctx context.Context, stage *pretrainStage, c ablationCell) error {
 		return s.first(ctx, stage, c, wanted)
@@ -94,31 +99,44 @@ func runAblation(ctx context.Context, b compute.Backend, options Options) error 
 // ablationStudy is what the workers of one call share.
 type ablationStudy struct {
 	*pretrainStudy
-	config AblationConfig
+	config   AblationConfig
+	measured []ablationMeasure
+	waiting  map[int]bool // Seeds whose beginning another process is at; their lines cannot begin.
 }
 
-// recorded are the cells that have a record in every column, of this configuration and on this data.
-func (s *ablationStudy) recorded() (map[ablationCell]bool, error) {
+// ablationRecorded are the numbers that have a record, by cell and column.
+type ablationRecorded map[ablationCell]map[string]bool
+
+// recorded reads what is recorded of this configuration and on this data.
+func (s *ablationStudy) recorded() (ablationRecorded, error) {
 	records, err := Records(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	columns := map[ablationCell]map[string]bool{}
+	recorded := ablationRecorded{}
 	for _, r := range records {
-		if r.Data != s.data.identity || r.Profile != s.options.Profile || r.ConfigHash != hashOf(s.config.encode()) {
+		if r.Profile != s.options.Profile || r.ConfigHash != hashOf(s.config.encode()) {
 			continue
 		}
-		c := ablationCell{r.Row, r.Seed}
-		if columns[c] == nil {
-			columns[c] = map[string]bool{}
+		for _, m := range s.measured {
+			if r.Data != m.identity || !slices.Contains(m.columns(), r.Column) {
+				continue
+			}
+			c := ablationCell{s.data.name, r.Row, r.Seed}
+			if recorded[c] == nil {
+				recorded[c] = map[string]bool{}
+			}
+			recorded[c][r.Column] = true
 		}
-		columns[c][r.Column] = true
 	}
-	whole := map[ablationCell]bool{}
-	for c, found := range columns {
-		whole[c] = len(found) == len(ablationColumns)
-	}
-	return whole, nil
+	return recorded, nil
+}
+
+// whole tells whether a cell has a record in every column that is measured.
+func (s *ablationStudy) whole(recorded ablationRecorded, c ablationCell) bool {
+	return !slices.ContainsFunc(s.measured, func(m ablationMeasure) bool {
+		return slices.ContainsFunc(m.columns(), func(column string) bool { return !recorded[c][column] })
+	})
 }
 
 // each does the cells, those of one row by one worker, which compiles the row's step once.
@@ -137,6 +155,9 @@ func (s *ablationStudy) each(ctx context.Context, cells []ablationCell, do func(
 				return ctx.Err()
 			}
 			name, config := "first", s.config.First
+			if batch[0].row == rowInit { // Its encoder has no filter, as the file's has none.
+				name, config = "init", sccore.Ablations[2].Config(s.config.Second)
+			}
 			if line, ok := batch[0].line(); ok {
 				name, config = "line"+batch[0].row, line.Config(s.config.Second)
 			}
@@ -172,7 +193,9 @@ func (s *ablationStudy) begin(ctx context.Context, stage *pretrainStage, c ablat
 	unlock, err = lock(filepath.Join(run.dir, stage.name, "lock"))
 	if errors.Is(err, errLocked) {
 		s.warn("%s is left to another process, which is at it", c.name())
-		s.found(stage.trainer.Config().Steps)
+		if c.row != rowInit {
+			s.found(stage.trainer.Config().Steps)
+		}
 		return nil, func() {}, nil
 	}
 	return run, unlock, err
@@ -184,24 +207,37 @@ func (s *ablationStudy) folder(seed int) string {
 	return filepath.Join("cells", fmt.Sprintf("seed%d-%s", seed, hashOf(append(trained.encode(), s.data.identity...))))
 }
 
-// first trains what all lines of a seed begin from, finds the neighbours with it, and measures it and random weights where that is wanted.
+// first finds the neighbours with what all lines of a seed begin from, and measures it where that is wanted: the weights of a file, or what a first
+// stage leaves, which it trains, and its random weights before.
 func (s *ablationStudy) first(ctx context.Context, stage *pretrainStage, c ablationCell, wanted func(ablationCell) bool) error {
 	run, unlock, err := s.begin(ctx, stage, c)
-	if err != nil || run == nil {
+	if err != nil {
 		return err
+	}
+	if run == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting[c.seed] = true
+		return nil
 	}
 	defer unlock()
 	start := func() error { return stage.trainer.Begin(uint64(c.seed)) }
-	if random := (ablationCell{rowRandom, c.seed}); wanted(random) {
-		if err := start(); err != nil {
+	if c.row == rowInit {
+		if err := stage.trainer.BeginFrom(s.config.Init, uint64(c.seed)); err != nil {
 			return err
 		}
-		if err := s.record(run, random, stage); err != nil {
+	} else {
+		if random := (ablationCell{c.dataset, rowRandom, c.seed}); wanted(random) {
+			if err := start(); err != nil {
+				return err
+			}
+			if err := s.record(run, random, stage); err != nil {
+				return err
+			}
+		}
+		if err := run.train(stage, start); err != nil {
 			return err
 		}
-	}
-	if err := run.train(stage, start); err != nil {
-		return err
 	}
 	if wanted(c) {
 		if err := s.record(run, c, stage); err != nil {
@@ -219,15 +255,20 @@ func (s *ablationStudy) first(ctx context.Context, stage *pretrainStage, c ablat
 	return found.Write(path)
 }
 
-// line trains and measures a line from the first stage of its seed.
+// line trains and measures a line from what all lines of its seed begin from.
 func (s *ablationStudy) line(ctx context.Context, stage *pretrainStage, c ablationCell) error {
+	if s.waiting[c.seed] {
+		s.warn("%s is left out until what it begins from is there: run it again then", c.name())
+		s.found(stage.trainer.Config().Steps)
+		return nil
+	}
 	run, unlock, err := s.begin(ctx, stage, c)
 	if err != nil || run == nil {
 		return err
 	}
 	defer unlock()
 	recorded, err := s.recorded() // Another process may have finished between our look and now.
-	if err != nil || recorded[c] {
+	if err != nil || s.whole(recorded, c) {
 		return err
 	}
 	if stage.trainer.Config().Lambdas.ImageConcentration > 0 {
@@ -235,23 +276,26 @@ func (s *ablationStudy) line(ctx context.Context, stage *pretrainStage, c ablati
 			return err
 		}
 	}
-	from := filepath.Join(run.dir, "first", finalFile)
+	from := s.config.Init
+	if from == "" {
+		from = filepath.Join(run.dir, "first", finalFile)
+	}
 	if err := run.train(stage, func() error { return stage.trainer.BeginFrom(from, uint64(c.seed)) }); err != nil {
 		return err
 	}
 	return s.record(run, c, stage)
 }
 
-// record measures the online branch of a stage as it is, and records each column.
+// record measures the online branch of a stage as it is, and records each column that is not recorded yet.
 func (s *ablationStudy) record(run *pretrainRun, c ablationCell, stage *pretrainStage) error {
 	s.bar.Set(int(s.done.Load()), "measuring "+c.name())
-	numbers, err := measureAblation(s.backend, stage.frozen, s.data, s.config, c.seed)
+	recorded, err := s.recorded()
 	if err != nil {
 		return err
 	}
 	details := map[string]float64{}
 	curve := filepath.Join(s.folder(c.seed), stage.name, pretrainCurve)
-	if c.row == rowRandom {
+	if c.row == rowRandom || c.row == rowInit {
 		curve = ""
 	} else if course, err := ReadGauges(filepath.Join(s.dir, curve)); err != nil {
 		return err
@@ -263,16 +307,28 @@ func (s *ablationStudy) record(run *pretrainRun, c ablationCell, stage *pretrain
 		}
 	}
 	config := s.config.encode()
-	for _, number := range numbers {
-		err := Record{
-			Experiment: Ablation, Cell: c.name(), Row: c.row, Column: number.column,
-			Metric: number.metric, Unit: "%", Value: number.value,
-			Seed: c.seed, Profile: s.options.Profile, Config: config, ConfigHash: hashOf(config),
-			Protocol: number.protocol + ", online branch", Data: s.data.identity, Details: details, Curve: filepath.ToSlash(curve), Skipped: []string{},
-			Backend: backend.Name(), Versions: versions(), Seconds: time.Since(run.begun).Seconds(), Finished: time.Now().UTC().Truncate(time.Second),
-		}.Append(s.dir)
+	for _, m := range s.measured {
+		columns := slices.DeleteFunc(m.columns(), func(column string) bool { return recorded[c][column] })
+		if len(columns) == 0 {
+			continue
+		}
+		cell := mainCell{m.dataset, c.seed, s.config.measuring()}
+		numbers, err := measureFrozen(run.ctx, s.backend, stage.frozen, cell, m.mainData)
 		if err != nil {
 			return err
+		}
+		for _, column := range columns {
+			err := Record{
+				Experiment: Ablation, Cell: c.name(), Row: c.row, Column: column,
+				Metric: ablationMetrics[column], Unit: "%", Value: numbers[column],
+				Seed: c.seed, Profile: s.options.Profile, Config: config, ConfigHash: hashOf(config),
+				Protocol: m.protocol(column, s.config) + ", online branch", Data: m.identity, Details: details, Curve: filepath.ToSlash(curve),
+				Skipped: s.data.skipped, Backend: backend.Name(), Versions: versions(), Seconds: time.Since(run.begun).Seconds(),
+				Finished: time.Now().UTC().Truncate(time.Second),
+			}.Append(s.dir)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

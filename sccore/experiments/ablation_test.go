@@ -88,12 +88,16 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 }
 
 func TestAblationRefusesWhatItCannotDo(t *testing.T) {
+	data, none := t.TempDir(), filepath.Join(t.TempDir(), "none.pth")
 	for want, options := range map[string]Options{
-		"--data":                 {Profile: Smoke, Data: "data"},
-		"full":                   {Profile: Full},
+		"init=FILE":              {Profile: Full, Data: data},
+		"init=" + none:           {Profile: Smoke, Set: []string{"init=" + none}},
 		"second.batch":           {Profile: Smoke, Set: []string{"second.batch=1"}},
 		"second.lambda":          {Profile: Smoke, Set: []string{"second.lambda=1"}},
+		`no key "segmentation"`:  {Profile: Smoke, Set: []string{"segmentation.rate=1"}},
+		"learning rate 0":        {Profile: Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
 		"line9":                  {Profile: Smoke, Only: []string{"line9"}},
+		`dataset "line4"`:        {Profile: Smoke, Data: data, Only: []string{"line4"}},
 		"linear probe: epochs 0": {Profile: Smoke, Set: []string{"linear.epochs=0"}},
 	} {
 		options.Out = t.TempDir()
@@ -102,11 +106,17 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
+	if err := runAblation(t.Context(), nil, Options{Profile: Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data DIR") {
+		t.Errorf("full without data: %v", err)
+	}
+	if err := runAblation(t.Context(), nil, Options{Profile: Smoke, Data: data, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), data) {
+		t.Errorf("an empty folder: %v", err)
+	}
 }
 
 // TestAblationClaims judges made-up numbers.
 func TestAblationClaims(t *testing.T) {
-	config := ablationConfig(Quick).encode()
+	config := ablationConfig(Quick, false).encode()
 	var records []Record
 	for seed := range 3 {
 		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {
@@ -119,7 +129,7 @@ func TestAblationClaims(t *testing.T) {
 			}
 		}
 	}
-	results, err := newAblationResults(records, Quick)
+	results, err := newAblationResults(records, Quick, false)
 	if err != nil {
 		t.Fatal(err)
 	}

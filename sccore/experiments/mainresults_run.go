@@ -89,7 +89,7 @@ const (
 	columnSegmented = "linear_seg_mIoU"
 )
 
-// measureMain returns the numbers of the table's columns that the data has, in percent.
+// measureMain measures a cell's encoder, see [measureFrozen].
 func measureMain(ctx context.Context, b compute.Backend, c mainCell, data mainData) (map[string]float64, error) {
 	vit, store, err := c.config.Encoder.open(c.seed)
 	if err != nil {
@@ -101,6 +101,11 @@ func measureMain(ctx context.Context, b compute.Backend, c mainCell, data mainDa
 		return nil, err
 	}
 	defer frozen.Close()
+	return measureFrozen(ctx, b, frozen, c, data)
+}
+
+// measureFrozen returns the numbers of the table's columns that the data has, in percent. Of the cell its seed counts, and how to measure.
+func measureFrozen(ctx context.Context, b compute.Backend, frozen *evaluation.Frozen, c mainCell, data mainData) (map[string]float64, error) {
 	numbers := map[string]float64{}
 	if data.objects[0] != nil {
 		if err := classifyMain(b, frozen, c, data, numbers); err != nil {
@@ -108,6 +113,7 @@ func measureMain(ctx context.Context, b compute.Backend, c mainCell, data mainDa
 		}
 	}
 	var segmentation evaluation.Segmentation
+	var err error
 	switch {
 	case data.annotated[0] != nil:
 		segmentation, err = c.config.Segmentation.Measure(ctx, b, frozen, data.annotated[0], data.annotated[1], uint64(c.seed))

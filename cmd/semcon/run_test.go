@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -243,5 +244,15 @@ func TestDiskFull(t *testing.T) {
 	}
 	if got := measured(t, out); len(got) != 2 {
 		t.Errorf("%d records with room again, want 2", len(got))
+	}
+}
+
+func TestTableNamesTheProfilesThatHaveRuns(t *testing.T) {
+	records := []experiments.Record{{Profile: experiments.Smoke}, {Profile: experiments.Full}, {Profile: experiments.Smoke}}
+	if others := otherProfiles(records, experiments.Quick); !slices.Equal(others, []string{"full", "smoke"}) {
+		t.Errorf("runs of %v", others)
+	}
+	if others := otherProfiles(records, experiments.Smoke); others != nil {
+		t.Errorf("%v where there are runs", others)
 	}
 }

@@ -41,8 +41,10 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		if len(records) == 0 {
+		if others := otherProfiles(records, size); len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"semcon run %s\" makes them\n", folder, experiment.Name)
+		} else if others != nil {
+			fmt.Fprintf(os.Stderr, "semcon table: no records of profile %s in %s; --profile %s has some\n", size, folder, strings.Join(others, ", --profile "))
 		}
 		tables, err := experiment.Tables(records, size)
 		if err != nil {
@@ -63,4 +65,18 @@ var tableVerb = verb{
 		}
 		return nil
 	},
+}
+
+// otherProfiles are those that records are of, in order, where none is of the profile that is wanted.
+func otherProfiles(records []experiments.Record, wanted experiments.Profile) (others []string) {
+	for _, r := range records {
+		if r.Profile == wanted {
+			return nil
+		}
+		if !slices.Contains(others, string(r.Profile)) {
+			others = append(others, string(r.Profile))
+		}
+	}
+	slices.Sort(others)
+	return others
 }

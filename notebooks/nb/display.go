@@ -44,11 +44,14 @@ func (d *Display) SVG(svg []byte) { d.Figure(svg, nil) }
 // Figure replaces the content by a picture given as SVG and as PNG, as [Figure] shows them.
 func (d *Display) Figure(svg, png []byte) { show(picture(svg, png), d.id) }
 
+// ownSize is where a drawing states its size. JupyterLab shows it at that size and cuts off what a narrow window has no room for, so the drawing
+// takes the width that there is; in a page of HTML no more than its own.
+var ownSize = regexp.MustCompile(`<svg width="([^"]*)" height="[^"]*"`)
+
 func picture(svg, png []byte) map[protocol.MIMEType]any {
 	data := map[protocol.MIMEType]any{protocol.MIMETextPlain: "[figure]"}
 	if svg != nil {
-		// JupyterLab gives a drawing its own size; it has to shrink with a narrow window instead of losing its right edge.
-		data[protocol.MIMEImageSVG] = strings.Replace(string(svg), "<svg ", `<svg style="max-width:100%;height:auto" `, 1)
+		data[protocol.MIMEImageSVG] = ownSize.ReplaceAllString(string(svg), `<svg style="max-width:$1;height:auto" width="100%"`)
 	}
 	if png != nil {
 		data[protocol.MIMEImagePNG] = png

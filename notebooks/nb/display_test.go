@@ -16,7 +16,7 @@ import (
 func showEverything() {
 	HTML("<table><tr><td>a</td><td>b</td></tr></table>")
 	Markdown("**bold**")
-	Figure([]byte("<svg/>"), []byte("png"))
+	Figure([]byte(`<svg width="675pt" height="300pt" viewBox="0 0 675 300"/>`), []byte("png"))
 	display := NewDisplay()
 	display.SVG([]byte("<svg>1</svg>"))
 	display.HTML("<p>2</p>")
@@ -81,7 +81,7 @@ func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
 	for i, want := range []map[protocol.MIMEType]any{
 		{protocol.MIMETextHTML: "<table><tr><td>a</td><td>b</td></tr></table>", protocol.MIMETextPlain: "a\tb"},
 		{protocol.MIMETextMarkdown: "**bold**", protocol.MIMETextPlain: "**bold**"},
-		{protocol.MIMEImageSVG: "<svg/>", protocol.MIMEImagePNG: "png", protocol.MIMETextPlain: "[figure]"},
+		{protocol.MIMEImageSVG: `<svg style="max-width:675pt;height:auto" width="100%" viewBox="0 0 675 300"/>`, protocol.MIMEImagePNG: "png", protocol.MIMETextPlain: "[figure]"},
 		{protocol.MIMEImageSVG: "<svg>1</svg>", protocol.MIMETextPlain: "[figure]"},
 		{protocol.MIMETextHTML: "<p>2</p>", protocol.MIMETextPlain: "2"},
 	} {

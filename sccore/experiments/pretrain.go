@@ -171,7 +171,7 @@ var pretrain = Experiment{
 	Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
 	Cost: map[Profile]string{
 		Smoke: "seconds",
-		Quick: "about a quarter of an hour on 2 cores",
+		Quick: "about ten minutes on 2 cores",
 		Full:  "ViT-S/16, 100k steps of 256 images: 1.2e18 FLOP, hours on a GPU",
 	},
 	Run: runPretrain,

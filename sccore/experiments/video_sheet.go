@@ -32,8 +32,9 @@ func VideoSheet(ctx context.Context, b compute.Backend, options Options, video, 
 	v := set.All[video]
 	sheet.Title, sheet.Scale = fmt.Sprintf("%s, %s", set.Name, v.Name), 1
 	var chosen []int
+	frames = min(frames, v.Frames)
 	for k := range frames {
-		chosen = append(chosen, k*(v.Frames-1)/(frames-1))
+		chosen = append(chosen, k*(v.Frames-1)/max(1, frames-1))
 		sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("frame %d", chosen[k]))
 	}
 	add := func(label string, mask func(i int) ([]uint8, error)) error {

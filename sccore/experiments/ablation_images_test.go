@@ -219,7 +219,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	for i, want := range []struct {
 		title, data string
 		value       float64
-	}{{"Tab. ablation on images", "images made up", 53}, {"Tab. ablation", "synthetic made up", 48}} {
+	}{{"Tab. ablation on images", "images made up", 53}, {"Tab. ablation, ours on synthetic images", "synthetic made up", 48}} {
 		table := tables[2*i]
 		knn := slices.Index(table.Columns, lineKNN)
 		got := table.Rows[3].Cells[knn].Ours

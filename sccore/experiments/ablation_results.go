@@ -194,7 +194,8 @@ func (r AblationResults) tables() ([]figures.Table, error) {
 		title += " on images"
 		caption += " Segmentation of COCOStuff-27, classification of ImageNet-1k."
 	case r.profile != Full:
-		caption += " Synthetic objects and scenes."
+		title += ", ours on synthetic images"
+		caption += " Ours on synthetic objects and scenes, the paper's on ImageNet-1k and COCOStuff-27: compare signs, not sizes."
 	}
 	describe := func(t figures.Table, title, caption string) figures.Table {
 		t.Title, t.Caption, t.Unit, t.Profile = title, caption, "%", string(r.profile)

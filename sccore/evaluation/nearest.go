@@ -17,9 +17,10 @@ import (
 // 50,000; which entry is where among the k does not matter to a vote.
 func largest(x *Node, k int) *Node {
 	g, rows, n := x.Graph(), x.Shape().Dim(0), x.Shape().Dim(1)
-	// The bits of a float32 as an integer that is ordered as the numbers are; −0 counts as 0.
-	zero := ScalarZero(g, x.DType())
-	key := Bitcast(Where(Equal(x, zero), zero, x), dtypes.Int32)
+	// The bits of a float32 as an integer that is ordered as the numbers are; −0, the lowest integer, counts as 0. Nothing is compared as a
+	// float32: XLA takes denormal numbers for 0.
+	key := Bitcast(x, dtypes.Int32)
+	key = Where(Equal(key, Scalar(g, dtypes.Int32, math.MinInt32)), ScalarZero(g, dtypes.Int32), key)
 	key = Where(LessThan(key, ScalarZero(g, dtypes.Int32)), BitwiseXor(key, Scalar(g, dtypes.Int32, math.MaxInt32)), key)
 
 	lowest := Scalar(g, dtypes.Int32, math.MinInt32)

@@ -150,9 +150,3 @@ func dot(a, b []float64) float64 {
 	}
 	return sum
 }
-
-// quadratic is xᵀ M x.
-func quadratic(x []float64, m mat.Matrix) float64 {
-	v := mat.NewVecDense(len(x), x)
-	return mat.Inner(v, m, v)
-}

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -80,15 +79,6 @@ func (c AblationConfig) measuring() MainConfig {
 	return MainConfig{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
 }
 
-// encode returns the configuration as it stands in records.
-func (c AblationConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
-}
-
 // ablationCell is one row of one seed: a line, or what they all begin from.
 type ablationCell struct {
 	dataset string // "images" of those that are read, or "synthetic".
@@ -138,10 +128,8 @@ func ablationCells(options Options) (config AblationConfig, cells []ablationCell
 		dataset = "images"
 	}
 	config = ablationConfig(options.Profile, options.Data != "")
-	for _, assignment := range options.Set {
-		if err := applySet(&config, assignment); err != nil {
-			return config, nil, err
-		}
+	if err := applySet(&config, options.Set...); err != nil {
+		return config, nil, err
 	}
 	if err := config.check(options.Data != ""); err != nil {
 		return config, nil, err

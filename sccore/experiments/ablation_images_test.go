@@ -181,7 +181,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 			for row, value := range map[string]float64{"1": 50, "4": 50 + gain} {
 				records = append(records, Record{
 					Cell: ablationCell{dataset, row, seed}.name(), Row: row, Column: lineKNN, Value: value, Seed: seed, Profile: Quick,
-					Config: ablationConfig(Quick, dataset == "images").encode(), Data: dataset + " made up",
+					Config: configJSON(ablationConfig(Quick, dataset == "images")), Data: dataset + " made up",
 				})
 				if err := records[len(records)-1].Append(filepath.Join(out, Ablation)); err != nil {
 					t.Fatal(err)

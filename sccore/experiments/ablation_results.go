@@ -73,8 +73,8 @@ func newAblationResults(records []Record, profile Profile, read bool) (AblationR
 // ablationSettings are what all lines share: the configuration that has everything on.
 func ablationSettings(r Record) (settings, error) {
 	var config AblationConfig
-	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	if err := r.configuration(&config); err != nil {
+		return settings{}, err
 	}
 	own := ablationConfig(r.Profile, strings.HasPrefix(r.Cell, ablationRead))
 	if r.Profile == Full {

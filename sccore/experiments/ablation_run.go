@@ -13,7 +13,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/progress"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -38,10 +37,10 @@ func runAblation(ctx context.Context, b compute.Backend, options Options) error 
 		config:        config, measured: measured, waiting: map[int]bool{},
 	}
 	for _, line := range missing {
-		s.warn("%s", line)
+		s.options.warn("%s", line)
 	}
 	for _, skipped := range data.skipped {
-		s.warn("left out %s", skipped)
+		s.options.warn("left out %s", skipped)
 	}
 	recorded, err := s.recorded()
 	if err != nil {
@@ -69,11 +68,7 @@ func runAblation(ctx context.Context, b compute.Backend, options Options) error 
 	if config.Init == "" {
 		total += len(seeds) * config.First.Steps
 	}
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	s.bar = open(fmt.Sprintf("%s (%s) on %s", Ablation, options.Profile, data.name), total)
+	s.bar = options.bar(fmt.Sprintf("%s (%s) on %s", Ablation, options.Profile, data.name), total)
 	defer s.bar.Close()
 	s.bar.Found(int(s.done.Load()))
 	if len(seeds) == 0 {
@@ -115,7 +110,7 @@ func (s *ablationStudy) recorded() (ablationRecorded, error) {
 	}
 	recorded := ablationRecorded{}
 	for _, r := range records {
-		if r.Profile != s.options.Profile || r.ConfigHash != hashOf(s.config.encode()) {
+		if r.Profile != s.options.Profile || r.ConfigHash != hashOf(configJSON(s.config)) {
 			continue
 		}
 		for _, m := range s.measured {
@@ -192,7 +187,7 @@ func (s *ablationStudy) begin(ctx context.Context, stage *pretrainStage, c ablat
 	}
 	unlock, err = lock(filepath.Join(run.dir, stage.name, "lock"))
 	if errors.Is(err, errLocked) {
-		s.warn("%s is left to another process, which is at it", c.name())
+		s.options.warn("%s is left to another process, which is at it", c.name())
 		if c.row != rowInit {
 			s.found(stage.trainer.Config().Steps)
 		}
@@ -204,7 +199,7 @@ func (s *ablationStudy) begin(ctx context.Context, stage *pretrainStage, c ablat
 // folder is where the files of a seed stand, below the study's folder. Its name depends on what is trained; how it is measured may change.
 func (s *ablationStudy) folder(seed int) string {
 	trained := PretrainConfig{First: s.config.First, Second: s.config.Second, Images: s.config.Images}
-	return filepath.Join("cells", fmt.Sprintf("seed%d-%s", seed, hashOf(append(trained.encode(), s.data.identity...))))
+	return filepath.Join("cells", fmt.Sprintf("seed%d-%s", seed, hashOf(append(configJSON(trained), s.data.identity...))))
 }
 
 // first finds the neighbours with what all lines of a seed begin from, and measures it where that is wanted: the weights of a file, or what a first
@@ -258,7 +253,7 @@ func (s *ablationStudy) first(ctx context.Context, stage *pretrainStage, c ablat
 // line trains and measures a line from what all lines of its seed begin from.
 func (s *ablationStudy) line(ctx context.Context, stage *pretrainStage, c ablationCell) error {
 	if s.waiting[c.seed] {
-		s.warn("%s is left out until what it begins from is there: run it again then", c.name())
+		s.options.warn("%s is left out until what it begins from is there: run it again then", c.name())
 		s.found(stage.trainer.Config().Steps)
 		return nil
 	}
@@ -306,7 +301,7 @@ func (s *ablationStudy) record(run *pretrainRun, c ablationCell, stage *pretrain
 			details["patch_rank"], details["class_rank"] = last.Patches.Rank, last.Class.Rank
 		}
 	}
-	config := s.config.encode()
+	config := configJSON(s.config)
 	for _, m := range s.measured {
 		columns := slices.DeleteFunc(m.columns(), func(column string) bool { return recorded[c][column] })
 		if len(columns) == 0 {

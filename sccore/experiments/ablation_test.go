@@ -116,7 +116,7 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 
 // TestAblationClaims judges made-up numbers.
 func TestAblationClaims(t *testing.T) {
-	config := ablationConfig(Quick, false).encode()
+	config := configJSON(ablationConfig(Quick, false))
 	var records []Record
 	for seed := range 3 {
 		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -250,13 +249,4 @@ func (c EffectAugConfig) check() error {
 		return err
 	}
 	return c.Recipe.Check()
-}
-
-// encode returns the configuration as it stands in records.
-func (c EffectAugConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
 }

@@ -26,12 +26,12 @@ const (
 )
 
 // key identifies what a record measures, data aside.
-func (c cell) key() string { return c.name() + " " + hashOf(c.config.encode()) }
+func (c cell) key() string { return c.name() + " " + hashOf(configJSON(c.config)) }
 
 // folder is where a cell's files stand, below the experiment's folder. Another configuration or other data are another folder.
 func (c cell) folder(data effectAugData) string {
 	return filepath.Join("cells", c.dataset, c.method, c.row.Name,
-		fmt.Sprintf("seed%d-%s", c.seed, hashOf(append(c.config.encode(), data.identity()...))))
+		fmt.Sprintf("seed%d-%s", c.seed, hashOf(append(configJSON(c.config), data.identity()...))))
 }
 
 // course is how far a run has come; it travels in the checkpoint's metadata.
@@ -53,7 +53,7 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 	}
 	unlock, err := lock(filepath.Join(dir, "lock"))
 	if errors.Is(err, errLocked) {
-		s.warn("%s is left to another process, which is at it", c.name())
+		s.options.warn("%s is left to another process, which is at it", c.name())
 		s.found(t.Steps())
 		return nil
 	}
@@ -124,7 +124,7 @@ func (r *cellRun) begin() error {
 		}
 		r.study.found(r.trainer.Done())
 		if r.course.Backend != backend.Name() {
-			r.study.warn("%s goes on with %s where %s began it: its last digits will be those of neither alone", r.cell.name(), backend.Name(), r.course.Backend)
+			r.study.options.warn("%s goes on with %s where %s began it: its last digits will be those of neither alone", r.cell.name(), backend.Name(), r.course.Backend)
 		}
 	}
 	r.course.Backend = backend.Name()
@@ -205,11 +205,11 @@ func (r *cellRun) evaluate(p *Point) error {
 
 // finish keeps the weights, records the result and removes the checkpoint, in this order: a kill in between repeats only the rest.
 func (r *cellRun) finish() error {
-	if err := r.trainer.SaveOnline(r.path(weightsFile), map[string]string{"run": r.cell.name(), "config": string(r.cell.config.encode())}); err != nil {
+	if err := r.trainer.SaveOnline(r.path(weightsFile), map[string]string{"run": r.cell.name(), "config": string(configJSON(r.cell.config))}); err != nil {
 		return err
 	}
 	last := r.course.Points[len(r.course.Points)-1]
-	config := r.cell.config.encode()
+	config := configJSON(r.cell.config)
 	images := float64(r.trainer.Steps() * r.cell.config.Batch)
 	record := Record{
 		Experiment: EffectAug, Cell: r.cell.name(), Row: r.cell.row.Name, Column: r.data.title + "/" + methodTitles[r.cell.method],

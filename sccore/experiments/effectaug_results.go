@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -55,8 +54,8 @@ func LoadEffectAug(out string, profile Profile) (EffectAugResults, error) {
 // effectAugSettings are the settings of a training.
 func effectAugSettings(r Record) (settings, error) {
 	var config EffectAugConfig
-	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	if err := r.configuration(&config); err != nil {
+		return settings{}, err
 	}
 	changed, err := changedKeys("", effectAugConfig(r.Profile, config.Method), config.base())
 	return settings{config.base(), r.Data, changed}, err

@@ -14,7 +14,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/siamese"
-	"golang.org/x/sync/errgroup"
 )
 
 // runEffectAug runs the cells of the study that are not recorded yet, several at a time.
@@ -23,8 +22,8 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 	if err != nil {
 		return err
 	}
-	if options.Profile == Smoke && options.Data != "" && options.Warn != nil {
-		options.Warn("the smoke profile is the same everywhere: synthetic objects, and nothing of --data " + options.Data)
+	if options.Profile == Smoke && options.Data != "" {
+		options.warn("the smoke profile is the same everywhere: synthetic objects, and nothing of --data %s", options.Data)
 	}
 	var cells []cell
 	for _, source := range sources {
@@ -52,7 +51,7 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 			return err
 		}
 		for _, skipped := range data.skipped() {
-			study.warn("left out %s", skipped)
+			study.options.warn("left out %s", skipped)
 		}
 		recorded, err := recordedCells(study.dir, data)
 		if err != nil {
@@ -73,15 +72,11 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 			todo = append(todo, c)
 		}
 	}
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
 	var titles []string
 	for _, data := range study.data {
 		titles = append(titles, data.title)
 	}
-	study.bar = open(fmt.Sprintf("%s (%s) on %s", EffectAug, options.Profile, strings.Join(titles, " and ")), total)
+	study.bar = options.bar(fmt.Sprintf("%s (%s) on %s", EffectAug, options.Profile, strings.Join(titles, " and ")), total)
 	defer study.bar.Close()
 	study.done.Store(int64(finished))
 	if len(todo) == 0 {
@@ -90,16 +85,7 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 	}
 	study.bar.Set(finished, fmt.Sprintf("%d of %d runs to go", len(todo), len(cells)))
 
-	queue := make(chan cell, len(todo))
-	for _, c := range todo {
-		queue <- c
-	}
-	close(queue)
-	group, ctx := errgroup.WithContext(ctx)
-	for range min(max(options.Parallel, 1), len(todo)) {
-		group.Go(func() error { return study.work(ctx, queue) })
-	}
-	if err := group.Wait(); err != nil {
+	if err := fromQueue(ctx, options.Parallel, todo, study.work); err != nil {
 		return err
 	}
 	if len(study.diverged) > 0 {
@@ -129,12 +115,6 @@ func (s *effectAugStudy) found(steps int) {
 }
 
 // warn passes a line on to whoever listens.
-func (s *effectAugStudy) warn(format string, args ...any) {
-	if s.options.Warn != nil {
-		s.options.Warn(fmt.Sprintf(format, args...))
-	}
-}
-
 // work runs cells from queue until it is empty, and keeps the compiled step as long as the cells share it.
 func (s *effectAugStudy) work(ctx context.Context, queue <-chan cell) error {
 	var trainer *siamese.Trainer

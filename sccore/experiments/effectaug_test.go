@@ -326,7 +326,7 @@ func madeUp(rows map[string][]float64) []Record {
 		config.Recipe = row.Recipe(config.Recipe)
 		for seed, value := range rows[row.Name] {
 			records = append(records, Record{Experiment: EffectAug, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", row.Name, seed), Row: row.Name,
-				Column: "CIFAR-10/SimCLR", Value: value, Seed: seed, Profile: Quick, Config: config.encode(), Data: "made up"})
+				Column: "CIFAR-10/SimCLR", Value: value, Seed: seed, Profile: Quick, Config: configJSON(config), Data: "made up"})
 		}
 	}
 	return records
@@ -340,7 +340,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 	changed := effectAugConfig(Quick, siamese.SimCLR)
 	changed.Rate, changed.KNN.K = 0.5, 20
 	other := records[0]
-	other.Config, other.Value = changed.encode(), 99
+	other.Config, other.Value = configJSON(changed), 99
 	// Whether it ran before or after, a run with other settings stands back behind the profile's own.
 	study, err := newEffectAugResults(append(append([]Record{other}, records...), other), Quick, effectAugSettings)
 	if err != nil {

@@ -45,6 +45,21 @@ type Options struct {
 	Warn func(line string)
 }
 
+// bar opens the progress bar.
+func (o Options) bar(title string, total int) progress.Bar {
+	if o.Bar == nil {
+		return progress.Discard
+	}
+	return o.Bar(title, total)
+}
+
+// warn tells of something in one line.
+func (o Options) warn(format string, args ...any) {
+	if o.Warn != nil {
+		o.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
 // BadOption is the error of an option that the caller got wrong; its text names the option and the value.
 type BadOption struct{ Err error }
 

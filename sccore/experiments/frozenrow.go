@@ -3,7 +3,6 @@ package experiments
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +64,16 @@ func paperRows(table string) ([]frozenRow, error) {
 		}
 	}
 	return rows, nil
+}
+
+// methodRows are the rows of the full method and of its initialisation, as claims name the latter: "DINO", "iBOT" or "Mugs" with ViT-S/16, or
+// "own" for our own training.
+func methodRows(initialisation string) (method, before string) {
+	if initialisation == "own" {
+		return keySecond, keyFirst
+	}
+	before = strings.ToLower(initialisation)
+	return before + "+ours-s16", before + "-s16"
 }
 
 // frozenEncoder is where a cell's encoder comes from, as it stands in configurations.
@@ -170,8 +179,8 @@ func pretrainedCells(options Options, seeds int) (cells []frozenCell, err error)
 				return nil, err
 			}
 			var config PretrainConfig
-			if err := json.Unmarshal(records[i].Config, &config); err != nil {
-				return nil, fmt.Errorf("the configuration of record %s: %w", records[i].Cell, err)
+			if err := records[i].configuration(&config); err != nil {
+				return nil, err
 			}
 			cells = append(cells, frozenCell{frozenEncoder{key, config.Second.Encoder, file, digest}, seed})
 		}

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,18 +76,10 @@ func (c MainConfig) check(read bool) error {
 	return errors.Join(c.KNN.Check(), c.Class.Check(), c.Patch.Check())
 }
 
-func (c MainConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
-}
-
 // hash names the configuration.
 func (c MainConfig) hash() string {
 	c.Encoder = c.Encoder.elsewhere()
-	return hashOf(c.encode())
+	return hashOf(configJSON(c))
 }
 
 // mainCell is one run: an encoder on the images of a dataset.
@@ -114,10 +105,8 @@ func mainCells(options Options, data map[string]mainData) ([]mainCell, error) {
 		return nil, err
 	}
 	config := mainConfig(options.Profile, read)
-	for _, assignment := range assignments {
-		if err := applySet(&config, assignment); err != nil {
-			return nil, err
-		}
+	if err := applySet(&config, assignments...); err != nil {
+		return nil, err
 	}
 	if config.Encoder != (frozenEncoder{}) {
 		return nil, errGivenEncoder

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -36,8 +35,8 @@ var mainTitles = map[string]string{"imagenet": "ImageNet-1k", "coco": "COCOStuff
 // mainSettings are the settings of a run without its encoder.
 func mainSettings(r Record) (settings, error) {
 	var config MainConfig
-	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	if err := r.configuration(&config); err != nil {
+		return settings{}, err
 	}
 	config.Encoder = frozenEncoder{}
 	dataset, _, _ := strings.Cut(r.Cell, "/")
@@ -111,8 +110,8 @@ func mainTables(groups recordGroups, profile Profile) ([]figures.Table, error) {
 			line := figures.Row{Heads: row.heads[:min(2, len(row.heads))]}
 			if row.heads == nil {
 				var config MainConfig
-				if err := json.Unmarshal(found[0].Config, &config); err != nil {
-					return nil, fmt.Errorf("the configuration of record %s: %w", found[0].Cell, err)
+				if err := found[0].configuration(&config); err != nil {
+					return nil, err
 				}
 				line.Heads = []string{ownMethods[row.key], config.Encoder.Architecture}
 			}

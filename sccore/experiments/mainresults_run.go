@@ -7,19 +7,15 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/progress"
 )
 
 // runMainResults runs the cells that are not recorded yet, one after the other.
 func runMainResults(ctx context.Context, b compute.Backend, options Options) error {
 	switch {
 	case options.Profile == Smoke && options.Data != "":
-		if options.Warn != nil {
-			options.Warn("the smoke profile runs on synthetic images and leaves the data folder alone")
-		}
+		options.warn("the smoke profile runs on synthetic images and leaves the data folder alone")
 		options.Data = ""
 	case options.Profile == Full && options.Data == "":
 		return fmt.Errorf("the full profile needs --data DIR with imagenet/train and imagenet/val, or coco")
@@ -30,10 +26,9 @@ func runMainResults(ctx context.Context, b compute.Backend, options Options) err
 		if err != nil {
 			return err
 		}
-		if data = read; options.Warn != nil {
-			for _, line := range missing {
-				options.Warn(line)
-			}
+		data = read
+		for _, line := range missing {
+			options.warn("%s", line)
 		}
 	}
 	cells, err := mainCells(options, data)
@@ -47,22 +42,14 @@ func runMainResults(ctx context.Context, b compute.Backend, options Options) err
 		data["synthetic"] = drawMainData(cells[0].config)
 	}
 	dir := folderOf(options.Out, MainResults)
-	records, err := Records(dir)
+	recorded, err := recordedOn(dir)
 	if err != nil {
 		return err
 	}
-	recorded := map[string]bool{}
-	for _, r := range records {
-		recorded[r.Cell+" "+r.ConfigHash+" "+r.Data] = true
-	}
 	todo := slices.DeleteFunc(slices.Clone(cells), func(c mainCell) bool {
-		return recorded[c.name()+" "+c.config.hash()+" "+data[c.dataset].identity]
+		return recorded[recordKey(c.name(), c.config.hash(), data[c.dataset].identity)]
 	})
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	bar := open(fmt.Sprintf("%s (%s)", MainResults, options.Profile), len(cells))
+	bar := options.bar(fmt.Sprintf("%s (%s)", MainResults, options.Profile), len(cells))
 	defer bar.Close()
 	bar.Set(len(cells)-len(todo), fmt.Sprintf("%d of %d runs to go", len(todo), len(cells)))
 	for i, c := range todo {
@@ -128,13 +115,9 @@ func measureFrozen(ctx context.Context, b compute.Backend, frozen *evaluation.Fr
 
 // classifyMain adds the numbers of classification by [CLS] features.
 func classifyMain(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data mainData, numbers map[string]float64) error {
-	var class [2]*tensors.Tensor
-	for i, objects := range data.objects {
-		features, err := encode(frozen, objects, c.config.Size, objects.Len(), false)
-		if err != nil {
-			return err
-		}
-		class[i] = tensors.FromFlatDataAndDimensions(features.class, objects.Len(), features.dim)
+	class, err := classFeatures(frozen, data.objects, c.config.Size)
+	if err != nil {
+		return err
 	}
 	nearest, err := c.config.KNN.Rank(b, class[0], data.labels[0], data.classes, class[1], 5)
 	if err != nil {
@@ -153,16 +136,9 @@ func classifyMain(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data
 
 // segmentScenes measures a linear probe on synthetic scenes, background a class.
 func segmentScenes(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data mainData) (evaluation.Segmentation, error) {
-	var annotated [2]evaluation.Annotated
-	for i, scenes := range data.scenes {
-		features, err := encode(frozen, scenes.Images, c.config.Size, scenes.Len(), true)
-		if err != nil {
-			return evaluation.Segmentation{}, err
-		}
-		annotated[i] = evaluation.Annotated{
-			Rows: features.rows, Columns: features.columns, Dim: features.dim, Patches: features.patches,
-			Height: scenes.Height, Width: scenes.Width, Truth: scenes.ClassMask,
-		}
+	annotated, err := annotatedScenes(frozen, data.scenes, c.config.Size)
+	if err != nil {
+		return evaluation.Segmentation{}, err
 	}
 	return c.config.Patch.Measure(b, annotated[0], annotated[1], 1+data.classes, uint64(c.seed))
 }
@@ -175,7 +151,7 @@ func mainRecord(c mainCell, data mainData, profile Profile, numbers map[string]f
 	return Record{
 		Experiment: MainResults, Cell: c.name(), Row: c.config.Encoder.Row, Column: mainTitles[c.dataset],
 		Metric: metric, Unit: "%", Value: numbers[column],
-		Seed: c.seed, Profile: profile, Config: c.config.encode(), ConfigHash: c.config.hash(),
+		Seed: c.seed, Profile: profile, Config: configJSON(c.config), ConfigHash: c.config.hash(),
 		Protocol: c.protocol(), Data: data.identity, Details: numbers, Skipped: []string{},
 		Backend: backend.Name(), Versions: versions(), Seconds: took.Seconds(), Finished: time.Now().UTC().Truncate(time.Second),
 	}

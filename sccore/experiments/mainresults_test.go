@@ -221,7 +221,7 @@ func TestMainResultsTables(t *testing.T) {
 	for row, dataset := range map[string]string{"dino+ours-s16": "imagenet", keySecond: "synthetic"} {
 		config := mainConfig(Quick, dataset == "imagenet").on(dataset)
 		config.Encoder = frozenEncoder{Row: row, Architecture: "vit-tiny"}
-		records = append(records, Record{Profile: Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: mainTitles[dataset], Config: config.encode(), Data: dataset,
+		records = append(records, Record{Profile: Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: mainTitles[dataset], Config: configJSON(config), Data: dataset,
 			Value: 77, Details: map[string]float64{"knn_Acc@1": 77, "knn_Acc@5": 89}})
 	}
 	tables, err := mainResults.Tables(records, Quick)

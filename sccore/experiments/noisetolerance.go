@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -85,15 +84,7 @@ func (c noiseCell) name() string {
 func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
 
 // key identifies what a record measures.
-func (c noiseCell) key() string { return c.name() + " " + hashOf(c.config.encode()) }
-
-func (c NoiseToleranceConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
-}
+func (c noiseCell) key() string { return c.name() + " " + hashOf(configJSON(c.config)) }
 
 // noiseCells lists the runs of a profile: all of one seed before the next, so that a stopped study can be read.
 func noiseCells(options Options) ([]noiseCell, error) {

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -55,8 +54,8 @@ func newNoiseToleranceResults(records []Record, profile Profile) (NoiseTolerance
 // noiseToleranceSettings are the settings of a training of either loss.
 func noiseToleranceSettings(r Record) (settings, error) {
 	var config NoiseToleranceConfig
-	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	if err := r.configuration(&config); err != nil {
+		return settings{}, err
 	}
 	own := noiseToleranceConfig(r.Profile, config.Loss)
 	own.Flipped = config.Flipped

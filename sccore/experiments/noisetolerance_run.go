@@ -14,7 +14,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/progress"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -37,11 +36,7 @@ func runNoiseTolerance(ctx context.Context, b compute.Backend, options Options) 
 		recorded[r.Cell+" "+r.ConfigHash] = true
 	}
 	todo := slices.DeleteFunc(slices.Clone(cells), func(c noiseCell) bool { return recorded[c.key()] })
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	bar := open(fmt.Sprintf("%s (%s)", NoiseTolerance, options.Profile), len(cells))
+	bar := options.bar(fmt.Sprintf("%s (%s)", NoiseTolerance, options.Profile), len(cells))
 	defer bar.Close()
 	done := len(cells) - len(todo)
 	bar.Set(done, fmt.Sprintf("%d of %d runs to go", len(todo), len(cells)))
@@ -59,12 +54,12 @@ func runNoiseTolerance(ctx context.Context, b compute.Backend, options Options) 
 			begun := time.Now()
 			compiled := c.config
 			compiled.Flipped = 0
-			student, _ := students.LoadOrStore(string(compiled.encode()), sync.OnceValue(func() *noiseStudent { return newNoiseStudent(b, compiled) }))
+			student, _ := students.LoadOrStore(string(configJSON(compiled)), sync.OnceValue(func() *noiseStudent { return newNoiseStudent(b, compiled) }))
 			precision, loss, err := student.(func() *noiseStudent)().train(ctx, c)
 			if err != nil {
 				return err
 			}
-			config := c.config.encode()
+			config := configJSON(c.config)
 			mu.Lock()
 			defer mu.Unlock()
 			done++

@@ -20,18 +20,7 @@ func runNoise(t *testing.T, b compute.Backend, options Options) map[string]float
 	if err := noiseTolerance.Run(context.Background(), b, options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := Records(folderOf(options.Out, NoiseTolerance))
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, r := range records {
-		if _, twice := values[r.Cell]; twice {
-			t.Errorf("%s is recorded twice", r.Cell)
-		}
-		values[r.Cell] = r.Value
-	}
-	return values
+	return valuesByCell(t, options.Out, NoiseTolerance)
 }
 
 // TestNoiseToleranceLearns compares with students that keep their random weights.
@@ -105,7 +94,7 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 			for loss, value := range map[string]float64{"bce": 90 - 100*share, "cotap": 80 + float64(seed)} {
 				config := noiseToleranceConfig(Quick, loss)
 				config.Flipped = share
-				records = append(records, Record{Profile: Quick, Row: loss, Column: flippedColumn(share), Seed: seed, Value: value, Config: config.encode()})
+				records = append(records, Record{Profile: Quick, Row: loss, Column: flippedColumn(share), Seed: seed, Value: value, Config: configJSON(config)})
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -102,15 +101,6 @@ func (c PretrainConfig) check() error {
 	return c.KNN.Check()
 }
 
-// encode returns the configuration as it stands in records.
-func (c PretrainConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
-}
-
 // pretrainCell is one run: both stages with one seed.
 type pretrainCell struct {
 	dataset string // "synthetic" or "images"
@@ -142,10 +132,8 @@ func (c pretrainCell) steps() int {
 
 func pretrainCells(options Options, dataset string) ([]pretrainCell, error) {
 	config := pretrainConfig(options.Profile)
-	for _, assignment := range options.Set {
-		if err := applySet(&config, assignment); err != nil {
-			return nil, err
-		}
+	if err := applySet(&config, options.Set...); err != nil {
+		return nil, err
 	}
 	if err := config.check(); err != nil {
 		return nil, err
@@ -202,8 +190,8 @@ func LoadPretrain(out string, profile Profile) (PretrainResults, error) {
 func newPretrainResults(records []Record, profile Profile) (PretrainResults, error) {
 	groups, err := groupRecords(records, profile, func(r Record) (settings, error) {
 		var config PretrainConfig
-		if err := json.Unmarshal(r.Config, &config); err != nil {
-			return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+		if err := r.configuration(&config); err != nil {
+			return settings{}, err
 		}
 		changed, err := changedKeys("", pretrainConfig(profile), config)
 		return settings{config, r.Data, changed}, err

@@ -32,7 +32,7 @@ const keptCheckpoints = 2
 
 // folder is where a cell's files stand, below the experiment's folder.
 func (c pretrainCell) folder(data pretrainData) string {
-	return filepath.Join("cells", c.dataset, fmt.Sprintf("seed%d-%s", c.seed, hashOf(append(c.config.encode(), data.identity...))))
+	return filepath.Join("cells", c.dataset, fmt.Sprintf("seed%d-%s", c.seed, hashOf(append(configJSON(c.config), data.identity...))))
 }
 
 // pretrainRun is a cell at work.
@@ -53,7 +53,7 @@ func (s *pretrainStudy) runCell(ctx context.Context, first, second *pretrainStag
 	}
 	unlock, err := lock(filepath.Join(r.dir, "lock"))
 	if errors.Is(err, errLocked) {
-		s.warn("%s is left to another process, which is at it", c.name())
+		s.options.warn("%s is left to another process, which is at it", c.name())
 		s.found(c.steps())
 		return nil
 	}
@@ -236,7 +236,7 @@ func (r *pretrainRun) finish(stage *pretrainStage) error {
 // saveEncoder writes the encoder of a branch of a stage as it is to a file of the stage's folder.
 func (r *pretrainRun) saveEncoder(stage *pretrainStage, branch sccore.Branch, file string) error {
 	metadata := map[string]string{
-		"run": r.cell.name(), "stage": stage.name, "step": fmt.Sprint(stage.trainer.Done()), "config": string(r.cell.config.encode()),
+		"run": r.cell.name(), "stage": stage.name, "step": fmt.Sprint(stage.trainer.Done()), "config": string(configJSON(r.cell.config)),
 	}
 	return stage.trainer.SaveEncoder(filepath.Join(r.dir, stage.name, file), branch, metadata)
 }
@@ -331,7 +331,7 @@ func (r *pretrainRun) record(row string, stage *pretrainStage, recorded pretrain
 	if err != nil {
 		return err
 	}
-	config := r.cell.config.encode()
+	config := configJSON(r.cell.config)
 	details := map[string]float64{}
 	curve := filepath.Join(r.cell.folder(r.data), stage.name, pretrainCurve)
 	if course, err := ReadGauges(filepath.Join(r.study.dir, curve)); err == nil && len(course) > 0 && row != rowRandom && row != rowInit {

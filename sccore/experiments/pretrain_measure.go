@@ -50,7 +50,11 @@ func measurePretrain(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 		collapse, err := evaluation.MeasureCollapse(tensors.FromFlatDataAndDimensions(features.patches, len(features.patches)/features.dim, features.dim))
 		return []pretrainNumber{{columnRank, "effective rank", "", "patch features of the centres of the first scenes", collapse.EffectiveRank}}, err
 	}
-	annotated, class, err := labelledFeatures(frozen, data, config.Size)
+	annotated, err := annotatedScenes(frozen, data.scenes, config.Size)
+	if err != nil {
+		return nil, err
+	}
+	class, err := classFeatures(frozen, [2]datasets.Source{data.objects[0].Images, data.objects[1].Images}, config.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -69,25 +73,31 @@ func measurePretrain(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 	}, nil
 }
 
-// labelledFeatures encodes the labelled images: patch features of scenes with their masks, and [CLS] features of objects; first of those to train a
-// probe with, then of those for testing.
-func labelledFeatures(frozen *evaluation.Frozen, data pretrainData, size int) (annotated [2]evaluation.Annotated, class [2]*tensors.Tensor, err error) {
-	for i := range 2 {
-		scenes := data.scenes[i]
-		features, err := encode(frozen, scenes.Images, size, scenes.Len(), true)
+// annotatedScenes encodes scenes for a probe of patch features, those to train it with and those for testing.
+func annotatedScenes(frozen *evaluation.Frozen, scenes [2]*datasets.Scenes, size int) (annotated [2]evaluation.Annotated, err error) {
+	for i, s := range scenes {
+		features, err := encode(frozen, s.Images, size, s.Len(), true)
 		if err != nil {
-			return annotated, class, err
+			return annotated, err
 		}
 		annotated[i] = evaluation.Annotated{
 			Rows: features.rows, Columns: features.columns, Dim: features.dim, Patches: features.patches,
-			Height: scenes.Height, Width: scenes.Width, Truth: scenes.ClassMask,
+			Height: s.Height, Width: s.Width, Truth: s.ClassMask,
 		}
-		if features, err = encode(frozen, data.objects[i].Images, size, data.objects[i].Len(), false); err != nil {
-			return annotated, class, err
-		}
-		class[i] = tensors.FromFlatDataAndDimensions(features.class, data.objects[i].Len(), features.dim)
 	}
-	return annotated, class, nil
+	return annotated, nil
+}
+
+// classFeatures are the [CLS] features of objects for training and for testing.
+func classFeatures(frozen *evaluation.Frozen, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
+	for i, o := range objects {
+		features, err := encode(frozen, o, size, o.Len(), false)
+		if err != nil {
+			return class, err
+		}
+		class[i] = tensors.FromFlatDataAndDimensions(features.class, o.Len(), features.dim)
+	}
+	return class, nil
 }
 
 // findNeighbours finds the neighbours of the object-centric images by the [CLS] features of a stage's encoder.

@@ -14,7 +14,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
-	"golang.org/x/sync/errgroup"
 )
 
 // runPretrain runs the cells of the experiment that are not recorded yet, several at a time.
@@ -39,7 +38,7 @@ func runPretrain(ctx context.Context, b compute.Backend, options Options) error 
 	}
 	study := &pretrainStudy{backend: b, options: options, dir: folderOf(options.Out, Pretrain), data: data}
 	for _, skipped := range data.skipped {
-		study.warn("left out %s", skipped)
+		study.options.warn("left out %s", skipped)
 	}
 	recorded, err := study.recorded()
 	if err != nil {
@@ -55,11 +54,7 @@ func runPretrain(ctx context.Context, b compute.Backend, options Options) error 
 			finished += c.steps()
 		}
 	}
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	study.bar = open(fmt.Sprintf("%s (%s) on %s", Pretrain, options.Profile, data.name), total)
+	study.bar = options.bar(fmt.Sprintf("%s (%s) on %s", Pretrain, options.Profile, data.name), total)
 	defer study.bar.Close()
 	study.found(finished)
 	if len(todo) == 0 {
@@ -67,16 +62,7 @@ func runPretrain(ctx context.Context, b compute.Backend, options Options) error 
 		return nil
 	}
 
-	queue := make(chan pretrainCell, len(todo))
-	for _, c := range todo {
-		queue <- c
-	}
-	close(queue)
-	group, ctx := errgroup.WithContext(ctx)
-	for range min(max(options.Parallel, 1), len(todo)) {
-		group.Go(func() error { return study.work(ctx, queue) })
-	}
-	if err := group.Wait(); err != nil {
+	if err := fromQueue(ctx, options.Parallel, todo, study.work); err != nil {
 		return err
 	}
 	if len(study.diverged) > 0 {
@@ -104,18 +90,12 @@ func (s *pretrainStudy) found(steps int) {
 	s.bar.Found(steps)
 }
 
-func (s *pretrainStudy) warn(format string, args ...any) {
-	if s.options.Warn != nil {
-		s.options.Warn(fmt.Sprintf(format, args...))
-	}
-}
-
 // pretrainRecorded are the numbers that have a record, by their key.
 type pretrainRecorded map[string]bool
 
 // key identifies a number, data aside.
 func (c pretrainCell) key(row, column string) string {
-	return c.name() + " " + hashOf(c.config.encode()) + " " + row + " " + column
+	return c.name() + " " + hashOf(configJSON(c.config)) + " " + row + " " + column
 }
 
 // row tells whether a row of a cell is recorded whole.
@@ -163,7 +143,7 @@ func (s *pretrainStudy) newStage(name string, config sccore.Config) (*pretrainSt
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	trainer.Skipped = func(image datasets.Skipped) { s.warn("left out %s: %s", image.File, image.Reason) }
+	trainer.Skipped = func(image datasets.Skipped) { s.options.warn("left out %s: %s", image.File, image.Reason) }
 	vit, store, scope := trainer.Encoder(sccore.Online)
 	frozen, err := evaluation.NewFrozen(s.backend, vit, store, scope, frozenBatch)
 	return &pretrainStage{name, trainer, frozen}, err

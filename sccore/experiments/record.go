@@ -43,6 +43,23 @@ type Record struct {
 	Finished time.Time         `json:"finished"`
 }
 
+// configJSON is a configuration as it stands in records.
+func configJSON(config any) json.RawMessage {
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		panic(err) // Numbers and text.
+	}
+	return encoded
+}
+
+// configuration reads the record's configuration into what config points to.
+func (r Record) configuration(config any) error {
+	if err := json.Unmarshal(r.Config, config); err != nil {
+		return fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	}
+	return nil
+}
+
 // runsFile is where an experiment's records stand, below its folder.
 const runsFile = "runs.jsonl"
 
@@ -157,6 +174,22 @@ func ReadCurve(path string) ([]Point, error) {
 		points = append(points, p)
 	}
 	return points, nil
+}
+
+// recordKey identifies a run of one number: its cell, its configuration's hash, and what it reads.
+func recordKey(cell, hash, data string) string { return cell + " " + hash + " " + data }
+
+// recordedOn are the keys of the records in an experiment's folder.
+func recordedOn(dir string) (map[string]bool, error) {
+	records, err := Records(dir)
+	if err != nil {
+		return nil, err
+	}
+	recorded := map[string]bool{}
+	for _, r := range records {
+		recorded[recordKey(r.Cell, r.ConfigHash, r.Data)] = true
+	}
+	return recorded, nil
 }
 
 // writeCurve replaces the curve file.

@@ -97,3 +97,20 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+// valuesByCell reads an experiment's records, one a cell.
+func valuesByCell(t *testing.T, out, experiment string) map[string]float64 {
+	t.Helper()
+	records, err := Records(folderOf(out, experiment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, r := range records {
+		if _, twice := values[r.Cell]; twice {
+			t.Errorf("%s is recorded twice", r.Cell)
+		}
+		values[r.Cell] = r.Value
+	}
+	return values
+}

@@ -9,9 +9,18 @@ import (
 	"strings"
 )
 
-// applySet applies one "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's
+// applySet applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's
 // JSON, with dots between levels, e.g. "knn.k=20". An unknown key and a value of the wrong type are errors that name them.
-func applySet(config any, assignment string) error {
+func applySet(config any, assignments ...string) error {
+	for _, assignment := range assignments {
+		if err := applyOne(config, assignment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func applyOne(config any, assignment string) error {
 	key, value, ok := strings.Cut(assignment, "=")
 	if !ok {
 		return fmt.Errorf("--set %q is not of the form key=value", assignment)

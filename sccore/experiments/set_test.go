@@ -35,12 +35,12 @@ func TestApplySetNamesWhatIsWrong(t *testing.T) {
 		"recipe.Crop=half":  "half",
 	} {
 		config := effectAugConfig(Quick, siamese.SimCLR)
-		before := string(config.encode())
+		before := string(configJSON(config))
 		err := applySet(&config, assignment)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), assignment) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--set %s: error %v is not one line with %q", assignment, err, want)
 		}
-		if after := string(config.encode()); after != before {
+		if after := string(configJSON(config)); after != before {
 			t.Errorf("--set %s failed and changed the configuration", assignment)
 		}
 	}
@@ -48,15 +48,15 @@ func TestApplySetNamesWhatIsWrong(t *testing.T) {
 
 func TestHashNamesTheConfiguration(t *testing.T) {
 	a, b := effectAugConfig(Quick, siamese.SimCLR), effectAugConfig(Quick, siamese.SimCLR)
-	if hashOf(a.encode()) != hashOf(b.encode()) {
+	if hashOf(configJSON(a)) != hashOf(configJSON(b)) {
 		t.Error("equal configurations have different hashes")
 	}
 	b.Rate *= 2
-	if hashOf(a.encode()) == hashOf(b.encode()) {
+	if hashOf(configJSON(a)) == hashOf(configJSON(b)) {
 		t.Error("different configurations have one hash")
 	}
 	var back EffectAugConfig
-	if err := json.Unmarshal(a.encode(), &back); err != nil || back != a {
+	if err := json.Unmarshal(configJSON(a), &back); err != nil || back != a {
 		t.Errorf("configuration read back as %+v, %v", back, err)
 	}
 }

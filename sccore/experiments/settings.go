@@ -47,3 +47,15 @@ func groupRecords(records []Record, profile Profile, settingsOf func(Record) (se
 	}
 	return groups, nil
 }
+
+// gains are the values of a row less those of another in a column, one for each seed that has both.
+func (g recordGroups) gains(row, other, column string) (gains []float64) {
+	for _, after := range g.runs[[2]string{row, column}] {
+		for _, before := range g.runs[[2]string{other, column}] {
+			if before.Seed == after.Seed {
+				gains = append(gains, after.Value-before.Value)
+			}
+		}
+	}
+	return gains
+}

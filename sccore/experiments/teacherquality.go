@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -110,14 +109,6 @@ func (c TeacherQualityConfig) check() error {
 	return c.Probe.Check()
 }
 
-func (c TeacherQualityConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
-}
-
 // shared is what all runs have in common that are compared with each other.
 func (c TeacherQualityConfig) shared() TeacherQualityConfig {
 	c.Loss, c.Lambda, c.Teacher, c.AUC = "", 0, "", 0
@@ -153,7 +144,7 @@ var qualityParts = []string{"loss", "lambda", "teacher", "seed"}
 func (c qualityCell) name() string { return fmt.Sprintf("%s/seed%d", c.config.row(), c.seed) }
 
 // key identifies what a record measures.
-func (c qualityCell) key() string { return c.name() + " " + hashOf(c.config.encode()) }
+func (c qualityCell) key() string { return c.name() + " " + hashOf(configJSON(c.config)) }
 
 // qualityLosses are the losses of patch concentration that are compared, qualityLambdas their weights: the weaker ones in quick for CoTAP alone.
 var (
@@ -184,10 +175,8 @@ func qualityRows(profile Profile) (rows []TeacherQualityConfig) {
 // qualityCells lists the runs of a profile, all of one seed before the next.
 func qualityCells(options Options) ([]qualityCell, error) {
 	base := teacherQualityConfig(options.Profile)
-	for _, assignment := range options.Set {
-		if err := applySet(&base, assignment); err != nil {
-			return nil, err
-		}
+	if err := applySet(&base, options.Set...); err != nil {
+		return nil, err
 	}
 	if base != base.shared() {
 		return nil, errors.New("--set loss, lambda, teacher or auc: choose runs with --only 'cotap/lambda10/auc1'")

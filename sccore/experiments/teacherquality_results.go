@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -54,8 +53,8 @@ func LoadTeacherQuality(out string, profile Profile) (TeacherQualityResults, err
 func newTeacherQualityResults(records []Record, profile Profile) (TeacherQualityResults, error) {
 	groups, err := groupRecords(records, profile, func(r Record) (settings, error) {
 		var config TeacherQualityConfig
-		if err := json.Unmarshal(r.Config, &config); err != nil {
-			return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+		if err := r.configuration(&config); err != nil {
+			return settings{}, err
 		}
 		changed, err := changedKeys("", teacherQualityConfig(r.Profile), config.shared())
 		return settings{config.shared(), r.Data, changed}, err

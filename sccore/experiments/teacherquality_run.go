@@ -46,8 +46,8 @@ func runTeacherQuality(ctx context.Context, b compute.Backend, options Options) 
 	if cells, err = selected(cells, qualityParts, options.Only); err != nil {
 		return BadOption{err}
 	}
-	if options.Data != "" && options.Warn != nil {
-		options.Warn("the study needs labels of pixels: it is on synthetic scenes, and nothing of --data " + options.Data)
+	if options.Data != "" {
+		options.warn("the study needs labels of pixels: it is on synthetic scenes, and nothing of --data %s", options.Data)
 	}
 	s := newQualityStudy(b, options, cells[0].config)
 	records, err := Records(s.dir)
@@ -72,11 +72,7 @@ func runTeacherQuality(ctx context.Context, b compute.Backend, options Options) 
 		}
 	}
 	total += len(seeds) * cells[0].config.First.Steps
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	s.bar = open(fmt.Sprintf("%s (%s)", TeacherQuality, options.Profile), total)
+	s.bar = options.bar(fmt.Sprintf("%s (%s)", TeacherQuality, options.Profile), total)
 	defer s.bar.Close()
 	for _, c := range cells {
 		if recorded[c.key()] {
@@ -271,7 +267,7 @@ func (s *qualityStudy) runCell(ctx context.Context, trainer *sccore.Trainer, fro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	config := c.config.encode()
+	config := configJSON(c.config)
 	return Record{
 		Experiment: TeacherQuality, Cell: c.name(), Row: c.config.row(), Column: columnMIoU, Metric: "mIoU", Unit: "%", Value: result.MIoU,
 		Seed: c.seed, Profile: s.options.Profile, Config: config, ConfigHash: hashOf(config),
@@ -285,16 +281,9 @@ func (s *qualityStudy) runCell(ctx context.Context, trainer *sccore.Trainer, fro
 
 // measure probes the online branch's patch features on scenes.
 func (s *qualityStudy) measure(frozen *evaluation.Frozen, c qualityCell) (evaluation.Segmentation, error) {
-	var sets [2]evaluation.Annotated
-	for i, scenes := range s.scenes {
-		features, err := encode(frozen, scenes.Images, scenes.Width, scenes.Len(), true)
-		if err != nil {
-			return evaluation.Segmentation{}, err
-		}
-		sets[i] = evaluation.Annotated{
-			Rows: features.rows, Columns: features.columns, Dim: features.dim, Patches: features.patches,
-			Height: scenes.Height, Width: scenes.Width, Truth: scenes.ClassMask,
-		}
+	sets, err := annotatedScenes(frozen, s.scenes, s.scenes[0].Width)
+	if err != nil {
+		return evaluation.Segmentation{}, err
 	}
 	return c.config.Probe.Measure(s.backend, sets[0], sets[1], 1+len(s.scenes[0].Classes), uint64(c.seed))
 }

@@ -19,18 +19,7 @@ func runQuality(t *testing.T, b compute.Backend, options Options) map[string]flo
 	if err := teacherQuality.Run(t.Context(), b, options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := Records(folderOf(options.Out, TeacherQuality))
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, r := range records {
-		if _, twice := values[r.Cell]; twice {
-			t.Errorf("%s is recorded twice", r.Cell)
-		}
-		values[r.Cell] = r.Value
-	}
-	return values
+	return valuesByCell(t, options.Out, TeacherQuality)
 }
 
 func TestTeacherQualityGoesOnAndIsTheSameWithAnyNumberOfWorkers(t *testing.T) {
@@ -180,7 +169,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		case c.config.Loss == sccore.WithBCE && c.seed == 1:
 			continue
 		}
-		records = append(records, Record{Profile: Quick, Row: c.config.row(), Column: columnMIoU, Seed: c.seed, Value: value, Config: c.config.encode(),
+		records = append(records, Record{Profile: Quick, Row: c.config.row(), Column: columnMIoU, Seed: c.seed, Value: value, Config: configJSON(c.config),
 			Data: "scenes", Details: map[string]float64{"teacher_auc_head": 0.75}})
 	}
 	results, err := newTeacherQualityResults(records, Quick)

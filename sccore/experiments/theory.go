@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/semcon/semcon/figures"
@@ -50,21 +49,11 @@ func theoryConfig(profile Profile, set []string) (TheoryConfig, error) {
 	case Full:
 		config.Images = 500
 	}
-	for _, assignment := range set {
-		if err := applySet(&config, assignment); err != nil {
-			return config, err
-		}
+	if err := applySet(&config, set...); err != nil {
+		return config, err
 	}
 	if config.Images < 2 || config.Views < 1 || config.Thresholds < 2 {
 		return config, fmt.Errorf("--set images %d, views %d, thresholds %d: want 2, 1 and 2 at least", config.Images, config.Views, config.Thresholds)
 	}
 	return config, nil
-}
-
-func (c TheoryConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
 }

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -33,8 +32,8 @@ func newTheoryResults(records []Record, profile Profile) (TheoryResults, error) 
 // theorySettings are the settings of a measurement; which encoder it was is the row's, the method's and the seed's.
 func theorySettings(r Record) (settings, error) {
 	var config TheoryConfig
-	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	if err := r.configuration(&config); err != nil {
+		return settings{}, err
 	}
 	config.Trained = ""
 	own, err := theoryConfig(r.Profile, nil)

@@ -19,7 +19,6 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/siamese"
 	"github.com/semcon/semcon/sccore/views"
 	"gonum.org/v1/gonum/mat"
@@ -48,19 +47,11 @@ func runTheory(ctx context.Context, b compute.Backend, options Options) error {
 		}
 		study.data = append(study.data, data)
 	}
-	recorded := map[string]bool{}
-	records, err := Records(folderOf(options.Out, Theory))
+	recorded, err := recordedOn(folderOf(options.Out, Theory))
 	if err != nil {
 		return err
 	}
-	for _, r := range records {
-		recorded[r.Cell+r.ConfigHash+r.Data] = true
-	}
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	bar := open(fmt.Sprintf("%s (%s)", Theory, options.Profile), len(trained))
+	bar := options.bar(fmt.Sprintf("%s (%s)", Theory, options.Profile), len(trained))
 	defer bar.Close()
 	for i, encoder := range trained {
 		if ctx.Err() != nil {
@@ -69,7 +60,7 @@ func runTheory(ctx context.Context, b compute.Backend, options Options) error {
 		bar.Set(i, encoder.Cell)
 		config := config
 		config.Trained = encoder.ConfigHash
-		if recorded[encoder.Cell+hashOf(config.encode())+encoder.Data] {
+		if recorded[recordKey(encoder.Cell, hashOf(configJSON(config)), encoder.Data)] {
 			continue
 		}
 		if err := study.measure(encoder, config); err != nil {
@@ -153,7 +144,7 @@ func (s *theoryStudy) measure(trained Record, config TheoryConfig) error {
 	}
 	train := s.data[at].train
 	images := train.Head(len(train.Classes) * min(config.Images, smallestClass(train)))
-	dir := filepath.Join(folderOf(s.options.Out, Theory), "cells", filepath.FromSlash(trained.Cell)+"-"+hashOf(config.encode()))
+	dir := filepath.Join(folderOf(s.options.Out, Theory), "cells", filepath.FromSlash(trained.Cell)+"-"+hashOf(configJSON(config)))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -193,7 +184,7 @@ func (s *theoryStudy) measure(trained Record, config TheoryConfig) error {
 	record := Record{
 		Experiment: Theory, Cell: trained.Cell, Row: trained.Row, Column: trained.Column,
 		Metric: "nearest-mean error", Unit: "%", Value: 100 * details[OwnViews+"."+formBackbone+".error"],
-		Seed: trained.Seed, Profile: s.options.Profile, Config: config.encode(), ConfigHash: hashOf(config.encode()),
+		Seed: trained.Seed, Profile: s.options.Profile, Config: configJSON(config), ConfigHash: hashOf(configJSON(config)),
 		Protocol: "backbone features of " + strconv.Itoa(images.Len()) + " training images, the first of each class, " + strconv.Itoa(config.Views) +
 			" views each; error of the nearest class mean on these views",
 		Data: trained.Data, Details: details, Curve: filepath.ToSlash(curve), Skipped: []string{},

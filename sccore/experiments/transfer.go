@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +84,7 @@ func (c transferCell) name() string {
 
 // key identifies what a record on images of an identity measures.
 func (c transferCell) key(identity string) string {
-	return c.name() + " " + c.config.hash() + " " + identity
+	return recordKey(c.name(), c.config.hash(), identity)
 }
 
 // steps of the cell's training.
@@ -185,17 +184,8 @@ func (c TransferConfig) training(vit encoder.ViT, classes int) evaluation.Segmen
 	}
 }
 
-// encode returns the configuration as it stands in records.
-func (c TransferConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
-}
-
 // hash names the configuration.
 func (c TransferConfig) hash() string {
 	c.Encoder = c.Encoder.elsewhere()
-	return hashOf(c.encode())
+	return hashOf(configJSON(c))
 }

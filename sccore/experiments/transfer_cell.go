@@ -51,7 +51,7 @@ func (w *transferWorker) run(ctx context.Context, c transferCell) error {
 	}
 	unlock, err := lock(filepath.Join(r.dir, "lock"))
 	if errors.Is(err, errLocked) {
-		s.warn("%s is left to another process, which is at it", c.name())
+		s.options.warn("%s is left to another process, which is at it", c.name())
 		s.found(c.steps())
 		return nil
 	}
@@ -60,7 +60,7 @@ func (w *transferWorker) run(ctx context.Context, c transferCell) error {
 	}
 	defer unlock()
 	// The other process may have finished it between our look at the records and now.
-	if recorded, err := s.recorded(); err != nil || recorded[c.key(data.identity())] {
+	if recorded, err := recordedOn(s.dir); err != nil || recorded[c.key(data.identity())] {
 		s.found(c.steps())
 		return err
 	}
@@ -122,7 +122,7 @@ func (r *transferRun) keep(kind string, count, features, labels int, compute ite
 			}
 		}
 		if float64(taken) > c.CacheGiB*(1<<30) {
-			r.study.warn("%s: features are computed anew each time: kept, all would take %.1f GiB of the %g that cache_gib allows", r.cell.name(), float64(taken)/(1<<30), c.CacheGiB)
+			r.study.options.warn("%s: features are computed anew each time: kept, all would take %.1f GiB of the %g that cache_gib allows", r.cell.name(), float64(taken)/(1<<30), c.CacheGiB)
 			return nil, nil
 		}
 		r.study.bar.Set(int(r.study.done.Load()), fmt.Sprintf("%s  features of %d %s", r.cell.name(), count, kind))
@@ -278,7 +278,7 @@ func (r *transferRun) finish() error {
 	return Record{
 		Experiment: Transfer, Cell: r.cell.name(), Row: c.Encoder.Row, Column: r.data.train.Name + "/" + headTitle(c.Head),
 		Metric: "mIoU", Unit: "%", Value: judged[best].MIoU,
-		Seed: r.cell.seed, Profile: r.study.options.Profile, Config: c.encode(), ConfigHash: c.hash(),
+		Seed: r.cell.seed, Profile: r.study.options.Profile, Config: configJSON(c), ConfigHash: c.hash(),
 		Protocol: r.protocol(best), Data: r.data.identity(), Details: details, Curve: filepath.ToSlash(file), Skipped: []string{},
 		Backend: backend.Name(), Versions: versions(), Seconds: r.course.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 	}.Append(r.study.dir)

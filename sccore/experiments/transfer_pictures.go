@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"image"
 	"path/filepath"
@@ -31,8 +30,8 @@ func (r TransferResults) Predictions(b compute.Backend, data, out, row, column s
 	}
 	record := group[0]
 	var c transferCell
-	if err := json.Unmarshal(record.Config, &c.config); err != nil {
-		return nil, nil, fmt.Errorf("the configuration of record %s: %w", record.Cell, err)
+	if err := record.configuration(&c.config); err != nil {
+		return nil, nil, err
 	}
 	c.dataset, _, _ = strings.Cut(record.Cell, "/")
 	c.seed = record.Seed

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -54,8 +53,8 @@ func newTransferResults(records []Record, profile Profile) (TransferResults, err
 // transferSettings are the settings of a run; encoders are what is compared.
 func transferSettings(r Record) (settings, error) {
 	var config TransferConfig
-	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	if err := r.configuration(&config); err != nil {
+		return settings{}, err
 	}
 	dataset, _, _ := strings.Cut(r.Cell, "/")
 	config.Encoder = frozenEncoder{}
@@ -79,20 +78,8 @@ func accuracyOf(r Record) float64 { return r.Details["accuracy"] }
 // initialisation. Parts are "DINO on PASCAL VOC" and "own on synthetic scenes".
 func (r TransferResults) Gain(part string) []float64 {
 	method, dataset, _ := strings.Cut(part, " on ")
-	after, before := strings.ToLower(method)+"+ours-s16", strings.ToLower(method)+"-s16"
-	if method == "own" {
-		after, before = keySecond, keyFirst
-	}
-	column := dataset + "/" + headTitle(evaluation.LinearHead)
-	var gains []float64
-	for _, record := range r.runs[[2]string{after, column}] {
-		for _, initial := range r.runs[[2]string{before, column}] {
-			if initial.Seed == record.Seed {
-				gains = append(gains, record.Value-initial.Value)
-			}
-		}
-	}
-	return gains
+	ours, theirs := methodRows(method)
+	return r.gains(ours, theirs, dataset+"/"+headTitle(evaluation.LinearHead))
 }
 
 // Datasets are the datasets with records, the paper's first, in its order.

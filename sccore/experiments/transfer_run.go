@@ -14,7 +14,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
-	"golang.org/x/sync/errgroup"
 )
 
 // runTransfer runs the cells of the experiment that are not recorded yet, several at a time.
@@ -25,22 +24,22 @@ func runTransfer(ctx context.Context, b compute.Backend, options Options) error 
 	}
 	study := &transferStudy{backend: b, options: options, dir: folderOf(options.Out, Transfer), data: map[string]transferData{}}
 	if options.Profile == Smoke && options.Data != "" {
-		study.warn("the smoke profile is the same everywhere: synthetic scenes, and nothing of --data %s", options.Data)
+		study.options.warn("the smoke profile is the same everywhere: synthetic scenes, and nothing of --data %s", options.Data)
 	}
 	for _, line := range missing {
-		study.warn("%s", line)
+		study.options.warn("%s", line)
 	}
 	cells, err := transferCells(options, names)
 	if err != nil {
 		return BadOption{err}
 	}
 	if !slices.ContainsFunc(cells, func(c transferCell) bool { return c.config.Encoder.Weights != "" }) {
-		study.warn("no encoder has learnt: \"semcon run pretrain --profile %s\" trains two, and --set weights.dino-s16=FILE names one", options.Profile)
+		study.options.warn("no encoder has learnt: \"semcon run pretrain --profile %s\" trains two, and --set weights.dino-s16=FILE names one", options.Profile)
 	}
 	if cells, err = selected(cells, transferParts, options.Only); err != nil {
 		return BadOption{err}
 	}
-	recorded, err := study.recorded()
+	recorded, err := recordedOn(study.dir)
 	if err != nil {
 		return err
 	}
@@ -59,11 +58,7 @@ func runTransfer(ctx context.Context, b compute.Backend, options Options) error 
 			todo = append(todo, c)
 		}
 	}
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	study.bar = open(fmt.Sprintf("%s (%s) on %s", Transfer, options.Profile, strings.Join(names, ", ")), total)
+	study.bar = options.bar(fmt.Sprintf("%s (%s) on %s", Transfer, options.Profile, strings.Join(names, ", ")), total)
 	defer study.bar.Close()
 	study.found(finished)
 	if len(todo) == 0 {
@@ -71,25 +66,16 @@ func runTransfer(ctx context.Context, b compute.Backend, options Options) error 
 		return nil
 	}
 
-	queue := make(chan transferCell, len(todo))
-	for _, c := range todo {
-		queue <- c
-	}
-	close(queue)
-	group, ctx := errgroup.WithContext(ctx)
-	for range min(max(options.Parallel, 1), len(todo)) {
-		group.Go(func() error {
-			w := newTransferWorker(study)
-			defer w.close()
-			for c := range queue {
-				if err := w.run(ctx, c); err != nil {
-					return fmt.Errorf("%s: %w", c.name(), err)
-				}
+	return fromQueue(ctx, options.Parallel, todo, func(ctx context.Context, queue <-chan transferCell) error {
+		w := newTransferWorker(study)
+		defer w.close()
+		for c := range queue {
+			if err := w.run(ctx, c); err != nil {
+				return fmt.Errorf("%s: %w", c.name(), err)
 			}
-			return nil
-		})
-	}
-	return group.Wait()
+		}
+		return nil
+	})
 }
 
 // transferStudy is what the workers of one call share.
@@ -108,25 +94,6 @@ type transferStudy struct {
 func (s *transferStudy) found(steps int) {
 	s.done.Add(int64(steps))
 	s.bar.Found(steps)
-}
-
-func (s *transferStudy) warn(format string, args ...any) {
-	if s.options.Warn != nil {
-		s.options.Warn(fmt.Sprintf(format, args...))
-	}
-}
-
-// recorded tells which cells have a record.
-func (s *transferStudy) recorded() (map[string]bool, error) {
-	records, err := Records(s.dir)
-	if err != nil {
-		return nil, err
-	}
-	recorded := map[string]bool{}
-	for _, r := range records {
-		recorded[r.Cell+" "+r.ConfigHash+" "+r.Data] = true
-	}
-	return recorded, nil
 }
 
 // transferWorker runs cells one after the other, and keeps what is compiled: heads serve all, an encoder those that follow each other.

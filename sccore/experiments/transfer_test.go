@@ -197,7 +197,7 @@ func TestTransferJudgesItsClaim(t *testing.T) {
 		config := transferConfig(Full, "voc2012", evaluation.LinearHead)
 		config.Encoder = frozenEncoder{Row: row, Digest: row}
 		records = append(records, Record{Profile: Full, Cell: "voc2012/" + row + "/linear/seed0", Row: row, Column: "PASCAL VOC/Linear",
-			Config: config.encode(), Value: value, Data: "PASCAL VOC"})
+			Config: configJSON(config), Value: value, Data: "PASCAL VOC"})
 	}
 	results, err := newTransferResults(records, Full)
 	if err != nil {

@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/semcon/semcon/sccore/datasets"
@@ -60,18 +59,10 @@ func (c VideoConfig) check(read bool) error {
 	return nil
 }
 
-func (c VideoConfig) encode() json.RawMessage {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // Numbers and text.
-	}
-	return encoded
-}
-
 // hash names the configuration.
 func (c VideoConfig) hash() string {
 	c.Encoder = c.Encoder.elsewhere()
-	return hashOf(c.encode())
+	return hashOf(configJSON(c))
 }
 
 // videoCell is one run: an encoder on all videos.
@@ -90,7 +81,7 @@ func (c videoCell) name() string {
 }
 
 func (c videoCell) key(identity string) string {
-	return c.name() + " " + c.config.hash() + " " + identity
+	return recordKey(c.name(), c.config.hash(), identity)
 }
 
 // openVideos opens DAVIS below dir, or draws videos if it is empty.
@@ -120,10 +111,8 @@ func videoCells(options Options) ([]videoCell, error) {
 		return nil, err
 	}
 	config := videoConfig(options.Profile, read)
-	for _, assignment := range assignments {
-		if err := applySet(&config, assignment); err != nil {
-			return nil, err
-		}
+	if err := applySet(&config, assignments...); err != nil {
+		return nil, err
 	}
 	if config.Encoder != (frozenEncoder{}) {
 		return nil, errGivenEncoder

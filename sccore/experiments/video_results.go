@@ -56,8 +56,8 @@ func newVideoResults(records []Record, profile Profile) (VideoResults, error) {
 // videoSettings are the settings of a run without its encoder.
 func videoSettings(r Record) (settings, error) {
 	var config VideoConfig
-	if err := json.Unmarshal(r.Config, &config); err != nil {
-		return settings{}, fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+	if err := r.configuration(&config); err != nil {
+		return settings{}, err
 	}
 	config.Encoder = frozenEncoder{}
 	changed, err := changedKeys("", videoConfig(r.Profile, config.Size == 0), config)
@@ -154,20 +154,11 @@ func (r VideoResults) architecture(row, dataset string) string {
 // identity of the videos.
 func (r VideoResults) Gain(part string) (values []float64, data []string) {
 	method, dataset, own := strings.Cut(part, " on ")
-	ours, theirs := strings.ToLower(method)+"+ours-s16", strings.ToLower(method)+"-s16"
-	if own {
-		ours, theirs = keySecond, keyFirst
-	} else {
+	if !own {
 		dataset = videoTitles["davis"]
 	}
-	for _, after := range r.runs[[2]string{ours, dataset}] {
-		for _, before := range r.runs[[2]string{theirs, dataset}] {
-			if before.Seed == after.Seed {
-				values = append(values, after.Value-before.Value)
-			}
-		}
-	}
-	if values == nil {
+	ours, theirs := methodRows(method)
+	if values = r.gains(ours, theirs, dataset); values == nil {
 		return nil, nil
 	}
 	return values, r.dataOf(dataset)

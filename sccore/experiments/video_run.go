@@ -12,16 +12,13 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/progress"
 )
 
 // runVideo runs the cells that are not recorded yet, one after the other: one propagation takes all that there is of the machine.
 func runVideo(ctx context.Context, b compute.Backend, options Options) error {
 	switch {
 	case options.Profile == Smoke && options.Data != "":
-		if options.Warn != nil {
-			options.Warn("the smoke profile runs on synthetic videos and leaves the data folder alone")
-		}
+		options.warn("the smoke profile runs on synthetic videos and leaves the data folder alone")
 		options.Data = ""
 	case options.Profile == Full && options.Data == "":
 		return fmt.Errorf("the full profile needs --data DIR with DAVIS")
@@ -38,20 +35,12 @@ func runVideo(ctx context.Context, b compute.Backend, options Options) error {
 		return err
 	}
 	dir := folderOf(options.Out, Video)
-	records, err := Records(dir)
+	recorded, err := recordedOn(dir)
 	if err != nil {
 		return err
 	}
-	recorded := map[string]bool{}
-	for _, r := range records {
-		recorded[r.Cell+" "+r.ConfigHash+" "+r.Data] = true
-	}
 	todo := slices.DeleteFunc(slices.Clone(cells), func(c videoCell) bool { return recorded[c.key(set.Identity)] })
-	open := options.Bar
-	if open == nil {
-		open = func(string, int) progress.Bar { return progress.Discard }
-	}
-	bar := open(fmt.Sprintf("%s (%s) on %s", Video, options.Profile, set.Name), len(cells)*len(set.All))
+	bar := options.bar(fmt.Sprintf("%s (%s) on %s", Video, options.Profile, set.Name), len(cells)*len(set.All))
 	defer bar.Close()
 	done := (len(cells) - len(todo)) * len(set.All)
 	bar.Set(done, fmt.Sprintf("%d of %d runs to go", len(todo), len(cells)))
@@ -133,7 +122,7 @@ func videoRecord(c videoCell, set *datasets.Videos, profile Profile, objects []e
 	return Record{
 		Experiment: Video, Cell: c.name(), Row: c.config.Encoder.Row, Column: videoTitles[c.dataset],
 		Metric: "J&F", Unit: "%", Value: 100 * mean.JF(),
-		Seed: c.seed, Profile: profile, Config: c.config.encode(), ConfigHash: c.config.hash(),
+		Seed: c.seed, Profile: profile, Config: configJSON(c.config), ConfigHash: c.config.hash(),
 		Protocol: fmt.Sprintf("label propagation of DINO: first and %d previous frames, shorter side %d, top %d within %d patches, temperature %g; "+
 			"J and F at the annotation's size, mean over objects, first and last frame left out, void is background",
 			p.Previous, p.Short, p.K, p.Radius, p.Temperature),

@@ -151,7 +151,7 @@ func TestVideoJudgesItsClaim(t *testing.T) {
 		config := videoConfig(Quick, read)
 		config.Encoder.Row = row
 		r := Record{Experiment: Video, Profile: Quick, Row: row, Column: dataset, Seed: seed, Value: value, Data: dataset + " videos",
-			Details: map[string]float64{"J_mean": value - 1, "F_mean": value + 1}, Config: config.encode()}
+			Details: map[string]float64{"J_mean": value - 1, "F_mean": value + 1}, Config: configJSON(config)}
 		if err := r.Append(folderOf(out, Video)); err != nil {
 			t.Fatal(err)
 		}

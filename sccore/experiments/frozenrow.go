@@ -144,7 +144,12 @@ func frozenCells(options Options, table, architecture string, seeds int) (cells 
 			if err != nil {
 				return nil, nil, fmt.Errorf("--set %s: %w", assignment, err)
 			}
-			cells = append(cells, frozenCell{frozenEncoder{Row: key, Weights: named, Digest: digest}, seed})
+			given := frozenEncoder{Row: key, Weights: named, Digest: digest}
+			// A file that is not what its row is of is told now, not when the runs of the rows before it are done.
+			if _, err := given.read(); err != nil {
+				return nil, nil, fmt.Errorf("--set %s: %w", assignment, err)
+			}
+			cells = append(cells, frozenCell{given, seed})
 		}
 	}
 	slices.SortStableFunc(cells, func(a, b frozenCell) int { return a.seed - b.seed })
@@ -220,20 +225,29 @@ func digestOf(path string) (string, error) {
 	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
+// read reads the file, which must hold all weights of the row's architecture.
+func (e frozenEncoder) read() (*weights.Import, error) {
+	read, err := weights.ReadViT(e.Weights, encoder.ViT{Positions: encoder.DINOPositions}, "")
+	if err != nil {
+		return nil, err
+	}
+	if len(read.Missing) > 0 {
+		return nil, fmt.Errorf("%s: no weights of the filter, %s first", e.Weights, read.Missing[0])
+	}
+	if size := strings.TrimPrefix(read.ViT.Name, "vit"); ownMethods[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
+		return nil, fmt.Errorf("%s: holds %s, which row %s is not of", e.Weights, read.ViT.Name, e.Row)
+	}
+	return read, nil
+}
+
 // open returns the encoder with its weights at the store's root.
 func (e frozenEncoder) open(seed int) (encoder.ViT, *model.Store, error) {
 	if e.Weights == "" {
 		return randomViT(e.Architecture, seed)
 	}
-	read, err := weights.ReadViT(e.Weights, encoder.ViT{Positions: encoder.DINOPositions}, "")
+	read, err := e.read()
 	if err != nil {
 		return encoder.ViT{}, nil, err
-	}
-	if len(read.Missing) > 0 {
-		return encoder.ViT{}, nil, fmt.Errorf("%s: no weights of the filter, %s first", e.Weights, read.Missing[0])
-	}
-	if size := strings.TrimPrefix(read.ViT.Name, "vit"); ownMethods[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
-		return encoder.ViT{}, nil, fmt.Errorf("%s: holds %s, which row %s is not of", e.Weights, read.ViT.Name, e.Row)
 	}
 	store := model.NewStore()
 	return read.ViT, store, read.Apply(store, "/")

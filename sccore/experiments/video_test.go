@@ -81,6 +81,9 @@ func TestVideoOptions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v, want %q", c, err, c.want)
 		}
+		if records, err := Records(folderOf(options.Out, Video)); err != nil || len(records) > 0 {
+			t.Errorf("%+v: found after %d runs, %v", c, len(records), err)
+		}
 	}
 	if err := video.Run(context.Background(), nil, Options{Profile: Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data") {
 		t.Errorf("full without data: %v", err)
@@ -105,12 +108,16 @@ func exportRandom(t *testing.T, path, architecture string) {
 
 func TestFrozenCellsTakeAFileForEachSeed(t *testing.T) {
 	dir := t.TempDir()
+	vit, store, err := randomViT("vit-s16", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, seed := range []string{"0", "1", "2"} {
-		if err := os.WriteFile(filepath.Join(dir, "dino"+seed), []byte("weights "+seed), 0o644); err != nil {
+		if err := weights.ExportViT(filepath.Join(dir, "dino"+seed+".safetensors"), store, "/", vit, nil, map[string]string{"seed": seed}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	options := Options{Set: []string{"weights.dino-s16=" + dir + "/dino{seed}", "k=1", "weights.ibot-s16=" + dir + "/dino0"}}
+	options := Options{Set: []string{"weights.dino-s16=" + dir + "/dino{seed}.safetensors", "k=1", "weights.ibot-s16=" + dir + "/dino0.safetensors"}}
 	cells, rest, err := frozenCells(options, "video_seg", "vit-tiny", 3)
 	if err != nil || len(rest) != 1 || rest[0] != "k=1" {
 		t.Fatalf("%v, %v", rest, err)

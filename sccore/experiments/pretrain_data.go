@@ -46,11 +46,11 @@ func openPretrainData(dir string, config PretrainConfig) (pretrainData, error) {
 	}
 	objects, err := imageNet(dir)
 	if err != nil {
-		return pretrainData{}, err
+		return pretrainData{}, wantBoth(err)
 	}
 	scenes, err := datasets.COCO(dir, datasets.Train)
 	if err != nil {
-		return pretrainData{}, err
+		return pretrainData{}, wantBoth(err)
 	}
 	d := pretrainData{name: "images", identity: objects.Identity + "; " + scenes.Identity, skipped: []string{}}
 	for _, pictures := range []*datasets.Pictures{objects, scenes} {
@@ -60,6 +60,14 @@ func openPretrainData(dir string, config PretrainConfig) (pretrainData, error) {
 	}
 	d.train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
 	return d, nil
+}
+
+// wantBoth says what training wants where an image set is missing.
+func wantBoth(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("training takes objects from imagenet/ and scenes from coco/ of the data folder (\"semcon data\" says how): %w", err)
 }
 
 // trainOn is the data of a run on labelled images.

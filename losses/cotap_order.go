@@ -50,8 +50,8 @@ func (s treeShape) divide(n int) (radix, leaf, padded int) {
 	for radix = 1; power(radix) < leaves; {
 		radix++
 	}
-	// Vectors have up to 32 entries, and multiples of 8 have the divisors that cumulate wants.
-	multiple := min(32, s.leaf)
+	// Rows of 8 make whole vectors, and have the divisors that cumulate wants.
+	multiple := min(8, s.leaf)
 	leaf = ((n-1)/power(radix)/multiple + 1) * multiple
 	return radix, leaf, leaf * power(radix)
 }

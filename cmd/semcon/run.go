@@ -68,8 +68,23 @@ var runVerb = verb{
 		if wrong := (experiments.BadOption{}); errors.As(err, &wrong) {
 			return usagef("%v", wrong)
 		}
+		if err == nil {
+			fmt.Fprintf(os.Stderr, "the table: %s\n", tableCommand(experiment.Name, options))
+		}
 		return err
 	},
+}
+
+// tableCommand is the command that shows what a run has left.
+func tableCommand(name string, options experiments.Options) string {
+	words := []string{"semcon", "table", name}
+	if options.Profile != experiments.Quick {
+		words = append(words, "--profile", string(options.Profile))
+	}
+	if options.Out != "out" {
+		words = append(words, "--out", options.Out)
+	}
+	return strings.Join(words, " ")
 }
 
 // appendTo returns a flag's function that collects its values.

@@ -73,6 +73,20 @@ func TestRunRefusesWrongOptions(t *testing.T) {
 	}
 }
 
+// TestRunNamesItsTable runs an experiment to its end and then the command that it names last.
+func TestRunNamesItsTable(t *testing.T) {
+	m := fakemachine.New(t)
+	_, stderr, status := outcome(t, onGo(semcon(t, m, "run", "noise-tolerance", "--profile", "smoke", "--out", "records")))
+	if status != 0 {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	_, command, _ := strings.Cut(stderr, "the table: semcon ")
+	stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields(command)...))
+	if status != 0 || stderr != "" || !strings.Contains(stdout, "binary cross-entropy") {
+		t.Errorf("%q: exit status %d, %s%s", command, status, stderr, stdout)
+	}
+}
+
 func TestRunOnBadData(t *testing.T) {
 	m := fakemachine.New(t)
 	record := make([]byte, 3073)

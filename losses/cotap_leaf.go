@@ -16,8 +16,8 @@ type leafPairs struct {
 // forward gives Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as pairSums has it, and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf.
 // [leaves·leaf], float64
 func (l leafPairs) forward() (huber, slope, above *Node) {
-	size := l.p.Shape().Dimensions[1]
-	sums := l.each(func(j int) (from, to int) { return j - j%leafStep, size }, func(j int, part func(x *Node) *Node) []*Node {
+	behind := func(begin, end int) (from, to int) { return begin, l.p.Shape().Dimensions[1] }
+	sums := l.each(behind, func(j int, part func(x *Node) *Node) []*Node {
 		apart, lower := Sub(l.pair(l.p, j), part(l.p)), LessThan(l.pair(l.q, j), part(l.q))
 		wide, near := MaxScalar(AddScalar(apart, l.margin), 0.0), MaxScalar(apart, 0.0)
 		mask := ConvertDType(lower, apart.DType())
@@ -31,8 +31,8 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 // pull gives what pairSums.pull does, over the pairs of i's leaf. weight and the result are [leaves·leaf], float64.
 func (l leafPairs) pull(weight *Node) *Node {
 	weight = Reshape(ConvertDType(weight, l.p.DType()), l.p.Shape().Dimensions...)
-	size := l.p.Shape().Dimensions[1]
-	return l.each(func(k int) (from, to int) { return 0, min(k-k%leafStep+leafStep, size) }, func(k int, part func(x *Node) *Node) []*Node {
+	ahead := func(begin, end int) (from, to int) { return 0, end }
+	return l.each(ahead, func(k int, part func(x *Node) *Node) []*Node {
 		apart, higher := Sub(part(l.p), l.pair(l.p, k)), GreaterThan(l.pair(l.q, k), part(l.q))
 		reach := Sub(MaxScalar(AddScalar(apart, l.margin), 0.0), MaxScalar(apart, 0.0))
 		return []*Node{Mul(Mul(ConvertDType(higher, apart.DType()), l.pair(weight, k)), reach)}
@@ -45,9 +45,9 @@ func (l leafPairs) pair(x *Node, j int) *Node { return SliceAxis(x, 1, AxisElem(
 // leafStep is how many steps make a loop: the compiler's time grows faster than their number.
 const leafStep = 32
 
-// each sums the terms of each pair of the leaves, which the pair has to do with those of a leaf in the range that reach gives, the same for
-// all of a loop: part takes these out of an array of all.
-func (l leafPairs) each(reach func(j int) (from, to int), terms func(j int, part func(x *Node) *Node) []*Node) []*Node {
+// each sums the terms of each pair of the leaves. The pairs of a loop, from begin to before end, have to do with those of their leaf from one to
+// before another, as others says: part takes these out of an array of all.
+func (l leafPairs) each(others func(begin, end int) (from, to int), terms func(j int, part func(x *Node) *Node) []*Node) []*Node {
 	add := func(sums, more []*Node) []*Node {
 		if sums == nil {
 			return more
@@ -58,16 +58,17 @@ func (l leafPairs) each(reach func(j int) (from, to int), terms func(j int, part
 		return more
 	}
 	leaves, leaf := l.p.Shape().Dimensions[0], l.p.Shape().Dimensions[1]
+	none := func(entries int) *Node { return Zeros(l.p.Graph(), shapes.Make(l.p.DType(), leaves, entries)) }
 	var sums []*Node
-	for j := 0; j < leaf; {
-		from, to := reach(j)
+	for begin := 0; begin < leaf; begin += leafStep {
+		end := min(begin+leafStep, leaf)
+		from, to := others(begin, end)
 		part := func(x *Node) *Node { return SliceAxis(x, 1, AxisRange(from, to)) }
 		var some []*Node
-		for end := min(j+leafStep, leaf); j < end; j++ {
+		for j := begin; j < end; j++ {
 			some = add(some, terms(j, part))
 		}
 		for i := range some {
-			none := func(entries int) *Node { return Zeros(l.p.Graph(), shapes.Make(l.p.DType(), leaves, entries)) }
 			some[i] = Concatenate([]*Node{none(from), hold(some[i]), none(leaf - to)}, 1)
 		}
 		sums = add(sums, some)

@@ -8,7 +8,6 @@ import (
 // leafTies are the sums over pairs of equal q in different leaves, which the tree takes for lower and higher ones. Only runs that cross a
 // leaf's boundary matter, so there is one run before and one after for each leaf. Arrays are [B·leaves, 1] where not said otherwise.
 type leafTies struct {
-	order   pairOrder
 	centred *Node // p less its mean, [B, padded], float64.
 	// before is the number of pairs ahead of the leaf with the q of its first pair, and sum their sum of centred p. float64
 	before, sum *Node
@@ -24,7 +23,7 @@ func newLeafTies(o pairOrder) leafTies {
 	q := Reshape(o.q, batch*leaves, o.leaf)
 	firstQ, lastQ := SliceAxis(q, 1, AxisElem(0)), SliceAxis(q, 1, AxisElem(o.leaf-1))
 
-	t := leafTies{order: o, centred: Sub(ConvertDType(o.p, dtypes.Float64), o.mean), begins: Equal(q, firstQ), ends: Equal(q, lastQ)}
+	t := leafTies{centred: Sub(ConvertDType(o.p, dtypes.Float64), o.mean), begins: Equal(q, firstQ), ends: Equal(q, lastQ)}
 	each := func(q *Node) *Node { return hold(Reshape(q, batch, leaves)) }
 	firstQ, lastQ = each(firstQ), each(lastQ)
 	t.behind = countWhile(firstQ, lastQ, LessOrEqual)

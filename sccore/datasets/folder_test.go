@@ -253,11 +253,11 @@ func TestHostileZips(t *testing.T) {
 	// Names that lead elsewhere are labels like any other, and nothing is written.
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.zip")
-	if err := os.WriteFile(file, zipped(t, map[string][]byte{"../../evil/1.png": picture, "/root/2.png": picture, `c:\win\3.png`: picture}), 0o666); err != nil {
+	if err := os.WriteFile(file, zipped(t, map[string][]byte{"../../evil/1.png": picture, "/abroad/2.png": picture, `c:\win\3.png`: picture}), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	im, err := Zip(file, 4, FailOnBroken)
-	if err != nil || !slices.Equal(im.Classes, []string{"evil", "root", "win"}) {
+	if err != nil || !slices.Equal(im.Classes, []string{"abroad", "evil", "win"}) {
 		t.Errorf("strange names: %+v, %v", im, err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {

@@ -25,8 +25,10 @@ const (
 	weightsFile    = "weights.safetensors" // The encoder and its heads, at the end.
 )
 
-// key identifies what a record measures, data aside.
-func (c cell) key() string { return c.name() + " " + hashOf(configJSON(c.config)) }
+// key identifies what a record on this data measures.
+func (c cell) key(data effectAugData) string {
+	return recordKey(c.name(), hashOf(configJSON(c.config)), data.identity())
+}
 
 // folder is where a cell's files stand, below the experiment's folder. Another configuration or other data are another folder.
 func (c cell) folder(data effectAugData) string {
@@ -62,7 +64,7 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 	}
 	defer unlock()
 	// The other process may have finished it between our look at the records and now.
-	if recorded, err := recordedCells(s.dir, data); err != nil || recorded[c.key()] {
+	if recorded, err := recordedOn(s.dir); err != nil || recorded[c.key(data)] {
 		s.found(t.Steps())
 		return err
 	}
@@ -237,19 +239,4 @@ func (r *cellRun) finish() error {
 		return err
 	}
 	return nil
-}
-
-// recordedCells tells which cells have a record on this data.
-func recordedCells(dir string, data effectAugData) (map[string]bool, error) {
-	records, err := Records(dir)
-	if err != nil {
-		return nil, err
-	}
-	recorded := map[string]bool{}
-	for _, r := range records {
-		if r.Data == data.identity() {
-			recorded[r.Cell+" "+r.ConfigHash] = true
-		}
-	}
-	return recorded, nil
 }

@@ -41,6 +41,10 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 	study := &effectAugStudy{backend: b, options: options, dir: folderOf(options.Out, EffectAug)}
 	var todo []cell
 	total, finished := 0, 0
+	recorded, err := recordedOn(study.dir)
+	if err != nil {
+		return err
+	}
 	for _, source := range sources {
 		mine := slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { return c.dataset != source.name })
 		if len(mine) == 0 {
@@ -53,15 +57,11 @@ func runEffectAug(ctx context.Context, b compute.Backend, options Options) error
 		for _, skipped := range data.skipped() {
 			study.options.warn("left out %s", skipped)
 		}
-		recorded, err := recordedCells(study.dir, data)
-		if err != nil {
-			return err
-		}
 		study.data = append(study.data, data)
 		for _, c := range mine {
 			steps := c.config.Epochs * (data.train.Len() / c.config.Batch)
 			total += steps
-			if recorded[c.key()] {
+			if recorded[c.key(data)] {
 				finished += steps
 				// A kill between recording and this leaves it.
 				if err := os.Remove(filepath.Join(study.dir, c.folder(data), checkpointFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -114,7 +114,6 @@ func (s *effectAugStudy) found(steps int) {
 	s.bar.Found(steps)
 }
 
-// warn passes a line on to whoever listens.
 // work runs cells from queue until it is empty, and keeps the compiled step as long as the cells share it.
 func (s *effectAugStudy) work(ctx context.Context, queue <-chan cell) error {
 	var trainer *siamese.Trainer

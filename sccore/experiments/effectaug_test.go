@@ -160,15 +160,8 @@ func tiny(out string) Options {
 func results(t *testing.T, out string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(out, EffectAug)
-	records, err := Records(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	left := map[string]string{}
-	for _, r := range records {
-		if _, twice := left[r.Cell]; twice {
-			t.Errorf("%s is recorded twice", r.Cell)
-		}
+	for _, r := range recordsByCell(t, out, EffectAug) {
 		curve, err := os.ReadFile(filepath.Join(dir, r.Curve))
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +173,7 @@ func results(t *testing.T, out string) map[string]string {
 		delete(r.Details, "images_per_second")
 		left[r.Cell] = fmt.Sprint(r.Row, r.Column, math.Float64bits(r.Value), r.Seed, r.ConfigHash, r.Data, r.Details) + string(curve) + string(weights)
 	}
-	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && (entry.Name() == checkpointFile || strings.HasPrefix(entry.Name(), ".")) {
 			t.Errorf("left behind: %s", path)
 		}

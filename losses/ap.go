@@ -14,7 +14,7 @@ func AP(p, q []float64, threshold float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err
 	}
-	loss, positives := apOf(descending(p), p, q, threshold)
+	loss, positives := apOf(descending(p), q, threshold)
 	if positives == 0 {
 		return 0, fmt.Errorf("no target score reaches the threshold %v", threshold)
 	}
@@ -22,19 +22,17 @@ func AP(p, q []float64, threshold float64) (float64, error) {
 }
 
 // apOf is [AP] of pairs already sorted by descending p, and the number of positives.
-func apOf(order []int32, p, q []float64, threshold float64) (loss float64, positives int) {
-	negatives := 0
-	tieGroups(order, p, func(group []int32) {
+func apOf(byP []ranked, q []float64, threshold float64) (loss float64, positives int) {
+	tieGroups(byP, func(begin, end int) {
 		own := 0
-		for _, i := range group {
-			if q[i] >= threshold {
+		for _, pair := range byP[begin:end] {
+			if q[pair.index] >= threshold {
 				own++
 			}
 		}
 		positives += own
-		negatives += len(group) - own
 		if own > 0 {
-			loss += float64(own) * float64(negatives) / float64(positives+negatives)
+			loss += float64(own) * float64(end-positives) / float64(end)
 		}
 	})
 	if positives > 0 {

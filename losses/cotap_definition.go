@@ -11,11 +11,11 @@ func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, err
 	if err := checkScores(p, q); err != nil {
 		return 0, err
 	}
-	order, total := descending(p), 0.0
-	tieGroups(descending(q), q, func(group []int32) {
-		threshold := q[group[0]]
-		loss, _ := apOf(order, p, q, threshold)
-		total += float64(len(group)) * weight(threshold) * loss
+	byP, byQ, total := descending(p), descending(q), 0.0
+	tieGroups(byQ, func(begin, end int) {
+		threshold := byQ[begin].score
+		loss, _ := apOf(byP, q, threshold)
+		total += float64(end-begin) * weight(threshold) * loss
 	})
 	return total / float64(len(p)), nil
 }
@@ -27,32 +27,22 @@ func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err
 	}
-	notBelow := make([]int32, len(p)) // #{p_j ≥ p_i}
-	place := make([]int32, len(p))    // Of i among descending p.
-	for at, i := range descending(p) {
-		place[i] = int32(at)
-	}
-	seen := int32(0)
-	tieGroups(descending(p), p, func(group []int32) {
-		seen += int32(len(group))
-		for _, i := range group {
-			notBelow[i] = seen
+	byP, byQ := descending(p), descending(q)
+	gammas, gamma := make([]float64, len(q)), 0.0
+	slices.Reverse(byQ)
+	tieGroups(byQ, func(begin, end int) {
+		gamma += float64(end-begin) * weight(byQ[begin].score) / float64(len(q)-begin)
+		for _, pair := range byQ[begin:end] {
+			gammas[pair.index] = gamma
 		}
 	})
 
-	lower := make(fenwick, len(p)+1)
-	gamma, rank, total := 0.0, len(q), 0.0
-	ascending := descending(q)
-	slices.Reverse(ascending)
-	tieGroups(ascending, q, func(group []int32) {
-		gamma += float64(len(group)) * weight(q[group[0]]) / float64(rank)
-		rank -= len(group)
-		for _, i := range group {
+	pairs, ranks := sweepPairs(byP, q)
+	lower, total := newSweep(1, ranks, digitBits).lower(pairs), 0.0
+	tieGroups(byP, func(begin, end int) {
+		for at := begin; at < end; at++ {
 			// g(ψx) = x/(x + 1/ψ), and x + 1/ψ counts all pairs with p_j ≥ p_i.
-			total += gamma * lower.below(notBelow[i]).count / float64(notBelow[i])
-		}
-		for _, i := range group {
-			lower.add(place[i], moments{count: 1})
+			total += gammas[byP[at].index] * lower[at].above / float64(end)
 		}
 	})
 	return total / float64(len(p)), nil

@@ -65,18 +65,25 @@ func agree(t *testing.T, what string, loss, want, lossTolerance float64, gradien
 	}
 }
 
+// onTheHost is the sweep with one digit and with several.
+func onTheHost(c losses.CoTAP) map[string]func(p, q []float64) (float64, []float64, error) {
+	return map[string]func(p, q []float64) (float64, []float64, error){"Evaluate": c.Evaluate, "EvaluateInDigits": c.EvaluateInDigits}
+}
+
 func TestCoTAPOnTheHostAgainstReference(t *testing.T) {
 	for n := 1; n < 60; n++ {
 		for _, levels := range []int{0, 2, 7} {
 			rng := rand.New(rand.NewPCG(uint64(n), uint64(levels)))
 			p, q := scoresOf(rng, n, levels), scoresOf(rng, n, levels)
 			for _, c := range []losses.CoTAP{losses.DefaultCoTAP(), {Tau1: 0.4, Tau2: 0.1}, {Tau1: -1, Tau2: 3}} {
-				loss, gradient, err := c.Evaluate(p, q)
-				if err != nil {
-					t.Fatal(err)
-				}
 				want, wantGradient := cotapReference(c, p, q)
-				agree(t, "Evaluate", loss, want, 1e-12, gradient, wantGradient, 1e-11)
+				for name, evaluate := range onTheHost(c) {
+					loss, gradient, err := evaluate(p, q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					agree(t, name, loss, want, 1e-12, gradient, wantGradient, 1e-11)
+				}
 			}
 		}
 	}
@@ -300,12 +307,14 @@ func TestCoTAPAtTheLimits(t *testing.T) {
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}
-		loss, gradient, err := c.Evaluate(p, q)
-		if err != nil {
-			t.Fatal(err)
-		}
 		want, wantGradient := cotapReference(c, p, q)
-		agree(t, fmt.Sprintf("%+v", c), loss, want, 1e-9, gradient, wantGradient, 1e-7)
+		for name, evaluate := range onTheHost(c) {
+			loss, gradient, err := evaluate(p, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			agree(t, fmt.Sprintf("%s %+v", name, c), loss, want, 1e-9, gradient, wantGradient, 1e-7)
+		}
 	}
 }
 
@@ -322,12 +331,14 @@ func FuzzCoTAP(f *testing.F) {
 			p[i], q[i] = float64(raw[2*i])/255, float64(raw[2*i+1])/255
 		}
 		c := losses.CoTAP{Tau1: -0.2, Tau2: (float64(margin) + 1) / 128}
-		loss, gradient, err := c.Evaluate(p, q)
-		if err != nil {
-			t.Fatal(err)
-		}
 		want, wantGradient := cotapReference(c, p, q)
-		agree(t, "Evaluate", loss, want, 1e-9, gradient, wantGradient, 1e-8)
+		for name, evaluate := range onTheHost(c) {
+			loss, gradient, err := evaluate(p, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			agree(t, name, loss, want, 1e-9, gradient, wantGradient, 1e-8)
+		}
 		weight := func(q float64) float64 { return 1 - q/2 }
 		definition, err := losses.CoTAPDefinition(p, q, weight)
 		if err != nil {

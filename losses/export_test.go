@@ -11,3 +11,8 @@ func (c CoTAP) DeepTree(p, q *graph.Node) *graph.Node {
 		return newTreeOf(treeShape{leaf: 8, radix: 8}, p, q, margin)
 	})
 }
+
+// EvaluateInDigits is [CoTAP.Evaluate] with digits of two bits, so that few pairs need many.
+func (c CoTAP) EvaluateInDigits(p, q []float64) (loss float64, gradient []float64, err error) {
+	return c.evaluate(p, q, 2)
+}

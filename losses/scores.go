@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // checkScores returns an error that names the first score of a patch pair that is NaN or outside [0, 1]: online scores p and target
@@ -26,50 +27,52 @@ func checkScores(p, q []float64) error {
 	return nil
 }
 
-// descending returns the indices of scores in [0, 1] from the highest to the lowest, ties in the order of their indices.
-func descending(scores []float64) []int32 {
-	// A radix sort: the bits of floats that are not negative have their order. Adding 0 makes negative zeros zeros.
-	type entry struct {
-		key   uint64
-		index int32
+// ranked is a score in an order of scores, and its index before.
+type ranked struct {
+	score float64
+	index int32
+}
+
+// descending returns scores in [0, 1] from the highest to the lowest, ties in the order of their indices.
+func descending(scores []float64) []ranked {
+	// A radix sort: the bits of floats that are not negative have their order. Only those count in which some differ: scores that were float32
+	// end in zeros.
+	order, sorted := make([]ranked, len(scores)), make([]ranked, len(scores))
+	differ := uint64(0)
+	for i, score := range scores {
+		order[i] = ranked{score + 0, int32(i)} // Adding 0 makes negative zeros zeros.
+		differ |= math.Float64bits(order[i].score) ^ math.Float64bits(order[0].score)
 	}
 	const digit = 11
-	entries, sorted := make([]entry, len(scores)), make([]entry, len(scores))
-	for i, score := range scores {
-		entries[i] = entry{^math.Float64bits(score + 0), int32(i)}
-	}
-	for shift := 0; shift < 64; shift += digit {
+	for shift := bits.TrailingZeros64(differ); shift < bits.Len64(differ); shift += digit {
+		key := func(r ranked) uint64 { return ^math.Float64bits(r.score) >> shift % (1 << digit) }
 		var begin [1 << digit]int32
-		for _, e := range entries {
-			begin[e.key>>shift&(1<<digit-1)]++
+		for _, r := range order {
+			begin[key(r)]++
 		}
 		total := int32(0)
 		for i, count := range begin {
 			begin[i] = total
 			total += count
 		}
-		for _, e := range entries {
-			at := &begin[e.key>>shift&(1<<digit-1)]
-			sorted[*at] = e
+		for _, r := range order {
+			at := &begin[key(r)]
+			sorted[*at] = r
 			*at++
 		}
-		entries, sorted = sorted, entries
-	}
-	order := make([]int32, len(scores))
-	for i, e := range entries {
-		order[i] = e.index
+		order, sorted = sorted, order
 	}
 	return order
 }
 
-// tieGroups calls visit for each run of equal scores in an order by score, in turn.
-func tieGroups(order []int32, scores []float64, visit func(group []int32)) {
-	for len(order) > 0 {
-		end := 1
-		for end < len(order) && scores[order[end]] == scores[order[0]] {
+// tieGroups calls visit for each run of equal scores in an order by score, from begin to before end, in turn.
+func tieGroups(order []ranked, visit func(begin, end int)) {
+	for begin := 0; begin < len(order); {
+		end := begin + 1
+		for end < len(order) && order[end].score == order[begin].score {
 			end++
 		}
-		visit(order[:end])
-		order = order[end:]
+		visit(begin, end)
+		begin = end
 	}
 }

@@ -1,0 +1,165 @@
+package losses
+
+import "math/bits"
+
+// sweep finds, for each of many pairs, sums over the pairs of lower rank.
+//
+// These are of [τ+p_j−p_i]₊² − [p_j−p_i]₊² and alike: pair j is a point at p_j + τ and one of opposite sign at p_j, and what counts are the points
+// above p_i. Going through the pairs by descending p, a Fenwick tree over ranks holds the moments of those.
+//
+// A tree over very many ranks does not fit into a cache. So ranks are written in digits: a tree over the first digit gives the sums over the
+// pairs with a lower one, then the pairs with an equal one are gone through by themselves, with the next digit.
+type sweep struct {
+	tau    float64
+	digits int
+	digit  int // Bits of each.
+	tree   sweepTree
+}
+
+// sweepPair is a pair as a sweep meets it.
+type sweepPair struct {
+	p, weight float64
+	rank      int32 // The number of values of q below the pair's.
+}
+
+// sweepSums are sums over the pairs j of lower rank than pair i, each with its weight.
+type sweepSums struct {
+	above float64 // Σ 1 over p_j ≥ p_i
+	slope float64 // Σ [τ+p_j−p_i]₊ − [p_j−p_i]₊
+	huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²
+}
+
+// sweepPairs are the pairs of scores p, as descending gives them, and q, each with a weight of 1, and the number of ranks.
+func sweepPairs(byP []ranked, q []float64) (pairs []sweepPair, ranks int32) {
+	higher := make([]int32, len(q)) // The number of values above.
+	byQ := descending(q)
+	tieGroups(byQ, func(begin, end int) {
+		for _, pair := range byQ[begin:end] {
+			higher[pair.index] = ranks
+		}
+		ranks++
+	})
+	pairs = make([]sweepPair, len(q))
+	for at, pair := range byP {
+		pairs[at] = sweepPair{p: pair.score, weight: 1, rank: ranks - 1 - higher[pair.index]}
+	}
+	return pairs, ranks
+}
+
+// digitBits is the largest number of bits of a digit: a tree of more leaves the caches, and each further digit costs as much as the first.
+const digitBits = 16
+
+func newSweep(tau float64, ranks int32, digitBits int) sweep {
+	width := max(1, bits.Len32(uint32(ranks-1)))
+	digits := (width-1)/digitBits + 1
+	digit := (width-1)/digits + 1
+	return sweep{tau, digits, digit, make(sweepTree, min(ranks, 1<<digit)+1)}
+}
+
+// lower gives the sums of each of pairs, which stand by descending p.
+func (s sweep) lower(pairs []sweepPair) []sweepSums {
+	mean := 0.0 // Less the mean, sums of squares of close scores keep their digits.
+	for i := range pairs {
+		mean += pairs[i].p / float64(len(pairs))
+	}
+	return s.from(s.digits-1, pairs, mean)
+}
+
+// from gives the sums over the pairs whose rank is the same before a digit and lower from it on. The digits are counted from the last, and the
+// pairs stand by their ranks before the digit, equal ones by descending p.
+func (s sweep) from(digit int, pairs []sweepPair, mean float64) []sweepSums {
+	sums, shift := make([]sweepSums, len(pairs)), digit*s.digit
+	for begin := 0; begin < len(pairs); {
+		end, same := begin, pairs[begin].rank>>(shift+s.digit)
+		for end < len(pairs) && pairs[end].rank>>(shift+s.digit) == same {
+			end++
+		}
+		s.byDigit(shift, pairs[begin:end], mean, sums[begin:end])
+		begin = end
+	}
+	if digit == 0 {
+		return sums
+	}
+	places := byRank(pairs, shift)
+	sorted := make([]sweepPair, len(pairs))
+	for i, place := range places {
+		sorted[place] = pairs[i]
+	}
+	rest := s.from(digit-1, sorted, mean)
+	for i, place := range places {
+		sums[i].above += rest[place].above
+		sums[i].slope += rest[place].slope
+		sums[i].huber += rest[place].huber
+	}
+	return sums
+}
+
+// byDigit finds the sums of pairs over those with a lower digit at shift. The tree is empty before and after.
+func (s sweep) byDigit(shift int, pairs []sweepPair, mean float64, sums []sweepSums) {
+	digit := func(at int) int32 { return pairs[at].rank >> shift & (1<<s.digit - 1) }
+	wide := 0
+	for begin := 0; begin < len(pairs); {
+		p, end := pairs[begin].p, begin
+		x := p - mean
+		for ; end < len(pairs) && pairs[end].p == p; end++ {
+			w := pairs[end].weight
+			s.tree.add(digit(end), moments{above: w, count: -w, sum: -w * x, squares: -w * x * x})
+		}
+		// Rounding must not carry the bound over the pair itself.
+		for ; wide < len(pairs) && (wide < end || pairs[wide].p > p-s.tau); wide++ {
+			y, w := pairs[wide].p-mean+s.tau, pairs[wide].weight
+			s.tree.add(digit(wide), moments{count: w, sum: w * y, squares: w * y * y})
+		}
+		for ; begin < end; begin++ {
+			m := s.tree.below(digit(begin))
+			sums[begin] = sweepSums{m.above, m.sum - x*m.count, m.squares - x*(2*m.sum-x*m.count)}
+		}
+	}
+	clear(s.tree)
+}
+
+// byRank gives each pair's place by ascending ranks without their last bits, equal ones in the order they stand in.
+func byRank(pairs []sweepPair, without int) []int32 {
+	var begin []int32
+	for i := range pairs {
+		key := int(pairs[i].rank >> without)
+		for len(begin) < key+2 {
+			begin = append(begin, 0)
+		}
+		begin[key+1]++
+	}
+	for i := 1; i < len(begin); i++ {
+		begin[i] += begin[i-1]
+	}
+	places := make([]int32, len(pairs))
+	for i := range pairs {
+		at := &begin[pairs[i].rank>>without]
+		places[i] = *at
+		*at++
+	}
+	return places
+}
+
+// sweepTree is a Fenwick tree over the values of a digit: adding at one and summing over those below one each take a time of order log len.
+type sweepTree []moments
+
+// moments are sums of 1, y and y² over points, each with its weight, and of the weights of pairs.
+type moments struct{ above, count, sum, squares float64 }
+
+func (m moments) plus(o moments) moments {
+	return moments{m.above + o.above, m.count + o.count, m.sum + o.sum, m.squares + o.squares}
+}
+
+func (t sweepTree) add(digit int32, m moments) {
+	for at := int(digit) + 1; at < len(t); at += at & -at {
+		t[at] = t[at].plus(m)
+	}
+}
+
+// below sums over the digits below one.
+func (t sweepTree) below(digit int32) (sum moments) {
+	for at := digit; at > 0; at &= at - 1 {
+		sum = sum.plus(t[at])
+	}
+	return sum
+}

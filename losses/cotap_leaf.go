@@ -1,6 +1,8 @@
 package losses
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -17,13 +19,15 @@ type leafPairs struct {
 // [leaves·leaf], float64
 func (l leafPairs) forward() (huber, slope, above *Node) {
 	behind := func(begin, end int) (from, to int) { return begin, l.p.Shape().Dimensions[1] }
-	sums := l.each(behind, func(j int, part func(x *Node) *Node) []*Node {
-		apart, lower := Sub(l.pair(l.p, j), part(l.p)), LessThan(l.pair(l.q, j), part(l.q))
-		wide, near := MaxScalar(AddScalar(apart, l.margin), 0.0), MaxScalar(apart, 0.0)
-		mask := ConvertDType(lower, apart.DType())
-		reach := Mul(mask, Sub(wide, near))
-		notBelow := ConvertDType(And(lower, GreaterOrEqual(apart, ZerosLike(apart))), apart.DType())
-		return []*Node{Mul(reach, Add(wide, near)), reach, notBelow}
+	sums := l.each(behind, func(part func(x *Node) *Node) func(j int) []*Node {
+		p, q := part(l.p), part(l.q)
+		zero, margin, never := l.all(p, 0), l.all(p, l.margin), l.all(p, math.Inf(-1))
+		return func(j int) []*Node {
+			apart := Where(LessThan(l.pair(l.q, j), q), Sub(l.pair(l.p, j), p), never)
+			wide, near := Max(Add(apart, margin), zero), Max(apart, zero)
+			reach := Sub(wide, near)
+			return []*Node{Mul(reach, Add(wide, near)), reach, ConvertDType(GreaterOrEqual(apart, zero), apart.DType())}
+		}
 	})
 	return DivScalar(sums[0], l.margin*l.margin), sums[1], sums[2]
 }
@@ -32,11 +36,19 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 func (l leafPairs) pull(weight *Node) *Node {
 	weight = Reshape(ConvertDType(weight, l.p.DType()), l.p.Shape().Dimensions...)
 	ahead := func(begin, end int) (from, to int) { return 0, end }
-	return l.each(ahead, func(k int, part func(x *Node) *Node) []*Node {
-		apart, higher := Sub(part(l.p), l.pair(l.p, k)), GreaterThan(l.pair(l.q, k), part(l.q))
-		reach := Sub(MaxScalar(AddScalar(apart, l.margin), 0.0), MaxScalar(apart, 0.0))
-		return []*Node{Mul(Mul(ConvertDType(higher, apart.DType()), l.pair(weight, k)), reach)}
+	return l.each(ahead, func(part func(x *Node) *Node) func(k int) []*Node {
+		p, q := part(l.p), part(l.q)
+		zero, margin, never := l.all(p, 0), l.all(p, l.margin), l.all(p, math.Inf(-1))
+		return func(k int) []*Node {
+			apart := Where(GreaterThan(l.pair(l.q, k), q), Sub(p, l.pair(l.p, k)), never)
+			return []*Node{Mul(l.pair(weight, k), Sub(Max(Add(apart, margin), zero), Max(apart, zero)))}
+		}
 	})[0]
+}
+
+// all is an array of one value.
+func (l leafPairs) all(like *Node, value float64) *Node {
+	return BroadcastToDims(Scalar(like.Graph(), like.DType(), value), like.Shape().Dimensions...)
 }
 
 // pair is the j-th entry of each leaf, [leaves, 1].
@@ -47,7 +59,7 @@ const leafStep = 32
 
 // each sums the terms of each pair of the leaves. The pairs of a loop, from begin to before end, have to do with those of their leaf from one to
 // before another, as others says: part takes these out of an array of all.
-func (l leafPairs) each(others func(begin, end int) (from, to int), terms func(j int, part func(x *Node) *Node) []*Node) []*Node {
+func (l leafPairs) each(others func(begin, end int) (from, to int), terms func(part func(x *Node) *Node) func(j int) []*Node) []*Node {
 	add := func(sums, more []*Node) []*Node {
 		if sums == nil {
 			return more
@@ -64,9 +76,10 @@ func (l leafPairs) each(others func(begin, end int) (from, to int), terms func(j
 		end := min(begin+leafStep, leaf)
 		from, to := others(begin, end)
 		part := func(x *Node) *Node { return SliceAxis(x, 1, AxisRange(from, to)) }
+		term := terms(part)
 		var some []*Node
 		for j := begin; j < end; j++ {
-			some = add(some, terms(j, part))
+			some = add(some, term(j))
 		}
 		for i := range some {
 			some[i] = Concatenate([]*Node{none(from), hold(some[i]), none(leaf - to)}, 1)

@@ -152,17 +152,29 @@ func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 
 // countWhile counts, for each bound of [B, M], the entries s at the beginning of a row of sorted, [B, N], with holds(s, bound), by binary
 // search. holds must be true up to a place in the row and false from it on.
+//
+// The steps are a loop of the graph: written out one after another they would be a third of the kernels to compile.
 func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
-	g := sorted.Graph()
 	batch, n := sorted.Shape().Dimensions[0], sorted.Shape().Dimensions[1]
-	flat := Reshape(sorted, batch*n)
-	begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, n))
-	count := Zeros(g, shapes.Make(dtypes.Int32, bounds.Shape().Dimensions...))
-	for step := 1 << (bits.Len(uint(n)) - 1); step > 0; step /= 2 {
-		next := AddScalar(count, float64(step))
-		entry := take(flat, Add(MinScalar(AddScalar(next, -1), float64(n-1)), begin))
-		further := And(LessOrEqual(next, Scalar(g, dtypes.Int32, n)), holds(entry, bounds))
-		count = Where(further, next, count)
+	counts := shapes.Make(dtypes.Int32, bounds.Shape().Dimensions...)
+	steps := bits.Len(uint(n))
+	parameters := func(g *Graph) (step, count, sorted, bound *Node) {
+		return Parameter(g, "step", shapes.Make(dtypes.Int32)), Parameter(g, "count", counts),
+			Parameter(g, "sorted", shapes.Make(bounds.DType(), batch*n)), Parameter(g, "bound", bounds.Shape())
 	}
-	return count
+	more := NewClosure(sorted.Graph(), func(g *Graph) []*Node {
+		step, _, _, _ := parameters(g)
+		return []*Node{LessThan(step, Const(g, int32(steps)))}
+	})
+	further := NewClosure(sorted.Graph(), func(g *Graph) []*Node {
+		step, count, sorted, bound := parameters(g)
+		// A loop takes no constants of the graph around it, so these are not made by AddScalar and the like.
+		all := func(value int) *Node { return BroadcastToDims(Const(g, int32(value)), counts.Dimensions...) }
+		next := Add(count, BitwiseShiftRightLogical(all(1<<(steps-1)), BroadcastToDims(step, counts.Dimensions...)))
+		entry := take(sorted, Add(Min(Sub(next, all(1)), all(n-1)), Mul(Iota(g, counts, 0), all(n))))
+		count = Where(And(LessOrEqual(next, all(n)), holds(entry, bound)), next, count)
+		return []*Node{Add(step, Const(g, int32(1))), count, sorted, bound}
+	})
+	g := sorted.Graph()
+	return While(more, further, Const(g, int32(0)), Zeros(g, counts), Reshape(sorted, batch*n), bounds)[1]
 }

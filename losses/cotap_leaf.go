@@ -4,91 +4,124 @@ import (
 	"math"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// leafPairs compares each pair of a leaf of the tree with those ahead of it or behind. Each step takes one pair of all leaves: XLA makes one
-// loop of vectors of all steps, a third of the time of reductions over an axis.
+// leafPairs compares each pair of a leaf of the tree with those ahead of it or behind.
+//
+// A leaf is cut into blocks, and each block i meets each block j up to itself. All meetings are alike, so they are one array, and the compiler
+// has one loop to make for each sum. A step of the loop takes one pair of each block: XLA makes vectors of the steps, a third of the time of
+// reductions over an axis.
 type leafPairs struct {
-	p, q   *Node // [leaves, leaf], by ascending q, in the dtype of the scores: differences of scores are exact where they are small.
+	p, q   *Node // [leaves, blocks, block], by ascending q, in the dtype of the scores: differences of scores are exact where they are small.
+	leaf   int
 	margin float64
+}
+
+// leafBlock is the number of pairs of a block: smaller ones have less to compare for nothing, and more to copy.
+const leafBlock = 32
+
+// newLeafPairs cuts p and q, [B, padded], into leaves.
+func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
+	l := leafPairs{leaf: leaf, margin: margin}
+	// No pair has a q as high as what fills the last block.
+	l.p, l.q = l.blocks(p, -1), l.blocks(q, 2)
+	return l
+}
+
+// blocks cuts x, with an entry for each pair, into leaves and blocks, the last one of a leaf filled up.
+func (l leafPairs) blocks(x *Node, fill float64) *Node {
+	block := min(l.leaf, leafBlock)
+	x = Reshape(x, -1, l.leaf)
+	if rest := l.leaf % block; rest > 0 {
+		g, leaves := x.Graph(), x.Shape().Dimensions[0]
+		x = Concatenate([]*Node{x, BroadcastToDims(Scalar(g, x.DType(), fill), leaves, block-rest)}, 1)
+	}
+	return hold(Reshape(x, x.Shape().Dimensions[0], -1, block))
 }
 
 // forward gives Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as pairSums has it, and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf.
 // [leaves·leaf], float64
 func (l leafPairs) forward() (huber, slope, above *Node) {
-	behind := func(begin, end int) (from, to int) { return begin, l.p.Shape().Dimensions[1] }
-	sums := l.each(behind, func(part func(x *Node) *Node) func(j int) []*Node {
-		p, q := part(l.p), part(l.q)
-		zero, margin, never := l.all(p, 0), l.all(p, l.margin), l.all(p, math.Inf(-1))
-		return func(j int) []*Node {
-			apart := Where(LessThan(l.pair(l.q, j), q), Sub(l.pair(l.p, j), p), never)
-			wide, near := Max(Add(apart, margin), zero), Max(apart, zero)
-			reach := Sub(wide, near)
-			return []*Node{Mul(reach, Add(wide, near)), reach, ConvertDType(GreaterOrEqual(apart, zero), apart.DType())}
-		}
+	pI, pJ := l.meet(l.p)
+	qI, qJ := l.meet(l.q)
+	zero, margin, never := l.all(pI, 0), l.all(pI, l.margin), l.all(pI, math.Inf(-1))
+	sums := l.steps(func(j int) []*Node {
+		apart := Where(LessThan(l.pair(qJ, j), qI), Sub(l.pair(pJ, j), pI), never)
+		wide, near := Max(Add(apart, margin), zero), Max(apart, zero)
+		reach := Sub(wide, near)
+		return []*Node{Mul(reach, Add(wide, near)), reach, ConvertDType(GreaterOrEqual(apart, zero), apart.DType())}
 	})
-	return DivScalar(sums[0], l.margin*l.margin), sums[1], sums[2]
+	collect := func(x *Node) *Node { return l.collect(x, func(i, j int) int { return i }) }
+	return DivScalar(collect(sums[0]), l.margin*l.margin), collect(sums[1]), collect(sums[2])
 }
 
 // pull gives what pairSums.pull does, over the pairs of i's leaf. weight and the result are [leaves·leaf], float64.
 func (l leafPairs) pull(weight *Node) *Node {
-	weight = Reshape(ConvertDType(weight, l.p.DType()), l.p.Shape().Dimensions...)
-	ahead := func(begin, end int) (from, to int) { return 0, end }
-	return l.each(ahead, func(part func(x *Node) *Node) func(k int) []*Node {
-		p, q := part(l.p), part(l.q)
-		zero, margin, never := l.all(p, 0), l.all(p, l.margin), l.all(p, math.Inf(-1))
-		return func(k int) []*Node {
-			apart := Where(GreaterThan(l.pair(l.q, k), q), Sub(p, l.pair(l.p, k)), never)
-			return []*Node{Mul(l.pair(weight, k), Sub(Max(Add(apart, margin), zero), Max(apart, zero)))}
-		}
-	})[0]
+	pI, pJ := l.meet(l.p)
+	qI, qJ := l.meet(l.q)
+	weightI, _ := l.meet(l.blocks(ConvertDType(weight, l.p.DType()), 0))
+	zero, margin, never := l.all(pI, 0), l.all(pI, l.margin), l.all(pI, math.Inf(-1))
+	sums := l.steps(func(i int) []*Node {
+		apart := Where(GreaterThan(l.pair(qI, i), qJ), Sub(pJ, l.pair(pI, i)), never)
+		return []*Node{Mul(l.pair(weightI, i), Sub(Max(Add(apart, margin), zero), Max(apart, zero)))}
+	})
+	return l.collect(sums[0], func(i, j int) int { return j })
 }
+
+// meetings calls visit for each block i and each block j ≤ i, in turn.
+func (l leafPairs) meetings(visit func(i, j int)) {
+	for i := range l.p.Shape().Dimensions[1] {
+		for j := range i + 1 {
+			visit(i, j)
+		}
+	}
+}
+
+// meet gives the entries of x in the blocks i and j of all meetings. [leaves, meetings, block]
+func (l leafPairs) meet(x *Node) (atI, atJ *Node) {
+	var blocksI, blocksJ []*Node
+	l.meetings(func(i, j int) {
+		blocksI = append(blocksI, SliceAxis(x, 1, AxisElem(i)))
+		blocksJ = append(blocksJ, SliceAxis(x, 1, AxisElem(j)))
+	})
+	return Concatenate(blocksI, 1), Concatenate(blocksJ, 1)
+}
+
+// collect sums x, [leaves, meetings, block], over the meetings of each block: whose tells which of its blocks a meeting counts for.
+// [leaves·leaf], float64
+func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
+	x = hold(x)
+	blocks := make([]*Node, l.p.Shape().Dimensions[1])
+	meeting := 0
+	l.meetings(func(i, j int) {
+		block, found := whose(i, j), SliceAxis(x, 1, AxisElem(meeting))
+		if blocks[block] == nil {
+			blocks[block] = found
+		} else {
+			blocks[block] = Add(blocks[block], found)
+		}
+		meeting++
+	})
+	all := Reshape(Concatenate(blocks, 1), x.Shape().Dimensions[0], -1)
+	return Reshape(ConvertDType(SliceAxis(all, 1, AxisRange(0, l.leaf)), dtypes.Float64), -1)
+}
+
+// pair is an entry of each block. [leaves, meetings, 1]
+func (l leafPairs) pair(x *Node, at int) *Node { return SliceAxis(x, 2, AxisElem(at)) }
 
 // all is an array of one value.
 func (l leafPairs) all(like *Node, value float64) *Node {
 	return BroadcastToDims(Scalar(like.Graph(), like.DType(), value), like.Shape().Dimensions...)
 }
 
-// pair is the j-th entry of each leaf, [leaves, 1].
-func (l leafPairs) pair(x *Node, j int) *Node { return SliceAxis(x, 1, AxisElem(j)) }
-
-// leafStep is how many steps make a loop: the compiler's time grows faster than their number.
-const leafStep = 32
-
-// each sums the terms of each pair of the leaves. The pairs of a loop, from begin to before end, have to do with those of their leaf from one to
-// before another, as others says: part takes these out of an array of all.
-func (l leafPairs) each(others func(begin, end int) (from, to int), terms func(part func(x *Node) *Node) func(j int) []*Node) []*Node {
-	add := func(sums, more []*Node) []*Node {
-		if sums == nil {
-			return more
+// steps sums the terms of each pair of a block.
+func (l leafPairs) steps(terms func(at int) []*Node) []*Node {
+	sums := terms(0)
+	for at := 1; at < l.p.Shape().Dimensions[2]; at++ {
+		for i, term := range terms(at) {
+			sums[i] = Add(sums[i], term)
 		}
-		for i := range more {
-			more[i] = Add(sums[i], more[i])
-		}
-		return more
-	}
-	leaves, leaf := l.p.Shape().Dimensions[0], l.p.Shape().Dimensions[1]
-	none := func(entries int) *Node { return Zeros(l.p.Graph(), shapes.Make(l.p.DType(), leaves, entries)) }
-	var sums []*Node
-	for begin := 0; begin < leaf; begin += leafStep {
-		end := min(begin+leafStep, leaf)
-		from, to := others(begin, end)
-		part := func(x *Node) *Node { return SliceAxis(x, 1, AxisRange(from, to)) }
-		term := terms(part)
-		var some []*Node
-		for j := begin; j < end; j++ {
-			some = add(some, term(j))
-		}
-		for i := range some {
-			some[i] = Concatenate([]*Node{none(from), hold(some[i]), none(leaf - to)}, 1)
-		}
-		sums = add(sums, some)
-	}
-	for i := range sums {
-		// With a conversion or another shape in it, the loop would not be one of whole vectors.
-		sums[i] = Reshape(ConvertDType(sums[i], dtypes.Float64), l.p.Shape().Size())
 	}
 	return sums
 }

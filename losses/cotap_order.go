@@ -50,7 +50,7 @@ func (s treeShape) divide(n int) (radix, leaf, padded int) {
 	for radix = 1; power(radix) < leaves; {
 		radix++
 	}
-	// Rows of 8 make whole vectors, and have the divisors that cumulate wants.
+	// Multiples of 8 have the divisors that cumulate wants.
 	multiple := min(8, s.leaf)
 	leaf = ((n-1)/power(radix)/multiple + 1) * multiple
 	return radix, leaf, leaf * power(radix)

@@ -70,11 +70,7 @@ func (t *pairTree) pull(weight *Node) *Node {
 	return Reshape(pull, o.p.Shape().Dimensions...)
 }
 
-func (t *pairTree) leaves() leafPairs {
-	o := t.order
-	each := func(x *Node) *Node { return hold(Reshape(x, -1, o.leaf)) }
-	return leafPairs{each(o.p), each(o.q), t.margin}
-}
+func (t *pairTree) leaves() leafPairs { return newLeafPairs(t.order.p, t.order.q, t.order.leaf, t.margin) }
 
 func (t *pairTree) restore(entries *Node) *Node { return t.order.restore(entries) }
 

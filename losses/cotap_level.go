@@ -81,7 +81,7 @@ func (l treeLevel) reversed(place *Node) *Node {
 }
 
 // tally sums x over the places of each cell.
-func tally(cell, x *Node) *Node { return Scatter(InsertAxes(cell, -1), x, x.Shape(), false, false) }
+func tally(cell, x *Node) *Node { return scatterTo(cell, x, false) }
 
 // overStrips sums tables over the strips ahead, part by part. [tables, B·padded]
 func (l treeLevel) overStrips(tables ...*Node) *Node {

@@ -128,7 +128,7 @@ func (o pairOrder) restore(entries *Node) *Node {
 
 // arrange puts each entry of x to its place.
 func arrange(place, x *Node) *Node {
-	return Scatter(InsertAxes(place, -1), x, x.Shape(), false, true)
+	return scatterTo(place, x, true)
 }
 
 // scoreCode gives codes of scores in [0, 1], integers from 0 to 2³⁰ in the same order, and the way back: to float64 from float64, to float32

@@ -70,7 +70,9 @@ func (t *pairTree) pull(weight *Node) *Node {
 	return Reshape(pull, o.p.Shape().Dimensions...)
 }
 
-func (t *pairTree) leaves() leafPairs { return newLeafPairs(t.order.p, t.order.q, t.order.leaf, t.margin) }
+func (t *pairTree) leaves() leafPairs {
+	return newLeafPairs(t.order.p, t.order.q, t.order.leaf, t.margin)
+}
 
 func (t *pairTree) restore(entries *Node) *Node { return t.order.restore(entries) }
 
@@ -81,12 +83,25 @@ func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0)
 func take(x, index *Node) *Node { return Gather(x, InsertAxes(index, -1)) }
 
 // hold is x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but not a scatter, unless it
-// is of one row.
+// is of one row. This one takes the larger of each entry and itself.
 func hold(x *Node) *Node {
 	rows := x
 	if x.Shape().Dimensions[0] == 1 {
 		rows = Reshape(x, x.Shape().Size())
 	}
 	each := IotaFull(x.Graph(), shapes.Make(dtypes.Int32, rows.Shape().Dimensions[0], 1))
-	return Reshape(Scatter(each, rows, rows.Shape(), true, true), x.Shape().Dimensions...)
+	return Reshape(ScatterMax(rows, each, rows, true, true), x.Shape().Dimensions...)
+}
+
+// scatterTo puts the entries of x, of integers ≥ 0 or finite floats, each to its place, those of the same place summed.
+//
+// The zeros to add to depend on x. Plain ones would wait, for all scatters at once, in memory for their turn.
+func scatterTo(place, x *Node, unique bool) *Node {
+	var zeros *Node
+	if x.DType().IsFloat() {
+		zeros = MulScalar(x, 0.0)
+	} else {
+		zeros = MinScalar(x, 0)
+	}
+	return ScatterSum(zeros, InsertAxes(place, -1), x, false, unique)
 }

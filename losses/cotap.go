@@ -17,7 +17,7 @@ type CoTAP struct {
 }
 
 // The hyper-parameters' limits. A smaller margin is none between scores in [0, 1]: the sums of 1, p and p² that the fast forms take their
-// differences of are divided by Tau2², so the gradient's error grows as its inverse, to 10⁻⁸ of the largest entry here and 10⁻³ at 10⁻⁶.
+// differences of are divided by Tau2², so errors grow with its inverse: in float64 the gradient's is up to 4·10⁻⁸ of the largest entry here.
 // Above, all pairs are within the margin and all weights are equal to four digits; far above, squares overflow.
 const leastMargin, limit = 1e-4, 1e4
 

@@ -38,7 +38,7 @@ func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 	})
 
 	pairs, ranks := sweepPairs(byP, q)
-	lower, total := newSweep(1, ranks, digitBits).lower(pairs), 0.0
+	lower, total := newSweep(1, ranks, mostDigitBits).lower(pairs), 0.0
 	tieGroups(byP, func(begin, end int) {
 		for at := begin; at < end; at++ {
 			// g(ψx) = x/(x + 1/ψ), and x + 1/ψ counts all pairs with p_j ≥ p_i.

@@ -24,7 +24,7 @@ const leafBlock = 32
 // newLeafPairs cuts p and q, [B, padded], into leaves.
 func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
 	l := leafPairs{leaf: leaf, margin: margin}
-	// No pair has a q as high as what fills the last block.
+	// No pair has a higher q than what fills the last block, so that is no one's negative.
 	l.p, l.q = l.blocks(p, -1), l.blocks(q, 2)
 	return l
 }

@@ -12,7 +12,8 @@ const bruteForceUpTo = 256
 // Loss computes the loss exactly over all pairs: a scalar of p's dtype, the mean over image pairs.
 //
 // p and q, [B, N] or [N] for one image pair, hold the scores of the N patch pairs of each of B image pairs, of one dtype. Differentiable in
-// p as [CoTAP] says. Sums are kept in float64, those over few pairs in the dtype of the scores. Where a score is NaN or outside [0, 1] the loss and the whole gradient are NaN.
+// p as [CoTAP] says. Sums are kept in float64, those over few pairs in the dtype of the scores. Where a score is NaN or outside [0, 1] the loss
+// and the whole gradient are NaN. XLA takes denormal scores for 0.
 //
 // Time and memory are of order N log N: see cotap_tree.go and cotap_level.go. Few pairs are compared one with one.
 func (c CoTAP) Loss(p, q *Node) *Node {

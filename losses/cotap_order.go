@@ -89,8 +89,6 @@ func newPairOrder(p, q *Node, margin float64, shape treeShape) pairOrder {
 	notBelow := countWhile(byP, byP, GreaterOrEqual)
 	last := AddScalar(countWhile(byP, AddScalar(byP, -margin), GreaterThan), -1)
 	first := countWhile(byP, AddScalar(byP, margin), GreaterOrEqual)
-	// Rounding must not carry a bound over the pair itself.
-	last, first = Max(last, each), Min(first, each)
 
 	// Padding has the highest q and the lowest p.
 	pad := func(x *Node, value *Node) *Node {

@@ -10,23 +10,23 @@ import "math/bits"
 // A tree over very many ranks does not fit into a cache. So ranks are written in digits: a tree over the first digit gives the sums over the
 // pairs with a lower one, then the pairs with an equal one are gone through by themselves, with the next digit.
 type sweep struct {
-	tau    float64
+	tau    float64 // The margin: at least leastMargin.
 	digits int
-	digit  int // Bits of each.
+	bits   int // Of each digit.
 	tree   sweepTree
 }
 
 // sweepPair is a pair as a sweep meets it.
 type sweepPair struct {
 	p, weight float64
-	rank      int32 // The number of values of q below the pair's.
+	rank      int32 // The number of distinct values of q below the pair's.
 }
 
 // sweepSums are sums over the pairs j of lower rank than pair i, each with its weight.
 type sweepSums struct {
 	above float64 // Σ 1 over p_j ≥ p_i
 	slope float64 // Σ [τ+p_j−p_i]₊ − [p_j−p_i]₊
-	huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²
+	huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²: τ² times the loss's.
 }
 
 // sweepPairs are the pairs of scores p, as descending gives them, and q, each with a weight of 1, and the number of ranks.
@@ -46,14 +46,14 @@ func sweepPairs(byP []ranked, q []float64) (pairs []sweepPair, ranks int32) {
 	return pairs, ranks
 }
 
-// digitBits is the largest number of bits of a digit: a tree of more leaves the caches, and each further digit costs as much as the first.
-const digitBits = 16
+// mostDigitBits is the largest number of bits of a digit: a tree of more leaves the caches, and each further digit costs as much as the first.
+const mostDigitBits = 16
 
-func newSweep(tau float64, ranks int32, digitBits int) sweep {
+func newSweep(tau float64, ranks int32, mostBits int) sweep {
 	width := max(1, bits.Len32(uint32(ranks-1)))
-	digits := (width-1)/digitBits + 1
-	digit := (width-1)/digits + 1
-	return sweep{tau, digits, digit, make(sweepTree, min(ranks, 1<<digit)+1)}
+	digits := (width-1)/mostBits + 1
+	each := (width-1)/digits + 1
+	return sweep{tau, digits, each, make(sweepTree, min(ranks, 1<<each)+1)}
 }
 
 // lower gives the sums of each of pairs, which stand by descending p.
@@ -67,17 +67,17 @@ func (s sweep) lower(pairs []sweepPair) []sweepSums {
 
 // from gives the sums over the pairs whose rank is the same before a digit and lower from it on. The digits are counted from the last, and the
 // pairs stand by their ranks before the digit, equal ones by descending p.
-func (s sweep) from(digit int, pairs []sweepPair, mean float64) []sweepSums {
-	sums, shift := make([]sweepSums, len(pairs)), digit*s.digit
+func (s sweep) from(which int, pairs []sweepPair, mean float64) []sweepSums {
+	sums, shift := make([]sweepSums, len(pairs)), which*s.bits
 	for begin := 0; begin < len(pairs); {
-		end, same := begin, pairs[begin].rank>>(shift+s.digit)
-		for end < len(pairs) && pairs[end].rank>>(shift+s.digit) == same {
+		end, same := begin, pairs[begin].rank>>(shift+s.bits)
+		for end < len(pairs) && pairs[end].rank>>(shift+s.bits) == same {
 			end++
 		}
 		s.byDigit(shift, pairs[begin:end], mean, sums[begin:end])
 		begin = end
 	}
-	if digit == 0 {
+	if which == 0 {
 		return sums
 	}
 	places := byRank(pairs, shift)
@@ -85,7 +85,7 @@ func (s sweep) from(digit int, pairs []sweepPair, mean float64) []sweepSums {
 	for i, place := range places {
 		sorted[place] = pairs[i]
 	}
-	rest := s.from(digit-1, sorted, mean)
+	rest := s.from(which-1, sorted, mean)
 	for i, place := range places {
 		sums[i].above += rest[place].above
 		sums[i].slope += rest[place].slope
@@ -96,7 +96,7 @@ func (s sweep) from(digit int, pairs []sweepPair, mean float64) []sweepSums {
 
 // byDigit finds the sums of pairs over those with a lower digit at shift. The tree is empty before and after.
 func (s sweep) byDigit(shift int, pairs []sweepPair, mean float64, sums []sweepSums) {
-	digit := func(at int) int32 { return pairs[at].rank >> shift & (1<<s.digit - 1) }
+	digit := func(at int) int32 { return pairs[at].rank >> shift & (1<<s.bits - 1) }
 	wide := 0
 	for begin := 0; begin < len(pairs); {
 		p, end := pairs[begin].p, begin
@@ -105,8 +105,7 @@ func (s sweep) byDigit(shift int, pairs []sweepPair, mean float64, sums []sweepS
 			w := pairs[end].weight
 			s.tree.add(digit(end), moments{above: w, count: -w, sum: -w * x, squares: -w * x * x})
 		}
-		// Rounding must not carry the bound over the pair itself.
-		for ; wide < len(pairs) && (wide < end || pairs[wide].p > p-s.tau); wide++ {
+		for ; wide < len(pairs) && pairs[wide].p > p-s.tau; wide++ {
 			y, w := pairs[wide].p-mean+s.tau, pairs[wide].weight
 			s.tree.add(digit(wide), moments{count: w, sum: w * y, squares: w * y * y})
 		}
@@ -143,7 +142,7 @@ func byRank(pairs []sweepPair, without int) []int32 {
 // sweepTree is a Fenwick tree over the values of a digit: adding at one and summing over those below one each take a time of order log len.
 type sweepTree []moments
 
-// moments are sums of 1, y and y² over points, each with its weight, and of the weights of pairs.
+// moments are sums of 1, y and y² over points, each with its weight and sign, and of the weights of pairs above.
 type moments struct{ above, count, sum, squares float64 }
 
 func (m moments) plus(o moments) moments {

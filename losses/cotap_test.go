@@ -89,6 +89,51 @@ func TestCoTAPOnTheHostAgainstReference(t *testing.T) {
 	}
 }
 
+// TestCoTAPOnTheHostOfCloseScores: the sums are of scores less their mean, so close scores with a margin as small keep their digits.
+func TestCoTAPOnTheHostOfCloseScores(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	p, q := scoresOf(rng, 200, 0), scoresOf(rng, 200, 0)
+	for i := range p {
+		p[i] = 0.7 + 1e-4*p[i]
+	}
+	c := losses.CoTAP{Tau1: -0.2, Tau2: 1e-4}
+	want, wantGradient := cotapReference(c, p, q)
+	for name, evaluate := range onTheHost(c) {
+		loss, gradient, err := evaluate(p, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agree(t, name, loss, want, 1e-11, gradient, wantGradient, 1e-10)
+	}
+}
+
+// TestCoTAPOnTheHostOfNegativeZeros: −0 is 0, and below all other scores.
+func TestCoTAPOnTheHostOfNegativeZeros(t *testing.T) {
+	negative := math.Copysign(0, -1)
+	p, q := []float64{negative, 0.5, 0, 0.3}, []float64{0.5, negative, 0, 0.2}
+	c := losses.DefaultCoTAP()
+	want, wantGradient := cotapReference(c, []float64{0, 0.5, 0, 0.3}, []float64{0.5, 0, 0, 0.2})
+	for name, evaluate := range onTheHost(c) {
+		loss, gradient, err := evaluate(p, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agree(t, name, loss, want, 1e-12, gradient, wantGradient, 1e-11)
+	}
+}
+
+// TestCoTAPOfAWideMargin: with a margin that all pairs are within, what fills the last block of a leaf must be no one's negative.
+func TestCoTAPOfAWideMargin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	p, q := scoresOf(rng, 301, 0), scoresOf(rng, 301, 0)
+	c := losses.CoTAP{Tau1: -0.2, Tau2: 3}
+	want, wantGradient := cotapReference(c, p, q)
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		loss, gradient := evaluatePairs(t, withGradient(t, b, c.Tree), [][]float64{p}, [][]float64{q})
+		agree(t, "tree", loss, want, 1e-10, gradient, wantGradient, 1e-9)
+	})
+}
+
 // TestCoTAPAgainstReference covers leaves alone, a few levels of the tree, ties in p and q that cross leaves, and close scores.
 func TestCoTAPAgainstReference(t *testing.T) {
 	cases := map[string]func(rng *rand.Rand, n int) []float64{

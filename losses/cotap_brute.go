@@ -45,7 +45,8 @@ func (a allPairs) restore(entries *Node) *Node { return entries }
 const blockEntries = 1 << 20
 
 // blockwise calls sums with p and q of all pairs of some image pairs, [b, 1, N], and of some of their pairs, [b, rows, 1], and with columns,
-// [b, N]. It puts the results, [b, rows] each, together to [B, N] in float64. A backend that cannot slice at a computed place compares everything at once.
+// [b, N]. It puts the results, [b, rows] each, together to [B, N] in float64. A backend that cannot slice at a computed place compares
+// everything at once.
 func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, rowQ, columns *Node) []*Node) []*Node {
 	g, dtype := a.p.Graph(), a.p.DType()
 	batch, n := a.p.Shape().Dimensions[0], a.p.Shape().Dimensions[1]

@@ -28,6 +28,7 @@ func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 		return 0, err
 	}
 	byP, byQ := descending(p), descending(q)
+	pairs, ranks := sweepPairs(byP, byQ)
 	gammas, gamma := make([]float64, len(q)), 0.0
 	slices.Reverse(byQ)
 	tieGroups(byQ, func(begin, end int) {
@@ -37,7 +38,6 @@ func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 		}
 	})
 
-	pairs, ranks := sweepPairs(byP, q)
 	lower, total := newSweep(1, ranks, mostDigitBits).lower(pairs), 0.0
 	tieGroups(byP, func(begin, end int) {
 		for at := begin; at < end; at++ {

@@ -6,8 +6,8 @@ import "slices"
 // float64. p and q hold one score in [0, 1] a pair. A score that is NaN or outside, slices of different lengths, no pairs and
 // hyper-parameters out of range are errors.
 //
-// What pulls at a pair as another's negative comes from the pairs of higher q whose p is lower, or higher by less than Tau2: with both orders turned
-// round it is the sum over pairs of lower q that the loss is made of.
+// What pulls at a pair as another's negative comes from the pairs of higher q whose p is lower, or higher by less than Tau2: with both orders
+// turned round it is the sum over pairs of lower q that the loss is made of.
 func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err error) {
 	return c.evaluate(p, q, mostDigitBits)
 }
@@ -21,7 +21,7 @@ func (c CoTAP) evaluate(p, q []float64, digitBits int) (loss float64, gradient [
 	}
 	n, square := len(p), c.Tau2*c.Tau2
 	byP := descending(p)
-	pairs, ranks := sweepPairs(byP, q)
+	pairs, ranks := sweepPairs(byP, descending(q))
 	sweep := newSweep(c.Tau2, ranks, digitBits)
 	sums := sweep.lower(pairs)
 	targets := make([]float64, n) // By descending p too. Gathered in a loop of its own: in the one below each read would be waited for.

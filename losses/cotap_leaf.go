@@ -13,10 +13,15 @@ import (
 // has one loop to make for each sum. A step of the loop takes one pair of each block: XLA makes vectors of the steps, a third of the time of
 // reductions over an axis.
 type leafPairs struct {
-	p, q   *Node // [leaves, blocks, block], by ascending q, in the dtype of the scores: differences of scores are exact where they are small.
+	p, q   meeting // By ascending q, in the dtype of the scores: differences of scores are exact where they are small.
 	leaf   int
 	margin float64
+	// One value each, in the shape of a meeting. Shared by all steps they are less to compile.
+	zero, margins, never *Node
 }
+
+// meeting has the entries of the blocks i and j of all meetings. [leaves, meetings, block]
+type meeting struct{ i, j *Node }
 
 // leafBlock is the number of pairs of a block: smaller ones have less to compare for nothing, and more to copy.
 const leafBlock = 32
@@ -25,32 +30,22 @@ const leafBlock = 32
 func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
 	l := leafPairs{leaf: leaf, margin: margin}
 	// No pair has a higher q than what fills the last block, so that is no one's negative.
-	l.p, l.q = l.blocks(p, -1), l.blocks(q, 2)
-	return l
-}
-
-// blocks cuts x, with an entry for each pair, into leaves and blocks, the last one of a leaf filled up.
-func (l leafPairs) blocks(x *Node, fill float64) *Node {
-	block := min(l.leaf, leafBlock)
-	x = Reshape(x, -1, l.leaf)
-	if rest := l.leaf % block; rest > 0 {
-		g, leaves := x.Graph(), x.Shape().Dimensions[0]
-		x = Concatenate([]*Node{x, BroadcastToDims(Scalar(g, x.DType(), fill), leaves, block-rest)}, 1)
+	l.p, l.q = l.meet(p, -1), l.meet(q, 2)
+	all := func(value float64) *Node {
+		return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), l.p.i.Shape().Dimensions...)
 	}
-	return hold(Reshape(x, x.Shape().Dimensions[0], -1, block))
+	l.zero, l.margins, l.never = all(0), all(margin), all(math.Inf(-1))
+	return l
 }
 
 // forward gives Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as pairSums has it, and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf.
 // [leaves·leaf], float64
 func (l leafPairs) forward() (huber, slope, above *Node) {
-	pI, pJ := l.meet(l.p)
-	qI, qJ := l.meet(l.q)
-	zero, margin, never := l.all(pI, 0), l.all(pI, l.margin), l.all(pI, math.Inf(-1))
 	sums := l.steps(func(j int) []*Node {
-		apart := Where(LessThan(l.pair(qJ, j), qI), Sub(l.pair(pJ, j), pI), never)
-		wide, near := Max(Add(apart, margin), zero), Max(apart, zero)
+		apart := Where(LessThan(l.pair(l.q.j, j), l.q.i), Sub(l.pair(l.p.j, j), l.p.i), l.never)
+		wide, near := l.reach(apart)
 		reach := Sub(wide, near)
-		return []*Node{Mul(reach, Add(wide, near)), reach, ConvertDType(GreaterOrEqual(apart, zero), apart.DType())}
+		return []*Node{Mul(reach, Add(wide, near)), reach, ConvertDType(GreaterOrEqual(apart, l.zero), apart.DType())}
 	})
 	collect := func(x *Node) *Node { return l.collect(x, func(i, j int) int { return i }) }
 	return DivScalar(collect(sums[0]), l.margin*l.margin), collect(sums[1]), collect(sums[2])
@@ -58,41 +53,56 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 
 // pull gives what pairSums.pull does, over the pairs of i's leaf. weight and the result are [leaves·leaf], float64.
 func (l leafPairs) pull(weight *Node) *Node {
-	pI, pJ := l.meet(l.p)
-	qI, qJ := l.meet(l.q)
-	weightI, _ := l.meet(l.blocks(ConvertDType(weight, l.p.DType()), 0))
-	zero, margin, never := l.all(pI, 0), l.all(pI, l.margin), l.all(pI, math.Inf(-1))
+	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
 	sums := l.steps(func(i int) []*Node {
-		apart := Where(GreaterThan(l.pair(qI, i), qJ), Sub(pJ, l.pair(pI, i)), never)
-		return []*Node{Mul(l.pair(weightI, i), Sub(Max(Add(apart, margin), zero), Max(apart, zero)))}
+		apart := Where(GreaterThan(l.pair(l.q.i, i), l.q.j), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
+		return []*Node{Mul(l.pair(weights.i, i), Sub(l.reach(apart)))}
 	})
 	return l.collect(sums[0], func(i, j int) int { return j })
 }
 
+// reach is [margin + apart]₊ and [apart]₊.
+func (l leafPairs) reach(apart *Node) (wide, near *Node) {
+	return Max(Add(apart, l.margins), l.zero), Max(apart, l.zero)
+}
+
+// blockSize is the number of pairs of a block.
+func (l leafPairs) blockSize() int { return min(l.leaf, leafBlock) }
+
+// blocks is the number of blocks of a leaf.
+func (l leafPairs) blocks() int { return (l.leaf-1)/l.blockSize() + 1 }
+
 // meetings calls visit for each block i and each block j ≤ i, in turn.
 func (l leafPairs) meetings(visit func(i, j int)) {
-	for i := range l.p.Shape().Dimensions[1] {
+	for i := range l.blocks() {
 		for j := range i + 1 {
 			visit(i, j)
 		}
 	}
 }
 
-// meet gives the entries of x in the blocks i and j of all meetings. [leaves, meetings, block]
-func (l leafPairs) meet(x *Node) (atI, atJ *Node) {
+// meet cuts x, with an entry for each pair, into leaves and blocks, the last one of a leaf filled up.
+func (l leafPairs) meet(x *Node, fill float64) meeting {
+	g := x.Graph()
+	x = Reshape(x, -1, l.leaf)
+	leaves, block := x.Shape().Dimensions[0], l.blockSize()
+	if rest := l.blocks()*block - l.leaf; rest > 0 {
+		x = Concatenate([]*Node{x, BroadcastToDims(Scalar(g, x.DType(), fill), leaves, rest)}, 1)
+	}
+	x = hold(Reshape(x, leaves, -1, block))
 	var blocksI, blocksJ []*Node
 	l.meetings(func(i, j int) {
 		blocksI = append(blocksI, SliceAxis(x, 1, AxisElem(i)))
 		blocksJ = append(blocksJ, SliceAxis(x, 1, AxisElem(j)))
 	})
-	return Concatenate(blocksI, 1), Concatenate(blocksJ, 1)
+	return meeting{Concatenate(blocksI, 1), Concatenate(blocksJ, 1)}
 }
 
 // collect sums x, [leaves, meetings, block], over the meetings of each block: whose tells which of its blocks a meeting counts for.
 // [leaves·leaf], float64
 func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
 	x = hold(x)
-	blocks := make([]*Node, l.p.Shape().Dimensions[1])
+	blocks := make([]*Node, l.blocks())
 	meeting := 0
 	l.meetings(func(i, j int) {
 		block, found := whose(i, j), SliceAxis(x, 1, AxisElem(meeting))
@@ -110,15 +120,10 @@ func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
 // pair is an entry of each block. [leaves, meetings, 1]
 func (l leafPairs) pair(x *Node, at int) *Node { return SliceAxis(x, 2, AxisElem(at)) }
 
-// all is an array of one value.
-func (l leafPairs) all(like *Node, value float64) *Node {
-	return BroadcastToDims(Scalar(like.Graph(), like.DType(), value), like.Shape().Dimensions...)
-}
-
 // steps sums the terms of each pair of a block.
 func (l leafPairs) steps(terms func(at int) []*Node) []*Node {
 	sums := terms(0)
-	for at := 1; at < l.p.Shape().Dimensions[2]; at++ {
+	for at := 1; at < l.blockSize(); at++ {
 		for i, term := range terms(at) {
 			sums[i] = Add(sums[i], term)
 		}

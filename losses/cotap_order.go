@@ -153,18 +153,18 @@ func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 //
 // The steps are a loop of the graph: written out one after another they would be a third of the kernels to compile.
 func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
-	batch, n := sorted.Shape().Dimensions[0], sorted.Shape().Dimensions[1]
+	g, batch, n := sorted.Graph(), sorted.Shape().Dimensions[0], sorted.Shape().Dimensions[1]
 	counts := shapes.Make(dtypes.Int32, bounds.Shape().Dimensions...)
 	steps := bits.Len(uint(n))
 	parameters := func(g *Graph) (step, count, sorted, bound *Node) {
 		return Parameter(g, "step", shapes.Make(dtypes.Int32)), Parameter(g, "count", counts),
 			Parameter(g, "sorted", shapes.Make(bounds.DType(), batch*n)), Parameter(g, "bound", bounds.Shape())
 	}
-	more := NewClosure(sorted.Graph(), func(g *Graph) []*Node {
+	more := NewClosure(g, func(g *Graph) []*Node {
 		step, _, _, _ := parameters(g)
 		return []*Node{LessThan(step, Const(g, int32(steps)))}
 	})
-	further := NewClosure(sorted.Graph(), func(g *Graph) []*Node {
+	further := NewClosure(g, func(g *Graph) []*Node {
 		step, count, sorted, bound := parameters(g)
 		// A loop takes no constants of the graph around it, so these are not made by AddScalar and the like.
 		all := func(value int) *Node { return BroadcastToDims(Const(g, int32(value)), counts.Dimensions...) }
@@ -173,6 +173,5 @@ func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
 		count = Where(And(LessOrEqual(next, all(n)), holds(entry, bound)), next, count)
 		return []*Node{Add(step, Const(g, int32(1))), count, sorted, bound}
 	})
-	g := sorted.Graph()
 	return While(more, further, Const(g, int32(0)), Zeros(g, counts), Reshape(sorted, batch*n), bounds)[1]
 }

@@ -114,3 +114,12 @@ func scoresOf(rng *rand.Rand, n, levels int) []float64 {
 	}
 	return scores
 }
+
+// closeScoresOf are scores within 10⁻⁴ of each other.
+func closeScoresOf(rng *rand.Rand, n int) []float64 {
+	scores := scoresOf(rng, n, 0)
+	for i := range scores {
+		scores[i] = 0.7 + 1e-4*scores[i]
+	}
+	return scores
+}

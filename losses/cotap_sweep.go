@@ -29,17 +29,16 @@ type sweepSums struct {
 	huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²: τ² times the loss's.
 }
 
-// sweepPairs are the pairs of scores p, as descending gives them, and q, each with a weight of 1, and the number of ranks.
-func sweepPairs(byP []ranked, q []float64) (pairs []sweepPair, ranks int32) {
-	higher := make([]int32, len(q)) // The number of values above.
-	byQ := descending(q)
+// sweepPairs are pairs by descending p, each with a weight of 1, and the number of ranks, of scores p and q as descending gives them.
+func sweepPairs(byP, byQ []ranked) (pairs []sweepPair, ranks int32) {
+	higher := make([]int32, len(byQ)) // The number of values above.
 	tieGroups(byQ, func(begin, end int) {
 		for _, pair := range byQ[begin:end] {
 			higher[pair.index] = ranks
 		}
 		ranks++
 	})
-	pairs = make([]sweepPair, len(q))
+	pairs = make([]sweepPair, len(byP))
 	for at, pair := range byP {
 		pairs[at] = sweepPair{p: pair.score, weight: 1, rank: ranks - 1 - higher[pair.index]}
 	}

@@ -65,9 +65,19 @@ func agree(t *testing.T, what string, loss, want, lossTolerance float64, gradien
 	}
 }
 
-// onTheHost is the sweep with one digit and with several.
-func onTheHost(c losses.CoTAP) map[string]func(p, q []float64) (float64, []float64, error) {
-	return map[string]func(p, q []float64) (float64, []float64, error){"Evaluate": c.Evaluate, "EvaluateInDigits": c.EvaluateInDigits}
+// agreeOnTheHost holds the sweep, with one digit and with several, to the definition.
+func agreeOnTheHost(t *testing.T, c losses.CoTAP, p, q []float64, lossTolerance, gradientTolerance float64) {
+	t.Helper()
+	want, wantGradient := cotapReference(c, p, q)
+	for name, evaluate := range map[string]func(p, q []float64) (float64, []float64, error){
+		"Evaluate": c.Evaluate, "EvaluateInDigits": c.EvaluateInDigits,
+	} {
+		loss, gradient, err := evaluate(p, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agree(t, fmt.Sprintf("%s %+v", name, c), loss, want, lossTolerance, gradient, wantGradient, gradientTolerance)
+	}
 }
 
 func TestCoTAPOnTheHostAgainstReference(t *testing.T) {
@@ -76,14 +86,7 @@ func TestCoTAPOnTheHostAgainstReference(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(n), uint64(levels)))
 			p, q := scoresOf(rng, n, levels), scoresOf(rng, n, levels)
 			for _, c := range []losses.CoTAP{losses.DefaultCoTAP(), {Tau1: 0.4, Tau2: 0.1}, {Tau1: -1, Tau2: 3}} {
-				want, wantGradient := cotapReference(c, p, q)
-				for name, evaluate := range onTheHost(c) {
-					loss, gradient, err := evaluate(p, q)
-					if err != nil {
-						t.Fatal(err)
-					}
-					agree(t, name, loss, want, 1e-12, gradient, wantGradient, 1e-11)
-				}
+				agreeOnTheHost(t, c, p, q, 1e-12, 1e-11)
 			}
 		}
 	}
@@ -92,34 +95,14 @@ func TestCoTAPOnTheHostAgainstReference(t *testing.T) {
 // TestCoTAPOnTheHostOfCloseScores: the sums are of scores less their mean, so close scores with a margin as small keep their digits.
 func TestCoTAPOnTheHostOfCloseScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
-	p, q := scoresOf(rng, 200, 0), scoresOf(rng, 200, 0)
-	for i := range p {
-		p[i] = 0.7 + 1e-4*p[i]
-	}
-	c := losses.CoTAP{Tau1: -0.2, Tau2: 1e-4}
-	want, wantGradient := cotapReference(c, p, q)
-	for name, evaluate := range onTheHost(c) {
-		loss, gradient, err := evaluate(p, q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		agree(t, name, loss, want, 1e-11, gradient, wantGradient, 1e-10)
-	}
+	agreeOnTheHost(t, losses.CoTAP{Tau1: -0.2, Tau2: 1e-4}, closeScoresOf(rng, 200), scoresOf(rng, 200, 0), 1e-11, 1e-10)
 }
 
 // TestCoTAPOnTheHostOfNegativeZeros: −0 is 0, and below all other scores.
 func TestCoTAPOnTheHostOfNegativeZeros(t *testing.T) {
 	negative := math.Copysign(0, -1)
 	p, q := []float64{negative, 0.5, 0, 0.3}, []float64{0.5, negative, 0, 0.2}
-	c := losses.DefaultCoTAP()
-	want, wantGradient := cotapReference(c, []float64{0, 0.5, 0, 0.3}, []float64{0.5, 0, 0, 0.2})
-	for name, evaluate := range onTheHost(c) {
-		loss, gradient, err := evaluate(p, q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		agree(t, name, loss, want, 1e-12, gradient, wantGradient, 1e-11)
-	}
+	agreeOnTheHost(t, losses.DefaultCoTAP(), p, q, 1e-12, 1e-11)
 }
 
 // TestCoTAPOfAWideMargin: with a margin that all pairs are within, what fills the last block of a leaf must be no one's negative.
@@ -140,13 +123,7 @@ func TestCoTAPAgainstReference(t *testing.T) {
 		"free":   func(rng *rand.Rand, n int) []float64 { return scoresOf(rng, n, 0) },
 		"ties":   func(rng *rand.Rand, n int) []float64 { return scoresOf(rng, n, 3) },
 		"single": func(rng *rand.Rand, n int) []float64 { return scoresOf(rng, n, 1) },
-		"close": func(rng *rand.Rand, n int) []float64 {
-			scores := scoresOf(rng, n, 0)
-			for i := range scores {
-				scores[i] = 0.7 + 1e-4*scores[i]
-			}
-			return scores
-		},
+		"close":  closeScoresOf,
 	}
 	c := losses.DefaultCoTAP()
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -352,14 +329,7 @@ func TestCoTAPAtTheLimits(t *testing.T) {
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}
-		want, wantGradient := cotapReference(c, p, q)
-		for name, evaluate := range onTheHost(c) {
-			loss, gradient, err := evaluate(p, q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			agree(t, fmt.Sprintf("%s %+v", name, c), loss, want, 1e-9, gradient, wantGradient, 1e-7)
-		}
+		agreeOnTheHost(t, c, p, q, 1e-9, 1e-7)
 	}
 }
 
@@ -376,14 +346,7 @@ func FuzzCoTAP(f *testing.F) {
 			p[i], q[i] = float64(raw[2*i])/255, float64(raw[2*i+1])/255
 		}
 		c := losses.CoTAP{Tau1: -0.2, Tau2: (float64(margin) + 1) / 128}
-		want, wantGradient := cotapReference(c, p, q)
-		for name, evaluate := range onTheHost(c) {
-			loss, gradient, err := evaluate(p, q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			agree(t, name, loss, want, 1e-9, gradient, wantGradient, 1e-8)
-		}
+		agreeOnTheHost(t, c, p, q, 1e-9, 1e-8)
 		weight := func(q float64) float64 { return 1 - q/2 }
 		definition, err := losses.CoTAPDefinition(p, q, weight)
 		if err != nil {

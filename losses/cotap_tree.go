@@ -20,6 +20,7 @@ import (
 type pairTree struct {
 	order  pairOrder
 	margin float64
+	leaves leafPairs
 	levels []treeLevel
 	ties   leafTies
 }
@@ -28,7 +29,7 @@ func newPairTree(p, q *Node, margin float64) pairSums { return newTreeOf(fastSha
 
 func newTreeOf(shape treeShape, p, q *Node, margin float64) pairSums {
 	order := newPairOrder(p, q, margin, shape)
-	return &pairTree{order: order, margin: margin, ties: newLeafTies(order)}
+	return &pairTree{order: order, margin: margin, leaves: newLeafPairs(order.p, order.q, order.leaf, margin), ties: newLeafTies(order)}
 }
 
 func (t *pairTree) target() (q, valid *Node) {
@@ -38,7 +39,7 @@ func (t *pairTree) target() (q, valid *Node) {
 func (t *pairTree) forward() (huber, same, slope *Node) {
 	o := t.order
 	dims := o.p.Shape().Dimensions
-	huber, slope, above := t.leaves().forward()
+	huber, slope, above := t.leaves.forward()
 	tiedHuber, tiedSlope, tiedAbove := t.ties.forward(t.margin)
 	huber, slope, above = Sub(huber, tiedHuber), Sub(slope, tiedSlope), Sub(above, tiedAbove)
 
@@ -63,15 +64,11 @@ func (t *pairTree) forward() (huber, same, slope *Node) {
 func (t *pairTree) pull(weight *Node) *Node {
 	o := t.order
 	weight = Reshape(hold(weight), o.p.Shape().Size())
-	pull := Sub(t.leaves().pull(weight), t.ties.pull(weight, t.margin))
+	pull := Sub(t.leaves.pull(weight), t.ties.pull(weight, t.margin))
 	for _, level := range t.levels {
 		pull = Add(pull, take(hold(level.pull(weight)), level.place))
 	}
 	return Reshape(pull, o.p.Shape().Dimensions...)
-}
-
-func (t *pairTree) leaves() leafPairs {
-	return newLeafPairs(t.order.p, t.order.q, t.order.leaf, t.margin)
 }
 
 func (t *pairTree) restore(entries *Node) *Node { return t.order.restore(entries) }

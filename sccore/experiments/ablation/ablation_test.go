@@ -1,0 +1,161 @@
+package ablation
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/backend"
+)
+
+// TestAblationTrainsAndResumes runs two lines at smoke size, once in one call and once in three.
+func TestAblationTrainsAndResumes(t *testing.T) {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(out string, only ...string) {
+		t.Helper()
+		if err := runAblation(t.Context(), b, Options{Profile: Smoke, Out: out, Only: only, Parallel: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, parts := t.TempDir(), t.TempDir()
+	run(whole, "random", "stage1", "line1", "line4")
+	run(parts, "line4")
+	run(parts, "random")
+	run(parts, "stage1", "line1", "line4")
+
+	values := func(out string) map[string]float64 {
+		t.Helper()
+		records, err := Records(filepath.Join(out, Ablation))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]float64{}
+		for _, r := range records {
+			key := r.Cell + " " + r.Column
+			if _, twice := values[key]; twice {
+				t.Errorf("%s is recorded twice", key)
+			}
+			if !(r.Value >= 0 && r.Value <= 100) || r.Unit != "%" || r.Profile != Smoke || r.Data == "" {
+				t.Errorf("record %+v", r)
+			}
+			values[key] = r.Value
+		}
+		return values
+	}
+	one, other := values(whole), values(parts)
+	if len(one) != 4*len(ablationColumns) || len(other) != len(one) {
+		t.Fatalf("%d and %d numbers, want 4 rows of 4", len(one), len(other))
+	}
+	for key, value := range one {
+		if other[key] != value {
+			t.Errorf("%s is %g in one call and %g in three", key, value, other[key])
+		}
+	}
+	weights := func(out string) string {
+		found, err := filepath.Glob(filepath.Join(out, Ablation, "cells", "*", "line4", targetFile))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("encoders %v, %v", found, err)
+		}
+		content, err := os.ReadFile(found[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	if weights(whole) != weights(parts) {
+		t.Error("the two encoders of line 4 differ")
+	}
+
+	results, err := LoadAblation(whole, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := results.tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tables[0].Rows[0].Cells[0]; got.Paper != 40.1 || len(got.Ours) != 1 || len(tables[0].Rows[1].Cells[0].Ours) != 0 {
+		t.Errorf("line 1 in the table: %+v, line 2: %+v", got, tables[0].Rows[1].Cells[0])
+	}
+}
+
+func TestAblationRefusesWhatItCannotDo(t *testing.T) {
+	data, none := t.TempDir(), filepath.Join(t.TempDir(), "none.pth")
+	for want, options := range map[string]Options{
+		"init=FILE":              {Profile: Full, Data: data},
+		"init=" + none:           {Profile: Smoke, Set: []string{"init=" + none}},
+		"second.batch":           {Profile: Smoke, Set: []string{"second.batch=1"}},
+		"second.lambda":          {Profile: Smoke, Set: []string{"second.lambda=1"}},
+		`no key "segmentation"`:  {Profile: Smoke, Set: []string{"segmentation.rate=1"}},
+		"learning rate 0":        {Profile: Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
+		"line9":                  {Profile: Smoke, Only: []string{"line9"}},
+		`dataset "line4"`:        {Profile: Smoke, Data: data, Only: []string{"line4"}},
+		"linear probe: epochs 0": {Profile: Smoke, Set: []string{"linear.epochs=0"}},
+	} {
+		options.Out = t.TempDir()
+		err := runAblation(t.Context(), nil, options)
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(BadOption)) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if err := runAblation(t.Context(), nil, Options{Profile: Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data DIR") {
+		t.Errorf("full without data: %v", err)
+	}
+	if err := runAblation(t.Context(), nil, Options{Profile: Smoke, Data: data, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), data) {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+// TestAblationClaims judges made-up numbers.
+func TestAblationClaims(t *testing.T) {
+	config := configJSON(ablationConfig(Quick, false))
+	var records []Record
+	for seed := range 3 {
+		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {
+			for _, column := range ablationColumns {
+				v := value + float64(seed)
+				if column == lineKNN {
+					v = 50 - value
+				}
+				records = append(records, Record{Row: row, Column: column, Value: v, Seed: seed, Profile: Quick, Config: config, Data: "made up"})
+			}
+		}
+	}
+	results, err := newAblationResults(records, Quick, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{
+		"C13 k-NN": 20, "C13 mIoU": 20, "C14 k-NN": -15, "C14 mIoU": -5, "C15 ": -4, "C16 ": 3, "C17 ": 2, "C18 k-NN": -1, "C18 mIoU": 1,
+	}
+	for _, claim := range figures.Claims() {
+		if claim.Experiment != Ablation {
+			continue
+		}
+		key := claim.ID + " " + claim.Part
+		got := results.Measure(claim)
+		if len(got) != 3 || slices.ContainsFunc(got, func(v float64) bool { return math.Abs(v-want[key]) > 1e-12 }) {
+			t.Errorf("%s is %v, want 3 times %g", key, got, want[key])
+		}
+		delete(want, key)
+	}
+	if len(want) > 0 {
+		t.Errorf("no claims %v", want)
+	}
+	// The paper's own differences are those of its table.
+	tables, err := results.tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tables[1].Rows[3].Cells[0]; math.Abs(got.Paper-2.8) > 1e-9 || len(got.Ours) != 3 || got.Ours[0] != 3 {
+		t.Errorf("line 5 − line 2: %+v", got)
+	}
+}

@@ -1,0 +1,230 @@
+package ablation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/semcon/semcon/sccore/backend"
+)
+
+// ablationImages writes small pictures in the layouts of ImageNet and COCO below dir: dark and bright ones in class folders, and scenes with sky above
+// and water below.
+func ablationImages(t *testing.T, dir string) {
+	t.Helper()
+	write := func(file string, encode func(io.Writer, image.Image) error, upper, lower uint8) {
+		t.Helper()
+		picture := image.NewGray(image.Rect(0, 0, 48, 48))
+		for p := range picture.Pix {
+			if picture.Pix[p] = upper; p >= len(picture.Pix)/2 {
+				picture.Pix[p] = lower
+			}
+		}
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		var content bytes.Buffer
+		if err := errors.Join(encode(&content, picture), os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asJPEG := func(w io.Writer, picture image.Image) error { return jpeg.Encode(w, picture, nil) }
+	for i := range uint8(6) {
+		for _, split := range []string{"train", "val"} {
+			write(fmt.Sprintf("imagenet/%s/n%d/%d.png", split, i%2, i), png.Encode, 200*(i%2)+i, 200*(i%2)+3*i)
+		}
+		for _, split := range []string{"train2017", "val2017"} {
+			write(fmt.Sprintf("coco/%s/%d.jpg", split, i), asJPEG, 40+i, 200+i)
+			write(fmt.Sprintf("coco/stuffthingmaps/%s/%d.png", split, i), png.Encode, 157-1, 155-1)
+		}
+	}
+}
+
+// TestAblationReadsImages runs on pictures of which first some and then all have labels, and from the weights that the first stage left.
+func TestAblationReadsImages(t *testing.T) {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, out := t.TempDir(), t.TempDir()
+	ablationImages(t, dir)
+	var warned []string
+	trained := false
+	run := func(set []string, only ...string) ([]Record, error) {
+		t.Helper()
+		warned, trained = nil, false
+		err := runAblation(t.Context(), b, Options{
+			Profile: Smoke, Data: dir, Out: out, Only: only, Set: append(set, "first.steps=3", "second.steps=2", "knn.k=3"),
+			CheckpointEvery: time.Minute, Warn: func(line string) { warned = append(warned, line) }, Watch: func(string, []Point) { trained = true },
+		})
+		records, failed := Records(filepath.Join(out, Ablation))
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		return records, err
+	}
+	hide := func(folder string) (show func()) {
+		t.Helper()
+		path := filepath.Join(dir, filepath.FromSlash(folder))
+		if err := os.Rename(path, path+".hidden"); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := os.Rename(path+".hidden", path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	showMaps, showVal := hide("coco/stuffthingmaps"), hide("imagenet/val")
+	records, err := run(nil)
+	if err == nil || !strings.Contains(err.Error(), "neither ImageNet with labels nor COCOStuff-27 is in "+dir) || trained || len(records) > 0 {
+		t.Errorf("without labels %d records, %v", len(records), err)
+	}
+	showVal()
+	rows := []string{"images/random", "images/stage1", "images/line4"}
+	records, err = run(nil, rows...)
+	if err != nil || len(records) != 3*2 || !trained {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear segmentation are left out: no COCOStuff-27") {
+		t.Errorf("warned of %q", warned)
+	}
+	showMaps()
+	for range 2 {
+		if records, err = run(nil, rows...); err != nil || len(records) != 3*4 || trained || len(warned) > 0 {
+			t.Fatalf("with all labels %d records, trained again: %t, warned of %q, %v", len(records), trained, warned, err)
+		}
+	}
+	values := map[string]float64{}
+	for _, r := range records {
+		values[r.Row+" "+r.Column] = r.Value
+		if !strings.HasPrefix(r.Cell, "images/") || !strings.Contains(r.Data, "folder train2017: 6 files") || !strings.Contains(r.Data, "; measured on ") {
+			t.Errorf("%s on %s", r.Cell, r.Data)
+		}
+	}
+	if values[rowFirst+" "+lineKNN] < 90 { // Chance is 50, of two classes.
+		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[rowFirst+" "+lineKNN])
+	}
+
+	found, err := filepath.Glob(filepath.Join(out, Ablation, "cells", "*", "first", onlineFile))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("encoders %v, %v", found, err)
+	}
+	unlock, err := lock(filepath.Join(filepath.Dir(found[0]), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err = run(nil, "images/line6")
+	if err != nil || len(records) != 3*4 || trained || len(warned) != 2 || !strings.HasPrefix(warned[1], "images/line6/seed0 is left out until") {
+		t.Errorf("while another process is at it: %d records, warned of %q, %v", len(records), warned, err)
+	}
+	unlock()
+	if records, err = run([]string{"init=" + found[0]}, "images/init", "images/line7"); err != nil || len(records) != (3+2)*4 || !trained {
+		t.Fatalf("from weights %d records, %v", len(records), err)
+	}
+	for _, r := range records[3*4:] {
+		if r.Row == rowInit && r.Value != values[rowFirst+" "+r.Column] {
+			t.Errorf("%s is %g of the file, %g of the stage that wrote it", r.Column, r.Value, values[rowFirst+" "+r.Column])
+		}
+		if !strings.Contains(r.Data, "; weights "+onlineFile+", sha256 ") {
+			t.Errorf("%s on %s", r.Cell, r.Data)
+		}
+	}
+	tables, err := ablation.Tables(records[3*4:], Smoke)
+	if err != nil || len(tables) != 2 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	last := tables[1].Rows[len(tables[1].Rows)-1]
+	if !strings.HasPrefix(last.Heads[0], "line 7 − initialisation") || len(last.Cells[0].Ours) != 1 || !math.IsNaN(last.Cells[0].Paper) {
+		t.Errorf("last row %+v", last)
+	}
+	if !strings.Contains(tables[0].Caption, "from the same weights. Segmentation of COCOStuff-27") {
+		t.Errorf("caption %s", tables[0].Caption)
+	}
+
+	// The full profile, made small.
+	full := Options{Profile: Full, Data: dir, Out: t.TempDir(), Seeds: 1, CheckpointEvery: time.Minute, Only: []string{"images/init", "images/line6"}, Set: []string{
+		"init=" + found[0], "first.encoder=vit-tiny", "second.encoder=vit-tiny", "second.batch=8", "second.steps=2", "second.warmup=1",
+		"second.bf16=false", "second.neighbours=2", "second.canvas=32", "second.views.GlobalSize=24", "second.views.Locals=0", "second.image_head.hidden=16", "second.image_head.out=8",
+		"second.patch_head.hidden=16", "second.patch_head.out=8", "size=32", "segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "knn.k=3",
+	}}
+	if err := runAblation(t.Context(), b, full); err != nil {
+		t.Fatal(err)
+	}
+	if records, err = Records(filepath.Join(full.Out, Ablation)); err != nil || len(records) != 2*4 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	if tables, err = ablation.Tables(records, Full); err != nil || len(tables) != 2 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	if caption := tables[0].Caption; strings.Contains(caption, "init=") || !strings.Contains(caption, "size=32") {
+		t.Errorf("caption %s", caption)
+	}
+}
+
+// TestAblationOnImagesCountsBeforeSynthetic judges and shows made-up numbers of both kinds of images.
+func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
+	out := t.TempDir()
+	var records []Record
+	for dataset, gain := range map[string]float64{"images": 3, "synthetic": -2} {
+		for seed := range 3 {
+			for row, value := range map[string]float64{"1": 50, "4": 50 + gain} {
+				records = append(records, Record{
+					Cell: ablationCell{dataset, row, seed}.name(), Row: row, Column: lineKNN, Value: value, Seed: seed, Profile: Quick,
+					Config: configJSON(ablationConfig(Quick, dataset == "images")), Data: dataset + " made up",
+				})
+				if err := records[len(records)-1].Append(filepath.Join(out, Ablation)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	board, err := Claims(out, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(board.Data, []string{"images made up"}) {
+		t.Errorf("judged on %q", board.Data)
+	}
+	for _, row := range board.Rows {
+		if row.Claim.ID == "C15" && !slices.Equal(row.Values, []float64{3, 3, 3}) {
+			t.Errorf("C15 is %v", row.Values)
+		}
+	}
+	results, err := LoadAblation(out, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trade, err := results.TradeOff() // Of images without labels of segmentation: the panel is empty.
+	if err != nil || !strings.Contains(trade.Title, "on images") || len(trade.Lines[3].X.Ours) != 0 {
+		t.Errorf("%s: %+v, %v", trade.Title, trade.Lines, err)
+	}
+	if _, _, err := trade.Render(); err != nil {
+		t.Error(err)
+	}
+	tables, err := ablation.Tables(records, Quick)
+	if err != nil || len(tables) != 4 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	for i, want := range []struct {
+		title, data string
+		value       float64
+	}{{"Tab. ablation on images", "images made up", 53}, {"Tab. ablation, ours on synthetic images", "synthetic made up", 48}} {
+		table := tables[2*i]
+		knn := slices.Index(table.Columns, lineKNN)
+		got := table.Rows[3].Cells[knn].Ours
+		if table.Title != want.title || !slices.Equal(table.Data, []string{want.data}) || !slices.Equal(got, slices.Repeat([]float64{want.value}, 3)) {
+			t.Errorf("%s of %q: line 4 is %v", table.Title, table.Data, got)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package mainresults
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/testbackend"
+)
+
+func runMainSmoke(t *testing.T, b compute.Backend, options Options) []Record {
+	t.Helper()
+	options.Profile = Smoke
+	if err := mainResults.Run(context.Background(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	records, err := Records(folderOf(options.Out, MainResults))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+func TestMainResultsRunOnEachBackendAndGoOn(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		out := t.TempDir()
+		if first := runMainSmoke(t, b, Options{Out: out, Only: []string{"*/random/seed1"}}); len(first) != 1 {
+			t.Fatalf("%d records", len(first))
+		}
+		all := runMainSmoke(t, b, Options{Out: out, Seeds: 2})
+		whole := runMainSmoke(t, b, Options{Out: t.TempDir(), Seeds: 2})
+		if len(all) != 2 || len(whole) != 2 {
+			t.Fatalf("%d and %d records", len(all), len(whole))
+		}
+		if !maps.Equal(all[0].Details, whole[1].Details) {
+			t.Errorf("%s: %v, and %v", all[0].Cell, all[0].Details, whole[1].Details)
+		}
+		for _, r := range all {
+			if len(r.Details) != 6 || r.Value != r.Details["knn_Acc@1"] || r.Details["knn_Acc@5"] < r.Value || r.Details["linear_seg_Acc"] <= 0 {
+				t.Errorf("%s: %v of %v", r.Cell, r.Value, r.Details)
+			}
+		}
+	})
+}
+
+// TestMainResultsReadClassFolders runs on a few small pictures in ImageNet's layout, of colours that even random features tell apart.
+func TestMainResultsReadClassFolders(t *testing.T) {
+	dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 1))
+	for _, split := range []string{"train", "val"} {
+		for class := range 2 {
+			folder := filepath.Join(dir, "imagenet", split, fmt.Sprintf("n%d", class))
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				picture := image.NewGray(image.Rect(0, 0, 40, 36))
+				for p := range picture.Pix {
+					picture.Pix[p] = uint8(200*class + rng.IntN(50))
+				}
+				file, err := os.Create(filepath.Join(folder, fmt.Sprintf("%d.png", i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := png.Encode(file, picture); err != nil {
+					t.Fatal(err)
+				}
+				file.Close()
+			}
+		}
+	}
+	var warned []string
+	options := Options{
+		Profile: Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Set: []string{"size=32", "class.batch=4", "knn.k=3"},
+		Warn: func(line string) { warned = append(warned, line) },
+	}
+	if err := mainResults.Run(context.Background(), testbackend.Fastest(t), options); err != nil {
+		t.Fatal(err)
+	}
+	records, err := Records(folderOf(options.Out, MainResults))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	r := records[0]
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear segmentation are left out: no COCOStuff-27") {
+		t.Errorf("warned of %q", warned)
+	}
+	if _, has := r.Details["linear_seg_mIoU"]; has || r.Column != "ImageNet-1k" || r.Value != 100 || r.Details["linear_cls_Acc@5"] != 100 {
+		t.Errorf("%s: %v", r.Column, r.Details)
+	}
+	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n0"), filepath.Join(dir, "imagenet", "val", "n2")); err != nil {
+		t.Fatal(err)
+	}
+	err = mainResults.Run(context.Background(), testbackend.Fastest(t), options)
+	if want := "imagenet: the images of val have other classes than those of train"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("other classes: %v", err)
+	}
+	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n2"), filepath.Join(dir, "imagenet", "val", "n0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "imagenet", "val", "n1", "1.png"), []byte("torn"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err = mainResults.Run(context.Background(), testbackend.Fastest(t), options)
+	if err == nil || !strings.Contains(err.Error(), "1.png: is neither JPEG nor PNG") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a broken picture: %v", err)
+	}
+}
+
+// TestMainResultsSegmentReadImages runs on two small pictures in COCO's layout, the upper half of which is sky and the lower water, and on a folder
+// imagenet without labels.
+func TestMainResultsSegmentReadImages(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file string, picture image.Image) {
+		t.Helper()
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var content bytes.Buffer
+		encode := func() error { return png.Encode(&content, picture) }
+		if strings.HasSuffix(file, ".jpg") {
+			encode = func() error { return jpeg.Encode(&content, picture, nil) }
+		}
+		if err := errors.Join(encode(), os.WriteFile(path, content.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	picture, mask, ignored := image.NewGray(image.Rect(0, 0, 64, 64)), image.NewGray(image.Rect(0, 0, 64, 64)), image.NewGray(image.Rect(0, 0, 64, 64))
+	for p := range picture.Pix {
+		picture.Pix[p], mask.Pix[p], ignored.Pix[p] = 30, 157-1, 255 // Of stuffthingmaps: a category less 1.
+		if p >= 64*32 {
+			picture.Pix[p], mask.Pix[p] = 220, 155-1
+		}
+	}
+	for _, part := range []string{"train2017", "val2017"} {
+		for _, name := range []string{"1", "2"} {
+			write("coco/"+part+"/"+name+".jpg", picture)
+			write("coco/stuffthingmaps/"+part+"/"+name+".png", mask)
+		}
+	}
+	write("imagenet/fish.png", picture)
+	var warned []string
+	options := Options{
+		Profile: Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Warn: func(line string) { warned = append(warned, line) },
+		Set: []string{"segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "segmentation.epochs=60", "segmentation.rate=0.01"},
+	}
+	run := func() error { return mainResults.Run(context.Background(), testbackend.Fastest(t), options) }
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear and k-NN classification are left out: ") || !strings.HasSuffix(warned[0], "have no labels") {
+		t.Errorf("warned of %q", warned)
+	}
+	records, err := Records(folderOf(options.Out, MainResults))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	r := records[0]
+	if r.Cell != "coco/random/seed0" || r.Metric != "mIoU" || r.Value != r.Details["linear_seg_mIoU"] || len(r.Details) != 2 || strings.Contains(string(r.Config), "knn") {
+		t.Errorf("%s, %s: %v of %s", r.Cell, r.Metric, r.Details, r.Config)
+	}
+	if r.Value < 90 { // Chance, all of one class, is 25.
+		t.Errorf("mIoU %.1f of two halves", r.Value)
+	}
+	tables, err := mainResults.Tables(records, Quick)
+	if err != nil || len(tables) != 2 || !strings.Contains(tables[1].Markdown(), "| random init | vit-tiny |") {
+		t.Errorf("%d tables, %v", len(tables), err)
+	}
+
+	options.Set = []string{"segmentation.train=33", "segmentation.test=32"}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "train 33 and test 32 are not both made of patches of 8") {
+		t.Errorf("half a patch: %v", err)
+	}
+	options.Set[0] = "segmentation.train=32"
+	for _, name := range []string{"1", "2"} {
+		write("coco/stuffthingmaps/val2017/"+name+".png", ignored)
+	}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "no pixel of the images is annotated") {
+		t.Errorf("nothing annotated: %v", err)
+	}
+	options.Data = t.TempDir()
+	if err := run(); err == nil || !strings.Contains(err.Error(), "neither ImageNet with labels nor COCOStuff-27 is in "+options.Data) {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+func TestMainResultsOptions(t *testing.T) {
+	for set, want := range map[string]string{
+		"speed=1":             `"speed"`,
+		"knn.k=0":             "k 0",
+		"class.epochs=0":      "epochs 0",
+		"patch.steps=0":       "0 steps",
+		"images=0":            "images 0",
+		"size=1":              "size 1",
+		"segmentation.rate=1": `no key "segmentation"`,
+		"encoder.row=first":   "weights.ROW=FILE",
+		"weights.swav-r50=x":  `no row "swav-r50"`,
+		"weights.dino-b8=no/": "no/",
+	} {
+		err := mainResults.Run(context.Background(), nil, Options{Profile: Smoke, Out: t.TempDir(), Set: []string{set}})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", set, err, want)
+		}
+	}
+}
+
+// TestMainResultsTables: made-up records of a row of the paper and one of ours.
+func TestMainResultsTables(t *testing.T) {
+	var records []Record
+	for row, dataset := range map[string]string{"dino+ours-s16": "imagenet", keySecond: "synthetic"} {
+		config := mainConfig(Quick, dataset == "imagenet").on(dataset)
+		config.Encoder = frozenEncoder{Row: row, Architecture: "vit-tiny"}
+		records = append(records, Record{Profile: Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: mainTitles[dataset], Config: configJSON(config), Data: dataset,
+			Value: 77, Details: map[string]float64{"knn_Acc@1": 77, "knn_Acc@5": 89}})
+	}
+	tables, err := mainResults.Tables(records, Quick)
+	if err != nil || len(tables) != 2 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	if len(tables[0].Rows) != 28 {
+		t.Errorf("%d rows of the paper", len(tables[0].Rows))
+	}
+	for i, want := range []string{"| 78.0 / **77.0** (−1.0) | 89.6 / **89.0** (−0.6) |", "| full method | vit-tiny |"} {
+		if text := tables[i].Markdown(); !strings.Contains(text, want) {
+			t.Errorf("table %d has no %q:\n%s", i, want, text)
+		}
+	}
+}

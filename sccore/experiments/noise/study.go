@@ -1,0 +1,207 @@
+package noise
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/losses"
+)
+
+// NoiseTolerance is the name of the study behind claim C25: how much worse a student ranks patch correspondences when a share of its pseudo
+// labels is flipped, trained with CoTAP and with binary cross-entropy.
+//
+// It has no table in the paper, so its setting is ours, and small. Patches are of a few classes; a patch's features are its class's
+// direction plus noise. The student maps features linearly, and is trained on pairs of images to give pairs of patches of one class a
+// higher correspondence than others. Its pseudo labels are scores as a teacher's would be: high for pairs of one class, low for others, with
+// noise. A flipped label is a score drawn for the wrong kind of pair.
+const NoiseTolerance = "noise-tolerance"
+
+// NoiseToleranceConfig is what one run of the study is made from.
+type NoiseToleranceConfig struct {
+	Loss    string  `json:"loss"`    // "bce" or "cotap"
+	Flipped float64 `json:"flipped"` // Share of pseudo labels, from 0 to 1.
+
+	Classes  int     `json:"classes"`
+	Dim      int     `json:"dim"`       // Of patch features.
+	Noise    float64 `json:"noise"`     // Standard deviation of a feature; a class's direction has length 1.
+	Patches  int     `json:"patches"`   // Of an image.
+	TestSize int     `json:"test_size"` // Image pairs of the evaluation.
+
+	High       float64 `json:"high"`        // Mean pseudo label of pairs of one class,
+	Low        float64 `json:"low"`         // and of other pairs;
+	LabelNoise float64 `json:"label_noise"` // the standard deviation of both.
+
+	Embedding int          `json:"embedding"` // Dimension of the student's output.
+	Batch     int          `json:"batch"`     // Image pairs a step.
+	Steps     int          `json:"steps"`
+	Rate      float64      `json:"rate"`
+	Momentum  float64      `json:"momentum"`
+	CoTAP     losses.CoTAP `json:"cotap"`
+}
+
+// noiseLosses are the losses compared, and flippedShares the shares of flipped labels.
+var (
+	noiseLosses   = []string{"bce", "cotap"}
+	flippedShares = []float64{0, 0.1, 0.2, 0.3, 0.4}
+)
+
+// noiseToleranceConfig returns the configuration of a loss in a profile, before the share of flipped labels and --set.
+func noiseToleranceConfig(profile Profile, loss string) NoiseToleranceConfig {
+	config := NoiseToleranceConfig{
+		Loss: loss, Classes: 8, Dim: 32, Noise: 0.2, Patches: 16, TestSize: 128,
+		High: 0.75, Low: 0.45, LabelNoise: 0.1,
+		Embedding: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
+	}
+	// Each loss has the rate of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
+	config.Rate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
+	switch profile {
+	case Smoke:
+		config.Steps, config.TestSize, config.Batch = 20, 16, 2
+	case Full:
+		config.Steps = 3000
+	}
+	return config
+}
+
+// noiseCell is one run of the study.
+type noiseCell struct {
+	seed   int
+	config NoiseToleranceConfig
+}
+
+// noiseParts are the parts of a cell's name.
+var noiseParts = []string{"loss", "flipped", "seed"}
+
+// name is how --only addresses a cell, e.g. cotap/flipped0.2/seed1.
+func (c noiseCell) name() string {
+	return fmt.Sprintf("%s/flipped%g/seed%d", c.config.Loss, c.config.Flipped, c.seed)
+}
+
+// flippedColumn heads the numbers of a share in the table.
+func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
+
+// key identifies what a record measures.
+func (c noiseCell) key() string { return c.name() + " " + hashOf(configJSON(c.config)) }
+
+// noiseCells lists the runs of a profile: all of one seed before the next, so that a stopped study can be read.
+func noiseCells(options Options) ([]noiseCell, error) {
+	seeds, shares := map[Profile]int{Smoke: 1, Quick: 5, Full: 20}[options.Profile], flippedShares
+	if options.Seeds > 0 {
+		seeds = options.Seeds
+	}
+	if options.Profile == Smoke {
+		shares = []float64{0, 0.2}
+	}
+	var cells []noiseCell
+	for seed := range seeds {
+		for _, loss := range noiseLosses {
+			config := noiseToleranceConfig(options.Profile, loss)
+			for _, assignment := range options.Set {
+				// "bce.rate=2" is for one loss, "rate=2" for both; "cotap.tau1=0" is a key of its own.
+				if head, rest, ok := strings.Cut(assignment, "."); ok && slices.Contains(noiseLosses, head) && !strings.HasPrefix(rest, "tau") {
+					if head != loss {
+						continue
+					}
+					assignment = rest
+				}
+				if err := applySet(&config, assignment); err != nil {
+					return nil, err
+				}
+			}
+			if config.Loss != loss || config.Flipped != 0 {
+				return nil, errors.New("--set loss or flipped: choose runs with --only 'cotap/flipped0.2'")
+			}
+			if err := config.check(); err != nil {
+				return nil, err
+			}
+			for _, share := range shares {
+				config.Flipped = share
+				cells = append(cells, noiseCell{seed, config})
+			}
+		}
+	}
+	return cells, nil
+}
+
+// check returns an error that names the first value out of range.
+func (c NoiseToleranceConfig) check() error {
+	for name, count := range map[string]int{
+		"dim": c.Dim, "patches": c.Patches, "test_size": c.TestSize, "embedding": c.Embedding, "batch": c.Batch, "steps": c.Steps,
+	} {
+		if count < 1 {
+			return fmt.Errorf("%s %d is not positive", name, count)
+		}
+	}
+	if c.Classes < 2 {
+		return fmt.Errorf("classes %d is below 2", c.Classes)
+	}
+	for name, value := range map[string]float64{"noise": c.Noise, "label_noise": c.LabelNoise, "rate": c.Rate, "momentum": c.Momentum} {
+		if !(value >= 0) {
+			return fmt.Errorf("%s %v is negative", name, value)
+		}
+	}
+	return c.CoTAP.Check()
+}
+
+// noiseWorld makes the data of a run. What it draws depends on the seed alone, and on the loss not at all: runs of a seed see the same images
+// and, for one share of flipped labels, the same labels.
+type noiseWorld struct {
+	config     NoiseToleranceConfig
+	rng        *rand.Rand
+	directions [][]float64 // Of the classes, of length 1. [Classes][Dim]
+}
+
+func newNoiseWorld(config NoiseToleranceConfig, seed int) *noiseWorld {
+	w := &noiseWorld{config: config, rng: rand.New(rand.NewPCG(uint64(seed), 25))}
+	for range config.Classes {
+		w.directions = append(w.directions, randomUnit(w.rng, config.Dim))
+	}
+	return w
+}
+
+// imagePairs are n pairs of images: features of the patches of the first and the second images, [n, Patches, Dim] each, pseudo labels
+// of the pairs of patches, [n, Patches²], and whether their classes are the same.
+type imagePairs struct {
+	n           int
+	u, v        []float32
+	labels      []float32
+	sameClasses []bool
+}
+
+func (w *noiseWorld) draw(n int) imagePairs {
+	c := w.config
+	pairs := imagePairs{n: n}
+	image := func(features []float32) (classes []int, _ []float32) {
+		for range c.Patches {
+			class := w.rng.IntN(c.Classes)
+			classes = append(classes, class)
+			for d := range c.Dim {
+				features = append(features, float32(w.directions[class][d]+c.Noise*w.rng.NormFloat64()))
+			}
+		}
+		return classes, features
+	}
+	for range n {
+		var first, second []int
+		first, pairs.u = image(pairs.u)
+		second, pairs.v = image(pairs.v)
+		for _, a := range first {
+			for _, b := range second {
+				mean, flippedMean := c.Low, c.High
+				if a == b {
+					mean, flippedMean = flippedMean, mean
+				}
+				if w.rng.Float64() < c.Flipped {
+					mean = flippedMean
+				}
+				label := mean + c.LabelNoise*w.rng.NormFloat64()
+				pairs.labels = append(pairs.labels, float32(min(1, max(0, label))))
+				pairs.sameClasses = append(pairs.sameClasses, a == b)
+			}
+		}
+	}
+	return pairs
+}

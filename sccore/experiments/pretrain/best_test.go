@@ -1,0 +1,36 @@
+package pretrain
+
+import (
+	"testing"
+
+	"github.com/semcon/semcon/sccore"
+)
+
+// TestImprovedIsTheBestMeanOfThree walks along courses of shares; below 0 stands a step without measurement.
+func TestImprovedIsTheBestMeanOfThree(t *testing.T) {
+	for _, c := range []struct {
+		shares []float64
+		want   []bool
+	}{
+		{[]float64{0.9, 0.9}, []bool{false, false}},
+		{[]float64{0.1, 0.2, 0.3, 0.1, 0.3, 0.4}, []bool{false, false, true, false, true, true}},
+		{[]float64{0.1, -1, 0.2, 0.3, -1, 0.4}, []bool{false, false, false, true, false, true}},
+		{[]float64{0.5, 0.5, 0.5, 0.5}, []bool{false, false, true, false}}, // Of equals the first.
+		{[]float64{0, 0, 0, 0}, []bool{false, false, false, false}},
+		{[]float64{-1, -1, -1, -1}, []bool{false, false, false, false}},
+	} {
+		var course []sccore.Gauges
+		for i, share := range c.shares {
+			var g sccore.Gauges
+			if share >= 0 {
+				g.Classes = &sccore.ClassSpread{Within: 1 - share, Between: share}
+			}
+			if course = append(course, g); improved(course) != c.want[i] {
+				t.Errorf("%v: at %d it is %t, want %t", c.shares, i, !c.want[i], c.want[i])
+			}
+		}
+	}
+	if improved(nil) {
+		t.Error("no course has improved")
+	}
+}

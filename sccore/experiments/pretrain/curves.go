@@ -1,0 +1,93 @@
+package pretrain
+
+import (
+	"path/filepath"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore"
+)
+
+// PretrainCurves draws the course of a running stage: against the step the loss, the effective rank of patch features, and with labels how much
+// these vary within and between classes.
+func PretrainCurves(run string, points []Point) figures.CurvesRow {
+	loss, rank := figures.Series{Name: "loss"}, figures.Series{Name: "effective rank"}
+	within, between := figures.Series{Name: "within classes"}, figures.Series{Name: "between classes"}
+	for _, p := range points {
+		loss.X, loss.Y = append(loss.X, float64(p.Step)), append(loss.Y, p.Loss)
+		if p.EffectiveRank > 0 {
+			rank.X, rank.Y = append(rank.X, float64(p.Step)), append(rank.Y, p.EffectiveRank)
+		}
+		if p.Within+p.Between > 0 {
+			within.X, within.Y = append(within.X, float64(p.Step)), append(within.Y, p.Within)
+			between.X, between.Y = append(between.X, float64(p.Step)), append(between.Y, p.Between)
+		}
+	}
+	row := figures.CurvesRow{
+		{Title: run, X: "step", Y: "loss", Series: []figures.Series{loss}},
+		{X: "step", Y: "effective rank of patch features", Series: []figures.Series{rank}},
+	}
+	if len(within.X) > 0 {
+		row = append(row, figures.Curves{X: "step", Y: "variance of patch features", Series: []figures.Series{within, between}})
+	}
+	return row
+}
+
+// Gauges draws those of both stages of a recorded run, the second's steps after the first's: its losses, the entropy of its targets, the
+// effective rank of its features, and with labels the variance of patch features within and between classes. The error says that there is no such
+// run.
+func (r PretrainResults) Gauges(out string, seed int) (figures.CurvesRow, error) {
+	var losses, entropies, ranks, variances []figures.Series
+	add := func(all *[]figures.Series, name string, step int, value float64) {
+		if value <= 0 { // Switched off.
+			return
+		}
+		for i := range *all {
+			if s := &(*all)[i]; s.Name == name {
+				s.X, s.Y = append(s.X, float64(step)), append(s.Y, value)
+				return
+			}
+		}
+		*all = append(*all, figures.Series{Name: name, X: []float64{float64(step)}, Y: []float64{value}})
+	}
+	before := 0
+	for _, stage := range []string{"first", "second"} {
+		encoder, err := r.Encoder(out, seed, stage, string(sccore.Target))
+		if err != nil {
+			return nil, err
+		}
+		course, err := ReadGauges(filepath.Join(filepath.Dir(encoder), pretrainCurve))
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range course {
+			step := before + g.Step
+			add(&losses, "image alignment", step, g.ImageAlignment)
+			add(&losses, "patch alignment", step, g.PatchAlignment)
+			add(&losses, "image concentration", step, g.ImageConcentration)
+			add(&losses, "CoTAP", step, g.PatchConcentration)
+			add(&losses, "prototypes", step, g.Prototypes)
+			add(&entropies, "image targets", step, g.ImageEntropy)
+			add(&entropies, "patch targets", step, g.PatchEntropy)
+			if g.Patches != nil {
+				add(&ranks, "patch features", step, g.Patches.Rank)
+				add(&ranks, "[CLS] features", step, g.Class.Rank)
+			}
+			if g.Classes != nil {
+				add(&variances, "within classes", step, g.Classes.Within)
+				add(&variances, "between classes", step, g.Classes.Between)
+			}
+		}
+		if len(course) > 0 {
+			before += course[len(course)-1].Step
+		}
+	}
+	row := figures.CurvesRow{
+		{X: "step, both stages", Y: "loss", Series: losses},
+		{X: "step, both stages", Y: "entropy of targets (nats)", Series: entropies},
+		{X: "step, both stages", Y: "effective rank", Series: ranks},
+	}
+	if len(variances) > 0 {
+		row = append(row, figures.Curves{X: "step, both stages", Y: "variance of patch features", Series: variances})
+	}
+	return row, nil
+}

@@ -1,0 +1,168 @@
+package pretrain
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+)
+
+// TestPretrainPictures draws what a smoke run left.
+func TestPretrainPictures(t *testing.T) {
+	b := testbackend.Fastest(t)
+	out := t.TempDir()
+	if err := pretrain.Run(t.Context(), b, Options{Profile: Smoke, Out: out}); err != nil {
+		t.Fatal(err)
+	}
+	results, err := LoadPretrain(out, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(stage, branch string) NamedEncoder {
+		path, err := results.Encoder(out, 0, stage, branch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return NamedEncoder{stage + ", " + branch, path}
+	}
+	lens, err := NewPretrainLens(b, Smoke, "", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		draw          func() (figures.ImageGrid, error)
+		rows, columns int
+	}{
+		"views": {func() (figures.ImageGrid, error) { return lens.Views(1) }, 4, 3},
+		"components": {func() (figures.ImageGrid, error) {
+			return lens.Components(NamedEncoder{Name: "random"}, file("first", "best"), file("second", "target"))
+		}, 4, 4},
+		"correspondences": {func() (figures.ImageGrid, error) {
+			return lens.Correspondences(file("second", "online"), file("second", "target"))
+		}, 3, 4},
+		"attention": {func() (figures.ImageGrid, error) { return lens.Attention(file("second", "target").File) }, 4, 7},
+		"no filter": {func() (figures.ImageGrid, error) { return lens.Attention(file("first", "target").File) }, 4, 4},
+	} {
+		sheet, err := c.draw()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(sheet.Images) != c.rows || len(sheet.Images[0]) != c.columns {
+			t.Errorf("%s: %d rows of %d", name, len(sheet.Images), len(sheet.Images[0]))
+		}
+		for _, row := range sheet.Images {
+			if one := colours(row[len(row)-1]); one < 2 {
+				t.Errorf("%s: the last picture of a row has one colour only", name)
+			}
+		}
+		if _, _, err := sheet.Render(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	curves, err := results.Gauges(out, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(curves) != 4 || len(curves[0].Series) != 5 || len(curves[1].Series) != 2 || len(curves[2].Series) != 2 || len(curves[3].Series) != 2 {
+		t.Errorf("gauges %+v", curves)
+	}
+	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
+		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
+	}
+	if _, _, err := curves.Render(); err != nil {
+		t.Error(err)
+	}
+	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
+		t.Errorf("a run that there is not: %v", err)
+	}
+	if _, err := lens.Components(NamedEncoder{"none", filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
+		t.Errorf("an encoder that there is not: %v", err)
+	}
+}
+
+// TestPretrainCurvesShowWhatThereIs has a course with labels and one without.
+func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
+	course := []sccore.Gauges{
+		{Step: 1, Total: 3},
+		{Step: 2, Total: 2, Patches: &sccore.Spread{Rank: 5}, Class: &sccore.Spread{}, Classes: &sccore.ClassSpread{Within: 0.4, Between: 0.2}},
+	}
+	curves := PretrainCurves("run", pretrainPoints(course))
+	if len(curves) != 3 || len(curves[0].Series[0].X) != 2 || len(curves[1].Series[0].X) != 1 || len(curves[2].Series) != 2 {
+		t.Fatalf("curves %+v", curves)
+	}
+	if within, between := curves[2].Series[0], curves[2].Series[1]; within.X[0] != 2 || within.Y[0] != 0.4 || between.Y[0] != 0.2 {
+		t.Errorf("variances %+v", curves[2])
+	}
+	course[1].Classes = nil
+	if curves := PretrainCurves("run", pretrainPoints(course)); len(curves) != 2 {
+		t.Errorf("curves %+v without labels", curves)
+	}
+}
+
+// colours counts the colours of a picture.
+func colours(picture image.Image) int {
+	found := map[[4]uint32]bool{}
+	for y := range picture.Bounds().Dy() {
+		for x := range picture.Bounds().Dx() {
+			r, g, b, a := picture.At(x, y).RGBA()
+			found[[4]uint32{r, g, b, a}] = true
+		}
+	}
+	return len(found)
+}
+
+// TestPretrainPicturesOfImages draws what a run on images without labels left.
+func TestPretrainPicturesOfImages(t *testing.T) {
+	b := testbackend.Fastest(t)
+	out, data := t.TempDir(), t.TempDir()
+	for folder, set := range map[string]*datasets.Scenes{
+		"imagenet/train/n01440764": datasets.SyntheticObjects(10, 40, 1), "coco/train2017": datasets.SyntheticScenes(10, 40, 2),
+	} {
+		if err := os.MkdirAll(filepath.Join(data, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i := range set.Len() {
+			var encoded bytes.Buffer
+			if err := png.Encode(&encoded, set.Image(i)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(data, folder, fmt.Sprintf("%d.png", i)), encoded.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := pretrain.Run(t.Context(), b, Options{Profile: Smoke, Data: data, Out: out}); err != nil {
+		t.Fatal(err)
+	}
+	results, err := LoadPretrain(out, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := results.Encoder(out, 0, "second", "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lens, err := NewPretrainLens(b, Smoke, data, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sheet, err := lens.Components(NamedEncoder{Name: "random"}, NamedEncoder{"trained", file}); err != nil || len(sheet.Images) != 3 {
+		t.Errorf("%d rows: %v", len(sheet.Images), err)
+	}
+	if curves, err := results.Gauges(out, 0); err != nil || len(curves) != 3 {
+		t.Errorf("%d curves: %v", len(curves), err)
+	}
+	if _, err := results.Encoder(out, 1, "second", "target"); err == nil || !strings.Contains(err.Error(), "seed 1") {
+		t.Errorf("an encoder of a seed that has not run: %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package theory
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/internal/testbackend"
+	"gonum.org/v1/gonum/mat"
+)
+
+func TestTheoryOfTrainedEncoders(t *testing.T) {
+	b := testbackend.Fastest(t)
+	out := t.TempDir()
+	options := Options{Profile: Smoke, Out: out, Parallel: 1}
+	if err := runTheory(context.Background(), b, options); err == nil || !strings.Contains(err.Error(), "semcon run effect-aug") {
+		t.Fatalf("without encoders: %v", err)
+	}
+	trained := options
+	trained.Only = []string{"*/simclr"}
+	trained.Set = []string{"encoder=conv4-w2", "epochs=1", "batch=64"}
+	if err := runEffectAug(context.Background(), b, trained); err != nil {
+		t.Fatal(err)
+	}
+	options.Set = []string{"images=4"}
+	if err := runTheory(context.Background(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	records, err := Records(filepath.Join(out, Theory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != 2 {
+		t.Fatalf("%d records", len(records))
+	}
+	for _, r := range records {
+		for _, views := range []string{OwnViews, CommonViews} {
+			for _, form := range theoryForms {
+				at := func(name string) float64 {
+					value, ok := r.Details[views+"."+form+"."+name]
+					if !ok {
+						t.Errorf("%s has no %s of %s, %s", r.Cell, name, views, form)
+					}
+					return value
+				}
+				// The chain that the repaired theorem promises, on trained encoders.
+				if !(at("error") <= at("geometric")+1e-9 && at("geometric") <= at("moments")+1e-9 && at("moments") <= at("repaired")+1e-9) {
+					t.Errorf("%s %s %s: error %g, geometric %g, moments %g, repaired %g", r.Cell, views, form,
+						at("error"), at("geometric"), at("moments"), at("repaired"))
+				}
+			}
+		}
+	}
+	before, err := os.ReadFile(filepath.Join(out, Theory, runsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runTheory(context.Background(), b, options); err != nil { // All is recorded.
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(filepath.Join(out, Theory, runsFile)); err != nil || string(after) != string(before) {
+		t.Errorf("measured again, or %v", err)
+	}
+
+	results, err := LoadTheory(out, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dataset := results.Datasets()[0]
+	if tables := results.tables(); len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[0].Cells[0].Ours) != 1 {
+		t.Errorf("%+v", tables)
+	}
+	tails, err := results.Tails(out, dataset, "SimCLR", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, figure := range []interface {
+		Render() ([]byte, []byte, error)
+	}{tails, results.Ladder(dataset), results.Concentration(dataset, OwnViews), results.Concentration(dataset, CommonViews)} {
+		if svg, png, err := figure.Render(); err != nil || len(svg) == 0 || len(png) == 0 {
+			t.Error(err)
+		}
+	}
+	if _, err := results.Tails(out, dataset, "SimCLR", 7); err == nil || !strings.Contains(err.Error(), "seed 7") {
+		t.Error(err)
+	}
+
+	options.Set = []string{"views=0"}
+	if err := runTheory(context.Background(), b, options); !errors.As(err, new(BadOption)) || !strings.Contains(err.Error(), "views 0") {
+		t.Error(err)
+	}
+}
+
+func TestForms(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	features := mat.NewDense(200, 5, nil)
+	for i := range 200 {
+		for c := range 5 {
+			features.Set(i, c, 3+float64(c+1)*random.NormFloat64())
+		}
+	}
+	if formed(features, formBackbone, 2) != features {
+		t.Error("the backbone's features stay as they are")
+	}
+	centred := formed(features, formCentred, 2)
+	for c := range 5 {
+		if mean := mat.Sum(centred.ColView(c)); math.Abs(mean) > 1e-9 {
+			t.Errorf("column %d has mean %g", c, mean/200)
+		}
+	}
+	cut := formed(features, formPrincipal, 2)
+	if _, dim := cut.Dims(); dim != 2 {
+		t.Fatalf("%d dimensions", dim)
+	}
+	// The widest columns are 4 and 3: the axes keep almost all of their variance.
+	kept, widest := mat.Norm(cut, 2), math.Hypot(mat.Norm(centred.ColView(4), 2), mat.Norm(centred.ColView(3), 2))
+	if kept < widest || kept > 1.05*widest {
+		t.Errorf("norm %g, of the two widest columns %g", kept, widest)
+	}
+}
+
+func FuzzParseTails(f *testing.F) {
+	text := &tailsText{}
+	text.add(OwnViews, formBackbone, analysis.TailCurves{Thresholds: []float64{0, 1}, View: []float64{0.5, 1}, Class: []float64{0.25, 1},
+		MeanView: []float64{0, 1}, MeanClass: []float64{0.125, 1}})
+	f.Add(text.bytes())
+	f.Add([]byte("views,form\n"))
+	f.Add([]byte(strings.Join(tailsHeader, ",") + "\nown,backbone,x,0,0,0,0\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		curves, err := parseTails(content, OwnViews, formBackbone)
+		if err != nil {
+			return
+		}
+		again := &tailsText{}
+		again.add(OwnViews, formBackbone, curves)
+		back, err := parseTails(again.bytes(), OwnViews, formBackbone)
+		if err != nil || len(back.Thresholds) != len(curves.Thresholds) {
+			t.Errorf("read back: %v, %v", back, err)
+		}
+	})
+}

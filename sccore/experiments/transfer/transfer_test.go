@@ -1,0 +1,309 @@
+package transfer
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+func runTransferSmoke(t *testing.T, out string, set ...string) error {
+	t.Helper()
+	return runTransfer(context.Background(), testbackend.Fastest(t), Options{Profile: Smoke, Out: out, Set: set})
+}
+
+func TestTransferRecordsEachHeadOnce(t *testing.T) {
+	out := t.TempDir()
+	for range 2 { // The second finds everything recorded.
+		if err := runTransferSmoke(t, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, err := Records(folderOf(out, Transfer))
+	if err != nil || len(records) != 2 {
+		t.Fatalf("%d records, %v, want one for each head", len(records), err)
+	}
+	for i, column := range []string{"synthetic scenes/Linear", "synthetic scenes/FCN"} {
+		r := records[i]
+		if r.Row != keyRandom || r.Column != column || !(r.Value > 0 && r.Value < 100) || !(r.Details["accuracy"] > 0) {
+			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
+		}
+		if !slices.Contains([]float64{1e-4, 1e-3, 3e-3, 1e-2}, r.Details["rate"]) || !strings.Contains(r.Protocol, "on 4 held-out training images") {
+			t.Errorf("rate %g by the protocol %s", r.Details["rate"], r.Protocol)
+		}
+	}
+
+	// Another place gives the same numbers, computed without files of features, too.
+	for _, set := range [][]string{nil, {"cache_gib=0"}} {
+		other := t.TempDir()
+		if err := runTransferSmoke(t, other, set...); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Records(folderOf(other, Transfer))
+		if err != nil || len(again) != 2 {
+			t.Fatal(len(again), err)
+		}
+		for i := range again {
+			if math.Abs(again[i].Value-records[i].Value) > 1 { // Features are rounded otherwise at another place of a batch.
+				t.Errorf("%v: %s is %g, was %g", set, again[i].Column, again[i].Value, records[i].Value)
+			}
+		}
+		if files, err := filepath.Glob(filepath.Join(other, "transfer/features/*")); err != nil || (len(files) > 0) != (set == nil) {
+			t.Errorf("%v: %d files of features, %v", set, len(files), err)
+		}
+	}
+
+	results, err := LoadTransfer(out, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := results.tables()
+	if err != nil || len(tables) != 4 {
+		t.Fatal(len(tables), err)
+	}
+	for i, table := range tables {
+		if rows := []int{9, 9, 3, 3}[i]; len(table.Rows) != rows {
+			t.Errorf("%s has %d rows, want %d", table.Title, len(table.Rows), rows)
+		}
+	}
+	if got := tables[2].Rows[0].Cells[0].Ours; len(got) != 1 || got[0] != records[0].Value {
+		t.Errorf("the table has %v for %g", got, records[0].Value)
+	}
+	predictions, classes, err := results.Predictions(testbackend.Fastest(t), "", out, keyRandom, "synthetic scenes/FCN", 3)
+	if err != nil || len(predictions) != 3 || len(classes) != 7 {
+		t.Fatalf("%d predictions of %d classes, %v", len(predictions), len(classes), err)
+	}
+	for _, p := range predictions {
+		if len(p.Predicted) != 64*64 || len(p.Image.Mask) != 64*64 {
+			t.Errorf("%d pixels are predicted of %d", len(p.Predicted), len(p.Image.Mask))
+		}
+	}
+	sheet := TransferSheet("x", predictions, classes)
+	if _, _, err := sheet.Render(); err != nil || len(sheet.Images[2]) != 3 || len(sheet.Legend) < 2 {
+		t.Errorf("a sheet of %d predictions and %d classes, %v", len(sheet.Images[2]), len(sheet.Legend), err)
+	}
+}
+
+// TestTransferStoppedGoesOn stops a run in its midst; it then ends as it would have.
+func TestTransferStoppedGoesOn(t *testing.T) {
+	whole, stopped := t.TempDir(), t.TempDir()
+	b := testbackend.Fastest(t)
+	options := Options{Profile: Smoke, Out: whole, Only: []string{"*/*/linear"}, Set: []string{"samples=400"}}
+	if err := runTransfer(context.Background(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	options.Out = stopped
+	for range 3 {
+		ctx, stop := context.WithCancel(context.Background())
+		options.Bar = func(string, int) progress.Bar { return &stopper{left: 30, stop: stop} }
+		if err := runTransfer(ctx, b, options); err == nil {
+			t.Fatal("the run was not stopped")
+		}
+		stop()
+	}
+	options.Bar = nil
+	if err := runTransfer(context.Background(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	var values []float64
+	for _, out := range []string{whole, stopped} {
+		records, err := Records(folderOf(out, Transfer))
+		if err != nil || len(records) != 1 {
+			t.Fatal(len(records), err)
+		}
+		values = append(values, records[0].Value, records[0].Details["loss"])
+	}
+	if values[0] != values[2] || values[1] != values[3] {
+		t.Errorf("mIoU and loss %v without a stop, %v with three", values[:2], values[2:])
+	}
+}
+
+// stopper is a bar that stops the run after a number of its steps.
+type stopper struct {
+	left int
+	stop func()
+}
+
+func (s *stopper) Set(_ int, note string) {
+	if strings.Contains(note, "loss") {
+		s.left--
+	}
+	if s.left == 0 {
+		s.stop()
+	}
+}
+func (*stopper) Found(int) {}
+func (*stopper) Close()    {}
+
+func TestTransferRowsComeFromPretraining(t *testing.T) {
+	out := t.TempDir()
+	b := testbackend.Fastest(t)
+	if err := runPretrain(context.Background(), b, Options{Profile: Smoke, Out: out}); err != nil {
+		t.Fatal(err)
+	}
+	if err := runTransferSmoke(t, out); err != nil {
+		t.Fatal(err)
+	}
+	results, err := LoadTransfer(out, Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{keyRandom, keyFirst, keySecond} {
+		for _, column := range []string{"synthetic scenes/Linear", "synthetic scenes/FCN"} {
+			if got := results.values(row, column, mIoUOf); len(got) != 1 {
+				t.Errorf("%d numbers for %s, %s", len(got), row, column)
+			}
+		}
+	}
+	linear := func(row string) float64 { return results.values(row, "synthetic scenes/Linear", mIoUOf)[0] }
+	if gains := results.Gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(keySecond)-linear(keyFirst) {
+		t.Errorf("gains %v", gains)
+	}
+	if gains := results.Gain("DINO on PASCAL VOC"); gains != nil {
+		t.Errorf("gains %v without runs", gains)
+	}
+
+	// An encoder is the same wherever its file lies.
+	moved := t.TempDir()
+	if err := os.CopyFS(moved, os.DirFS(out)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(out); err != nil {
+		t.Fatal(err)
+	}
+	if predictions, _, err := results.Predictions(b, "", moved, keySecond, "synthetic scenes/Linear", 2); err != nil || len(predictions) != 2 {
+		t.Errorf("%d predictions from a folder that was copied: %v", len(predictions), err)
+	}
+	if err := runTransferSmoke(t, moved); err != nil {
+		t.Fatal(err)
+	}
+	if records, err := Records(folderOf(moved, Transfer)); err != nil || len(records) != 6 {
+		t.Errorf("%d records in a copy of 6, %v", len(records), err)
+	}
+}
+
+// TestTransferJudgesItsClaim: made-up records in which the full method gains 4 points of linear mIoU from DINO on PASCAL VOC.
+func TestTransferJudgesItsClaim(t *testing.T) {
+	var records []Record
+	for row, value := range map[string]float64{"dino-s16": 50, "dino+ours-s16": 54, keyFirst: 70} {
+		config := transferConfig(Full, "voc2012", evaluation.LinearHead)
+		config.Encoder = frozenEncoder{Row: row, Digest: row}
+		records = append(records, Record{Profile: Full, Cell: "voc2012/" + row + "/linear/seed0", Row: row, Column: "PASCAL VOC/Linear",
+			Config: configJSON(config), Value: value, Data: "PASCAL VOC"})
+	}
+	results, err := newTransferResults(records, Full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gains := results.Gain("DINO on PASCAL VOC"); !slices.Equal(gains, []float64{4}) {
+		t.Errorf("DINO's weights: %v", gains)
+	}
+	if gains := results.Gain("Mugs on PASCAL VOC"); gains != nil {
+		t.Errorf("Mugs, which has not been run: %v", gains)
+	}
+	tables, err := results.tables()
+	if err != nil || len(tables) != 4 {
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	for i, want := range map[int]string{0: "71.5 / **54.0** (−17.5)", 2: "| alignment | **70.0** |"} {
+		if text := tables[i].Markdown(); !strings.Contains(text, want) || strings.Contains(text, "other settings") {
+			t.Errorf("table %d has no %q:\n%s", i, want, text)
+		}
+	}
+}
+
+func TestTransferSaysWhatIsWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	if err := os.WriteFile(file, []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	tiny := filepath.Join(t.TempDir(), "tiny.safetensors")
+	exportRandom(t, tiny, "vit-tiny")
+	for set, want := range map[string]string{
+		"weights=x":                "no key \"weights\"",
+		"weights.random=x":         `no row "random"; the rows are dino-s16, ibot-s16, leopart-s16`,
+		"weights.dino-s16=" + tiny: "holds vit-tiny, which row dino-s16 is not of",
+		"head=fcn":                 "--set head=fcn: choose heads with --only '*/*/fcn/*'",
+		"encoder.row=first":        "weights.ROW=FILE",
+		"swin.batch=1":             `no key "swin"`,
+		"rates=[0,1,2,3]":          "learning rate 0 is not positive",
+		"train=17":                 "train 17 and test 32 are not both made of patches of 8",
+		"min_area=2":               "crops of at least 2 of an image's area",
+		"samples=0":                "samples 0 is below 1",
+		"cache_gib=-1":             "cache_gib -1 is negative",
+		"images=1":                 "images 1: at least 2 synthetic ones are wanted",
+		"weights.dino-s16=/none/x": "open /none/x: no such file or directory",
+		"weights.dino-s16=" + file: file + ": ",
+		"fcn.width=0":              "FCN of width 0",
+		"synthetic.crops=-1":       "crops -1 is below 0",
+		"width=\"many\"":           `"\"many\"" is not a number like 4`,
+	} {
+		err := runTransferSmoke(t, t.TempDir(), set)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want one line with %q", set, err, want)
+		}
+	}
+	for profile, want := range map[Profile]string{Full: "the full profile needs --data DIR", Quick: "none of COCO, PASCAL VOC, ADE20k and Cityscapes is in "} {
+		options := Options{Profile: profile, Out: t.TempDir()}
+		if profile == Quick {
+			options.Data = t.TempDir()
+		}
+		if err := runTransfer(context.Background(), testbackend.Fastest(t), options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", profile, err, want)
+		}
+	}
+}
+
+func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
+	for images, want := range map[int][2]int{2: {1, 1}, 9: {7, 2}, 400: {334, 66}} {
+		c := transferConfig(Quick, "synthetic", "linear")
+		c.Images = images
+		if images == 9 {
+			c.Holdout = 2
+		}
+		d, err := openTransferData("", "synthetic", c)
+		if err != nil || len(d.trained) != want[0] || len(d.held) != want[1] || len(d.seen) != images {
+			t.Errorf("of %d images %d train, %d are held out, %d test, %v", images, len(d.trained), len(d.held), len(d.seen), err)
+		}
+		for _, held := range d.held {
+			if slices.Contains(d.trained, held) {
+				t.Errorf("image %d of %d is held out and trained on", held, images)
+			}
+		}
+	}
+	if got := spread(10, 4); !slices.Equal(got, []int{0, 2, 5, 7}) {
+		t.Errorf("four of ten: %v", got)
+	}
+}
+
+// TestTransferOnSamples runs each head on what there is of the real datasets.
+func TestTransferOnSamples(t *testing.T) {
+	dir := os.Getenv("SEMCON_DATA")
+	if _, err := datasets.VOC(dir, datasets.Train); err != nil {
+		t.Logf("no sample of PASCAL VOC: %v", err)
+		return
+	}
+	out := t.TempDir()
+	err := runTransfer(context.Background(), testbackend.Fastest(t), Options{
+		Profile: Quick, Out: out, Data: dir, Seeds: 1, Only: []string{"*/random"},
+		Set: []string{"train=16", "test=32", "crops=1", "batch=4", "samples=8", "width=4", "images=6", "holdout=3"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := Records(folderOf(out, Transfer))
+	if err != nil || len(records) < 2 {
+		t.Fatal(len(records), err)
+	}
+	for _, r := range records {
+		t.Logf("%s: mIoU %.1f, accuracy %.1f, %s", r.Column, r.Value, r.Details["accuracy"], r.Data)
+	}
+}

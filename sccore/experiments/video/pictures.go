@@ -1,0 +1,96 @@
+package video
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
+	"golang.org/x/image/draw"
+)
+
+// VideoSheet is a contact sheet of one video of the experiment, counted from 0: a few of its frames with the true masks, and below with those that
+// each encoder of seed 0 finds.
+func VideoSheet(ctx context.Context, b compute.Backend, options Options, video, frames int) (sheet figures.ImageGrid, err error) {
+	if options.Profile == Smoke {
+		options.Data = ""
+	}
+	cells, err := videoCells(options)
+	if err != nil {
+		return sheet, BadOption{err}
+	}
+	set, err := openVideos(options.Data, cells[0].config)
+	if err != nil {
+		return sheet, err
+	}
+	if video < 0 || video >= len(set.All) || frames < 2 {
+		return sheet, fmt.Errorf("%d frames of video %d: there are %d videos, and a row has at least 2 frames", frames, video, len(set.All))
+	}
+	v := set.All[video]
+	sheet.Title, sheet.Scale = fmt.Sprintf("%s, %s", set.Name, v.Name), 1
+	var chosen []int
+	frames = min(frames, v.Frames)
+	for k := range frames {
+		chosen = append(chosen, k*(v.Frames-1)/max(1, frames-1))
+		sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("frame %d", chosen[k]))
+	}
+	add := func(label string, mask func(i int) ([]uint8, error)) error {
+		var row []image.Image
+		for _, i := range chosen {
+			pixels, err := v.Frame(i)
+			if err != nil {
+				return err
+			}
+			labels, err := mask(i)
+			if err != nil {
+				return err
+			}
+			row = append(row, overlay(pixels, labels, v.Extent))
+		}
+		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, row)
+		return nil
+	}
+	if err := add("truth", v.Mask); err != nil {
+		return sheet, err
+	}
+	for _, c := range cells {
+		if c.seed != 0 {
+			continue
+		}
+		label := ownMethods[c.config.Encoder.Row]
+		if label == "" {
+			label = c.config.Encoder.Row
+		}
+		err := followVideos(ctx, b, c, set.All[video:video+1], func(_ datasets.Video, found [][]uint8) error {
+			return add(label, func(i int) ([]uint8, error) { return found[i], nil })
+		})
+		if err != nil {
+			return sheet, err
+		}
+	}
+	return sheet, nil
+}
+
+// overlayWidth is the width of a frame in a sheet, in pixels.
+const overlayWidth = 190
+
+// overlay draws a frame with each object tinted in a colour of its own, of Okabe and Ito's that the colour-blind tell apart.
+func overlay(pixels, labels []uint8, size datasets.Extent) image.Image {
+	tints := []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255}, {204, 121, 167, 255}, {213, 94, 0, 255}}
+	picture := image.NewRGBA(image.Rect(0, 0, size.Width, size.Height))
+	for p, label := range labels {
+		red, green, blue := pixels[3*p], pixels[3*p+1], pixels[3*p+2]
+		if label > 0 {
+			tint := tints[int(label-1)%len(tints)]
+			mix := func(a, b uint8) uint8 { return uint8((2*int(a) + 3*int(b)) / 5) }
+			red, green, blue = mix(red, tint.R), mix(green, tint.G), mix(blue, tint.B)
+		}
+		picture.SetRGBA(p%size.Width, p/size.Width, color.RGBA{red, green, blue, 255})
+	}
+	small := image.NewRGBA(image.Rect(0, 0, overlayWidth, max(1, size.Height*overlayWidth/size.Width)))
+	draw.CatmullRom.Scale(small, small.Rect, picture, picture.Rect, draw.Src, nil)
+	return small
+}

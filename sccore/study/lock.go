@@ -1,0 +1,24 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gofrs/flock"
+)
+
+// errLocked says that another process holds a lock.
+var errLocked = errors.New("another process holds the lock")
+
+// lock takes the lock file at path, which the system releases when the process ends, however it ends.
+func lock(path string) (unlock func(), err error) {
+	file := flock.New(path)
+	taken, err := file.TryLock()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	case !taken:
+		return nil, errLocked
+	}
+	return func() { file.Close() }, nil
+}

@@ -1,0 +1,47 @@
+package study
+
+import (
+	"slices"
+	"sync"
+)
+
+// queue hands out cells to workers. A worker is given cells with its key, which share what it has compiled, as long as there are any; then the first
+// cell with a key that no other worker has, and at last cells of other workers' keys.
+type queue[T any] struct {
+	mu    sync.Mutex
+	cells []T
+	key   func(T) string
+	taken map[string]int // How many workers have a key.
+}
+
+func newQueue[T any](cells []T, key func(T) string) *queue[T] {
+	return &queue[T]{cells: slices.Clone(cells), key: key, taken: map[string]int{}}
+}
+
+// next returns the cell for a worker whose last one had the given key; before is false for its first one.
+func (q *queue[T]) next(last string, before bool) (cell T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.cells) == 0 {
+		return cell, false
+	}
+	i := -1
+	if before {
+		i = slices.IndexFunc(q.cells, func(c T) bool { return q.key(c) == last })
+		if i < 0 {
+			q.taken[last]--
+		}
+	}
+	fresh := i < 0
+	if fresh {
+		if i = slices.IndexFunc(q.cells, func(c T) bool { return q.taken[q.key(c)] == 0 }); i < 0 {
+			i = 0
+		}
+	}
+	cell = q.cells[i]
+	q.cells = slices.Delete(q.cells, i, i+1)
+	if fresh {
+		q.taken[q.key(cell)]++
+	}
+	return cell, true
+}

@@ -1,0 +1,296 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore/progress"
+	"golang.org/x/sync/errgroup"
+)
+
+// call is one call of Spec.Run: what its workers share.
+type call[C comparable, D Data] struct {
+	Spec[C, D]
+	backend compute.Backend
+	options Options
+	dir     string // out/EXPERIMENT
+	data    map[string]D
+	wanted  map[string]bool // Cells that are selected and not recorded, by name.
+	needed  map[string]bool // Cells that others need.
+
+	bar bar
+
+	mu       sync.Mutex
+	diverged []string        // Cells whose loss became NaN, and where.
+	missing  map[string]bool // Cells that another process is running or that diverged: what needs them cannot run.
+}
+
+// Run runs the selected cells that are not recorded yet, several at a time. It returns the error of the first one that fails; runs whose loss
+// diverges do not stop the others.
+func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error {
+	names, missing, err := s.Datasets(o)
+	if err != nil {
+		return err
+	}
+	for _, line := range missing {
+		o.Warnf("%s", line)
+	}
+	cells, err := s.selected(o, names)
+	if err != nil {
+		return BadOption{err}
+	}
+	c := &call[C, D]{
+		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
+		data: map[string]D{}, wanted: map[string]bool{}, needed: map[string]bool{}, missing: map[string]bool{},
+	}
+	var titles []string
+	for _, name := range names {
+		mine := slices.DeleteFunc(slices.Clone(cells), func(c Cell[C]) bool { return c.Dataset != name })
+		if len(mine) == 0 {
+			continue
+		}
+		data, err := s.Open(o, name, mine)
+		if err != nil {
+			return err
+		}
+		for _, skipped := range data.Skipped() {
+			o.Warnf("left out %s", skipped)
+		}
+		c.data[name] = data
+		titles = append(titles, data.Title())
+	}
+	found, err := readRecorded(c.dir)
+	if err != nil {
+		return err
+	}
+	todo, total, finished := c.plan(cells, found)
+	c.bar.Bar = progress.Discard
+	if o.Bar != nil {
+		c.bar.Bar = o.Bar(fmt.Sprintf("%s (%s) on %s", s.Name, o.Profile, strings.Join(titles, ", ")), total)
+	}
+	defer c.bar.Close()
+	c.bar.found(finished)
+	if len(todo) == 0 {
+		c.bar.Set(total, fmt.Sprintf("recorded: %d of %d runs", len(cells), len(cells)))
+		return nil
+	}
+	for len(todo) > 0 {
+		ready, later := c.ready(todo)
+		if len(ready) == 0 {
+			return fmt.Errorf("the cells of %s need each other", s.Name)
+		}
+		if err := c.runAll(ctx, ready); err != nil {
+			return err
+		}
+		todo = later
+	}
+	if len(c.diverged) > 0 {
+		return fmt.Errorf("%d of %d runs diverged: %s", len(c.diverged), len(cells), strings.Join(c.diverged, "; "))
+	}
+	return nil
+}
+
+// selected lists the cells on all datasets that --only selects.
+func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err error) {
+	for _, dataset := range datasets {
+		more, err := s.Cells(o, dataset)
+		if err != nil {
+			return nil, err
+		}
+		cells = append(cells, more...)
+	}
+	var names []string
+	for _, c := range cells {
+		names = append(names, c.Name())
+	}
+	keep, err := Select(names, s.Parts, o.Only)
+	if err != nil {
+		return nil, err
+	}
+	var kept []Cell[C]
+	for i, c := range cells {
+		if keep[i] {
+			kept = append(kept, c)
+		}
+	}
+	return kept, nil
+}
+
+// plan lists what is to be done: cells that are not recorded, each behind the cells that it needs. total and finished are steps.
+func (c *call[C, D]) plan(cells []Cell[C], found recorded) (todo []Cell[C], total, finished int) {
+	planned := map[string]bool{}
+	var add func(cell Cell[C])
+	add = func(cell Cell[C]) {
+		if planned[cell.Name()] {
+			return
+		}
+		planned[cell.Name()] = true
+		if c.Needs != nil {
+			for _, needed := range c.Needs(cell) {
+				c.needed[needed.Name()] = true
+				add(needed)
+			}
+		}
+		todo = append(todo, cell)
+	}
+	for _, cell := range cells {
+		data := c.data[cell.Dataset]
+		if whole(found, cell, data, c.Numbers(data, cell)) {
+			// A kill between recording and this leaves them.
+			removeCheckpoints(filepath.Join(c.dir, c.folder(data, cell)))
+			continue
+		}
+		c.wanted[cell.Name()] = true
+		add(cell)
+	}
+	for _, cell := range cells {
+		steps := c.Steps(c.data[cell.Dataset], cell)
+		total += steps
+		if !planned[cell.Name()] {
+			finished += steps
+		}
+	}
+	for _, cell := range todo { // Needed, and not selected.
+		if !slices.ContainsFunc(cells, func(other Cell[C]) bool { return other.Name() == cell.Name() }) {
+			total += c.Steps(c.data[cell.Dataset], cell)
+		}
+	}
+	return todo, total, finished
+}
+
+// removeCheckpoints removes those that a finished run has left in its folder.
+func removeCheckpoints(dir string) {
+	for _, pattern := range []string{"checkpoint.safetensors", "step-*.safetensors"} {
+		left, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, path := range left {
+			os.Remove(path) // What cannot be removed does no harm.
+		}
+	}
+}
+
+// ready splits cells into those that need none of the others, and the rest.
+func (c *call[C, D]) ready(cells []Cell[C]) (ready, later []Cell[C]) {
+	waiting := map[string]bool{}
+	for _, cell := range cells {
+		waiting[cell.Name()] = true
+	}
+	for _, cell := range cells {
+		if c.Needs != nil && slices.ContainsFunc(c.Needs(cell), func(needed Cell[C]) bool { return waiting[needed.Name()] }) {
+			later = append(later, cell)
+		} else {
+			ready = append(ready, cell)
+		}
+	}
+	return ready, later
+}
+
+// runAll runs cells that do not need each other. The error is that of the first worker to fail, which ends the context of the others.
+func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
+	share := func(cell Cell[C]) string {
+		if c.Shares == nil {
+			return ""
+		}
+		return c.Shares(cell)
+	}
+	q := newQueue(cells, share)
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(max(c.options.Parallel, 1), len(cells)) {
+		group.Go(func() (err error) {
+			var worker Worker[C, D]
+			last, before := "", false
+			defer func() {
+				if worker != nil {
+					worker.Close()
+				}
+			}()
+			for {
+				cell, ok := q.next(last, before)
+				if !ok {
+					return nil
+				}
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if key := share(cell); worker != nil && key != last {
+					worker.Close()
+					worker = nil
+				}
+				last, before = share(cell), true
+				if worker, err = c.runCell(ctx, worker, cell); err != nil {
+					return fmt.Errorf("%s: %w", cell.Name(), err)
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// runCell runs one cell with a worker, which it makes if it is nil, unless another process is running the cell.
+func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (Worker[C, D], error) {
+	data := c.data[cell.Dataset]
+	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
+	defer r.end()
+	if c.Needs != nil {
+		for _, needed := range c.Needs(cell) {
+			if c.isMissing(needed) {
+				r.Warnf("%s is left out: it begins from %s, which is not there yet; run it again later", cell.Name(), needed.Name())
+				c.setMissing(cell)
+				return worker, nil
+			}
+		}
+	}
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+		return worker, err
+	}
+	unlock, err := lock(filepath.Join(r.Dir, "lock"))
+	if errors.Is(err, errLocked) {
+		r.Warnf("%s is skipped: another process is running it", cell.Name())
+		c.setMissing(cell)
+		return worker, nil
+	}
+	if err != nil {
+		return worker, err
+	}
+	defer unlock()
+	// The other process may have finished it between the look at the records and now.
+	if r.found, err = readRecorded(c.dir); err != nil {
+		return worker, err
+	}
+	if !c.needed[cell.Name()] && whole(r.found, cell, data, c.Numbers(data, cell)) {
+		return worker, nil
+	}
+	if worker == nil {
+		if worker, err = c.NewWorker(r); err != nil {
+			return nil, err
+		}
+	}
+	err = worker.Run(r)
+	if errors.Is(err, ErrDiverged) {
+		c.setMissing(cell)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.diverged = append(c.diverged, fmt.Sprintf("%s: %v", cell.Name(), err))
+		return worker, nil
+	}
+	return worker, err
+}
+
+func (c *call[C, D]) isMissing(cell Cell[C]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.missing[cell.Name()]
+}
+
+func (c *call[C, D]) setMissing(cell Cell[C]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing[cell.Name()] = true
+}

@@ -1,0 +1,112 @@
+package study
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ApplySet applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's
+// JSON, with dots between levels, e.g. "knn.k=20". An unknown key and a value of the wrong type are errors that name them.
+func ApplySet(config any, assignments ...string) error {
+	for _, assignment := range assignments {
+		if err := applyOne(config, assignment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func applyOne(config any, assignment string) error {
+	key, value, ok := strings.Cut(assignment, "=")
+	if !ok {
+		return fmt.Errorf("--set %q is not of the form key=value", assignment)
+	}
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	var root map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.UseNumber()
+	if err := decoder.Decode(&root); err != nil {
+		return err
+	}
+	level, path := root, strings.Split(key, ".")
+	for i, name := range path {
+		old, ok := level[name]
+		if !ok {
+			return fmt.Errorf("--set %s: no key %q; the keys here are %s", assignment, name, strings.Join(slices.Sorted(maps.Keys(level)), ", "))
+		}
+		nested, isMap := old.(map[string]any)
+		if i < len(path)-1 {
+			if !isMap {
+				return fmt.Errorf("--set %s: %q is a value and has no %q", assignment, name, path[i+1])
+			}
+			level = nested
+			continue
+		}
+		if isMap {
+			return fmt.Errorf("--set %s: %q is a group; its keys are %s", assignment, name, strings.Join(slices.Sorted(maps.Keys(nested)), ", "))
+		}
+		if _, isText := old.(string); isText {
+			level[name] = value
+		} else if value == "null" { // JSON would leave the old value in place.
+			return wrongType(assignment, value, old)
+		} else if level[name] = json.RawMessage(value); !json.Valid([]byte(value)) {
+			return wrongType(assignment, value, old)
+		}
+		changed, err := json.Marshal(root)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(changed, config); err != nil {
+			return wrongType(assignment, value, old)
+		}
+	}
+	return nil
+}
+
+// ChangedKeys lists, as "key=value" with [ApplySet]'s keys, what is different in the second of two configurations of one type.
+func ChangedKeys(prefix string, from, to any) ([]string, error) {
+	var levels [2]map[string]json.RawMessage
+	for i, config := range []any{from, to} {
+		encoded, err := json.Marshal(config)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(encoded, &levels[i]); err != nil {
+			return nil, err
+		}
+	}
+	var changed []string
+	for _, key := range slices.Sorted(maps.Keys(levels[1])) {
+		old, now := levels[0][key], levels[1][key]
+		switch {
+		case bytes.Equal(old, now):
+		case now[0] == '{' && len(old) > 0 && old[0] == '{':
+			inner, err := ChangedKeys(prefix+key+".", old, now)
+			if err != nil {
+				return nil, err
+			}
+			changed = append(changed, inner...)
+		default:
+			changed = append(changed, prefix+key+"="+strings.Trim(string(now), `"`))
+		}
+	}
+	return changed, nil
+}
+
+func wrongType(assignment, value string, old any) error {
+	want := "text"
+	switch number := old.(type) {
+	case bool:
+		want = "true or false"
+	case json.Number:
+		want = "a number like " + number.String()
+	}
+	return fmt.Errorf("--set %s: %q is not %s", assignment, value, want)
+}

@@ -2,5 +2,5 @@ package study
 
 import "github.com/semcon/semcon/sccore"
 
-// ErrDiverged TEMP
+// ErrDiverged is the error of a run whose loss became NaN or infinite.
 var ErrDiverged = sccore.ErrDiverged

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/semcon/semcon/internal/atomicfile"
 )
 
 // Record is one measured number and all that stands behind it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from

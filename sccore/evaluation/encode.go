@@ -1,0 +1,92 @@
+package evaluation
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/datasets"
+)
+
+// EncodeBatch is the number of images that experiments encode at once.
+const EncodeBatch = 32
+
+// Encoded are the features of a set of images.
+type Encoded struct {
+	Dim, Rows, Columns int
+	Class, Patches     []float32 // [N, Dim] and [N, Rows, Columns, Dim], the latter if asked for.
+}
+
+// Encode computes the features of the first n images of a set, read as [ImagesOf] reads them.
+func Encode(frozen *Frozen, source datasets.Source, size, n int, patches bool) (Encoded, error) {
+	out := Encoded{Dim: frozen.ViT.Dim}
+	for features, err := range frozen.Features(ImagesOf(source, size, n), patches) {
+		if err != nil {
+			return Encoded{}, err
+		}
+		out.Rows, out.Columns = features.Rows, features.Columns
+		out.Class, out.Patches = append(out.Class, features.Class...), append(out.Patches, features.Patches...)
+	}
+	return out, nil
+}
+
+// LabelledPictures are pictures that results depend on one by one: one that cannot be read is an error of [ImagesOf].
+type LabelledPictures struct{ *datasets.Pictures }
+
+// ImagesOf yields the first n images of a set as an encoder takes them: pictures by their central square of size pixels a side, images in memory as
+// they are. Of [datasets.Pictures] one that cannot be read is black, since training skips it, too.
+func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
+	return func(yield func(Image, error) bool) {
+		for i := range min(n, source.Len()) {
+			var pixels []uint8
+			var err error
+			height, width := size, size
+			switch source := source.(type) {
+			case *datasets.Pictures:
+				if pixels, err = source.Centre(i, size); err != nil {
+					pixels, err = make([]uint8, size*size*3), nil
+				}
+			case LabelledPictures:
+				pixels, err = source.Centre(i, size)
+			case *datasets.Images:
+				pixels, height, width = source.At(i), source.Height, source.Width
+			default:
+				err = fmt.Errorf("no images to encode in %T", source)
+			}
+			if err != nil {
+				yield(Image{}, err)
+				return
+			}
+			if !yield(NewImage(pixels, height, width), nil) {
+				return
+			}
+		}
+	}
+}
+
+// EncodeScenes encodes scenes for a probe of patch features: those to train it with, and those for testing.
+func EncodeScenes(frozen *Frozen, scenes [2]*datasets.Scenes, size int) (annotated [2]Annotated, err error) {
+	for i, s := range scenes {
+		features, err := Encode(frozen, s.Images, size, s.Len(), true)
+		if err != nil {
+			return annotated, err
+		}
+		annotated[i] = Annotated{
+			Rows: features.Rows, Columns: features.Columns, Dim: features.Dim, Patches: features.Patches,
+			Height: s.Height, Width: s.Width, Truth: s.ClassMask,
+		}
+	}
+	return annotated, nil
+}
+
+// EncodeObjects are the [CLS] features of objects for training and for testing, [N, Dim] each.
+func EncodeObjects(frozen *Frozen, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
+	for i, o := range objects {
+		features, err := Encode(frozen, o, size, o.Len(), false)
+		if err != nil {
+			return class, err
+		}
+		class[i] = tensors.FromFlatDataAndDimensions(features.Class, o.Len(), features.Dim)
+	}
+	return class, nil
+}

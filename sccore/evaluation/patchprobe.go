@@ -251,3 +251,8 @@ func patchProbeOrder(seed uint64) *rand.Rand {
 	copy(key[16:], "patch probe")
 	return rand.New(rand.NewChaCha8(key))
 }
+
+// Protocol says how the probe measures, for records.
+func (p PatchProbe) Protocol() string {
+	return fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", p.Steps, p.Batch)
+}

@@ -97,30 +97,3 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
-
-// recordsByCell reads an experiment's records, one a cell.
-func recordsByCell(t *testing.T, out, experiment string) map[string]Record {
-	t.Helper()
-	records, err := Records(folderOf(out, experiment))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cells := map[string]Record{}
-	for _, r := range records {
-		if _, twice := cells[r.Cell]; twice {
-			t.Errorf("%s is recorded twice", r.Cell)
-		}
-		cells[r.Cell] = r
-	}
-	return cells
-}
-
-// valuesByCell are the values of an experiment's records, one a cell.
-func valuesByCell(t *testing.T, out, experiment string) map[string]float64 {
-	t.Helper()
-	values := map[string]float64{}
-	for cell, r := range recordsByCell(t, out, experiment) {
-		values[cell] = r.Value
-	}
-	return values
-}

@@ -2,9 +2,11 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -25,14 +27,8 @@ func applyOne(config any, assignment string) error {
 	if !ok {
 		return fmt.Errorf("--set %q is not of the form key=value", assignment)
 	}
-	encoded, err := json.Marshal(config)
+	root, err := settingsOf(reflect.ValueOf(config).Elem())
 	if err != nil {
-		return err
-	}
-	var root map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(encoded))
-	decoder.UseNumber()
-	if err := decoder.Decode(&root); err != nil {
 		return err
 	}
 	level, path := root, strings.Split(key, ".")
@@ -68,6 +64,41 @@ func applyOne(config any, assignment string) error {
 		}
 	}
 	return nil
+}
+
+// settingsOf is a configuration as nested maps with JSON's names. Unlike JSON it has the settings that "omitzero" leaves out of records.
+func settingsOf(config reflect.Value) (map[string]any, error) {
+	settings := map[string]any{}
+	for i := range config.NumField() {
+		field, value := config.Type().Field(i), config.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !field.IsExported() && !field.Anonymous:
+		case field.Anonymous && name == "" || value.Kind() == reflect.Struct:
+			nested, err := settingsOf(value)
+			if err != nil {
+				return nil, err
+			}
+			if field.Anonymous && name == "" {
+				maps.Copy(settings, nested)
+			} else {
+				settings[cmp.Or(name, field.Name)] = nested
+			}
+		default:
+			encoded, err := json.Marshal(value.Interface())
+			if err != nil {
+				return nil, err
+			}
+			decoder := json.NewDecoder(bytes.NewReader(encoded))
+			decoder.UseNumber()
+			var plain any
+			if err := decoder.Decode(&plain); err != nil {
+				return nil, err
+			}
+			settings[cmp.Or(name, field.Name)] = plain
+		}
+	}
+	return settings, nil
 }
 
 // ChangedKeys lists, as "key=value" with [ApplySet]'s keys, what is different in the second of two configurations of one type.
@@ -109,4 +140,20 @@ func wrongType(assignment, value string, old any) error {
 		want = "a number like " + number.String()
 	}
 	return fmt.Errorf("--set %s: %q is not %s", assignment, value, want)
+}
+
+// SetFor are the assignments for one of several kinds of runs: "rate=0.1" is for all, "KIND.rate=0.1" for those of a kind alone, as "rate=0.1".
+// Kinds that are also keys of the configuration, such as "cotap" in "cotap.tau1", are told apart by keys.
+func SetFor(assignments []string, kind string, kinds []string, keys ...string) (set []string) {
+	for _, assignment := range assignments {
+		of, rest, ok := strings.Cut(assignment, ".")
+		key, _, _ := strings.Cut(rest, "=")
+		switch {
+		case !ok || !slices.Contains(kinds, of) || slices.Contains(keys, of+"."+key):
+			set = append(set, assignment)
+		case of == kind:
+			set = append(set, rest)
+		}
+	}
+	return set
 }

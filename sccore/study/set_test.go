@@ -1,16 +1,36 @@
 package study
 
 import (
-	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/sccore/siamese"
 	"github.com/semcon/semcon/sccore/views"
 )
 
+// common is what several methods share; a configuration embeds it.
+type common struct {
+	Encoder string  `json:"encoder"`
+	Batch   int     `json:"batch"`
+	Queue   int     `json:"queue"`
+	Rate    float64 `json:"rate"`
+}
+
+// setConfig has each kind of value that --set changes.
+type setConfig struct {
+	common
+	Recipe views.Recipe `json:"recipe"`
+	KNN    struct {
+		K int `json:"k"`
+	} `json:"knn"`
+}
+
+func newSetConfig() setConfig {
+	return setConfig{common: common{Encoder: "resnet18", Batch: 512, Queue: 4096, Rate: 0.08}, Recipe: views.Default()}
+}
+
 func TestApplySet(t *testing.T) {
-	config := effectAugConfig(Full, siamese.MoCo)
+	config := newSetConfig()
 	for _, assignment := range []string{"rate=0.5", "batch=64", "knn.k=20", "recipe.MinScale=0.2", "encoder=conv4", "recipe.Crop=same"} {
 		if err := ApplySet(&config, assignment); err != nil {
 			t.Error(err)
@@ -34,29 +54,47 @@ func TestApplySetNamesWhatIsWrong(t *testing.T) {
 		"recipe.Blur=maybe": `"maybe" is not true or false`,
 		"recipe.Crop=half":  "half",
 	} {
-		config := effectAugConfig(Quick, siamese.SimCLR)
-		before := string(configJSON(config))
+		config := newSetConfig()
+		before := string(EncodeConfig(config))
 		err := ApplySet(&config, assignment)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), assignment) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--set %s: error %v is not one line with %q", assignment, err, want)
 		}
-		if after := string(configJSON(config)); after != before {
+		if after := string(EncodeConfig(config)); after != before {
 			t.Errorf("--set %s failed and changed the configuration", assignment)
 		}
 	}
 }
 
 func TestHashNamesTheConfiguration(t *testing.T) {
-	a, b := effectAugConfig(Quick, siamese.SimCLR), effectAugConfig(Quick, siamese.SimCLR)
-	if ConfigHash(a)) != hashOf(configJSON(b) {
+	type config struct{ Rate float64 }
+	if ConfigHash(config{1}) != ConfigHash(config{1}) {
 		t.Error("equal configurations have different hashes")
 	}
-	b.Rate *= 2
-	if ConfigHash(a)) == hashOf(configJSON(b) {
+	if ConfigHash(config{1}) == ConfigHash(config{2}) {
 		t.Error("different configurations have one hash")
 	}
-	var back EffectAugConfig
-	if err := json.Unmarshal(configJSON(a), &back); err != nil || back != a {
-		t.Errorf("configuration read back as %+v, %v", back, err)
+	if ConfigHash(placed{"a", 1}) != ConfigHash(placed{"b", 1}) || ConfigHash(placed{"a", 1}) == ConfigHash(placed{"a", 2}) {
+		t.Error("the hash is not of what counts alone")
+	}
+}
+
+// placed has a field that its hash leaves out.
+type placed struct {
+	Folder string
+	Size   int
+}
+
+func (p placed) Hashed() any { return p.Size }
+
+func TestSetForOneKind(t *testing.T) {
+	set := []string{"rate=1", "bce.rate=2", "cotap.rate=3", "cotap.tau1=4", "views.size=5"}
+	for kind, want := range map[string][]string{
+		"bce":   {"rate=1", "rate=2", "cotap.tau1=4", "views.size=5"},
+		"cotap": {"rate=1", "rate=3", "cotap.tau1=4", "views.size=5"},
+	} {
+		if got := SetFor(set, kind, []string{"bce", "cotap"}, "cotap.tau1"); !slices.Equal(got, want) {
+			t.Errorf("%s gets %v, want %v", kind, got, want)
+		}
 	}
 }

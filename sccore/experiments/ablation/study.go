@@ -1,22 +1,28 @@
+// Package ablation is the study of what each part of the method does ("Ablation study"): seven lines, each trained from the same checkpoint of its
+// seed, with parts of the method on or off.
 package ablation
 
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/mainresults"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// Ablation is the name of the study of what each part of the method does ("Ablation study"): seven lines, each trained from the same checkpoint
-// of its seed, with parts of the method on or off.
-const Ablation = "ablation"
+// Name is the experiment's name.
+const Name = "ablation"
 
-// AblationConfig is what all lines are made from: training in two stages with everything on, or from a file of weights in the second alone, and
+// Config is what all lines are made from: training in two stages with everything on, or from a file of weights in the second alone, and
 // how frozen features are measured.
-type AblationConfig struct {
-	PretrainConfig
+type Config struct {
+	pretrain.Config
 	Linear evaluation.ClassProbe `json:"linear"` // Linear classification of [CLS] features.
 
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // On patch features of images that are read.
@@ -24,24 +30,24 @@ type AblationConfig struct {
 
 // The columns of the paper's table.
 const (
-	lineMIoU     = "linear_seg_mIoU"
-	lineAccuracy = "linear_seg_Acc"
-	lineLinear   = "linear_cls_Acc@1"
-	lineKNN      = "knn_Acc@1"
+	columnMIoU     = "linear_seg_mIoU"
+	columnAccuracy = "linear_seg_Acc"
+	columnLinear   = "linear_cls_Acc@1"
+	columnKNN      = "knn_Acc@1"
 )
 
-var ablationColumns = []string{lineMIoU, lineAccuracy, lineLinear, lineKNN}
+var columns = []string{columnMIoU, columnAccuracy, columnLinear, columnKNN}
 
-// ablationConfig returns the configuration of a profile before --set, for images that are read or synthetic ones.
-func ablationConfig(profile Profile, read bool) AblationConfig {
-	c := AblationConfig{PretrainConfig: pretrainConfig(profile), Linear: evaluation.FastClassProbe()}
+// profileConfig returns the configuration of a profile before --set, for images that are read or synthetic ones.
+func profileConfig(profile study.Profile, read bool) Config {
+	c := Config{Config: pretrain.ProfileConfig(profile), Linear: evaluation.FastClassProbe()}
 	if read {
-		c.Segmentation = mainConfig(profile, true).Segmentation
+		c.Segmentation = mainresults.ProfileConfig(profile, true).Segmentation
 	}
 	switch profile { // A thousand images want to be seen more than once.
-	case Quick:
+	case study.Quick:
 		c.Linear.Epochs = 50
-	case Smoke:
+	case study.Smoke:
 		c.Linear.Epochs, c.Linear.Batch = 10, 8
 		if read {
 			c.Segmentation.Train, c.Segmentation.Test, c.Segmentation.Epochs = 32, 32, 1
@@ -51,8 +57,8 @@ func ablationConfig(profile Profile, read bool) AblationConfig {
 }
 
 // check returns an error that names the first value out of range.
-func (c AblationConfig) check(read bool) error {
-	if err := c.PretrainConfig.check(); err != nil {
+func (c Config) check(read bool) error {
+	if err := c.Config.Check(); err != nil {
 		return err
 	}
 	for _, line := range sccore.Ablations {
@@ -66,93 +72,153 @@ func (c AblationConfig) check(read bool) error {
 	return c.Segmentation.Check()
 }
 
-// beginning is the row of what all lines begin from.
-func (c AblationConfig) beginning() string {
-	if c.Init != "" {
-		return rowInit
+// evaluation is how an encoder is measured, as in the experiment main.
+func (c Config) evaluation() mainresults.Config {
+	return mainresults.Config{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
+}
+
+// Names of cells that are no lines. Those of images that are read have the dataset in front: line4/seed0, stage1/seed0, images/line4/seed0.
+var cellNames = map[string]string{pretrain.RowRandom: "random", pretrain.RowAlignment: "stage1", pretrain.RowInit: "init"}
+
+// newCell is the cell of a row: the number of a line, or a row of the experiment pretrain.
+func newCell(dataset, row string, seed int, config Config) study.Cell[Config] {
+	name, ok := cellNames[row]
+	if !ok {
+		name = "line" + row
 	}
-	return rowFirst
-}
-
-// measuring is how an encoder is measured, as in the experiment main.
-func (c AblationConfig) measuring() MainConfig {
-	return MainConfig{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
-}
-
-// ablationCell is one row of one seed: a line, or what they all begin from.
-type ablationCell struct {
-	dataset string // "images" of those that are read, or "synthetic".
-	row     string // The number of a line, or rowFirst, rowRandom or rowInit.
-	seed    int
-}
-
-// ablationParts are the parts of a cell's name. Those of synthetic images have no dataset in front.
-func ablationParts(read bool) []string {
-	if read {
-		return []string{"dataset", "row", "seed"}
+	c := study.Cell[Config]{Dataset: dataset, Path: []string{name}, Seed: seed, Config: config}
+	if dataset == "images" {
+		c.Path = []string{dataset, name}
 	}
-	return []string{"row", "seed"}
+	return c
 }
 
-// ablationRead begins the names of the cells of images that are read.
-const ablationRead = "images/"
-
-// name is how --only addresses a cell: line4/seed0, stage1/seed0 or random/seed0, with images that are read images/line4/seed0; with a file of weights
-// init/seed0 in place of the last two.
-func (c ablationCell) name() string {
-	row, named := map[string]string{rowRandom: "random", rowFirst: "stage1", rowInit: "init"}[c.row]
-	if !named {
-		row = "line" + c.row
+// rowOf is the row of a cell: the number of a line, or a row of the experiment pretrain.
+func rowOf(c study.Cell[Config]) string {
+	name := c.Path[len(c.Path)-1]
+	for row, other := range cellNames {
+		if name == other {
+			return row
+		}
 	}
-	name := fmt.Sprintf("%s/seed%d", row, c.seed)
-	if c.dataset+"/" == ablationRead {
-		name = ablationRead + name
-	}
-	return name
+	return name[len("line"):]
 }
 
-// line is the line of a row that is one.
-func (c ablationCell) line() (line sccore.Ablation, ok bool) {
+// lineOf is the line of a cell that is one.
+func lineOf(c study.Cell[Config]) (line sccore.Ablation, ok bool) {
 	for _, line := range sccore.Ablations {
-		if strconv.Itoa(line.Line) == c.row {
+		if strconv.Itoa(line.Line) == rowOf(c) {
 			return line, true
 		}
 	}
 	return sccore.Ablation{}, false
 }
 
-// ablationCells are all cells of a call, those that others begin from first.
-func ablationCells(options Options) (config AblationConfig, cells []ablationCell, err error) {
-	dataset := "synthetic"
-	if options.Data != "" {
-		dataset = "images"
+// cells are all cells of a call, those that others begin from first.
+func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
+	read := dataset == "images"
+	config := profileConfig(o.Profile, read)
+	if err := study.ApplySet(&config, o.Set...); err != nil {
+		return nil, err
 	}
-	config = ablationConfig(options.Profile, options.Data != "")
-	if err := applySet(&config, options.Set...); err != nil {
-		return config, nil, err
+	if err := config.check(read); err != nil {
+		return nil, err
 	}
-	if err := config.check(options.Data != ""); err != nil {
-		return config, nil, err
+	if o.Profile == study.Full && config.Init == "" {
+		return nil, errors.New("the full profile begins from an official checkpoint: --set init=FILE")
 	}
-	if options.Profile == Full && config.Init == "" {
-		return config, nil, errors.New("the full profile begins from an official checkpoint: --set init=FILE")
-	}
-	seeds := map[Profile]int{Smoke: 1, Quick: 3, Full: 3}[options.Profile]
-	if options.Seeds > 0 {
-		seeds = options.Seeds
-	}
-	rows := []string{rowRandom, rowFirst}
+	rows := []string{pretrain.RowRandom, pretrain.RowAlignment}
 	if config.Init != "" {
-		rows = []string{rowInit}
+		rows = []string{pretrain.RowInit}
 	}
 	for i := range sccore.Ablations {
 		// The last lines take longest, and are begun first.
 		rows = append(rows, strconv.Itoa(sccore.Ablations[len(sccore.Ablations)-1-i].Line))
 	}
+	var cells []study.Cell[Config]
 	for _, row := range rows {
-		for seed := range seeds {
-			cells = append(cells, ablationCell{dataset, row, seed})
+		for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 3}[o.Profile]) {
+			cells = append(cells, newCell(dataset, row, seed, config))
 		}
 	}
-	return config, cells, nil
+	return cells, nil
+}
+
+// needs is what a line begins from.
+func needs(c study.Cell[Config]) []study.Cell[Config] {
+	if _, ok := lineOf(c); !ok {
+		return nil
+	}
+	if c.Config.Init != "" {
+		return []study.Cell[Config]{newCell(c.Dataset, pretrain.RowInit, c.Seed, c.Config)}
+	}
+	return []study.Cell[Config]{newCell(c.Dataset, pretrain.RowAlignment, c.Seed, c.Config)}
+}
+
+// steps are those that a cell trains.
+func steps(_ data, c study.Cell[Config]) int {
+	switch rowOf(c) {
+	case pretrain.RowRandom, pretrain.RowInit:
+		return 0
+	case pretrain.RowAlignment:
+		return c.Config.First.Steps
+	}
+	return c.Config.Second.Steps
+}
+
+// folder is where the files of a cell stand. Those of a seed stand together; their folder's name depends on what is trained, and how it is measured may
+// change.
+func folder(d data, c study.Cell[Config]) string {
+	trained := pretrain.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
+	name, _ := stageOf(c)
+	if rowOf(c) == pretrain.RowRandom {
+		name = "random"
+	}
+	return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
+}
+
+// Study is the experiment.
+var Study = study.Spec[Config, data]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "What does each part of the method do for images, and what for patches?",
+		Reproduces: "Tab. ablation; claims C13–C18",
+		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), measured where they have labels",
+		Cost: map[study.Profile]string{
+			study.Smoke: "about a minute on 2 cores",
+			study.Quick: "about a quarter of an hour on 2 cores",
+			study.Full:  "21 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
+		},
+	},
+	Parts: []string{"dataset", "row", "seed"},
+	Datasets: func(o study.Options) (names, missing []string, err error) {
+		if o.Profile == study.Full && o.Data == "" {
+			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
+		}
+		return pretrain.DatasetNames(o)
+	},
+	Cells: cells,
+	Open:  open,
+	Numbers: func(d data, c study.Cell[Config]) (numbers []study.Number) {
+		for _, m := range d.measured {
+			for _, column := range m.columns() {
+				numbers = append(numbers, study.Number{Row: rowOf(c), Column: column, Data: m.identity})
+			}
+		}
+		return numbers
+	},
+	Steps:     steps,
+	NewWorker: newWorker,
+	Shares:    func(c study.Cell[Config]) string { name, _ := stageOf(c); return name },
+	Needs:     needs,
+	Folder:    folder,
+	Own: func(r study.Record, config Config) Config {
+		own := profileConfig(r.Profile, onImages(r))
+		if r.Profile == study.Full {
+			own.Init = config.Init // Which this profile has to be given; records name it in what they say of data.
+		}
+		return own
+	},
+	Tables:  tables,
+	Measure: measure,
 }

@@ -1,7 +1,6 @@
 package ablation
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -10,182 +9,132 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-var ablation = Experiment{
-	Name:       Ablation,
-	Title:      "What does each part of the method do for images, and what for patches?",
-	Reproduces: "Tab. ablation; claims C13–C18",
-	Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), measured where they have labels",
-	Cost: map[Profile]string{
-		Smoke: "about a minute on 2 cores",
-		Quick: "about a quarter of an hour on 2 cores",
-		Full:  "21 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
-	},
-	Run: runAblation,
-	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		var all []figures.Table
-		for _, read := range []bool{true, false} {
-			results, err := newAblationResults(records, profile, read)
-			if err != nil {
-				return nil, err
-			}
-			if len(results.runs) == 0 && (read || all != nil) {
-				continue
-			}
-			tables, err := results.tables()
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, tables...)
-		}
-		return all, nil
-	},
+// Results are the records of the ablation in one profile, either those on images that were read or those on synthetic ones. A row is the number of a
+// line, or what they begin from; a column one of the paper's table.
+type Results struct {
+	study.Results
+	read bool
 }
 
-// AblationResults are the records of the ablation in one profile, either those on images that were read or those on synthetic ones.
-type AblationResults struct {
-	profile      Profile
-	read         bool
-	recordGroups // A row is the number of a line, or what they begin from; a column one of the paper's table.
-}
+// onImages tells whether a record is of images that were read.
+func onImages(r study.Record) bool { return strings.HasPrefix(r.Cell, "images/") }
 
-// LoadAblation reads the ablation's records under the folder out: those on images that were read where there are any, and else those on synthetic
-// ones.
-func LoadAblation(out string, profile Profile) (AblationResults, error) {
-	records, err := Records(folderOf(out, Ablation))
+// Load reads the ablation's records under the folder out: those on images that were read where there are any, and else those on synthetic ones.
+func Load(out string, profile study.Profile) (Results, error) {
+	all, err := Study.Load(out, profile)
 	if err != nil {
-		return AblationResults{}, err
+		return Results{}, err
 	}
-	results, err := newAblationResults(records, profile, true)
-	if err != nil || len(results.runs) > 0 {
-		return results, err
-	}
-	return newAblationResults(records, profile, false)
+	both, err := split(all)
+	return both[0], err
 }
 
-func newAblationResults(records []Record, profile Profile, read bool) (AblationResults, error) {
-	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return strings.HasPrefix(r.Cell, ablationRead) != read })
-	groups, err := groupRecords(records, profile, ablationSettings)
-	return AblationResults{profile, read, groups}, err
-}
-
-// ablationSettings are what all lines share: the configuration that has everything on.
-func ablationSettings(r Record) (settings, error) {
-	var config AblationConfig
-	if err := r.configuration(&config); err != nil {
-		return settings{}, err
-	}
-	own := ablationConfig(r.Profile, strings.HasPrefix(r.Cell, ablationRead))
-	if r.Profile == Full {
-		own.Init = config.Init // Which this profile has to be given; records name it in what they say of data.
-	}
-	changed, err := changedKeys("", own, config)
-	return settings{config, r.Data, changed}, err
-}
-
-// bySeed are the values of a row and a column by seed.
-func (r AblationResults) bySeed(row, column string) map[int]float64 {
-	values := map[int]float64{}
-	for _, record := range r.runs[[2]string{row, column}] {
-		values[record.Seed] = record.Value
-	}
-	return values
-}
-
-// values are those of a row and a column by ascending seed.
-func (r AblationResults) values(row, column string) (values []float64) {
-	for _, record := range r.runs[[2]string{row, column}] {
-		values = append(values, record.Value)
-	}
-	return values
-}
-
-// differences are, for each seed that has all the rows, one row minus the best of the others. All rows of a seed go out from one checkpoint,
-// which makes the differences paired.
-func (r AblationResults) differences(column, row string, others ...string) (differences []float64) {
-seeds:
-	for _, record := range r.runs[[2]string{row, column}] {
-		best := math.Inf(-1)
-		for _, other := range others {
-			value, ok := r.bySeed(other, column)[record.Seed]
-			if !ok {
-				continue seeds
-			}
-			best = max(best, value)
+// split are the results on images that were read and those on synthetic ones, without what is empty; there is at least one.
+func split(all study.Results) (results []Results, err error) {
+	for _, read := range []bool{true, false} {
+		some, err := all.Where(func(r study.Record) bool { return onImages(r) == read })
+		if err != nil {
+			return nil, err
 		}
-		differences = append(differences, record.Value-best)
+		if !some.Empty() || !read && results == nil {
+			results = append(results, Results{some, read})
+		}
 	}
-	return differences
+	return results, nil
 }
 
-// Measure is the quantity of one of the claims C13 to C18, one value a seed; nil if the claim is another or has no runs.
-func (r AblationResults) Measure(claim figures.Claim) []float64 {
-	column := map[string]string{"k-NN": lineKNN, "mIoU": lineMIoU}[claim.Part]
+// tables are those of images that were read, and those of synthetic ones.
+func tables(all study.Results) (tables []figures.Table, err error) {
+	results, err := split(all)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range results {
+		more, err := r.tables()
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, more...)
+	}
+	return tables, nil
+}
+
+// measure is the quantity of one of the claims C13 to C18, one value a seed, on images that were read where there are any.
+func measure(all study.Results, claim figures.Claim) (values []float64, data []string) {
+	results, err := split(all)
+	if err != nil || claim.Experiment != Name {
+		return nil, nil
+	}
+	if values = results[0].measure(claim); len(values) > 0 {
+		data = results[0].Data()
+	}
+	return values, data
+}
+
+// measure is the quantity of one of the claims C13 to C18; nil if the claim is another or has no runs.
+func (r Results) measure(claim figures.Claim) []float64 {
+	column := map[string]string{"k-NN": columnKNN, "mIoU": columnMIoU}[claim.Part]
 	switch claim.ID {
 	case "C13":
 		if claim.Part == "mIoU" {
-			return r.differences(lineMIoU, "2", "1")
+			return r.Differences(columnMIoU, "2", "1")
 		}
-		return r.differences(lineKNN, "1", "2")
+		return r.Differences(columnKNN, "1", "2")
 	case "C14":
-		return r.differences(column, "3", "1", "2")
+		return r.Differences(column, "3", "1", "2")
 	case "C15":
-		return r.differences(lineKNN, "4", "1")
+		return r.Differences(columnKNN, "4", "1")
 	case "C16":
-		return r.differences(lineMIoU, "5", "2")
+		return r.Differences(columnMIoU, "5", "2")
 	case "C17":
-		return r.differences(lineMIoU, "6", "3")
+		return r.Differences(columnMIoU, "6", "3")
 	case "C18":
-		return r.differences(column, "7", "6")
+		return r.Differences(column, "7", "6")
 	}
 	return nil
 }
 
-// data lists the data identities behind the numbers.
-func (r AblationResults) data() (identities []string) {
-	for _, group := range r.runs {
-		if !slices.Contains(identities, group[0].Data) {
-			identities = append(identities, group[0].Data)
-		}
-	}
-	slices.Sort(identities)
-	return identities
-}
-
 // Rows of the paired table: what a line adds to another one.
-var ablationPairs = []struct{ Title, Row, Other string }{
+var pairs = []struct{ Title, Row, Other string }{
 	{"line 1 − line 2: image against patch alignment", "1", "2"},
 	{"line 3 − line 1: + patch alignment", "3", "1"},
 	{"line 4 − line 1: + image concentration", "4", "1"},
 	{"line 5 − line 2: + patch concentration", "5", "2"},
 	{"line 6 − line 3: + both concentrations", "6", "3"},
 	{"line 7 − line 6: + filter", "7", "6"},
-	{"line 7 − stage 1: all of stage 2", "7", rowFirst},
-	{"stage 1 − random weights", rowFirst, rowRandom},
-	{"line 7 − initialisation: all of the method", "7", rowInit},
+	{"line 7 − stage 1: all of stage 2", "7", pretrain.RowAlignment},
+	{"stage 1 − random weights", pretrain.RowAlignment, pretrain.RowRandom},
+	{"line 7 − initialisation: all of the method", "7", pretrain.RowInit},
 }
 
 // fromWeights tells whether the lines begin from a file of weights.
-func (r AblationResults) fromWeights() bool {
-	for _, group := range r.runs {
-		var config AblationConfig
-		if json.Unmarshal(group[0].Config, &config) == nil && config.Init != "" {
-			return true
+func (r Results) fromWeights() bool {
+	for _, column := range columns {
+		for _, row := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+			for _, record := range r.Of(row, column) {
+				var config Config
+				if record.DecodeConfig(&config) == nil && config.Init != "" {
+					return true
+				}
+			}
 		}
 	}
 	return false
 }
 
 // tables are the paper's table with our numbers, and what each part adds from seed to seed.
-func (r AblationResults) tables() ([]figures.Table, error) {
-	paper, err := figures.Paper(Ablation)
+func (r Results) tables() ([]figures.Table, error) {
+	paper, err := figures.Paper(Name)
 	if err != nil {
 		return nil, err
 	}
-	from, other := "stage-1 checkpoint of its seed", rowInit // What the lines begin from, and what not.
+	from, other := "stage-1 checkpoint of its seed", pretrain.RowInit // What the lines begin from, and what not.
 	if r.fromWeights() {
-		from, other = "weights", rowFirst
+		from, other = "weights", pretrain.RowAlignment
 	}
 	title := "Tab. ablation"
 	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same " + from + "."
@@ -193,31 +142,25 @@ func (r AblationResults) tables() ([]figures.Table, error) {
 	case r.read:
 		title += " on images"
 		caption += " Segmentation of COCOStuff-27, classification of ImageNet-1k."
-	case r.profile != Full:
+	case r.Profile != study.Full:
 		title += ", ours on synthetic images"
 		caption += " Ours on synthetic objects and scenes, the paper's on ImageNet-1k and COCOStuff-27: compare signs, not sizes."
 	}
 	describe := func(t figures.Table, title, caption string) figures.Table {
-		t.Title, t.Caption, t.Unit, t.Profile = title, caption, "%", string(r.profile)
-		t.Data = r.data()
-		for _, column := range ablationColumns { // All share their settings, but for columns that are left out.
-			if changed := r.changed[column]; len(changed) > 0 {
-				t.Caption += fmt.Sprintf(" Run with other settings than the profile's: %s.", strings.Join(changed, ", "))
-				break
-			}
-		}
+		t.Title, t.Caption = title, caption
+		r.DescribeAs(&t, "%", columns...)
 		return t
 	}
-	main := paper.Beside(func(heads []string, column string) []float64 { return r.values(heads[0], column) })
+	main := paper.Beside(func(heads []string, column string) []float64 { return r.Values(heads[0], column) })
 	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: slices.Clone(paper.Columns)}
-	for _, pair := range ablationPairs {
+	for _, pair := range pairs {
 		if pair.Row == other || pair.Other == other {
 			continue
 		}
 		row := figures.Row{Heads: []string{pair.Title}}
 		for _, column := range paper.Columns {
 			printed := r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
-			row.Cells = append(row.Cells, figures.Cell{Paper: printed, Ours: r.differences(column, pair.Row, pair.Other)})
+			row.Cells = append(row.Cells, figures.Cell{Paper: printed, Ours: r.Differences(column, pair.Row, pair.Other)})
 		}
 		differences.Rows = append(differences.Rows, row)
 	}
@@ -228,7 +171,7 @@ func (r AblationResults) tables() ([]figures.Table, error) {
 }
 
 // printed is the paper's number of a line, not a number for other rows.
-func (r AblationResults) printed(paper *figures.PaperTable, column, line string) float64 {
+func (r Results) printed(paper *figures.PaperTable, column, line string) float64 {
 	for i, a := range sccore.Ablations {
 		if strconv.Itoa(a.Line) == line {
 			return paper.Value(column, paper.Rows[i].Heads...)
@@ -238,8 +181,8 @@ func (r AblationResults) printed(paper *figures.PaperTable, column, line string)
 }
 
 // TradeOff is the figure of where the lines stand between k-NN classification and linear segmentation.
-func (r AblationResults) TradeOff() (figures.TradeOff, error) {
-	paper, err := figures.Paper(Ablation)
+func (r Results) TradeOff() (figures.TradeOff, error) {
+	paper, err := figures.Paper(Name)
 	if err != nil {
 		return figures.TradeOff{}, err
 	}
@@ -247,15 +190,14 @@ func (r AblationResults) TradeOff() (figures.TradeOff, error) {
 	if r.read {
 		title += " on images"
 	}
-	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
+	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.Profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
 	for _, line := range sccore.Ablations {
 		name := strconv.Itoa(line.Line)
 		// Seeds go together: only those with both numbers.
-		x, y := figures.Cell{Paper: r.printed(paper, lineKNN, name)}, figures.Cell{Paper: r.printed(paper, lineMIoU, name)}
-		miou := r.bySeed(name, lineMIoU)
-		for _, record := range r.runs[[2]string{name, lineKNN}] {
-			if value, ok := miou[record.Seed]; ok {
-				x.Ours, y.Ours = append(x.Ours, record.Value), append(y.Ours, value)
+		x, y := figures.Cell{Paper: r.printed(paper, columnKNN, name)}, figures.Cell{Paper: r.printed(paper, columnMIoU, name)}
+		for _, record := range r.Of(name, columnKNN) {
+			if miou, ok := r.OfSeed(name, columnMIoU, record.Seed); ok {
+				x.Ours, y.Ours = append(x.Ours, record.Value), append(y.Ours, miou.Value)
 			}
 		}
 		f.Lines = append(f.Lines, figures.TradeOffLine{Name: name, X: x, Y: y})

@@ -8,96 +8,123 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// imageSize is the study's image height and width in pixels, CIFAR's.
-const imageSize = 32
+// ImageSize is the study's image height and width in pixels, CIFAR's.
+const ImageSize = 32
 
-// effectAugSource is a dataset that the study can run on.
-type effectAugSource struct {
+// source is a dataset that the study can run on.
+type source struct {
 	name  string // In cell names.
 	title string // In the table's column heads.
 	read  func(split datasets.Split) (*datasets.Images, error)
 }
 
-// effectAugData is a source's images.
-type effectAugData struct {
-	effectAugSource
-	train, test *datasets.Images
+// Data is a source's images.
+type Data struct {
+	source
+	Train, Test *datasets.Images
 }
 
-func (d effectAugData) identity() string { return d.train.Identity + "; " + d.test.Identity }
+// Identity names both splits.
+func (d Data) Identity() string { return d.Train.Identity + "; " + d.Test.Identity }
 
-func (d effectAugData) skipped() []string {
+// Title is what tables call the data.
+func (d Data) Title() string { return d.title }
+
+// Skipped lists the files that were left out.
+func (d Data) Skipped() []string {
 	lines := []string{}
-	for _, skipped := range slices.Concat(d.train.Skipped, d.test.Skipped) {
+	for _, skipped := range slices.Concat(d.Train.Skipped, d.Test.Skipped) {
 		lines = append(lines, skipped.File+": "+skipped.Reason)
 	}
 	return lines
 }
 
-func (s effectAugSource) load() (effectAugData, error) {
+// datasetNames are the datasets of a profile, given the folder of the datasets.
+func datasetNames(o study.Options) (names, missing []string, err error) {
+	all, err := sources(o.Profile, o.Data)
+	for _, s := range all {
+		names = append(names, s.name)
+	}
+	if o.Profile == study.Smoke && o.Data != "" {
+		missing = append(missing, fmt.Sprintf("the smoke profile is the same everywhere: synthetic objects, and nothing of --data %s", o.Data))
+	}
+	return names, missing, err
+}
+
+// Open reads both splits of a dataset.
+func Open(o study.Options, dataset string) (Data, error) {
+	all, err := sources(o.Profile, o.Data)
+	if err != nil {
+		return Data{}, err
+	}
+	return all[slices.IndexFunc(all, func(s source) bool { return s.name == dataset })].load()
+}
+
+func (s source) load() (Data, error) {
 	train, err := s.read(datasets.Train)
 	if err != nil {
-		return effectAugData{}, err
+		return Data{}, err
 	}
 	test, err := s.read(datasets.Test)
 	if err != nil {
-		return effectAugData{}, err
+		return Data{}, err
 	}
 	if !slices.Equal(train.Classes, test.Classes) {
-		return effectAugData{}, fmt.Errorf("%s: the test images have other classes than the training images", test.Name)
+		return Data{}, fmt.Errorf("%s: the test images have other classes than the training images", test.Name)
 	}
-	return effectAugData{s, train, test}, nil
+	return Data{s, train, test}, nil
 }
 
 // syntheticSource draws objects; sizes are those of the real sample that the quick profile was set up on.
-func syntheticSource(train, test int) effectAugSource {
-	return effectAugSource{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
+func syntheticSource(train, test int) source {
+	return source{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
 		if split == datasets.Train {
-			return datasets.Synthetic(train, imageSize, 1), nil
+			return datasets.Synthetic(train, ImageSize, 1), nil
 		}
-		return datasets.Synthetic(test, imageSize, 2), nil
+		return datasets.Synthetic(test, ImageSize, 2), nil
 	}}
 }
 
-// effectAugSources says what a profile runs on, given the folder of the datasets: the synthetic set without one; the paper's two datasets in
+// sources says what a profile runs on, given the folder of the datasets: the synthetic set without one; the paper's two datasets in
 // full; CIFAR-10 in quick.
-func effectAugSources(profile Profile, dir string) ([]effectAugSource, error) {
-	if profile == Smoke {
-		return []effectAugSource{syntheticSource(256, 128)}, nil
+func sources(profile study.Profile, dir string) ([]source, error) {
+	if profile == study.Smoke {
+		return []source{syntheticSource(256, 128)}, nil
 	}
 	if dir == "" {
-		if profile == Full {
+		if profile == study.Full {
 			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10\" gets one)")
 		}
-		return []effectAugSource{syntheticSource(4096, 1024)}, nil
+		return []source{syntheticSource(4096, 1024)}, nil
 	}
-	ten := effectAugSource{name: "cifar10", title: "CIFAR-10", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR10(dir, split) }}
-	hundred := effectAugSource{name: "cifar100", title: "CIFAR-100", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR100(dir, split) }}
-	if profile == Full {
-		return []effectAugSource{ten, hundred}, nil
+	ten := source{name: "cifar10", title: "CIFAR-10", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR10(dir, split) }}
+	hundred := source{name: "cifar100", title: "CIFAR-100", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR100(dir, split) }}
+	if profile == study.Full {
+		return []source{ten, hundred}, nil
 	}
 	if _, err := ten.read(datasets.Test); errors.Is(err, fs.ErrNotExist) {
 		if own := imagesSource(dir); own != nil {
-			return []effectAugSource{*own}, nil
+			return []source{*own}, nil
 		}
 		return nil, fmt.Errorf("%w; nor are there folders train and test of class folders, or train.zip and test.zip", err)
 	}
-	return []effectAugSource{ten}, nil
+	return []source{ten}, nil
 }
 
 // imagesSource is the user's own images, if dir has them: class folders under train and test, or zips of class folders.
-func imagesSource(dir string) *effectAugSource {
+func imagesSource(dir string) *source {
 	ext, ok := datasets.OwnImages(dir)
 	if !ok {
 		return nil
 	}
-	return &effectAugSource{name: "images", title: "images", read: func(split datasets.Split) (*datasets.Images, error) {
+	return &source{name: "images", title: "images", read: func(split datasets.Split) (*datasets.Images, error) {
 		path := filepath.Join(dir, string(split)+ext)
 		if ext == ".zip" {
-			return datasets.Zip(path, imageSize, datasets.SkipBroken)
+			return datasets.Zip(path, ImageSize, datasets.SkipBroken)
 		}
-		return datasets.Folder(path, imageSize, datasets.SkipBroken)
+		return datasets.Folder(path, ImageSize, datasets.SkipBroken)
 	}}
 }

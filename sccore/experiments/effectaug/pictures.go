@@ -10,22 +10,23 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// EffectAugImages are the training images that the study uses in a profile, given the folder of the datasets; of the first dataset, if
+// TrainingImages are the training images that the study uses in a profile, given the folder of the datasets; of the first dataset, if
 // there are two.
-func EffectAugImages(profile Profile, dir string) (*datasets.Images, error) {
-	sources, err := effectAugSources(profile, dir)
+func TrainingImages(profile study.Profile, dir string) (*datasets.Images, error) {
+	all, err := sources(profile, dir)
 	if err != nil {
 		return nil, err
 	}
-	return sources[0].read(datasets.Train)
+	return all[0].read(datasets.Train)
 }
 
-// EffectAugViews draws image number index under each row of the table: the image and pairs of views, as training sees them in the first
+// Views draws image number index under each row of the table: the image and pairs of views, as training sees them in the first
 // epochs of the given seed.
-func EffectAugViews(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64) (figures.ImageGrid, error) {
+func Views(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{Title: fmt.Sprintf("%s, image %d: pairs of views under each row of the table", images.Name, index), ColumnLabels: []string{"image"}}
 	for pair := range pairs {
 		sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("pair %d", pair+1), "")
@@ -36,7 +37,7 @@ func EffectAugViews(b compute.Backend, images *datasets.Images, index, pairs int
 	}
 	defer exec.Finalize()
 	pixels := tensors.FromFlatDataAndDimensions(images.At(index), 1, images.Height, images.Width, 3)
-	for _, row := range EffectAugRows {
+	for _, row := range Rows {
 		line := []image.Image{images.Image(index)}
 		for epoch := range pairs {
 			params := row.Recipe(views.Default()).Draw(seed, epoch, []int32{int32(index)}, 2, images.Height, images.Width)
@@ -46,7 +47,7 @@ func EffectAugViews(b compute.Backend, images *datasets.Images, index, pairs int
 			}
 			flat := tensors.MustCopyFlatData[float32](out[0])
 			half := len(flat) / 2
-			line = append(line, picture(flat[:half], images.Height, images.Width), picture(flat[half:], images.Height, images.Width))
+			line = append(line, figures.Picture(flat[:half], images.Height, images.Width), figures.Picture(flat[half:], images.Height, images.Width))
 		}
 		sheet.RowLabels = append(sheet.RowLabels, strings.ReplaceAll(row.Name, "+", " + "))
 		sheet.Images = append(sheet.Images, line)
@@ -54,20 +55,8 @@ func EffectAugViews(b compute.Backend, images *datasets.Images, index, pairs int
 	return sheet, nil
 }
 
-// picture makes an image of pixels in [0, 1], [height, width, 3].
-func picture(pixels []float32, height, width int) image.Image {
-	im := image.NewRGBA(image.Rect(0, 0, width, height))
-	for p := range height * width {
-		for channel := range 3 {
-			im.Pix[4*p+channel] = uint8(pixels[3*p+channel]*255 + 0.5)
-		}
-		im.Pix[4*p+3] = 255
-	}
-	return im
-}
-
-// EffectAugCurves draws the course of a run: loss and k-NN accuracy, and the collapse gauges, against the epoch.
-func EffectAugCurves(points []Point) figures.CurvesRow {
+// Curves draws the curve of a run: loss and k-NN accuracy, and the collapse gauges, against the epoch.
+func Curves(points []study.Point) figures.CurvesRow {
 	loss := figures.Series{Name: "loss"}
 	knn := figures.Series{Name: "k-NN accuracy"}
 	rank := figures.Series{Name: "effective rank"}

@@ -1,7 +1,6 @@
 package effectaug
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -10,72 +9,18 @@ import (
 
 	"github.com/semcon/semcon/analysis"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
 )
 
-var effectAug = Experiment{
-	Name:       EffectAug,
-	Title:      "Which transformations make good views, and does it matter that views show different positions?",
-	Reproduces: "Tab. effect_aug, Tab. effect_aug_full; claims C1–C12",
-	Data:       "CIFAR-10 (quick), CIFAR-10 and CIFAR-100 (full), class folders, or synthetic objects without --data",
-	Cost: map[Profile]string{
-		Smoke: "under a minute on 2 cores",
-		Quick: "about an hour on 2 cores",
-		Full:  "312 trainings of ResNet-18 for 800 epochs: a GPU, or several with --only",
-	},
-	Run: runEffectAug,
-	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		study, err := newEffectAugResults(records, profile, effectAugSettings)
-		if err != nil {
-			return nil, err
-		}
-		return study.tables()
-	},
-}
+// Results are the records of the study in one profile.
+type Results struct{ study.Results }
 
-// EffectAugResults are the records of the augmentation study in one profile, one group of seeds for each number.
-type EffectAugResults struct {
-	profile Profile
-	recordGroups
-	// datasets are the titles of the datasets with records, the paper's first.
-	datasets []string
-}
-
-// LoadEffectAug reads the study's records under the folder out.
-func LoadEffectAug(out string, profile Profile) (EffectAugResults, error) {
-	records, err := Records(folderOf(out, EffectAug))
-	if err != nil {
-		return EffectAugResults{}, err
-	}
-	return newEffectAugResults(records, profile, effectAugSettings)
-}
-
-// effectAugSettings are the settings of a training.
-func effectAugSettings(r Record) (settings, error) {
-	var config EffectAugConfig
-	if err := r.configuration(&config); err != nil {
-		return settings{}, err
-	}
-	changed, err := changedKeys("", effectAugConfig(r.Profile, config.Method), config.base())
-	return settings{config.base(), r.Data, changed}, err
-}
-
-// newEffectAugResults groups the records of one profile, each with the settings that settingsOf finds in it.
-func newEffectAugResults(records []Record, profile Profile, settingsOf func(Record) (settings, error)) (EffectAugResults, error) {
-	groups, err := groupRecords(records, profile, settingsOf)
-	if err != nil {
-		return EffectAugResults{}, err
-	}
-	results := EffectAugResults{profile: profile, recordGroups: groups}
-	for key := range results.runs {
-		dataset, _, _ := strings.Cut(key[1], "/")
-		if !slices.Contains(results.datasets, dataset) {
-			results.datasets = append(results.datasets, dataset)
-		}
-	}
-	slices.SortFunc(results.datasets, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
-	return results, nil
+// Load reads the study's records under the folder out.
+func Load(out string, profile study.Profile) (Results, error) {
+	results, err := Study.Load(out, profile)
+	return Results{results}, err
 }
 
 // rank orders datasets: the paper's two, then others.
@@ -87,40 +32,18 @@ func rank(dataset string) int {
 }
 
 // Datasets are the titles of the datasets with records: the paper's first.
-func (r EffectAugResults) Datasets() []string { return r.datasets }
-
-// values are the accuracies of a cell of the table, in the order of their seeds.
-func (r EffectAugResults) values(row, column string) []float64 {
-	var values []float64
-	for _, record := range r.runs[[2]string{row, column}] {
-		values = append(values, record.Value)
-	}
-	return values
-}
-
-// bySeed are the accuracies of a cell by seed.
-func (r EffectAugResults) bySeed(row, column string) map[int]float64 {
-	values := map[int]float64{}
-	for _, record := range r.runs[[2]string{row, column}] {
-		values[record.Seed] = record.Value
-	}
-	return values
-}
-
-// differences are row a minus row b for each seed that both have, in the order of the seeds.
-func (r EffectAugResults) differences(a, b, column string) []float64 {
-	other := r.bySeed(b, column)
-	var differences []float64
-	for _, record := range r.runs[[2]string{a, column}] {
-		if value, ok := other[record.Seed]; ok {
-			differences = append(differences, record.Value-value)
+func (r Results) Datasets() (titles []string) {
+	for _, column := range r.Columns() {
+		if dataset, _, _ := strings.Cut(column, "/"); !slices.Contains(titles, dataset) {
+			titles = append(titles, dataset)
 		}
 	}
-	return differences
+	slices.SortStableFunc(titles, func(a, b string) int { return rank(a) - rank(b) })
+	return titles
 }
 
 // tables are the paper's full table, its excerpt in the main text, and one table for each dataset that the paper does not have.
-func (r EffectAugResults) tables() ([]figures.Table, error) {
+func (r Results) tables() ([]figures.Table, error) {
 	full, err := figures.Paper("effect_aug_full")
 	if err != nil {
 		return nil, err
@@ -130,7 +53,7 @@ func (r EffectAugResults) tables() ([]figures.Table, error) {
 		return nil, err
 	}
 	rows := map[string]string{}
-	for _, row := range EffectAugRows {
+	for _, row := range Rows {
 		heads := row.Heads()
 		rows[strings.Join(heads, ",")] = row.Name
 	}
@@ -138,43 +61,30 @@ func (r EffectAugResults) tables() ([]figures.Table, error) {
 		for len(heads) < 5 { // The excerpt leaves out the flip, which none of its rows has.
 			heads = append(slices.Clone(heads), "")
 		}
-		return r.values(rows[strings.Join(heads, ",")], column)
+		return r.Values(rows[strings.Join(heads, ",")], column)
 	}
 	caption := "k-NN accuracy of frozen features under different transformations. A half circle: the same crop for both views."
 	describe := func(t figures.Table, title string) figures.Table {
-		t.Title, t.Caption, t.Unit, t.Profile = title, caption, "%", string(r.profile)
-		for i, column := range t.Columns {
-			if !slices.ContainsFunc(t.Rows, func(row figures.Row) bool { return len(row.Cells[i].Ours) > 0 }) {
-				continue
-			}
-			dataset, _, _ := strings.Cut(column, "/")
-			for _, identity := range r.dataOf(dataset) {
-				if !slices.Contains(t.Data, identity) {
-					t.Data = append(t.Data, identity)
-				}
-			}
-			if changed := r.changed[column]; len(changed) > 0 {
-				t.Caption += fmt.Sprintf(" %s was run with other settings than the profile's: %s.", column, strings.Join(changed, ", "))
-			}
-		}
+		t.Title, t.Caption = title, caption
+		r.Describe(&t, "%")
 		return t
 	}
 	tables := []figures.Table{
 		describe(full.Beside(ours), "Tab. effect_aug_full"),
 		describe(excerpt.Beside(ours), "Tab. effect_aug"),
 	}
-	for _, dataset := range r.datasets {
+	for _, dataset := range r.Datasets() {
 		if rank(dataset) < 2 {
 			continue
 		}
 		t := figures.Table{RowHeads: full.RowHeads}
-		for _, method := range siamese.Methods {
-			t.Columns = append(t.Columns, dataset+"/"+methodTitles[method])
+		for _, method := range methods.Methods {
+			t.Columns = append(t.Columns, dataset+"/"+MethodTitles[method])
 		}
-		for _, row := range EffectAugRows {
+		for _, row := range Rows {
 			line := figures.Row{Heads: row.Heads()}
 			for _, column := range t.Columns {
-				line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: r.values(row.Name, column)})
+				line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: r.Values(row.Name, column)})
 			}
 			t.Rows = append(t.Rows, line)
 		}
@@ -183,26 +93,30 @@ func (r EffectAugResults) tables() ([]figures.Table, error) {
 	return tables, nil
 }
 
-// dataOf lists the data identities behind a dataset's numbers.
-func (r EffectAugResults) dataOf(dataset string) []string {
-	var identities []string
-	for key, group := range r.runs {
-		if strings.HasPrefix(key[1], dataset+"/") && !slices.Contains(identities, group[0].Data) {
-			identities = append(identities, group[0].Data)
+// measure is the quantity of one of the claims C1 to C12, one value a seed, on the paper's own dataset where there are runs on it, and else on the
+// first that has runs.
+func (r Results) measure(claim figures.Claim) (values []float64, data []string) {
+	if claim.Experiment != Name || r.Empty() {
+		return nil, nil
+	}
+	dataset := r.Datasets()[0]
+	values = r.on(dataset, claim)
+	for _, column := range r.Columns() {
+		if strings.HasPrefix(column, dataset+"/") && len(values) > 0 {
+			data = append(data, r.Data(column)...)
 		}
 	}
-	slices.Sort(identities)
-	return identities
+	return values, slices.Compact(data)
 }
 
-// Measure is the quantity of one of the claims C1 to C12, one value a seed, on a dataset; nil if the claim is another or has no runs.
-func (r EffectAugResults) Measure(claim figures.Claim, dataset string) []float64 {
+// on is the quantity of a claim on a dataset.
+func (r Results) on(dataset string, claim figures.Claim) []float64 {
 	column := dataset + "/" + claim.Part
 	switch claim.ID {
 	case "C1", "C2", "C3", "C4":
-		return r.differences(rowAll, rowNoCrop, column)
+		return r.Differences(column, rowAll, rowNoCrop)
 	case "C5", "C6", "C7", "C8":
-		return r.differences(rowAll, rowSameCrop, column)
+		return r.Differences(column, rowAll, rowSameCrop)
 	case "C9", "C10", "C11", "C12":
 		return r.richnessCorrelations(column)
 	}
@@ -211,14 +125,14 @@ func (r EffectAugResults) Measure(claim figures.Claim, dataset string) []float64
 
 // richnessCorrelations are, for each seed with all five rows with independent crops, the rank correlation of accuracy with the number of
 // transformations.
-func (r EffectAugResults) richnessCorrelations(column string) []float64 {
+func (r Results) richnessCorrelations(column string) []float64 {
 	var correlations []float64
-	for _, record := range r.runs[[2]string{rowAll, column}] {
+	for _, record := range r.Of(rowAll, column) {
 		var counts, accuracies []float64
-		for _, row := range EffectAugRows {
-			value, ok := r.bySeed(row.Name, column)[record.Seed]
+		for _, row := range Rows {
+			run, ok := r.OfSeed(row.Name, column, record.Seed)
 			if row.Crop == views.IndependentCrop && ok {
-				counts, accuracies = append(counts, float64(row.Transformations())), append(accuracies, value)
+				counts, accuracies = append(counts, float64(row.Transformations())), append(accuracies, run.Value)
 			}
 		}
 		if len(counts) < 5 {
@@ -232,65 +146,63 @@ func (r EffectAugResults) richnessCorrelations(column string) []float64 {
 }
 
 // CropDrop is the figure of what each method loses without different positions, on a dataset: ours beside the paper's.
-func (r EffectAugResults) CropDrop(dataset string) (figures.CropDrop, error) {
+func (r Results) CropDrop(dataset string) (figures.CropDrop, error) {
 	paper, err := figures.Paper("effect_aug_full")
 	if err != nil {
 		return figures.CropDrop{}, err
 	}
 	figure := figures.CropDrop{Title: r.title(dataset)}
-	for _, method := range siamese.Methods {
-		column := dataset + "/" + methodTitles[method]
+	for _, method := range methods.Methods {
+		column := dataset + "/" + MethodTitles[method]
 		drop := func(row string) figures.Cell {
 			return figures.Cell{
 				Paper: paper.Value(column, headsOf(rowAll)...) - paper.Value(column, headsOf(row)...),
-				Ours:  r.differences(rowAll, row, column),
+				Ours:  r.Differences(column, rowAll, row),
 			}
 		}
-		figure.Methods = append(figure.Methods, figures.MethodDrop{Method: methodTitles[method], Without: drop(rowNoCrop), Same: drop(rowSameCrop)})
+		figure.Methods = append(figure.Methods, figures.MethodDrop{Method: MethodTitles[method], Without: drop(rowNoCrop), Same: drop(rowSameCrop)})
 	}
 	return figure, nil
 }
 
 // Richness is the figure of accuracy against the number of transformations, on a dataset: ours beside the paper's.
-func (r EffectAugResults) Richness(dataset string) (figures.Richness, error) {
+func (r Results) Richness(dataset string) (figures.Richness, error) {
 	paper, err := figures.Paper("effect_aug_full")
 	if err != nil {
 		return figures.Richness{}, err
 	}
 	figure := figures.Richness{Title: r.title(dataset)}
-	for _, method := range siamese.Methods {
-		column := dataset + "/" + methodTitles[method]
-		line := figures.MethodRichness{Method: methodTitles[method]}
-		for _, row := range EffectAugRows {
+	for _, method := range methods.Methods {
+		column := dataset + "/" + MethodTitles[method]
+		line := figures.MethodRichness{Method: MethodTitles[method]}
+		for _, row := range Rows {
 			if row.Crop != views.IndependentCrop {
 				continue
 			}
 			line.Transformations = append(line.Transformations, row.Transformations())
-			line.Cells = append(line.Cells, figures.Cell{Paper: paper.Value(column, row.Heads()...), Ours: r.values(row.Name, column)})
+			line.Cells = append(line.Cells, figures.Cell{Paper: paper.Value(column, row.Heads()...), Ours: r.Values(row.Name, column)})
 		}
 		figure.Methods = append(figure.Methods, line)
 	}
 	return figure, nil
 }
 
-func (r EffectAugResults) title(dataset string) string {
-	return fmt.Sprintf("%s, %s profile", dataset, r.profile)
+func (r Results) title(dataset string) string {
+	return fmt.Sprintf("%s, %s profile", dataset, r.Profile)
 }
 
 func headsOf(row string) []string {
-	i := slices.IndexFunc(EffectAugRows, func(r EffectAugRow) bool { return r.Name == row })
-	return EffectAugRows[i].Heads()
+	i := slices.IndexFunc(Rows, func(r EffectAugRow) bool { return r.Name == row })
+	return Rows[i].Heads()
 }
 
-// Course reads the course of a finished run on the first dataset with records: method as the table heads it, row by its name. A run without
+// Curve reads the curve of a finished run on the first dataset with records: method as the table heads it, row by its name. A run without
 // a record is an error that names it.
-func (r EffectAugResults) Course(out, method, row string, seed int) ([]Point, error) {
-	for _, dataset := range r.datasets {
-		for _, record := range r.runs[[2]string{row, dataset + "/" + method}] {
-			if record.Seed == seed {
-				return ReadCurve(filepath.Join(folderOf(out, EffectAug), filepath.FromSlash(record.Curve)))
-			}
+func (r Results) Curve(out, method, row string, seed int) ([]study.Point, error) {
+	for _, dataset := range r.Datasets() {
+		if record, ok := r.OfSeed(row, dataset+"/"+method, seed); ok {
+			return study.ReadCurve[study.Point](filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)))
 		}
 	}
-	return nil, fmt.Errorf("no record of %s, row %s, seed %d in the %s profile", method, row, seed, r.profile)
+	return nil, fmt.Errorf("no record of %s, row %s, seed %d in the %s profile", method, row, seed, r.Profile)
 }

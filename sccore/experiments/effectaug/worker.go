@@ -2,241 +2,138 @@ package effectaug
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // Files of a cell's folder.
 const (
-	checkpointFile = "checkpoint.safetensors" // While it runs.
-	curveFile      = "curve.jsonl"
-	weightsFile    = "weights.safetensors" // The encoder and its heads, at the end.
+	curveFile   = "curve.jsonl"
+	WeightsFile = "weights.safetensors" // The encoder and its heads, at the end.
 )
 
-// key identifies what a record on this data measures.
-func (c cell) key(data effectAugData) string {
-	return recordKey(c.name(), hashOf(configJSON(c.config)), data.identity())
+// run is a cell at work.
+type run = study.Run[Config, Data]
+
+// worker trains cells of one method with one compiled step.
+type worker struct{ trainer *methods.Trainer }
+
+func newWorker(r *run) (study.Worker[Config, Data], error) {
+	trainer, err := methods.NewTrainer(r.Backend(), r.Data.Train, r.Cell.Config.Settings)
+	return worker{trainer}, err
 }
 
-// folder is where a cell's files stand, below the experiment's folder. Another configuration or other data are another folder.
-func (c cell) folder(data effectAugData) string {
-	return filepath.Join("cells", c.dataset, c.method, c.row.Name,
-		fmt.Sprintf("seed%d-%s", c.seed, hashOf(append(configJSON(c.config), data.identity()...))))
+// Close frees the device's memory.
+func (w worker) Close() { w.trainer.Close() }
+
+// history is how far a run has come; it travels in the checkpoint.
+type history struct {
+	Points  []study.Point `json:"points"`
+	Seconds float64       `json:"seconds"`
+	Backend string        `json:"backend"` // That it began on.
 }
 
-// course is how far a run has come; it travels in the checkpoint's metadata.
-type course struct {
-	Points  []Point `json:"points"`
-	Seconds float64 `json:"seconds"`
-	Backend string  `json:"backend"` // That it began on.
-}
-
-// errDiverged says that a run's loss left the numbers.
-var errDiverged = errors.New("the loss diverged")
-
-// runCell trains and evaluates one cell from where its folder stands, records the result and removes the checkpoint. When ctx ends, it
-// leaves a checkpoint and returns ctx's error.
-func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell, data effectAugData) error {
-	dir := filepath.Join(s.dir, c.folder(data))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// Run trains and evaluates a cell, and keeps its weights.
+func (w worker) Run(r *run) error {
+	t, c := w.trainer, r.Cell.Config
+	var h history
+	begun, before := time.Now(), 0.0
+	if err := t.Begin(methods.Run{Recipe: c.Recipe, Seed: uint64(r.Cell.Seed)}); err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
-	if errors.Is(err, errLocked) {
-		s.options.warn("%s is left to another process, which is at it", c.name())
-		s.found(t.Steps())
+	loop := train.Loop[float64]{
+		Trainer: t,
+		Note:    &h,
+		Resumed: func(int) {
+			before = h.Seconds
+			if h.Backend != backend.Name() {
+				r.Warnf("%s goes on with %s where %s began it: its last digits will be those of neither alone", r.Cell.Name(), backend.Name(), h.Backend)
+			}
+		},
+		Evaluators: []train.Evaluator{w.knn(r)},
+	}
+	loop.After = func(loss float64, evaluated map[string]float64) error {
+		h.Seconds, h.Backend = before+time.Since(begun).Seconds(), backend.Name()
+		note := fmt.Sprintf("loss %.3f", loss)
+		if t.Done()%t.StepsPerEpoch() == 0 {
+			p := study.Point{Step: t.Done(), Epoch: float64(t.Done() / t.StepsPerEpoch()), Loss: t.EpochLoss(), LearningRate: t.LastRate()}
+			if evaluated != nil {
+				p.Evaluated, p.KNN, p.FeatureStd, p.EffectiveRank = true, evaluated["knn/accuracy"], evaluated["knn/feature_std"], evaluated["knn/effective_rank"]
+				note += fmt.Sprintf("  k-NN %.1f %%", p.KNN)
+			}
+			h.Points = append(h.Points, p)
+			if err := study.WriteCurve(filepath.Join(r.Dir, curveFile), h.Points); err != nil {
+				return err
+			}
+			if watch := r.Options().Watch; watch != nil {
+				watch(r.Cell.Name(), slices.Clone(h.Points))
+			}
+		}
+		r.Step("%s", note)
 		return nil
 	}
-	if err != nil {
+	if err := study.Train(r, &loop); err != nil {
 		return err
 	}
-	defer unlock()
-	// The other process may have finished it between our look at the records and now.
-	if recorded, err := recordedOn(s.dir); err != nil || recorded[c.key(data)] {
-		s.found(t.Steps())
-		return err
-	}
-	if err := atomicfile.Sweep(dir); err != nil {
-		return err
-	}
-
-	begun := time.Now()
-	run := &cellRun{study: s, trainer: t, cell: c, data: data, dir: dir}
-	if err := run.begin(); err != nil {
-		return err
-	}
-	before := run.course.Seconds
-	elapsed := func() float64 { return before + time.Since(begun).Seconds() }
-	saved := time.Now()
-	for t.Done() < t.Steps() {
-		if ctx.Err() != nil || time.Since(saved) > s.options.CheckpointEvery {
-			run.course.Seconds = elapsed()
-			if err := run.save(); err != nil {
-				return err
-			}
-			saved = time.Now()
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := run.step(); err != nil {
-			return err
-		}
-	}
-	run.course.Seconds = elapsed()
-	return run.finish()
+	return w.finish(r, h, loop)
 }
 
-// cellRun is a cell in training.
-type cellRun struct {
-	study   *effectAugStudy
-	trainer *siamese.Trainer
-	cell    cell
-	data    effectAugData
-	dir     string
-	course  course
-}
-
-func (r *cellRun) path(file string) string { return filepath.Join(r.dir, file) }
-
-// begin sets the weights to those of the checkpoint, if there is one, or to initial ones.
-func (r *cellRun) begin() error {
-	if err := r.trainer.Begin(siamese.Run{Recipe: r.cell.config.Recipe, Seed: uint64(r.cell.seed)}); err != nil {
-		return err
-	}
-	if _, err := os.Stat(r.path(checkpointFile)); err == nil {
-		note, err := r.trainer.Resume(r.path(checkpointFile))
+// knn evaluates frozen features: k-NN accuracy on the test images, and how much of their space the training images' features use.
+func (w worker) knn(r *run) train.Evaluator {
+	c, d := r.Cell.Config, r.Data
+	return train.Evaluator{Name: "knn", Every: c.EvaluateEvery * w.trainer.StepsPerEpoch(), Evaluate: func(context.Context) (map[string]float64, error) {
+		bank, err := w.trainer.Features(d.Train)
 		if err != nil {
-			return fmt.Errorf("%w (remove the file to start this run afresh)", err)
+			return nil, err
 		}
-		if err := json.Unmarshal([]byte(note), &r.course); err != nil {
-			return fmt.Errorf("%s: %w (remove the file to start this run afresh)", r.path(checkpointFile), err)
+		defer bank.FinalizeAll()
+		queries, err := w.trainer.Features(d.Test)
+		if err != nil {
+			return nil, err
 		}
-		r.study.found(r.trainer.Done())
-		if r.course.Backend != backend.Name() {
-			r.study.options.warn("%s goes on with %s where %s began it: its last digits will be those of neither alone", r.cell.name(), backend.Name(), r.course.Backend)
+		defer queries.FinalizeAll()
+		predictions, err := c.KNN.Predict(r.Backend(), bank, d.Train.Labels, len(d.Train.Classes), queries)
+		if err != nil {
+			return nil, err
 		}
-	}
-	r.course.Backend = backend.Name()
-	return writeCurve(r.path(curveFile), r.course.Points)
+		spread, err := evaluation.MeasureCollapse(bank)
+		return map[string]float64{
+			"accuracy": evaluation.Accuracy(predictions, d.Test.Labels), "feature_std": spread.FeatureStd, "effective_rank": spread.EffectiveRank,
+		}, err
+	}}
 }
 
-func (r *cellRun) save() error {
-	note, err := json.Marshal(r.course)
+// finish keeps the weights, records the result and removes the checkpoints, in this order: a kill in between repeats only the rest.
+func (w worker) finish(r *run, h history, loop train.Loop[float64]) error {
+	c := r.Cell.Config
+	metadata := map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}
+	if err := w.trainer.SaveOnline(filepath.Join(r.Dir, WeightsFile), metadata); err != nil {
+		return err
+	}
+	curve, err := r.Path(curveFile)
 	if err != nil {
 		return err
 	}
-	return r.trainer.Save(r.path(checkpointFile), string(note))
-}
-
-// step trains one step and, at the end of an epoch, adds a point to the curve.
-func (r *cellRun) step() error {
-	t := r.trainer
-	rate := t.Rate()
-	loss, err := t.Step()
-	if err != nil {
-		return err
-	}
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		state := "there is no checkpoint yet"
-		if _, err := os.Stat(r.path(checkpointFile)); err == nil {
-			state = "the last good state is " + r.path(checkpointFile)
-		}
-		return fmt.Errorf("%w: it is %g after step %d; %s", errDiverged, loss, t.Done(), state)
-	}
-	note := fmt.Sprintf("%s  loss %.3f", r.cell.name(), loss)
-	if t.Done()%t.StepsPerEpoch() == 0 {
-		epoch := t.Done() / t.StepsPerEpoch()
-		point := Point{Step: t.Done(), Epoch: float64(epoch), Loss: t.EpochLoss(), LearningRate: rate}
-		if epoch%r.cell.config.EvaluateEvery == 0 || t.Done() == t.Steps() {
-			if err := r.evaluate(&point); err != nil {
-				return err
-			}
-			note += fmt.Sprintf("  k-NN %.1f %%", point.KNN)
-		}
-		r.course.Points = append(r.course.Points, point)
-		if err := writeCurve(r.path(curveFile), r.course.Points); err != nil {
-			return err
-		}
-		if watch := r.study.options.Watch; watch != nil {
-			watch(r.cell.name(), slices.Clone(r.course.Points))
-		}
-	}
-	r.study.bar.Set(int(r.study.done.Add(1)), note)
-	return nil
-}
-
-// evaluate fills in what is measured on frozen features: the k-NN accuracy on the test images and the collapse gauges on the training
-// images.
-func (r *cellRun) evaluate(p *Point) error {
-	bank, err := r.trainer.Features(r.data.train)
-	if err != nil {
-		return err
-	}
-	defer bank.FinalizeAll()
-	queries, err := r.trainer.Features(r.data.test)
-	if err != nil {
-		return err
-	}
-	defer queries.FinalizeAll()
-	predictions, err := r.cell.config.KNN.Predict(r.study.backend, bank, r.data.train.Labels, len(r.data.train.Classes), queries)
-	if err != nil {
-		return err
-	}
-	gauges, err := evaluation.MeasureCollapse(bank)
-	if err != nil {
-		return err
-	}
-	p.Evaluated = true
-	p.KNN = evaluation.Accuracy(predictions, r.data.test.Labels)
-	p.FeatureStd, p.EffectiveRank = gauges.FeatureStd, gauges.EffectiveRank
-	return nil
-}
-
-// finish keeps the weights, records the result and removes the checkpoint, in this order: a kill in between repeats only the rest.
-func (r *cellRun) finish() error {
-	if err := r.trainer.SaveOnline(r.path(weightsFile), map[string]string{"run": r.cell.name(), "config": string(configJSON(r.cell.config))}); err != nil {
-		return err
-	}
-	last := r.course.Points[len(r.course.Points)-1]
-	config := configJSON(r.cell.config)
-	images := float64(r.trainer.Steps() * r.cell.config.Batch)
-	record := Record{
-		Experiment: EffectAug, Cell: r.cell.name(), Row: r.cell.row.Name, Column: r.data.title + "/" + methodTitles[r.cell.method],
-		Metric: "k-NN accuracy", Unit: "%", Value: last.KNN,
-		Seed: r.cell.seed, Profile: r.study.options.Profile,
-		Config: config, ConfigHash: hashOf(config),
-		Protocol: "weighted k-NN, K " + strconv.Itoa(r.cell.config.KNN.K) + ", temperature " + strconv.FormatFloat(r.cell.config.KNN.Temperature, 'g', -1, 64) +
-			", cosine, backbone features of un-augmented images, training images as neighbours",
-		Data: r.data.identity(),
+	last := h.Points[len(h.Points)-1]
+	err = r.Record(study.Number{
+		Row: r.Cell.Path[2], Column: column(r.Data, r.Cell), Metric: "k-NN accuracy", Unit: "%", Value: last.KNN,
+		Protocol: fmt.Sprintf("weighted k-NN, K %d, temperature %g, cosine, backbone features of un-augmented images, training images as neighbours", c.KNN.K, c.KNN.Temperature),
 		Details: map[string]float64{
 			"loss": last.Loss, "feature_std": last.FeatureStd, "effective_rank": last.EffectiveRank,
-			"images_per_second": images / r.course.Seconds,
+			"images_per_second": float64(w.trainer.Steps()*c.Batch) / h.Seconds,
 		},
-		Curve:    filepath.ToSlash(filepath.Join(r.cell.folder(r.data), curveFile)),
-		Skipped:  r.data.skipped(),
-		Backend:  backend.Name(),
-		Versions: versions(),
-		Seconds:  r.course.Seconds,
-		Finished: time.Now().UTC().Truncate(time.Second),
-	}
-	if err := record.Append(r.study.dir); err != nil {
+		Curve: curve, Seconds: h.Seconds,
+	})
+	if err != nil {
 		return err
 	}
-	if err := os.Remove(r.path(checkpointFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
+	return loop.Clean()
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 )
 
-// TestImprovedIsTheBestMeanOfThree walks along courses of shares; below 0 stands a step without measurement.
+// TestImprovedIsTheBestMeanOfThree walks along curves of shares; below 0 stands a step without measurement.
 func TestImprovedIsTheBestMeanOfThree(t *testing.T) {
 	for _, c := range []struct {
 		shares []float64
@@ -19,18 +19,18 @@ func TestImprovedIsTheBestMeanOfThree(t *testing.T) {
 		{[]float64{0, 0, 0, 0}, []bool{false, false, false, false}},
 		{[]float64{-1, -1, -1, -1}, []bool{false, false, false, false}},
 	} {
-		var course []sccore.Gauges
+		var curve []sccore.StepMetrics
 		for i, share := range c.shares {
-			var g sccore.Gauges
+			var g sccore.StepMetrics
 			if share >= 0 {
 				g.Classes = &sccore.ClassSpread{Within: 1 - share, Between: share}
 			}
-			if course = append(course, g); improved(course) != c.want[i] {
+			if curve = append(curve, g); improved(curve) != c.want[i] {
 				t.Errorf("%v: at %d it is %t, want %t", c.shares, i, !c.want[i], c.want[i])
 			}
 		}
 	}
 	if improved(nil) {
-		t.Error("no course has improved")
+		t.Error("no curve has improved")
 	}
 }

@@ -5,11 +5,12 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// PretrainCurves draws the course of a running stage: against the step the loss, the effective rank of patch features, and with labels how much
+// Curves draws the curve of a running stage: against the step the loss, the effective rank of patch features, and with labels how much
 // these vary within and between classes.
-func PretrainCurves(run string, points []Point) figures.CurvesRow {
+func Curves(run string, points []study.Point) figures.CurvesRow {
 	loss, rank := figures.Series{Name: "loss"}, figures.Series{Name: "effective rank"}
 	within, between := figures.Series{Name: "within classes"}, figures.Series{Name: "between classes"}
 	for _, p := range points {
@@ -32,10 +33,10 @@ func PretrainCurves(run string, points []Point) figures.CurvesRow {
 	return row
 }
 
-// Gauges draws those of both stages of a recorded run, the second's steps after the first's: its losses, the entropy of its targets, the
+// BothStages draws a recorded run, the second stage's steps after the first's: its losses, the entropy of its targets, the
 // effective rank of its features, and with labels the variance of patch features within and between classes. The error says that there is no such
 // run.
-func (r PretrainResults) Gauges(out string, seed int) (figures.CurvesRow, error) {
+func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 	var losses, entropies, ranks, variances []figures.Series
 	add := func(all *[]figures.Series, name string, step int, value float64) {
 		if value <= 0 { // Switched off.
@@ -55,11 +56,11 @@ func (r PretrainResults) Gauges(out string, seed int) (figures.CurvesRow, error)
 		if err != nil {
 			return nil, err
 		}
-		course, err := ReadGauges(filepath.Join(filepath.Dir(encoder), pretrainCurve))
+		curve, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(encoder), curveFile))
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range course {
+		for _, g := range curve {
 			step := before + g.Step
 			add(&losses, "image alignment", step, g.ImageAlignment)
 			add(&losses, "patch alignment", step, g.PatchAlignment)
@@ -77,8 +78,8 @@ func (r PretrainResults) Gauges(out string, seed int) (figures.CurvesRow, error)
 				add(&variances, "between classes", step, g.Classes.Between)
 			}
 		}
-		if len(course) > 0 {
-			before += course[len(course)-1].Step
+		if len(curve) > 0 {
+			before += curve[len(curve)-1].Step
 		}
 	}
 	row := figures.CurvesRow{

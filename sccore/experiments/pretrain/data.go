@@ -4,61 +4,67 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/evaluation"
 )
 
-// pretrainData is what the experiment trains on, and what it measures on.
-type pretrainData struct {
-	name     string // In cell names.
-	identity string
-	train    sccore.Data
-	skipped  []string
+// Data is what the experiment trains on, and what it measures on.
+type Data struct {
+	Train sccore.Data
+	// Labelled images to measure on, nil for data without labels: for training a probe, and for testing.
+	Objects, Scenes [2]*datasets.Scenes
 
-	// Labelled images to measure on, nil for data without labels.
-	objects, scenes [2]*datasets.Scenes // For training a probe, and for testing.
+	title, identity string
+	skipped         []string
 }
+
+// Identity names what is trained on.
+func (d Data) Identity() string { return d.identity }
+
+// Title is "synthetic" or "images".
+func (d Data) Title() string { return d.title }
+
+// Skipped lists the files that were left out.
+func (d Data) Skipped() []string { return d.skipped }
 
 // columns are what is measured on the data, in the order of the records.
-func (d pretrainData) columns() []string {
-	if d.scenes[0] == nil {
-		return []string{columnRank}
+func (d Data) columns() []string {
+	if d.Scenes[0] == nil {
+		return []string{ColumnRank}
 	}
-	return []string{columnMIoU, columnKNN}
+	return []string{ColumnMIoU, ColumnKNN}
 }
 
-// openPretrainData opens the images of ImageNet and COCO below dir, or draws synthetic ones if it is empty.
-func openPretrainData(dir string, config PretrainConfig) (pretrainData, error) {
+// Open opens the images of ImageNet and COCO below dir, or draws synthetic ones if it is empty.
+func Open(dir string, config Config) (Data, error) {
 	if dir == "" {
 		n, side := config.Images, config.Second.Canvas
-		d := pretrainData{name: "synthetic", skipped: []string{}}
+		d := Data{title: "synthetic", skipped: []string{}}
 		for i := range 2 {
-			d.objects[i] = datasets.SyntheticObjects(n, side, uint64(1+2*i))
-			d.scenes[i] = datasets.SyntheticScenes(n, side, uint64(2+2*i))
+			d.Objects[i] = datasets.SyntheticObjects(n, side, uint64(1+2*i))
+			d.Scenes[i] = datasets.SyntheticScenes(n, side, uint64(2+2*i))
 		}
-		d.train = trainOn(d.objects[0], d.scenes[0])
-		d.identity = d.objects[0].Identity + "; " + d.scenes[0].Identity + "; " + d.objects[1].Identity + "; " + d.scenes[1].Identity
+		d.Train = OnLabelled(d.Objects[0], d.Scenes[0])
+		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity
 		return d, nil
 	}
 	objects, err := imageNet(dir)
 	if err != nil {
-		return pretrainData{}, wantBoth(err)
+		return Data{}, wantBoth(err)
 	}
 	scenes, err := datasets.COCO(dir, datasets.Train)
 	if err != nil {
-		return pretrainData{}, wantBoth(err)
+		return Data{}, wantBoth(err)
 	}
-	d := pretrainData{name: "images", identity: objects.Identity + "; " + scenes.Identity, skipped: []string{}}
+	d := Data{title: "images", identity: objects.Identity + "; " + scenes.Identity, skipped: []string{}}
 	for _, pictures := range []*datasets.Pictures{objects, scenes} {
 		for _, skipped := range pictures.Skipped {
 			d.skipped = append(d.skipped, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
 		}
 	}
-	d.train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
+	d.Train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
 	return d, nil
 }
 
@@ -70,8 +76,8 @@ func wantBoth(err error) error {
 	return fmt.Errorf("training takes objects from imagenet/ and scenes from coco/ of the data folder (\"semcon data\" says how): %w", err)
 }
 
-// trainOn is the data of a run on labelled images.
-func trainOn(objects, scenes *datasets.Scenes) sccore.Data {
+// OnLabelled is the data of a run on labelled images.
+func OnLabelled(objects, scenes *datasets.Scenes) sccore.Data {
 	return sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
 		masks, i := objects.ClassMask, int(image)
 		if i >= objects.Len() {
@@ -89,34 +95,4 @@ func imageNet(dir string) (*datasets.Pictures, error) {
 		return datasets.OpenPictures(filepath.Join(dir, "imagenet"))
 	}
 	return pictures, err
-}
-
-// imagesOf yields the first n images of a set as an encoder takes them: pictures by their centre, others as they are.
-func imagesOf(source datasets.Source, size, n int) iter.Seq2[evaluation.Image, error] {
-	return func(yield func(evaluation.Image, error) bool) {
-		for i := range min(n, source.Len()) {
-			var pixels []uint8
-			var err error
-			height, width := size, size
-			switch source := source.(type) {
-			case *datasets.Pictures:
-				if pixels, err = source.Centre(i, size); err != nil {
-					pixels, err = make([]uint8, size*size*3), nil // Skipped in training, too; nobody's neighbour but by chance.
-				}
-			case labelledPictures:
-				pixels, err = source.Centre(i, size)
-			case *datasets.Images:
-				pixels, height, width = source.At(i), source.Height, source.Width
-			default:
-				err = fmt.Errorf("no images to encode in %T", source)
-			}
-			if err != nil {
-				yield(evaluation.Image{}, err)
-				return
-			}
-			if !yield(evaluation.NewImage(pixels, height, width), nil) {
-				return
-			}
-		}
-	}
 }

@@ -18,55 +18,56 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// PretrainLens draws what encoders of the experiment pretrain make of some scenes.
-type PretrainLens struct {
-	config  PretrainConfig
+// Viewer draws what encoders of the experiment pretrain make of some scenes.
+type Viewer struct {
+	config  Config
 	backend compute.Backend
 	scenes  datasets.Source
 	images  []evaluation.Image
 	shown   []image.Image
 }
 
-// NewPretrainLens takes the first count scenes of a profile's data, count at least 2: the synthetic ones that nothing is trained on, or those of
+// NewViewer takes the first count scenes of a profile's data, count at least 2: the synthetic ones that nothing is trained on, or those of
 // the folder dir.
-func NewPretrainLens(b compute.Backend, profile Profile, dir string, count int) (*PretrainLens, error) {
-	config := pretrainConfig(profile)
-	data, err := openPretrainData(dir, config)
+func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*Viewer, error) {
+	config := ProfileConfig(profile)
+	data, err := Open(dir, config)
 	if err != nil {
 		return nil, err
 	}
-	l := &PretrainLens{config: config, backend: b, scenes: data.train.Scenes}
-	if data.scenes[1] != nil {
-		l.scenes = data.scenes[1].Images
+	w := &Viewer{config: config, backend: b, scenes: data.Train.Scenes}
+	if data.Scenes[1] != nil {
+		w.scenes = data.Scenes[1].Images
 	}
-	for im, err := range imagesOf(l.scenes, config.Size, count) {
+	for im, err := range evaluation.ImagesOf(w.scenes, config.Size, count) {
 		if err != nil {
 			return nil, err
 		}
-		l.images, l.shown = append(l.images, im), append(l.shown, picture(im.Colours(), im.Height, im.Width))
+		w.images, w.shown = append(w.images, im), append(w.shown, figures.Picture(im.Colours(), im.Height, im.Width))
 	}
-	if len(l.images) < max(count, 2) {
-		return nil, fmt.Errorf("%d scenes to show, want %d", len(l.images), max(count, 2))
+	if len(w.images) < max(count, 2) {
+		return nil, fmt.Errorf("%d scenes to show, want %d", len(w.images), max(count, 2))
 	}
-	return l, nil
+	return w, nil
 }
 
 // enlargement is how often each pixel of a scene is repeated: small scenes are shown about 130 pixels large.
-func (l *PretrainLens) enlargement() int { return max(1, 130/l.config.Size) }
+func (w *Viewer) enlargement() int { return max(1, 130/w.config.Size) }
 
 // Views draws each scene with its two global views as boxes, and the views with what both see.
-func (l *PretrainLens) Views(seed uint64) (figures.ImageGrid, error) {
-	m, side := l.config.Second.Views, l.config.Second.Canvas
+func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
+	m, side := w.config.Second.Views, w.config.Second.Canvas
 	m.Locals = 0
 	sheet := figures.ImageGrid{
 		Title:        "Two global views of each scene (blue, vermillion) and the part that both see (green)",
 		ColumnLabels: []string{"scene", "first view", "second view"}, Scale: 1,
 	}
-	exec, err := graph.NewExec(l.backend, func(pixels, params *graph.Node) []*graph.Node {
+	exec, err := graph.NewExec(w.backend, func(pixels, params *graph.Node) []*graph.Node {
 		half := func(i int) *graph.Node { return graph.Slice(params, graph.AxisRange(i, i+1)) }
 		first, second := views.Overlap(half(0), half(1))
 		boxes, _ := views.Boxes(params)
@@ -76,9 +77,9 @@ func (l *PretrainLens) Views(seed uint64) (figures.ImageGrid, error) {
 		return sheet, err
 	}
 	defer exec.Finalize()
-	for i := range l.images {
+	for i := range w.images {
 		canvas := make([]uint8, side*side*3)
-		extent, err := l.scenes.Read(i, canvas, side)
+		extent, err := w.scenes.Read(i, canvas, side)
 		if err != nil {
 			return sheet, err
 		}
@@ -104,10 +105,10 @@ func (l *PretrainLens) Views(seed uint64) (figures.ImageGrid, error) {
 		for p, x := range canvas {
 			scene[p] = float32(x) / 255
 		}
-		row := []image.Image{figures.Outlined(picture(scene, side, side), max(1, 190/side), first, second, both)}
+		row := []image.Image{figures.Outlined(figures.Picture(scene, side, side), max(1, 190/side), first, second, both)}
 		one := len(pixels) / 2
 		for v := range 2 {
-			view := picture(pixels[v*one:(v+1)*one], m.GlobalSize, m.GlobalSize)
+			view := figures.Picture(pixels[v*one:(v+1)*one], m.GlobalSize, m.GlobalSize)
 			row = append(row, figures.Outlined(view, max(1, 190/m.GlobalSize), figures.Box{}, figures.Box{}, box(overlap, v)))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, fmt.Sprintf("scene %d", i)), append(sheet.Images, row)
@@ -115,7 +116,7 @@ func (l *PretrainLens) Views(seed uint64) (figures.ImageGrid, error) {
 	return sheet, nil
 }
 
-// seen is what an encoder makes of the lens's scenes.
+// seen is what an encoder makes of the viewer's scenes.
 type seen struct {
 	rows, columns, dim int
 	patches            [][]float64   // Of all patches, scene by scene. [scenes·rows·columns][dim]
@@ -123,30 +124,13 @@ type seen struct {
 	filter             [][]float64   // What each patch takes of each prototype, by scene; nil without filter. [scenes][heads·rows·columns·Prototypes]
 }
 
-// Encoder names a file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
-// branch, or the "best" of the online branch's where the images had labels. The error says that there is no such run.
-func (r PretrainResults) Encoder(out string, seed int, stage, branch string) (string, error) {
-	var last Record
-	for _, column := range []string{columnMIoU, columnRank} { // Of synthetic images, and of those without labels.
-		for _, record := range r.runs[[2]string{rowSecond, column}] {
-			if record.Seed == seed && record.Finished.After(last.Finished) {
-				last = record
-			}
-		}
-	}
-	if last.Curve != "" {
-		return filepath.Join(filepath.Dir(PretrainedEncoder(out, last, stage)), branch+".safetensors"), nil
-	}
-	return "", fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Pretrain, seed, r.profile)
-}
-
 // see runs the encoder in a file, or one with random weights if the name is empty.
-func (l *PretrainLens) see(file string) (s seen, err error) {
-	v, err := encoder.ViTByName(l.config.Second.Encoder)
+func (w *Viewer) see(file string) (s seen, err error) {
+	v, err := encoder.ViTByName(w.config.Second.Encoder)
 	if err != nil {
 		return seen{}, err
 	}
-	v.Positions, v.Prototypes = l.config.Second.Positions, l.config.Second.Prototypes
+	v.Positions, v.Prototypes = w.config.Second.Positions, w.config.Second.Prototypes
 	store := model.NewStore()
 	defer store.Finalize()
 	if file == "" {
@@ -165,15 +149,15 @@ func (l *PretrainLens) see(file string) (s seen, err error) {
 			return seen{}, err
 		}
 	}
-	caught := exceptions.TryCatch[error](func() { s, err = l.run(v, store) })
+	caught := exceptions.TryCatch[error](func() { s, err = w.run(v, store) })
 	if caught != nil {
 		err = caught
 	}
 	return s, err
 }
 
-func (l *PretrainLens) run(v encoder.ViT, store *model.Store) (seen, error) {
-	exec, err := model.NewExec(l.backend, store, func(scope *model.Scope, images *graph.Node) []*graph.Node {
+func (w *Viewer) run(v encoder.ViT, store *model.Store) (seen, error) {
+	exec, err := model.NewExec(w.backend, store, func(scope *model.Scope, images *graph.Node) []*graph.Node {
 		tokens := v.Tokens(scope, images)
 		out := []*graph.Node{tokens.Patches, tokens.Attention[v.Depth-1]}
 		if tokens.FilterAttention != nil {
@@ -186,7 +170,7 @@ func (l *PretrainLens) run(v encoder.ViT, store *model.Store) (seen, error) {
 	}
 	defer exec.Finalize()
 	s := seen{dim: v.Dim}
-	for _, im := range l.images {
+	for _, im := range w.images {
 		out, err := exec.Exec(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
 		if err != nil {
 			return seen{}, err
@@ -225,13 +209,13 @@ func (s seen) ofScene(i int) [][]float64 {
 type NamedEncoder struct{ Name, File string }
 
 // Components draws the patch features of encoders by their three principal components over all scenes, as red, green and blue.
-func (l *PretrainLens) Components(encoders ...NamedEncoder) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: l.enlargement()}
-	for _, shown := range l.shown {
+func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: w.enlargement()}
+	for _, shown := range w.shown {
 		sheet.Images = append(sheet.Images, []image.Image{shown})
 	}
 	for _, e := range encoders {
-		s, err := l.see(e.File)
+		s, err := w.see(e.File)
 		if err != nil {
 			return sheet, err
 		}
@@ -250,7 +234,7 @@ func (l *PretrainLens) Components(encoders ...NamedEncoder) (figures.ImageGrid, 
 		}
 		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
 		places := s.rows * s.columns
-		for i, im := range l.images {
+		for i, im := range w.images {
 			pixels := make([]float32, im.Height*im.Width*3)
 			for p := range im.Height * im.Width {
 				patch := components[i*places+p/im.Width*s.rows/im.Height*s.columns+p%im.Width*s.columns/im.Width]
@@ -258,7 +242,7 @@ func (l *PretrainLens) Components(encoders ...NamedEncoder) (figures.ImageGrid, 
 					pixels[3*p+c] = float32(min(max((patch[c]-low[c])/max(high[c]-low[c], 1e-12), 0), 1))
 				}
 			}
-			sheet.Images[i] = append(sheet.Images[i], picture(pixels, im.Height, im.Width))
+			sheet.Images[i] = append(sheet.Images[i], figures.Picture(pixels, im.Height, im.Width))
 		}
 	}
 	return sheet, nil
@@ -266,14 +250,14 @@ func (l *PretrainLens) Components(encoders ...NamedEncoder) (figures.ImageGrid, 
 
 // Correspondences draws, for the patch in the middle of each scene but the last, what patches of the next scene encoders hold to be like it: half
 // the cosine similarity of patch features plus a half.
-func (l *PretrainLens) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{Title: "What corresponds in another scene to the patch that is marked", ColumnLabels: []string{"patch", "other scene"}, Scale: 1}
-	scale := l.enlargement()
-	for i := range len(l.shown) - 1 {
-		sheet.Images = append(sheet.Images, []image.Image{nil, figures.Outlined(l.shown[i+1], scale)})
+	scale := w.enlargement()
+	for i := range len(w.shown) - 1 {
+		sheet.Images = append(sheet.Images, []image.Image{nil, figures.Outlined(w.shown[i+1], scale)})
 	}
 	for _, e := range encoders {
-		s, err := l.see(e.File)
+		s, err := w.see(e.File)
 		if err != nil {
 			return sheet, err
 		}
@@ -287,8 +271,8 @@ func (l *PretrainLens) Correspondences(encoders ...NamedEncoder) (figures.ImageG
 				scores = append(scores, cosine(query, patch)/2+0.5)
 			}
 			marked := figures.Box{Top: float64(row) * height, Left: float64(column) * width, Height: height, Width: width}
-			sheet.Images[i][0] = figures.Outlined(l.shown[i], scale, figures.Box{}, marked)
-			bounds := l.shown[i+1].Bounds()
+			sheet.Images[i][0] = figures.Outlined(w.shown[i], scale, figures.Box{}, marked)
+			bounds := w.shown[i+1].Bounds()
 			sheet.Images[i] = append(sheet.Images[i], figures.Heat(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx()))
 		}
 	}
@@ -305,9 +289,9 @@ func cosine(a, b []float64) float64 {
 
 // Attention draws what [CLS] attends to in the last block, the mean over heads and each of the first two; and how much each patch takes of the
 // three prototypes of the Object-Aware Filter that patches differ in most.
-func (l *PretrainLens) Attention(file string) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: "Attention of [CLS], and of patches to prototypes of the Object-Aware Filter", ColumnLabels: []string{"scene", "[CLS], all heads", "head 1", "head 2"}, Scale: l.enlargement()}
-	s, err := l.see(file)
+func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{Title: "Attention of [CLS], and of patches to prototypes of the Object-Aware Filter", ColumnLabels: []string{"scene", "[CLS], all heads", "head 1", "head 2"}, Scale: w.enlargement()}
+	s, err := w.see(file)
 	if err != nil {
 		return sheet, err
 	}
@@ -315,7 +299,7 @@ func (l *PretrainLens) Attention(file string) (figures.ImageGrid, error) {
 	// prototypeMaps are the means over heads, [scenes][Prototypes][rows·columns].
 	var prototypeMaps [][][]float64
 	for _, of := range s.filter {
-		prototypes := l.config.Second.Prototypes
+		prototypes := w.config.Second.Prototypes
 		heads := len(of) / (places * prototypes)
 		maps := make([][]float64, prototypes)
 		for m := range maps {
@@ -346,14 +330,14 @@ func (l *PretrainLens) Attention(file string) (figures.ImageGrid, error) {
 			sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("prototype %d", m))
 		}
 	}
-	for i, im := range l.images {
+	for i, im := range w.images {
 		mean := make([]float64, places)
 		for _, head := range s.attention[i] {
 			for p, x := range head {
 				mean[p] += x / float64(len(s.attention[i]))
 			}
 		}
-		row := []image.Image{l.shown[i]}
+		row := []image.Image{w.shown[i]}
 		for _, values := range append([][]float64{mean}, s.attention[i][:2]...) {
 			row = append(row, figures.Heat(values, s.columns, im.Height, im.Width))
 		}

@@ -1,20 +1,22 @@
+// Package pretrain is training with the paper's method ("Training pipeline"): alignment first, then everything. Other experiments evaluate the
+// encoders that it leaves, and some train with its stages.
 package pretrain
 
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// Pretrain is the name of the experiment that trains with the paper's method ("Training pipeline"): alignment first, then everything.
-const Pretrain = "pretrain"
+// Name is the experiment's name.
+const Name = "pretrain"
 
-// PretrainConfig is what one run of the experiment is made from.
-type PretrainConfig struct {
+// Config is what one run of the experiment is made from.
+type Config struct {
 	// Init is a file of weights to begin with, an official checkpoint or an earlier run's: it takes the place of the first stage.
 	Init   string        `json:"init"`
 	First  sccore.Config `json:"first"`  // The stage of alignment.
@@ -26,25 +28,28 @@ type PretrainConfig struct {
 	KNN    evaluation.KNN        `json:"knn"`
 }
 
-// The experiment's rows and columns.
+// The experiment's rows.
 const (
-	rowRandom = "random init"
-	rowInit   = "initialisation"
-	rowFirst  = "alignment"
-	rowSecond = "full method"
-
-	columnMIoU = "linear mIoU"
-	columnKNN  = "object k-NN"
-	columnRank = "effective rank" // Of patch features: for images without labels.
+	RowRandom    = "random init"
+	RowInit      = "initialisation" // A file of weights.
+	RowAlignment = "alignment"      // After the first stage.
+	RowMethod    = "full method"    // After the second.
 )
 
-// pretrainConfig returns the configuration of a profile before --set.
-func pretrainConfig(profile Profile) PretrainConfig {
-	c := PretrainConfig{
+// The experiment's columns.
+const (
+	ColumnMIoU = "linear mIoU"
+	ColumnKNN  = "object k-NN"
+	ColumnRank = "effective rank" // Of patch features: for images without labels.
+)
+
+// ProfileConfig returns the configuration of a profile before --set.
+func ProfileConfig(profile study.Profile) Config {
+	c := Config{
 		Second: sccore.Default(), Images: 1024, Size: 224,
 		Probe: evaluation.DefaultPatchProbe(), KNN: evaluation.KNN{K: 20, Temperature: 0.07},
 	}
-	if profile != Full {
+	if profile != study.Full {
 		s := &c.Second
 		s.Encoder, s.Prototypes = "vit-tiny", 16
 		s.ImageHead, s.PatchHead = sccore.Projector{Hidden: 256, Out: 64}, sccore.Projector{Hidden: 256, Out: 64}
@@ -55,7 +60,7 @@ func pretrainConfig(profile Profile) PretrainConfig {
 		s.Views.Local.JitterStrength, s.Views.Local.Grayscale = 0.15, false
 		s.Rate, s.FinalRate, s.Decay, s.FinalDecay, s.Momentum = 1e-3, 1e-5, 0.04, 0.1, 0.99
 	}
-	if profile == Smoke {
+	if profile == study.Smoke {
 		s := &c.Second
 		s.Prototypes, s.Views.GlobalSize, s.Canvas, c.Size = 4, 24, 32, 32
 		s.ImageHead, s.PatchHead = sccore.Projector{Hidden: 16, Out: 8}, sccore.Projector{Hidden: 16, Out: 8}
@@ -63,17 +68,17 @@ func pretrainConfig(profile Profile) PretrainConfig {
 		c.Images, c.Probe.Steps, c.Probe.Batch, c.KNN.K = 24, 20, 64, 5
 	}
 	c.First = sccore.Ablations[2].Config(c.Second)
-	if profile != Full {
+	if profile != study.Full {
 		c.First.Rate = 3e-3
 	}
-	if profile == Quick {
+	if profile == study.Quick {
 		c.First.Steps, c.First.Warmup = 500, 50
 	}
 	return c
 }
 
-// check returns an error that names the first value out of range.
-func (c PretrainConfig) check() error {
+// Check returns an error that names the first value out of range.
+func (c Config) Check() error {
 	for _, stage := range []struct {
 		name   string
 		config sccore.Config
@@ -101,144 +106,80 @@ func (c PretrainConfig) check() error {
 	return c.KNN.Check()
 }
 
-// pretrainCell is one run: both stages with one seed.
-type pretrainCell struct {
-	dataset string // "synthetic" or "images"
-	seed    int
-	config  PretrainConfig
-}
-
-// pretrainParts are the parts of a cell's name.
-var pretrainParts = []string{"dataset", "seed"}
-
-// name is how --only addresses a cell: dataset/seedN.
-func (c pretrainCell) name() string { return fmt.Sprintf("%s/seed%d", c.dataset, c.seed) }
-
-// rows are what the cell measures, in the order in which it comes to them.
-func (c pretrainCell) rows() []string {
-	if c.config.Init != "" {
-		return []string{rowInit, rowSecond}
+// rows are what a cell measures, in the order in which it comes to them.
+func (c Config) rows() []string {
+	if c.Init != "" {
+		return []string{RowInit, RowMethod}
 	}
-	return []string{rowRandom, rowFirst, rowSecond}
+	return []string{RowRandom, RowAlignment, RowMethod}
 }
 
-// steps are those of the cell's stages.
-func (c pretrainCell) steps() int {
-	if c.config.Init != "" {
-		return c.config.Second.Steps
+// steps are those of both stages.
+func (c Config) steps() int {
+	if c.Init != "" {
+		return c.Second.Steps
 	}
-	return c.config.First.Steps + c.config.Second.Steps
+	return c.First.Steps + c.Second.Steps
 }
 
-func pretrainCells(options Options, dataset string) ([]pretrainCell, error) {
-	config := pretrainConfig(options.Profile)
-	if err := applySet(&config, options.Set...); err != nil {
+// DatasetNames is "synthetic", or "images" where there is a folder of data, which the full profile needs.
+func DatasetNames(o study.Options) (names, missing []string, err error) {
+	switch {
+	case o.Data != "":
+		return []string{"images"}, nil, nil
+	case o.Profile == study.Full:
+		return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and COCO's in coco/train2017")
+	}
+	return []string{"synthetic"}, nil, nil
+}
+
+func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
+	config := ProfileConfig(o.Profile)
+	if err := study.ApplySet(&config, o.Set...); err != nil {
 		return nil, err
 	}
-	if err := config.check(); err != nil {
+	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	if options.Profile == Full && config.Init == "" {
+	if o.Profile == study.Full && config.Init == "" {
 		return nil, errors.New("the full profile begins from an official checkpoint: --set init=FILE")
 	}
-	seeds := map[Profile]int{Smoke: 1, Quick: 3, Full: 1}[options.Profile]
-	if options.Seeds > 0 {
-		seeds = options.Seeds
-	}
-	var cells []pretrainCell
-	for seed := range seeds {
-		cells = append(cells, pretrainCell{dataset, seed, config})
+	var cells []study.Cell[Config]
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 1}[o.Profile]) {
+		cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config})
 	}
 	return cells, nil
 }
 
-var pretrain = Experiment{
-	Name:       Pretrain,
-	Title:      "Does training with the paper's method make features, from scratch in two stages or from a checkpoint?",
-	Reproduces: "\"Training pipeline\"; the encoders that other experiments evaluate",
-	Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
-	Cost: map[Profile]string{
-		Smoke: "seconds",
-		Quick: "about ten minutes on 2 cores",
-		Full:  "ViT-S/16, 100k steps of 256 images: 1.2e18 FLOP, hours on a GPU",
+// Study is the experiment.
+var Study = study.Spec[Config, Data]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "Does training with the paper's method make features, from scratch in two stages or from a checkpoint?",
+		Reproduces: "\"Training pipeline\"; the encoders that other experiments evaluate",
+		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
+		Cost: map[study.Profile]string{
+			study.Smoke: "seconds",
+			study.Quick: "about ten minutes on 2 cores",
+			study.Full:  "ViT-S/16, 100k steps of 256 images: 1.2e18 FLOP, hours on a GPU",
+		},
 	},
-	Run: runPretrain,
-	Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
-		results, err := newPretrainResults(records, profile)
-		if err != nil {
-			return nil, err
-		}
-		return []figures.Table{results.table()}, nil
+	Parts:    []string{"dataset", "seed"},
+	Datasets: DatasetNames,
+	Cells:    cells,
+	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
+		return Open(o.Data, cells[0].Config)
 	},
-}
-
-// PretrainResults are the records of the experiment in one profile.
-type PretrainResults struct {
-	profile Profile
-	recordGroups
-}
-
-// LoadPretrain reads the experiment's records under the folder out.
-func LoadPretrain(out string, profile Profile) (PretrainResults, error) {
-	records, err := Records(folderOf(out, Pretrain))
-	if err != nil {
-		return PretrainResults{}, err
-	}
-	return newPretrainResults(records, profile)
-}
-
-func newPretrainResults(records []Record, profile Profile) (PretrainResults, error) {
-	groups, err := groupRecords(records, profile, func(r Record) (settings, error) {
-		var config PretrainConfig
-		if err := r.configuration(&config); err != nil {
-			return settings{}, err
-		}
-		changed, err := changedKeys("", pretrainConfig(profile), config)
-		return settings{config, r.Data, changed}, err
-	})
-	return PretrainResults{profile, groups}, err
-}
-
-// Values are the numbers of a row and a column by ascending seed, in the column's unit.
-func (r PretrainResults) Values(row, column string) []float64 {
-	var values []float64
-	for _, record := range r.runs[[2]string{row, column}] {
-		values = append(values, record.Value)
-	}
-	return values
-}
-
-func (r PretrainResults) table() figures.Table {
-	t := figures.Table{
-		Title:    "Training in two stages",
-		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; without labels the effective rank of patch features. The paper has no such table.",
-		Profile:  string(r.profile),
-		RowHeads: []figures.RowHead{{Name: "encoder"}},
-	}
-	seen := map[string]bool{}
-	for _, column := range []string{columnMIoU, columnKNN, columnRank} {
-		for _, row := range []string{rowRandom, rowInit, rowFirst, rowSecond} {
-			for _, record := range r.runs[[2]string{row, column}] {
-				if !seen[column] {
-					t.Columns, seen[column] = append(t.Columns, column), true
-				}
-				if !seen[record.Data] {
-					t.Data, seen[record.Data] = append(t.Data, record.Data), true
-				}
+	Numbers: func(d Data, c study.Cell[Config]) (numbers []study.Number) {
+		for _, row := range c.Config.rows() {
+			for _, column := range d.columns() {
+				numbers = append(numbers, study.Number{Row: row, Column: column})
 			}
 		}
-	}
-	for _, name := range []string{rowRandom, rowInit, rowFirst, rowSecond} {
-		row := figures.Row{Heads: []string{name}}
-		measured := false
-		for _, column := range t.Columns {
-			values := r.Values(name, column)
-			measured = measured || len(values) > 0
-			row.Cells = append(row.Cells, figures.Cell{Paper: math.NaN(), Ours: values})
-		}
-		if measured {
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	return t
+		return numbers
+	},
+	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
+	NewWorker: func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
+	Own:       func(r study.Record, _ Config) Config { return ProfileConfig(r.Profile) },
+	Tables:    func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 }

@@ -1,372 +1,169 @@
 package pretrain
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
-	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// Files of a cell's folder. Those of a stage are below a folder of its name: checkpoints while it runs, and at its end a last one,
-// final.safetensors, and its encoders; with labels the best encoder, too, see [improved].
-const (
-	finalFile      = "final.safetensors"
-	onlineFile     = "online.safetensors"
-	targetFile     = "target.safetensors"
-	bestFile       = "best.safetensors"
-	neighboursFile = "neighbours.safetensors"
-	pretrainCurve  = "curve.jsonl"
-)
+// NeighboursFile holds the neighbours that positives are drawn from, in the folder that the stages of a run share.
+const NeighboursFile = "neighbours.safetensors"
 
-// keptCheckpoints is the number of checkpoints of a running stage that are kept.
-const keptCheckpoints = 2
+// run is a cell at work.
+type run = study.Run[Config, Data]
 
-// folder is where a cell's files stand, below the experiment's folder.
-func (c pretrainCell) folder(data pretrainData) string {
-	return filepath.Join("cells", c.dataset, fmt.Sprintf("seed%d-%s", c.seed, hashOf(append(configJSON(c.config), data.identity...))))
+// worker runs cells with both stages, which it compiles once.
+type worker struct{ first, second *Stage }
+
+// Close frees the device's memory.
+func (w *worker) Close() {
+	w.first.Close()
+	w.second.Close()
 }
 
-// pretrainRun is a cell at work.
-type pretrainRun struct {
-	ctx   context.Context
-	study *pretrainStudy
-	cell  pretrainCell
-	data  pretrainData
-	dir   string
-	begun time.Time
+// compile makes the stages that the cell needs.
+func (w *worker) compile(r *run) (err error) {
+	c := r.Cell.Config
+	if w.first == nil && c.Init == "" {
+		if w.first, err = NewStage(r.Backend(), "first", r.Data.Train, c.First, r.Warnf); err != nil {
+			return err
+		}
+	}
+	if w.second == nil {
+		w.second, err = NewStage(r.Backend(), "second", r.Data.Train, c.Second, r.Warnf)
+	}
+	return err
 }
 
-// runCell trains and measures one cell from where its folder stands. When ctx ends, it leaves a checkpoint and returns ctx's error.
-func (s *pretrainStudy) runCell(ctx context.Context, first, second *pretrainStage, c pretrainCell) error {
-	r := &pretrainRun{ctx: ctx, study: s, cell: c, data: s.data, dir: filepath.Join(s.dir, c.folder(s.data)), begun: time.Now()}
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+// Run trains both stages of a cell, and measures what it begins from and what each leaves.
+func (w *worker) Run(r *run) error {
+	if err := w.compile(r); err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Join(r.dir, "lock"))
-	if errors.Is(err, errLocked) {
-		s.options.warn("%s is left to another process, which is at it", c.name())
-		s.found(c.steps())
+	c, seed := r.Cell.Config, uint64(r.Cell.Seed)
+	from := filepath.Join(r.Dir, w.second.Name, "..", "first", FinalFile)
+	start := func() error { return w.second.Trainer.BeginFrom(from, seed) }
+	if c.Init != "" {
+		from = c.Init
+		if err := w.fromFile(r, start); err != nil {
+			return err
+		}
+	} else if err := w.alignment(r); err != nil {
+		return err
+	}
+	dir := filepath.Join(r.Dir, w.second.Name)
+	if err := TrainStage(r, w.second, dir, start); err != nil {
+		return err
+	}
+	return w.record(r, RowMethod, w.second.Frozen, dir)
+}
+
+// alignment trains the first stage and finds the neighbours with what it leaves.
+func (w *worker) alignment(r *run) error {
+	seed, dir := uint64(r.Cell.Seed), filepath.Join(r.Dir, w.first.Name)
+	begin := func() error { return w.first.Trainer.Begin(seed) }
+	if r.Wants(RowRandom) {
+		if err := begin(); err != nil {
+			return err
+		}
+		if err := w.record(r, RowRandom, w.first.Frozen, ""); err != nil {
+			return err
+		}
+	}
+	if err := TrainStage(r, w.first, dir, begin); err != nil {
+		return err
+	}
+	if err := w.neighbours(r, w.first.Frozen); err != nil {
+		return err
+	}
+	return w.record(r, RowAlignment, w.first.Frozen, dir)
+}
+
+// fromFile finds the neighbours with the encoder of a file and measures it.
+func (w *worker) fromFile(r *run, start func() error) error {
+	_, err := os.Stat(filepath.Join(r.Dir, NeighboursFile))
+	if !r.Wants(RowInit) && err == nil {
+		return w.neighbours(r, nil)
+	}
+	// Any neighbours will do to begin with: the encoder is all that is needed.
+	w.second.Trainer.SetNeighbours(&sccore.Neighbours{K: 1, Indices: make([]int32, r.Data.Train.Objects.Len())})
+	if err := start(); err != nil {
+		return err
+	}
+	if err := w.neighbours(r, w.second.Frozen); err != nil {
+		return err
+	}
+	frozen, err := w.second.unfiltered(r.Backend())
+	if err != nil {
+		return err
+	}
+	defer frozen.Close()
+	return w.record(r, RowInit, frozen, "")
+}
+
+// neighbours gives the second stage the neighbours that it draws positives from.
+func (w *worker) neighbours(r *run, frozen *evaluation.Frozen) error {
+	if r.Cell.Config.Second.Lambdas.ImageConcentration == 0 {
 		return nil
 	}
+	found, err := Neighbours(r, r.Dir, frozen, r.Data, r.Cell.Config)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	recorded, err := s.recorded() // The other process may have finished between our look and now.
-	if err != nil {
-		return err
-	}
-	record := func(row string, stage *pretrainStage) error {
-		if recorded.row(c, row, s.data) {
-			return nil
-		}
-		return r.record(row, stage, recorded)
-	}
-
-	seed := uint64(c.seed)
-	start, source, row := func() error { return second.trainer.BeginFrom(c.config.Init, seed) }, second, rowInit
-	if c.config.Init == "" {
-		if !recorded.row(c, rowRandom, s.data) {
-			if err := first.trainer.Begin(seed); err != nil {
-				return err
-			}
-			if err := record(rowRandom, first); err != nil {
-				return err
-			}
-		}
-		if err := r.train(first, func() error { return first.trainer.Begin(seed) }); err != nil {
-			return err
-		}
-		from := filepath.Join(r.dir, first.name, finalFile)
-		start, source, row = func() error { return second.trainer.BeginFrom(from, seed) }, first, rowFirst
-	}
-	if err := r.neighbours(second, source, start); err != nil {
-		return err
-	}
-	if source == second && !recorded.row(c, row, s.data) {
-		if err := start(); err != nil {
-			return err
-		}
-		if source, err = second.unfiltered(s.backend); err != nil {
-			return err
-		}
-		defer source.frozen.Close()
-	}
-	if err := record(row, source); err != nil {
-		return err
-	}
-	if err := r.train(second, start); err != nil {
-		return err
-	}
-	return record(rowSecond, second)
-}
-
-// neighbours gives the second stage the neighbours that it draws positives from: those of the file, or found with the encoder that it begins
-// from.
-func (r *pretrainRun) neighbours(second, source *pretrainStage, start func() error) error {
-	config, objects := r.cell.config.Second, r.data.train.Objects.Len()
-	if config.Lambdas.ImageConcentration == 0 {
-		return nil
-	}
-	path := filepath.Join(r.dir, neighboursFile)
-	if _, err := os.Stat(path); err == nil {
-		found, err := sccore.ReadNeighbours(path, objects, r.neighboursSource())
-		if err != nil {
-			return fmt.Errorf("%w (remove the file to find them again)", err)
-		}
-		second.trainer.SetNeighbours(found)
-		return nil
-	}
-	if source == second {
-		// Any will do to begin with: the encoder is all that is needed.
-		second.trainer.SetNeighbours(&sccore.Neighbours{K: 1, Indices: make([]int32, objects)})
-		if err := start(); err != nil {
-			return err
-		}
-	}
-	r.study.bar.Set(int(r.study.done.Load()), r.cell.name()+"  neighbours")
-	found, err := r.findNeighbours(source)
-	if err != nil {
-		return err
-	}
-	second.trainer.SetNeighbours(found)
-	return found.Write(path)
-}
-
-// train brings a stage to its end: from its last checkpoint, or from start.
-func (r *pretrainRun) train(stage *pretrainStage, start func() error) error {
-	t, dir := stage.trainer, filepath.Join(r.dir, stage.name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := atomicfile.Sweep(dir); err != nil {
-		return err
-	}
-	resume := func(path string) (course []sccore.Gauges, err error) {
-		note, err := t.Resume(path)
-		if err == nil {
-			err = json.Unmarshal([]byte(note), &course)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w (remove %s to start this run afresh)", err, r.dir)
-		}
-		r.study.found(t.Done())
-		return course, nil
-	}
-	final := filepath.Join(dir, finalFile)
-	if _, err := os.Stat(final); err == nil {
-		if _, err := resume(final); err != nil {
-			return err
-		}
-		return r.finish(stage)
-	}
-	checkpoints, err := pretrainCheckpoints(dir)
-	if err != nil {
-		return err
-	}
-	var course []sccore.Gauges
-	if len(checkpoints) > 0 {
-		course, err = resume(checkpoints[len(checkpoints)-1])
-	} else {
-		err = start()
-	}
-	if err != nil {
-		return err
-	}
-	save := func(path string) error {
-		note, err := json.Marshal(course)
-		if err != nil {
-			return err
-		}
-		return t.Save(path, string(note))
-	}
-	saved := time.Now()
-	for t.Done() < t.Config().Steps {
-		if r.ctx.Err() != nil || time.Since(saved) > r.study.options.CheckpointEvery {
-			if err := save(filepath.Join(dir, fmt.Sprintf("step-%09d.safetensors", t.Done()))); err != nil {
-				return err
-			}
-			if err := keepLast(dir, keptCheckpoints); err != nil {
-				return err
-			}
-			saved = time.Now()
-		}
-		gauges, err := t.Step(r.ctx)
-		if err != nil {
-			return err
-		}
-		if gauges.Class != nil || t.Done() == t.Config().Steps {
-			course = append(course, gauges)
-			if err := r.show(stage, course); err != nil {
-				return err
-			}
-			if improved(course) {
-				if err := r.saveEncoder(stage, sccore.Online, bestFile); err != nil {
-					return err
-				}
-			}
-		}
-		r.study.bar.Set(int(r.study.done.Add(1)), fmt.Sprintf("%s  %s  %s", r.cell.name(), stage.name, describe(gauges)))
-	}
-	if err := save(final); err != nil {
-		return err
-	}
-	return r.finish(stage)
-}
-
-// finish writes the encoders of a stage that is done, and removes its checkpoints but the final one.
-func (r *pretrainRun) finish(stage *pretrainStage) error {
-	for file, branch := range map[string]sccore.Branch{onlineFile: sccore.Online, targetFile: sccore.Target} {
-		if err := r.saveEncoder(stage, branch, file); err != nil {
-			return err
-		}
-	}
-	return keepLast(filepath.Join(r.dir, stage.name), 0)
-}
-
-// saveEncoder writes the encoder of a branch of a stage as it is to a file of the stage's folder.
-func (r *pretrainRun) saveEncoder(stage *pretrainStage, branch sccore.Branch, file string) error {
-	metadata := map[string]string{
-		"run": r.cell.name(), "stage": stage.name, "step": fmt.Sprint(stage.trainer.Done()), "config": string(configJSON(r.cell.config)),
-	}
-	return stage.trainer.SaveEncoder(filepath.Join(r.dir, stage.name, file), branch, metadata)
-}
-
-// describe is a line of gauges for the bar.
-func describe(g sccore.Gauges) string {
-	line := fmt.Sprintf("loss %.3f", g.Total)
-	if g.PatchEntropy > 0 {
-		line += fmt.Sprintf("  entropy %.2f", g.PatchEntropy)
-	}
-	if g.Patches != nil {
-		line += fmt.Sprintf("  rank %.1f", g.Patches.Rank)
-	}
-	return line
-}
-
-// show replaces the stage's curve file and tells whoever watches.
-func (r *pretrainRun) show(stage *pretrainStage, course []sccore.Gauges) error {
-	var content bytes.Buffer
-	encoder := json.NewEncoder(&content)
-	for _, gauges := range course {
-		if err := encoder.Encode(gauges); err != nil {
-			return err
-		}
-	}
-	if err := atomicfile.WriteBytes(filepath.Join(r.dir, stage.name, pretrainCurve), content.Bytes()); err != nil {
-		return err
-	}
-	if watch := r.study.options.Watch; watch != nil {
-		watch(r.cell.name()+"/"+stage.name, pretrainPoints(course))
-	}
+	w.second.Trainer.SetNeighbours(found)
 	return nil
 }
 
-// pretrainPoints are gauges as points of a course.
-func pretrainPoints(course []sccore.Gauges) (points []Point) {
-	for _, g := range course {
-		p := Point{Step: g.Step, Loss: g.Total, LearningRate: g.Rate}
-		if g.Patches != nil {
-			p.FeatureStd, p.EffectiveRank = g.Patches.Std, g.Patches.Rank
+// Neighbours reads the neighbours of object-centric images from the file in dir, or finds them by the [CLS] features of an encoder and writes them.
+func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.Frozen, data Data, config Config) (*sccore.Neighbours, error) {
+	path, objects := filepath.Join(dir, NeighboursFile), data.Train.Objects
+	source := fmt.Sprintf("%s/seed%d, %s", data.Title(), r.Cell.Seed, data.Identity()) // What images were compared by what.
+	if _, err := os.Stat(path); err == nil {
+		found, err := sccore.ReadNeighbours(path, objects.Len(), source)
+		if err != nil {
+			return nil, fmt.Errorf("%w (remove the file to find them again)", err)
 		}
-		if g.Classes != nil {
-			p.Within, p.Between = g.Classes.Within, g.Classes.Between
-		}
-		points = append(points, p)
+		return found, nil
 	}
-	return points
-}
-
-// ReadGauges reads the curve file of a stage.
-func ReadGauges(path string) (course []sccore.Gauges, err error) {
-	content, err := os.ReadFile(path)
+	r.Say("finding neighbours")
+	features, err := evaluation.Encode(frozen, objects, config.Size, objects.Len(), false)
 	if err != nil {
 		return nil, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	for decoder.More() {
-		var gauges sccore.Gauges
-		if err := decoder.Decode(&gauges); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		course = append(course, gauges)
+	k := min(config.Second.Neighbours, objects.Len()-1)
+	found, err := sccore.FindNeighbours(r.Context, r.Backend(), features.Class, features.Dim, k, progress.Discard)
+	if err != nil {
+		return nil, err
 	}
-	return course, nil
+	found.Source = source
+	return found, found.Write(path)
 }
 
-// pretrainCheckpoints are those of a running stage, the last one last.
-func pretrainCheckpoints(dir string) ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(dir, "step-*.safetensors"))
-	slices.Sort(found)
-	return found, err
-}
-
-// keepLast removes all but the last checkpoints of a stage.
-func keepLast(dir string, count int) error {
-	found, err := pretrainCheckpoints(dir)
+// record measures an encoder and records its numbers; dir is the folder of the stage that has left it, if one has.
+func (w *worker) record(r *run, row string, frozen *evaluation.Frozen, dir string) (err error) {
+	if !r.Wants(row) {
+		return nil
+	}
+	r.Say("measuring %s", row)
+	numbers, err := measure(r.Backend(), frozen, r.Data, r.Cell.Config, r.Cell.Seed)
 	if err != nil {
 		return err
 	}
-	for _, path := range found[:max(0, len(found)-count)] {
-		if err := os.Remove(path); err != nil {
+	curve, details := "", map[string]float64{}
+	if dir != "" {
+		if curve, details, err = CurveOf(r, dir); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// record measures the encoder of a stage as it is and records each number that is not recorded yet.
-func (r *pretrainRun) record(row string, stage *pretrainStage, recorded pretrainRecorded) error {
-	r.study.bar.Set(int(r.study.done.Load()), fmt.Sprintf("%s  measuring %s", r.cell.name(), row))
-	numbers, err := measurePretrain(r.study.backend, stage.frozen, r.data, r.cell.config, r.cell.seed)
-	if err != nil {
-		return err
+	for i := range numbers {
+		n := &numbers[i]
+		n.Row, n.Curve, n.Details = row, curve, details
+		n.Protocol += ", online branch"
 	}
-	config := configJSON(r.cell.config)
-	details := map[string]float64{}
-	curve := filepath.Join(r.cell.folder(r.data), stage.name, pretrainCurve)
-	if course, err := ReadGauges(filepath.Join(r.study.dir, curve)); err == nil && len(course) > 0 && row != rowRandom && row != rowInit {
-		last := course[len(course)-1]
-		details["loss"], details["step"] = last.Total, float64(last.Step)
-		if last.Patches != nil {
-			details["patch_rank"], details["class_rank"] = last.Patches.Rank, last.Class.Rank
-		}
-		if last.Classes != nil {
-			details["within_classes"], details["between_classes"] = last.Classes.Within, last.Classes.Between
-		}
-	} else {
-		curve = ""
-	}
-	for _, number := range numbers {
-		if recorded[r.cell.key(row, number.column)] {
-			continue
-		}
-		err := Record{
-			Experiment: Pretrain, Cell: r.cell.name(), Row: row, Column: number.column,
-			Metric: number.metric, Unit: number.unit, Value: number.value,
-			Seed: r.cell.seed, Profile: r.study.options.Profile, Config: config, ConfigHash: hashOf(config),
-			Protocol: number.protocol + ", online branch", Data: r.data.identity, Details: details, Curve: filepath.ToSlash(curve),
-			Skipped: r.data.skipped, Backend: backend.Name(), Versions: versions(),
-			Seconds: time.Since(r.begun).Seconds(), Finished: time.Now().UTC().Truncate(time.Second),
-		}.Append(r.study.dir)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// PretrainedEncoder is the file of the encoder that a recorded run left, after the stage "first" or "second": the online branch's, which the paper
-// freezes ("Evaluation protocol").
-func PretrainedEncoder(out string, record Record, stage string) string {
-	return filepath.Join(folderOf(out, Pretrain), filepath.FromSlash(filepath.Dir(filepath.Dir(record.Curve))), stage, onlineFile)
+	return r.Record(numbers...)
 }

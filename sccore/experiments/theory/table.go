@@ -7,50 +7,28 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// TheoryResults are the records of the theory experiment in one profile.
-type TheoryResults struct {
-	EffectAugResults // The same rows, columns and seeds.
+// Results are the records of the experiment in one profile: the rows, columns and seeds of the augmentation study.
+type Results struct{ study.Results }
+
+// Load reads the experiment's records under the folder out.
+func Load(out string, profile study.Profile) (Results, error) {
+	results, err := Study.Load(out, profile)
+	return Results{results}, err
 }
 
-// LoadTheory reads the experiment's records under the folder out.
-func LoadTheory(out string, profile Profile) (TheoryResults, error) {
-	records, err := Records(folderOf(out, Theory))
-	if err != nil {
-		return TheoryResults{}, err
-	}
-	return newTheoryResults(records, profile)
-}
-
-func newTheoryResults(records []Record, profile Profile) (TheoryResults, error) {
-	results, err := newEffectAugResults(records, profile, theorySettings)
-	return TheoryResults{results}, err
-}
-
-// theorySettings are the settings of a measurement; which encoder it was is the row's, the method's and the seed's.
-func theorySettings(r Record) (settings, error) {
-	var config TheoryConfig
-	if err := r.configuration(&config); err != nil {
-		return settings{}, err
-	}
-	config.Trained = ""
-	own, err := theoryConfig(r.Profile, nil)
-	if err != nil {
-		return settings{}, err
-	}
-	changed, err := changedKeys("", own, config)
-	return settings{config, r.Data, changed}, err
-}
+// Datasets are the titles of the datasets with records: the paper's first.
+func (r Results) Datasets() []string { return effectaug.Results{Results: r.Results}.Datasets() }
 
 // detail has one value a seed of a quantity; factor scales it.
-func (r TheoryResults) detail(row, column, name string, factor float64) []float64 {
-	var values []float64
-	for _, record := range r.runs[[2]string{row, column}] {
-		if value, ok := record.Details[name]; ok {
-			values = append(values, factor*value)
-		}
+func (r Results) detail(row, column, name string, factor float64) []float64 {
+	values := r.Details(row, column, name)
+	for i := range values {
+		values[i] *= factor
 	}
 	return values
 }
@@ -65,11 +43,11 @@ var theoryColumns = []struct {
 }
 
 // tables are one table a method and dataset: the theorem's quantities for each row of Tab. effect_aug_full.
-func (r TheoryResults) tables() []figures.Table {
+func (r Results) tables() []figures.Table {
 	var tables []figures.Table
-	for _, dataset := range r.datasets {
-		for _, method := range siamese.Methods {
-			column := dataset + "/" + methodTitles[method]
+	for _, dataset := range r.Datasets() {
+		for _, method := range methods.Methods {
+			column := dataset + "/" + effectaug.MethodTitles[method]
 			t := figures.Table{
 				Title: column,
 				Caption: "Error of the nearest class mean and what bounds it, in %; 100 says nothing. Centred backbone features of the views that the " +
@@ -77,7 +55,6 @@ func (r TheoryResults) tables() []figures.Table {
 					"printed theorem, which erratum E14 refutes. Then 100 × the mean similarity of views of one image, of images of one class, κ, the mean " +
 					"tails p at δ_T = 0.9 and q at d_T = 0.5, the left side of lemma sum_delta as a share of its right side (mean over views), and the share " +
 					"of views at which it is smaller, contrary to the lemma.",
-				Unit: "%", Profile: string(r.profile), Data: r.dataOf(dataset),
 			}
 			full, err := figures.Paper("effect_aug_full")
 			if err != nil {
@@ -87,7 +64,7 @@ func (r TheoryResults) tables() []figures.Table {
 			for _, c := range theoryColumns {
 				t.Columns = append(t.Columns, c.title)
 			}
-			for _, row := range EffectAugRows {
+			for _, row := range effectaug.Rows {
 				line := figures.Row{Heads: row.Heads()}
 				for _, c := range theoryColumns {
 					ours := r.detail(row.Name, column, OwnViews+"."+formPrincipal+"."+c.name, 100)
@@ -98,6 +75,7 @@ func (r TheoryResults) tables() []figures.Table {
 				}
 			}
 			if len(t.Rows) > 0 {
+				r.DescribeAs(&t, "%", column)
 				tables = append(tables, t)
 			}
 		}
@@ -106,21 +84,21 @@ func (r TheoryResults) tables() []figures.Table {
 }
 
 // Ladder is the figure of the true error and its bounds for each row and method, on a dataset.
-func (r TheoryResults) Ladder(dataset string) figures.Ladder {
-	figure := figures.Ladder{Title: r.title(dataset) + ", K principal axes of centred features", Y: "error rate, or bound on it"}
+func (r Results) Ladder(dataset string) figures.Ladder {
+	figure := figures.Ladder{Title: fmt.Sprintf("%s, %s profile", dataset, r.Profile) + ", K principal axes of centred features", Y: "error rate, or bound on it"}
 	for _, rung := range theoryColumns[:5] {
 		figure.Series = append(figure.Series, rung.title)
 	}
-	for _, method := range siamese.Methods {
-		panel := figures.LadderPanel{Title: methodTitles[method]}
-		for _, row := range EffectAugRows {
-			if len(r.runs[[2]string{row.Name, dataset + "/" + methodTitles[method]}]) == 0 {
+	for _, method := range methods.Methods {
+		panel := figures.LadderPanel{Title: effectaug.MethodTitles[method]}
+		for _, row := range effectaug.Rows {
+			if len(r.Of(row.Name, dataset+"/"+effectaug.MethodTitles[method])) == 0 {
 				continue
 			}
 			panel.Rows = append(panel.Rows, row.Name)
 			var rungs [][]float64
 			for _, rung := range theoryColumns[:5] {
-				rungs = append(rungs, r.detail(row.Name, dataset+"/"+methodTitles[method], OwnViews+"."+formPrincipal+"."+rung.name, 1))
+				rungs = append(rungs, r.detail(row.Name, dataset+"/"+effectaug.MethodTitles[method], OwnViews+"."+formPrincipal+"."+rung.name, 1))
 			}
 			panel.Values = append(panel.Values, rungs)
 		}
@@ -134,16 +112,16 @@ func (r TheoryResults) Ladder(dataset string) figures.Ladder {
 // Concentration is the figure of how alike an encoder's features are for views of one image and for images of one class, against its error, on a
 // dataset: a series for each row, with a point for each method and seed. On [CommonViews] encoders are compared on the same views, which are
 // those that the encoders of the first row alone were trained with; on [OwnViews] each is shown what it knows.
-func (r TheoryResults) Concentration(dataset, views string) figures.CurvesRow {
+func (r Results) Concentration(dataset, views string) figures.CurvesRow {
 	var row figures.CurvesRow
 	for _, x := range []struct{ name, title string }{
 		{"view_similarity", "mean similarity of views of an image"}, {"class_similarity", "mean similarity of images of a class"},
 	} {
 		plot := figures.Curves{X: x.title, Y: "nearest-mean error", Points: true}
-		for _, trained := range EffectAugRows {
+		for _, trained := range effectaug.Rows {
 			series := figures.Series{Name: "trained with " + trained.Name}
-			for _, method := range siamese.Methods {
-				column := dataset + "/" + methodTitles[method]
+			for _, method := range methods.Methods {
+				column := dataset + "/" + effectaug.MethodTitles[method]
 				series.X = append(series.X, r.detail(trained.Name, column, views+"."+formPrincipal+"."+x.name, 1)...)
 				series.Y = append(series.Y, r.detail(trained.Name, column, views+"."+formPrincipal+".error", 1)...)
 			}
@@ -158,15 +136,12 @@ func (r TheoryResults) Concentration(dataset, views string) figures.CurvesRow {
 
 // Tails is the figure of p_T against δ_T and q_T against d_T of the encoders of one method and seed, a curve for each row: means over images, as the
 // suprema over a thousand images are near 1 for all.
-func (r TheoryResults) Tails(out, dataset, method string, seed int) (figures.CurvesRow, error) {
+func (r Results) Tails(out, dataset, method string, seed int) (figures.CurvesRow, error) {
 	views := figures.Curves{X: "δ_T", Y: "mean over images of p at δ_T"}
 	class := figures.Curves{X: "d_T", Y: "mean over images of q at d_T"}
-	for _, row := range EffectAugRows {
-		for _, record := range r.runs[[2]string{row.Name, dataset + "/" + method}] {
-			if record.Seed != seed {
-				continue
-			}
-			tails, err := readTails(filepath.Join(folderOf(out, Theory), filepath.FromSlash(record.Curve)), OwnViews, formPrincipal)
+	for _, row := range effectaug.Rows {
+		if record, ok := r.OfSeed(row.Name, dataset+"/"+method, seed); ok {
+			tails, err := readTails(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)), OwnViews, formPrincipal)
 			if err != nil {
 				return nil, err
 			}
@@ -175,7 +150,7 @@ func (r TheoryResults) Tails(out, dataset, method string, seed int) (figures.Cur
 		}
 	}
 	if len(views.Series) == 0 {
-		return nil, fmt.Errorf("no measured encoder of %s, seed %d on %s in the %s profile", method, seed, dataset, r.profile)
+		return nil, fmt.Errorf("no measured encoder of %s, seed %d on %s in the %s profile", method, seed, dataset, r.Profile)
 	}
 	return figures.CurvesRow{views, class}, nil
 }

@@ -1,155 +1,82 @@
 package theory
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
-	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/analysis"
 	"github.com/semcon/semcon/internal/atomicfile"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
 	"gonum.org/v1/gonum/mat"
 )
 
-// runTheory measures the encoders of the augmentation study that are not measured yet, one after the other.
-func runTheory(ctx context.Context, b compute.Backend, options Options) error {
-	config, err := theoryConfig(options.Profile, options.Set)
-	if err != nil {
-		return BadOption{err}
-	}
-	trained, err := trainedEncoders(options)
-	if err != nil {
-		return err
-	}
-	sources, err := effectAugSources(options.Profile, options.Data)
-	if err != nil {
-		return err
-	}
-	study := &theoryStudy{backend: b, options: options, config: config, frozen: map[string]*siamese.Frozen{}}
-	defer study.close()
-	for _, source := range sources {
-		data, err := source.load()
-		if err != nil {
-			return err
-		}
-		study.data = append(study.data, data)
-	}
-	recorded, err := recordedOn(folderOf(options.Out, Theory))
-	if err != nil {
-		return err
-	}
-	bar := options.bar(fmt.Sprintf("%s (%s)", Theory, options.Profile), len(trained))
-	defer bar.Close()
-	for i, encoder := range trained {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		bar.Set(i, encoder.Cell)
-		config := config
-		config.Trained = encoder.ConfigHash
-		if recorded[recordKey(encoder.Cell, hashOf(configJSON(config)), encoder.Data)] {
-			continue
-		}
-		if err := study.measure(encoder, config); err != nil {
-			return fmt.Errorf("%s: %w", encoder.Cell, err)
-		}
-	}
-	bar.Set(len(trained), fmt.Sprintf("all %d encoders are measured", len(trained)))
-	return nil
+// data are the training images of a dataset, and what is recorded of the encoders that were trained on them, by cell.
+type data struct {
+	effectaug.Data
+	trained map[string]study.Record
 }
 
-// trainedEncoders are the records of the augmentation study whose encoders are to be measured, in the order of the paper's table. Without any
-// the error says how to get some.
-func trainedEncoders(options Options) ([]Record, error) {
-	results, err := LoadEffectAug(options.Out, options.Profile)
-	if err != nil {
-		return nil, err
+// Skipped is empty: the records of the encoders name what was left out.
+func (data) Skipped() []string { return []string{} }
+
+// open reads a dataset.
+func open(o study.Options, dataset string, _ []study.Cell[Config]) (d data, err error) {
+	if d.Data, err = effectaug.Open(o, dataset); err != nil {
+		return d, err
 	}
-	patterns := options.Only
-	if len(patterns) == 0 {
-		patterns = []string{"*"}
+	trained, err := trainedEncoders(o)
+	d.trained = map[string]study.Record{}
+	for _, r := range trained {
+		d.trained[r.Cell] = r
 	}
-	var trained []Record
-	for _, method := range siamese.Methods {
-		for _, row := range EffectAugRows {
-			for _, dataset := range results.Datasets() {
-				for _, r := range results.runs[[2]string{row.Name, dataset + "/" + methodTitles[method]}] {
-					matches := slices.ContainsFunc(patterns, func(pattern string) bool {
-						parts := append(strings.Split(pattern, "/"), "*", "*", "*")[:4]
-						ok, _ := path.Match(strings.Join(parts, "/"), r.Cell)
-						return ok
-					})
-					if matches && (options.Seeds == 0 || r.Seed < options.Seeds) {
-						trained = append(trained, r)
-					}
-				}
-			}
-		}
-	}
-	if len(trained) == 0 {
-		return nil, fmt.Errorf("no trained encoder in %s in the %s profile; \"semcon run %s --profile %s\" trains some",
-			folderOf(options.Out, EffectAug), options.Profile, EffectAug, options.Profile)
-	}
-	return trained, nil
+	return d, err
 }
 
-// theoryStudy is what the encoders of one call share.
-type theoryStudy struct {
-	backend compute.Backend
-	options Options
-	config  TheoryConfig
-	data    []effectAugData
-	frozen  map[string]*siamese.Frozen // By encoder name: compiled once.
-}
+// run is an encoder at work.
+type run = study.Run[Config, data]
 
-func (s *theoryStudy) close() {
-	for _, frozen := range s.frozen {
+// worker measures encoders, each architecture compiled once.
+type worker struct{ frozen map[string]*methods.Frozen }
+
+// Close frees the device's memory.
+func (w *worker) Close() {
+	for _, frozen := range w.frozen {
 		frozen.Close()
 	}
 }
 
-// measure records the quantities of one encoder: on the views that it was trained with, and on those of the row with all transformations.
-func (s *theoryStudy) measure(trained Record, config TheoryConfig) error {
-	begun := time.Now()
-	at := slices.IndexFunc(s.data, func(d effectAugData) bool { return d.identity() == trained.Data })
-	if at < 0 {
+// Run records the quantities of one encoder: on the views that it was trained with, and on those of the row with all transformations.
+func (w *worker) Run(r *run) error {
+	trained, config := r.Data.trained[r.Cell.Name()], r.Cell.Config
+	if trained.Data != r.Data.Identity() {
 		return fmt.Errorf("trained on other data than --data gives: %s", trained.Data)
 	}
-	var settings EffectAugConfig
-	if err := json.Unmarshal(trained.Config, &settings); err != nil {
-		return fmt.Errorf("configuration of the record: %w", err)
+	var settings effectaug.Config
+	if err := trained.DecodeConfig(&settings); err != nil {
+		return err
 	}
-	encoder, err := s.encoder(settings.Encoder)
+	encoder, err := w.encoder(r, settings.Encoder)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(folderOf(s.options.Out, EffectAug), filepath.FromSlash(path.Dir(trained.Curve)), weightsFile)
+	file := filepath.Join(study.Folder(r.Options().Out, effectaug.Name), filepath.FromSlash(path.Dir(trained.Curve)), effectaug.WeightsFile)
 	if err := encoder.Load(file); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is not there: the encoder of this record is gone", file)
 	} else if err != nil {
 		return err
 	}
-	train := s.data[at].train
+	train := r.Data.Train
 	images := train.Head(len(train.Classes) * min(config.Images, smallestClass(train)))
-	dir := filepath.Join(folderOf(s.options.Out, Theory), "cells", filepath.FromSlash(trained.Cell)+"-"+hashOf(configJSON(config)))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	all := EffectAugRows[0].Recipe(settings.Recipe)
-	details := map[string]float64{}
+	all := effectaug.Rows[0].Recipe(settings.Recipe)
+	details := map[string]float64{"knn_accuracy": trained.Value / 100}
 	tails := &tailsText{}
 	for _, shown := range []struct {
 		name   string
@@ -174,24 +101,32 @@ func (s *theoryStudy) measure(trained Record, config TheoryConfig) error {
 			tails.add(shown.name, form, curves)
 		}
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(dir, tailsFile), tails.bytes()); err != nil {
+	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, tailsFile), tails.bytes()); err != nil {
 		return err
 	}
-	curve, err := filepath.Rel(folderOf(s.options.Out, Theory), filepath.Join(dir, tailsFile))
+	curve, err := r.Path(tailsFile)
 	if err != nil {
 		return err
 	}
-	record := Record{
-		Experiment: Theory, Cell: trained.Cell, Row: trained.Row, Column: trained.Column,
-		Metric: "nearest-mean error", Unit: "%", Value: 100 * details[OwnViews+"."+formBackbone+".error"],
-		Seed: trained.Seed, Profile: s.options.Profile, Config: configJSON(config), ConfigHash: hashOf(configJSON(config)),
-		Protocol: "backbone features of " + strconv.Itoa(images.Len()) + " training images, the first of each class, " + strconv.Itoa(config.Views) +
-			" views each; error of the nearest class mean on these views",
-		Data: trained.Data, Details: details, Curve: filepath.ToSlash(curve), Skipped: []string{},
-		Backend: backend.Name(), Versions: versions(), Seconds: time.Since(begun).Seconds(), Finished: time.Now().UTC().Truncate(time.Second),
+	r.Step("measured")
+	return r.Record(study.Number{
+		Row: trained.Row, Column: trained.Column, Metric: "nearest-mean error", Unit: "%", Value: 100 * details[OwnViews+"."+formBackbone+".error"],
+		Protocol: fmt.Sprintf("backbone features of %d training images, the first of each class, %d views each; error of the nearest class mean on these views",
+			images.Len(), config.Views),
+		Details: details, Curve: curve,
+	})
+}
+
+// encoder returns the compiled encoder of a name.
+func (w *worker) encoder(r *run, name string) (*methods.Frozen, error) {
+	if w.frozen[name] == nil {
+		frozen, err := methods.NewFrozen(r.Backend(), name, effectaug.ImageSize, r.Cell.Config.Views)
+		if err != nil {
+			return nil, err
+		}
+		w.frozen[name] = frozen
 	}
-	record.Details["knn_accuracy"] = trained.Value / 100
-	return record.Append(folderOf(s.options.Out, Theory))
+	return w.frozen[name], nil
 }
 
 // Which views the features are of.
@@ -201,17 +136,6 @@ const (
 	// CommonViews are those of the row with all transformations, the same for every encoder.
 	CommonViews = "all"
 )
-
-func (s *theoryStudy) encoder(name string) (*siamese.Frozen, error) {
-	if s.frozen[name] == nil {
-		frozen, err := siamese.NewFrozen(s.backend, name, imageSize, s.config.Views)
-		if err != nil {
-			return nil, err
-		}
-		s.frozen[name] = frozen
-	}
-	return s.frozen[name], nil
-}
 
 // labelled makes Features of an encoder's output in a form.
 func labelled(flat []float32, dim int, images *datasets.Images, views int, form string) (*analysis.Features, error) {

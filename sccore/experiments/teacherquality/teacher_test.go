@@ -1,4 +1,4 @@
-package teacher
+package teacherquality
 
 import (
 	"fmt"

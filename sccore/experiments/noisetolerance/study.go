@@ -1,26 +1,27 @@
-package noise
-
-import (
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
-
-	"github.com/semcon/semcon/losses"
-)
-
-// NoiseTolerance is the name of the study behind claim C25: how much worse a student ranks patch correspondences when a share of its pseudo
-// labels is flipped, trained with CoTAP and with binary cross-entropy.
+// Package noisetolerance is the study behind claim C25: how much worse a student ranks patch correspondences when a share of its pseudo labels is flipped,
+// trained with CoTAP and with binary cross-entropy.
 //
 // It has no table in the paper, so its setting is ours, and small. Patches are of a few classes; a patch's features are its class's
 // direction plus noise. The student maps features linearly, and is trained on pairs of images to give pairs of patches of one class a
 // higher correspondence than others. Its pseudo labels are scores as a teacher's would be: high for pairs of one class, low for others, with
 // noise. A flipped label is a score drawn for the wrong kind of pair.
-const NoiseTolerance = "noise-tolerance"
+package noisetolerance
 
-// NoiseToleranceConfig is what one run of the study is made from.
-type NoiseToleranceConfig struct {
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Name is the experiment's name.
+const Name = "noise-tolerance"
+
+// Config is what one run of the study is made from.
+type Config struct {
 	Loss    string  `json:"loss"`    // "bce" or "cotap"
 	Flipped float64 `json:"flipped"` // Share of pseudo labels, from 0 to 1.
 
@@ -42,15 +43,15 @@ type NoiseToleranceConfig struct {
 	CoTAP     losses.CoTAP `json:"cotap"`
 }
 
-// noiseLosses are the losses compared, and flippedShares the shares of flipped labels.
+// lossNames are the losses compared, and flippedShares the shares of flipped labels.
 var (
-	noiseLosses   = []string{"bce", "cotap"}
+	lossNames     = []string{"bce", "cotap"}
 	flippedShares = []float64{0, 0.1, 0.2, 0.3, 0.4}
 )
 
-// noiseToleranceConfig returns the configuration of a loss in a profile, before the share of flipped labels and --set.
-func noiseToleranceConfig(profile Profile, loss string) NoiseToleranceConfig {
-	config := NoiseToleranceConfig{
+// profileConfig returns the configuration of a loss in a profile, before the share of flipped labels and --set.
+func profileConfig(profile study.Profile, loss string) Config {
+	config := Config{
 		Loss: loss, Classes: 8, Dim: 32, Noise: 0.2, Patches: 16, TestSize: 128,
 		High: 0.75, Low: 0.45, LabelNoise: 0.1,
 		Embedding: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
@@ -58,58 +59,30 @@ func noiseToleranceConfig(profile Profile, loss string) NoiseToleranceConfig {
 	// Each loss has the rate of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
 	config.Rate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
 	switch profile {
-	case Smoke:
+	case study.Smoke:
 		config.Steps, config.TestSize, config.Batch = 20, 16, 2
-	case Full:
+	case study.Full:
 		config.Steps = 3000
 	}
 	return config
 }
 
-// noiseCell is one run of the study.
-type noiseCell struct {
-	seed   int
-	config NoiseToleranceConfig
-}
-
-// noiseParts are the parts of a cell's name.
-var noiseParts = []string{"loss", "flipped", "seed"}
-
-// name is how --only addresses a cell, e.g. cotap/flipped0.2/seed1.
-func (c noiseCell) name() string {
-	return fmt.Sprintf("%s/flipped%g/seed%d", c.config.Loss, c.config.Flipped, c.seed)
-}
-
 // flippedColumn heads the numbers of a share in the table.
 func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
 
-// key identifies what a record measures.
-func (c noiseCell) key() string { return c.name() + " " + hashOf(configJSON(c.config)) }
-
-// noiseCells lists the runs of a profile: all of one seed before the next, so that a stopped study can be read.
-func noiseCells(options Options) ([]noiseCell, error) {
-	seeds, shares := map[Profile]int{Smoke: 1, Quick: 5, Full: 20}[options.Profile], flippedShares
-	if options.Seeds > 0 {
-		seeds = options.Seeds
-	}
-	if options.Profile == Smoke {
+// cells lists the runs of a profile: all of one seed before the next, so that a stopped study can be read.
+func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
+	shares := flippedShares
+	if o.Profile == study.Smoke {
 		shares = []float64{0, 0.2}
 	}
-	var cells []noiseCell
-	for seed := range seeds {
-		for _, loss := range noiseLosses {
-			config := noiseToleranceConfig(options.Profile, loss)
-			for _, assignment := range options.Set {
-				// "bce.rate=2" is for one loss, "rate=2" for both; "cotap.tau1=0" is a key of its own.
-				if head, rest, ok := strings.Cut(assignment, "."); ok && slices.Contains(noiseLosses, head) && !strings.HasPrefix(rest, "tau") {
-					if head != loss {
-						continue
-					}
-					assignment = rest
-				}
-				if err := applySet(&config, assignment); err != nil {
-					return nil, err
-				}
+	var cells []study.Cell[Config]
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 20}[o.Profile]) {
+		for _, loss := range lossNames {
+			config := profileConfig(o.Profile, loss)
+			// "bce.rate=2" is for one loss, "rate=2" for both.
+			if err := study.ApplySet(&config, study.SetFor(o.Set, loss, lossNames, "cotap.tau1", "cotap.tau2")...); err != nil {
+				return nil, err
 			}
 			if config.Loss != loss || config.Flipped != 0 {
 				return nil, errors.New("--set loss or flipped: choose runs with --only 'cotap/flipped0.2'")
@@ -119,15 +92,62 @@ func noiseCells(options Options) ([]noiseCell, error) {
 			}
 			for _, share := range shares {
 				config.Flipped = share
-				cells = append(cells, noiseCell{seed, config})
+				cells = append(cells, study.Cell[Config]{Path: []string{loss, fmt.Sprintf("flipped%g", share)}, Seed: seed, Config: config})
 			}
 		}
 	}
 	return cells, nil
 }
 
+// Study is the experiment.
+var Study = study.Spec[Config, study.Made]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "Does a ranking loss tolerate flipped pseudo labels better than binary cross-entropy?",
+		Reproduces: "claim C25, which the paper states without a number",
+		Data:       "patches of synthetic classes",
+		Cost: map[study.Profile]string{
+			study.Smoke: "seconds",
+			study.Quick: "half a minute on 2 cores",
+			study.Full:  "half an hour on 2 cores: ten times the steps, 20 seeds",
+		},
+	},
+	Parts:    []string{"loss", "flipped", "seed"},
+	Datasets: study.NoDatasets,
+	Cells:    cells,
+	Open: func(study.Options, string, []study.Cell[Config]) (study.Made, error) {
+		return "patches of synthetic classes", nil
+	},
+	Numbers: func(_ study.Made, c study.Cell[Config]) []study.Number {
+		return []study.Number{{Row: c.Config.Loss, Column: flippedColumn(c.Config.Flipped)}}
+	},
+	Steps:     func(study.Made, study.Cell[Config]) int { return 1 },
+	NewWorker: newWorker,
+	Shares:    func(c study.Cell[Config]) string { return c.Config.Loss },
+	Own: func(r study.Record, config Config) Config {
+		own := profileConfig(r.Profile, config.Loss)
+		own.Flipped = config.Flipped
+		return own
+	},
+	Common: func(config, own Config) Config {
+		// The losses and their rates differ and are compared; anything else must not.
+		config.Loss, config.Flipped, config.Rate = "", 0, config.Rate/own.Rate
+		return config
+	},
+	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Measure: func(r study.Results, claim figures.Claim) (values []float64, data []string) {
+		if claim.Experiment == Name {
+			values = Results{r}.Tolerance()
+		}
+		if len(values) > 0 {
+			data = r.Data()
+		}
+		return values, data
+	},
+}
+
 // check returns an error that names the first value out of range.
-func (c NoiseToleranceConfig) check() error {
+func (c Config) check() error {
 	for name, count := range map[string]int{
 		"dim": c.Dim, "patches": c.Patches, "test_size": c.TestSize, "embedding": c.Embedding, "batch": c.Batch, "steps": c.Steps,
 	} {
@@ -146,16 +166,16 @@ func (c NoiseToleranceConfig) check() error {
 	return c.CoTAP.Check()
 }
 
-// noiseWorld makes the data of a run. What it draws depends on the seed alone, and on the loss not at all: runs of a seed see the same images
+// world makes the data of a run. What it draws depends on the seed alone, and on the loss not at all: runs of a seed see the same images
 // and, for one share of flipped labels, the same labels.
-type noiseWorld struct {
-	config     NoiseToleranceConfig
+type world struct {
+	config     Config
 	rng        *rand.Rand
 	directions [][]float64 // Of the classes, of length 1. [Classes][Dim]
 }
 
-func newNoiseWorld(config NoiseToleranceConfig, seed int) *noiseWorld {
-	w := &noiseWorld{config: config, rng: rand.New(rand.NewPCG(uint64(seed), 25))}
+func newWorld(config Config, seed int) *world {
+	w := &world{config: config, rng: rand.New(rand.NewPCG(uint64(seed), 25))}
 	for range config.Classes {
 		w.directions = append(w.directions, randomUnit(w.rng, config.Dim))
 	}
@@ -171,7 +191,7 @@ type imagePairs struct {
 	sameClasses []bool
 }
 
-func (w *noiseWorld) draw(n int) imagePairs {
+func (w *world) draw(n int) imagePairs {
 	c := w.config
 	pairs := imagePairs{n: n}
 	image := func(features []float32) (classes []int, _ []float32) {

@@ -1,0 +1,98 @@
+package ablation
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/experiments/mainresults"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// data is what the lines are trained on, and what they are measured on.
+type data struct {
+	pretrain.Data
+	measured []measured
+	weights  string // What the lines begin from, if that is a file.
+}
+
+// Identity names what the lines are trained on and begin from.
+func (d data) Identity() string { return d.Data.Identity() + d.weights }
+
+// measured are the labelled images of one dataset of the experiment main. Its identity is that of records: of what a line is trained on, and of
+// these.
+type measured struct {
+	dataset, identity string // The dataset is "imagenet", "coco" or "synthetic".
+	mainresults.Data
+}
+
+// metrics are what the columns measure.
+var metrics = map[string]string{
+	columnMIoU: "mIoU", columnAccuracy: "pixel accuracy", columnLinear: "top-1 accuracy", columnKNN: "k-NN accuracy",
+}
+
+// columns are those that the images have labels for, in the order of the table.
+func (m measured) columns() (columns []string) {
+	if m.Scenes[0] != nil || m.Annotated[0] != nil {
+		columns = append(columns, columnMIoU, columnAccuracy)
+	}
+	if m.Objects[0] != nil {
+		columns = append(columns, columnLinear, columnKNN)
+	}
+	return columns
+}
+
+// protocol says how the numbers of a column come about.
+func (m measured) protocol(column string, config Config) string {
+	switch {
+	case column == columnLinear:
+		images := "all images"
+		if config.Linear.Images > 0 {
+			images = fmt.Sprintf("at most %d images", config.Linear.Images)
+		}
+		return fmt.Sprintf("linear probe of [CLS] features, %d epochs of batches of %d of %s", config.Linear.Epochs, config.Linear.Batch, images)
+	case column == columnKNN:
+		return fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", config.KNN.K, config.KNN.Temperature)
+	case m.dataset == "coco":
+		return config.evaluation().Protocol(m.dataset)
+	}
+	return config.Probe.Protocol()
+}
+
+// open opens what the lines are trained on, and what they are measured on: of images that are read what has labels, and else the synthetic ones.
+// Columns without labels are left out with a warning; that all are is an error.
+func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err error) {
+	config := cells[0].Config
+	if config.Init != "" {
+		digest, err := encoders.Digest(config.Init)
+		if err != nil {
+			return d, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
+		}
+		d.weights = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
+	}
+	if d.Data, err = pretrain.Open(o.Data, config.Config); err != nil {
+		return d, err
+	}
+	if o.Data == "" {
+		m := measured{dataset: "synthetic", identity: d.Identity(), Data: mainresults.Data{Classes: len(d.Objects[0].Classes), Scenes: d.Scenes}}
+		for i, objects := range d.Objects {
+			m.Objects[i], m.Labels[i] = objects.Images, objects.Labels
+		}
+		d.measured = []measured{m}
+		return d, nil
+	}
+	read, missing, err := mainresults.Read(o.Data)
+	if err != nil {
+		return d, err
+	}
+	for _, line := range missing {
+		o.Warnf("%s", line)
+	}
+	for _, dataset := range []string{"coco", "imagenet"} {
+		if m, there := read[dataset]; there {
+			d.measured = append(d.measured, measured{dataset, d.Identity() + "; measured on " + m.Identity(), m})
+		}
+	}
+	return d, nil
+}

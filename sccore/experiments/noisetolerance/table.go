@@ -1,0 +1,90 @@
+package noisetolerance
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/study"
+	"gonum.org/v1/gonum/stat"
+)
+
+// lossTitles are the losses as tables head them.
+var lossTitles = map[string]string{"bce": "binary cross-entropy", "cotap": "CoTAP"}
+
+// Results are the records of the study in one profile: a row is a loss and a column a share of flipped labels.
+type Results struct{ study.Results }
+
+// Load reads the study's records under the folder out.
+func Load(out string, profile study.Profile) (Results, error) {
+	results, err := Study.Load(out, profile)
+	return Results{results}, err
+}
+
+// drop is what a seed loses from clean labels to a share of flipped ones, in points; ok tells whether both have run.
+func (r Results) drop(loss string, share float64, seed int) (points float64, ok bool) {
+	at := func(share float64) (float64, bool) {
+		record, ok := r.OfSeed(loss, flippedColumn(share), seed)
+		return record.Value, ok
+	}
+	clean, hasClean := at(0)
+	flipped, hasFlipped := at(share)
+	return clean - flipped, hasClean && hasFlipped
+}
+
+// Tolerance is the quantity of claim C25, one value a seed: what binary cross-entropy loses in average precision and CoTAP does not, the mean
+// over the shares of flipped labels that both losses have runs of.
+func (r Results) Tolerance() []float64 {
+	var values []float64
+	for _, record := range r.Of("bce", flippedColumn(0)) {
+		sum, shares := 0.0, 0
+		for _, share := range flippedShares[1:] {
+			bce, hasBCE := r.drop("bce", share, record.Seed)
+			cotap, hasCoTAP := r.drop("cotap", share, record.Seed)
+			if hasBCE && hasCoTAP {
+				sum += bce - cotap
+				shares++
+			}
+		}
+		if shares > 0 {
+			values = append(values, sum/float64(shares))
+		}
+	}
+	return values
+}
+
+func (r Results) table() figures.Table {
+	t := figures.Table{
+		Title:   "Flipped pseudo labels",
+		Caption: "Average precision of the student's patch correspondences on new images, after training on pseudo labels of which a share is flipped. The paper has no such table.",
+		Unit:    "%", Profile: string(r.Profile),
+		RowHeads: []figures.RowHead{{Name: "loss"}},
+	}
+	for _, share := range flippedShares {
+		t.Columns = append(t.Columns, flippedColumn(share))
+	}
+	for _, loss := range lossNames {
+		row := figures.Row{Heads: []string{lossTitles[loss]}}
+		for _, share := range flippedShares {
+			row.Cells = append(row.Cells, figures.Cell{Paper: math.NaN(), Ours: r.Values(loss, flippedColumn(share))})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	r.Describe(&t, "%")
+	return t
+}
+
+// Curves is the figure of average precision against the share of flipped labels, the mean over seeds.
+func (r Results) Curves() figures.Curves {
+	f := figures.Curves{Title: fmt.Sprintf("Flipped pseudo labels, %s profile", r.Profile), X: "flipped labels (%)", Y: "average precision (%)"}
+	for _, loss := range lossNames {
+		series := figures.Series{Name: lossTitles[loss]}
+		for _, share := range flippedShares {
+			if values := r.Values(loss, flippedColumn(share)); len(values) > 0 {
+				series.X, series.Y = append(series.X, 100*share), append(series.Y, stat.Mean(values, nil))
+			}
+		}
+		f.Series = append(f.Series, series)
+	}
+	return f
+}

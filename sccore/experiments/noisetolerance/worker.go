@@ -1,0 +1,139 @@
+package noisetolerance
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// run is a cell at work. It takes seconds, so it has no checkpoints.
+type run = study.Run[Config, study.Made]
+
+func newWorker(r *run) (study.Worker[Config, study.Made], error) {
+	return newStudent(r.Backend(), r.Cell.Config), nil
+}
+
+// Run trains a student and records its average precision.
+func (s *student) Run(r *run) error {
+	precision, loss, err := s.train(r)
+	if err != nil {
+		return err
+	}
+	r.Step("AP %.1f %%", precision)
+	return r.Record(study.Number{
+		Row: r.Cell.Config.Loss, Column: flippedColumn(r.Cell.Config.Flipped), Metric: "average precision", Unit: "%", Value: precision,
+		Protocol: "mean over image pairs of the average precision of the student's correspondences against the true ones, new images",
+		Details:  map[string]float64{"loss": loss},
+	})
+}
+
+// student is a compiled step and a compiled evaluation.
+type student struct {
+	step, scores *graph.Exec
+}
+
+func newStudent(b compute.Backend, config Config) *student {
+	correspondence := func(weights, u, v *graph.Node) *graph.Node {
+		embed := func(x *graph.Node) *graph.Node { return graph.Einsum("bnd,de->bne", x, weights) }
+		return losses.Correspondence(embed(u), embed(v))
+	}
+	return &student{
+		step: graph.MustNewExec(b, func(in []*graph.Node) []*graph.Node {
+			weights, velocity, u, v, labels := in[0], in[1], in[2], in[3], in[4]
+			p := correspondence(weights, u, v)
+			loss := losses.BCE(p, labels)
+			if config.Loss == "cotap" {
+				loss = config.CoTAP.Loss(p, labels)
+			}
+			velocity = graph.Add(graph.MulScalar(velocity, config.Momentum), graph.Gradient(loss, weights)[0])
+			return []*graph.Node{graph.Sub(weights, graph.MulScalar(velocity, config.Rate)), velocity, loss}
+		}),
+		scores: graph.MustNewExec(b, func(in []*graph.Node) *graph.Node { return correspondence(in[0], in[1], in[2]) }),
+	}
+}
+
+// Close frees the device's memory.
+func (s *student) Close() {
+	s.step.Finalize()
+	s.scores.Finalize()
+}
+
+// train trains a student from random weights and returns its average precision on new images, in %, and its last loss.
+func (s *student) train(r *run) (precision, loss float64, err error) {
+	c := r.Cell.Config
+	world := newWorld(c, r.Cell.Seed)
+	initial := make([]float32, 0, c.Dim*c.Embedding)
+	for range c.Dim * c.Embedding {
+		initial = append(initial, float32(world.rng.NormFloat64()/math.Sqrt(float64(c.Dim))))
+	}
+	weights := tensors.FromFlatDataAndDimensions(initial, c.Dim, c.Embedding)
+	velocity := tensors.FromScalarAndDimensions(float32(0), c.Dim, c.Embedding)
+	features := func(x []float32, n int) *tensors.Tensor {
+		return tensors.FromFlatDataAndDimensions(x, n, c.Patches, c.Dim)
+	}
+	for range c.Steps {
+		if err := r.Context.Err(); err != nil {
+			return 0, 0, err
+		}
+		pairs := world.draw(c.Batch)
+		labels := tensors.FromFlatDataAndDimensions(pairs.labels, c.Batch, c.Patches*c.Patches)
+		out, err := s.step.Exec(weights, velocity, features(pairs.u, c.Batch), features(pairs.v, c.Batch), labels)
+		if err != nil {
+			return 0, 0, err
+		}
+		weights, velocity = out[0], out[1]
+		loss = float64(out[2].Value().(float32))
+	}
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return 0, 0, fmt.Errorf("the loss is %v at the end", loss)
+	}
+
+	// The evaluation is of the same images, whatever has been drawn for training.
+	world.rng = rand.New(rand.NewPCG(uint64(r.Cell.Seed), 26))
+	test := world.draw(c.TestSize)
+	out, err := s.scores.Exec(weights, features(test.u, c.TestSize), features(test.v, c.TestSize))
+	if err != nil {
+		return 0, 0, err
+	}
+	scores := tensors.MustCopyFlatData[float32](out[0])
+	counted, size := 0, c.Patches*c.Patches
+	for image := range test.n {
+		p, truth := make([]float64, size), make([]float64, size)
+		for i := range p {
+			p[i] = float64(scores[image*size+i])
+			if test.sameClasses[image*size+i] {
+				truth[i] = 1
+			}
+		}
+		if !slices.Contains(truth, 1) {
+			continue // No pair of one class: precision has no meaning.
+		}
+		ap, err := losses.AP(p, truth, 1)
+		if err != nil {
+			return 0, 0, err
+		}
+		precision += 100 * (1 - ap)
+		counted++
+	}
+	return precision / float64(counted), loss, nil
+}
+
+// randomUnit is a random direction.
+func randomUnit(rng *rand.Rand, dim int) []float64 {
+	direction, square := make([]float64, dim), 0.0
+	for d := range direction {
+		direction[d] = rng.NormFloat64()
+		square += direction[d] * direction[d]
+	}
+	for d := range direction {
+		direction[d] /= math.Sqrt(square)
+	}
+	return direction
+}

@@ -1,0 +1,147 @@
+package pretrain
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// Files of a stage's folder beside the checkpoints of a running stage. With labels it has the best encoder, too, see [improved].
+const (
+	FinalFile  = "final.safetensors" // The last checkpoint.
+	onlineFile = "online.safetensors"
+	targetFile = "target.safetensors"
+	bestFile   = "best.safetensors"
+	curveFile  = "curve.jsonl"
+)
+
+// Stage is a compiled stage of training, and the encoder that is measured: its online branch's, as the paper has it ("Evaluation protocol").
+type Stage struct {
+	Name    string
+	Trainer *sccore.Trainer
+	Frozen  *evaluation.Frozen
+}
+
+// NewStage compiles a stage. warn is told of images that cannot be read.
+func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Config, warn func(format string, args ...any)) (*Stage, error) {
+	trainer, err := sccore.NewTrainer(b, data, config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	trainer.Skipped = func(image datasets.Skipped) { warn("left out %s: %s", image.File, image.Reason) }
+	vit, store, scope := trainer.Encoder(sccore.Online)
+	frozen, err := evaluation.NewFrozen(b, vit, store, scope, evaluation.EncodeBatch)
+	return &Stage{name, trainer, frozen}, err
+}
+
+// Close frees the device's memory.
+func (s *Stage) Close() {
+	if s != nil {
+		s.Frozen.Close()
+		s.Trainer.Close()
+	}
+}
+
+// unfiltered is the encoder of the stage without the filter: before training it has only random weights, and a file's features are those of the
+// file.
+func (s *Stage) unfiltered(b compute.Backend) (*evaluation.Frozen, error) {
+	vit, store, scope := s.Trainer.Encoder(sccore.Online)
+	vit.Prototypes = 0
+	return evaluation.NewFrozen(b, vit, store, scope, evaluation.EncodeBatch)
+}
+
+// TrainStage brings a stage of a run to its end, from its last checkpoint or from start, and leaves its encoders in dir.
+func TrainStage[C comparable, D study.Data](r *study.Run[C, D], s *Stage, dir string, start func() error) error {
+	t := s.Trainer
+	save := func(branch sccore.Branch, file string) error {
+		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{
+			"run": r.Cell.Name(), "stage": s.Name, "step": fmt.Sprint(t.Done()), "config": string(study.EncodeConfig(r.Cell.Config)),
+		})
+	}
+	var curve []sccore.StepMetrics
+	loop := train.Loop[sccore.StepMetrics]{Trainer: t, Dir: dir, Final: FinalFile, Start: start, Note: &curve}
+	loop.After = func(m sccore.StepMetrics, _ map[string]float64) error {
+		r.Step("%s  %s", s.Name, Describe(m))
+		if m.Class == nil && t.Done() < t.Steps() {
+			return nil
+		}
+		curve = append(curve, m)
+		if err := study.WriteCurve(filepath.Join(dir, curveFile), curve); err != nil {
+			return err
+		}
+		if watch := r.Options().Watch; watch != nil {
+			watch(r.Cell.Name()+"/"+s.Name, points(curve))
+		}
+		if improved(curve) {
+			return save(sccore.Online, bestFile)
+		}
+		return nil
+	}
+	if err := study.Train(r, &loop); err != nil {
+		return err
+	}
+	for file, branch := range map[string]sccore.Branch{onlineFile: sccore.Online, targetFile: sccore.Target} {
+		if err := save(branch, file); err != nil {
+			return err
+		}
+	}
+	return loop.Clean()
+}
+
+// Describe is a line of metrics for the bar.
+func Describe(m sccore.StepMetrics) string {
+	line := fmt.Sprintf("loss %.3f", m.Total)
+	if m.PatchEntropy > 0 {
+		line += fmt.Sprintf("  entropy %.2f", m.PatchEntropy)
+	}
+	if m.Patches != nil {
+		line += fmt.Sprintf("  rank %.1f", m.Patches.Rank)
+	}
+	return line
+}
+
+// points are the metrics of a stage as a curve.
+func points(curve []sccore.StepMetrics) (points []study.Point) {
+	for _, m := range curve {
+		p := study.Point{Step: m.Step, Loss: m.Total, LearningRate: m.Rate}
+		if m.Patches != nil {
+			p.FeatureStd, p.EffectiveRank = m.Patches.Std, m.Patches.Rank
+		}
+		if m.Classes != nil {
+			p.Within, p.Between = m.Classes.Within, m.Classes.Between
+		}
+		points = append(points, p)
+	}
+	return points
+}
+
+// CurveOf is the curve file of a stage as records name it, with what its last point says.
+func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file string, details map[string]float64, err error) {
+	file = filepath.Join(dir, curveFile)
+	curve, err := study.ReadCurve[sccore.StepMetrics](file)
+	if err != nil || len(curve) == 0 {
+		return "", nil, err
+	}
+	last := curve[len(curve)-1]
+	details = map[string]float64{"loss": last.Total, "step": float64(last.Step)}
+	if last.Patches != nil {
+		details["patch_rank"], details["class_rank"] = last.Patches.Rank, last.Class.Rank
+	}
+	if last.Classes != nil {
+		details["within_classes"], details["between_classes"] = last.Classes.Within, last.Classes.Between
+	}
+	file, err = filepath.Rel(r.Root(), file)
+	return filepath.ToSlash(file), details, err
+}
+
+// EncoderFile is the file of the encoder that a recorded run left, after the stage "first" or "second": the online branch's, which the paper freezes
+// ("Evaluation protocol").
+func EncoderFile(out string, r study.Record, stage string) string {
+	return filepath.Join(study.Folder(out, Name), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, onlineFile)
+}

@@ -1,0 +1,62 @@
+package pretrain
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Results are the records of the experiment in one profile.
+type Results struct{ study.Results }
+
+// Load reads the experiment's records under the folder out.
+func Load(out string, profile study.Profile) (Results, error) {
+	results, err := Study.Load(out, profile)
+	return Results{results}, err
+}
+
+// table is of the rows and columns that were measured.
+func (r Results) table() figures.Table {
+	t := figures.Table{
+		Title:    "Training in two stages",
+		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; without labels the effective rank of patch features. The paper has no such table.",
+		RowHeads: []figures.RowHead{{Name: "encoder"}},
+	}
+	for _, column := range []string{ColumnMIoU, ColumnKNN, ColumnRank} {
+		if slices.Contains(r.Columns(), column) {
+			t.Columns = append(t.Columns, column)
+		}
+	}
+	for _, name := range []string{RowRandom, RowInit, RowAlignment, RowMethod} {
+		row, measured := figures.Row{Heads: []string{name}}, false
+		for _, column := range t.Columns {
+			values := r.Values(name, column)
+			measured = measured || len(values) > 0
+			row.Cells = append(row.Cells, figures.Cell{Paper: math.NaN(), Ours: values})
+		}
+		if measured {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	r.Describe(&t, "")
+	return t
+}
+
+// Encoder names a file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
+// branch, or the "best" of the online branch's where the images had labels. The error says that there is no such run.
+func (r Results) Encoder(out string, seed int, stage, branch string) (string, error) {
+	var last study.Record
+	for _, column := range []string{ColumnMIoU, ColumnRank} { // Of synthetic images, and of those without labels.
+		if record, ok := r.OfSeed(RowMethod, column, seed); ok && record.Finished.After(last.Finished) {
+			last = record
+		}
+	}
+	if last.Curve != "" {
+		return filepath.Join(filepath.Dir(EncoderFile(out, last, stage)), branch+".safetensors"), nil
+	}
+	return "", fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Name, seed, r.Profile)
+}

@@ -1,0 +1,259 @@
+// Package teacherquality is the study of what patch concentration gains, against how good its teacher's correspondences are.
+//
+// The paper has a teacher of one quality, a transformer that was trained on ImageNet before. One trained here in a minute is worse, and whether
+// L_sc then helps is a question of how much worse. So from one checkpoint a seed, trained by alignment alone, training goes on in several ways:
+// with patch alignment alone, and with CoTAP or binary cross-entropy beside it, with the real teacher's q, or with q from labels of which a
+// share is replaced by noise, so that it tells pairs of one class from others as well as is wanted: AUC is the area under its ROC curve.
+package teacherquality
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Name is the experiment's name.
+const Name = "teacher-quality"
+
+// Config is what one run of the study is made from.
+type Config struct {
+	Loss    string  `json:"loss"`    // "start", no training beyond the first stage; "alignment"; "cotap" or "bce" beside it.
+	Lambda  float64 `json:"lambda"`  // λ2 of the latter two.
+	Teacher string  `json:"teacher"` // Their q: "head", the target branch's as in the paper, or "labels".
+	AUC     float64 `json:"auc"`     // Of labels: from 0.5, chance, to 1, the labels themselves.
+
+	First  sccore.Config         `json:"first"`  // The stage of both alignments, which makes the checkpoint.
+	Second sccore.Config         `json:"second"` // The stage that is studied; L_sc as above.
+	Images int                   `json:"images"` // Synthetic scenes and objects to train on, each, and half as many scenes for testing.
+	Probe  evaluation.PatchProbe `json:"probe"`
+	Pairs  int                   `json:"pairs"` // Batches whose pairs of patches the real teacher's AUC is of.
+}
+
+// What a cell trains with.
+const (
+	lossStart     = "start"
+	lossAlignment = "alignment"
+)
+
+// profileConfig returns the configuration of a profile before what a cell sets, and --set.
+func profileConfig(profile study.Profile) Config {
+	toy := study.Quick // Training on labels is not the paper's: the full profile has more runs, and not larger ones.
+	if profile == study.Smoke {
+		toy = study.Smoke
+	}
+	trained := pretrain.ProfileConfig(toy)
+	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe, Pairs: 4}
+	for _, s := range []*sccore.Config{&c.First, &c.Second} {
+		s.Prototypes, s.Lambdas = 0, losses.Lambdas{PatchAlignment: 1}
+		s.Momentum = 0.95 // The target branch follows faster: a better teacher after 500 steps.
+		s.GaugeEvery = 1000
+	}
+	c.First.Lambdas.ImageAlignment = 1
+	if profile == study.Smoke {
+		c.First.Steps, c.Second.Steps, c.Images, c.Pairs = 4, 4, 24, 1
+	} else {
+		c.Second.Steps, c.Second.Warmup = 200, 20
+		c.Probe.Steps = 500
+	}
+	return c
+}
+
+// second is the configuration of the cell's training.
+func (c Config) second() sccore.Config {
+	s := c.Second
+	if c.Loss == lossStart || c.Loss == lossAlignment {
+		return s
+	}
+	s.PatchConcentration, s.Lambdas.PatchConcentration = c.Loss, c.Lambda
+	s.Correspondences.From = c.Teacher
+	if c.Teacher == sccore.FromLabels {
+		// A pair's order with another is lost where either is replaced: 1 − AUC = noise²/2.
+		s.Correspondences.Noise = math.Sqrt(2 * (1 - c.AUC))
+	}
+	return s
+}
+
+// steps are those of the cell's own training.
+func (c Config) steps() int {
+	if c.Loss == lossStart {
+		return 0
+	}
+	return c.Second.Steps
+}
+
+// check returns an error that names the first value out of range.
+func (c Config) check() error {
+	if err := c.First.Check(); err != nil {
+		return fmt.Errorf("first.%w", err)
+	}
+	if err := c.second().Check(); err != nil {
+		return fmt.Errorf("second.%w", err)
+	}
+	switch {
+	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.Canvas != c.Second.Canvas:
+		return errors.New("encoder, patch_head and canvas of the first and the second stage differ")
+	case c.First.Lambdas.PatchAlignment == 0 || c.Second.Lambdas.PatchAlignment == 0:
+		return errors.New("lambdas.patch_alignment 0: both stages align patches")
+	case c.First.Lambdas.PatchConcentration+c.First.Lambdas.ImageConcentration+c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration > 0 &&
+		(c.Loss == lossStart || c.Loss == lossAlignment):
+		return errors.New("lambdas: the study itself says where there is concentration")
+	case c.Images < c.First.Batch || c.Images < c.Second.Batch:
+		return fmt.Errorf("images %d are fewer than a batch", c.Images)
+	case c.Pairs < 1:
+		return fmt.Errorf("pairs %d is not positive", c.Pairs)
+	}
+	return c.Probe.Check()
+}
+
+// shared is what all runs have in common that are compared with each other.
+func (c Config) shared() Config {
+	c.Loss, c.Lambda, c.Teacher, c.AUC = "", 0, "", 0
+	return c
+}
+
+// teacher is the part of a cell's name that says how good its q is.
+func (c Config) teacher() string {
+	switch {
+	case c.Loss == lossStart || c.Loss == lossAlignment:
+		return "none"
+	case c.Teacher == sccore.FromLabels:
+		return fmt.Sprintf("auc%g", c.AUC)
+	}
+	return "real"
+}
+
+// row names the cell's condition in records.
+func (c Config) row() string {
+	return fmt.Sprintf("%s/lambda%g/%s", c.Loss, c.Lambda, c.teacher())
+}
+
+// compared are the losses of patch concentration that are compared, lambdas their weights: the weaker ones in quick for CoTAP alone.
+var (
+	compared = []string{sccore.WithCoTAP, sccore.WithBCE}
+	lambdas  = map[study.Profile]map[string][]float64{
+		study.Smoke: {sccore.WithCoTAP: {10}, sccore.WithBCE: {10}},
+		study.Quick: {sccore.WithCoTAP: {1, 10}, sccore.WithBCE: {10}},
+		study.Full:  {sccore.WithCoTAP: {1, 3, 10}, sccore.WithBCE: {1, 3, 10}},
+	}
+	aucs = map[study.Profile][]float64{study.Smoke: {1}, study.Quick: {1, 0.85, 0.7}, study.Full: {1, 0.9, 0.8, 0.7, 0.6}}
+)
+
+// rows lists the conditions of a profile: start and alignment, then those of each loss and λ2 from the best teacher down to the real
+// one.
+func rows(profile study.Profile) (all []Config) {
+	all = append(all, Config{Loss: lossStart}, Config{Loss: lossAlignment})
+	for _, loss := range compared {
+		for _, lambda := range lambdas[profile][loss] {
+			for _, auc := range aucs[profile] {
+				all = append(all, Config{Loss: loss, Lambda: lambda, Teacher: sccore.FromLabels, AUC: auc})
+			}
+			all = append(all, Config{Loss: loss, Lambda: lambda, Teacher: sccore.FromHead})
+		}
+	}
+	return all
+}
+
+// cells lists the runs of a profile, all of one seed before the next.
+func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
+	base := profileConfig(o.Profile)
+	if err := study.ApplySet(&base, o.Set...); err != nil {
+		return nil, err
+	}
+	if base != base.shared() {
+		return nil, errors.New("--set loss, lambda, teacher or auc: choose runs with --only 'cotap/lambda10/auc1'")
+	}
+	var cells []study.Cell[Config]
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 10}[o.Profile]) {
+		for _, row := range rows(o.Profile) {
+			c := base
+			c.Loss, c.Lambda, c.Teacher, c.AUC = row.Loss, row.Lambda, row.Teacher, row.AUC
+			if err := c.check(); err != nil {
+				return nil, err
+			}
+			cells = append(cells, study.Cell[Config]{Path: []string{c.Loss, fmt.Sprintf("lambda%g", c.Lambda), c.teacher()}, Seed: seed, Config: c})
+		}
+	}
+	return cells, nil
+}
+
+// startPath is the path of cells that nobody selects: the training that all others of a seed begin from.
+const startPath = "first stage"
+
+func isStart(c study.Cell[Config]) bool { return c.Path[0] == startPath }
+
+// shares names the cells that share a compiled step: those of one loss and one kind of q, with any λ2, AUC and seed.
+func shares(c study.Cell[Config]) string {
+	switch {
+	case isStart(c):
+		return startPath
+	case slices.Contains(compared, c.Config.Loss):
+		return c.Config.Loss + " " + c.Config.Teacher
+	}
+	return lossAlignment
+}
+
+// Study is the experiment.
+var Study = study.Spec[Config, data]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "How good must the teacher's correspondences be for patch concentration to help?",
+		Reproduces: "\"Patch correspondence distillation\"; explains what claim C16 needs",
+		Data:       "synthetic scenes and objects, whose labels make teachers of known quality",
+		Cost: map[study.Profile]string{
+			study.Smoke: "seconds",
+			study.Quick: "about 20 minutes on 2 quiet cores",
+			study.Full:  "about 5 hours on 2 cores: ten seeds, finer steps",
+		},
+	},
+	Parts: []string{"loss", "lambda", "teacher", "seed"},
+	Datasets: func(o study.Options) (names, missing []string, err error) {
+		if o.Data != "" {
+			missing = append(missing, fmt.Sprintf("the study needs labels of pixels: it is on synthetic scenes, and nothing of --data %s", o.Data))
+		}
+		return []string{""}, missing, nil
+	},
+	Cells: cells,
+	Open:  open,
+	Numbers: func(_ data, c study.Cell[Config]) []study.Number {
+		if isStart(c) {
+			return nil
+		}
+		return []study.Number{{Row: c.Config.row(), Column: pretrain.ColumnMIoU}}
+	},
+	Steps: func(_ data, c study.Cell[Config]) int {
+		if isStart(c) {
+			return c.Config.First.Steps
+		}
+		return c.Config.steps()
+	},
+	NewWorker: newWorker,
+	Shares:    shares,
+	Needs: func(c study.Cell[Config]) []study.Cell[Config] {
+		if isStart(c) {
+			return nil
+		}
+		return []study.Cell[Config]{{Path: []string{startPath}, Seed: c.Seed, Config: c.Config.shared()}}
+	},
+	Folder: func(d data, c study.Cell[Config]) string {
+		if isStart(c) {
+			return startFolder(d, c.Config, c.Seed)
+		}
+		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, c.Hash()))
+	},
+	Own: func(r study.Record, config Config) Config {
+		own := profileConfig(r.Profile)
+		own.Loss, own.Lambda, own.Teacher, own.AUC = config.Loss, config.Lambda, config.Teacher, config.AUC
+		return own
+	},
+	Common: func(config, _ Config) Config { return config.shared() },
+	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+}

@@ -1,0 +1,23 @@
+package study
+
+import "github.com/semcon/semcon/sccore/train"
+
+// ErrDiverged is the error of a run whose loss became NaN or infinite; it does not stop the other runs.
+var ErrDiverged = train.ErrDiverged
+
+// Train brings a training to its end from where the run's folder stands. Of the loop it sets what is the run's own: the folder, unless another is
+// named, the time between checkpoints, and what moves the bar over steps of earlier calls.
+func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error {
+	if loop.Dir == "" {
+		loop.Dir = r.Dir
+	}
+	loop.Every = r.Options().CheckpointEvery
+	resumed := loop.Resumed
+	loop.Resumed = func(done int) {
+		r.Found(done)
+		if resumed != nil {
+			resumed(done)
+		}
+	}
+	return loop.Run(r.Context)
+}

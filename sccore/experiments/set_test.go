@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/views"
 )
 
 func TestApplySet(t *testing.T) {
-	config := effectAugConfig(Full, siamese.MoCo)
+	config := effectAugConfig(Full, methods.MoCo)
 	for _, assignment := range []string{"rate=0.5", "batch=64", "knn.k=20", "recipe.MinScale=0.2", "encoder=conv4", "recipe.Crop=same"} {
 		if err := applySet(&config, assignment); err != nil {
 			t.Error(err)
@@ -34,7 +34,7 @@ func TestApplySetNamesWhatIsWrong(t *testing.T) {
 		"recipe.Blur=maybe": `"maybe" is not true or false`,
 		"recipe.Crop=half":  "half",
 	} {
-		config := effectAugConfig(Quick, siamese.SimCLR)
+		config := effectAugConfig(Quick, methods.SimCLR)
 		before := string(configJSON(config))
 		err := applySet(&config, assignment)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), assignment) || strings.Contains(err.Error(), "\n") {
@@ -47,7 +47,7 @@ func TestApplySetNamesWhatIsWrong(t *testing.T) {
 }
 
 func TestHashNamesTheConfiguration(t *testing.T) {
-	a, b := effectAugConfig(Quick, siamese.SimCLR), effectAugConfig(Quick, siamese.SimCLR)
+	a, b := effectAugConfig(Quick, methods.SimCLR), effectAugConfig(Quick, methods.SimCLR)
 	if hashOf(configJSON(a)) != hashOf(configJSON(b)) {
 		t.Error("equal configurations have different hashes")
 	}

@@ -1,4 +1,4 @@
-package siamese
+package methods
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, method := range Methods {
+	for _, method := range Names {
 		t.Run(method, func(t *testing.T) {
 			settings := small(method)
 			settings.Encoder, settings.WarmupEpochs = "conv4-w2", 1
@@ -24,7 +24,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 				Name: method, Middle: 3, Steps: trainer.Steps(),
 				Begin: func() error { return trainer.Begin(Run{Recipe: views.Default(), Seed: 7}) },
 				Step: func() (any, error) {
-					loss, err := trainer.Step()
+					loss, err := trainer.Step(t.Context())
 					return map[string]float64{"loss": loss, "epoch_loss": trainer.EpochLoss()}, err
 				},
 				Save: trainer.Save, Resume: trainer.Resume,

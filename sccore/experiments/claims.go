@@ -1,74 +1,37 @@
 package experiments
 
 import (
-	"path/filepath"
 	"slices"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// Claims is the scoreboard of the paper's claims from the records under the folder out. A claim is judged on the paper's own dataset where
-// there are runs on it, and else on the first that has runs; the scoreboard names the data.
-func Claims(out string, profile Profile) (figures.Scoreboard, error) {
-	results, err := LoadEffectAug(out, profile)
-	if err != nil {
-		return figures.Scoreboard{}, err
-	}
-	var dataset string
+// Claims is the scoreboard of the paper's claims from the records under the folder out. Each is measured by the experiment that it names; the
+// scoreboard names the data behind the numbers that it has.
+func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
+	measured := map[[2]string][]float64{} // By the claim's ID and part.
 	var data []string
-	if len(results.Datasets()) > 0 {
-		dataset = results.Datasets()[0]
-		data = results.dataOf(dataset)
-	}
-	noise, err := LoadNoiseTolerance(out, profile)
-	if err != nil {
-		return figures.Scoreboard{}, err
-	}
-	if len(noise.runs) > 0 {
-		data = append(data, noiseData)
-	}
-	lines, err := LoadAblation(out, profile)
-	if err != nil {
-		return figures.Scoreboard{}, err
-	}
-	data = append(data, lines.data()...)
-	videos, err := LoadVideo(out, profile)
-	if err != nil {
-		return figures.Scoreboard{}, err
-	}
-	for _, claim := range figures.Claims() {
-		if claim.Experiment != Video {
-			continue
+	for _, e := range All() {
+		records, err := study.Records(study.Folder(out, e.Name))
+		if err != nil {
+			return figures.Scoreboard{}, err
 		}
-		_, judged := videos.Gain(claim.Part)
-		for _, identity := range judged {
-			if !slices.Contains(data, identity) {
-				data = append(data, identity)
+		for _, claim := range figures.Claims() {
+			if claim.Experiment != e.Name {
+				continue
+			}
+			values, behind, err := e.Measure(records, profile, claim)
+			if err != nil {
+				return figures.Scoreboard{}, err
+			}
+			measured[[2]string{claim.ID, claim.Part}] = values
+			for _, identity := range behind {
+				if !slices.Contains(data, identity) {
+					data = append(data, identity)
+				}
 			}
 		}
 	}
-	segmented, err := LoadTransfer(out, profile)
-	if err != nil {
-		return figures.Scoreboard{}, err
-	}
-	data = append(data, segmented.data()...)
-	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 {
-		switch c.Experiment {
-		case EffectAug:
-			return results.Measure(c, dataset)
-		case NoiseTolerance:
-			return noise.Tolerance()
-		case Ablation:
-			return lines.Measure(c)
-		case Video:
-			gain, _ := videos.Gain(c.Part)
-			return gain
-		case Transfer:
-			return segmented.Gain(c.Part)
-		}
-		return nil
-	}), nil
+	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 { return measured[[2]string{c.ID, c.Part}] }), nil
 }
-
-// folderOf is where an experiment's records and files stand.
-func folderOf(out, experiment string) string { return filepath.Join(out, experiment) }

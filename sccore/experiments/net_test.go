@@ -17,6 +17,16 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/mainresults"
+	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/experiments/teacherquality"
+	"github.com/semcon/semcon/sccore/experiments/theory"
+	"github.com/semcon/semcon/sccore/experiments/transfer"
+	"github.com/semcon/semcon/sccore/experiments/video"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // The net holds what users' folders and tables are made of while the code behind it moves: the names of all cells with the hashes of their
@@ -52,93 +62,40 @@ func compareWithNet(t *testing.T, file, got string) {
 	}
 }
 
-// netDatasets are the datasets of each experiment that decides by them, by profile.
-var netDatasets = map[string]map[Profile][]string{
-	EffectAug:      {Smoke: {"synthetic"}, Quick: {"synthetic", "cifar10", "images"}, Full: {"cifar10", "cifar100"}},
-	NoiseTolerance: {Smoke: {""}, Quick: {""}, Full: {""}},
-	Pretrain:       {Smoke: {"synthetic", "images"}, Quick: {"synthetic", "images"}, Full: {"images"}},
-	TeacherQuality: {Smoke: {""}, Quick: {""}, Full: {""}},
-	Ablation:       {Smoke: {"synthetic", "images"}, Quick: {"synthetic", "images"}, Full: {"images"}},
-	MainResults:    {Smoke: {"synthetic"}, Quick: {"synthetic", "imagenet", "coco"}, Full: {"imagenet", "coco"}},
-	Transfer:       {Smoke: {"synthetic"}, Quick: transferDatasets, Full: transferDatasets[:4]},
-	Video:          {Smoke: {"synthetic"}, Quick: {"synthetic", "davis"}, Full: {"davis"}},
-}
+// segmented are the datasets that are annotated by the pixel.
+var segmented = []string{"coco", "voc2012", "ade20k", "cityscapes"}
 
-func netCells(t *testing.T, experiment string, options Options, dataset string) (lines []string) {
-	add := func(name, hash string) { lines = append(lines, name+" "+hash) }
-	fail := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	switch experiment {
-	case EffectAug:
-		cells, err := effectAugCells(options, dataset)
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), hashOf(configJSON(c.config)))
-		}
-	case NoiseTolerance:
-		cells, err := noiseCells(options)
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), hashOf(configJSON(c.config)))
-		}
-	case Pretrain:
-		cells, err := pretrainCells(options, dataset)
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), hashOf(configJSON(c.config)))
-		}
-	case TeacherQuality:
-		cells, err := qualityCells(options)
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), hashOf(configJSON(c.config)))
-		}
-	case Ablation:
-		config, cells, err := ablationCells(options)
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), hashOf(configJSON(config)))
-		}
-	case MainResults:
-		cells, err := mainCells(options, map[string]mainData{dataset: {}})
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), c.config.hash())
-		}
-	case Transfer:
-		cells, err := transferCells(options, []string{dataset})
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), c.config.hash())
-		}
-	case Video:
-		cells, err := videoCells(options)
-		fail(err)
-		for _, c := range cells {
-			add(c.name(), c.config.hash())
-		}
-	}
-	return lines
+// netDatasets are the datasets of each experiment that decides by them, by profile.
+var netDatasets = map[string]map[study.Profile][]string{
+	effectaug.Name:      {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
+	noisetolerance.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	pretrain.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	teacherquality.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	ablation.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	mainresults.Name:    {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
+	transfer.Name:       {study.Smoke: {"synthetic"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
+	video.Name:          {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
 }
 
 func TestNetHoldsCellsAndHashes(t *testing.T) {
 	var text strings.Builder
 	for _, e := range All() {
-		for _, profile := range []Profile{Smoke, Quick, Full} {
+		for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
 			for _, dataset := range netDatasets[e.Name][profile] {
-				options := Options{Profile: profile, Out: t.TempDir()}
+				options := study.Options{Profile: profile, Out: t.TempDir()}
 				if dataset != "" && dataset != "synthetic" {
 					options.Data = "data"
 				}
-				if profile == Full && (e.Name == Pretrain || e.Name == Ablation) {
+				if profile == study.Full && (e.Name == pretrain.Name || e.Name == ablation.Name) {
 					options.Set = []string{"init=start.safetensors"}
 				}
 				fmt.Fprintf(&text, "%s %s %s\n", e.Name, profile, dataset)
-				for _, line := range netCells(t, e.Name, options, dataset) {
-					fmt.Fprintf(&text, "\t%s\n", line)
+				names, hashes, err := e.Cells(options, dataset)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, name := range names {
+					fmt.Fprintf(&text, "\t%s %s\n", name, hashes[i])
 				}
 			}
 		}
@@ -161,16 +118,16 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	out := t.TempDir()
 	var records, tables strings.Builder
 	// In the order of needs.
-	for _, name := range []string{EffectAug, Theory, NoiseTolerance, Pretrain, TeacherQuality, Ablation, MainResults, Transfer, Video} {
+	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, mainresults.Name, transfer.Name, video.Name} {
 		e, err := ByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		options := Options{Profile: Smoke, Out: out, Parallel: 1, CheckpointEvery: time.Hour}
+		options := study.Options{Profile: study.Smoke, Out: out, Parallel: 1, CheckpointEvery: time.Hour}
 		if err := e.Run(context.Background(), b, options); err != nil {
 			t.Fatal(err)
 		}
-		found, err := Records(filepath.Join(out, name))
+		found, err := study.Records(filepath.Join(out, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +143,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 			// What is found below out is named by where out lies.
 			fmt.Fprintf(&records, "%s\n", strings.ReplaceAll(string(line), out, "OUT"))
 		}
-		made, err := e.Tables(found, Smoke)
+		made, err := e.Tables(found, study.Smoke)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +155,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 			fmt.Fprintf(&tables, "%s\n", markdown)
 		}
 	}
-	claims, err := Claims(out, Smoke)
+	claims, err := Claims(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}

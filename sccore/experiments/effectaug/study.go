@@ -179,10 +179,10 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		seeds = o.SeedsOr(1)
 	}
 	var cells []study.Cell[Config]
-	for _, method := range methods.Methods {
+	for _, method := range methods.Names {
 		config := ProfileConfig(o.Profile, method)
 		// "simclr.rate=0.1" is for one method, "rate=0.1" for all.
-		if err := study.ApplySet(&config, study.SetFor(o.Set, method, methods.Methods)...); err != nil {
+		if err := study.ApplySet(&config, study.SetFor(o.Set, method, methods.Names)...); err != nil {
 			return nil, err
 		}
 		if config.Method != method {

@@ -78,7 +78,7 @@ func (r Results) tables() ([]figures.Table, error) {
 			continue
 		}
 		t := figures.Table{RowHeads: full.RowHeads}
-		for _, method := range methods.Methods {
+		for _, method := range methods.Names {
 			t.Columns = append(t.Columns, dataset+"/"+MethodTitles[method])
 		}
 		for _, row := range Rows {
@@ -152,7 +152,7 @@ func (r Results) CropDrop(dataset string) (figures.CropDrop, error) {
 		return figures.CropDrop{}, err
 	}
 	figure := figures.CropDrop{Title: r.title(dataset)}
-	for _, method := range methods.Methods {
+	for _, method := range methods.Names {
 		column := dataset + "/" + MethodTitles[method]
 		drop := func(row string) figures.Cell {
 			return figures.Cell{
@@ -172,7 +172,7 @@ func (r Results) Richness(dataset string) (figures.Richness, error) {
 		return figures.Richness{}, err
 	}
 	figure := figures.Richness{Title: r.title(dataset)}
-	for _, method := range methods.Methods {
+	for _, method := range methods.Names {
 		column := dataset + "/" + MethodTitles[method]
 		line := figures.MethodRichness{Method: MethodTitles[method]}
 		for _, row := range Rows {
@@ -192,7 +192,7 @@ func (r Results) title(dataset string) string {
 }
 
 func headsOf(row string) []string {
-	i := slices.IndexFunc(Rows, func(r EffectAugRow) bool { return r.Name == row })
+	i := slices.IndexFunc(Rows, func(r Row) bool { return r.Name == row })
 	return Rows[i].Heads()
 }
 

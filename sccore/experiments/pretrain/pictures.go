@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"github.com/gomlx/compute"

@@ -89,7 +89,7 @@ func trainedEncoders(o study.Options) (trained []study.Record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, method := range methods.Methods {
+	for _, method := range methods.Names {
 		for _, row := range effectaug.Rows {
 			for _, dataset := range results.Datasets() {
 				trained = append(trained, results.Of(row.Name, dataset+"/"+effectaug.MethodTitles[method])...)

@@ -46,7 +46,7 @@ var theoryColumns = []struct {
 func (r Results) tables() []figures.Table {
 	var tables []figures.Table
 	for _, dataset := range r.Datasets() {
-		for _, method := range methods.Methods {
+		for _, method := range methods.Names {
 			column := dataset + "/" + effectaug.MethodTitles[method]
 			t := figures.Table{
 				Title: column,
@@ -89,7 +89,7 @@ func (r Results) Ladder(dataset string) figures.Ladder {
 	for _, rung := range theoryColumns[:5] {
 		figure.Series = append(figure.Series, rung.title)
 	}
-	for _, method := range methods.Methods {
+	for _, method := range methods.Names {
 		panel := figures.LadderPanel{Title: effectaug.MethodTitles[method]}
 		for _, row := range effectaug.Rows {
 			if len(r.Of(row.Name, dataset+"/"+effectaug.MethodTitles[method])) == 0 {
@@ -120,7 +120,7 @@ func (r Results) Concentration(dataset, views string) figures.CurvesRow {
 		plot := figures.Curves{X: x.title, Y: "nearest-mean error", Points: true}
 		for _, trained := range effectaug.Rows {
 			series := figures.Series{Name: "trained with " + trained.Name}
-			for _, method := range methods.Methods {
+			for _, method := range methods.Names {
 				column := dataset + "/" + effectaug.MethodTitles[method]
 				series.X = append(series.X, r.detail(trained.Name, column, views+"."+formPrincipal+"."+x.name, 1)...)
 				series.Y = append(series.Y, r.detail(trained.Name, column, views+"."+formPrincipal+".error", 1)...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // TestAblationTrainsAndResumes runs two lines at smoke size, once in one call and once in three.
@@ -21,7 +22,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 	}
 	run := func(out string, only ...string) {
 		t.Helper()
-		if err := runAblation(t.Context(), b, Options{Profile: Smoke, Out: out, Only: only, Parallel: 2}); err != nil {
+		if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: only, Parallel: 2}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +34,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 
 	values := func(out string) map[string]float64 {
 		t.Helper()
-		records, err := Records(filepath.Join(out, Ablation))
+		records, err := study.Records(filepath.Join(out, Name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +44,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 			if _, twice := values[key]; twice {
 				t.Errorf("%s is recorded twice", key)
 			}
-			if !(r.Value >= 0 && r.Value <= 100) || r.Unit != "%" || r.Profile != Smoke || r.Data == "" {
+			if !(r.Value >= 0 && r.Value <= 100) || r.Unit != "%" || r.Profile != study.Smoke || r.Data == "" {
 				t.Errorf("record %+v", r)
 			}
 			values[key] = r.Value
@@ -60,7 +61,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		}
 	}
 	weights := func(out string) string {
-		found, err := filepath.Glob(filepath.Join(out, Ablation, "cells", "*", "line4", targetFile))
+		found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "line4", targetFile))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("encoders %v, %v", found, err)
 		}
@@ -74,7 +75,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		t.Error("the two encoders of line 4 differ")
 	}
 
-	results, err := LoadAblation(whole, Smoke)
+	results, err := Load(whole, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,47 +90,47 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 
 func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 	data, none := t.TempDir(), filepath.Join(t.TempDir(), "none.pth")
-	for want, options := range map[string]Options{
-		"init=FILE":              {Profile: Full, Data: data},
-		"init=" + none:           {Profile: Smoke, Set: []string{"init=" + none}},
-		"second.batch":           {Profile: Smoke, Set: []string{"second.batch=1"}},
-		"second.lambda":          {Profile: Smoke, Set: []string{"second.lambda=1"}},
-		`no key "segmentation"`:  {Profile: Smoke, Set: []string{"segmentation.rate=1"}},
-		"learning rate 0":        {Profile: Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
-		"line9":                  {Profile: Smoke, Only: []string{"line9"}},
-		`dataset "line4"`:        {Profile: Smoke, Data: data, Only: []string{"line4"}},
-		"linear probe: epochs 0": {Profile: Smoke, Set: []string{"linear.epochs=0"}},
+	for want, options := range map[string]study.Options{
+		"init=FILE":              {Profile: study.Full, Data: data},
+		"init=" + none:           {Profile: study.Smoke, Set: []string{"init=" + none}},
+		"second.batch":           {Profile: study.Smoke, Set: []string{"second.batch=1"}},
+		"second.lambda":          {Profile: study.Smoke, Set: []string{"second.lambda=1"}},
+		`no key "segmentation"`:  {Profile: study.Smoke, Set: []string{"segmentation.rate=1"}},
+		"learning rate 0":        {Profile: study.Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
+		"line9":                  {Profile: study.Smoke, Only: []string{"line9"}},
+		`dataset "line4"`:        {Profile: study.Smoke, Data: data, Only: []string{"line4"}},
+		"linear probe: epochs 0": {Profile: study.Smoke, Set: []string{"linear.epochs=0"}},
 	} {
 		options.Out = t.TempDir()
-		err := runAblation(t.Context(), nil, options)
-		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(BadOption)) {
+		err := Study.Run(t.Context(), nil, options)
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(study.BadOption)) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if err := runAblation(t.Context(), nil, Options{Profile: Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data DIR") {
+	if err := Study.Run(t.Context(), nil, study.Options{Profile: study.Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data DIR") {
 		t.Errorf("full without data: %v", err)
 	}
-	if err := runAblation(t.Context(), nil, Options{Profile: Smoke, Data: data, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), data) {
+	if err := Study.Run(t.Context(), nil, study.Options{Profile: study.Smoke, Data: data, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), data) {
 		t.Errorf("an empty folder: %v", err)
 	}
 }
 
 // TestAblationClaims judges made-up numbers.
 func TestAblationClaims(t *testing.T) {
-	config := configJSON(ablationConfig(Quick, false))
-	var records []Record
+	config := study.EncodeConfig(profileConfig(study.Quick, false))
+	var records []study.Record
 	for seed := range 3 {
 		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {
 			for _, column := range ablationColumns {
 				v := value + float64(seed)
-				if column == lineKNN {
+				if column == columnKNN {
 					v = 50 - value
 				}
-				records = append(records, Record{Row: row, Column: column, Value: v, Seed: seed, Profile: Quick, Config: config, Data: "made up"})
+				records = append(records, study.Record{Row: row, Column: column, Value: v, Seed: seed, Profile: study.Quick, Config: config, Data: "made up"})
 			}
 		}
 	}
-	results, err := newAblationResults(records, Quick, false)
+	results, err := newAblationResults(records, study.Quick, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 )
 
 // ablationImages writes small pictures in the layouts of ImageNet and COCO below dir: dark and bright ones in class folders, and scenes with sky above
@@ -59,14 +61,14 @@ func TestAblationReadsImages(t *testing.T) {
 	ablationImages(t, dir)
 	var warned []string
 	trained := false
-	run := func(set []string, only ...string) ([]Record, error) {
+	run := func(set []string, only ...string) ([]study.Record, error) {
 		t.Helper()
 		warned, trained = nil, false
-		err := runAblation(t.Context(), b, Options{
-			Profile: Smoke, Data: dir, Out: out, Only: only, Set: append(set, "first.steps=3", "second.steps=2", "knn.k=3"),
-			CheckpointEvery: time.Minute, Warn: func(line string) { warned = append(warned, line) }, Watch: func(string, []Point) { trained = true },
+		err := Study.Run(t.Context(), b, study.Options{
+			Profile: study.Smoke, Data: dir, Out: out, Only: only, Set: append(set, "first.steps=3", "second.steps=2", "knn.k=3"),
+			CheckpointEvery: time.Minute, Warn: func(line string) { warned = append(warned, line) }, Watch: func(string, []study.Point) { trained = true },
 		})
-		records, failed := Records(filepath.Join(out, Ablation))
+		records, failed := study.Records(filepath.Join(out, Name))
 		if failed != nil {
 			t.Fatal(failed)
 		}
@@ -112,11 +114,11 @@ func TestAblationReadsImages(t *testing.T) {
 			t.Errorf("%s on %s", r.Cell, r.Data)
 		}
 	}
-	if values[rowFirst+" "+lineKNN] < 90 { // Chance is 50, of two classes.
-		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[rowFirst+" "+lineKNN])
+	if values[pretrain.RowAlignment+" "+columnKNN] < 90 { // Chance is 50, of two classes.
+		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[pretrain.RowAlignment+" "+columnKNN])
 	}
 
-	found, err := filepath.Glob(filepath.Join(out, Ablation, "cells", "*", "first", onlineFile))
+	found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "first", onlineFile))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("encoders %v, %v", found, err)
 	}
@@ -133,14 +135,14 @@ func TestAblationReadsImages(t *testing.T) {
 		t.Fatalf("from weights %d records, %v", len(records), err)
 	}
 	for _, r := range records[3*4:] {
-		if r.Row == rowInit && r.Value != values[rowFirst+" "+r.Column] {
-			t.Errorf("%s is %g of the file, %g of the stage that wrote it", r.Column, r.Value, values[rowFirst+" "+r.Column])
+		if r.Row == pretrain.RowInit && r.Value != values[pretrain.RowAlignment+" "+r.Column] {
+			t.Errorf("%s is %g of the file, %g of the stage that wrote it", r.Column, r.Value, values[pretrain.RowAlignment+" "+r.Column])
 		}
 		if !strings.Contains(r.Data, "; weights "+onlineFile+", sha256 ") {
 			t.Errorf("%s on %s", r.Cell, r.Data)
 		}
 	}
-	tables, err := ablation.Tables(records[3*4:], Smoke)
+	tables, err := ablation.Tables(records[3*4:], study.Smoke)
 	if err != nil || len(tables) != 2 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
@@ -153,18 +155,18 @@ func TestAblationReadsImages(t *testing.T) {
 	}
 
 	// The full profile, made small.
-	full := Options{Profile: Full, Data: dir, Out: t.TempDir(), Seeds: 1, CheckpointEvery: time.Minute, Only: []string{"images/init", "images/line6"}, Set: []string{
+	full := study.Options{Profile: study.Full, Data: dir, Out: t.TempDir(), Seeds: 1, CheckpointEvery: time.Minute, Only: []string{"images/init", "images/line6"}, Set: []string{
 		"init=" + found[0], "first.encoder=vit-tiny", "second.encoder=vit-tiny", "second.batch=8", "second.steps=2", "second.warmup=1",
 		"second.bf16=false", "second.neighbours=2", "second.canvas=32", "second.views.GlobalSize=24", "second.views.Locals=0", "second.image_head.hidden=16", "second.image_head.out=8",
 		"second.patch_head.hidden=16", "second.patch_head.out=8", "size=32", "segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "knn.k=3",
 	}}
-	if err := runAblation(t.Context(), b, full); err != nil {
+	if err := Study.Run(t.Context(), b, full); err != nil {
 		t.Fatal(err)
 	}
-	if records, err = Records(filepath.Join(full.Out, Ablation)); err != nil || len(records) != 2*4 {
+	if records, err = study.Records(filepath.Join(full.Out, Name)); err != nil || len(records) != 2*4 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	if tables, err = ablation.Tables(records, Full); err != nil || len(tables) != 2 {
+	if tables, err = ablation.Tables(records, study.Full); err != nil || len(tables) != 2 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
 	if caption := tables[0].Caption; strings.Contains(caption, "init=") || !strings.Contains(caption, "size=32") {
@@ -175,21 +177,21 @@ func TestAblationReadsImages(t *testing.T) {
 // TestAblationOnImagesCountsBeforeSynthetic judges and shows made-up numbers of both kinds of images.
 func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	out := t.TempDir()
-	var records []Record
+	var records []study.Record
 	for dataset, gain := range map[string]float64{"images": 3, "synthetic": -2} {
 		for seed := range 3 {
 			for row, value := range map[string]float64{"1": 50, "4": 50 + gain} {
-				records = append(records, Record{
-					Cell: ablationCell{dataset, row, seed}.name(), Row: row, Column: lineKNN, Value: value, Seed: seed, Profile: Quick,
-					Config: configJSON(ablationConfig(Quick, dataset == "images")), Data: dataset + " made up",
+				records = append(records, study.Record{
+					Cell: ablationCell{dataset, row, seed}.name(), Row: row, Column: columnKNN, Value: value, Seed: seed, Profile: study.Quick,
+					Config: study.EncodeConfig(profileConfig(study.Quick, dataset == "images")), Data: dataset + " made up",
 				})
-				if err := records[len(records)-1].Append(filepath.Join(out, Ablation)); err != nil {
+				if err := records[len(records)-1].Append(filepath.Join(out, Name)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
-	board, err := Claims(out, Quick)
+	board, err := Claims(out, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +203,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 			t.Errorf("C15 is %v", row.Values)
 		}
 	}
-	results, err := LoadAblation(out, Quick)
+	results, err := Load(out, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +214,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	if _, _, err := trade.Render(); err != nil {
 		t.Error(err)
 	}
-	tables, err := ablation.Tables(records, Quick)
+	tables, err := ablation.Tables(records, study.Quick)
 	if err != nil || len(tables) != 4 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
@@ -221,7 +223,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 		value       float64
 	}{{"Tab. ablation on images", "images made up", 53}, {"Tab. ablation, ours on synthetic images", "synthetic made up", 48}} {
 		table := tables[2*i]
-		knn := slices.Index(table.Columns, lineKNN)
+		knn := slices.Index(table.Columns, columnKNN)
 		got := table.Rows[3].Cells[knn].Ours
 		if table.Title != want.title || !slices.Equal(table.Data, []string{want.data}) || !slices.Equal(got, slices.Repeat([]float64{want.value}, 3)) {
 			t.Errorf("%s of %q: line 4 is %v", table.Title, table.Data, got)

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -23,94 +23,65 @@ func TestRowsAreThePapers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(EffectAugRows) != 13 || len(paper.Rows) != 13 {
-		t.Fatalf("%d rows, the paper has %d", len(EffectAugRows), len(paper.Rows))
+	if len(Rows) != 13 || len(paper.Rows) != 13 {
+		t.Fatalf("%d rows, the paper has %d", len(Rows), len(paper.Rows))
 	}
-	for i, row := range EffectAugRows {
+	for i, row := range Rows {
 		if !slices.Equal(row.Heads(), paper.Rows[i].Heads) {
 			t.Errorf("row %d is %v, in the paper %v", i, row.Heads(), paper.Rows[i].Heads)
 		}
 	}
 	for i, want := range []string{"crop+blur+gray+jitter+flip", "crop+blur+gray+jitter", "crop+blur+gray", "crop+blur", "crop"} {
-		if EffectAugRows[i].Name != want || EffectAugRows[i].Transformations() != 5-i {
-			t.Errorf("row %d is %q with %d transformations", i, EffectAugRows[i].Name, EffectAugRows[i].Transformations())
+		if Rows[i].Name != want || Rows[i].Transformations() != 5-i {
+			t.Errorf("row %d is %q with %d transformations", i, Rows[i].Name, Rows[i].Transformations())
 		}
 	}
-	recipe := EffectAugRows[9].Recipe(views.Default())
+	recipe := Rows[9].Recipe(views.Default())
 	if recipe.Crop != views.SameCrop || !recipe.Flip || recipe.MinScale != 0.08 {
-		t.Errorf("recipe of %s is %+v", EffectAugRows[9].Name, recipe)
+		t.Errorf("recipe of %s is %+v", Rows[9].Name, recipe)
 	}
 }
 
 func TestFullIsThePapersSetting(t *testing.T) {
-	cells, err := effectAugCells(Options{Profile: Full}, "cifar10")
+	all, err := cells(study.Options{Profile: study.Full}, "cifar10")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cells) != 13*4*3 {
-		t.Errorf("%d runs on one dataset, want 13 rows × 4 methods × 3 seeds", len(cells))
+	if len(all) != 13*4*3 {
+		t.Errorf("%d runs on one dataset, want 13 rows × 4 methods × 3 seeds", len(all))
 	}
 	rates := map[string]float64{methods.SimCLR: 0.06, methods.MoCo: 0.08, methods.SimSiam: 0.05, methods.BarlowTwins: 0.11}
-	for _, c := range cells {
-		s := c.config
-		if s.Encoder != "resnet18" || s.Batch != 512 || s.Epochs != 800 || s.Momentum != 0.9 || s.WeightDecay != 5e-4 || s.Rate != rates[c.method] ||
+	for _, c := range all {
+		s := c.Config
+		if s.Encoder != "resnet18" || s.Batch != 512 || s.Epochs != 800 || s.Momentum != 0.9 || s.WeightDecay != 5e-4 || s.Rate != rates[c.Config.Method] ||
 			s.KNN.K != 200 || s.KNN.Temperature != 0.1 {
-			t.Fatalf("%s has %+v", c.name(), s)
+			t.Fatalf("%s has %+v", c.Name(), s)
 		}
 	}
 }
 
 func TestEveryProfileIsValid(t *testing.T) {
-	for _, profile := range []Profile{Smoke, Quick, Full} {
-		cells, err := effectAugCells(Options{Profile: profile}, "synthetic")
-		if err != nil || len(cells) == 0 {
-			t.Errorf("%s: %d cells, %v", profile, len(cells), err)
+	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+		all, err := cells(study.Options{Profile: profile}, "synthetic")
+		if err != nil || len(all) == 0 {
+			t.Errorf("%s: %d cells, %v", profile, len(all), err)
 		}
 	}
 }
 
 func TestSetForOneMethod(t *testing.T) {
-	cells, err := effectAugCells(Options{Profile: Quick, Seeds: 1, Set: []string{"epochs=7", "moco.rate=0.5"}}, "cifar10")
+	all, err := cells(study.Options{Profile: study.Quick, Seeds: 1, Set: []string{"epochs=7", "moco.rate=0.5"}}, "cifar10")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cells {
-		if c.config.Epochs != 7 || (c.config.Rate == 0.5) != (c.method == methods.MoCo) {
-			t.Errorf("%s has %d epochs and rate %g", c.name(), c.config.Epochs, c.config.Rate)
+	for _, c := range all {
+		if c.Config.Epochs != 7 || (c.Config.Rate == 0.5) != (c.Config.Method == methods.MoCo) {
+			t.Errorf("%s has %d epochs and rate %g", c.Name(), c.Config.Epochs, c.Config.Rate)
 		}
 	}
 	for _, set := range []string{"method=byol", "method=moco", "byol.rate=1", "batch=0", "batch=null", "recipe.Crop=same", "recipe.Flip=false"} {
-		if _, err := effectAugCells(Options{Profile: Quick, Set: []string{set}}, "cifar10"); err == nil || strings.Contains(err.Error(), "\n") {
+		if _, err := cells(study.Options{Profile: study.Quick, Set: []string{set}}, "cifar10"); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--set %s: error %v", set, err)
-		}
-	}
-}
-
-func TestOnly(t *testing.T) {
-	cells, err := effectAugCells(Options{Profile: Full}, "cifar10")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for pattern, want := range map[string]int{
-		"cifar10/simclr/crop/seed0": 1, "*/moco": 39, "*/*/crop*/seed1": 20, "*/*/same+*": 48, "*": 156,
-	} {
-		if kept, err := selected(cells, effectAugParts, []string{pattern}); err != nil || len(kept) != want {
-			t.Errorf("--only %s keeps %d cells, want %d (%v)", pattern, len(kept), want, err)
-		}
-	}
-	if kept, err := selected(cells, effectAugParts, []string{"*/moco/crop/seed0", "*/moco/crop/*"}); err != nil || len(kept) != 3 {
-		t.Errorf("overlapping patterns keep %d cells, want 3 (%v)", len(kept), err)
-	}
-	for pattern, want := range map[string]string{
-		"cifar10/byol": `no method "byol" among simclr`,
-		"*/*/crop+cut": `no row "crop+cut"`,
-		"imagenet":     `no dataset "imagenet"`,
-		"*/*/*/seed9":  `no seed "seed9"`,
-		"a/b/c/d/e":    "more parts",
-		"*/moco/[":     "syntax error",
-	} {
-		if _, err := selected(cells, effectAugParts, []string{pattern}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("--only %s: error %v is not one line with %q", pattern, err, want)
 		}
 	}
 }
@@ -118,55 +89,44 @@ func TestOnly(t *testing.T) {
 func TestSources(t *testing.T) {
 	empty := t.TempDir()
 	for _, c := range []struct {
-		profile Profile
+		profile study.Profile
 		dir     string
 		want    string // In the error, or the source's name.
 		fails   bool
 	}{
-		{Smoke, "", "synthetic", false},
-		{Quick, "", "synthetic", false},
-		{Full, "", "--data", true},
-		{Quick, empty, empty, true},
-		{Quick, filepath.Join(empty, "nowhere"), "nowhere", true},
+		{study.Smoke, "", "synthetic", false},
+		{study.Quick, "", "synthetic", false},
+		{study.Full, "", "--data", true},
+		{study.Quick, empty, empty, true},
+		{study.Quick, filepath.Join(empty, "nowhere"), "nowhere", true},
 	} {
-		sources, err := effectAugSources(c.profile, c.dir)
+		found, err := sources(c.profile, c.dir)
 		switch {
 		case c.fails && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
 			t.Errorf("%s on %q: error %v is not one line with %q", c.profile, c.dir, err, c.want)
-		case !c.fails && (err != nil || sources[0].name != c.want):
-			t.Errorf("%s on %q: %v, %v", c.profile, c.dir, sources, err)
+		case !c.fails && (err != nil || found[0].name != c.want):
+			t.Errorf("%s on %q: %v, %v", c.profile, c.dir, found, err)
 		}
 	}
 }
 
-// goEngine opens the backend that needs no compilation, which these studies of seconds would spend their time on; package siamese's tests
-// hold both backends to the same promises, run by run.
-func goEngine(t *testing.T) compute.Backend {
-	t.Helper()
-	b, err := backend.OpenConfig(backend.Go)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // tiny makes a study of two runs that take seconds on the Go engine.
-func tiny(out string) Options {
-	return Options{Profile: Smoke, Out: out, Parallel: 2, Only: []string{"*/simsiam"},
+func tiny(out string) study.Options {
+	return study.Options{Profile: study.Smoke, Out: out, Parallel: 2, Only: []string{"*/simsiam"},
 		Set: []string{"encoder=conv4-w4", "batch=64", "epochs=2", "projector_hidden=8", "projector_dim=8", "predictor_hidden=4"}}
 }
 
 // results is what a study left: the measured part of its records, and the bytes of its curves and weights.
 func results(t *testing.T, out string) map[string]string {
 	t.Helper()
-	dir := filepath.Join(out, EffectAug)
+	dir := filepath.Join(out, Name)
 	left := map[string]string{}
-	for _, r := range recordsByCell(t, out, EffectAug) {
+	for _, r := range studytest.RecordsByCell(t, out, Name) {
 		curve, err := os.ReadFile(filepath.Join(dir, r.Curve))
 		if err != nil {
 			t.Fatal(err)
 		}
-		weights, err := os.ReadFile(filepath.Join(dir, filepath.Dir(r.Curve), weightsFile))
+		weights, err := os.ReadFile(filepath.Join(dir, filepath.Dir(r.Curve), WeightsFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +134,7 @@ func results(t *testing.T, out string) map[string]string {
 		left[r.Cell] = fmt.Sprint(r.Row, r.Column, math.Float64bits(r.Value), r.Seed, r.ConfigHash, r.Data, r.Details) + string(curve) + string(weights)
 	}
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && (entry.Name() == checkpointFile || strings.HasPrefix(entry.Name(), ".")) {
+		if err == nil && (entry.Name() == "checkpoint.safetensors" || strings.HasPrefix(entry.Name(), "step-") || strings.HasPrefix(entry.Name(), ".")) {
 			t.Errorf("left behind: %s", path)
 		}
 		return err
@@ -186,9 +146,9 @@ func results(t *testing.T, out string) map[string]string {
 }
 
 func TestInterruptedStudyEqualsUninterrupted(t *testing.T) {
-	b := goEngine(t)
+	b := studytest.GoBackend(t)
 	whole, broken := t.TempDir(), t.TempDir()
-	if err := runEffectAug(context.Background(), b, tiny(whole)); err != nil {
+	if err := Study.Run(context.Background(), b, tiny(whole)); err != nil {
 		t.Fatal(err)
 	}
 	want := results(t, whole)
@@ -200,8 +160,8 @@ func TestInterruptedStudyEqualsUninterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		options := tiny(broken)
 		options.Parallel = 1 + attempt%2
-		options.Watch = func(string, []Point) { cancel() } // At the end of each epoch.
-		err := runEffectAug(ctx, b, options)
+		options.Watch = func(string, []study.Point) { cancel() } // At the end of each epoch.
+		err := Study.Run(ctx, b, options)
 		cancel()
 		if err == nil {
 			break
@@ -225,7 +185,7 @@ func TestInterruptedStudyEqualsUninterrupted(t *testing.T) {
 	}
 
 	begun := time.Now()
-	if err := runEffectAug(context.Background(), b, tiny(whole)); err != nil {
+	if err := Study.Run(context.Background(), b, tiny(whole)); err != nil {
 		t.Fatal(err)
 	}
 	if again := results(t, whole); len(again) != len(want) {
@@ -233,35 +193,17 @@ func TestInterruptedStudyEqualsUninterrupted(t *testing.T) {
 	}
 }
 
-func TestALockedCellIsLeftToItsHolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lock(path); err != errLocked {
-		t.Errorf("second lock: %v, want %v", err, errLocked)
-	}
-	unlock()
-	unlock, err = lock(path)
-	if err != nil {
-		t.Errorf("lock after unlock: %v", err)
-	} else {
-		unlock()
-	}
-}
-
 func TestADamagedCheckpointIsNamed(t *testing.T) {
-	b := goEngine(t)
+	b := studytest.GoBackend(t)
 	out := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	options := tiny(out)
 	options.Only = []string{"*/simsiam/crop+*"}
-	options.Watch = func(string, []Point) { cancel() }
-	if err := runEffectAug(ctx, b, options); err == nil {
+	options.Watch = func(string, []study.Point) { cancel() }
+	if err := Study.Run(ctx, b, options); err == nil {
 		t.Fatal("the study was not stopped")
 	}
-	matches, err := filepath.Glob(filepath.Join(out, EffectAug, "cells", "*", "*", "*", "*", checkpointFile))
+	matches, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "*", "*", "*", "step-*.safetensors"))
 	if err != nil || len(matches) != 1 {
 		t.Fatalf("checkpoints %v, %v", matches, err)
 	}
@@ -269,7 +211,7 @@ func TestADamagedCheckpointIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	options.Watch = nil
-	err = runEffectAug(context.Background(), b, options)
+	err = Study.Run(context.Background(), b, options)
 	if err == nil || !strings.Contains(err.Error(), matches[0]) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v is not one line naming %s", err, matches[0])
 	}
@@ -280,11 +222,11 @@ func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
 	options := tiny(t.TempDir())
 	options.Only = []string{"*/simsiam/crop+*", "*/simclr/crop+*"}
 	options.Set = append(options.Set, "simclr.rate=1e30")
-	err := runEffectAug(context.Background(), goEngine(t), options)
+	err := Study.Run(context.Background(), studytest.GoBackend(t), options)
 	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 runs diverged: synthetic/simclr/") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
 	}
-	records, err := Records(filepath.Join(options.Out, EffectAug))
+	records, err := study.Records(study.Folder(options.Out, Name))
 	if err != nil || len(records) != 1 || !strings.Contains(records[0].Cell, "simsiam") {
 		t.Errorf("records %v, %v; want that of simsiam", records, err)
 	}
@@ -294,32 +236,32 @@ func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
 func TestACheckpointLeftByAKillGoes(t *testing.T) {
 	options := tiny(t.TempDir())
 	options.Only = []string{"*/simsiam/crop+*"}
-	if err := runEffectAug(context.Background(), goEngine(t), options); err != nil {
+	if err := Study.Run(context.Background(), studytest.GoBackend(t), options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := Records(filepath.Join(options.Out, EffectAug))
+	records, err := study.Records(study.Folder(options.Out, Name))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	left := filepath.Join(options.Out, EffectAug, filepath.Dir(records[0].Curve), checkpointFile)
+	left := filepath.Join(options.Out, Name, filepath.Dir(records[0].Curve), "checkpoint.safetensors")
 	if err := os.WriteFile(left, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := runEffectAug(context.Background(), goEngine(t), options); err != nil {
+	if err := Study.Run(context.Background(), studytest.GoBackend(t), options); err != nil {
 		t.Fatal(err)
 	}
 	results(t, options.Out)
 }
 
 // madeUp are records with chosen accuracies: seeds 0 to 2 of SimCLR on CIFAR-10.
-func madeUp(rows map[string][]float64) []Record {
-	var records []Record
-	for _, row := range EffectAugRows {
-		config := effectAugConfig(Quick, methods.SimCLR)
+func madeUp(rows map[string][]float64) []study.Record {
+	var records []study.Record
+	for _, row := range Rows {
+		config := ProfileConfig(study.Quick, methods.SimCLR)
 		config.Recipe = row.Recipe(config.Recipe)
 		for seed, value := range rows[row.Name] {
-			records = append(records, Record{Experiment: EffectAug, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", row.Name, seed), Row: row.Name,
-				Column: "CIFAR-10/SimCLR", Value: value, Seed: seed, Profile: Quick, Config: configJSON(config), Data: "made up"})
+			records = append(records, study.Record{Experiment: Name, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", row.Name, seed), Row: row.Name,
+				Column: "CIFAR-10/SimCLR", Value: value, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(config), Data: "made up"})
 		}
 	}
 	return records
@@ -330,16 +272,17 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		rowAll: {40, 41, 42}, rowNoCrop: {30, 30, 31}, rowSameCrop: {43, 41, 40},
 		"crop+blur+gray+jitter": {39, 40, 41}, "crop+blur+gray": {35, 36, 35}, "crop+blur": {30, 31, 30}, "crop": {29, 30, 29},
 	})
-	changed := effectAugConfig(Quick, methods.SimCLR)
+	changed := ProfileConfig(study.Quick, methods.SimCLR)
 	changed.Rate, changed.KNN.K = 0.5, 20
 	other := records[0]
-	other.Config, other.Value = configJSON(changed), 99
+	other.Config, other.Value = study.EncodeConfig(changed), 99
 	// Whether it ran before or after, a run with other settings stands back behind the profile's own.
-	study, err := newEffectAugResults(append(append([]Record{other}, records...), other), Quick, effectAugSettings)
+	grouped, err := Study.Results(append(append([]study.Record{other}, records...), other), study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, err := study.tables()
+	results := Results{grouped}
+	tables, err := results.tables()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,15 +306,15 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		t.Error("a method without runs has numbers")
 	}
 
-	alone, err := newEffectAugResults([]Record{other}, Quick, effectAugSettings)
+	alone, err := Study.Results([]study.Record{other}, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tables, err := alone.tables(); err != nil || !strings.Contains(tables[0].Markdown(), "CIFAR-10/SimCLR was run with other settings than the profile's: knn.k=20, rate=0.5.") {
+	if tables, err := (Results{alone}).tables(); err != nil || !strings.Contains(tables[0].Markdown(), "Run with other settings than the profile's: knn.k=20, rate=0.5.") {
 		t.Errorf("%v; the table does not say which settings were changed:\n%s", err, tables[0].Caption)
 	}
 
-	board := figures.NewScoreboard("quick", nil, func(c figures.Claim) []float64 { return study.Measure(c, "CIFAR-10") })
+	board := figures.NewScoreboard("quick", nil, func(c figures.Claim) []float64 { return results.on("CIFAR-10", c) })
 	for _, row := range board.Rows {
 		want := map[string]figures.Verdict{"C1": figures.Holds, "C5": figures.Open, "C9": figures.Holds}[row.Claim.ID]
 		if want == "" {

@@ -64,7 +64,7 @@ func (w worker) Run(r *run) error {
 		h.Seconds, h.Backend = before+time.Since(begun).Seconds(), backend.Name()
 		note := fmt.Sprintf("loss %.3f", loss)
 		if t.Done()%t.StepsPerEpoch() == 0 {
-			p := study.Point{Step: t.Done(), Epoch: float64(t.Done() / t.StepsPerEpoch()), Loss: t.EpochLoss(), LearningRate: t.Rate(t.Done()-1)}
+			p := study.Point{Step: t.Done(), Epoch: float64(t.Done() / t.StepsPerEpoch()), Loss: t.EpochLoss(), LearningRate: t.Rate(t.Done() - 1)}
 			if evaluated != nil {
 				p.Evaluated, p.KNN, p.FeatureStd, p.EffectiveRank = true, evaluated["knn/accuracy"], evaluated["knn/feature_std"], evaluated["knn/effective_rank"]
 				note += fmt.Sprintf("  k-NN %.1f %%", p.KNN)

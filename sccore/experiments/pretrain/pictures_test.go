@@ -14,16 +14,17 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // TestPretrainPictures draws what a smoke run left.
 func TestPretrainPictures(t *testing.T) {
 	b := testbackend.Fastest(t)
 	out := t.TempDir()
-	if err := pretrain.Run(t.Context(), b, Options{Profile: Smoke, Out: out}); err != nil {
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
 		t.Fatal(err)
 	}
-	results, err := LoadPretrain(out, Smoke)
+	results, err := Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestPretrainPictures(t *testing.T) {
 		}
 		return NamedEncoder{stage + ", " + branch, path}
 	}
-	lens, err := NewPretrainLens(b, Smoke, "", 4)
+	viewer, err := NewViewer(b, study.Smoke, "", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,15 +43,15 @@ func TestPretrainPictures(t *testing.T) {
 		draw          func() (figures.ImageGrid, error)
 		rows, columns int
 	}{
-		"views": {func() (figures.ImageGrid, error) { return lens.Views(1) }, 4, 3},
+		"views": {func() (figures.ImageGrid, error) { return viewer.Views(1) }, 4, 3},
 		"components": {func() (figures.ImageGrid, error) {
-			return lens.Components(NamedEncoder{Name: "random"}, file("first", "best"), file("second", "target"))
+			return viewer.Components(NamedEncoder{Name: "random"}, file("first", "best"), file("second", "target"))
 		}, 4, 4},
 		"correspondences": {func() (figures.ImageGrid, error) {
-			return lens.Correspondences(file("second", "online"), file("second", "target"))
+			return viewer.Correspondences(file("second", "online"), file("second", "target"))
 		}, 3, 4},
-		"attention": {func() (figures.ImageGrid, error) { return lens.Attention(file("second", "target").File) }, 4, 7},
-		"no filter": {func() (figures.ImageGrid, error) { return lens.Attention(file("first", "target").File) }, 4, 4},
+		"attention": {func() (figures.ImageGrid, error) { return viewer.Attention(file("second", "target").File) }, 4, 7},
+		"no filter": {func() (figures.ImageGrid, error) { return viewer.Attention(file("first", "target").File) }, 4, 4},
 	} {
 		sheet, err := c.draw()
 		if err != nil {
@@ -69,12 +70,12 @@ func TestPretrainPictures(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	curves, err := results.Gauges(out, 0)
+	curves, err := results.BothStages(out, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(curves) != 4 || len(curves[0].Series) != 5 || len(curves[1].Series) != 2 || len(curves[2].Series) != 2 || len(curves[3].Series) != 2 {
-		t.Errorf("gauges %+v", curves)
+		t.Errorf("curves %+v", curves)
 	}
 	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
 		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
@@ -85,26 +86,26 @@ func TestPretrainPictures(t *testing.T) {
 	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
 		t.Errorf("a run that there is not: %v", err)
 	}
-	if _, err := lens.Components(NamedEncoder{"none", filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
+	if _, err := viewer.Components(NamedEncoder{"none", filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
 		t.Errorf("an encoder that there is not: %v", err)
 	}
 }
 
-// TestPretrainCurvesShowWhatThereIs has a course with labels and one without.
+// TestPretrainCurvesShowWhatThereIs has a curve with labels and one without.
 func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
-	course := []sccore.StepMetrics{
+	curve := []sccore.StepMetrics{
 		{Step: 1, Total: 3},
 		{Step: 2, Total: 2, Patches: &sccore.Spread{Rank: 5}, Class: &sccore.Spread{}, Classes: &sccore.ClassSpread{Within: 0.4, Between: 0.2}},
 	}
-	curves := PretrainCurves("run", pretrainPoints(course))
+	curves := Curves("run", points(curve))
 	if len(curves) != 3 || len(curves[0].Series[0].X) != 2 || len(curves[1].Series[0].X) != 1 || len(curves[2].Series) != 2 {
 		t.Fatalf("curves %+v", curves)
 	}
 	if within, between := curves[2].Series[0], curves[2].Series[1]; within.X[0] != 2 || within.Y[0] != 0.4 || between.Y[0] != 0.2 {
 		t.Errorf("variances %+v", curves[2])
 	}
-	course[1].Classes = nil
-	if curves := PretrainCurves("run", pretrainPoints(course)); len(curves) != 2 {
+	curve[1].Classes = nil
+	if curves := Curves("run", points(curve)); len(curves) != 2 {
 		t.Errorf("curves %+v without labels", curves)
 	}
 }
@@ -141,10 +142,10 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 			}
 		}
 	}
-	if err := pretrain.Run(t.Context(), b, Options{Profile: Smoke, Data: data, Out: out}); err != nil {
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Data: data, Out: out}); err != nil {
 		t.Fatal(err)
 	}
-	results, err := LoadPretrain(out, Smoke)
+	results, err := Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +153,14 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lens, err := NewPretrainLens(b, Smoke, data, 3)
+	viewer, err := NewViewer(b, study.Smoke, data, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sheet, err := lens.Components(NamedEncoder{Name: "random"}, NamedEncoder{"trained", file}); err != nil || len(sheet.Images) != 3 {
+	if sheet, err := viewer.Components(NamedEncoder{Name: "random"}, NamedEncoder{"trained", file}); err != nil || len(sheet.Images) != 3 {
 		t.Errorf("%d rows: %v", len(sheet.Images), err)
 	}
-	if curves, err := results.Gauges(out, 0); err != nil || len(curves) != 3 {
+	if curves, err := results.BothStages(out, 0); err != nil || len(curves) != 3 {
 		t.Errorf("%d curves: %v", len(curves), err)
 	}
 	if _, err := results.Encoder(out, 1, "second", "target"); err == nil || !strings.Contains(err.Error(), "seed 1") {

@@ -3,19 +3,19 @@ package pretrain
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
 func TestPretrainConfigsAreInRange(t *testing.T) {
-	for _, profile := range []Profile{Smoke, Quick, Full} {
-		if err := pretrainConfig(profile).check(); err != nil {
+	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+		if err := ProfileConfig(profile).Check(); err != nil {
 			t.Errorf("%s: %v", profile, err)
 		}
 	}
@@ -31,18 +31,18 @@ func TestPretrainConfigsAreInRange(t *testing.T) {
 		"probe.steps=0":                       "0 steps",
 		"second.views.Global.JitterStrength=\"much\"": "much",
 	} {
-		options := Options{Profile: Smoke, Out: t.TempDir(), Set: []string{set}}
-		err := runPretrain(t.Context(), nil, options)
-		var wrong BadOption
+		options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}}
+		err := Study.Run(t.Context(), nil, options)
+		var wrong study.BadOption
 		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: error %v, want one with %q", set, err, want)
 		}
 	}
-	if err := runPretrain(t.Context(), nil, Options{Profile: Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data") {
+	if err := Study.Run(t.Context(), nil, study.Options{Profile: study.Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data") {
 		t.Errorf("full without data: %v", err)
 	}
-	full := Options{Profile: Full, Out: t.TempDir(), Data: t.TempDir()}
-	if err := runPretrain(t.Context(), nil, full); err == nil || !strings.Contains(err.Error(), "init=FILE") {
+	full := study.Options{Profile: study.Full, Out: t.TempDir(), Data: t.TempDir()}
+	if err := Study.Run(t.Context(), nil, full); err == nil || !strings.Contains(err.Error(), "init=FILE") {
 		t.Errorf("full without a checkpoint: %v", err)
 	}
 }
@@ -56,25 +56,25 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 	out := t.TempDir()
 	for _, stage := range []string{"/first", "/second"} {
 		ctx, stop := context.WithCancel(t.Context())
-		options := Options{Profile: Smoke, Out: out, Watch: func(cell string, course []Point) {
-			if strings.HasSuffix(cell, stage) && len(course) == 2 {
+		options := study.Options{Profile: study.Smoke, Out: out, Watch: func(cell string, curve []study.Point) {
+			if strings.HasSuffix(cell, stage) && len(curve) == 2 {
 				stop()
 			}
 		}}
-		if err := runPretrain(ctx, b, options); !errors.Is(err, context.Canceled) {
+		if err := Study.Run(ctx, b, options); !errors.Is(err, context.Canceled) {
 			t.Fatalf("stopped in %s: %v", stage, err)
 		}
 	}
 	for range 2 {
-		if err := runPretrain(t.Context(), b, Options{Profile: Smoke, Out: out}); err != nil {
+		if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
 			t.Fatal(err)
 		}
-		results, err := LoadPretrain(out, Smoke)
+		results, err := Load(out, study.Smoke)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range []string{rowRandom, rowFirst, rowSecond} {
-			for _, column := range []string{columnMIoU, columnKNN} {
+		for _, row := range []string{RowRandom, RowAlignment, RowMethod} {
+			for _, column := range []string{ColumnMIoU, ColumnKNN} {
 				if values := results.Values(row, column); len(values) != 1 || !(values[0] >= 0 && values[0] <= 100) {
 					t.Errorf("%s, %s: %v", row, column, values)
 				}
@@ -85,11 +85,11 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 			t.Errorf("table of %d rows and %d columns", len(table.Rows), len(table.Columns))
 		}
 	}
-	records, err := Records(filepath.Join(out, Pretrain))
+	records, err := study.Records(study.Folder(out, Name))
 	if err != nil || len(records) != 6 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	config := pretrainConfig(Smoke)
+	config := ProfileConfig(study.Smoke)
 	if len(records[5].Curve) == 0 || records[5].Details["step"] != float64(config.Second.Steps) {
 		t.Errorf("record %+v", records[5])
 	}
@@ -98,7 +98,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	vit.Prototypes = config.Second.Prototypes
-	if _, err := weights.ReadViT(PretrainedEncoder(out, records[5], "second"), vit, ""); err != nil {
+	if _, err := weights.ReadViT(EncoderFile(out, records[5], "second"), vit, ""); err != nil {
 		t.Error(err)
 	}
 }
@@ -106,36 +106,36 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 // TestPretrainingLearns trains the first stage on patches alone for part of its steps and looks at patch features before and after.
 // Chance is what the initial weights reach.
 func TestPretrainingLearns(t *testing.T) {
-	config := pretrainConfig(Quick)
+	config := ProfileConfig(study.Quick)
 	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 120, 0, 384
 	if !testbackend.HasXLA() { // There the trainer's own test learns something smaller.
 		t.Log("on the Go engine these steps take minutes")
 		return
 	}
 	config.Second = config.First
-	data, err := openPretrainData("", config)
+	data, err := Open("", config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	study := &pretrainStudy{backend: testbackend.Fastest(t), data: data}
-	stage, err := study.newStage("first", config.First)
+	b := testbackend.Fastest(t)
+	stage, err := NewStage(b, "first", data.Train, config.First, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stage.close()
-	if err := stage.trainer.Begin(1); err != nil {
+	defer stage.Close()
+	if err := stage.Trainer.Begin(1); err != nil {
 		t.Fatal(err)
 	}
 	mIoU := func() float64 {
-		numbers, err := measurePretrain(study.backend, stage.frozen, data, config, 1)
+		numbers, err := measure(b, stage.Frozen, data, config, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return numbers[0].value
+		return numbers[0].Value
 	}
 	before := mIoU()
 	for range config.First.Steps {
-		if _, err := stage.trainer.Step(t.Context()); err != nil {
+		if _, err := stage.Trainer.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,27 +12,29 @@ import (
 
 	"github.com/semcon/semcon/analysis"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/study"
 	"gonum.org/v1/gonum/mat"
 )
 
 func TestTheoryOfTrainedEncoders(t *testing.T) {
 	b := testbackend.Fastest(t)
 	out := t.TempDir()
-	options := Options{Profile: Smoke, Out: out, Parallel: 1}
-	if err := runTheory(context.Background(), b, options); err == nil || !strings.Contains(err.Error(), "semcon run effect-aug") {
+	options := study.Options{Profile: study.Smoke, Out: out, Parallel: 1}
+	if err := Study.Run(context.Background(), b, options); err == nil || !strings.Contains(err.Error(), "semcon run effect-aug") {
 		t.Fatalf("without encoders: %v", err)
 	}
 	trained := options
 	trained.Only = []string{"*/simclr"}
 	trained.Set = []string{"encoder=conv4-w2", "epochs=1", "batch=64"}
-	if err := runEffectAug(context.Background(), b, trained); err != nil {
+	if err := effectaug.Study.Run(context.Background(), b, trained); err != nil {
 		t.Fatal(err)
 	}
 	options.Set = []string{"images=4"}
-	if err := runTheory(context.Background(), b, options); err != nil {
+	if err := Study.Run(context.Background(), b, options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := Records(filepath.Join(out, Theory))
+	records, err := study.Records(filepath.Join(out, Name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,18 +59,18 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 			}
 		}
 	}
-	before, err := os.ReadFile(filepath.Join(out, Theory, runsFile))
+	before, err := os.ReadFile(filepath.Join(out, Name, "runs.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := runTheory(context.Background(), b, options); err != nil { // All is recorded.
+	if err := Study.Run(context.Background(), b, options); err != nil { // All is recorded.
 		t.Fatal(err)
 	}
-	if after, err := os.ReadFile(filepath.Join(out, Theory, runsFile)); err != nil || string(after) != string(before) {
+	if after, err := os.ReadFile(filepath.Join(out, Name, "runs.jsonl")); err != nil || string(after) != string(before) {
 		t.Errorf("measured again, or %v", err)
 	}
 
-	results, err := LoadTheory(out, Smoke)
+	results, err := Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,7 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 	}
 
 	options.Set = []string{"views=0"}
-	if err := runTheory(context.Background(), b, options); !errors.As(err, new(BadOption)) || !strings.Contains(err.Error(), "views 0") {
+	if err := Study.Run(context.Background(), b, options); !errors.As(err, new(study.BadOption)) || !strings.Contains(err.Error(), "views 0") {
 		t.Error(err)
 	}
 }

@@ -11,26 +11,29 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
 )
 
 // runQuality runs the study and returns its values by cell.
-func runQuality(t *testing.T, b compute.Backend, options Options) map[string]float64 {
+func runQuality(t *testing.T, b compute.Backend, options study.Options) map[string]float64 {
 	t.Helper()
-	if err := teacherQuality.Run(t.Context(), b, options); err != nil {
+	if err := Study.Run(t.Context(), b, options); err != nil {
 		t.Fatal(err)
 	}
-	return valuesByCell(t, options.Out, TeacherQuality)
+	return studytest.ValuesByCell(t, options.Out, Name)
 }
 
 func TestTeacherQualityGoesOnAndIsTheSameWithAnyNumberOfWorkers(t *testing.T) {
 	b := testbackend.Fastest(t)
 	out := t.TempDir()
-	alone := runQuality(t, b, Options{Profile: Smoke, Out: t.TempDir(), Parallel: 1})
-	part := runQuality(t, b, Options{Profile: Smoke, Out: out, Only: []string{"cotap/*/auc1"}})
+	alone := runQuality(t, b, study.Options{Profile: study.Smoke, Out: t.TempDir(), Parallel: 1})
+	part := runQuality(t, b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/*/auc1"}})
 	if len(part) != 1 || len(alone) != 6 {
 		t.Fatalf("%d runs of a part, %d of all", len(part), len(alone))
 	}
-	together := runQuality(t, b, Options{Profile: Smoke, Out: out, Parallel: 3})
+	together := runQuality(t, b, study.Options{Profile: study.Smoke, Out: out, Parallel: 3})
 	if fmt.Sprint(together) != fmt.Sprint(alone) {
 		t.Errorf("with one worker %v, with three %v", alone, together)
 	}
@@ -43,7 +46,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 	if testbackend.HasXLA() {
 		t.Run("mIoU", func(t *testing.T) {
 			b := testbackend.Fastest(t)
-			options := Options{Profile: Quick, Seeds: 1, Out: t.TempDir(), Parallel: 2, Only: []string{"alignment", "cotap/lambda10/auc1"},
+			options := study.Options{Profile: study.Quick, Seeds: 1, Out: t.TempDir(), Parallel: 2, Only: []string{"alignment", "cotap/lambda10/auc1"},
 				Set: []string{"first.steps=200", "images=256", "second.steps=100", "probe.steps=300"}}
 			values := runQuality(t, b, options)
 			alone, with := values["alignment/lambda0/none/seed0"], values["cotap/lambda10/auc1/seed0"]
@@ -58,14 +61,17 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config := teacherQualityConfig(Smoke)
+		config := profileConfig(study.Smoke)
 		config.Second.Steps, config.Second.Warmup, config.Second.Rate = 100, 5, 3e-3
 		config.Second.PatchHead = sccore.Projector{Hidden: 64, Out: 16}
-		s := newQualityStudy(b, Options{Out: t.TempDir()}, config)
+		d, err := open(study.Options{}, "", []study.Cell[Config]{{Config: config}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		auc := func(loss string) float64 {
 			c := config
 			c.Loss, c.Lambda, c.Teacher, c.AUC = loss, 100, sccore.FromLabels, 1
-			trainer, err := sccore.NewTrainer(b, s.data, c.second())
+			trainer, err := sccore.NewTrainer(b, d.train, c.second())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,14 +117,14 @@ func TestTeacherQualityOptions(t *testing.T) {
 		{set: "probe.steps=0", want: "0 steps"},
 		{only: "cotap/lambda10/auc0.1", want: `no teacher "auc0.1"`},
 	} {
-		options := Options{Profile: Smoke, Out: t.TempDir()}
+		options := study.Options{Profile: study.Smoke, Out: t.TempDir()}
 		if c.set != "" {
 			options.Set = []string{c.set}
 		}
 		if c.only != "" {
 			options.Only = []string{c.only}
 		}
-		err := teacherQuality.Run(t.Context(), nil, options)
+		err := Study.Run(t.Context(), nil, options)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v, want %q", c, err, c.want)
 		}
@@ -128,12 +134,15 @@ func TestTeacherQualityOptions(t *testing.T) {
 // TestDegradedLabelsHaveTheirAUC: what noise leaves of labels, drawn here as the step draws it, has the AUC that a cell is named for.
 func TestDegradedLabelsHaveTheirAUC(t *testing.T) {
 	b := testbackend.Fastest(t)
-	config := teacherQualityConfig(Smoke)
-	s := newQualityStudy(b, Options{Out: t.TempDir()}, config)
+	config := profileConfig(study.Smoke)
+	d, err := open(study.Options{}, "", []study.Cell[Config]{{Config: config}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	config.Loss, config.Lambda, config.Teacher = sccore.WithCoTAP, 1, sccore.FromLabels
 	for _, want := range []float64{1, 0.85, 0.6} {
 		config.AUC = want
-		trainer, err := sccore.NewTrainer(b, s.data, config.second())
+		trainer, err := sccore.NewTrainer(b, d.train, config.second())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,28 +163,29 @@ func TestDegradedLabelsHaveTheirAUC(t *testing.T) {
 
 // TestTeacherQualityResults: made-up records in which CoTAP gains 4 points with labels, loses 1 with the real teacher, and one seed is missing.
 func TestTeacherQualityResults(t *testing.T) {
-	cells, err := qualityCells(Options{Profile: Quick})
+	all, err := cells(study.Options{Profile: study.Quick}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []Record
-	for _, c := range cells {
-		value := 30 + float64(c.seed)
+	var records []study.Record
+	for _, c := range all {
+		value := 30 + float64(c.Seed)
 		switch {
-		case c.config.Loss == sccore.WithCoTAP && c.config.Teacher == sccore.FromLabels:
-			value += 4 + 0.5*float64(c.seed%2)
-		case c.config.Loss == sccore.WithCoTAP:
+		case c.Config.Loss == sccore.WithCoTAP && c.Config.Teacher == sccore.FromLabels:
+			value += 4 + 0.5*float64(c.Seed%2)
+		case c.Config.Loss == sccore.WithCoTAP:
 			value--
-		case c.config.Loss == sccore.WithBCE && c.seed == 1:
+		case c.Config.Loss == sccore.WithBCE && c.Seed == 1:
 			continue
 		}
-		records = append(records, Record{Profile: Quick, Row: c.config.row(), Column: columnMIoU, Seed: c.seed, Value: value, Config: configJSON(c.config),
+		records = append(records, study.Record{Profile: study.Quick, Row: c.Config.row(), Column: pretrain.ColumnMIoU, Seed: c.Seed, Value: value, Config: study.EncodeConfig(c.Config),
 			Data: "scenes", Details: map[string]float64{"teacher_auc_head": 0.75}})
 	}
-	results, err := newTeacherQualityResults(records, Quick)
+	grouped, err := Study.Results(records, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
+	results := Results{grouped}
 	for want, got := range map[string][]float64{
 		"[4.0 4.5 4.0]":    results.Gain("cotap", 10, 1),
 		"[-1.0 -1.0 -1.0]": results.Gain("cotap", 1, 0),
@@ -198,7 +208,8 @@ func TestTeacherQualityResults(t *testing.T) {
 	if !strings.Contains(figure.CSV(), `"+ CoTAP, λ2 = 10",0.75,true,-1,-1,-1,-1 -1 -1`) {
 		t.Errorf("CSV:\n%s", figure.CSV())
 	}
-	empty, err := newTeacherQualityResults(nil, Quick)
+	none, err := Study.Results(nil, study.Quick)
+	empty := Results{none}
 	if err != nil || !strings.Contains(empty.table().Markdown(), "No runs.") {
 		t.Errorf("without records: %v", err)
 	}

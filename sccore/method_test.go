@@ -12,7 +12,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
@@ -118,29 +117,6 @@ func TestSinkhornCheckNamesTheSetting(t *testing.T) {
 			t.Errorf("%+v gives the error %v, want one on %q", s, err, want)
 		}
 	}
-}
-
-func TestRoIAlignGradient(t *testing.T) {
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		rng := rand.New(rand.NewPCG(3, 4))
-		for _, samples := range []int{0, 2} {
-			gradcheck.Scalar(t, b, func(in []*Node) *Node {
-				g := in[0].Graph()
-				boxes := Const(g, [][]float64{{0.1, 0.25, 0.7, 0.6}, {0, 0.3, 1, 0.55}})
-				y := RoIAlign{Size: 2, Samples: samples}.Pool(in[0], boxes, Const(g, []float64{0, 1}))
-				return ReduceAllSum(Mul(Square(y), Sin(IotaFull(g, y.Shape()))))
-			}, 1e-6, normal(rng, 2, 4, 5, 2))
-		}
-	})
-}
-
-// TestRoIAlignOfTheWholeMapIsTheMap pools to the map's own size, where each bin has one sample, on its feature.
-func TestRoIAlignOfTheWholeMapIsTheMap(t *testing.T) {
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		x := normal(rand.New(rand.NewPCG(5, 6)), 1, 4, 4, 3)
-		got := MustExecOnce(b, RoIAlign{Size: 4}.Pool, x, [][]float64{{0, 0, 1, 1}}, []float64{0})
-		agrees(t, "map", 0, tensors.MustCopyFlatData[float64](got), tensors.MustCopyFlatData[float64](x), 1e-12)
-	})
 }
 
 // TestTargetFollowsOnline compares 50 steps with float64, and moves the online branch within the same step.

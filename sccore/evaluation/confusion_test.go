@@ -5,20 +5,17 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"testing"
 
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
-// segmentationGolden is what torchmetrics and PyTorch say; testdata/segmentation.py made the file.
+// segmentationGolden is what torchmetrics says; testdata/segmentation.py made the file.
 type segmentationGolden struct {
 	Classes           int
 	Truth, Prediction []int
 	IoU               []float64
 	MIoU, Accuracy    float64
-	Line              []float64
-	Resized           map[string][]float64
 }
 
 func readSegmentationGolden(t *testing.T) (golden segmentationGolden) {
@@ -82,27 +79,6 @@ func TestConfusionRefusesAndStaysUnchanged(t *testing.T) {
 	}
 	if err := evaluation.NewConfusion(3).Add([]uint8{evaluation.Ignore}, []uint8{200}); err != nil {
 		t.Errorf("a pixel to ignore: %v", err)
-	}
-}
-
-func TestBilinearIsPyTorchs(t *testing.T) {
-	golden := readSegmentationGolden(t)
-	for size, want := range golden.Resized {
-		to, err := strconv.Atoi(size)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := len(golden.Line)
-		matrix := evaluation.Bilinear(from, to)
-		for i := range to {
-			got := 0.0
-			for j, x := range golden.Line {
-				got += matrix[i*from+j] * x
-			}
-			if math.Abs(got-want[i]) > 1e-12 {
-				t.Errorf("sample %d of %d: %g, PyTorch %g", i, to, got, want[i])
-			}
-		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package evaluation
 
+import "github.com/semcon/semcon/sccore/layers"
+
 // fullSize predicts the class of each pixel of an image of height×width from its logits, [rows, columns, classes]: they are resized bilinearly, as
-// [resizeBilinear] does, and the class with the largest, the first of equals, is taken. On the host, since images have any number of
+// [layers.ResizeBilinear] does, and the class with the largest, the first of equals, is taken. On the host, since images have any number of
 // sizes, and each would be compiled anew on the device.
 func fullSize(logits []float32, rows, columns, classes, height, width int) []uint8 {
 	out := make([]uint8, 0, height*width)
@@ -34,7 +36,7 @@ type tap struct {
 
 func newTaps(from, to int) []tap {
 	taps := make([]tap, to)
-	weights := bilinear(from, to)
+	weights := layers.BilinearWeights(from, to)
 	for i := range taps {
 		line := weights[i*from : (i+1)*from]
 		for at, weight := range line {

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -219,7 +220,7 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, c
 	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
-		return ArgMax(resizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
+		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
 	})
 	if err != nil {
 		return Segmentation{}, err

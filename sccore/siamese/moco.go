@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // mocoLoss contrasts the online encoder's queries (first views) with the target encoder's keys (second views) and a queue of earlier
@@ -20,7 +20,7 @@ import (
 // start of a run.
 func (s Settings) mocoLoss(scope *model.Scope, views, shuffle, targetMomentum *Node) *Node {
 	first, second := halves(views)
-	norm := encoder.Norm{Train: true, Groups: s.NormGroups}
+	norm := layers.Norm{Train: true, Groups: s.NormGroups}
 	online := scope.In(onlineScope)
 	queries := s.projections(online, first, norm)
 	target := scope.In(targetScope)

@@ -1,4 +1,4 @@
-package evaluation
+package layers
 
 import (
 	"math"
@@ -7,12 +7,12 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// resizeBilinear resizes maps, [N, rows, columns, D], to [N, height, width, D], as torch.nn.functional.interpolate with align_corners=False and
+// ResizeBilinear resizes maps, [N, rows, columns, D], to [N, height, width, D], as torch.nn.functional.interpolate with align_corners=False and
 // without antialiasing. Products with constant matrices, because windowed gathers go wrong on the Go engine.
-func resizeBilinear(maps *Node, height, width int) *Node {
+func ResizeBilinear(maps *Node, height, width int) *Node {
 	maps.AssertRank(4)
 	matrix := func(from, to int) *Node {
-		weights := tensors.FromFlatDataAndDimensions(bilinear(from, to), to, from)
+		weights := tensors.FromFlatDataAndDimensions(BilinearWeights(from, to), to, from)
 		return ConvertDType(ConstTensor(maps.Graph(), weights), maps.DType())
 	}
 	n, dim := maps.Shape().Dim(0), maps.Shape().Dim(3)
@@ -22,8 +22,8 @@ func resizeBilinear(maps *Node, height, width int) *Node {
 	return maps
 }
 
-// bilinear returns the weights, [to, from], that resize a line.
-func bilinear(from, to int) []float64 {
+// BilinearWeights returns the weights, [to, from], that resize a line.
+func BilinearWeights(from, to int) []float64 {
 	weights := make([]float64, to*from)
 	for i := range to {
 		// Beyond the centres of the border's samples, these alone count.

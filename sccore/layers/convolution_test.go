@@ -1,4 +1,4 @@
-package encoder
+package layers
 
 import (
 	"fmt"
@@ -7,23 +7,8 @@ import (
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 )
-
-// sines is a tensor of values of a sine, other ones for another k.
-func sines[T float32 | float64](k int, dims ...int) *tensors.Tensor {
-	size := 1
-	for _, d := range dims {
-		size *= d
-	}
-	values := make([]T, size)
-	for i := range values {
-		values[i] = T(math.Sin(12.9898*float64(i) + 78.233*float64(k)))
-	}
-	return tensors.FromFlatDataAndDimensions(values, dims...)
-}
 
 func TestToomCookConvolves(t *testing.T) {
 	for _, b := range []bilinear{f43, toomCook(2, 3, 0, 1, -1), toomCook(4, 2, 0, 1, -1, 2)} {
@@ -90,16 +75,5 @@ func TestFormsOfConvolutionAgree(t *testing.T) {
 				compare(fmt.Sprintf("points %d×%d by %d", size[0], size[1], stride), dims, []int{1, 1, 5, 6}, stride, patches)
 			}
 		}
-	})
-}
-
-func TestBatchNormGradient(t *testing.T) {
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		f := func(in []*Node) *Node {
-			y, mean, variance := normalised(in[0], in[1], in[2])
-			loss := ReduceAllSum(Mul(y, Sin(IotaFull(y.Graph(), y.Shape()))))
-			return Add(loss, ReduceAllSum(Mul(mean, variance)))
-		}
-		gradcheck.Scalar(t, b, f, 1e-6, sines[float64](1, 2, 2, 3, 2), sines[float64](2, 2), sines[float64](3, 2))
 	})
 }

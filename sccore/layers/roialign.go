@@ -1,4 +1,4 @@
-package sccore
+package layers
 
 import (
 	"math"

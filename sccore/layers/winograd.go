@@ -1,4 +1,4 @@
-package encoder
+package layers
 
 import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint

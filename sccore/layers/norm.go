@@ -1,4 +1,4 @@
-package encoder
+package layers
 
 import (
 	"github.com/gomlx/compute/shapes"
@@ -30,11 +30,11 @@ func BatchNorm(scope *model.Scope, x *Node, norm Norm, affine bool) *Node {
 	if x.Rank() != 2 && x.Rank() != 4 {
 		exceptions.Panicf("batch normalisation of rank %d: it must be 2 or 4", x.Rank())
 	}
-	return batchNorm(scope, x, 0, norm, affine)
+	return BatchNormAlong(scope, x, 0, norm, affine)
 }
 
-// batchNorm is BatchNorm with the batch on the given axis and channels on the last.
-func batchNorm(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine bool) *Node {
+// BatchNormAlong is [BatchNorm] with the batch on the given axis and channels on the last.
+func BatchNormAlong(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine bool) *Node {
 	g, dims := x.Graph(), x.Shape().Dimensions
 	channels := dims[len(dims)-1]
 	perChannel := shapes.Make(x.DType(), channels)

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // BenchmarkStep measures whole steps of training, images and all.
@@ -28,7 +29,7 @@ func BenchmarkStep(b *testing.B) {
 		config := tiny()
 		config.Views.GlobalSize, config.Canvas, config.Batch, config.Prototypes = 48, 64, 32, 16
 		config.Views.Locals = 0
-		config.ImageHead, config.PatchHead = sccore.Projector{Hidden: 256, Out: 64}, sccore.Projector{Hidden: 256, Out: 64}
+		config.ImageHead, config.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
 		trainer := begun(b, config, 64)
 		for b.Loop() {
 			if _, err := trainer.Step(b.Context()); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -23,7 +24,7 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	const side = 16
 	c := Default()
 	c.Encoder, c.Prototypes, c.Batch, c.Canvas = "vit-tiny", 2, 4, side
-	c.ImageHead, c.PatchHead = Projector{Hidden: 5, Out: 4}, Projector{Hidden: 5, Out: 4}
+	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 5, Out: 4}, heads.Projector{Hidden: 5, Out: 4}
 	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize = 12, 1, 8
 	change(&c)
 	s := newStep(c, true, true, true)

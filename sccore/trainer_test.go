@@ -16,13 +16,14 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // tiny is a configuration with everything on that the Go engine trains in a fraction of a second a step.
 func tiny() sccore.Config {
 	c := sccore.Default()
 	c.Encoder, c.Prototypes = "vit-tiny", 4
-	c.ImageHead, c.PatchHead = sccore.Projector{Hidden: 16, Out: 8}, sccore.Projector{Hidden: 16, Out: 8}
+	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
 	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize, c.Canvas = 24, 1, 16, 32
 	c.Batch, c.Steps, c.GaugeEvery, c.Neighbours = 4, 6, 2, 2
 	c.Rate, c.FinalRate, c.Momentum = 1e-3, 1e-4, 0.9

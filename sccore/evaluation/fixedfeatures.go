@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -40,7 +41,7 @@ func (f FixedFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Pa
 			return Image{}, nil, err
 		}
 		rng := rand.New(rand.NewPCG(f.Seed, uint64(samples[i].Image)<<32|uint64(samples[i].Crop)))
-		pixels, labels := f.Crop.Cut(a, upsampling*f.Grid(), rng)
+		pixels, labels := f.Crop.Cut(a, heads.Upsampling*f.Grid(), rng)
 		return NewImage(pixels, f.Crop.Side, f.Crop.Side), labels, nil
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // fixedScenes are six scenes and an encoder that has not learnt, which is run on so many images at a time.
@@ -130,7 +131,7 @@ func TestJudgeCountsEachPixelOnce(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		f := fixedScenes(t, b, 3)
 		trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-			Head: SegmentationHead{LinearHead, 7, 0}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1, 0.001}, FinalRate: 1e-4,
+			Head: heads.Segmentation{Kind: heads.Linear, Classes: 7, Width: 0}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1, 0.001}, FinalRate: 1e-4,
 		})
 		if err != nil {
 			t.Fatal(err)

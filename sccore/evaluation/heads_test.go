@@ -1,22 +1,17 @@
 package evaluation
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // TestHeadsLearn has features in which classes are directions with noise; labels are of the patches.
@@ -42,9 +37,9 @@ func TestHeadsLearn(t *testing.T) {
 		return tensors.FromFlatDataAndDimensions(x, batch, grid, grid, dim), tensors.FromFlatDataAndDimensions(y, batch, 8*grid, 8*grid), truth
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		for kind, rate := range map[string]float64{LinearHead: 0.03, FCNHead: 0.01} {
+		for kind, rate := range map[string]float64{heads.Linear: 0.03, heads.FCN: 0.01} {
 			trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-				Head: SegmentationHead{kind, classes, 12}, Dim: dim, Grid: grid, Batch: batch, Steps: steps, Rates: []float64{1e-6, rate}, FinalRate: 1e-3,
+				Head: heads.Segmentation{Kind: kind, Classes: classes, Width: 12}, Dim: dim, Grid: grid, Batch: batch, Steps: steps, Rates: []float64{1e-6, rate}, FinalRate: 1e-3,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +103,7 @@ func TestHeadsLearn(t *testing.T) {
 			right := 0
 			for i, class := range truth {
 				image, row, column := i/(grid*grid), i/grid%grid, i%grid
-				at := fullSize(flat[image*side*side*classes:][:side*side*classes], side, side, classes, grid, grid)
+				at := heads.FullSize(flat[image*side*side*classes:][:side*side*classes], side, side, classes, grid, grid)
 				if at[row*grid+column] == class {
 					right++
 				}
@@ -121,7 +116,7 @@ func TestHeadsLearn(t *testing.T) {
 }
 
 func TestSegmentationTrainingChecks(t *testing.T) {
-	good := SegmentationTraining{SegmentationHead{FCNHead, 3, 8}, 4, 2, 1, 5, []float64{1e-3}, 1e-4}
+	good := SegmentationTraining{heads.Segmentation{Kind: heads.FCN, Classes: 3, Width: 8}, 4, 2, 1, 5, []float64{1e-3}, 1e-4}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -67,7 +68,7 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, g
 				}
 				one := side * side * t.config.Head.Classes
 				for head := range flat {
-					classes := fullSize(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
+					classes := heads.FullSize(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
 					if err := show(done+i, a, head, classes); err != nil {
 						return err
 					}

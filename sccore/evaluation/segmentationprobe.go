@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // SegmentationProbe is the linear segmentation of the paper's first table ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
@@ -41,7 +42,7 @@ func (p SegmentationProbe) Check() error {
 
 func (p SegmentationProbe) training(dim, grid, classes, steps int) SegmentationTraining {
 	return SegmentationTraining{
-		Head: SegmentationHead{Kind: LinearHead, Classes: classes}, Dim: dim, Grid: grid, Batch: p.Batch, Steps: steps,
+		Head: heads.Segmentation{Kind: heads.Linear, Classes: classes}, Dim: dim, Grid: grid, Batch: p.Batch, Steps: steps,
 		Rates: []float64{p.Rate}, FinalRate: p.Rate,
 	}
 }

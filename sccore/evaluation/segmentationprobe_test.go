@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // TestSegmentationProbeLearns on scenes and an encoder that has not learnt: better than a single class for all pixels, the best of them.
@@ -88,9 +89,9 @@ func TestSegmentationProbeRefuses(t *testing.T) {
 func TestCropsWithoutAnnotationTeachNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		f := fixedScenes(t, b, 2)
-		for _, kind := range []string{LinearHead, FCNHead} {
+		for _, kind := range []string{heads.Linear, heads.FCN} {
 			trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-				Head: SegmentationHead{kind, 7, 4}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1}, FinalRate: 1e-4,
+				Head: heads.Segmentation{Kind: kind, Classes: 7, Width: 4}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1}, FinalRate: 1e-4,
 			})
 			if err != nil {
 				t.Fatal(err)

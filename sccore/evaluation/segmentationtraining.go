@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -23,7 +24,7 @@ import (
 // Segmentation", "Optimization strategy"). The paper searches the learning rate over four values: a head for each of them learns on the same
 // crops, so that features are computed once for all.
 type SegmentationTraining struct {
-	Head      SegmentationHead
+	Head      heads.Segmentation
 	Dim, Grid int       // The length of a feature, and the patches along each side of a crop.
 	Batch     int       // Crops a step.
 	Steps     int       // Of each head.
@@ -56,7 +57,7 @@ func (c SegmentationTraining) Check() error {
 func (c SegmentationTraining) rates(step int) []float32 {
 	rates := make([]float32, len(c.Rates))
 	for i, rate := range c.Rates {
-		if c.Head.Kind == FCNHead {
+		if c.Head.Kind == heads.FCN {
 			rate = optim.Cosine(step, c.Steps, 0, rate, c.FinalRate)
 		}
 		rates[i] = float32(rate)
@@ -82,7 +83,7 @@ func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*Se
 		if t.step, err = model.NewExec(b, t.store, t.stepGraph); err != nil {
 			return err
 		}
-		side := upsampling * config.Grid
+		side := heads.Upsampling * config.Grid
 		_, err = t.step.Compile(shapes.Make(dtypes.Float32, config.Batch, config.Grid, config.Grid, config.Dim),
 			shapes.Make(dtypes.Uint8, config.Batch, side, side), shapes.Make(dtypes.Float32, len(config.Rates)))
 		if err != nil {
@@ -206,7 +207,7 @@ func (t *SegmentationTrainer) StepOn(crops iter.Seq2[Patches, error]) (losses []
 	var features, labels *tensors.Tensor
 	if err := caught(func() error { // Of another number of crops.
 		features = tensors.FromFlatDataAndDimensions(x, c.Batch, c.Grid, c.Grid, c.Dim)
-		labels = tensors.FromFlatDataAndDimensions(y, c.Batch, upsampling*c.Grid, upsampling*c.Grid)
+		labels = tensors.FromFlatDataAndDimensions(y, c.Batch, heads.Upsampling*c.Grid, heads.Upsampling*c.Grid)
 		return nil
 	}); err != nil {
 		return nil, err

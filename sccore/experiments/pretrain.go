@@ -8,6 +8,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // Pretrain is the name of the experiment that trains with the paper's method ("Training pipeline"): alignment first, then everything.
@@ -47,7 +48,7 @@ func pretrainConfig(profile Profile) PretrainConfig {
 	if profile != Full {
 		s := &c.Second
 		s.Encoder, s.Prototypes = "vit-tiny", 16
-		s.ImageHead, s.PatchHead = sccore.Projector{Hidden: 256, Out: 64}, sccore.Projector{Hidden: 256, Out: 64}
+		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
 		s.Views.GlobalSize, s.Views.Locals, s.Canvas, c.Size = 48, 0, 64, 64
 		s.Batch, s.Steps, s.Warmup, s.Neighbours, s.GaugeEvery = 32, 300, 30, 10, 20
 		// The parts of synthetic objects have hues a twelfth of a turn apart: the paper's jitter would make them all alike.
@@ -58,7 +59,7 @@ func pretrainConfig(profile Profile) PretrainConfig {
 	if profile == Smoke {
 		s := &c.Second
 		s.Prototypes, s.Views.GlobalSize, s.Canvas, c.Size = 4, 24, 32, 32
-		s.ImageHead, s.PatchHead = sccore.Projector{Hidden: 16, Out: 8}, sccore.Projector{Hidden: 16, Out: 8}
+		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
 		s.Batch, s.Steps, s.Warmup, s.Neighbours, s.GaugeEvery = 8, 8, 1, 2, 2
 		c.Images, c.Probe.Steps, c.Probe.Batch, c.KNN.K = 24, 20, 64, 5
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // runQuality runs the study and returns its values by cell.
@@ -60,7 +61,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 		}
 		config := teacherQualityConfig(Smoke)
 		config.Second.Steps, config.Second.Warmup, config.Second.Rate = 100, 5, 3e-3
-		config.Second.PatchHead = sccore.Projector{Hidden: 64, Out: 16}
+		config.Second.PatchHead = heads.Projector{Hidden: 64, Out: 16}
 		s := newQualityStudy(b, Options{Out: t.TempDir()}, config)
 		auc := func(loss string) float64 {
 			c := config

@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // headsFile holds the trained heads of a cell.
@@ -288,7 +289,7 @@ func (r *transferRun) finish() error {
 func (r *transferRun) protocol(best int) string {
 	c := r.cell.config
 	head, decay := "linear 1×1 head", ""
-	if c.Head == evaluation.FCNHead {
+	if c.Head == heads.FCN {
 		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalRate)
 	}
 	crops := "a new one each time"

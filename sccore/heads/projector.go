@@ -1,4 +1,4 @@
-package sccore
+package heads
 
 import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint

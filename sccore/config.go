@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/views"
 )
@@ -92,7 +93,7 @@ func Default() Config {
 		Rate: 3e-5, FinalRate: 1e-6, Decay: 0.024, FinalDecay: 0.24, Momentum: 0.9997, FinalMomentum: 1, Clip: 3,
 		Lambdas: losses.DefaultLambdas(), PatchConcentration: WithCoTAP, CoTAP: losses.DefaultCoTAP(),
 		Correspondences: Correspondences{From: FromHead},
-		Temperature:     0.1, Sinkhorn: DefaultSinkhorn(), Tau3: 0.1, Neighbours: DefaultK,
+		Temperature:     0.1, Sinkhorn: DefaultSinkhorn(), Tau3: 0.1, Neighbours: knn.DefaultK,
 		GaugeEvery: 50,
 	}
 }

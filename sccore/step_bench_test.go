@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
 )
 
 // BenchmarkStep measures whole steps of training, images and all.
@@ -118,7 +119,7 @@ func photographs(b *testing.B) *datasets.Pictures {
 func begun(b *testing.B, config sccore.Config, side int) *sccore.Trainer {
 	b.Helper()
 	const images = 64
-	neighbours := &sccore.Neighbours{K: 1}
+	neighbours := &knn.Neighbours{K: 1}
 	for i := range int32(images) {
 		neighbours.Indices = append(neighbours.Indices, (i+1)%images)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -25,7 +26,7 @@ import (
 type Data struct {
 	Objects, Scenes datasets.Source
 	// Neighbours of Objects, which positives are drawn from; needed for image concentration alone. See [Trainer.SetNeighbours].
-	Neighbours *Neighbours
+	Neighbours *knn.Neighbours
 	// Labels writes the label map of an image, 0 for no label, into canvas, [side, side], as Objects and Scenes write its pixels; scenes are
 	// numbered behind all objects. Nil for images without labels. [Gauges].Classes looks at them; nothing learns from them but with
 	// correspondences from labels.
@@ -159,7 +160,7 @@ func (t *Trainer) updateGraph(scope *model.Scope, scheduled *Node) *Node {
 }
 
 // SetNeighbours sets the neighbours that the runs to come draw positives from: they are often found with an earlier run's features.
-func (t *Trainer) SetNeighbours(neighbours *Neighbours) { t.data.Neighbours = neighbours }
+func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) { t.data.Neighbours = neighbours }
 
 // Begin sets the weights of both branches to the initial values of a seed, the same on every backend, and the run to step 0.
 func (t *Trainer) Begin(seed uint64) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
 )
 
 // tiny is a configuration with everything on that the Go engine trains in a fraction of a second a step.
@@ -35,7 +36,7 @@ func tinyData() sccore.Data {
 	objects, scenes := datasets.SyntheticObjects(6, 32, 1), datasets.SyntheticScenes(6, 32, 2)
 	return sccore.Data{
 		Objects: objects, Scenes: scenes,
-		Neighbours: &sccore.Neighbours{K: 2, Indices: []int32{1, 2, 0, 2, 0, 1, 4, 5, 3, 5, 3, 4}},
+		Neighbours: &knn.Neighbours{K: 2, Indices: []int32{1, 2, 0, 2, 0, 1, 4, 5, 3, 5, 3, 4}},
 		Labels: func(image int32, canvas []uint8, side int) error {
 			masks, i := objects.ClassMask, int(image)
 			if i >= objects.Len() {
@@ -285,7 +286,7 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 	}
 	b := onGo(t)
 	noObjects, noNeighbours, noLabels := tinyData(), tinyData(), tinyData()
-	for want, neighbours := range map[string]*sccore.Neighbours{"no neighbours": nil, "neighbours of 2 images": {K: 1, Indices: []int32{1, 0}}} {
+	for want, neighbours := range map[string]*knn.Neighbours{"no neighbours": nil, "neighbours of 2 images": {K: 1, Indices: []int32{1, 0}}} {
 		noNeighbours.Neighbours = neighbours
 		if err := newTrainer(t, b, noNeighbours, tiny()).Begin(1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -3,10 +3,9 @@ package evaluation
 import (
 	"fmt"
 	"math"
-)
 
-// Ignore is the class of pixels that are not judged: 255, as in VOC, ADE20K and Cityscapes.
-const Ignore = 255
+	"github.com/semcon/semcon/sccore/datasets"
+)
 
 // Confusion counts the pixels of a segmentation by true and predicted class, over any number of images.
 type Confusion struct {
@@ -16,25 +15,25 @@ type Confusion struct {
 
 // NewConfusion returns an empty count for classes 0 to classes−1, of which there are from 1 to 255. It panics on any other number.
 func NewConfusion(classes int) *Confusion {
-	if classes < 1 || classes > Ignore {
-		panic(fmt.Sprintf("evaluation: a confusion matrix of %d classes, want 1 to %d", classes, Ignore))
+	if classes < 1 || classes > int(datasets.Ignore) {
+		panic(fmt.Sprintf("evaluation: a confusion matrix of %d classes, want 1 to %d", classes, datasets.Ignore))
 	}
 	return &Confusion{classes: classes, counts: make([]int64, classes*classes)}
 }
 
-// Add counts the pixels of one or more images. Pixels whose truth is [Ignore] count nowhere, whatever the prediction. Another number of
+// Add counts the pixels of one or more images. Pixels whose truth is [datasets.Ignore] count nowhere, whatever the prediction. Another number of
 // predictions than of pixels is an error, and so is a class that there is not; the count is unchanged then.
 func (c *Confusion) Add(truth, prediction []uint8) error {
 	if len(truth) != len(prediction) {
 		return fmt.Errorf("segmentation: predictions of %d pixels for %d", len(prediction), len(truth))
 	}
 	for i, t := range truth {
-		if p := prediction[i]; t != Ignore && (int(t) >= c.classes || int(p) >= c.classes) {
+		if p := prediction[i]; t != datasets.Ignore && (int(t) >= c.classes || int(p) >= c.classes) {
 			return fmt.Errorf("segmentation: pixel %d is of class %d and predicted as %d, there are classes 0 to %d", i, t, p, c.classes-1)
 		}
 	}
 	for i, t := range truth {
-		if t != Ignore {
+		if t != datasets.Ignore {
 			c.counts[int(t)*c.classes+int(prediction[i])]++
 		}
 	}

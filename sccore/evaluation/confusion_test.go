@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
@@ -67,7 +68,7 @@ func TestConfusionRefusesAndStaysUnchanged(t *testing.T) {
 		{[]uint8{0, 1}, []uint8{0}},
 		{[]uint8{0, 3}, []uint8{0, 0}},
 		{[]uint8{0, 1}, []uint8{0, 3}},
-		{[]uint8{0, 1}, []uint8{0, evaluation.Ignore}},
+		{[]uint8{0, 1}, []uint8{0, datasets.Ignore}},
 	} {
 		confusion := evaluation.NewConfusion(3)
 		if err := confusion.Add(test.truth, test.prediction); err == nil {
@@ -77,7 +78,7 @@ func TestConfusionRefusesAndStaysUnchanged(t *testing.T) {
 			t.Errorf("%v predicted as %v was counted", test.truth, test.prediction)
 		}
 	}
-	if err := evaluation.NewConfusion(3).Add([]uint8{evaluation.Ignore}, []uint8{200}); err != nil {
+	if err := evaluation.NewConfusion(3).Add([]uint8{datasets.Ignore}, []uint8{200}); err != nil {
 		t.Errorf("a pixel to ignore: %v", err)
 	}
 }
@@ -85,7 +86,7 @@ func TestConfusionRefusesAndStaysUnchanged(t *testing.T) {
 func ExampleConfusion() {
 	confusion := evaluation.NewConfusion(3)
 	// Two pixels of class 0, of which one is predicted as 1; one of class 1, predicted right; class 2 does not occur.
-	if err := confusion.Add([]uint8{0, 0, 1, evaluation.Ignore}, []uint8{0, 1, 1, 2}); err != nil {
+	if err := confusion.Add([]uint8{0, 0, 1, datasets.Ignore}, []uint8{0, 1, 1, 2}); err != nil {
 		panic(err)
 	}
 	s := confusion.Segmentation()

@@ -24,7 +24,7 @@ type FixedFeatures struct {
 // Patches are the features of one image or crop.
 type Patches struct {
 	Features []float32 // [rows, columns, Dim]
-	Labels   []uint8   // Of a crop, [8·rows, 8·columns], classes or [Ignore]; none of a whole image.
+	Labels   []uint8   // Of a crop, [8·rows, 8·columns], classes or [datasets.Ignore]; none of a whole image.
 }
 
 // Sample names a crop: the image that it is of, and its number among that image's crops.

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/optim"
 )
@@ -23,7 +24,7 @@ type Annotated struct {
 	Patches            []float32 // [N, Rows, Columns, Dim]
 
 	Height, Width int     // Of the annotation: multiples of Rows and Columns.
-	Truth         []uint8 // [N, Height, Width], classes from 0, and [Ignore].
+	Truth         []uint8 // [N, Height, Width], classes from 0, and [datasets.Ignore].
 }
 
 // Len is the number of images.
@@ -31,8 +32,8 @@ func (a Annotated) Len() int { return len(a.Truth) / (a.Height * a.Width) }
 
 // Check returns an error that says which sizes do not fit, which class there is not, or that no pixel has one.
 func (a Annotated) Check(classes int) error {
-	if classes < 1 || classes > Ignore {
-		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, Ignore)
+	if classes < 1 || classes > int(datasets.Ignore) {
+		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, datasets.Ignore)
 	}
 	if a.Rows < 1 || a.Columns < 1 || a.Dim < 1 || a.Height < a.Rows || a.Width < a.Columns || a.Height%a.Rows != 0 || a.Width%a.Columns != 0 {
 		return fmt.Errorf("annotated patches: %d×%d patches of %d features do not fit an annotation of %d×%d", a.Rows, a.Columns, a.Dim, a.Height, a.Width)
@@ -44,7 +45,7 @@ func (a Annotated) Check(classes int) error {
 	}
 	counted := 0
 	for i, class := range a.Truth {
-		if class == Ignore {
+		if class == datasets.Ignore {
 			continue
 		}
 		if counted++; int(class) >= classes {
@@ -62,7 +63,7 @@ func (a Annotated) shares(classes int) []float32 {
 	high, wide := a.Height/a.Rows, a.Width/a.Columns
 	out := make([]float32, a.Len()*a.Rows*a.Columns*classes)
 	for i, class := range a.Truth {
-		if class == Ignore {
+		if class == datasets.Ignore {
 			continue
 		}
 		column, row, image := i%a.Width/wide, i/a.Width%a.Height/high, i/(a.Width*a.Height)

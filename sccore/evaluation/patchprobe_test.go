@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"gonum.org/v1/gonum/stat"
 )
@@ -37,7 +38,7 @@ func annotated(n, dim, classes int, noise float64, seed uint64) evaluation.Annot
 			case 0:
 				set.Truth[pixel] = uint8(rng.IntN(classes))
 			case 1:
-				set.Truth[pixel] = evaluation.Ignore
+				set.Truth[pixel] = datasets.Ignore
 			}
 		}
 	}
@@ -94,7 +95,7 @@ func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, c
 			for y := range high {
 				for x := range wide {
 					truth := train.Truth[(image*train.Height+row*high+y)*train.Width+column*wide+x]
-					if truth == evaluation.Ignore {
+					if truth == datasets.Ignore {
 						continue
 					}
 					pixels++
@@ -196,7 +197,7 @@ func TestPatchProbeLearns(t *testing.T) {
 }
 
 func allIgnored(a *evaluation.Annotated) {
-	a.Truth = slices.Repeat([]uint8{evaluation.Ignore}, len(a.Truth))
+	a.Truth = slices.Repeat([]uint8{datasets.Ignore}, len(a.Truth))
 }
 
 func TestPatchProbeRefuses(t *testing.T) {
@@ -236,7 +237,7 @@ func ExamplePatchProbe() {
 	// Two images of two patches, each patch two pixels wide, whose one feature says whether it is of class 0 or 1.
 	set := evaluation.Annotated{
 		Rows: 1, Columns: 2, Dim: 1, Patches: []float32{-1, 1, 1, -1},
-		Height: 1, Width: 4, Truth: []uint8{0, 0, 1, 1, 1, 1, 0, evaluation.Ignore},
+		Height: 1, Width: 4, Truth: []uint8{0, 0, 1, 1, 1, 1, 0, datasets.Ignore},
 	}
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {

@@ -112,7 +112,7 @@ func TestCropsWithoutAnnotationTeachNothing(t *testing.T) {
 			crops := gather(t, f.Crops(context.Background(), []Sample{{0, 0}, {1, 0}}))
 			losses, err := trainer.StepOn(func(yield func(Patches, error) bool) {
 				for _, crop := range crops {
-					if !yield(Patches{crop.Features, slices.Repeat([]uint8{Ignore}, len(crop.Labels))}, nil) {
+					if !yield(Patches{crop.Features, slices.Repeat([]uint8{datasets.Ignore}, len(crop.Labels))}, nil) {
 						return
 					}
 				}

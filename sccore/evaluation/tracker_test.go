@@ -1,10 +1,14 @@
 package evaluation_test
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -44,6 +48,24 @@ func still(name string, frames int, size datasets.Extent, frame, mask []uint8) d
 		func(int) ([]uint8, error) { return frame, nil }, func(int) ([]uint8, error) { return mask, nil })
 }
 
+// unpacked are the frames or masks, of that many bytes each, in a file of testdata/propagation.py.
+func unpacked(t *testing.T, packed string, size int) [][]uint8 {
+	t.Helper()
+	compressed, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := zlib.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(labels, size))
+}
+
 // TestTrackFollowsDINO compares with DINO's label propagation in PyTorch; testdata/propagation.py made the file.
 func TestTrackFollowsDINO(t *testing.T) {
 	raw, err := os.ReadFile("testdata/propagation.json")
@@ -64,9 +86,8 @@ func TestTrackFollowsDINO(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		tracker := newTracker(t, b, golden.Propagation, golden.Patch)
 		for _, v := range golden.Videos {
-			frames := davisCase{Height: v.Height, Width: 3 * v.Width}.masks(t, v.Frames)
-			unpack := davisCase{Height: v.Height, Width: v.Width}
-			first, want := unpack.masks(t, v.First)[0], unpack.masks(t, v.Found)
+			frames := unpacked(t, v.Frames, v.Height*3*v.Width)
+			first, want := unpacked(t, v.First, v.Height*v.Width)[0], unpacked(t, v.Found, v.Height*v.Width)
 			found, err := tracker.Track(context.Background(), datasets.NewVideo("recorded", len(frames), datasets.Extent{Height: v.Height, Width: v.Width},
 				func(i int) ([]uint8, error) { return frames[i], nil }, func(int) ([]uint8, error) { return first, nil }))
 			if err != nil {

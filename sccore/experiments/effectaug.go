@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/siamese"
 	"github.com/semcon/semcon/sccore/views"
 )
@@ -19,7 +19,7 @@ const EffectAug = "effect-aug"
 type EffectAugConfig struct {
 	siamese.Settings
 	Recipe views.Recipe   `json:"recipe"`
-	KNN    evaluation.KNN `json:"knn"`
+	KNN    knn.Classifier `json:"knn"`
 	// EvaluateEvery is the number of epochs between evaluations; the end of training is always evaluated.
 	EvaluateEvery int `json:"evaluate_every"`
 }
@@ -106,7 +106,7 @@ func effectAugConfig(profile Profile, method string) EffectAugConfig {
 	config := EffectAugConfig{
 		Settings:      paperSettings(method),
 		Recipe:        views.Default(),
-		KNN:           evaluation.KNN{K: 200, Temperature: 0.1},
+		KNN:           knn.Classifier{K: 200, Temperature: 0.1},
 		EvaluateEvery: 20,
 	}
 	switch profile {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 )
 
 // MainResults is the name of the experiment of the paper's first table: what frozen features are worth for classification by their [CLS] token
@@ -21,7 +22,7 @@ type MainConfig struct {
 
 	Images int                   `json:"images"`         // Synthetic images for training and again for testing; 0 where images are read.
 	Size   int                   `json:"size,omitzero"`  // Height and width in pixels of the images that are classified, and of synthetic scenes.
-	KNN    evaluation.KNN        `json:"knn,omitzero"`   // On [CLS] features of objects.
+	KNN    knn.Classifier        `json:"knn,omitzero"`   // On [CLS] features of objects.
 	Class  evaluation.ClassProbe `json:"class,omitzero"` // The same.
 	Patch  evaluation.PatchProbe `json:"patch,omitzero"` // On patch features of synthetic scenes.
 
@@ -30,7 +31,7 @@ type MainConfig struct {
 
 // mainConfig returns the configuration of a profile before --set, for images that are read or synthetic ones.
 func mainConfig(profile Profile, read bool) MainConfig {
-	c := MainConfig{Size: 224, KNN: evaluation.DINOKNN(), Class: evaluation.DefaultClassProbe()}
+	c := MainConfig{Size: 224, KNN: knn.DINO(), Class: evaluation.DefaultClassProbe()}
 	if read {
 		c.Segmentation = evaluation.DefaultSegmentationProbe()
 	} else {
@@ -56,7 +57,7 @@ func (c MainConfig) on(dataset string) MainConfig {
 	case "imagenet":
 		c.Segmentation = evaluation.SegmentationProbe{}
 	case "coco":
-		c.Size, c.KNN, c.Class = 0, evaluation.KNN{}, evaluation.ClassProbe{}
+		c.Size, c.KNN, c.Class = 0, knn.Classifier{}, evaluation.ClassProbe{}
 	}
 	return c
 }

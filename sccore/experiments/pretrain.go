@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
 )
 
 // Pretrain is the name of the experiment that trains with the paper's method ("Training pipeline"): alignment first, then everything.
@@ -24,7 +25,7 @@ type PretrainConfig struct {
 	Images int                   `json:"images"` // Synthetic images of each kind, scenes and objects, for training and again for testing.
 	Size   int                   `json:"size"`   // Height and width in pixels of images that are evaluated, and compared for neighbours.
 	Probe  evaluation.PatchProbe `json:"probe"`
-	KNN    evaluation.KNN        `json:"knn"`
+	KNN    knn.Classifier        `json:"knn"`
 }
 
 // The experiment's rows and columns.
@@ -43,7 +44,7 @@ const (
 func pretrainConfig(profile Profile) PretrainConfig {
 	c := PretrainConfig{
 		Second: sccore.Default(), Images: 1024, Size: 224,
-		Probe: evaluation.DefaultPatchProbe(), KNN: evaluation.KNN{K: 20, Temperature: 0.07},
+		Probe: evaluation.DefaultPatchProbe(), KNN: knn.Classifier{K: 20, Temperature: 0.07},
 	}
 	if profile != Full {
 		s := &c.Second

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/knn"
 )
 
 // Files of a cell's folder. Those of a stage are below a folder of its name: checkpoints while it runs, and at its end a last one,
@@ -119,7 +120,7 @@ func (r *pretrainRun) neighbours(second, source *pretrainStage, start func() err
 	}
 	path := filepath.Join(r.dir, neighboursFile)
 	if _, err := os.Stat(path); err == nil {
-		found, err := sccore.ReadNeighbours(path, objects, r.neighboursSource())
+		found, err := knn.Read(path, objects, r.neighboursSource())
 		if err != nil {
 			return fmt.Errorf("%w (remove the file to find them again)", err)
 		}
@@ -128,7 +129,7 @@ func (r *pretrainRun) neighbours(second, source *pretrainStage, start func() err
 	}
 	if source == second {
 		// Any will do to begin with: the encoder is all that is needed.
-		second.trainer.SetNeighbours(&sccore.Neighbours{K: 1, Indices: make([]int32, objects)})
+		second.trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, objects)})
 		if err := start(); err != nil {
 			return err
 		}

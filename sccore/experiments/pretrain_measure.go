@@ -5,9 +5,9 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -101,14 +101,14 @@ func classFeatures(frozen *evaluation.Frozen, objects [2]datasets.Source, size i
 }
 
 // findNeighbours finds the neighbours of the object-centric images by the [CLS] features of a stage's encoder.
-func (r *pretrainRun) findNeighbours(stage *pretrainStage) (*sccore.Neighbours, error) {
+func (r *pretrainRun) findNeighbours(stage *pretrainStage) (*knn.Neighbours, error) {
 	objects := r.data.train.Objects
 	features, err := encode(stage.frozen, objects, r.cell.config.Size, objects.Len(), false)
 	if err != nil {
 		return nil, err
 	}
 	k := min(r.cell.config.Second.Neighbours, objects.Len()-1)
-	found, err := sccore.FindNeighbours(r.ctx, r.study.backend, features.class, features.dim, k, progress.Discard)
+	found, err := knn.Find(r.ctx, r.study.backend, features.class, features.dim, k, progress.Discard)
 	if err == nil {
 		found.Source = r.neighboursSource()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -151,7 +152,7 @@ func TestLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		predictions, err := evaluation.KNN{K: 20, Temperature: 0.1}.Predict(b, bank, images.Labels, len(images.Classes), queries)
+		predictions, err := knn.Classifier{K: 20, Temperature: 0.1}.Predict(b, bank, images.Labels, len(images.Classes), queries)
 		if err != nil {
 			t.Fatal(err)
 		}

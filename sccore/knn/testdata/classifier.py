@@ -1,6 +1,6 @@
-"""Writes golden.json: weighted k-NN predictions, and all classes by their votes, from scikit-learn's exact cosine neighbours, in float64.
+"""Writes classifier.json: weighted k-NN predictions, and all classes by their votes, from scikit-learn's exact cosine neighbours, in float64.
 
-Run: python golden.py   (needs scikit-learn and numpy)
+Run: python classifier.py   (needs scikit-learn and numpy)
 """
 import json
 
@@ -17,7 +17,7 @@ distance, nearest = NearestNeighbors(n_neighbors=k, metric="cosine", algorithm="
 votes = np.zeros((len(queries), classes))
 for query in range(len(queries)):
     np.add.at(votes[query], labels[nearest[query]], np.exp((1 - distance[query]) / temperature))
-with open("golden.json", "w") as f:
+with open("classifier.json", "w") as f:
     json.dump({"K": k, "Temperature": temperature, "Bank": bank.tolist(), "Queries": queries.tolist(),
                "Labels": labels.tolist(), "Predictions": votes.argmax(1).tolist(),
                "Ranked": np.argsort(-votes, axis=1, kind="stable").tolist()}, f)

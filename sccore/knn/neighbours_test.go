@@ -1,4 +1,4 @@
-package sccore
+package knn
 
 import (
 	"context"
@@ -79,13 +79,13 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 	})
 }
 
-func TestFindNeighboursInItsOwnBlocks(t *testing.T) {
+func TestFindInItsOwnBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	features := make([]float32, 90*8)
 	for i := range features {
 		features[i] = float32(rng.NormFloat64())
 	}
-	found, err := FindNeighbours(t.Context(), testbackend.Fastest(t), features, 8, 3, progress.Discard)
+	found, err := Find(t.Context(), testbackend.Fastest(t), features, 8, 3, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestFindNeighboursInItsOwnBlocks(t *testing.T) {
 	}
 }
 
-func TestFindNeighboursSaysWhatIsWrong(t *testing.T) {
+func TestFindSaysWhatIsWrong(t *testing.T) {
 	b := testbackend.Fastest(t)
 	good := []float32{1, 0, 0, 1, 1, 1}
 	for want, c := range map[string]struct {
@@ -108,13 +108,13 @@ func TestFindNeighboursSaysWhatIsWrong(t *testing.T) {
 		"feature 1 of image 1 is NaN":  {[]float32{1, 0, 0, float32(math.NaN()), 1, 1}, 2, 1},
 		"feature 0 of image 0 is +Inf": {[]float32{float32(math.Inf(1)), 0, 0, 1}, 2, 1},
 	} {
-		if _, err := FindNeighbours(t.Context(), b, c.features, c.dim, c.k, progress.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Find(t.Context(), b, c.features, c.dim, c.k, progress.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := FindNeighbours(ctx, b, good, 2, 1, progress.Discard); !errors.Is(err, context.Canceled) {
+	if _, err := Find(ctx, b, good, 2, 1, progress.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v after it was cancelled", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestNeighboursAreStored(t *testing.T) {
 	if err := n.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	read, err := ReadNeighbours(path, 3, n.Source)
+	read, err := Read(path, 3, n.Source)
 	if err != nil || read.K != 2 || !slices.Equal(read.Indices, n.Indices) || read.Source != n.Source {
 		t.Errorf("read %+v, %v", read, err)
 	}
@@ -166,11 +166,11 @@ func TestNeighboursAreStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, read := range map[string]func() (*Neighbours, error){
-		"neighbours of 3 images, want 4":                 func() (*Neighbours, error) { return ReadNeighbours(path, 4, n.Source) },
-		`of "three images by a checkpoint", not of "no"`: func() (*Neighbours, error) { return ReadNeighbours(path, 3, "no") },
-		"image 1 has neighbour 7 of 2 images":            func() (*Neighbours, error) { return ReadNeighbours(bad, 2, "") },
-		"image 1 has neighbour 1 of 2 images":            func() (*Neighbours, error) { return ReadNeighbours(self, 2, "") },
-		"text.safetensors":                               func() (*Neighbours, error) { return ReadNeighbours(text, 2, "") },
+		"neighbours of 3 images, want 4":                 func() (*Neighbours, error) { return Read(path, 4, n.Source) },
+		`of "three images by a checkpoint", not of "no"`: func() (*Neighbours, error) { return Read(path, 3, "no") },
+		"image 1 has neighbour 7 of 2 images":            func() (*Neighbours, error) { return Read(bad, 2, "") },
+		"image 1 has neighbour 1 of 2 images":            func() (*Neighbours, error) { return Read(self, 2, "") },
+		"text.safetensors":                               func() (*Neighbours, error) { return Read(text, 2, "") },
 	} {
 		if _, err := read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
@@ -178,8 +178,8 @@ func TestNeighboursAreStored(t *testing.T) {
 	}
 }
 
-// BenchmarkFindNeighbours compares 16,384 images of ViT-S's width in whole blocks; time grows with the square of their number.
-func BenchmarkFindNeighbours(b *testing.B) {
+// BenchmarkFind compares 16,384 images of ViT-S's width in whole blocks; time grows with the square of their number.
+func BenchmarkFind(b *testing.B) {
 	const n, dim = 16384, 384
 	rng := rand.New(rand.NewPCG(5, 6))
 	features := make([]float32, n*dim)
@@ -188,7 +188,7 @@ func BenchmarkFindNeighbours(b *testing.B) {
 	}
 	backend := testbackend.Fastest(b)
 	for b.Loop() {
-		if _, err := FindNeighbours(b.Context(), backend, features, dim, DefaultK, progress.Discard); err != nil {
+		if _, err := Find(b.Context(), backend, features, dim, DefaultK, progress.Discard); err != nil {
 			b.Fatal(err)
 		}
 	}

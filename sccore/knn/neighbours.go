@@ -1,4 +1,4 @@
-package sccore
+package knn
 
 import (
 	"context"
@@ -28,15 +28,15 @@ type Neighbours struct {
 // DefaultK is the number of neighbours that positives are drawn from.
 const DefaultK = 20
 
-// FindNeighbours compares the [CLS] features, [N, dim] row by row, of N images by cosine. k is below N. The same features give the same
+// Find compares the [CLS] features, [N, dim] row by row, of N images by cosine. k is below N. The same features give the same
 // bytes on the same backend.
 //
 // All pairs are compared in blocks, so that a device holds one block of queries, one of candidates and their similarities, some 200 MB,
 // whatever N is. The host holds the features and the result: for ImageNet's 1.28 million images and ViT-S, 2.0 GB and 0.1 GB. Work grows
-// with N²: 1.6·10¹² pairs there, which are hours on a few cores; BenchmarkFindNeighbours counts pairs a second.
+// with N²: 1.6·10¹² pairs there, which are hours on a few cores; BenchmarkFind counts pairs a second.
 //
 // It reports how many images are done to bar. The error, of ctx or one line, names what is wrong with the features.
-func FindNeighbours(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (*Neighbours, error) {
+func Find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (*Neighbours, error) {
 	return blocks{queries: 1024, candidates: 16384, group: 64}.find(ctx, b, features, dim, k, bar)
 }
 
@@ -164,9 +164,9 @@ func (n *Neighbours) Write(path string) error {
 	return weights.WriteSafetensors(path, map[string]*tensors.Tensor{"neighbours": indices}, map[string]string{"source": n.Source})
 }
 
-// ReadNeighbours reads what [Neighbours.Write] stored for the given number of images, from the given source. The error is one line that
+// Read reads what [Neighbours.Write] stored for the given number of images, from the given source. The error is one line that
 // names the file.
-func ReadNeighbours(path string, images int, source string) (*Neighbours, error) {
+func Read(path string, images int, source string) (*Neighbours, error) {
 	named, metadata, err := weights.ReadSafetensors(path)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -329,12 +330,12 @@ func (t *Trainer) read(gauges *Gauges, out []*tensors.Tensor, spreads bool) {
 	for i, name := range t.reports {
 		switch {
 		case name == reportClassSpread && spreads:
-			gauges.Class = spreadOf(out[i])
+			gauges.Class = metrics.SpreadOf(out[i])
 		case name == reportPatchSpread && spreads:
-			gauges.Patches = spreadOf(out[i])
+			gauges.Patches = metrics.SpreadOf(out[i])
 		case name == reportSpreadOfClasses && spreads:
 			parts := tensors.MustCopyFlatData[float32](out[i])
-			gauges.Classes = &ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
+			gauges.Classes = &metrics.ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
 		case out[i].Shape().IsScalar():
 			gauges.set(name, float64(tensors.ToScalar[float32](out[i]))/float64(t.config.Accumulate))
 		}

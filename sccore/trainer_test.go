@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // tiny is a configuration with everything on that the Go engine trains in a fraction of a second a step.
@@ -128,7 +129,7 @@ func TestGaugesShowEveryLoss(t *testing.T) {
 		if most := math.Log(8); g.ImageEntropy > most || g.PatchEntropy > most {
 			t.Errorf("entropies %g and %g above ln 8", g.ImageEntropy, g.PatchEntropy)
 		}
-		for _, spread := range []*sccore.Spread{g.Class, g.Patches} {
+		for _, spread := range []*metrics.Spread{g.Class, g.Patches} {
 			if spread == nil || !(spread.Std > 0 && spread.Std < 1.5 && spread.Rank >= 1 && spread.Rank <= 64) {
 				t.Errorf("spread %+v", spread)
 			}

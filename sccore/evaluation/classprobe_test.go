@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // TestClassProbeFollowsPyTorch compares with a classifier that PyTorch trained; testdata/classprobe.py made the file.
@@ -66,7 +67,7 @@ func TestClassProbeLearns(t *testing.T) {
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		ranked := rank(b, 1)
-		one, five := evaluation.AccuracyWithin(ranked, truth, 1), evaluation.AccuracyWithin(ranked, truth, 5)
+		one, five := metrics.AccuracyWithin(ranked, truth, 1), metrics.AccuracyWithin(ranked, truth, 5)
 		if one < 60 || five < 95 || five > 100 {
 			t.Errorf("top-1 %.1f %%, top-5 %.1f %%: chance finds 10 and 50", one, five)
 		}

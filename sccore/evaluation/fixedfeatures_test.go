@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // fixedScenes are six scenes and an encoder that has not learnt, which is run on so many images at a time.
@@ -153,7 +154,7 @@ func TestJudgeCountsEachPixelOnce(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		for head := range got {
-			confusion := NewConfusion(7)
+			confusion := metrics.NewConfusion(7)
 			for _, i := range which {
 				err := trainer.Predict(f.Images, []int{i}, 4, f.Whole(context.Background(), []int{i}), func(_ int, a *datasets.Annotated, of int, classes []uint8) error {
 					if of != head {

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -119,9 +120,9 @@ func (p PatchProbe) Check() error {
 // In training, the target of a patch are the shares of the classes among its pixels, which is the cross-entropy of all pixels under their patch's
 // prediction; pixels that are ignored count nowhere. In testing, logits are resized to the annotation's size, bilinearly
 // (align_corners=false), and every pixel is judged. Features stay on the host but for the batch at work.
-func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes int, seed uint64) (result Segmentation, err error) {
+func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes int, seed uint64) (result metrics.Segmentation, err error) {
 	if err := p.check(train, test, classes); err != nil {
-		return Segmentation{}, err
+		return metrics.Segmentation{}, err
 	}
 	caught := exceptions.TryCatch[error](func() {
 		store := model.NewStore()
@@ -217,17 +218,17 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, 
 }
 
 // test predicts every pixel of the set.
-func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, classes int) (Segmentation, error) {
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, classes int) (metrics.Segmentation, error) {
 	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
 		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
 	})
 	if err != nil {
-		return Segmentation{}, err
+		return metrics.Segmentation{}, err
 	}
 	defer predict.Finalize()
-	confusion := NewConfusion(classes)
+	confusion := metrics.NewConfusion(classes)
 	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
 	for first := 0; first < set.Len(); first += patchProbeBlock {
 		count := min(patchProbeBlock, set.Len()-first)
@@ -235,12 +236,12 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, c
 		copy(block, set.Patches[first*one:(first+count)*one])
 		out, err := predict.Exec(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
 		if err != nil {
-			return Segmentation{}, err
+			return metrics.Segmentation{}, err
 		}
 		predicted := tensors.MustCopyFlatData[uint8](out[0])
 		out[0].FinalizeAll()
 		if err := confusion.Add(set.Truth[first*pixels:(first+count)*pixels], predicted[:count*pixels]); err != nil {
-			return Segmentation{}, err
+			return metrics.Segmentation{}, err
 		}
 	}
 	return confusion.Segmentation(), nil

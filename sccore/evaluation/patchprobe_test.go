@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -62,7 +63,7 @@ func standardized(features, over []float32, dim int) []float32 {
 }
 
 // probeReference is the probe in float64, pixel by pixel.
-func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, classes int, seed uint64) evaluation.Segmentation {
+func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, classes int, seed uint64) metrics.Segmentation {
 	dim := train.Dim
 	train.Patches, test.Patches = standardized(train.Patches, train.Patches, dim), standardized(test.Patches, train.Patches, dim)
 	size := (dim + 1) * classes // The weights, [dim, classes], and the biases.
@@ -121,7 +122,7 @@ func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, c
 			weights[i] -= rate * m / (math.Sqrt(v) + 1e-8)
 		}
 	}
-	confusion := evaluation.NewConfusion(classes)
+	confusion := metrics.NewConfusion(classes)
 	sample := func(at float64, n int) (low, high int, share float64) {
 		at = min(max(at, 0), float64(n-1))
 		low = int(at)

@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // TestSegmentationProbeLearns on scenes and an encoder that has not learnt: better than a single class for all pixels, the best of them.
@@ -25,7 +26,7 @@ func TestSegmentationProbeLearns(t *testing.T) {
 		frozen := fixedScenes(t, b, 8).Encoder
 		probe := SegmentationProbe{Train: 32, Test: 40, MinArea: 0.5, Epochs: 12, Batch: 8, Rate: 1e-2}
 		train, test := datasets.SegmentedScenes(24, 40, 5), datasets.SegmentedScenes(8, 40, 6)
-		measure := func(seed uint64) Segmentation {
+		measure := func(seed uint64) metrics.Segmentation {
 			t.Helper()
 			result, err := probe.Measure(context.Background(), b, frozen, train, test, seed)
 			if err != nil {
@@ -36,7 +37,7 @@ func TestSegmentationProbeLearns(t *testing.T) {
 		first, again, other := measure(1), measure(1), measure(2)
 		chance := 0.0
 		for class := range test.Classes {
-			confusion := NewConfusion(len(test.Classes))
+			confusion := metrics.NewConfusion(len(test.Classes))
 			for i := range test.Len() {
 				a, err := test.Read(i)
 				if err == nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // pixelPatches stands in for an encoder: a patch's features are its pixels.
@@ -118,7 +119,7 @@ func TestTrackFollowsSyntheticObjects(t *testing.T) {
 	p := evaluation.DefaultPropagation()
 	p.Short, p.Previous, p.Radius = 64, 3, 4
 	tracker := newTracker(t, testbackend.Fastest(t), p, 4)
-	var tracked, kept []evaluation.DAVIS
+	var tracked, kept []metrics.DAVIS
 	for _, v := range set.All {
 		found, err := tracker.Track(context.Background(), v)
 		if err != nil {
@@ -138,17 +139,17 @@ func TestTrackFollowsSyntheticObjects(t *testing.T) {
 			first = append(first, truth[0])
 		}
 		for _, x := range []struct {
-			into  *[]evaluation.DAVIS
+			into  *[]metrics.DAVIS
 			masks [][]uint8
 		}{{&tracked, found}, {&kept, first}} {
-			measured, err := evaluation.MeasureDAVIS(truth, x.masks, v.Height, v.Width, objects)
+			measured, err := metrics.MeasureDAVIS(truth, x.masks, v.Height, v.Width, objects)
 			if err != nil {
 				t.Fatal(err)
 			}
 			*x.into = append(*x.into, measured...)
 		}
 	}
-	if a, b := evaluation.MeanDAVIS(tracked), evaluation.MeanDAVIS(kept); a.JF() < b.JF()+0.05 {
+	if a, b := metrics.MeanDAVIS(tracked), metrics.MeanDAVIS(kept); a.JF() < b.JF()+0.05 {
 		t.Errorf("J&F %.3f, of a mask that stays %.3f", a.JF(), b.JF())
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/siamese"
 )
 
@@ -195,12 +195,12 @@ func (r *cellRun) evaluate(p *Point) error {
 	if err != nil {
 		return err
 	}
-	gauges, err := evaluation.MeasureCollapse(bank)
+	gauges, err := metrics.MeasureCollapse(bank)
 	if err != nil {
 		return err
 	}
 	p.Evaluated = true
-	p.KNN = evaluation.Accuracy(predictions, r.data.test.Labels)
+	p.KNN = metrics.Accuracy(predictions, r.data.test.Labels)
 	p.FeatureStd, p.EffectiveRank = gauges.FeatureStd, gauges.EffectiveRank
 	return nil
 }

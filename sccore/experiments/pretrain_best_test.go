@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // TestImprovedIsTheBestMeanOfThree walks along courses of shares; below 0 stands a step without measurement.
@@ -23,7 +24,7 @@ func TestImprovedIsTheBestMeanOfThree(t *testing.T) {
 		for i, share := range c.shares {
 			var g sccore.Gauges
 			if share >= 0 {
-				g.Classes = &sccore.ClassSpread{Within: 1 - share, Between: share}
+				g.Classes = &metrics.ClassSpread{Within: 1 - share, Between: share}
 			}
 			if course = append(course, g); improved(course) != c.want[i] {
 				t.Errorf("%v: at %d it is %t, want %t", c.shares, i, !c.want[i], c.want[i])

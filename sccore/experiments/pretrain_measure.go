@@ -8,6 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -47,7 +48,7 @@ func measurePretrain(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 		if err != nil {
 			return nil, err
 		}
-		collapse, err := evaluation.MeasureCollapse(tensors.FromFlatDataAndDimensions(features.patches, len(features.patches)/features.dim, features.dim))
+		collapse, err := metrics.MeasureCollapse(tensors.FromFlatDataAndDimensions(features.patches, len(features.patches)/features.dim, features.dim))
 		return []pretrainNumber{{columnRank, "effective rank", "", "patch features of the centres of the first scenes", collapse.EffectiveRank}}, err
 	}
 	annotated, err := annotatedScenes(frozen, data.scenes, config.Size)
@@ -69,7 +70,7 @@ func measurePretrain(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 	}
 	return []pretrainNumber{
 		{columnMIoU, "mIoU", "%", fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", config.Probe.Steps, config.Probe.Batch), segmentation.MIoU},
-		{columnKNN, "k-NN accuracy", "%", fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", config.KNN.K, config.KNN.Temperature), evaluation.Accuracy(predictions, data.objects[1].Labels)},
+		{columnKNN, "k-NN accuracy", "%", fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", config.KNN.K, config.KNN.Temperature), metrics.Accuracy(predictions, data.objects[1].Labels)},
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // TestPretrainPictures draws what a smoke run left.
@@ -94,7 +95,7 @@ func TestPretrainPictures(t *testing.T) {
 func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
 	course := []sccore.Gauges{
 		{Step: 1, Total: 3},
-		{Step: 2, Total: 2, Patches: &sccore.Spread{Rank: 5}, Class: &sccore.Spread{}, Classes: &sccore.ClassSpread{Within: 0.4, Between: 0.2}},
+		{Step: 2, Total: 2, Patches: &metrics.Spread{Rank: 5}, Class: &metrics.Spread{}, Classes: &metrics.ClassSpread{Within: 0.4, Between: 0.2}},
 	}
 	curves := PretrainCurves("run", pretrainPoints(course))
 	if len(curves) != 3 || len(curves[0].Series[0].X) != 2 || len(curves[1].Series[0].X) != 1 || len(curves[2].Series) != 2 {

@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/progress"
 	"golang.org/x/sync/errgroup"
 )
@@ -280,10 +281,10 @@ func (s *qualityStudy) runCell(ctx context.Context, trainer *sccore.Trainer, fro
 }
 
 // measure probes the online branch's patch features on scenes.
-func (s *qualityStudy) measure(frozen *evaluation.Frozen, c qualityCell) (evaluation.Segmentation, error) {
+func (s *qualityStudy) measure(frozen *evaluation.Frozen, c qualityCell) (metrics.Segmentation, error) {
 	sets, err := annotatedScenes(frozen, s.scenes, s.scenes[0].Width)
 	if err != nil {
-		return evaluation.Segmentation{}, err
+		return metrics.Segmentation{}, err
 	}
 	return c.config.Probe.Measure(s.backend, sets[0], sets[1], 1+len(s.scenes[0].Classes), uint64(c.seed))
 }

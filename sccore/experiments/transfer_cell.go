@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // headsFile holds the trained heads of a cell.
@@ -226,7 +227,7 @@ func (r *transferRun) batch(order *sampleOrder, step int) iter.Seq2[evaluation.P
 }
 
 // judge tells how well the heads segment images.
-func (r *transferRun) judge(fixed evaluation.FixedFeatures, kind string, which []int) ([]evaluation.Segmentation, error) {
+func (r *transferRun) judge(fixed evaluation.FixedFeatures, kind string, which []int) ([]metrics.Segmentation, error) {
 	grid := r.cell.config.Test / r.frozen.ViT.Patch
 	source := fixed.Whole(r.ctx, which)
 	file, err := r.keep(kind, len(which), grid*grid*r.frozen.ViT.Dim, 0, source)

@@ -14,8 +14,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // clusters draws n unnormalised features of dimension dim around one centre a class.
@@ -102,7 +102,7 @@ func TestClassifierEqualsReferenceToTheLastPrediction(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%+v: predictions differ from the reference", c)
 			}
-			if accuracy := evaluation.Accuracy(got, truth); accuracy < 30 || accuracy > 99 {
+			if accuracy := metrics.Accuracy(got, truth); accuracy < 30 || accuracy > 99 {
 				t.Errorf("%+v: accuracy %.1f %% says nothing (chance 10 %%)", c, accuracy)
 			}
 		}

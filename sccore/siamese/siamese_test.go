@@ -12,8 +12,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -156,11 +156,11 @@ func TestLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		accuracy := evaluation.Accuracy(predictions, test.Labels)
+		accuracy := metrics.Accuracy(predictions, test.Labels)
 		if accuracy < 15 {
 			t.Errorf("%s: k-NN accuracy %.1f %%, chance is 10 ± 1.9", method, accuracy)
 		}
-		gauges, err := evaluation.MeasureCollapse(bank)
+		gauges, err := metrics.MeasureCollapse(bank)
 		if err != nil {
 			t.Fatal(err)
 		}

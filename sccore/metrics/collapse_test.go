@@ -1,4 +1,4 @@
-package evaluation_test
+package metrics_test
 
 import (
 	"fmt"
@@ -7,17 +7,17 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 func TestCollapseGauges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	gauges := func(row func() []float32) evaluation.Collapse {
+	gauges := func(row func() []float32) metrics.Collapse {
 		var rows [][]float32
 		for range 4000 {
 			rows = append(rows, row())
 		}
-		c, err := evaluation.MeasureCollapse(tensors.FromValue(rows))
+		c, err := metrics.MeasureCollapse(tensors.FromValue(rows))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,16 +45,16 @@ func TestCollapseGauges(t *testing.T) {
 	if math.Abs(plane.EffectiveRank-2) > 0.01 {
 		t.Errorf("on a circle: rank %g, want 2", plane.EffectiveRank)
 	}
-	if _, err := evaluation.MeasureCollapse(tensors.FromValue([][]float32{{1, 2}})); err == nil {
+	if _, err := metrics.MeasureCollapse(tensors.FromValue([][]float32{{1, 2}})); err == nil {
 		t.Error("one vector has no spread")
 	}
-	if _, err := evaluation.MeasureCollapse(tensors.FromValue([][]float32{{float32(math.NaN()), 2}, {1, 1}})); err == nil {
+	if _, err := metrics.MeasureCollapse(tensors.FromValue([][]float32{{float32(math.NaN()), 2}, {1, 1}})); err == nil {
 		t.Error("NaN features measured without an error")
 	}
 }
 
 func ExampleMeasureCollapse() {
-	c, err := evaluation.MeasureCollapse(tensors.FromValue([][]float32{{1, 0}, {0, 1}, {-1, 0}, {0, -1}}))
+	c, err := metrics.MeasureCollapse(tensors.FromValue([][]float32{{1, 0}, {0, 1}, {-1, 0}, {0, -1}}))
 	fmt.Printf("std %.3f, rank %.1f, %v\n", c.FeatureStd, c.EffectiveRank, err)
 	// Output: std 1.000, rank 2.0, <nil>
 }

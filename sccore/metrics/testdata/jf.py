@@ -1,7 +1,7 @@
-"""Writes davis.json: region and boundary measures of the DAVIS-2017 benchmark for made-up masks, by its definitions, with OpenCV's
+"""Writes jf.json: region and boundary measures of the DAVIS-2017 benchmark for made-up masks, by its definitions, with OpenCV's
 dilation and scikit-image's disk.
 
-Run: python davis.py   (needs numpy, opencv-python-headless, scikit-image)
+Run: python jf.py   (needs numpy, opencv-python-headless, scikit-image)
 """
 import base64
 import json
@@ -82,5 +82,5 @@ for frames, height, width, objects in [(3, 40, 60, 1), (4, 50, 41, 2), (8, 90, 1
         results.append({"J": statistics([jaccard(truth[i] == o, predicted[i] == o) for i in inner]),
                         "F": statistics([f_measure(truth[i] == o, predicted[i] == o) for i in inner])})
     cases.append({"Height": height, "Width": width, "Truth": packed(truth), "Predicted": packed(predicted), "Objects": results})
-with open("davis.json", "w") as f:
+with open("jf.json", "w") as f:
     json.dump(cases, f)

@@ -1,11 +1,10 @@
-package evaluation
+package metrics
 
 import (
 	"fmt"
 	"math"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/sccore"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -14,7 +13,7 @@ type Collapse struct {
 	// FeatureStd is √D times the mean over the D dimensions of the standard deviation of unit-length features: 1 when they are spread
 	// evenly over the sphere, 0 when they have collapsed to a point (Chen & He 2021, fig. 2, times √D).
 	FeatureStd float64 `json:"feature_std"`
-	// EffectiveRank is that of the features' covariance, in [1, D] or 0; see [sccore.EffectiveRank].
+	// EffectiveRank is that of the features' covariance, in [1, D] or 0; see [metrics.EffectiveRank].
 	EffectiveRank float64 `json:"effective_rank"`
 }
 
@@ -58,5 +57,5 @@ func MeasureCollapse(features *tensors.Tensor) (Collapse, error) {
 	}
 	var covariance mat.SymDense
 	covariance.SymOuterK(1/float64(n), unit.T())
-	return Collapse{FeatureStd: math.Sqrt(float64(dim)) * std, EffectiveRank: sccore.EffectiveRank(&covariance)}, nil
+	return Collapse{FeatureStd: math.Sqrt(float64(dim)) * std, EffectiveRank: EffectiveRank(&covariance)}, nil
 }

@@ -1,4 +1,4 @@
-package evaluation
+package metrics
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ type Confusion struct {
 // NewConfusion returns an empty count for classes 0 to classes−1, of which there are from 1 to 255. It panics on any other number.
 func NewConfusion(classes int) *Confusion {
 	if classes < 1 || classes > int(datasets.Ignore) {
-		panic(fmt.Sprintf("evaluation: a confusion matrix of %d classes, want 1 to %d", classes, datasets.Ignore))
+		panic(fmt.Sprintf("metrics: a confusion matrix of %d classes, want 1 to %d", classes, datasets.Ignore))
 	}
 	return &Confusion{classes: classes, counts: make([]int64, classes*classes)}
 }

@@ -1,6 +1,6 @@
-"""Writes segmentation.json: torchmetrics' scores of made-up segmentations.
+"""Writes miou.json: torchmetrics' scores of made-up segmentations.
 
-Run: python segmentation.py   (needs torch, torchmetrics and numpy)
+Run: python miou.py   (needs torch, torchmetrics and numpy)
 """
 import json
 
@@ -24,6 +24,6 @@ def scores(average):
 
 
 judged = truth != ignore
-with open("segmentation.json", "w") as f:
+with open("miou.json", "w") as f:
     json.dump({"Classes": classes, "Truth": truth.flatten().tolist(), "Prediction": prediction.flatten().tolist(), "IoU": scores(None).tolist(),
                "MIoU": scores("macro").item(), "Accuracy": (truth == prediction)[judged].mean()}, f)

@@ -1,4 +1,4 @@
-package evaluation_test
+package metrics_test
 
 import (
 	"encoding/json"
@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// segmentationGolden is what torchmetrics says; testdata/segmentation.py made the file.
+// segmentationGolden is what torchmetrics says; testdata/miou.py made the file.
 type segmentationGolden struct {
 	Classes           int
 	Truth, Prediction []int
@@ -21,7 +21,7 @@ type segmentationGolden struct {
 
 func readSegmentationGolden(t *testing.T) (golden segmentationGolden) {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/segmentation.json")
+	raw, err := os.ReadFile("testdata/miou.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func labels(values []int) (out []uint8) {
 func TestConfusionGolden(t *testing.T) {
 	golden := readSegmentationGolden(t)
 	truth, prediction := labels(golden.Truth), labels(golden.Prediction)
-	confusion := evaluation.NewConfusion(golden.Classes)
+	confusion := metrics.NewConfusion(golden.Classes)
 	const pixels = 6 * 8
 	for first := 0; first < len(truth); first += pixels {
 		if err := confusion.Add(truth[first:first+pixels], prediction[first:first+pixels]); err != nil {
@@ -70,7 +70,7 @@ func TestConfusionRefusesAndStaysUnchanged(t *testing.T) {
 		{[]uint8{0, 1}, []uint8{0, 3}},
 		{[]uint8{0, 1}, []uint8{0, datasets.Ignore}},
 	} {
-		confusion := evaluation.NewConfusion(3)
+		confusion := metrics.NewConfusion(3)
 		if err := confusion.Add(test.truth, test.prediction); err == nil {
 			t.Errorf("%v predicted as %v is no error", test.truth, test.prediction)
 		}
@@ -78,13 +78,13 @@ func TestConfusionRefusesAndStaysUnchanged(t *testing.T) {
 			t.Errorf("%v predicted as %v was counted", test.truth, test.prediction)
 		}
 	}
-	if err := evaluation.NewConfusion(3).Add([]uint8{datasets.Ignore}, []uint8{200}); err != nil {
+	if err := metrics.NewConfusion(3).Add([]uint8{datasets.Ignore}, []uint8{200}); err != nil {
 		t.Errorf("a pixel to ignore: %v", err)
 	}
 }
 
 func ExampleConfusion() {
-	confusion := evaluation.NewConfusion(3)
+	confusion := metrics.NewConfusion(3)
 	// Two pixels of class 0, of which one is predicted as 1; one of class 1, predicted right; class 2 does not occur.
 	if err := confusion.Add([]uint8{0, 0, 1, datasets.Ignore}, []uint8{0, 1, 1, 2}); err != nil {
 		panic(err)

@@ -1,4 +1,4 @@
-package evaluation_test
+package metrics_test
 
 import (
 	"bytes"
@@ -13,19 +13,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// davisCase is a video with what NumPy and OpenCV make of it; testdata/davis.py made the file.
+// davisCase is a video with what NumPy and OpenCV make of it; testdata/jf.py made the file.
 type davisCase struct {
 	Height, Width    int
 	Truth, Predicted string
-	Objects          []evaluation.DAVIS
+	Objects          []metrics.DAVIS
 }
 
 func readDAVISCases(t *testing.T) (cases []davisCase) {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/davis.json")
+	raw, err := os.ReadFile("testdata/jf.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func TestMeasureDAVISGolden(t *testing.T) {
 		t.Fatalf("%d cases", len(cases))
 	}
 	for i, c := range cases {
-		got, err := evaluation.MeasureDAVIS(c.masks(t, c.Truth), c.masks(t, c.Predicted), c.Height, c.Width, len(c.Objects))
+		got, err := metrics.MeasureDAVIS(c.masks(t, c.Truth), c.masks(t, c.Predicted), c.Height, c.Width, len(c.Objects))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for o, want := range c.Objects {
-			for name, pair := range map[string][2]evaluation.DAVISMeasure{"J": {got[o].J, want.J}, "F": {got[o].F, want.F}} {
+			for name, pair := range map[string][2]metrics.DAVISMeasure{"J": {got[o].J, want.J}, "F": {got[o].F, want.F}} {
 				off := func(a, b float64) bool { return math.Abs(a-b) > 1e-12 }
 				if a, b := pair[0], pair[1]; off(a.Mean, b.Mean) || off(a.Recall, b.Recall) || off(a.Decay, b.Decay) {
 					t.Errorf("video %d, object %d: %s is %+v, the DAVIS definitions give %+v", i, o+1, name, a, b)
@@ -80,12 +80,12 @@ func TestMeasureDAVISBounds(t *testing.T) {
 	for i := range empty {
 		empty[i] = make([]uint8, len(truth[i]))
 	}
-	measure := func(truth, predicted [][]uint8, objects int) evaluation.DAVIS {
-		all, err := evaluation.MeasureDAVIS(truth, predicted, c.Height, c.Width, objects)
+	measure := func(truth, predicted [][]uint8, objects int) metrics.DAVIS {
+		all, err := metrics.MeasureDAVIS(truth, predicted, c.Height, c.Width, objects)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return evaluation.MeanDAVIS(all)
+		return metrics.MeanDAVIS(all)
 	}
 	if got := measure(truth, truth, 3); math.Abs(got.JF()-1) > 1e-12 || math.Abs(got.J.Recall-1) > 1e-12 || math.Abs(got.F.Decay) > 1e-12 {
 		t.Errorf("the truth itself measures %+v", got)
@@ -105,7 +105,7 @@ func TestMeasureDAVISBounds(t *testing.T) {
 	if got, want := measure(truth, strange, 3), measure(truth, empty, 3); got != want {
 		t.Errorf("objects that there are not measure %+v, nothing %+v", got, want)
 	}
-	if got := evaluation.MeanDAVIS(nil); got != (evaluation.DAVIS{}) {
+	if got := metrics.MeanDAVIS(nil); got != (metrics.DAVIS{}) {
 		t.Errorf("the mean of no object is %+v", got)
 	}
 }
@@ -118,10 +118,10 @@ func TestMeasureDAVISBadInput(t *testing.T) {
 		return out
 	}
 	for want, err := range map[string]error{
-		"4 predicted masks for 5":         second(evaluation.MeasureDAVIS(masks(5, 6), masks(4, 6), 2, 3, 1)),
-		"2 frames":                        second(evaluation.MeasureDAVIS(masks(2, 6), masks(2, 6), 2, 3, 1)),
-		"0 objects":                       second(evaluation.MeasureDAVIS(masks(3, 6), masks(3, 6), 2, 3, 0)),
-		"frame 0: masks of 6 and 8 pixel": second(evaluation.MeasureDAVIS(masks(3, 6), masks(3, 8), 2, 3, 1)),
+		"4 predicted masks for 5":         second(metrics.MeasureDAVIS(masks(5, 6), masks(4, 6), 2, 3, 1)),
+		"2 frames":                        second(metrics.MeasureDAVIS(masks(2, 6), masks(2, 6), 2, 3, 1)),
+		"0 objects":                       second(metrics.MeasureDAVIS(masks(3, 6), masks(3, 6), 2, 3, 0)),
+		"frame 0: masks of 6 and 8 pixel": second(metrics.MeasureDAVIS(masks(3, 6), masks(3, 8), 2, 3, 1)),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -135,7 +135,7 @@ func ExampleMeasureDAVIS() {
 	// A square of 2×2 in a frame of 4×4, found one column too far to the right in the frame that counts.
 	truth := []uint8{0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0}
 	found := []uint8{0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0}
-	objects, err := evaluation.MeasureDAVIS([][]uint8{truth, truth, truth}, [][]uint8{truth, found, truth}, 4, 4, 1)
+	objects, err := metrics.MeasureDAVIS([][]uint8{truth, truth, truth}, [][]uint8{truth, found, truth}, 4, 4, 1)
 	fmt.Printf("J %.2f, F %.2f, J&F %.2f, %v\n", objects[0].J.Mean, objects[0].F.Mean, objects[0].JF(), err)
 	// Output: J 0.33, F 1.00, J&F 0.67, <nil>
 }

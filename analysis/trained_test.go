@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/siamese"
 	"github.com/semcon/semcon/sccore/views"
 	"gonum.org/v1/gonum/mat"
@@ -13,7 +13,7 @@ import (
 
 func TestEveryLinkOnTrainedEncoders(t *testing.T) {
 	b := testbackend.Fastest(t)
-	images := datasets.Synthetic(64, 32, 1).Head(32)
+	images := synthetic.Images(64, 32, 1).Head(32)
 	frozen, err := siamese.NewFrozen(b, "conv4-w2", 32, 3)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
 )
@@ -92,7 +93,7 @@ func photographs(b *testing.B) *datasets.Pictures {
 		return pictures
 	}
 	const side = 512
-	dir, scenes := b.TempDir(), datasets.SyntheticScenes(8, side, 1)
+	dir, scenes := b.TempDir(), synthetic.Scenes(8, side, 1)
 	for i := range scenes.Len() {
 		picture := image.NewRGBA(image.Rect(0, 0, side, side))
 		for p, pixels := 0, scenes.At(i); p < side*side; p++ {
@@ -124,7 +125,7 @@ func begun(b *testing.B, config sccore.Config, side int) *sccore.Trainer {
 		neighbours.Indices = append(neighbours.Indices, (i+1)%images)
 	}
 	config.Steps = 1_000_000
-	data := sccore.Data{Objects: datasets.SyntheticObjects(images, side, 1), Scenes: datasets.SyntheticScenes(images, side, 2), Neighbours: neighbours}
+	data := sccore.Data{Objects: synthetic.Objects(images, side, 1), Scenes: synthetic.Scenes(images, side, 2), Neighbours: neighbours}
 	start := time.Now()
 	trainer := newTrainer(b, testbackend.Fastest(b), data, config)
 	if err := trainer.Begin(1); err != nil {

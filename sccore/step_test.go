@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/views"
@@ -31,7 +32,7 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	s.dtype = dtypes.Float64
 	s.vit = encoder.ViT{Name: "small", Patch: 4, Dim: 6, Depth: 1, Heads: 2, Side: 2, Positions: encoder.DINOPositions, Prototypes: c.Prototypes}
 
-	objects, scenes := datasets.SyntheticObjects(4, side, 1), datasets.SyntheticScenes(2, side, 2)
+	objects, scenes := synthetic.Objects(4, side, 1), synthetic.Scenes(2, side, 2)
 	pixels := append(append(append([]uint8{}, objects.Pixels[:2*side*side*3]...), scenes.Pixels...), objects.Pixels[2*side*side*3:]...)
 	labels := append(append([]uint8{}, objects.ClassMask[:2*side*side]...), scenes.ClassMask...)
 	var extents []datasets.Extent

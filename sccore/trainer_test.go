@@ -15,7 +15,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -34,7 +34,7 @@ func tiny() sccore.Config {
 
 // tinyData are synthetic images of the size of tiny's canvas.
 func tinyData() sccore.Data {
-	objects, scenes := datasets.SyntheticObjects(6, 32, 1), datasets.SyntheticScenes(6, 32, 2)
+	objects, scenes := synthetic.Objects(6, 32, 1), synthetic.Scenes(6, 32, 2)
 	return sccore.Data{
 		Objects: objects, Scenes: scenes,
 		Neighbours: &knn.Neighbours{K: 2, Indices: []int32{1, 2, 0, 2, 0, 1, 4, 5, 3, 5, 3, 4}},

@@ -105,7 +105,7 @@ func (c *cifar) read(dir string, split Split) (*Images, error) {
 			return nil, err
 		}
 	}
-	im.identify(fmt.Sprintf("%s %s (%s)", c.name, split, strings.Join(files, " ")))
+	im.Identify(fmt.Sprintf("%s %s (%s)", c.name, split, strings.Join(files, " ")))
 	return im, nil
 }
 

@@ -88,14 +88,14 @@ func (im *Images) Head(n int) *Images {
 			head.Labels = append(head.Labels, im.Labels[i])
 		}
 	}
-	head.identify("first of each class of (" + im.Identity + ")")
+	head.Identify("first of each class of (" + im.Identity + ")")
 	return head
 }
 
 func (im *Images) imageSize() int { return im.Height * im.Width * 3 }
 
-// identify sets Identity from the source's name and the set's content.
-func (im *Images) identify(source string) {
+// Identify sets Identity from the source's name and the set's content.
+func (im *Images) Identify(source string) {
 	digest := sha256.New()
 	digest.Write(im.Pixels)
 	labels := make([]byte, 0, 4*len(im.Labels))

@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -37,7 +38,7 @@ func fixedScenes(t *testing.T, b compute.Backend, batch int) FixedFeatures {
 		t.Fatal(err)
 	}
 	t.Cleanup(frozen.Close)
-	return FixedFeatures{Encoder: frozen, Images: datasets.SegmentedScenes(6, 40, 3), Crop: Crop{24, 0.25}, Seed: 7, Test: 32}
+	return FixedFeatures{Encoder: frozen, Images: synthetic.Segmented(6, 40, 3), Crop: Crop{24, 0.25}, Seed: 7, Test: 32}
 }
 
 func gather(t *testing.T, features iter.Seq2[Patches, error]) (all []Patches) {

@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
 )
@@ -115,7 +116,7 @@ func TestTrackFollowsDINO(t *testing.T) {
 
 // TestTrackFollowsSyntheticObjects holds tracking by pixels to what follows from keeping the first mask.
 func TestTrackFollowsSyntheticObjects(t *testing.T) {
-	set := datasets.SyntheticVideos(3, 12, 64, 5)
+	set := synthetic.Videos(3, 12, 64, 5)
 	p := evaluation.DefaultPropagation()
 	p.Short, p.Previous, p.Radius = 64, 3, 4
 	tracker := newTracker(t, testbackend.Fastest(t), p, 4)
@@ -224,7 +225,7 @@ func ExamplePropagation_NewTracker() {
 		panic(err)
 	}
 	defer tracker.Close()
-	masks, err := tracker.Track(context.Background(), datasets.SyntheticVideos(1, 3, 64, 1).All[0])
+	masks, err := tracker.Track(context.Background(), synthetic.Videos(1, 3, 64, 1).All[0])
 	fmt.Println(len(masks), "masks of", len(masks[2]), "pixels,", err)
 	// Output: 3 masks of 4096 pixels, <nil>
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 )
 
 // imageSize is the study's image height and width in pixels, CIFAR's.
@@ -55,9 +56,9 @@ func (s effectAugSource) load() (effectAugData, error) {
 func syntheticSource(train, test int) effectAugSource {
 	return effectAugSource{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
 		if split == datasets.Train {
-			return datasets.Synthetic(train, imageSize, 1), nil
+			return synthetic.Images(train, imageSize, 1), nil
 		}
-		return datasets.Synthetic(test, imageSize, 2), nil
+		return synthetic.Images(test, imageSize, 2), nil
 	}}
 }
 

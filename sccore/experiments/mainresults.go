@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
 )
@@ -139,7 +140,7 @@ type mainData struct {
 	classes int
 
 	// What is segmented, of which there is at most one.
-	scenes    [2]*datasets.Scenes
+	scenes    [2]*synthetic.Set
 	annotated [2]*datasets.Segmented
 }
 
@@ -205,9 +206,9 @@ func openCOCOStuff(dir string) (d mainData, err error) {
 // drawMainData draws objects and scenes: other samples than the experiment pretrain draws.
 func drawMainData(c MainConfig) (d mainData) {
 	for i := range 2 {
-		objects := datasets.SyntheticObjects(c.Images, c.Size, uint64(11+2*i))
+		objects := synthetic.Objects(c.Images, c.Size, uint64(11+2*i))
 		d.objects[i], d.labels[i], d.classes = objects.Images, objects.Labels, len(objects.Classes)
-		d.scenes[i] = datasets.SyntheticScenes(c.Images, c.Size, uint64(12+2*i))
+		d.scenes[i] = synthetic.Scenes(c.Images, c.Size, uint64(12+2*i))
 		d.identity += objects.Identity + "; " + d.scenes[i].Identity + "; "
 	}
 	d.identity = d.identity[:len(d.identity)-2]

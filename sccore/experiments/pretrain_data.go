@@ -9,6 +9,7 @@ import (
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
@@ -20,7 +21,7 @@ type pretrainData struct {
 	skipped  []string
 
 	// Labelled images to measure on, nil for data without labels.
-	objects, scenes [2]*datasets.Scenes // For training a probe, and for testing.
+	objects, scenes [2]*synthetic.Set // For training a probe, and for testing.
 }
 
 // columns are what is measured on the data, in the order of the records.
@@ -37,8 +38,8 @@ func openPretrainData(dir string, config PretrainConfig) (pretrainData, error) {
 		n, side := config.Images, config.Second.Canvas
 		d := pretrainData{name: "synthetic", skipped: []string{}}
 		for i := range 2 {
-			d.objects[i] = datasets.SyntheticObjects(n, side, uint64(1+2*i))
-			d.scenes[i] = datasets.SyntheticScenes(n, side, uint64(2+2*i))
+			d.objects[i] = synthetic.Objects(n, side, uint64(1+2*i))
+			d.scenes[i] = synthetic.Scenes(n, side, uint64(2+2*i))
 		}
 		d.train = trainOn(d.objects[0], d.scenes[0])
 		d.identity = d.objects[0].Identity + "; " + d.scenes[0].Identity + "; " + d.objects[1].Identity + "; " + d.scenes[1].Identity
@@ -71,7 +72,7 @@ func wantBoth(err error) error {
 }
 
 // trainOn is the data of a run on labelled images.
-func trainOn(objects, scenes *datasets.Scenes) sccore.Data {
+func trainOn(objects, scenes *synthetic.Set) sccore.Data {
 	return sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
 		masks, i := objects.ClassMask, int(image)
 		if i >= objects.Len() {

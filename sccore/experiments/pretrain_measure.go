@@ -6,6 +6,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -75,7 +76,7 @@ func measurePretrain(b compute.Backend, frozen *evaluation.Frozen, data pretrain
 }
 
 // annotatedScenes encodes scenes for a probe of patch features, those to train it with and those for testing.
-func annotatedScenes(frozen *evaluation.Frozen, scenes [2]*datasets.Scenes, size int) (annotated [2]evaluation.Annotated, err error) {
+func annotatedScenes(frozen *evaluation.Frozen, scenes [2]*synthetic.Set, size int) (annotated [2]evaluation.Annotated, err error) {
 	for i, s := range scenes {
 		features, err := encode(frozen, s.Images, size, s.Len(), true)
 		if err != nil {

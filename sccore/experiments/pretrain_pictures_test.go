@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
@@ -126,8 +126,8 @@ func colours(picture image.Image) int {
 func TestPretrainPicturesOfImages(t *testing.T) {
 	b := testbackend.Fastest(t)
 	out, data := t.TempDir(), t.TempDir()
-	for folder, set := range map[string]*datasets.Scenes{
-		"imagenet/train/n01440764": datasets.SyntheticObjects(10, 40, 1), "coco/train2017": datasets.SyntheticScenes(10, 40, 2),
+	for folder, set := range map[string]*synthetic.Set{
+		"imagenet/train/n01440764": synthetic.Objects(10, 40, 1), "coco/train2017": synthetic.Scenes(10, 40, 2),
 	} {
 		if err := os.MkdirAll(filepath.Join(data, folder), 0o755); err != nil {
 			t.Fatal(err)

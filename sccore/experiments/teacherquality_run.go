@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/progress"
@@ -30,7 +30,7 @@ type qualityStudy struct {
 	dir      string // out/teacher-quality
 	data     sccore.Data
 	identity string
-	scenes   [2]*datasets.Scenes // For training the probe, and for testing.
+	scenes   [2]*synthetic.Set // For training the probe, and for testing.
 
 	mu   sync.Mutex // Held while recording and while moving the bar.
 	bar  progress.Bar
@@ -105,9 +105,9 @@ func runTeacherQuality(ctx context.Context, b compute.Backend, options Options) 
 
 func newQualityStudy(b compute.Backend, options Options, config TeacherQualityConfig) *qualityStudy {
 	n, side := config.Images, config.Second.Canvas
-	objects, scenes := datasets.SyntheticObjects(n, side, 1), datasets.SyntheticScenes(n, side, 2)
+	objects, scenes := synthetic.Objects(n, side, 1), synthetic.Scenes(n, side, 2)
 	s := &qualityStudy{backend: b, options: options, dir: folderOf(options.Out, TeacherQuality)}
-	s.scenes = [2]*datasets.Scenes{scenes, datasets.SyntheticScenes(max(n/2, 1), side, 4)}
+	s.scenes = [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}
 	s.data = trainOn(objects, scenes)
 	s.identity = objects.Identity + "; " + scenes.Identity + "; " + s.scenes[1].Identity
 	return s

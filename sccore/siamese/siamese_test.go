@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/views"
@@ -77,7 +78,7 @@ func state(t *testing.T, trainer *Trainer) map[string]any {
 }
 
 func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
-	images := datasets.Synthetic(20, 32, 1) // Two steps an epoch, and four images left over.
+	images := synthetic.Images(20, 32, 1) // Two steps an epoch, and four images left over.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, method := range Methods {
 			t.Run(method, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 // the loss lower at the end than at the beginning.
 func TestLearns(t *testing.T) {
 	b := testbackend.Fastest(t)
-	images, test := datasets.Synthetic(256, 32, 3), datasets.Synthetic(256, 32, 4)
+	images, test := synthetic.Images(256, 32, 3), synthetic.Images(256, 32, 4)
 	for _, method := range Methods {
 		s := small(method)
 		s.Encoder, s.Batch, s.Epochs, s.Rate = "conv4-w8", 32, 8, 0.05
@@ -180,7 +181,7 @@ func mean(values []float64) float64 {
 }
 
 func TestMoCoTarget(t *testing.T) {
-	images := datasets.Synthetic(16, 32, 1)
+	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
 	s := small(MoCo)
 	trainer := newTrainer(t, b, images, s)
@@ -249,7 +250,7 @@ func TestStandardizedHasCIFARStatistics(t *testing.T) {
 
 func TestHeadsHaveTheMethodsLayers(t *testing.T) {
 	b := testbackend.Fastest(t)
-	images := datasets.Synthetic(8, 32, 1)
+	images := synthetic.Images(8, 32, 1)
 	for method, want := range map[string]int{ // Parameters of the heads on 16 features, hidden 12, out 6, predictor 4.
 		SimCLR:      16*12 + 2*12 + 12*6,
 		BarlowTwins: 16*12 + 2*12 + 12*12 + 2*12 + 12*6,
@@ -271,7 +272,7 @@ func TestHeadsHaveTheMethodsLayers(t *testing.T) {
 }
 
 func TestBadSettings(t *testing.T) {
-	images := datasets.Synthetic(16, 32, 1)
+	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
 	for want, change := range map[string]func(*Settings){
 		`"byol"`:                       func(s *Settings) { s.Method = "byol" },
@@ -307,7 +308,7 @@ func TestBadSettings(t *testing.T) {
 }
 
 func TestResumeRejectsAnotherModel(t *testing.T) {
-	images := datasets.Synthetic(16, 32, 1)
+	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
 	path := filepath.Join(t.TempDir(), "checkpoint.safetensors")
 	saved := newTrainer(t, b, images, small(SimCLR))

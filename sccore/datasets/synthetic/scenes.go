@@ -1,4 +1,4 @@
-package datasets
+package synthetic
 
 import (
 	"fmt"
@@ -6,12 +6,13 @@ import (
 	"math/rand/v2"
 	"runtime"
 
+	"github.com/semcon/semcon/sccore/datasets"
 	"golang.org/x/sync/errgroup"
 )
 
-// Scenes is a set of synthetic images that are known pixel by pixel. Masks are [Len, Height, Width] and 0 where there is no object.
-type Scenes struct {
-	*Images // Labels are the class of the object in front.
+// Set is a set of synthetic images that are known pixel by pixel. Masks are [Len, Height, Width] and 0 where there is no object.
+type Set struct {
+	*datasets.Images // Labels are the class of the object in front.
 
 	ClassMask    []uint8 // 1 + the class.
 	InstanceMask []uint8 // The objects of an image, from 1, the one in front first.
@@ -24,23 +25,23 @@ const sceneSide = 64
 // sceneClasses are six classes of two parts. Each of the twelve parts has a hue of its own and shares its family of textures with one
 // or two others. The two hues of a class lie a quarter of a turn apart, so that an object's mean colour tells something about its class, as in
 // natural images; opposite hues would cancel. The two textures differ.
-var sceneClasses = func() (classes []syntheticClass) {
+var sceneClasses = func() (classes []objectClass) {
 	const count = 6
 	for c := range count {
 		made := func(family, hue int) part {
 			return part{stripes + texture(family%int(numTextures-1)), float64(hue%(2*count)) / (2 * count)}
 		}
-		classes = append(classes, syntheticClass{fmt.Sprintf("class %d", c), made(c, 2*c), made(c+1, 2*c+3)})
+		classes = append(classes, objectClass{fmt.Sprintf("class %d", c), made(c, 2*c), made(c+1, 2*c+3)})
 	}
 	return classes
 }()
 
-// SyntheticScenes draws n scene-centric images of size×size pixels: two or three objects of six classes, which may hide each other in
-// part, on a textured background with blobs in the colours of parts. SyntheticObjects draws object-centric ones of the same classes.
+// Scenes draws n scene-centric images of size×size pixels: two or three objects of six classes, which may hide each other in
+// part, on a textured background with blobs in the colours of parts. Objects draws object-centric ones of the same classes.
 //
 // The same arguments give the same bytes, and the first images do not depend on n. Different seeds are different samples of the same
 // classes. Both panic unless n ≥ 1 and size ≥ 8.
-func SyntheticScenes(n, size int, seed uint64) *Scenes {
+func Scenes(n, size int, seed uint64) *Set {
 	return drawScenes("synthetic scenes", n, size, seed, func(_ int, rng *rand.Rand) (classes []int) {
 		for range 2 + rng.IntN(2) {
 			classes = append(classes, rng.IntN(len(sceneClasses)))
@@ -49,18 +50,18 @@ func SyntheticScenes(n, size int, seed uint64) *Scenes {
 	})
 }
 
-// SyntheticObjects draws n object-centric images for [SyntheticScenes], of one object each, of the classes in turn.
-func SyntheticObjects(n, size int, seed uint64) *Scenes {
+// Objects draws n object-centric images for [Scenes], of one object each, of the classes in turn.
+func Objects(n, size int, seed uint64) *Set {
 	return drawScenes("synthetic objects", n, size, seed, func(i int, _ *rand.Rand) []int { return []int{i % len(sceneClasses)} })
 }
 
-func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *rand.Rand) []int) *Scenes {
+func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *rand.Rand) []int) *Set {
 	if n < 1 || size < 8 {
-		panic(fmt.Sprintf("datasets: %d %s of %d pixels a side, want at least 1 of at least 8", n, name, size))
+		panic(fmt.Sprintf("synthetic: %d %s of %d pixels a side, want at least 1 of at least 8", n, name, size))
 	}
 	area := size * size
-	s := &Scenes{
-		Images:    &Images{Name: name, Height: size, Width: size, Pixels: make([]uint8, n*area*3), Labels: make([]int32, n)},
+	s := &Set{
+		Images:    &datasets.Images{Name: name, Height: size, Width: size, Pixels: make([]uint8, n*area*3), Labels: make([]int32, n)},
 		ClassMask: make([]uint8, n*area), InstanceMask: make([]uint8, n*area), PartMask: make([]uint8, n*area),
 	}
 	for _, class := range sceneClasses {
@@ -70,7 +71,7 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range n {
 		workers.Go(func() error {
-			rng := syntheticRNG(seed, i)
+			rng := imageRNG(seed, i)
 			classes := classes(i, rng)
 			drawn := newCrowd(classes, rng)
 			s.Labels[i] = int32(classes[0])
@@ -90,7 +91,7 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 		})
 	}
 	workers.Wait()
-	s.identify(fmt.Sprintf("%s (seed %d)", name, seed))
+	s.Identify(fmt.Sprintf("%s (seed %d)", name, seed))
 	return s
 }
 

@@ -1,4 +1,4 @@
-package datasets
+package synthetic
 
 import (
 	"bytes"
@@ -8,24 +8,24 @@ import (
 	"testing"
 )
 
-func TestSyntheticIsDeterministic(t *testing.T) {
+func TestImagesIsDeterministic(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	one := Synthetic(40, 32, 7)
+	one := Images(40, 32, 7)
 	runtime.GOMAXPROCS(8)
-	eight := Synthetic(40, 32, 7)
+	eight := Images(40, 32, 7)
 	if one.Identity != eight.Identity || !bytes.Equal(one.Pixels, eight.Pixels) {
 		t.Errorf("one worker draws %s, eight draw %s", one.Identity, eight.Identity)
 	}
-	if shorter := Synthetic(11, 32, 7); !bytes.Equal(shorter.Pixels, one.Pixels[:len(shorter.Pixels)]) {
+	if shorter := Images(11, 32, 7); !bytes.Equal(shorter.Pixels, one.Pixels[:len(shorter.Pixels)]) {
 		t.Error("the first images depend on how many are drawn")
 	}
-	if other := Synthetic(40, 32, 8); bytes.Equal(other.At(0), one.At(0)) {
+	if other := Images(40, 32, 8); bytes.Equal(other.At(0), one.At(0)) {
 		t.Error("two seeds draw the same image")
 	}
 }
 
-func TestSyntheticIsBalancedAndNamed(t *testing.T) {
-	im := Synthetic(80, 16, 1)
+func TestImagesIsBalancedAndNamed(t *testing.T) {
+	im := Images(80, 16, 1)
 	counts := make([]int, len(im.Classes))
 	for _, label := range im.Labels {
 		counts[label]++
@@ -39,9 +39,9 @@ func TestSyntheticIsBalancedAndNamed(t *testing.T) {
 }
 
 // Neither the hues nor the textures of the parts name a class: each pair of either kind belongs to exactly two.
-func TestSyntheticClassesShareTheirParts(t *testing.T) {
-	hues, textures, both := map[[2]float64]int{}, map[[2]texture]int{}, map[syntheticClass]int{}
-	for _, class := range syntheticClasses {
+func TestClassesShareTheirParts(t *testing.T) {
+	hues, textures, both := map[[2]float64]int{}, map[[2]texture]int{}, map[objectClass]int{}
+	for _, class := range imageClasses {
 		hues[[2]float64{class.core.hue, class.rim.hue}]++
 		textures[[2]texture{class.core.texture, class.rim.texture}]++
 		both[class]++
@@ -64,7 +64,7 @@ func TestSyntheticClassesShareTheirParts(t *testing.T) {
 // Every texture but plain is half light, so that the amounts of its two shades do not name it.
 func TestTexturesAreHalfLight(t *testing.T) {
 	const n, copies = 200, 40
-	rng := syntheticRNG(1, 0)
+	rng := imageRNG(1, 0)
 	for kind := plain; kind < numTextures; kind++ {
 		light := 0
 		for range copies {
@@ -102,9 +102,9 @@ func TestHSV(t *testing.T) {
 	}
 }
 
-func BenchmarkSynthetic(b *testing.B) {
+func BenchmarkImages(b *testing.B) {
 	for b.Loop() {
-		Synthetic(100, 32, 1)
+		Images(100, 32, 1)
 	}
 	b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "images/s")
 }

@@ -1,4 +1,4 @@
-package datasets
+package synthetic
 
 import (
 	"math"
@@ -49,7 +49,7 @@ type object struct {
 }
 
 // newObject draws the random choices of an object of a class, with a radius in the given range, within a square of the given side.
-func newObject(class syntheticClass, side, smallest, largest float64, rng *rand.Rand) (o object) {
+func newObject(class objectClass, side, smallest, largest float64, rng *rand.Rand) (o object) {
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	o.radius, o.squeeze, o.coreShare = between(smallest, largest), between(0.7, 1), between(0.52, 0.64)
 	o.x, o.y = between(o.radius-2, side-o.radius+2), between(o.radius-2, side-o.radius+2)

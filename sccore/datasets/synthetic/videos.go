@@ -1,43 +1,43 @@
-package datasets
+package synthetic
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// SyntheticVideos draws n videos of frames of size×size pixels: two or three objects of the classes of [SyntheticScenes] drift and turn in
+// Videos draws n videos of frames of size×size pixels: two or three objects of the classes of [Scenes] drift and turn in
 // front of a background that stays, bounce off the edges, and may hide each other. The objects are numbered from the front.
 //
 // The same arguments give the same bytes, and the first videos and frames do not depend on n and frames. It panics unless n ≥ 1, frames ≥ 2
 // and size ≥ 8. The set is called "synthetic", so that nobody takes it for real videos.
-func SyntheticVideos(n, frames, size int, seed uint64) *Videos {
+func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 	if n < 1 || frames < 2 || size < 8 {
-		panic(fmt.Sprintf("datasets.SyntheticVideos: %d videos of %d frames of %d pixels a side, want at least 1 of 2 of 8", n, frames, size))
+		panic(fmt.Sprintf("synthetic.Videos: %d videos of %d frames of %d pixels a side, want at least 1 of 2 of 8", n, frames, size))
 	}
-	set := &Videos{
+	set := &datasets.Videos{
 		Name:     "synthetic videos",
 		Identity: fmt.Sprintf("synthetic videos (seed %d): %d of %d frames %d×%d", seed, n, frames, size, size),
 	}
 	for i := range n {
 		film := newFilm(seed, i)
-		set.All = append(set.All, Video{
-			Name: fmt.Sprintf("video%d", i), Frames: frames, Extent: Extent{size, size},
-			frame: func(t int) ([]uint8, error) {
-				pixels := make([]uint8, size*size*3)
-				sample(pixels, size, sceneSide, film.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
-				return pixels, nil
-			},
-			mask: func(t int) ([]uint8, error) {
-				still, mask := film.at(t), make([]uint8, size*size)
-				step := float64(sceneSide) / float64(size)
-				for p := range mask {
-					instance, _, _ := still.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
-					mask[p] = uint8(instance)
-				}
-				return mask, nil
-			},
-		})
+		frame := func(t int) ([]uint8, error) {
+			pixels := make([]uint8, size*size*3)
+			sample(pixels, size, sceneSide, film.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
+			return pixels, nil
+		}
+		mask := func(t int) ([]uint8, error) {
+			still, mask := film.at(t), make([]uint8, size*size)
+			step := float64(sceneSide) / float64(size)
+			for p := range mask {
+				instance, _, _ := still.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
+				mask[p] = uint8(instance)
+			}
+			return mask, nil
+		}
+		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Extent{Height: size, Width: size}, frame, mask))
 	}
 	return set
 }

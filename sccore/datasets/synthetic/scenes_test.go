@@ -1,4 +1,4 @@
-package datasets
+package synthetic
 
 import (
 	"bytes"
@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-func TestSyntheticScenesAreDeterministic(t *testing.T) {
-	for name, draw := range map[string]func(n, size int, seed uint64) *Scenes{"scenes": SyntheticScenes, "objects": SyntheticObjects} {
+func TestScenesAreDeterministic(t *testing.T) {
+	for name, draw := range map[string]func(n, size int, seed uint64) *Set{"scenes": Scenes, "objects": Objects} {
 		all, again, first := draw(9, 32, 5), draw(9, 32, 5), draw(4, 32, 5)
 		if all.Identity != again.Identity || !bytes.Equal(all.PartMask, again.PartMask) {
 			t.Errorf("%s: the same seed draws something else", name)
@@ -24,9 +24,9 @@ func TestSyntheticScenesAreDeterministic(t *testing.T) {
 func TestSceneMasksAgree(t *testing.T) {
 	const n, size = 200, 64
 	for name, c := range map[string]struct {
-		scenes      *Scenes
+		scenes      *Set
 		least, most int
-	}{"scenes": {SyntheticScenes(n, size, 1), 2, 3}, "objects": {SyntheticObjects(n, size, 1), 1, 1}} {
+	}{"scenes": {Scenes(n, size, 1), 2, 3}, "objects": {Objects(n, size, 1), 1, 1}} {
 		s := c.scenes
 		covered, hidden, total := 0, 0, 0
 		classes := map[uint8]int{}
@@ -84,7 +84,7 @@ func TestSceneMasksAgree(t *testing.T) {
 // TestScenePartsHaveTheirHue takes the mean colour of each part over many images.
 func TestScenePartsHaveTheirHue(t *testing.T) {
 	const size = 32
-	s := SyntheticObjects(120, size, 2)
+	s := Objects(120, size, 2)
 	var sums [12]rgb
 	for p, part := range s.PartMask {
 		if part > 0 {

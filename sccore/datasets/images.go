@@ -1,7 +1,3 @@
-// Package datasets reads labelled images into memory: CIFAR-10 and CIFAR-100 in their official binary layout, folders and zips of
-// class folders, and synthetic objects that need no download. For pretraining, [Mixture] reads object-centric images and scenes without
-// labels as they are needed: folders of any size, COCO, and synthetic scenes. [Segmented] are images with a class for every pixel. What a
-// reader reads is said in [Images.Identity], which goes into the records of a run.
 package datasets
 
 import (

@@ -1,4 +1,4 @@
-package datasets
+package fetch
 
 import (
 	"archive/tar"
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,13 +19,21 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 // small is CIFAR-10 with a handful of images.
-func small() *cifar {
-	c := *cifar10
-	c.official = map[Split]int{Train: 10, Test: 3}
-	return &c
+func small() archive {
+	a := archives[0]
+	a.found = func(dir string) []datasets.Status {
+		found := archives[0].found(dir)
+		for i, official := range []int{10, 3} {
+			found[i].Official = official
+		}
+		return found
+	}
+	return a
 }
 
 // wholeArchive returns what the official archive of [small] holds.
@@ -42,7 +51,13 @@ func tarred(t testing.TB, headers []tar.Header) []byte {
 	var out bytes.Buffer
 	zipper := gzip.NewWriter(&out)
 	w := tar.NewWriter(zipper)
-	content := cifar10.records(4)
+	content := make([]byte, 4*3073)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range content {
+		if i%3073 != 0 { // The label: all are of the first class.
+			content[i] = byte(random.Uint32())
+		}
+	}
 	for _, header := range headers {
 		header.Mode = 0o644
 		if err := w.WriteHeader(&header); err != nil {
@@ -118,11 +133,11 @@ func (w *shortWriter) Write(p []byte) (int, error) {
 }
 
 // fetchFrom serves, fetches into dir, and returns the error with DIR and URL for the folder and the server.
-func fetchFrom(t *testing.T, c *cifar, s *server, dir string) string {
+func fetchFrom(t *testing.T, c archive, s *server, dir string) string {
 	t.Helper()
 	web := httptest.NewServer(s)
 	defer web.Close()
-	err := c.fetch(t.Context(), dir, FetchOptions{BaseURL: web.URL + "/kriz"})
+	err := c.fetch(t.Context(), dir, Options{BaseURL: web.URL + "/kriz"})
 	return strings.NewReplacer(dir, "DIR", web.URL, "URL").Replace(fmt.Sprint(err))
 }
 
@@ -150,8 +165,8 @@ func TestFetch(t *testing.T) {
 	if left := leftIn(t, dir); left != "cifar-10-batches-bin" {
 		t.Errorf("left %s", left)
 	}
-	for split, want := range map[Split]int{Train: 10, Test: 3} {
-		if im, err := CIFAR10(dir, split); err != nil || im.Len() != want {
+	for split, want := range map[datasets.Split]int{datasets.Train: 10, datasets.Test: 3} {
+		if im, err := datasets.CIFAR10(dir, split); err != nil || im.Len() != want {
 			t.Errorf("%s: %v, want %d images", split, err, want)
 		}
 	}
@@ -174,7 +189,7 @@ func TestFetchReportsProgress(t *testing.T) {
 	web := httptest.NewServer(&server{content: content})
 	defer web.Close()
 	var last, lastTotal int64
-	err := c.fetch(t.Context(), t.TempDir(), FetchOptions{BaseURL: web.URL, Progress: func(done, total int64) {
+	err := c.fetch(t.Context(), t.TempDir(), Options{BaseURL: web.URL, Progress: func(done, total int64) {
 		if done < last {
 			t.Errorf("from %d back to %d", last, done)
 		}
@@ -201,7 +216,7 @@ func TestFetchGoesOnWhereItStopped(t *testing.T) {
 		"no version known": {&server{content: content}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, dir := *c, t.TempDir()
+			c, dir := c, t.TempDir()
 			c.md5 = digestOf(test.then.content)
 			first := &server{content: content, version: `"one"`, cutAt: half}
 			if name == "another version" {
@@ -211,13 +226,13 @@ func TestFetchGoesOnWhereItStopped(t *testing.T) {
 				first.version = ""
 			}
 			want := fmt.Sprintf("URL/kriz/cifar-10-binary.tar.gz: stopped at byte %d, the next call goes on from there: unexpected EOF", half)
-			if err := fetchFrom(t, &c, first, dir); err != want {
+			if err := fetchFrom(t, c, first, dir); err != want {
 				t.Fatalf("cut short: %s, want %s", err, want)
 			}
 			if left := leftIn(t, dir); left != "cifar-10-binary.tar.gz.part cifar-10-binary.tar.gz.version" {
 				t.Errorf("cut short it leaves %s", left)
 			}
-			err := fetchFrom(t, &c, test.then, dir)
+			err := fetchFrom(t, c, test.then, dir)
 			if got := strings.TrimPrefix(test.then.requested[0], "/kriz/cifar-10-binary.tar.gz "); got != test.requested {
 				t.Errorf("asked for %q, want %q", got, test.requested)
 			}
@@ -289,7 +304,7 @@ func TestFetchIsInterrupted(t *testing.T) {
 	defer web.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	err := small().fetch(ctx, dir, FetchOptions{BaseURL: web.URL, Progress: func(done, total int64) {
+	err := small().fetch(ctx, dir, Options{BaseURL: web.URL, Progress: func(done, total int64) {
 		if done == 1000 {
 			cancel()
 		}
@@ -311,7 +326,7 @@ func TestFetchOntoAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "write DIR/cifar10/cifar-10-binary.tar.gz.part: no space left on device"
-	if exists("/dev/full") {
+	if _, err := os.Stat("/dev/full"); err == nil {
 		if err := os.Symlink("/dev/full", part); err != nil {
 			t.Fatal(err)
 		}
@@ -324,23 +339,23 @@ func TestFetchOntoAFullDisk(t *testing.T) {
 	if err := fetchFrom(t, c, &server{content: content}, dir); err != want {
 		t.Errorf("error %s, want %s", err, want)
 	}
-	if exists(filepath.Join(dir, "cifar10/cifar-10-batches-bin")) {
+	if _, err := os.Stat(filepath.Join(dir, "cifar10/cifar-10-batches-bin")); err == nil {
 		t.Error("something was unpacked")
 	}
 }
 
 func TestFetchKnowsItsDatasets(t *testing.T) {
-	if err := Fetch(t.Context(), "cifar", t.TempDir(), FetchOptions{}); fmt.Sprint(err) != `no dataset "cifar" to fetch, only cifar10 and cifar100` {
+	if err := Dataset(t.Context(), "cifar", t.TempDir(), Options{}); fmt.Sprint(err) != `no dataset "cifar" to fetch, only cifar10 and cifar100` {
 		t.Error(err)
 	}
-	if err := Fetch(t.Context(), "cifar100", "", FetchOptions{}); fmt.Sprint(err) != "CIFAR-100 needs a data folder to go to" {
+	if err := Dataset(t.Context(), "cifar100", "", Options{}); fmt.Sprint(err) != "CIFAR-100 needs a data folder to go to" {
 		t.Error(err)
 	}
 	s := &server{status: 404}
 	web := httptest.NewServer(s)
 	defer web.Close()
 	for _, key := range []string{"cifar10", "cifar100"} {
-		if err := Fetch(t.Context(), key, t.TempDir(), FetchOptions{BaseURL: web.URL}); err == nil {
+		if err := Dataset(t.Context(), key, t.TempDir(), Options{BaseURL: web.URL}); err == nil {
 			t.Errorf("%s came from nowhere", key)
 		}
 	}

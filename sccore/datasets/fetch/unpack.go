@@ -1,4 +1,4 @@
-package datasets
+package fetch
 
 import (
 	"archive/tar"
@@ -15,8 +15,8 @@ import (
 const maxUnpackedBytes = 1 << 30
 
 // unpack makes the dataset's folder in home from its archive. It appears when it is whole, by a rename.
-func (c *cifar) unpack(archive, home string) error {
-	work := filepath.Join(home, ".unpacking-"+c.folder)
+func (a archive) unpack(file, home string) error {
+	work := filepath.Join(home, ".unpacking-"+a.folder)
 	if err := os.RemoveAll(work); err != nil { // Left by a call that was stopped.
 		return err
 	}
@@ -29,14 +29,14 @@ func (c *cifar) unpack(archive, home string) error {
 		return err
 	}
 	defer root.Close()
-	if err := untar(archive, root); err != nil {
-		return fmt.Errorf("%s: %w", archive, err)
+	if err := untar(file, root); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	unpacked := filepath.Join(work, c.folder)
-	if err := c.complete(unpacked); err != nil {
-		return fmt.Errorf("%s does not hold %s: %w", archive, c.name, err)
+	unpacked := filepath.Join(work, a.folder)
+	if err := complete(a.found(unpacked)); err != nil {
+		return fmt.Errorf("%s does not hold %s: %w", file, a.name, err)
 	}
-	return os.Rename(unpacked, filepath.Join(home, c.folder))
+	return os.Rename(unpacked, filepath.Join(home, a.folder))
 }
 
 // untar unpacks the folders and files of a gzipped tar archive below root. Anything else in it is an error, and so are names that lead

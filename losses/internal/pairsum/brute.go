@@ -1,4 +1,4 @@
-package losses
+package pairsum
 
 import (
 	"github.com/gomlx/compute"
@@ -14,13 +14,14 @@ type allPairs struct {
 	margin float64
 }
 
-func newAllPairs(p, q *Node, margin float64) pairSums { return allPairs{p, q, margin} }
+// BruteForce are the sums by comparing each pair with each, of scores in [0, 1], [B, N], in a time of order N².
+func BruteForce(p, q *Node, margin float64) Sums { return allPairs{p, q, margin} }
 
-func (a allPairs) target() (q, valid *Node) {
+func (a allPairs) Target() (q, valid *Node) {
 	return ConvertDType(a.q, dtypes.Float64), LogicalNot(IsNaN(a.q))
 }
 
-func (a allPairs) forward() (huber, same, slope *Node) {
+func (a allPairs) Forward() (huber, same, slope *Node) {
 	return a.sums(func(lower, notBelow *Node) *Node { return And(LogicalNot(lower), notBelow) })
 }
 
@@ -33,13 +34,13 @@ func (a allPairs) sums(counts func(lower, notBelow *Node) *Node) (huber, counted
 	return sums[0], sums[1], sums[2]
 }
 
-func (a allPairs) pull(weight *Node) *Node {
+func (a allPairs) Pull(weight *Node) *Node {
 	return a.blockwise(1, ConvertDType(weight, a.p.DType()), func(p, q, rowP, rowQ, weight *Node) []*Node {
 		return []*Node{pullSums(Sub(rowP, p), GreaterThan(q, rowQ), weight, a.margin)}
 	})[0]
 }
 
-func (a allPairs) restore(entries *Node) *Node { return entries }
+func (a allPairs) Restore(entries *Node) *Node { return entries }
 
 // blockEntries is how many entries a block of comparisons has: enough to be worth a turn of the loop, few enough for the memory.
 const blockEntries = 1 << 20
@@ -90,7 +91,7 @@ func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, ro
 }
 
 // huberSums are, for apart = p_j − p_i at [b, i, j] and masks of the pairs with q_j < q_i and of those to count, the sums over j of
-// ℓ(p_i − p_j), of those to count, and of ℓ's slope as pairSums has it. ones are [b, j].
+// ℓ(p_i − p_j), of those to count, and of ℓ's slope as [Sums] has it. ones are [b, j].
 //
 // Sums are products with columns, and constants have the rank of apart: XLA takes no reductions and no captured scalars in a loop.
 func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
@@ -101,7 +102,7 @@ func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
 	return []*Node{Mul(sumColumns(huber, ones), vector(apart, 1/(margin*margin))), sumColumns(ConvertDType(counted, apart.DType()), ones), sumColumns(slope, ones)}
 }
 
-// pullSums are, for apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i, the sums over k that pairSums.pull wants.
+// pullSums are, for apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i, the sums over k that [Sums.Pull] wants.
 func pullSums(apart, higher, weight *Node, margin float64) *Node {
 	wide, narrow := reach(apart, margin)
 	return sumColumns(Mul(ConvertDType(higher, apart.DType()), Sub(wide, narrow)), weight)

@@ -1,4 +1,4 @@
-package losses
+package pairsum
 
 import (
 	"github.com/gomlx/compute/dtypes"
@@ -13,7 +13,7 @@ import (
 // node adds to each of its pairs what the parts ahead of the pair's own part hold. Leaves are short enough to compare each pair with each.
 // Going back, a node adds what pulls at a pair from the parts behind.
 //
-// How a node does it is in cotap_level.go.
+// How a node does it is in level.go.
 //
 // Where equal q stand on both sides of a leaf's boundary, the tree counts the ones before as lower. Equal q stand by descending p, so all
 // of these have p_j ≥ p_i, and the sums over them, of which ties takes care, need no tree.
@@ -25,18 +25,20 @@ type pairTree struct {
 	ties   leafTies
 }
 
-func newPairTree(p, q *Node, margin float64) pairSums { return newTreeOf(fastShape, p, q, margin) }
+// Tree are the sums by a tree of the shape that is fastest, of scores in [0, 1], [B, N], in a time of order N log N.
+func Tree(p, q *Node, margin float64) Sums { return TreeOf(fastShape, p, q, margin) }
 
-func newTreeOf(shape treeShape, p, q *Node, margin float64) pairSums {
+// TreeOf is [Tree] with a shape of one's own.
+func TreeOf(shape Shape, p, q *Node, margin float64) Sums {
 	order := newPairOrder(p, q, margin, shape)
 	return &pairTree{order: order, margin: margin, leaves: newLeafPairs(order.p, order.q, order.leaf, margin), ties: newLeafTies(order)}
 }
 
-func (t *pairTree) target() (q, valid *Node) {
+func (t *pairTree) Target() (q, valid *Node) {
 	return ConvertDType(t.order.q, dtypes.Float64), t.order.valid
 }
 
-func (t *pairTree) forward() (huber, same, slope *Node) {
+func (t *pairTree) Forward() (huber, same, slope *Node) {
 	o := t.order
 	dims := o.p.Shape().Dimensions
 	huber, slope, above := t.leaves.forward()
@@ -61,7 +63,7 @@ func (t *pairTree) forward() (huber, same, slope *Node) {
 	return huber, same, Reshape(slope, dims...)
 }
 
-func (t *pairTree) pull(weight *Node) *Node {
+func (t *pairTree) Pull(weight *Node) *Node {
 	o := t.order
 	weight = Reshape(hold(weight), o.p.Shape().Size())
 	pull := Sub(t.leaves.pull(weight), t.ties.pull(weight, t.margin))
@@ -71,7 +73,7 @@ func (t *pairTree) pull(weight *Node) *Node {
 	return Reshape(pull, o.p.Shape().Dimensions...)
 }
 
-func (t *pairTree) restore(entries *Node) *Node { return t.order.restore(entries) }
+func (t *pairTree) Restore(entries *Node) *Node { return t.order.restore(entries) }
 
 // row is x[i] of a matrix.
 func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0) }

@@ -1,4 +1,4 @@
-package losses
+package pairsum
 
 import (
 	"math"
@@ -38,7 +38,7 @@ func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
 	return l
 }
 
-// forward gives Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as pairSums has it, and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf.
+// forward gives Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as [Sums] has it, and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf.
 // [leaves·leaf], float64
 func (l leafPairs) forward() (huber, slope, above *Node) {
 	sums := l.steps(func(j int) []*Node {
@@ -51,7 +51,7 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 	return DivScalar(collect(sums[0]), l.margin*l.margin), collect(sums[1]), collect(sums[2])
 }
 
-// pull gives what pairSums.pull does, over the pairs of i's leaf. weight and the result are [leaves·leaf], float64.
+// pull gives what [Sums.Pull] does, over the pairs of i's leaf. weight and the result are [leaves·leaf], float64.
 func (l leafPairs) pull(weight *Node) *Node {
 	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
 	sums := l.steps(func(i int) []*Node {

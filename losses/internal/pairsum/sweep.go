@@ -1,76 +1,77 @@
-package losses
+package pairsum
 
 import "math/bits"
 
-// sweep finds, for each of many pairs, sums over the pairs of lower rank.
+// Sweep finds, for each of many pairs, sums over the pairs of lower rank.
 //
 // These are of [τ+p_j−p_i]₊² − [p_j−p_i]₊² and alike: pair j is a point at p_j + τ and one of opposite sign at p_j, and what counts are the points
 // above p_i. Going through the pairs by descending p, a Fenwick tree over ranks holds the moments of those.
 //
 // A tree over very many ranks does not fit into a cache. So ranks are written in digits: a tree over the first digit gives the sums over the
 // pairs with a lower one, then the pairs with an equal one are gone through by themselves, with the next digit.
-type sweep struct {
-	tau    float64 // The margin: at least leastMargin.
+type Sweep struct {
+	tau    float64 // The margin: at least 1e-4.
 	digits int
 	bits   int // Of each digit.
 	tree   sweepTree
 }
 
-// sweepPair is a pair as a sweep meets it.
-type sweepPair struct {
-	p, weight float64
-	rank      int32 // The number of distinct values of q below the pair's.
+// Pair is a pair as a sweep meets it.
+type Pair struct {
+	P, Weight float64
+	Rank      int32 // The number of distinct values of q below the pair's.
 }
 
-// sweepSums are sums over the pairs j of lower rank than pair i, each with its weight.
-type sweepSums struct {
-	above float64 // Σ 1 over p_j ≥ p_i
-	slope float64 // Σ [τ+p_j−p_i]₊ − [p_j−p_i]₊
-	huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²: τ² times the loss's.
+// LowerSums are sums over the pairs j of lower rank than pair i, each with its weight.
+type LowerSums struct {
+	Above float64 // Σ 1 over p_j ≥ p_i
+	Slope float64 // Σ [τ+p_j−p_i]₊ − [p_j−p_i]₊
+	Huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²: τ² times the loss's.
 }
 
-// sweepPairs are pairs by descending p, each with a weight of 1, and the number of ranks, of scores p and q as descending gives them.
-func sweepPairs(byP, byQ []ranked) (pairs []sweepPair, ranks int32) {
+// Pairs are pairs by descending p, each with a weight of 1, and the number of ranks, of scores p and q as descending gives them.
+func Pairs(byP, byQ []Ranked) (pairs []Pair, ranks int32) {
 	higher := make([]int32, len(byQ)) // The number of values above.
-	tieGroups(byQ, func(begin, end int) {
+	TieGroups(byQ, func(begin, end int) {
 		for _, pair := range byQ[begin:end] {
-			higher[pair.index] = ranks
+			higher[pair.Index] = ranks
 		}
 		ranks++
 	})
-	pairs = make([]sweepPair, len(byP))
+	pairs = make([]Pair, len(byP))
 	for at, pair := range byP {
-		pairs[at] = sweepPair{p: pair.score, weight: 1, rank: ranks - 1 - higher[pair.index]}
+		pairs[at] = Pair{P: pair.Score, Weight: 1, Rank: ranks - 1 - higher[pair.Index]}
 	}
 	return pairs, ranks
 }
 
-// mostDigitBits is the largest number of bits of a digit: a tree of more leaves the caches, and each further digit costs as much as the first.
-const mostDigitBits = 16
+// MostDigitBits is the largest number of bits of a digit: a tree of more leaves the caches, and each further digit costs as much as the first.
+const MostDigitBits = 16
 
-func newSweep(tau float64, ranks int32, mostBits int) sweep {
+// NewSweep prepares a sweep with the margin tau over that many ranks, by digits of at most that many bits.
+func NewSweep(tau float64, ranks int32, mostBits int) Sweep {
 	width := max(1, bits.Len32(uint32(ranks-1)))
 	digits := (width-1)/mostBits + 1
 	each := (width-1)/digits + 1
-	return sweep{tau, digits, each, make(sweepTree, min(ranks, 1<<each)+1)}
+	return Sweep{tau, digits, each, make(sweepTree, min(ranks, 1<<each)+1)}
 }
 
-// lower gives the sums of each of pairs, which stand by descending p.
-func (s sweep) lower(pairs []sweepPair) []sweepSums {
+// Lower gives the sums of each of pairs, which stand by descending p.
+func (s Sweep) Lower(pairs []Pair) []LowerSums {
 	mean := 0.0 // Less the mean, sums of squares of close scores keep their digits.
 	for i := range pairs {
-		mean += pairs[i].p / float64(len(pairs))
+		mean += pairs[i].P / float64(len(pairs))
 	}
 	return s.from(s.digits-1, pairs, mean)
 }
 
 // from gives the sums over the pairs whose rank is the same before a digit and lower from it on. The digits are counted from the last, and the
 // pairs stand by their ranks before the digit, equal ones by descending p.
-func (s sweep) from(which int, pairs []sweepPair, mean float64) []sweepSums {
-	sums, shift := make([]sweepSums, len(pairs)), which*s.bits
+func (s Sweep) from(which int, pairs []Pair, mean float64) []LowerSums {
+	sums, shift := make([]LowerSums, len(pairs)), which*s.bits
 	for begin := 0; begin < len(pairs); {
-		end, same := begin, pairs[begin].rank>>(shift+s.bits)
-		for end < len(pairs) && pairs[end].rank>>(shift+s.bits) == same {
+		end, same := begin, pairs[begin].Rank>>(shift+s.bits)
+		for end < len(pairs) && pairs[end].Rank>>(shift+s.bits) == same {
 			end++
 		}
 		s.byDigit(shift, pairs[begin:end], mean, sums[begin:end])
@@ -80,47 +81,47 @@ func (s sweep) from(which int, pairs []sweepPair, mean float64) []sweepSums {
 		return sums
 	}
 	places := byRank(pairs, shift)
-	sorted := make([]sweepPair, len(pairs))
+	sorted := make([]Pair, len(pairs))
 	for i, place := range places {
 		sorted[place] = pairs[i]
 	}
 	rest := s.from(which-1, sorted, mean)
 	for i, place := range places {
-		sums[i].above += rest[place].above
-		sums[i].slope += rest[place].slope
-		sums[i].huber += rest[place].huber
+		sums[i].Above += rest[place].Above
+		sums[i].Slope += rest[place].Slope
+		sums[i].Huber += rest[place].Huber
 	}
 	return sums
 }
 
 // byDigit finds the sums of pairs over those with a lower digit at shift. The tree is empty before and after.
-func (s sweep) byDigit(shift int, pairs []sweepPair, mean float64, sums []sweepSums) {
-	digit := func(at int) int32 { return pairs[at].rank >> shift & (1<<s.bits - 1) }
+func (s Sweep) byDigit(shift int, pairs []Pair, mean float64, sums []LowerSums) {
+	digit := func(at int) int32 { return pairs[at].Rank >> shift & (1<<s.bits - 1) }
 	wide := 0
 	for begin := 0; begin < len(pairs); {
-		p, end := pairs[begin].p, begin
+		p, end := pairs[begin].P, begin
 		x := p - mean
-		for ; end < len(pairs) && pairs[end].p == p; end++ {
-			w := pairs[end].weight
+		for ; end < len(pairs) && pairs[end].P == p; end++ {
+			w := pairs[end].Weight
 			s.tree.add(digit(end), moments{above: w, count: -w, sum: -w * x, squares: -w * x * x})
 		}
-		for ; wide < len(pairs) && pairs[wide].p > p-s.tau; wide++ {
-			y, w := pairs[wide].p-mean+s.tau, pairs[wide].weight
+		for ; wide < len(pairs) && pairs[wide].P > p-s.tau; wide++ {
+			y, w := pairs[wide].P-mean+s.tau, pairs[wide].Weight
 			s.tree.add(digit(wide), moments{count: w, sum: w * y, squares: w * y * y})
 		}
 		for ; begin < end; begin++ {
 			m := s.tree.below(digit(begin))
-			sums[begin] = sweepSums{m.above, m.sum - x*m.count, m.squares - x*(2*m.sum-x*m.count)}
+			sums[begin] = LowerSums{m.above, m.sum - x*m.count, m.squares - x*(2*m.sum-x*m.count)}
 		}
 	}
 	clear(s.tree)
 }
 
 // byRank gives each pair's place by ascending ranks without their last bits, equal ones in the order they stand in.
-func byRank(pairs []sweepPair, without int) []int32 {
+func byRank(pairs []Pair, without int) []int32 {
 	var begin []int32
 	for i := range pairs {
-		key := int(pairs[i].rank >> without)
+		key := int(pairs[i].Rank >> without)
 		for len(begin) < key+2 {
 			begin = append(begin, 0)
 		}
@@ -131,7 +132,7 @@ func byRank(pairs []sweepPair, without int) []int32 {
 	}
 	places := make([]int32, len(pairs))
 	for i := range pairs {
-		at := &begin[pairs[i].rank>>without]
+		at := &begin[pairs[i].Rank>>without]
 		places[i] = *at
 		*at++
 	}

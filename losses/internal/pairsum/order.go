@@ -1,4 +1,4 @@
-package losses
+package pairsum
 
 import (
 	"math/bits"
@@ -8,13 +8,13 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// treeShape is what a tree may be made of.
-type treeShape struct {
-	leaf  int // The largest number of pairs of a leaf, but for rounding: comparing that many costs about as much as a level.
-	radix int // The largest number of parts of a node, up to 30: a strip has as many pairs, and a bit of an int32 for each.
+// Shape is what a tree may be made of.
+type Shape struct {
+	Leaf  int // The largest number of pairs of a leaf, but for rounding: comparing that many costs about as much as a level.
+	Radix int // The largest number of parts of a node, up to 30: a strip has as many pairs, and a bit of an int32 for each.
 }
 
-var fastShape = treeShape{leaf: 160, radix: 16}
+var fastShape = Shape{Leaf: 160, Radix: 16}
 
 // pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power
 // of the radix. Arrays are [B, padded]. A pair's place is where it stands by descending p.
@@ -35,9 +35,9 @@ type pairOrder struct {
 }
 
 // divide gives the number of parts of a node, the size of a leaf, and the number of pairs of a tree of n pairs and padding.
-func (s treeShape) divide(n int) (radix, leaf, padded int) {
-	leaves, levels := (n-1)/s.leaf+1, 0
-	for whole := 1; whole < leaves; whole *= s.radix {
+func (s Shape) divide(n int) (radix, leaf, padded int) {
+	leaves, levels := (n-1)/s.Leaf+1, 0
+	for whole := 1; whole < leaves; whole *= s.Radix {
 		levels++
 	}
 	power := func(base int) int {
@@ -51,7 +51,7 @@ func (s treeShape) divide(n int) (radix, leaf, padded int) {
 		radix++
 	}
 	// Multiples of 8 have the divisors that cumulate wants.
-	multiple := min(8, s.leaf)
+	multiple := min(8, s.Leaf)
 	leaf = ((n-1)/power(radix)/multiple + 1) * multiple
 	return radix, leaf, leaf * power(radix)
 }
@@ -60,7 +60,7 @@ func (s treeShape) divide(n int) (radix, leaf, padded int) {
 //
 // Sorts of single integers are the fast ones on XLA, so each score becomes a 31-bit code of the same order, and a sort of (p, q) gives
 // places, which tell pairs apart in a second sort, of (q, place).
-func newPairOrder(p, q *Node, margin float64, shape treeShape) pairOrder {
+func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	g := p.Graph()
 	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
 	o := pairOrder{n: n}

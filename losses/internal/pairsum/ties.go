@@ -1,4 +1,4 @@
-package losses
+package pairsum
 
 import (
 	"github.com/gomlx/compute/dtypes"

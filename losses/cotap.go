@@ -13,8 +13,9 @@ import (
 //
 //	γ̃_i g(ψ_i Σ_{q_j < q_i} ℓ(p_i − p_j)),   1/ψ_i = #{j: q_j ≥ q_i, p_j ≥ p_i},   γ̃_i = max(q_i − Tau1, 0),   g(x) = x/(1+x)
 //
-// with the one-sided Huber loss ℓ of margin Tau2, see [OneSidedHuber]. p_i are the online branch's scores of the pairs, and q_i the target
-// branch's. Ties count as the formula says: pairs of equal q are no negatives of one another, and pairs of equal p are in ψ.
+// with the one-sided Huber loss ℓ of margin τ = Tau2 (eq. sur_loss as erratum E1 corrects it): ℓ(x) is 1 − 2x/τ below 0, (1 − x/τ)² from 0 to
+// τ, and 0 beyond. p_i are the online branch's scores of the pairs, and q_i the target branch's. Ties count as the formula says: pairs of
+// equal q are no negatives of one another, and pairs of equal p are in ψ.
 //
 // The gradient goes through ℓ alone: ψ and γ̃ are weights and q is the target, so all three are constants. It is zero where each pair
 // outranks all pairs of lower q by Tau2.

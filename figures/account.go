@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
 )
 
 // Accounts is a table of bounds on the error beside the true error, a row for each set of features.
@@ -16,20 +16,20 @@ type Accounts []NamedAccount
 // NamedAccount is one row.
 type NamedAccount struct {
 	Name string
-	analysis.Account
+	theory.Account
 }
 
 // accountColumns are the table's, after the name.
 var accountColumns = []struct {
 	title string
-	value func(analysis.Account) float64
+	value func(theory.Account) float64
 }{
-	{"printed bound", func(a analysis.Account) float64 { return a.Printed.Value }},
-	{"erratum E14", func(a analysis.Account) float64 { return a.Repaired.First }},
-	{"theorem 2", func(a analysis.Account) float64 { return a.Repaired.Value }},
-	{"theorem 1", func(a analysis.Account) float64 { return a.Moments.Value }},
-	{"theorem 3", func(a analysis.Account) float64 { return a.Moments.Geometric }},
-	{"true error", func(a analysis.Account) float64 { return a.Error }},
+	{"printed bound", func(a theory.Account) float64 { return a.Printed.Value }},
+	{"erratum E14", func(a theory.Account) float64 { return a.Repaired.First }},
+	{"theorem 2", func(a theory.Account) float64 { return a.Repaired.Value }},
+	{"theorem 1", func(a theory.Account) float64 { return a.Moments.Value }},
+	{"theorem 3", func(a theory.Account) float64 { return a.Moments.Geometric }},
+	{"true error", func(a theory.Account) float64 { return a.Error }},
 }
 
 // HTML writes the table for a notebook. A bound without margin is a dash; a printed bound below the true error, which a theorem must not be, is

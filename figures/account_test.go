@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
 )
 
 func TestAccounts(t *testing.T) {
 	var table Accounts
 	for _, f := range []struct {
 		name     string
-		features *analysis.Features
-	}{{"orthogonal <axes>", analysis.OrthogonalClasses(4, 100, 2, 0.002, 1)}, {"random labels", analysis.RandomLabels(4, 1000, 2, 0.02, 1)}} {
+		features *theory.Features
+	}{{"orthogonal <axes>", theory.OrthogonalClasses(4, 100, 2, 0.002, 1)}, {"random labels", theory.RandomLabels(4, 1000, 2, 0.02, 1)}} {
 		a, err := f.features.Account(100)
 		if err != nil {
 			t.Fatal(err)

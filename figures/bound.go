@@ -3,13 +3,13 @@ package figures
 import (
 	"math"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
 )
 
 // BoundCurves draws the printed theorem's bound and the repaired one against anything that the setting and the tails depend on, with the line at 1
 // above which a bound says nothing. Features are taken to be isotropic, ω = r⁴/d, which the printed theorem presumes. A curve has a gap where its
 // margin is not positive, and where the printed theorem does not apply.
-func BoundCurves(label string, xs []float64, at func(x float64) (analysis.Setting, analysis.Tails)) Curves {
+func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting, theory.Tails)) Curves {
 	printed, repaired, one := Series{Name: "printed", X: xs}, Series{Name: "repaired", X: xs}, Series{Name: "says nothing above", X: xs}
 	for _, x := range xs {
 		setting, tails := at(x)
@@ -26,11 +26,11 @@ func BoundCurves(label string, xs []float64, at func(x float64) (analysis.Settin
 }
 
 // isotropic is ω of features whose correlation matrix is r²/d·I.
-func isotropic(s analysis.Setting) float64 { return math.Pow(s.Radius, 4) / float64(s.Dim) }
+func isotropic(s theory.Setting) float64 { return math.Pow(s.Radius, 4) / float64(s.Dim) }
 
 // BoundMaps are maps of the printed and the repaired bound over two numbers: the decimal logarithm of the bound, from 10⁻⁴ to 1; grey where a margin is
 // not positive or the theorem does not apply. Features are taken to be isotropic.
-func BoundMaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (analysis.Setting, analysis.Tails)) MapsRow {
+func BoundMaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) MapsRow {
 	maps := MapsRow{{Title: "printed"}, {Title: "repaired"}}
 	for i := range maps {
 		m := &maps[i]
@@ -68,7 +68,7 @@ func Feasibility() Map {
 			if i == 0 {
 				m.Xs = append(m.Xs, 1+float64(j)/60)
 			}
-			s := analysis.Setting{Classes: int(math.Round(scale * m.Xs[j])), Dim: scale, Images: int(math.Round(math.Pow(10, m.Ys[i]))), Radius: 1}
+			s := theory.Setting{Classes: int(math.Round(scale * m.Xs[j])), Dim: scale, Images: int(math.Round(math.Pow(10, m.Ys[i]))), Radius: 1}
 			m.Values[i] = append(m.Values[i], s.LeastClassThreshold())
 		}
 	}
@@ -77,7 +77,7 @@ func Feasibility() Map {
 
 // TailFigure draws p_T against δ_T and q_T against d_T of features, the supremum and the mean over images; from is the least threshold shown, as a share
 // of the greatest.
-func TailFigure(c analysis.TailCurves, from float64) CurvesRow {
+func TailFigure(c theory.TailCurves, from float64) CurvesRow {
 	first := 0
 	for first < len(c.Thresholds)-2 && c.Thresholds[first] < from*c.Thresholds[len(c.Thresholds)-1] {
 		first++

@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/semcon/semcon/analysis"
 )
 
 // Gains shows what several methods gain over a common one against a quantity that is varied, such as the quality of a teacher: mean and 95 %
@@ -54,7 +53,7 @@ func (f Gains) Render() (svg, png []byte, err error) {
 		entries = append(entries, legendEntry{series.Name, line, glyph(ink, look, false)})
 		var means plotter.XYs
 		for _, point := range series.Points {
-			gain := analysis.MeanInterval(point.Gains)
+			gain := stats.MeanInterval(point.Gains)
 			at := plotter.XYs{{X: point.X + spread*(float64(i)-float64(len(f.Series)-1)/2), Y: gain.Mean}}
 			if !point.Real {
 				means = append(means, at[0])
@@ -84,7 +83,7 @@ func (f Gains) CSV() string {
 	records := [][]string{{"series", "x", "real", "mean", "low", "high", "values"}}
 	for _, series := range f.Series {
 		for _, point := range series.Points {
-			gain := analysis.MeanInterval(point.Gains)
+			gain := stats.MeanInterval(point.Gains)
 			records = append(records, []string{series.Name, exact(point.X), strconv.FormatBool(point.Real), exact(gain.Mean), exact(gain.Low), exact(gain.High), joinExact(point.Gains)})
 		}
 	}

@@ -6,12 +6,11 @@ import (
 	"math"
 	"strings"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/semcon/semcon/analysis"
 )
 
 // Ladder shows several numbers of each of some named rows one over the other, such as an error and the bounds on it, from 0 to 1, with a panel for
@@ -61,7 +60,7 @@ func (f Ladder) Render() (svg, png []byte, err error) {
 				return nil, nil, fmt.Errorf("panel %q, row %q has %d numbers for %d series", panel.Title, name, len(panel.Values[row]), len(f.Series))
 			}
 			for j, values := range panel.Values[row] {
-				if mean := analysis.MeanInterval(values).Mean; isFinite(mean) {
+				if mean := stats.MeanInterval(values).Mean; isFinite(mean) {
 					at := plotter.XYs{{X: float64(row) + 0.12*(float64(j)-float64(len(f.Series)-1)/2), Y: mean}}
 					p.Add(&plotter.Scatter{XYs: at, GlyphStyle: glyph(palette[j%len(palette)], shape(j)%shapes, j > 0)})
 				}

@@ -5,18 +5,17 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/semcon/semcon/analysis"
 )
 
 // oursAt draws our number at x: a filled marker at the mean, a bar of ± sd where there are two seeds or more, and a faint dot a seed beside
 // it, so that dots and bar do not hide one another.
 func oursAt(p *plot.Plot, x, dotsAt float64, values []float64, ink color.Color, shape shape) {
-	ours := analysis.MeanInterval(values)
+	ours := stats.MeanInterval(values)
 	if !isFinite(ours.Mean) {
 		return
 	}
@@ -46,7 +45,7 @@ func paperAt(p *plot.Plot, x, value float64, ink color.Color, shape shape) {
 func (e *extent) include(cell Cell) {
 	e.add(cell.Paper)
 	e.add(cell.Ours...)
-	if ours := analysis.MeanInterval(cell.Ours); !math.IsNaN(ours.SD) {
+	if ours := stats.MeanInterval(cell.Ours); !math.IsNaN(ours.SD) {
 		e.add(ours.Mean-ours.SD, ours.Mean+ours.SD)
 	}
 }
@@ -56,7 +55,7 @@ func (e *extent) include(cell Cell) {
 var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
 
 func (c Cell) record() []string {
-	ours := analysis.MeanInterval(c.Ours)
+	ours := stats.MeanInterval(c.Ours)
 	if ours.N == 0 {
 		return []string{exact(c.Paper), "", "", "0", ""}
 	}

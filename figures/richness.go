@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/semcon/semcon/analysis"
 )
 
 // Richness shows accuracy against the number of transformations, ours and the paper's, with one panel a method and one y axis for all.
@@ -62,7 +61,7 @@ func (f Richness) Render() (svg, png []byte, err error) {
 		for j, cell := range method.Cells {
 			x := float64(method.Transformations[j])
 			ticks = append(ticks, plot.Tick{Value: x, Label: strconv.Itoa(method.Transformations[j])})
-			if mean := analysis.MeanInterval(cell.Ours).Mean; isFinite(mean) {
+			if mean := stats.MeanInterval(cell.Ours).Mean; isFinite(mean) {
 				means = append(means, plotter.XY{X: x, Y: mean})
 			}
 			if isFinite(cell.Paper) {

@@ -3,12 +3,11 @@ package figures
 import (
 	"strconv"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/semcon/semcon/analysis"
 )
 
 // TradeOff shows where each line of the ablation stands between two tasks, ours on the left with its seeds, the paper's on the right. Scales
@@ -35,7 +34,7 @@ func (f TradeOff) Render() (svg, png []byte, err error) {
 	ours.Title.TextStyle, paper.Title.TextStyle = sans(textSize, false), sans(textSize, false)
 	ranges := [2][2]extent{{newExtent(), newExtent()}, {newExtent(), newExtent()}}
 	for _, line := range f.Lines {
-		x, y := analysis.MeanInterval(line.X.Ours), analysis.MeanInterval(line.Y.Ours)
+		x, y := stats.MeanInterval(line.X.Ours), stats.MeanInterval(line.Y.Ours)
 		if len(line.X.Ours) > 0 && len(line.X.Ours) == len(line.Y.Ours) && isFinite(x.Mean) && isFinite(y.Mean) {
 			point := plotter.XYs{{X: x.Mean, Y: y.Mean}}
 			if len(line.X.Ours) > 1 {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 )
@@ -92,7 +92,7 @@ func (r TeacherQualityResults) realAUC() float64 {
 	for _, record := range r.group(TeacherQualityConfig{Loss: lossAlignment}) {
 		values = append(values, record.Details["teacher_auc_head"])
 	}
-	return analysis.MeanInterval(values).Mean
+	return stats.MeanInterval(values).Mean
 }
 
 func (r TeacherQualityResults) table() figures.Table {
@@ -118,7 +118,7 @@ func (r TeacherQualityResults) table() figures.Table {
 				}
 			}
 			gain = r.gain(c)
-			if interval := analysis.MeanInterval(gain); !math.IsNaN(interval.Low) {
+			if interval := stats.MeanInterval(gain); !math.IsNaN(interval.Low) {
 				heads[3] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
 			}
 		}

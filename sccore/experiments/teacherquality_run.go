@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
@@ -181,7 +181,7 @@ func (s *qualityStudy) makeStarts(ctx context.Context, config TeacherQualityConf
 			if err != nil {
 				return err
 			}
-			if *value, err = analysis.AUC(pairs.Target, pairs.Same); err != nil {
+			if *value, err = stats.AUC(pairs.Target, pairs.Same); err != nil {
 				return fmt.Errorf("start of seed %d: %w", seed, err)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
@@ -83,7 +83,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			area, err := analysis.AUC(pairs.Online, pairs.Same)
+			area, err := stats.AUC(pairs.Online, pairs.Same)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func TestDegradedLabelsHaveTheirAUC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := analysis.AUC(pairs.Target, pairs.Same)
+		got, err := stats.AUC(pairs.Target, pairs.Same)
 		if err != nil || math.Abs(got-want) > 0.02 {
 			t.Errorf("AUC %.3f, want %g, %v", got, want, err)
 		}

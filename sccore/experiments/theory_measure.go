@@ -3,7 +3,7 @@ package experiments
 import (
 	"math"
 
-	"github.com/semcon/semcon/analysis"
+	analysis "github.com/semcon/semcon/analysis/theory"
 	"gonum.org/v1/gonum/mat"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
-	"github.com/semcon/semcon/analysis"
+	analysis "github.com/semcon/semcon/analysis/theory"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"

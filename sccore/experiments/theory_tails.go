@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/semcon/semcon/analysis"
+	analysis "github.com/semcon/semcon/analysis/theory"
 )
 
 // tailsFile holds the curves of p_T and q_T of an encoder.

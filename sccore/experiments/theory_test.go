@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/analysis"
+	analysis "github.com/semcon/semcon/analysis/theory"
 	"github.com/semcon/semcon/internal/testbackend"
 	"gonum.org/v1/gonum/mat"
 )

@@ -61,27 +61,6 @@ func (t Accounts) HTML() string {
 	return b.String()
 }
 
-// CSV writes the table in full precision; what has no finite value is empty.
-func (t Accounts) CSV() string {
-	header := []string{"features"}
-	for _, column := range accountColumns {
-		header = append(header, column.title)
-	}
-	records := [][]string{header}
-	for _, row := range t {
-		record := []string{row.Name}
-		for _, column := range accountColumns {
-			text := ""
-			if value := column.value(row.Account); isFinite(value) {
-				text = strconv.FormatFloat(value, 'g', -1, 64)
-			}
-			record = append(record, text)
-		}
-		records = append(records, record)
-	}
-	return csvText(records)
-}
-
 // Curves draws the table's columns against a number that tells its rows apart. Zeros are drawn at floor, as the axis is logarithmic; bounds without
 // margin are gaps.
 func (t Accounts) Curves(label string, xs []float64, floor float64) Curves {

@@ -24,9 +24,6 @@ func TestAccounts(t *testing.T) {
 	if strings.Count(text, "<tr>") != 3 || !strings.Contains(text, "orthogonal &lt;axes&gt;") || strings.Count(text, "#D55E00") != 1 || !strings.Contains(text, "–") {
 		t.Error(text)
 	}
-	if csv := table.CSV(); strings.Count(csv, "\n") != 3 || !strings.HasPrefix(csv, "features,printed bound,erratum E14,theorem 2,theorem 1,theorem 3,true error\n") {
-		t.Error(csv)
-	}
 	f := table.Curves("noise", []float64{1, 2}, 1e-6)
 	picture(t, f)
 	if truth := f.Series[len(f.Series)-1].Y; truth[0] != 1e-6 || math.Abs(truth[1]-0.74) > 0.05 {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 )
 
 // Claim is one sign that the paper claims, or one part of a claim that has several: all rows with its ID.
@@ -93,8 +93,8 @@ func parseClaims(text string) ([]Claim, error) {
 
 // Judge gives the mean of the claim's quantity over seeds with its 95 % t-interval, and the verdict. values has one value a seed: the
 // difference of two runs that share it, or a rank correlation within it. Verdicts are not corrected for the number of claims.
-func (c Claim) Judge(values []float64) (analysis.Interval, Verdict) {
-	interval := analysis.MeanInterval(values)
+func (c Claim) Judge(values []float64) (stats.Interval, Verdict) {
+	interval := stats.MeanInterval(values)
 	low, high := float64(c.Sign)*interval.Low, float64(c.Sign)*interval.High
 	if c.Sign < 0 {
 		low, high = high, low

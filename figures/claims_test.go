@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 )
 
 func TestClaimsAreComplete(t *testing.T) {
@@ -57,7 +57,7 @@ func TestClaimsAgreeWithTables(t *testing.T) {
 					accuracy, richness = append(accuracy, study.Value(column, heads...)), append(richness, float64(n))
 				}
 				var err error
-				if want, err = analysis.Spearman(accuracy, richness); err != nil {
+				if want, err = stats.Spearman(accuracy, richness); err != nil {
 					t.Fatal(err)
 				}
 			}

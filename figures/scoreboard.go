@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 )
 
 // Scoreboard sets the paper's claims beside what the runs of one profile say. Write it with [Scoreboard.Text], [Scoreboard.Markdown],
@@ -28,7 +28,7 @@ type ScoreboardRow struct {
 	// Values has one value a seed; empty without runs.
 	Values []float64
 	// Interval of their mean.
-	Interval analysis.Interval
+	Interval stats.Interval
 	Verdict  Verdict
 }
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 )
 
 // Cell is one number of a table: what the paper prints and what runs gave.
@@ -86,7 +86,7 @@ func (c Cell) numbers(seedsDiffer bool) numbers {
 	if len(c.Ours) == 0 {
 		return n
 	}
-	ours := analysis.MeanInterval(c.Ours)
+	ours := stats.MeanInterval(c.Ours)
 	n.mean = decimal(ours.Mean, 1)
 	if !math.IsNaN(ours.SD) {
 		n.sd = decimal(ours.SD, 1)

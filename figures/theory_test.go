@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
 )
 
 // near the ideal encoder, both theorems speak.
-func nearIdeal(x float64) (analysis.Setting, analysis.Tails) {
-	s := analysis.Setting{Classes: 10, Images: 1000, Dim: 10, Radius: 1}
-	return s, analysis.Tails{ViewThreshold: 0.999, ViewTail: 0, ClassThreshold: 0.99, ClassTail: x}
+func nearIdeal(x float64) (theory.Setting, theory.Tails) {
+	s := theory.Setting{Classes: 10, Images: 1000, Dim: 10, Radius: 1}
+	return s, theory.Tails{ViewThreshold: 0.999, ViewTail: 0, ClassThreshold: 0.99, ClassTail: x}
 }
 
 func TestBoundCurves(t *testing.T) {
@@ -28,7 +28,7 @@ func TestBoundCurves(t *testing.T) {
 }
 
 func TestBoundMaps(t *testing.T) {
-	f := BoundMaps("q_T", "d_T", []float64{0, 0.01, 0.1, 0.5}, []float64{0.5, 0.9, 0.99}, func(x, y float64) (analysis.Setting, analysis.Tails) {
+	f := BoundMaps("q_T", "d_T", []float64{0, 0.01, 0.1, 0.5}, []float64{0.5, 0.9, 0.99}, func(x, y float64) (theory.Setting, theory.Tails) {
 		s, tails := nearIdeal(x)
 		tails.ClassThreshold = y
 		return s, tails
@@ -81,7 +81,7 @@ func TestMapsThatCannotBeDrawn(t *testing.T) {
 }
 
 func TestTailFigure(t *testing.T) {
-	features := analysis.OrthogonalClasses(3, 20, 3, 0.1, 1)
+	features := theory.OrthogonalClasses(3, 20, 3, 0.1, 1)
 	curves, err := features.TailCurves(features.Thresholds(50))
 	if err != nil {
 		t.Fatal(err)

@@ -13,10 +13,3 @@ func Alignment(logits, targets *Node, temperature float64) *Node {
 	targets.AssertDims(logits.Shape().Dimensions...)
 	return Neg(ReduceAllMean(ReduceSum(Mul(StopGradient(targets), LogSoftmax(DivScalar(logits, temperature))), -1)))
 }
-
-// ImageConcentration is the image-level semantic concentration loss ("Explicit semantic concentration for image-level SSL"): [Alignment]
-// of each image with another image, one of its nearest neighbours. neighbours are the target branch's distributions of those, [B, D].
-func ImageConcentration(logits, neighbours *Node, temperature float64) *Node {
-	logits.AssertRank(2)
-	return Alignment(logits, neighbours, temperature)
-}

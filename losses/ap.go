@@ -2,6 +2,8 @@ package losses
 
 import (
 	"fmt"
+
+	"github.com/semcon/semcon/losses/internal/pairsum"
 )
 
 // AP is the average-precision loss of online scores p against the labels q ≥ threshold (eq. def_auprc): the mean over positive pairs of
@@ -14,7 +16,7 @@ func AP(p, q []float64, threshold float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err
 	}
-	loss, positives := apOf(descending(p), q, threshold)
+	loss, positives := apOf(pairsum.Descending(p), q, threshold)
 	if positives == 0 {
 		return 0, fmt.Errorf("no target score reaches the threshold %v", threshold)
 	}
@@ -22,11 +24,11 @@ func AP(p, q []float64, threshold float64) (float64, error) {
 }
 
 // apOf is [AP] of pairs already sorted by descending p, and the number of positives.
-func apOf(byP []ranked, q []float64, threshold float64) (loss float64, positives int) {
-	tieGroups(byP, func(begin, end int) {
+func apOf(byP []pairsum.Ranked, q []float64, threshold float64) (loss float64, positives int) {
+	pairsum.TieGroups(byP, func(begin, end int) {
 		own := 0
 		for _, pair := range byP[begin:end] {
-			if q[pair.index] >= threshold {
+			if q[pair.Index] >= threshold {
 				own++
 			}
 		}

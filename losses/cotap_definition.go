@@ -1,6 +1,10 @@
 package losses
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/semcon/semcon/losses/internal/pairsum"
+)
 
 // CoTAPDefinition is the continuous-target AP loss as it is defined (eq. def_ctap): the mean over pairs k of weight(q_k) times the AP loss
 // at threshold q_k. With as many thresholds as pairs it takes a time of order n² for n pairs; it is there to be compared with.
@@ -11,9 +15,9 @@ func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, err
 	if err := checkScores(p, q); err != nil {
 		return 0, err
 	}
-	byP, byQ, total := descending(p), descending(q), 0.0
-	tieGroups(byQ, func(begin, end int) {
-		threshold := byQ[begin].score
+	byP, byQ, total := pairsum.Descending(p), pairsum.Descending(q), 0.0
+	pairsum.TieGroups(byQ, func(begin, end int) {
+		threshold := byQ[begin].Score
 		loss, _ := apOf(byP, q, threshold)
 		total += float64(end-begin) * weight(threshold) * loss
 	})
@@ -27,22 +31,22 @@ func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err
 	}
-	byP, byQ := descending(p), descending(q)
-	pairs, ranks := sweepPairs(byP, byQ)
+	byP, byQ := pairsum.Descending(p), pairsum.Descending(q)
+	pairs, ranks := pairsum.Pairs(byP, byQ)
 	gammas, gamma := make([]float64, len(q)), 0.0
 	slices.Reverse(byQ)
-	tieGroups(byQ, func(begin, end int) {
-		gamma += float64(end-begin) * weight(byQ[begin].score) / float64(len(q)-begin)
+	pairsum.TieGroups(byQ, func(begin, end int) {
+		gamma += float64(end-begin) * weight(byQ[begin].Score) / float64(len(q)-begin)
 		for _, pair := range byQ[begin:end] {
-			gammas[pair.index] = gamma
+			gammas[pair.Index] = gamma
 		}
 	})
 
-	lower, total := newSweep(1, ranks, mostDigitBits).lower(pairs), 0.0
-	tieGroups(byP, func(begin, end int) {
+	lower, total := pairsum.NewSweep(1, ranks, pairsum.MostDigitBits).Lower(pairs), 0.0
+	pairsum.TieGroups(byP, func(begin, end int) {
 		for at := begin; at < end; at++ {
 			// g(ψx) = x/(x + 1/ψ), and x + 1/ψ counts all pairs with p_j ≥ p_i.
-			total += gammas[byP[at].index] * lower[at].above / float64(end)
+			total += gammas[byP[at].Index] * lower[at].Above / float64(end)
 		}
 	})
 	return total / float64(len(p)), nil

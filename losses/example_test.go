@@ -52,24 +52,6 @@ func ExampleNegativeCosine() {
 	// Output: -1.0000
 }
 
-func ExampleViewAlignment() {
-	views := [][]float64{{1, 0}, {1, 0}, {0, 1}, {1, 0}} // Two images of two views; those of the second are orthogonal.
-	printLoss(func(z *graph.Node) *graph.Node { return losses.ViewAlignment(z, 2) }, views)
-	// Output: 0.1250
-}
-
-func ExampleDiversity() {
-	views := [][]float64{{1, 0}, {1, 0}, {0, 1}, {1, 0}}
-	printLoss(func(z *graph.Node) *graph.Node { return losses.Diversity(z, 1) }, views)
-	// Output: 0.0625
-}
-
-func ExampleLipschitz() {
-	z, inputs := [][]float64{{1, 0}, {0, 1}}, [][]float64{{0}, {1}}
-	printLoss(func(z, x *graph.Node) *graph.Node { return losses.Lipschitz(z, x, 1) }, z, inputs)
-	// Output: 0.1250
-}
-
 // Scores of four patch pairs: the student p ranks the two middle ones unlike the teacher q.
 var (
 	exampleP = []float64{0.9, 0.4, 0.6, 0.1}
@@ -105,11 +87,6 @@ func ExampleCoTAP_Evaluate() {
 	// Output: 0.1369 [-0.327 -0.143 0.429 0.041] <nil>
 }
 
-func ExampleOneSidedHuber() {
-	printLoss(func(x *graph.Node) *graph.Node { return losses.OneSidedHuber(x, 0.5) }, -0.25)
-	// Output: 2.0000
-}
-
 func ExampleCorrespondence() {
 	patches := [][][]float64{{{1, 0}, {0, 2}}}
 	printLoss(func(u, v *graph.Node) *graph.Node { return graph.ReduceAllSum(losses.Correspondence(u, v)) }, patches, patches)
@@ -125,12 +102,6 @@ func ExampleAlignment() {
 	printLoss(func(logits, targets *graph.Node) *graph.Node { return losses.Alignment(logits, targets, 0.1) },
 		[][]float64{{0.1, 0}, {0, 0}}, [][]float64{{1, 0}, {0.5, 0.5}})
 	// Output: 0.5032
-}
-
-func ExampleImageConcentration() {
-	printLoss(func(logits, targets *graph.Node) *graph.Node { return losses.ImageConcentration(logits, targets, 0.1) },
-		[][]float64{{0.1, 0}}, [][]float64{{1, 0}})
-	// Output: 0.3133
 }
 
 func ExamplePrototypeEntropy() {

@@ -1,14 +1,17 @@
 package losses
 
-import "github.com/gomlx/gomlx/core/graph"
+import (
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/semcon/semcon/losses/internal/pairsum"
+)
 
 // Tree is [CoTAP.Loss] by the tree, however few the pairs are.
-func (c CoTAP) Tree(p, q *graph.Node) *graph.Node { return c.loss(p, q, newPairTree) }
+func (c CoTAP) Tree(p, q *graph.Node) *graph.Node { return c.loss(p, q, pairsum.Tree) }
 
 // DeepTree is [CoTAP.Loss] by a tree of small nodes, so that few pairs make many levels.
 func (c CoTAP) DeepTree(p, q *graph.Node) *graph.Node {
-	return c.loss(p, q, func(p, q *graph.Node, margin float64) pairSums {
-		return newTreeOf(treeShape{leaf: 8, radix: 8}, p, q, margin)
+	return c.loss(p, q, func(p, q *graph.Node, margin float64) pairsum.Sums {
+		return pairsum.TreeOf(pairsum.Shape{Leaf: 8, Radix: 8}, p, q, margin)
 	})
 }
 

@@ -85,11 +85,6 @@ var terms = map[string]term{
 		reference: func(x, y matrix) float64 { return alignmentReference(x, y, 0.3) },
 		inputs:    func(rng *rand.Rand) (x, y matrix) { return randomMatrix(rng, 5, 7), distributions(rng, 5, 7) },
 	},
-	"ImageConcentration": {
-		graph:     func(x, y *graph.Node) *graph.Node { return losses.ImageConcentration(x, y, 0.1) },
-		reference: func(x, y matrix) float64 { return alignmentReference(x, y, 0.1) },
-		inputs:    func(rng *rand.Rand) (x, y matrix) { return randomMatrix(rng, 4, 6), distributions(rng, 4, 6) },
-	},
 	"PrototypeEntropy": {
 		graph:     func(x, y *graph.Node) *graph.Node { return losses.PrototypeEntropy(x, y, 0.1) },
 		reference: func(x, y matrix) float64 { return prototypeReference(x, y, 0.1) },

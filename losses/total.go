@@ -9,7 +9,7 @@ import (
 // Terms are the losses that the framework adds up. One that is not used is nil.
 type Terms struct {
 	PatchAlignment, ImageAlignment         *Node // [Alignment]
-	PatchConcentration, ImageConcentration *Node // [CoTAP.Loss], [ImageConcentration]
+	PatchConcentration, ImageConcentration *Node // [CoTAP.Loss], [Alignment] with a neighbour
 	Prototypes                             *Node // [PrototypeEntropy]
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/views"
 )
@@ -17,8 +19,8 @@ type Config struct {
 	Encoder    string            `json:"encoder"`    // A name that encoder.ViTByName knows.
 	Positions  encoder.Positions `json:"positions"`  // How position embeddings are resized for local views.
 	Prototypes int               `json:"prototypes"` // Of the Object-Aware Filter; 0 for no filter.
-	ImageHead  Projector         `json:"image_head"` // Of [CLS] tokens.
-	PatchHead  Projector         `json:"patch_head"` // Of patch tokens. "A 3-layer multilayer perceptron" may mean one projector for both; here each has its own.
+	ImageHead  heads.Projector   `json:"image_head"` // Of [CLS] tokens.
+	PatchHead  heads.Projector   `json:"patch_head"` // Of patch tokens. "A 3-layer multilayer perceptron" may mean one projector for both; here each has its own.
 	BF16       bool              `json:"bf16"`       // Compute the encoder in bfloat16, with float32 weights.
 	Checkpoint bool              `json:"checkpoint"` // Compute the encoder's blocks a second time in the backward pass, to save memory.
 
@@ -86,12 +88,12 @@ const (
 func Default() Config {
 	return Config{
 		Encoder: "vit-s16", Positions: encoder.DINOPositions, Prototypes: 64,
-		ImageHead: DefaultProjector(), PatchHead: DefaultProjector(),
+		ImageHead: heads.DefaultProjector(), PatchHead: heads.DefaultProjector(),
 		Views: views.DefaultMultiCrop(), Canvas: 512, Batch: 256, Steps: 100_000, Accumulate: 1,
 		Rate: 3e-5, FinalRate: 1e-6, Decay: 0.024, FinalDecay: 0.24, Momentum: 0.9997, FinalMomentum: 1, Clip: 3,
 		Lambdas: losses.DefaultLambdas(), PatchConcentration: WithCoTAP, CoTAP: losses.DefaultCoTAP(),
 		Correspondences: Correspondences{From: FromHead},
-		Temperature:     0.1, Sinkhorn: DefaultSinkhorn(), Tau3: 0.1, Neighbours: DefaultK,
+		Temperature:     0.1, Sinkhorn: DefaultSinkhorn(), Tau3: 0.1, Neighbours: knn.DefaultK,
 		GaugeEvery: 50,
 	}
 }

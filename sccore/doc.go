@@ -1,6 +1,7 @@
-// Package sccore is the paper's method ("Methodology") around encoder and losses: the projector, the targets that Sinkhorn–Knopp makes of
-// the target branch's outputs, RoI-Align of the overlap of two views, the target branch that follows the online one, and the k-nearest
-// images that are positives of each other.
+// Package sccore is the paper's method ("Methodology"). A [Config] and images go in, and a trained encoder comes out, with what each step
+// measures of itself: the online branch and the target branch that follows it, the targets that Sinkhorn–Knopp makes, the patches that
+// correspond in two views, the losses of a step, and the [Trainer] that runs it.
 //
-// All but the search for neighbours are functions of the computation graph, to be put together into a training step.
+// A new part of a step gets a file step_NAME.go and a switch in [Config]. Losses, heads, layers, neighbours and metrics have packages of their
+// own.
 package sccore

@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
@@ -143,12 +144,12 @@ func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tens
 	for i, name := range o.reports {
 		switch {
 		case name == reportClassSpread && spreads:
-			m.Class = spreadOf(outputs[i])
+			m.Class = metrics.SpreadOf(outputs[i])
 		case name == reportPatchSpread && spreads:
-			m.Patches = spreadOf(outputs[i])
+			m.Patches = metrics.SpreadOf(outputs[i])
 		case name == reportSpreadOfClasses && spreads:
 			parts := tensors.MustCopyFlatData[float32](outputs[i])
-			m.Classes = &ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
+			m.Classes = &metrics.ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
 		case outputs[i].Shape().IsScalar():
 			m.set(name, float64(tensors.ToScalar[float32](outputs[i]))/float64(o.Parts()))
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -31,7 +32,7 @@ func TestOverlapsOfViewsPoolToTheSame(t *testing.T) {
 			inGlobal, inLocal := views.Overlap(global, local)
 			pool := func(params, box *Node, viewSize int) *Node {
 				_, flips := views.Boxes(params)
-				return RoIAlign{Size: size}.Pool(views.Apply(all, params, viewSize), box, flips)
+				return layers.RoIAlign{Size: size}.Pool(views.Apply(all, params, viewSize), box, flips)
 			}
 			_, flips := views.Boxes(global)
 			return []*Node{pool(global, inGlobal, m.GlobalSize), pool(local, inLocal, m.LocalSize), flips}

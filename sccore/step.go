@@ -6,6 +6,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
@@ -184,12 +185,12 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 	}
 	total = losses.Total(s.weighted(terms, read.lambdas, reports), s.shape().Lambdas)
 	reports[reportTotal] = total
-	reports[reportClassSpread] = covariance(ofViews(online[0].class, 0))
-	reports[reportPatchSpread] = covariance(ofViews(online[0].tokens, 0))
+	reports[reportClassSpread] = metrics.Covariance(ofViews(online[0].class, 0))
+	reports[reportPatchSpread] = metrics.Covariance(ofViews(online[0].tokens, 0))
 	if s.labelled {
 		patches := ofViews(online[0].tokens, 0)
 		labels := labelsOfPatches(in[inLabels], ofViews(online[0].params, 0), patches.Shape().Dim(1))
-		reports[reportSpreadOfClasses] = spreadOfClasses(Reshape(patches, -1, patches.Shape().Dim(-1)), Reshape(labels, -1))
+		reports[reportSpreadOfClasses] = metrics.SpreadOfClasses(Reshape(patches, -1, patches.Shape().Dim(-1)), Reshape(labels, -1))
 	}
 	return total, reports
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
 )
 
 // BenchmarkStep measures whole steps of training, images and all.
@@ -28,7 +31,7 @@ func BenchmarkStep(b *testing.B) {
 		config := tiny()
 		config.Views.GlobalSize, config.Canvas, config.Batch, config.Prototypes = 48, 64, 32, 16
 		config.Views.Locals = 0
-		config.ImageHead, config.PatchHead = sccore.Projector{Hidden: 256, Out: 64}, sccore.Projector{Hidden: 256, Out: 64}
+		config.ImageHead, config.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
 		trainer := begun(b, config, 64)
 		for b.Loop() {
 			if _, err := trainer.Step(b.Context()); err != nil {
@@ -90,7 +93,7 @@ func photographs(b *testing.B) *datasets.Pictures {
 		return pictures
 	}
 	const side = 512
-	dir, scenes := b.TempDir(), datasets.SyntheticScenes(8, side, 1)
+	dir, scenes := b.TempDir(), synthetic.Scenes(8, side, 1)
 	for i := range scenes.Len() {
 		picture := image.NewRGBA(image.Rect(0, 0, side, side))
 		for p, pixels := 0, scenes.At(i); p < side*side; p++ {
@@ -117,12 +120,12 @@ func photographs(b *testing.B) *datasets.Pictures {
 func begun(b *testing.B, config sccore.Config, side int) *sccore.Trainer {
 	b.Helper()
 	const images = 64
-	neighbours := &sccore.Neighbours{K: 1}
+	neighbours := &knn.Neighbours{K: 1}
 	for i := range int32(images) {
 		neighbours.Indices = append(neighbours.Indices, (i+1)%images)
 	}
 	config.Steps = 1_000_000
-	data := sccore.Data{Objects: datasets.SyntheticObjects(images, side, 1), Scenes: datasets.SyntheticScenes(images, side, 2), Neighbours: neighbours}
+	data := sccore.Data{Objects: synthetic.Objects(images, side, 1), Scenes: synthetic.Scenes(images, side, 2), Neighbours: neighbours}
 	start := time.Now()
 	trainer := newTrainer(b, testbackend.Fastest(b), data, config)
 	if err := trainer.Begin(1); err != nil {

@@ -3,6 +3,7 @@ package sccore
 import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // Image-level losses see object-centric images only ("Datasets"). The target branch sees global views, the online branch all.
@@ -51,6 +52,6 @@ func (s step) prototypeLoss(prototypes *Node, target outputs, objects int) *Node
 	tokens := SliceAxis(ofViews(target.tokens, 0), 0, AxisRange(0, objects))
 	g := tokens.Graph()
 	whole := BroadcastToDims(ConvertDType(Const(g, [][]float64{{0, 0, 1, 1}}), s.dtype), objects, 4)
-	features := RoIAlign{Size: side}.Pool(tokens, whole, ZerosLike(Reshape(SliceAxis(whole, 1, AxisElem(0)), objects)))
+	features := layers.RoIAlign{Size: side}.Pool(tokens, whole, ZerosLike(Reshape(SliceAxis(whole, 1, AxisElem(0)), objects)))
 	return losses.PrototypeEntropy(Reshape(prototypes, count, side*side*dim), Reshape(features, objects, side*side*dim), s.Tau3)
 }

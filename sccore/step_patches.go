@@ -5,6 +5,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -32,7 +33,7 @@ func (o overlap) ofOnline(maps *Node) *Node { return o.pool(maps, o.onlineBox, o
 func (o overlap) ofTarget(maps *Node) *Node { return o.pool(maps, o.targetBox, o.targetFlips) }
 
 func (o overlap) pool(maps, box, flips *Node) *Node {
-	pooled := RoIAlign{Size: o.size}.Pool(maps, box, flips)
+	pooled := layers.RoIAlign{Size: o.size}.Pool(maps, box, flips)
 	return Reshape(pooled, pooled.Shape().Dim(0), o.size*o.size, pooled.Shape().Dim(-1))
 }
 

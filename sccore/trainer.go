@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -18,7 +19,7 @@ import (
 type Data struct {
 	Objects, Scenes datasets.Source
 	// Neighbours of Objects, which positives are drawn from; needed for image concentration alone. See [Trainer.SetNeighbours].
-	Neighbours *Neighbours
+	Neighbours *knn.Neighbours
 	// Labels writes the label map of an image, 0 for no label, into canvas, [side, side], as Objects and Scenes write its pixels; scenes are
 	// numbered behind all objects. Nil for images without labels. [StepMetrics].Classes looks at them; nothing learns from them but with
 	// correspondences from labels.
@@ -85,7 +86,7 @@ func (t *Trainer) Configure(config Config) error {
 }
 
 // SetNeighbours sets the neighbours that the runs to come draw positives from: they are often found with an earlier run's features.
-func (t *Trainer) SetNeighbours(neighbours *Neighbours) {
+func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) {
 	t.objective.data.Neighbours = neighbours
 	t.objective.rewind()
 }

@@ -15,14 +15,17 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // tiny is a configuration with everything on that the Go engine trains in a fraction of a second a step.
 func tiny() sccore.Config {
 	c := sccore.Default()
 	c.Encoder, c.Prototypes = "vit-tiny", 4
-	c.ImageHead, c.PatchHead = sccore.Projector{Hidden: 16, Out: 8}, sccore.Projector{Hidden: 16, Out: 8}
+	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
 	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize, c.Canvas = 24, 1, 16, 32
 	c.Batch, c.Steps, c.GaugeEvery, c.Neighbours = 4, 6, 2, 2
 	c.Rate, c.FinalRate, c.Momentum = 1e-3, 1e-4, 0.9
@@ -31,10 +34,10 @@ func tiny() sccore.Config {
 
 // tinyData are synthetic images of the size of tiny's canvas.
 func tinyData() sccore.Data {
-	objects, scenes := datasets.SyntheticObjects(6, 32, 1), datasets.SyntheticScenes(6, 32, 2)
+	objects, scenes := synthetic.Objects(6, 32, 1), synthetic.Scenes(6, 32, 2)
 	return sccore.Data{
 		Objects: objects, Scenes: scenes,
-		Neighbours: &sccore.Neighbours{K: 2, Indices: []int32{1, 2, 0, 2, 0, 1, 4, 5, 3, 5, 3, 4}},
+		Neighbours: &knn.Neighbours{K: 2, Indices: []int32{1, 2, 0, 2, 0, 1, 4, 5, 3, 5, 3, 4}},
 		Labels: func(image int32, canvas []uint8, side int) error {
 			masks, i := objects.ClassMask, int(image)
 			if i >= objects.Len() {
@@ -126,7 +129,7 @@ func TestGaugesShowEveryLoss(t *testing.T) {
 		if most := math.Log(8); g.ImageEntropy > most || g.PatchEntropy > most {
 			t.Errorf("entropies %g and %g above ln 8", g.ImageEntropy, g.PatchEntropy)
 		}
-		for _, spread := range []*sccore.Spread{g.Class, g.Patches} {
+		for _, spread := range []*metrics.Spread{g.Class, g.Patches} {
 			if spread == nil || !(spread.Std > 0 && spread.Std < 1.5 && spread.Rank >= 1 && spread.Rank <= 64) {
 				t.Errorf("spread %+v", spread)
 			}
@@ -284,7 +287,7 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 	}
 	b := onGo(t)
 	noObjects, noNeighbours, noLabels := tinyData(), tinyData(), tinyData()
-	for want, neighbours := range map[string]*sccore.Neighbours{"no neighbours": nil, "neighbours of 2 images": {K: 1, Indices: []int32{1, 0}}} {
+	for want, neighbours := range map[string]*knn.Neighbours{"no neighbours": nil, "neighbours of 2 images": {K: 1, Indices: []int32{1, 0}}} {
 		noNeighbours.Neighbours = neighbours
 		if err := newTrainer(t, b, noNeighbours, tiny()).Begin(1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/fetch"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -22,7 +23,7 @@ var dataVerb = verb{
 func runData(ctx context.Context, args []string) error {
 	flags := newFlags("data")
 	folder := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets")
-	from := flags.String("from", datasets.OfficialURL, "`URL` of the folder to fetch archives from")
+	from := flags.String("from", fetch.OfficialURL, "`URL` of the folder to fetch archives from")
 	names, err := parse(flags, args)
 	switch {
 	case err != nil:
@@ -42,7 +43,7 @@ func runData(ctx context.Context, args []string) error {
 		}
 	}
 	for _, name := range names[1:] {
-		if err := fetch(ctx, name, *folder, *from); err != nil {
+		if err := fetchDataset(ctx, name, *folder, *from); err != nil {
 			return err
 		}
 	}
@@ -100,10 +101,10 @@ func fetchable() (names []string) {
 	return names
 }
 
-func fetch(ctx context.Context, name, folder, from string) error {
+func fetchDataset(ctx context.Context, name, folder, from string) error {
 	const megabyte = 1_000_000
 	bar := progress.Discard // Until the server has said how much there is.
-	err := datasets.Fetch(ctx, name, folder, datasets.FetchOptions{BaseURL: from, Progress: func(done, total int64) {
+	err := fetch.Dataset(ctx, name, folder, fetch.Options{BaseURL: from, Progress: func(done, total int64) {
 		if bar == progress.Discard {
 			bar = progress.New(os.Stderr, name+" (MB)", int(total/megabyte))
 		}

@@ -16,11 +16,6 @@ func HTML(content string) {
 	show(map[protocol.MIMEType]any{protocol.MIMETextHTML: content, protocol.MIMETextPlain: plainText(content)}, "")
 }
 
-// Markdown shows Markdown, with formulas between dollar signs.
-func Markdown(content string) {
-	show(map[protocol.MIMEType]any{protocol.MIMETextMarkdown: content, protocol.MIMETextPlain: content}, "")
-}
-
 // Figure shows one picture given as SVG and as PNG: JupyterLab draws the sharp one, and sites that strip SVG show the other. Either
 // may be nil.
 func Figure(svg, png []byte) {
@@ -37,9 +32,6 @@ func NewDisplay() *Display { return &Display{gonbui.UniqueId()} }
 func (d *Display) HTML(content string) {
 	show(map[protocol.MIMEType]any{protocol.MIMETextHTML: content, protocol.MIMETextPlain: plainText(content)}, d.id)
 }
-
-// SVG replaces the content by a drawing.
-func (d *Display) SVG(svg []byte) { d.Figure(svg, nil) }
 
 // Figure replaces the content by a picture given as SVG and as PNG, as [Figure] shows them.
 func (d *Display) Figure(svg, png []byte) { show(picture(svg, png), d.id) }

@@ -15,10 +15,9 @@ import (
 // showEverything is a cell that uses each kind of output.
 func showEverything() {
 	HTML("<table><tr><td>a</td><td>b</td></tr></table>")
-	Markdown("**bold**")
 	Figure([]byte(`<svg width="675pt" height="300pt" viewBox="0 0 675 300"/>`), []byte("png"))
 	display := NewDisplay()
-	display.SVG([]byte("<svg>1</svg>"))
+	display.Figure([]byte("<svg>1</svg>"), nil)
 	display.HTML("<p>2</p>")
 	bar := Progress("train", 1000)
 	for step := 1; step <= 1000; step++ {
@@ -75,12 +74,11 @@ func listen(t *testing.T, name string) []protocol.DisplayData {
 
 func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
 	sent := listen(t, "shows")
-	if len(sent) < 6 {
+	if len(sent) < 5 {
 		t.Fatalf("%d messages", len(sent))
 	}
 	for i, want := range []map[protocol.MIMEType]any{
 		{protocol.MIMETextHTML: "<table><tr><td>a</td><td>b</td></tr></table>", protocol.MIMETextPlain: "a\tb"},
-		{protocol.MIMETextMarkdown: "**bold**", protocol.MIMETextPlain: "**bold**"},
 		{protocol.MIMEImageSVG: `<svg style="max-width:675pt;height:auto" width="100%" viewBox="0 0 675 300"/>`, protocol.MIMEImagePNG: "png", protocol.MIMETextPlain: "[figure]"},
 		{protocol.MIMEImageSVG: "<svg>1</svg>", protocol.MIMETextPlain: "[figure]"},
 		{protocol.MIMETextHTML: "<p>2</p>", protocol.MIMETextPlain: "2"},
@@ -97,17 +95,17 @@ func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
 				t.Errorf("message %d: %s is %v, want %v", i, kind, got, content)
 			}
 		}
-		if updated := i >= 3; (sent[i].DisplayID != "") != updated {
+		if updated := i >= 2; (sent[i].DisplayID != "") != updated {
 			t.Errorf("message %d has the display id %q", i, sent[i].DisplayID)
 		}
 	}
-	if sent[3].DisplayID != sent[4].DisplayID {
+	if sent[2].DisplayID != sent[3].DisplayID {
 		t.Error("a display that is replaced has become two outputs")
 	}
 }
 
 func TestABarIsOneOutputWithFewMessages(t *testing.T) {
-	bar := listen(t, "shows")[5:]
+	bar := listen(t, "shows")[4:]
 	for _, message := range bar {
 		if message.DisplayID == "" || message.DisplayID != bar[0].DisplayID {
 			t.Errorf("the bar has become several outputs: %q, %q", bar[0].DisplayID, message.DisplayID)

@@ -108,7 +108,7 @@ func TestBarHTML(t *testing.T) {
 
 func TestTerminalGetsPlainText(t *testing.T) {
 	out, err := cell(t, "shows").Output()
-	if want := "a\tb\n**bold**\n[figure]\n"; err != nil || string(out) != want {
+	if want := "a\tb\n[figure]\n"; err != nil || string(out) != want {
 		t.Errorf("printed %q, %v; want %q", out, err, want)
 	}
 }

@@ -29,8 +29,6 @@ type cifar struct {
 	labelBytes int                // Labels before the pixels of a record; the last one counts.
 	namesFile  string             // Names of the classes, one a line.
 	classes    []string           // The same, where that file is missing.
-	archive    string             // The official archive, below [OfficialURL].
-	md5        string             // Its digest, as published there, in hexadecimal digits.
 }
 
 var cifar10 = &cifar{
@@ -46,8 +44,6 @@ var cifar10 = &cifar{
 	labelBytes: 1,
 	namesFile:  "batches.meta.txt",
 	classes:    strings.Fields("airplane automobile bird cat deer dog frog horse ship truck"),
-	archive:    "cifar-10-binary.tar.gz",
-	md5:        "c32a1d4ab5d03f1284b67883e8d87530",
 }
 
 var cifar100 = &cifar{
@@ -65,8 +61,6 @@ var cifar100 = &cifar{
 		mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray
 		road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank
 		telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm`),
-	archive: "cifar-100-binary.tar.gz",
-	md5:     "03b5dce01913d631647c71ecec9e9cb8",
 }
 
 // CIFAR10 reads a split of CIFAR-10 (Krizhevsky 2009) in its official binary version. dir is the folder of the batches,
@@ -105,7 +99,7 @@ func (c *cifar) read(dir string, split Split) (*Images, error) {
 			return nil, err
 		}
 	}
-	im.identify(fmt.Sprintf("%s %s (%s)", c.name, split, strings.Join(files, " ")))
+	im.Identify(fmt.Sprintf("%s %s (%s)", c.name, split, strings.Join(files, " ")))
 	return im, nil
 }
 

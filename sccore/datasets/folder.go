@@ -46,7 +46,7 @@ func Folder(dir string, size int, broken Broken) (*Images, error) {
 		return nil, fmt.Errorf("image folder %s: %w", dir, err)
 	}
 	im.Name = filepath.Base(dir)
-	im.identify("folder " + im.Name)
+	im.Identify("folder " + im.Name)
 	return im, nil
 }
 

@@ -17,7 +17,7 @@ type Status struct {
 	Official int    // How many the dataset has.
 	Err      error  // What keeps it from being read, in one line; nil where nothing does.
 
-	Fetchable bool // [Fetch] knows it.
+	Fetchable bool // Package fetch gets it.
 
 	unit     string // Of counts.
 	identity func() (string, error)
@@ -26,22 +26,7 @@ type Status struct {
 // Found looks for both splits of CIFAR-10 and CIFAR-100, of ImageNet, of the datasets that are annotated by the pixel and of DAVIS in a data
 // folder, by names and sizes only: [Status.Identity] may still fail.
 func Found(dir string) []Status {
-	var out []Status
-	for _, c := range fetchable {
-		for _, split := range []Split{Train, Test} {
-			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], Fetchable: true, unit: "images"}
-			s.Folder, s.Count, s.Err = c.find(dir, split)
-			folder := s.Folder
-			s.identity = func() (string, error) {
-				im, err := c.read(folder, split)
-				if err != nil {
-					return "", err
-				}
-				return im.Identity, nil
-			}
-			out = append(out, s)
-		}
-	}
+	out := FoundCIFAR(dir)
 	for _, split := range []Split{Train, Test} {
 		s := Status{Key: "imagenet", Name: "ImageNet-1k", Split: split, Official: imageNetOfficial[split], unit: "images"}
 		pictures, err := ImageNet(dir, split)
@@ -72,13 +57,32 @@ func Found(dir string) []Status {
 	return out
 }
 
+// FoundCIFAR looks for both splits of CIFAR-10 and CIFAR-100 in a data folder, or in the folder of their batches, as [Found] does.
+func FoundCIFAR(dir string) []Status {
+	var out []Status
+	for _, c := range []*cifar{cifar10, cifar100} {
+		for _, split := range []Split{Train, Test} {
+			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], Fetchable: true, unit: "images"}
+			s.Folder, s.Count, s.Err = c.find(dir, split)
+			folder := s.Folder
+			s.identity = func() (string, error) {
+				im, err := c.read(folder, split)
+				if err != nil {
+					return "", err
+				}
+				return im.Identity, nil
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // is fills in what there is.
 func (s *Status) is(folder string, count int, identity string) {
 	s.Folder, s.Count = folder, count
 	s.identity = func() (string, error) { return identity, nil }
 }
-
-var fetchable = []*cifar{cifar10, cifar100}
 
 func (c *cifar) find(dir string, split Split) (folder string, count int, err error) {
 	if folder, err = c.locate(dir); err != nil {

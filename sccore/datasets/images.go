@@ -1,7 +1,3 @@
-// Package datasets reads labelled images into memory: CIFAR-10 and CIFAR-100 in their official binary layout, folders and zips of
-// class folders, and synthetic objects that need no download. For pretraining, [Mixture] reads object-centric images and scenes without
-// labels as they are needed: folders of any size, COCO, and synthetic scenes. [Segmented] are images with a class for every pixel. What a
-// reader reads is said in [Images.Identity], which goes into the records of a run.
 package datasets
 
 import (
@@ -88,14 +84,14 @@ func (im *Images) Head(n int) *Images {
 			head.Labels = append(head.Labels, im.Labels[i])
 		}
 	}
-	head.identify("first of each class of (" + im.Identity + ")")
+	head.Identify("first of each class of (" + im.Identity + ")")
 	return head
 }
 
 func (im *Images) imageSize() int { return im.Height * im.Width * 3 }
 
-// identify sets Identity from the source's name and the set's content.
-func (im *Images) identify(source string) {
+// Identify sets Identity from the source's name and the set's content.
+func (im *Images) Identify(source string) {
 	digest := sha256.New()
 	digest.Write(im.Pixels)
 	labels := make([]byte, 0, 4*len(im.Labels))

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,18 @@ func labelled(labels ...int32) *Images {
 	for i := range labels {
 		im.Pixels = append(im.Pixels, byte(i), byte(i), byte(i))
 	}
-	im.identify("x")
+	im.Identify("x")
+	return im
+}
+
+// noise returns n images of size×size random pixels.
+func noise(n, size int, seed uint64) *Images {
+	random := rand.New(rand.NewPCG(seed, 0))
+	im := &Images{Name: "noise", Height: size, Width: size, Labels: make([]int32, n), Classes: []string{"noise"}, Pixels: make([]uint8, n*size*size*3)}
+	for i := range im.Pixels {
+		im.Pixels[i] = uint8(random.Uint32())
+	}
+	im.Identify("noise")
 	return im
 }
 
@@ -45,7 +57,7 @@ func TestIdentityFollowsContent(t *testing.T) {
 	im := labelled(0, 1, 2)
 	pixel, label := labelled(0, 1, 2), labelled(0, 2, 1)
 	pixel.Pixels[4]++
-	pixel.identify("x")
+	pixel.Identify("x")
 	if same := labelled(0, 1, 2); same.Identity != im.Identity {
 		t.Errorf("equal sets are %q and %q", same.Identity, im.Identity)
 	}

@@ -51,7 +51,7 @@ func take(t *testing.T, m Mixture, from, n int) []*Batch {
 
 func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 	_, scenes := greyPictures(t, 6)
-	objects := Synthetic(9, 8, 1)
+	objects := noise(9, 8, 1)
 	m := Mixture{Objects: objects, Scenes: scenes, Batch: 6, Side: 8, Seed: 3}
 	seen := map[int32]int{}
 	for step, b := range take(t, m, 0, 6) { // Two epochs of objects, three of scenes.
@@ -91,7 +91,7 @@ func TestMixtureOfOneSource(t *testing.T) {
 
 func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
 	_, scenes := greyPictures(t, 20)
-	m := Mixture{Objects: Synthetic(9, 8, 1), Scenes: scenes, Batch: 8, Side: 8, Seed: 3, Workers: 1,
+	m := Mixture{Objects: noise(9, 8, 1), Scenes: scenes, Batch: 8, Side: 8, Seed: 3, Workers: 1,
 		Positive: func(step int, image int32) int32 { return (image + int32(step)) % 9 }}
 	want := take(t, m, 0, 8)
 	m.Workers = 7
@@ -108,7 +108,7 @@ func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
 }
 
 func TestMixtureReadsPositives(t *testing.T) {
-	objects := Synthetic(9, 8, 1)
+	objects := noise(9, 8, 1)
 	m := Mixture{Objects: objects, Batch: 4, Side: 8, Positive: func(step int, image int32) int32 { return 8 - image }}
 	b := take(t, m, 2, 1)[0]
 	if b.Positives != 4 || len(b.Images) != 8 || len(b.Pixels) != 8*8*8*3 {
@@ -173,7 +173,7 @@ func TestMixtureStopsWithItsContext(t *testing.T) {
 	defer cancel()
 	steps := 0
 	var last error
-	for batch, err := range (Mixture{Objects: Synthetic(4, 8, 1), Batch: 2, Side: 8}).Batches(ctx, 0) {
+	for batch, err := range (Mixture{Objects: noise(4, 8, 1), Batch: 2, Side: 8}).Batches(ctx, 0) {
 		if last = err; err == nil && batch.Step != steps {
 			t.Errorf("step %d after %d", batch.Step, steps)
 		}
@@ -187,7 +187,7 @@ func TestMixtureStopsWithItsContext(t *testing.T) {
 }
 
 func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
-	good := Mixture{Objects: Synthetic(4, 8, 1), Scenes: Synthetic(4, 8, 2), Batch: 4, Side: 8}
+	good := Mixture{Objects: noise(4, 8, 1), Scenes: noise(4, 8, 2), Batch: 4, Side: 8}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}

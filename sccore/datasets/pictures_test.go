@@ -204,7 +204,7 @@ func TestPicturesInClassFolders(t *testing.T) {
 }
 
 func TestImagesAreASource(t *testing.T) {
-	im := Synthetic(2, 8, 1)
+	im := noise(2, 8, 1)
 	canvas := bytes.Repeat([]byte{9}, 10*10*3)
 	extent, err := im.Read(1, canvas, 10)
 	if err != nil || extent != (Extent{8, 8}) {

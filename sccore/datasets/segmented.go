@@ -13,7 +13,7 @@ import (
 )
 
 // Segmented is a split of a dataset with a class for every pixel, read one image at a time, so that memory does not grow with it:
-// [VOC], [ADE20k], [Cityscapes], [COCOStuff27] and [SegmentedScenes]. Split [Test] is what the paper tests on, the official validation
+// [VOC], [ADE20k], [Cityscapes], [COCOStuff27] and drawn ones of package synthetic. Split [Test] is what the paper tests on, the official validation
 // images.
 type Segmented struct {
 	Name    string   // The dataset's name, "PASCAL VOC".
@@ -26,6 +26,11 @@ type Segmented struct {
 	folder string
 	count  int
 	read   func(i int) (*Annotated, error)
+}
+
+// NewSegmented makes a dataset of a function that reads its images; see [Segmented.Read] for what it returns.
+func NewSegmented(name string, classes []string, identity string, count int, read func(i int) (*Annotated, error)) *Segmented {
+	return &Segmented{Name: name, Classes: classes, Identity: identity, count: count, read: read}
 }
 
 // Annotated is an image with a class for every pixel.
@@ -50,18 +55,6 @@ func (a *Annotated) Picture() *image.RGBA {
 		picture.Pix[4*p+3] = 255
 	}
 	return picture
-}
-
-// SegmentedScenes draws [SyntheticScenes] as a segmentation dataset: their six classes behind "background", class 0, and no pixel to ignore.
-func SegmentedScenes(n, size int, seed uint64) *Segmented {
-	scenes := SyntheticScenes(n, size, seed)
-	return &Segmented{
-		Name: scenes.Name, Classes: append([]string{"background"}, scenes.Classes...), Identity: scenes.Identity, count: n,
-		read: func(i int) (*Annotated, error) {
-			area := size * size
-			return &Annotated{size, size, scenes.At(i), scenes.ClassMask[i*area : (i+1)*area : (i+1)*area]}, nil
-		},
-	}
 }
 
 // pair is an image's file and its mask's.

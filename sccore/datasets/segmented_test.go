@@ -207,23 +207,6 @@ func TestMasksOfAnyDepth(t *testing.T) {
 	}
 }
 
-func TestSegmentedScenesHaveABackground(t *testing.T) {
-	s := SegmentedScenes(3, 32, 7)
-	scenes := SyntheticScenes(3, 32, 7)
-	if s.Len() != 3 || len(s.Classes) != 7 || s.Identity != scenes.Identity {
-		t.Errorf("%d images, classes %q, identity %q", s.Len(), s.Classes, s.Identity)
-	}
-	for i := range s.Len() {
-		a, err := s.Read(i)
-		if err != nil || a.Height != 32 || a.Width != 32 || !bytes.Equal(a.Pixels, scenes.At(i)) || !bytes.Equal(a.Mask, scenes.ClassMask[i*1024:(i+1)*1024]) {
-			t.Errorf("image %d: %v", i, err)
-		}
-		if picture := a.Picture(); picture.RGBAAt(5, 9).G != a.Pixels[3*(9*32+5)+1] {
-			t.Errorf("picture %d is another", i)
-		}
-	}
-}
-
 // TestCOCOGroupsHoldEachCategoryOnce counts the 182 categories of COCO-Stuff and those of the panoptic annotations' merged ones.
 func TestCOCOGroupsHoldEachCategoryOnce(t *testing.T) {
 	count := 0

@@ -39,6 +39,6 @@ func Zip(file string, size int, broken Broken) (*Images, error) {
 		return fail(err)
 	}
 	im.Name = filepath.Base(file)
-	im.identify("zip " + im.Name)
+	im.Identify("zip " + im.Name)
 	return im, nil
 }

@@ -1,9 +1,3 @@
-// Package encoder holds the networks that map images to features, as functions of graph nodes.
-//
-// Variables are named as in torchvision, with "/" for ".": layer1/0/conv1/weight, layer1/0/bn1/running_mean. Only layouts differ:
-// a convolution's weight is [height, width, in, out] where PyTorch's is [out, in, height, width], a dense layer's is [in, out] where
-// PyTorch's is [out, in]. Initial values have PyTorch's distributions and come from the generator of the scope's store, so that one
-// seed of the store (SetRNGStateFromSeed) always gives the same weights.
 package encoder
 
 import (
@@ -13,6 +7,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // Backbone maps images to one feature vector each. [ByName] makes one.
@@ -23,14 +18,14 @@ type Backbone struct {
 	Dim int
 
 	width   int // Channels of the first convolution.
-	network func(scope *model.Scope, images *Node, width int, norm Norm) *Node
+	network func(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node
 }
 
 // family is a network that exists in several widths.
 type family struct {
 	name           string
 	width, dims    int // Channels of the first convolution by default; Dim as a multiple of them.
-	buildsFeatures func(scope *model.Scope, images *Node, width int, norm Norm) *Node
+	buildsFeatures func(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node
 }
 
 var families = []family{
@@ -77,7 +72,7 @@ func Names() []string {
 // Variables live under scope and have the images' dtype. Several calls with one scope share them; each call in training mode then
 // moves the running statistics once more, in the order of the calls. A momentum encoder is a call under another scope.
 // It panics on images of another shape.
-func (b Backbone) Features(scope *model.Scope, images *Node, norm Norm) *Node {
+func (b Backbone) Features(scope *model.Scope, images *Node, norm layers.Norm) *Node {
 	images.AssertDims(-1, -1, -1, 3)
 	features := b.network(scope, TransposeAllAxes(images, 1, 2, 0, 3), b.width, norm)
 	features.AssertDims(images.Shape().Dim(0), b.Dim)

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // seeded returns an empty store whose variables will start from that seed.
@@ -73,7 +75,7 @@ func TestParameterCounts(t *testing.T) {
 		b := byName(t, name)
 		store := seeded(t, 1)
 		build := model.MustNewExec(engine, store, func(scope *model.Scope, images *Node) *Node {
-			return b.Features(scope, images, encoder.Norm{})
+			return b.Features(scope, images, layers.Norm{})
 		})
 		if _, err := build.Compile(ramp(1, 8, 8, 3).Shape()); err != nil {
 			t.Fatal(err)
@@ -104,7 +106,7 @@ func TestOneSeedOneModel(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		features := func(seed int64) []float32 {
 			exec := model.MustNewExec(b, seeded(t, seed), func(scope *model.Scope, images *Node) *Node {
-				return byName(t, "conv4-w4").Features(scope, images, encoder.Norm{})
+				return byName(t, "conv4-w4").Features(scope, images, layers.Norm{})
 			})
 			defer exec.Finalize()
 			return tensors.MustCopyFlatData[float32](exec.MustExec(ramp(2, 8, 8, 3))[0])
@@ -114,6 +116,40 @@ func TestOneSeedOneModel(t *testing.T) {
 		}
 		if slices.Equal(features(3), features(4)) {
 			t.Error("another seed gave the same features")
+		}
+	})
+}
+
+// Two views of one batch pass through one backbone, and others through its momentum twin, all in one graph.
+func TestCallsInOneGraph(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		backbone := byName(t, "conv4-w2")
+		train := layers.Norm{Train: true}
+		images := []any{waves(1, dtypes.Float32, 1, 0, 4, 8, 8, 3), waves(2, dtypes.Float32, 1, 0, 4, 8, 8, 3)}
+
+		once, twice := seeded(t, 1), seeded(t, 1)
+		oneByOne := model.MustNewExec(b, once, func(scope *model.Scope, x *Node) *Node {
+			return backbone.Features(scope.At("online"), x, train)
+		})
+		first := flat64(oneByOne.MustExec(images[0])[0])
+		second := flat64(oneByOne.MustExec(images[1])[0])
+
+		both := model.MustNewExec(b, twice, func(scope *model.Scope, x, y *Node) []*Node {
+			online := backbone.Features(scope.At("online"), x, train)
+			again := backbone.Features(scope.At("online"), y, train)
+			momentum := backbone.Features(scope.At("momentum"), y, train)
+			return []*Node{online, again, momentum}
+		})
+		got := both.MustExec(images...)
+		checkClose(t, "first view", flat64(got[0]), first)
+		checkClose(t, "second view", flat64(got[1]), second)
+		if d := far(flat64(got[2]), second); d < 0.01 {
+			t.Error("the momentum encoder has the online encoder's weights")
+		}
+		for v := range once.IterVariables() {
+			if v.Scope() == "/online/bn3" {
+				checkClose(t, v.Path(), flat64(twice.GetVariable(v.Path()).MustValue()), flat64(v.MustValue()))
+			}
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -25,8 +25,8 @@ func BenchmarkConv4Step(b *testing.B) { benchmarkStep(b, "conv4", 512) }
 func benchmarkStep(b *testing.B, name string, batch int) {
 	backbone := byName(b, name)
 	step := model.MustNewExec(testbackend.Fastest(b), seeded(b, 1), func(scope *model.Scope, images *Node) *Node {
-		x := backbone.Features(scope.At("backbone"), images, encoder.Norm{Train: true})
-		logits := encoder.Dense(scope.At("head"), x, 10, true)
+		x := backbone.Features(scope.At("backbone"), images, layers.Norm{Train: true})
+		logits := layers.Dense(scope.At("head"), x, 10, true)
 		labels := ModScalar(Iota(images.Graph(), shapes.Make(dtypes.Int32, batch), 0), 10)
 		loss := Neg(ReduceAllMean(ReduceSum(Mul(OneHot(labels, 10, dtypes.Float32), LogSoftmax(logits)), -1)))
 		var variables []*model.Variable

@@ -5,6 +5,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // prototypeSide is K_s, the rows and columns of a prototype ("Network architecture").
@@ -29,7 +30,7 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 
 	const places = prototypeSide * prototypeSide
 	query := Reshape(linear(scope.At("q"), p, h, v.Dim), batch, rows, columns, v.Dim)
-	query = taps(taps(query, 2, prototypeSide, 1), 1, prototypeSide, 1)
+	query = layers.Taps(layers.Taps(query, 2, prototypeSide, 1), 1, prototypeSide, 1)
 	query = Reshape(query, batch, rows*columns, places, v.Heads, head)
 	key := Reshape(linear(scope.At("k"), p, u, v.Dim), v.Prototypes, places, v.Heads, head)
 	value := Reshape(linear(scope.At("v"), p, u, v.Dim), v.Prototypes, places, v.Heads, head)

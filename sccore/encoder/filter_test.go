@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -23,14 +24,14 @@ func TestFilterIsItsFormulas(t *testing.T) {
 		values := map[string][]float64{}
 		for i, w := range v.Weights() {
 			if name, ok := strings.CutPrefix(w.Path, "blocks/0/filter"); ok {
-				value := sines[float64](i, w.Shape...)
+				value := waveform(i, w.Shape...)
 				values[name] = tensors.MustCopyFlatData[float64](value)
 				if _, err := store.CreateVariable(name, value); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		input := sines[float64](100, batch, tokens, dim)
+		input := waveform(100, batch, tokens, dim)
 		exec := model.MustNewExec(b, store, func(scope *model.Scope, x *Node) []*Node {
 			var out Tokens
 			y := v.filter(scope, parameters{g: x.Graph(), master: dtypes.Float64, compute: dtypes.Float64}, x, rows, columns, &out)
@@ -125,4 +126,13 @@ func TestFilterIsItsFormulas(t *testing.T) {
 			}
 		}
 	})
+}
+
+// waveform is a tensor of values of a sine, other ones for another k.
+func waveform(k int, dims ...int) *tensors.Tensor {
+	values := make([]float64, shapes.Make(dtypes.Float64, dims...).Size())
+	for i := range values {
+		values[i] = float64(math.Sin(12.9898*float64(i) + 78.233*float64(k)))
+	}
+	return tensors.FromFlatDataAndDimensions(values, dims...)
 }

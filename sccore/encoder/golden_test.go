@@ -14,7 +14,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // goldenCase is a backbone with known weights and images, and what its PyTorch twin makes of them in float64: testdata/golden.py.
@@ -60,6 +60,14 @@ func far(got, want []float64) float64 {
 		}
 	}
 	return difference / largest
+}
+
+// checkClose compares values to 1e-5 of the largest.
+func checkClose(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if d := far(got, want); !(d <= 1e-5) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
 }
 
 func TestBackbonesAgreeWithPyTorch(t *testing.T) {
@@ -141,7 +149,7 @@ func checkGolden(t *testing.T, b compute.Backend, c goldenCase, dtype dtypes.DTy
 		}
 	}
 	step := model.MustNewExec(b, store, func(scope *model.Scope, images, weights *Node) []*Node {
-		y := backbone.Features(scope, images, encoder.Norm{Train: true})
+		y := backbone.Features(scope, images, layers.Norm{Train: true})
 		wrt := []*Node{images}
 		for _, p := range c.Parameters {
 			wrt = append(wrt, store.GetVariable(path(p[0].(string))).NodeValue(images))
@@ -193,7 +201,7 @@ func checkGolden(t *testing.T, b compute.Backend, c goldenCase, dtype dtypes.DTy
 		check(name, flat64(v.MustValue()), want)
 	}
 	inference := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) *Node {
-		return backbone.Features(scope, images, encoder.Norm{})
+		return backbone.Features(scope, images, layers.Norm{})
 	})
 	defer inference.Finalize()
 	check("features by running statistics", flat64(inference.MustExec(images)[0]), c.Inference)

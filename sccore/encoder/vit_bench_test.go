@@ -9,7 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // The PyTorch counterpart is bench/vit.py; bench/alternate.sh runs both in turn.
@@ -24,7 +24,7 @@ func benchmarkViT(b *testing.B, name string, batch int, backward bool) {
 	v := vit(b, name)
 	step := model.MustNewExec(testbackend.Fastest(b), seeded(b, 1), func(scope *model.Scope, images *Node) []*Node {
 		tokens := v.Tokens(scope, images)
-		logits := encoder.Dense(scope.At("head"), tokens.Class, 10, true)
+		logits := layers.Dense(scope.At("head"), tokens.Class, 10, true)
 		labels := ModScalar(Iota(images.Graph(), shapes.Make(dtypes.Int32, batch), 0), 10)
 		loss := Neg(ReduceAllMean(ReduceSum(Mul(OneHot(labels, 10, dtypes.Float32), LogSoftmax(logits)), -1)))
 		loss = Add(loss, ReduceAllMean(Square(tokens.Patches)))

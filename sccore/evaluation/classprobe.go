@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -61,7 +62,7 @@ func (p ClassProbe) Rank(
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	if err := checkLabelled("linear probe", bank, labels, classes, queries, top); err != nil {
+	if err := knn.CheckLabelled("linear probe", bank, labels, classes, queries, top); err != nil {
 		return nil, err
 	}
 	caught := exceptions.TryCatch[error](func() {
@@ -138,7 +139,7 @@ func (p ClassProbe) rank(b compute.Backend, store *model.Store, queries *tensors
 		return nil, err
 	}
 	defer classify.Finalize()
-	return rankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
+	return knn.RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
 		out, err := classify.Exec(block)
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // TestClassProbeFollowsPyTorch compares with a classifier that PyTorch trained; testdata/classprobe.py made the file.
@@ -53,8 +55,8 @@ func TestClassProbeFollowsPyTorch(t *testing.T) {
 // TestClassProbeLearns: ten classes, of which chance finds one in ten.
 func TestClassProbeLearns(t *testing.T) {
 	const classes = 10
-	bank, labels := clusters(3, 600, 16, classes, 1)
-	queries, truth := clusters(4, 300, 16, classes, 1)
+	bank, labels := classClusters(3, 600, 16, classes, 1)
+	queries, truth := classClusters(4, 300, 16, classes, 1)
 	p := evaluation.ClassProbe{Images: 500, Epochs: 5, Batch: 64, Rate: 0.05} // The last batch of an epoch is shorter.
 	rank := func(b compute.Backend, seed uint64) [][]int32 {
 		ranked, err := p.Rank(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries), 5, seed)
@@ -65,7 +67,7 @@ func TestClassProbeLearns(t *testing.T) {
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		ranked := rank(b, 1)
-		one, five := evaluation.AccuracyWithin(ranked, truth, 1), evaluation.AccuracyWithin(ranked, truth, 5)
+		one, five := metrics.AccuracyWithin(ranked, truth, 1), metrics.AccuracyWithin(ranked, truth, 5)
 		if one < 60 || five < 95 || five > 100 {
 			t.Errorf("top-1 %.1f %%, top-5 %.1f %%: chance finds 10 and 50", one, five)
 		}
@@ -86,13 +88,13 @@ func TestClassProbeBadInput(t *testing.T) {
 		"batch 0":   func() error { return evaluation.ClassProbe{Epochs: 1, Rate: 0.1}.Check() },
 		"rate NaN":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: math.NaN()}.Check() },
 		"decay -1":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: 1, Decay: -1}.Check() },
-		"label 7":   func() error { return second(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
+		"label 7":   func() error { return errorOf(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
 		"no images": func() error {
-			return second(good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1, 0))
+			return errorOf(good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1, 0))
 		},
-		"first 0": func() error { return second(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
+		"first 0": func() error { return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
 		"the loss is NaN": func() error {
-			return second(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
+			return errorOf(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
 		},
 	} {
 		if err := call(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -117,3 +119,27 @@ func ExampleClassProbe() {
 	fmt.Println(ranked, err)
 	// Output: [[0 1] [1 0]] <nil>
 }
+
+// classClusters draws n unnormalised features of dimension dim around one centre a class.
+func classClusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	centres := rand.New(rand.NewPCG(1, 2)) // The same for every seed.
+	centre := make([][]float64, classes)
+	for c := range centre {
+		for range dim {
+			centre[c] = append(centre[c], centres.NormFloat64())
+		}
+	}
+	for range n {
+		label := int32(rng.IntN(classes))
+		labels = append(labels, label)
+		row, length := make([]float32, dim), 0.5+rng.Float64()
+		for j := range row {
+			row[j] = float32(length * (centre[label][j] + noise*rng.NormFloat64()))
+		}
+		features = append(features, row)
+	}
+	return features, labels
+}
+
+func errorOf[T any](_ T, err error) error { return err }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 )
 
 // EncodeBatch is the number of images that experiments encode at once.
@@ -65,7 +66,7 @@ func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 }
 
 // EncodeScenes encodes scenes for a probe of patch features: those to train it with, and those for testing.
-func EncodeScenes(frozen *Frozen, scenes [2]*datasets.Scenes, size int) (annotated [2]Annotated, err error) {
+func EncodeScenes(frozen *Frozen, scenes [2]*synthetic.Set, size int) (annotated [2]Annotated, err error) {
 	for i, s := range scenes {
 		features, err := Encode(frozen, s.Images, size, s.Len(), true)
 		if err != nil {

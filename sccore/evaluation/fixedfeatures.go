@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -23,7 +24,7 @@ type FixedFeatures struct {
 // Patches are the features of one image or crop.
 type Patches struct {
 	Features []float32 // [rows, columns, Dim]
-	Labels   []uint8   // Of a crop, [8·rows, 8·columns], classes or [Ignore]; none of a whole image.
+	Labels   []uint8   // Of a crop, [8·rows, 8·columns], classes or [datasets.Ignore]; none of a whole image.
 }
 
 // Sample names a crop: the image that it is of, and its number among that image's crops.
@@ -40,7 +41,7 @@ func (f FixedFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Pa
 			return Image{}, nil, err
 		}
 		rng := rand.New(rand.NewPCG(f.Seed, uint64(samples[i].Image)<<32|uint64(samples[i].Crop)))
-		pixels, labels := f.Crop.Cut(a, upsampling*f.Grid(), rng)
+		pixels, labels := f.Crop.Cut(a, heads.Upsampling*f.Grid(), rng)
 		return NewImage(pixels, f.Crop.Side, f.Crop.Side), labels, nil
 	})
 }

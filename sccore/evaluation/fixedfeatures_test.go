@@ -16,7 +16,10 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // fixedScenes are six scenes and an encoder that has not learnt, which is run on so many images at a time.
@@ -35,7 +38,7 @@ func fixedScenes(t *testing.T, b compute.Backend, batch int) FixedFeatures {
 		t.Fatal(err)
 	}
 	t.Cleanup(frozen.Close)
-	return FixedFeatures{Encoder: frozen, Images: datasets.SegmentedScenes(6, 40, 3), Crop: Crop{24, 0.25}, Seed: 7, Test: 32}
+	return FixedFeatures{Encoder: frozen, Images: synthetic.Segmented(6, 40, 3), Crop: Crop{24, 0.25}, Seed: 7, Test: 32}
 }
 
 func gather(t *testing.T, features iter.Seq2[Patches, error]) (all []Patches) {
@@ -130,7 +133,7 @@ func TestJudgeCountsEachPixelOnce(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		f := fixedScenes(t, b, 3)
 		trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-			Head: SegmentationHead{LinearHead, 7, 0}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1, 0.001}, FinalRate: 1e-4,
+			Head: heads.Segmentation{Kind: heads.Linear, Classes: 7, Width: 0}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1, 0.001}, FinalRate: 1e-4,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +156,7 @@ func TestJudgeCountsEachPixelOnce(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		for head := range got {
-			confusion := NewConfusion(7)
+			confusion := metrics.NewConfusion(7)
 			for _, i := range which {
 				err := trainer.Predict(f.Images, []int{i}, 4, f.Whole(context.Background(), []int{i}), func(_ int, a *datasets.Annotated, of int, classes []uint8) error {
 					if of != head {

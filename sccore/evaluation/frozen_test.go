@@ -13,7 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 )
@@ -48,7 +48,7 @@ func stream(images []evaluation.Image) iter.Seq2[evaluation.Image, error] {
 func TestFrozenGivesEachImagesTokensWhateverTheBatch(t *testing.T) {
 	var images []evaluation.Image
 	for i, size := range []int{16, 16, 16, 24, 16} { // Batches that are full, that are not, and another size between.
-		scene := datasets.SyntheticObjects(i+1, size, 1)
+		scene := synthetic.Objects(i+1, size, 1)
 		images = append(images, evaluation.NewImage(scene.At(i), size, size))
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -165,7 +165,7 @@ func TestFrozenTakesLaterWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer frozen.Close()
-	images := []evaluation.Image{evaluation.NewImage(datasets.SyntheticObjects(1, 16, 1).At(0), 16, 16)}
+	images := []evaluation.Image{evaluation.NewImage(synthetic.Objects(1, 16, 1).At(0), 16, 16)}
 	class := func() []float32 {
 		for features, err := range frozen.Features(stream(images), false) {
 			if err != nil {

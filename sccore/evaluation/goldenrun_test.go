@@ -8,6 +8,7 @@ import (
 
 	"github.com/semcon/semcon/internal/goldenrun"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // TestCheckpointsOfEarlierVersionsResume resumes a run of each kind of head.
@@ -16,10 +17,10 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{LinearHead, FCNHead} {
+	for _, kind := range []string{heads.Linear, heads.FCN} {
 		t.Run(kind, func(t *testing.T) {
 			config := SegmentationTraining{
-				Head: SegmentationHead{Kind: kind, Classes: 3, Width: 4}, Dim: 5, Grid: 2, Batch: 2, Steps: 6, Rates: []float64{1e-2, 1e-3}, FinalRate: 1e-4,
+				Head: heads.Segmentation{Kind: kind, Classes: 3, Width: 4}, Dim: 5, Grid: 2, Batch: 2, Steps: 6, Rates: []float64{1e-2, 1e-3}, FinalRate: 1e-4,
 			}
 			trainer, err := NewSegmentationTrainer(b, config)
 			if err != nil {

@@ -2,169 +2,19 @@ package evaluation
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/heads"
 )
-
-// headGolden is what PyTorch makes of the heads; testdata/heads.py wrote it.
-type headGolden struct {
-	Features [][][][]float32 // [batch, rows, columns, dim]
-	Labels   [][][]uint8     // [batch, 8·rows, 8·columns]
-	Heads    map[string]struct {
-		Weights map[string]struct {
-			Shape  []int
-			Values []float32
-		}
-		Logits []float32 // [batch, s·rows, s·columns, classes]
-		Loss   float64
-		Sizes  [][]int   // Of the images.
-		Maps   [][]uint8 // Their classes at full size.
-	}
-}
-
-func readHeadGolden(t *testing.T) (golden headGolden) {
-	t.Helper()
-	raw, err := os.ReadFile("testdata/heads.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &golden); err != nil {
-		t.Fatal(err)
-	}
-	if len(golden.Heads) != 2 {
-		t.Fatalf("%d heads, want 2", len(golden.Heads))
-	}
-	return golden
-}
-
-func TestHeadsAgreeWithPyTorch(t *testing.T) {
-	golden := readHeadGolden(t)
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		for kind, want := range golden.Heads {
-			store := model.NewStore()
-			for name, weight := range want.Weights {
-				if _, err := store.CreateVariable("/"+name, tensors.FromFlatDataAndDimensions(weight.Values, weight.Shape...)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			head := SegmentationHead{Kind: kind, Classes: 3, Width: 4}
-			exec := model.MustNewExec(b, store, func(scope *model.Scope, features, labels *Node) (logits, loss *Node) {
-				logits = head.Logits(scope, features)
-				return TransposeAllAxes(logits, 2, 0, 1, 3), head.Loss(logits, TransposeAllAxes(labels, 1, 2, 0))
-			})
-			out := exec.MustExec(golden.Features, golden.Labels)
-			exec.Finalize()
-			got := tensors.MustCopyFlatData[float32](out[0])
-			for i, value := range got {
-				if diff := math.Abs(float64(value - want.Logits[i])); !(diff < 1e-4) {
-					t.Fatalf("%s: logit %d is %g, PyTorch's %g", kind, i, value, want.Logits[i])
-				}
-			}
-			if loss := float64(out[1].Value().(float32)); !(math.Abs(loss-want.Loss) < 1e-5) {
-				t.Errorf("%s: loss %g, PyTorch's %g", kind, loss, want.Loss)
-			}
-			rows, columns := out[0].Shape().Dim(1), out[0].Shape().Dim(2)
-			for i, size := range want.Sizes {
-				one := rows * columns * 3
-				classes := fullSize(got[i*one:(i+1)*one], rows, columns, 3, size[0], size[1])
-				differing := 0
-				for p := range classes {
-					if classes[p] != want.Maps[i][p] {
-						differing++
-					}
-				}
-				if len(classes) != len(want.Maps[i]) || differing > len(classes)/500 { // Ties but for rounding.
-					t.Errorf("%s: %d of %d pixels of image %d have another class", kind, differing, len(want.Maps[i]), i)
-				}
-			}
-		}
-	})
-}
-
-// TestFullSizeIsExactWhereNothingIsResized also takes the first of equals.
-func TestFullSizeIsExactWhereNothingIsResized(t *testing.T) {
-	if got := fullSize([]float32{1, 2, 5, 3, 4, 4, 0, -1}, 2, 2, 2, 2, 2); !slices.Equal(got, []uint8{1, 0, 0, 0}) {
-		t.Errorf("%v", got)
-	}
-	if got := fullSize([]float32{1, 0, 0, 1}, 1, 2, 2, 1, 4); !slices.Equal(got, []uint8{0, 0, 1, 1}) {
-		t.Errorf("%v", got)
-	}
-}
-
-func TestHeadGradients(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	draw := func(dims ...int) *tensors.Tensor {
-		values := make([]float64, shapes.Make(dtypes.Float64, dims...).Size())
-		for i := range values {
-			values[i] = rng.NormFloat64()
-		}
-		return tensors.FromFlatDataAndDimensions(values, dims...)
-	}
-	labels := make([]int32, 16*8)
-	for i := range labels {
-		labels[i] = []int32{0, 1, 2, Ignore}[rng.IntN(4)]
-	}
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		features, truth := draw(1, 2, 1, 2), tensors.FromFlatDataAndDimensions(labels, 16, 8, 1)
-		for _, head := range []SegmentationHead{{LinearHead, 3, 0}, {FCNHead, 3, 2}} {
-			store := model.NewStore()
-			var variables []*model.Variable
-			exec := model.MustNewExec(b, store, func(scope *model.Scope, x, labels *Node) []*Node {
-				variables = nil
-				loss := head.Loss(head.Logits(scope, x), labels)
-				var values []*Node
-				for variable := range store.IterVariables() {
-					if variable.Trainable {
-						variables, values = append(variables, variable), append(values, variable.NodeValue(x))
-					}
-				}
-				return append([]*Node{loss}, Gradient(loss, values...)...)
-			})
-			exec.MustExec(features, truth) // Makes the variables.
-			for _, variable := range variables {
-				variable.MustSetValue(draw(variable.Shape().Dimensions...))
-			}
-			gradients := exec.MustExec(features, truth)[1:]
-			largest, count := 0.0, 0
-			for i, variable := range variables {
-				values := tensors.MustCopyFlatData[float64](variable.MustValue())
-				for at, analytic := range tensors.MustCopyFlatData[float64](gradients[i]) {
-					loss := func(move float64) float64 {
-						moved := slices.Clone(values)
-						moved[at] += move
-						variable.MustSetValue(tensors.FromFlatDataAndDimensions(moved, variable.Shape().Dimensions...))
-						return exec.MustExec(features, truth)[0].Value().(float64)
-					}
-					const step = 1e-6
-					numeric := (loss(step) - loss(-step)) / (2 * step)
-					if !(math.Abs(numeric-analytic) < 1e-6*max(1, math.Abs(numeric))) {
-						t.Errorf("%s: gradient of %s, entry %d is %g, finite differences %g", head.Kind, variable.Path(), at, analytic, numeric)
-					}
-					largest, count = max(largest, math.Abs(numeric)), count+1
-				}
-				variable.MustSetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...))
-			}
-			if count < 9 || largest < 0.01 {
-				t.Errorf("%s: %d gradients, the largest %g: nothing was learnt from", head.Kind, count, largest)
-			}
-		}
-	})
-}
 
 // TestHeadsLearn has features in which classes are directions with noise; labels are of the patches.
 func TestHeadsLearn(t *testing.T) {
@@ -189,9 +39,9 @@ func TestHeadsLearn(t *testing.T) {
 		return Patches{x, y}, truth
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		for kind, rate := range map[string]float64{LinearHead: 0.03, FCNHead: 0.01} {
+		for kind, rate := range map[string]float64{heads.Linear: 0.03, heads.FCN: 0.01} {
 			trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-				Head: SegmentationHead{kind, classes, 12}, Dim: dim, Grid: grid, Batch: batch, Steps: steps, Rates: []float64{1e-6, rate}, FinalRate: 1e-3,
+				Head: heads.Segmentation{Kind: kind, Classes: classes, Width: 12}, Dim: dim, Grid: grid, Batch: batch, Steps: steps, Rates: []float64{1e-6, rate}, FinalRate: 1e-3,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -261,7 +111,7 @@ func TestHeadsLearn(t *testing.T) {
 			right := 0
 			for i, class := range truth {
 				image, row, column := i/(grid*grid), i/grid%grid, i%grid
-				at := fullSize(flat[image*side*side*classes:][:side*side*classes], side, side, classes, grid, grid)
+				at := heads.FullSize(flat[image*side*side*classes:][:side*side*classes], side, side, classes, grid, grid)
 				if at[row*grid+column] == class {
 					right++
 				}
@@ -274,7 +124,7 @@ func TestHeadsLearn(t *testing.T) {
 }
 
 func TestSegmentationTrainingChecks(t *testing.T) {
-	good := SegmentationTraining{SegmentationHead{FCNHead, 3, 8}, 4, 2, 1, 5, []float64{1e-3}, 1e-4}
+	good := SegmentationTraining{heads.Segmentation{Kind: heads.FCN, Classes: 3, Width: 8}, 4, 2, 1, 5, []float64{1e-3}, 1e-4}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}

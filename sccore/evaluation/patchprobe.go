@@ -13,6 +13,9 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
 )
 
@@ -22,7 +25,7 @@ type Annotated struct {
 	Patches            []float32 // [N, Rows, Columns, Dim]
 
 	Height, Width int     // Of the annotation: multiples of Rows and Columns.
-	Truth         []uint8 // [N, Height, Width], classes from 0, and [Ignore].
+	Truth         []uint8 // [N, Height, Width], classes from 0, and [datasets.Ignore].
 }
 
 // Len is the number of images.
@@ -30,8 +33,8 @@ func (a Annotated) Len() int { return len(a.Truth) / (a.Height * a.Width) }
 
 // Check returns an error that says which sizes do not fit, which class there is not, or that no pixel has one.
 func (a Annotated) Check(classes int) error {
-	if classes < 1 || classes > Ignore {
-		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, Ignore)
+	if classes < 1 || classes > int(datasets.Ignore) {
+		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, datasets.Ignore)
 	}
 	if a.Rows < 1 || a.Columns < 1 || a.Dim < 1 || a.Height < a.Rows || a.Width < a.Columns || a.Height%a.Rows != 0 || a.Width%a.Columns != 0 {
 		return fmt.Errorf("annotated patches: %d×%d patches of %d features do not fit an annotation of %d×%d", a.Rows, a.Columns, a.Dim, a.Height, a.Width)
@@ -43,7 +46,7 @@ func (a Annotated) Check(classes int) error {
 	}
 	counted := 0
 	for i, class := range a.Truth {
-		if class == Ignore {
+		if class == datasets.Ignore {
 			continue
 		}
 		if counted++; int(class) >= classes {
@@ -61,7 +64,7 @@ func (a Annotated) shares(classes int) []float32 {
 	high, wide := a.Height/a.Rows, a.Width/a.Columns
 	out := make([]float32, a.Len()*a.Rows*a.Columns*classes)
 	for i, class := range a.Truth {
-		if class == Ignore {
+		if class == datasets.Ignore {
 			continue
 		}
 		column, row, image := i%a.Width/wide, i/a.Width%a.Height/high, i/(a.Width*a.Height)
@@ -117,9 +120,9 @@ func (p PatchProbe) Check() error {
 // In training, the target of a patch are the shares of the classes among its pixels, which is the cross-entropy of all pixels under their patch's
 // prediction; pixels that are ignored count nowhere. In testing, logits are resized to the annotation's size, bilinearly
 // (align_corners=false), and every pixel is judged. Features stay on the host but for the batch at work.
-func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes int, seed uint64) (result Segmentation, err error) {
+func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes int, seed uint64) (result metrics.Segmentation, err error) {
 	if err := p.check(train, test, classes); err != nil {
-		return Segmentation{}, err
+		return metrics.Segmentation{}, err
 	}
 	caught := exceptions.TryCatch[error](func() {
 		store := model.NewStore()
@@ -215,17 +218,17 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, 
 }
 
 // test predicts every pixel of the set.
-func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, classes int) (Segmentation, error) {
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, classes int) (metrics.Segmentation, error) {
 	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
-		return ArgMax(resizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
+		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
 	})
 	if err != nil {
-		return Segmentation{}, err
+		return metrics.Segmentation{}, err
 	}
 	defer predict.Finalize()
-	confusion := NewConfusion(classes)
+	confusion := metrics.NewConfusion(classes)
 	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
 	for first := 0; first < set.Len(); first += patchProbeBlock {
 		count := min(patchProbeBlock, set.Len()-first)
@@ -233,12 +236,12 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, c
 		copy(block, set.Patches[first*one:(first+count)*one])
 		out, err := predict.Exec(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
 		if err != nil {
-			return Segmentation{}, err
+			return metrics.Segmentation{}, err
 		}
 		predicted := tensors.MustCopyFlatData[uint8](out[0])
 		out[0].FinalizeAll()
 		if err := confusion.Add(set.Truth[first*pixels:(first+count)*pixels], predicted[:count*pixels]); err != nil {
-			return Segmentation{}, err
+			return metrics.Segmentation{}, err
 		}
 	}
 	return confusion.Segmentation(), nil

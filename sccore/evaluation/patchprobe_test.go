@@ -12,7 +12,9 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -37,7 +39,7 @@ func annotated(n, dim, classes int, noise float64, seed uint64) evaluation.Annot
 			case 0:
 				set.Truth[pixel] = uint8(rng.IntN(classes))
 			case 1:
-				set.Truth[pixel] = evaluation.Ignore
+				set.Truth[pixel] = datasets.Ignore
 			}
 		}
 	}
@@ -61,7 +63,7 @@ func standardized(features, over []float32, dim int) []float32 {
 }
 
 // probeReference is the probe in float64, pixel by pixel.
-func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, classes int, seed uint64) evaluation.Segmentation {
+func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, classes int, seed uint64) metrics.Segmentation {
 	dim := train.Dim
 	train.Patches, test.Patches = standardized(train.Patches, train.Patches, dim), standardized(test.Patches, train.Patches, dim)
 	size := (dim + 1) * classes // The weights, [dim, classes], and the biases.
@@ -94,7 +96,7 @@ func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, c
 			for y := range high {
 				for x := range wide {
 					truth := train.Truth[(image*train.Height+row*high+y)*train.Width+column*wide+x]
-					if truth == evaluation.Ignore {
+					if truth == datasets.Ignore {
 						continue
 					}
 					pixels++
@@ -120,7 +122,7 @@ func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, c
 			weights[i] -= rate * m / (math.Sqrt(v) + 1e-8)
 		}
 	}
-	confusion := evaluation.NewConfusion(classes)
+	confusion := metrics.NewConfusion(classes)
 	sample := func(at float64, n int) (low, high int, share float64) {
 		at = min(max(at, 0), float64(n-1))
 		low = int(at)
@@ -196,7 +198,7 @@ func TestPatchProbeLearns(t *testing.T) {
 }
 
 func allIgnored(a *evaluation.Annotated) {
-	a.Truth = slices.Repeat([]uint8{evaluation.Ignore}, len(a.Truth))
+	a.Truth = slices.Repeat([]uint8{datasets.Ignore}, len(a.Truth))
 }
 
 func TestPatchProbeRefuses(t *testing.T) {
@@ -236,7 +238,7 @@ func ExamplePatchProbe() {
 	// Two images of two patches, each patch two pixels wide, whose one feature says whether it is of class 0 or 1.
 	set := evaluation.Annotated{
 		Rows: 1, Columns: 2, Dim: 1, Patches: []float32{-1, 1, 1, -1},
-		Height: 1, Width: 4, Truth: []uint8{0, 0, 1, 1, 1, 1, 0, evaluation.Ignore},
+		Height: 1, Width: 4, Truth: []uint8{0, 0, 1, 1, 1, 1, 0, datasets.Ignore},
 	}
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // Propagation carries the mask of a video's first frame through the video, as the official code of DINO does it (Caron et al. 2021; appendix
@@ -98,7 +99,7 @@ func (p Propagation) propagate(features, held *Node, others, labels []*Node) *No
 // masks decides for each pixel of a frame of the given size: the label map, [rows, columns, channels], grows to it, each channel is stretched
 // to 0 to 1 unless it is 0 everywhere, and the highest wins. It returns [height, width] of uint8.
 func masks(labels *Node, size datasets.Extent) *Node {
-	labels = Squeeze(resizeBilinear(InsertAxes(labels, 0), size.Height, size.Width), 0)
+	labels = Squeeze(layers.ResizeBilinear(InsertAxes(labels, 0), size.Height, size.Width), 0)
 	zero, one := ScalarZero(labels.Graph(), labels.DType()), ScalarOne(labels.Graph(), labels.DType())
 	low, high := ReduceAndKeep(labels, ReduceMin, 0, 1), ReduceAndKeep(labels, ReduceMax, 0, 1)
 	span := Sub(high, low)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -15,10 +17,10 @@ const judgeBlock = 4
 
 // Judge returns how well each head segments images at the full size of their annotation: logits are resized bilinearly to it
 // (align_corners=false). features yields those of the images, in their order, of grid×grid patches. Images without an annotated pixel are an error.
-func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]Segmentation, error) {
-	confusions := make([]*Confusion, len(t.config.Rates))
+func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
+	confusions := make([]*metrics.Confusion, len(t.config.Rates))
 	for i := range confusions {
-		confusions[i] = NewConfusion(t.config.Head.Classes)
+		confusions[i] = metrics.NewConfusion(t.config.Head.Classes)
 	}
 	var mu sync.Mutex // Sums are the same in any order.
 	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.Annotated, head int, classes []uint8) error {
@@ -29,7 +31,7 @@ func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, gri
 	if err != nil {
 		return nil, err
 	}
-	var results []Segmentation
+	var results []metrics.Segmentation
 	for _, confusion := range confusions {
 		result := confusion.Segmentation()
 		if math.IsNaN(result.Accuracy) {
@@ -67,7 +69,7 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, g
 				}
 				one := side * side * t.config.Head.Classes
 				for head := range flat {
-					classes := fullSize(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
+					classes := heads.FullSize(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
 					if err := show(done+i, a, head, classes); err != nil {
 						return err
 					}

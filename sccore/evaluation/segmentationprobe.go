@@ -9,6 +9,8 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // SegmentationProbe is the linear segmentation of the paper's first table ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
@@ -40,7 +42,7 @@ func (p SegmentationProbe) Check() error {
 
 func (p SegmentationProbe) training(dim, grid, classes, steps int) SegmentationTraining {
 	return SegmentationTraining{
-		Head: SegmentationHead{Kind: LinearHead, Classes: classes}, Dim: dim, Grid: grid, Batch: p.Batch, Steps: steps,
+		Head: heads.Segmentation{Kind: heads.Linear, Classes: classes}, Dim: dim, Grid: grid, Batch: p.Batch, Steps: steps,
 		Rates: []float64{p.Rate}, FinalRate: p.Rate,
 	}
 }
@@ -49,7 +51,7 @@ func (p SegmentationProbe) training(dim, grid, classes, steps int) SegmentationT
 // Images beyond the last whole batch are not seen in their pass but in the next, the very last ones not at all; a set smaller than a batch makes
 // one. Memory grows with the sets by no more than their order. Sides that are not made of the encoder's patches, images that cannot be read, a loss that is no
 // number and test images without an annotated pixel are errors.
-func (p SegmentationProbe) Measure(ctx context.Context, b compute.Backend, frozen *Frozen, train, test *datasets.Segmented, seed uint64) (result Segmentation, err error) {
+func (p SegmentationProbe) Measure(ctx context.Context, b compute.Backend, frozen *Frozen, train, test *datasets.Segmented, seed uint64) (result metrics.Segmentation, err error) {
 	if err := p.Check(); err != nil {
 		return result, err
 	}

@@ -16,7 +16,10 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // TestSegmentationProbeLearns on scenes and an encoder that has not learnt: better than a single class for all pixels, the best of them.
@@ -24,8 +27,8 @@ func TestSegmentationProbeLearns(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		frozen := fixedScenes(t, b, 8).Encoder
 		probe := SegmentationProbe{Train: 32, Test: 40, MinArea: 0.5, Epochs: 12, Batch: 8, Rate: 1e-2}
-		train, test := datasets.SegmentedScenes(24, 40, 5), datasets.SegmentedScenes(8, 40, 6)
-		measure := func(seed uint64) Segmentation {
+		train, test := synthetic.Segmented(24, 40, 5), synthetic.Segmented(8, 40, 6)
+		measure := func(seed uint64) metrics.Segmentation {
 			t.Helper()
 			result, err := probe.Measure(context.Background(), b, frozen, train, test, seed)
 			if err != nil {
@@ -36,7 +39,7 @@ func TestSegmentationProbeLearns(t *testing.T) {
 		first, again, other := measure(1), measure(1), measure(2)
 		chance := 0.0
 		for class := range test.Classes {
-			confusion := NewConfusion(len(test.Classes))
+			confusion := metrics.NewConfusion(len(test.Classes))
 			for i := range test.Len() {
 				a, err := test.Read(i)
 				if err == nil {
@@ -89,9 +92,9 @@ func TestSegmentationProbeRefuses(t *testing.T) {
 func TestCropsWithoutAnnotationTeachNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		f := fixedScenes(t, b, 2)
-		for _, kind := range []string{LinearHead, FCNHead} {
+		for _, kind := range []string{heads.Linear, heads.FCN} {
 			trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-				Head: SegmentationHead{kind, 7, 4}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1}, FinalRate: 1e-4,
+				Head: heads.Segmentation{Kind: kind, Classes: 7, Width: 4}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1}, FinalRate: 1e-4,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +114,7 @@ func TestCropsWithoutAnnotationTeachNothing(t *testing.T) {
 			before := logits()
 			ignored := gather(t, f.Crops(context.Background(), []Sample{{0, 0}, {1, 0}}))
 			for i, crop := range ignored {
-				ignored[i].Labels = slices.Repeat([]uint8{Ignore}, len(crop.Labels))
+				ignored[i].Labels = slices.Repeat([]uint8{datasets.Ignore}, len(crop.Labels))
 			}
 			trainer.Crops = func(context.Context, int) iter.Seq2[Patches, error] { return crops(ignored...) }
 			losses, err := trainer.Step(t.Context())
@@ -143,7 +146,7 @@ func ExampleSegmentationProbe() {
 	}
 	defer frozen.Close()
 	probe := SegmentationProbe{Train: 16, Test: 32, MinArea: 0.25, Epochs: 1, Batch: 4, Rate: 3e-3}
-	result, err := probe.Measure(context.Background(), b, frozen, datasets.SegmentedScenes(8, 32, 1), datasets.SegmentedScenes(4, 32, 2), 0)
+	result, err := probe.Measure(context.Background(), b, frozen, synthetic.Segmented(8, 32, 1), synthetic.Segmented(4, 32, 2), 0)
 	fmt.Println(len(result.IoU), "classes,", result.MIoU > 0, err)
 	// Output: 7 classes, true <nil>
 }

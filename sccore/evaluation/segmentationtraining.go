@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/train"
 )
@@ -24,7 +25,7 @@ import (
 // Segmentation", "Optimization strategy"). The paper searches the learning rate over four values: a head for each of them learns on the same
 // crops, so that features are computed once for all.
 type SegmentationTraining struct {
-	Head      SegmentationHead
+	Head      heads.Segmentation
 	Dim, Grid int       // The length of a feature, and the patches along each side of a crop.
 	Batch     int       // Crops a step.
 	Steps     int       // Of each head.
@@ -57,7 +58,7 @@ func (c SegmentationTraining) Check() error {
 func (c SegmentationTraining) rates(step int) []float32 {
 	rates := make([]float32, len(c.Rates))
 	for i, rate := range c.Rates {
-		if c.Head.Kind == FCNHead {
+		if c.Head.Kind == heads.FCN {
 			rate = optim.Cosine(step, c.Steps, 0, rate, c.FinalRate)
 		}
 		rates[i] = float32(rate)
@@ -141,7 +142,7 @@ func (o *segmentationObjective) Steps() int { return o.of.config.Steps }
 // Shapes are those of features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and rates.
 func (o *segmentationObjective) Shapes() []shapes.Shape {
 	c := o.of.config
-	side := upsampling * c.Grid
+	side := heads.Upsampling * c.Grid
 	return []shapes.Shape{
 		shapes.Make(dtypes.Float32, c.Batch, c.Grid, c.Grid, c.Dim), shapes.Make(dtypes.Uint8, c.Batch, side, side), shapes.Make(dtypes.Float32, len(c.Rates)),
 	}

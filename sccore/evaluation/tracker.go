@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // mostObjects is how many objects a compiled propagation can follow, DAVIS-2017's highest number: one more label costs less than another
@@ -42,7 +43,7 @@ func (p Propagation) NewTracker(b compute.Backend, store *model.Store, patch int
 	t.encode, err = model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
 		size := p.size(datasets.Extent{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)})
 		x := InsertAxes(DivScalar(ConvertDType(frame, dtypes.Float32), 255), 0)
-		features := patches(scope, encoder.Standardize(resizeBilinear(x, size.Height, size.Width)))
+		features := patches(scope, encoder.Standardize(layers.ResizeBilinear(x, size.Height, size.Width)))
 		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
 		dims := features.Shape().Dimensions[1:]
 		return Reshape(losses.Unit(Reshape(features, -1, dims[2])), dims...)

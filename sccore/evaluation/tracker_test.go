@@ -1,10 +1,14 @@
 package evaluation_test
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -16,7 +20,9 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // pixelPatches stands in for an encoder: a patch's features are its pixels.
@@ -44,6 +50,24 @@ func still(name string, frames int, size datasets.Extent, frame, mask []uint8) d
 		func(int) ([]uint8, error) { return frame, nil }, func(int) ([]uint8, error) { return mask, nil })
 }
 
+// unpacked are the frames or masks, of that many bytes each, in a file of testdata/propagation.py.
+func unpacked(t *testing.T, packed string, size int) [][]uint8 {
+	t.Helper()
+	compressed, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := zlib.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(labels, size))
+}
+
 // TestTrackFollowsDINO compares with DINO's label propagation in PyTorch; testdata/propagation.py made the file.
 func TestTrackFollowsDINO(t *testing.T) {
 	raw, err := os.ReadFile("testdata/propagation.json")
@@ -64,9 +88,8 @@ func TestTrackFollowsDINO(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		tracker := newTracker(t, b, golden.Propagation, golden.Patch)
 		for _, v := range golden.Videos {
-			frames := davisCase{Height: v.Height, Width: 3 * v.Width}.masks(t, v.Frames)
-			unpack := davisCase{Height: v.Height, Width: v.Width}
-			first, want := unpack.masks(t, v.First)[0], unpack.masks(t, v.Found)
+			frames := unpacked(t, v.Frames, v.Height*3*v.Width)
+			first, want := unpacked(t, v.First, v.Height*v.Width)[0], unpacked(t, v.Found, v.Height*v.Width)
 			found, err := tracker.Track(context.Background(), datasets.NewVideo("recorded", len(frames), datasets.Extent{Height: v.Height, Width: v.Width},
 				func(i int) ([]uint8, error) { return frames[i], nil }, func(int) ([]uint8, error) { return first, nil }))
 			if err != nil {
@@ -93,11 +116,11 @@ func TestTrackFollowsDINO(t *testing.T) {
 
 // TestTrackFollowsSyntheticObjects holds tracking by pixels to what follows from keeping the first mask.
 func TestTrackFollowsSyntheticObjects(t *testing.T) {
-	set := datasets.SyntheticVideos(3, 12, 64, 5)
+	set := synthetic.Videos(3, 12, 64, 5)
 	p := evaluation.DefaultPropagation()
 	p.Short, p.Previous, p.Radius = 64, 3, 4
 	tracker := newTracker(t, testbackend.Fastest(t), p, 4)
-	var tracked, kept []evaluation.DAVIS
+	var tracked, kept []metrics.DAVIS
 	for _, v := range set.All {
 		found, err := tracker.Track(context.Background(), v)
 		if err != nil {
@@ -117,17 +140,17 @@ func TestTrackFollowsSyntheticObjects(t *testing.T) {
 			first = append(first, truth[0])
 		}
 		for _, x := range []struct {
-			into  *[]evaluation.DAVIS
+			into  *[]metrics.DAVIS
 			masks [][]uint8
 		}{{&tracked, found}, {&kept, first}} {
-			measured, err := evaluation.MeasureDAVIS(truth, x.masks, v.Height, v.Width, objects)
+			measured, err := metrics.MeasureDAVIS(truth, x.masks, v.Height, v.Width, objects)
 			if err != nil {
 				t.Fatal(err)
 			}
 			*x.into = append(*x.into, measured...)
 		}
 	}
-	if a, b := evaluation.MeanDAVIS(tracked), evaluation.MeanDAVIS(kept); a.JF() < b.JF()+0.05 {
+	if a, b := metrics.MeanDAVIS(tracked), metrics.MeanDAVIS(kept); a.JF() < b.JF()+0.05 {
 		t.Errorf("J&F %.3f, of a mask that stays %.3f", a.JF(), b.JF())
 	}
 }
@@ -202,7 +225,7 @@ func ExamplePropagation_NewTracker() {
 		panic(err)
 	}
 	defer tracker.Close()
-	masks, err := tracker.Track(context.Background(), datasets.SyntheticVideos(1, 3, 64, 1).All[0])
+	masks, err := tracker.Track(context.Background(), synthetic.Videos(1, 3, 64, 1).All[0])
 	fmt.Println(len(masks), "masks of", len(masks[2]), "pixels,", err)
 	// Output: 3 masks of 4096 pixels, <nil>
 }

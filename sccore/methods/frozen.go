@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/views"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -42,7 +43,7 @@ func NewFrozen(b compute.Backend, name string, size, viewsOfEach int) (*Frozen, 
 	f.features, err = model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
 		images, params := inputs[0], inputs[1]
 		x := standardized(views.Apply(images, params, size))
-		return backbone.Features(scope.In(onlineScope).In("backbone"), x, encoder.Norm{})
+		return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
 	})
 	if err != nil {
 		return nil, err

@@ -9,12 +9,12 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/views"
 )
 
 func TestFrozenEncoderGivesTheTrainersFeatures(t *testing.T) {
-	images := datasets.Synthetic(20, 32, 1)
+	images := synthetic.Images(20, 32, 1)
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		trainer := newTrainer(t, b, images, small(SimCLR))
 		begin(t, trainer, 1)
@@ -75,7 +75,7 @@ func TestFrozenEncoderNamesWhatIsWrong(t *testing.T) {
 				return err
 			}
 			defer frozen.Close()
-			images := datasets.Synthetic(8, 32, 1)
+			images := synthetic.Images(8, 32, 1)
 			s := small(SimCLR)
 			s.Encoder = "conv4-w2"
 			trainer := newTrainer(t, b, images, s)
@@ -99,7 +99,7 @@ func TestFrozenEncoderNamesWhatIsWrong(t *testing.T) {
 				return err
 			}
 			defer frozen.Close()
-			_, _, err = frozen.Features(datasets.Synthetic(4, 24, 1), views.Default(), 0)
+			_, _, err = frozen.Features(synthetic.Images(4, 24, 1), views.Default(), 0)
 			return err
 		},
 	} {

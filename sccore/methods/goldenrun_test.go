@@ -5,7 +5,7 @@ import (
 
 	"github.com/semcon/semcon/internal/goldenrun"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -19,7 +19,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			settings := small(method)
 			settings.Encoder, settings.WarmupEpochs = "conv4-w2", 1
-			trainer := newTrainer(t, b, datasets.Synthetic(20, 16, 1), settings)
+			trainer := newTrainer(t, b, synthetic.Images(20, 16, 1), settings)
 			goldenrun.Run{
 				Name: method, Middle: 3, Steps: trainer.Steps(),
 				Begin: func() error { return trainer.Begin(Run{Recipe: views.Default(), Seed: 7}) },

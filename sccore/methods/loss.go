@@ -5,6 +5,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // Scopes of a run's variables. What is under onlineScope learns by gradient.
@@ -28,7 +29,7 @@ func standardized(images *Node) *Node {
 }
 
 // projections runs an encoder and its projector, [N, H, W, 3] to [N, ProjectorDim].
-func (s Settings) projections(scope *model.Scope, images *Node, norm encoder.Norm) *Node {
+func (s Settings) projections(scope *model.Scope, images *Node, norm layers.Norm) *Node {
 	backbone, err := encoder.ByName(s.Encoder)
 	if err != nil {
 		panic(err)
@@ -44,7 +45,7 @@ func (s Settings) loss(scope *model.Scope, views, shuffle, targetMomentum *Node)
 		return s.mocoLoss(scope, views, shuffle, targetMomentum)
 	}
 	// Both views in one pass; BatchNorm keeps them apart, as two passes would.
-	online, norm := scope.In(onlineScope), encoder.Norm{Train: true, Groups: 2}
+	online, norm := scope.In(onlineScope), layers.Norm{Train: true, Groups: 2}
 	z := s.projections(online, views, norm)
 	z1, z2 := halves(z)
 	switch s.Method {

@@ -12,7 +12,9 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -76,7 +78,7 @@ func state(t *testing.T, trainer *Trainer) map[string]any {
 }
 
 func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
-	images := datasets.Synthetic(20, 32, 1) // Two steps an epoch, and four images left over.
+	images := synthetic.Images(20, 32, 1) // Two steps an epoch, and four images left over.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, method := range Names {
 			t.Run(method, func(t *testing.T) {
@@ -128,7 +130,7 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 // the loss lower at the end than at the beginning.
 func TestLearns(t *testing.T) {
 	b := testbackend.Fastest(t)
-	images, test := datasets.Synthetic(256, 32, 3), datasets.Synthetic(256, 32, 4)
+	images, test := synthetic.Images(256, 32, 3), synthetic.Images(256, 32, 4)
 	for _, method := range Names {
 		s := small(method)
 		s.Encoder, s.Batch, s.Epochs, s.Rate = "conv4-w8", 32, 8, 0.05
@@ -151,15 +153,15 @@ func TestLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		predictions, err := evaluation.KNN{K: 20, Temperature: 0.1}.Predict(b, bank, images.Labels, len(images.Classes), queries)
+		predictions, err := knn.Classifier{K: 20, Temperature: 0.1}.Predict(b, bank, images.Labels, len(images.Classes), queries)
 		if err != nil {
 			t.Fatal(err)
 		}
-		accuracy := evaluation.Accuracy(predictions, test.Labels)
+		accuracy := metrics.Accuracy(predictions, test.Labels)
 		if accuracy < 15 {
 			t.Errorf("%s: k-NN accuracy %.1f %%, chance is 10 ± 1.9", method, accuracy)
 		}
-		gauges, err := evaluation.MeasureCollapse(bank)
+		gauges, err := metrics.MeasureCollapse(bank)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +181,7 @@ func mean(values []float64) float64 {
 }
 
 func TestMoCoTarget(t *testing.T) {
-	images := datasets.Synthetic(16, 32, 1)
+	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
 	s := small(MoCo)
 	trainer := newTrainer(t, b, images, s)
@@ -248,7 +250,7 @@ func TestStandardizedHasCIFARStatistics(t *testing.T) {
 
 func TestHeadsHaveTheMethodsLayers(t *testing.T) {
 	b := testbackend.Fastest(t)
-	images := datasets.Synthetic(8, 32, 1)
+	images := synthetic.Images(8, 32, 1)
 	for method, want := range map[string]int{ // Parameters of the heads on 16 features, hidden 12, out 6, predictor 4.
 		SimCLR:      16*12 + 2*12 + 12*6,
 		BarlowTwins: 16*12 + 2*12 + 12*12 + 2*12 + 12*6,
@@ -270,7 +272,7 @@ func TestHeadsHaveTheMethodsLayers(t *testing.T) {
 }
 
 func TestBadSettings(t *testing.T) {
-	images := datasets.Synthetic(16, 32, 1)
+	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
 	for want, change := range map[string]func(*Settings){
 		`"byol"`:                       func(s *Settings) { s.Method = "byol" },
@@ -306,7 +308,7 @@ func TestBadSettings(t *testing.T) {
 }
 
 func TestResumeRejectsAnotherModel(t *testing.T) {
-	images := datasets.Synthetic(16, 32, 1)
+	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
 	path := filepath.Join(t.TempDir(), "checkpoint.safetensors")
 	saved := newTrainer(t, b, images, small(SimCLR))

@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/losses"
-	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -20,7 +20,7 @@ import (
 // start of a run.
 func (s Settings) mocoLoss(scope *model.Scope, views, shuffle, targetMomentum *Node) *Node {
 	first, second := halves(views)
-	norm := encoder.Norm{Train: true, Groups: s.NormGroups}
+	norm := layers.Norm{Train: true, Groups: s.NormGroups}
 	online := scope.In(onlineScope)
 	queries := s.projections(online, first, norm)
 	target := scope.In(targetScope)

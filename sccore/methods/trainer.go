@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
 	"github.com/semcon/semcon/sccore/weights"
@@ -76,7 +77,7 @@ func (t *Trainer) featureGraph(scope *model.Scope, images *Node) *Node {
 		panic(err)
 	}
 	x := standardized(DivScalar(ConvertDType(images, dtypes.Float32), 255))
-	return backbone.Features(scope.In(onlineScope).In("backbone"), x, encoder.Norm{})
+	return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
 }
 
 // Begin sets the weights to their initial values for run, which depend on its seed alone, and the position to step 0. A run that is resumed

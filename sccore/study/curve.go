@@ -21,7 +21,7 @@ type Point struct {
 	KNN           float64 `json:"knn"` // Accuracy on the test images, %.
 	FeatureStd    float64 `json:"feature_std"`
 	EffectiveRank float64 `json:"effective_rank"`
-	// Within and Between are the spread of patch features within and between classes, see sccore.ClassSpread; 0 without labels.
+	// Within and Between are the spread of patch features within and between classes, see metrics.ClassSpread; 0 without labels.
 	Within  float64 `json:"within,omitempty"`
 	Between float64 `json:"between,omitempty"`
 }

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // ablationImages writes small pictures in the layouts of ImageNet and COCO below dir: dark and bright ones in class folders, and scenes with sky above

@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // CoTAPCost is what the loss of one image pair costs with its gradient, in one of the ways to compute it.
@@ -119,11 +120,11 @@ func CoTAPCostCurves(costs []CoTAPCost) figures.CurvesRow {
 }
 
 // CoTAPCostPairs are the numbers of pairs that a profile measures: squares of 48, 98, 196 (ViT/16 at 224²), 392 and 784 (ViT/8) patches.
-func CoTAPCostPairs(profile Profile) []int {
+func CoTAPCostPairs(profile study.Profile) []int {
 	switch profile {
-	case Smoke:
+	case study.Smoke:
 		return []int{256, 1024}
-	case Quick:
+	case study.Quick:
 		return []int{2304, 9604, 38416}
 	}
 	return []int{2304, 9604, 38416, 153664, 614656}

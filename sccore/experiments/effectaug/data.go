@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -82,9 +83,9 @@ func (s source) load() (Data, error) {
 func syntheticSource(train, test int) source {
 	return source{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
 		if split == datasets.Train {
-			return datasets.Synthetic(train, ImageSize, 1), nil
+			return synthetic.Images(train, ImageSize, 1), nil
 		}
-		return datasets.Synthetic(test, ImageSize, 2), nil
+		return synthetic.Images(test, ImageSize, 2), nil
 	}}
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
@@ -22,7 +22,7 @@ const Name = "effect-aug"
 type Config struct {
 	methods.Settings
 	Recipe views.Recipe   `json:"recipe"`
-	KNN    evaluation.KNN `json:"knn"`
+	KNN    knn.Classifier `json:"knn"`
 	// EvaluateEvery is the number of epochs between evaluations; the end of training is always evaluated.
 	EvaluateEvery int `json:"evaluate_every"`
 }
@@ -109,7 +109,7 @@ func ProfileConfig(profile study.Profile, method string) Config {
 	config := Config{
 		Settings:      paperSettings(method),
 		Recipe:        views.Default(),
-		KNN:           evaluation.KNN{K: 200, Temperature: 0.1},
+		KNN:           knn.Classifier{K: 200, Temperature: 0.1},
 		EvaluateEvery: 20,
 	}
 	switch profile {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/study"
@@ -138,7 +138,7 @@ func (r Results) richnessCorrelations(column string) []float64 {
 		if len(counts) < 5 {
 			continue
 		}
-		if correlation, err := analysis.Spearman(counts, accuracies); err == nil {
+		if correlation, err := stats.Spearman(counts, accuracies); err == nil {
 			correlations = append(correlations, correlation)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/train"
 )
@@ -104,9 +104,9 @@ func (w worker) knn(r *run) train.Evaluator {
 		if err != nil {
 			return nil, err
 		}
-		spread, err := evaluation.MeasureCollapse(bank)
+		spread, err := metrics.MeasureCollapse(bank)
 		return map[string]float64{
-			"accuracy": evaluation.Accuracy(predictions, d.Test.Labels), "feature_std": spread.FeatureStd, "effective_rank": spread.EffectiveRank,
+			"accuracy": metrics.Accuracy(predictions, d.Test.Labels), "feature_std": spread.FeatureStd, "effective_rank": spread.EffectiveRank,
 		}, err
 	}}
 }

@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 )
 
 // MainResults is the name of the experiment of the paper's first table: what frozen features are worth for classification by their [CLS] token
@@ -21,7 +23,7 @@ type MainConfig struct {
 
 	Images int                   `json:"images"`         // Synthetic images for training and again for testing; 0 where images are read.
 	Size   int                   `json:"size,omitzero"`  // Height and width in pixels of the images that are classified, and of synthetic scenes.
-	KNN    evaluation.KNN        `json:"knn,omitzero"`   // On [CLS] features of objects.
+	KNN    knn.Classifier        `json:"knn,omitzero"`   // On [CLS] features of objects.
 	Class  evaluation.ClassProbe `json:"class,omitzero"` // The same.
 	Patch  evaluation.PatchProbe `json:"patch,omitzero"` // On patch features of synthetic scenes.
 
@@ -30,7 +32,7 @@ type MainConfig struct {
 
 // mainConfig returns the configuration of a profile before --set, for images that are read or synthetic ones.
 func mainConfig(profile Profile, read bool) MainConfig {
-	c := MainConfig{Size: 224, KNN: evaluation.DINOKNN(), Class: evaluation.DefaultClassProbe()}
+	c := MainConfig{Size: 224, KNN: knn.DINO(), Class: evaluation.DefaultClassProbe()}
 	if read {
 		c.Segmentation = evaluation.DefaultSegmentationProbe()
 	} else {
@@ -56,7 +58,7 @@ func (c MainConfig) on(dataset string) MainConfig {
 	case "imagenet":
 		c.Segmentation = evaluation.SegmentationProbe{}
 	case "coco":
-		c.Size, c.KNN, c.Class = 0, evaluation.KNN{}, evaluation.ClassProbe{}
+		c.Size, c.KNN, c.Class = 0, knn.Classifier{}, evaluation.ClassProbe{}
 	}
 	return c
 }
@@ -138,7 +140,7 @@ type mainData struct {
 	classes int
 
 	// What is segmented, of which there is at most one.
-	scenes    [2]*datasets.Scenes
+	scenes    [2]*synthetic.Set
 	annotated [2]*datasets.Segmented
 }
 
@@ -204,9 +206,9 @@ func openCOCOStuff(dir string) (d mainData, err error) {
 // drawMainData draws objects and scenes: other samples than the experiment pretrain draws.
 func drawMainData(c MainConfig) (d mainData) {
 	for i := range 2 {
-		objects := datasets.SyntheticObjects(c.Images, c.Size, uint64(11+2*i))
+		objects := synthetic.Objects(c.Images, c.Size, uint64(11+2*i))
 		d.objects[i], d.labels[i], d.classes = objects.Images, objects.Labels, len(objects.Classes)
-		d.scenes[i] = datasets.SyntheticScenes(c.Images, c.Size, uint64(12+2*i))
+		d.scenes[i] = synthetic.Scenes(c.Images, c.Size, uint64(12+2*i))
 		d.identity += objects.Identity + "; " + d.scenes[i].Identity + "; "
 	}
 	d.identity = d.identity[:len(d.identity)-2]

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // runMainResults runs the cells that are not recorded yet, one after the other.
@@ -99,7 +100,7 @@ func measureFrozen(ctx context.Context, b compute.Backend, frozen *evaluation.Fr
 			return nil, err
 		}
 	}
-	var segmentation evaluation.Segmentation
+	var segmentation metrics.Segmentation
 	var err error
 	switch {
 	case data.annotated[0] != nil:
@@ -128,17 +129,17 @@ func classifyMain(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data
 		return err
 	}
 	for _, k := range []int{1, 5} {
-		numbers[fmt.Sprintf("knn_Acc@%d", k)] = evaluation.AccuracyWithin(nearest, data.labels[1], k)
-		numbers[fmt.Sprintf("linear_cls_Acc@%d", k)] = evaluation.AccuracyWithin(linear, data.labels[1], k)
+		numbers[fmt.Sprintf("knn_Acc@%d", k)] = metrics.AccuracyWithin(nearest, data.labels[1], k)
+		numbers[fmt.Sprintf("linear_cls_Acc@%d", k)] = metrics.AccuracyWithin(linear, data.labels[1], k)
 	}
 	return nil
 }
 
 // segmentScenes measures a linear probe on synthetic scenes, background a class.
-func segmentScenes(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data mainData) (evaluation.Segmentation, error) {
+func segmentScenes(b compute.Backend, frozen *evaluation.Frozen, c mainCell, data mainData) (metrics.Segmentation, error) {
 	annotated, err := annotatedScenes(frozen, data.scenes, c.config.Size)
 	if err != nil {
-		return evaluation.Segmentation{}, err
+		return metrics.Segmentation{}, err
 	}
 	return c.config.Patch.Measure(b, annotated[0], annotated[1], 1+data.classes, uint64(c.seed))
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // TestImprovedIsTheBestMeanOfThree walks along curves of shares; below 0 stands a step without measurement.
@@ -23,7 +24,7 @@ func TestImprovedIsTheBestMeanOfThree(t *testing.T) {
 		for i, share := range c.shares {
 			var g sccore.StepMetrics
 			if share >= 0 {
-				g.Classes = &sccore.ClassSpread{Within: 1 - share, Between: share}
+				g.Classes = &metrics.ClassSpread{Within: 1 - share, Between: share}
 			}
 			if curve = append(curve, g); improved(curve) != c.want[i] {
 				t.Errorf("%v: at %d it is %t, want %t", c.shares, i, !c.want[i], c.want[i])

@@ -8,13 +8,14 @@ import (
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 )
 
 // Data is what the experiment trains on, and what it measures on.
 type Data struct {
 	Train sccore.Data
 	// Labelled images to measure on, nil for data without labels: for training a probe, and for testing.
-	Objects, Scenes [2]*datasets.Scenes
+	Objects, Scenes [2]*synthetic.Set
 
 	title, identity string
 	skipped         []string
@@ -43,8 +44,8 @@ func Open(dir string, config Config) (Data, error) {
 		n, side := config.Images, config.Second.Canvas
 		d := Data{title: "synthetic", skipped: []string{}}
 		for i := range 2 {
-			d.Objects[i] = datasets.SyntheticObjects(n, side, uint64(1+2*i))
-			d.Scenes[i] = datasets.SyntheticScenes(n, side, uint64(2+2*i))
+			d.Objects[i] = synthetic.Objects(n, side, uint64(1+2*i))
+			d.Scenes[i] = synthetic.Scenes(n, side, uint64(2+2*i))
 		}
 		d.Train = OnLabelled(d.Objects[0], d.Scenes[0])
 		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity
@@ -77,7 +78,7 @@ func wantBoth(err error) error {
 }
 
 // OnLabelled is the data of a run on labelled images.
-func OnLabelled(objects, scenes *datasets.Scenes) sccore.Data {
+func OnLabelled(objects, scenes *synthetic.Set) sccore.Data {
 	return sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
 		masks, i := objects.ClassMask, int(image)
 		if i >= objects.Len() {

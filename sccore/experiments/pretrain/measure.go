@@ -7,6 +7,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -18,7 +19,7 @@ func measure(b compute.Backend, frozen *evaluation.Frozen, data Data, c Config, 
 		if err != nil {
 			return nil, err
 		}
-		spread, err := evaluation.MeasureCollapse(tensors.FromFlatDataAndDimensions(features.Patches, len(features.Patches)/features.Dim, features.Dim))
+		spread, err := metrics.MeasureCollapse(tensors.FromFlatDataAndDimensions(features.Patches, len(features.Patches)/features.Dim, features.Dim))
 		return []study.Number{{
 			Column: ColumnRank, Metric: "effective rank", Value: spread.EffectiveRank,
 			Protocol: "patch features of the centres of the first scenes",
@@ -44,7 +45,7 @@ func measure(b compute.Backend, frozen *evaluation.Frozen, data Data, c Config, 
 	return []study.Number{
 		{Column: ColumnMIoU, Metric: "mIoU", Unit: "%", Value: segmentation.MIoU, Protocol: c.Probe.Protocol()},
 		{
-			Column: ColumnKNN, Metric: "k-NN accuracy", Unit: "%", Value: evaluation.Accuracy(predictions, data.Objects[1].Labels),
+			Column: ColumnKNN, Metric: "k-NN accuracy", Unit: "%", Value: metrics.Accuracy(predictions, data.Objects[1].Labels),
 			Protocol: fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", c.KNN.K, c.KNN.Temperature),
 		},
 	}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -218,7 +218,7 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 		if err != nil {
 			return sheet, err
 		}
-		components, err := analysis.PrincipalComponents(s.patches, 3)
+		components, err := stats.PrincipalComponents(s.patches, 3)
 		if err != nil {
 			return sheet, fmt.Errorf("%s: %w", e.Name, err)
 		}
@@ -321,7 +321,7 @@ func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
 			for _, maps := range prototypeMaps {
 				all = append(all, maps[m]...)
 			}
-			return analysis.MeanInterval(all).SD
+			return stats.MeanInterval(all).SD
 		}
 		slices.SortStableFunc(chosen, func(a, b int) int { return cmp.Compare(spread(b), spread(a)) })
 		chosen = chosen[:min(3, len(chosen))]

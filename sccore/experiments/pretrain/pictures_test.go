@@ -13,7 +13,8 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -95,7 +96,7 @@ func TestPretrainPictures(t *testing.T) {
 func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
 	curve := []sccore.StepMetrics{
 		{Step: 1, Total: 3},
-		{Step: 2, Total: 2, Patches: &sccore.Spread{Rank: 5}, Class: &sccore.Spread{}, Classes: &sccore.ClassSpread{Within: 0.4, Between: 0.2}},
+		{Step: 2, Total: 2, Patches: &metrics.Spread{Rank: 5}, Class: &metrics.Spread{}, Classes: &metrics.ClassSpread{Within: 0.4, Between: 0.2}},
 	}
 	curves := Curves("run", points(curve))
 	if len(curves) != 3 || len(curves[0].Series[0].X) != 2 || len(curves[1].Series[0].X) != 1 || len(curves[2].Series) != 2 {
@@ -126,8 +127,8 @@ func colours(picture image.Image) int {
 func TestPretrainPicturesOfImages(t *testing.T) {
 	b := testbackend.Fastest(t)
 	out, data := t.TempDir(), t.TempDir()
-	for folder, set := range map[string]*datasets.Scenes{
-		"imagenet/train/n01440764": datasets.SyntheticObjects(10, 40, 1), "coco/train2017": datasets.SyntheticScenes(10, 40, 2),
+	for folder, set := range map[string]*synthetic.Set{
+		"imagenet/train/n01440764": synthetic.Objects(10, 40, 1), "coco/train2017": synthetic.Scenes(10, 40, 2),
 	} {
 		if err := os.MkdirAll(filepath.Join(data, folder), 0o755); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -25,7 +27,7 @@ type Config struct {
 	Images int                   `json:"images"` // Synthetic images of each kind, scenes and objects, for training and again for testing.
 	Size   int                   `json:"size"`   // Height and width in pixels of images that are evaluated, and compared for neighbours.
 	Probe  evaluation.PatchProbe `json:"probe"`
-	KNN    evaluation.KNN        `json:"knn"`
+	KNN    knn.Classifier        `json:"knn"`
 }
 
 // The experiment's rows.
@@ -47,12 +49,12 @@ const (
 func ProfileConfig(profile study.Profile) Config {
 	c := Config{
 		Second: sccore.Default(), Images: 1024, Size: 224,
-		Probe: evaluation.DefaultPatchProbe(), KNN: evaluation.KNN{K: 20, Temperature: 0.07},
+		Probe: evaluation.DefaultPatchProbe(), KNN: knn.Classifier{K: 20, Temperature: 0.07},
 	}
 	if profile != study.Full {
 		s := &c.Second
 		s.Encoder, s.Prototypes = "vit-tiny", 16
-		s.ImageHead, s.PatchHead = sccore.Projector{Hidden: 256, Out: 64}, sccore.Projector{Hidden: 256, Out: 64}
+		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
 		s.Views.GlobalSize, s.Views.Locals, s.Canvas, c.Size = 48, 0, 64, 64
 		s.Batch, s.Steps, s.Warmup, s.Neighbours, s.GaugeEvery = 32, 300, 30, 10, 20
 		// The parts of synthetic objects have hues a twelfth of a turn apart: the paper's jitter would make them all alike.
@@ -63,7 +65,7 @@ func ProfileConfig(profile study.Profile) Config {
 	if profile == study.Smoke {
 		s := &c.Second
 		s.Prototypes, s.Views.GlobalSize, s.Canvas, c.Size = 4, 24, 32, 32
-		s.ImageHead, s.PatchHead = sccore.Projector{Hidden: 16, Out: 8}, sccore.Projector{Hidden: 16, Out: 8}
+		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
 		s.Batch, s.Steps, s.Warmup, s.Neighbours, s.GaugeEvery = 8, 8, 1, 2, 2
 		c.Images, c.Probe.Steps, c.Probe.Batch, c.KNN.K = 24, 20, 64, 5
 	}

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -91,7 +91,7 @@ func (w *worker) fromFile(r *run, start func() error) error {
 		return w.neighbours(r, nil)
 	}
 	// Any neighbours will do to begin with: the encoder is all that is needed.
-	w.second.Trainer.SetNeighbours(&sccore.Neighbours{K: 1, Indices: make([]int32, r.Data.Train.Objects.Len())})
+	w.second.Trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, r.Data.Train.Objects.Len())})
 	if err := start(); err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func (w *worker) neighbours(r *run, frozen *evaluation.Frozen) error {
 }
 
 // Neighbours reads the neighbours of object-centric images from the file in dir, or finds them by the [CLS] features of an encoder and writes them.
-func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.Frozen, data Data, config Config) (*sccore.Neighbours, error) {
+func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.Frozen, data Data, config Config) (*knn.Neighbours, error) {
 	path, objects := filepath.Join(dir, NeighboursFile), data.Train.Objects
 	source := fmt.Sprintf("%s/seed%d, %s", data.Title(), r.Cell.Seed, data.Identity()) // What images were compared by what.
 	if _, err := os.Stat(path); err == nil {
-		found, err := sccore.ReadNeighbours(path, objects.Len(), source)
+		found, err := knn.Read(path, objects.Len(), source)
 		if err != nil {
 			return nil, fmt.Errorf("%w (remove the file to find them again)", err)
 		}
@@ -136,7 +136,7 @@ func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, froz
 		return nil, err
 	}
 	k := min(config.Second.Neighbours, objects.Len()-1)
-	found, err := sccore.FindNeighbours(r.Context, r.Backend(), features.Class, features.Dim, k, progress.Discard)
+	found, err := knn.Find(r.Context, r.Backend(), features.Class, features.Dim, k, progress.Discard)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
@@ -38,7 +38,7 @@ func (r Results) gain(c Config) (gains []float64) {
 
 // realAUC is the mean over seeds of the real teacher's AUC; NaN without runs.
 func (r Results) realAUC() float64 {
-	return analysis.MeanInterval(r.Details(Config{Loss: lossAlignment}.row(), pretrain.ColumnMIoU, "teacher_auc_head")).Mean
+	return stats.MeanInterval(r.Details(Config{Loss: lossAlignment}.row(), pretrain.ColumnMIoU, "teacher_auc_head")).Mean
 }
 
 func (r Results) table() figures.Table {
@@ -60,7 +60,7 @@ func (r Results) table() figures.Table {
 				}
 			}
 			gain = r.gain(c)
-			if interval := analysis.MeanInterval(gain); !math.IsNaN(interval.Low) {
+			if interval := stats.MeanInterval(gain); !math.IsNaN(interval.Low) {
 				heads[3] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
 			}
 		}

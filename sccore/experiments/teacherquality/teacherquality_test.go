@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -63,7 +64,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 		}
 		config := profileConfig(study.Smoke)
 		config.Second.Steps, config.Second.Warmup, config.Second.Rate = 100, 5, 3e-3
-		config.Second.PatchHead = sccore.Projector{Hidden: 64, Out: 16}
+		config.Second.PatchHead = heads.Projector{Hidden: 64, Out: 16}
 		d, err := open(study.Options{}, "", []study.Cell[Config]{{Config: config}})
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +89,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			area, err := analysis.AUC(pairs.Online, pairs.Same)
+			area, err := stats.AUC(pairs.Online, pairs.Same)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +155,7 @@ func TestDegradedLabelsHaveTheirAUC(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := analysis.AUC(pairs.Target, pairs.Same)
+		got, err := stats.AUC(pairs.Target, pairs.Same)
 		if err != nil || math.Abs(got-want) > 0.02 {
 			t.Errorf("AUC %.3f, want %g, %v", got, want, err)
 		}

@@ -9,10 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
@@ -21,7 +21,7 @@ import (
 // data are the study's images; the second scenes are for testing.
 type data struct {
 	train    sccore.Data
-	scenes   [2]*datasets.Scenes
+	scenes   [2]*synthetic.Set
 	identity string
 }
 
@@ -37,8 +37,8 @@ func (data) Skipped() []string { return nil }
 // open draws the images.
 func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
 	n, side := cells[0].Config.Images, cells[0].Config.Second.Canvas
-	objects, scenes := datasets.SyntheticObjects(n, side, 1), datasets.SyntheticScenes(n, side, 2)
-	d := data{train: pretrain.OnLabelled(objects, scenes), scenes: [2]*datasets.Scenes{scenes, datasets.SyntheticScenes(max(n/2, 1), side, 4)}}
+	objects, scenes := synthetic.Objects(n, side, 1), synthetic.Scenes(n, side, 2)
+	d := data{train: pretrain.OnLabelled(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
 	return d, nil
 }
@@ -171,7 +171,7 @@ func (w worker) auc(ctx context.Context, batches int) (auc teacherAUC, err error
 		if err != nil {
 			return auc, err
 		}
-		if *value, err = analysis.AUC(pairs.Target, pairs.Same); err != nil {
+		if *value, err = stats.AUC(pairs.Target, pairs.Same); err != nil {
 			return auc, err
 		}
 	}

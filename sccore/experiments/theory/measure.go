@@ -3,7 +3,8 @@ package theory
 import (
 	"math"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
+
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -51,10 +52,10 @@ const classThreshold, viewThreshold = 0.5, 0.9
 
 // measureTheory computes what a record keeps of one form of an encoder's features, by name, and the tail curves. What has no finite value is
 // left out.
-func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, analysis.TailCurves, error) {
+func measureTheory(f *theory.Features, thresholds int) (map[string]float64, theory.TailCurves, error) {
 	account, err := f.Account(thresholds)
 	if err != nil {
-		return nil, analysis.TailCurves{}, err
+		return nil, theory.TailCurves{}, err
 	}
 	curves, moments, printed, repaired, repairedAt := account.Curves, account.Moments, account.Printed, account.Repaired, account.RepairedAt
 	rank, err := f.EffectiveRank()
@@ -100,7 +101,7 @@ func measureTheory(f *analysis.Features, thresholds int) (map[string]float64, an
 }
 
 // said is what a bound says of the error rate: 1, which every error rate obeys, where it says nothing or its theorem's conditions are not met.
-func said(b analysis.Bound) float64 {
+func said(b theory.Bound) float64 {
 	if !b.Domain {
 		return 1
 	}

@@ -21,7 +21,7 @@ type Config struct {
 	// Images is n, the number of training images of each class, fewer where a class has fewer; Views is m, the number of views of each.
 	Images int `json:"images"`
 	Views  int `json:"views"`
-	// Thresholds is how finely δ_T and d_T are searched, see analysis.Features.Thresholds.
+	// Thresholds is how finely δ_T and d_T are searched, see theory.Features.Thresholds.
 	Thresholds int `json:"thresholds"`
 	// Trained is the hash of the configuration that the encoder was trained with.
 	Trained string `json:"trained"`

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
 )
 
 // tailsFile holds the curves of p_T and q_T of an encoder.
@@ -19,7 +19,7 @@ var tailsHeader = []string{"views", "form", "threshold", "p_T", "q_T", "mean p",
 // tailsText is such a file in the making.
 type tailsText struct{ records [][]string }
 
-func (t *tailsText) add(views, form string, curves analysis.TailCurves) {
+func (t *tailsText) add(views, form string, curves theory.TailCurves) {
 	for i, threshold := range curves.Thresholds {
 		record := []string{views, form}
 		for _, value := range []float64{threshold, curves.View[i], curves.Class[i], curves.MeanView[i], curves.MeanClass[i]} {
@@ -39,10 +39,10 @@ func (t *tailsText) bytes() []byte {
 }
 
 // readTails reads the curves of one kind of views in one form. Errors name the file and the line.
-func readTails(path, views, form string) (analysis.TailCurves, error) {
+func readTails(path, views, form string) (theory.TailCurves, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return analysis.TailCurves{}, err
+		return theory.TailCurves{}, err
 	}
 	curves, err := parseTails(content, views, form)
 	if err != nil {
@@ -51,7 +51,7 @@ func readTails(path, views, form string) (analysis.TailCurves, error) {
 	return curves, err
 }
 
-func parseTails(content []byte, views, form string) (c analysis.TailCurves, err error) {
+func parseTails(content []byte, views, form string) (c theory.TailCurves, err error) {
 	reader := csv.NewReader(bytes.NewReader(content))
 	reader.FieldsPerRecord = len(tailsHeader)
 	records, err := reader.ReadAll()
@@ -65,7 +65,7 @@ func parseTails(content []byte, views, form string) (c analysis.TailCurves, err 
 		var values [5]float64
 		for j := range values {
 			if values[j], err = strconv.ParseFloat(record[2+j], 64); err != nil {
-				return analysis.TailCurves{}, fmt.Errorf("record %d: %w", i+2, err)
+				return theory.TailCurves{}, fmt.Errorf("record %d: %w", i+2, err)
 			}
 		}
 		if record[0] == views && record[1] == form {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/study"
@@ -129,7 +129,7 @@ func TestForms(t *testing.T) {
 
 func FuzzParseTails(f *testing.F) {
 	text := &tailsText{}
-	text.add(OwnViews, formBackbone, analysis.TailCurves{Thresholds: []float64{0, 1}, View: []float64{0.5, 1}, Class: []float64{0.25, 1},
+	text.add(OwnViews, formBackbone, theory.TailCurves{Thresholds: []float64{0, 1}, View: []float64{0.5, 1}, Class: []float64{0.25, 1},
 		MeanView: []float64{0, 1}, MeanClass: []float64{0.125, 1}})
 	f.Add(text.bytes())
 	f.Add([]byte("views,form\n"))

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/semcon/semcon/analysis"
+	"github.com/semcon/semcon/analysis/theory"
+
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
@@ -138,7 +139,7 @@ const (
 )
 
 // labelled makes Features of an encoder's output in a form.
-func labelled(flat []float32, dim int, images *datasets.Images, views int, form string) (*analysis.Features, error) {
+func labelled(flat []float32, dim int, images *datasets.Images, views int, form string) (*theory.Features, error) {
 	count := len(flat) / dim
 	rows := mat.NewDense(count, dim, nil)
 	labels, numbers := make([]int, count), make([]int, count)
@@ -148,7 +149,7 @@ func labelled(flat []float32, dim int, images *datasets.Images, views int, form 
 		}
 		labels[i], numbers[i] = int(images.Labels[i/views]), i/views
 	}
-	return analysis.NewFeatures(formed(rows, form, len(images.Classes)), labels, numbers, 1)
+	return theory.NewFeatures(formed(rows, form, len(images.Classes)), labels, numbers, 1)
 }
 
 // smallestClass is the number of images of the class that has fewest.

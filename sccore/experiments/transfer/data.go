@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 )
 
 // transferSources open a split of each dataset, the paper's four in its order.
@@ -69,7 +70,7 @@ func openTransferData(dir, dataset string, c TransferConfig) (d transferData, er
 		if c.Images < 2 {
 			return d, fmt.Errorf("images %d: at least 2 synthetic ones are wanted", c.Images)
 		}
-		d.train, d.test = datasets.SegmentedScenes(c.Images, 64, 12), datasets.SegmentedScenes(c.Images, 64, 14)
+		d.train, d.test = synthetic.Segmented(c.Images, 64, 12), synthetic.Segmented(c.Images, 64, 14)
 	}
 	d.seen = spread(d.test.Len(), c.Images)
 	all := spread(d.train.Len(), c.Images)

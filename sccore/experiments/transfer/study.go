@@ -7,6 +7,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 // Transfer is the name of the experiment that segments with fixed features (Tab. semantic_seg and semantic_seg_acc): a linear head and an FCN on
@@ -36,7 +37,7 @@ type TransferConfig struct {
 }
 
 // transferHeads are the heads with their names in the table's columns.
-var transferHeads = []struct{ kind, title string }{{evaluation.LinearHead, "Linear"}, {evaluation.FCNHead, "FCN"}}
+var transferHeads = []struct{ kind, title string }{{heads.Linear, "Linear"}, {heads.FCN, "FCN"}}
 
 // transferConfig returns the configuration of a run before --set. The paper counts 100k samples as 1560 iterations and 400k as 6250, which holds for
 // its batches of 64; with 128 it is the samples that count here.
@@ -45,7 +46,7 @@ func transferConfig(profile Profile, dataset, head string) TransferConfig {
 		Head: head, Width: 256, Train: 336, Test: 448, MinArea: 0.25,
 		Batch: 128, Samples: 100_000, Rates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalRate: 1e-4, Holdout: 150, CacheGiB: 20,
 	}
-	if head == evaluation.FCNHead {
+	if head == heads.FCN {
 		c.Samples = 400_000
 	}
 	if dataset == "cityscapes" {
@@ -54,7 +55,7 @@ func transferConfig(profile Profile, dataset, head string) TransferConfig {
 	if profile != Full {
 		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
 		c.Images, c.Holdout, c.CacheGiB = 400, 60, 1
-		if head == evaluation.FCNHead {
+		if head == heads.FCN {
 			c.Batch, c.Samples = 16, 6400
 		}
 		if dataset != "synthetic" { // Photographs show more than scenes of 64 pixels.
@@ -126,7 +127,7 @@ func setTransfer(profile Profile, assignments []string, dataset, head string) (T
 	config := transferConfig(profile, dataset, head)
 	for _, assignment := range assignments {
 		of, rest, _ := strings.Cut(assignment, ".")
-		if of == evaluation.LinearHead || of == evaluation.FCNHead || slices.Contains(transferDatasets, of) {
+		if of == heads.Linear || of == heads.FCN || slices.Contains(transferDatasets, of) {
 			if of != dataset && of != head {
 				continue
 			}
@@ -179,7 +180,7 @@ func (c TransferConfig) crop() evaluation.Crop {
 // training is what the heads are trained by, for a number of classes.
 func (c TransferConfig) training(vit encoder.ViT, classes int) evaluation.SegmentationTraining {
 	return evaluation.SegmentationTraining{
-		Head: evaluation.SegmentationHead{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.Patch,
+		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.Patch,
 		Batch: c.Batch, Steps: transferCell{config: c}.steps(), Rates: c.Rates[:], FinalRate: c.FinalRate,
 	}
 }

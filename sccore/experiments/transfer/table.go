@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
 )
 
 var transfer = Experiment{
@@ -79,7 +79,7 @@ func accuracyOf(r Record) float64 { return r.Details["accuracy"] }
 func (r TransferResults) Gain(part string) []float64 {
 	method, dataset, _ := strings.Cut(part, " on ")
 	ours, theirs := methodRows(method)
-	return r.gains(ours, theirs, dataset+"/"+headTitle(evaluation.LinearHead))
+	return r.gains(ours, theirs, dataset+"/"+headTitle(heads.Linear))
 }
 
 // Datasets are the datasets with records, the paper's first, in its order.
@@ -162,7 +162,7 @@ func columnRankOf(column string) int {
 	order := []string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "synthetic scenes"}
 	dataset, head, _ := strings.Cut(column, "/")
 	at := 2 * slices.Index(order, dataset)
-	if head == headTitle(evaluation.FCNHead) {
+	if head == headTitle(heads.FCN) {
 		at++
 	}
 	return at

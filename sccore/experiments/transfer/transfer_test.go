@@ -11,7 +11,7 @@ import (
 
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -194,7 +194,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 func TestTransferJudgesItsClaim(t *testing.T) {
 	var records []Record
 	for row, value := range map[string]float64{"dino-s16": 50, "dino+ours-s16": 54, keyFirst: 70} {
-		config := transferConfig(Full, "voc2012", evaluation.LinearHead)
+		config := transferConfig(Full, "voc2012", heads.Linear)
 		config.Encoder = frozenEncoder{Row: row, Digest: row}
 		records = append(records, Record{Profile: Full, Cell: "voc2012/" + row + "/linear/seed0", Row: row, Column: "PASCAL VOC/Linear",
 			Config: configJSON(config), Value: value, Data: "PASCAL VOC"})

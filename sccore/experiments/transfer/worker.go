@@ -17,6 +17,8 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // headsFile holds the trained heads of a cell.
@@ -223,7 +225,7 @@ func (r *transferRun) batch(order *sampleOrder, step int) iter.Seq2[evaluation.P
 }
 
 // judge tells how well the heads segment images.
-func (r *transferRun) judge(fixed evaluation.FixedFeatures, kind string, which []int) ([]evaluation.Segmentation, error) {
+func (r *transferRun) judge(fixed evaluation.FixedFeatures, kind string, which []int) ([]metrics.Segmentation, error) {
 	grid := r.cell.config.Test / r.frozen.ViT.Patch
 	source := fixed.Whole(r.ctx, which)
 	file, err := r.keep(kind, len(which), grid*grid*r.frozen.ViT.Dim, 0, source)
@@ -286,7 +288,7 @@ func (r *transferRun) finish() error {
 func (r *transferRun) protocol(best int) string {
 	c := r.cell.config
 	head, decay := "linear 1×1 head", ""
-	if c.Head == evaluation.FCNHead {
+	if c.Head == heads.FCN {
 		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalRate)
 	}
 	crops := "a new one each time"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
@@ -87,7 +88,7 @@ func (c videoCell) key(identity string) string {
 // openVideos opens DAVIS below dir, or draws videos if it is empty.
 func openVideos(dir string, c VideoConfig) (set *datasets.Videos, err error) {
 	if dir == "" {
-		return datasets.SyntheticVideos(c.Videos, c.Frames, c.Size, 1), nil
+		return synthetic.Videos(c.Videos, c.Frames, c.Size, 1), nil
 	}
 	if set, err = datasets.DAVIS(dir, datasets.Test); err != nil {
 		return nil, err

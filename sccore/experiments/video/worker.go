@@ -11,7 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
 // runVideo runs the cells that are not recorded yet, one after the other: one propagation takes all that there is of the machine.
@@ -46,13 +46,13 @@ func runVideo(ctx context.Context, b compute.Backend, options Options) error {
 	bar.Set(done, fmt.Sprintf("%d of %d runs to go", len(todo), len(cells)))
 	for _, c := range todo {
 		begun, frames := time.Now(), 0
-		var objects []evaluation.DAVIS
+		var objects []metrics.DAVIS
 		err := followVideos(ctx, b, c, set.All, func(v datasets.Video, found [][]uint8) error {
 			measured, err := measureVideo(v, found)
 			objects = append(objects, measured...)
 			frames += v.Frames
 			done++
-			bar.Set(done, fmt.Sprintf("%s  %s: J&F %.1f %%", c.name(), v.Name, 100*evaluation.MeanDAVIS(measured).JF()))
+			bar.Set(done, fmt.Sprintf("%s  %s: J&F %.1f %%", c.name(), v.Name, 100*metrics.MeanDAVIS(measured).JF()))
 			return err
 		})
 		if err != nil {
@@ -92,7 +92,7 @@ func followVideos(ctx context.Context, b compute.Backend, c videoCell, videos []
 }
 
 // measureVideo reads the true masks and compares the found ones with them.
-func measureVideo(v datasets.Video, found [][]uint8) ([]evaluation.DAVIS, error) {
+func measureVideo(v datasets.Video, found [][]uint8) ([]metrics.DAVIS, error) {
 	objects, err := v.Objects()
 	if err != nil {
 		return nil, err
@@ -105,18 +105,18 @@ func measureVideo(v datasets.Video, found [][]uint8) ([]evaluation.DAVIS, error)
 		}
 		truth = append(truth, mask)
 	}
-	measured, err := evaluation.MeasureDAVIS(truth, found, v.Height, v.Width, objects)
+	measured, err := metrics.MeasureDAVIS(truth, found, v.Height, v.Width, objects)
 	if err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}
 	return measured, nil
 }
 
-func videoRecord(c videoCell, set *datasets.Videos, profile Profile, objects []evaluation.DAVIS, frames int, took time.Duration) Record {
-	mean := evaluation.MeanDAVIS(objects)
+func videoRecord(c videoCell, set *datasets.Videos, profile Profile, objects []metrics.DAVIS, frames int, took time.Duration) Record {
+	mean := metrics.MeanDAVIS(objects)
 	p := c.config.Propagation
 	details := map[string]float64{"objects": float64(len(objects)), "frames/s": float64(frames) / took.Seconds()}
-	for name, m := range map[string]evaluation.DAVISMeasure{"J": mean.J, "F": mean.F} {
+	for name, m := range map[string]metrics.DAVISMeasure{"J": mean.J, "F": mean.F} {
 		details[name+"_mean"], details[name+"_recall"], details[name+"_decay"] = 100*m.Mean, 100*m.Recall, 100*m.Decay
 	}
 	return Record{

@@ -1,0 +1,167 @@
+package dispersion
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Patches are patch features with what is known of each patch, for the measures of over-dispersion.
+type Patches struct {
+	// Features are the patches' vectors, [N, D], of any length but 0.
+	Features mat.Matrix
+	// Class is the category of each patch and Instance the object that it lies on, numbered over all images. A negative class stands for no
+	// label; such patches are left out of every measure. A negative instance stands for none, as on sky or grass: two such patches are no pair of
+	// one instance.
+	Class, Instance []int
+}
+
+// PatchSimilarity are mean cosine similarities between different patches, in [−1, 1]; NaN where there is no such pair. Over-dispersed features
+// have Instance and Class falling towards InterClass.
+type PatchSimilarity struct {
+	// Instance is over pairs of one instance, Class over pairs of one class but of different instances, InterClass over pairs of two classes.
+	Instance, Class, InterClass float64
+	// InstancePairs, ClassPairs and InterClassPairs count them.
+	InstancePairs, ClassPairs, InterClassPairs int
+}
+
+// PositiveRate is how often patches of a similarity share their class: the noise-rate figure (Fig. noise_rate), as pairs of high similarity are
+// what self-supervision takes for positive.
+type PositiveRate struct {
+	// Low and High bound the bin of cosine similarity: low ≤ s < high, and s = 1 in the last.
+	Low, High float64
+	// Pairs counts pairs of different patches of different instances; Rate is the share of them with one class, NaN without pairs.
+	Pairs int
+	Rate  float64
+}
+
+// blockSimilarities bounds the similarities held at a time: 32 MB.
+const blockSimilarities = 4 << 20
+
+// Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1]. It holds a block of the matrix of
+// pairs at a time. Errors name lengths that do not fit, vectors without direction and a number of bins below 1.
+func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
+	unit, class, instance, err := p.labelled()
+	if err != nil {
+		return PatchSimilarity{}, nil, err
+	}
+	if bins < 1 {
+		return PatchSimilarity{}, nil, fmt.Errorf("positive rate in %d bins", bins)
+	}
+	rates, positive := make([]PositiveRate, bins), make([]int, bins)
+	for b := range rates {
+		rates[b].Low, rates[b].High = 2*float64(b)/float64(bins)-1, 2*float64(b+1)/float64(bins)-1
+	}
+	var s PatchSimilarity
+	count, dim := 0, 0
+	if unit != nil {
+		count, dim = unit.Dims()
+	}
+	rows := max(1, blockSimilarities/max(count, 1))
+	for begin := 0; begin < count; begin += rows {
+		end := min(begin+rows, count)
+		var block mat.Dense
+		block.Mul(unit.Slice(begin, end, 0, dim), unit.T())
+		for i := begin; i < end; i++ {
+			for j, similarity := range block.RawRowView(i - begin)[:i] {
+				same := class[i] == class[j]
+				switch {
+				case instance[i] == instance[j] && instance[i] >= 0:
+					s.Instance += similarity
+					s.InstancePairs++
+					continue
+				case same:
+					s.Class += similarity
+					s.ClassPairs++
+				default:
+					s.InterClass += similarity
+					s.InterClassPairs++
+				}
+				b := max(0, min(bins-1, int((similarity+1)/2*float64(bins))))
+				rates[b].Pairs++
+				if same {
+					positive[b]++
+				}
+			}
+		}
+	}
+	s.Instance /= float64(s.InstancePairs) // 0/0 is NaN: no such pair.
+	s.Class /= float64(s.ClassPairs)
+	s.InterClass /= float64(s.InterClassPairs)
+	for b := range rates {
+		rates[b].Rate = float64(positive[b]) / float64(rates[b].Pairs)
+	}
+	return s, rates, nil
+}
+
+// labelled are the patches with a class, scaled to length 1; nil without any.
+func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) {
+	count, dim := p.Features.Dims()
+	if len(p.Class) != count || len(p.Instance) != count {
+		return nil, nil, nil, fmt.Errorf("patches: %d vectors with %d classes and %d instances", count, len(p.Class), len(p.Instance))
+	}
+	var data []float64
+	for i := range count {
+		if p.Class[i] < 0 {
+			continue
+		}
+		row := mat.Row(nil, i, p.Features)
+		norm := 0.0
+		for _, x := range row {
+			norm = math.Hypot(norm, x)
+		}
+		if !(norm > 0) || math.IsInf(norm, 0) {
+			return nil, nil, nil, fmt.Errorf("patches: vector %d has length %g, which has no direction", i, norm)
+		}
+		for j := range row {
+			row[j] /= norm
+		}
+		data = append(data, row...)
+		class, instance = append(class, p.Class[i]), append(instance, p.Instance[i])
+	}
+	if data != nil {
+		unit = mat.NewDense(len(class), dim, data)
+	}
+	return unit, class, instance, nil
+}
+
+// OverSegmentation says into how many segments an object falls: over instances, the mean of the exponential of the entropy of its patches'
+// segments. It is 1 where each instance lies in one segment and k where each is split evenly among k. segment is the predicted segment or cluster
+// of each patch, instance the object that it lies on, negative for none; NaN without any. Different lengths are an error.
+func OverSegmentation(segment, instance []int) (float64, error) {
+	if len(segment) != len(instance) {
+		return 0, fmt.Errorf("over-segmentation of %d segments and %d instances", len(segment), len(instance))
+	}
+	split := map[int]map[int]float64{}
+	for i, object := range instance {
+		if object < 0 {
+			continue
+		}
+		if split[object] == nil {
+			split[object] = map[int]float64{}
+		}
+		split[object][segment[i]]++
+	}
+	var effective []float64
+	for _, counts := range split {
+		var shares []float64
+		total := 0.0
+		for _, count := range counts {
+			shares, total = append(shares, count), total+count
+		}
+		slices.Sort(shares) // A map has no order, and sums of floats have.
+		entropy := 0.0
+		for _, count := range shares {
+			entropy -= count / total * math.Log(count/total)
+		}
+		effective = append(effective, math.Exp(entropy))
+	}
+	slices.Sort(effective)
+	sum := 0.0
+	for _, value := range effective {
+		sum += value
+	}
+	return sum / float64(len(effective)), nil
+}

@@ -1,0 +1,152 @@
+package theory
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Features are representations as the paper's section "Problem Formulation" has them: K classes of n images with m views each, every view
+// a vector of length r. Two views are of one image (ŵ_ij = 1) or not, of one class (w_ij = 1) or not.
+type Features struct {
+	// Z has a row of Dim numbers for each view, [N, Dim] with N = Classes·Images·Views: class by class, image by image, view by view.
+	Z *mat.Dense
+	// Classes is K ≥ 2, Images is n ≥ 1 images a class, Views is m ≥ 1 views an image, Dim is d.
+	Classes, Images, Views, Dim int
+	// Radius is r > 0, the length of every row.
+	Radius float64
+}
+
+// NewFeatures sorts vectors into Features and scales each to length radius. Row i of rows, [N, d], is a view of image images[i], whose class is
+// labels[i] in 0…K−1. Views keep their order within an image, images theirs within a class. Errors name what the theorem does not allow: fewer
+// than two classes, classes with different numbers of images, images with different numbers of views or of two classes, and
+// vectors that have no direction.
+func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Features, error) {
+	count, dim := rows.Dims()
+	if len(labels) != count || len(images) != count {
+		return nil, fmt.Errorf("features: %d vectors with %d labels and %d image numbers", count, len(labels), len(images))
+	}
+	if !(radius > 0) || math.IsInf(radius, 0) {
+		return nil, fmt.Errorf("features: radius %g is not positive", radius)
+	}
+	order := make([]int, count)
+	first := map[int]int{} // Of each image, its first row.
+	for i := range order {
+		order[i] = i
+		if _, seen := first[images[i]]; !seen {
+			first[images[i]] = i
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(labels[a], labels[b]), cmp.Compare(first[images[a]], first[images[b]]))
+	})
+	f := &Features{Z: mat.NewDense(max(count, 1), dim, nil), Dim: dim, Radius: radius}
+	perImage, perClass := map[int]int{}, map[int]map[int]bool{}
+	for to, from := range order {
+		label, image := labels[from], images[from]
+		if labels[first[image]] != label {
+			return nil, fmt.Errorf("features: image %d has views of classes %d and %d", image, labels[first[image]], label)
+		}
+		perImage[image]++
+		if perClass[label] == nil {
+			perClass[label] = map[int]bool{}
+		}
+		perClass[label][image] = true
+		row := f.Z.RawRowView(to)
+		mat.Row(row, from, rows)
+		norm := 0.0
+		for _, x := range row {
+			norm = math.Hypot(norm, x)
+		}
+		if !(norm > 0) || math.IsInf(norm, 0) {
+			return nil, fmt.Errorf("features: vector %d has length %g, which has no direction", from, norm)
+		}
+		for j := range row {
+			row[j] *= radius / norm
+		}
+	}
+	f.Classes = len(perClass)
+	if f.Classes < 2 {
+		return nil, fmt.Errorf("features of %d classes: want two at least", f.Classes)
+	}
+	for class := range f.Classes {
+		if perClass[class] == nil {
+			return nil, fmt.Errorf("features: classes are not numbered from 0 to %d: there is no %d", f.Classes-1, class)
+		}
+	}
+	f.Images, f.Views = len(perClass[0]), perImage[images[order[0]]]
+	for class := range f.Classes {
+		if n := len(perClass[class]); n != f.Images {
+			return nil, fmt.Errorf("features: class 0 has %d images and class %d has %d: the theorem wants as many of each", f.Images, class, n)
+		}
+	}
+	for _, i := range order {
+		if m := perImage[images[i]]; m != f.Views {
+			return nil, fmt.Errorf("features: image %d has %d views and image %d has %d: the theorem wants as many of each",
+				images[order[0]], f.Views, images[i], m)
+		}
+	}
+	return f, nil
+}
+
+// GridFeatures makes Features of rows that already stand class by class, image by image, view by view, [classes·images·views, d], scaled to
+// length radius.
+func GridFeatures(rows mat.Matrix, classes, images, views int, radius float64) (*Features, error) {
+	count, _ := rows.Dims()
+	if classes < 1 || images < 1 || views < 1 || classes*images*views != count {
+		return nil, fmt.Errorf("features: %d vectors are not %d classes of %d images with %d views", count, classes, images, views)
+	}
+	labels, numbers := make([]int, count), make([]int, count)
+	for i := range count {
+		labels[i], numbers[i] = i/(images*views), i/views
+	}
+	return NewFeatures(rows, labels, numbers, radius)
+}
+
+// Len is N, the number of views of all images.
+func (f *Features) Len() int { return f.Classes * f.Images * f.Views }
+
+// Groups is the number of images of all classes; group g holds the views Views·g to Views·(g+1), which is T2 of each of them.
+func (f *Features) Groups() int { return f.Classes * f.Images }
+
+// ClassOf is the class of view i.
+func (f *Features) ClassOf(i int) int { return i / (f.Images * f.Views) }
+
+// row is z_i.
+func (f *Features) row(i int) []float64 { return f.Z.RawRowView(i) }
+
+// class is the matrix of a class's views, [n·m, d], sharing memory.
+func (f *Features) class(k int) *mat.Dense {
+	size := f.Images * f.Views
+	return f.Z.Slice(k*size, (k+1)*size, 0, f.Dim).(*mat.Dense)
+}
+
+// ClassMeans are μ_k, the mean vector of each class, [K, d].
+func (f *Features) ClassMeans() *mat.Dense { return f.means(f.Classes, f.Images*f.Views) }
+
+// ImageMeans are the mean vectors of each image's views, [K·n, d].
+func (f *Features) ImageMeans() *mat.Dense { return f.means(f.Groups(), f.Views) }
+
+// means averages the rows in count runs of size rows.
+func (f *Features) means(count, size int) *mat.Dense {
+	means := mat.NewDense(count, f.Dim, nil)
+	for i := range count * size {
+		mean := means.RawRowView(i / size)
+		for j, x := range f.row(i) {
+			mean[j] += x / float64(size)
+		}
+	}
+	return means
+}
+
+// dot is the inner product of two vectors of one length.
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
+}

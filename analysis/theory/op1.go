@@ -1,0 +1,278 @@
+package theory
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/optimize"
+)
+
+// OP1 is the paper's problem: features of given inputs that minimise L_align + α L_div on the sphere of radius r, no two of them farther apart
+// than φ_f times their inputs, ‖z_i − z_j‖ ≤ φ_f ‖x_i − x_j‖. Without constraints, at φ_f = +Inf, it is OP0.
+type OP1 struct {
+	// Inputs are x_i, [N, p], class by class, image by image, view by view.
+	Inputs mat.Matrix
+	// Classes is K, Images n a class, Views m an image; N = K·n·m.
+	Classes, Images, Views int
+	// Dim is d and Radius r.
+	Dim    int
+	Radius float64
+	// Alpha is α > 0 and Lipschitz is φ_f ≥ 0.
+	Alpha, Lipschitz float64
+	// Starts is the number of random starts, of which the best solution is kept; 1 if not positive. Seed makes them.
+	Starts int
+	Seed   uint64
+}
+
+// Solution is a local optimum of OP1.
+type Solution struct {
+	Features *Features
+	// Objective is L_align + α L_div; Alignment and Diversity are its parts without α.
+	Objective, Alignment, Diversity float64
+	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r², and Active the share of pairs of views with a multiplier.
+	Violation, Active float64
+	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric: those of 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i − x_j‖²) in the Lagrangian.
+	// Where one is positive r² − s_ij = 1/(2 v_ij), half of what the paper's proof has (erratum E24).
+	Multipliers *mat.Dense
+	// Norm are the multipliers of ‖z_i‖ = r, which the paper's Lagrangian leaves out (erratum E9): ν_i with ∂Lagrangian/∂z_i = −ν_i z_i. At an
+	// optimum, with c = 1/(2α), Sum − target of lemma sum_delta is ν_i r² N²/(2α) + 1/α Σ_j λ_ij v_ij (r² − s_ij), so the lemma can fail where ν_i < 0, and
+	// does where in addition no constraint on i is active (erratum E13).
+	Norm []float64
+	// Gradient is the largest part of the Lagrangian's gradient along the sphere, times N²: 0 at an optimum.
+	Gradient float64
+}
+
+// The augmented Lagrangian's course: its weight grows tenfold while the constraints are far from met.
+const (
+	rounds        = 40
+	stepsPerRound = 400
+	violationGoal = 1e-6 // Of r².
+)
+
+// Solve finds a local optimum with the method of multipliers: an augmented Lagrangian, minimised by L-BFGS over directions of the z_i, from
+// each of the starts. The same problem gives the same solution. Errors name the number that is out of range.
+func (p OP1) Solve() (*Solution, error) {
+	count, _ := p.Inputs.Dims()
+	switch {
+	case p.Classes < 2 || p.Images < 1 || p.Views < 1 || count != p.Classes*p.Images*p.Views:
+		return nil, fmt.Errorf("OP1: %d inputs are not %d ≥ 2 classes of %d images with %d views", count, p.Classes, p.Images, p.Views)
+	case p.Dim < 1 || !(p.Radius > 0):
+		return nil, fmt.Errorf("OP1: dimension %d and radius %g have to be positive", p.Dim, p.Radius)
+	case !(p.Alpha > 0) || math.IsInf(p.Alpha, 0) || !(p.Lipschitz >= 0):
+		return nil, fmt.Errorf("OP1: α = %g has to be positive and φ_f = %g not negative", p.Alpha, p.Lipschitz)
+	}
+	floor := p.floors()
+	var best *Solution
+	for start := range max(p.Starts, 1) {
+		solution, err := p.from(rand.New(rand.NewPCG(p.Seed, uint64(start))), floor)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || solution.better(best, p.Radius) {
+			best = solution
+		}
+	}
+	return best, nil
+}
+
+// better prefers what meets the constraints.
+func (s *Solution) better(than *Solution, radius float64) bool {
+	feasible := func(s *Solution) bool { return s.Violation <= 10*violationGoal*radius*radius }
+	if feasible(s) != feasible(than) {
+		return feasible(s)
+	}
+	return s.Objective < than.Objective
+}
+
+// floors are the least similarities r² − φ_f²‖x_i − x_j‖²/2, [N, N]; −Inf on the diagonal and where φ_f is infinite.
+func (p OP1) floors() *mat.Dense {
+	count, width := p.Inputs.Dims()
+	floor := mat.NewDense(count, count, nil)
+	for i := range count {
+		for j := range count {
+			square := 0.0
+			for c := range width {
+				gap := p.Inputs.At(i, c) - p.Inputs.At(j, c)
+				square += gap * gap
+			}
+			if i == j || math.IsInf(p.Lipschitz, 1) {
+				floor.Set(i, j, math.Inf(-1))
+			} else {
+				floor.Set(i, j, p.Radius*p.Radius-p.Lipschitz*p.Lipschitz*square/2)
+			}
+		}
+	}
+	return floor
+}
+
+// from solves the problem from one random start.
+func (p OP1) from(random *rand.Rand, floor *mat.Dense) (*Solution, error) {
+	count, _ := floor.Dims()
+	y := make([]float64, count*p.Dim)
+	for i := range y {
+		y[i] = random.NormFloat64()
+	}
+	a := &augmented{problem: p, floor: floor, weight: 1, shift: mat.NewDense(count, count, nil),
+		z: mat.NewDense(count, p.Dim, nil), gradient: mat.NewDense(count, p.Dim, nil), similarity: mat.NewDense(count, count, nil),
+		pull: mat.NewDense(count, count, nil), grad: make([]float64, count*p.Dim)}
+	previous := math.Inf(1)
+	for range rounds {
+		a.point = nil // The multipliers have moved.
+		result, err := optimize.Minimize(optimize.Problem{
+			Func: a.value,
+			Grad: func(grad, y []float64) { a.value(y); copy(grad, a.grad) },
+		}, y, &optimize.Settings{
+			GradientThreshold: 1e-10, MajorIterations: stepsPerRound, Converger: optimize.NeverTerminate{},
+		}, &optimize.LBFGS{Store: 12})
+		if result == nil {
+			return nil, fmt.Errorf("OP1: %w", err)
+		}
+		y = result.X // A line search that cannot better the last digit ends with an error; the point is good.
+		a.evaluate(y)
+		violation := a.multiply()
+		if violation <= violationGoal*p.Radius*p.Radius && result.Status == optimize.GradientThreshold {
+			break
+		}
+		if violation > 0.25*previous && violation > violationGoal*p.Radius*p.Radius && a.weight < 1e6 {
+			a.weight *= 10
+			a.shift.Scale(0.1, a.shift)
+		}
+		previous = violation
+	}
+	return a.solution()
+}
+
+// augmented is the augmented Lagrangian, L_SSL + weight/(2N²) Σ_ij (max(0, floor − s + shift)² − shift²), where weight·shift are the multipliers.
+type augmented struct {
+	problem OP1
+	floor   *mat.Dense
+	weight  float64
+	shift   *mat.Dense
+
+	// At the last point evaluated: z and s, the gradient in z before it is projected, what draws i to j, and then by the numbers of the point.
+	z, similarity, gradient, pull *mat.Dense
+	point, grad                   []float64
+	last                          float64
+}
+
+// value is the value at directions y, [N·d]; it leaves the gradient in grad. L-BFGS asks for both, one after the other.
+func (a *augmented) value(y []float64) float64 {
+	if !slices.Equal(y, a.point) {
+		a.last, a.point = a.evaluate(y), append(a.point[:0], y...)
+	}
+	return a.last
+}
+
+func (a *augmented) evaluate(y []float64) float64 {
+	p := a.problem
+	count, _ := a.z.Dims()
+	n, r2 := float64(count), p.Radius*p.Radius
+	lengths := make([]float64, count)
+	for i := range count {
+		direction := y[i*p.Dim : (i+1)*p.Dim]
+		lengths[i] = math.Sqrt(dot(direction, direction))
+		for c, x := range direction {
+			a.z.Set(i, c, p.Radius*x/lengths[i])
+		}
+	}
+	var c mat.SymDense
+	c.SymOuterK(1/n, a.z.T())
+	for i := range p.Dim {
+		c.SetSym(i, i, c.At(i, i)-r2/float64(p.Dim))
+	}
+	norm := mat.Norm(&c, 2)
+	value := p.Alpha / 2 * norm * norm
+	a.gradient.Mul(a.z, &c)
+	a.gradient.Scale(2*p.Alpha/n, a.gradient)
+
+	a.similarity.Mul(a.z, a.z.T())
+	for i := range count {
+		s, floor, shift, to := a.similarity.RawRowView(i), a.floor.RawRowView(i), a.shift.RawRowView(i), a.pull.RawRowView(i)
+		clear(to)
+		for j := range count {
+			if i/p.Views == j/p.Views {
+				value += (r2 - s[j]) / (n * n)
+				to[j] = 2 / (n * n)
+			}
+			value -= a.weight / (2 * n * n) * shift[j] * shift[j]
+			if lack := floor[j] - s[j] + shift[j]; lack > 0 {
+				value += a.weight / (2 * n * n) * lack * lack
+				to[j] += 2 * a.weight / (n * n) * lack
+			}
+		}
+	}
+	var drawn mat.Dense
+	drawn.Mul(a.pull, a.z)
+	a.gradient.Sub(a.gradient, &drawn)
+	for i := range count { // Along the sphere, and by the length of y.
+		g, z := a.gradient.RawRowView(i), a.z.RawRowView(i)
+		radial := dot(g, z) / r2
+		for c := range g {
+			a.grad[i*p.Dim+c] = (g[c] - radial*z[c]) * p.Radius / lengths[i]
+		}
+	}
+	return value
+}
+
+// multiply moves the multipliers after a minimisation and returns the largest violation.
+func (a *augmented) multiply() float64 {
+	count, _ := a.z.Dims()
+	worst := 0.0
+	for i := range count {
+		for j := range count {
+			lack := a.floor.At(i, j) - a.similarity.At(i, j)
+			worst = max(worst, lack)
+			a.shift.Set(i, j, max(0, a.shift.At(i, j)+lack))
+		}
+	}
+	return worst
+}
+
+// solution sums up the point evaluated last.
+func (a *augmented) solution() (*Solution, error) {
+	p := a.problem
+	f, err := GridFeatures(a.z, p.Classes, p.Images, p.Views, p.Radius)
+	if err != nil {
+		return nil, err
+	}
+	count := f.Len()
+	n, r2 := float64(count), p.Radius*p.Radius
+	s := &Solution{Features: f, Alignment: f.Alignment(), Diversity: f.Diversity()}
+	s.Multipliers, s.Norm = mat.NewDense(count, count, nil), make([]float64, count)
+	s.Objective = s.Alignment + p.Alpha*s.Diversity
+	var correlated mat.Dense
+	correlated.Mul(f.Z, f.Correlation())
+	active := 0
+	for i := range count {
+		z := f.row(i)
+		gradient := make([]float64, p.Dim)
+		for j := range count {
+			lack := a.floor.At(i, j) - a.similarity.At(i, j)
+			s.Violation = max(s.Violation, lack)
+			multiplier := a.weight * a.shift.At(i, j)
+			s.Multipliers.Set(i, j, multiplier)
+			if multiplier > 0 {
+				active++
+			}
+			if i/p.Views == j/p.Views {
+				multiplier++
+			}
+			for k, x := range f.row(j) {
+				gradient[k] += 2 * multiplier * (z[k] - x) / (n * n)
+			}
+		}
+		for k := range gradient {
+			gradient[k] += 2 * p.Alpha / n * (correlated.At(i, k) - r2/float64(p.Dim)*z[k])
+		}
+		radial := dot(gradient, z) / r2
+		s.Norm[i] = -radial
+		for k := range gradient {
+			s.Gradient = max(s.Gradient, n*n*math.Abs(gradient[k]-radial*z[k]))
+		}
+	}
+	s.Active = float64(active) / (n * (n - 1))
+	return s, nil
+}

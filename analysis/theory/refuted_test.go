@@ -1,0 +1,39 @@
+package theory
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// The printed theorem is about optima of OP1. Here is one: inputs in a small ball with labels by lot, so that the constraints keep all features
+// together, solved, with an α that the printed lemmas admit (erratum E21). All conditions hold, and the truth is far above the bound.
+func TestSolvedOptimumRefutesThePrintedTheorem(t *testing.T) {
+	const classes, images, views = 2, 40, 2
+	random := rand.New(rand.NewPCG(1, 12))
+	inputs := mat.NewDense(classes*images*views, 2, nil)
+	for g := range classes * images {
+		x, y := 0.03*random.NormFloat64(), 0.03*random.NormFloat64()
+		for v := range views {
+			inputs.SetRow(g*views+v, []float64{x + 1e-4*random.NormFloat64(), y + 1e-4*random.NormFloat64()})
+		}
+	}
+	p := OP1{Inputs: inputs, Classes: classes, Images: images, Views: views, Dim: 2, Radius: 1, Alpha: 0.2, Lipschitz: 1}
+	s := solve(t, p)
+	account, err := s.Features.Account(200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("violation %.2g, active %.2g, gradient %.2g; printed %+v; repaired %s; true error %g",
+		s.Violation, s.Active, s.Gradient, account.Printed, account.Repaired.Verdict(), account.Error)
+	if s.Active == 0 || s.Violation > 1e-5 || s.Gradient > 0.01 {
+		t.Errorf("violation %g, active %g, gradient %g", s.Violation, s.Active, s.Gradient)
+	}
+	if account.Printed.Verdict() != Speaks || account.Printed.Value > 1e-3 || account.Error < 0.3 {
+		t.Errorf("printed bound %g, true error %g", account.Printed.Value, account.Error)
+	}
+	if account.Repaired.Verdict() != NoMargin || account.Moments.Value < account.Error {
+		t.Errorf("repaired %s, moments %g, true error %g", account.Repaired.Verdict(), account.Moments.Value, account.Error)
+	}
+}

@@ -1,0 +1,145 @@
+package theory
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Tails are the four numbers through which the theorem sees features: how often similarities are low.
+type Tails struct {
+	// ViewThreshold is δ_T and ViewTail p_T = sup_i P_{j,l ∈ T2(i)}[z_jᵀz_l ≤ δ_T]: pairs of views of one image, a view with itself among them.
+	ViewThreshold, ViewTail float64
+	// ClassThreshold is d_T and ClassTail q_T = sup_i P_{j ∈ T2(i), l ∈ T1(j)}[z_jᵀz_l ≤ d_T]: pairs of views of two images of one class
+	// (lemma prop_in_class; the assumption in-of-class-dist states it in the input space). It is small where a class's images share patterns
+	// (erratum E20).
+	ClassThreshold, ClassTail float64
+}
+
+// TailCurves are p_T and q_T as functions of their thresholds: the supremum over images, which the theorem uses, and the mean.
+type TailCurves struct {
+	// Thresholds ascend.
+	Thresholds []float64
+	// View is p_T and Class q_T at each threshold; MeanView and MeanClass are their means over images instead of suprema.
+	View, Class, MeanView, MeanClass []float64
+}
+
+// blockEntries bounds the similarities held at a time: 32 MB.
+const blockEntries = 4 << 20
+
+// Thresholds are where the theorem's δ_T and d_T are tried: 0, r², even steps between them, and steps that shrink towards r², where
+// well-aligned features have all of their similarities, down to 10⁻⁸ r²; count ≥ 2 of each kind.
+func (f *Features) Thresholds(count int) []float64 {
+	r2 := f.Radius * f.Radius
+	var thresholds []float64
+	for i := range max(count, 2) {
+		part := float64(i) / float64(max(count, 2)-1)
+		thresholds = append(thresholds, r2*part, r2*(1-math.Pow(10, -8*part)))
+	}
+	slices.Sort(thresholds)
+	return slices.Compact(thresholds)
+}
+
+// TailCurves computes p_T and q_T exactly at each of the given thresholds, which must ascend. It looks at all N²/K pairs within classes,
+// in blocks; without a second image in a class q_T is 0, as no pair can be low.
+func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
+	if len(thresholds) == 0 || !slices.IsSorted(thresholds) {
+		return TailCurves{}, errors.New("tails: thresholds have to ascend, and there has to be one")
+	}
+	bins, r2 := len(thresholds), f.Radius*f.Radius
+	c := TailCurves{thresholds, make([]float64, bins), make([]float64, bins), make([]float64, bins), make([]float64, bins)}
+	size := f.Images * f.Views
+	blockImages := max(1, blockEntries/(size*f.Views))
+	similarities := mat.NewDense(min(blockImages, f.Images)*f.Views, size, nil)
+	view, class := make([]int, bins+1), make([]int, bins+1) // Pairs of one image by the first threshold that they do not exceed.
+	for k := range f.Classes {
+		members := f.class(k)
+		for begin := 0; begin < f.Images; begin += blockImages {
+			count := min(blockImages, f.Images-begin)
+			s := similarities.Slice(0, count*f.Views, 0, size).(*mat.Dense)
+			s.Mul(members.Slice(begin*f.Views, (begin+count)*f.Views, 0, f.Dim), members.T())
+			for g := range count {
+				clear(view)
+				clear(class)
+				own := (begin + g) * f.Views
+				for v := range f.Views {
+					for l, similarity := range s.RawRowView(g*f.Views + v) {
+						switch {
+						case l == own+v: // z_jᵀz_j, without rounding.
+							view[firstAtLeast(thresholds, r2)]++
+						case l >= own && l < own+f.Views:
+							view[firstAtLeast(thresholds, min(similarity, r2))]++
+						default:
+							class[firstAtLeast(thresholds, min(similarity, r2))]++
+						}
+					}
+				}
+				accumulate(view, f.Views*f.Views, f.Groups(), c.View, c.MeanView)
+				accumulate(class, f.Views*(size-f.Views), f.Groups(), c.Class, c.MeanClass)
+			}
+		}
+	}
+	return c, nil
+}
+
+// firstAtLeast is the place of the first threshold that is not below x, or their number.
+func firstAtLeast(thresholds []float64, x float64) int {
+	low, high := 0, len(thresholds)
+	for low < high {
+		if middle := (low + high) / 2; thresholds[middle] < x {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// accumulate takes one image's counts into the supremum and the mean over images of the share of pairs up to each threshold.
+func accumulate(counts []int, pairs, images int, supremum, mean []float64) {
+	if pairs == 0 {
+		return
+	}
+	sum := 0
+	for t := range supremum {
+		sum += counts[t]
+		share := float64(sum) / float64(pairs)
+		supremum[t] = max(supremum[t], share)
+		mean[t] += share / float64(images)
+	}
+}
+
+// Tails are p_T and q_T at one pair of thresholds.
+func (f *Features) Tails(viewThreshold, classThreshold float64) (Tails, error) {
+	if math.IsNaN(viewThreshold) || math.IsNaN(classThreshold) {
+		return Tails{}, fmt.Errorf("tails: thresholds %g and %g", viewThreshold, classThreshold)
+	}
+	low, high := min(viewThreshold, classThreshold), max(viewThreshold, classThreshold)
+	c, err := f.TailCurves([]float64{low, high})
+	if err != nil {
+		return Tails{}, err
+	}
+	t := Tails{ViewThreshold: viewThreshold, ClassThreshold: classThreshold}
+	t.ViewTail = c.View[firstAtLeast(c.Thresholds, viewThreshold)]
+	t.ClassTail = c.Class[firstAtLeast(c.Thresholds, classThreshold)]
+	return t, nil
+}
+
+// Best tries every pair of thresholds and returns the one with the best bound, as a theorem that holds for each of them allows: one within the
+// theorem's domain before one outside, then the lower value, then the larger margin.
+func (c TailCurves) Best(bound func(Tails) Bound) (Tails, Bound) {
+	var best Tails
+	var least Bound
+	for i, delta := range c.Thresholds {
+		for j, d := range c.Thresholds {
+			t := Tails{delta, c.View[i], d, c.Class[j]}
+			if b := bound(t); i+j == 0 || b.better(least) {
+				best, least = t, b
+			}
+		}
+	}
+	return best, least
+}

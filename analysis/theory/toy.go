@@ -1,0 +1,86 @@
+package theory
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Toy makes inputs as the paper's intuition has them (section "Intuitive Comprehension"): an image is a ring of parts, some of which its class
+// shares, and a view shows a stretch of the ring.
+type Toy struct {
+	// Classes is K, Images n a class, Views m an image.
+	Classes, Images, Views int
+	// Parts is the number of parts of an image, and Size the length p of the vector that stands for what a part looks like.
+	Parts, Size int
+	// Shared is the share of parts that all images of a class have in common, in [0, 1]: neighbours on the ring, from a place that differs from
+	// image to image. Other parts are the image's own.
+	Shared float64
+	// Crop is the share of parts that a view shows, in (0, 1]. Each view draws its own stretch: at 1 there is no crop, and the smaller it is the
+	// less two views of an image overlap.
+	Crop float64
+	// SameCrop gives all views of an image one stretch: random, but the same position.
+	SameCrop bool
+	// Noise is the standard deviation of each number of each view's input, which makes no two views equal.
+	Noise float64
+	// Seed makes everything.
+	Seed uint64
+}
+
+// Inputs are the views, [K·n·m, p], class by class, image by image, view by view: the mean of the parts shown, as what a part looks like and not
+// where it stands tells a view, plus noise. Parts are random vectors of length 1. Errors name the number that is out of range.
+func (t Toy) Inputs() (*mat.Dense, error) {
+	switch {
+	case t.Classes < 2 || t.Images < 1 || t.Views < 1 || t.Parts < 1 || t.Size < 1:
+		return nil, fmt.Errorf("toy: %d classes (2 at least), %d images, %d views, %d parts and size %d have to be positive",
+			t.Classes, t.Images, t.Views, t.Parts, t.Size)
+	case !(t.Shared >= 0 && t.Shared <= 1) || !(t.Crop > 0 && t.Crop <= 1) || !(t.Noise >= 0):
+		return nil, fmt.Errorf("toy: shared %g and crop %g have to be shares, the crop not 0, and noise %g not negative", t.Shared, t.Crop, t.Noise)
+	}
+	// What classes, images and views are made of comes from sources of their own, so that a change of one number leaves the rest as it was.
+	source := func(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, purpose)) }
+	classes, images, places, crops, noise := source(1), source(2), source(3), source(4), source(5)
+	part := func(random *rand.Rand) []float64 {
+		v := make([]float64, t.Size)
+		for i := range v {
+			v[i] = random.NormFloat64()
+		}
+		length := math.Sqrt(dot(v, v))
+		for i := range v {
+			v[i] /= length
+		}
+		return v
+	}
+	shared := int(math.Round(t.Shared * float64(t.Parts)))
+	shown := max(1, int(math.Round(t.Crop*float64(t.Parts))))
+	inputs := mat.NewDense(t.Classes*t.Images*t.Views, t.Size, nil)
+	for k := range t.Classes {
+		common := part(classes)
+		for a := range t.Images {
+			ring := make([][]float64, t.Parts)
+			place := places.IntN(t.Parts)
+			for i := range ring {
+				ring[(place+i)%t.Parts] = part(images)
+				if i < shared {
+					ring[(place+i)%t.Parts] = common
+				}
+			}
+			stretch := crops.IntN(t.Parts)
+			for v := range t.Views {
+				if v > 0 && !t.SameCrop {
+					stretch = crops.IntN(t.Parts)
+				}
+				row := inputs.RawRowView((k*t.Images+a)*t.Views + v)
+				for c := range row {
+					for i := range shown {
+						row[c] += ring[(stretch+i)%t.Parts][c] / float64(shown)
+					}
+					row[c] += t.Noise * noise.NormFloat64()
+				}
+			}
+		}
+	}
+	return inputs, nil
+}

@@ -1,0 +1,90 @@
+package figures
+
+import (
+	"math"
+
+	"github.com/semcon/semcon/analysis/theory"
+)
+
+// BoundCurves draws the printed theorem's bound and the repaired one against anything that the setting and the tails depend on, with the line at 1
+// above which a bound says nothing. Features are taken to be isotropic, ω = r⁴/d, which the printed theorem presumes. A curve has a gap where its
+// margin is not positive, and where the printed theorem does not apply.
+func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting, theory.Tails)) Curves {
+	printed, repaired, one := Series{Name: "printed", X: xs}, Series{Name: "repaired", X: xs}, Series{Name: "says nothing above", X: xs}
+	for _, x := range xs {
+		setting, tails := at(x)
+		values := [2]float64{math.NaN(), math.NaN()}
+		if b := setting.Printed(tails); b.Domain && b.Margin > 0 && b.Value > 0 {
+			values[0] = b.Value
+		}
+		if b := setting.Repaired(tails, isotropic(setting)); b.Domain && b.Margin > 0 && b.Value > 0 {
+			values[1] = b.Value
+		}
+		printed.Y, repaired.Y, one.Y = append(printed.Y, values[0]), append(repaired.Y, values[1]), append(one.Y, 1)
+	}
+	return Curves{X: label, Y: "bound on the error rate", LogY: true, Series: []Series{printed, repaired, one}}
+}
+
+// isotropic is ω of features whose correlation matrix is r²/d·I.
+func isotropic(s theory.Setting) float64 { return math.Pow(s.Radius, 4) / float64(s.Dim) }
+
+// BoundMaps are maps of the printed and the repaired bound over two numbers: the decimal logarithm of the bound, from 10⁻⁴ to 1; grey where a margin is
+// not positive or the theorem does not apply. Features are taken to be isotropic.
+func BoundMaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) MapsRow {
+	maps := MapsRow{{Title: "printed"}, {Title: "repaired"}}
+	for i := range maps {
+		m := &maps[i]
+		m.X, m.Y, m.Z, m.Xs, m.Ys, m.Low, m.High = xLabel, yLabel, "log10 of the bound", xs, ys, -4, 0
+		m.Above, m.Missing = "vacuous: 1 or more", "no margin, or not applicable"
+		for _, y := range ys {
+			var row []float64
+			for _, x := range xs {
+				setting, tails := at(x, y)
+				b := setting.Printed(tails).Bound
+				if i == 1 {
+					b = setting.Repaired(tails, isotropic(setting)).Bound
+				}
+				value := math.NaN()
+				if b.Domain && b.Margin > 0 {
+					value = math.Log10(max(b.Value, 1e-300))
+				}
+				row = append(row, value)
+			}
+			m.Values = append(m.Values, row)
+		}
+	}
+	return maps
+}
+
+// Feasibility is the map of the least d_T/r² that the printed theorem admits over K/d and the decimal logarithm of n, in its corrected form (erratum
+// E6). Above 1 no encoder meets it.
+func Feasibility() Map {
+	m := Map{X: "K/d", Y: "log10 n", Z: "least d_T / r²", Low: 0.7, High: 1, Above: "above 1: no encoder", Missing: ""}
+	const scale = 1000 // K and d are whole numbers; their ratio is to be fine.
+	for i := range 61 {
+		m.Ys = append(m.Ys, 1+float64(i)/15)
+		m.Values = append(m.Values, nil)
+		for j := range 61 {
+			if i == 0 {
+				m.Xs = append(m.Xs, 1+float64(j)/60)
+			}
+			s := theory.Setting{Classes: int(math.Round(scale * m.Xs[j])), Dim: scale, Images: int(math.Round(math.Pow(10, m.Ys[i]))), Radius: 1}
+			m.Values[i] = append(m.Values[i], s.LeastClassThreshold())
+		}
+	}
+	return m
+}
+
+// TailFigure draws p_T against δ_T and q_T against d_T of features, the supremum and the mean over images; from is the least threshold shown, as a share
+// of the greatest.
+func TailFigure(c theory.TailCurves, from float64) CurvesRow {
+	first := 0
+	for first < len(c.Thresholds)-2 && c.Thresholds[first] < from*c.Thresholds[len(c.Thresholds)-1] {
+		first++
+	}
+	x := c.Thresholds[first:]
+	return CurvesRow{
+		{X: "δ_T", Y: "p_T", Series: []Series{{"supremum", x, c.View[first:]}, {"mean over images", x, c.MeanView[first:]}}},
+		{X: "d_T", Y: "q_T", Series: []Series{{"supremum", x, c.Class[first:]}, {"mean over images", x, c.MeanClass[first:]}}},
+	}
+}

@@ -1,0 +1,99 @@
+// Package imports holds the order of the project's packages: imports follow the path of the data and go one way.
+package imports
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/semcon/semcon"
+
+// order lists the packages from the first to the last. An entry stands for a package and those below it that have no entry of their own;
+// one that ends in /* stands for those below it only. A package may import those of earlier lines and those of its own.
+var order = [][]string{
+	{"internal", "sccore/backend", "sccore/progress"}, // What everything may use.
+	{"sccore/datasets"},
+	{"sccore/datasets/*"},
+	{"sccore/views"},
+	{"losses"},
+	{"sccore/layers"},
+	{"sccore/encoder"},
+	{"sccore/heads"},
+	{"sccore/optim", "sccore/weights"},
+	{"sccore/metrics", "sccore/knn"},
+	{"sccore/train"},
+	{"sccore", "sccore/methods", "sccore/siamese"},
+	{"sccore/finetune", "sccore/detection", "sccore/evaluation"},
+	{"analysis"},
+	{"figures"},
+	{"sccore/study"},
+	{"sccore/experiments/*"},
+	{"sccore/experiments"},
+	{"cmd", "notebooks"},
+}
+
+// placeOf returns the line of a package, the one whose entry names the longest part of its path, and -1 where none does.
+func placeOf(path string) int {
+	place, longest := -1, -1
+	for i, entries := range order {
+		for _, entry := range entries {
+			entry, belowOnly := strings.CutSuffix(entry, "/*")
+			below := strings.HasPrefix(path, entry+"/") && entry != "sccore" // Packages below sccore have places of their own.
+			if (below || path == entry && !belowOnly) && (len(entry) > longest || len(entry) == longest && belowOnly) {
+				place, longest = i, len(entry)
+			}
+		}
+	}
+	return place
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")
+	list.Stderr = t.Output()
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := 0
+	for line := range strings.Lines(string(out)) {
+		path, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
+		path = strings.TrimPrefix(path, module+"/")
+		packages++
+		place := placeOf(path)
+		if place < 0 {
+			t.Errorf("%s has no place in the order", path)
+			continue
+		}
+		for _, imported := range strings.Fields(imports) {
+			if imported, ours := strings.CutPrefix(imported, module+"/"); ours && placeOf(imported) > place {
+				t.Errorf("%s imports %s, which comes later in the path of the data", path, imported)
+			}
+		}
+	}
+	if packages < len(order)/2 {
+		t.Errorf("go list found %d packages only", packages)
+	}
+}
+
+func TestPlaceOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"cmd/semcon/internal/setup": "cmd", "sccore": "sccore", "sccore/views": "sccore/views", "internal/testbackend": "internal",
+		"losses/internal/pairsum": "losses", "sccore/experiments/video": "sccore/experiments/ablation",
+	} {
+		if placeOf(path) != placeOf(want) || placeOf(path) < 0 {
+			t.Errorf("%s is in line %d, %s in %d", path, placeOf(path), want, placeOf(want))
+		}
+	}
+	if place := placeOf("sccore/novelty"); place != -1 {
+		t.Errorf("an unknown package is in line %d", place)
+	}
+	for _, pair := range [][2]string{
+		{"sccore/datasets", "sccore/views"}, {"sccore/weights", "sccore"}, {"sccore/datasets", "sccore/datasets/synthetic"},
+		{"sccore/datasets/synthetic", "sccore/views"}, {"sccore/experiments/video", "sccore/experiments"},
+	} {
+		if placeOf(pair[0]) >= placeOf(pair[1]) {
+			t.Errorf("%s does not come before %s", pair[0], pair[1])
+		}
+	}
+}

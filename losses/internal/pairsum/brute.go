@@ -1,0 +1,126 @@
+package pairsum
+
+import (
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// allPairs compares each pair with each, a block of rows at a time, in the dtype of the scores: differences of scores are exact where they
+// are small.
+type allPairs struct {
+	p, q   *Node // [B, N]
+	margin float64
+}
+
+// BruteForce are the sums by comparing each pair with each, of scores in [0, 1], [B, N], in a time of order N².
+func BruteForce(p, q *Node, margin float64) Sums { return allPairs{p, q, margin} }
+
+func (a allPairs) Target() (q, valid *Node) {
+	return ConvertDType(a.q, dtypes.Float64), LogicalNot(IsNaN(a.q))
+}
+
+func (a allPairs) Forward() (huber, same, slope *Node) {
+	return a.sums(func(lower, notBelow *Node) *Node { return And(LogicalNot(lower), notBelow) })
+}
+
+// sums are the forward sums, with those pairs counted that counts selects from the masks of q_j < q_i and of p_j ≥ p_i.
+func (a allPairs) sums(counts func(lower, notBelow *Node) *Node) (huber, counted, slope *Node) {
+	sums := a.blockwise(3, OnesLike(a.p), func(p, q, rowP, rowQ, ones *Node) []*Node {
+		lower := LessThan(q, rowQ)
+		return huberSums(Sub(p, rowP), lower, counts(lower, GreaterOrEqual(p, rowP)), ones, a.margin)
+	})
+	return sums[0], sums[1], sums[2]
+}
+
+func (a allPairs) Pull(weight *Node) *Node {
+	return a.blockwise(1, ConvertDType(weight, a.p.DType()), func(p, q, rowP, rowQ, weight *Node) []*Node {
+		return []*Node{pullSums(Sub(rowP, p), GreaterThan(q, rowQ), weight, a.margin)}
+	})[0]
+}
+
+func (a allPairs) Restore(entries *Node) *Node { return entries }
+
+// blockEntries is how many entries a block of comparisons has: enough to be worth a turn of the loop, few enough for the memory.
+const blockEntries = 1 << 20
+
+// blockwise calls sums with p and q of all pairs of some image pairs, [b, 1, N], and of some of their pairs, [b, rows, 1], and with columns,
+// [b, N]. It puts the results, [b, rows] each, together to [B, N] in float64. A backend that cannot slice at a computed place compares
+// everything at once.
+func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, rowQ, columns *Node) []*Node) []*Node {
+	g, dtype := a.p.Graph(), a.p.DType()
+	batch, n := a.p.Shape().Dimensions[0], a.p.Shape().Dimensions[1]
+	rows := min(n, max(1, blockEntries/n))
+	images := min(batch, max(1, blockEntries/(rows*n)))
+	if rows*images == n*batch || !g.Backend().Capabilities().Operations[compute.OpTypeDynamicSlice] {
+		each := sums(InsertAxes(a.p, 1), InsertAxes(a.q, 1), InsertAxes(a.p, -1), InsertAxes(a.q, -1), columns)
+		for i := range each {
+			each[i] = ConvertDType(each[i], dtypes.Float64)
+		}
+		return each
+	}
+	parameters := func(g *Graph) (image, row, p, q, columns, found *Node) {
+		scores := shapes.Make(dtype, batch, n)
+		return Parameter(g, "image", shapes.Make(dtypes.Int32)), Parameter(g, "row", shapes.Make(dtypes.Int32)),
+			Parameter(g, "p", scores), Parameter(g, "q", scores), Parameter(g, "columns", scores), Parameter(g, "found", shapes.Make(dtype, results, batch, n))
+	}
+	more := NewClosure(g, func(g *Graph) []*Node {
+		image, _, _, _, _, _ := parameters(g)
+		return []*Node{LessThan(image, Const(g, int32(batch)))}
+	})
+	block := NewClosure(g, func(g *Graph) []*Node {
+		image, row, p, q, columns, found := parameters(g)
+		zero := Const(g, int32(0))
+		// The last blocks begin where they end with the pairs, and some of their entries are found again.
+		whole := func(x *Node) *Node { return DynamicSlice(x, []*Node{image, zero}, []int{images, n}) }
+		part := func(x *Node) *Node { return InsertAxes(DynamicSlice(x, []*Node{image, row}, []int{images, rows}), -1) }
+		values := sums(InsertAxes(whole(p), 1), InsertAxes(whole(q), 1), part(p), part(q), whole(columns))
+		found = DynamicUpdateSlice(found, Stack(values, 0), []*Node{zero, image, row})
+		next := Add(row, Const(g, int32(rows)))
+		through := GreaterOrEqual(next, Const(g, int32(n)))
+		return []*Node{Add(image, Where(through, Const(g, int32(images)), zero)), Where(through, zero, next), p, q, columns, found}
+	})
+	start := Scalar(g, dtypes.Int32, 0)
+	found := While(more, block, start, start, a.p, a.q, columns, Zeros(g, shapes.Make(dtype, results, batch, n)))[5]
+	var each []*Node
+	for i := range results {
+		each = append(each, ConvertDType(row(found, i), dtypes.Float64))
+	}
+	return each
+}
+
+// huberSums are, for apart = p_j − p_i at [b, i, j] and masks of the pairs with q_j < q_i and of those to count, the sums over j of
+// ℓ(p_i − p_j), of those to count, and of ℓ's slope as [Sums] has it. ones are [b, j].
+//
+// Sums are products with columns, and constants have the rank of apart: XLA takes no reductions and no captured scalars in a loop.
+func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
+	wide, narrow := reach(apart, margin)
+	mask := ConvertDType(lower, apart.DType())
+	huber := Mul(mask, Sub(Square(wide), Square(narrow)))
+	slope := Mul(mask, Sub(wide, narrow))
+	return []*Node{Mul(sumColumns(huber, ones), vector(apart, 1/(margin*margin))), sumColumns(ConvertDType(counted, apart.DType()), ones), sumColumns(slope, ones)}
+}
+
+// pullSums are, for apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i, the sums over k that [Sums.Pull] wants.
+func pullSums(apart, higher, weight *Node, margin float64) *Node {
+	wide, narrow := reach(apart, margin)
+	return sumColumns(Mul(ConvertDType(higher, apart.DType()), Sub(wide, narrow)), weight)
+}
+
+// reach is [margin + apart]₊ and [apart]₊.
+func reach(apart *Node, margin float64) (wide, narrow *Node) {
+	zero := constant(apart, 0)
+	return Max(Add(apart, constant(apart, margin)), zero), Max(apart, zero)
+}
+
+func constant(like *Node, value float64) *Node {
+	return ConstAsDType(like.Graph(), like.DType(), [][][]float64{{{value}}})
+}
+
+func vector(like *Node, value float64) *Node {
+	return ConstAsDType(like.Graph(), like.DType(), [][]float64{{value}})
+}
+
+// sumColumns is Σ_j x[b, i, j] columns[b, j].
+func sumColumns(x, columns *Node) *Node { return Einsum("bij,bj->bi", x, columns) }

@@ -1,0 +1,27 @@
+package pairsum
+
+import (
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// cumulate sums each row of x, [R, n], from its beginning up to and with each entry, as products with triangular matrices: few operations to
+// compile, and products that the compiler does not compute again in each consumer. Above 64, n should have divisors from 2 to 16.
+func cumulate(x *Node) *Node {
+	rows, n := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
+	chunk := n
+	if n > 64 {
+		for chunk = 16; n%chunk != 0; {
+			chunk--
+		}
+	}
+	square := shapes.Make(x.DType(), chunk, chunk)
+	upTo := ConvertDType(LessOrEqual(Iota(x.Graph(), square, 0), Iota(x.Graph(), square, 1)), x.DType())
+	inner := MatMul(Reshape(x, rows*(n/chunk), chunk), upTo)
+	if chunk == n {
+		return Reshape(inner, rows, n)
+	}
+	totals := Reshape(SliceAxis(inner, 1, AxisElem(chunk-1)), rows, n/chunk)
+	before := Sub(cumulate(totals), totals)
+	return Reshape(Add(Reshape(inner, rows, n/chunk, chunk), InsertAxes(before, -1)), rows, n)
+}

@@ -1,0 +1,132 @@
+package pairsum
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// leafPairs compares each pair of a leaf of the tree with those ahead of it or behind.
+//
+// A leaf is cut into blocks, and each block i meets each block j up to itself. All meetings are alike, so they are one array, and the compiler
+// has one loop to make for each sum. A step of the loop takes one pair of each block: XLA makes vectors of the steps, a third of the time of
+// reductions over an axis.
+type leafPairs struct {
+	p, q   meeting // By ascending q, in the dtype of the scores: differences of scores are exact where they are small.
+	leaf   int
+	margin float64
+	// One value each, in the shape of a meeting. Shared by all steps they are less to compile.
+	zero, margins, never *Node
+}
+
+// meeting has the entries of the blocks i and j of all meetings. [leaves, meetings, block]
+type meeting struct{ i, j *Node }
+
+// leafBlock is the number of pairs of a block: smaller ones have less to compare for nothing, and more to copy.
+const leafBlock = 32
+
+// newLeafPairs cuts p and q, [B, padded], into leaves.
+func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
+	l := leafPairs{leaf: leaf, margin: margin}
+	// No pair has a higher q than what fills the last block, so that is no one's negative.
+	l.p, l.q = l.meet(p, -1), l.meet(q, 2)
+	all := func(value float64) *Node {
+		return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), l.p.i.Shape().Dimensions...)
+	}
+	l.zero, l.margins, l.never = all(0), all(margin), all(math.Inf(-1))
+	return l
+}
+
+// forward gives Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as [Sums] has it, and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf.
+// [leaves·leaf], float64
+func (l leafPairs) forward() (huber, slope, above *Node) {
+	sums := l.steps(func(j int) []*Node {
+		apart := Where(LessThan(l.pair(l.q.j, j), l.q.i), Sub(l.pair(l.p.j, j), l.p.i), l.never)
+		wide, near := l.reach(apart)
+		reach := Sub(wide, near)
+		return []*Node{Mul(reach, Add(wide, near)), reach, ConvertDType(GreaterOrEqual(apart, l.zero), apart.DType())}
+	})
+	collect := func(x *Node) *Node { return l.collect(x, func(i, j int) int { return i }) }
+	return DivScalar(collect(sums[0]), l.margin*l.margin), collect(sums[1]), collect(sums[2])
+}
+
+// pull gives what [Sums.Pull] does, over the pairs of i's leaf. weight and the result are [leaves·leaf], float64.
+func (l leafPairs) pull(weight *Node) *Node {
+	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
+	sums := l.steps(func(i int) []*Node {
+		apart := Where(GreaterThan(l.pair(l.q.i, i), l.q.j), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
+		return []*Node{Mul(l.pair(weights.i, i), Sub(l.reach(apart)))}
+	})
+	return l.collect(sums[0], func(i, j int) int { return j })
+}
+
+// reach is [margin + apart]₊ and [apart]₊.
+func (l leafPairs) reach(apart *Node) (wide, near *Node) {
+	return Max(Add(apart, l.margins), l.zero), Max(apart, l.zero)
+}
+
+// blockSize is the number of pairs of a block.
+func (l leafPairs) blockSize() int { return min(l.leaf, leafBlock) }
+
+// blocks is the number of blocks of a leaf.
+func (l leafPairs) blocks() int { return (l.leaf-1)/l.blockSize() + 1 }
+
+// meetings calls visit for each block i and each block j ≤ i, in turn.
+func (l leafPairs) meetings(visit func(i, j int)) {
+	for i := range l.blocks() {
+		for j := range i + 1 {
+			visit(i, j)
+		}
+	}
+}
+
+// meet cuts x, with an entry for each pair, into leaves and blocks, the last one of a leaf filled up.
+func (l leafPairs) meet(x *Node, fill float64) meeting {
+	g := x.Graph()
+	x = Reshape(x, -1, l.leaf)
+	leaves, block := x.Shape().Dimensions[0], l.blockSize()
+	if rest := l.blocks()*block - l.leaf; rest > 0 {
+		x = Concatenate([]*Node{x, BroadcastToDims(Scalar(g, x.DType(), fill), leaves, rest)}, 1)
+	}
+	x = hold(Reshape(x, leaves, -1, block))
+	var blocksI, blocksJ []*Node
+	l.meetings(func(i, j int) {
+		blocksI = append(blocksI, SliceAxis(x, 1, AxisElem(i)))
+		blocksJ = append(blocksJ, SliceAxis(x, 1, AxisElem(j)))
+	})
+	return meeting{Concatenate(blocksI, 1), Concatenate(blocksJ, 1)}
+}
+
+// collect sums x, [leaves, meetings, block], over the meetings of each block: whose tells which of its blocks a meeting counts for.
+// [leaves·leaf], float64
+func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
+	x = hold(x)
+	blocks := make([]*Node, l.blocks())
+	meeting := 0
+	l.meetings(func(i, j int) {
+		block, found := whose(i, j), SliceAxis(x, 1, AxisElem(meeting))
+		if blocks[block] == nil {
+			blocks[block] = found
+		} else {
+			blocks[block] = Add(blocks[block], found)
+		}
+		meeting++
+	})
+	all := Reshape(Concatenate(blocks, 1), x.Shape().Dimensions[0], -1)
+	return Reshape(ConvertDType(SliceAxis(all, 1, AxisRange(0, l.leaf)), dtypes.Float64), -1)
+}
+
+// pair is an entry of each block. [leaves, meetings, 1]
+func (l leafPairs) pair(x *Node, at int) *Node { return SliceAxis(x, 2, AxisElem(at)) }
+
+// steps sums the terms of each pair of a block.
+func (l leafPairs) steps(terms func(at int) []*Node) []*Node {
+	sums := terms(0)
+	for at := 1; at < l.blockSize(); at++ {
+		for i, term := range terms(at) {
+			sums[i] = Add(sums[i], term)
+		}
+	}
+	return sums
+}

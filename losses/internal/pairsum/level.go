@@ -1,0 +1,208 @@
+package pairsum
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// treeLevel is a level of the tree. Its nodes, of size pairs each, stand one after another, the pairs of a node by descending p, so that the
+// pairs of p above a bound are those ahead of a place. Arrays have an entry for each such place, [B·padded].
+//
+// Strips are radix places each. Sums over the parts ahead of a pair's and the strips ahead of a place are read from a table with an entry for
+// each part and strip of a node, in float64; those over the rest, the strip that the place is in, are made pair by pair, in the dtype
+// of the scores. Counts in a strip are of bits: each entry of another table has one for each pair of the part in the strip.
+type treeLevel struct {
+	size, radix int
+	margin      float64
+	mean        *Node // Of p, for each image pair. [B, 1], float64
+
+	place *Node // Of each pair, by ascending q.
+	near  *Node // p at the place, in the dtype of the scores.
+	part  *Node // Which of its node's parts the pair there is of.
+	// last is the place of the last pair with p > p_i − τ, and first that of the first with p < p_i + τ.
+	last, first *Node
+
+	// bits tell the pairs of each part in each strip, and ahead are the numbers of those in the strips ahead, both as cell has it.
+	bits, ahead *Node
+}
+
+// firstLevel is the level of one node for each image pair.
+func firstLevel(o pairOrder, margin float64) treeLevel {
+	l := treeLevel{size: o.padded, radix: o.radix, margin: margin, mean: o.mean,
+		place: o.place, near: Reshape(o.byP, o.place.Shape().Size()), last: o.last, first: o.first}
+	l.part = arrange(l.place, l.partOf(l.here()))
+	return l
+}
+
+// here are the places. The sum with zeros that the compiler does not know for zeros keeps it from working out in advance, slowly, all that
+// depends on places alone.
+func (l treeLevel) here() *Node {
+	return Add(IotaFull(l.place.Graph(), l.place.Shape()), MinScalar(l.place, 0))
+}
+
+// partOf gives the part of the node of each pair, as numbered by ascending q.
+func (l treeLevel) partOf(pair *Node) *Node {
+	_, inNode := divMod(pair, l.size)
+	part, _ := divMod(inNode, l.size/l.radix)
+	return part
+}
+
+// divMod are x / by and the rest, for int32 x ≥ 0.
+func divMod(x *Node, by int) (whole, rest *Node) {
+	divisor := Scalar(x.Graph(), dtypes.Int32, by)
+	whole = Div(x, divisor)
+	return whole, Sub(x, Mul(whole, divisor))
+}
+
+// score is p less its mean.
+func (l treeLevel) score() *Node {
+	score := Sub(Reshape(ConvertDType(l.near, dtypes.Float64), l.mean.Shape().Dimensions[0], -1), l.mean)
+	return Reshape(score, l.near.Shape().Size())
+}
+
+// begin is where each place's node begins.
+func (l treeLevel) begin() *Node {
+	here := l.here()
+	_, inNode := divMod(here, l.size)
+	return Sub(here, inNode)
+}
+
+// cell is the table's entry for the pair's part and the strip of place.
+func (l treeLevel) cell(place *Node) *Node {
+	begin := l.begin()
+	strip, _ := divMod(Sub(place, begin), l.radix)
+	return Add(Add(begin, MulScalar(l.part, l.size/l.radix)), strip)
+}
+
+// reversed is cell with parts and strips numbered from the end.
+func (l treeLevel) reversed(place *Node) *Node {
+	return Sub(AddScalar(MulScalar(l.begin(), 2), l.size-1), l.cell(place))
+}
+
+// tally sums x over the places of each cell.
+func tally(cell, x *Node) *Node { return scatterTo(cell, x, false) }
+
+// overStrips sums tables over the strips ahead, part by part. [tables, B·padded]
+func (l treeLevel) overStrips(tables ...*Node) *Node {
+	each := Reshape(Stack(tables, 0), -1, l.size/l.radix)
+	return Reshape(Sub(cumulate(each), each), len(tables), -1)
+}
+
+// overParts sums tables, [tables, B·padded], over the parts ahead, strip by strip.
+func (l treeLevel) overParts(tables *Node) []*Node {
+	rows, all := tables.Shape().Dimensions[0], tables.Shape().Dimensions[1]
+	square := shapes.Make(tables.DType(), l.radix, l.radix)
+	g := tables.Graph()
+	ahead := ConvertDType(LessThan(Iota(g, square, 1), Iota(g, square, 0)), tables.DType())
+	nodes := rows * all / l.size
+	ahead = BroadcastToDims(InsertAxes(ahead, 0), nodes, l.radix, l.radix)
+	// As a product for each node it needs no transposition.
+	sums := Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix))
+	sums = Reshape(sums, rows, all)
+	var each []*Node
+	for i := range rows {
+		each = append(each, row(sums, i))
+	}
+	return each
+}
+
+// strip is x by strips, so that the pair at [.., i, 0] meets those at [.., 0, j]; stripOf gives those of the strip of place instead.
+func (l treeLevel) strip(x *Node) (i, j *Node) {
+	x = Reshape(x, x.Shape().Size()/l.radix, l.radix)
+	return InsertAxes(x, -1), InsertAxes(x, 1)
+}
+
+func (l treeLevel) stripOf(x, place *Node) (i, j *Node) {
+	strip, _ := divMod(place, l.radix)
+	return InsertAxes(x, -1), take(Reshape(x, x.Shape().Size()/l.radix, l.radix), strip)
+}
+
+// sum is the sum over j of x where mask holds, [B·padded], in float64.
+func (l treeLevel) sum(mask, x *Node) *Node {
+	x = Where(mask, x, ZerosLike(x))
+	return Reshape(ConvertDType(ReduceSum(x, -1), dtypes.Float64), l.place.Shape().Size())
+}
+
+// forward gives what the parts ahead of each pair's hold, as leafPairs.forward does for leaves.
+func (l *treeLevel) forward() (huber, slope, above *Node) {
+	score, own, last := l.score(), l.cell(l.here()), l.cell(l.last)
+	_, inStrip := divMod(l.here(), l.radix)
+	bit := BitwiseShiftLeft(OnesLike(inStrip), inStrip)
+	l.bits = tally(own, bit)
+	counts := ConvertDType(BitCount(l.bits), dtypes.Float64)
+	strips := l.overStrips(counts, tally(own, score), tally(own, Square(score)))
+	l.ahead = row(strips, 0)
+	bits := ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64)
+	parts := l.overParts(Concatenate([]*Node{strips, bits}, 0))
+
+	// W(x) and Σ [p_j − x]₊ over whole strips.
+	read := func(cell, x *Node) (squares, sum, count *Node) {
+		count, sum, squares = take(parts[0], cell), take(parts[1], cell), take(parts[2], cell)
+		sum = Sub(sum, Mul(x, count))
+		return Sub(squares, Mul(x, Add(take(parts[1], cell), sum))), sum, count
+	}
+	narrowSquares, narrow, above := read(own, score)
+	wideSquares, wide, _ := read(last, AddScalar(score, -l.margin))
+	lower := ConvertDType(take(parts[3], own), dtypes.Int32)
+	above = Add(above, ConvertDType(BitCount(BitwiseAnd(lower, AddScalar(bit, -1))), dtypes.Float64))
+
+	p, others := l.strip(l.near)
+	mine, theirs := l.strip(l.part)
+	apart, isLower := MaxScalar(Sub(others, p), 0.0), LessThan(theirs, mine)
+	narrowSquares, narrow = Add(narrowSquares, l.sum(isLower, Square(apart))), Add(narrow, l.sum(isLower, apart))
+
+	p, others = l.stripOf(l.near, l.last)
+	mine, theirs = l.stripOf(l.part, l.last)
+	apart, isLower = MaxScalar(AddScalar(Sub(others, p), l.margin), 0.0), LessThan(theirs, mine)
+	wideSquares, wide = Add(wideSquares, l.sum(isLower, Square(apart))), Add(wide, l.sum(isLower, apart))
+	return DivScalar(Sub(wideSquares, narrowSquares), l.margin*l.margin), Sub(wide, narrow), above
+}
+
+// next is the level of the parts.
+func (l treeLevel) next() treeLevel {
+	partSize := l.size / l.radix
+	begin := Add(l.begin(), MulScalar(l.part, partSize))
+	// A place in the part is the number of the part's pairs ahead.
+	move := func(place *Node, including float64) *Node {
+		cell := l.cell(place)
+		_, inStrip := divMod(place, l.radix)
+		one := OnesLike(place)
+		before := AddScalar(BitwiseShiftLeft(one, AddScalar(inStrip, including)), -1)
+		inStrip = BitCount(BitwiseAnd(take(l.bits, cell), before))
+		return Add(begin, Add(ConvertDType(take(l.ahead, cell), dtypes.Int32), inStrip))
+	}
+	own := hold(move(l.here(), 0))
+	next := l
+	next.size = partSize
+	next.place = hold(take(own, l.place))
+	next.near = arrange(own, l.near)
+	next.last, next.first = arrange(own, AddScalar(move(l.last, 1), -1)), arrange(own, move(l.first, 0))
+	next.part = arrange(next.place, next.partOf(l.here()))
+	return next
+}
+
+// pull gives how the parts behind each pair's pull at it, as leafPairs.pull does for leaves. weight is by ascending q.
+func (l treeLevel) pull(weight *Node) *Node {
+	score, own, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
+	weight = arrange(l.place, ConvertDType(weight, l.near.DType()))
+	wide64 := ConvertDType(weight, dtypes.Float64)
+	parts := l.overParts(l.overStrips(tally(own, wide64), tally(own, Mul(wide64, score))))
+
+	// Σ weight_k [x − p_k]₊ over whole strips.
+	read := func(cell, x *Node) *Node {
+		return Sub(Mul(x, take(parts[0], cell)), take(parts[1], cell))
+	}
+	narrow, wide := read(own, score), read(first, AddScalar(score, l.margin))
+
+	p, others := l.strip(l.near)
+	mine, theirs := l.strip(l.part)
+	_, weights := l.strip(weight)
+	narrow = Add(narrow, l.sum(GreaterThan(theirs, mine), Mul(weights, MaxScalar(Sub(p, others), 0.0))))
+
+	p, others = l.stripOf(l.near, l.first)
+	mine, theirs = l.stripOf(l.part, l.first)
+	_, weights = l.stripOf(weight, l.first)
+	wide = Add(wide, l.sum(GreaterThan(theirs, mine), Mul(weights, MaxScalar(AddScalar(Sub(p, others), l.margin), 0.0))))
+	return Sub(wide, narrow)
+}

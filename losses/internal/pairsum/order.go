@@ -1,0 +1,177 @@
+package pairsum
+
+import (
+	"math/bits"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Shape is what a tree may be made of.
+type Shape struct {
+	Leaf  int // The largest number of pairs of a leaf, but for rounding: comparing that many costs about as much as a level.
+	Radix int // The largest number of parts of a node, up to 30: a strip has as many pairs, and a bit of an int32 for each.
+}
+
+var fastShape = Shape{Leaf: 160, Radix: 16}
+
+// pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power
+// of the radix. Arrays are [B, padded]. A pair's place is where it stands by descending p.
+type pairOrder struct {
+	n, padded, leaf, radix int
+
+	p, q  *Node // Scores in their dtype, float32 for shorter ones, by ascending q.
+	byP   *Node // p by place.
+	mean  *Node // Of p, in float64: less the mean, sums of squares of close scores keep their digits. [B, 1]
+	valid *Node // False for padding.
+	// notBelow is #{p_j ≥ p_i}, in float64.
+	notBelow *Node
+	place    *Node // Of each pair, among those of all image pairs. [B·padded], int32
+	// last is the place of the last pair with p > p_i − τ, and first that of the first with p < p_i + τ, by the place of i. [B·padded], int32
+	last, first *Node
+
+	keys, code *Node // Of the order by p: sorted, and of the inputs. [B, N]
+}
+
+// divide gives the number of parts of a node, the size of a leaf, and the number of pairs of a tree of n pairs and padding.
+func (s Shape) divide(n int) (radix, leaf, padded int) {
+	leaves, levels := (n-1)/s.Leaf+1, 0
+	for whole := 1; whole < leaves; whole *= s.Radix {
+		levels++
+	}
+	power := func(base int) int {
+		product := 1
+		for range levels {
+			product *= base
+		}
+		return product
+	}
+	for radix = 1; power(radix) < leaves; {
+		radix++
+	}
+	// Multiples of 8 have the divisors that cumulate wants.
+	multiple := min(8, s.Leaf)
+	leaf = ((n-1)/power(radix)/multiple + 1) * multiple
+	return radix, leaf, leaf * power(radix)
+}
+
+// newPairOrder sorts pairs with scores in [0, 1], [B, N].
+//
+// Sorts of single integers are the fast ones on XLA, so each score becomes a 31-bit code of the same order, and a sort of (p, q) gives
+// places, which tell pairs apart in a second sort, of (q, place).
+func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
+	g := p.Graph()
+	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
+	o := pairOrder{n: n}
+	o.radix, o.leaf, o.padded = shape.divide(n)
+	begins := func(size int) *Node {
+		return Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, size))
+	}
+	inRow := func(x, index *Node) *Node { return take(Reshape(x, batch*n), Add(index, begins(n))) }
+	pack := func(high, low *Node) *Node {
+		return BitwiseOr(BitwiseShiftLeftScalar(ConvertDType(high, dtypes.Int64), int32(32)), ConvertDType(low, dtypes.Int64))
+	}
+	unpack := func(packed *Node) (high, low *Node) {
+		return ConvertDType(BitwiseShiftRightLogicalScalar(packed, int32(32)), dtypes.Int32), ConvertDType(packed, dtypes.Int32)
+	}
+
+	codeP, decodeP := scoreCode(p)
+	codeQ, decodeQ := scoreCode(q)
+	top, each := Scalar(g, dtypes.Int32, 1<<30), Iota(g, shapes.Make(dtypes.Int32, batch, n), 1)
+	o.code = pack(Sub(top, codeP), codeQ)
+	o.keys = Sort(o.code, 1, true)
+	high, low := unpack(o.keys)
+	byP := hold(decodeP(Sub(top, high)))
+	codes, place := unpack(Sort(pack(low, each), 1, true))
+	o.q, o.p = decodeQ(codes), inRow(byP, place)
+
+	notBelow := countWhile(byP, byP, GreaterOrEqual)
+	last := AddScalar(countWhile(byP, AddScalar(byP, -margin), GreaterThan), -1)
+	first := countWhile(byP, AddScalar(byP, margin), GreaterOrEqual)
+
+	// Padding has the highest q and the lowest p.
+	pad := func(x *Node, value *Node) *Node {
+		if o.padded == n {
+			return x
+		}
+		return Concatenate([]*Node{x, value}, 1)
+	}
+	extra := shapes.Make(dtypes.Int32, batch, max(1, o.padded-n))
+	beyond := AddScalar(Iota(g, extra, 1), float64(n))
+	fill := func(dtype dtypes.DType, value float64) *Node {
+		return BroadcastToDims(Scalar(g, dtype, value), extra.Dimensions...)
+	}
+	o.valid = LessThan(Iota(g, shapes.Make(dtypes.Int32, batch, o.padded), 1), Scalar(g, dtypes.Int32, n))
+	o.mean = ReduceAndKeep(ConvertDType(byP, dtypes.Float64), ReduceMean, -1)
+	o.p, o.q = pad(o.p, fill(byP.DType(), -1)), pad(o.q, fill(byP.DType(), 2))
+	o.byP = hold(pad(byP, fill(byP.DType(), -1)))
+	o.notBelow = pad(ConvertDType(inRow(hold(notBelow), place), dtypes.Float64), fill(dtypes.Float64, float64(o.padded)))
+	number := func(places *Node) *Node {
+		return hold(Reshape(Add(pad(places, beyond), begins(o.padded)), batch*o.padded))
+	}
+	o.place, o.last, o.first = number(place), number(last), number(first)
+	return o
+}
+
+// restore brings entries, [B, padded] by ascending q, into the order of the inputs, [B, N].
+func (o pairOrder) restore(entries *Node) *Node {
+	g := entries.Graph()
+	batch := entries.Shape().Dimensions[0]
+	byP := arrange(o.place, Reshape(entries, batch*o.padded))
+	// Pairs of the same p and q have the same entry, so any of them will do.
+	begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.padded))
+	return take(byP, Add(countWhile(o.keys, o.code, LessThan), begin))
+}
+
+// arrange puts each entry of x to its place.
+func arrange(place, x *Node) *Node {
+	return scatterTo(place, x, true)
+}
+
+// scoreCode gives codes of scores in [0, 1], integers from 0 to 2³⁰ in the same order, and the way back: to float64 from float64, to float32
+// from shorter ones.
+func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
+	if x.DType() != dtypes.Float64 {
+		// The bits of floats that are not negative have their order, and those of 1 are below 2³⁰.
+		code = Bitcast(ConvertDType(x, dtypes.Float32), dtypes.Int32)
+		return code, func(code *Node) *Node {
+			return Bitcast(code, dtypes.Float32)
+		}
+	}
+	batch, n := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
+	sorted := Sort(x, 1, true)
+	code = countWhile(sorted, x, LessThan)
+	return code, func(code *Node) *Node {
+		begin := Mul(Iota(x.Graph(), shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(x.Graph(), dtypes.Int32, n))
+		return take(Reshape(sorted, batch*n), Add(code, begin))
+	}
+}
+
+// countWhile counts, for each bound of [B, M], the entries s at the beginning of a row of sorted, [B, N], with holds(s, bound), by binary
+// search. holds must be true up to a place in the row and false from it on.
+//
+// The steps are a loop of the graph: written out one after another they would be a third of the kernels to compile.
+func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
+	g, batch, n := sorted.Graph(), sorted.Shape().Dimensions[0], sorted.Shape().Dimensions[1]
+	counts := shapes.Make(dtypes.Int32, bounds.Shape().Dimensions...)
+	steps := bits.Len(uint(n))
+	parameters := func(g *Graph) (step, count, sorted, bound *Node) {
+		return Parameter(g, "step", shapes.Make(dtypes.Int32)), Parameter(g, "count", counts),
+			Parameter(g, "sorted", shapes.Make(bounds.DType(), batch*n)), Parameter(g, "bound", bounds.Shape())
+	}
+	more := NewClosure(g, func(g *Graph) []*Node {
+		step, _, _, _ := parameters(g)
+		return []*Node{LessThan(step, Const(g, int32(steps)))}
+	})
+	further := NewClosure(g, func(g *Graph) []*Node {
+		step, count, sorted, bound := parameters(g)
+		// A loop takes no constants of the graph around it, so these are not made by AddScalar and the like.
+		all := func(value int) *Node { return BroadcastToDims(Const(g, int32(value)), counts.Dimensions...) }
+		next := Add(count, BitwiseShiftRightLogical(all(1<<(steps-1)), BroadcastToDims(step, counts.Dimensions...)))
+		entry := take(sorted, Add(Min(Sub(next, all(1)), all(n-1)), Mul(Iota(g, counts, 0), all(n))))
+		count = Where(And(LessOrEqual(next, all(n)), holds(entry, bound)), next, count)
+		return []*Node{Add(step, Const(g, int32(1))), count, sorted, bound}
+	})
+	return While(more, further, Const(g, int32(0)), Zeros(g, counts), Reshape(sorted, batch*n), bounds)[1]
+}

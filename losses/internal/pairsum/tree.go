@@ -1,0 +1,106 @@
+package pairsum
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// pairTree finds the sums over pairs of pairs with a tree of few levels, in a time of order N log N.
+//
+// ℓ(x) = ([τ−x]₊² − [−x]₊²)/τ², so a pair's sum over the pairs of lower q is W(p_i − τ) − W(p_i) with W(x) = Σ [p_j − x]₊², and the slope the
+// same with Σ [p_j − x]₊. The pairs stand by ascending q. A node of the tree is a stretch of them, and its parts are shorter stretches: a
+// node adds to each of its pairs what the parts ahead of the pair's own part hold. Leaves are short enough to compare each pair with each.
+// Going back, a node adds what pulls at a pair from the parts behind.
+//
+// How a node does it is in level.go.
+//
+// Where equal q stand on both sides of a leaf's boundary, the tree counts the ones before as lower. Equal q stand by descending p, so all
+// of these have p_j ≥ p_i, and the sums over them, of which ties takes care, need no tree.
+type pairTree struct {
+	order  pairOrder
+	margin float64
+	leaves leafPairs
+	levels []treeLevel
+	ties   leafTies
+}
+
+// Tree are the sums by a tree of the shape that is fastest, of scores in [0, 1], [B, N], in a time of order N log N.
+func Tree(p, q *Node, margin float64) Sums { return TreeOf(fastShape, p, q, margin) }
+
+// TreeOf is [Tree] with a shape of one's own.
+func TreeOf(shape Shape, p, q *Node, margin float64) Sums {
+	order := newPairOrder(p, q, margin, shape)
+	return &pairTree{order: order, margin: margin, leaves: newLeafPairs(order.p, order.q, order.leaf, margin), ties: newLeafTies(order)}
+}
+
+func (t *pairTree) Target() (q, valid *Node) {
+	return ConvertDType(t.order.q, dtypes.Float64), t.order.valid
+}
+
+func (t *pairTree) Forward() (huber, same, slope *Node) {
+	o := t.order
+	dims := o.p.Shape().Dimensions
+	huber, slope, above := t.leaves.forward()
+	tiedHuber, tiedSlope, tiedAbove := t.ties.forward(t.margin)
+	huber, slope, above = Sub(huber, tiedHuber), Sub(slope, tiedSlope), Sub(above, tiedAbove)
+
+	for size := o.padded; size > o.leaf; size /= o.radix {
+		var level treeLevel
+		if len(t.levels) == 0 {
+			level = firstLevel(o, t.margin)
+		} else {
+			level = t.levels[len(t.levels)-1].next()
+		}
+		levelHuber, levelSlope, levelAbove := level.forward()
+		add := func(sums, found *Node) *Node { return Add(sums, take(hold(found), level.place)) }
+		huber, slope, above = add(huber, levelHuber), add(slope, levelSlope), add(above, levelAbove)
+		t.levels = append(t.levels, level)
+	}
+	same = Sub(o.notBelow, Reshape(above, dims...))
+	// Differences of sums leave rounding noise where there is nothing.
+	huber = MaxScalar(Reshape(huber, dims...), 0.0)
+	return huber, same, Reshape(slope, dims...)
+}
+
+func (t *pairTree) Pull(weight *Node) *Node {
+	o := t.order
+	weight = Reshape(hold(weight), o.p.Shape().Size())
+	pull := Sub(t.leaves.pull(weight), t.ties.pull(weight, t.margin))
+	for _, level := range t.levels {
+		pull = Add(pull, take(hold(level.pull(weight)), level.place))
+	}
+	return Reshape(pull, o.p.Shape().Dimensions...)
+}
+
+func (t *pairTree) Restore(entries *Node) *Node { return t.order.restore(entries) }
+
+// row is x[i] of a matrix.
+func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0) }
+
+// take is x[index], for each entry of index.
+func take(x, index *Node) *Node { return Gather(x, InsertAxes(index, -1)) }
+
+// hold is x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but not a scatter, unless it
+// is of one row. This one takes the larger of each entry and itself.
+func hold(x *Node) *Node {
+	rows := x
+	if x.Shape().Dimensions[0] == 1 {
+		rows = Reshape(x, x.Shape().Size())
+	}
+	each := IotaFull(x.Graph(), shapes.Make(dtypes.Int32, rows.Shape().Dimensions[0], 1))
+	return Reshape(ScatterMax(rows, each, rows, true, true), x.Shape().Dimensions...)
+}
+
+// scatterTo puts the entries of x, of integers ≥ 0 or finite floats, each to its place, those of the same place summed.
+//
+// The zeros to add to depend on x. Plain ones would wait, for all scatters at once, in memory for their turn.
+func scatterTo(place, x *Node, unique bool) *Node {
+	var zeros *Node
+	if x.DType().IsFloat() {
+		zeros = MulScalar(x, 0.0)
+	} else {
+		zeros = MinScalar(x, 0)
+	}
+	return ScatterSum(zeros, InsertAxes(place, -1), x, false, unique)
+}

@@ -1,0 +1,146 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// stallLimit is how long a server may say nothing before a download gives up. Tests shorten it.
+var stallLimit = time.Minute
+
+// download gets a file. What has arrived lies beside it as a .part file until it is whole. The .version file says which version on the
+// server it is a part of: without it, or without such names of versions from the server, the download starts again.
+func download(ctx context.Context, address, file string, progress func(done, total int64)) error {
+	part, version := file+".part", file+".version"
+	var have int64
+	validator, err := os.ReadFile(version)
+	if info, statErr := os.Stat(part); statErr == nil && err == nil && len(validator) > 0 {
+		have = info.Size()
+	}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stallLimit, func() { cancel(fmt.Errorf("the server has been silent for %v", stallLimit)) })
+	defer stalled.Stop()
+	fail := func(err error) error { return fmt.Errorf("%s: %w", address, whyStopped(ctx, err)) }
+
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fail(err)
+	}
+	request.Header.Set("Accept-Encoding", "identity") // The digest is that of the file as it lies there.
+	if have > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+		request.Header.Set("If-Range", string(validator))
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fail(err)
+	}
+	defer response.Body.Close()
+
+	contentRange := response.Header.Get("Content-Range")
+	switch status := response.StatusCode; {
+	case status == http.StatusOK: // All of it: there was no part, or of another version, or the server sends no parts.
+		have = 0
+		if err := restart(part, version, response.Header); err != nil {
+			return err
+		}
+	case status == http.StatusPartialContent && have > 0 && strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", have)):
+	case status == http.StatusRequestedRangeNotSatisfiable && have > 0 && contentRange == fmt.Sprintf("bytes */%d", have):
+		return keep(part, version, file) // It had arrived, but not been renamed.
+	case status == http.StatusPartialContent || status == http.StatusRequestedRangeNotSatisfiable:
+		if have == 0 {
+			return fail(fmt.Errorf("%s, unasked for", response.Status))
+		}
+		if err := os.Remove(version); err != nil {
+			return err
+		}
+		return download(ctx, address, file, progress) // Without the part.
+	default:
+		return fail(errors.New(response.Status))
+	}
+
+	var total int64
+	if response.ContentLength >= 0 {
+		total = have + response.ContentLength
+	}
+	out, err := os.OpenFile(part, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	body := &watchedReader{in: response.Body, done: have, seen: func(done int64) {
+		stalled.Reset(stallLimit)
+		progress(done, total)
+	}}
+	progress(have, total)
+	_, err = io.Copy(out, body)
+	err = cmp.Or(err, out.Sync(), out.Close())
+	if body.err != nil {
+		return fail(fmt.Errorf("stopped at byte %d, the next call goes on from there: %w", body.done, whyStopped(ctx, body.err)))
+	} else if err != nil {
+		return err
+	}
+	return keep(part, version, file)
+}
+
+// restart empties the part and notes the version that it is going to be a part of: a strong entity tag, or else a date (RFC 9110,
+// section 13.1.5). At no moment does an old part lie beside a new note.
+func restart(part, version string, header http.Header) error {
+	validator := header.Get("ETag")
+	if validator == "" || strings.HasPrefix(validator, "W/") {
+		validator = header.Get("Last-Modified")
+	}
+	if err := os.RemoveAll(version); err != nil {
+		return err
+	}
+	if err := os.WriteFile(part, nil, 0o666); err != nil {
+		return err
+	}
+	return os.WriteFile(version, []byte(validator), 0o666)
+}
+
+// keep gives a whole part its name.
+func keep(part, version, file string) error {
+	if err := os.Rename(part, file); err != nil {
+		return err
+	}
+	return os.RemoveAll(version)
+}
+
+// whyStopped returns why a request ended, without the address.
+func whyStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if urlError, ok := errors.AsType[*url.Error](err); ok {
+		return urlError.Err
+	}
+	return err
+}
+
+// watchedReader tells how many bytes have been read, and keeps the error that stopped it early.
+type watchedReader struct {
+	in   io.Reader
+	done int64
+	seen func(done int64)
+	err  error
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	n, err := w.in.Read(p)
+	w.done += int64(n)
+	w.seen(w.done)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}

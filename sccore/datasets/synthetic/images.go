@@ -1,0 +1,128 @@
+package synthetic
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"golang.org/x/sync/errgroup"
+)
+
+// The synthetic set is drawn at 32 pixels a side and scaled from there: lengths below are in pixels of that size.
+const imageSide = 32
+
+// A part of an object is filled with one texture in one hue.
+type part struct {
+	texture texture
+	hue     float64 // In turns.
+}
+
+type objectClass struct {
+	name string
+	core part // The ellipse inside.
+	rim  part // The ring around it.
+}
+
+// Four pairs of hues and four pairs of textures make eight classes, in each of which a pair of either kind is shared with one other
+// class: who knows only the colours, or only the textures, guesses between two.
+var imageClasses = func() (classes []objectClass) {
+	const red, yellow, green, cyan, blue, magenta = 0.0, 1.0 / 6, 2.0 / 6, 3.0 / 6, 4.0 / 6, 5.0 / 6
+	hues := [][2]float64{{red, cyan}, {yellow, blue}, {green, magenta}, {blue, red}}
+	textures := [][2]texture{{stripes, dots}, {checker, blotches}, {grid, stripes}, {dots, grid}}
+	for i := range hues {
+		for _, j := range []int{i, (i + 1) % len(textures)} {
+			core, rim := part{textures[j][0], hues[i][0]}, part{textures[j][1], hues[i][1]}
+			classes = append(classes, objectClass{
+				name: fmt.Sprintf("%s %s in %s %s", hueName(core.hue), core.texture, hueName(rim.hue), rim.texture), core: core, rim: rim,
+			})
+		}
+	}
+	return classes
+}()
+
+func hueName(hue float64) string {
+	return [...]string{"red", "yellow", "green", "cyan", "blue", "magenta"}[int(math.Round(hue*6))%6]
+}
+
+// Images draws n images of size×size pixels, each of one object: a core and a ring around it, each with a texture and a hue, that
+// together make its class (one of eight, in turn). The object has a random place, size, shape and rotation, on a textured background
+// with blobs in the colours of the parts, so that neither place nor colours alone give the class away. It panics unless n ≥ 1 and
+// size ≥ 8.
+//
+// The same arguments give the same bytes, and the first images do not depend on n. Different seeds are different samples of the same
+// classes: take one for training and another for testing. The set is called "synthetic", so that nobody takes it for real images.
+func Images(n, size int, seed uint64) *datasets.Images {
+	if n < 1 || size < 8 {
+		panic(fmt.Sprintf("synthetic.Images: %d images of %d pixels a side, want at least 1 of at least 8", n, size))
+	}
+	im := &datasets.Images{
+		Name: "synthetic", Height: size, Width: size,
+		Pixels: make([]uint8, n*size*size*3), Labels: make([]int32, n),
+	}
+	for _, class := range imageClasses {
+		im.Classes = append(im.Classes, class.name)
+	}
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		im.Labels[i] = int32(i % len(imageClasses))
+		workers.Go(func() error {
+			drawObject(im.At(i), size, imageClasses[im.Labels[i]], imageRNG(seed, i))
+			return nil
+		})
+	}
+	workers.Wait()
+	im.Identify(fmt.Sprintf("synthetic (seed %d)", seed))
+	return im
+}
+
+// imageRNG makes the random choices of one image.
+func imageRNG(seed uint64, image int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, uint64(image)))
+}
+
+func drawObject(pixels []uint8, size int, class objectClass, rng *rand.Rand) {
+	s := newScene(class, rng)
+	sample(pixels, size, imageSide, s.colour, rng)
+}
+
+// sample draws what is at each point of a square of the given side into size×size pixels, with a little noise.
+func sample(pixels []uint8, size int, side float64, at func(x, y float64) rgb, rng *rand.Rand) {
+	// Two by two samples a pixel take the steps off the edges.
+	const samples = 2
+	step := side / float64(size*samples)
+	for py := range size {
+		for px := range size {
+			var sum rgb
+			for dy := range samples {
+				for dx := range samples {
+					c := at((float64(px*samples+dx)+0.5)*step, (float64(py*samples+dy)+0.5)*step)
+					for k := range sum {
+						sum[k] += c[k]
+					}
+				}
+			}
+			noise := rng.NormFloat64() * 0.015
+			for k := range sum {
+				pixels[(py*size+px)*3+k] = uint8(255*min(1, max(0, sum[k]/(samples*samples)+noise)) + 0.5)
+			}
+		}
+	}
+}
+
+func newScene(class objectClass, rng *rand.Rand) *scene {
+	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
+	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
+	s.objects = []object{newObject(class, imageSide, 8, 12.5, rng)}
+	for range 3 + rng.IntN(5) {
+		// The colours of the blobs are those of parts, of this class or another.
+		c := imageClasses[rng.IntN(len(imageClasses))].core
+		s.blobs = append(s.blobs, blob{
+			x: between(0, imageSide), y: between(0, imageSide), radius: between(1.5, 4),
+			colour: fromHSV(c.hue+between(-0.05, 0.05), between(0.4, 1), between(0.4, 0.95)),
+		})
+	}
+	return s
+}

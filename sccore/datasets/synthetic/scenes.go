@@ -1,0 +1,133 @@
+package synthetic
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"golang.org/x/sync/errgroup"
+)
+
+// Set is a set of synthetic images that are known pixel by pixel. Masks are [Len, Height, Width] and 0 where there is no object.
+type Set struct {
+	*datasets.Images // Labels are the class of the object in front.
+
+	ClassMask    []uint8 // 1 + the class.
+	InstanceMask []uint8 // The objects of an image, from 1, the one in front first.
+	PartMask     []uint8 // 1 + the part, of which class c has 2c, its core, and 2c+1, its rim.
+}
+
+// Scenes are drawn at 64 pixels a side and scaled from there.
+const sceneSide = 64
+
+// sceneClasses are six classes of two parts. Each of the twelve parts has a hue of its own and shares its family of textures with one
+// or two others. The two hues of a class lie a quarter of a turn apart, so that an object's mean colour tells something about its class, as in
+// natural images; opposite hues would cancel. The two textures differ.
+var sceneClasses = func() (classes []objectClass) {
+	const count = 6
+	for c := range count {
+		made := func(family, hue int) part {
+			return part{stripes + texture(family%int(numTextures-1)), float64(hue%(2*count)) / (2 * count)}
+		}
+		classes = append(classes, objectClass{fmt.Sprintf("class %d", c), made(c, 2*c), made(c+1, 2*c+3)})
+	}
+	return classes
+}()
+
+// Scenes draws n scene-centric images of size×size pixels: two or three objects of six classes, which may hide each other in
+// part, on a textured background with blobs in the colours of parts. Objects draws object-centric ones of the same classes.
+//
+// The same arguments give the same bytes, and the first images do not depend on n. Different seeds are different samples of the same
+// classes. Both panic unless n ≥ 1 and size ≥ 8.
+func Scenes(n, size int, seed uint64) *Set {
+	return drawScenes("synthetic scenes", n, size, seed, func(_ int, rng *rand.Rand) (classes []int) {
+		for range 2 + rng.IntN(2) {
+			classes = append(classes, rng.IntN(len(sceneClasses)))
+		}
+		return classes
+	})
+}
+
+// Objects draws n object-centric images for [Scenes], of one object each, of the classes in turn.
+func Objects(n, size int, seed uint64) *Set {
+	return drawScenes("synthetic objects", n, size, seed, func(i int, _ *rand.Rand) []int { return []int{i % len(sceneClasses)} })
+}
+
+func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *rand.Rand) []int) *Set {
+	if n < 1 || size < 8 {
+		panic(fmt.Sprintf("synthetic: %d %s of %d pixels a side, want at least 1 of at least 8", n, name, size))
+	}
+	area := size * size
+	s := &Set{
+		Images:    &datasets.Images{Name: name, Height: size, Width: size, Pixels: make([]uint8, n*area*3), Labels: make([]int32, n)},
+		ClassMask: make([]uint8, n*area), InstanceMask: make([]uint8, n*area), PartMask: make([]uint8, n*area),
+	}
+	for _, class := range sceneClasses {
+		s.Classes = append(s.Classes, class.name)
+	}
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		workers.Go(func() error {
+			rng := imageRNG(seed, i)
+			classes := classes(i, rng)
+			drawn := newCrowd(classes, rng)
+			s.Labels[i] = int32(classes[0])
+			sample(s.At(i), size, sceneSide, drawn.colour, rng)
+			for p := range area {
+				step := float64(sceneSide) / float64(size)
+				instance, in, _ := drawn.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
+				if instance == 0 {
+					continue
+				}
+				class := classes[instance-1]
+				s.InstanceMask[i*area+p] = uint8(instance)
+				s.ClassMask[i*area+p] = uint8(class + 1)
+				s.PartMask[i*area+p] = uint8(2*class + int(in))
+			}
+			return nil
+		})
+	}
+	workers.Wait()
+	s.Identify(fmt.Sprintf("%s (seed %d)", name, seed))
+	return s
+}
+
+// newCrowd draws the random choices of a scene with objects of the given classes, the first in front.
+func newCrowd(classes []int, rng *rand.Rand) *scene {
+	const smallest, largest = 16, 24
+	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
+	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
+	for _, class := range classes {
+		// Of ten places the first one that leaves those in front apart, so that few objects are hidden.
+		var o object
+		for range 10 {
+			o = newObject(sceneClasses[class], sceneSide, smallest, largest, rng)
+			if s.clear(o.x, o.y, largest) {
+				break
+			}
+		}
+		s.objects = append(s.objects, o)
+	}
+	for range 4 + rng.IntN(5) {
+		class := sceneClasses[rng.IntN(len(sceneClasses))]
+		hue := []part{class.core, class.rim}[rng.IntN(2)].hue
+		s.blobs = append(s.blobs, blob{
+			x: between(0, sceneSide), y: between(0, sceneSide), radius: between(3, 8),
+			colour: fromHSV(hue+0.03*rng.NormFloat64(), between(0.4, 1), between(0.4, 0.95)),
+		})
+	}
+	return s
+}
+
+// clear tells whether no object's centre is closer to a point than the distance.
+func (s *scene) clear(x, y, distance float64) bool {
+	for _, o := range s.objects {
+		if math.Hypot(o.x-x, o.y-y) < distance {
+			return false
+		}
+	}
+	return true
+}

@@ -1,4 +1,0 @@
-package evaluation
-
-// Bilinear is bilinear, for tests.
-var Bilinear = bilinear

@@ -1,0 +1,27 @@
+package heads
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/layers"
+)
+
+// blocks are the three blocks of the FCN, from [rows, columns, batch, features] to [8·rows, 8·columns, batch, Width].
+func (h Segmentation) blocks(scope *model.Scope, x *Node) *Node {
+	for i := range 3 {
+		block := scope.At("block%d", i)
+		for j, size := range []int{1, 1, 3} {
+			x = biased(block.At("conv%d", j), x, size, h.Width)
+			x = Max(x, ScalarZero(x.Graph(), x.DType()))
+		}
+		x = resized(x, 2)
+	}
+	return x
+}
+
+// resized upsamples x, [rows, columns, batch, channels], bilinearly.
+func resized(x *Node, by int) *Node {
+	rows, columns, batch, channels := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
+	x = layers.ResizeBilinear(Reshape(x, 1, rows, columns, batch*channels), by*rows, by*columns)
+	return Reshape(x, by*rows, by*columns, batch, channels)
+}

@@ -1,0 +1,26 @@
+package heads
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/semcon/semcon/sccore/layers"
+)
+
+// classes is the layer that ends in logits. Its weight starts as PyTorch's convolutions do, so that the first logits are small.
+func (h Segmentation) classes(scope *model.Scope, x *Node) *Node {
+	in := x.Shape().Dim(-1)
+	limit := 1 / math.Sqrt(float64(in))
+	scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit)).VariableWithShape("weight", shapes.Make(x.DType(), 1, 1, in, h.Classes))
+	return biased(scope, x, 1, h.Classes)
+}
+
+// biased is a convolution with a bias, which is 0 at first.
+func biased(scope *model.Scope, x *Node, size, out int) *Node {
+	y := layers.Convolution(scope, x, size, out, 1)
+	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out)).NodeValue(x)
+	return Add(y, ExpandLeftToRank(bias, 4))
+}

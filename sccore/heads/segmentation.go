@@ -1,0 +1,70 @@
+package heads
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// The heads of [Segmentation].
+const (
+	Linear = "linear" // One 1×1 convolution.
+	FCN    = "fcn"    // Three blocks that each double the resolution.
+)
+
+// Segmentation maps the features of patches to classes (paper, appendix "Transfer Learning on Semantic Segmentation", "Network
+// architecture"). [Linear] is a 1×1 convolution. [FCN] is three blocks of two 1×1 convolutions, a 3×3 one and a bilinear upsampling
+// by 2, with ReLU after each convolution, and a 1×1 convolution to the classes behind them: the paper names neither the number of channels
+// nor what follows the blocks.
+type Segmentation struct {
+	Kind    string
+	Classes int
+	Width   int // Channels in the blocks of the FCN; the linear head has none.
+}
+
+// Upsampling is how much finer than the patches a head's training loss is taken: the FCN's own resolution, for both.
+const Upsampling = 8
+
+// Check returns an error that names what is wrong with the head.
+func (h Segmentation) Check() error {
+	switch {
+	case h.Kind != Linear && h.Kind != FCN:
+		return fmt.Errorf("segmentation head %q is neither %s nor %s", h.Kind, Linear, FCN)
+	case h.Classes < 2 || h.Classes > 255:
+		return fmt.Errorf("segmentation head of %d classes, want 2 to 255", h.Classes)
+	case h.Kind == FCN && h.Width < 1:
+		return fmt.Errorf("FCN of width %d, want at least 1", h.Width)
+	}
+	return nil
+}
+
+// Logits maps features, [batch, rows, columns, features], to [s·rows, s·columns, batch, Classes], s being 1 for the linear head and 8 for the
+// FCN. Variables live under scope and have the features' dtype. It panics where [Segmentation.Check] finds fault.
+func (h Segmentation) Logits(scope *model.Scope, features *Node) *Node {
+	if err := h.Check(); err != nil {
+		panic(err)
+	}
+	features.AssertRank(4)
+	x := TransposeAllAxes(features, 1, 2, 0, 3)
+	if h.Kind == Linear {
+		return h.classes(scope, x)
+	}
+	return h.classes(scope.At("classes"), h.blocks(scope, x))
+}
+
+// Loss is the mean cross-entropy of logits, resized bilinearly to 8 times the patches' resolution, with labels, [8·rows, 8·columns, batch] of
+// integers, over the pixels whose label is a class: [datasets.Ignore] is none. It is 0 where no pixel has one.
+func (h Segmentation) Loss(logits, labels *Node) *Node {
+	if h.Kind == Linear {
+		logits = resized(logits, Upsampling)
+	}
+	rows, columns, batch := logits.Shape().Dim(0), logits.Shape().Dim(1), logits.Shape().Dim(2)
+	labels.AssertDims(rows, columns, batch)
+	classes := Iota(logits.Graph(), shapes.Make(dtypes.Int32, 1, 1, 1, h.Classes), 3)
+	chosen := ConvertDType(Equal(InsertAxes(ConvertDType(labels, dtypes.Int32), -1), classes), logits.DType())
+	sum := Neg(ReduceAllSum(Mul(LogSoftmax(logits), chosen)))
+	return Div(sum, MaxScalar(ReduceAllSum(chosen), 1))
+}

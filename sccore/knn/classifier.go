@@ -1,0 +1,87 @@
+package knn
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/losses"
+)
+
+// Classifier is the weighted k-nearest-neighbour classifier of Wu et al. 2018: each of the K training features most similar to a query by cosine s
+// votes for its class with weight exp(s/Temperature). The augmentation study (appendix B.1) names K = 200 and 0.1; for [CLS] features see
+// [DINO].
+type Classifier struct {
+	K           int     `json:"k"`           // All neighbours if there are fewer.
+	Temperature float64 `json:"temperature"` // At least 0.02.
+}
+
+// DINO is the classifier of [CLS] features as DINO's code reports it, 20 neighbours and a temperature of 0.07.
+func DINO() Classifier { return Classifier{K: 20, Temperature: 0.07} }
+
+// Predict returns the class of each query: the first that Rank gives.
+func (c Classifier) Predict(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor) ([]int32, error) {
+	ranked, err := c.Rank(b, bank, labels, classes, queries, 1)
+	if err != nil {
+		return nil, err
+	}
+	predictions := make([]int32, len(ranked))
+	for i, classes := range ranked {
+		predictions[i] = classes[0]
+	}
+	return predictions, nil
+}
+
+// Rank returns, for each query, the top classes with the most votes, the one with most first and the lower number among equals; all classes
+// if there are fewer. bank, [N, D], are training features of any length with labels in [0, classes); queries, [Q, D]; top is at least 1.
+func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) (ranked [][]int32, err error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if err := CheckLabelled("k-NN", bank, labels, classes, queries, top); err != nil {
+		return nil, err
+	}
+	caught := exceptions.TryCatch[error](func() { ranked, err = c.rank(b, bank, labels, classes, queries, top) })
+	if caught != nil {
+		return nil, caught
+	}
+	return ranked, err
+}
+
+// Check returns an error that names the setting out of range.
+func (c Classifier) Check() error {
+	if c.K < 1 {
+		return fmt.Errorf("k-NN: k %d is not positive", c.K)
+	}
+	if !(c.Temperature >= 0.02) { // Below, exp(1/temperature) leaves float32.
+		return fmt.Errorf("k-NN: temperature %g is not at least 0.02", c.Temperature)
+	}
+	return nil
+}
+
+func (c Classifier) rank(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) ([][]int32, error) {
+	k := min(c.K, len(labels))
+	classify, err := NewExec(b, func(queries, bank, labels *Node) *Node {
+		similarity := MatMul(losses.Unit(queries), Transpose(losses.Unit(bank), 0, 1))
+		similarity.AssertDims(queryBlock, bank.Shape().Dimensions[0])
+		votes := Where(largest(similarity, k), Exp(DivScalar(similarity, c.Temperature)), ZerosLike(similarity))
+		scores := MatMul(votes, OneHot(labels, classes, votes.DType()))
+		scores.AssertDims(queryBlock, classes)
+		return scores
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer classify.Finalize()
+
+	labelTensor := tensors.FromValue(labels)
+	return RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
+		out, err := classify.Exec(block, bank, labelTensor)
+		if err != nil {
+			return nil, err
+		}
+		return out[0], nil
+	})
+}

@@ -1,0 +1,198 @@
+package knn_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
+)
+
+// clusters draws n unnormalised features of dimension dim around one centre a class.
+func clusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	centres := rand.New(rand.NewPCG(1, 2)) // The same for every seed.
+	centre := make([][]float64, classes)
+	for c := range centre {
+		for range dim {
+			centre[c] = append(centre[c], centres.NormFloat64())
+		}
+	}
+	for range n {
+		label := int32(rng.IntN(classes))
+		labels = append(labels, label)
+		row, length := make([]float32, dim), 0.5+rng.Float64()
+		for j := range row {
+			row[j] = float32(length * (centre[label][j] + noise*rng.NormFloat64()))
+		}
+		features = append(features, row)
+	}
+	return features, labels
+}
+
+// reference is the classifier in float64, one query at a time.
+func reference(c knn.Classifier, bank [][]float32, labels []int32, classes int, queries [][]float32) []int32 {
+	unit := func(row []float32) []float64 {
+		out, norm := make([]float64, len(row)), 0.0
+		for j, x := range row {
+			out[j] = float64(x)
+			norm += out[j] * out[j]
+		}
+		for j := range out {
+			out[j] /= math.Max(math.Sqrt(norm), 1e-12)
+		}
+		return out
+	}
+	var predictions []int32
+	for _, query := range queries {
+		q := unit(query)
+		similarity := make([]float64, len(bank))
+		order := make([]int, len(bank))
+		for i, row := range bank {
+			order[i] = i
+			for j, x := range unit(row) {
+				similarity[i] += x * q[j]
+			}
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case similarity[a] > similarity[b]:
+				return -1
+			case similarity[a] < similarity[b]:
+				return 1
+			}
+			return 0
+		})
+		votes := make([]float64, classes)
+		for _, i := range order[:min(c.K, len(order))] {
+			votes[labels[i]] += math.Exp(similarity[i] / c.Temperature)
+		}
+		best := 0
+		for class := range votes {
+			if votes[class] > votes[best] {
+				best = class
+			}
+		}
+		predictions = append(predictions, int32(best))
+	}
+	return predictions
+}
+
+func TestClassifierEqualsReferenceToTheLastPrediction(t *testing.T) {
+	const classes = 10
+	bank, labels := clusters(3, 700, 16, classes, 2)
+	queries, truth := clusters(4, 300, 16, classes, 2) // Neither a multiple of the block.
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		for _, c := range []knn.Classifier{{K: 200, Temperature: 0.1}, {K: 1, Temperature: 0.1}, {K: 20, Temperature: 0.07}, {K: 5000, Temperature: 0.5}} {
+			got, err := c.Predict(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := reference(c, bank, labels, classes, queries)
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v: predictions differ from the reference", c)
+			}
+			if accuracy := metrics.Accuracy(got, truth); accuracy < 30 || accuracy > 99 {
+				t.Errorf("%+v: accuracy %.1f %% says nothing (chance 10 %%)", c, accuracy)
+			}
+		}
+	})
+}
+
+// TestClassifierGolden compares with scikit-learn's neighbours and a vote in NumPy; testdata/classifier.py made the file.
+func TestClassifierGolden(t *testing.T) {
+	raw, err := os.ReadFile("testdata/classifier.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden struct {
+		K             int
+		Temperature   float64
+		Bank, Queries [][]float32
+		Labels        []int32
+		Predictions   []int32
+		Ranked        [][]int32
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil {
+		t.Fatal(err)
+	}
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		c := knn.Classifier{K: golden.K, Temperature: golden.Temperature}
+		got, err := c.Predict(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, golden.Predictions) {
+			t.Errorf("predictions %v, scikit-learn %v", got, golden.Predictions)
+		}
+		ranked, err := c.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, 5, tensors.FromValue(golden.Queries), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, classes := range ranked {
+			if !slices.Equal(classes, golden.Ranked[i][:3]) {
+				t.Errorf("query %d: classes %v, scikit-learn's neighbours %v", i, classes, golden.Ranked[i])
+			}
+		}
+	})
+}
+
+func TestClassifierTiesAndZeros(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		bank := tensors.FromValue([][]float32{{0, 1}, {1, 0}, {0, 0}})
+		queries := tensors.FromValue([][]float32{{1, 1}, {0, 0}, {-1, 5}})
+		got, err := knn.Classifier{K: 2, Temperature: 0.1}.Predict(b, bank, []int32{2, 1, 0}, 3, queries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Equal votes go to the lower class: 1 of {2, 1}; a zero query is equally near to all, and the first two vote.
+		if want := []int32{1, 1, 2}; !slices.Equal(got, want) {
+			t.Errorf("predictions %v, want %v", got, want)
+		}
+	})
+}
+
+func TestClassifierBadInput(t *testing.T) {
+	b := testbackend.Fastest(t)
+	bank, queries := tensors.FromValue([][]float32{{1, 0}, {0, 1}}), tensors.FromValue([][]float32{{1, 0}})
+	good := knn.Classifier{K: 1, Temperature: 0.1}
+	for want, call := range map[string]func() ([]int32, error){
+		"k 0": func() ([]int32, error) {
+			return knn.Classifier{K: 0, Temperature: 0.1}.Predict(b, bank, []int32{0, 1}, 2, queries)
+		},
+		"temperature 0 ": func() ([]int32, error) { return knn.Classifier{K: 1}.Predict(b, bank, []int32{0, 1}, 2, queries) },
+		"1 labels":       func() ([]int32, error) { return good.Predict(b, bank, []int32{0}, 2, queries) },
+		"label 7":        func() ([]int32, error) { return good.Predict(b, bank, []int32{0, 7}, 2, queries) },
+		"no images": func() ([]int32, error) {
+			return good.Predict(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries)
+		},
+		"do not match": func() ([]int32, error) {
+			return good.Predict(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1}}))
+		},
+	} {
+		if _, err := call(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v is not one line with %q", err, want)
+		}
+	}
+}
+
+func ExampleClassifier() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	bank := tensors.FromValue([][]float32{{1, 0}, {0.9, 0.1}, {0, 1}})
+	predictions, err := knn.Classifier{K: 2, Temperature: 0.1}.Predict(b, bank, []int32{0, 0, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 7}}))
+	fmt.Println(predictions, err)
+	// Output: [0 1] <nil>
+}

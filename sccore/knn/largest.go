@@ -1,0 +1,78 @@
+package knn
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// largest marks the k largest entries in each row of x, [Q, N] of float32 with 1 ≤ k ≤ N: exactly k of them, those with the lowest
+// index among equals. It returns [Q, N] of bool.
+//
+// It finds each row's k-th largest number bit by bit, which takes 32 counts and is some thirty times faster on a CPU than sorting rows of
+// 50,000; which entry is where among the k does not matter to a vote.
+func largest(x *Node, k int) *Node {
+	g, rows, n := x.Graph(), x.Shape().Dim(0), x.Shape().Dim(1)
+	// The bits of a float32 as an integer that is ordered as the numbers are; −0, the lowest integer, counts as 0. Nothing is compared as a
+	// float32: XLA takes denormal numbers for 0.
+	key := Bitcast(x, dtypes.Int32)
+	key = Where(Equal(key, Scalar(g, dtypes.Int32, math.MinInt32)), ScalarZero(g, dtypes.Int32), key)
+	key = Where(LessThan(key, ScalarZero(g, dtypes.Int32)), BitwiseXor(key, Scalar(g, dtypes.Int32, math.MaxInt32)), key)
+
+	lowest := Scalar(g, dtypes.Int32, math.MinInt32)
+	wanted := BroadcastToDims(Scalar(g, dtypes.Int32, k), rows, 1)
+	threshold := highest(lowest, 31, key, wanted, func(key, candidate, wanted, ones *Node) *Node {
+		return GreaterOrEqual(count(GreaterOrEqual(key, candidate), ones), wanted)
+	})
+	above, equal := GreaterThan(key, threshold), Equal(key, threshold)
+
+	// Of the equals, those before an index: the highest one that leaves no more than are wanted.
+	index := Where(equal, Iota(g, shapes.Make(dtypes.Int32, rows, n), 1), Scalar(g, dtypes.Int32, math.MaxInt32))
+	end := highest(ScalarZero(g, dtypes.Int32), bits.Len(uint(n))-1, index, Sub(wanted, count(above, onesFor(x))), func(index, candidate, left, ones *Node) *Node {
+		return LessOrEqual(count(LessThan(index, candidate), ones), left)
+	})
+	return LogicalOr(above, LessThan(index, end))
+}
+
+// count is the number of true entries in each row, [Q, N] to [Q, 1]. A product with ones, [N, 1], exact up to 2²⁴ entries, because the
+// XLA backend has no reductions inside loops.
+func count(condition, ones *Node) *Node {
+	return ConvertDType(MatMul(ConvertDType(condition, ones.DType()), ones), dtypes.Int32)
+}
+
+// onesFor are the ones that count the rows of x.
+func onesFor(x *Node) *Node { return Ones(x.Graph(), shapes.Make(dtypes.Float32, x.Shape().Dim(1), 1)) }
+
+// highest finds, for each row, the highest integer start + b for which accept holds, b having bits 0 to bit; accept must hold for start and
+// for all below any for which it holds. It gets entries [Q, N], a candidate [Q, 1],
+// limit [Q, 1] and the ones for count.
+//
+// It is a loop of the graph and not an unrolled one because XLA takes minutes to compile the latter.
+func highest(start *Node, bit int, entries, limit *Node, accept func(entries, candidate, limit, ones *Node) *Node) *Node {
+	g := entries.Graph()
+	state := []*Node{
+		Scalar(g, dtypes.Int32, int32(uint32(1)<<bit)), BroadcastToDims(start, limit.Shape().Dimensions...), entries, limit, onesFor(entries),
+	}
+	parameters := func(g *Graph) (step, found, entries, limit, ones *Node) {
+		p := make([]*Node, len(state))
+		for i, node := range state {
+			p[i] = Parameter(g, fmt.Sprintf("state%d", i), node.Shape())
+		}
+		return p[0], p[1], p[2], p[3], p[4]
+	}
+	more := NewClosure(g, func(g *Graph) []*Node {
+		step, _, _, _, _ := parameters(g)
+		return []*Node{NotEqual(step, Const(g, int32(0)))}
+	})
+	body := NewClosure(g, func(g *Graph) []*Node {
+		step, found, entries, limit, ones := parameters(g)
+		candidate := BitwiseXor(found, step) // The bit is clear in found; XOR also sets the sign bit without overflow.
+		found = Where(accept(entries, candidate, limit, ones), candidate, found)
+		return []*Node{BitwiseShiftRightLogical(step, Const(g, int32(1))), found, entries, limit, ones}
+	})
+	return While(more, body, state...)[1]
+}

@@ -1,0 +1,70 @@
+package knn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// queryBlock is the number of queries classified at once: 50,000 neighbours of 256 queries are 51 MB of similarities.
+const queryBlock = 256
+
+// CheckLabelled returns an error that says what is wrong with the features that a classifier is given.
+func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
+	switch {
+	case bank.Rank() != 2 || queries.Rank() != 2 || bank.Shape().Dimensions[1] != queries.Shape().Dimensions[1]:
+		return fmt.Errorf("%s: features %s and queries %s do not match", classifier, bank.Shape(), queries.Shape())
+	case len(labels) != bank.Shape().Dimensions[0]:
+		return fmt.Errorf("%s: %d labels for %d features", classifier, len(labels), bank.Shape().Dimensions[0])
+	case len(labels) == 0:
+		return fmt.Errorf("%s: no images to learn from", classifier)
+	case top < 1:
+		return fmt.Errorf("%s: the first %d classes are none", classifier, top)
+	}
+	for i, label := range labels {
+		if label < 0 || int(label) >= classes {
+			return fmt.Errorf("%s: label %d of feature %d is not in [0, %d)", classifier, label, i, classes)
+		}
+	}
+	return nil
+}
+
+// RankBlocks passes the queries on in blocks of 256, the last one filled up with zeros, and ranks the classes by the scores that come back,
+// [256, classes].
+func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tensor) (*tensors.Tensor, error)) (ranked [][]int32, err error) {
+	n, dim := queries.Shape().Dimensions[0], queries.Shape().Dimensions[1]
+	rows := tensors.MustCopyFlatData[float32](queries)
+	for begin := 0; begin < n; begin += queryBlock {
+		count := min(queryBlock, n-begin)
+		block := make([]float32, queryBlock*dim)
+		copy(block, rows[begin*dim:(begin+count)*dim])
+		scores, err := score(tensors.FromFlatDataAndDimensions(block, queryBlock, dim))
+		if err != nil {
+			return nil, err
+		}
+		classes := scores.Shape().Dimensions[1]
+		flat := tensors.MustCopyFlatData[float32](scores)
+		scores.FinalizeAll()
+		for i := range count {
+			ranked = append(ranked, highestClasses(flat[i*classes:(i+1)*classes], top))
+		}
+	}
+	return ranked, nil
+}
+
+// highestClasses lists the classes of the highest scores from the highest down, the lower class first among equals.
+func highestClasses(scores []float32, top int) []int32 {
+	list := make([]int32, 0, min(top, len(scores))+1)
+	for class, score := range scores {
+		at := len(list)
+		for at > 0 && scores[list[at-1]] < score {
+			at--
+		}
+		if at < top {
+			list = slices.Insert(list, at, int32(class))
+			list = list[:min(len(list), top)]
+		}
+	}
+	return list
+}

@@ -1,0 +1,24 @@
+package layers
+
+import (
+	"math"
+
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
+)
+
+// Dense maps x, [batch, in], to x·weight + bias, [batch, out]; without bias the last term is left out.
+// Variables are named and initialised as torch.nn.Linear's, uniform within ±1/√in, but weight is [in, out].
+func Dense(scope *model.Scope, x *Node, out int, bias bool) *Node {
+	x.AssertRank(2)
+	in := x.Shape().Dim(1)
+	limit := 1 / math.Sqrt(float64(in))
+	scope = scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit))
+	y := MatMul(x, scope.VariableWithShape("weight", shapes.Make(x.DType(), in, out)).NodeValue(x))
+	if bias {
+		y = Add(y, InsertAxes(scope.VariableWithShape("bias", shapes.Make(x.DType(), out)).NodeValue(x), 0))
+	}
+	return y
+}

@@ -1,0 +1,37 @@
+package layers
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// ResizeBilinear resizes maps, [N, rows, columns, D], to [N, height, width, D], as torch.nn.functional.interpolate with align_corners=False and
+// without antialiasing. Products with constant matrices, because windowed gathers go wrong on the Go engine.
+func ResizeBilinear(maps *Node, height, width int) *Node {
+	maps.AssertRank(4)
+	matrix := func(from, to int) *Node {
+		weights := tensors.FromFlatDataAndDimensions(BilinearWeights(from, to), to, from)
+		return ConvertDType(ConstTensor(maps.Graph(), weights), maps.DType())
+	}
+	n, dim := maps.Shape().Dim(0), maps.Shape().Dim(3)
+	maps = Einsum("hr,nrcd->nhcd", matrix(maps.Shape().Dim(1), height), maps)
+	maps = Einsum("wc,nhcd->nhwd", matrix(maps.Shape().Dim(2), width), maps)
+	maps.AssertDims(n, height, width, dim)
+	return maps
+}
+
+// BilinearWeights returns the weights, [to, from], that resize a line.
+func BilinearWeights(from, to int) []float64 {
+	weights := make([]float64, to*from)
+	for i := range to {
+		// Beyond the centres of the border's samples, these alone count.
+		at := min(max((float64(i)+0.5)*float64(from)/float64(to)-0.5, 0), float64(from-1))
+		low := int(math.Floor(at))
+		share := at - float64(low)
+		weights[i*from+low] += 1 - share
+		weights[i*from+min(low+1, from-1)] += share
+	}
+	return weights
+}

@@ -1,0 +1,28 @@
+package metrics_test
+
+import (
+	"testing"
+
+	"github.com/semcon/semcon/sccore/metrics"
+)
+
+func TestAccuracy(t *testing.T) {
+	if got := metrics.Accuracy([]int32{1, 2, 3, 4}, []int32{1, 2, 0, 4}); got != 75 {
+		t.Errorf("accuracy %g, want 75", got)
+	}
+	if got := metrics.Accuracy(nil, nil); got != 0 {
+		t.Errorf("accuracy of nothing is %g, want 0", got)
+	}
+}
+
+func TestAccuracyWithin(t *testing.T) {
+	ranked := [][]int32{{1, 2}, {2, 0}, {0, 1}, {2, 1}}
+	for k, want := range map[int]float64{1: 25, 2: 75, 9: 75} {
+		if got := metrics.AccuracyWithin(ranked, []int32{1, 0, 2, 1}, k); got != want {
+			t.Errorf("top-%d accuracy %g, want %g", k, got, want)
+		}
+	}
+	if got := metrics.AccuracyWithin(nil, nil, 5); got != 0 {
+		t.Errorf("top-5 accuracy of nothing is %g, want 0", got)
+	}
+}

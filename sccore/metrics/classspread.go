@@ -1,0 +1,36 @@
+package metrics
+
+import (
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/semcon/semcon/losses"
+)
+
+// ClassSpread is the variance of unit-length features that have a label, in two parts: together they are the whole.
+type ClassSpread struct {
+	Within  float64 `json:"within"`  // Mean squared distance of a feature from the mean of its class, in [0, 1].
+	Between float64 `json:"between"` // Mean squared distance of that mean from the mean of all, in [0, 1].
+}
+
+// Share is Between's part of the whole, in [0, 1]: near 0 where classes look alike, 1 where all of a class do, and 0 for features that do not
+// vary.
+func (s ClassSpread) Share() float64 {
+	if s.Between <= 0 {
+		return 0
+	}
+	return s.Between / (s.Within + s.Between)
+}
+
+// SpreadOfClasses is the variance within and between classes, [2], of features, [N, D], scaled to length 1, that have a label, [N] in [0, 256),
+// other than 0.
+func SpreadOfClasses(features, labels *Node) *Node {
+	unit := losses.Unit(StopGradient(features))
+	of := Slice(OneHot(labels, 256, unit.DType()), AxisRange(), AxisRange(1)) // Membership; a row of zeros without a label.
+	labelled := ReduceAndKeep(of, ReduceSum, 1)
+	unit = Mul(unit, labelled)
+	all := MaxScalar(ReduceAllSum(labelled), 1)
+	means := Div(MatMul(Transpose(of, 0, 1), unit), MaxScalar(Reshape(ReduceSum(of, 0), -1, 1), 1))
+	own, centre := MatMul(of, means), Div(ReduceAndKeep(unit, ReduceSum, 0), all)
+	within := ReduceAllSum(Square(Sub(unit, own)))
+	between := ReduceAllSum(Square(Sub(own, Mul(labelled, centre))))
+	return Div(Stack([]*Node{within, between}, 0), all)
+}

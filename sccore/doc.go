@@ -1,6 +1,6 @@
-// Package sccore is the paper's method ("Methodology") around encoder and losses: the projector, the targets that Sinkhorn–Knopp makes of
-// the target branch's outputs, RoI-Align of the overlap of two views, the target branch that follows the online one, and the k-nearest
-// images that are positives of each other.
+// Package sccore is the paper's method ("Methodology").
 //
-// All but the search for neighbours are functions of the computation graph, to be put together into a training step.
+// In come a [Config] and [Data]; out comes a [Trainer] of the two branches, whose every step reports [StepMetrics] and whose encoders
+// [Trainer.SaveEncoder] writes. An [Objective] puts the step's graph together from views, encoder, heads and losses; package train runs it. The
+// next loss is a weight of losses.Lambdas, a case of step.forward and a line of StepMetrics.
 package sccore

@@ -32,7 +32,7 @@ func state(t *testing.T, trainer *sccore.Trainer) string {
 func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		whole := newTrainer(t, b, tinyData(), tiny())
-		train(t, whole, 7, 3)
+		trained(t, whole, 7, 3)
 		middle := filepath.Join(t.TempDir(), "middle.safetensors")
 		if err := whole.Save(middle, "a note"); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 		data := tinyData()
 		data.Workers = 3
 		resumed := newTrainer(t, b, data, tiny())
-		train(t, resumed, 8, 1)
+		trained(t, resumed, 8, 1)
 		note, err := resumed.Resume(middle)
 		if err != nil || note != "a note" || resumed.Done() != 3 {
 			t.Fatalf("resumed at step %d with note %q, %v", resumed.Done(), note, err)
@@ -56,11 +56,11 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 		if gauges[0].Step != 4 || gauges[0].Class == nil || gauges[1].Class != nil {
 			t.Errorf("gauges %+v", gauges)
 		}
-		train(t, resumed, 7, 6)
+		trained(t, resumed, 7, 6)
 		if state(t, resumed) != want {
 			t.Error("the same seed ended with other bytes")
 		}
-		train(t, resumed, 9, 6)
+		trained(t, resumed, 9, 6)
 		if state(t, resumed) == want {
 			t.Error("another seed ended with the same bytes")
 		}
@@ -71,7 +71,7 @@ func TestRunsFromFiles(t *testing.T) {
 	b := onGo(t)
 	dir := t.TempDir()
 	first := newTrainer(t, b, tinyData(), sccore.Ablations[2].Config(tiny())) // Without filter.
-	train(t, first, 1, 2)
+	trained(t, first, 1, 2)
 	checkpoint, target, online := filepath.Join(dir, "run.safetensors"), filepath.Join(dir, "target.safetensors"), filepath.Join(dir, "online.safetensors")
 	if err := first.Save(checkpoint, ""); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
-// Package sccore is the paper's method ("Methodology"). A [Config] and images go in, and a trained encoder comes out, with what each step
-// measures of itself: the online branch and the target branch that follows it, the targets that Sinkhorn–Knopp makes, the patches that
-// correspond in two views, the losses of a step, and the [Trainer] that runs it.
+// Package sccore is the paper's method ("Methodology").
 //
-// A new part of a step gets a file step_NAME.go and a switch in [Config]. Losses, heads, layers, neighbours and metrics have packages of their
-// own.
+// In come a [Config] and [Data]; out comes a [Trainer] of the two branches, whose every step reports [StepMetrics] and whose encoders
+// [Trainer.SaveEncoder] writes. An [Objective] puts the step's graph together from views, encoder, heads and losses; package train runs it. The
+// next loss is a weight of losses.Lambdas, a case of step.forward and a line of StepMetrics.
 package sccore

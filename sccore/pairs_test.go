@@ -20,7 +20,7 @@ func TestPairsAreThoseOfTheStep(t *testing.T) {
 	const pairs = 2 * 4 * (3 * 3) * (3 * 3) // Batches, images, places squared.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		trainer := newTrainer(t, b, tinyData(), config)
-		want := train(t, trainer, 3, 2)
+		want := trained(t, trainer, 3, 2)
 		if err := trainer.Begin(3); err != nil {
 			t.Fatal(err)
 		}

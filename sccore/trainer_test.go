@@ -1,9 +1,12 @@
 package sccore_test
 
 import (
+	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -19,6 +22,7 @@ import (
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // tiny is a configuration with everything on that the Go engine trains in a fraction of a second a step.
@@ -69,8 +73,8 @@ func newTrainer(t testing.TB, b compute.Backend, data sccore.Data, config sccore
 	return trainer
 }
 
-// train begins a run of the seed, takes steps and returns their gauges.
-func train(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []sccore.StepMetrics {
+// trained begins a run of the seed, takes steps and returns their gauges.
+func trained(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []sccore.StepMetrics {
 	t.Helper()
 	if err := trainer.Begin(seed); err != nil {
 		t.Fatal(err)
@@ -94,7 +98,7 @@ func more(t *testing.T, trainer *sccore.Trainer, steps int) (all []sccore.StepMe
 func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
 	b := onGo(t)
 	trainer := newTrainer(t, b, tinyData(), tiny())
-	train(t, trainer, 3, 0)
+	trained(t, trainer, 3, 0)
 	want := state(t, trainer)
 	for _, branch := range []sccore.Branch{sccore.Target, sccore.Online} {
 		vit, store, scope := trainer.Encoder(branch)
@@ -103,7 +107,7 @@ func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
 		})
 		features.MustExec(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 24, 24, 3)))
 		features.Finalize()
-		train(t, trainer, 3, 0)
+		trained(t, trainer, 3, 0)
 		if state(t, trainer) != want {
 			t.Errorf("the %s branch's features change the initial weights", branch)
 		}
@@ -114,7 +118,7 @@ func TestGaugesShowEveryLoss(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		config := tiny()
 		trainer := newTrainer(t, b, tinyData(), config)
-		g := train(t, trainer, 1, 2)[1]
+		g := trained(t, trainer, 1, 2)[1]
 		sum := g.PatchAlignment + g.ImageAlignment + g.PatchConcentration + g.ImageConcentration + g.Prototypes
 		if math.Abs(sum-g.Total) > 1e-4 {
 			t.Errorf("losses %+v add up to %g", g, sum)
@@ -143,7 +147,7 @@ func TestGaugesShowEveryLoss(t *testing.T) {
 		if err := trainer.Configure(config); err != nil {
 			t.Fatal(err)
 		}
-		g = train(t, trainer, 1, 1)[0]
+		g = trained(t, trainer, 1, 1)[0]
 		sum = g.PatchAlignment + 2*g.ImageAlignment + 3*g.PatchConcentration + 4*g.ImageConcentration + 5*g.Prototypes
 		if math.Abs(sum-g.Total) > 1e-3 {
 			t.Errorf("weighted losses %+v add up to %g", g, sum)
@@ -160,7 +164,7 @@ func TestAblations(t *testing.T) {
 	b := onGo(t)
 	for _, line := range sccore.Ablations {
 		trainer := newTrainer(t, b, tinyData(), line.Config(tiny()))
-		g := train(t, trainer, 1, 1)[0]
+		g := trained(t, trainer, 1, 1)[0]
 		for name, on := range map[string][2]bool{
 			"image alignment":     {line.ImageAlignment, g.ImageAlignment > 0},
 			"patch alignment":     {line.PatchAlignment, g.PatchAlignment > 0},
@@ -199,7 +203,7 @@ func TestMasterWeightsStayFloat32(t *testing.T) {
 		}
 		return weights
 	}
-	train(t, trainer, 1, 0)
+	trained(t, trainer, 1, 0)
 	before := weights()
 	more(t, trainer, 1)
 	moved, all := 0, 0
@@ -225,7 +229,7 @@ func TestAccumulatedStep(t *testing.T) {
 	config := tiny()
 	config.Accumulate, config.Batch = 2, 8
 	trainer := newTrainer(t, b, tinyData(), config)
-	gauges := train(t, trainer, 3, 2)
+	gauges := trained(t, trainer, 3, 2)
 	if g := gauges[1]; !(g.GradientNorm > 0 && g.Total > 0) || g.Class == nil {
 		t.Errorf("gauges %+v", g)
 	}
@@ -240,7 +244,7 @@ func TestTrainingLearns(t *testing.T) {
 	config := sccore.Ablations[1].Config(tiny())
 	config.Steps, config.Rate, config.Views.Locals = 160, 5e-3, 0
 	config.Views.Global.Jitter, config.Views.Global.Grayscale = false, false
-	gauges := train(t, newTrainer(t, onGo(t), tinyData(), config), 1, config.Steps)
+	gauges := trained(t, newTrainer(t, onGo(t), tinyData(), config), 1, config.Steps)
 	mean := func(gauges []sccore.StepMetrics) (sum float64) {
 		for _, g := range gauges {
 			sum += g.PatchAlignment / float64(len(gauges))
@@ -308,5 +312,46 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		if _, err := sccore.NewTrainer(b, c.data, c.config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
+	}
+}
+
+// TestEvaluatorsDoNotDisturbTraining trains with and without an evaluator that runs the online encoder every other step.
+func TestEvaluatorsDoNotDisturbTraining(t *testing.T) {
+	b := onGo(t)
+	trainer := newTrainer(t, b, tinyData(), tiny())
+	vit, store, scope := trainer.Encoder(sccore.Online)
+	features := model.MustNewExec(b, store, func(root *model.Scope, images *graph.Node) *graph.Node {
+		return graph.ReduceAllMean(graph.Square(vit.Tokens(root.Store().Scope(scope), images).Class))
+	})
+	defer features.Finalize()
+	images := tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{0.5}, 24*24*3), 1, 24, 24, 3)
+	var ends [2]string
+	var curve []float64
+	for i, every := range []int{0, 2} {
+		err := (&train.Loop[sccore.StepMetrics]{
+			Trainer: trainer, Dir: t.TempDir(), Every: time.Hour, Start: func() error { return trainer.Begin(3) },
+			Evaluators: []train.Evaluator{{Name: "features", Every: every, Evaluate: func(context.Context) (values map[string]float64, err error) {
+				err = train.Execute(features, []any{images}, func(outputs []*tensors.Tensor) {
+					values = map[string]float64{"square": float64(tensors.ToScalar[float32](outputs[0]))}
+				})
+				return values, err
+			}}},
+			After: func(_ sccore.StepMetrics, evaluated map[string]float64) error {
+				if evaluated != nil {
+					curve = append(curve, evaluated["features/square"])
+				}
+				return nil
+			},
+		}).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[i] = state(t, trainer)
+	}
+	if ends[0] != ends[1] {
+		t.Error("an evaluator changes the run")
+	}
+	if len(curve) != 3 || curve[0] == curve[2] {
+		t.Errorf("evaluated %v, want three values", curve)
 	}
 }

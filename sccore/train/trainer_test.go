@@ -1,0 +1,298 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// inParts is leastSquares with the gradients of two parts, which are the halves of the rows.
+type inParts struct {
+	leastSquares
+	fail func(at train.At) error
+}
+
+func (o *inParts) Parts() int { return 2 }
+
+func (o *inParts) Shapes() []shapes.Shape {
+	return []shapes.Shape{shapes.Make(dtypes.Float32, 4, 2), shapes.Make(dtypes.Float32, 4)}
+}
+
+func (o *inParts) UpdateShapes() []shapes.Shape {
+	return []shapes.Shape{shapes.Make(dtypes.Float32)}
+}
+
+func (o *inParts) Graph(scope *model.Scope, inputs []*Node) []*Node {
+	x, y := inputs[0], inputs[1]
+	weight := scope.In("online").VariableWithShape("weight", shapes.Make(dtypes.Float32, 2))
+	w := weight.NodeValue(x)
+	loss := ReduceAllMean(Square(Sub(ReduceSum(Mul(x, InsertAxes(w, 0)), 1), y)))
+	optim.Accumulate(scope.At("sums"), []*model.Variable{weight}, Gradient(loss, w))
+	return []*Node{loss}
+}
+
+func (o *inParts) Update(scope *model.Scope, inputs []*Node) []*Node {
+	weight := scope.Store().GetVariable("/online/weight")
+	gradients := optim.Accumulated(scope.At("sums"), inputs[0].Graph(), []*model.Variable{weight}, 2)
+	optim.SGD{Momentum: 0.9}.Update(scope.In("optimizer"), []*model.Variable{weight}, gradients, inputs[0])
+	return []*Node{inputs[0]}
+}
+
+func (o *inParts) Inputs(ctx context.Context, at train.At) ([]any, error) {
+	if at.Part == 2 {
+		return []any{float32(o.rate)}, nil
+	}
+	if o.fail != nil {
+		if err := o.fail(at); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	whole, err := o.leastSquares.Inputs(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	x, y := tensors.MustCopyFlatData[float32](whole[0].(*tensors.Tensor)), whole[1].([]float32)
+	return []any{tensors.FromFlatDataAndDimensions(x[8*at.Part:8*at.Part+8], 4, 2), y[4*at.Part : 4*at.Part+4]}, nil
+}
+
+func (o *inParts) Metrics(loss *float64, at train.At, outputs []*tensors.Tensor) {
+	if at.Part < 2 {
+		*loss += float64(tensors.ToScalar[float32](outputs[0])) / 2
+	}
+}
+
+func newTrainer(t *testing.T, b compute.Backend, objective train.Objective[float64]) *train.Trainer[float64] {
+	t.Helper()
+	trainer, err := train.New(b, objective)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trainer.Close)
+	return trainer
+}
+
+// steps takes some steps and returns their losses.
+func steps(t *testing.T, trainer *train.Trainer[float64], count int) (losses []float64) {
+	t.Helper()
+	for range count {
+		loss, err := trainer.Step(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, loss)
+	}
+	return losses
+}
+
+// state is the bytes of a trainer's checkpoint.
+func state(t *testing.T, trainer *train.Trainer[float64]) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "state.safetensors")
+	if err := trainer.Save(path, "note"); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
+	for name, objective := range map[string]train.Objective[float64]{
+		"whole": &leastSquares{steps: 6, rate: 0.1}, "in parts": &inParts{leastSquares: leastSquares{steps: 6, rate: 0.1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+				trainer := newTrainer(t, b, objective)
+				if err := trainer.Begin(3); err != nil {
+					t.Fatal(err)
+				}
+				steps(t, trainer, 2)
+				path := filepath.Join(t.TempDir(), "middle.safetensors")
+				if err := trainer.Save(path, "a note"); err != nil {
+					t.Fatal(err)
+				}
+				rest := steps(t, trainer, 4)
+				want := state(t, trainer)
+
+				resumed := newTrainer(t, b, objective) // Has not begun.
+				note, err := resumed.Resume(path)
+				if err != nil || note != "a note" || resumed.Done() != 2 || resumed.Seed() != 3 {
+					t.Fatalf("resumed at step %d of seed %d with note %q: %v", resumed.Done(), resumed.Seed(), note, err)
+				}
+				if got := steps(t, resumed, 4); !slices.Equal(got, rest) || state(t, resumed) != want {
+					t.Errorf("losses %v after resuming, %v without stopping, or other bytes", got, rest)
+				}
+				if err := resumed.Begin(4); err != nil {
+					t.Fatal(err)
+				}
+				if got := steps(t, resumed, 6); slices.Equal(got[2:], rest) {
+					t.Error("another seed gave the same losses")
+				}
+			})
+		})
+	}
+}
+
+// TestPartsAreTheWholeBatch compares a batch in two parts with the same batch at once.
+func TestPartsAreTheWholeBatch(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		whole := newTrainer(t, b, &leastSquares{steps: 5, rate: 0.1})
+		parts := newTrainer(t, b, &inParts{leastSquares: leastSquares{steps: 5, rate: 0.1}})
+		for _, trainer := range []*train.Trainer[float64]{whole, parts} {
+			if err := trainer.Begin(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := steps(t, whole, 5)
+		for i, got := range steps(t, parts, 5) {
+			if math.Abs(got-want[i]) > 1e-5 {
+				t.Errorf("step %d: loss %g in parts, %g at once", i, got, want[i])
+			}
+		}
+	})
+}
+
+// TestStoppedStep: ctx that ends before a step leaves the run where it stood, and one that ends between parts lets the step go to its end.
+func TestStoppedStep(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	objective := &inParts{leastSquares: leastSquares{steps: 5, rate: 0.1}}
+	objective.fail = func(at train.At) error {
+		if at.Part == 1 {
+			stop()
+		}
+		return nil
+	}
+	trainer := newTrainer(t, testbackend.Fastest(t), objective)
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trainer.Step(ctx); err != nil || trainer.Done() != 1 {
+		t.Errorf("step %d, %v", trainer.Done(), err)
+	}
+	before := state(t, trainer)
+	if _, err := trainer.Step(ctx); !errors.Is(err, context.Canceled) || trainer.Done() != 1 || state(t, trainer) != before {
+		t.Errorf("step %d, %v, or other bytes", trainer.Done(), err)
+	}
+}
+
+func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
+	trainer := newTrainer(t, testbackend.Fastest(t), &leastSquares{steps: 20, rate: 1e30})
+	path := filepath.Join(t.TempDir(), "good.safetensors")
+	for _, want := range []string{"there is no checkpoint yet", "the last good checkpoint is " + path} {
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(want, path) {
+			if err := trainer.Save(path, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		for err == nil && trainer.Done() < 20 {
+			_, err = trainer.Step(t.Context())
+		}
+		if !errors.Is(err, train.ErrDiverged) || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want one line that ends with %q", err, want)
+		}
+	}
+}
+
+func TestResumeNamesTheFile(t *testing.T) {
+	b := testbackend.Fastest(t)
+	trainer := newTrainer(t, b, &leastSquares{steps: 3, rate: 0.1})
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name+".safetensors") }
+	for name, position := range map[string]string{"none": "", "broken": `{"done":`, "beyond": `{"seed": 1, "done": 4}`, "before": `{"done": -1}`} {
+		metadata := map[string]string{"note": ""}
+		if position != "" {
+			metadata["position"] = position
+		}
+		if err := weights.SaveCheckpoint(path(name), trainer.Store(), metadata); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := newTrainer(t, b, &inParts{leastSquares: leastSquares{steps: 3, rate: 0.1}})
+	if err := other.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Save(path("foreign"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path("torn"), []byte("half a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"none": "position in the run", "broken": "position in the run", "beyond": "stands at step 4 of 3", "before": "stands at step -1 of 3",
+		"foreign": "variables that the model lacks", "torn": "torn", "missing": "missing",
+	} {
+		if _, err := trainer.Resume(path(name)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path(name)) {
+			t.Errorf("%s: error %v, want one with %q and the file", name, err, want)
+		}
+	}
+}
+
+// TestInitializeIsTheSameOnEveryBackend draws on all backends, and leaves copies at 0.
+func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
+	var want []float32
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		store := model.NewStore()
+		exec := model.MustNewExec(b, store, func(scope *model.Scope, x *Node) *Node {
+			for _, branch := range []string{"target", "online"} {
+				drawn := scope.In("%s", branch).WithInitializer(initializer.RandomNormalFn(scope, 1))
+				x = Add(x, drawn.VariableWithShape("weight", shapes.Make(dtypes.Float32, 5)).NodeValue(x))
+			}
+			return x
+		})
+		defer exec.Finalize()
+		exec.MustExec(make([]float32, 5))
+		values := func(path string) []float32 {
+			return tensors.MustCopyFlatData[float32](store.GetVariable(path).MustValue())
+		}
+		for range 2 {
+			if err := train.Initialize(store, 7, "/target"); err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = values("/online/weight")
+			}
+			if got := values("/online/weight"); !slices.Equal(got, want) || slices.Contains(got, 0) {
+				t.Errorf("initial values %v, want %v", got, want)
+			}
+			if got := values("/target/weight"); slices.ContainsFunc(got, func(x float32) bool { return x != 0 }) {
+				t.Errorf("the copy begins with %v", got)
+			}
+			if err := train.CopyScope(store, "/online", "/target"); err != nil {
+				t.Fatal(err)
+			}
+			if got := values("/target/weight"); !slices.Equal(got, want) {
+				t.Errorf("copied %v, want %v", got, want)
+			}
+			exec.MustExec(make([]float32, 5))
+		}
+	})
+}

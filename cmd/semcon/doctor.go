@@ -23,9 +23,6 @@ var doctorVerb = verb{
 	run:     runDoctor,
 }
 
-// setupCommand mends everything that set-up has made.
-const setupCommand = "go run ./cmd/semcon lab --setup-only"
-
 // finding is one line of the doctor's.
 type finding struct {
 	state  string // ok, missing (work goes on without it) or broken.
@@ -68,22 +65,11 @@ func runDoctor(ctx context.Context, args []string) error {
 
 // checkBackends computes on the Go engine and on the backend that runs would use.
 func checkBackends() []finding {
-	findings := []finding{tryBackend("Go backend", backend.Go)}
-	config := backend.Config()
-	if config == backend.Go {
-		return append(findings, finding{missing, "XLA backend", "everything runs on the Go backend, slowly: " + whyNoXLA()})
+	findings := []finding{tryBackend("Go backend", backend.Go), {fine, "engine", backend.Engine()}}
+	if backend.IsGo() {
+		return append(findings, finding{missing, "XLA backend", "everything runs on the Go backend, slowly: " + bringXLA()})
 	}
-	return append(findings, tryBackend("backend in use", config))
-}
-
-func whyNoXLA() string {
-	switch {
-	case os.Getenv("GOMLX_BACKEND") != "":
-		return "unset GOMLX_BACKEND"
-	case !backend.CanLoadXLA():
-		return "build semcon again with a C compiler installed and CGO_ENABLED not set to 0"
-	}
-	return setupCommand
+	return append(findings, tryBackend("backend in use", backend.Config()))
 }
 
 // tryBackend adds two numbers.

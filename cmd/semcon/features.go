@@ -154,6 +154,7 @@ func features(ctx context.Context, im *weights.Import, images batches, batch int
 	if err != nil {
 		return nil, nil, err
 	}
+	fmt.Fprintf(os.Stderr, "engine: %s\n", backend.Engine())
 	store := model.NewStore()
 	if err := im.Apply(store, "/"); err != nil {
 		return nil, nil, err

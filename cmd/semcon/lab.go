@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -32,6 +33,7 @@ func runLab(ctx context.Context, args []string) error {
 	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks, which draw synthetic images without it")
 	setupOnly := flags.Bool("setup-only", false, "set up and stop there")
+	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
 	if err := noNames(flags, args); err != nil {
 		return err
 	}
@@ -48,7 +50,14 @@ func runLab(ctx context.Context, args []string) error {
 		}
 		*data = folder
 	}
-	in, err := checkoutInstall()
+	if *global && !*setupOnly {
+		return usagef("--global goes with --setup-only: the notebooks need a checkout")
+	}
+	find := checkoutInstall
+	if *global {
+		find = setup.Global
+	}
+	in, err := find()
 	if err != nil {
 		return err
 	}
@@ -56,7 +65,7 @@ func runLab(ctx context.Context, args []string) error {
 		return err
 	}
 	if *setupOnly {
-		fmt.Printf("%s is set up\n", in.Root())
+		fmt.Printf("%s is set up\n", cmp.Or(in.Root(), in.Dir()))
 		return nil
 	}
 	if *port, err = freePort(*port); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 // serveFakeLab answers as JupyterLab would, to those who know the token.
@@ -93,6 +94,27 @@ func TestLabSetupOnly(t *testing.T) {
 		t.Errorf("exit status %d after a failed step", status)
 	}
 	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ERROR: no wheel")
+}
+
+// TestLabSetupOnlyGlobal sets up from a folder that belongs to no checkout.
+func TestLabSetupOnlyGlobal(t *testing.T) {
+	m, cache := fakemachine.New(t), t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	c := semcon(t, m, "lab", "--setup-only", "--global")
+	c.Dir = t.TempDir()
+	dir, err := backend.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stdout, stderr, status := outcome(t, c); backend.CanLoadXLA() && (status != 0 || stdout != dir+" is set up\n") {
+		t.Errorf("exit status %d, printed %q, %q", status, stdout, stderr)
+	}
+	_, stderr, status := outcome(t, semcon(t, m, "lab", "--global"))
+	if status != 2 {
+		t.Errorf("--global alone: exit status %d", status)
+	}
+	wantLine(t, stderr, "--global goes with --setup-only")
 }
 
 func TestLabListensOnThisMachineOnlyAndHidesItsToken(t *testing.T) {

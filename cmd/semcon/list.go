@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
 )
 
@@ -18,6 +19,7 @@ var listVerb = verb{
 		if err := noNames(flags, args); err != nil {
 			return err
 		}
+		fmt.Printf("engine\n  %s\n", backend.Engine())
 		for _, e := range experiments.All() {
 			fmt.Printf("%s\n  %s\n  reproduces  %s\n  data        %s\n", e.Name, e.Title, e.Reproduces, e.Data)
 			for _, profile := range []experiments.Profile{experiments.Smoke, experiments.Quick, experiments.Full} {

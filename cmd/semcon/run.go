@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
@@ -22,9 +23,17 @@ var runVerb = verb{
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
 		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the run: smoke, quick or full")
+		// The engine is the first thing that a run says, but a run that is refused says why it is, and nothing else.
+		announce := sync.OnceFunc(func() { announceEngine(os.Stderr) })
 		options := experiments.Options{
-			Bar:  func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) },
-			Warn: func(line string) { fmt.Fprintln(os.Stderr, line) },
+			Bar: func(title string, total int) progress.Bar {
+				announce()
+				return progress.New(os.Stderr, title, total)
+			},
+			Warn: func(line string) {
+				announce()
+				fmt.Fprintln(os.Stderr, line)
+			},
 		}
 		flags.StringVar(&options.Data, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; $SEMCON_DATA if not given")
 		flags.StringVar(&options.Out, "out", "out", "`FOLDER` for records and checkpoints")

@@ -80,6 +80,10 @@ func TestRunNamesItsTable(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
+	lines := strings.Split(stderr, "\n")
+	if lines[0] != "engine: pure Go, named by GOMLX_BACKEND" || !strings.HasSuffix(lines[1], "to get XLA: unset GOMLX_BACKEND") {
+		t.Errorf("the run begins with %q", lines[:2])
+	}
 	_, command, _ := strings.Cut(stderr, "the table: semcon ")
 	stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields(command)...))
 	if status != 0 || stderr != "" || !strings.Contains(stdout, "binary cross-entropy") {

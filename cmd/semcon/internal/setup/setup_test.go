@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 func newInstall(t *testing.T) (*fakemachine.Machine, Install) {
@@ -192,7 +193,7 @@ func TestPluginForThisMachine(t *testing.T) {
 				t.Setenv(test.variable, test.value)
 			}
 			platform = test.platform
-			m, err := probe(t.Context(), in.root)
+			m, err := in.probe(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,6 +212,33 @@ func TestPluginForThisMachine(t *testing.T) {
 				t.Errorf("steps %q, pending %q, %v", status.Steps, status.Pending, err)
 			}
 		})
+	}
+}
+
+// TestSetUpWithoutACheckout installs the plugin into the user's cache, on a machine without Go.
+func TestSetUpWithoutACheckout(t *testing.T) {
+	m, _ := newInstall(t)
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	m.Without(t, "go")
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/bin:/bin")
+	in, err := Global()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !backend.CanLoadXLA() {
+		if err := in.Ensure(t.Context(), io.Discard); err == nil {
+			t.Error("a plugin is set up for a binary that cannot load it")
+		}
+		return
+	}
+	ensure(t, in)
+	wantCalls(t, m, "python3 -m venv "+cache+"/semcon/venv", "python3 -m pip")
+	if plugin := "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"; !exists(in.Dir("venv", "lib", "python3.12", "site-packages", plugin)) {
+		t.Errorf("no %s in %s", plugin, in.Dir())
+	}
+	if out := ensure(t, in); out != "" {
+		t.Errorf("the second time it says %q", out)
 	}
 }
 

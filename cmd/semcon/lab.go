@@ -24,6 +24,7 @@ var labVerb = verb{
 	name:    "lab",
 	summary: "set everything up under .semcon/ and open JupyterLab on notebooks/",
 	example: "semcon lab --port 9000 --no-browser",
+	grace:   childGrace + grace,
 	run:     runLab,
 }
 
@@ -141,12 +142,15 @@ func labCommand(ctx context.Context, in setup.Install, port int, token string, b
 	return lab
 }
 
+// childGrace is how long a program with programs of its own may take to end them.
+const childGrace = 15 * time.Second
+
 // stopGently ends a program that has programs of its own, kernels here, by one signal that lets it end them. In a process group of
 // its own it does not get the terminal's Ctrl-C besides.
 func stopGently(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = 15 * time.Second
+	c.WaitDelay = childGrace
 }
 
 // waitForServer returns when the server answers.

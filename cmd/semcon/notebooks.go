@@ -23,6 +23,7 @@ var notebooksVerb = verb{
 	name:    "notebooks",
 	summary: "execute notebooks headless; HTML and executed copies go to out/notebooks/",
 	example: "semcon notebooks 01_augmentation_study --profile smoke",
+	grace:   childGrace + grace,
 	run:     runNotebooks,
 }
 

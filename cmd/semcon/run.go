@@ -20,6 +20,7 @@ var runVerb = verb{
 	name:    "run",
 	summary: "run an experiment, or what is left of it",
 	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
+	kept:    "checkpoint kept",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
 		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the run: smoke, quick or full")

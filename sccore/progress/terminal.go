@@ -18,7 +18,7 @@ const (
 // New returns a bar drawn on w: one line that overwrites itself where w is a terminal; elsewhere a line at the end and one every
 // half a minute.
 func New(w io.Writer, title string, total int) Bar {
-	t := newTerminal(w, isTerminal(w), title, total, time.Now)
+	t := newTerminal(w, IsTerminal(w), title, total, time.Now)
 	if t.inPlace {
 		go t.tick()
 	}
@@ -115,7 +115,8 @@ func blocks(fraction float64, width int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-func isTerminal(w io.Writer) bool {
+// IsTerminal tells whether what is written to w overwrites itself before a person's eyes.
+func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false

@@ -166,11 +166,13 @@ func features(ctx context.Context, im *weights.Import, images batches, batch int
 	defer frozen.Close()
 	bar := progress.New(os.Stderr, "features", len(images.names))
 	defer bar.Close()
+	bar.Phase(progress.Compiling)
 	for of, err := range frozen.Features(images.all(ctx), patches) {
 		if err != nil {
 			return nil, nil, err
 		}
 		class, all = append(class, of.Class), append(all, of.Patches...)
+		bar.Phase("")
 		bar.Set(len(class), "")
 	}
 	return class, all, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 // showEverything is a cell that uses each kind of output.
@@ -103,6 +104,28 @@ func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
 	}
 	if sent[3].DisplayID != sent[4].DisplayID {
 		t.Error("a display that is replaced has become two outputs")
+	}
+}
+
+// waitOnABar is a cell whose first step takes long, as compilation does.
+func waitOnABar() {
+	bar := Progress("train", 10)
+	bar.Phase(progress.Compiling)
+	time.Sleep(2500 * time.Millisecond)
+	bar.Close()
+}
+
+func TestABarTicksWhileNothingIsDone(t *testing.T) {
+	sent := listen(t, "waits")
+	// At the beginning, twice in two and a half seconds, and at the end.
+	if len(sent) < 3 || len(sent) > 6 {
+		t.Fatalf("%d messages", len(sent))
+	}
+	for i, message := range sent {
+		content := message.Data[protocol.MIMETextHTML].(string)
+		if message.DisplayID != sent[0].DisplayID || i > 0 && (content == sent[i-1].Data[protocol.MIMETextHTML] || !strings.Contains(content, "0/10  0%  compiling")) {
+			t.Errorf("message %d: %s", i, content)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ var cells = map[string]func(){
 	"must":    func() { Must(os.Open("/no/such/file")) },
 	"profile": func() { Profile() },
 	"shows":   showEverything,
+	"waits":   waitOnABar,
 }
 
 func TestMain(m *testing.M) {

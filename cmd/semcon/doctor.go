@@ -104,8 +104,9 @@ func checkSetup(ctx context.Context) []finding {
 		findings = append(findings, finding{missing, "this machine", lack})
 	}
 	probes := map[string][]string{
-		"Jupyter":   {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
-		"Go kernel": {in.Dir("bin", "gonb"), "-V"},
+		"Jupyter":    {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
+		"Go kernel":  {in.Dir("bin", "gonb"), "-V"},
+		"completion": {in.Dir("bin", "gopls"), "version"},
 	}
 	for _, step := range status.Steps {
 		f := finding{fine, step, in.Dir()}
@@ -113,7 +114,7 @@ func checkSetup(ctx context.Context) []finding {
 			f = finding{broken, step, "not installed or out of date: " + setupCommand}
 		} else if command := probes[step]; command != nil {
 			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
-			f.detail = strings.TrimSpace(string(said))
+			f.detail, _, _ = strings.Cut(strings.TrimSpace(string(said)), "\n")
 			if err != nil {
 				f = finding{broken, step, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.Dir(), setupCommand)}
 			}

@@ -33,7 +33,7 @@ func TestDoctorNamesWhatMends(t *testing.T) {
 	if line := row(t, stdout, "engine"); !strings.Contains(line, "pure Go, named by GOMLX_BACKEND") {
 		t.Error(line)
 	}
-	for _, what := range []string{"Jupyter", "Go kernel", "settings"} {
+	for _, what := range []string{"Jupyter", "Go kernel", "completion", "settings"} {
 		if line := row(t, stdout, what); !strings.HasPrefix(line, "broken ") || !strings.Contains(line, setupCommand) {
 			t.Error(line)
 		}

@@ -35,6 +35,7 @@ func (in Install) kernelJSON(m machine) string {
 			// Before each cell the kernel runs "go get", which would look for newer versions than those of go.mod.
 			"GOPROXY":               "off",
 			"GOMLX_NO_AUTO_INSTALL": "1",
+			"GOPLSCACHE":            in.Dir("gopls"), // What gopls, which completes code, would leave in the home folder.
 		},
 	})
 }
@@ -54,10 +55,12 @@ func (in Install) serverSettings() string {
 	})
 }
 
-// labSettings keeps JupyterLab from asking whether it may fetch news.
+// labSettings keeps JupyterLab from asking whether it may fetch news, and lets completion take its time: the first of a kernel reads the
+// packages, which takes longer than the second that JupyterLab waits by itself.
 func labSettings() string {
 	return indented(map[string]any{
 		"@jupyterlab/apputils-extension:notification": map[string]any{"fetchNews": "false", "checkForUpdates": false},
+		"@jupyterlab/completer-extension:manager":     map[string]any{"providerTimeout": 60_000},
 	})
 }
 

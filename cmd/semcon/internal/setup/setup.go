@@ -133,6 +133,11 @@ func (in Install) steps(m machine) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
+	const goplsModule = "tools/gopls" // Its own, because its dependencies are not the project's.
+	gopls, err := readAll(filepath.Join(in.root, goplsModule, "go.mod"), filepath.Join(in.root, goplsModule, "go.sum"))
+	if err != nil {
+		return nil, err
+	}
 	settings := map[string]string{
 		in.kernelFile():         in.kernelJSON(m),
 		in.labSettingsFile():    labSettings(),
@@ -159,6 +164,12 @@ func (in Install) steps(m machine) ([]step, error) {
 			inputs:   []string{in.root, m.goVersion, modules},
 			products: []string{in.Dir("bin", "gonb"), in.Dir("bin", "goimports")},
 			tasks:    []task{{"Go kernel", in.command(goEnv, m.goTool, "install", "tool")}},
+		},
+		step{
+			name:     "completion",
+			inputs:   []string{in.root, m.goVersion, gopls},
+			products: []string{in.Dir("bin", "gopls")},
+			tasks:    []task{{"completion of Go code", in.command(goEnv, m.goTool, "-C", goplsModule, "install", "tool")}},
 		},
 		step{
 			name:   "build",

@@ -52,8 +52,8 @@ func wantCalls(t *testing.T, m *fakemachine.Machine, want ...string) {
 func TestEverythingIsDoneOnce(t *testing.T) {
 	m, in := newInstall(t)
 	out := ensure(t, in)
-	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go mod download", "go build ./...")
-	if !strings.Contains(out, "7/7  100%") {
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
+	if !strings.Contains(out, "8/8  100%") {
 		t.Errorf("the bar ends with %q", out)
 	}
 	for _, file := range []string{"venv/bin/python", "bin/gonb", "venv/share/jupyter/kernels/gonb/kernel.json", "setup.log"} {
@@ -75,6 +75,10 @@ func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
 	m.Write(t, "go.sum", "a new module\n")
 	ensure(t, in)
 	wantCalls(t, m, "go install tool", "go mod download", "go build ./...")
+
+	m.Write(t, "tools/gopls/go.sum", "a new version\n")
+	ensure(t, in)
+	wantCalls(t, m, "go -C tools/gopls install tool")
 
 	if err := os.RemoveAll(in.Dir("venv", "lib")); err != nil {
 		t.Fatal(err)
@@ -108,7 +112,7 @@ func TestInterruptedStepStartsAgainFromItsBeginning(t *testing.T) {
 	m.Calls(t)
 	os.Unsetenv("FAKE_PIP_HANGS")
 	ensure(t, in)
-	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go mod download", "go build ./...")
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
 	if _, err := os.Stat(in.Dir("venv", "half-made")); err == nil {
 		t.Error("the half-made environment was kept")
 	}

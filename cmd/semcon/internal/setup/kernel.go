@@ -44,23 +44,24 @@ func (in Install) serverSettingsFile() string {
 	return in.Dir("jupyter", "config", "jupyter_server_config.json")
 }
 
-// serverSettings shows the folder of notebooks and the one kernel that runs them. The server listens on this machine only and asks
+// serverSettings shows the one kernel that runs the notebooks. The server listens on this machine only and asks
 // for a token, so it may run as root, as containers do.
 func (in Install) serverSettings() string {
 	return indented(map[string]any{
-		"ServerApp":         map[string]any{"root_dir": filepath.Join(in.root, "notebooks"), "allow_root": true, "answer_yes": true},
+		"ServerApp":         map[string]any{"allow_root": true, "answer_yes": true},
 		"KernelSpecManager": map[string]any{"allowed_kernelspecs": []string{KernelName}, "ensure_native_kernel": false},
 		// There are no language servers to find, and looking for them leaves files of npm in the home folder.
 		"LanguageServerManager": map[string]any{"autodetect": false},
 	})
 }
 
-// labSettings keeps JupyterLab from asking whether it may fetch news, and lets completion take its time: the first of a kernel reads the
-// packages, which takes longer than the second that JupyterLab waits by itself.
+// labSettings keeps JupyterLab from asking whether it may fetch news, shows pages of Markdown as pages, and lets completion take its time:
+// the first of a kernel reads the packages, which takes longer than the second that JupyterLab waits by itself.
 func labSettings() string {
 	return indented(map[string]any{
 		"@jupyterlab/apputils-extension:notification": map[string]any{"fetchNews": "false", "checkForUpdates": false},
 		"@jupyterlab/completer-extension:manager":     map[string]any{"providerTimeout": 60_000},
+		"@jupyterlab/docmanager-extension:plugin":     map[string]any{"defaultViewers": map[string]string{"markdown": "Markdown Preview"}},
 	})
 }
 

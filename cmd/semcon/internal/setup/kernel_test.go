@@ -52,9 +52,6 @@ func TestServerListensAndShowsOnlyWhatItShould(t *testing.T) {
 	if err := json.Unmarshal([]byte(in.serverSettings()), &settings); err != nil {
 		t.Fatal(err)
 	}
-	if settings.ServerApp["root_dir"] != in.root+"/notebooks" {
-		t.Errorf("root_dir %v", settings.ServerApp["root_dir"])
-	}
 	for _, open := range []string{"ip", "token", "password", "allow_origin"} {
 		if value, set := settings.ServerApp[open]; set {
 			t.Errorf("the settings change %s to %v", open, value)

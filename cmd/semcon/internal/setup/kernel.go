@@ -6,11 +6,15 @@ import (
 	"path/filepath"
 )
 
-// KernelName is the name by which notebooks ask for the Go kernel.
-const KernelName = "gonb"
+// KernelName is the name by which notebooks ask for the Go kernel, HeadlessKernelName that of the same kernel for execution without a
+// browser.
+const (
+	KernelName         = "gonb"
+	HeadlessKernelName = "gonb-headless"
+)
 
-func (in Install) kernelFile() string {
-	return in.Dir("venv", "share", "jupyter", "kernels", KernelName, "kernel.json")
+func (in Install) kernelFile(name string) string {
+	return in.Dir("venv", "share", "jupyter", "kernels", name, "kernel.json")
 }
 
 func (in Install) labSettingsFile() string {
@@ -19,13 +23,17 @@ func (in Install) labSettingsFile() string {
 
 // kernelJSON describes the Go kernel to Jupyter. The kernel inherits the shell's environment, GOMLX_BACKEND with it; what stands
 // under "env" overrides it.
-func (in Install) kernelJSON(m machine) string {
+func (in Install) kernelJSON(m machine, name string) string {
+	argv := []string{
+		in.Dir("bin", "gonb"), "--kernel", "{connection_file}", "-logtostderr=true",
+		"-go_work=" + in.root, // The cells see the packages of this checkout.
+	}
+	if name == HeadlessKernelName {
+		// A compiler's message belongs into the error, where a log shows it. A browser gets a page that names the cell and the line instead.
+		argv = append(argv, "-raw_error=true")
+	}
 	return indented(map[string]any{
-		"argv": []string{
-			in.Dir("bin", "gonb"), "--kernel", "{connection_file}", "-logtostderr=true",
-			"-raw_error=true",     // A compiler's message belongs into the error, where a log shows it.
-			"-go_work=" + in.root, // The cells see the packages of this checkout.
-		},
+		"argv":           argv,
 		"display_name":   "Go (gonb)",
 		"language":       "go",
 		"interrupt_mode": "message",

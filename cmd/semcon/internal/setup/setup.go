@@ -139,9 +139,10 @@ func (in Install) steps(m machine) ([]step, error) {
 		return nil, err
 	}
 	settings := map[string]string{
-		in.kernelFile():         in.kernelJSON(m),
-		in.labSettingsFile():    labSettings(),
-		in.serverSettingsFile(): in.serverSettings(),
+		in.kernelFile(KernelName):         in.kernelJSON(m, KernelName),
+		in.kernelFile(HeadlessKernelName): in.kernelJSON(m, HeadlessKernelName),
+		in.labSettingsFile():              labSettings(),
+		in.serverSettingsFile():           in.serverSettings(),
 	}
 	settingsFiles := slices.Sorted(maps.Keys(settings))
 	goEnv := []string{"GOFLAGS=" + goFlags, "GOBIN=" + in.Dir("bin"), "GOWORK=off"}

@@ -54,10 +54,13 @@ func Out() string {
 }
 
 // Check ends the cell if err is not nil, with the first line of err as its message. In a notebook a second line names the line of the
-// cell.
+// cell. After an interrupt it says that the cell was stopped.
 func Check(err error) {
 	if err == nil {
 		return
+	}
+	if interrupted(err) {
+		stopped()
 	}
 	message, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 	gonbui.Sync() // What the cell has shown so far stays.

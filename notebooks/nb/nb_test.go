@@ -21,6 +21,9 @@ var cells = map[string]func(){
 	"profile": func() { Profile() },
 	"shows":   showEverything,
 	"waits":   waitOnABar,
+	"trains":  func() { Context(); train(func() { <-Context().Done() }) },
+	"busy":    func() { Context(); train(func() { select {} }) },
+	"sleeps":  func() { train(func() { time.Sleep(time.Minute) }) },
 }
 
 func TestMain(m *testing.M) {

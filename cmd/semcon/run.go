@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -47,7 +48,7 @@ var runVerb = verb{
 		if err != nil {
 			return err
 		}
-		experiment, err := oneExperiment(names)
+		experiment, table, err := oneExperiment(names)
 		if err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ var runVerb = verb{
 			return usagef("%v", wrong)
 		}
 		if err == nil {
-			fmt.Fprintf(os.Stderr, "the table: %s\n", tableCommand(experiment.Name, options))
+			fmt.Fprintf(os.Stderr, "the table: %s\n", tableCommand(cmp.Or(table, experiment.Name), options))
 		}
 		return err
 	},
@@ -105,14 +106,13 @@ func appendTo(list *[]string) func(string) error {
 	}
 }
 
-// oneExperiment finds the experiment that a command line names.
-func oneExperiment(names []string) (experiments.Experiment, error) {
+// oneExperiment finds the experiment that a command line names, by its name or by that of one of its tables in the paper, which table then is.
+func oneExperiment(names []string) (e experiments.Experiment, table string, err error) {
 	if len(names) != 1 {
-		return experiments.Experiment{}, usagef("wants the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
+		return e, "", usagef("wants the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
 	}
-	experiment, err := experiments.ByName(names[0])
-	if err != nil {
-		return experiments.Experiment{}, usagef("%v", err)
+	if e, table, err = experiments.Find(names[0]); err != nil {
+		err = usagef("%v", err)
 	}
-	return experiment, nil
+	return e, table, err
 }

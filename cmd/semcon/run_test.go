@@ -265,6 +265,25 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// TestTablesByThePapersNames shows the one table that is named, of the two of its experiment.
+func TestTablesByThePapersNames(t *testing.T) {
+	m := fakemachine.New(t)
+	for _, label := range []string{"effect_aug", "effect_aug_full", "semantic_seg", "semantic_seg_acc", "video_seg"} {
+		stdout, _, status := outcome(t, semcon(t, m, "table", label))
+		if title := "**Tab. " + strings.ReplaceAll(label, "_", `\_`) + "**"; status != 0 || !strings.HasPrefix(stdout, title) || strings.Count(stdout, "**Tab. ") != 1 {
+			t.Errorf("table %s: exit status %d, printed %.60q", label, status, stdout)
+		}
+	}
+	_, stderr, status := outcome(t, semcon(t, m, "run", "video-seg"))
+	if status != 2 {
+		t.Errorf("exit status %d", status)
+	}
+	wantLine(t, stderr, "noise-tolerance", "video_seg")
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, "run", "effect_aug", "--set", "speed=3"))); status != 2 || !strings.Contains(stderr, `"speed"`) {
+		t.Errorf("run effect_aug: exit status %d, %s", status, stderr)
+	}
+}
+
 func TestTableNamesTheProfilesThatHaveRuns(t *testing.T) {
 	records := []experiments.Record{{Profile: experiments.Smoke}, {Profile: experiments.Full}, {Profile: experiments.Smoke}}
 	if others := otherProfiles(records, experiments.Quick); !slices.Equal(others, []string{"full", "smoke"}) {

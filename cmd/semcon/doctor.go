@@ -79,7 +79,7 @@ func tryBackend(what, config string) finding {
 	if err != nil {
 		return finding{broken, what, err.Error()}
 	}
-	sum, err := graph.ExecOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
+	sum, err := graph.CallOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
 	if err != nil {
 		return finding{broken, what, fmt.Sprintf("%s does not compute: %s", config, oneLine(err))}
 	}

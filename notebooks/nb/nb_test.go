@@ -68,7 +68,7 @@ func TestBackendIsOpenedOnceAndComputes(t *testing.T) {
 	if Backend() != Backend() {
 		t.Error("two calls, two backends")
 	}
-	sum := Must(graph.ExecOnce(Backend(), func(x *graph.Node) *graph.Node { return graph.ReduceAllSum(x) }, []float32{1, 2, 3}))
+	sum := Must(graph.CallOnce(Backend(), func(x *graph.Node) *graph.Node { return graph.ReduceAllSum(x) }, []float32{1, 2, 3}))
 	if sum.Value() != float32(6) {
 		t.Errorf("1+2+3 = %v", sum.Value())
 	}

@@ -94,11 +94,8 @@ func (s Scoreboard) caption() []string {
 	if s.Profile != "" {
 		sentences = append(sentences, "Profile: "+s.Profile+".")
 	}
-	if len(s.Data) > 0 {
-		sentences = append(sentences, "Data: "+strings.Join(s.Data, "; ")+".")
-		if slices.ContainsFunc(s.Data, func(identity string) bool { return strings.HasPrefix(identity, "synthetic") }) {
-			sentences = append(sentences, "On synthetic data a verdict says nothing about the paper's datasets.")
-		}
+	if slices.ContainsFunc(s.Data, func(identity string) bool { return strings.HasPrefix(identity, "synthetic") }) {
+		sentences = append(sentences, "On synthetic data a verdict says nothing about the paper's datasets.")
 	}
 	return sentences
 }
@@ -155,7 +152,11 @@ func (s Scoreboard) Text() string {
 	if err := w.Flush(); err != nil {
 		panic(err) // a strings.Builder takes everything
 	}
-	return b.String() + "\n" + strings.Join(s.caption(), "\n") + "\n"
+	lines := s.caption()
+	if note := footnote(s.Data); note != "" {
+		lines = append(lines, note)
+	}
+	return b.String() + "\n" + strings.Join(lines, "\n") + "\n"
 }
 
 // Markdown writes a GitHub table.
@@ -170,14 +171,18 @@ func (s Scoreboard) Markdown() string {
 		}
 		markdownLine(&b, []string{row.Claim.ID, markdownText(row.claim()), markdownText(row.claimed()), paper, ours, markdownText(interval), n, verdict})
 	}
-	return b.String() + "\n" + markdownText(strings.Join(s.caption(), " ")) + "\n"
+	b.WriteString("\n" + markdownText(strings.Join(s.caption(), " ")) + "\n")
+	if note := footnote(s.Data); note != "" {
+		b.WriteString("\n" + markdownText(note) + "\n")
+	}
+	return b.String()
 }
 
 // HTML writes a self-contained table with inline styles and no scripts, fit for notebooks. Verdicts are words; colour only adds to them.
 func (s Scoreboard) HTML() string {
 	var b strings.Builder
-	b.WriteString("<table style=\"border-collapse:collapse;font-size:80%\">\n")
-	fmt.Fprintf(&b, "<caption style=\"caption-side:top;text-align:left\">%s</caption>\n<thead>\n<tr>", html.EscapeString(strings.Join(s.caption(), " ")))
+	beginHTMLTable(&b, html.EscapeString(strings.Join(s.caption(), " ")))
+	b.WriteString("<tr>")
 	const left, right = "text-align:left;padding:2px 5px", "text-align:right;padding:2px 5px;white-space:nowrap"
 	columns := []struct{ name, style string }{
 		{"id", left}, {"claim", left}, {"measured", left}, {"paper", right + ";color:" + paperColour}, {"ours", right}, {"95 % interval", right}, {"n", right},
@@ -207,7 +212,7 @@ func (s Scoreboard) HTML() string {
 		}
 		b.WriteString("</tr>\n")
 	}
-	b.WriteString("</tbody>\n</table>\n")
+	endHTMLTable(&b, s.Data)
 	return b.String()
 }
 

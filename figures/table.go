@@ -204,7 +204,7 @@ func (t Table) hasPaper() bool {
 	})
 }
 
-// caption is the whole caption in plain text: the given one, what the switches mean, how to read a cell, and what stands behind our numbers.
+// caption is the whole caption in plain text: the given one, what the switches mean, how to read a cell, and what stands behind our numbers but for the data.
 func (t Table) caption(reading string) string {
 	var parts []string
 	add := func(sentence string) {
@@ -235,10 +235,15 @@ func (t Table) caption(reading string) string {
 	if t.Profile != "" {
 		add("Profile: " + t.Profile + ".")
 	}
-	if len(t.Data) > 0 {
-		add("Data: " + strings.Join(t.Data, "; ") + ".")
-	}
 	return strings.Join(parts, " ")
+}
+
+// footnote names the data behind our numbers, in plain text; empty without any. Identities are long, and nobody reads a table by them.
+func footnote(data []string) string {
+	if len(data) == 0 {
+		return ""
+	}
+	return "Data: " + strings.Join(data, "; ") + "."
 }
 
 // check panics on a table whose rows do not fit its columns: that is a mistake in the program, not in the data.

@@ -18,7 +18,6 @@ const (
 func (t Table) HTML() string {
 	t.check()
 	var b strings.Builder
-	b.WriteString("<table style=\"border-collapse:collapse;font-size:80%\">\n")
 	caption := html.EscapeString(t.caption("Each cell: ours ± sd, below it the paper's number and the difference"))
 	if t.hasSame() {
 		caption += " ◐: the same crop for both views."
@@ -26,7 +25,7 @@ func (t Table) HTML() string {
 	if t.Title != "" {
 		caption = "<b>" + html.EscapeString(t.Title) + ".</b> " + caption
 	}
-	fmt.Fprintf(&b, "<caption style=\"caption-side:top;text-align:left\">%s</caption>\n<thead>\n", caption)
+	beginHTMLTable(&b, caption)
 
 	spans := t.spans()
 	rowspan := ""
@@ -65,8 +64,23 @@ func (t Table) HTML() string {
 		}
 		b.WriteString("</tr>\n")
 	}
-	b.WriteString("</tbody>\n</table>\n")
+	endHTMLTable(&b, t.Data)
 	return b.String()
+}
+
+// beginHTMLTable opens a table and its head, below a caption that is as wide as the page: one within the table would be as narrow as that.
+func beginHTMLTable(b *strings.Builder, caption string) {
+	fmt.Fprintf(b, "<div style=\"font-size:80%%;text-align:left;margin:0 0 1em\">\n<p style=\"margin:0 0 0.5em\">%s</p>\n", caption)
+	b.WriteString("<table style=\"border-collapse:collapse;font-size:100%;margin:0\">\n<thead>\n")
+}
+
+// endHTMLTable closes the table's body, and names the data below it.
+func endHTMLTable(b *strings.Builder, data []string) {
+	b.WriteString("</tbody>\n</table>\n")
+	if note := footnote(data); note != "" {
+		fmt.Fprintf(b, "<p style=\"margin:0.5em 0 0;color:%s\">%s</p>\n", paperColour, html.EscapeString(note))
+	}
+	b.WriteString("</div>\n")
 }
 
 func headStyle(head RowHead) string {

@@ -71,7 +71,11 @@ func (t Table) LaTeX() string {
 		}
 		latexLine(&b, line)
 	}
-	b.WriteString("\\hline\n\\end{tabular}\n\\end{table*}\n")
+	b.WriteString("\\hline\n\\end{tabular}\n")
+	if note := footnote(t.Data); note != "" {
+		fmt.Fprintf(&b, "\\par\\smallskip\\raggedright %s\n", latexText(note))
+	}
+	b.WriteString("\\end{table*}\n")
 	return b.String()
 }
 

@@ -139,3 +139,25 @@ func TestDecimal(t *testing.T) {
 	equal(t, signed(0.04), "0.0")
 	equal(t, signed(math.NaN()), "NaN")
 }
+
+// TestCaptionsAreAsWideAsThePage: a caption within a table is as narrow as the table, and tall where its data have long identities. These
+// stand below the table.
+func TestCaptionsAreAsWideAsThePage(t *testing.T) {
+	table := small()
+	board := Scoreboard{Data: table.Data}
+	for name, text := range map[string]string{"table": table.HTML(), "scoreboard": board.HTML()} {
+		if strings.Contains(text, "<caption") {
+			t.Errorf("%s: the caption stands within the table", name)
+		}
+		data := strings.Index(text, "Data: CIFAR-10")
+		if data < strings.Index(text, "</table>") || strings.Index(text, "<p") > strings.Index(text, "<table") {
+			t.Errorf("%s: the caption is not above the table, or the data not below it:\n%s", name, text)
+		}
+	}
+	for format, end := range map[string]string{"md": "|\n\n", "latex": "\\end{tabular}"} {
+		text, err := table.Format(format)
+		if err != nil || strings.Index(text, "Data: CIFAR-10") < strings.LastIndex(text, end) {
+			t.Errorf("%s: %v, the data are not below the table:\n%s", format, err, text)
+		}
+	}
+}

@@ -51,6 +51,9 @@ func (t Table) Markdown() string {
 		caption += " ◐: the same crop for both views."
 	}
 	b.WriteString("\n" + caption + "\n")
+	if note := footnote(t.Data); note != "" {
+		b.WriteString("\n" + markdownText(note) + "\n")
+	}
 	return b.String()
 }
 

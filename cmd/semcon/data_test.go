@@ -130,8 +130,9 @@ func TestOwnImagesAreNamed(t *testing.T) {
 		}
 		where := "class folders in data/" + strings.TrimSuffix(files[0], "/a/x.png") + " and "
 		for _, verb := range []string{"data", "list"} {
-			if stdout, _, _ := outcome(t, semcon(t, m, verb, "--data", "data")); !strings.Contains(stdout, where) {
-				t.Errorf("semcon %s does not name %v:\n%s", verb, files, stdout)
+			stdout, stderr, status := outcome(t, semcon(t, m, verb, "--data", "data"))
+			if !strings.Contains(stdout, where) || status != 0 || strings.Contains(stdout, "broken") {
+				t.Errorf("semcon %s does not take %v for images: exit status %d, %s\n%s", verb, files, status, stderr, stdout)
 			}
 		}
 	}

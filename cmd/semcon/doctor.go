@@ -23,9 +23,6 @@ var doctorVerb = verb{
 	run:     runDoctor,
 }
 
-// setupCommand mends everything that set-up has made.
-const setupCommand = "go run ./cmd/semcon lab --setup-only"
-
 // finding is one line of the doctor's.
 type finding struct {
 	state  string // ok, missing (work goes on without it) or broken.
@@ -68,22 +65,11 @@ func runDoctor(ctx context.Context, args []string) error {
 
 // checkBackends computes on the Go engine and on the backend that runs would use.
 func checkBackends() []finding {
-	findings := []finding{tryBackend("Go backend", backend.Go)}
-	config := backend.Config()
-	if config == backend.Go {
-		return append(findings, finding{missing, "XLA backend", "everything runs on the Go backend, slowly: " + whyNoXLA()})
+	findings := []finding{tryBackend("Go backend", backend.Go), {fine, "engine", backend.Engine()}}
+	if backend.IsGo() {
+		return append(findings, finding{missing, "XLA backend", "everything runs on the Go backend, slowly: " + bringXLA()})
 	}
-	return append(findings, tryBackend("backend in use", config))
-}
-
-func whyNoXLA() string {
-	switch {
-	case os.Getenv("GOMLX_BACKEND") != "":
-		return "unset GOMLX_BACKEND"
-	case !backend.CanLoadXLA():
-		return "build semcon again with a C compiler installed and CGO_ENABLED not set to 0"
-	}
-	return setupCommand
+	return append(findings, tryBackend("backend in use", backend.Config()))
 }
 
 // tryBackend adds two numbers.
@@ -93,7 +79,7 @@ func tryBackend(what, config string) finding {
 	if err != nil {
 		return finding{broken, what, err.Error()}
 	}
-	sum, err := graph.ExecOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
+	sum, err := graph.CallOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
 	if err != nil {
 		return finding{broken, what, fmt.Sprintf("%s does not compute: %s", config, oneLine(err))}
 	}
@@ -118,8 +104,9 @@ func checkSetup(ctx context.Context) []finding {
 		findings = append(findings, finding{missing, "this machine", lack})
 	}
 	probes := map[string][]string{
-		"Jupyter":   {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
-		"Go kernel": {in.Dir("bin", "gonb"), "-V"},
+		"Jupyter":    {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
+		"Go kernel":  {in.Dir("bin", "gonb"), "-V"},
+		"completion": {in.Dir("bin", "gopls"), "version"},
 	}
 	for _, step := range status.Steps {
 		f := finding{fine, step, in.Dir()}
@@ -127,7 +114,7 @@ func checkSetup(ctx context.Context) []finding {
 			f = finding{broken, step, "not installed or out of date: " + setupCommand}
 		} else if command := probes[step]; command != nil {
 			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
-			f.detail = strings.TrimSpace(string(said))
+			f.detail, _, _ = strings.Cut(strings.TrimSpace(string(said)), "\n")
 			if err != nil {
 				f = finding{broken, step, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.Dir(), setupCommand)}
 			}

@@ -30,7 +30,10 @@ func TestDoctorNamesWhatMends(t *testing.T) {
 	if line := row(t, stdout, "Go backend"); !strings.HasPrefix(line, "ok ") {
 		t.Error(line)
 	}
-	for _, what := range []string{"Jupyter", "Go kernel", "settings"} {
+	if line := row(t, stdout, "engine"); !strings.Contains(line, "pure Go, named by GOMLX_BACKEND") {
+		t.Error(line)
+	}
+	for _, what := range []string{"Jupyter", "Go kernel", "completion", "settings"} {
 		if line := row(t, stdout, what); !strings.HasPrefix(line, "broken ") || !strings.Contains(line, setupCommand) {
 			t.Error(line)
 		}

@@ -65,9 +65,17 @@ func runFeatures(ctx context.Context, args []string) error {
 	if patch := im.ViT.Patch; images.height%patch != 0 || images.width%patch != 0 {
 		return usagef("--size: %d×%d pixels are not made of the transformer's patches of %d", images.height, images.width, patch)
 	}
-	class, all, err := features(ctx, im, images, *batch, *patches)
-	if err != nil {
+	class, all, err := features(ctx, im, &images, *batch, *patches)
+	for _, why := range images.leftOut {
+		fmt.Fprintf(os.Stderr, "left out %v\n", why)
+	}
+	switch count := len(images.leftOut); {
+	case err != nil:
 		return err
+	case len(class) == 0:
+		return fmt.Errorf("no image of %s can be read: %w", names[0], images.leftOut[0])
+	case count > 0:
+		fmt.Fprintf(os.Stderr, "left out %d of %d images\n", count, count+len(class))
 	}
 	if extension == ".npy" {
 		if err := weights.WriteNPY(*out, class); err != nil {
@@ -89,6 +97,7 @@ type batches struct {
 	names         []string
 	height, width int
 	image         func(i int) (evaluation.Image, error)
+	leftOut       []error // Why images cannot be read, once they have been.
 }
 
 // openBatches opens a folder of images, or a .safetensors with a tensor "images", [count, height, width, 3], that is normalised already.
@@ -133,27 +142,35 @@ func openBatches(path string, size int) (batches, error) {
 	return b, nil
 }
 
-// all yields every image, until the context is done.
-func (b batches) all(ctx context.Context) iter.Seq2[evaluation.Image, error] {
+// all yields every image that can be read, until the context is done, and takes the names of the others away.
+func (b *batches) all(ctx context.Context) iter.Seq2[evaluation.Image, error] {
 	return func(yield func(evaluation.Image, error) bool) {
-		for i := range b.names {
-			im, err := b.image(i)
+		var read []string
+		for i, name := range b.names {
 			if ctx.Err() != nil {
-				err = ctx.Err()
+				yield(evaluation.Image{}, ctx.Err())
+				return
 			}
-			if !yield(im, err) || err != nil {
+			im, err := b.image(i)
+			if err != nil {
+				b.leftOut = append(b.leftOut, err)
+				continue
+			}
+			if read = append(read, name); !yield(im, nil) {
 				return
 			}
 		}
+		b.names = read
 	}
 }
 
 // features returns the [CLS] features of every image, and those of its patches if they are wanted.
-func features(ctx context.Context, im *weights.Import, images batches, batch int, patches bool) (class [][]float32, all []float32, err error) {
+func features(ctx context.Context, im *weights.Import, images *batches, batch int, patches bool) (class [][]float32, all []float32, err error) {
 	engine, err := backend.Open()
 	if err != nil {
 		return nil, nil, err
 	}
+	fmt.Fprintf(os.Stderr, "engine: %s\n", backend.Engine())
 	store := model.NewStore()
 	if err := im.Apply(store, "/"); err != nil {
 		return nil, nil, err
@@ -165,12 +182,14 @@ func features(ctx context.Context, im *weights.Import, images batches, batch int
 	defer frozen.Close()
 	bar := progress.New(os.Stderr, "features", len(images.names))
 	defer bar.Close()
+	bar.Phase(progress.Compiling)
 	for of, err := range frozen.Features(images.all(ctx), patches) {
 		if err != nil {
 			return nil, nil, err
 		}
 		class, all = append(class, of.Class), append(all, of.Patches...)
-		bar.Set(len(class), "")
+		bar.Phase("")
+		bar.Set(len(class)+len(images.leftOut), "")
 	}
 	return class, all, nil
 }

@@ -123,6 +123,29 @@ func TestFeaturesOfAFolder(t *testing.T) {
 	}
 }
 
+// TestFeaturesLeaveOutWhatCannotBeRead: one bad file does not cost the others.
+func TestFeaturesLeaveOutWhatCannotBeRead(t *testing.T) {
+	m := fakemachine.New(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	for _, name := range []string{"a.png", "c.png", "e.png"} {
+		write(t, picture(t, 20, color.RGBA{200, 200, 30, 255}), m.Checkout, "photos", name)
+	}
+	m.Write(t, "photos/b.jpg", "no image")
+	m.Write(t, "photos/d.png", "")
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--batch", "2", "--out", "f.npy")))
+	if status != 0 || stdout != "wrote f.npy: 3 images, 64 features by vit-tiny\n" {
+		t.Errorf("exit status %d, said %q", status, stdout)
+	}
+	for _, want := range []string{"left out photos/b.jpg: ", "left out photos/d.png: is empty\n", "left out 2 of 5 images\n"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in %q", want, stderr)
+		}
+	}
+	if names, err := os.ReadFile(filepath.Join(m.Checkout, "f.txt")); err != nil || string(names) != "a.png\nc.png\ne.png\n" {
+		t.Errorf("names %q, %v", names, err)
+	}
+}
+
 func TestWeightVerbsRefuse(t *testing.T) {
 	m := fakemachine.New(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))

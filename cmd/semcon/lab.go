@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,12 +18,14 @@ import (
 
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/experiments"
 )
 
 var labVerb = verb{
 	name:    "lab",
 	summary: "set everything up under .semcon/ and open JupyterLab on notebooks/",
 	example: "semcon lab --port 9000 --no-browser",
+	grace:   childGrace + grace,
 	run:     runLab,
 }
 
@@ -30,13 +33,21 @@ func runLab(ctx context.Context, args []string) error {
 	flags := newFlags("lab")
 	port := flags.Int("port", 0, "`PORT` of 127.0.0.1 to listen on (default: the first free one from 8888)")
 	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
+	profile := flags.String("profile", os.Getenv("SEMCON_PROFILE"), "`SIZE` of the experiments in the notebooks: smoke, quick or full; quick where neither this nor SEMCON_PROFILE says")
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks, which draw synthetic images without it")
+	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies of them in out/lab/")
 	setupOnly := flags.Bool("setup-only", false, "set up and stop there")
+	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
 	if err := noNames(flags, args); err != nil {
 		return err
 	}
 	if *port < 0 || *port > 65535 {
 		return usagef("--port %d: a port lies between 1 and 65535", *port)
+	}
+	if *profile != "" {
+		if _, err := experiments.ParseProfile(*profile); err != nil {
+			return usagef("--%v", err)
+		}
 	}
 	if *data != "" {
 		folder, err := filepath.Abs(*data)
@@ -48,7 +59,14 @@ func runLab(ctx context.Context, args []string) error {
 		}
 		*data = folder
 	}
-	in, err := checkoutInstall()
+	if *global && !*setupOnly {
+		return usagef("--global goes with --setup-only: the notebooks need a checkout")
+	}
+	find := checkoutInstall
+	if *global {
+		find = setup.Global
+	}
+	in, err := find()
 	if err != nil {
 		return err
 	}
@@ -56,13 +74,21 @@ func runLab(ctx context.Context, args []string) error {
 		return err
 	}
 	if *setupOnly {
-		fmt.Printf("%s is set up\n", in.Root())
+		fmt.Printf("%s is set up\n", cmp.Or(in.Root(), in.Dir()))
 		return nil
 	}
 	if *port, err = freePort(*port); err != nil {
 		return err
 	}
-	return serveLab(ctx, in, *port, *data, !*noBrowser && hasDesktop())
+	folder := filepath.Join(in.Root(), "notebooks")
+	if !*originals {
+		if folder, err = copyNotebooks(folder, filepath.Join(in.Root(), "out", "lab"), os.Stderr); err != nil {
+			return err
+		}
+	}
+	lab := labCommand(ctx, in, folder, *port, !*noBrowser && hasDesktop())
+	lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data)
+	return serveLab(ctx, in, lab, folder, *port)
 }
 
 // checkoutInstall returns the set-up of the checkout that this process belongs to.
@@ -74,8 +100,9 @@ func checkoutInstall() (setup.Install, error) {
 	return setup.At(root)
 }
 
-// serveLab runs JupyterLab until ctx ends, which is its regular end, or until it fails.
-func serveLab(ctx context.Context, in setup.Install, port int, data string, browser bool) error {
+// serveLab runs JupyterLab on a folder until ctx ends, which is its regular end, or until it fails. The token travels in the
+// environment, because every user of a machine can read the arguments of a process.
+func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder string, port int) error {
 	logFile := in.Dir("lab.log")
 	log, err := os.Create(logFile)
 	if err != nil {
@@ -83,8 +110,7 @@ func serveLab(ctx context.Context, in setup.Install, port int, data string, brow
 	}
 	defer log.Close()
 	token := rand.Text()
-	lab := labCommand(ctx, in, port, token, browser)
-	lab.Env = append(lab.Env, "SEMCON_DATA="+data)
+	lab.Env = append(lab.Env, "JUPYTER_TOKEN="+token)
 	lab.Stdout, lab.Stderr = log, log
 	if err := lab.Start(); err != nil {
 		return fmt.Errorf("JupyterLab does not start: %w", err)
@@ -101,7 +127,7 @@ func serveLab(ctx context.Context, in setup.Install, port int, data string, brow
 		err = errors.New("JupyterLab ended at once")
 	}
 	if err == nil {
-		fmt.Printf("JupyterLab is at http://127.0.0.1:%d/lab?token=%s\nCtrl-C stops it.\n", port, token)
+		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n", port, firstPage(folder), token, folder)
 	} else if ctx.Err() == nil {
 		lab.Process.Kill()
 	}
@@ -118,26 +144,38 @@ func serveLab(ctx context.Context, in setup.Install, port int, data string, brow
 	return err
 }
 
-// labCommand is the command line of JupyterLab. The token travels in the environment, because every user of a machine can read the
-// arguments of a process.
-func labCommand(ctx context.Context, in setup.Install, port int, token string, browser bool) *exec.Cmd {
+// labCommand is the command line of JupyterLab on a folder of notebooks.
+func labCommand(ctx context.Context, in setup.Install, folder string, port int, browser bool) *exec.Cmd {
 	lab := exec.CommandContext(ctx, in.Python(), "-m", "jupyterlab",
 		"--ServerApp.ip=127.0.0.1",
 		"--ServerApp.port="+strconv.Itoa(port),
 		"--ServerApp.port_retries=0",
+		"--ServerApp.root_dir="+folder,
+		"--LabApp.default_url="+firstPage(folder),
 		"--ServerApp.open_browser="+map[bool]string{true: "True", false: "False"}[browser])
 	lab.Dir = in.Root()
-	lab.Env = append(in.Environ(), "JUPYTER_TOKEN="+token)
+	lab.Env = in.Environ()
 	stopGently(lab)
 	return lab
 }
+
+// firstPage is what JupyterLab shows first: the page that says what a notebook of Go does differently, where the folder has it.
+func firstPage(folder string) string {
+	if _, err := os.Stat(filepath.Join(folder, readme)); err != nil {
+		return "/lab"
+	}
+	return "/lab/tree/" + readme
+}
+
+// childGrace is how long a program with programs of its own may take to end them.
+const childGrace = 15 * time.Second
 
 // stopGently ends a program that has programs of its own, kernels here, by one signal that lets it end them. In a process group of
 // its own it does not get the terminal's Ctrl-C besides.
 func stopGently(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	c.WaitDelay = 15 * time.Second
+	c.WaitDelay = childGrace
 }
 
 // waitForServer returns when the server answers.

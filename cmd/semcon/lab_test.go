@@ -15,6 +15,7 @@ import (
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 // serveFakeLab answers as JupyterLab would, to those who know the token.
@@ -25,6 +26,7 @@ func serveFakeLab(args []string) {
 		settings[name] = value
 	}
 	token := "token " + os.Getenv("JUPYTER_TOKEN")
+	os.WriteFile("profile.txt", []byte(os.Getenv("SEMCON_PROFILE")), 0o644) // For the test to look at.
 	err := http.ListenAndServe(settings["ip"]+":"+settings["port"], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != token {
 			w.WriteHeader(http.StatusForbidden)
@@ -37,7 +39,8 @@ func serveFakeLab(args []string) {
 func TestLabOpensPrintsItsAddressAndStopsWithCtrlC(t *testing.T) {
 	m := fakemachine.New(t)
 	t.Setenv("FAKE_LAB", "env SEMCON_TEST_ROLE=jupyterlab "+os.Args[0]+` "$@"`)
-	c := semcon(t, m, "lab", "--no-browser")
+	m.Write(t, "notebooks/README.md", "# Read this first\n")
+	c := semcon(t, m, "lab", "--no-browser", "--profile", "smoke")
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -45,13 +48,20 @@ func TestLabOpensPrintsItsAddressAndStopsWithCtrlC(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	lines := bufio.NewReader(stdout)
+	line, err := lines.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := regexp.MustCompile(`http://127\.0\.0\.1:(\d+)/lab\?token=([A-Z0-9]{20,})\n`).FindStringSubmatch(line)
+	if folder, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(folder, "The notebooks are in "+m.Path("out", "lab")+". ") {
+		t.Errorf("it does not say where the notebooks are: %q, %v", folder, err)
+	}
+	address := regexp.MustCompile(`http://127\.0\.0\.1:(\d+)/lab/tree/README.md\?token=([A-Z0-9]{20,})\n`).FindStringSubmatch(line)
 	if address == nil {
 		t.Fatalf("it printed %q", line)
+	}
+	if profile, err := os.ReadFile(m.Path("profile.txt")); err != nil || string(profile) != "smoke" {
+		t.Errorf("the notebooks get the profile %q, %v", profile, err)
 	}
 	if response, err := http.Get("http://127.0.0.1:" + address[1] + "/api/status"); err != nil || response.StatusCode != http.StatusForbidden {
 		t.Errorf("without the token: %v, %v", response, err)
@@ -95,23 +105,41 @@ func TestLabSetupOnly(t *testing.T) {
 	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ERROR: no wheel")
 }
 
-func TestLabListensOnThisMachineOnlyAndHidesItsToken(t *testing.T) {
+// TestLabSetupOnlyGlobal sets up from a folder that belongs to no checkout.
+func TestLabSetupOnlyGlobal(t *testing.T) {
+	m, cache := fakemachine.New(t), t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	c := semcon(t, m, "lab", "--setup-only", "--global")
+	c.Dir = t.TempDir()
+	dir, err := backend.CacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stdout, stderr, status := outcome(t, c); backend.CanLoadXLA() && (status != 0 || stdout != dir+" is set up\n") {
+		t.Errorf("exit status %d, printed %q, %q", status, stdout, stderr)
+	}
+	_, stderr, status := outcome(t, semcon(t, m, "lab", "--global"))
+	if status != 2 {
+		t.Errorf("--global alone: exit status %d", status)
+	}
+	wantLine(t, stderr, "--global goes with --setup-only")
+}
+
+func TestLabListensOnThisMachineOnly(t *testing.T) {
 	in, err := setup.At(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := labCommand(t.Context(), in, 9000, "secret", false)
+	lab := labCommand(t.Context(), in, "/notebooks", 9000, false)
 	args := strings.Join(lab.Args, " ")
-	for _, want := range []string{"--ServerApp.ip=127.0.0.1", "--ServerApp.port=9000", "--ServerApp.open_browser=False"} {
+	for _, want := range []string{"--ServerApp.ip=127.0.0.1", "--ServerApp.port=9000", "--ServerApp.root_dir=/notebooks", "--ServerApp.open_browser=False"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("no %s in %s", want, args)
 		}
 	}
-	if strings.Contains(args, "secret") {
-		t.Errorf("the token stands in the arguments: %s", args)
-	}
-	if !strings.Contains(strings.Join(lab.Env, "\n"), "JUPYTER_TOKEN=secret") {
-		t.Error("the token does not reach JupyterLab")
+	if strings.Contains(args, "token") {
+		t.Errorf("a token stands in the arguments: %s", args)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
 )
 
@@ -18,16 +19,24 @@ var listVerb = verb{
 		if err := noNames(flags, args); err != nil {
 			return err
 		}
+		fmt.Printf("engine  %s\n\ndata\n", backend.Engine())
+		for _, f := range checkData(*data) {
+			fmt.Printf("  %-8s %-22s %s\n", f.found(), f.what, f.detail)
+		}
 		for _, e := range experiments.All() {
-			fmt.Printf("%s\n  %s\n  reproduces  %s\n  data        %s\n", e.Name, e.Title, e.Reproduces, e.Data)
+			fmt.Printf("\n%s\n  %-10s  %s\n  %-10s  %s\n  %-10s  %s\n", e.Name, "asks", e.Title, "reproduces", e.Reproduces, "data", e.Data)
 			for _, profile := range []experiments.Profile{experiments.Smoke, experiments.Quick, experiments.Full} {
 				fmt.Printf("  %-10s  %s\n", profile, e.Cost[profile])
 			}
 		}
-		fmt.Println("data")
-		for _, f := range checkData(*data) {
-			fmt.Printf("  %s: %s, %s\n", f.what, f.state, f.detail)
-		}
 		return nil
 	},
+}
+
+// found is the state of data in words of its own: a dataset is there, or not, or cannot be read.
+func (f finding) found() string {
+	if f.state == fine {
+		return "found"
+	}
+	return f.state
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 // A verb is one thing that semcon does, in a file of its own name.
@@ -19,6 +23,9 @@ type verb struct {
 	name    string
 	summary string // One line, for "semcon help".
 	example string // A command line to copy, for "semcon NAME --help".
+
+	kept  string        // What an interrupted call leaves for the next one, for people; empty where that needs no word.
+	grace time.Duration // How long it may take to stop, where that is longer than [grace].
 
 	// run does the work. It stops soon after ctx ends, in a state that the next call resumes from. Its error is one line that names
 	// the file, the flag or the value at fault; [usagef] makes the ones that are the caller's.
@@ -44,13 +51,43 @@ func init() {
 	}
 }
 
+// grace is how long a verb may take to stop. XLA cannot be interrupted while it compiles, which takes minutes; what is recorded by then
+// is on disk, and a checkpoint is whole or not there, so the process ends without it.
+const grace = 4 * time.Second
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-ctx.Done()
-		stop() // A second Ctrl-C kills at once.
-	}()
-	os.Exit(command(ctx, os.Args[1:], os.Stderr))
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() { ended <- command(ctx, os.Args[1:], os.Stderr) }()
+	select {
+	case status := <-ended:
+		os.Exit(status)
+	case <-signals:
+	}
+	signal.Stop(signals) // A second signal kills at once.
+	cancel()
+	v, _ := findVerb(os.Args[1]) // There is one: without it the command has ended.
+	select {
+	case status := <-ended:
+		os.Exit(status)
+	case <-time.After(cmp.Or(v.grace, grace)):
+		if progress.IsTerminal(os.Stderr) {
+			fmt.Fprintln(os.Stderr) // The bar's line is not closed.
+		}
+		os.Exit(stopped(v, os.Stderr))
+	}
+}
+
+// stopped says that a verb was interrupted and what is left of its work, and returns the exit status.
+func stopped(v verb, stderr io.Writer) int {
+	kept := ""
+	if v.kept != "" {
+		kept = v.kept + "; "
+	}
+	fmt.Fprintf(stderr, "semcon %s: stopped; %srun it again to go on\n", v.name, kept)
+	return 130
 }
 
 // command runs one command line and returns its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted.
@@ -78,8 +115,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "semcon %s: %s\n", v.name, oneLine(err))
 			return 1
 		}
-		fmt.Fprintf(stderr, "semcon %s: stopped; the same command goes on from here\n", v.name)
-		return 130
+		return stopped(v, stderr)
 	}
 	fmt.Fprintf(stderr, "semcon %s: %s\n", v.name, oneLine(err))
 	if errors.As(err, new(usageError)) {

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("SEMCON_TEST_ROLE") {
 	case "semcon":
 		main()
+	case "busy semcon":
+		verbs = append(verbs, busyVerb)
+		main()
 	case "jupyterlab":
 		serveFakeLab(os.Args[1:])
 	default:
@@ -72,6 +75,7 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{"lab", "here"}, 2, []string{"semcon lab:", `"here"`}},
 		{[]string{"lab", "--port", "web"}, 2, []string{"semcon lab:", "port", "web"}},
 		{[]string{"lab", "--port", "70000"}, 2, []string{"--port 70000"}},
+		{[]string{"lab", "--profile", "huge"}, 2, []string{`--profile "huge"`, "smoke, quick, full"}},
 		{[]string{"notebooks", "--profile", "huge"}, 2, []string{`--profile "huge"`, "smoke, quick, full"}},
 		{[]string{"notebooks", "--timeout", "-1s"}, 2, []string{"--timeout -1s"}},
 		{[]string{"notebooks", "none"}, 2, []string{"none.ipynb"}},
@@ -132,7 +136,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 		{"panic with a text", t.Context(), func() error { panic("shapes differ") }, 1, "semcon act: shapes differ\n"},
 		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: runtime error: index out of range"},
 		{"usage", t.Context(), func() error { return usagef("--seeds %d: at least 1", 0) }, 2, "semcon act: --seeds 0: at least 1\n"},
-		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; the same command goes on from here\n"},
+		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; run it again to go on\n"},
 		{"interrupted, and unable to save", canceled, func() error { return errors.New("out/x: no space left on device") }, 1,
 			"semcon act: out/x: no space left on device\n"},
 		{"success", t.Context(), func() error { return nil }, 0, ""},

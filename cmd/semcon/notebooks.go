@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ var notebooksVerb = verb{
 	name:    "notebooks",
 	summary: "execute notebooks headless; HTML and executed copies go to out/notebooks/",
 	example: "semcon notebooks 01_augmentation_study --profile smoke",
+	grace:   childGrace + grace,
 	run:     runNotebooks,
 }
 
@@ -167,7 +169,7 @@ func (e execution) run(ctx context.Context) error {
 	}
 	defer log.Close()
 	python := exec.CommandContext(ctx, e.install.Python(), "-c", executeScript,
-		e.source, e.result(".ipynb"), e.result(".html"), strconv.Itoa(int(e.timeout.Seconds()+0.5)), setup.KernelName)
+		e.source, e.result(".ipynb"), e.result(".html"), strconv.Itoa(int(e.timeout.Seconds()+0.5)), setup.HeadlessKernelName)
 	python.Env = append(e.install.Environ(), e.env...)
 	python.Stderr = log
 	stopGently(python)
@@ -218,13 +220,20 @@ func (e execution) follow(lines *bufio.Scanner) (failure error) {
 	return failure
 }
 
+// lineOfCell is how the kernel marks a line of a cell in a stack trace.
+var lineOfCell = regexp.MustCompile(`\[\[ Cell (?:\[\d+\] )?Line \d+ \]\]`)
+
 // cellError finds the line that says what went wrong in a cell. A compiler's message stands in the error itself. A cell that compiled
-// but ended badly says why on its standard error, and the error holds no more than its exit status.
+// but ended badly says why on its standard error, and where; the error holds no more than its exit status.
 func cellError(message, stderr string) string {
-	for _, clue := range []struct{ text, mark string }{{message, ".go:"}, {stderr, "panic: "}, {stderr, "error: "}} {
+	where := ""
+	if mark := lineOfCell.FindString(stderr); mark != "" {
+		where = ", " + strings.Trim(mark, "[ ]")
+	}
+	for _, clue := range []struct{ text, mark, where string }{{message, ".go:", ""}, {stderr, "panic: ", where}, {stderr, "error: ", where}} {
 		for line := range strings.Lines(clue.text) {
 			if strings.Contains(line, clue.mark) {
-				return strings.TrimSpace(line)
+				return strings.TrimSpace(line) + clue.where
 			}
 		}
 	}

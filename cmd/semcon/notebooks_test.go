@@ -33,7 +33,7 @@ func TestNotebooksExecutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"SEMCON_PROFILE=smoke\n", "SEMCON_DATA=" + m.Path("data") + "\n", "SEMCON_OUT=" + m.Path("results") + "\n", "90 gonb\n"} {
+	for _, want := range []string{"SEMCON_PROFILE=smoke\n", "SEMCON_DATA=" + m.Path("data") + "\n", "SEMCON_OUT=" + m.Path("results") + "\n", "90 gonb-headless\n"} {
 		if !strings.Contains(string(env), want) {
 			t.Errorf("the cells do not get %q: %q", want, env)
 		}
@@ -77,6 +77,7 @@ func TestNotebooksWithoutTheirData(t *testing.T) {
 func TestCellErrorIsTheLineThatSaysWhy(t *testing.T) {
 	for _, test := range []struct{ name, message, stderr, want string }{
 		{"compiler", "failed: exit status 1\n# cell\n./main.go:11:6: undefined: f", "", "./main.go:11:6: undefined: f"},
+		{"line of a cell", "exit status 2", "panic: shapes differ\n\nmain.f(...)\n\t \x1b[7m[[ Cell [2] Line 4 ]]\x1b[0m /tmp/main.go:18\n", "panic: shapes differ, Cell [2] Line 4"},
 		{"panic", "exit status 2", "reading\npanic: shapes differ\n\ngoroutine 1 [running]:\n", "panic: shapes differ"},
 		{"nb.Check", "exit status 1", "error: data/x.png: truncated\n", "error: data/x.png: truncated"},
 		{"silent exit", "exit status 3", "", "exit status 3"},

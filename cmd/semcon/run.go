@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
@@ -19,12 +21,21 @@ var runVerb = verb{
 	name:    "run",
 	summary: "run an experiment, or what is left of it",
 	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
+	kept:    "checkpoint kept",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
 		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the run: smoke, quick or full")
+		// The engine is the first thing that a run says, but a run that is refused says why it is, and nothing else.
+		announce := sync.OnceFunc(func() { announceEngine(os.Stderr) })
 		options := experiments.Options{
-			Bar:  func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) },
-			Warn: func(line string) { fmt.Fprintln(os.Stderr, line) },
+			Bar: func(title string, total int) progress.Bar {
+				announce()
+				return progress.New(os.Stderr, title, total)
+			},
+			Warn: func(line string) {
+				announce()
+				fmt.Fprintln(os.Stderr, line)
+			},
 		}
 		flags.StringVar(&options.Data, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; $SEMCON_DATA if not given")
 		flags.StringVar(&options.Out, "out", "out", "`FOLDER` for records and checkpoints")
@@ -37,7 +48,7 @@ var runVerb = verb{
 		if err != nil {
 			return err
 		}
-		experiment, err := oneExperiment(names)
+		experiment, table, err := oneExperiment(names)
 		if err != nil {
 			return err
 		}
@@ -69,7 +80,7 @@ var runVerb = verb{
 			return usagef("%v", wrong)
 		}
 		if err == nil {
-			fmt.Fprintf(os.Stderr, "the table: %s\n", tableCommand(experiment.Name, options))
+			fmt.Fprintf(os.Stderr, "the table: %s\n", tableCommand(cmp.Or(table, experiment.Name), options))
 		}
 		return err
 	},
@@ -95,14 +106,13 @@ func appendTo(list *[]string) func(string) error {
 	}
 }
 
-// oneExperiment finds the experiment that a command line names.
-func oneExperiment(names []string) (experiments.Experiment, error) {
+// oneExperiment finds the experiment that a command line names, by its name or by that of one of its tables in the paper, which table then is.
+func oneExperiment(names []string) (e experiments.Experiment, table string, err error) {
 	if len(names) != 1 {
-		return experiments.Experiment{}, usagef("wants the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
+		return e, "", usagef("wants the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
 	}
-	experiment, err := experiments.ByName(names[0])
-	if err != nil {
-		return experiments.Experiment{}, usagef("%v", err)
+	if e, table, err = experiments.Find(names[0]); err != nil {
+		err = usagef("%v", err)
 	}
-	return experiment, nil
+	return e, table, err
 }

@@ -80,6 +80,10 @@ func TestRunNamesItsTable(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
+	lines := strings.Split(stderr, "\n")
+	if lines[0] != "engine: pure Go, named by GOMLX_BACKEND" || !strings.HasSuffix(lines[1], "to get XLA: unset GOMLX_BACKEND") {
+		t.Errorf("the run begins with %q", lines[:2])
+	}
 	_, command, _ := strings.Cut(stderr, "the table: semcon ")
 	stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields(command)...))
 	if status != 0 || stderr != "" || !strings.Contains(stdout, "binary cross-entropy") {
@@ -258,6 +262,25 @@ func TestDiskFull(t *testing.T) {
 	}
 	if got := measured(t, out); len(got) != 2 {
 		t.Errorf("%d records with room again, want 2", len(got))
+	}
+}
+
+// TestTablesByThePapersNames shows the one table that is named, of the two of its experiment.
+func TestTablesByThePapersNames(t *testing.T) {
+	m := fakemachine.New(t)
+	for _, label := range []string{"effect_aug", "effect_aug_full", "semantic_seg", "semantic_seg_acc", "video_seg"} {
+		stdout, _, status := outcome(t, semcon(t, m, "table", label))
+		if title := "**Tab. " + strings.ReplaceAll(label, "_", `\_`) + "**"; status != 0 || !strings.HasPrefix(stdout, title) || strings.Count(stdout, "**Tab. ") != 1 {
+			t.Errorf("table %s: exit status %d, printed %.60q", label, status, stdout)
+		}
+	}
+	_, stderr, status := outcome(t, semcon(t, m, "run", "video-seg"))
+	if status != 2 {
+		t.Errorf("exit status %d", status)
+	}
+	wantLine(t, stderr, "noise-tolerance", "video_seg")
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, "run", "effect_aug", "--set", "speed=3"))); status != 2 || !strings.Contains(stderr, `"speed"`) {
+		t.Errorf("run effect_aug: exit status %d, %s", status, stderr)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 var tableVerb = verb{
 	name:    "table",
 	summary: "print an experiment's tables from its records: paper, ours, difference",
-	example: "semcon table effect-aug --format md",
+	example: "semcon table effect-aug --format md\nsemcon table video_seg",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("table")
 		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the runs shown: smoke, quick or full")
@@ -25,7 +25,7 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		experiment, err := oneExperiment(names)
+		experiment, label, err := oneExperiment(names)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		for i, table := range tables {
+		for i, table := range namedTables(tables, label) {
 			text, err := table.Format(*format)
 			if err != nil {
 				return err
@@ -65,6 +65,16 @@ var tableVerb = verb{
 		}
 		return nil
 	},
+}
+
+// namedTables are those of the tables that show the paper's table of that label; all of them without a label.
+func namedTables(tables []figures.Table, label string) (named []figures.Table) {
+	for _, table := range tables {
+		if rest, ok := strings.CutPrefix(table.Title, "Tab. "+label); label == "" || ok && (rest == "" || strings.ContainsAny(rest[:1], " ,")) {
+			named = append(named, table)
+		}
+	}
+	return named
 }
 
 // otherProfiles are those that records are of, in order, where none is of the profile that is wanted.

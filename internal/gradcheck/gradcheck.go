@@ -23,7 +23,7 @@ func Scalar(t *testing.T, b compute.Backend, f func(inputs []*graph.Node) *graph
 	for i, input := range inputs {
 		args[i] = input
 	}
-	got := gradient.MustExec(args...)
+	got := gradient.MustCall(args...)
 	const step = 1e-5
 	for i, input := range inputs {
 		flat := tensors.MustCopyFlatData[float64](input)
@@ -35,7 +35,7 @@ func Scalar(t *testing.T, b compute.Backend, f func(inputs []*graph.Node) *graph
 				moved := append([]float64(nil), flat...)
 				moved[j] = x
 				args[i] = tensors.FromFlatDataAndDimensions(moved, input.Shape().Dimensions...)
-				return value.MustExec(args...)[0].Value().(float64)
+				return value.MustCall(args...)[0].Value().(float64)
 			}
 			numeric[j] = (at(flat[j]+step) - at(flat[j]-step)) / (2 * step)
 			largest = max(largest, math.Abs(numeric[j]))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 // showEverything is a cell that uses each kind of output.
@@ -30,6 +31,16 @@ func showEverything() {
 // listen plays the kernel: it runs a cell's process with the pipes that GoNB gives it, and returns what it sent.
 func listen(t *testing.T, name string) []protocol.DisplayData {
 	t.Helper()
+	sent, stderr, err := listenTo(t, name, nil)
+	if err != nil || stderr != "" {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	return sent
+}
+
+// listenTo is listen to a cell that may fail. It interrupts the process when what it has sent satisfies a condition, if that is not nil.
+func listenTo(t *testing.T, name string, interrupt func(protocol.DisplayData) bool) (sent []protocol.DisplayData, stderr string, err error) {
+	t.Helper()
 	toKernel, fromKernel := filepath.Join(t.TempDir(), "to"), filepath.Join(t.TempDir(), "from")
 	for _, pipe := range []string{toKernel, fromKernel} {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -37,7 +48,8 @@ func listen(t *testing.T, name string) []protocol.DisplayData {
 		}
 	}
 	c := cell(t, name, protocol.GONB_PIPE_ENV+"="+toKernel, protocol.GONB_PIPE_BACK_ENV+"="+fromKernel)
-	c.Stderr = os.Stderr
+	var said strings.Builder
+	c.Stderr = &said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +64,6 @@ func listen(t *testing.T, name string) []protocol.DisplayData {
 	}
 	defer writer.Close()
 
-	var sent []protocol.DisplayData
 	messages, answers := gob.NewDecoder(reader), gob.NewEncoder(writer)
 	for {
 		var message protocol.DisplayData
@@ -62,14 +73,18 @@ func listen(t *testing.T, name string) []protocol.DisplayData {
 		sync, isSync := message.Data[protocol.MIMECommValue].(protocol.CommValue)
 		if !isSync {
 			sent = append(sent, message)
+			if interrupt != nil && interrupt(message) {
+				interrupt = nil
+				if err := c.Process.Signal(os.Interrupt); err != nil {
+					t.Fatal(err)
+				}
+			}
 		} else if err := answers.Encode(&protocol.CommValue{Address: protocol.GonbuiSyncAckAddress, Value: sync.Value}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return sent
+	err = c.Wait()
+	return sent, said.String(), err
 }
 
 func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
@@ -101,6 +116,28 @@ func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
 	}
 	if sent[2].DisplayID != sent[3].DisplayID {
 		t.Error("a display that is replaced has become two outputs")
+	}
+}
+
+// waitOnABar is a cell whose first step takes long, as compilation does.
+func waitOnABar() {
+	bar := Progress("train", 10)
+	bar.Phase(progress.Compiling)
+	time.Sleep(2500 * time.Millisecond)
+	bar.Close()
+}
+
+func TestABarTicksWhileNothingIsDone(t *testing.T) {
+	sent := listen(t, "waits")
+	// At the beginning, twice in two and a half seconds, and at the end.
+	if len(sent) < 3 || len(sent) > 6 {
+		t.Fatalf("%d messages", len(sent))
+	}
+	for i, message := range sent {
+		content := message.Data[protocol.MIMETextHTML].(string)
+		if message.DisplayID != sent[0].DisplayID || i > 0 && (content == sent[i-1].Data[protocol.MIMETextHTML] || !strings.Contains(content, "0/10  0%  compiling")) {
+			t.Errorf("message %d: %s", i, content)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -52,15 +53,38 @@ func Out() string {
 	return Must(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
 }
 
-// Check ends the cell if err is not nil, with the first line of err as its message.
+// Check ends the cell if err is not nil, with the first line of err as its message. In a notebook a second line names the line of the
+// cell. After an interrupt it says that the cell was stopped.
 func Check(err error) {
 	if err == nil {
 		return
 	}
+	if interrupted(err) {
+		stopped()
+	}
 	message, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 	gonbui.Sync() // What the cell has shown so far stays.
-	fmt.Fprintf(os.Stderr, "error: %s\n", message)
+	fmt.Fprintf(os.Stderr, "error: %s\n%s", message, cellLine())
 	os.Exit(1)
+}
+
+// cellLine names the line of the cell that called, as a line of a stack trace does, which the kernel translates into a cell and its
+// line; empty outside a notebook.
+func cellLine() string {
+	if !gonbui.IsNotebook {
+		return ""
+	}
+	callers := make([]uintptr, 16)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, "main.") {
+			return fmt.Sprintf("\t%s:%d\n", frame.File, frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
 }
 
 // Must returns value, or ends the cell as [Check] does.

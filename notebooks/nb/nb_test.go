@@ -20,6 +20,10 @@ var cells = map[string]func(){
 	"must":    func() { Must(os.Open("/no/such/file")) },
 	"profile": func() { Profile() },
 	"shows":   showEverything,
+	"waits":   waitOnABar,
+	"trains":  func() { Context(); train(func() { <-Context().Done() }) },
+	"busy":    func() { Context(); train(func() { select {} }) },
+	"sleeps":  func() { train(func() { time.Sleep(time.Minute) }) },
 }
 
 func TestMain(m *testing.M) {
@@ -64,7 +68,7 @@ func TestBackendIsOpenedOnceAndComputes(t *testing.T) {
 	if Backend() != Backend() {
 		t.Error("two calls, two backends")
 	}
-	sum := Must(graph.ExecOnce(Backend(), func(x *graph.Node) *graph.Node { return graph.ReduceAllSum(x) }, []float32{1, 2, 3}))
+	sum := Must(graph.CallOnce(Backend(), func(x *graph.Node) *graph.Node { return graph.ReduceAllSum(x) }, []float32{1, 2, 3}))
 	if sum.Value() != float32(6) {
 		t.Errorf("1+2+3 = %v", sum.Value())
 	}

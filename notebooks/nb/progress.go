@@ -19,11 +19,16 @@ func Progress(title string, total int) progress.Bar {
 	}
 	b := &bar{display: NewDisplay(), state: progress.NewState(title, total, time.Now())}
 	b.draw()
+	go b.tick()
 	return b
 }
 
-// redrawEvery keeps the messages to the browser few, however short the steps are.
-const redrawEvery = 250 * time.Millisecond
+// A bar is drawn when something happens, but not more often than redrawEvery, which keeps the messages to the browser few however short
+// the steps are; and every tickEvery when nothing does, so that its clock goes on.
+const (
+	redrawEvery = 250 * time.Millisecond
+	tickEvery   = time.Second
+)
 
 type bar struct {
 	mu      sync.Mutex
@@ -36,9 +41,31 @@ type bar struct {
 func (b *bar) Set(done int, note string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
-	b.state.Set(done, note, now)
-	if !b.closed && now.Sub(b.drawn) >= redrawEvery {
+	b.state.Set(done, note, time.Now())
+	b.drawIfDue(redrawEvery)
+}
+
+func (b *bar) Phase(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.state.Phase(name, time.Now())
+	b.drawIfDue(redrawEvery)
+}
+
+// tick redraws a bar whose next step takes long.
+func (b *bar) tick() {
+	for closed := false; !closed; {
+		time.Sleep(tickEvery)
+		b.mu.Lock()
+		b.drawIfDue(tickEvery)
+		closed = b.closed
+		b.mu.Unlock()
+	}
+}
+
+func (b *bar) drawIfDue(every time.Duration) {
+	if !b.closed && time.Since(b.drawn) >= every {
+		b.state.Tick(time.Now())
 		b.draw()
 	}
 }
@@ -54,6 +81,7 @@ func (b *bar) Close() {
 	defer b.mu.Unlock()
 	if !b.closed {
 		b.closed = true
+		b.state.Tick(time.Now())
 		b.draw()
 	}
 }

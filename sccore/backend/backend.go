@@ -3,11 +3,13 @@
 //
 // [Open] decides in this order, and never downloads anything:
 //
-//  1. $GOMLX_BACKEND, if set: "go", "xla:/path/to/plugin.so", and "xla:cuda" or "xla:cpu" for the plugin under .semcon/, each with
+//  1. $GOMLX_BACKEND, if set: "go", "xla:/path/to/plugin.so", and "xla:cuda" or "xla:cpu" for an installed plugin, each with
 //     upstream's options behind a comma, as in "xla:cuda,tf32=false";
-//  2. a CUDA plugin under .semcon/ of the checkout, if the machine has an NVIDIA driver;
-//  3. the CPU plugin under .semcon/, put there by "semcon lab";
+//  2. a plugin under .semcon/ of the checkout, put there by "semcon lab": CUDA if the machine has an NVIDIA driver, else the CPU's;
+//  3. the same in the user's cache folder, put there by "semcon lab --setup-only --global";
 //  4. the pure-Go engine.
+//
+// [Engine] says which one it is.
 package backend
 
 import (
@@ -87,20 +89,47 @@ func Config() string {
 // CanLoadXLA tells whether this binary loads PJRT plugins, which it does when it was built with a C compiler at hand.
 func CanLoadXLA() bool { return hasXLA }
 
-// Plugins lists the PJRT plugins installed under the checkout's .semcon folder that this machine can use, best first.
-func Plugins() []string {
-	var found []string
+// Plugins lists the PJRT plugins that this machine can use, best first: those of the checkout, or of the user's cache where the
+// checkout has none.
+func Plugins() []string { return pluginsOf(installs()) }
+
+// An install is a folder that set-up installs into.
+type install struct {
+	folder string
+	owner  string // Whose it is, for people.
+}
+
+// installs lists the folders that may hold plugins, in the order in which they are looked at.
+func installs() []install {
+	var all []install
 	for _, root := range checkouts() {
-		packages := filepath.Join(root, SetupDir, "venv", "lib", "python3*", "site-packages")
+		all = append(all, install{filepath.Join(root, SetupDir), "the checkout " + root})
+	}
+	if cache, err := CacheDir(); err == nil {
+		all = append(all, install{cache, "the user's cache " + cache})
+	}
+	return all
+}
+
+func pluginsOf(installs []install) []string {
+	for _, in := range installs {
+		var found []string
+		packages := filepath.Join(in.folder, "venv", "lib", "python3*", "site-packages")
 		if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
 			found = append(found, glob(packages, "jax_plugins", "xla_cuda*", "xla_cuda_plugin.so")...)
 		}
 		found = append(found, glob(packages, "xla_plugins", "xla_cpu_pjrt", "xla_cpu_pjrt.so")...)
 		if len(found) > 0 {
-			break
+			return found
 		}
 	}
-	return found
+	return nil
+}
+
+// CacheDir returns the folder, in the user's cache, that "semcon lab --setup-only --global" installs into.
+func CacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "semcon"), err
 }
 
 // CheckoutRoot returns the folder of the checkout that the process belongs to: the one around the working folder, the executable,
@@ -126,6 +155,9 @@ func checkouts() []string {
 	var roots []string
 	for _, dir := range starts {
 		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			if strings.Contains(filepath.Base(dir), "@") {
+				break // Go's module cache holds copies that nothing is installed into.
+			}
 			if isFile(filepath.Join(dir, "go.mod")) && isFile(filepath.Join(dir, "cmd", "semcon", "main.go")) {
 				roots = append(roots, dir)
 				break

@@ -16,7 +16,7 @@ import (
 
 func TestEachBackendComputes(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		sum, err := graph.ExecOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
+		sum, err := graph.CallOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestGoEngineDoesNotWaitForItself(t *testing.T) {
 	go func() {
 		mean := float32(0)
 		for range 5 {
-			mean = exec.MustExec1(x).Value().(float32)
+			mean = exec.MustCall1(x).Value().(float32)
 		}
 		done <- mean
 	}()

@@ -124,7 +124,7 @@ func (c *cifar) locate(dir string) (string, error) {
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, c.python), filepath.Join(dir, c.key, c.python)} {
 		pickle := filepath.Join(folder, strings.TrimSuffix(c.files[Train][0], ".bin"))
-		if exists(pickle) {
+		if info, err := os.Stat(pickle); err == nil && info.Mode().IsRegular() { // CIFAR-100's is called train, as a folder of one's own images is.
 			return "", fmt.Errorf("%s is of the Python version of %s: the binary version is needed (\"semcon data fetch %s\" gets it)",
 				pickle, c.name, c.key)
 		}

@@ -20,9 +20,21 @@ type Bar interface {
 	// Found says that this many more steps turn out to be finished from before, so that the rate leaves them out.
 	Found(steps int)
 
+	// Phase says what the work does now, such as [Compiling]; empty for nothing worth a word. The time between two steps is no part of the
+	// rate if a phase began in it.
+	Phase(name string)
+
 	// Close draws the last state. The bar says nothing afterwards.
 	Close()
 }
+
+// Phases that work of many kinds goes through.
+const (
+	Compiling = "compiling"
+	Decoding  = "decoding"
+	Training  = "training"
+	Measuring = "measuring"
+)
 
 // Discard is a bar that nobody sees.
 var Discard Bar = discard{}
@@ -31,6 +43,7 @@ type discard struct{}
 
 func (discard) Set(int, string) {}
 func (discard) Found(int)       {}
+func (discard) Phase(string)    {}
 func (discard) Close()          {}
 
 // State is what a bar shows. It is the part that every renderer shares.
@@ -40,10 +53,10 @@ type State struct {
 	Done  int
 	Note  string
 
-	opened    time.Time
-	base      int       // Done at the first Set.
-	baseSince time.Time // When that was.
-	now       time.Time
+	phase  string
+	opened time.Time
+	now    time.Time
+	pace   pace
 }
 
 // NewState begins a piece of work of total steps at the given time.
@@ -53,14 +66,25 @@ func NewState(title string, total int, now time.Time) *State {
 
 // Set records progress at the given time.
 func (s *State) Set(done int, note string, now time.Time) {
-	if s.baseSince.IsZero() {
-		s.base, s.baseSince = max(s.base, done), now
+	if done > s.Done {
+		s.pace.advance(done, done-s.Done, now)
 	}
 	s.Done, s.Note, s.now = done, note, now
 }
 
 // Found adds steps that were finished before.
-func (s *State) Found(steps int) { s.Done, s.base = s.Done+steps, s.base+steps }
+func (s *State) Found(steps int) {
+	s.Done += steps
+	s.pace.shift(steps)
+}
+
+// Phase begins a phase at the given time.
+func (s *State) Phase(name string, now time.Time) {
+	if name != s.phase {
+		s.pace.interrupt(name == Compiling || s.phase == Compiling)
+	}
+	s.phase, s.now = name, now
+}
 
 // Tick moves the clock on without progress.
 func (s *State) Tick(now time.Time) { s.now = now }
@@ -73,35 +97,35 @@ func (s *State) Fraction() float64 {
 	return min(1, max(0, float64(s.Done)/float64(s.Total)))
 }
 
-// Rate returns the steps per second since the first Set, which leaves the compilation before the first step out; 0 where it is not
-// known yet.
+// Rate returns the steps per second of late, without compilation; 0 where it is not known, as in the first steps and in a burst.
 func (s *State) Rate() float64 {
-	elapsed := s.now.Sub(s.baseSince).Seconds()
-	if s.baseSince.IsZero() || elapsed <= 0 {
+	if s.pace.interrupted {
 		return 0
 	}
-	return max(0, float64(s.Done-s.base)/elapsed)
+	return s.pace.rate()
 }
 
-// Elapsed returns the time from the opening of the bar to the latest Set or Tick.
+// Elapsed returns the time from the opening of the bar to the latest Set, Phase or Tick.
 func (s *State) Elapsed() time.Duration { return s.now.Sub(s.opened) }
 
-// Left returns the time that the remaining steps take at the present rate; 0 where it is not known.
+// Left returns the time that the remaining steps take at the present rate, with what lies between steps; 0 where it is not known.
 func (s *State) Left() time.Duration {
-	rate := s.Rate()
-	if rate == 0 || s.Total <= s.Done {
+	if s.Total <= s.Done {
 		return 0
 	}
-	return time.Duration(float64(s.Total-s.Done) / rate * float64(time.Second))
+	return time.Duration(float64(s.Total-s.Done) * s.pace.perStep() * float64(time.Second))
 }
 
-// Numbers returns the state in words, without the title: "40/100  40%  12.3/s  3.3s, 4.9s left  loss 0.31".
+// Numbers returns the state in words, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".
 func (s *State) Numbers() string {
 	var parts []string
 	if s.Total > 0 {
 		parts = append(parts, fmt.Sprintf("%d/%d", s.Done, s.Total), fmt.Sprintf("%d%%", int(100*s.Fraction())))
 	} else {
 		parts = append(parts, strconv.Itoa(s.Done))
+	}
+	if s.phase != "" {
+		parts = append(parts, s.phase)
 	}
 	if rate := s.Rate(); rate > 0 {
 		parts = append(parts, rateText(rate))

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -14,43 +15,109 @@ func (c *clock) forward(d time.Duration) { c.now = c.now.Add(d) }
 
 func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
 
+// steps sets count steps one after the other, each of the same time, and returns the number done.
+func steps(s *State, c *clock, done, count int, each time.Duration) int {
+	for range count {
+		c.forward(each)
+		done++
+		s.Set(done, "", c.now)
+	}
+	return done
+}
+
 func TestNumbers(t *testing.T) {
 	c := newClock()
 	s := NewState("train", 1000, c.now)
-	c.forward(13 * time.Second) // Compilation: not part of the rate.
-	s.Set(1, "", c.now)
-	if got, want := s.Numbers(), "1/1000  0%  13s"; got != want {
-		t.Errorf("first step: %q, want %q", got, want)
+	want := func(when, want string) {
+		t.Helper()
+		if got := s.Numbers(); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
 	}
-	c.forward(10 * time.Second)
-	s.Set(401, "loss 0.31", c.now)
-	if got, want := s.Numbers(), "401/1000  40%  40/s  23s, 15s left  loss 0.31"; got != want {
-		t.Errorf("under way: %q, want %q", got, want)
+	s.Phase(Compiling, c.now)
+	c.forward(60 * time.Second)
+	s.Tick(c.now)
+	want("before the first step", "0/1000  0%  compiling  1m00s")
+	s.Phase(Training, c.now)
+	done := steps(s, c, 0, 10, 100*time.Millisecond)
+	want("in the first steps", "10/1000  1%  training  1m01s")
+	done = steps(s, c, done, 490, 100*time.Millisecond)
+	s.Set(done, "loss 0.31", c.now)
+	want("under way", "500/1000  50%  training  10/s  1m50s, 50s left  loss 0.31")
+	steps(s, c, done, 500, 100*time.Millisecond)
+	want("finished", "1000/1000  100%  training  10/s  2m40s")
+}
+
+// TestABurstHasNoRate: the images of a batch are all there at once.
+func TestABurstHasNoRate(t *testing.T) {
+	c := newClock()
+	s := NewState("features", 64, c.now)
+	c.forward(3 * time.Second)
+	done := steps(s, c, 0, 16, time.Microsecond)
+	if got, want := s.Numbers(), "16/64  25%  3.0s"; got != want {
+		t.Errorf("one batch: %q, want %q", got, want)
 	}
-	s.Set(1000, "", c.now)
-	if got, want := s.Numbers(), "1000/1000  100%  99.9/s  23s"; got != want {
-		t.Errorf("finished: %q, want %q", got, want)
+	for range 2 {
+		c.forward(2 * time.Second)
+		done = steps(s, c, done, 16, time.Microsecond)
+	}
+	if rate := s.Rate(); math.Abs(rate-8) > 0.01 {
+		t.Errorf("batches of 16 images in two seconds come at %g/s, want 8", rate)
 	}
 }
 
-func TestResumedWorkCountsOnlyItsOwnSteps(t *testing.T) {
+// TestCompilationIsNotAStep resumes: steps are found, then the graph compiles for a minute, and later another one does. Neither is in the
+// rate or in the time left. What is measured between steps is in the time left.
+func TestCompilationIsNotAStep(t *testing.T) {
 	c := newClock()
-	s := NewState("train", 1000, c.now)
+	s := NewState("train", 2000, c.now)
+	s.Found(900)
 	s.Set(900, "", c.now)
-	c.forward(5 * time.Second)
-	s.Set(950, "", c.now)
-	if s.Rate() != 10 || s.Left() != 5*time.Second {
-		t.Errorf("rate %v, left %v; want 10 a second and 5s", s.Rate(), s.Left())
+	c.forward(time.Minute)
+	done := steps(s, c, 900, 3, 100*time.Millisecond)
+	if s.Rate() != 0 || s.Left() != 0 {
+		t.Errorf("after three steps %g/s, %s left", s.Rate(), s.Left())
+	}
+	done = steps(s, c, done, 97, 100*time.Millisecond)
+	check := func(when string, left time.Duration) {
+		t.Helper()
+		if rate := s.Rate(); math.Abs(rate-10) > 0.01 || (s.Left()-left).Abs() > time.Second {
+			t.Errorf("%s: %g/s, %s left; want 10/s, %s", when, rate, s.Left(), left)
+		}
+	}
+	check("under way", 100*time.Second)
+	s.Phase(Compiling, c.now)
+	c.forward(time.Minute)
+	if s.Tick(c.now); s.Rate() != 0 {
+		t.Errorf("while it compiles: %g/s", s.Rate())
+	}
+	s.Phase(Training, c.now)
+	done = steps(s, c, done, 100, 100*time.Millisecond)
+	check("compiled again", 90*time.Second)
+	s.Phase(Measuring, c.now)
+	c.forward(20 * time.Second)
+	s.Phase(Training, c.now)
+	steps(s, c, done, 100, 100*time.Millisecond)
+	check("measured", 134*time.Second) // 80 of them for 800 steps; and 20 were measured for the 300 steps before.
+}
+
+// TestTheRateIsOfLate: steps that become slower soon show as slow.
+func TestTheRateIsOfLate(t *testing.T) {
+	c := newClock()
+	s := NewState("train", 10_000, c.now)
+	done := steps(s, c, 0, 1000, 10*time.Millisecond)
+	steps(s, c, done, 40, time.Second)
+	if rate := s.Rate(); math.Abs(rate-1) > 0.01 {
+		t.Errorf("%g/s, want 1", rate)
 	}
 }
 
 func TestTotalNotKnown(t *testing.T) {
 	c := newClock()
 	s := NewState("read", 0, c.now)
-	s.Set(0, "", c.now)
-	c.forward(4 * time.Second)
-	s.Set(2, "a.zip", c.now)
-	if got, want := s.Numbers(), "2  2.0s each  4.0s  a.zip"; got != want {
+	steps(s, c, 0, 6, 2*time.Second)
+	s.Set(6, "a.zip", c.now)
+	if got, want := s.Numbers(), "6  2.0s each  12s  a.zip"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -83,7 +150,7 @@ func TestTerminalOverwritesOneLine(t *testing.T) {
 	if n := strings.Count(out.String(), "\r"); n != 6 {
 		t.Errorf("drawn %d times, want 6", n)
 	}
-	if !strings.HasSuffix(out.String(), "train ████████████████████ 100/100  100%  100/s  1.0s\x1b[K\x1b[?7h\n") {
+	if !strings.HasSuffix(out.String(), "train ████████████████████ 100/100  100%  1.0s\x1b[K\x1b[?7h\n") {
 		t.Errorf("ends with %q", out.String()[strings.LastIndex(out.String(), "\r"):])
 	}
 }
@@ -113,14 +180,19 @@ func TestNewOnAPipeIsALog(t *testing.T) {
 	}
 }
 
-// TestWhatIsFoundHasNoRate resumes: the steps of an earlier process fill the bar and do not count as fast ones of this.
-func TestWhatIsFoundHasNoRate(t *testing.T) {
-	begun := time.Unix(0, 0)
-	s := NewState("work", 1000, begun)
-	s.Set(100, "", begun)
-	s.Found(500)
-	s.Set(610, "", begun.Add(10*time.Second))
-	if s.Done != 610 || s.Rate() != 1 {
-		t.Errorf("done %d at %g/s, want 610 at 1/s", s.Done, s.Rate())
+// TestATerminalShowsThePhase also holds that a log hears of long compilation.
+func TestATerminalShowsThePhase(t *testing.T) {
+	for _, inPlace := range []bool{true, false} {
+		c := newClock()
+		var out strings.Builder
+		bar := newTerminal(&out, inPlace, "train", 90, c.read)
+		bar.Phase(Compiling)
+		c.forward(40 * time.Second)
+		bar.mu.Lock()
+		bar.drawIfDue(time.Second)
+		bar.mu.Unlock()
+		if !strings.Contains(out.String(), "0/90  0%  compiling  40s") {
+			t.Errorf("in place %v: %q", inPlace, out.String())
+		}
 	}
 }

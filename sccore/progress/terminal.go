@@ -18,10 +18,8 @@ const (
 // New returns a bar drawn on w: one line that overwrites itself where w is a terminal; elsewhere a line at the end and one every
 // half a minute.
 func New(w io.Writer, title string, total int) Bar {
-	t := newTerminal(w, isTerminal(w), title, total, time.Now)
-	if t.inPlace {
-		go t.tick()
-	}
+	t := newTerminal(w, IsTerminal(w), title, total, time.Now)
+	go t.tick()
 	return t
 }
 
@@ -34,8 +32,19 @@ func (t *terminal) tick() {
 			t.mu.Unlock()
 			return
 		}
-		t.draw(t.clock())
+		t.drawIfDue(time.Second)
 		t.mu.Unlock()
+	}
+}
+
+// drawIfDue draws where the last drawing is long enough ago: every so often in place, and rarely into a log.
+func (t *terminal) drawIfDue(inPlace time.Duration) {
+	every := logEvery
+	if t.inPlace {
+		every = inPlace
+	}
+	if now := t.clock(); now.Sub(t.drawn) >= every {
+		t.draw(now)
 	}
 }
 
@@ -65,16 +74,19 @@ func (t *terminal) Set(done int, note string) {
 	if t.closed {
 		return
 	}
-	now := t.clock()
-	t.state.Set(done, note, now)
+	t.state.Set(done, note, t.clock())
 	t.stale = true
-	every := logEvery
-	if t.inPlace {
-		every = redrawEvery
+	t.drawIfDue(redrawEvery)
+}
+
+func (t *terminal) Phase(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
 	}
-	if now.Sub(t.drawn) >= every {
-		t.draw(now)
-	}
+	t.state.Phase(name, t.clock())
+	t.drawIfDue(redrawEvery)
 }
 
 func (t *terminal) Found(steps int) {
@@ -115,7 +127,8 @@ func blocks(fraction float64, width int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-func isTerminal(w io.Writer) bool {
+// IsTerminal tells whether what is written to w overwrites itself before a person's eyes.
+func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false

@@ -140,8 +140,9 @@ func (s *stopper) Set(_ int, note string) {
 		s.stop()
 	}
 }
-func (*stopper) Found(int) {}
-func (*stopper) Close()    {}
+func (*stopper) Found(int)    {}
+func (*stopper) Phase(string) {}
+func (*stopper) Close()       {}
 
 func TestTransferRowsComeFromPretraining(t *testing.T) {
 	out := t.TempDir()

@@ -27,6 +27,8 @@ func New(t *testing.T) *Machine {
 	m := &Machine{Checkout: filepath.Join(dir, "checkout"), bin: filepath.Join(dir, "bin"), calls: filepath.Join(dir, "calls")}
 	m.Write(t, "go.mod", "module github.com/semcon/semcon\n")
 	m.Write(t, "go.sum", "")
+	m.Write(t, "tools/gopls/go.mod", "module github.com/semcon/semcon/tools/gopls\n")
+	m.Write(t, "tools/gopls/go.sum", "")
 	m.Write(t, "cmd/semcon/main.go", "package main\n")
 	m.Write(t, "notebooks/one.ipynb", `{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}`)
 	for name, text := range scripts {
@@ -48,6 +50,7 @@ var scripts = map[string]string{
 case "$1" in
 env) printf '/goroot\ngo1.26.8\n%s\ngcc\n' "${FAKE_CGO-1}" ;;
 install) mkdir -p "$GOBIN"; touch "$GOBIN/gonb" "$GOBIN/goimports" ;;
+-C) mkdir -p "$GOBIN"; touch "$GOBIN/gopls" ;;
 build) if [ -n "$FAKE_BUILD_ERROR" ]; then echo '# example/package'; echo "$FAKE_BUILD_ERROR"; exit 1; fi ;;
 esac
 `,

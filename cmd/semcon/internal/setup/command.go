@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// command returns a task's work: one program, run in the checkout, with env added to the environment.
+// command returns a task's work: one program, run in the checkout or else in the folder of the set-up, with env added to the environment.
 func (in Install) command(env []string, program string, args ...string) func(context.Context, *transcript) error {
 	return func(ctx context.Context, out *transcript) error {
 		c := exec.CommandContext(ctx, program, args...)
-		c.Dir = in.root
+		if c.Dir = in.root; c.Dir == "" {
+			c.Dir = in.folder
+		}
 		c.Env = append(os.Environ(), env...)
 		c.Stdout, c.Stderr = out, out
 		c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 // machine is what set-up finds on this computer.
@@ -29,12 +31,14 @@ type machine struct {
 var platform = runtime.GOOS + "/" + runtime.GOARCH
 
 // probe looks at the machine. Its errors say what to install.
-func probe(ctx context.Context, root string) (machine, error) {
+func (in Install) probe(ctx context.Context) (machine, error) {
 	var m machine
 	if err := m.findPython(ctx); err != nil {
 		return m, err
 	}
-	if err := m.findGo(ctx, root); err != nil {
+	if in.root == "" { // Nothing is built: the plugin is for binaries that are there.
+		m.cgo = backend.CanLoadXLA()
+	} else if err := m.findGo(ctx, in.root); err != nil {
 		return m, err
 	}
 	m.choosePlugin(ctx)

@@ -1,5 +1,5 @@
 // Package setup installs what the notebooks need into the .semcon folder of a checkout: Python with JupyterLab, the XLA plugin, the
-// Go kernel and a warm build cache.
+// Go kernel and a warm build cache. For binaries without a checkout it installs the XLA plugin alone, into the user's cache.
 //
 // Set-up is a short list of steps. A finished step leaves a stamp with the hash of everything it depended on; a step whose stamp
 // is missing or differs is done again from its beginning. So set-up may be interrupted at any time, and costs nothing when there
@@ -9,6 +9,7 @@ package setup
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -36,9 +37,10 @@ var (
 // the version-control state needs git and a checkout that git trusts.
 const goFlags = "-ldflags=-w -buildvcs=false"
 
-// Install is the set-up of one checkout.
+// Install is the set-up of one checkout, or that of the user.
 type Install struct {
-	root string
+	root   string // The folder of the checkout; empty for the user's own set-up.
+	folder string // What everything is installed into.
 }
 
 // At returns the set-up of the checkout at root, installed or not.
@@ -50,24 +52,30 @@ func At(root string) (Install, error) {
 	if strings.ContainsAny(absolute, ",:") {
 		return Install{}, fmt.Errorf("the checkout lies at %s: move it to a path without ',' and ':', which the Go kernel cannot take", absolute)
 	}
-	return Install{absolute}, nil
+	return Install{absolute, filepath.Join(absolute, backend.SetupDir)}, nil
 }
 
-// Root returns the folder of the checkout.
+// Global returns the set-up in the user's cache folder, installed or not: the XLA plugin for binaries that belong to no checkout.
+func Global() (Install, error) {
+	folder, err := backend.CacheDir()
+	return Install{folder: folder}, err
+}
+
+// Root returns the folder of the checkout; empty for the user's own set-up.
 func (in Install) Root() string { return in.root }
 
 // Dir joins path elements to the folder that everything is installed into.
 func (in Install) Dir(elements ...string) string {
-	return filepath.Join(append([]string{in.root, backend.SetupDir}, elements...)...)
+	return filepath.Join(append([]string{in.folder}, elements...)...)
 }
 
 // Python returns the interpreter that JupyterLab is installed for.
 func (in Install) Python() string { return in.Dir("venv", "bin", "python") }
 
 // Ensure brings the set-up up to date. What it does, and what this machine cannot have, is written to w; the output of the tools
-// goes to .semcon/setup.log. The error names the step, what the tool said, and the log.
+// goes to setup.log. The error names the step, what the tool said, and the log.
 func (in Install) Ensure(ctx context.Context, w io.Writer) error {
-	m, err := probe(ctx, in.root)
+	m, err := in.probe(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +106,7 @@ type Status struct {
 
 // Status looks at the set-up without changing anything.
 func (in Install) Status(ctx context.Context) (Status, error) {
-	m, err := probe(ctx, in.root)
+	m, err := in.probe(ctx)
 	if err != nil {
 		return Status{}, err
 	}
@@ -118,14 +126,23 @@ func (in Install) Status(ctx context.Context) (Status, error) {
 
 // steps lists what set-up consists of on machine m, in the order in which it is done.
 func (in Install) steps(m machine) ([]step, error) {
+	if in.root == "" {
+		return in.globalSteps(m)
+	}
 	modules, err := readAll(filepath.Join(in.root, "go.mod"), filepath.Join(in.root, "go.sum"))
 	if err != nil {
 		return nil, err
 	}
+	const goplsModule = "tools/gopls" // Its own, because its dependencies are not the project's.
+	gopls, err := readAll(filepath.Join(in.root, goplsModule, "go.mod"), filepath.Join(in.root, goplsModule, "go.sum"))
+	if err != nil {
+		return nil, err
+	}
 	settings := map[string]string{
-		in.kernelFile():         in.kernelJSON(m),
-		in.labSettingsFile():    labSettings(),
-		in.serverSettingsFile(): in.serverSettings(),
+		in.kernelFile(KernelName):         in.kernelJSON(m, KernelName),
+		in.kernelFile(HeadlessKernelName): in.kernelJSON(m, HeadlessKernelName),
+		in.labSettingsFile():              labSettings(),
+		in.serverSettingsFile():           in.serverSettings(),
 	}
 	settingsFiles := slices.Sorted(maps.Keys(settings))
 	goEnv := []string{"GOFLAGS=" + goFlags, "GOBIN=" + in.Dir("bin"), "GOWORK=off"}
@@ -140,13 +157,7 @@ func (in Install) steps(m machine) ([]step, error) {
 		},
 	}}
 	if m.plugin != "" {
-		steps = append(steps, step{
-			name:     "XLA plugin",
-			within:   "Jupyter",
-			inputs:   []string{in.root, m.pythonVersion, m.plugin},
-			products: []string{in.Dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
-			tasks:    []task{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
-		})
+		steps = append(steps, in.pluginStep(m, "Jupyter"))
 	}
 	return append(steps,
 		step{
@@ -154,6 +165,12 @@ func (in Install) steps(m machine) ([]step, error) {
 			inputs:   []string{in.root, m.goVersion, modules},
 			products: []string{in.Dir("bin", "gonb"), in.Dir("bin", "goimports")},
 			tasks:    []task{{"Go kernel", in.command(goEnv, m.goTool, "install", "tool")}},
+		},
+		step{
+			name:     "completion",
+			inputs:   []string{in.root, m.goVersion, gopls},
+			products: []string{in.Dir("bin", "gopls")},
+			tasks:    []task{{"completion of Go code", in.command(goEnv, m.goTool, "-C", goplsModule, "install", "tool")}},
 		},
 		step{
 			name:   "build",
@@ -177,6 +194,30 @@ func (in Install) steps(m machine) ([]step, error) {
 				return nil
 			}}},
 		}), nil
+}
+
+// globalSteps lists what set-up consists of without a checkout: the plugin, in a Python environment of its own.
+func (in Install) globalSteps(m machine) ([]step, error) {
+	if m.plugin == "" {
+		return nil, errors.New("no XLA plugin for this machine, and nothing else to set up without a checkout")
+	}
+	return []step{{
+		name:     "Python",
+		inputs:   []string{in.folder, m.python, m.pythonVersion},
+		products: []string{in.Python()},
+		tasks:    []task{{"Python environment", in.makeVenv(m)}},
+	}, in.pluginStep(m, "Python")}, nil
+}
+
+// pluginStep installs the XLA plugin into the Python environment that another step makes.
+func (in Install) pluginStep(m machine, within string) step {
+	return step{
+		name:     "XLA plugin",
+		within:   within,
+		inputs:   []string{in.root, m.pythonVersion, m.plugin},
+		products: []string{in.Dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
+		tasks:    []task{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
+	}
 }
 
 // do does the steps one after the other, with one bar over all their tasks.

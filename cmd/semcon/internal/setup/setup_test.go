@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 func newInstall(t *testing.T) (*fakemachine.Machine, Install) {
@@ -51,8 +52,8 @@ func wantCalls(t *testing.T, m *fakemachine.Machine, want ...string) {
 func TestEverythingIsDoneOnce(t *testing.T) {
 	m, in := newInstall(t)
 	out := ensure(t, in)
-	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go mod download", "go build ./...")
-	if !strings.Contains(out, "7/7  100%") {
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
+	if !strings.Contains(out, "8/8  100%") {
 		t.Errorf("the bar ends with %q", out)
 	}
 	for _, file := range []string{"venv/bin/python", "bin/gonb", "venv/share/jupyter/kernels/gonb/kernel.json", "setup.log"} {
@@ -74,6 +75,10 @@ func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
 	m.Write(t, "go.sum", "a new module\n")
 	ensure(t, in)
 	wantCalls(t, m, "go install tool", "go mod download", "go build ./...")
+
+	m.Write(t, "tools/gopls/go.sum", "a new version\n")
+	ensure(t, in)
+	wantCalls(t, m, "go -C tools/gopls install tool")
 
 	if err := os.RemoveAll(in.Dir("venv", "lib")); err != nil {
 		t.Fatal(err)
@@ -107,7 +112,7 @@ func TestInterruptedStepStartsAgainFromItsBeginning(t *testing.T) {
 	m.Calls(t)
 	os.Unsetenv("FAKE_PIP_HANGS")
 	ensure(t, in)
-	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go mod download", "go build ./...")
+	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
 	if _, err := os.Stat(in.Dir("venv", "half-made")); err == nil {
 		t.Error("the half-made environment was kept")
 	}
@@ -192,7 +197,7 @@ func TestPluginForThisMachine(t *testing.T) {
 				t.Setenv(test.variable, test.value)
 			}
 			platform = test.platform
-			m, err := probe(t.Context(), in.root)
+			m, err := in.probe(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,6 +216,33 @@ func TestPluginForThisMachine(t *testing.T) {
 				t.Errorf("steps %q, pending %q, %v", status.Steps, status.Pending, err)
 			}
 		})
+	}
+}
+
+// TestSetUpWithoutACheckout installs the plugin into the user's cache, on a machine without Go.
+func TestSetUpWithoutACheckout(t *testing.T) {
+	m, _ := newInstall(t)
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	m.Without(t, "go")
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/bin:/bin")
+	in, err := Global()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !backend.CanLoadXLA() {
+		if err := in.Ensure(t.Context(), io.Discard); err == nil {
+			t.Error("a plugin is set up for a binary that cannot load it")
+		}
+		return
+	}
+	ensure(t, in)
+	wantCalls(t, m, "python3 -m venv "+cache+"/semcon/venv", "python3 -m pip")
+	if plugin := "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"; !exists(in.Dir("venv", "lib", "python3.12", "site-packages", plugin)) {
+		t.Errorf("no %s in %s", plugin, in.Dir())
+	}
+	if out := ensure(t, in); out != "" {
+		t.Errorf("the second time it says %q", out)
 	}
 }
 

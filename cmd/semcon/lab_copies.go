@@ -1,0 +1,131 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+)
+
+const readme = "README.md"
+
+// copiesFile remembers, beside the copies, which state of each original they are copies of.
+const copiesFile = ".copies.json"
+
+// copyNotebooks brings the copies of a folder's notebooks up to date and returns their folder. A user runs and edits the copies, and
+// the checkout stays as it is. An original that has changed replaces its copy, outputs and all, unless the user has edited the copy;
+// w is told of each that is kept.
+func copyNotebooks(from, to string, w io.Writer) (string, error) {
+	notebooks, err := filepath.Glob(filepath.Join(from, "*.ipynb"))
+	if err != nil {
+		return "", err
+	}
+	names := []string{readme}
+	for _, file := range notebooks {
+		names = append(names, filepath.Base(file))
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return "", err
+	}
+	copied, err := readCopies(filepath.Join(to, copiesFile))
+	if err != nil {
+		return "", err
+	}
+	for name, state := range copied {
+		if slices.Contains(names, name) {
+			continue
+		}
+		delete(copied, name) // Its original is gone.
+		if copy := filepath.Join(to, name); stateOf(copy) == state {
+			if err := os.Remove(copy); err != nil {
+				return "", err
+			}
+		}
+	}
+	for _, name := range names {
+		original, copy := filepath.Join(from, name), filepath.Join(to, name)
+		state, present := stateOf(original), stateOf(copy)
+		switch {
+		case state == "" || present != "" && state == copied[name]:
+			continue
+		case present == state: // The same, whoever put it there.
+			copied[name] = state
+			continue
+		case present != "" && present != copied[name]:
+			fmt.Fprintf(w, "%s has changed in the project, and you have edited your copy: yours is kept; remove %s to get the new one\n", name, copy)
+			continue
+		}
+		content, err := os.ReadFile(original)
+		if err != nil {
+			return "", err
+		}
+		if err := atomicfile.WriteBytes(copy, content); err != nil {
+			return "", err
+		}
+		copied[name] = state
+	}
+	text, err := json.MarshalIndent(copied, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	return to, atomicfile.WriteBytes(filepath.Join(to, copiesFile), text)
+}
+
+func readCopies(path string) (map[string]string, error) {
+	copied := map[string]string{}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return copied, nil
+	} else if err == nil {
+		err = json.Unmarshal(content, &copied)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return copied, nil
+}
+
+// stateOf identifies what a person writes into a file: of a notebook its cells without their outputs. It is empty for a file that is
+// not there.
+func stateOf(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	var notebook struct {
+		Cells []struct {
+			Kind   string          `json:"cell_type"`
+			Source json.RawMessage `json:"source"`
+		}
+	}
+	if strings.HasSuffix(path, ".ipynb") && json.Unmarshal(content, &notebook) == nil {
+		content = nil
+		for _, cell := range notebook.Cells {
+			content = fmt.Appendf(content, "%s %q\n", cell.Kind, joinSource(cell.Source))
+		}
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// joinSource reads the text of a cell, which is a string or a list of lines.
+func joinSource(source json.RawMessage) string {
+	var lines []string
+	if json.Unmarshal(source, &lines) == nil {
+		return strings.Join(lines, "")
+	}
+	var text string
+	if json.Unmarshal(source, &text) != nil {
+		return string(source)
+	}
+	return text
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTheUserWorksOnCopies runs, edits and updates notebooks in every order that matters.
+func TestTheUserWorksOnCopies(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "out", "lab")
+	notebook := func(source, output string) []byte {
+		return []byte(`{"cells": [{"cell_type": "code", "source": ["` + source + `"], "outputs": ["` + output + `"]}]}`)
+	}
+	update := func() string {
+		t.Helper()
+		var said bytes.Buffer
+		if folder, err := copyNotebooks(from, to, &said); err != nil || folder != to {
+			t.Fatal(folder, err)
+		}
+		return said.String()
+	}
+	holds := func(name, part string) {
+		t.Helper()
+		if content, err := os.ReadFile(filepath.Join(to, name)); err != nil || !strings.Contains(string(content), part) {
+			t.Errorf("%s is %s, %v; want %q", name, content, err, part)
+		}
+	}
+	for _, name := range []string{"run.ipynb", "edited.ipynb", "gone.ipynb"} {
+		write(t, notebook("first", "committed"), from, name)
+	}
+	write(t, []byte("# Read this"), from, readme)
+	update()
+	holds("run.ipynb", "committed")
+	holds(readme, "# Read this")
+
+	write(t, notebook("first", "run here"), to, "run.ipynb")
+	write(t, notebook("by hand", "run here"), to, "edited.ipynb")
+	if said := update(); said != "" {
+		t.Errorf("nothing has changed, it says %q", said)
+	}
+	holds("run.ipynb", "run here")
+	holds("edited.ipynb", "by hand")
+
+	for _, name := range []string{"run.ipynb", "edited.ipynb"} {
+		write(t, notebook("second", "committed"), from, name)
+	}
+	if err := os.Remove(filepath.Join(from, "gone.ipynb")); err != nil {
+		t.Fatal(err)
+	}
+	wantLine(t, update(), "edited.ipynb has changed in the project", "remove "+filepath.Join(to, "edited.ipynb"))
+	holds("run.ipynb", "second")
+	holds("edited.ipynb", "by hand")
+	if _, err := os.Stat(filepath.Join(to, "gone.ipynb")); err == nil {
+		t.Error("the copy of a notebook that is gone is left")
+	}
+	if err := os.Remove(filepath.Join(to, "edited.ipynb")); err != nil {
+		t.Fatal(err)
+	}
+	if said := update(); said != "" {
+		t.Errorf("it says %q", said)
+	}
+	holds("edited.ipynb", "second")
+}

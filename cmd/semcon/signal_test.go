@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/sccore/backend"
+)
+
+// busyVerb computes and looks at nothing else, as XLA does while it compiles.
+var busyVerb = verb{name: "busy", kept: "checkpoint kept", run: func(context.Context, []string) error {
+	fmt.Println("begun")
+	select {}
+}}
+
+// TestSignalsEndWhatDoesNotListen sends one signal and waits for the grace to pass, or two, of which the second ends it at once.
+func TestSignalsEndWhatDoesNotListen(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		signals []syscall.Signal
+		within  time.Duration
+	}{
+		{"SIGINT", []syscall.Signal{syscall.SIGINT}, 5 * time.Second},
+		{"SIGTERM", []syscall.Signal{syscall.SIGTERM}, 5 * time.Second},
+		{"two", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 3 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := exec.CommandContext(t.Context(), os.Args[0], "busy")
+			c.Env = append(os.Environ(), "SEMCON_TEST_ROLE=busy semcon")
+			var stderr bytes.Buffer
+			c.Stderr = &stderr
+			stdout, err := c.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			took := end(t, c, test.signals...)
+			if took > test.within {
+				t.Errorf("it ended after %s", took)
+			}
+			if len(test.signals) > 1 {
+				return // The shell says how it ended.
+			}
+			if status := c.ProcessState.ExitCode(); status != 130 {
+				t.Errorf("exit status %d", status)
+			}
+			wantLine(t, stderr.String(), "semcon busy: stopped; checkpoint kept; run it again to go on")
+		})
+	}
+}
+
+// end sends signals, a second apart, and returns how long the process lived on.
+func end(t *testing.T, c *exec.Cmd, signals ...syscall.Signal) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for i, signal := range signals {
+		if i > 0 {
+			time.Sleep(time.Second)
+		}
+		if err := c.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Wait() // Its error is the exit status, which the caller looks at.
+	return time.Since(start)
+}
+
+// TestARunThatCompilesEndsSoon interrupts pretraining soon after it has begun, when its step is being compiled.
+func TestARunThatCompilesEndsSoon(t *testing.T) {
+	config := backend.Config()
+	m := fakemachine.New(t)
+	c := semcon(t, m, "run", "pretrain", "--profile", "quick", "--parallel", "1", "--out", t.TempDir())
+	c.Env = append(c.Env, "GOMLX_BACKEND="+config)
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "engine: ") {
+		t.Fatalf("it begins with %q", lines.Text())
+	}
+	time.Sleep(2 * time.Second)
+	last := make(chan string)
+	go func() {
+		var line string
+		for lines.Scan() {
+			line = lines.Text()
+		}
+		last <- line
+	}()
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	line := <-last
+	c.Wait()
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it ended after %s", took)
+	} else {
+		t.Logf("%s, it ended after %s", config, took)
+	}
+	if status := c.ProcessState.ExitCode(); status != 130 || line != "semcon run: stopped; checkpoint kept; run it again to go on" {
+		t.Errorf("exit status %d, said %q", status, line)
+	}
+}

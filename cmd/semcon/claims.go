@@ -8,6 +8,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var claimsVerb = verb{
@@ -16,13 +17,13 @@ var claimsVerb = verb{
 	example: "semcon claims --profile quick",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("claims")
-		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the runs judged: smoke, quick or full")
+		profile := flags.String("profile", string(study.Quick), "`SIZE` of the runs judged: smoke, quick or full")
 		out := flags.String("out", "out", "`FOLDER` of the records")
 		format := flags.String("format", "text", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "))
 		if err := noNames(flags, args); err != nil {
 			return err
 		}
-		size, err := experiments.ParseProfile(*profile)
+		size, err := study.ParseProfile(*profile)
 		if err != nil {
 			return usagef("--%v", err)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var labVerb = verb{
@@ -45,7 +45,7 @@ func runLab(ctx context.Context, args []string) error {
 		return usagef("--port %d: a port lies between 1 and 65535", *port)
 	}
 	if *profile != "" {
-		if _, err := experiments.ParseProfile(*profile); err != nil {
+		if _, err := study.ParseProfile(*profile); err != nil {
 			return usagef("--%v", err)
 		}
 	}

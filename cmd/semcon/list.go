@@ -7,6 +7,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var listVerb = verb{
@@ -25,7 +26,7 @@ var listVerb = verb{
 		}
 		for _, e := range experiments.All() {
 			fmt.Printf("\n%s\n  %-10s  %s\n  %-10s  %s\n  %-10s  %s\n", e.Name, "asks", e.Title, "reproduces", e.Reproduces, "data", e.Data)
-			for _, profile := range []experiments.Profile{experiments.Smoke, experiments.Quick, experiments.Full} {
+			for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
 				fmt.Printf("  %-10s  %s\n", profile, e.Cost[profile])
 			}
 		}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
-	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var notebooksVerb = verb{
@@ -33,7 +33,7 @@ var executeScript string
 
 func runNotebooks(ctx context.Context, args []string) error {
 	flags := newFlags("notebooks")
-	profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the experiments: smoke, quick or full")
+	profile := flags.String("profile", string(study.Quick), "`SIZE` of the experiments: smoke, quick or full")
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; without it the notebooks draw synthetic images")
 	timeout := flags.Duration("timeout", 0, "longest `TIME` of one cell, such as 90s or 2h; 0 for any")
@@ -42,7 +42,7 @@ func runNotebooks(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := experiments.ParseProfile(*profile); err != nil {
+	if _, err := study.ParseProfile(*profile); err != nil {
 		return usagef("--%v", err)
 	}
 	if *timeout < 0 {

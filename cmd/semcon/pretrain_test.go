@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
-	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // tinyPretrain are the arguments of a run of both stages that takes seconds on the Go engine.
@@ -76,7 +77,7 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 		}
 	}
 	values := func(out string) map[string]float64 {
-		records, err := experiments.Records(filepath.Join(out, experiments.Pretrain))
+		records, err := study.Records(filepath.Join(out, pretrain.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +106,7 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 func stepsDone(t *testing.T, out string) (done int) {
 	t.Helper()
 	for _, stage := range []string{"first", "second"} {
-		checkpoints, err := filepath.Glob(filepath.Join(out, experiments.Pretrain, "cells", "*", "*", stage, "*.safetensors"))
+		checkpoints, err := filepath.Glob(filepath.Join(out, pretrain.Name, "cells", "*", "*", stage, "*.safetensors"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func stepsDone(t *testing.T, out string) (done int) {
 func pretrained(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	root := filepath.Join(out, experiments.Pretrain, "cells")
+	root := filepath.Join(out, pretrain.Name, "cells")
 	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() == "lock" {
 			return err
@@ -154,11 +155,11 @@ func TestPretrainingOnImages(t *testing.T) {
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, args...))); status != 0 || !strings.Contains(stderr, "broken.jpg") {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
-	records, err := experiments.Records(filepath.Join(out, experiments.Pretrain))
+	records, err := study.Records(filepath.Join(out, pretrain.Name))
 	if err != nil || len(records) != 3 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	file := experiments.PretrainedEncoder(out, records[2], "second")
+	file := pretrain.EncoderFile(out, records[2], "second")
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--set", "init="+file)...))); status != 0 {
 		t.Fatalf("from %s: exit status %d: %s", file, status, stderr)
 	}

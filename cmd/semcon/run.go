@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var runVerb = verb{
@@ -24,10 +25,10 @@ var runVerb = verb{
 	kept:    "checkpoint kept",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
-		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the run: smoke, quick or full")
+		profile := flags.String("profile", string(study.Quick), "`SIZE` of the run: smoke, quick or full")
 		// The engine is the first thing that a run says, but a run that is refused says why it is, and nothing else.
 		announce := sync.OnceFunc(func() { announceEngine(os.Stderr) })
-		options := experiments.Options{
+		options := study.Options{
 			Bar: func(title string, total int) progress.Bar {
 				announce()
 				return progress.New(os.Stderr, title, total)
@@ -52,13 +53,13 @@ var runVerb = verb{
 		if err != nil {
 			return err
 		}
-		if options.Profile, err = experiments.ParseProfile(*profile); err != nil {
+		if options.Profile, err = study.ParseProfile(*profile); err != nil {
 			return usagef("--%v", err)
 		}
 		switch {
 		case options.Parallel < 0:
 			return usagef("--parallel %d is negative", options.Parallel)
-		case options.Parallel == 0 && options.Profile == experiments.Full:
+		case options.Parallel == 0 && options.Profile == study.Full:
 			options.Parallel = 1 // A step of the paper's size fills the device.
 		case options.Parallel == 0:
 			options.Parallel = runtime.NumCPU() // A small step does not fill a second core.
@@ -76,7 +77,7 @@ var runVerb = verb{
 			return err
 		}
 		err = experiment.Run(ctx, b, options)
-		if wrong := (experiments.BadOption{}); errors.As(err, &wrong) {
+		if wrong := (study.BadOption{}); errors.As(err, &wrong) {
 			return usagef("%v", wrong)
 		}
 		if err == nil {
@@ -87,9 +88,9 @@ var runVerb = verb{
 }
 
 // tableCommand is the command that shows what a run has left.
-func tableCommand(name string, options experiments.Options) string {
+func tableCommand(name string, options study.Options) string {
 	words := []string{"semcon", "table", name}
-	if options.Profile != experiments.Quick {
+	if options.Profile != study.Quick {
 		words = append(words, "--profile", string(options.Profile))
 	}
 	if options.Out != "out" {
@@ -107,7 +108,7 @@ func appendTo(list *[]string) func(string) error {
 }
 
 // oneExperiment finds the experiment that a command line names, by its name or by that of one of its tables in the paper, which table then is.
-func oneExperiment(names []string) (e experiments.Experiment, table string, err error) {
+func oneExperiment(names []string) (e study.Experiment, table string, err error) {
 	if len(names) != 1 {
 		return e, "", usagef("wants the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
 	}

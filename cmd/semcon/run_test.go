@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
-	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // tinyStudy are the arguments of two runs that take seconds on the Go engine.
@@ -161,7 +162,7 @@ func TestOwnImages(t *testing.T) {
 	if status != 0 || !strings.Contains(stderr, "left out") || !strings.Contains(stderr, "broken.jpg") {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
-	records, err := experiments.Records(filepath.Join(out, experiments.EffectAug))
+	records, err := study.Records(filepath.Join(out, effectaug.Name))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
@@ -177,8 +178,8 @@ func TestOwnImages(t *testing.T) {
 // measured is what a study left that does not depend on the machine's speed.
 func measured(t *testing.T, out string) map[string]string {
 	t.Helper()
-	dir := filepath.Join(out, experiments.EffectAug)
-	records, err := experiments.Records(dir)
+	dir := filepath.Join(out, effectaug.Name)
+	records, err := study.Records(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,11 +286,11 @@ func TestTablesByThePapersNames(t *testing.T) {
 }
 
 func TestTableNamesTheProfilesThatHaveRuns(t *testing.T) {
-	records := []experiments.Record{{Profile: experiments.Smoke}, {Profile: experiments.Full}, {Profile: experiments.Smoke}}
-	if others := otherProfiles(records, experiments.Quick); !slices.Equal(others, []string{"full", "smoke"}) {
+	records := []study.Record{{Profile: study.Smoke}, {Profile: study.Full}, {Profile: study.Smoke}}
+	if others := otherProfiles(records, study.Quick); !slices.Equal(others, []string{"full", "smoke"}) {
 		t.Errorf("runs of %v", others)
 	}
-	if others := otherProfiles(records, experiments.Smoke); others != nil {
+	if others := otherProfiles(records, study.Smoke); others != nil {
 		t.Errorf("%v where there are runs", others)
 	}
 }

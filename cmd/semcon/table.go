@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var tableVerb = verb{
@@ -18,7 +18,7 @@ var tableVerb = verb{
 	example: "semcon table effect-aug --format md\nsemcon table video_seg",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("table")
-		profile := flags.String("profile", string(experiments.Quick), "`SIZE` of the runs shown: smoke, quick or full")
+		profile := flags.String("profile", string(study.Quick), "`SIZE` of the runs shown: smoke, quick or full")
 		out := flags.String("out", "out", "`FOLDER` of the records")
 		format := flags.String("format", "md", "`FORMAT`: "+strings.Join(figures.Formats, ", "))
 		names, err := parse(flags, args)
@@ -29,7 +29,7 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		size, err := experiments.ParseProfile(*profile)
+		size, err := study.ParseProfile(*profile)
 		if err != nil {
 			return usagef("--%v", err)
 		}
@@ -37,7 +37,7 @@ var tableVerb = verb{
 			return usagef("--format %q is none of %s", *format, strings.Join(figures.Formats, ", "))
 		}
 		folder := filepath.Join(*out, experiment.Name)
-		records, err := experiments.Records(folder)
+		records, err := study.Records(folder)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func namedTables(tables []figures.Table, label string) (named []figures.Table) {
 }
 
 // otherProfiles are those that records are of, in order, where none is of the profile that is wanted.
-func otherProfiles(records []experiments.Record, wanted experiments.Profile) (others []string) {
+func otherProfiles(records []study.Record, wanted study.Profile) (others []string) {
 	for _, r := range records {
 		if r.Profile == wanted {
 			return nil

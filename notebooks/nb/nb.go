@@ -16,7 +16,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // Backend returns the backend that computations run on, opened once per cell: see package sccore/backend for which one it is.
@@ -25,12 +25,12 @@ func Backend() compute.Backend { return Must(openBackend()) }
 var openBackend = sync.OnceValues(backend.Open)
 
 // Profile returns the size of the experiments: $SEMCON_PROFILE, which is smoke, quick or full; quick where it is not set.
-func Profile() experiments.Profile {
+func Profile() study.Profile {
 	name := os.Getenv("SEMCON_PROFILE")
 	if name == "" {
-		return experiments.Quick
+		return study.Quick
 	}
-	profile, err := experiments.ParseProfile(name)
+	profile, err := study.ParseProfile(name)
 	if err != nil {
 		Check(fmt.Errorf("SEMCON_PROFILE: %w", err))
 	}

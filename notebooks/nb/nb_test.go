@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gomlx/gomlx/core/graph"
-	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // cells are what the test binary does when it plays a cell's process, by the value of NB_TEST_CELL.
@@ -79,7 +79,7 @@ func TestFoldersAndProfile(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	checkout := Must(filepath.Abs("../.."))
-	if Profile() != experiments.Quick || Data() != "" || Out() != filepath.Join(checkout, "out") {
+	if Profile() != study.Quick || Data() != "" || Out() != filepath.Join(checkout, "out") {
 		t.Errorf("by default %q, %q, %q", Profile(), Data(), Out())
 	}
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func TestFoldersAndProfile(t *testing.T) {
 	t.Setenv("SEMCON_PROFILE", "smoke")
 	t.Setenv("SEMCON_DATA", "data")
 	t.Setenv("SEMCON_OUT", "results")
-	if Profile() != experiments.Smoke || Data() != filepath.Join(dir, "data") || Out() != filepath.Join(dir, "results") {
+	if Profile() != study.Smoke || Data() != filepath.Join(dir, "data") || Out() != filepath.Join(dir, "results") {
 		t.Errorf("from the environment %q, %q, %q", Profile(), Data(), Out())
 	}
 }

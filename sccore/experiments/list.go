@@ -2,8 +2,10 @@ package experiments
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
@@ -41,4 +43,24 @@ func ByName(name string) (study.Experiment, error) {
 		names = append(names, e.Name)
 	}
 	return study.Experiment{}, fmt.Errorf("experiment %q is unknown; the experiments are %s", name, strings.Join(names, ", "))
+}
+
+// Find finds an experiment by its own name, or by the label of a table of the paper that it reproduces, which table then is. The error lists the known
+// names of both kinds.
+func Find(name string) (e study.Experiment, table string, err error) {
+	if e, err = ByName(name); err == nil {
+		return e, "", nil
+	}
+	var known []string
+	for _, e := range All() {
+		if slices.Contains(e.Labels, name) {
+			return e, name, nil
+		}
+		known = append(known, e.Labels...)
+	}
+	slices.Sort(known)
+	if slices.Contains(figures.PaperNames(), name) {
+		return e, "", fmt.Errorf("no experiment reproduces Tab. %s yet; those that are reproduced are %s", name, strings.Join(known, ", "))
+	}
+	return e, "", fmt.Errorf("%w; the tables of the paper are %s", err, strings.Join(known, ", "))
 }

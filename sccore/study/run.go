@@ -267,6 +267,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if !c.needed[cell.Name()] && whole(r.found, cell, data, c.Numbers(data, cell)) {
 		return worker, nil
 	}
+	r.Phase(progress.Compiling)
 	if worker == nil {
 		if worker, err = c.NewWorker(r); err != nil {
 			return nil, err

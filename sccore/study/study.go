@@ -15,6 +15,7 @@ type Info struct {
 	Name       string
 	Title      string             // What it asks.
 	Reproduces string             // Tables and figures of the paper.
+	Labels     []string           // Of the paper's tables that it reproduces: other names of the experiment.
 	Data       string             // What it reads, and what it does without.
 	Cost       map[Profile]string // Measured or estimated time of each profile.
 }

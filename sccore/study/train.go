@@ -1,6 +1,9 @@
 package study
 
-import "github.com/semcon/semcon/sccore/train"
+import (
+	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/train"
+)
 
 // ErrDiverged is the error of a run whose loss became NaN or infinite; it does not stop the other runs.
 var ErrDiverged = train.ErrDiverged
@@ -19,5 +22,11 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 			resumed(done)
 		}
 	}
+	loop.Phase = func(phase train.Phase) {
+		r.Phase(map[train.Phase]string{
+			train.Compiling: progress.Compiling, train.Training: progress.Training, train.Evaluating: progress.Measuring,
+		}[phase])
+	}
+	defer r.Phase(progress.Measuring)
 	return loop.Run(r.Context)
 }

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/progress"
 )
 
 // Run is a cell at work: what a worker is given to run it.
@@ -39,6 +37,9 @@ func (r *Run[C, D]) Root() string { return r.call.dir }
 // Warnf reports in one line what is worth knowing and stops nothing.
 func (r *Run[C, D]) Warnf(format string, args ...any) { r.call.options.Warnf(format, args...) }
 
+// Phase shows what the cell does now, such as progress.Compiling.
+func (r *Run[C, D]) Phase(name string) { r.call.bar.setPhase(r.Cell.Name(), name) }
+
 // Say shows what the cell is at behind the bar, which stays where it is.
 func (r *Run[C, D]) Say(format string, args ...any) {
 	r.call.bar.move(0, r.Cell.Name()+"  "+fmt.Sprintf(format, args...))
@@ -58,6 +59,7 @@ func (r *Run[C, D]) Found(steps int) {
 
 // end moves the bar to where the cell's share ends.
 func (r *Run[C, D]) end() {
+	r.Phase("")
 	if r.moved < r.steps {
 		r.call.bar.found(r.steps - r.moved)
 	}
@@ -102,25 +104,4 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		r.found[key(r.Cell, r.Data, n)] = true
 	}
 	return nil
-}
-
-// bar is a progress bar that several cells move.
-type bar struct {
-	progress.Bar
-	mu   sync.Mutex
-	done int
-}
-
-func (b *bar) move(steps int, note string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.done += steps
-	b.Set(b.done, note)
-}
-
-func (b *bar) found(steps int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.done += steps
-	b.Found(steps)
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
@@ -183,6 +182,7 @@ var Study = study.Spec[Config, data]{
 		Name:       Name,
 		Title:      "What does each part of the method do for images, and what for patches?",
 		Reproduces: "Tab. ablation; claims C13–C18",
+		Labels:     []string{"ablation"},
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), measured where they have labels",
 		Cost: map[study.Profile]string{
 			study.Smoke: "about a minute on 2 cores",

@@ -240,6 +240,7 @@ var Study = study.Spec[Config, Data]{
 		Name:       Name,
 		Title:      "Which transformations make good views, and does it matter that views show different positions?",
 		Reproduces: "Tab. effect_aug, Tab. effect_aug_full; claims C1–C12",
+		Labels:     []string{"effect_aug", "effect_aug_full"},
 		Data:       "CIFAR-10 (quick), CIFAR-10 and CIFAR-100 (full), class folders, or synthetic objects without --data",
 		Cost: map[study.Profile]string{
 			study.Smoke: "under a minute on 2 cores",

@@ -6,7 +6,7 @@ import (
 
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/views"
 	"gonum.org/v1/gonum/mat"
 )
@@ -14,12 +14,12 @@ import (
 func TestEveryLinkOnTrainedEncoders(t *testing.T) {
 	b := testbackend.Fastest(t)
 	images := datasets.Synthetic(64, 32, 1).Head(32)
-	frozen, err := siamese.NewFrozen(b, "conv4-w2", 32, 3)
+	frozen, err := methods.NewFrozen(b, "conv4-w2", 32, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer frozen.Close()
-	trainer, err := siamese.NewTrainer(b, images, siamese.Settings{Method: siamese.SimCLR, Encoder: "conv4-w2", Batch: 16, Epochs: 4, Rate: 0.1,
+	trainer, err := methods.NewTrainer(b, images, methods.Settings{Method: methods.SimCLR, Encoder: "conv4-w2", Batch: 16, Epochs: 4, Rate: 0.1,
 		Momentum: 0.9, ProjectorHidden: 8, ProjectorDim: 4, Temperature: 0.5})
 	if err != nil {
 		t.Fatal(err)
@@ -27,11 +27,11 @@ func TestEveryLinkOnTrainedEncoders(t *testing.T) {
 	defer trainer.Close()
 	path := filepath.Join(t.TempDir(), "weights.safetensors")
 	for seed := range uint64(3) {
-		if err := trainer.Begin(siamese.Run{Recipe: views.Default(), Seed: seed}); err != nil {
+		if err := trainer.Begin(methods.Run{Recipe: views.Default(), Seed: seed}); err != nil {
 			t.Fatal(err)
 		}
 		for trainer.Done() < trainer.Steps() {
-			if _, err := trainer.Step(); err != nil {
+			if _, err := trainer.Step(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

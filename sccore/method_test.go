@@ -143,47 +143,6 @@ func TestRoIAlignOfTheWholeMapIsTheMap(t *testing.T) {
 	})
 }
 
-// TestTargetFollowsOnline compares 50 steps with float64, and moves the online branch within the same step.
-func TestTargetFollowsOnline(t *testing.T) {
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		store := model.NewStore()
-		scope := func(name string) *model.Scope { return store.Scope("/" + name) }
-		online := store.VariableWithShape("/online/layer/weight", shapes.Make(dtypes.Float32, 2), Ones)
-		store.VariableWithShape("/online/bn/running_mean", shapes.Make(dtypes.Float32, 2), Ones).SetTrainable(false)
-		step := model.MustNewExec(b, store, func(_ *model.Scope, move, beta *Node) *Node {
-			online.SetNodeValue(Add(online.NodeValue(move), move))
-			UpdateTarget(scope("online"), scope("target"), beta)
-			return beta
-		})
-		var w, want [2]float64
-		w = [2]float64{1, 1}
-		for i := range 50 {
-			move := [2]float32{float32(math.Sin(float64(i))), 0.5}
-			beta := 0.9 + 0.1*float64(i)/50
-			if i == 0 {
-				beta = 0 // Starts as a copy.
-			}
-			step.MustExec(move[:], float32(beta))
-			for j := range w {
-				w[j] += float64(move[j])
-				want[j] = beta*want[j] + (1-beta)*w[j]
-			}
-		}
-		target := store.GetVariable("/target/layer/weight")
-		if target == nil || target.Trainable {
-			t.Fatalf("target weight is %v, want one that is not trained", target)
-		}
-		for j, got := range tensors.MustCopyFlatData[float32](target.MustValue()) {
-			if math.Abs(float64(got)-want[j]) > 1e-4 {
-				t.Errorf("entry %d: %g, want %g", j, got, want[j])
-			}
-		}
-		if n := scope("target").NumVariables(); n != 1 {
-			t.Errorf("target has %d variables, want the one weight", n)
-		}
-	})
-}
-
 func TestProjectorHasThreeLayersAndUnitOutputs(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		rng := rand.New(rand.NewPCG(7, 8))

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // Pairs are the pairs of patches of some training batches, those over which L_sc is.
@@ -21,21 +22,19 @@ type Pairs struct {
 // target branch is, before or without L_sc: correspondences are of the features that from names, [FromHead] or [FromBackbone]; with [FromLabels]
 // the target's are the labels with the configuration's noise. The data need labels.
 func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pairs, err error) {
+	objective := t.objective
 	switch {
 	case from != FromHead && from != FromBackbone && from != FromLabels:
 		return Pairs{}, fmt.Errorf("pairs of patches from %q: there are %s, %s and %s", from, FromHead, FromBackbone, FromLabels)
-	case !t.config.hasPatchLoss():
+	case !objective.config.hasPatchLoss():
 		return Pairs{}, errors.New("pairs of patches of a run without a loss of patches")
-	case t.data.Labels == nil:
+	case objective.data.Labels == nil:
 		return Pairs{}, errors.New("pairs of patches of images without labels")
 	}
-	s := t.step
+	s := objective.step
 	s.Lambdas, s.Correspondences.From = losses.Lambdas{PatchConcentration: 1}, FromLabels // For what the step takes.
-	exec, err := model.NewExec(t.backend, t.store, func(scope *model.Scope, inputs []*Node) []*Node {
-		in := map[string]*Node{}
-		for i, input := range s.inputs() {
-			in[input.name] = inputs[i]
-		}
+	exec, err := model.NewExec(t.backend, t.Store(), func(scope *model.Scope, inputs []*Node) []*Node {
+		in := s.named(inputs)
 		globals := s.show(in[inPixels], in[inGlobals], s.Views.GlobalSize, s.objects)
 		online, target := s.branch(scope.At(onlineScope), globals)[0], s.branch(scope.At(targetScope), globals)[0]
 		o, read := overlapOf(online, target, [][2]int{{0, 1}}), s
@@ -52,19 +51,19 @@ func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pa
 	}
 	defer exec.Finalize()
 	scheduled := make([]float32, 9)
-	scheduled[8] = float32(t.config.Correspondences.Noise) // The rest does not matter here.
-	for batch, err := range t.mixture().Batches(ctx, t.done*t.config.Accumulate) {
+	scheduled[8] = float32(objective.config.Correspondences.Noise) // The rest does not matter here.
+	for batch, err := range objective.mixture(t.Seed()).Batches(ctx, t.Done()*objective.Parts()) {
 		if err != nil {
 			return Pairs{}, err
 		}
 		if batches--; batches < 0 {
 			break
 		}
-		inputs, err := t.inputs(s, batch, scheduled)
+		inputs, err := objective.inputs(s, batch, t.Seed(), scheduled)
 		if err != nil {
 			return Pairs{}, err
 		}
-		err = t.run(exec, inputs, func(out []*tensors.Tensor) {
+		err = train.Execute(exec, inputs, func(out []*tensors.Tensor) {
 			online, target := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
 			for i, same := range tensors.MustCopyFlatData[float32](out[2]) {
 				pairs.Online, pairs.Target = append(pairs.Online, float64(online[i])), append(pairs.Target, float64(target[i]))

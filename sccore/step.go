@@ -7,10 +7,17 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/views"
 )
 
-// What the optimizer keeps, and the sums of gradients of a batch in parts.
+// Scopes: of the two branches, of what stands below each, of what the optimizer keeps, and of the sums of gradients of a batch in parts.
 const (
+	onlineScope      = "online"
+	targetScope      = "target"
+	encoderScope     = "encoder"
+	imageHeadScope   = "image_head"
+	patchHeadScope   = "patch_head"
 	optimizerScope   = "optimizer"
 	accumulatedScope = "accumulated"
 )
@@ -68,6 +75,73 @@ func readScheduled(x *Node) scheduled {
 		read.lambdas[i] = at(3 + i)
 	}
 	return read
+}
+
+// shown are views of one size of some images.
+type shown struct {
+	pixels  *Node // [views·images, size, size, 3] in [0, 1], the first views of all images first.
+	params  *Node // Where they are from, [views·images, NumParams].
+	images  int
+	objects int // How many object-centric images are first among them.
+}
+
+// outputs are what a branch makes of views. Nodes that no loss uses are nil.
+type outputs struct {
+	params *Node // [views, images, NumParams]
+
+	class  *Node // [CLS] tokens, [views, images, D].
+	tokens *Node // Patch tokens, [views, images, rows, columns, D].
+
+	image   *Node // f̄, projected [CLS] tokens of the object-centric images, [views, objects, Out].
+	patches *Node // f, projected patch tokens, [views, images, rows, columns, Out].
+
+	prototypes *Node // U, [Prototypes, 3, 3, D].
+}
+
+// show makes the views of images, bytes, that params describe.
+func (s step) show(images, params *Node, size, objects int) shown {
+	pixels := ConvertDType(views.Apply(images, params, size), s.dtype)
+	return shown{pixels: pixels, params: params, images: images.Shape().Dim(0), objects: objects}
+}
+
+// branch runs a branch once on all views, which are of one size.
+func (s step) branch(scope *model.Scope, all ...shown) []outputs {
+	var pixels []*Node
+	for _, views := range all {
+		pixels = append(pixels, views.pixels)
+	}
+	tokens := s.vit.Tokens(scope.At(encoderScope), encoder.Standardize(Concatenate(pixels, 0)))
+	var made []outputs
+	from := 0
+	for _, views := range all {
+		until := from + views.pixels.Shape().Dim(0)
+		part := func(x *Node) *Node { return byView(SliceAxis(x, 0, AxisRange(from, until)), views.images) }
+		out := outputs{params: byView(views.params, views.images), class: part(tokens.Class), tokens: part(tokens.Patches), prototypes: tokens.Prototypes}
+		if s.hasImageLoss() && views.objects > 0 {
+			out.image = s.ImageHead.Project(scope.At(imageHeadScope), SliceAxis(out.class, 1, AxisRange(0, views.objects)))
+		}
+		if s.hasPatchLoss() {
+			out.patches = s.PatchHead.Project(scope.At(patchHeadScope), out.tokens)
+		}
+		made = append(made, out)
+		from = until
+	}
+	return made
+}
+
+// byView gives rows, [views·images, ...], an axis for the views.
+func byView(x *Node, images int) *Node {
+	dims := x.Shape().Dimensions
+	return Reshape(x, append([]int{dims[0] / images, images}, dims[1:]...)...)
+}
+
+// ofViews returns some views of what [byView] made, one after the other: [len(numbers)·images, ...].
+func ofViews(x *Node, numbers ...int) *Node {
+	var parts []*Node
+	for _, number := range numbers {
+		parts = append(parts, Reshape(SliceAxis(x, 0, AxisElem(number)), x.Shape().Dimensions[1:]...))
+	}
+	return Concatenate(parts, 0)
 }
 
 // forward is the total loss of a step and everything else that it reports, by name.
@@ -168,6 +242,6 @@ func (s step) update(scope *model.Scope, gradients []*Node, read scheduled) *Nod
 		gradients, norm = optim.ClipByGlobalNorm(gradients, s.Clip)
 	}
 	optim.DefaultAdamW().Update(scope.At(optimizerScope), learnt(scope), gradients, read.rate, read.decay)
-	UpdateTarget(scope.At(onlineScope), scope.At(targetScope), read.momentum)
+	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), read.momentum)
 	return norm
 }

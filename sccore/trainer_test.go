@@ -67,7 +67,7 @@ func newTrainer(t testing.TB, b compute.Backend, data sccore.Data, config sccore
 }
 
 // train begins a run of the seed, takes steps and returns their gauges.
-func train(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []sccore.Gauges {
+func train(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []sccore.StepMetrics {
 	t.Helper()
 	if err := trainer.Begin(seed); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func train(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []scco
 	return more(t, trainer, steps)
 }
 
-func more(t *testing.T, trainer *sccore.Trainer, steps int) (all []sccore.Gauges) {
+func more(t *testing.T, trainer *sccore.Trainer, steps int) (all []sccore.StepMetrics) {
 	t.Helper()
 	for range steps {
 		gauges, err := trainer.Step(t.Context())
@@ -238,7 +238,7 @@ func TestTrainingLearns(t *testing.T) {
 	config.Steps, config.Rate, config.Views.Locals = 160, 5e-3, 0
 	config.Views.Global.Jitter, config.Views.Global.Grayscale = false, false
 	gauges := train(t, newTrainer(t, onGo(t), tinyData(), config), 1, config.Steps)
-	mean := func(gauges []sccore.Gauges) (sum float64) {
+	mean := func(gauges []sccore.StepMetrics) (sum float64) {
 		for _, g := range gauges {
 			sum += g.PatchAlignment / float64(len(gauges))
 		}

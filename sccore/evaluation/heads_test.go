@@ -1,7 +1,9 @@
 package evaluation
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -167,7 +169,7 @@ func TestHeadGradients(t *testing.T) {
 // TestHeadsLearn has features in which classes are directions with noise; labels are of the patches.
 func TestHeadsLearn(t *testing.T) {
 	const batch, grid, dim, classes, steps = 4, 3, 6, 3, 60
-	draw := func(rng *rand.Rand) (features, labels *tensors.Tensor, truth []uint8) {
+	draw := func(rng *rand.Rand) (batchOf Patches, truth []uint8) {
 		x, y := make([]float32, 0, batch*grid*grid*dim), make([]uint8, batch*64*grid*grid)
 		for i := range batch * grid * grid {
 			class := uint8(rng.IntN(classes))
@@ -184,7 +186,7 @@ func TestHeadsLearn(t *testing.T) {
 				y[(image*8*grid+8*row+p/8)*8*grid+8*column+p%8] = class
 			}
 		}
-		return tensors.FromFlatDataAndDimensions(x, batch, grid, grid, dim), tensors.FromFlatDataAndDimensions(y, batch, 8*grid, 8*grid), truth
+		return Patches{x, y}, truth
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for kind, rate := range map[string]float64{LinearHead: 0.03, FCNHead: 0.01} {
@@ -200,9 +202,12 @@ func TestHeadsLearn(t *testing.T) {
 					t.Fatal(err)
 				}
 				rng := rand.New(rand.NewPCG(4, 5))
+				trainer.Crops = func(context.Context, int) iter.Seq2[Patches, error] {
+					drawn, _ := draw(rng)
+					return crops(drawn)
+				}
 				for trainer.Done() < steps {
-					features, labels, _ := draw(rng)
-					losses, err := trainer.Step(features, labels)
+					losses, err := trainer.Step(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -229,8 +234,10 @@ func TestHeadsLearn(t *testing.T) {
 			if err := trainer.Save(path, "note"); err != nil {
 				t.Fatal(err)
 			}
-			features, labels, truth := draw(rand.New(rand.NewPCG(6, 7)))
-			want, err := trainer.Step(features, labels)
+			drawn, truth := draw(rand.New(rand.NewPCG(6, 7)))
+			same := func(context.Context, int) iter.Seq2[Patches, error] { return crops(drawn) }
+			trainer.Crops = same
+			want, err := trainer.Step(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,13 +245,14 @@ func TestHeadsLearn(t *testing.T) {
 			if note, err := trainer.Resume(path); err != nil || note != "note" || trainer.Done() != 5 {
 				t.Fatalf("%s: resumed at %d with %q, %v", kind, trainer.Done(), note, err)
 			}
-			if got, err := trainer.Step(features, labels); err != nil || !slices.Equal(got, want) {
+			trainer.Crops = same
+			if got, err := trainer.Step(t.Context()); err != nil || !slices.Equal(got, want) {
 				t.Errorf("%s: after resuming the losses are %v, %v, want %v", kind, got, err, want)
 			}
 
 			// The head that has learnt tells the classes of new features.
 			run(1, steps)
-			logits, err := trainer.Logits(features)
+			logits, err := trainer.Logits(tensors.FromFlatDataAndDimensions(drawn.Features, batch, grid, grid, dim))
 			if err != nil || len(logits) != 2 {
 				t.Fatal(len(logits), err)
 			}

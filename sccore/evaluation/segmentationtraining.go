@@ -1,11 +1,13 @@
 package evaluation
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"strconv"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -14,9 +16,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/optim"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // SegmentationTraining is how heads learn on the fixed features of a frozen encoder (paper, appendix "Transfer Learning on Semantic
@@ -64,33 +65,38 @@ func (c SegmentationTraining) rates(step int) []float32 {
 	return rates
 }
 
-// SegmentationTrainer trains the heads of a [SegmentationTraining], one for each rate. It is compiled once and serves any number of runs.
+// CropSource yields the crops of a step, from 0, as [FixedFeatures.Crops] makes them: as many as a batch has.
+type CropSource func(ctx context.Context, step int) iter.Seq2[Patches, error]
+
+// SegmentationTrainer trains the heads of a [SegmentationTraining], one for each rate; a step reports their losses before it. It is compiled
+// once and serves any number of runs.
 type SegmentationTrainer struct {
-	config       SegmentationTraining
-	store        *model.Store
-	step, logits *model.Exec
-	done         int
+	*train.Trainer[[]float32]
+	// Crops are what the run learns from.
+	Crops CropSource
+
+	config SegmentationTraining
+	logits *model.Exec
 }
 
-// NewSegmentationTrainer compiles the step. The first run starts with [SegmentationTrainer.Begin].
+// segmentationObjective is the losses of the heads, each with its own optimizer.
+type segmentationObjective struct {
+	of    *SegmentationTrainer
+	batch [2]*tensors.Tensor // Features and labels of the present step.
+}
+
+// NewSegmentationTrainer compiles the step. The first run starts with Begin, also one that is resumed: checkpoints do not say which run they
+// are of.
 func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*SegmentationTrainer, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	t := &SegmentationTrainer{config: config, store: model.NewStore()}
-	err := caught(func() (err error) {
-		if t.step, err = model.NewExec(b, t.store, t.stepGraph); err != nil {
-			return err
-		}
-		side := upsampling * config.Grid
-		_, err = t.step.Compile(shapes.Make(dtypes.Float32, config.Batch, config.Grid, config.Grid, config.Dim),
-			shapes.Make(dtypes.Uint8, config.Batch, side, side), shapes.Make(dtypes.Float32, len(config.Rates)))
-		if err != nil {
-			return err
-		}
-		t.logits, err = model.NewExec(b, t.store, t.logitsGraph)
-		return err
-	})
+	t := &SegmentationTrainer{config: config}
+	var err error
+	if t.Trainer, err = train.New(b, &segmentationObjective{of: t}); err != nil {
+		return nil, err
+	}
+	t.logits, err = model.NewExec(b, t.Store(), t.logitsGraph)
 	return t, err
 }
 
@@ -104,116 +110,19 @@ func caught(f func() error) (err error) {
 
 // Close frees the device's memory.
 func (t *SegmentationTrainer) Close() {
-	t.step.Finalize()
 	t.logits.Finalize()
-	t.store.Finalize()
+	t.Trainer.Close()
 }
 
-// head is the scope of the variables of one head.
-func (t *SegmentationTrainer) head(scope *model.Scope, i int) *model.Scope {
-	return scope.At("head%d", i)
-}
-
-func (t *SegmentationTrainer) stepGraph(scope *model.Scope, inputs []*Node) *Node {
-	features, labels, rates := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0), inputs[2]
-	var losses []*Node
-	for i := range t.config.Rates {
-		head := t.head(scope, i)
-		loss := t.config.Head.Loss(t.config.Head.Logits(head, features), labels)
-		var learnt []*model.Variable
-		var values []*Node
-		for variable := range t.store.Scope(head.Scope()).IterVariables() {
-			learnt, values = append(learnt, variable), append(values, variable.NodeValue(features))
-		}
-		rate := Reshape(Slice(rates, AxisElem(i)))
-		// Without decay AdamW is Adam.
-		optim.DefaultAdamW().Update(scope.At("adam%d", i), learnt, Gradient(loss, values...), rate, ZerosLike(rate))
-		losses = append(losses, loss)
-	}
-	return Stack(losses, 0)
-}
+// headScope is the scope of the variables of one head.
+func headScope(scope *model.Scope, i int) *model.Scope { return scope.At("head%d", i) }
 
 func (t *SegmentationTrainer) logitsGraph(scope *model.Scope, features *Node) []*Node {
 	var all []*Node
 	for i := range t.config.Rates {
-		all = append(all, TransposeAllAxes(t.config.Head.Logits(t.head(scope, i), features), 2, 0, 1, 3))
+		all = append(all, TransposeAllAxes(t.config.Head.Logits(headScope(scope, i), features), 2, 0, 1, 3))
 	}
 	return all
-}
-
-// Begin starts a run: weights are drawn by the seed, the same on every backend.
-func (t *SegmentationTrainer) Begin(seed uint64) error {
-	for variable := range t.store.IterVariables() {
-		if err := variable.Reset(); err != nil {
-			return err
-		}
-	}
-	if err := t.store.SetRNGStateFromSeed(int64(seed)); err != nil {
-		return err
-	}
-	host, err := backend.OpenConfig(backend.Go)
-	if err != nil {
-		return err
-	}
-	defer host.Finalize()
-	if err := caught(func() error { return t.store.InitializeVariables(host, nil) }); err != nil {
-		return err
-	}
-	for variable := range t.store.IterVariables() {
-		value, err := variable.Value()
-		if err != nil {
-			return err
-		}
-		if err := value.ToLocal(); err != nil {
-			return err
-		}
-	}
-	t.done = 0
-	return nil
-}
-
-// Done is the number of steps of the run that are done.
-func (t *SegmentationTrainer) Done() int { return t.done }
-
-// Step learns from a batch: features, [Batch, Grid, Grid, Dim], and labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]. It
-// returns the loss of each head before the step.
-func (t *SegmentationTrainer) Step(features, labels *tensors.Tensor) (losses []float32, err error) {
-	err = caught(func() error {
-		out, err := t.step.Exec(features, labels, t.config.rates(t.done))
-		if err != nil {
-			return err
-		}
-		losses = tensors.MustCopyFlatData[float32](out[0])
-		return out[0].FinalizeAll()
-	})
-	if err == nil {
-		t.done++
-	}
-	return losses, err
-}
-
-// StepOn is [SegmentationTrainer.Step] on crops as [FixedFeatures.Crops] yields them, Batch of them.
-func (t *SegmentationTrainer) StepOn(crops iter.Seq2[Patches, error]) (losses []float32, err error) {
-	var x []float32
-	var y []uint8
-	for crop, err := range crops {
-		if err != nil {
-			return nil, err
-		}
-		x, y = append(x, crop.Features...), append(y, crop.Labels...)
-	}
-	c := t.config
-	var features, labels *tensors.Tensor
-	if err := caught(func() error { // Of another number of crops.
-		features = tensors.FromFlatDataAndDimensions(x, c.Batch, c.Grid, c.Grid, c.Dim)
-		labels = tensors.FromFlatDataAndDimensions(y, c.Batch, upsampling*c.Grid, upsampling*c.Grid)
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	defer features.MustFinalizeAll()
-	defer labels.MustFinalizeAll()
-	return t.Step(features, labels)
 }
 
 // Logits returns the logits of each head for features, [batch, rows, columns, Dim] of any rows and columns: [batch, s·rows, s·columns, Classes],
@@ -226,26 +135,87 @@ func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensor
 	return logits, err
 }
 
-// Save writes the state of the run to path, whole or not at all, with a note of the caller's.
-func (t *SegmentationTrainer) Save(path, note string) error {
-	done, err := json.Marshal(t.done)
-	if err != nil {
-		return err
+// Steps is the number of steps of a run.
+func (o *segmentationObjective) Steps() int { return o.of.config.Steps }
+
+// Shapes are those of features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and rates.
+func (o *segmentationObjective) Shapes() []shapes.Shape {
+	c := o.of.config
+	side := upsampling * c.Grid
+	return []shapes.Shape{
+		shapes.Make(dtypes.Float32, c.Batch, c.Grid, c.Grid, c.Dim), shapes.Make(dtypes.Uint8, c.Batch, side, side), shapes.Make(dtypes.Float32, len(c.Rates)),
 	}
-	return weights.SaveCheckpoint(path, t.store, map[string]string{"done": string(done), "note": note})
 }
 
-// Resume sets the state to what Save wrote and returns its note: training goes on as if it had never stopped. A run has begun before. The error
-// names the file.
-func (t *SegmentationTrainer) Resume(path string) (note string, err error) {
-	metadata, err := weights.LoadCheckpoint(path, t.store)
-	if err != nil {
-		return "", err
+// Graph returns the losses.
+func (o *segmentationObjective) Graph(scope *model.Scope, inputs []*Node) []*Node {
+	features, labels, rates := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0), inputs[2]
+	var losses []*Node
+	for i := range o.of.config.Rates {
+		head := headScope(scope, i)
+		loss := o.of.config.Head.Loss(o.of.config.Head.Logits(head, features), labels)
+		var learnt []*model.Variable
+		var values []*Node
+		for variable := range scope.Store().Scope(head.Scope()).IterVariables() {
+			learnt, values = append(learnt, variable), append(values, variable.NodeValue(features))
+		}
+		rate := Reshape(Slice(rates, AxisElem(i)))
+		// Without decay AdamW is Adam.
+		optim.DefaultAdamW().Update(scope.At("adam%d", i), learnt, Gradient(loss, values...), rate, ZerosLike(rate))
+		losses = append(losses, loss)
 	}
-	var done int
-	if err := json.Unmarshal([]byte(metadata["done"]), &done); err != nil || done < 0 || done > t.config.Steps {
-		return "", errors.New(path + ": says nothing of how many steps are done")
+	return []*Node{Stack(losses, 0)}
+}
+
+// Inputs gathers the crops of a step.
+func (o *segmentationObjective) Inputs(ctx context.Context, at train.At) ([]any, error) {
+	if o.of.Crops == nil {
+		return nil, errors.New("segmentation: there are no crops to learn from")
 	}
-	t.done = done
-	return metadata["note"], nil
+	var x []float32
+	var y []uint8
+	for crop, err := range o.of.Crops(ctx, at.Step) {
+		if err != nil {
+			return nil, err
+		}
+		x, y = append(x, crop.Features...), append(y, crop.Labels...)
+	}
+	all := o.Shapes()
+	if len(x) != all[0].Size() || len(y) != all[1].Size() {
+		return nil, fmt.Errorf("segmentation: %d numbers and %d labels are not %d crops", len(x), len(y), o.of.config.Batch)
+	}
+	o.batch = [2]*tensors.Tensor{tensors.FromFlatDataAndDimensions(x, all[0].Dimensions...), tensors.FromFlatDataAndDimensions(y, all[1].Dimensions...)}
+	return []any{o.batch[0], o.batch[1], o.of.config.rates(at.Step)}, nil
+}
+
+// Metrics reads the losses and frees the batch, which is large.
+func (o *segmentationObjective) Metrics(losses *[]float32, _ train.At, outputs []*tensors.Tensor) {
+	*losses = tensors.MustCopyFlatData[float32](outputs[0])
+	for _, tensor := range o.batch {
+		tensor.MustFinalizeAll()
+	}
+}
+
+// Diverged wants one finite loss: the others are of rates that are too high.
+func (o *segmentationObjective) Diverged(losses []float32) string {
+	for _, loss := range losses {
+		if x := float64(loss); !math.IsNaN(x) && !math.IsInf(x, 0) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the losses of the heads are %v", losses)
+}
+
+// Metadata is the number of steps that are done.
+func (o *segmentationObjective) Metadata(at train.Position) (map[string]string, error) {
+	return map[string]string{"done": strconv.Itoa(at.Done)}, nil
+}
+
+// Restore reads it.
+func (o *segmentationObjective) Restore(metadata map[string]string, begun train.Position) (at train.Position, err error) {
+	at = begun
+	if err := json.Unmarshal([]byte(metadata["done"]), &at.Done); err != nil || at.Done < 0 || at.Done > o.of.config.Steps {
+		return begun, errors.New("says nothing of how many steps are done")
+	}
+	return at, nil
 }

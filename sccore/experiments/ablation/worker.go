@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/train"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -164,7 +165,7 @@ func (s *ablationStudy) each(ctx context.Context, cells []ablationCell, do func(
 			defer stage.close()
 			for _, c := range batch {
 				switch err := do(ctx, stage, c); {
-				case errors.Is(err, sccore.ErrDiverged): // The other runs are none the worse for it.
+				case errors.Is(err, train.ErrDiverged): // The other runs are none the worse for it.
 					s.mu.Lock()
 					s.diverged = append(s.diverged, fmt.Sprintf("%s: %v", c.name(), err))
 					s.mu.Unlock()

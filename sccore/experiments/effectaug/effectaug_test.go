@@ -14,7 +14,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -50,7 +50,7 @@ func TestFullIsThePapersSetting(t *testing.T) {
 	if len(cells) != 13*4*3 {
 		t.Errorf("%d runs on one dataset, want 13 rows × 4 methods × 3 seeds", len(cells))
 	}
-	rates := map[string]float64{siamese.SimCLR: 0.06, siamese.MoCo: 0.08, siamese.SimSiam: 0.05, siamese.BarlowTwins: 0.11}
+	rates := map[string]float64{methods.SimCLR: 0.06, methods.MoCo: 0.08, methods.SimSiam: 0.05, methods.BarlowTwins: 0.11}
 	for _, c := range cells {
 		s := c.config
 		if s.Encoder != "resnet18" || s.Batch != 512 || s.Epochs != 800 || s.Momentum != 0.9 || s.WeightDecay != 5e-4 || s.Rate != rates[c.method] ||
@@ -75,7 +75,7 @@ func TestSetForOneMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range cells {
-		if c.config.Epochs != 7 || (c.config.Rate == 0.5) != (c.method == siamese.MoCo) {
+		if c.config.Epochs != 7 || (c.config.Rate == 0.5) != (c.method == methods.MoCo) {
 			t.Errorf("%s has %d epochs and rate %g", c.name(), c.config.Epochs, c.config.Rate)
 		}
 	}
@@ -315,7 +315,7 @@ func TestACheckpointLeftByAKillGoes(t *testing.T) {
 func madeUp(rows map[string][]float64) []Record {
 	var records []Record
 	for _, row := range EffectAugRows {
-		config := effectAugConfig(Quick, siamese.SimCLR)
+		config := effectAugConfig(Quick, methods.SimCLR)
 		config.Recipe = row.Recipe(config.Recipe)
 		for seed, value := range rows[row.Name] {
 			records = append(records, Record{Experiment: EffectAug, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", row.Name, seed), Row: row.Name,
@@ -330,7 +330,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		rowAll: {40, 41, 42}, rowNoCrop: {30, 30, 31}, rowSameCrop: {43, 41, 40},
 		"crop+blur+gray+jitter": {39, 40, 41}, "crop+blur+gray": {35, 36, 35}, "crop+blur": {30, 31, 30}, "crop": {29, 30, 29},
 	})
-	changed := effectAugConfig(Quick, siamese.SimCLR)
+	changed := effectAugConfig(Quick, methods.SimCLR)
 	changed.Rate, changed.KNN.K = 0.5, 20
 	other := records[0]
 	other.Config, other.Value = configJSON(changed), 99

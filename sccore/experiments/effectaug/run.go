@@ -12,8 +12,9 @@ import (
 	"sync/atomic"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/progress"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // runEffectAug runs the cells of the study that are not recorded yet, several at a time.
@@ -116,7 +117,7 @@ func (s *effectAugStudy) found(steps int) {
 
 // work runs cells from queue until it is empty, and keeps the compiled step as long as the cells share it.
 func (s *effectAugStudy) work(ctx context.Context, queue <-chan cell) error {
-	var trainer *siamese.Trainer
+	var trainer *methods.Trainer
 	var compiledFor string
 	defer func() {
 		if trainer != nil {
@@ -133,13 +134,13 @@ func (s *effectAugStudy) work(ctx context.Context, queue <-chan cell) error {
 				trainer.Close()
 			}
 			var err error
-			if trainer, err = siamese.NewTrainer(s.backend, data.train, c.config.Settings); err != nil {
+			if trainer, err = methods.NewTrainer(s.backend, data.train, c.config.Settings); err != nil {
 				return err
 			}
 			compiledFor = key
 		}
 		err := s.runCell(ctx, trainer, c, data)
-		if errors.Is(err, errDiverged) { // The other runs are none the worse for it.
+		if errors.Is(err, train.ErrDiverged) { // The other runs are none the worse for it.
 			s.mu.Lock()
 			s.diverged = append(s.diverged, fmt.Sprintf("%s: %v", c.name(), err))
 			s.mu.Unlock()

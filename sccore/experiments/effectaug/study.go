@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -17,7 +17,7 @@ const EffectAug = "effect-aug"
 
 // EffectAugConfig is what one run of the study is made from.
 type EffectAugConfig struct {
-	siamese.Settings
+	methods.Settings
 	Recipe views.Recipe   `json:"recipe"`
 	KNN    evaluation.KNN `json:"knn"`
 	// EvaluateEvery is the number of epochs between evaluations; the end of training is always evaluated.
@@ -98,7 +98,7 @@ const (
 
 // methodTitles are the methods as the paper's table heads them.
 var methodTitles = map[string]string{
-	siamese.SimCLR: "SimCLR", siamese.BarlowTwins: "Barlow Twins", siamese.MoCo: "MoCo", siamese.SimSiam: "SimSiam",
+	methods.SimCLR: "SimCLR", methods.BarlowTwins: "Barlow Twins", methods.MoCo: "MoCo", methods.SimSiam: "SimSiam",
 }
 
 // effectAugConfig returns the configuration of a method in a profile, before row and --set.
@@ -117,7 +117,7 @@ func effectAugConfig(profile Profile, method string) EffectAugConfig {
 		quickSettings(&config.Settings)
 		config.Encoder, config.Batch, config.Epochs, config.WarmupEpochs = "conv4-w8", 32, 2, 0
 		config.ProjectorHidden, config.ProjectorDim = 32, 16
-		if method == siamese.MoCo {
+		if method == methods.MoCo {
 			config.Queue, config.NormGroups = 64, 4
 		}
 		config.EvaluateEvery = 1
@@ -127,19 +127,19 @@ func effectAugConfig(profile Profile, method string) EffectAugConfig {
 
 // paperSettings are those of appendix B.1: ResNet-18, batch 512, 800 epochs, SGD with momentum 0.9 and decay 5e-4, and a learning rate for
 // each method. Heads, temperatures and the queue are not in the paper; they are our choice, near what the methods' authors use.
-func paperSettings(method string) siamese.Settings {
-	s := siamese.Settings{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
+func paperSettings(method string) methods.Settings {
+	s := methods.Settings{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
 	switch method {
-	case siamese.SimCLR:
+	case methods.SimCLR:
 		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.06, 512, 128, 0.5
-	case siamese.BarlowTwins:
+	case methods.BarlowTwins:
 		// The dimension and the factor of the loss are ours: the authors have no CIFAR-10 setting, and the plain sum over 2048²
 		// entries is too steep for this rate.
 		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.OffDiagonal, s.LossScale = 0.11, 2048, 2048, 0.005, 0.025
-	case siamese.MoCo:
+	case methods.MoCo:
 		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.08, 512, 128, 0.1
 		s.Queue, s.TargetMomentum, s.NormGroups = 4096, 0.99, 8
-	case siamese.SimSiam:
+	case methods.SimSiam:
 		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.PredictorHidden = 0.05, 2048, 2048, 512
 	}
 	return s
@@ -148,16 +148,16 @@ func paperSettings(method string) siamese.Settings {
 // quickSettings makes settings that two CPU cores train in a minute or two. They were chosen for the accuracy with all transformations, one
 // method at a time, on seed 0 of the real sample; a short training wants smaller batches and heads than a long one, and MoCo a target and
 // a queue that a few thousand steps can follow. Its batches of 64 are too small to split for BatchNorm.
-func quickSettings(s *siamese.Settings) {
+func quickSettings(s *methods.Settings) {
 	s.Encoder, s.ProjectorHidden, s.ProjectorDim = "conv4", 128, 64
 	switch s.Method {
-	case siamese.SimCLR:
+	case methods.SimCLR:
 		s.Batch, s.Epochs = 128, 40
-	case siamese.BarlowTwins:
+	case methods.BarlowTwins:
 		s.Batch, s.Epochs, s.ProjectorDim, s.OffDiagonal, s.LossScale = 128, 50, 128, 0.02, 0.1
-	case siamese.MoCo:
+	case methods.MoCo:
 		s.Batch, s.Epochs, s.Temperature, s.Queue, s.NormGroups = 64, 60, 0.2, 1024, 1
-	case siamese.SimSiam:
+	case methods.SimSiam:
 		s.Batch, s.Epochs, s.Rate, s.PredictorHidden = 64, 50, 0.1, 32
 	}
 }
@@ -182,7 +182,7 @@ func (c cell) name() string {
 // effectAugCells lists the runs of a profile in the order in which they are run: all rows of a method with one seed before the next
 // seed, so that a stopped study can be read.
 func effectAugCells(options Options, dataset string) ([]cell, error) {
-	methods, rows, seeds := siamese.Methods, EffectAugRows, 3
+	names, rows, seeds := methods.Names, EffectAugRows, 3
 	switch options.Profile {
 	case Quick: // What claims C1 to C8 compare, and crops alone.
 		rows = slices.DeleteFunc(slices.Clone(rows), func(r EffectAugRow) bool {
@@ -196,11 +196,11 @@ func effectAugCells(options Options, dataset string) ([]cell, error) {
 		seeds = options.Seeds
 	}
 	var cells []cell
-	for _, method := range methods {
+	for _, method := range names {
 		config := effectAugConfig(options.Profile, method)
 		for _, assignment := range options.Set {
 			// "simclr.rate=0.1" is for one method, "rate=0.1" for all.
-			if head, rest, ok := strings.Cut(assignment, "."); ok && slices.Contains(siamese.Methods, head) {
+			if head, rest, ok := strings.Cut(assignment, "."); ok && slices.Contains(methods.Names, head) {
 				if head != method {
 					continue
 				}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/semcon/semcon/analysis"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -168,7 +168,7 @@ func (r EffectAugResults) tables() ([]figures.Table, error) {
 			continue
 		}
 		t := figures.Table{RowHeads: full.RowHeads}
-		for _, method := range siamese.Methods {
+		for _, method := range methods.Names {
 			t.Columns = append(t.Columns, dataset+"/"+methodTitles[method])
 		}
 		for _, row := range EffectAugRows {
@@ -238,7 +238,7 @@ func (r EffectAugResults) CropDrop(dataset string) (figures.CropDrop, error) {
 		return figures.CropDrop{}, err
 	}
 	figure := figures.CropDrop{Title: r.title(dataset)}
-	for _, method := range siamese.Methods {
+	for _, method := range methods.Names {
 		column := dataset + "/" + methodTitles[method]
 		drop := func(row string) figures.Cell {
 			return figures.Cell{
@@ -258,7 +258,7 @@ func (r EffectAugResults) Richness(dataset string) (figures.Richness, error) {
 		return figures.Richness{}, err
 	}
 	figure := figures.Richness{Title: r.title(dataset)}
-	for _, method := range siamese.Methods {
+	for _, method := range methods.Names {
 		column := dataset + "/" + methodTitles[method]
 		line := figures.MethodRichness{Method: methodTitles[method]}
 		for _, row := range EffectAugRows {

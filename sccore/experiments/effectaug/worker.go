@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 )
 
 // Files of a cell's folder.
@@ -43,12 +42,9 @@ type course struct {
 	Backend string  `json:"backend"` // That it began on.
 }
 
-// errDiverged says that a run's loss left the numbers.
-var errDiverged = errors.New("the loss diverged")
-
 // runCell trains and evaluates one cell from where its folder stands, records the result and removes the checkpoint. When ctx ends, it
 // leaves a checkpoint and returns ctx's error.
-func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell, data effectAugData) error {
+func (s *effectAugStudy) runCell(ctx context.Context, t *methods.Trainer, c cell, data effectAugData) error {
 	dir := filepath.Join(s.dir, c.folder(data))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -91,7 +87,7 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := run.step(); err != nil {
+		if err := run.step(ctx); err != nil {
 			return err
 		}
 	}
@@ -102,7 +98,7 @@ func (s *effectAugStudy) runCell(ctx context.Context, t *siamese.Trainer, c cell
 // cellRun is a cell in training.
 type cellRun struct {
 	study   *effectAugStudy
-	trainer *siamese.Trainer
+	trainer *methods.Trainer
 	cell    cell
 	data    effectAugData
 	dir     string
@@ -113,7 +109,7 @@ func (r *cellRun) path(file string) string { return filepath.Join(r.dir, file) }
 
 // begin sets the weights to those of the checkpoint, if there is one, or to initial ones.
 func (r *cellRun) begin() error {
-	if err := r.trainer.Begin(siamese.Run{Recipe: r.cell.config.Recipe, Seed: uint64(r.cell.seed)}); err != nil {
+	if err := r.trainer.Begin(methods.Run{Recipe: r.cell.config.Recipe, Seed: uint64(r.cell.seed)}); err != nil {
 		return err
 	}
 	if _, err := os.Stat(r.path(checkpointFile)); err == nil {
@@ -142,19 +138,12 @@ func (r *cellRun) save() error {
 }
 
 // step trains one step and, at the end of an epoch, adds a point to the curve.
-func (r *cellRun) step() error {
+func (r *cellRun) step(ctx context.Context) error {
 	t := r.trainer
 	rate := t.Rate()
-	loss, err := t.Step()
+	loss, err := t.Step(ctx)
 	if err != nil {
 		return err
-	}
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		state := "there is no checkpoint yet"
-		if _, err := os.Stat(r.path(checkpointFile)); err == nil {
-			state = "the last good state is " + r.path(checkpointFile)
-		}
-		return fmt.Errorf("%w: it is %g after step %d; %s", errDiverged, loss, t.Done(), state)
 	}
 	note := fmt.Sprintf("%s  loss %.3f", r.cell.name(), loss)
 	if t.Done()%t.StepsPerEpoch() == 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -272,9 +273,6 @@ func randomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 	}
 	defer host.Finalize()
 	store = model.NewStore()
-	if err := store.SetRNGStateFromSeed(int64(seed)); err != nil {
-		return v, nil, err
-	}
 	caught := exceptions.TryCatch[error](func() {
 		var tokens *model.Exec
 		tokens, err = model.NewExec(host, store, func(scope *model.Scope, images *graph.Node) *graph.Node { return v.Tokens(scope, images).Class })
@@ -282,21 +280,10 @@ func randomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 			return
 		}
 		defer tokens.Finalize()
-		if _, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.Patch, v.Patch, 3)); err == nil { // Which makes the variables.
-			err = store.InitializeVariables(host, nil)
-		}
+		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.Patch, v.Patch, 3)) // Which makes the variables.
 	})
 	if err = errors.Join(caught, err); err != nil {
 		return v, nil, err
 	}
-	for variable := range store.IterVariables() {
-		value, err := variable.Value()
-		if err == nil {
-			err = value.ToLocal()
-		}
-		if err != nil {
-			return v, nil, err
-		}
-	}
-	return v, store, nil
+	return v, store, train.Initialize(store, uint64(seed))
 }

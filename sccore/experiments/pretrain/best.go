@@ -15,7 +15,7 @@ const bestOver = 3
 // the online one and is least where both have collapsed, so it does not tell which encoder is better.
 //
 // It looks at the course alone, so a run that resumes writes the same encoders at the same steps as one that never stopped.
-func improved(course []sccore.Gauges) bool {
+func improved(course []sccore.StepMetrics) bool {
 	if len(course) == 0 || course[len(course)-1].Classes == nil {
 		return false
 	}

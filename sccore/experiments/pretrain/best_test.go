@@ -19,9 +19,9 @@ func TestImprovedIsTheBestMeanOfThree(t *testing.T) {
 		{[]float64{0, 0, 0, 0}, []bool{false, false, false, false}},
 		{[]float64{-1, -1, -1, -1}, []bool{false, false, false, false}},
 	} {
-		var course []sccore.Gauges
+		var course []sccore.StepMetrics
 		for i, share := range c.shares {
-			var g sccore.Gauges
+			var g sccore.StepMetrics
 			if share >= 0 {
 				g.Classes = &sccore.ClassSpread{Within: 1 - share, Between: share}
 			}

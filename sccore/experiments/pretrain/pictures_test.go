@@ -92,7 +92,7 @@ func TestPretrainPictures(t *testing.T) {
 
 // TestPretrainCurvesShowWhatThereIs has a course with labels and one without.
 func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
-	course := []sccore.Gauges{
+	course := []sccore.StepMetrics{
 		{Step: 1, Total: 3},
 		{Step: 2, Total: 2, Patches: &sccore.Spread{Rank: 5}, Class: &sccore.Spread{}, Classes: &sccore.ClassSpread{Within: 0.4, Between: 0.2}},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // runPretrain runs the cells of the experiment that are not recorded yet, several at a time.
@@ -177,7 +178,7 @@ func (s *pretrainStudy) work(ctx context.Context, queue <-chan pretrainCell) (er
 			}
 		}
 		err := s.runCell(ctx, first, second, c)
-		if errors.Is(err, sccore.ErrDiverged) { // The other runs are none the worse for it.
+		if errors.Is(err, train.ErrDiverged) { // The other runs are none the worse for it.
 			s.mu.Lock()
 			s.diverged = append(s.diverged, fmt.Sprintf("%s: %v", c.name(), err))
 			s.mu.Unlock()

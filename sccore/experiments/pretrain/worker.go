@@ -151,7 +151,7 @@ func (r *pretrainRun) train(stage *pretrainStage, start func() error) error {
 	if err := atomicfile.Sweep(dir); err != nil {
 		return err
 	}
-	resume := func(path string) (course []sccore.Gauges, err error) {
+	resume := func(path string) (course []sccore.StepMetrics, err error) {
 		note, err := t.Resume(path)
 		if err == nil {
 			err = json.Unmarshal([]byte(note), &course)
@@ -173,7 +173,7 @@ func (r *pretrainRun) train(stage *pretrainStage, start func() error) error {
 	if err != nil {
 		return err
 	}
-	var course []sccore.Gauges
+	var course []sccore.StepMetrics
 	if len(checkpoints) > 0 {
 		course, err = resume(checkpoints[len(checkpoints)-1])
 	} else {
@@ -242,7 +242,7 @@ func (r *pretrainRun) saveEncoder(stage *pretrainStage, branch sccore.Branch, fi
 }
 
 // describe is a line of gauges for the bar.
-func describe(g sccore.Gauges) string {
+func describe(g sccore.StepMetrics) string {
 	line := fmt.Sprintf("loss %.3f", g.Total)
 	if g.PatchEntropy > 0 {
 		line += fmt.Sprintf("  entropy %.2f", g.PatchEntropy)
@@ -254,7 +254,7 @@ func describe(g sccore.Gauges) string {
 }
 
 // show replaces the stage's curve file and tells whoever watches.
-func (r *pretrainRun) show(stage *pretrainStage, course []sccore.Gauges) error {
+func (r *pretrainRun) show(stage *pretrainStage, course []sccore.StepMetrics) error {
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
 	for _, gauges := range course {
@@ -272,7 +272,7 @@ func (r *pretrainRun) show(stage *pretrainStage, course []sccore.Gauges) error {
 }
 
 // pretrainPoints are gauges as points of a course.
-func pretrainPoints(course []sccore.Gauges) (points []Point) {
+func pretrainPoints(course []sccore.StepMetrics) (points []Point) {
 	for _, g := range course {
 		p := Point{Step: g.Step, Loss: g.Total, LearningRate: g.Rate}
 		if g.Patches != nil {
@@ -287,14 +287,14 @@ func pretrainPoints(course []sccore.Gauges) (points []Point) {
 }
 
 // ReadGauges reads the curve file of a stage.
-func ReadGauges(path string) (course []sccore.Gauges, err error) {
+func ReadGauges(path string) (course []sccore.StepMetrics, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for decoder.More() {
-		var gauges sccore.Gauges
+		var gauges sccore.StepMetrics
 		if err := decoder.Decode(&gauges); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}

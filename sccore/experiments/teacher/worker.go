@@ -19,6 +19,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/train"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -229,7 +230,7 @@ func (s *qualityStudy) work(ctx context.Context, cells []qualityCell) error {
 	var diverged error
 	for _, c := range cells {
 		err := s.runCell(ctx, trainer, frozen, c)
-		if errors.Is(err, sccore.ErrDiverged) { // The other runs are none the worse for it.
+		if errors.Is(err, train.ErrDiverged) { // The other runs are none the worse for it.
 			diverged = errors.Join(diverged, err)
 		} else if err != nil {
 			return err

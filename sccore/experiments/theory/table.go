@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 )
 
 // TheoryResults are the records of the theory experiment in one profile.
@@ -68,7 +68,7 @@ var theoryColumns = []struct {
 func (r TheoryResults) tables() []figures.Table {
 	var tables []figures.Table
 	for _, dataset := range r.datasets {
-		for _, method := range siamese.Methods {
+		for _, method := range methods.Names {
 			column := dataset + "/" + methodTitles[method]
 			t := figures.Table{
 				Title: column,
@@ -111,7 +111,7 @@ func (r TheoryResults) Ladder(dataset string) figures.Ladder {
 	for _, rung := range theoryColumns[:5] {
 		figure.Series = append(figure.Series, rung.title)
 	}
-	for _, method := range siamese.Methods {
+	for _, method := range methods.Names {
 		panel := figures.LadderPanel{Title: methodTitles[method]}
 		for _, row := range EffectAugRows {
 			if len(r.runs[[2]string{row.Name, dataset + "/" + methodTitles[method]}]) == 0 {
@@ -142,7 +142,7 @@ func (r TheoryResults) Concentration(dataset, views string) figures.CurvesRow {
 		plot := figures.Curves{X: x.title, Y: "nearest-mean error", Points: true}
 		for _, trained := range EffectAugRows {
 			series := figures.Series{Name: "trained with " + trained.Name}
-			for _, method := range siamese.Methods {
+			for _, method := range methods.Names {
 				column := dataset + "/" + methodTitles[method]
 				series.X = append(series.X, r.detail(trained.Name, column, views+"."+formPrincipal+"."+x.name, 1)...)
 				series.Y = append(series.Y, r.detail(trained.Name, column, views+"."+formPrincipal+".error", 1)...)

@@ -19,7 +19,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/siamese"
+	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/views"
 	"gonum.org/v1/gonum/mat"
 )
@@ -38,7 +38,7 @@ func runTheory(ctx context.Context, b compute.Backend, options Options) error {
 	if err != nil {
 		return err
 	}
-	study := &theoryStudy{backend: b, options: options, config: config, frozen: map[string]*siamese.Frozen{}}
+	study := &theoryStudy{backend: b, options: options, config: config, frozen: map[string]*methods.Frozen{}}
 	defer study.close()
 	for _, source := range sources {
 		data, err := source.load()
@@ -83,7 +83,7 @@ func trainedEncoders(options Options) ([]Record, error) {
 		patterns = []string{"*"}
 	}
 	var trained []Record
-	for _, method := range siamese.Methods {
+	for _, method := range methods.Names {
 		for _, row := range EffectAugRows {
 			for _, dataset := range results.Datasets() {
 				for _, r := range results.runs[[2]string{row.Name, dataset + "/" + methodTitles[method]}] {
@@ -112,7 +112,7 @@ type theoryStudy struct {
 	options Options
 	config  TheoryConfig
 	data    []effectAugData
-	frozen  map[string]*siamese.Frozen // By encoder name: compiled once.
+	frozen  map[string]*methods.Frozen // By encoder name: compiled once.
 }
 
 func (s *theoryStudy) close() {
@@ -202,9 +202,9 @@ const (
 	CommonViews = "all"
 )
 
-func (s *theoryStudy) encoder(name string) (*siamese.Frozen, error) {
+func (s *theoryStudy) encoder(name string) (*methods.Frozen, error) {
 	if s.frozen[name] == nil {
-		frozen, err := siamese.NewFrozen(s.backend, name, imageSize, s.config.Views)
+		frozen, err := methods.NewFrozen(s.backend, name, imageSize, s.config.Views)
 		if err != nil {
 			return nil, err
 		}

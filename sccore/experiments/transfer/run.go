@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -164,6 +163,3 @@ func (w *transferWorker) prepare(c transferCell, classes int) (*evaluation.Froze
 func (c transferCell) folder(identity string) string {
 	return filepath.Join("cells", c.dataset, c.config.Encoder.Row, c.config.Head, fmt.Sprintf("seed%d-%s", c.seed, hashOf([]byte(c.key(identity)))))
 }
-
-// errAllDiverged says that none of a run's heads has a finite loss.
-var errAllDiverged = errors.New("the loss of every head diverged")

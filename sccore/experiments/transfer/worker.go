@@ -158,6 +158,7 @@ func (r *transferRun) train() error {
 		return t.Save(path, string(note))
 	}
 	order := sampleOrder{seed: uint64(r.cell.seed), n: len(r.data.trained)}
+	t.Crops = func(_ context.Context, step int) iter.Seq2[evaluation.Patches, error] { return r.batch(&order, step) }
 	saved, begun, before := time.Now(), time.Now(), r.course.Seconds
 	for t.Done() < r.cell.steps() {
 		r.course.Seconds = before + time.Since(begun).Seconds()
@@ -171,13 +172,10 @@ func (r *transferRun) train() error {
 			return r.ctx.Err()
 		}
 		var err error
-		if r.course.Losses, err = t.StepOn(r.batch(&order, t.Done())); err != nil {
+		if r.course.Losses, err = t.Step(r.ctx); err != nil {
 			return err
 		}
 		finite := slices.DeleteFunc(slices.Clone(r.course.Losses), func(loss float32) bool { return math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) })
-		if len(finite) == 0 {
-			return fmt.Errorf("%w at step %d", errAllDiverged, t.Done())
-		}
 		r.study.bar.Set(int(r.study.done.Add(1)), fmt.Sprintf("%s  loss %.3f", r.cell.name(), slices.Min(finite)))
 	}
 	r.course.Seconds = before + time.Since(begun).Seconds()

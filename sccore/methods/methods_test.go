@@ -1,4 +1,4 @@
-package siamese
+package methods
 
 import (
 	"math"
@@ -50,10 +50,10 @@ func begin(t *testing.T, trainer *Trainer, seed uint64) {
 	}
 }
 
-func train(t *testing.T, trainer *Trainer, steps int) (losses []float64) {
+func learn(t *testing.T, trainer *Trainer, steps int) (losses []float64) {
 	t.Helper()
 	for range steps {
-		loss, err := trainer.Step()
+		loss, err := trainer.Step(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func train(t *testing.T, trainer *Trainer, steps int) (losses []float64) {
 func state(t *testing.T, trainer *Trainer) map[string]any {
 	t.Helper()
 	values := map[string]any{}
-	for variable := range trainer.store.IterVariables() {
+	for variable := range trainer.Store().IterVariables() {
 		values[variable.Path()] = variable.MustValue().Value()
 	}
 	return values
@@ -78,26 +78,26 @@ func state(t *testing.T, trainer *Trainer) map[string]any {
 func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 	images := datasets.Synthetic(20, 32, 1) // Two steps an epoch, and four images left over.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		for _, method := range Methods {
+		for _, method := range Names {
 			t.Run(method, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "checkpoint.safetensors")
 				trainer := newTrainer(t, b, images, small(method))
 				begin(t, trainer, 7)
-				first := train(t, trainer, 3)
+				first := learn(t, trainer, 3)
 				if err := trainer.Save(path, "a note"); err != nil {
 					t.Fatal(err)
 				}
-				rest := train(t, trainer, 3)
+				rest := learn(t, trainer, 3)
 				whole, mean := state(t, trainer), trainer.EpochLoss()
 
 				// The same trainer again, after another run in between.
 				begin(t, trainer, 8)
-				other := train(t, trainer, 3)
+				other := learn(t, trainer, 3)
 				if slices.Equal(other, first) {
 					t.Error("another seed gave the same losses")
 				}
 				begin(t, trainer, 7)
-				if again := train(t, trainer, 3); !slices.Equal(again, first) {
+				if again := learn(t, trainer, 3); !slices.Equal(again, first) {
 					t.Errorf("the same seed gave losses %v, then %v", first, again)
 				}
 
@@ -108,7 +108,7 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 				if err != nil || note != "a note" || resumed.Done() != 3 {
 					t.Fatalf("resumed with note %q at step %d: %v", note, resumed.Done(), err)
 				}
-				if got := train(t, resumed, 3); !slices.Equal(got, rest) {
+				if got := learn(t, resumed, 3); !slices.Equal(got, rest) {
 					t.Errorf("after resuming losses %v, without stopping %v", got, rest)
 				}
 				if resumed.EpochLoss() != mean {
@@ -129,7 +129,7 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 func TestLearns(t *testing.T) {
 	b := testbackend.Fastest(t)
 	images, test := datasets.Synthetic(256, 32, 3), datasets.Synthetic(256, 32, 4)
-	for _, method := range Methods {
+	for _, method := range Names {
 		s := small(method)
 		s.Encoder, s.Batch, s.Epochs, s.Rate = "conv4-w8", 32, 8, 0.05
 		if method == MoCo {
@@ -137,7 +137,7 @@ func TestLearns(t *testing.T) {
 		}
 		trainer := newTrainer(t, b, images, s)
 		begin(t, trainer, 1)
-		losses := train(t, trainer, trainer.Steps())
+		losses := learn(t, trainer, trainer.Steps())
 		third := len(losses) / 3
 		early, late := mean(losses[:third]), mean(losses[len(losses)-third:])
 		if method != MoCo && !(late < early) { // MoCo's queue starts with random keys, which are easy to tell.
@@ -185,14 +185,14 @@ func TestMoCoTarget(t *testing.T) {
 	trainer := newTrainer(t, b, images, s)
 	begin(t, trainer, 1)
 	before := state(t, trainer)
-	train(t, trainer, 1)
+	learn(t, trainer, 1)
 	after := state(t, trainer)
 	const weight = "backbone/conv1/weight"
 	online, target := "/online/"+weight, "/target/"+weight
 	if !tensors.MustFromAnyValue(after[target]).Equal(tensors.MustFromAnyValue(before[online])) {
 		t.Error("the first step's target is not the online encoder's initial weights")
 	}
-	train(t, trainer, 1)
+	learn(t, trainer, 1)
 	later := state(t, trainer)
 	flat := func(values map[string]any, path string) []float32 {
 		return tensors.MustCopyFlatData[float32](tensors.MustFromAnyValue(values[path]))
@@ -258,7 +258,7 @@ func TestHeadsHaveTheMethodsLayers(t *testing.T) {
 		trainer := newTrainer(t, b, images, small(method))
 		begin(t, trainer, 1)
 		got := 0
-		for variable := range trainer.store.Scope("/" + onlineScope).IterVariables() {
+		for variable := range trainer.Store().Scope("/" + onlineScope).IterVariables() {
 			if variable.Trainable && !strings.Contains(variable.Path(), "/backbone/") {
 				got += variable.Shape().Size()
 			}

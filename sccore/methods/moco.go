@@ -1,4 +1,4 @@
-package siamese
+package methods
 
 import (
 	"github.com/gomlx/compute/dtypes"
@@ -7,8 +7,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/losses"
-	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // mocoLoss contrasts the online encoder's queries (first views) with the target encoder's keys (second views) and a queue of earlier
@@ -24,7 +24,7 @@ func (s Settings) mocoLoss(scope *model.Scope, views, shuffle, targetMomentum *N
 	online := scope.In(onlineScope)
 	queries := s.projections(online, first, norm)
 	target := scope.In(targetScope)
-	sccore.UpdateTarget(online, target, targetMomentum)
+	train.UpdateEMA(online, target, targetMomentum)
 
 	shuffled := Gather(second, InsertAxes(shuffle, -1))
 	keys := s.projections(target, shuffled, norm)

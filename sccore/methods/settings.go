@@ -1,9 +1,4 @@
-// Package siamese trains an encoder by comparing two views of an image, with the four image-level methods of the paper's augmentation
-// study (Tab. effect_aug): SimCLR, Barlow Twins, MoCo and SimSiam.
-//
-// A [Trainer] compiles one training step and serves any number of runs with it: what an image's views look like, the seed and the
-// learning rate are inputs of the step.
-package siamese
+package methods
 
 import (
 	"fmt"
@@ -13,8 +8,8 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
-// Methods are the names of the methods, in the paper's order.
-var Methods = []string{SimCLR, BarlowTwins, MoCo, SimSiam}
+// Names are the names of the methods, in the paper's order.
+var Names = []string{SimCLR, BarlowTwins, MoCo, SimSiam}
 
 // The methods' names.
 const (
@@ -50,8 +45,8 @@ type Settings struct {
 
 // Check returns an error that names the first field that is out of range.
 func (s Settings) Check() error {
-	if !slices.Contains(Methods, s.Method) {
-		return fmt.Errorf("method %q is unknown; the methods are %s", s.Method, strings.Join(Methods, ", "))
+	if !slices.Contains(Names, s.Method) {
+		return fmt.Errorf("method %q is unknown; the methods are %s", s.Method, strings.Join(Names, ", "))
 	}
 	if _, err := encoder.ByName(s.Encoder); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package siamese
+package methods
 
 import (
 	"math"
@@ -18,7 +18,7 @@ func TestFrozenEncoderGivesTheTrainersFeatures(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		trainer := newTrainer(t, b, images, small(SimCLR))
 		begin(t, trainer, 1)
-		train(t, trainer, 2)
+		learn(t, trainer, 2)
 		path := filepath.Join(t.TempDir(), "weights.safetensors")
 		if err := trainer.SaveOnline(path, nil); err != nil {
 			t.Fatal(err)

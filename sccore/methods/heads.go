@@ -1,4 +1,4 @@
-package siamese
+package methods
 
 import (
 	"github.com/gomlx/gomlx/core/graph"

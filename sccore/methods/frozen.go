@@ -1,4 +1,4 @@
-package siamese
+package methods
 
 import (
 	"fmt"

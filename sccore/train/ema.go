@@ -1,16 +1,16 @@
-package sccore
+package train
 
 import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// UpdateTarget moves the target branch behind the online branch, θ_t ← β·θ_t + (1 − β)·θ_o ("Embedding diversity via asymmetric update"),
-// for every trainable variable below online and its namesake below target. β is a scalar in [0, 1]: 0 copies, as at the start of a run.
+// UpdateEMA moves the exponential moving average of a branch's weights, θ_t ← β·θ_t + (1 − β)·θ_o, for every trainable variable below
+// online and its namesake below target. β is a scalar in [0, 1]: 0 copies, as at the start of a run.
 //
 // Target variables are made as needed and never trained. What is no trainable variable, such as running statistics, is each branch's own.
 // In a step that also moves the online branch, call it afterwards: it takes the online branch's next values, as DINO does.
-func UpdateTarget(online, target *model.Scope, beta *Node) {
+func UpdateEMA(online, target *model.Scope, beta *Node) {
 	g := beta.Graph()
 	for variable := range online.IterVariables() {
 		if !variable.Trainable {

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Gauges are what a training step shows of itself. A loss that is switched off is 0.
-type Gauges struct {
+// StepMetrics are what a training step reports. A loss that is switched off is 0.
+type StepMetrics struct {
 	Step int     `json:"step"` // Steps done, this one included.
 	Rate float64 `json:"rate"` // Learning rate of the step.
 
@@ -97,22 +97,22 @@ const (
 	reportSpreadOfClasses    = "spread of classes"
 )
 
-// set sets the gauge that a scalar report is for.
-func (g *Gauges) set(report string, value float64) {
-	for name, gauge := range map[string]*float64{
-		reportTotal: &g.Total, reportPatchAlignment: &g.PatchAlignment, reportImageAlignment: &g.ImageAlignment,
-		reportPatchConcentration: &g.PatchConcentration, reportImageConcentration: &g.ImageConcentration, reportPrototypes: &g.Prototypes,
-		reportImageEntropy: &g.ImageEntropy, reportPatchEntropy: &g.PatchEntropy, reportGradientNorm: &g.GradientNorm,
+// set adds to the metric that a scalar report is for.
+func (m *StepMetrics) set(report string, value float64) {
+	for name, metric := range map[string]*float64{
+		reportTotal: &m.Total, reportPatchAlignment: &m.PatchAlignment, reportImageAlignment: &m.ImageAlignment,
+		reportPatchConcentration: &m.PatchConcentration, reportImageConcentration: &m.ImageConcentration, reportPrototypes: &m.Prototypes,
+		reportImageEntropy: &m.ImageEntropy, reportPatchEntropy: &m.PatchEntropy, reportGradientNorm: &m.GradientNorm,
 	} {
 		if name == report {
-			*gauge += value
+			*metric += value
 		}
 	}
 }
 
 // finite tells whether the loss and its gradient are numbers.
-func (g *Gauges) finite() bool {
-	for _, x := range []float64{g.Total, g.GradientNorm} {
+func (m *StepMetrics) finite() bool {
+	for _, x := range []float64{m.Total, m.GradientNorm} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return false
 		}

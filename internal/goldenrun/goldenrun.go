@@ -1,0 +1,140 @@
+// Package goldenrun holds training to what it was: a checkpoint that an earlier version wrote in the middle of a run resumes, and the steps
+// behind it give the same numbers and the same last checkpoint, byte for byte.
+package goldenrun
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden runs under testdata anew, with the present code")
+
+// Run is a run of some trainer.
+type Run struct {
+	Name          string // Of the two files under testdata, NAME.safetensors and NAME.json.
+	Middle, Steps int    // The step that the checkpoint is of, and the last one.
+	Begin         func() error
+	Step          func() (metrics any, err error)
+	Save          func(path, note string) error
+	Resume        func(path string) (note string, err error)
+}
+
+// golden is what an uninterrupted run gave.
+type golden struct {
+	Metadata map[string]string `json:"metadata"` // Of the last checkpoint.
+	Tensors  string            `json:"tensors"`  // SHA-256 of its tensors, their names and shapes included.
+	Steps    []json.RawMessage `json:"steps"`    // The metrics of the steps behind the middle.
+}
+
+// note travels in every checkpoint.
+const note = `["a note"]`
+
+// Check resumes the run from testdata and compares what follows. The Go engine computes the same bytes on every machine with amd64 and no SIMD;
+// elsewhere it rounds otherwise, and Check only wants the run to resume. With -update it writes the files instead.
+func (r Run) Check(t *testing.T) {
+	t.Helper()
+	checkpoint, ends := filepath.Join("testdata", r.Name+".safetensors"), filepath.Join("testdata", r.Name+".json")
+	last := filepath.Join(t.TempDir(), "last.safetensors")
+	if *update {
+		must(t, r.Begin())
+		r.steps(t, r.Middle)
+		must(t, r.Save(checkpoint, note))
+		got := golden{Steps: r.steps(t, r.Steps-r.Middle)}
+		must(t, r.Save(last, note))
+		got.Metadata, got.Tensors = read(t, last)
+		content, err := json.MarshalIndent(got, "", "\t")
+		must(t, err)
+		must(t, os.WriteFile(ends, append(content, '\n'), 0o644))
+		return
+	}
+	content, err := os.ReadFile(ends)
+	must(t, err)
+	var want golden
+	must(t, json.Unmarshal(content, &want))
+
+	// A run from its beginning writes the checkpoint as it was, and one that resumes it goes on as the uninterrupted one did.
+	must(t, r.Begin())
+	r.steps(t, r.Middle)
+	again := filepath.Join(t.TempDir(), "middle.safetensors")
+	must(t, r.Save(again, note))
+	gotMetadata, gotTensors := read(t, again)
+	wantMetadata, wantTensors := read(t, checkpoint)
+	r.compare(t, "the checkpoint in the middle", gotMetadata, wantMetadata, gotTensors, wantTensors)
+
+	must(t, r.Begin())
+	if got, err := r.Resume(checkpoint); err != nil || got != note {
+		t.Fatalf("%s: resumed with note %q: %v", checkpoint, got, err)
+	}
+	for i, got := range r.steps(t, r.Steps-r.Middle) {
+		var compact bytes.Buffer
+		must(t, json.Compact(&compact, want.Steps[i]))
+		if exact && !bytes.Equal(got, compact.Bytes()) {
+			t.Errorf("%s: %d steps after resuming\n%s, want\n%s", r.Name, i+1, got, compact.Bytes())
+		}
+	}
+	must(t, r.Save(last, note))
+	gotMetadata, gotTensors = read(t, last)
+	r.compare(t, "the last checkpoint", gotMetadata, want.Metadata, gotTensors, want.Tensors)
+}
+
+// compare reports differences.
+func (r Run) compare(t *testing.T, what string, got, want map[string]string, gotTensors, wantTensors string) {
+	t.Helper()
+	for key := range want {
+		if exact && got[key] != want[key] {
+			t.Errorf("%s: %s has %s %s, want %s", r.Name, what, key, got[key], want[key])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%s: %s has metadata %v, want %v", r.Name, what, got, want)
+	}
+	if exact && gotTensors != wantTensors {
+		t.Errorf("%s: %s has other tensors", r.Name, what)
+	}
+}
+
+// steps takes some steps and returns their metrics.
+func (r Run) steps(t *testing.T, count int) (all []json.RawMessage) {
+	t.Helper()
+	for range count {
+		metrics, err := r.Step()
+		must(t, err)
+		encoded, err := json.Marshal(metrics)
+		must(t, err)
+		all = append(all, encoded)
+	}
+	return all
+}
+
+// read returns a checkpoint's metadata and the hash of the rest.
+func read(t *testing.T, path string) (metadata map[string]string, tensors string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	must(t, err)
+	length := binary.LittleEndian.Uint64(content)
+	if length > math.MaxInt32 {
+		t.Fatalf("%s: a header of %d bytes", path, length)
+	}
+	var header map[string]json.RawMessage
+	must(t, json.Unmarshal(content[8:8+length], &header))
+	must(t, json.Unmarshal(header["__metadata__"], &metadata))
+	delete(header, "__metadata__")
+	sorted, err := json.Marshal(header)
+	must(t, err)
+	return metadata, fmt.Sprintf("%x", sha256.Sum256(append(sorted, content[8+length:]...)))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

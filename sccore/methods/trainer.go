@@ -1,0 +1,140 @@
+package methods
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/views"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// featureBatch is the number of images that an inference graph takes at once; the last batch is padded.
+const featureBatch = 256
+
+// Run is what differs between runs that share a compiled step.
+type Run struct {
+	Recipe views.Recipe
+	Seed   uint64
+}
+
+// Trainer holds the weights and the compiled step of one method; a step reports its loss. It is not safe for concurrent use.
+type Trainer struct {
+	*train.Trainer[float64]
+	Settings Settings
+
+	objective *objective
+	features  *model.Exec
+}
+
+// NewTrainer returns a trainer on images and compiles its step. It holds them on the device as bytes for its life. The error names the setting
+// that is out of range.
+func NewTrainer(b compute.Backend, images *datasets.Images, settings Settings) (*Trainer, error) {
+	if err := settings.Check(); err != nil {
+		return nil, err
+	}
+	if images.Len() < settings.Batch {
+		return nil, fmt.Errorf("batch %d is larger than %s, which has %d images", settings.Batch, images.Name, images.Len())
+	}
+	if images.Height != images.Width {
+		return nil, fmt.Errorf("%s: images of %d×%d pixels are not square", images.Name, images.Width, images.Height)
+	}
+	pixels := tensors.FromFlatDataAndDimensions(images.Pixels, images.Len(), images.Height, images.Width, 3)
+	if err := pixels.ToDevice(b, 0); err != nil {
+		return nil, err
+	}
+	t := &Trainer{Settings: settings, objective: &objective{settings: settings, images: images, pixels: pixels}}
+	var err error
+	if t.Trainer, err = train.New(b, t.objective); err != nil {
+		pixels.FinalizeAll()
+		return nil, err
+	}
+	if t.features, err = model.NewExec(b, t.Store(), t.featureGraph); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close frees the device's memory.
+func (t *Trainer) Close() {
+	t.features.Finalize()
+	t.Trainer.Close()
+	t.objective.pixels.FinalizeAll()
+}
+
+// featureGraph maps images, [N, H, W, 3] of bytes, to the online backbone's features with running statistics, [N, D].
+func (t *Trainer) featureGraph(scope *model.Scope, images *Node) *Node {
+	backbone, err := encoder.ByName(t.Settings.Encoder)
+	if err != nil {
+		panic(err)
+	}
+	x := standardized(DivScalar(ConvertDType(images, dtypes.Float32), 255))
+	return backbone.Features(scope.In(onlineScope).In("backbone"), x, encoder.Norm{})
+}
+
+// Begin sets the weights to their initial values for run, which depend on its seed alone, and the position to step 0. A run that is resumed
+// has been begun before: checkpoints do not say which run they are of.
+func (t *Trainer) Begin(run Run) error {
+	if err := run.Recipe.Check(); err != nil {
+		return err
+	}
+	t.objective.recipe, t.objective.lossSum = run.Recipe, 0
+	return t.Trainer.Begin(run.Seed)
+}
+
+// StepsPerEpoch is the number of whole batches in the images.
+func (t *Trainer) StepsPerEpoch() int { return t.objective.stepsPerEpoch() }
+
+// Rate is the learning rate of the next step.
+func (t *Trainer) Rate() float64 { return t.objective.rate(t.Done()) }
+
+// EpochLoss is the mean loss of the current epoch's steps so far, or of the whole last epoch right after its end.
+func (t *Trainer) EpochLoss() float64 {
+	if t.Done() == 0 {
+		return 0
+	}
+	return t.objective.lossSum / float64((t.Done()-1)%t.StepsPerEpoch()+1)
+}
+
+// Features returns the backbone's features of images, one row of length Dim each, as they are: of any length.
+func (t *Trainer) Features(images *datasets.Images) (*tensors.Tensor, error) {
+	size := images.Height * images.Width * 3
+	var rows []float32
+	dim := 0
+	for begin := 0; begin < images.Len(); begin += featureBatch {
+		count := min(featureBatch, images.Len()-begin)
+		batch := make([]uint8, featureBatch*size) // Padded with black images.
+		copy(batch, images.Pixels[begin*size:(begin+count)*size])
+		inputs := []any{tensors.FromFlatDataAndDimensions(batch, featureBatch, images.Height, images.Width, 3)}
+		err := train.Execute(t.features, inputs, func(outputs []*tensors.Tensor) {
+			dim = outputs[0].Shape().Dimensions[1]
+			rows = append(rows, tensors.MustCopyFlatData[float32](outputs[0])[:count*dim]...)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(rows, images.Len(), dim), nil
+}
+
+// SaveOnline writes the online encoder and its heads, without optimizer state, to path. Names are the variables' paths below the online
+// branch, with dots for slashes.
+func (t *Trainer) SaveOnline(path string, metadata map[string]string) error {
+	named := map[string]*tensors.Tensor{}
+	for variable := range t.Store().Scope("/" + onlineScope).IterVariables() {
+		value, err := variable.Value()
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
+		}
+		name := strings.TrimPrefix(variable.Path(), "/"+onlineScope+"/")
+		named[strings.ReplaceAll(name, "/", ".")] = value
+	}
+	return weights.WriteSafetensors(path, named, metadata)
+}

@@ -1,0 +1,13 @@
+package sccore
+
+import "github.com/gomlx/compute"
+
+// NewNarrowTrainer is [NewTrainer] with an encoder of a few thousand weights, whose checkpoints are small enough to be kept as golden files.
+func NewNarrowTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
+	objective, err := newObjective(data, config)
+	if err != nil {
+		return nil, err
+	}
+	objective.step.vit.Dim, objective.step.vit.Depth, objective.step.vit.Heads = 4, 1, 2
+	return trainerOf(b, objective)
+}

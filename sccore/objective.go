@@ -1,0 +1,331 @@
+package sccore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/views"
+)
+
+// Objective is the method as package train takes it: the graph of its step, and the batches.
+type Objective struct {
+	config  Config // Of the present run; the step is compiled for one of the same shape.
+	data    Data
+	step    step
+	skipped func(datasets.Skipped)
+	reports []string // What Graph returns, in order.
+
+	// Batches are read ahead. The next one is the part number ahead of the run with this seed.
+	next  func() (*datasets.Batch, error, bool)
+	stop  func()
+	seed  uint64
+	ahead int
+}
+
+// newObjective returns the objective of a configuration. The error names what is out of range or missing.
+func newObjective(data Data, config Config) (*Objective, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	o := &Objective{config: config, data: data}
+	if err := o.mixture(0).Check(); err != nil {
+		return nil, err
+	}
+	switch part := config.Batch / config.Accumulate; {
+	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
+		return nil, errors.New("lambdas: losses of images and prototypes are of object-centric images, and there are none")
+	case config.fromLabels() && data.Labels == nil:
+		return nil, errors.New("correspondences.from labels: the images have none")
+	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
+		return nil, fmt.Errorf("batch %d in %d parts has no halves for objects and scenes", config.Batch, config.Accumulate)
+	}
+	o.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
+	return o, nil
+}
+
+// Steps is the number of steps of a run.
+func (o *Objective) Steps() int { return o.config.Steps }
+
+// Parts is the number of parts that a batch is computed in.
+func (o *Objective) Parts() int { return o.config.Accumulate }
+
+// Shapes are those of the inputs of a part of a step.
+func (o *Objective) Shapes() (all []shapes.Shape) {
+	for _, in := range o.step.inputs() {
+		all = append(all, in.shape)
+	}
+	return all
+}
+
+// Graph is a batch, or a part of it: forward and backward, and the update unless a batch comes in parts.
+func (o *Objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
+	named := o.step.named(inputs)
+	gradients, reports := o.step.backward(scope, named)
+	if o.Parts() > 1 {
+		optim.Accumulate(scope.At(accumulatedScope), learnt(scope), gradients)
+	} else {
+		reports[reportGradientNorm] = o.step.update(scope, gradients, readScheduled(named[inScheduled]))
+	}
+	o.reports = slices.Sorted(maps.Keys(reports))
+	var out []*Node
+	for _, name := range o.reports {
+		out = append(out, reports[name])
+	}
+	return out
+}
+
+// UpdateShapes are those of the inputs of Update.
+func (o *Objective) UpdateShapes() []shapes.Shape {
+	all := o.Shapes()
+	return all[len(all)-1:]
+}
+
+// Update is the update after all parts of a batch. It returns the length of the gradient.
+func (o *Objective) Update(scope *model.Scope, inputs []*Node) []*Node {
+	scheduled := inputs[0]
+	gradients := optim.Accumulated(scope.At(accumulatedScope), scheduled.Graph(), learnt(scope), o.Parts())
+	return []*Node{o.step.update(scope, gradients, readScheduled(scheduled))}
+}
+
+// Initialize gives both branches the same initial values.
+func (o *Objective) Initialize(store *model.Store, seed uint64) error {
+	if err := train.Initialize(store, seed, "/"+targetScope); err != nil {
+		return err
+	}
+	return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
+}
+
+// Inputs reads the batch of a part of a step and draws its views.
+func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
+	rate, decay, momentum := o.config.schedule(at.Step)
+	l := o.config.Lambdas
+	scheduled := []float32{float32(rate), float32(decay), float32(momentum),
+		float32(l.PatchAlignment), float32(l.ImageAlignment), float32(l.PatchConcentration), float32(l.ImageConcentration), float32(l.Prototypes),
+		float32(o.config.Correspondences.Noise)}
+	if at.Part > 0 && at.Part == o.Parts() {
+		return []any{scheduled}, nil
+	}
+	batch, err := o.batch(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if o.skipped != nil {
+		for _, skipped := range batch.Skipped {
+			o.skipped(skipped)
+		}
+	}
+	return o.inputs(o.step, batch, at.Seed, scheduled)
+}
+
+// Metrics reads what a part or the update reports. Losses are the mean of the parts, spreads those of the first part.
+func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tensor) {
+	if at.Part > 0 && at.Part == o.Parts() {
+		m.set(reportGradientNorm, float64(tensors.ToScalar[float32](outputs[0])))
+		return
+	}
+	m.Step = at.Step + 1
+	m.Rate, _, _ = o.config.schedule(at.Step)
+	spreads := at.Part == 0 && m.Step%o.config.GaugeEvery == 0
+	for i, name := range o.reports {
+		switch {
+		case name == reportClassSpread && spreads:
+			m.Class = spreadOf(outputs[i])
+		case name == reportPatchSpread && spreads:
+			m.Patches = spreadOf(outputs[i])
+		case name == reportSpreadOfClasses && spreads:
+			parts := tensors.MustCopyFlatData[float32](outputs[i])
+			m.Classes = &ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
+		case outputs[i].Shape().IsScalar():
+			m.set(name, float64(tensors.ToScalar[float32](outputs[i]))/float64(o.Parts()))
+		}
+	}
+}
+
+// Diverged looks at the loss and the length of its gradient.
+func (o *Objective) Diverged(m StepMetrics) string {
+	if m.finite() {
+		return ""
+	}
+	return fmt.Sprintf("it is %g and its gradient %g", m.Total, m.GradientNorm)
+}
+
+// Metadata adds the configuration to where a run stands. Orders, views and all else that is drawn depend on seed and step alone.
+func (o *Objective) Metadata(at train.Position) (map[string]string, error) {
+	position, err := json.Marshal(at)
+	if err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(o.config)
+	return map[string]string{"position": string(position), "config": string(config)}, err
+}
+
+// Restore wants the configuration to be that of the run.
+func (o *Objective) Restore(metadata map[string]string, _ train.Position) (at train.Position, err error) {
+	if err := json.Unmarshal([]byte(metadata["position"]), &at); err != nil {
+		return at, fmt.Errorf("position in the run: %w", err)
+	}
+	config := o.config
+	if err := json.Unmarshal([]byte(metadata["config"]), &config); err != nil {
+		return at, fmt.Errorf("configuration of the run: %w", err)
+	}
+	if config != o.config {
+		return at, errors.New("belongs to a run with another configuration")
+	}
+	return at, nil
+}
+
+// mixture reads the parts of batches of a run, one a step of its own.
+func (o *Objective) mixture(seed uint64) datasets.Mixture {
+	m := datasets.Mixture{
+		Objects: o.data.Objects, Scenes: o.data.Scenes, Batch: o.config.Batch / o.config.Accumulate, Side: o.config.Canvas,
+		Seed: seed, Workers: o.data.Workers, Broken: o.data.Broken,
+	}
+	if o.step.positives() > 0 {
+		m.Positive = o.data.Neighbours.Positive(seed)
+	}
+	return m
+}
+
+// batch is that of a part of a step. Those behind it are read ahead.
+func (o *Objective) batch(ctx context.Context, at train.At) (*datasets.Batch, error) {
+	number := at.Step*o.Parts() + at.Part
+	if o.next == nil || o.seed != at.Seed || o.ahead != number {
+		o.rewind()
+		// What is read ahead belongs to the objective and not to this call, so its end is not ctx's.
+		o.next, o.stop = iter.Pull2(o.mixture(at.Seed).Batches(context.WithoutCancel(ctx), number))
+	}
+	batch, err, _ := o.next()
+	if err != nil {
+		o.rewind()
+		return nil, err
+	}
+	o.seed, o.ahead = at.Seed, number+1
+	return batch, nil
+}
+
+// rewind ends the reading of images, which begins again with the next step.
+func (o *Objective) rewind() {
+	if o.stop != nil {
+		o.stop()
+	}
+	o.next, o.stop = nil, nil
+}
+
+const (
+	inPixels    = "pixels"    // Images, positives last, [images + positives, canvas, canvas, 3] of bytes.
+	inGlobals   = "globals"   // Parameters of global views, [globals·images, NumParams].
+	inLocals    = "locals"    // Of local views.
+	inPositives = "positives" // Of a view of each positive, [positives, NumParams].
+	inPartners  = "partners"  // The image x' of each image x, [images].
+	inLabels    = "labels"    // Label maps, [images, canvas, canvas] of bytes.
+	inNoiseKey  = "noise key" // What the noise of labels is drawn from.
+	inScheduled = "scheduled" // Rate, decay, β, the five λ, and the share of noise.
+)
+
+// input is an input of the compiled step.
+type input struct {
+	name  string
+	shape shapes.Shape
+}
+
+// inputs lists the inputs that the step has.
+func (s step) inputs() []input {
+	images, positives := s.images(), s.positives()
+	all := []input{
+		{inPixels, shapes.Make(dtypes.Uint8, images+positives, s.Canvas, s.Canvas, 3)},
+		{inGlobals, shapes.Make(dtypes.Float32, s.Views.Globals*images, views.NumParams)},
+	}
+	if s.Views.Locals > 0 {
+		all = append(all, input{inLocals, shapes.Make(dtypes.Float32, s.Views.Locals*images, views.NumParams)})
+	}
+	if positives > 0 {
+		all = append(all, input{inPositives, shapes.Make(dtypes.Float32, positives, views.NumParams)})
+	}
+	if s.Lambdas.PatchConcentration > 0 {
+		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
+	}
+	if s.labelled {
+		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.Canvas, s.Canvas)})
+	}
+	if s.fromLabels() {
+		all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+	}
+	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
+}
+
+// named are the nodes of the step's inputs by name.
+func (s step) named(inputs []*Node) map[string]*Node {
+	named := map[string]*Node{}
+	for i, in := range s.inputs() {
+		named[in.name] = inputs[i]
+	}
+	return named
+}
+
+// inputs are a step's inputs for a batch or a part of one.
+func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled []float32) ([]any, error) {
+	images := s.images()
+	draws, size := batch.Step, o.config.Canvas*o.config.Canvas
+	// Without a loss of patches the scenes, which stand between objects and positives, are left out.
+	first := batch.Objects + batch.Scenes
+	pixels := append(batch.Pixels[:images*size*3:images*size*3], batch.Pixels[first*size*3:]...)
+	named := map[string]any{
+		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), o.config.Canvas, o.config.Canvas, 3),
+		inScheduled: scheduled,
+	}
+	globals, locals := o.config.Views.Draw(seed, draws, batch.Images[:images], batch.Extents[:images])
+	named[inGlobals], named[inLocals] = globals, locals
+	if s.positives() > 0 {
+		// The second view, as the first one of a positive that is in the batch itself is the online branch's.
+		theirs := o.config.Views
+		theirs.Locals = 0
+		all, _ := theirs.Draw(seed, draws, batch.Images[first:], batch.Extents[first:])
+		flat := tensors.MustCopyFlatData[float32](all)
+		row := len(flat) / (theirs.Globals * s.positives())
+		named[inPositives] = tensors.FromFlatDataAndDimensions(flat[s.positives()*row:2*s.positives()*row], s.positives(), row)
+	}
+	if s.Lambdas.PatchConcentration > 0 {
+		named[inPartners] = partners(seed, draws, images)
+	}
+	if s.labelled {
+		labels := make([]uint8, images*size)
+		for i := range images {
+			if err := o.data.Labels(batch.Images[i], labels[i*size:(i+1)*size], o.config.Canvas); err != nil {
+				return nil, err
+			}
+		}
+		named[inLabels] = tensors.FromFlatDataAndDimensions(labels, images, o.config.Canvas, o.config.Canvas)
+	}
+	if s.fromLabels() {
+		named[inNoiseKey] = rand.New(rand.NewPCG(seed, uint64(draws))).Uint32()
+	}
+	var inputs []any
+	for _, in := range s.inputs() {
+		inputs = append(inputs, named[in.name])
+	}
+	return inputs, nil
+}
+
+// partners draws for each of n images another one, x' of the paper: a cycle through all of them in a random order.
+func partners(seed uint64, step, n int) []int32 {
+	order := rand.New(rand.NewPCG(seed, uint64(step)+1<<63)).Perm(n)
+	drawn := make([]int32, n)
+	for i, image := range order {
+		drawn[image] = int32(order[(i+1)%n])
+	}
+	return drawn
+}

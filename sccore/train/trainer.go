@@ -1,0 +1,218 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// ErrDiverged says that a loss or its gradient became NaN or infinite. The weights are lost; checkpoints are good.
+var ErrDiverged = errors.New("the loss diverged")
+
+// Trainer trains an [Objective]. Its step is compiled once and serves any number of runs. What a run does depends on its objective and seed
+// alone, and on the backend. It is not safe for concurrent use.
+type Trainer[M any] struct {
+	objective Objective[M]
+	store     *model.Store
+	step      *model.Exec
+	update    *model.Exec // Of a batch in parts, else nil.
+	parts     int
+
+	begun bool
+	at    Position
+	saved string // The last checkpoint of the run.
+}
+
+// New compiles the step of an objective, which makes its variables. A run starts with Begin or Resume.
+func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) {
+	t := &Trainer[M]{objective: objective, store: model.NewStore(), parts: 1}
+	inParts, _ := objective.(InParts)
+	if inParts != nil {
+		t.parts = inParts.Parts()
+	}
+	err := try(func() (err error) {
+		if t.step, err = model.NewExec(b, t.store, objective.Graph); err != nil {
+			return err
+		}
+		if _, err = t.step.Compile(objective.Shapes()...); err != nil || t.parts == 1 {
+			return err
+		}
+		if t.update, err = model.NewExec(b, t.store, inParts.Update); err == nil {
+			_, err = t.update.Compile(inParts.UpdateShapes()...)
+		}
+		return err
+	})
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close frees the device's memory.
+func (t *Trainer[M]) Close() {
+	for _, exec := range []*model.Exec{t.step, t.update} {
+		if exec != nil {
+			exec.Finalize()
+		}
+	}
+	t.store.Finalize()
+}
+
+// Store holds the variables: those of the objective, and what its optimizer keeps.
+func (t *Trainer[M]) Store() *model.Store { return t.store }
+
+// Steps is the number of steps of a run.
+func (t *Trainer[M]) Steps() int { return t.objective.Steps() }
+
+// Done is the number of steps of the run that are done.
+func (t *Trainer[M]) Done() int { return t.at.Done }
+
+// Seed is that of the run.
+func (t *Trainer[M]) Seed() uint64 { return t.at.Seed }
+
+// Begin sets the variables to the initial values of a seed, the same on every backend, and the run to step 0.
+func (t *Trainer[M]) Begin(seed uint64) (err error) {
+	if o, ok := t.objective.(Initializer); ok {
+		err = o.Initialize(t.store, seed)
+	} else {
+		err = Initialize(t.store, seed)
+	}
+	if err != nil {
+		return err
+	}
+	t.begun, t.at, t.saved = true, Position{Seed: seed}, ""
+	return nil
+}
+
+// Step trains one step. When ctx has ended, the step is not taken and the error is ctx's. An [ErrDiverged] names the last good checkpoint.
+func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
+	var none M
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	at := At{Seed: t.at.Seed, Step: t.at.Done}
+	for at.Part = range t.parts {
+		if err := t.run(ctx, t.step, at, &metrics); err != nil {
+			return none, err
+		}
+		ctx = context.WithoutCancel(ctx) // A step of which a part is done goes to its end.
+	}
+	if t.update != nil {
+		at.Part = t.parts
+		if err := t.run(ctx, t.update, at, &metrics); err != nil {
+			return none, err
+		}
+	}
+	if how := t.objective.Diverged(metrics); how != "" {
+		state := "there is no checkpoint yet"
+		if t.saved != "" {
+			state = "the last good checkpoint is " + t.saved
+		}
+		return metrics, fmt.Errorf("%w: %s at step %d; %s", ErrDiverged, how, t.at.Done+1, state)
+	}
+	t.at.Done++
+	return metrics, nil
+}
+
+// run executes one part of a step, or its update.
+func (t *Trainer[M]) run(ctx context.Context, exec *model.Exec, at At, metrics *M) error {
+	inputs, err := t.objective.Inputs(ctx, at)
+	if err != nil {
+		return err
+	}
+	return Execute(exec, inputs, func(outputs []*tensors.Tensor) { t.objective.Metrics(metrics, at, outputs) })
+}
+
+// Execute runs a graph, shows its outputs and frees them.
+func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor)) error {
+	return try(func() error {
+		outputs, err := exec.Exec(inputs...)
+		if err != nil {
+			return err
+		}
+		read(outputs)
+		for _, output := range outputs {
+			if err := output.FinalizeAll(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// try turns a panic of graph building into an error.
+func try(f func() error) (err error) {
+	if caught := exceptions.TryCatch[error](func() { err = f() }); caught != nil {
+		return caught
+	}
+	return err
+}
+
+// Save writes the whole state of the run to path, whole or not at all, with a note of the caller's.
+func (t *Trainer[M]) Save(path, note string) error {
+	metadata, err := t.recorder().Metadata(t.at)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	metadata = maps.Clone(metadata)
+	metadata["note"] = note
+	if err := weights.SaveCheckpoint(path, t.store, metadata); err != nil {
+		return err
+	}
+	t.saved = path
+	return nil
+}
+
+// Resume sets the run to what Save wrote and returns its note. Training then goes on as if it had never stopped, bit for bit on the same
+// backend. The objective must be the one that the file is of; the error names the file.
+func (t *Trainer[M]) Resume(path string) (note string, err error) {
+	if !t.begun { // The file's variables replace others.
+		if err := t.Begin(0); err != nil {
+			return "", err
+		}
+	}
+	metadata, err := weights.LoadCheckpoint(path, t.store)
+	if err != nil {
+		return "", err
+	}
+	at, err := t.recorder().Restore(metadata, t.at)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if at.Done < 0 || at.Done > t.Steps() {
+		return "", fmt.Errorf("%s: stands at step %d of %d", path, at.Done, t.Steps())
+	}
+	t.at, t.saved = at, path
+	return metadata["note"], nil
+}
+
+func (t *Trainer[M]) recorder() Recorder {
+	if o, ok := t.objective.(Recorder); ok {
+		return o
+	}
+	return byPosition{}
+}
+
+// byPosition is the [Recorder] of objectives that are none.
+type byPosition struct{}
+
+func (byPosition) Metadata(at Position) (map[string]string, error) {
+	encoded, err := json.Marshal(at)
+	return map[string]string{"position": string(encoded)}, err
+}
+
+func (byPosition) Restore(metadata map[string]string, _ Position) (at Position, err error) {
+	if err := json.Unmarshal([]byte(metadata["position"]), &at); err != nil {
+		return at, fmt.Errorf("position in the run: %w", err)
+	}
+	return at, nil
+}

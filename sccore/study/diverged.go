@@ -1,6 +1,6 @@
 package study
 
-import "github.com/semcon/semcon/sccore"
+import "github.com/semcon/semcon/sccore/train"
 
 // ErrDiverged is the error of a run whose loss became NaN or infinite.
-var ErrDiverged = sccore.ErrDiverged
+var ErrDiverged = train.ErrDiverged

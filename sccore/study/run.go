@@ -202,7 +202,11 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 	}
 	q := newQueue(cells, share)
 	group, ctx := errgroup.WithContext(ctx)
-	for range min(max(c.options.Parallel, 1), len(cells)) {
+	workers := min(max(c.options.Parallel, 1), len(cells))
+	if c.Serial {
+		workers = 1
+	}
+	for range workers {
 		group.Go(func() (err error) {
 			var worker Worker[C, D]
 			last, before := "", false

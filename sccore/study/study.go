@@ -83,6 +83,8 @@ type Spec[C comparable, D Data] struct {
 	// NewWorker makes the worker for a cell, and for all that have the same Shares. Optional: Shares; without, all cells do.
 	NewWorker func(r *Run[C, D]) (Worker[C, D], error)
 	Shares    func(c Cell[C]) string
+	// Serial tells that a cell takes all that there is of the machine: the cells run one after the other, whatever Options.Parallel says.
+	Serial bool
 	// Needs lists cells that come first, of which some may not be selected: they run all the same and record nothing. Optional.
 	Needs func(c Cell[C]) []Cell[C]
 	// Folder is where the cell's files stand, below the experiment's folder. Optional.
@@ -146,6 +148,17 @@ func (s Spec[C, D]) Experiment() Experiment {
 	}
 }
 
+// Independent is the NewWorker of cells that share nothing: run runs one of them.
+func Independent[C comparable, D Data](run func(r *Run[C, D]) error) func(*Run[C, D]) (Worker[C, D], error) {
+	return func(*Run[C, D]) (Worker[C, D], error) { return independent[C, D](run), nil }
+}
+
+type independent[C comparable, D Data] func(r *Run[C, D]) error
+
+func (run independent[C, D]) Run(r *Run[C, D]) error { return run(r) }
+
+func (independent[C, D]) Close() {}
+
 // NoDatasets is the Datasets of experiments that make their own data.
 func NoDatasets(Options) (names, missing []string, err error) { return []string{""}, nil, nil }
 
@@ -166,5 +179,5 @@ func (s Spec[C, D]) folder(data D, c Cell[C]) string {
 	if s.Folder != nil {
 		return s.Folder(data, c)
 	}
-	return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, Hash(EncodeConfig(c.Config), []byte(data.Identity()))))
+	return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, Hash(hashedConfig(c.Config), []byte(data.Identity()))))
 }

@@ -3,6 +3,7 @@ package ablation
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
@@ -82,17 +83,20 @@ func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err er
 		d.measured = []measured{m}
 		return d, nil
 	}
-	read, missing, err := mainresults.Read(o.Data)
+	present, missing, err := mainresults.Sources.Present(o.Data)
 	if err != nil {
 		return d, err
 	}
 	for _, line := range missing {
 		o.Warnf("%s", line)
 	}
-	for _, dataset := range []string{"coco", "imagenet"} {
-		if m, there := read[dataset]; there {
-			d.measured = append(d.measured, measured{dataset, d.Identity() + "; measured on " + m.Identity(), m})
+	slices.Sort(present) // Segmentation first, as in the table.
+	for _, dataset := range present {
+		m, err := mainresults.Sources.Open(o.Data, dataset)
+		if err != nil {
+			return d, err
 		}
+		d.measured = append(d.measured, measured{dataset, d.Identity() + "; measured on " + m.Identity(), m})
 	}
 	return d, nil
 }

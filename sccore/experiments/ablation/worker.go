@@ -99,7 +99,7 @@ func (w worker) record(r *run, dir string) (err error) {
 	}
 	c := r.Cell.Config.evaluation()
 	for _, m := range r.Data.measured {
-		values, err := c.Measure(r.Context, r.Backend(), w.stage.Frozen, m.Data, r.Cell.Seed)
+		values, err := m.Measure(r.Context, r.Backend(), w.stage.Frozen, c, r.Cell.Seed)
 		if err != nil {
 			return err
 		}

@@ -17,15 +17,17 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-func runMainSmoke(t *testing.T, b compute.Backend, options Options) []Record {
+func runMainSmoke(t *testing.T, b compute.Backend, options study.Options) []study.Record {
 	t.Helper()
-	options.Profile = Smoke
-	if err := mainResults.Run(context.Background(), b, options); err != nil {
+	options.Profile = study.Smoke
+	if err := Study.Run(context.Background(), b, options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := Records(folderOf(options.Out, MainResults))
+	records, err := study.Records(study.Folder(options.Out, Name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +37,11 @@ func runMainSmoke(t *testing.T, b compute.Backend, options Options) []Record {
 func TestMainResultsRunOnEachBackendAndGoOn(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		out := t.TempDir()
-		if first := runMainSmoke(t, b, Options{Out: out, Only: []string{"*/random/seed1"}}); len(first) != 1 {
+		if first := runMainSmoke(t, b, study.Options{Out: out, Only: []string{"*/random/seed1"}}); len(first) != 1 {
 			t.Fatalf("%d records", len(first))
 		}
-		all := runMainSmoke(t, b, Options{Out: out, Seeds: 2})
-		whole := runMainSmoke(t, b, Options{Out: t.TempDir(), Seeds: 2})
+		all := runMainSmoke(t, b, study.Options{Out: out, Seeds: 2})
+		whole := runMainSmoke(t, b, study.Options{Out: t.TempDir(), Seeds: 2})
 		if len(all) != 2 || len(whole) != 2 {
 			t.Fatalf("%d and %d records", len(all), len(whole))
 		}
@@ -80,14 +82,14 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 		}
 	}
 	var warned []string
-	options := Options{
-		Profile: Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Set: []string{"size=32", "class.batch=4", "knn.k=3"},
+	options := study.Options{
+		Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Set: []string{"size=32", "class.batch=4", "knn.k=3"},
 		Warn: func(line string) { warned = append(warned, line) },
 	}
-	if err := mainResults.Run(context.Background(), testbackend.Fastest(t), options); err != nil {
+	if err := Study.Run(context.Background(), testbackend.Fastest(t), options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := Records(folderOf(options.Out, MainResults))
+	records, err := study.Records(study.Folder(options.Out, Name))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
@@ -101,7 +103,7 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n0"), filepath.Join(dir, "imagenet", "val", "n2")); err != nil {
 		t.Fatal(err)
 	}
-	err = mainResults.Run(context.Background(), testbackend.Fastest(t), options)
+	err = Study.Run(context.Background(), testbackend.Fastest(t), options)
 	if want := "imagenet: the images of val have other classes than those of train"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("other classes: %v", err)
 	}
@@ -111,7 +113,7 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "imagenet", "val", "n1", "1.png"), []byte("torn"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err = mainResults.Run(context.Background(), testbackend.Fastest(t), options)
+	err = Study.Run(context.Background(), testbackend.Fastest(t), options)
 	if err == nil || !strings.Contains(err.Error(), "1.png: is neither JPEG nor PNG") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a broken picture: %v", err)
 	}
@@ -151,18 +153,18 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 	}
 	write("imagenet/fish.png", picture)
 	var warned []string
-	options := Options{
-		Profile: Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Warn: func(line string) { warned = append(warned, line) },
+	options := study.Options{
+		Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Warn: func(line string) { warned = append(warned, line) },
 		Set: []string{"segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "segmentation.epochs=60", "segmentation.rate=0.01"},
 	}
-	run := func() error { return mainResults.Run(context.Background(), testbackend.Fastest(t), options) }
+	run := func() error { return Study.Run(context.Background(), testbackend.Fastest(t), options) }
 	if err := run(); err != nil {
 		t.Fatal(err)
 	}
 	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear and k-NN classification are left out: ") || !strings.HasSuffix(warned[0], "have no labels") {
 		t.Errorf("warned of %q", warned)
 	}
-	records, err := Records(folderOf(options.Out, MainResults))
+	records, err := study.Records(study.Folder(options.Out, Name))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
@@ -173,7 +175,7 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 	if r.Value < 90 { // Chance, all of one class, is 25.
 		t.Errorf("mIoU %.1f of two halves", r.Value)
 	}
-	tables, err := mainResults.Tables(records, Quick)
+	tables, err := Study.Experiment().Tables(records, study.Quick)
 	if err != nil || len(tables) != 2 || !strings.Contains(tables[1].Markdown(), "| random init | vit-tiny |") {
 		t.Errorf("%d tables, %v", len(tables), err)
 	}
@@ -208,7 +210,7 @@ func TestMainResultsOptions(t *testing.T) {
 		"weights.swav-r50=x":  `no row "swav-r50"`,
 		"weights.dino-b8=no/": "no/",
 	} {
-		err := mainResults.Run(context.Background(), nil, Options{Profile: Smoke, Out: t.TempDir(), Set: []string{set}})
+		err := Study.Run(context.Background(), nil, study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", set, err, want)
 		}
@@ -217,14 +219,14 @@ func TestMainResultsOptions(t *testing.T) {
 
 // TestMainResultsTables: made-up records of a row of the paper and one of ours.
 func TestMainResultsTables(t *testing.T) {
-	var records []Record
-	for row, dataset := range map[string]string{"dino+ours-s16": "imagenet", keySecond: "synthetic"} {
-		config := mainConfig(Quick, dataset == "imagenet").on(dataset)
-		config.Encoder = frozenEncoder{Row: row, Architecture: "vit-tiny"}
-		records = append(records, Record{Profile: Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: mainTitles[dataset], Config: configJSON(config), Data: dataset,
+	var records []study.Record
+	for row, dataset := range map[string]string{"dino+ours-s16": "imagenet", encoders.Second: "synthetic"} {
+		config := ProfileConfig(study.Quick, dataset == "imagenet").on(dataset)
+		config.Encoder = encoders.Encoder{Row: row, Architecture: "vit-tiny"}
+		records = append(records, study.Record{Profile: study.Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: titles[dataset], Config: study.EncodeConfig(config), Data: dataset,
 			Value: 77, Details: map[string]float64{"knn_Acc@1": 77, "knn_Acc@5": 89}})
 	}
-	tables, err := mainResults.Tables(records, Quick)
+	tables, err := Study.Experiment().Tables(records, study.Quick)
 	if err != nil || len(tables) != 2 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}

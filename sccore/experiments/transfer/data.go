@@ -1,69 +1,67 @@
 package transfer
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// transferSources open a split of each dataset, the paper's four in its order.
-var transferSources = map[string]func(dir string, split datasets.Split) (*datasets.Segmented, error){
+// splits open a split of each dataset that is read.
+var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmented, error){
 	"coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes,
 }
 
-var transferDatasets = []string{"coco", "voc2012", "ade20k", "cityscapes", "synthetic"}
-
-// presentDatasets are the datasets to run on: those in a data folder, or synthetic scenes without one. missing says what is not there.
-func presentDatasets(profile Profile, dir string) (present, missing []string, err error) {
-	if dir == "" || profile == Smoke {
-		if profile == Full {
-			return nil, nil, errors.New("the full profile needs --data DIR with COCO, PASCAL VOC, ADE20k or Cityscapes (\"semcon data\" says what is there)")
-		}
-		return []string{"synthetic"}, nil, nil
-	}
-	for _, name := range transferDatasets {
-		open, ok := transferSources[name]
-		if !ok {
-			continue
-		}
-		for _, split := range []datasets.Split{datasets.Train, datasets.Test} {
-			if _, err = open(dir, split); err != nil {
-				break
-			}
-		}
-		switch {
-		case err == nil:
-			present = append(present, name)
-		case errors.Is(err, fs.ErrNotExist):
-			missing = append(missing, err.Error())
-		default:
-			return nil, nil, err
-		}
-	}
-	if len(present) == 0 {
-		return nil, nil, fmt.Errorf("none of COCO, PASCAL VOC, ADE20k and Cityscapes is in %s (\"semcon data\" says what is wanted)", dir)
-	}
-	return present, missing, nil
+// sources are the datasets that are read, in the paper's order.
+var sources = encoders.Sources{
+	Drawn: "scenes", Needed: "COCO, PASCAL VOC, ADE20k or Cityscapes (\"semcon data\" says what is there)",
+	None:  "none of COCO, PASCAL VOC, ADE20k and Cityscapes is",
+	Names: []string{"coco", "voc2012", "ade20k", "cityscapes"},
+	Open: func(dir, name string) error {
+		_, err := read(dir, name)
+		return err
+	},
 }
 
-// transferData is a dataset to train and test heads on.
-type transferData struct {
+// present lists the datasets to run on, and warns where there is nothing but random weights.
+func present(o study.Options) (names, missing []string, err error) {
+	names, missing, err = sources.Datasets(o)
+	if err == nil && !encoders.Learned(o) {
+		missing = append(missing, fmt.Sprintf(
+			"no encoder has learnt: \"semcon run pretrain --profile %s\" trains two, and --set weights.dino-s16=FILE names one", o.Profile))
+	}
+	return names, missing, err
+}
+
+// Data is a dataset to train and test heads on.
+type Data struct {
 	train, test         *datasets.Segmented
 	trained, held, seen []int // Training images that train and that choose the rate, and test images.
 }
 
-func (d transferData) identity() string { return d.train.Identity + "; " + d.test.Identity }
+// Identity names the images in records.
+func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
 
-// openTransferData opens a dataset for a configuration. Synthetic scenes are others than those that encoders are pretrained on.
-func openTransferData(dir, dataset string, c TransferConfig) (d transferData, err error) {
-	if open, ok := transferSources[dataset]; ok {
-		if d.train, err = open(dir, datasets.Train); err != nil {
-			return d, err
-		}
-		if d.test, err = open(dir, datasets.Test); err != nil {
+// Title is the name of the dataset.
+func (d Data) Title() string { return d.train.Name }
+
+// Skipped is empty: an image that cannot be read is an error.
+func (d Data) Skipped() []string { return []string{} }
+
+// read opens a dataset below dir.
+func read(dir, dataset string) (d Data, err error) {
+	if d.train, err = splits[dataset](dir, datasets.Train); err == nil {
+		d.test, err = splits[dataset](dir, datasets.Test)
+	}
+	return d, err
+}
+
+// open opens a dataset for a configuration. Synthetic scenes are others than those that encoders are pretrained on.
+func open(dir, dataset string, c Config) (d Data, err error) {
+	if dataset != encoders.Synthetic {
+		if d, err = read(dir, dataset); err != nil {
 			return d, err
 		}
 	} else {

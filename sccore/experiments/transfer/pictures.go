@@ -12,75 +12,68 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/study"
 	"golang.org/x/image/draw"
 )
 
-// TransferPrediction is an image with its true and predicted classes.
-type TransferPrediction struct {
+// Prediction is an image with its true and predicted classes.
+type Prediction struct {
 	Image     *datasets.Annotated
 	Predicted []uint8 // [Height, Width]
 }
 
-// Predictions are what the trained heads of a row ("random", "second", "dino-s16") and column, of the lowest seed, make of n test images, evenly spread, and the names of the
-// classes. A row and column without runs is an error.
-func (r TransferResults) Predictions(b compute.Backend, data, out, row, column string, n int) ([]TransferPrediction, []string, error) {
-	group := r.runs[[2]string{row, column}]
+// Predictions are what the trained heads of a row ("random", "second", "dino-s16") and column, of the lowest seed, make of n test images, evenly spread,
+// and the names of the classes. A row and column without runs is an error.
+func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]Prediction, []string, error) {
+	group := r.Of(row, column)
 	if len(group) == 0 {
-		return nil, nil, fmt.Errorf("no record of %s, %s in the %s profile", row, column, r.profile)
+		return nil, nil, fmt.Errorf("no record of %s, %s in the %s profile", row, column, r.Profile)
 	}
 	record := group[0]
-	var c transferCell
-	if err := record.configuration(&c.config); err != nil {
-		return nil, nil, err
-	}
-	c.dataset, _, _ = strings.Cut(record.Cell, "/")
-	c.seed = record.Seed
-	encoder, err := c.config.Encoder.located(out, r.profile, c.seed)
+	var c Config
+	err := record.DecodeConfig(&c)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.config.Encoder = encoder
-	if c.dataset == "synthetic" {
-		data = ""
+	if c.Encoder, err = c.Encoder.Located(out, r.Profile, record.Seed); err != nil {
+		return nil, nil, err
 	}
-	images, err := openTransferData(data, c.dataset, c.config)
+	dataset, _, _ := strings.Cut(record.Cell, "/")
+	images, err := open(data, dataset, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	w := newTransferWorker(&transferStudy{backend: b})
-	defer w.close()
-	frozen, trainer, err := w.prepare(c, len(images.test.Classes))
+	w := newWorker(b)
+	defer w.Close()
+	frozen, trainer, err := w.prepare(c, record.Seed, len(images.test.Classes))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := trainer.Begin(uint64(c.seed)); err != nil {
+	if _, err := trainer.Resume(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), headsFile)); err != nil {
 		return nil, nil, err
 	}
-	if _, err := trainer.Resume(filepath.Join(folderOf(out, Transfer), filepath.FromSlash(record.Curve), headsFile)); err != nil {
-		return nil, nil, err
-	}
-	best := slices.Index(c.config.Rates[:], record.Details["rate"])
+	best := slices.Index(c.Rates[:], record.Details["rate"])
 	var which []int
 	for _, place := range spread(len(images.seen), n) {
 		which = append(which, images.seen[place])
 	}
-	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: images.test, Crop: c.config.crop(), Test: c.config.Test}
-	predictions := make([]TransferPrediction, len(which))
-	err = trainer.Predict(images.test, which, c.config.Test/frozen.ViT.Patch, fixed.Whole(context.Background(), which),
+	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: images.test, Crop: c.crop(), Test: c.Test}
+	predictions := make([]Prediction, len(which))
+	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.Patch, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.Annotated, head int, classes []uint8) error {
 			if head == best {
-				predictions[place] = TransferPrediction{a, classes}
+				predictions[place] = Prediction{a, classes}
 			}
 			return nil
 		})
 	return predictions, images.test.Classes, err
 }
 
-// sheetSide is the longer side of a picture in [TransferSheet].
+// sheetSide is the longer side of a picture in [Sheet].
 const sheetSide = 168
 
-// TransferSheet shows predictions below their images and the truth, one column an image, with a legend of the classes that occur.
-func TransferSheet(title string, predictions []TransferPrediction, classes []string) figures.ImageGrid {
+// Sheet shows predictions below their images and the truth, one column an image, with a legend of the classes that occur.
+func Sheet(title string, predictions []Prediction, classes []string) figures.ImageGrid {
 	sheet := figures.ImageGrid{Title: title, RowLabels: []string{"image", "truth", "prediction"}, Images: make([][]image.Image, 3), Scale: 1}
 	occurs := map[uint8]bool{}
 	for _, p := range predictions {

@@ -1,22 +1,72 @@
+// Package transfer is the experiment that segments with fixed features: a linear head and an FCN on a frozen encoder's patch features.
+//
+// In go the four datasets of the paper, or synthetic scenes, and the encoders of package encoders; out come records of mIoU and pixel accuracy, the trained
+// heads, Tab. semantic_seg and semantic_seg_acc, and claim C22.
 package transfer
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// Transfer is the name of the experiment that segments with fixed features (Tab. semantic_seg and semantic_seg_acc): a linear head and an FCN on
-// a frozen encoder's patch features, on four datasets.
-const Transfer = "transfer"
+// Name is the experiment's.
+const Name = "transfer"
 
-// TransferConfig is what one run of the experiment is made from.
-type TransferConfig struct {
-	Encoder frozenEncoder `json:"encoder"`
+// Study is the experiment.
+var Study = study.Spec[Config, Data]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "How well do fixed features segment, with a linear head and with an FCN?",
+		Reproduces: "Tab. semantic_seg, Tab. semantic_seg_acc; claim C22",
+		Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, those that --data has, or synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
+		Cost: map[study.Profile]string{
+			study.Smoke: "seconds",
+			study.Quick: "under ten minutes on 2 cores",
+			study.Full:  "for an encoder and a dataset 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk",
+		},
+	},
+	Parts:    []string{"dataset", "row", "head", "seed"},
+	Datasets: present,
+	Cells:    grid.Cells,
+	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
+		return open(o.Data, dataset, cells[0].Config)
+	},
+	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
+		return []study.Number{{Row: c.Config.Encoder.Row, Column: column(data.train.Name, c.Config.Head)}}
+	},
+	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
+	NewWorker: func(r *run) (study.Worker[Config, Data], error) { return newWorker(r.Backend()), nil },
+	Folder: func(data Data, c study.Cell[Config]) string {
+		hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + data.Identity()))
+		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
+	},
+	Own:    grid.Own,
+	Common: grid.Common,
+	Tables: tables,
+	Measure: func(results study.Results, claim figures.Claim) ([]float64, []string) {
+		initialisation, dataset, _ := strings.Cut(claim.Part, " on ")
+		return encoders.Gain(results, initialisation, column(dataset, heads.Linear))
+	},
+}
+
+// headTitles are what the table's columns call the heads.
+var headTitles = map[string]string{heads.Linear: "Linear", heads.FCN: "FCN"}
+
+// column is the table's column of a dataset and a head.
+func column(dataset, head string) string { return dataset + "/" + headTitles[head] }
+
+// Config is what one run of the experiment is made from.
+type Config struct {
+	Encoder encoders.Encoder `json:"encoder"`
 
 	Head  string `json:"head"`
 	Width int    `json:"width"` // Channels of the FCN, which the paper does not name.
@@ -36,13 +86,24 @@ type TransferConfig struct {
 	CacheGiB float64 `json:"cache_gib"` // What files of features may take on disk; beyond it they are computed anew.
 }
 
-// transferHeads are the heads with their names in the table's columns.
-var transferHeads = []struct{ kind, title string }{{heads.Linear, "Linear"}, {heads.FCN, "FCN"}}
+// Hashed is the configuration wherever the encoder's file lies.
+func (c Config) Hashed() any {
+	c.Encoder = c.Encoder.Portable()
+	return c
+}
 
-// transferConfig returns the configuration of a run before --set. The paper counts 100k samples as 1560 iterations and 400k as 6250, which holds for
-// its batches of 64; with 128 it is the samples that count here.
-func transferConfig(profile Profile, dataset, head string) TransferConfig {
-	c := TransferConfig{
+var grid = encoders.Grid[Config]{
+	Table:    "semantic_seg",
+	Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
+	Variants: []string{heads.Linear, heads.FCN},
+	Encoder:  func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Config:   config,
+}
+
+// profileConfig is the configuration of a profile before --set. The paper counts 100k samples as 1560 iterations and 400k as 6250, which holds for its
+// batches of 64; with 128 it is the samples that count here.
+func profileConfig(profile study.Profile, dataset, head string) Config {
+	c := Config{
 		Head: head, Width: 256, Train: 336, Test: 448, MinArea: 0.25,
 		Batch: 128, Samples: 100_000, Rates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalRate: 1e-4, Holdout: 150, CacheGiB: 20,
 	}
@@ -52,102 +113,45 @@ func transferConfig(profile Profile, dataset, head string) TransferConfig {
 	if dataset == "cityscapes" {
 		c.Train, c.Test, c.Batch = 896, 1024, 64
 	}
-	if profile != Full {
+	if profile != study.Full {
 		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
 		c.Images, c.Holdout, c.CacheGiB = 400, 60, 1
 		if head == heads.FCN {
 			c.Batch, c.Samples = 16, 6400
 		}
-		if dataset != "synthetic" { // Photographs show more than scenes of 64 pixels.
+		if dataset != encoders.Synthetic { // Photographs show more than scenes of 64 pixels.
 			c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Images = 96, 128, 2, 8, 800, 100
 		}
 	}
-	if profile == Smoke {
+	if profile == study.Smoke {
 		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width, c.Images, c.Holdout = 16, 32, 1, 4, 16, 4, 8, 3
 	}
 	return c
 }
 
-// transferCell is one run: a head on an encoder and a dataset.
-type transferCell struct {
-	dataset string // A key of transferSources, or "synthetic".
-	seed    int
-	config  TransferConfig
-}
-
-// transferParts are the parts of a cell's name.
-var transferParts = []string{"dataset", "row", "head", "seed"}
-
-// name is how --only addresses a cell, e.g. voc2012/dino+ours-s16/fcn/seed0.
-func (c transferCell) name() string {
-	return fmt.Sprintf("%s/%s/%s/seed%d", c.dataset, c.config.Encoder.Row, c.config.Head, c.seed)
-}
-
-// key identifies what a record on images of an identity measures.
-func (c transferCell) key(identity string) string {
-	return recordKey(c.name(), c.config.hash(), identity)
-}
-
-// steps of the cell's training.
-func (c transferCell) steps() int { return (c.config.Samples + c.config.Batch - 1) / c.config.Batch }
-
-// transferCells lists the runs of a profile on datasets: all rows with one seed before the next.
-func transferCells(options Options, datasets []string) ([]transferCell, error) {
-	seeds := map[Profile]int{Smoke: 1, Quick: 3, Full: 1}[options.Profile]
-	encoders, assignments, err := frozenCells(options, "semantic_seg", randomArchitecture(options.Profile), seeds)
-	if err != nil {
-		return nil, err
-	}
-	var cells []transferCell
-	for _, dataset := range datasets {
-		configs := map[string]TransferConfig{}
-		for _, head := range transferHeads {
-			config, err := setTransfer(options.Profile, assignments, dataset, head.kind)
-			if err == nil {
-				err = config.check()
-			}
-			if err != nil {
-				return nil, err
-			}
-			configs[head.kind] = config
-		}
-		for _, e := range encoders {
-			for _, head := range transferHeads {
-				c := transferCell{dataset, e.seed, configs[head.kind]}
-				c.config.Encoder = e.frozenEncoder
-				cells = append(cells, c)
-			}
-		}
-	}
-	return cells, nil
-}
-
-// setTransfer applies --set: "batch=16" is for all runs, "fcn.width=64" and "ade20k.train=256" for those of one head or dataset.
-func setTransfer(profile Profile, assignments []string, dataset, head string) (TransferConfig, error) {
-	config := transferConfig(profile, dataset, head)
-	for _, assignment := range assignments {
+// config applies --set: "batch=16" is for all runs, "fcn.width=64" and "ade20k.train=256" for those of one head or dataset.
+func config(profile study.Profile, dataset, head string, set []string) (Config, error) {
+	c := profileConfig(profile, dataset, head)
+	for _, assignment := range set {
 		of, rest, _ := strings.Cut(assignment, ".")
-		if of == heads.Linear || of == heads.FCN || slices.Contains(transferDatasets, of) {
+		if headTitles[of] != "" || of == encoders.Synthetic || slices.Contains(sources.Names, of) {
 			if of != dataset && of != head {
 				continue
 			}
 			assignment = rest
 		}
-		if err := applySet(&config, assignment); err != nil {
-			return config, err
+		if err := study.ApplySet(&c, assignment); err != nil {
+			return c, err
 		}
 	}
-	switch {
-	case config.Head != head:
-		return config, fmt.Errorf("--set head=%s: choose heads with --only '*/*/%s/*'", config.Head, config.Head)
-	case config.Encoder != (frozenEncoder{}):
-		return config, errGivenEncoder
+	if c.Head != head {
+		return c, fmt.Errorf("--set head=%s: choose heads with --only '*/*/%s/*'", c.Head, c.Head)
 	}
-	return config, nil
+	return c, c.check()
 }
 
 // check returns an error that names the first value out of range.
-func (c TransferConfig) check() error {
+func (c Config) check() error {
 	for _, field := range []struct {
 		name         string
 		value, least int
@@ -165,28 +169,15 @@ func (c TransferConfig) check() error {
 	return c.training(encoder.ViT{Patch: 1, Dim: 1}, 2).Check() // Of any encoder: the cell's is not open yet.
 }
 
-// checkPatches returns an error where images are not made of an encoder's patches.
-func (c TransferConfig) checkPatches(vit encoder.ViT) error {
-	if c.Train%vit.Patch != 0 || c.Test%vit.Patch != 0 {
-		return BadOption{fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.Train, c.Test, vit.Patch, vit.Name)}
-	}
-	return nil
-}
+func (c Config) crop() evaluation.Crop { return evaluation.Crop{Side: c.Train, MinArea: c.MinArea} }
 
-func (c TransferConfig) crop() evaluation.Crop {
-	return evaluation.Crop{Side: c.Train, MinArea: c.MinArea}
-}
+// steps are those of the training.
+func (c Config) steps() int { return (c.Samples + c.Batch - 1) / c.Batch }
 
 // training is what the heads are trained by, for a number of classes.
-func (c TransferConfig) training(vit encoder.ViT, classes int) evaluation.SegmentationTraining {
+func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationTraining {
 	return evaluation.SegmentationTraining{
 		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.Patch,
-		Batch: c.Batch, Steps: transferCell{config: c}.steps(), Rates: c.Rates[:], FinalRate: c.FinalRate,
+		Batch: c.Batch, Steps: c.steps(), Rates: c.Rates[:], FinalRate: c.FinalRate,
 	}
-}
-
-// hash names the configuration.
-func (c TransferConfig) hash() string {
-	c.Encoder = c.Encoder.elsewhere()
-	return hashOf(configJSON(c))
 }

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,15 +10,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 func runTransferSmoke(t *testing.T, out string, set ...string) error {
 	t.Helper()
-	return runTransfer(context.Background(), testbackend.Fastest(t), Options{Profile: Smoke, Out: out, Set: set})
+	return Study.Run(context.Background(), testbackend.Fastest(t), study.Options{Profile: study.Smoke, Out: out, Set: set})
 }
 
 func TestTransferRecordsEachHeadOnce(t *testing.T) {
@@ -27,13 +33,13 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, err := Records(folderOf(out, Transfer))
+	records, err := study.Records(study.Folder(out, Name))
 	if err != nil || len(records) != 2 {
 		t.Fatalf("%d records, %v, want one for each head", len(records), err)
 	}
 	for i, column := range []string{"synthetic scenes/Linear", "synthetic scenes/FCN"} {
 		r := records[i]
-		if r.Row != keyRandom || r.Column != column || !(r.Value > 0 && r.Value < 100) || !(r.Details["accuracy"] > 0) {
+		if r.Row != encoders.Random || r.Column != column || !(r.Value > 0 && r.Value < 100) || !(r.Details["accuracy"] > 0) {
 			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
 		}
 		if !slices.Contains([]float64{1e-4, 1e-3, 3e-3, 1e-2}, r.Details["rate"]) || !strings.Contains(r.Protocol, "on 4 held-out training images") {
@@ -47,7 +53,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 		if err := runTransferSmoke(t, other, set...); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Records(folderOf(other, Transfer))
+		again, err := study.Records(study.Folder(other, Name))
 		if err != nil || len(again) != 2 {
 			t.Fatal(len(again), err)
 		}
@@ -61,11 +67,11 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 		}
 	}
 
-	results, err := LoadTransfer(out, Smoke)
+	results, err := Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, err := results.tables()
+	tables, err := Study.Tables(results.Results)
 	if err != nil || len(tables) != 4 {
 		t.Fatal(len(tables), err)
 	}
@@ -77,7 +83,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 	if got := tables[2].Rows[0].Cells[0].Ours; len(got) != 1 || got[0] != records[0].Value {
 		t.Errorf("the table has %v for %g", got, records[0].Value)
 	}
-	predictions, classes, err := results.Predictions(testbackend.Fastest(t), "", out, keyRandom, "synthetic scenes/FCN", 3)
+	predictions, classes, err := results.Predictions(testbackend.Fastest(t), "", out, encoders.Random, "synthetic scenes/FCN", 3)
 	if err != nil || len(predictions) != 3 || len(classes) != 7 {
 		t.Fatalf("%d predictions of %d classes, %v", len(predictions), len(classes), err)
 	}
@@ -86,7 +92,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 			t.Errorf("%d pixels are predicted of %d", len(p.Predicted), len(p.Image.Mask))
 		}
 	}
-	sheet := TransferSheet("x", predictions, classes)
+	sheet := Sheet("x", predictions, classes)
 	if _, _, err := sheet.Render(); err != nil || len(sheet.Images[2]) != 3 || len(sheet.Legend) < 2 {
 		t.Errorf("a sheet of %d predictions and %d classes, %v", len(sheet.Images[2]), len(sheet.Legend), err)
 	}
@@ -96,26 +102,26 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 func TestTransferStoppedGoesOn(t *testing.T) {
 	whole, stopped := t.TempDir(), t.TempDir()
 	b := testbackend.Fastest(t)
-	options := Options{Profile: Smoke, Out: whole, Only: []string{"*/*/linear"}, Set: []string{"samples=400"}}
-	if err := runTransfer(context.Background(), b, options); err != nil {
+	options := study.Options{Profile: study.Smoke, Out: whole, Only: []string{"*/*/linear"}, Set: []string{"samples=400"}}
+	if err := Study.Run(context.Background(), b, options); err != nil {
 		t.Fatal(err)
 	}
 	options.Out = stopped
 	for range 3 {
 		ctx, stop := context.WithCancel(context.Background())
 		options.Bar = func(string, int) progress.Bar { return &stopper{left: 30, stop: stop} }
-		if err := runTransfer(ctx, b, options); err == nil {
+		if err := Study.Run(ctx, b, options); err == nil {
 			t.Fatal("the run was not stopped")
 		}
 		stop()
 	}
 	options.Bar = nil
-	if err := runTransfer(context.Background(), b, options); err != nil {
+	if err := Study.Run(context.Background(), b, options); err != nil {
 		t.Fatal(err)
 	}
 	var values []float64
 	for _, out := range []string{whole, stopped} {
-		records, err := Records(folderOf(out, Transfer))
+		records, err := study.Records(study.Folder(out, Name))
 		if err != nil || len(records) != 1 {
 			t.Fatal(len(records), err)
 		}
@@ -144,31 +150,57 @@ func (*stopper) Found(int)    {}
 func (*stopper) Phase(string) {}
 func (*stopper) Close()       {}
 
+// export writes random weights.
+func export(t *testing.T, path string, seed int) {
+	t.Helper()
+	vit, store, err := encoders.Encoder{Architecture: "vit-tiny"}.Load(seed)
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), weights.ExportViT(path, store, "/", vit, nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pretend leaves in out what the experiment pretrain does.
+func pretend(t *testing.T, out string) {
+	t.Helper()
+	config := pretrain.ProfileConfig(study.Smoke)
+	config.Second.Encoder = "vit-tiny"
+	for i, row := range []string{pretrain.RowAlignment, pretrain.RowMethod} {
+		stage := []string{encoders.First, encoders.Second}[i]
+		r := study.Record{Profile: study.Smoke, Cell: "synthetic/seed0", Row: row, Config: study.EncodeConfig(config), Curve: "cells/x/" + stage + "/curve.jsonl"}
+		export(t, pretrain.EncoderFile(out, r, stage), 7+i)
+		if err := r.Append(study.Folder(out, pretrain.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTransferRowsComeFromPretraining(t *testing.T) {
 	out := t.TempDir()
 	b := testbackend.Fastest(t)
-	if err := runPretrain(context.Background(), b, Options{Profile: Smoke, Out: out}); err != nil {
-		t.Fatal(err)
-	}
+	pretend(t, out)
 	if err := runTransferSmoke(t, out); err != nil {
 		t.Fatal(err)
 	}
-	results, err := LoadTransfer(out, Smoke)
+	results, err := Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{keyRandom, keyFirst, keySecond} {
+	for _, row := range []string{encoders.Random, encoders.First, encoders.Second} {
 		for _, column := range []string{"synthetic scenes/Linear", "synthetic scenes/FCN"} {
-			if got := results.values(row, column, mIoUOf); len(got) != 1 {
+			if got := results.Values(row, column); len(got) != 1 {
 				t.Errorf("%d numbers for %s, %s", len(got), row, column)
 			}
 		}
 	}
-	linear := func(row string) float64 { return results.values(row, "synthetic scenes/Linear", mIoUOf)[0] }
-	if gains := results.Gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(keySecond)-linear(keyFirst) {
+	linear := func(row string) float64 { return results.Values(row, "synthetic scenes/Linear")[0] }
+	gain := func(part string) []float64 {
+		values, _ := Study.Measure(results.Results, figures.Claim{Part: part})
+		return values
+	}
+	if gains := gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(encoders.Second)-linear(encoders.First) {
 		t.Errorf("gains %v", gains)
 	}
-	if gains := results.Gain("DINO on PASCAL VOC"); gains != nil {
+	if gains := gain("DINO on PASCAL VOC"); gains != nil {
 		t.Errorf("gains %v without runs", gains)
 	}
 
@@ -180,37 +212,41 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err := os.RemoveAll(out); err != nil {
 		t.Fatal(err)
 	}
-	if predictions, _, err := results.Predictions(b, "", moved, keySecond, "synthetic scenes/Linear", 2); err != nil || len(predictions) != 2 {
+	if predictions, _, err := results.Predictions(b, "", moved, encoders.Second, "synthetic scenes/Linear", 2); err != nil || len(predictions) != 2 {
 		t.Errorf("%d predictions from a folder that was copied: %v", len(predictions), err)
 	}
 	if err := runTransferSmoke(t, moved); err != nil {
 		t.Fatal(err)
 	}
-	if records, err := Records(folderOf(moved, Transfer)); err != nil || len(records) != 6 {
+	if records, err := study.Records(study.Folder(moved, Name)); err != nil || len(records) != 6 {
 		t.Errorf("%d records in a copy of 6, %v", len(records), err)
 	}
 }
 
-// TestTransferJudgesItsClaim: made-up records in which the full method gains 4 points of linear mIoU from DINO on PASCAL VOC.
-func TestTransferJudgesItsClaim(t *testing.T) {
-	var records []Record
-	for row, value := range map[string]float64{"dino-s16": 50, "dino+ours-s16": 54, keyFirst: 70} {
-		config := transferConfig(Full, "voc2012", heads.Linear)
-		config.Encoder = frozenEncoder{Row: row, Digest: row}
-		records = append(records, Record{Profile: Full, Cell: "voc2012/" + row + "/linear/seed0", Row: row, Column: "PASCAL VOC/Linear",
-			Config: configJSON(config), Value: value, Data: "PASCAL VOC"})
+// TestTransferMeasuresItsClaim: made-up records in which the full method gains 4 points of linear mIoU from DINO on PASCAL VOC.
+func TestTransferMeasuresItsClaim(t *testing.T) {
+	var records []study.Record
+	for row, value := range map[string]float64{"dino-s16": 50, "dino+ours-s16": 54, encoders.First: 70} {
+		config := profileConfig(study.Full, "voc2012", heads.Linear)
+		config.Encoder = encoders.Encoder{Row: row, Digest: row}
+		records = append(records, study.Record{Profile: study.Full, Cell: "voc2012/" + row + "/linear/seed0", Row: row, Column: "PASCAL VOC/Linear",
+			Config: study.EncodeConfig(config), Value: value, Data: "PASCAL VOC"})
 	}
-	results, err := newTransferResults(records, Full)
+	results, err := Study.Results(records, study.Full)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gains := results.Gain("DINO on PASCAL VOC"); !slices.Equal(gains, []float64{4}) {
+	gain := func(part string) []float64 {
+		values, _ := Study.Measure(results, figures.Claim{Part: part})
+		return values
+	}
+	if gains := gain("DINO on PASCAL VOC"); !slices.Equal(gains, []float64{4}) {
 		t.Errorf("DINO's weights: %v", gains)
 	}
-	if gains := results.Gain("Mugs on PASCAL VOC"); gains != nil {
+	if gains := gain("Mugs on PASCAL VOC"); gains != nil {
 		t.Errorf("Mugs, which has not been run: %v", gains)
 	}
-	tables, err := results.tables()
+	tables, err := Study.Tables(results)
 	if err != nil || len(tables) != 4 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
@@ -227,7 +263,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	tiny := filepath.Join(t.TempDir(), "tiny.safetensors")
-	exportRandom(t, tiny, "vit-tiny")
+	export(t, tiny, 1)
 	for set, want := range map[string]string{
 		"weights=x":                "no key \"weights\"",
 		"weights.random=x":         `no row "random"; the rows are dino-s16, ibot-s16, leopart-s16`,
@@ -252,12 +288,12 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: error %v, want one line with %q", set, err, want)
 		}
 	}
-	for profile, want := range map[Profile]string{Full: "the full profile needs --data DIR", Quick: "none of COCO, PASCAL VOC, ADE20k and Cityscapes is in "} {
-		options := Options{Profile: profile, Out: t.TempDir()}
-		if profile == Quick {
+	for profile, want := range map[study.Profile]string{study.Full: "the full profile needs --data DIR", study.Quick: "none of COCO, PASCAL VOC, ADE20k and Cityscapes is in "} {
+		options := study.Options{Profile: profile, Out: t.TempDir()}
+		if profile == study.Quick {
 			options.Data = t.TempDir()
 		}
-		if err := runTransfer(context.Background(), testbackend.Fastest(t), options); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Study.Run(context.Background(), testbackend.Fastest(t), options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", profile, err, want)
 		}
 	}
@@ -265,12 +301,12 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 
 func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
 	for images, want := range map[int][2]int{2: {1, 1}, 9: {7, 2}, 400: {334, 66}} {
-		c := transferConfig(Quick, "synthetic", "linear")
+		c := profileConfig(study.Quick, "synthetic", "linear")
 		c.Images = images
 		if images == 9 {
 			c.Holdout = 2
 		}
-		d, err := openTransferData("", "synthetic", c)
+		d, err := open("", "synthetic", c)
 		if err != nil || len(d.trained) != want[0] || len(d.held) != want[1] || len(d.seen) != images {
 			t.Errorf("of %d images %d train, %d are held out, %d test, %v", images, len(d.trained), len(d.held), len(d.seen), err)
 		}
@@ -293,14 +329,14 @@ func TestTransferOnSamples(t *testing.T) {
 		return
 	}
 	out := t.TempDir()
-	err := runTransfer(context.Background(), testbackend.Fastest(t), Options{
-		Profile: Quick, Out: out, Data: dir, Seeds: 1, Only: []string{"*/random"},
+	err := Study.Run(context.Background(), testbackend.Fastest(t), study.Options{
+		Profile: study.Quick, Out: out, Data: dir, Seeds: 1, Only: []string{"*/random"},
 		Set: []string{"train=16", "test=32", "crops=1", "batch=4", "samples=8", "width=4", "images=6", "holdout=3"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := Records(folderOf(out, Transfer))
+	records, err := study.Records(study.Folder(out, Name))
 	if err != nil || len(records) < 2 {
 		t.Fatal(len(records), err)
 	}

@@ -2,233 +2,169 @@ package transfer
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/semcon/semcon/internal/atomicfile"
-	"github.com/semcon/semcon/sccore/backend"
+	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // headsFile holds the trained heads of a cell.
 const headsFile = "heads.safetensors"
 
-// transferRun is a cell at work.
-type transferRun struct {
-	*transferWorker
-	ctx     context.Context
-	cell    transferCell
-	data    transferData
-	dir     string
-	frozen  *evaluation.Frozen
-	trainer *evaluation.SegmentationTrainer
-	fixed   evaluation.FixedFeatures
-	crops   *evaluation.FeatureFile // Nil where crops are not kept.
+type run = study.Run[Config, Data]
 
-	course struct {
-		Seconds float64   `json:"seconds"` // Of training.
-		Losses  []float32 `json:"losses"`  // Of the last step.
+// worker runs cells one after the other, and keeps what is compiled: heads serve all, an encoder those that follow each other.
+type worker struct {
+	backend  compute.Backend
+	encoder  *encoders.Opened
+	of       encoders.Encoder                           // The encoder's configuration
+	seed     int                                        // and seed.
+	trainers map[string]*evaluation.SegmentationTrainer // By what they were compiled for.
+}
+
+func newWorker(b compute.Backend) *worker {
+	return &worker{backend: b, trainers: map[string]*evaluation.SegmentationTrainer{}}
+}
+
+// Close frees the memory of all that is compiled.
+func (w *worker) Close() {
+	if w.encoder != nil {
+		w.encoder.Close()
+	}
+	for _, trainer := range w.trainers {
+		trainer.Close()
 	}
 }
 
-// run trains and judges the heads of a cell from where its folder stands, and records the result. When ctx ends, it leaves a checkpoint and
-// returns ctx's error.
-func (w *transferWorker) run(ctx context.Context, c transferCell) error {
-	s := w.study
-	data := s.data[c.dataset]
-	r := &transferRun{transferWorker: w, ctx: ctx, cell: c, data: data, dir: filepath.Join(s.dir, c.folder(data.identity()))}
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return err
+// prepare returns what a cell needs, compiled: its encoder and the trainer of its head, at the start of a run.
+func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.Frozen, trainer *evaluation.SegmentationTrainer, err error) {
+	if w.encoder == nil || w.of != c.Encoder || w.seed != seed {
+		if w.encoder != nil {
+			w.encoder.Close()
+		}
+		if w.encoder, err = c.Encoder.Open(w.backend, seed); err != nil {
+			return nil, nil, err
+		}
+		w.of, w.seed = c.Encoder, seed
 	}
-	unlock, err := lock(filepath.Join(r.dir, "lock"))
-	if errors.Is(err, errLocked) {
-		s.options.warn("%s is left to another process, which is at it", c.name())
-		s.found(c.steps())
-		return nil
+	vit := w.encoder.ViT
+	if c.Train%vit.Patch != 0 || c.Test%vit.Patch != 0 {
+		return nil, nil, study.BadOption{
+			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.Train, c.Test, vit.Patch, vit.Name),
+		}
 	}
+	training := c.training(vit, classes)
+	key := fmt.Sprintf("%+v", training)
+	if w.trainers[key] == nil {
+		if trainer, err = evaluation.NewSegmentationTrainer(w.backend, training); err != nil {
+			return nil, nil, err
+		}
+		w.trainers[key] = trainer
+	}
+	return w.encoder.Frozen, w.trainers[key], w.trainers[key].Begin(uint64(seed))
+}
+
+// note is what a run carries along in its checkpoints.
+type note struct {
+	Seconds float64   `json:"seconds"` // Of training.
+	Losses  []float32 `json:"losses"`  // Of the last step.
+}
+
+// Run trains the heads of a cell, chooses the rate on held-out images, and records how well the heads segment the test images.
+func (w *worker) Run(r *run) error {
+	c := r.Cell.Config
+	frozen, trainer, err := w.prepare(c, r.Cell.Seed, len(r.Data.train.Classes))
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	// The other process may have finished it between our look at the records and now.
-	if recorded, err := recordedOn(s.dir); err != nil || recorded[c.key(data.identity())] {
-		s.found(c.steps())
+	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, Test: c.Test}
+	crops, err := keepCrops(r, fixed)
+	if err != nil {
 		return err
 	}
-	if err := atomicfile.Sweep(r.dir); err != nil {
+	if crops != nil {
+		defer crops.Close()
+	}
+	trainer.Crops = batches(r, fixed, crops)
+	trained, err := fit(r, trainer)
+	if err != nil {
 		return err
 	}
-	if r.frozen, r.trainer, err = w.prepare(c, len(r.data.train.Classes)); err != nil {
+	held, err := evaluate(r, trainer, fixed, "held-out images", r.Data.held)
+	if err != nil {
 		return err
 	}
-	r.fixed = evaluation.FixedFeatures{Encoder: r.frozen, Images: r.data.train, Crop: c.config.crop(), Seed: 1, Test: c.config.Test}
-	if r.crops, err = r.keepCrops(); err != nil {
+	fixed.Images = r.Data.test
+	tested, err := evaluate(r, trainer, fixed, "test images", r.Data.seen)
+	if err != nil {
 		return err
 	}
-	if r.crops != nil {
-		defer r.crops.Close()
-	}
-	if err := r.train(); err != nil {
-		return err
-	}
-	return r.finish()
+	return record(r, frozen, trained, held, tested)
 }
 
-// keepCrops opens the file of the features of all crops, or returns nil where crops are drawn anew each time or the file would be too large.
-func (r *transferRun) keepCrops() (*evaluation.FeatureFile, error) {
-	if r.cell.config.Crops == 0 {
-		return nil, nil
-	}
-	var samples []evaluation.Sample
-	for _, image := range r.data.trained {
-		for crop := range r.cell.config.Crops {
-			samples = append(samples, evaluation.Sample{Image: image, Crop: crop})
-		}
-	}
-	grid := r.fixed.Grid()
-	return r.keep("crops", len(samples), grid*grid*r.frozen.ViT.Dim, 64*grid*grid, r.fixed.Crops(r.ctx, samples))
-}
-
-// keep opens a file of features, which every run on the same encoder and images shares, and makes it if it fits in what such files may take.
-func (r *transferRun) keep(kind string, count, features, labels int, compute iter.Seq2[evaluation.Patches, error]) (*evaluation.FeatureFile, error) {
-	r.study.features.Lock()
-	defer r.study.features.Unlock()
-	c := r.cell.config
-	encoder := c.Encoder.Digest
-	if encoder == "" {
-		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.cell.seed)
-	}
-	name := hashOf(fmt.Appendf(nil, "%s, %s, %s, crops %d of %+v, whole %d, %d images", r.data.identity(), encoder, kind, c.Crops, c.crop(), c.Test, count))
-	dir := filepath.Join(r.study.dir, "features")
-	path := filepath.Join(dir, name+".features")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		taken := evaluation.FeatureFileSize(count, features, labels)
-		files, err := filepath.Glob(filepath.Join(dir, "*.features"))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			if info, err := os.Stat(file); err == nil {
-				taken += info.Size()
+// batches yields the features and labels of a step: crops of the training images, shuffled anew for each pass over them.
+func batches(r *run, fixed evaluation.FixedFeatures, crops *evaluation.FeatureFile) evaluation.CropSource {
+	c, images := r.Cell.Config, r.Data.trained
+	epoch, order := -1, []int(nil)
+	return func(ctx context.Context, step int) iter.Seq2[evaluation.Patches, error] {
+		var places []int
+		var samples []evaluation.Sample
+		for sample := step * c.Batch; sample < (step+1)*c.Batch; sample++ {
+			if now := sample / len(images); now != epoch {
+				epoch, order = now, rand.New(rand.NewPCG(uint64(r.Cell.Seed), uint64(now))).Perm(len(images))
 			}
-		}
-		if float64(taken) > c.CacheGiB*(1<<30) {
-			r.study.options.warn("%s: features are computed anew each time: kept, all would take %.1f GiB of the %g that cache_gib allows", r.cell.name(), float64(taken)/(1<<30), c.CacheGiB)
-			return nil, nil
-		}
-		r.study.bar.Set(int(r.study.done.Load()), fmt.Sprintf("%s  features of %d %s", r.cell.name(), count, kind))
-	}
-	return evaluation.OpenFeatureFile(path, count, features, labels, compute)
-}
-
-// train brings the heads to the end of their training: from the last checkpoint, or from the start.
-func (r *transferRun) train() error {
-	t, path := r.trainer, filepath.Join(r.dir, checkpointFile)
-	if err := t.Begin(uint64(r.cell.seed)); err != nil {
-		return err
-	}
-	for _, from := range []string{filepath.Join(r.dir, headsFile), path} {
-		if _, err := os.Stat(from); err != nil {
-			continue
-		}
-		note, err := t.Resume(from)
-		if err == nil {
-			err = json.Unmarshal([]byte(note), &r.course)
-		}
-		if err != nil {
-			return fmt.Errorf("%w (remove %s to start this run afresh)", err, r.dir)
-		}
-		r.study.found(t.Done())
-		break
-	}
-	save := func(path string) error {
-		note, err := json.Marshal(r.course)
-		if err != nil {
-			return err
-		}
-		return t.Save(path, string(note))
-	}
-	order := sampleOrder{seed: uint64(r.cell.seed), n: len(r.data.trained)}
-	t.Crops = func(_ context.Context, step int) iter.Seq2[evaluation.Patches, error] { return r.batch(&order, step) }
-	saved, begun, before := time.Now(), time.Now(), r.course.Seconds
-	for t.Done() < r.cell.steps() {
-		r.course.Seconds = before + time.Since(begun).Seconds()
-		if t.Done() > 0 && (r.ctx.Err() != nil || time.Since(saved) > r.study.options.CheckpointEvery) {
-			if err := save(path); err != nil {
-				return err
+			crop, place := epoch, order[sample%len(images)]
+			if c.Crops > 0 {
+				crop %= c.Crops
 			}
-			saved = time.Now()
+			places = append(places, place*c.Crops+crop)
+			samples = append(samples, evaluation.Sample{Image: images[place], Crop: crop})
 		}
-		if r.ctx.Err() != nil {
-			return r.ctx.Err()
+		if crops != nil {
+			return crops.All(places)
 		}
-		var err error
-		if r.course.Losses, err = t.Step(r.ctx); err != nil {
-			return err
-		}
-		finite := slices.DeleteFunc(slices.Clone(r.course.Losses), func(loss float32) bool { return math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0) })
-		r.study.bar.Set(int(r.study.done.Add(1)), fmt.Sprintf("%s  loss %.3f", r.cell.name(), slices.Min(finite)))
+		return fixed.Crops(ctx, samples)
 	}
-	r.course.Seconds = before + time.Since(begun).Seconds()
-	if err := save(filepath.Join(r.dir, headsFile)); err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
-// sampleOrder is the order in which training images are seen: shuffled anew for each pass over them.
-type sampleOrder struct {
-	seed  uint64
-	n     int
-	epoch int
-	perm  []int
+// fit brings the heads to the end of their training: from the last checkpoint, or from the start.
+func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err error) {
+	began, before := time.Now(), 0.0
+	loop := train.Loop[[]float32]{
+		Trainer: trainer, Dir: r.Dir, Final: headsFile, Keep: 1, Every: r.Options().CheckpointEvery, Note: &trained,
+		Resumed: func(done int) {
+			before = trained.Seconds
+			r.Found(done)
+		},
+		After: func(losses []float32, _ map[string]float64) error {
+			trained = note{before + time.Since(began).Seconds(), losses}
+			r.Step("loss %.3f", slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return !isFinite(float64(loss)) })))
+			return nil
+		},
+	}
+	if err := loop.Run(r.Context); err != nil {
+		return trained, err
+	}
+	return trained, loop.Clean()
 }
 
-// at returns the pass over the images that a sample belongs to, and the place of its image.
-func (o *sampleOrder) at(sample int) (epoch, place int) {
-	if epoch = sample / o.n; o.perm == nil || o.epoch != epoch {
-		o.epoch, o.perm = epoch, rand.New(rand.NewPCG(o.seed, uint64(epoch))).Perm(o.n)
-	}
-	return epoch, o.perm[sample%o.n]
-}
-
-// batch yields the features and labels of a step.
-func (r *transferRun) batch(order *sampleOrder, step int) iter.Seq2[evaluation.Patches, error] {
-	c := r.cell.config
-	var places []int
-	var samples []evaluation.Sample
-	for i := range c.Batch {
-		crop, place := order.at(step*c.Batch + i)
-		if c.Crops > 0 {
-			crop %= c.Crops
-		}
-		places, samples = append(places, place*c.Crops+crop), append(samples, evaluation.Sample{Image: r.data.trained[place], Crop: crop})
-	}
-	if r.crops != nil {
-		return r.crops.All(places)
-	}
-	return r.fixed.Crops(r.ctx, samples)
-}
-
-// judge tells how well the heads segment images.
-func (r *transferRun) judge(fixed evaluation.FixedFeatures, kind string, which []int) ([]metrics.Segmentation, error) {
-	grid := r.cell.config.Test / r.frozen.ViT.Patch
-	source := fixed.Whole(r.ctx, which)
-	file, err := r.keep(kind, len(which), grid*grid*r.frozen.ViT.Dim, 0, source)
+// evaluate tells how well the heads segment images.
+func evaluate(
+	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FixedFeatures, kind string, which []int,
+) ([]metrics.Segmentation, error) {
+	grid := fixed.Test / fixed.Encoder.ViT.Patch
+	source := fixed.Whole(r.Context, which)
+	file, err := keep(r, kind, len(which), grid*grid*fixed.Encoder.ViT.Dim, 0, source)
 	if err != nil {
 		return nil, err
 	}
@@ -236,57 +172,30 @@ func (r *transferRun) judge(fixed evaluation.FixedFeatures, kind string, which [
 		defer file.Close()
 		source = file.All(spread(len(which), 0))
 	}
-	r.study.bar.Set(int(r.study.done.Load()), fmt.Sprintf("%s  judging on %d %s", r.cell.name(), len(which), kind))
-	return r.trainer.Judge(fixed.Images, which, grid, source)
+	r.Say("evaluating on %d %s", len(which), kind)
+	return trainer.Judge(fixed.Images, which, grid, source)
 }
 
-// finish chooses the rate, judges the heads on the test images and records the result.
-func (r *transferRun) finish() error {
-	c := r.cell.config
-	held, err := r.judge(r.fixed, "held-out images", r.data.held)
-	if err != nil {
-		return err
-	}
-	test := r.fixed
-	test.Images = r.data.test
-	judged, err := r.judge(test, "test images", r.data.seen)
-	if err != nil {
-		return err
-	}
-	best := 0
+// record records the result of the rate that is best on held-out images.
+func record(r *run, frozen *evaluation.Frozen, trained note, held, tested []metrics.Segmentation) error {
+	c, best := r.Cell.Config, 0
 	for i := range held {
 		if held[i].MIoU > held[best].MIoU {
 			best = i
 		}
 	}
 	details := map[string]float64{
-		"accuracy": judged[best].Accuracy, "rate": c.Rates[best], "loss": float64(r.course.Losses[best]),
-		"crops_per_second": float64(r.cell.steps()*c.Batch) / r.course.Seconds,
+		"accuracy": tested[best].Accuracy, "rate": c.Rates[best], "loss": float64(trained.Losses[best]),
+		"crops_per_second": float64(c.steps()*c.Batch) / trained.Seconds,
 	}
 	for i, rate := range c.Rates {
-		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = held[i].MIoU, judged[i].MIoU
+		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = held[i].MIoU, tested[i].MIoU
 	}
 	for name, value := range details {
-		if math.IsNaN(value) || math.IsInf(value, 0) { // JSON has no word for it.
+		if !isFinite(value) { // JSON has no word for it.
 			delete(details, name)
 		}
 	}
-	file, err := filepath.Rel(r.study.dir, r.dir)
-	if err != nil {
-		return err
-	}
-	return Record{
-		Experiment: Transfer, Cell: r.cell.name(), Row: c.Encoder.Row, Column: r.data.train.Name + "/" + headTitle(c.Head),
-		Metric: "mIoU", Unit: "%", Value: judged[best].MIoU,
-		Seed: r.cell.seed, Profile: r.study.options.Profile, Config: configJSON(c), ConfigHash: c.hash(),
-		Protocol: r.protocol(best), Data: r.data.identity(), Details: details, Curve: filepath.ToSlash(file), Skipped: []string{},
-		Backend: backend.Name(), Versions: versions(), Seconds: r.course.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
-	}.Append(r.study.dir)
-}
-
-// protocol says how the number came about.
-func (r *transferRun) protocol(best int) string {
-	c := r.cell.config
 	head, decay := "linear 1×1 head", ""
 	if c.Head == heads.FCN {
 		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalRate)
@@ -295,17 +204,18 @@ func (r *transferRun) protocol(best int) string {
 	if c.Crops > 0 {
 		crops = fmt.Sprintf("%d of each image", c.Crops)
 	}
-	return fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
-		"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
-		"size, ignored pixels (255) left out",
-		head, r.frozen.ViT.Name, c.Train, c.MinArea, crops, r.cell.steps(), c.Batch, c.Rates[best], c.Rates, decay, len(r.data.held), len(r.data.seen), c.Test, c.Test)
+	dir, err := r.Path("")
+	if err != nil {
+		return err
+	}
+	return r.Record(study.Number{
+		Row: c.Encoder.Row, Column: column(r.Data.train.Name, c.Head), Metric: "mIoU", Unit: "%", Value: tested[best].MIoU,
+		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
+			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
+			"size, ignored pixels (255) left out",
+			head, frozen.ViT.Name, c.Train, c.MinArea, crops, c.steps(), c.Batch, c.Rates[best], c.Rates, decay, len(r.Data.held), len(r.Data.seen), c.Test, c.Test),
+		Details: details, Curve: dir, Seconds: trained.Seconds,
+	})
 }
 
-func headTitle(kind string) string {
-	for _, head := range transferHeads {
-		if head.kind == kind {
-			return head.title
-		}
-	}
-	return kind
-}
+func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }

@@ -9,20 +9,23 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
 	"golang.org/x/image/draw"
 )
 
-// VideoSheet is a contact sheet of one video of the experiment, counted from 0: a few of its frames with the true masks, and below with those that
-// each encoder of seed 0 finds.
-func VideoSheet(ctx context.Context, b compute.Backend, options Options, video, frames int) (sheet figures.ImageGrid, err error) {
-	if options.Profile == Smoke {
-		options.Data = ""
-	}
-	cells, err := videoCells(options)
+// Sheet is a contact sheet of one video of the experiment, counted from 0: a few of its frames with the true masks, and below with those that each
+// encoder of seed 0 finds.
+func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frames int) (sheet figures.ImageGrid, err error) {
+	names, _, err := Study.Datasets(o)
 	if err != nil {
-		return sheet, BadOption{err}
+		return sheet, err
 	}
-	set, err := openVideos(options.Data, cells[0].config)
+	cells, err := grid.Cells(o, names[0])
+	if err != nil {
+		return sheet, study.BadOption{Err: err}
+	}
+	set, err := open(o.Data, names[0], cells[0].Config)
 	if err != nil {
 		return sheet, err
 	}
@@ -57,15 +60,11 @@ func VideoSheet(ctx context.Context, b compute.Backend, options Options, video, 
 		return sheet, err
 	}
 	for _, c := range cells {
-		if c.seed != 0 {
+		if c.Seed != 0 {
 			continue
 		}
-		label := ownMethods[c.config.Encoder.Row]
-		if label == "" {
-			label = c.config.Encoder.Row
-		}
-		err := followVideos(ctx, b, c, set.All[video:video+1], func(_ datasets.Video, found [][]uint8) error {
-			return add(label, func(i int) ([]uint8, error) { return found[i], nil })
+		err := follow(ctx, b, c, set.All[video:video+1], func(_ datasets.Video, found [][]uint8) error {
+			return add(encoders.Title(c.Config.Encoder.Row), func(i int) ([]uint8, error) { return found[i], nil })
 		})
 		if err != nil {
 			return sheet, err

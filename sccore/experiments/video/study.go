@@ -1,19 +1,70 @@
+// Package video is the experiment of video object segmentation: a frozen encoder's features carry the first mask through each video.
+//
+// In go the videos of DAVIS, or synthetic ones, and the encoders of package encoders; out come J&F records, Tab. video_seg and claim C23.
 package video
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
 )
 
-// Video is the name of the experiment of video object segmentation: a frozen encoder's features carry the first mask through each video.
-const Video = "video"
+// Name is the experiment's.
+const Name = "video"
 
-// VideoConfig is what one run of the experiment is made from.
-type VideoConfig struct {
-	Encoder     frozenEncoder          `json:"encoder"`
+// Study is the experiment.
+var Study = study.Spec[Config, Videos]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "Do patch features follow objects through a video?",
+		Reproduces: "Tab. video_seg; claim C23",
+		Data:       "DAVIS-2017, or synthetic videos without --data",
+		Cost: map[study.Profile]string{
+			study.Smoke: "seconds",
+			study.Quick: "a minute a row on 2 cores; give weights by --set weights.dino-s16=FILE",
+			study.Full:  "2000 frames a row: half an hour on 2 cores for ViT-S/16",
+		},
+	},
+	Parts: []string{"dataset", "row", "seed"},
+	Datasets: encoders.Sources{Drawn: "videos", Needed: "DAVIS", Names: []string{davis}, Open: func(dir, _ string) error {
+		_, err := datasets.DAVIS(dir, datasets.Test)
+		return err
+	}}.Datasets,
+	Cells: grid.Cells,
+	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
+		return open(o.Data, dataset, cells[0].Config)
+	},
+	Numbers:   func(_ Videos, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
+	Steps:     func(videos Videos, _ study.Cell[Config]) int { return len(videos.All) },
+	NewWorker: study.Independent(run),
+	Serial:    true,
+	Own:       grid.Own,
+	Common:    grid.Common,
+	Tables:    tables,
+	Measure: func(results study.Results, claim figures.Claim) ([]float64, []string) {
+		initialisation, dataset, ok := strings.Cut(claim.Part, " on ")
+		if !ok {
+			dataset = titles[davis]
+		}
+		return encoders.Gain(results, initialisation, dataset)
+	},
+}
+
+// davis is the dataset that is read.
+const davis = "davis"
+
+// titles are the datasets as records and tables name them.
+var titles = map[string]string{davis: "DAVIS", encoders.Synthetic: "synthetic videos"}
+
+// Config is what one run of the experiment is made from.
+type Config struct {
+	Encoder     encoders.Encoder       `json:"encoder"`
 	Propagation evaluation.Propagation `json:"propagation"`
 
 	Videos int `json:"videos"` // How many; all of a dataset if 0.
@@ -21,15 +72,32 @@ type VideoConfig struct {
 	Size   int `json:"size"`   // Of synthetic frames, in pixels a side; 0 where videos are read.
 }
 
-// videoConfig returns the configuration of a profile before --set: for videos that are read, or synthetic ones. Small encoders have small
-// patches, and so see small frames.
-func videoConfig(profile Profile, read bool) VideoConfig {
-	c := VideoConfig{Propagation: evaluation.DefaultPropagation()}
+// Hashed is the configuration wherever the encoder's file lies.
+func (c Config) Hashed() any {
+	c.Encoder = c.Encoder.Portable()
+	return c
+}
+
+var grid = encoders.Grid[Config]{
+	Table:   "video_seg",
+	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
+		c := profileConfig(profile, dataset)
+		if err := study.ApplySet(&c, set...); err != nil {
+			return c, err
+		}
+		return c, c.check(dataset)
+	},
+}
+
+// profileConfig is the configuration of a profile before --set. Small encoders have small patches, and so see small frames.
+func profileConfig(profile study.Profile, dataset string) Config {
+	c := Config{Propagation: evaluation.DefaultPropagation()}
 	switch {
-	case profile == Full:
-	case read:
+	case profile == study.Full:
+	case dataset == davis:
 		c.Propagation.Short = 240
-	case profile == Quick:
+	case profile == study.Quick:
 		c.Propagation.Short, c.Videos, c.Frames, c.Size = 128, 16, 24, 128
 	default:
 		c.Propagation.Short, c.Videos, c.Frames, c.Size = 64, 2, 4, 64
@@ -38,60 +106,44 @@ func videoConfig(profile Profile, read bool) VideoConfig {
 }
 
 // check returns an error that names the first value out of range.
-func (c VideoConfig) check(read bool) error {
-	if err := c.Propagation.Check(); err != nil {
-		return err
-	}
-	least := 0
-	if !read {
-		least = 1
-		if c.Size < 8 || c.Frames < 3 {
-			return fmt.Errorf("synthetic videos of %d frames of %d pixels a side, want at least 3 of 8", c.Frames, c.Size)
-		}
+func (c Config) check(dataset string) error {
+	least := 1 // Videos.
+	if dataset == davis {
+		least = 0
 	}
 	switch {
+	case dataset != davis && (c.Size < 8 || c.Frames < 3):
+		return fmt.Errorf("synthetic videos of %d frames of %d pixels a side, want at least 3 of 8", c.Frames, c.Size)
 	case c.Videos < least:
 		return fmt.Errorf("videos %d is below %d", c.Videos, least)
 	case c.Frames != 0 && c.Frames < 3:
 		return fmt.Errorf("frames %d is below 3, of which the first and the last do not count", c.Frames)
-	case read && c.Size != 0:
+	case dataset == davis && c.Size != 0:
 		return fmt.Errorf("size %d: videos that are read have their own", c.Size)
 	}
-	return nil
+	return c.Propagation.Check()
 }
 
-// hash names the configuration.
-func (c VideoConfig) hash() string {
-	c.Encoder = c.Encoder.elsewhere()
-	return hashOf(configJSON(c))
-}
+// Videos is the data of a run.
+type Videos struct{ *datasets.Videos }
 
-// videoCell is one run: an encoder on all videos.
-type videoCell struct {
-	dataset string // "davis" or "synthetic".
-	seed    int
-	config  VideoConfig
-}
+// Identity names the videos in records.
+func (v Videos) Identity() string { return v.Videos.Identity }
 
-// videoParts are the parts of a cell's name.
-var videoParts = []string{"dataset", "row", "seed"}
+// Title is the name of the dataset.
+func (v Videos) Title() string { return v.Name }
 
-// name is how --only addresses a cell, e.g. davis/dino+ours-s16/seed0.
-func (c videoCell) name() string {
-	return fmt.Sprintf("%s/%s/seed%d", c.dataset, c.config.Encoder.Row, c.seed)
-}
+// Skipped is empty: a video that cannot be read is an error.
+func (v Videos) Skipped() []string { return []string{} }
 
-func (c videoCell) key(identity string) string {
-	return recordKey(c.name(), c.config.hash(), identity)
-}
-
-// openVideos opens DAVIS below dir, or draws videos if it is empty.
-func openVideos(dir string, c VideoConfig) (set *datasets.Videos, err error) {
-	if dir == "" {
-		return synthetic.Videos(c.Videos, c.Frames, c.Size, 1), nil
+// open opens DAVIS below dir, or draws videos.
+func open(dir, dataset string, c Config) (Videos, error) {
+	if dataset == encoders.Synthetic {
+		return Videos{synthetic.Videos(c.Videos, c.Frames, c.Size, 1)}, nil
 	}
-	if set, err = datasets.DAVIS(dir, datasets.Test); err != nil {
-		return nil, err
+	set, err := datasets.DAVIS(dir, datasets.Test)
+	if err != nil {
+		return Videos{}, err
 	}
 	if c.Videos > 0 && c.Videos < len(set.All) {
 		set.All = set.All[:c.Videos]
@@ -101,35 +153,5 @@ func openVideos(dir string, c VideoConfig) (set *datasets.Videos, err error) {
 			set.All[i].Frames = min(set.All[i].Frames, c.Frames)
 		}
 	}
-	return set, nil
-}
-
-// videoCells lists the runs of a profile: the rows of one seed after the other.
-func videoCells(options Options) ([]videoCell, error) {
-	read := options.Data != ""
-	encoders, assignments, err := frozenCells(options, "video_seg", randomArchitecture(options.Profile), 3)
-	if err != nil {
-		return nil, err
-	}
-	config := videoConfig(options.Profile, read)
-	if err := applySet(&config, assignments...); err != nil {
-		return nil, err
-	}
-	if config.Encoder != (frozenEncoder{}) {
-		return nil, errGivenEncoder
-	}
-	if err := config.check(read); err != nil {
-		return nil, err
-	}
-	dataset := "synthetic"
-	if read {
-		dataset = "davis"
-	}
-	var cells []videoCell
-	for _, e := range encoders {
-		c := videoCell{dataset, e.seed, config}
-		c.config.Encoder = e.frozenEncoder
-		cells = append(cells, c)
-	}
-	return cells, nil
+	return Videos{set}, nil
 }

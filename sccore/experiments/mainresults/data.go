@@ -1,0 +1,92 @@
+package mainresults
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+)
+
+// Data is what is measured on one dataset: the first of each pair for training, the second for testing.
+type Data struct {
+	Name string // "imagenet", "coco" or "synthetic".
+	ID   string // Names the images in records.
+
+	// Objects to classify; nil where there are none.
+	Objects [2]datasets.Source
+	Labels  [2][]int32
+	Classes int
+
+	// What is segmented, of which there is at most one.
+	Scenes    [2]*synthetic.Set
+	Annotated [2]*datasets.Segmented
+}
+
+// Identity names the images in records.
+func (d Data) Identity() string { return d.ID }
+
+// Title is what tables call the dataset.
+func (d Data) Title() string { return titles[d.Name] }
+
+// Skipped is empty: an image that cannot be read is an error.
+func (d Data) Skipped() []string { return []string{} }
+
+// Sources are the datasets that are read.
+var Sources = encoders.Sources{
+	Drawn: "images", Needed: "imagenet/train and imagenet/val, or coco", None: "neither ImageNet with labels nor COCOStuff-27 is",
+	Names: []string{imageNet, cocoStuff},
+	Open: func(dir, name string) error {
+		_, err := Open(dir, name)
+		return err
+	},
+	Without: map[string]string{imageNet: "the columns of linear and k-NN classification", cocoStuff: "the columns of linear segmentation"},
+}
+
+// Open opens one of the datasets below dir: the class folders imagenet/train and imagenet/val, or COCOStuff-27.
+func Open(dir, name string) (Data, error) {
+	d := Data{Name: name}
+	var identities [2]string
+	var classes [2][]string
+	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
+		var err error
+		if name == cocoStuff {
+			if d.Annotated[i], err = datasets.COCOStuff27(dir, split); err != nil {
+				return d, err
+			}
+			identities[i] = d.Annotated[i].Identity
+			continue
+		}
+		pictures, err := datasets.ImageNet(dir, split)
+		if err != nil {
+			return d, err
+		}
+		if d.Labels[i], classes[i], err = pictures.Classes(); err != nil {
+			return d, err
+		}
+		d.Objects[i], identities[i] = evaluation.LabelledPictures{Pictures: pictures}, pictures.Identity
+	}
+	d.ID, d.Classes = identities[0]+"; "+identities[1], len(classes[0])
+	if !slices.Equal(classes[0], classes[1]) {
+		return d, fmt.Errorf("%s: the images of val have other classes than those of train", filepath.Join(dir, "imagenet"))
+	}
+	return d, nil
+}
+
+// draw draws objects and scenes: other samples than the experiment pretrain draws.
+func draw(c Config) Data {
+	d := Data{Name: encoders.Synthetic}
+	for i := range 2 {
+		objects := synthetic.Objects(c.Images, c.Size, uint64(11+2*i))
+		d.Objects[i], d.Labels[i], d.Classes = objects.Images, objects.Labels, len(objects.Classes)
+		d.Scenes[i] = synthetic.Scenes(c.Images, c.Size, uint64(12+2*i))
+		if i > 0 {
+			d.ID += "; "
+		}
+		d.ID += objects.Identity + "; " + d.Scenes[i].Identity
+	}
+	return d
+}

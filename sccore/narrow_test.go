@@ -4,7 +4,7 @@ import "github.com/gomlx/compute"
 
 // NewNarrowTrainer is [NewTrainer] with an encoder of a few thousand weights, whose checkpoints are small enough to be kept as golden files.
 func NewNarrowTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
-	objective, err := newObjective(data, config)
+	objective, err := NewObjective(data, config)
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,8 @@ type Objective struct {
 	ahead int
 }
 
-// newObjective returns the objective of a configuration. The error names what is out of range or missing.
-func newObjective(data Data, config Config) (*Objective, error) {
+// NewObjective returns the objective of a configuration. The error names what is out of range or missing.
+func NewObjective(data Data, config Config) (*Objective, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}

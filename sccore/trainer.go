@@ -42,7 +42,7 @@ type Trainer struct {
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
 func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
-	objective, err := newObjective(data, config)
+	objective, err := NewObjective(data, config)
 	if err != nil {
 		return nil, err
 	}

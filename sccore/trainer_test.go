@@ -114,7 +114,7 @@ func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
 	}
 }
 
-func TestGaugesShowEveryLoss(t *testing.T) {
+func TestStepMetricsShowEveryLoss(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		config := tiny()
 		trainer := newTrainer(t, b, tinyData(), config)

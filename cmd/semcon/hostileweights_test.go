@@ -104,7 +104,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 				if status != 1 || stdout != "" {
 					t.Errorf("%s: exit status %d; printed %q", args[0], status, stdout)
 				}
-				wantLine(t, stderr, "semcon "+args[0]+": ", file)
+				wantLine(t, afterEngine(stderr), "semcon "+args[0]+": ", file)
 				if !containsOne(stderr, strings.Split(c.part, "|")) {
 					t.Errorf("%s: %q does not contain %s", args[0], stderr, c.part)
 				}

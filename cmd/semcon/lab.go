@@ -23,8 +23,8 @@ import (
 
 var labVerb = verb{
 	name:    "lab",
-	summary: "set everything up under .semcon/ and open JupyterLab on notebooks/",
-	example: "semcon lab --port 9000 --no-browser",
+	summary: "set everything up under .semcon/ and open JupyterLab on copies of the notebooks, in out/lab/",
+	example: "semcon lab --profile smoke\nsemcon lab --port 9000 --no-browser\nsemcon lab --setup-only --global",
 	grace:   childGrace + grace,
 	run:     runLab,
 }

@@ -30,6 +30,14 @@ func onGo(c *exec.Cmd) *exec.Cmd {
 	return c
 }
 
+// afterEngine is what a run says after the lines about its engine, which it begins with once it has something to run.
+func afterEngine(stderr string) string {
+	if rest, ok := strings.CutPrefix(stderr, "engine: pure Go, named by GOMLX_BACKEND\nwarning: "); ok {
+		_, stderr, _ = strings.Cut(rest, "\n")
+	}
+	return stderr
+}
+
 // write makes a file and its folder.
 func write(t *testing.T, content []byte, path ...string) {
 	t.Helper()

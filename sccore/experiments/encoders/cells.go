@@ -179,13 +179,9 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 
 // Learned tells whether the options give an encoder that has learnt.
 func Learned(o study.Options) bool {
-	for _, assignment := range o.Set {
-		if strings.HasPrefix(assignment, "weights.") {
-			return true
-		}
-	}
 	trained, err := pretrained(o.Out, o.Profile, max(o.Seeds, 1))
-	return err != nil || len(trained) > 0 // The error is reported where cells are listed.
+	return err != nil || len(trained) > 0 || // The error is reported where cells are listed.
+		slices.ContainsFunc(o.Set, func(assignment string) bool { return strings.HasPrefix(assignment, "weights.") })
 }
 
 // Located is a recorded encoder with its file as it is reached from here: what pretrain has left under out is found there again by its content, wherever

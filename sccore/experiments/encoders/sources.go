@@ -11,21 +11,21 @@ import (
 // Synthetic is the dataset of an evaluation without a data folder.
 const Synthetic = "synthetic"
 
-// Sources are the datasets that an evaluation reads below --data. Without one, and always in smoke, it draws images of its own.
-type Sources struct {
+// Sources are the datasets that an evaluation reads below --data, as D. Without one, and always in smoke, it draws images of its own.
+type Sources[D any] struct {
 	Drawn  string // What is drawn, "videos".
 	Needed string // What the full profile needs below --data, "DAVIS".
 	None   string // The beginning of the error where --data has none of several datasets; the error of a single one's Open says it itself.
 
 	Names []string
 	// Open opens a dataset. The error of one that is not there is an [fs.ErrNotExist].
-	Open func(dir, name string) error
+	Open func(dir, name string) (D, error)
 	// Without says what a table lacks without a dataset. Optional: the error says enough.
 	Without map[string]string
 }
 
 // Datasets is the Datasets of a [study.Spec].
-func (s Sources) Datasets(o study.Options) (names, missing []string, err error) {
+func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Profile == study.Full && o.Data == "":
 		return nil, nil, fmt.Errorf("the full profile needs --data DIR with %s", s.Needed)
@@ -39,9 +39,9 @@ func (s Sources) Datasets(o study.Options) (names, missing []string, err error) 
 }
 
 // Present lists those of the datasets that a data folder has. Each line of missing says what is left out, and why; that all are is an error.
-func (s Sources) Present(dir string) (names, missing []string, err error) {
+func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 	for _, name := range s.Names {
-		err := s.Open(dir, name)
+		_, err := s.Open(dir, name)
 		switch {
 		case err == nil:
 			names = append(names, name)

@@ -16,8 +16,8 @@ type Table struct {
 	Columns        []string
 	// From are the columns of the records that all columns of the table are taken from. Nil where each is of the records' column of its name.
 	From []string
-	// Number is what a column shows of a record; ok tells whether the record has it.
-	Number func(r study.Record, column string) (value float64, ok bool)
+	// Detail names what a column shows of a record: one of its details, or its value if it is empty. Nil for the detail of the column's name.
+	Detail func(column string) string
 }
 
 // Beside sets our numbers beside those of a table of the paper, which gives rows, heads and columns.
@@ -64,9 +64,15 @@ func (t Table) records(results study.Results, row Row, column string) (records [
 
 // numbers are the values of a row and a column by ascending seed.
 func (t Table) numbers(results study.Results, row Row, column string) (values []float64) {
+	detail := column
+	if t.Detail != nil {
+		detail = t.Detail(column)
+	}
 	for _, record := range t.records(results, row, column) {
-		if value, ok := t.Number(record, column); ok {
+		if value, ok := record.Details[detail]; ok {
 			values = append(values, value)
+		} else if detail == "" {
+			values = append(values, record.Value)
 		}
 	}
 	return values

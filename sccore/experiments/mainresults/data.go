@@ -36,18 +36,15 @@ func (d Data) Title() string { return titles[d.Name] }
 func (d Data) Skipped() []string { return []string{} }
 
 // Sources are the datasets that are read.
-var Sources = encoders.Sources{
+var Sources = encoders.Sources[Data]{
 	Drawn: "images", Needed: "imagenet/train and imagenet/val, or coco", None: "neither ImageNet with labels nor COCOStuff-27 is",
-	Names: []string{imageNet, cocoStuff},
-	Open: func(dir, name string) error {
-		_, err := Open(dir, name)
-		return err
-	},
+	Names:   []string{imageNet, cocoStuff},
+	Open:    open,
 	Without: map[string]string{imageNet: "the columns of linear and k-NN classification", cocoStuff: "the columns of linear segmentation"},
 }
 
-// Open opens one of the datasets below dir: the class folders imagenet/train and imagenet/val, or COCOStuff-27.
-func Open(dir, name string) (Data, error) {
+// open opens one of the datasets below dir: the class folders imagenet/train and imagenet/val, or COCOStuff-27.
+func open(dir, name string) (Data, error) {
 	d := Data{Name: name}
 	var identities [2]string
 	var classes [2][]string

@@ -38,7 +38,7 @@ var Study = study.Spec[Config, Data]{
 		if dataset == encoders.Synthetic {
 			return draw(cells[0].Config), nil
 		}
-		return Open(o.Data, dataset)
+		return Sources.Open(o.Data, dataset)
 	},
 	Numbers:   func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
 	Steps:     func(Data, study.Cell[Config]) int { return 1 },

@@ -12,13 +12,9 @@ import (
 // were run on synthetic images.
 func tables(results study.Results) ([]figures.Table, error) {
 	read, synthetic := []string{titles[imageNet], titles[cocoStuff]}, titles[encoders.Synthetic]
-	number := func(r study.Record, column string) (value float64, ok bool) {
-		value, ok = r.Details[column]
-		return value, ok
-	}
 	beside, err := encoders.Table{
 		Title: "Tab. main", Caption: "Frozen features: linear segmentation on COCOStuff-27, linear and k-NN classification on ImageNet-1k.",
-		From: read, Number: number,
+		From: read,
 	}.Beside(results, "main")
 	if err != nil {
 		return nil, err
@@ -39,7 +35,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 			Rows:    slices.Concat(encoders.OurRows(), rows), From: []string{synthetic},
 		},
 	} {
-		t.Rows, t.Heads, t.Columns, t.Number = encoders.WithRecords(results, t.Rows, t.From...), beside.RowHeads[:2], beside.Columns, number
+		t.Rows, t.Heads, t.Columns = encoders.WithRecords(results, t.Rows, t.From...), beside.RowHeads[:2], beside.Columns
 		if len(t.Rows) > 0 {
 			all = append(all, t.Alone(results))
 		}

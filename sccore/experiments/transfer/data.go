@@ -15,14 +15,11 @@ var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmen
 }
 
 // sources are the datasets that are read, in the paper's order.
-var sources = encoders.Sources{
+var sources = encoders.Sources[Data]{
 	Drawn: "scenes", Needed: "COCO, PASCAL VOC, ADE20k or Cityscapes (\"semcon data\" says what is there)",
 	None:  "none of COCO, PASCAL VOC, ADE20k and Cityscapes is",
 	Names: []string{"coco", "voc2012", "ade20k", "cityscapes"},
-	Open: func(dir, name string) error {
-		_, err := read(dir, name)
-		return err
-	},
+	Open:  read,
 }
 
 // present lists the datasets to run on, and warns where there is nothing but random weights.

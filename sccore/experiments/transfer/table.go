@@ -13,18 +13,11 @@ import (
 func tables(results study.Results) (all []figures.Table, err error) {
 	var ours []figures.Table
 	for _, metric := range []struct {
-		label, name string
-		number      func(r study.Record, column string) (value float64, ok bool)
-	}{
-		{"semantic_seg", "mIoU", func(r study.Record, _ string) (float64, bool) { return r.Value, true }},
-		{"semantic_seg_acc", "pixel accuracy", func(r study.Record, _ string) (value float64, ok bool) {
-			value, ok = r.Details["accuracy"]
-			return value, ok
-		}},
-	} {
+		label, name, detail string
+	}{{"semantic_seg", "mIoU", ""}, {"semantic_seg_acc", "pixel accuracy", "accuracy"}} {
 		t := encoders.Table{
 			Title: "Tab. " + metric.label, Caption: "Semantic segmentation with fixed features: " + metric.name + " at the full size of the annotation.",
-			Number: metric.number,
+			Detail: func(string) string { return metric.detail },
 		}
 		beside, err := t.Beside(results, metric.label)
 		if err != nil {

@@ -31,12 +31,9 @@ var Study = study.Spec[Config, Videos]{
 			study.Full:  "2000 frames a row: half an hour on 2 cores for ViT-S/16",
 		},
 	},
-	Parts: []string{"dataset", "row", "seed"},
-	Datasets: encoders.Sources{Drawn: "videos", Needed: "DAVIS", Names: []string{davis}, Open: func(dir, _ string) error {
-		_, err := datasets.DAVIS(dir, datasets.Test)
-		return err
-	}}.Datasets,
-	Cells: grid.Cells,
+	Parts:    []string{"dataset", "row", "seed"},
+	Datasets: sources.Datasets,
+	Cells:    grid.Cells,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
 		return open(o.Data, dataset, cells[0].Config)
 	},
@@ -58,6 +55,11 @@ var Study = study.Spec[Config, Videos]{
 
 // davis is the dataset that is read.
 const davis = "davis"
+
+var sources = encoders.Sources[*datasets.Videos]{
+	Drawn: "videos", Needed: "DAVIS", Names: []string{davis},
+	Open: func(dir, _ string) (*datasets.Videos, error) { return datasets.DAVIS(dir, datasets.Test) },
+}
 
 // titles are the datasets as records and tables name them.
 var titles = map[string]string{davis: "DAVIS", encoders.Synthetic: "synthetic videos"}
@@ -141,7 +143,7 @@ func open(dir, dataset string, c Config) (Videos, error) {
 	if dataset == encoders.Synthetic {
 		return Videos{synthetic.Videos(c.Videos, c.Frames, c.Size, 1)}, nil
 	}
-	set, err := datasets.DAVIS(dir, datasets.Test)
+	set, err := sources.Open(dir, dataset)
 	if err != nil {
 		return Videos{}, err
 	}

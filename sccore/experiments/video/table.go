@@ -10,16 +10,15 @@ import (
 
 // tables are the paper's, ours from runs on DAVIS, and one with recall and decay for each dataset with runs, of the rows that have any.
 func tables(results study.Results) ([]figures.Table, error) {
-	number := func(r study.Record, column string) (value float64, ok bool) {
-		if column == "J&F_mean" {
-			return r.Value, true
+	detail := func(column string) string {
+		if column == "J&F_mean" { // The value of a record.
+			return ""
 		}
-		value, ok = r.Details[column]
-		return value, ok
+		return column
 	}
 	beside, err := encoders.Table{
 		Title: "Tab. video_seg", Caption: "Video object segmentation on DAVIS-2017 by label propagation with frozen features.",
-		From: []string{titles[davis]}, Number: number,
+		From: []string{titles[davis]}, Detail: detail,
 	}.Beside(results, "video_seg")
 	if err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 			Caption: "All measures of video object segmentation; a high decay is a loss over time. The paper has no such table.",
 			Rows:    encoders.WithRecords(results, slices.Concat(encoders.OurRows(), rows), dataset), Heads: beside.RowHeads,
 			Columns: []string{"J&F_mean", "J_mean", "J_recall", "J_decay", "F_mean", "F_recall", "F_decay"},
-			From:    []string{dataset}, Number: number,
+			From:    []string{dataset}, Detail: detail,
 		}
 		if len(t.Rows) > 0 {
 			all = append(all, t.Alone(results))

@@ -24,6 +24,7 @@ var Study = study.Spec[Config, Data]{
 		Name:       Name,
 		Title:      "What are frozen features worth for whole images and for their patches?",
 		Reproduces: "Tab. main",
+		Labels:     []string{"main"},
 		Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, and COCOStuff-27, what --data has of the two, or synthetic objects and scenes without it",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",

@@ -27,6 +27,7 @@ var Study = study.Spec[Config, Data]{
 		Name:       Name,
 		Title:      "How well do fixed features segment, with a linear head and with an FCN?",
 		Reproduces: "Tab. semantic_seg, Tab. semantic_seg_acc; claim C22",
+		Labels:     []string{"semantic_seg", "semantic_seg_acc"},
 		Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, those that --data has, or synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",

@@ -24,6 +24,7 @@ var Study = study.Spec[Config, Videos]{
 		Name:       Name,
 		Title:      "Do patch features follow objects through a video?",
 		Reproduces: "Tab. video_seg; claim C23",
+		Labels:     []string{"video_seg"},
 		Data:       "DAVIS-2017, or synthetic videos without --data",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",

@@ -52,7 +52,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		return values
 	}
 	one, other := values(whole), values(parts)
-	if len(one) != 4*len(ablationColumns) || len(other) != len(one) {
+	if len(one) != 4*len(columns) || len(other) != len(one) {
 		t.Fatalf("%d and %d numbers, want 4 rows of 4", len(one), len(other))
 	}
 	for key, value := range one {
@@ -61,7 +61,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		}
 	}
 	weights := func(out string) string {
-		found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "line4", targetFile))
+		found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "line4", "target.safetensors"))
 		if err != nil || len(found) != 1 {
 			t.Fatalf("encoders %v, %v", found, err)
 		}
@@ -121,7 +121,7 @@ func TestAblationClaims(t *testing.T) {
 	var records []study.Record
 	for seed := range 3 {
 		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {
-			for _, column := range ablationColumns {
+			for _, column := range columns {
 				v := value + float64(seed)
 				if column == columnKNN {
 					v = 50 - value
@@ -130,19 +130,20 @@ func TestAblationClaims(t *testing.T) {
 			}
 		}
 	}
-	results, err := newAblationResults(records, study.Quick, false)
+	grouped, err := Study.Results(records, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
+	results := Results{grouped, false}
 	want := map[string]float64{
 		"C13 k-NN": 20, "C13 mIoU": 20, "C14 k-NN": -15, "C14 mIoU": -5, "C15 ": -4, "C16 ": 3, "C17 ": 2, "C18 k-NN": -1, "C18 mIoU": 1,
 	}
 	for _, claim := range figures.Claims() {
-		if claim.Experiment != Ablation {
+		if claim.Experiment != Name {
 			continue
 		}
 		key := claim.ID + " " + claim.Part
-		got := results.Measure(claim)
+		got := results.measure(claim)
 		if len(got) != 3 || slices.ContainsFunc(got, func(v float64) bool { return math.Abs(v-want[key]) > 1e-12 }) {
 			t.Errorf("%s is %v, want 3 times %g", key, got, want[key])
 		}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
@@ -118,19 +120,21 @@ func TestAblationReadsImages(t *testing.T) {
 		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[pretrain.RowAlignment+" "+columnKNN])
 	}
 
-	found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "first", onlineFile))
+	found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "first", "online.safetensors"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("encoders %v, %v", found, err)
 	}
-	unlock, err := lock(filepath.Join(filepath.Dir(found[0]), "lock"))
-	if err != nil {
-		t.Fatal(err)
+	lock := flock.New(filepath.Join(filepath.Dir(found[0]), "lock"))
+	if taken, err := lock.TryLock(); err != nil || !taken {
+		t.Fatal(taken, err)
 	}
 	records, err = run(nil, "images/line6")
-	if err != nil || len(records) != 3*4 || trained || len(warned) != 2 || !strings.HasPrefix(warned[1], "images/line6/seed0 is left out until") {
+	if err != nil || len(records) != 3*4 || trained || len(warned) != 2 || !strings.HasPrefix(warned[1], "images/line6/seed0 is left out: it begins from images/stage1/seed0") {
 		t.Errorf("while another process is at it: %d records, warned of %q, %v", len(records), warned, err)
 	}
-	unlock()
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if records, err = run([]string{"init=" + found[0]}, "images/init", "images/line7"); err != nil || len(records) != (3+2)*4 || !trained {
 		t.Fatalf("from weights %d records, %v", len(records), err)
 	}
@@ -138,11 +142,11 @@ func TestAblationReadsImages(t *testing.T) {
 		if r.Row == pretrain.RowInit && r.Value != values[pretrain.RowAlignment+" "+r.Column] {
 			t.Errorf("%s is %g of the file, %g of the stage that wrote it", r.Column, r.Value, values[pretrain.RowAlignment+" "+r.Column])
 		}
-		if !strings.Contains(r.Data, "; weights "+onlineFile+", sha256 ") {
+		if !strings.Contains(r.Data, "; weights online.safetensors, sha256 ") {
 			t.Errorf("%s on %s", r.Cell, r.Data)
 		}
 	}
-	tables, err := ablation.Tables(records[3*4:], study.Smoke)
+	tables, err := Study.Experiment().Tables(records[3*4:], study.Smoke)
 	if err != nil || len(tables) != 2 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
@@ -166,7 +170,7 @@ func TestAblationReadsImages(t *testing.T) {
 	if records, err = study.Records(filepath.Join(full.Out, Name)); err != nil || len(records) != 2*4 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	if tables, err = ablation.Tables(records, study.Full); err != nil || len(tables) != 2 {
+	if tables, err = Study.Experiment().Tables(records, study.Full); err != nil || len(tables) != 2 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}
 	if caption := tables[0].Caption; strings.Contains(caption, "init=") || !strings.Contains(caption, "size=32") {
@@ -182,7 +186,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 		for seed := range 3 {
 			for row, value := range map[string]float64{"1": 50, "4": 50 + gain} {
 				records = append(records, study.Record{
-					Cell: ablationCell{dataset, row, seed}.name(), Row: row, Column: columnKNN, Value: value, Seed: seed, Profile: study.Quick,
+					Cell: newCell(dataset, row, seed, Config{}).Name(), Row: row, Column: columnKNN, Value: value, Seed: seed, Profile: study.Quick,
 					Config: study.EncodeConfig(profileConfig(study.Quick, dataset == "images")), Data: dataset + " made up",
 				})
 				if err := records[len(records)-1].Append(filepath.Join(out, Name)); err != nil {
@@ -191,16 +195,13 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 			}
 		}
 	}
-	board, err := Claims(out, study.Quick)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(board.Data, []string{"images made up"}) {
-		t.Errorf("judged on %q", board.Data)
-	}
-	for _, row := range board.Rows {
-		if row.Claim.ID == "C15" && !slices.Equal(row.Values, []float64{3, 3, 3}) {
-			t.Errorf("C15 is %v", row.Values)
+	for _, claim := range figures.Claims() {
+		values, data, err := Study.Experiment().Measure(records, study.Quick, claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if claim.ID == "C15" && !(slices.Equal(values, []float64{3, 3, 3}) && slices.Equal(data, []string{"images made up"})) {
+			t.Errorf("C15 is %v on %q", values, data)
 		}
 	}
 	results, err := Load(out, study.Quick)
@@ -214,7 +215,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	if _, _, err := trade.Render(); err != nil {
 		t.Error(err)
 	}
-	tables, err := ablation.Tables(records, study.Quick)
+	tables, err := Study.Experiment().Tables(records, study.Quick)
 	if err != nil || len(tables) != 4 {
 		t.Fatalf("%d tables, %v", len(tables), err)
 	}

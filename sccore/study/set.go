@@ -66,14 +66,16 @@ func applyOne(config any, assignment string) error {
 	return nil
 }
 
-// settingsOf is a configuration as nested maps with JSON's names. Unlike JSON it has the settings that "omitzero" leaves out of records.
+// settingsOf is a configuration as nested maps with JSON's names. Unlike JSON it has single
+// settings that "omitzero" leaves out of records.
 func settingsOf(config reflect.Value) (map[string]any, error) {
 	settings := map[string]any{}
 	for i := range config.NumField() {
 		field, value := config.Type().Field(i), config.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		absent := value.Kind() == reflect.Struct && value.IsZero() && options == "omitzero" // A group that has no use here.
 		switch {
-		case name == "-" || !field.IsExported() && !field.Anonymous:
+		case name == "-" || absent || !field.IsExported() && !field.Anonymous:
 		case field.Anonymous && name == "" || value.Kind() == reflect.Struct:
 			nested, err := settingsOf(value)
 			if err != nil {

@@ -51,7 +51,7 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 		return err
 	})
 	if err != nil {
-		t.Close()
+		t.store.Finalize() // Not the graphs: an Exec whose graph has panicked waits for it for ever when it is finalized.
 		return nil, err
 	}
 	return t, nil

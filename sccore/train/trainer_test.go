@@ -296,3 +296,16 @@ func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
 		}
 	})
 }
+
+// panicking is an objective whose graph cannot be built.
+type panicking struct{ leastSquares }
+
+func (panicking) Graph(*model.Scope, []*Node) []*Node { panic(errors.New("no such layer")) }
+
+func TestAGraphThatCannotBeBuiltIsAnError(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		if _, err := train.New(b, &panicking{}); err == nil || !strings.Contains(err.Error(), "no such layer") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

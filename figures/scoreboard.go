@@ -18,6 +18,8 @@ type Scoreboard struct {
 	// Profile of the runs, and Data, the identity of each data set.
 	Profile string
 	Data    []string
+	// Notes are sentences on what stands behind the numbers, such as settings that are not the profile's.
+	Notes []string
 	// Rows has each part of each claim, in the order of [Claims].
 	Rows []ScoreboardRow
 }
@@ -36,12 +38,18 @@ type ScoreboardRow struct {
 // where there are no runs.
 func NewScoreboard(profile string, data []string, measured func(Claim) []float64) Scoreboard {
 	board := Scoreboard{Profile: profile, Data: data}
+	board.Judge(measured)
+	return board
+}
+
+// Judge fills in the rows: it judges every claim by its quantity, see [NewScoreboard].
+func (s *Scoreboard) Judge(measured func(Claim) []float64) {
+	s.Rows = nil
 	for _, claim := range Claims() {
 		values := measured(claim)
 		interval, verdict := claim.Judge(values)
-		board.Rows = append(board.Rows, ScoreboardRow{Claim: claim, Values: values, Interval: interval, Verdict: verdict})
+		s.Rows = append(s.Rows, ScoreboardRow{Claim: claim, Values: values, Interval: interval, Verdict: verdict})
 	}
-	return board
 }
 
 // ScoreboardFormats are the names that [Scoreboard.Format] knows.
@@ -97,6 +105,7 @@ func (s Scoreboard) caption() []string {
 	if slices.ContainsFunc(s.Data, func(identity string) bool { return strings.HasPrefix(identity, "synthetic") }) {
 		sentences = append(sentences, "On synthetic data a verdict says nothing about the paper's datasets.")
 	}
+	sentences = append(sentences, s.Notes...)
 	return sentences
 }
 

@@ -64,7 +64,13 @@ var runVerb = verb{
 		case options.Parallel == 0:
 			options.Parallel = runtime.NumCPU() // A small step does not fill a second core.
 		}
+		if experiment.MakesData {
+			options.Data = "" // $SEMCON_DATA is for others; --data is refused.
+		}
 		flags.Visit(func(f *flag.Flag) {
+			if f.Name == "data" {
+				options.Data = f.Value.String()
+			}
 			if f.Name == "seeds" && options.Seeds < 1 {
 				err = usagef("--seeds %d is not positive", options.Seeds)
 			}

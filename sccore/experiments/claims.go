@@ -1,17 +1,19 @@
 package experiments
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/study"
 )
 
 // Claims is the scoreboard of the paper's claims from the records under the folder out. Each is measured by the experiment that it names; the
-// scoreboard names the data behind the numbers that it has.
+// scoreboard names the data behind the numbers that it has, and the settings that --set changed.
 func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 	measured := map[[2]string][]float64{} // By the claim's ID and part.
-	var data []string
+	board := figures.Scoreboard{Profile: string(profile)}
 	for _, e := range All() {
 		records, err := study.Records(study.Folder(out, e.Name))
 		if err != nil {
@@ -21,17 +23,24 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 			if claim.Experiment != e.Name {
 				continue
 			}
-			values, behind, err := e.Measure(records, profile, claim)
+			evidence, err := e.Measure(records, profile, claim)
 			if err != nil {
 				return figures.Scoreboard{}, err
 			}
-			measured[[2]string{claim.ID, claim.Part}] = values
-			for _, identity := range behind {
-				if !slices.Contains(data, identity) {
-					data = append(data, identity)
+			measured[[2]string{claim.ID, claim.Part}] = evidence.Values
+			for _, identity := range evidence.Data {
+				if !slices.Contains(board.Data, identity) {
+					board.Data = append(board.Data, identity)
+				}
+			}
+			if len(evidence.Changed) > 0 {
+				note := fmt.Sprintf("%s was run with other settings than the profile's: %s.", e.Name, strings.Join(evidence.Changed, ", "))
+				if !slices.Contains(board.Notes, note) {
+					board.Notes = append(board.Notes, note)
 				}
 			}
 		}
 	}
-	return figures.NewScoreboard(string(profile), data, func(c figures.Claim) []float64 { return measured[[2]string{c.ID, c.Part}] }), nil
+	board.Judge(func(c figures.Claim) []float64 { return measured[[2]string{c.ID, c.Part}] })
+	return board, nil
 }

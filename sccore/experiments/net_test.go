@@ -67,14 +67,14 @@ var segmented = []string{"coco", "voc2012", "ade20k", "cityscapes"}
 
 // netDatasets are the datasets of each experiment that decides by them, by profile.
 var netDatasets = map[string]map[study.Profile][]string{
-	effectaug.Name:      {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
+	effectaug.Name:      {study.Smoke: {"synthetic", "cifar10"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
 	noisetolerance.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	pretrain.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
 	teacherquality.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	ablation.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
-	mainresults.Name:    {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
-	transfer.Name:       {study.Smoke: {"synthetic"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
-	video.Name:          {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
+	mainresults.Name:    {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
+	transfer.Name:       {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
+	video.Name:          {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
 }
 
 func TestNetHoldsCellsAndHashes(t *testing.T) {

@@ -3,8 +3,12 @@ package study
 // recorded are the numbers that have a record.
 type recorded map[recordKey]bool
 
-// recordKey identifies a number: a cell's row and column with a configuration, on data.
-type recordKey struct{ cell, hash, row, column, data string }
+// recordKey identifies a number: a cell's row and column with a configuration, on data. It has the profile, too: a run whose --set happens to give
+// another profile's configuration is not one of that profile, whose table leaves it out.
+type recordKey struct {
+	profile                       Profile
+	cell, hash, row, column, data string
+}
 
 // readRecorded reads what is recorded in an experiment's folder.
 func readRecorded(dir string) (recorded, error) {
@@ -14,24 +18,24 @@ func readRecorded(dir string) (recorded, error) {
 	}
 	found := recorded{}
 	for _, r := range records {
-		found[recordKey{r.Cell, r.ConfigHash, r.Row, r.Column, r.Data}] = true
+		found[recordKey{r.Profile, r.Cell, r.ConfigHash, r.Row, r.Column, r.Data}] = true
 	}
 	return found, nil
 }
 
 // key identifies a number of a cell.
-func key[C any](c Cell[C], data Data, n Number) recordKey {
+func key[C any](profile Profile, c Cell[C], data Data, n Number) recordKey {
 	identity := n.Data
 	if identity == "" {
 		identity = data.Identity()
 	}
-	return recordKey{c.Name(), c.Hash(), n.Row, n.Column, identity}
+	return recordKey{profile, c.Name(), c.Hash(), n.Row, n.Column, identity}
 }
 
 // whole tells whether all numbers of a cell are recorded.
-func whole[C any](found recorded, c Cell[C], data Data, numbers []Number) bool {
+func whole[C any](found recorded, profile Profile, c Cell[C], data Data, numbers []Number) bool {
 	for _, n := range numbers {
-		if !found[key(c, data, n)] {
+		if !found[key(profile, c, data, n)] {
 			return false
 		}
 	}

@@ -56,12 +56,13 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) 
 			config = s.Common(config, own)
 		}
 		found[i] = settings{config, r.Data, changed}
-		if c, ok := chosen[r.Column]; !ok || len(found[i].changed) == 0 || len(c.changed) > 0 {
-			chosen[r.Column] = found[i]
+		group := s.group(r)
+		if c, ok := chosen[group]; !ok || len(found[i].changed) == 0 || len(c.changed) > 0 {
+			chosen[group] = found[i]
 		}
 	}
 	for i, r := range records {
-		if c := chosen[r.Column]; found[i].common != c.common || found[i].data != c.data {
+		if c := chosen[s.group(r)]; found[i].common != c.common || found[i].data != c.data {
 			continue
 		}
 		results.changed[r.Column] = found[i].changed
@@ -72,6 +73,14 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) 
 		results.runs[key] = group
 	}
 	return results, nil
+}
+
+// group names the records that are compared with each other, whose settings have to agree.
+func (s Spec[C, D]) group(r Record) string {
+	if s.AcrossColumns {
+		return ""
+	}
+	return r.Column
 }
 
 // Where are the results of some of the records alone.
@@ -161,6 +170,32 @@ func (r Results) Data(columns ...string) (identities []string) {
 		}
 	}
 	return identities
+}
+
+// Evidence is the quantity of a claim, one value a seed, and what stands behind it.
+type Evidence struct {
+	Values  []float64
+	Data    []string // Identities of the data.
+	Changed []string // Settings that are not the profile's own.
+}
+
+// Evidence is that of values from some columns, or from all of them; nothing without values.
+func (r Results) Evidence(values []float64, columns ...string) Evidence {
+	if len(values) == 0 {
+		return Evidence{}
+	}
+	if len(columns) == 0 {
+		columns = r.Columns()
+	}
+	e := Evidence{Values: values, Data: r.Data(columns...)}
+	for _, column := range columns {
+		for _, change := range r.changed[column] {
+			if !slices.Contains(e.Changed, change) {
+				e.Changed = append(e.Changed, change)
+			}
+		}
+	}
+	return e
 }
 
 // Describe fills in what stands behind a table's numbers: unit, profile, data and what --set changed in the columns with numbers of ours.

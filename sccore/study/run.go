@@ -36,7 +36,10 @@ type call[C comparable, D Data] struct {
 // Run runs the selected cells that are not recorded yet, several at a time. It returns the error of the first one that fails; runs whose loss
 // diverges do not stop the others.
 func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error {
-	names, missing, err := s.Datasets(o)
+	if s.Datasets == nil && o.Data != "" {
+		return BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
+	}
+	names, missing, err := s.datasets(o)
 	if err != nil {
 		return err
 	}
@@ -143,7 +146,7 @@ func (c *call[C, D]) plan(cells []Cell[C], found recorded) (todo []Cell[C], tota
 	}
 	for _, cell := range cells {
 		data := c.data[cell.Dataset]
-		if whole(found, cell, data, c.Numbers(data, cell)) {
+		if whole(found, c.options.Profile, cell, data, c.Numbers(data, cell)) {
 			// A kill between recording and this leaves them.
 			removeCheckpoints(filepath.Join(c.dir, c.folder(data, cell)))
 			continue
@@ -268,7 +271,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if r.found, err = readRecorded(c.dir); err != nil {
 		return worker, err
 	}
-	if !c.needed[cell.Name()] && whole(r.found, cell, data, c.Numbers(data, cell)) {
+	if !c.needed[cell.Name()] && whole(r.found, c.options.Profile, cell, data, c.Numbers(data, cell)) {
 		return worker, nil
 	}
 	r.Phase(progress.Compiling)

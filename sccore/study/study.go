@@ -70,7 +70,8 @@ type Spec[C comparable, D Data] struct {
 	Info
 	// Parts names the parts of a cell's name, the seed last.
 	Parts []string
-	// Datasets lists the datasets that the options give. Each line of missing says what is left out, and why.
+	// Datasets lists the datasets that the options give. Each line of missing says what is left out, and why. Optional: without it the experiment
+	// makes its own data, and refuses --data.
 	Datasets func(o Options) (names, missing []string, err error)
 	// Cells lists the cells on a dataset in the order in which they are run, --set applied. Its errors are the caller's: of options.
 	Cells func(o Options, dataset string) ([]Cell[C], error)
@@ -95,11 +96,12 @@ type Spec[C comparable, D Data] struct {
 	Own func(r Record, config C) C
 	// Common is what configurations share whose numbers are compared with each other. Optional: all of it.
 	Common func(config, own C) C
+	// AcrossColumns tells that numbers of different columns are compared, too, so that all columns share their settings.
+	AcrossColumns bool
 	// Tables lays results out beside the paper's numbers.
 	Tables func(results Results) ([]figures.Table, error)
-	// Measure is the quantity of one of the paper's claims, one value a seed, and the identities of the data behind it; none without runs.
-	// Optional.
-	Measure func(results Results, claim figures.Claim) (values []float64, data []string)
+	// Measure is the quantity of one of the paper's claims; see [Results.Evidence]. Optional.
+	Measure func(results Results, claim figures.Claim) Evidence
 }
 
 // Experiment is a part of the paper that can be run again.
@@ -111,8 +113,10 @@ type Experiment struct {
 	Cells func(o Options, dataset string) (names, hashes []string, err error)
 	// Tables lays the records of one profile out beside the paper's numbers.
 	Tables func(records []Record, profile Profile) ([]figures.Table, error)
-	// Measure is the quantity of a claim from the records of one profile, one value a seed, and the identities of the data behind it.
-	Measure func(records []Record, profile Profile, claim figures.Claim) (values []float64, data []string, err error)
+	// Measure is the quantity of a claim from the records of one profile.
+	Measure func(records []Record, profile Profile, claim figures.Claim) (Evidence, error)
+	// MakesData tells that the experiment makes its own data and refuses --data.
+	MakesData bool
 }
 
 // Experiment makes the spec one of a list.
@@ -134,17 +138,17 @@ func (s Spec[C, D]) Experiment() Experiment {
 			}
 			return s.Tables(results)
 		},
-		Measure: func(records []Record, profile Profile, claim figures.Claim) ([]float64, []string, error) {
+		Measure: func(records []Record, profile Profile, claim figures.Claim) (Evidence, error) {
 			if s.Measure == nil {
-				return nil, nil, nil
+				return Evidence{}, nil
 			}
 			results, err := s.Results(records, profile)
 			if err != nil {
-				return nil, nil, err
+				return Evidence{}, err
 			}
-			values, data := s.Measure(results, claim)
-			return values, data, nil
+			return s.Measure(results, claim), nil
 		},
+		MakesData: s.Datasets == nil,
 	}
 }
 
@@ -159,8 +163,13 @@ func (run independent[C, D]) Run(r *Run[C, D]) error { return run(r) }
 
 func (independent[C, D]) Close() {}
 
-// NoDatasets is the Datasets of experiments that make their own data.
-func NoDatasets(Options) (names, missing []string, err error) { return []string{""}, nil, nil }
+// datasets lists the datasets that the options give.
+func (s Spec[C, D]) datasets(o Options) (names, missing []string, err error) {
+	if s.Datasets == nil {
+		return []string{""}, nil, nil
+	}
+	return s.Datasets(o)
+}
 
 // Made is data that an experiment makes itself.
 type Made string

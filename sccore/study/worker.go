@@ -77,7 +77,7 @@ func (r *Run[C, D]) Wants(row string) bool {
 }
 
 func (r *Run[C, D]) wants(n Number) bool {
-	return r.call.wanted[r.Cell.Name()] && !r.found[key(r.Cell, r.Data, n)]
+	return r.call.wanted[r.Cell.Name()] && !r.found[key(r.call.options.Profile, r.Cell, r.Data, n)]
 }
 
 // Record writes those of the numbers that are to be recorded, and are not yet.
@@ -101,7 +101,7 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		if err := record.Append(r.call.dir); err != nil {
 			return err
 		}
-		r.found[key(r.Cell, r.Data, n)] = true
+		r.found[key(r.call.options.Profile, r.Cell, r.Data, n)] = true
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err er
 		}
 		d.weights = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
 	}
-	if d.Data, err = pretrain.Open(o.Data, config.Config); err != nil {
+	if d.Data, err = pretrain.Open(o, config.Config); err != nil {
 		return d, err
 	}
 	if o.Data == "" {
@@ -95,6 +95,9 @@ func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err er
 		m, err := mainresults.Sources.Open(o.Data, dataset)
 		if err != nil {
 			return d, err
+		}
+		if o.Profile == study.Smoke {
+			m = m.Sample(config.Images)
 		}
 		d.measured = append(d.measured, measured{dataset, d.Identity() + "; measured on " + m.Identity(), m})
 	}

@@ -196,12 +196,12 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 		}
 	}
 	for _, claim := range figures.Claims() {
-		values, data, err := Study.Experiment().Measure(records, study.Quick, claim)
+		evidence, err := Study.Experiment().Measure(records, study.Quick, claim)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if claim.ID == "C15" && !(slices.Equal(values, []float64{3, 3, 3}) && slices.Equal(data, []string{"images made up"})) {
-			t.Errorf("C15 is %v on %q", values, data)
+		if claim.ID == "C15" && !(slices.Equal(evidence.Values, []float64{3, 3, 3}) && slices.Equal(evidence.Data, []string{"images made up"})) {
+			t.Errorf("C15 is %+v", evidence)
 		}
 	}
 	results, err := Load(out, study.Quick)

@@ -64,15 +64,12 @@ func tables(all study.Results) (tables []figures.Table, err error) {
 }
 
 // measure is the quantity of one of the claims C13 to C18, one value a seed, on images that were read where there are any.
-func measure(all study.Results, claim figures.Claim) (values []float64, data []string) {
+func measure(all study.Results, claim figures.Claim) study.Evidence {
 	results, err := split(all)
 	if err != nil || claim.Experiment != Name {
-		return nil, nil
+		return study.Evidence{}
 	}
-	if values = results[0].measure(claim); len(values) > 0 {
-		data = results[0].Data()
-	}
-	return values, data
+	return results[0].Evidence(results[0].measure(claim))
 }
 
 // measure is the quantity of one of the claims C13 to C18; nil if the claim is another or has no runs.

@@ -15,6 +15,9 @@ import (
 // ImageSize is the study's image height and width in pixels, CIFAR's.
 const ImageSize = 32
 
+// smokeTrain and smokeTest are the numbers of images that the smoke profile takes.
+const smokeTrain, smokeTest = 256, 128
+
 // source is a dataset that the study can run on.
 type source struct {
 	name  string // In cell names.
@@ -49,9 +52,6 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 	for _, s := range all {
 		names = append(names, s.name)
 	}
-	if o.Profile == study.Smoke && o.Data != "" {
-		missing = append(missing, fmt.Sprintf("the smoke profile is the same everywhere: synthetic objects, and nothing of --data %s", o.Data))
-	}
 	return names, missing, err
 }
 
@@ -61,7 +61,11 @@ func Open(o study.Options, dataset string) (Data, error) {
 	if err != nil {
 		return Data{}, err
 	}
-	return all[slices.IndexFunc(all, func(s source) bool { return s.name == dataset })].load()
+	d, err := all[slices.IndexFunc(all, func(s source) bool { return s.name == dataset })].load()
+	if err == nil && o.Profile == study.Smoke {
+		d.Train, d.Test = d.Train.Head(smokeTrain), d.Test.Head(smokeTest)
+	}
+	return d, err
 }
 
 func (s source) load() (Data, error) {
@@ -92,10 +96,10 @@ func syntheticSource(train, test int) source {
 // sources says what a profile runs on, given the folder of the datasets: the synthetic set without one; the paper's two datasets in
 // full; CIFAR-10 in quick.
 func sources(profile study.Profile, dir string) ([]source, error) {
-	if profile == study.Smoke {
-		return []source{syntheticSource(256, 128)}, nil
-	}
 	if dir == "" {
+		if profile == study.Smoke {
+			return []source{syntheticSource(smokeTrain, smokeTest)}, nil
+		}
 		if profile == study.Full {
 			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10\" gets one)")
 		}

@@ -261,7 +261,7 @@ var Study = study.Spec[Config, Data]{
 	Own:       own,
 	Common:    func(config, _ Config) Config { return config.base() },
 	Tables:    func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
-	Measure:   func(r study.Results, claim figures.Claim) ([]float64, []string) { return Results{r}.measure(claim) },
+	Measure:   func(r study.Results, claim figures.Claim) study.Evidence { return Results{r}.measure(claim) },
 }
 
 // column is where a cell's number stands in the table.

@@ -95,18 +95,12 @@ func (r Results) tables() ([]figures.Table, error) {
 
 // measure is the quantity of one of the claims C1 to C12, one value a seed, on the paper's own dataset where there are runs on it, and else on the
 // first that has runs.
-func (r Results) measure(claim figures.Claim) (values []float64, data []string) {
+func (r Results) measure(claim figures.Claim) study.Evidence {
 	if claim.Experiment != Name || r.Empty() {
-		return nil, nil
+		return study.Evidence{}
 	}
 	dataset := r.Datasets()[0]
-	values = r.on(dataset, claim)
-	for _, column := range r.Columns() {
-		if strings.HasPrefix(column, dataset+"/") && len(values) > 0 {
-			data = append(data, r.Data(column)...)
-		}
-	}
-	return values, slices.Compact(data)
+	return r.Evidence(r.on(dataset, claim), dataset+"/"+claim.Part)
 }
 
 // on is the quantity of a claim on a dataset.

@@ -62,18 +62,15 @@ func PaperRows(table string) ([]Row, error) {
 	return rows, nil
 }
 
-// Gain is what the full method gains over its initialisation in a column, one value a seed, and the identities of the data behind it. Claims name the
-// initialisation "DINO", "iBOT" or "Mugs", of ViT-S/16, or "own" for our own training.
-func Gain(results study.Results, initialisation, column string) (values []float64, data []string) {
+// Gain is what the full method gains over its initialisation in a column, one value a seed. Claims name the initialisation "DINO", "iBOT" or "Mugs", of
+// ViT-S/16, or "own" for our own training.
+func Gain(results study.Results, initialisation, column string) study.Evidence {
 	method, before := Second, First
 	if initialisation != "own" {
 		before = strings.ToLower(initialisation) + "-s16"
 		method = strings.ToLower(initialisation) + "+ours-s16"
 	}
-	if values = results.Differences(column, method, before); values == nil {
-		return nil, nil
-	}
-	return values, results.Data(column)
+	return results.Evidence(results.Differences(column, method, before), column)
 }
 
 // WithRecords are those of the rows that have records in one of the columns.

@@ -11,9 +11,8 @@ import (
 // Synthetic is the dataset of an evaluation without a data folder.
 const Synthetic = "synthetic"
 
-// Sources are the datasets that an evaluation reads below --data, as D. Without one, and always in smoke, it draws images of its own.
+// Sources are the datasets that an evaluation reads below --data, as D. Without one it draws images of its own.
 type Sources[D any] struct {
-	Drawn  string // What is drawn, "videos".
 	Needed string // What the full profile needs below --data, "DAVIS".
 	None   string // The beginning of the error where --data has none of several datasets; the error of a single one's Open says it itself.
 
@@ -27,15 +26,12 @@ type Sources[D any] struct {
 // Datasets is the Datasets of a [study.Spec].
 func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err error) {
 	switch {
-	case o.Profile == study.Full && o.Data == "":
+	case o.Data != "":
+		return s.Present(o.Data)
+	case o.Profile == study.Full:
 		return nil, nil, fmt.Errorf("the full profile needs --data DIR with %s", s.Needed)
-	case o.Profile == study.Smoke && o.Data != "":
-		missing = []string{fmt.Sprintf("the smoke profile runs on synthetic %s and leaves the data folder alone", s.Drawn)}
 	}
-	if o.Profile == study.Smoke || o.Data == "" {
-		return []string{Synthetic}, missing, nil
-	}
-	return s.Present(o.Data)
+	return []string{Synthetic}, nil, nil
 }
 
 // Present lists those of the datasets that a data folder has. Each line of missing says what is left out, and why; that all are is an error.

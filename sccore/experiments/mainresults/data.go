@@ -37,7 +37,7 @@ func (d Data) Skipped() []string { return []string{} }
 
 // Sources are the datasets that are read.
 var Sources = encoders.Sources[Data]{
-	Drawn: "images", Needed: "imagenet/train and imagenet/val, or coco", None: "neither ImageNet with labels nor COCOStuff-27 is",
+	Needed: "imagenet/train and imagenet/val, or coco", None: "neither ImageNet with labels nor COCOStuff-27 is",
 	Names:   []string{imageNet, cocoStuff},
 	Open:    open,
 	Without: map[string]string{imageNet: "the columns of linear and k-NN classification", cocoStuff: "the columns of linear segmentation"},
@@ -71,6 +71,28 @@ func open(dir, name string) (Data, error) {
 		return d, fmt.Errorf("%s: the images of val have other classes than those of train", filepath.Join(dir, "imagenet"))
 	}
 	return d, nil
+}
+
+// Sample is most of each split's images, evenly spread; all if most is 0. The classes stay.
+func (d Data) Sample(most int) Data {
+	var identities [2]string
+	for i := range 2 {
+		if d.Annotated[i] != nil {
+			d.Annotated[i] = d.Annotated[i].Pick(datasets.Spread(d.Annotated[i].Len(), most))
+			identities[i] = d.Annotated[i].Identity
+		}
+		if objects, ok := d.Objects[i].(evaluation.LabelledPictures); ok {
+			places := datasets.Spread(objects.Len(), most)
+			var labels []int32
+			for _, place := range places {
+				labels = append(labels, d.Labels[i][place])
+			}
+			objects.Pictures = objects.Pick(places)
+			d.Objects[i], d.Labels[i], identities[i] = objects, labels, objects.Identity
+		}
+	}
+	d.ID = identities[0] + "; " + identities[1]
+	return d
 }
 
 // draw draws objects and scenes: other samples than the experiment pretrain draws.

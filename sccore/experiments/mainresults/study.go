@@ -39,7 +39,8 @@ var Study = study.Spec[Config, Data]{
 		if dataset == encoders.Synthetic {
 			return draw(cells[0].Config), nil
 		}
-		return Sources.Open(o.Data, dataset)
+		d, err := Sources.Open(o.Data, dataset)
+		return d.Sample(cells[0].Config.Images), err
 	},
 	Numbers:   func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
 	Steps:     func(Data, study.Cell[Config]) int { return 1 },
@@ -63,7 +64,7 @@ var titles = map[string]string{imageNet: "ImageNet-1k", cocoStuff: "COCOStuff-27
 type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
-	Images int                   `json:"images"`         // Synthetic images for training and again for testing; 0 where images are read.
+	Images int                   `json:"images"`         // Images for training and again for testing: drawn, or taken of those that are read, 0 for all.
 	Size   int                   `json:"size,omitzero"`  // Height and width in pixels of the images that are classified, and of synthetic scenes.
 	KNN    knn.Classifier        `json:"knn,omitzero"`   // On [CLS] features of objects.
 	Class  evaluation.ClassProbe `json:"class,omitzero"` // The same.
@@ -108,7 +109,12 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	}
 	if profile == study.Smoke {
 		c.Size, c.Images, c.KNN.K = 32, 24, 5
-		c.Class.Epochs, c.Class.Batch, c.Patch.Steps, c.Patch.Batch = 2, 8, 10, 64
+		c.Class.Epochs, c.Class.Batch = 2, 8
+		if read {
+			c.Segmentation.Train, c.Segmentation.Test, c.Segmentation.Epochs = 32, 32, 1
+		} else {
+			c.Patch.Steps, c.Patch.Batch = 10, 64
+		}
 	}
 	return c
 }
@@ -129,9 +135,7 @@ func (c Config) check(read bool) error {
 	switch {
 	case c.Size < 8:
 		return fmt.Errorf("size %d is below 8", c.Size)
-	case read && c.Images != 0:
-		return fmt.Errorf("images %d: of images that are read all are taken", c.Images)
-	case !read && c.Images < 1:
+	case c.Images < 0 || !read && c.Images == 0:
 		return fmt.Errorf("images %d is below 1", c.Images)
 	case read:
 		return errors.Join(c.KNN.Check(), c.Class.Check(), c.Segmentation.Check())

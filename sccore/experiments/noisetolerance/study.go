@@ -112,9 +112,8 @@ var Study = study.Spec[Config, study.Made]{
 			study.Full:  "half an hour on 2 cores: ten times the steps, 20 seeds",
 		},
 	},
-	Parts:    []string{"loss", "flipped", "seed"},
-	Datasets: study.NoDatasets,
-	Cells:    cells,
+	Parts: []string{"loss", "flipped", "seed"},
+	Cells: cells,
 	Open: func(study.Options, string, []study.Cell[Config]) (study.Made, error) {
 		return "patches of synthetic classes", nil
 	},
@@ -134,15 +133,13 @@ var Study = study.Spec[Config, study.Made]{
 		config.Loss, config.Flipped, config.Rate = "", 0, config.Rate/own.Rate
 		return config
 	},
-	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
-	Measure: func(r study.Results, claim figures.Claim) (values []float64, data []string) {
-		if claim.Experiment == Name {
-			values = Results{r}.Tolerance()
+	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	AcrossColumns: true,
+	Measure: func(r study.Results, claim figures.Claim) study.Evidence {
+		if claim.Experiment != Name {
+			return study.Evidence{}
 		}
-		if len(values) > 0 {
-			data = r.Data()
-		}
-		return values, data
+		return r.Evidence(Results{r}.Tolerance())
 	},
 }
 

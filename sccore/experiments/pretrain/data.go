@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // Data is what the experiment trains on, and what it measures on.
@@ -38,8 +39,12 @@ func (d Data) columns() []string {
 	return []string{ColumnMIoU, ColumnKNN}
 }
 
-// Open opens the images of ImageNet and COCO below dir, or draws synthetic ones if it is empty.
-func Open(dir string, config Config) (Data, error) {
+// smokeImages is the number of images of each kind that the smoke profile takes of those that are read.
+const smokeImages = 64
+
+// Open opens the images of ImageNet and COCO below the data folder, or draws synthetic ones without one.
+func Open(o study.Options, config Config) (Data, error) {
+	dir := o.Data
 	if dir == "" {
 		n, side := config.Images, config.Second.Canvas
 		d := Data{title: "synthetic", skipped: []string{}}
@@ -58,6 +63,10 @@ func Open(dir string, config Config) (Data, error) {
 	scenes, err := datasets.COCO(dir, datasets.Train)
 	if err != nil {
 		return Data{}, wantBoth(err)
+	}
+	if o.Profile == study.Smoke {
+		objects = objects.Pick(datasets.Spread(objects.Len(), smokeImages))
+		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))
 	}
 	d := Data{title: "images", identity: objects.Identity + "; " + scenes.Identity, skipped: []string{}}
 	for _, pictures := range []*datasets.Pictures{objects, scenes} {

@@ -35,7 +35,7 @@ type Viewer struct {
 // the folder dir.
 func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*Viewer, error) {
 	config := ProfileConfig(profile)
-	data, err := Open(dir, config)
+	data, err := Open(study.Options{Profile: profile, Data: dir}, config)
 	if err != nil {
 		return nil, err
 	}

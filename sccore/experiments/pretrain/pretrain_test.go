@@ -113,7 +113,7 @@ func TestPretrainingLearns(t *testing.T) {
 		return
 	}
 	config.Second = config.First
-	data, err := Open("", config)
+	data, err := Open(study.Options{}, config)
 	if err != nil {
 		t.Fatal(err)
 	}

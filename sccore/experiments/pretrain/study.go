@@ -170,7 +170,7 @@ var Study = study.Spec[Config, Data]{
 	Datasets: DatasetNames,
 	Cells:    cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
-		return Open(o.Data, cells[0].Config)
+		return Open(o, cells[0].Config)
 	},
 	Numbers: func(d Data, c study.Cell[Config]) (numbers []study.Number) {
 		for _, row := range c.Config.rows() {

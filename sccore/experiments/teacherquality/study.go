@@ -215,12 +215,6 @@ var Study = study.Spec[Config, data]{
 		},
 	},
 	Parts: []string{"loss", "lambda", "teacher", "seed"},
-	Datasets: func(o study.Options) (names, missing []string, err error) {
-		if o.Data != "" {
-			missing = append(missing, fmt.Sprintf("the study needs labels of pixels: it is on synthetic scenes, and nothing of --data %s", o.Data))
-		}
-		return []string{""}, missing, nil
-	},
 	Cells: cells,
 	Open:  open,
 	Numbers: func(_ data, c study.Cell[Config]) []study.Number {

@@ -16,10 +16,10 @@ var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmen
 
 // sources are the datasets that are read, in the paper's order.
 var sources = encoders.Sources[Data]{
-	Drawn: "scenes", Needed: "COCO, PASCAL VOC, ADE20k or Cityscapes (\"semcon data\" says what is there)",
-	None:  "none of COCO, PASCAL VOC, ADE20k and Cityscapes is",
-	Names: []string{"coco", "voc2012", "ade20k", "cityscapes"},
-	Open:  read,
+	Needed: "COCO, PASCAL VOC, ADE20k or Cityscapes (\"semcon data\" says what is there)",
+	None:   "none of COCO, PASCAL VOC, ADE20k and Cityscapes is",
+	Names:  []string{"coco", "voc2012", "ade20k", "cityscapes"},
+	Open:   read,
 }
 
 // present lists the datasets to run on, and warns where there is nothing but random weights.
@@ -67,8 +67,8 @@ func open(dir, dataset string, c Config) (d Data, err error) {
 		}
 		d.train, d.test = synthetic.Segmented(c.Images, 64, 12), synthetic.Segmented(c.Images, 64, 14)
 	}
-	d.seen = spread(d.test.Len(), c.Images)
-	all := spread(d.train.Len(), c.Images)
+	d.seen = datasets.Spread(d.test.Len(), c.Images)
+	all := datasets.Spread(d.train.Len(), c.Images)
 	every := max(2, len(all)/c.Holdout)
 	for i, image := range all {
 		if i%every == every-1 {
@@ -81,15 +81,4 @@ func open(dir, dataset string, c Config) (d Data, err error) {
 		d.held = d.trained
 	}
 	return d, nil
-}
-
-// spread are most of n places, evenly spread; all if most is 0 or there are fewer.
-func spread(n, most int) (places []int) {
-	if most == 0 || most > n {
-		most = n
-	}
-	for i := range most {
-		places = append(places, i*n/most)
-	}
-	return places
 }

@@ -54,7 +54,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	}
 	best := slices.Index(c.Rates[:], record.Details["rate"])
 	var which []int
-	for _, place := range spread(len(images.seen), n) {
+	for _, place := range datasets.Spread(len(images.seen), n) {
 		which = append(which, images.seen[place])
 	}
 	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: images.test, Crop: c.crop(), Test: c.Test}

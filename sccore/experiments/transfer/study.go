@@ -53,7 +53,7 @@ var Study = study.Spec[Config, Data]{
 	Own:    grid.Own,
 	Common: grid.Common,
 	Tables: tables,
-	Measure: func(results study.Results, claim figures.Claim) ([]float64, []string) {
+	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, _ := strings.Cut(claim.Part, " on ")
 		return encoders.Gain(results, initialisation, column(dataset, heads.Linear))
 	},

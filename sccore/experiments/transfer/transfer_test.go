@@ -194,8 +194,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	}
 	linear := func(row string) float64 { return results.Values(row, "synthetic scenes/Linear")[0] }
 	gain := func(part string) []float64 {
-		values, _ := Study.Measure(results.Results, figures.Claim{Part: part})
-		return values
+		return Study.Measure(results.Results, figures.Claim{Part: part}).Values
 	}
 	if gains := gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(encoders.Second)-linear(encoders.First) {
 		t.Errorf("gains %v", gains)
@@ -237,7 +236,7 @@ func TestTransferMeasuresItsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	gain := func(part string) []float64 {
-		values, _ := Study.Measure(results, figures.Claim{Part: part})
+		values := Study.Measure(results, figures.Claim{Part: part}).Values
 		return values
 	}
 	if gains := gain("DINO on PASCAL VOC"); !slices.Equal(gains, []float64{4}) {
@@ -316,7 +315,7 @@ func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
 			}
 		}
 	}
-	if got := spread(10, 4); !slices.Equal(got, []int{0, 2, 5, 7}) {
+	if got := datasets.Spread(10, 4); !slices.Equal(got, []int{0, 2, 5, 7}) {
 		t.Errorf("four of ten: %v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/heads"
@@ -170,7 +171,7 @@ func evaluate(
 	}
 	if file != nil {
 		defer file.Close()
-		source = file.All(spread(len(which), 0))
+		source = file.All(datasets.Spread(len(which), 0))
 	}
 	r.Say("evaluating on %d %s", len(which), kind)
 	return trainer.Judge(fixed.Images, which, grid, source)

@@ -45,7 +45,7 @@ var Study = study.Spec[Config, Videos]{
 	Own:       grid.Own,
 	Common:    grid.Common,
 	Tables:    tables,
-	Measure: func(results study.Results, claim figures.Claim) ([]float64, []string) {
+	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, ok := strings.Cut(claim.Part, " on ")
 		if !ok {
 			dataset = titles[davis]
@@ -58,7 +58,7 @@ var Study = study.Spec[Config, Videos]{
 const davis = "davis"
 
 var sources = encoders.Sources[*datasets.Videos]{
-	Drawn: "videos", Needed: "DAVIS", Names: []string{davis},
+	Needed: "DAVIS", Names: []string{davis},
 	Open: func(dir, _ string) (*datasets.Videos, error) { return datasets.DAVIS(dir, datasets.Test) },
 }
 
@@ -98,8 +98,10 @@ func profileConfig(profile study.Profile, dataset string) Config {
 	c := Config{Propagation: evaluation.DefaultPropagation()}
 	switch {
 	case profile == study.Full:
-	case dataset == davis:
+	case dataset == davis && profile == study.Quick:
 		c.Propagation.Short = 240
+	case dataset == davis:
+		c.Propagation.Short, c.Videos, c.Frames = 64, 2, 4
 	case profile == study.Quick:
 		c.Propagation.Short, c.Videos, c.Frames, c.Size = 128, 16, 24, 128
 	default:

@@ -111,12 +111,12 @@ func TestVideoMeasuresItsClaim(t *testing.T) {
 	measure := func() map[string][]float64 {
 		gains := map[string][]float64{}
 		for _, part := range []string{"DINO", "iBOT", "Mugs", "own on DAVIS", "own on synthetic videos"} {
-			values, data, err := Study.Experiment().Measure(records, study.Quick, figures.Claim{Part: part})
-			if err != nil || (values == nil) != (data == nil) {
-				t.Fatal(values, data, err)
+			evidence, err := Study.Experiment().Measure(records, study.Quick, figures.Claim{Part: part})
+			if err != nil || (evidence.Values == nil) != (evidence.Data == nil) {
+				t.Fatal(evidence, err)
 			}
-			if values != nil {
-				gains[part] = values
+			if evidence.Values != nil {
+				gains[part] = evidence.Values
 			}
 		}
 		return gains

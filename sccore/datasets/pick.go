@@ -1,0 +1,41 @@
+package datasets
+
+import "fmt"
+
+// Spread returns most of n places, evenly spread and ascending: all of them if most is 0 or there are fewer.
+func Spread(n, most int) []int {
+	if most == 0 || most > n {
+		most = n
+	}
+	places := make([]int, most)
+	for i := range places {
+		places[i] = i * n / most
+	}
+	return places
+}
+
+// Pick returns the images at the given places, in their order. Its identity says which they are.
+func (p *Pictures) Pick(places []int) *Pictures {
+	if len(places) == p.Len() {
+		return p
+	}
+	picked := *p
+	picked.files = nil
+	for _, i := range places {
+		picked.files = append(picked.files, p.files[i])
+	}
+	picked.Identity = fmt.Sprintf("%d spread evenly of (%s)", len(places), p.Identity)
+	return &picked
+}
+
+// Pick returns the images at the given places, in their order. Its identity says which they are.
+func (s *Segmented) Pick(places []int) *Segmented {
+	if len(places) == s.Len() {
+		return s
+	}
+	picked := *s
+	picked.count = len(places)
+	picked.read = func(i int) (*Annotated, error) { return s.read(places[i]) }
+	picked.Identity = fmt.Sprintf("%d spread evenly of (%s)", len(places), s.Identity)
+	return &picked
+}

@@ -1,0 +1,32 @@
+package datasets
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		n, most int
+		want    []int
+	}{{4, 0, []int{0, 1, 2, 3}}, {4, 9, []int{0, 1, 2, 3}}, {10, 4, []int{0, 2, 5, 7}}, {0, 3, []int{}}} {
+		if got := Spread(c.n, c.most); !slices.Equal(got, c.want) {
+			t.Errorf("%d of %d: %v, want %v", c.most, c.n, got, c.want)
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	pictures := &Pictures{Name: "p", Identity: "all", files: []string{"a", "b", "c", "d"}}
+	if picked := pictures.Pick(Spread(4, 2)); picked.Len() != 2 || picked.File(0) != "a" || picked.File(1) != "c" || picked.Identity == "all" {
+		t.Errorf("picked %+v", picked)
+	}
+	if pictures.Pick(Spread(4, 0)) != pictures {
+		t.Error("all of a folder are another folder")
+	}
+	segmented := NewSegmented("s", nil, "all", 3, func(i int) (*Annotated, error) { return &Annotated{Height: i}, nil })
+	picked := segmented.Pick([]int{2})
+	if a, err := picked.Read(0); err != nil || a.Height != 2 || picked.Len() != 1 || picked.Identity == "all" {
+		t.Errorf("picked %+v, %v", a, err)
+	}
+}

@@ -1,0 +1,265 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/semcon/semcon/figures"
+)
+
+// toyConfig is the configuration of a toy: it "trains" by counting, and its value is what it counted.
+type toyConfig struct {
+	Kind  string `json:"kind"` // Of cells that share a worker.
+	Steps int    `json:"steps"`
+	Start bool   `json:"start"` // The cell that others begin from.
+}
+
+// toy is an experiment on a worker that keeps its count in a file.
+type toy struct {
+	Spec[toyConfig, Made]
+
+	mu       sync.Mutex
+	ran      []string // Names of the cells in the order in which they were run.
+	workers  int      // That were made.
+	stopAt   int      // Steps of a cell after which the context ends; 0 for never.
+	stop     context.CancelFunc
+	diverges string // The kind that diverges.
+}
+
+type toyWorker struct {
+	of *toy
+}
+
+func (toyWorker) Close() {}
+
+func (w toyWorker) Run(r *Run[toyConfig, Made]) error {
+	w.of.mu.Lock()
+	w.of.ran = append(w.of.ran, r.Cell.Name())
+	w.of.mu.Unlock()
+	path, count := filepath.Join(r.Dir, "count"), 0
+	if content, err := os.ReadFile(path); err == nil {
+		count, _ = strconv.Atoi(string(content))
+		r.Found(count)
+	}
+	for count < r.Cell.Config.Steps {
+		if err := r.Context.Err(); err != nil {
+			return err
+		}
+		count++
+		if err := os.WriteFile(path, []byte(strconv.Itoa(count)), 0o644); err != nil {
+			return err
+		}
+		r.Step("counts")
+		if w.of.stopAt > 0 && count == w.of.stopAt {
+			w.of.stop()
+		}
+	}
+	if r.Cell.Config.Kind == w.of.diverges {
+		return fmt.Errorf("%w: it is NaN", ErrDiverged)
+	}
+	return r.Record(Number{Row: r.Cell.Config.Kind, Column: "count", Metric: "count", Value: float64(count), Details: map[string]float64{"twice": float64(2 * count)}})
+}
+
+// newToy has two kinds of cells with two seeds each, which begin from a cell that nobody selects.
+func newToy() *toy {
+	t := &toy{}
+	t.Spec = Spec[toyConfig, Made]{
+		Info:  Info{Name: "toy"},
+		Parts: []string{"kind", "seed"},
+		Cells: func(o Options, _ string) (cells []Cell[toyConfig], err error) {
+			for seed := range o.SeedsOr(2) {
+				for _, kind := range []string{"a", "b"} {
+					config := toyConfig{Kind: kind, Steps: 3}
+					if err := ApplySet(&config, o.Set...); err != nil {
+						return nil, err
+					}
+					cells = append(cells, Cell[toyConfig]{Path: []string{kind}, Seed: seed, Config: config})
+				}
+			}
+			return cells, nil
+		},
+		Open: func(Options, string, []Cell[toyConfig]) (Made, error) { return "numbers", nil },
+		Numbers: func(_ Made, c Cell[toyConfig]) []Number {
+			if c.Config.Start {
+				return nil
+			}
+			return []Number{{Row: c.Config.Kind, Column: "count"}}
+		},
+		Steps: func(_ Made, c Cell[toyConfig]) int { return c.Config.Steps },
+		NewWorker: func(*Run[toyConfig, Made]) (Worker[toyConfig, Made], error) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.workers++
+			return toyWorker{t}, nil
+		},
+		Shares: func(c Cell[toyConfig]) string { return c.Config.Kind },
+		Needs: func(c Cell[toyConfig]) []Cell[toyConfig] {
+			if c.Config.Start {
+				return nil
+			}
+			return []Cell[toyConfig]{{Path: []string{"start"}, Seed: c.Seed, Config: toyConfig{Kind: "start", Steps: 1, Start: true}}}
+		},
+		Own:           func(_ Record, config toyConfig) toyConfig { config.Steps = 3; return config },
+		Common:        func(config, _ toyConfig) toyConfig { config.Kind = ""; return config },
+		AcrossColumns: true,
+		Tables:        func(Results) ([]figures.Table, error) { return nil, nil },
+	}
+	return t
+}
+
+func (y *toy) run(t *testing.T, o Options) []Record {
+	t.Helper()
+	if o.Profile == "" {
+		o.Profile = Quick
+	}
+	if err := y.Run(t.Context(), nil, o); err != nil {
+		t.Fatal(err)
+	}
+	records, err := Records(Folder(o.Out, "toy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+func TestRunDoesWhatIsNotRecorded(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	if records := y.run(t, Options{Out: out, Only: []string{"b/seed1"}}); len(records) != 1 || records[0].Cell != "b/seed1" || records[0].Value != 3 {
+		t.Fatalf("records %+v", records)
+	}
+	if want := []string{"start/seed1", "b/seed1"}; !slices.Equal(y.ran, want) {
+		t.Errorf("ran %v, want %v: what a cell needs comes first", y.ran, want)
+	}
+	y.ran = nil
+	if records := y.run(t, Options{Out: out}); len(records) != 4 {
+		t.Fatalf("%d records", len(records))
+	}
+	if want := []string{"start/seed0", "start/seed1", "a/seed0", "a/seed1", "b/seed0"}; !slices.Equal(y.ran, want) {
+		t.Errorf("ran %v, want %v: cells that share a worker one after the other, none twice", y.ran, want)
+	}
+	y.ran = nil
+	if records := y.run(t, Options{Out: out}); len(records) != 4 || len(y.ran) > 0 {
+		t.Errorf("%d records, and ran %v again", len(records), y.ran)
+	}
+	// The same configuration in another profile is not recorded.
+	if records := y.run(t, Options{Out: out, Profile: Full}); len(records) != 8 {
+		t.Errorf("%d records of two profiles", len(records))
+	}
+}
+
+func TestAnyNumberOfWorkersLeavesTheSame(t *testing.T) {
+	values := func(parallel int) string {
+		var lines []string
+		for _, r := range newToy().run(t, Options{Out: t.TempDir(), Parallel: parallel, Seeds: 5}) {
+			lines = append(lines, fmt.Sprint(r.Cell, r.Value, r.ConfigHash))
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	if one, four := values(1), values(4); one != four || strings.Count(one, "\n") != 9 {
+		t.Errorf("one worker:\n%s\nfour:\n%s", one, four)
+	}
+}
+
+func TestAStoppedRunGoesOn(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	y.stopAt, y.stop = 2, stop
+	if err := y.Run(ctx, nil, Options{Profile: Quick, Out: out, Only: []string{"a/seed0"}}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped: %v", err)
+	}
+	y.stopAt = 0
+	if records := y.run(t, Options{Out: out, Only: []string{"a/seed0"}}); len(records) != 1 || records[0].Value != 3 {
+		t.Errorf("records %+v", records)
+	}
+}
+
+func TestACellThatAnotherProcessRunsIsSkippedWithWhatNeedsIt(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	start := Cell[toyConfig]{Path: []string{"start"}, Seed: 0, Config: toyConfig{Kind: "start", Steps: 1, Start: true}}
+	dir := filepath.Join(out, "toy", y.folder("numbers", start))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(filepath.Join(dir, "lock")); err != errLocked {
+		t.Errorf("second lock: %v, want %v", err, errLocked)
+	}
+	var warned []string
+	records := y.run(t, Options{Out: out, Only: []string{"a"}, Warn: func(line string) { warned = append(warned, line) }})
+	want := []string{"start/seed0 is skipped: another process is running it", "a/seed0 is left out: it begins from start/seed0, which is not there yet; run it again later"}
+	if len(records) != 1 || records[0].Cell != "a/seed1" || !slices.Equal(warned, want) {
+		t.Errorf("records %v, warned of %q", records, warned)
+	}
+	unlock()
+	if records := y.run(t, Options{Out: out, Only: []string{"a"}}); len(records) != 2 {
+		t.Errorf("%d records after the lock", len(records))
+	}
+}
+
+func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	y.diverges = "a"
+	err := y.Run(t.Context(), nil, Options{Profile: Quick, Out: out, Seeds: 1})
+	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 runs diverged: a/seed0: the loss diverged") {
+		t.Errorf("error %v", err)
+	}
+	if records, err := Records(Folder(out, "toy")); err != nil || len(records) != 1 || records[0].Row != "b" {
+		t.Errorf("records %v, %v", records, err)
+	}
+}
+
+func TestOptionsThatAreWrong(t *testing.T) {
+	for want, o := range map[string]Options{
+		`no key "speed"`: {Set: []string{"speed=1"}},
+		`no kind "c"`:    {Only: []string{"c"}},
+		"--data photos":  {Data: "photos"},
+	} {
+		o.Profile, o.Out = Quick, t.TempDir()
+		err := newToy().Run(t.Context(), nil, o)
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(BadOption)) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+}
+
+func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	y.run(t, Options{Out: out, Set: []string{"steps=5"}, Seeds: 1, Only: []string{"a"}})
+	y.run(t, Options{Out: out, Seeds: 1, Only: []string{"b"}})
+	results, err := y.Load(out, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results.Of("a", "count")) != 0 || results.Values("b", "count")[0] != 3 {
+		t.Errorf("a run with other settings stands beside the profile's own: %v, %v", results.Values("a", "count"), results.Values("b", "count"))
+	}
+	alone, err := results.Where(func(r Record) bool { return r.Row == "a" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := alone.Evidence(alone.Values("a", "count"), "count"); len(e.Values) != 1 || !slices.Equal(e.Changed, []string{"steps=5"}) || !slices.Equal(e.Data, []string{"numbers"}) {
+		t.Errorf("evidence %+v", e)
+	}
+	if e := results.Evidence(nil, "count"); e.Data != nil {
+		t.Errorf("data %v behind no values", e.Data)
+	}
+	table := figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: alone.Values("a", "count")}}}}}
+	if alone.Describe(&table, "%"); !strings.Contains(table.Caption, "Run with other settings than the profile's: steps=5.") {
+		t.Errorf("caption %q", table.Caption)
+	}
+	if twice := results.Details("b", "count", "twice"); !slices.Equal(twice, []float64{6}) {
+		t.Errorf("details %v", twice)
+	}
+}

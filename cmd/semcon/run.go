@@ -64,19 +64,18 @@ var runVerb = verb{
 		case options.Parallel == 0:
 			options.Parallel = runtime.NumCPU() // A small step does not fill a second core.
 		}
-		if experiment.MakesData {
-			options.Data = "" // $SEMCON_DATA is for others; --data is refused.
-		}
+		dataGiven := false
 		flags.Visit(func(f *flag.Flag) {
-			if f.Name == "data" {
-				options.Data = f.Value.String()
-			}
+			dataGiven = dataGiven || f.Name == "data"
 			if f.Name == "seeds" && options.Seeds < 1 {
 				err = usagef("--seeds %d is not positive", options.Seeds)
 			}
 		})
 		if err != nil {
 			return err
+		}
+		if experiment.MakesData && !dataGiven {
+			options.Data = "" // $SEMCON_DATA is for others; --data is refused.
 		}
 		b, err := backend.Open()
 		if err != nil {

@@ -302,3 +302,17 @@ func TestTableNamesTheProfilesThatHaveRuns(t *testing.T) {
 		t.Errorf("%v where there are runs", others)
 	}
 }
+
+func TestAnExperimentThatMakesItsDataRefusesAFolder(t *testing.T) {
+	m := fakemachine.New(t)
+	args := []string{"run", "noise-tolerance", "--profile", "smoke", "--only", "bce/flipped0", "--out", "records"}
+	_, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--data", "photos")...)))
+	if wantLine(t, stderr, "--data photos", "noise-tolerance"); status != 2 {
+		t.Errorf("exit status %d", status)
+	}
+	set := onGo(semcon(t, m, args...))
+	set.Env = append(set.Env, "SEMCON_DATA=photos") // Meant for other experiments.
+	if _, stderr, status := outcome(t, set); status != 0 {
+		t.Errorf("with $SEMCON_DATA: exit status %d, %s", status, stderr)
+	}
+}

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/semcon/semcon/internal/atomicfile"
 )
 
 // Record is one measured number and all that stands behind it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from
@@ -61,8 +63,8 @@ func (r Record) DecodeConfig(config any) error {
 // runsFile is where an experiment's records stand, below its folder.
 const runsFile = "runs.jsonl"
 
-// Append adds the record to dir/runs.jsonl: one line, one write, synced, one writer at a time on the whole machine. A line that an earlier process left half-written is
-// closed off first, so that it cannot swallow this one.
+// Append adds the record to dir/runs.jsonl: one line, one write, synced, one writer at a time on the whole machine. A last line that a kill cut short is
+// removed first: its run has no record and runs again.
 func (r Record) Append(dir string) (err error) {
 	path := filepath.Join(dir, runsFile)
 	defer func() {
@@ -87,16 +89,8 @@ func (r Record) Append(dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	last := make([]byte, 1)
-	if info, err := file.Stat(); err != nil {
+	if err := removeTail(file); err != nil {
 		return err
-	} else if info.Size() > 0 {
-		if _, err := file.ReadAt(last, info.Size()-1); err != nil {
-			return err
-		}
-		if last[0] != '\n' {
-			line = append([]byte{'\n'}, line...)
-		}
 	}
 	if _, err := file.Write(append(line, '\n')); err != nil {
 		return err
@@ -104,33 +98,104 @@ func (r Record) Append(dir string) (err error) {
 	return file.Sync()
 }
 
-// Records reads the records of the experiment whose folder is dir; none if it has not run. A last line that is not whole is left out,
-// as its run was stopped while writing it and will be run again; any other broken line is an error naming file and line.
+// removeTail cuts off what stands behind the last line break, unless it is a record.
+func removeTail(file *os.File) error {
+	content, err := io.ReadAll(file)
+	if err != nil || len(content) == 0 || content[len(content)-1] == '\n' {
+		return err
+	}
+	tail := bytes.LastIndexByte(content, '\n') + 1
+	if _, err := parseRecord(content[tail:]); err == nil {
+		_, err := file.Write([]byte{'\n'})
+		return err
+	}
+	return file.Truncate(int64(tail))
+}
+
+// Records reads the records of the experiment whose folder is dir; none if it has not run. Lines that are no records are left out: [BrokenLines]
+// lists them.
 func Records(dir string) ([]Record, error) {
+	records, _, err := readRecords(dir)
+	return records, err
+}
+
+// BrokenLines lists, with file and line, what stands among the records of an experiment's folder and is none. A last line without a line break is not
+// listed: a kill has cut it short, and its run runs again.
+func BrokenLines(dir string) ([]string, error) {
+	_, broken, err := readRecords(dir)
+	return broken, err
+}
+
+func readRecords(dir string) (records []Record, broken []string, err error) {
 	path := filepath.Join(dir, runsFile)
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var records []Record
 	lines := bytes.Split(content, []byte{'\n'})
 	for i, line := range lines {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		var r Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			if !json.Valid(line) {
-				continue // Cut short by a kill; Append closed it off.
-			}
-			return nil, fmt.Errorf("%s, line %d: %w", path, i+1, err)
+		r, err := parseRecord(line)
+		switch {
+		case err == nil:
+			records = append(records, r)
+		case i < len(lines)-1:
+			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, i+1, err))
 		}
-		records = append(records, r)
 	}
-	return records, nil
+	return records, broken, nil
+}
+
+// parseRecord reads one line.
+func parseRecord(line []byte) (r Record, err error) {
+	if err := json.Unmarshal(line, &r); err != nil {
+		return r, err
+	}
+	if r.Cell == "" {
+		return r, errors.New("it names no cell")
+	}
+	return r, nil
+}
+
+// Repair moves the broken lines of an experiment's records to runs.broken.jsonl beside them and returns their number.
+func Repair(dir string) (moved int, err error) {
+	path := filepath.Join(dir, runsFile)
+	writers := flock.New(path + ".lock")
+	if err := writers.Lock(); err != nil {
+		return 0, err
+	}
+	defer writers.Close()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	var whole, aside []byte
+	for line := range bytes.Lines(content) {
+		if _, err := parseRecord(line); err != nil && len(bytes.TrimSpace(line)) > 0 {
+			aside = append(append(aside, bytes.TrimRight(line, "\n")...), '\n')
+			moved++
+		} else {
+			whole = append(whole, line...)
+		}
+	}
+	if moved == 0 {
+		return 0, nil
+	}
+	// The lines are written aside first: a kill in between leaves them twice and loses none.
+	kept := filepath.Join(dir, "runs.broken.jsonl")
+	before, err := os.ReadFile(kept)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	if err := atomicfile.WriteBytes(kept, append(before, aside...)); err != nil {
+		return 0, err
+	}
+	return moved, atomicfile.WriteBytes(path, whole)
 }
 
 // Hashed is implemented by configurations whose hash leaves something out, such as the folder of a file.

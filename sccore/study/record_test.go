@@ -2,6 +2,7 @@ package study
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,40 +30,69 @@ func TestRecordsRoundTrip(t *testing.T) {
 	}
 }
 
-func TestAHalfWrittenLineIsClosedOff(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, runsFile)
-	if err := (Record{Cell: "first"}).Append(dir); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.WriteString(`{"cell":"cut sho`); err != nil {
-		t.Fatal(err)
-	}
-	file.Close()
-	if records, err := Records(dir); err != nil || len(records) != 1 {
-		t.Errorf("%d records after a kill in a write, %v; want the whole one", len(records), err)
-	}
-	if err := (Record{Cell: "second"}).Append(dir); err != nil {
-		t.Fatal(err)
-	}
-	records, err := Records(dir)
-	if err != nil || len(records) != 2 || records[1].Cell != "second" {
-		t.Errorf("records %+v, %v; want first and second", records, err)
+func TestAHalfWrittenLineIsRemoved(t *testing.T) {
+	for tail, want := range map[string]int{`{"cell":"cut sho`: 2, `{"cell":"by hand"}`: 3} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, runsFile)
+		if err := os.WriteFile(path, []byte("{\"cell\":\"first\"}\n"+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if records, err := Records(dir); err != nil || len(records) != want-1 {
+			t.Errorf("%d records before %s, %v", len(records), tail, err)
+		}
+		if err := (Record{Cell: "last"}).Append(dir); err != nil {
+			t.Fatal(err)
+		}
+		records, err := Records(dir)
+		if err != nil || len(records) != want || records[0].Cell != "first" || records[want-1].Cell != "last" {
+			t.Errorf("records %+v, %v behind %s", records, err, tail)
+		}
+		if broken, err := BrokenLines(dir); err != nil || broken != nil {
+			t.Errorf("broken %q, %v", broken, err)
+		}
 	}
 }
 
-func TestABrokenRecordNamesFileAndLine(t *testing.T) {
+func TestBrokenLinesAreNamedAndMovedAside(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, runsFile)
-	if err := os.WriteFile(path, []byte("{\"cell\":\"good\"}\n{\"value\":\"text\"}\n"), 0o644); err != nil {
+	lines := []string{`{"cell":"a"}`, `{"value":"text"}`, `{}`, `null`, `{"cell":"b"}`, `{"cell":"c", "val`, `[1]`, `{"cell":"d"}`}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Records(dir); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("error %v does not name %s and line 2", err, path)
+	cells := func() (cells string) {
+		records, err := Records(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			cells += r.Cell
+		}
+		return cells
+	}
+	if cells() != "abd" {
+		t.Errorf("records %s, want a, b and d", cells())
+	}
+	broken, err := BrokenLines(dir)
+	if err != nil || len(broken) != 5 {
+		t.Fatalf("broken lines %q, %v", broken, err)
+	}
+	for i, line := range []int{2, 3, 4, 6, 7} {
+		if want := fmt.Sprintf("%s, line %d is not a record", path, line); !strings.HasPrefix(broken[i], want) {
+			t.Errorf("%q does not begin with %q", broken[i], want)
+		}
+	}
+	for range 2 { // The second time there is nothing to move.
+		if _, err := Repair(dir); err != nil {
+			t.Fatal(err)
+		}
+		aside, err := os.ReadFile(filepath.Join(dir, "runs.broken.jsonl"))
+		if err != nil || strings.Count(string(aside), "\n") != 5 {
+			t.Errorf("aside %q, %v", aside, err)
+		}
+		if broken, err := BrokenLines(dir); err != nil || broken != nil || cells() != "abd" {
+			t.Errorf("after the repair broken %q, records %s, %v", broken, cells(), err)
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type call[C comparable, D Data] struct {
 	bar bar
 
 	mu       sync.Mutex
+	skipped  map[string]bool // Files that a warning has named.
 	diverged []string        // Cells whose loss became NaN, and where.
 	missing  map[string]bool // Cells that another process is running or that diverged: what needs them cannot run.
 }
@@ -52,7 +53,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	}
 	c := &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
-		data: map[string]D{}, wanted: map[string]bool{}, needed: map[string]bool{}, missing: map[string]bool{},
+		data: map[string]D{}, wanted: map[string]bool{}, needed: map[string]bool{}, missing: map[string]bool{}, skipped: map[string]bool{},
 	}
 	var titles []string
 	for _, name := range names {
@@ -73,6 +74,13 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	found, err := readRecorded(c.dir)
 	if err != nil {
 		return err
+	}
+	broken, err := BrokenLines(c.dir)
+	if err != nil {
+		return err
+	}
+	for _, line := range broken {
+		o.Warnf("%s (\"semcon doctor --repair\" moves it aside)", line)
 	}
 	todo, total, finished := c.plan(cells, found)
 	c.bar.Bar = progress.Discard
@@ -241,7 +249,7 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 }
 
 // runCell runs one cell with a worker, which it makes if it is nil, unless another process is running the cell.
-func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (Worker[C, D], error) {
+func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
 	data := c.data[cell.Dataset]
 	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
 	defer r.end()
@@ -267,6 +275,10 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		return worker, err
 	}
 	defer unlock()
+	if err := r.load(); err != nil {
+		return worker, err
+	}
+	defer func() { err = errors.Join(err, r.saveSeconds()) }()
 	// The other process may have finished it between the look at the records and now.
 	if r.found, err = readRecorded(c.dir); err != nil {
 		return worker, err

@@ -32,6 +32,7 @@ type toy struct {
 	stopAt   int      // Steps of a cell after which the context ends; 0 for never.
 	stop     context.CancelFunc
 	diverges string // The kind that diverges.
+	skips    string // A file that every cell leaves out, twice.
 }
 
 type toyWorker struct {
@@ -58,6 +59,10 @@ func (w toyWorker) Run(r *Run[toyConfig, Made]) error {
 			return err
 		}
 		r.Step("counts")
+		if w.of.skips != "" {
+			r.Skip(w.of.skips, "truncated")
+			r.Skip(w.of.skips, "truncated")
+		}
 		if w.of.stopAt > 0 && count == w.of.stopAt {
 			w.of.stop()
 		}
@@ -261,5 +266,31 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	}
 	if twice := results.Details("b", "count", "twice"); !slices.Equal(twice, []float64{6}) {
 		t.Errorf("details %v", twice)
+	}
+}
+
+func TestARecordTellsOfAllCalls(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	y.stopAt, y.stop = 2, stop
+	y.skips = "photo.jpg"
+	var warned []string
+	o := Options{Profile: Quick, Out: out, Only: []string{"a"}, Warn: func(line string) { warned = append(warned, line) }}
+	if err := y.Run(ctx, nil, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	c := Cell[toyConfig]{Path: []string{"a"}, Config: toyConfig{Kind: "a", Steps: 3}}
+	dir := filepath.Join(out, "toy", y.folder("numbers", c))
+	if err := os.WriteFile(filepath.Join(dir, secondsFile), []byte("1000\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	y.stopAt, y.skips = 0, ""
+	for _, r := range y.run(t, o) {
+		if r.Cell == "a/seed0" && (r.Seconds < 1000 || !slices.Equal(r.Skipped, []string{"photo.jpg: truncated"})) {
+			t.Errorf("record of %g seconds, skipped %q; want those of both calls", r.Seconds, r.Skipped)
+		}
+	}
+	if want := []string{"left out photo.jpg: truncated"}; !slices.Equal(warned, want) {
+		t.Errorf("warned of %q, want %q", warned, want)
 	}
 }

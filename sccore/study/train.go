@@ -22,6 +22,10 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 			resumed(done)
 		}
 	}
+	loop.Saved = r.saveSeconds
+	loop.Damaged = func(file string, err error) {
+		r.Warnf("%s goes on from an older checkpoint: %v; the damaged file is kept as %s", r.Cell.Name(), err, file)
+	}
 	loop.Phase = func(phase train.Phase) {
 		r.Phase(map[train.Phase]string{
 			train.Compiling: progress.Compiling, train.Training: progress.Training, train.Evaluating: progress.Measuring,

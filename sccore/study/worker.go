@@ -23,6 +23,9 @@ type Run[C comparable, D Data] struct {
 	steps int // The cell's share of the bar,
 	moved int // and how much of it is done.
 	began time.Time
+
+	earlier float64  // Seconds of earlier calls.
+	skipped []string // Files that the cell has left out, with the reason, in all calls.
 }
 
 // Backend is what computations run on.
@@ -89,14 +92,14 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		record := Record{
 			Experiment: r.call.Name, Cell: r.Cell.Name(), Row: n.Row, Column: n.Column, Metric: n.Metric, Unit: n.Unit, Value: n.Value,
 			Seed: r.Cell.Seed, Profile: r.call.options.Profile, Config: EncodeConfig(r.Cell.Config), ConfigHash: r.Cell.Hash(),
-			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Skipped: r.Data.Skipped(),
+			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
 			Backend: backend.Name(), Versions: versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 		}
 		if record.Data == "" {
 			record.Data = r.Data.Identity()
 		}
 		if record.Seconds == 0 {
-			record.Seconds = time.Since(r.began).Seconds()
+			record.Seconds = r.seconds()
 		}
 		if err := record.Append(r.call.dir); err != nil {
 			return err

@@ -42,6 +42,11 @@ type Loop[M any] struct {
 	// Note is a pointer to what else the run carries along, as JSON: its curve, say. A checkpoint is written with it and sets it again.
 	Note any
 
+	// Saved is called after each checkpoint. Nil for nothing.
+	Saved func() error
+	// Damaged is told of a checkpoint that cannot be read, where an older one can, and of the name under which it is kept.
+	Damaged func(keptAs string, err error)
+
 	Evaluators []Evaluator
 	// After is called after each step with what the step reported and what was evaluated behind it, under "evaluator/value".
 	After func(step M, evaluated map[string]float64) error
@@ -66,6 +71,7 @@ const (
 	checkpointPrefix  = "step-"
 	checkpointSuffix  = ".safetensors"
 	earlierCheckpoint = "checkpoint" + checkpointSuffix
+	damagedSuffix     = ".damaged"
 )
 
 // Run trains. When ctx ends, Run writes a checkpoint and returns ctx's error; what ctx ends in the middle of an evaluation goes back to the
@@ -137,35 +143,55 @@ func (l *Loop[M]) begin() (final bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	from := ""
-	if len(checkpoints) > 0 {
-		from = checkpoints[len(checkpoints)-1]
-	}
 	if l.Final != "" {
 		if _, err := os.Stat(filepath.Join(l.Dir, l.Final)); err == nil {
-			from, final = l.Final, true
+			checkpoints = append(checkpoints, l.Final)
 		}
 	}
-	if from == "" {
+	if len(checkpoints) == 0 {
 		if l.Start == nil {
 			return false, nil
 		}
 		return false, l.Start()
 	}
-	path := filepath.Join(l.Dir, from)
-	note, err := l.Trainer.Resume(path)
-	if err == nil && l.Note != nil {
-		if err = json.Unmarshal([]byte(note), l.Note); err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}
+	from, err := l.resume(checkpoints)
 	if err != nil {
 		return false, fmt.Errorf("%w (remove %s to start this run afresh)", err, l.Dir)
 	}
 	if l.Resumed != nil {
 		l.Resumed(l.Trainer.Done())
 	}
-	return final, nil
+	return from == l.Final, nil
+}
+
+// resume sets the run to the last of the checkpoints that can be read, and keeps damaged ones behind it under other names. The error is that of the
+// last one, where none can be read.
+func (l *Loop[M]) resume(checkpoints []string) (from string, err error) {
+	var damaged []error
+	for _, name := range slices.Backward(checkpoints) {
+		path := filepath.Join(l.Dir, name)
+		note, err := l.Trainer.Resume(path)
+		if err == nil && l.Note != nil {
+			if err = json.Unmarshal([]byte(note), l.Note); err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		if err != nil {
+			damaged = append(damaged, err)
+			continue
+		}
+		for i, err := range damaged {
+			path := filepath.Join(l.Dir, checkpoints[len(checkpoints)-1-i])
+			if err := os.Rename(path, path+damagedSuffix); err != nil {
+				return "", err
+			}
+			if l.Damaged != nil {
+				l.Damaged(path+damagedSuffix, err)
+			}
+		}
+		return name, nil
+	}
+	return "", damaged[0]
 }
 
 // save writes a file of the folder.
@@ -178,7 +204,10 @@ func (l *Loop[M]) save(name string) error {
 		}
 		note = string(encoded)
 	}
-	return l.Trainer.Save(path, note)
+	if err := l.Trainer.Save(path, note); err != nil || l.Saved == nil {
+		return err
+	}
+	return l.Saved()
 }
 
 // checkpoints are the names of those in the folder, the last one last.

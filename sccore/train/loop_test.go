@@ -284,3 +284,40 @@ func TestEvaluatorsDoNotDisturbTraining(t *testing.T) {
 		t.Errorf("evaluated %v without, %v with an evaluator every 2 of 9 steps", curves[0], curves[1])
 	}
 }
+
+// TestLoopGoesOnFromAnOlderCheckpoint damages the newest files of a run and expects the same end.
+func TestLoopGoesOnFromAnOlderCheckpoint(t *testing.T) {
+	whole, _, want := loopOf(t.TempDir())
+	if err := whole.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, damaged := range [][]string{{"step-000000006"}, {"final"}, {"final", "step-000000006"}} {
+		dir := t.TempDir()
+		first, _, _ := loopOf(dir)
+		if err := first.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(damaged, "final") {
+			if err := os.Remove(filepath.Join(dir, "final.safetensors")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range damaged {
+			if err := os.Truncate(filepath.Join(dir, name+".safetensors"), 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, _, got := loopOf(dir)
+		var told []string
+		again.Damaged = func(keptAs string, err error) { told = append(told, filepath.Base(keptAs)+": "+err.Error()) }
+		if err := again.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%v damaged: journal %+v, want %+v", damaged, got, want)
+		}
+		if len(told) != len(damaged) || !strings.HasPrefix(told[0], damaged[0]+".safetensors.damaged: "+dir) {
+			t.Errorf("%v damaged: told %q", damaged, told)
+		}
+	}
+}

@@ -18,7 +18,7 @@ type worker struct{ stage *pretrain.Stage }
 func newWorker(r *run) (study.Worker[Config, data], error) {
 	name, config := stageOf(r.Cell)
 	r.Say("compiling")
-	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.Train, config, r.Warnf)
+	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.Train, config)
 	return worker{stage}, err
 }
 

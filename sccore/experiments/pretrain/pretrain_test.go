@@ -118,7 +118,7 @@ func TestPretrainingLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := testbackend.Fastest(t)
-	stage, err := NewStage(b, "first", data.Train, config.First, t.Logf)
+	stage, err := NewStage(b, "first", data.Train, config.First)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,13 +28,12 @@ type Stage struct {
 	Frozen  *evaluation.Frozen
 }
 
-// NewStage compiles a stage. warn is told of images that cannot be read.
-func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Config, warn func(format string, args ...any)) (*Stage, error) {
+// NewStage compiles a stage.
+func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Config) (*Stage, error) {
 	trainer, err := sccore.NewTrainer(b, data, config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	trainer.Skipped = func(image datasets.Skipped) { warn("left out %s: %s", image.File, image.Reason) }
 	vit, store, scope := trainer.Encoder(sccore.Online)
 	frozen, err := evaluation.NewFrozen(b, vit, store, scope, evaluation.EncodeBatch)
 	return &Stage{name, trainer, frozen}, err
@@ -59,6 +58,7 @@ func (s *Stage) unfiltered(b compute.Backend) (*evaluation.Frozen, error) {
 // TrainStage brings a stage of a run to its end, from its last checkpoint or from start, and leaves its encoders in dir.
 func TrainStage[C comparable, D study.Data](r *study.Run[C, D], s *Stage, dir string, start func() error) error {
 	t := s.Trainer
+	t.Skipped = func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
 	save := func(branch sccore.Branch, file string) error {
 		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{
 			"run": r.Cell.Name(), "stage": s.Name, "step": fmt.Sprint(t.Done()), "config": string(study.EncodeConfig(r.Cell.Config)),

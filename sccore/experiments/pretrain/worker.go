@@ -30,12 +30,12 @@ func (w *worker) Close() {
 func (w *worker) compile(r *run) (err error) {
 	c := r.Cell.Config
 	if w.first == nil && c.Init == "" {
-		if w.first, err = NewStage(r.Backend(), "first", r.Data.Train, c.First, r.Warnf); err != nil {
+		if w.first, err = NewStage(r.Backend(), "first", r.Data.Train, c.First); err != nil {
 			return err
 		}
 	}
 	if w.second == nil {
-		w.second, err = NewStage(r.Backend(), "second", r.Data.Train, c.Second, r.Warnf)
+		w.second, err = NewStage(r.Backend(), "second", r.Data.Train, c.Second)
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func newWorker(r *run) (study.Worker[Config, data], error) {
 	if isStart(r.Cell) {
 		name, config = "start", r.Cell.Config.First
 	}
-	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.train, config, r.Warnf)
+	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.train, config)
 	return worker{stage}, err
 }
 

@@ -1,0 +1,66 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+)
+
+// Files of a cell's folder that outlive a call: the seconds that calls have taken so far, as of the last checkpoint, and the files left out.
+const (
+	secondsFile = "seconds"
+	skippedFile = "skipped"
+)
+
+// load reads what earlier calls have left.
+func (r *Run[C, D]) load() error {
+	seconds, err := os.ReadFile(filepath.Join(r.Dir, secondsFile))
+	if err == nil {
+		if r.earlier, err = strconv.ParseFloat(strings.TrimSpace(string(seconds)), 64); err != nil {
+			r.earlier = 0 // The time of a run is worth no error.
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	skipped, err := os.ReadFile(filepath.Join(r.Dir, skippedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	r.skipped = strings.FieldsFunc(string(skipped), func(c rune) bool { return c == '\n' })
+	return err
+}
+
+// seconds are those of this call and of earlier ones.
+func (r *Run[C, D]) seconds() float64 { return r.earlier + time.Since(r.began).Seconds() }
+
+// saveSeconds notes them for later calls.
+func (r *Run[C, D]) saveSeconds() error {
+	return atomicfile.WriteBytes(filepath.Join(r.Dir, secondsFile), fmt.Appendf(nil, "%g\n", r.seconds()))
+}
+
+// Skip records a file that is left out, with the reason, and warns of it once a call.
+func (r *Run[C, D]) Skip(file, reason string) {
+	line := strings.ReplaceAll(file+": "+reason, "\n", " ")
+	r.call.mu.Lock()
+	known := r.call.skipped[line]
+	r.call.skipped[line] = true
+	r.call.mu.Unlock()
+	if !known {
+		r.Warnf("left out %s", line)
+	}
+	if slices.Contains(r.skipped, line) {
+		return
+	}
+	r.skipped = append(r.skipped, line)
+	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, skippedFile), []byte(strings.Join(r.skipped, "\n")+"\n")); err != nil {
+		r.Warnf("%v", err)
+	}
+}

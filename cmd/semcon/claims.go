@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -29,6 +30,14 @@ var claimsVerb = verb{
 		}
 		if !slices.Contains(figures.ScoreboardFormats, *format) {
 			return usagef("--format %q is none of %s", *format, strings.Join(figures.ScoreboardFormats, ", "))
+		}
+		if *out != "out" {
+			if err := wantFolder("out", *out); err != nil {
+				return err
+			}
+		}
+		if err := warnOfBrokenLines(os.Stderr, *out, experiments.All()...); err != nil {
+			return err
 		}
 		board, err := experiments.Claims(*out, size)
 		if err != nil {

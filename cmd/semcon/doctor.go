@@ -40,6 +40,7 @@ func runDoctor(ctx context.Context, args []string) error {
 	flags := newFlags("doctor")
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets")
 	out := flags.String("out", "out", "`FOLDER` of the results")
+	repair := flags.Bool("repair", false, "move broken lines of the records aside")
 	if err := noNames(flags, args); err != nil {
 		return err
 	}
@@ -47,6 +48,7 @@ func runDoctor(ctx context.Context, args []string) error {
 		func() []finding { return checkBackends() },
 		func() []finding { return checkSetup(ctx) },
 		func() []finding { return append(checkData(*data), checkDisk(*out)) },
+		func() []finding { return checkRecords(*out, *repair) },
 	}
 	count := 0
 	for _, check := range checks {

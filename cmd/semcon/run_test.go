@@ -316,3 +316,38 @@ func TestAnExperimentThatMakesItsDataRefusesAFolder(t *testing.T) {
 		t.Errorf("with $SEMCON_DATA: exit status %d, %s", status, stderr)
 	}
 }
+
+func TestBrokenLinesAmongRecordsAreNamedAndRepaired(t *testing.T) {
+	m := fakemachine.New(t)
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, "run", "noise-tolerance", "--profile", "smoke", "--out", "records"))); status != 0 {
+		t.Fatal(stderr)
+	}
+	path := filepath.Join(m.Checkout, "records", "noise-tolerance", "runs.jsonl")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, append([]byte("{}\n"), content...), path)
+	for _, args := range [][]string{{"table", "noise-tolerance"}, {"claims"}, {"run", "noise-tolerance"}} {
+		stdout, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--profile", "smoke", "--out", "records")...)))
+		if status != 0 || !strings.Contains(stderr, "runs.jsonl, line 1 is not a record: it names no cell") {
+			t.Errorf("%v: exit status %d, %s%s", args, status, stdout, stderr)
+		}
+	}
+	stdout, _, _ := outcome(t, onGo(semcon(t, m, "doctor", "--repair", "--out", "records")))
+	if !strings.Contains(stdout, "1 broken lines moved to") {
+		t.Errorf("doctor --repair: %s", stdout)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, content) {
+		t.Errorf("repaired to %q, %v", after, err)
+	}
+	for _, verb := range []string{"table", "claims"} {
+		args := []string{verb, "--out", "nowhere"}
+		if verb == "table" {
+			args = append(args, "noise-tolerance")
+		}
+		if _, stderr, status := outcome(t, semcon(t, m, args...)); status != 1 || !strings.Contains(stderr, "--out nowhere") {
+			t.Errorf("%v: exit status %d, %s", args, status, stderr)
+		}
+	}
+}

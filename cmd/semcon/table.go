@@ -36,6 +36,14 @@ var tableVerb = verb{
 		if !slices.Contains(figures.Formats, *format) {
 			return usagef("--format %q is none of %s", *format, strings.Join(figures.Formats, ", "))
 		}
+		if *out != "out" {
+			if err := wantFolder("out", *out); err != nil {
+				return err
+			}
+		}
+		if err := warnOfBrokenLines(os.Stderr, *out, experiment); err != nil {
+			return err
+		}
 		folder := filepath.Join(*out, experiment.Name)
 		records, err := study.Records(folder)
 		if err != nil {

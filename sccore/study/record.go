@@ -63,6 +63,9 @@ func (r Record) DecodeConfig(config any) error {
 // runsFile is where an experiment's records stand, below its folder.
 const runsFile = "runs.jsonl"
 
+// BrokenFile is where [Repair] moves broken lines to, below an experiment's folder.
+const BrokenFile = "runs.broken.jsonl"
+
 // Append adds the record to dir/runs.jsonl: one line, one write, synced, one writer at a time on the whole machine. A last line that a kill cut short is
 // removed first: its run has no record and runs again.
 func (r Record) Append(dir string) (err error) {
@@ -162,7 +165,7 @@ func parseRecord(line []byte) (r Record, err error) {
 	return r, nil
 }
 
-// Repair moves the broken lines of an experiment's records to runs.broken.jsonl beside them and returns their number.
+// Repair moves the broken lines of an experiment's records to [BrokenFile] and returns their number.
 func Repair(dir string) (moved int, err error) {
 	path := filepath.Join(dir, runsFile)
 	writers := flock.New(path + ".lock")
@@ -187,7 +190,7 @@ func Repair(dir string) (moved int, err error) {
 		return 0, nil
 	}
 	// The lines are written aside first: a kill in between leaves them twice and loses none.
-	kept := filepath.Join(dir, "runs.broken.jsonl")
+	kept := filepath.Join(dir, BrokenFile)
 	before, err := os.ReadFile(kept)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err

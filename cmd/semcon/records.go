@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// warnOfBrokenLines names the broken lines among the records of experiments; the other records are used.
+func warnOfBrokenLines(w io.Writer, out string, experiments ...study.Experiment) error {
+	for _, e := range experiments {
+		broken, err := study.BrokenLines(study.Folder(out, e.Name))
+		if err != nil {
+			return err
+		}
+		for _, line := range broken {
+			fmt.Fprintf(w, "%s (\"semcon doctor --repair --out %s\" moves it aside)\n", line, out)
+		}
+	}
+	return nil
+}
+
+// wantFolder returns an error if a folder that a flag names is not there.
+func wantFolder(flag, folder string) error {
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return fmt.Errorf("--%s %s: there is no such folder", flag, folder)
+	}
+	return nil
+}
+
+// checkRecords looks for broken lines among the records of all experiments, and moves them aside if asked to.
+func checkRecords(out string, repair bool) (findings []finding) {
+	for _, e := range experiments.All() {
+		dir := study.Folder(out, e.Name)
+		broken, err := study.BrokenLines(dir)
+		if err == nil && len(broken) > 0 && repair {
+			var moved int
+			if moved, err = study.Repair(dir); err == nil {
+				findings = append(findings, finding{fine, "records of " + e.Name, fmt.Sprintf("%d broken lines moved to %s", moved, filepath.Join(dir, study.BrokenFile))})
+				continue
+			}
+		}
+		switch {
+		case err != nil:
+			findings = append(findings, finding{state: "broken", what: "records of " + e.Name, detail: err.Error()})
+		case len(broken) > 0:
+			findings = append(findings, finding{state: "broken", what: "records of " + e.Name, detail: fmt.Sprintf("%d broken lines, %s; doctor --repair moves them aside", len(broken), broken[0])})
+		}
+	}
+	return findings
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -29,12 +30,12 @@ func TestPretrainPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := func(stage, branch string) NamedEncoder {
+	file := func(stage, branch string) features.NamedEncoder {
 		path, err := results.Encoder(out, 0, stage, branch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return NamedEncoder{stage + ", " + branch, path}
+		return features.NamedEncoder{Name: stage + ", " + branch, File: path}
 	}
 	viewer, err := NewViewer(b, study.Smoke, "", 4)
 	if err != nil {
@@ -46,7 +47,7 @@ func TestPretrainPictures(t *testing.T) {
 	}{
 		"views": {func() (figures.ImageGrid, error) { return viewer.Views(1) }, 4, 3},
 		"components": {func() (figures.ImageGrid, error) {
-			return viewer.Components(NamedEncoder{Name: "random"}, file("first", "best"), file("second", "target"))
+			return viewer.Components(features.NamedEncoder{Name: "random"}, file("first", "best"), file("second", "target"))
 		}, 4, 4},
 		"correspondences": {func() (figures.ImageGrid, error) {
 			return viewer.Correspondences(file("second", "online"), file("second", "target"))
@@ -87,7 +88,7 @@ func TestPretrainPictures(t *testing.T) {
 	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
 		t.Errorf("a run that there is not: %v", err)
 	}
-	if _, err := viewer.Components(NamedEncoder{"none", filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
+	if _, err := viewer.Components(features.NamedEncoder{Name: "none", File: filepath.Join(out, "none.safetensors")}); err == nil || !strings.Contains(err.Error(), "none.safetensors") {
 		t.Errorf("an encoder that there is not: %v", err)
 	}
 }
@@ -158,7 +159,7 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sheet, err := viewer.Components(NamedEncoder{Name: "random"}, NamedEncoder{"trained", file}); err != nil || len(sheet.Images) != 3 {
+	if sheet, err := viewer.Components(features.NamedEncoder{Name: "random"}, features.NamedEncoder{Name: "trained", File: file}); err != nil || len(sheet.Images) != 3 {
 		t.Errorf("%d rows: %v", len(sheet.Images), err)
 	}
 	if curves, err := results.BothStages(out, 0); err != nil || len(curves) != 3 {

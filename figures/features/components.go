@@ -1,0 +1,53 @@
+package features
+
+import (
+	"fmt"
+	"image"
+	"slices"
+
+	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/figures"
+)
+
+// NamedEncoder is a file of an encoder and what a figure calls it. An empty file is an encoder with random weights.
+type NamedEncoder struct{ Name, File string }
+
+// Components draws the patch features of encoders by their three principal components over all scenes, as red, green and blue.
+func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: w.enlargement()}
+	for _, shown := range w.shown {
+		sheet.Images = append(sheet.Images, []image.Image{shown})
+	}
+	for _, e := range encoders {
+		s, err := w.see(e.File)
+		if err != nil {
+			return sheet, err
+		}
+		components, err := stats.PrincipalComponents(s.patches, 3)
+		if err != nil {
+			return sheet, fmt.Errorf("%s: %w", e.Name, err)
+		}
+		var low, high [3]float64 // Of nineteen in twenty patches.
+		for c := range 3 {
+			var values []float64
+			for _, patch := range components {
+				values = append(values, patch[c])
+			}
+			slices.Sort(values)
+			low[c], high[c] = values[len(values)/40], values[len(values)-1-len(values)/40]
+		}
+		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
+		places := s.rows * s.columns
+		for i, im := range w.images {
+			pixels := make([]float32, im.Height*im.Width*3)
+			for p := range im.Height * im.Width {
+				patch := components[i*places+p/im.Width*s.rows/im.Height*s.columns+p%im.Width*s.columns/im.Width]
+				for c := range 3 {
+					pixels[3*p+c] = float32(min(max((patch[c]-low[c])/max(high[c]-low[c], 1e-12), 0), 1))
+				}
+			}
+			sheet.Images[i] = append(sheet.Images[i], figures.Picture(pixels, im.Height, im.Width))
+		}
+	}
+	return sheet, nil
+}

@@ -1,0 +1,47 @@
+package features
+
+import (
+	"image"
+	"math"
+
+	"github.com/semcon/semcon/figures"
+)
+
+// Correspondences draws, for the patch in the middle of each scene but the last, what patches of the next scene encoders hold to be like it: half
+// the cosine similarity of patch features plus a half.
+func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{Title: "What corresponds in another scene to the patch that is marked", ColumnLabels: []string{"patch", "other scene"}, Scale: 1}
+	scale := w.enlargement()
+	for i := range len(w.shown) - 1 {
+		sheet.Images = append(sheet.Images, []image.Image{nil, figures.Outlined(w.shown[i+1], scale)})
+	}
+	for _, e := range encoders {
+		s, err := w.see(e.File)
+		if err != nil {
+			return sheet, err
+		}
+		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
+		row, column := s.rows/2, s.columns/2
+		height, width := 1/float64(s.rows), 1/float64(s.columns)
+		for i := range sheet.Images {
+			query := s.ofScene(i)[row*s.columns+column]
+			var scores []float64
+			for _, patch := range s.ofScene(i + 1) {
+				scores = append(scores, cosine(query, patch)/2+0.5)
+			}
+			marked := figures.Box{Top: float64(row) * height, Left: float64(column) * width, Height: height, Width: width}
+			sheet.Images[i][0] = figures.Outlined(w.shown[i], scale, figures.Box{}, marked)
+			bounds := w.shown[i+1].Bounds()
+			sheet.Images[i] = append(sheet.Images[i], figures.Heat(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx()))
+		}
+	}
+	return sheet, nil
+}
+
+func cosine(a, b []float64) float64 {
+	var ab, aa, bb float64
+	for d := range a {
+		ab, aa, bb = ab+a[d]*b[d], aa+a[d]*a[d], bb+b[d]*b[d]
+	}
+	return ab / math.Sqrt(max(aa*bb, 1e-24))
+}

@@ -1,0 +1,101 @@
+package features
+
+import (
+	"slices"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// seen is what an encoder makes of the viewer's scenes.
+type seen struct {
+	rows, columns, dim int
+	patches            [][]float64   // Of all patches, scene by scene. [scenes·rows·columns][dim]
+	attention          [][][]float64 // Of [CLS] to each patch in the last block, by scene and head. [scenes][heads][rows·columns]
+	filter             [][]float64   // What each patch takes of each prototype, by scene; nil without filter. [scenes][heads·rows·columns·Prototypes]
+}
+
+// see runs the encoder in a file, or one with random weights if the name is empty.
+func (w *Viewer) see(file string) (s seen, err error) {
+	v, err := encoder.ViTByName(w.config.Encoder)
+	if err != nil {
+		return seen{}, err
+	}
+	v.Positions, v.Prototypes = w.config.Positions, w.config.Prototypes
+	store := model.NewStore()
+	defer store.Finalize()
+	if file == "" {
+		if err := store.SetRNGStateFromSeed(0); err != nil {
+			return seen{}, err
+		}
+	} else {
+		read, err := weights.ReadViT(file, v, "")
+		if err != nil {
+			return seen{}, err
+		}
+		if len(read.Missing) > 0 {
+			v.Prototypes = 0 // Of a stage without the filter.
+		}
+		if err := read.Apply(store, "/"); err != nil {
+			return seen{}, err
+		}
+	}
+	caught := exceptions.TryCatch[error](func() { s, err = w.run(v, store) })
+	if caught != nil {
+		err = caught
+	}
+	return s, err
+}
+
+func (w *Viewer) run(v encoder.ViT, store *model.Store) (seen, error) {
+	exec, err := model.NewExec(w.backend, store, func(scope *model.Scope, images *graph.Node) []*graph.Node {
+		tokens := v.Tokens(scope, images)
+		out := []*graph.Node{tokens.Patches, tokens.Attention[v.Depth-1]}
+		if tokens.FilterAttention != nil {
+			out = append(out, tokens.FilterAttention)
+		}
+		return out
+	})
+	if err != nil {
+		return seen{}, err
+	}
+	defer exec.Finalize()
+	s := seen{dim: v.Dim}
+	for _, im := range w.images {
+		out, err := exec.Exec(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
+		if err != nil {
+			return seen{}, err
+		}
+		s.rows, s.columns = out[0].Shape().Dim(1), out[0].Shape().Dim(2)
+		places := s.rows * s.columns
+		for patch := range slices.Chunk(float64s(out[0]), v.Dim) {
+			s.patches = append(s.patches, patch)
+		}
+		var heads [][]float64
+		for head := range slices.Chunk(float64s(out[1]), (1+places)*(1+places)) {
+			heads = append(heads, head[1:1+places]) // The first row is what [CLS] attends to.
+		}
+		s.attention = append(s.attention, heads)
+		if len(out) > 2 {
+			s.filter = append(s.filter, float64s(out[2]))
+		}
+	}
+	return s, nil
+}
+
+func float64s(tensor *tensors.Tensor) (values []float64) {
+	for _, x := range tensors.MustCopyFlatData[float32](tensor) {
+		values = append(values, float64(x))
+	}
+	return values
+}
+
+// ofScene are the patches of a scene.
+func (s seen) ofScene(i int) [][]float64 {
+	places := s.rows * s.columns
+	return s.patches[i*places : (i+1)*places]
+}

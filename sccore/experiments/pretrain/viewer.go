@@ -1,0 +1,22 @@
+package pretrain
+
+import (
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures/features"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// NewViewer draws what encoders make of the first count scenes of a profile's data, count at least 2: the synthetic ones that nothing is trained on, or
+// those of the folder dir.
+func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*features.Viewer, error) {
+	config := ProfileConfig(profile)
+	data, err := Open(study.Options{Profile: profile, Data: dir}, config)
+	if err != nil {
+		return nil, err
+	}
+	scenes := data.Train.Scenes
+	if data.Scenes[1] != nil {
+		scenes = data.Scenes[1].Images
+	}
+	return features.NewViewer(b, config.Second, config.Size, scenes, count)
+}

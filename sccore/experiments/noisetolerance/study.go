@@ -10,10 +10,10 @@ package noisetolerance
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -69,6 +69,14 @@ func profileConfig(profile study.Profile, loss string) Config {
 
 // flippedColumn heads the numbers of a share in the table.
 func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
+
+// patches draws the images of a run of a seed. Its loss has no part in them: runs of a seed see the same images and, for one share of flipped labels, the
+// same labels.
+func (c Config) patches(seed int) *synthetic.Patches {
+	return synthetic.NewPatches(synthetic.PatchPairs{
+		Classes: c.Classes, Dim: c.Dim, Noise: c.Noise, Patches: c.Patches, High: c.High, Low: c.Low, LabelNoise: c.LabelNoise, Flipped: c.Flipped,
+	}, uint64(seed))
+}
 
 // cells lists the runs of a profile: all of one seed before the next, so that a stopped study can be read.
 func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
@@ -161,64 +169,4 @@ func (c Config) check() error {
 		}
 	}
 	return c.CoTAP.Check()
-}
-
-// world makes the data of a run. What it draws depends on the seed alone, and on the loss not at all: runs of a seed see the same images
-// and, for one share of flipped labels, the same labels.
-type world struct {
-	config     Config
-	rng        *rand.Rand
-	directions [][]float64 // Of the classes, of length 1. [Classes][Dim]
-}
-
-func newWorld(config Config, seed int) *world {
-	w := &world{config: config, rng: rand.New(rand.NewPCG(uint64(seed), 25))}
-	for range config.Classes {
-		w.directions = append(w.directions, randomUnit(w.rng, config.Dim))
-	}
-	return w
-}
-
-// imagePairs are n pairs of images: features of the patches of the first and the second images, [n, Patches, Dim] each, pseudo labels
-// of the pairs of patches, [n, Patches²], and whether their classes are the same.
-type imagePairs struct {
-	n           int
-	u, v        []float32
-	labels      []float32
-	sameClasses []bool
-}
-
-func (w *world) draw(n int) imagePairs {
-	c := w.config
-	pairs := imagePairs{n: n}
-	image := func(features []float32) (classes []int, _ []float32) {
-		for range c.Patches {
-			class := w.rng.IntN(c.Classes)
-			classes = append(classes, class)
-			for d := range c.Dim {
-				features = append(features, float32(w.directions[class][d]+c.Noise*w.rng.NormFloat64()))
-			}
-		}
-		return classes, features
-	}
-	for range n {
-		var first, second []int
-		first, pairs.u = image(pairs.u)
-		second, pairs.v = image(pairs.v)
-		for _, a := range first {
-			for _, b := range second {
-				mean, flippedMean := c.Low, c.High
-				if a == b {
-					mean, flippedMean = flippedMean, mean
-				}
-				if w.rng.Float64() < c.Flipped {
-					mean = flippedMean
-				}
-				label := mean + c.LabelNoise*w.rng.NormFloat64()
-				pairs.labels = append(pairs.labels, float32(min(1, max(0, label))))
-				pairs.sameClasses = append(pairs.sameClasses, a == b)
-			}
-		}
-	}
-	return pairs
 }

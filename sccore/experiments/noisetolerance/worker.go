@@ -68,10 +68,10 @@ func (s *student) Close() {
 // train trains a student from random weights and returns its average precision on new images, in %, and its last loss.
 func (s *student) train(r *run) (precision, loss float64, err error) {
 	c := r.Cell.Config
-	world := newWorld(c, r.Cell.Seed)
+	patches := c.patches(r.Cell.Seed)
 	initial := make([]float32, 0, c.Dim*c.Embedding)
 	for range c.Dim * c.Embedding {
-		initial = append(initial, float32(world.rng.NormFloat64()/math.Sqrt(float64(c.Dim))))
+		initial = append(initial, float32(patches.Rand.NormFloat64()/math.Sqrt(float64(c.Dim))))
 	}
 	weights := tensors.FromFlatDataAndDimensions(initial, c.Dim, c.Embedding)
 	velocity := tensors.FromScalarAndDimensions(float32(0), c.Dim, c.Embedding)
@@ -82,9 +82,9 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		if err := r.Context.Err(); err != nil {
 			return 0, 0, err
 		}
-		pairs := world.draw(c.Batch)
-		labels := tensors.FromFlatDataAndDimensions(pairs.labels, c.Batch, c.Patches*c.Patches)
-		out, err := s.step.Exec(weights, velocity, features(pairs.u, c.Batch), features(pairs.v, c.Batch), labels)
+		pairs := patches.Draw(c.Batch)
+		labels := tensors.FromFlatDataAndDimensions(pairs.Labels, c.Batch, c.Patches*c.Patches)
+		out, err := s.step.Exec(weights, velocity, features(pairs.U, c.Batch), features(pairs.V, c.Batch), labels)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -96,19 +96,19 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 	}
 
 	// The evaluation is of the same images, whatever has been drawn for training.
-	world.rng = rand.New(rand.NewPCG(uint64(r.Cell.Seed), 26))
-	test := world.draw(c.TestSize)
-	out, err := s.scores.Exec(weights, features(test.u, c.TestSize), features(test.v, c.TestSize))
+	patches.Rand = rand.New(rand.NewPCG(uint64(r.Cell.Seed), 26))
+	test := patches.Draw(c.TestSize)
+	out, err := s.scores.Exec(weights, features(test.U, c.TestSize), features(test.V, c.TestSize))
 	if err != nil {
 		return 0, 0, err
 	}
 	scores := tensors.MustCopyFlatData[float32](out[0])
 	counted, size := 0, c.Patches*c.Patches
-	for image := range test.n {
+	for image := range test.N {
 		p, truth := make([]float64, size), make([]float64, size)
 		for i := range p {
 			p[i] = float64(scores[image*size+i])
-			if test.sameClasses[image*size+i] {
+			if test.SameClasses[image*size+i] {
 				truth[i] = 1
 			}
 		}
@@ -123,17 +123,4 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		counted++
 	}
 	return precision / float64(counted), loss, nil
-}
-
-// randomUnit is a random direction.
-func randomUnit(rng *rand.Rand, dim int) []float64 {
-	direction, square := make([]float64, dim), 0.0
-	for d := range direction {
-		direction[d] = rng.NormFloat64()
-		square += direction[d] * direction[d]
-	}
-	for d := range direction {
-		direction[d] /= math.Sqrt(square)
-	}
-	return direction
 }

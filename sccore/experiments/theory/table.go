@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/semcon/semcon/analysis/theory"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/methods"
@@ -67,7 +68,7 @@ func (r Results) tables() []figures.Table {
 			for _, row := range effectaug.Rows {
 				line := figures.Row{Heads: row.Heads()}
 				for _, c := range theoryColumns {
-					ours := r.detail(row.Name, column, OwnViews+"."+formPrincipal+"."+c.name, 100)
+					ours := r.detail(row.Name, column, OwnViews+"."+theory.PrincipalForm+"."+c.name, 100)
 					line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: ours})
 				}
 				if slices.ContainsFunc(line.Cells, func(c figures.Cell) bool { return len(c.Ours) > 0 }) {
@@ -98,7 +99,7 @@ func (r Results) Ladder(dataset string) figures.Ladder {
 			panel.Rows = append(panel.Rows, row.Name)
 			var rungs [][]float64
 			for _, rung := range theoryColumns[:5] {
-				rungs = append(rungs, r.detail(row.Name, dataset+"/"+effectaug.MethodTitles[method], OwnViews+"."+formPrincipal+"."+rung.name, 1))
+				rungs = append(rungs, r.detail(row.Name, dataset+"/"+effectaug.MethodTitles[method], OwnViews+"."+theory.PrincipalForm+"."+rung.name, 1))
 			}
 			panel.Values = append(panel.Values, rungs)
 		}
@@ -122,8 +123,8 @@ func (r Results) Concentration(dataset, views string) figures.CurvesRow {
 			series := figures.Series{Name: "trained with " + trained.Name}
 			for _, method := range methods.Names {
 				column := dataset + "/" + effectaug.MethodTitles[method]
-				series.X = append(series.X, r.detail(trained.Name, column, views+"."+formPrincipal+"."+x.name, 1)...)
-				series.Y = append(series.Y, r.detail(trained.Name, column, views+"."+formPrincipal+".error", 1)...)
+				series.X = append(series.X, r.detail(trained.Name, column, views+"."+theory.PrincipalForm+"."+x.name, 1)...)
+				series.Y = append(series.Y, r.detail(trained.Name, column, views+"."+theory.PrincipalForm+".error", 1)...)
 			}
 			if len(series.X) > 0 {
 				plot.Series = append(plot.Series, series)
@@ -141,7 +142,7 @@ func (r Results) Tails(out, dataset, method string, seed int) (figures.CurvesRow
 	class := figures.Curves{X: "d_T", Y: "mean over images of q at d_T"}
 	for _, row := range effectaug.Rows {
 		if record, ok := r.OfSeed(row.Name, dataset+"/"+method, seed); ok {
-			tails, err := readTails(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)), OwnViews, formPrincipal)
+			tails, err := readTails(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)), OwnViews, theory.PrincipalForm)
 			if err != nil {
 				return nil, err
 			}

@@ -3,8 +3,6 @@ package theory
 import (
 	"context"
 	"errors"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/study"
-	"gonum.org/v1/gonum/mat"
 )
 
 func TestTheoryOfTrainedEncoders(t *testing.T) {
@@ -43,7 +40,7 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 	}
 	for _, r := range records {
 		for _, views := range []string{OwnViews, CommonViews} {
-			for _, form := range theoryForms {
+			for _, form := range theory.Forms {
 				at := func(name string) float64 {
 					value, ok := r.Details[views+"."+form+"."+name]
 					if !ok {
@@ -99,49 +96,21 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 	}
 }
 
-func TestForms(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	features := mat.NewDense(200, 5, nil)
-	for i := range 200 {
-		for c := range 5 {
-			features.Set(i, c, 3+float64(c+1)*random.NormFloat64())
-		}
-	}
-	if formed(features, formBackbone, 2) != features {
-		t.Error("the backbone's features stay as they are")
-	}
-	centred := formed(features, formCentred, 2)
-	for c := range 5 {
-		if mean := mat.Sum(centred.ColView(c)); math.Abs(mean) > 1e-9 {
-			t.Errorf("column %d has mean %g", c, mean/200)
-		}
-	}
-	cut := formed(features, formPrincipal, 2)
-	if _, dim := cut.Dims(); dim != 2 {
-		t.Fatalf("%d dimensions", dim)
-	}
-	// The widest columns are 4 and 3: the axes keep almost all of their variance.
-	kept, widest := mat.Norm(cut, 2), math.Hypot(mat.Norm(centred.ColView(4), 2), mat.Norm(centred.ColView(3), 2))
-	if kept < widest || kept > 1.05*widest {
-		t.Errorf("norm %g, of the two widest columns %g", kept, widest)
-	}
-}
-
 func FuzzParseTails(f *testing.F) {
 	text := &tailsText{}
-	text.add(OwnViews, formBackbone, theory.TailCurves{Thresholds: []float64{0, 1}, View: []float64{0.5, 1}, Class: []float64{0.25, 1},
+	text.add(OwnViews, theory.BackboneForm, theory.TailCurves{Thresholds: []float64{0, 1}, View: []float64{0.5, 1}, Class: []float64{0.25, 1},
 		MeanView: []float64{0, 1}, MeanClass: []float64{0.125, 1}})
 	f.Add(text.bytes())
 	f.Add([]byte("views,form\n"))
 	f.Add([]byte(strings.Join(tailsHeader, ",") + "\nown,backbone,x,0,0,0,0\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		curves, err := parseTails(content, OwnViews, formBackbone)
+		curves, err := parseTails(content, OwnViews, theory.BackboneForm)
 		if err != nil {
 			return
 		}
 		again := &tailsText{}
-		again.add(OwnViews, formBackbone, curves)
-		back, err := parseTails(again.bytes(), OwnViews, formBackbone)
+		again.add(OwnViews, theory.BackboneForm, curves)
+		back, err := parseTails(again.bytes(), OwnViews, theory.BackboneForm)
 		if err != nil || len(back.Thresholds) != len(curves.Thresholds) {
 			t.Errorf("read back: %v, %v", back, err)
 		}

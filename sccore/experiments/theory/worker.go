@@ -87,12 +87,12 @@ func (w *worker) Run(r *run) error {
 		if err != nil {
 			return err
 		}
-		for _, form := range theoryForms {
+		for _, form := range theory.Forms {
 			f, err := labelled(flat, dim, images, config.Views, form)
 			if err != nil {
 				return err
 			}
-			values, curves, err := measureTheory(f, config.Thresholds)
+			values, curves, err := f.Quantities(config.Thresholds)
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ func (w *worker) Run(r *run) error {
 	}
 	r.Step("measured")
 	return r.Record(study.Number{
-		Row: trained.Row, Column: trained.Column, Metric: "nearest-mean error", Unit: "%", Value: 100 * details[OwnViews+"."+formBackbone+".error"],
+		Row: trained.Row, Column: trained.Column, Metric: "nearest-mean error", Unit: "%", Value: 100 * details[OwnViews+"."+theory.BackboneForm+".error"],
 		Protocol: fmt.Sprintf("backbone features of %d training images, the first of each class, %d views each; error of the nearest class mean on these views",
 			images.Len(), config.Views),
 		Details: details, Curve: curve,
@@ -149,7 +149,7 @@ func labelled(flat []float32, dim int, images *datasets.Images, views int, form 
 		}
 		labels[i], numbers[i] = int(images.Labels[i/views]), i/views
 	}
-	return theory.NewFeatures(formed(rows, form, len(images.Classes)), labels, numbers, 1)
+	return theory.NewFeatures(theory.Formed(rows, form, len(images.Classes)), labels, numbers, 1)
 }
 
 // smallestClass is the number of images of the class that has fewest.

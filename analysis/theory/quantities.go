@@ -1,61 +1,15 @@
 package theory
 
-import (
-	"math"
+import "math"
 
-	"github.com/semcon/semcon/analysis/theory"
-
-	"gonum.org/v1/gonum/mat"
-)
-
-// The forms in which an encoder's features are handed to the theorem, which is about any map to a sphere.
-const (
-	// formBackbone: as they are, scaled to length 1. Behind a ReLU all similarities are then positive.
-	formBackbone = "backbone"
-	// formCentred: their mean over all views taken off before they are scaled.
-	formCentred = "centred"
-	// formPrincipal: centred, and cut to their K first principal axes: the printed theorem asks for K/2 ≤ d ≤ K.
-	formPrincipal = "principal"
-)
-
-var theoryForms = []string{formBackbone, formCentred, formPrincipal}
-
-// formed brings features, [N, D], into a form with at most the given number of dimensions.
-func formed(features *mat.Dense, form string, dimensions int) *mat.Dense {
-	if form == formBackbone {
-		return features
-	}
-	count, dim := features.Dims()
-	centred := mat.DenseCopyOf(features)
-	for c := range dim {
-		mean := mat.Sum(features.ColView(c)) / float64(count)
-		for i := range count {
-			centred.Set(i, c, features.At(i, c)-mean)
-		}
-	}
-	if form == formCentred || dim <= dimensions {
-		return centred
-	}
-	var covariance mat.SymDense
-	covariance.SymOuterK(1/float64(count), centred.T())
-	var eigen mat.EigenSym
-	eigen.Factorize(&covariance, true)
-	var axes mat.Dense
-	eigen.VectorsTo(&axes) // Of ascending eigenvalues.
-	var cut mat.Dense
-	cut.Mul(centred, axes.Slice(0, dim, dim-dimensions, dim))
-	return &cut
-}
-
-// The δ_T and d_T at which a record keeps p and q, ascending.
+// The δ_T and d_T at which p and q are named, ascending.
 const classThreshold, viewThreshold = 0.5, 0.9
 
-// measureTheory computes what a record keeps of one form of an encoder's features, by name, and the tail curves. What has no finite value is
-// left out.
-func measureTheory(f *theory.Features, thresholds int) (map[string]float64, theory.TailCurves, error) {
+// Quantities computes the theorem's quantities of an encoder's features by name, and the tail curves. Those that have no finite value are left out.
+func (f *Features) Quantities(thresholds int) (map[string]float64, TailCurves, error) {
 	account, err := f.Account(thresholds)
 	if err != nil {
-		return nil, theory.TailCurves{}, err
+		return nil, TailCurves{}, err
 	}
 	curves, moments, printed, repaired, repairedAt := account.Curves, account.Moments, account.Printed, account.Repaired, account.RepairedAt
 	rank, err := f.EffectiveRank()
@@ -101,7 +55,7 @@ func measureTheory(f *theory.Features, thresholds int) (map[string]float64, theo
 }
 
 // said is what a bound says of the error rate: 1, which every error rate obeys, where it says nothing or its theorem's conditions are not met.
-func said(b theory.Bound) float64 {
+func said(b Bound) float64 {
 	if !b.Domain {
 		return 1
 	}

@@ -1,0 +1,92 @@
+package synthetic
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// PatchPairs says what pairs of images of patches are like. A patch is its class's direction plus noise. Pseudo labels of pairs of patches are scores
+// as a teacher's would be: high for pairs of one class, low for others, with noise. A flipped label is a score drawn for the wrong kind of pair.
+type PatchPairs struct {
+	Classes    int
+	Dim        int     // Of patch features.
+	Noise      float64 // Standard deviation of a feature; a class's direction has length 1.
+	Patches    int     // Of an image.
+	High, Low  float64 // Mean pseudo label of pairs of one class, and of other pairs,
+	LabelNoise float64 // and the standard deviation of both.
+	Flipped    float64 // Share of pseudo labels that are flipped.
+}
+
+// Patches draws pairs of images of patches. What it draws depends on the seed alone.
+type Patches struct {
+	config     PatchPairs
+	Rand       *rand.Rand  // What is drawn next comes from it.
+	directions [][]float64 // Of the classes, of length 1. [Classes][Dim]
+}
+
+// NewPatches draws the directions of the classes.
+func NewPatches(config PatchPairs, seed uint64) *Patches {
+	w := &Patches{config: config, Rand: rand.New(rand.NewPCG(seed, 25))}
+	for range config.Classes {
+		w.directions = append(w.directions, randomUnit(w.Rand, config.Dim))
+	}
+	return w
+}
+
+// ImagePairs are N pairs of images: features of the patches of the first and the second images, [N, Patches, Dim] each, pseudo labels
+// of the pairs of patches, [N, Patches²], and whether their classes are the same.
+type ImagePairs struct {
+	N           int
+	U, V        []float32
+	Labels      []float32
+	SameClasses []bool
+}
+
+// Draw draws n pairs of images.
+func (w *Patches) Draw(n int) ImagePairs {
+	c := w.config
+	pairs := ImagePairs{N: n}
+	image := func(features []float32) (classes []int, _ []float32) {
+		for range c.Patches {
+			class := w.Rand.IntN(c.Classes)
+			classes = append(classes, class)
+			for d := range c.Dim {
+				features = append(features, float32(w.directions[class][d]+c.Noise*w.Rand.NormFloat64()))
+			}
+		}
+		return classes, features
+	}
+	for range n {
+		var first, second []int
+		first, pairs.U = image(pairs.U)
+		second, pairs.V = image(pairs.V)
+		for _, a := range first {
+			for _, b := range second {
+				mean, flippedMean := c.Low, c.High
+				if a == b {
+					mean, flippedMean = flippedMean, mean
+				}
+				if w.Rand.Float64() < c.Flipped {
+					mean = flippedMean
+				}
+				label := mean + c.LabelNoise*w.Rand.NormFloat64()
+				pairs.Labels = append(pairs.Labels, float32(min(1, max(0, label))))
+				pairs.SameClasses = append(pairs.SameClasses, a == b)
+			}
+		}
+	}
+	return pairs
+}
+
+// randomUnit is a random direction.
+func randomUnit(rng *rand.Rand, dim int) []float64 {
+	direction, square := make([]float64, dim), 0.0
+	for d := range direction {
+		direction[d] = rng.NormFloat64()
+		square += direction[d] * direction[d]
+	}
+	for d := range direction {
+		direction[d] /= math.Sqrt(square)
+	}
+	return direction
+}

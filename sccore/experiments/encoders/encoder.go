@@ -3,23 +3,16 @@ package encoders
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
-	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -69,7 +62,7 @@ func (e Encoder) read() (*weights.Import, error) {
 // Load returns the encoder with its weights at the store's root. Without a file the seed draws them.
 func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 	if e.Weights == "" {
-		return randomViT(e.Architecture, seed)
+		return evaluation.RandomViT(e.Architecture, seed)
 	}
 	read, err := e.read()
 	if err != nil {
@@ -111,30 +104,4 @@ func randomArchitecture(profile study.Profile) string {
 		return "vit-s16"
 	}
 	return "vit-tiny"
-}
-
-// randomViT draws a transformer's weights, the same on every backend.
-func randomViT(name string, seed int) (v encoder.ViT, store *model.Store, err error) {
-	if v, err = encoder.ViTByName(name); err != nil {
-		return v, nil, err
-	}
-	host, err := backend.OpenConfig(backend.Go)
-	if err != nil {
-		return v, nil, err
-	}
-	defer host.Finalize()
-	store = model.NewStore()
-	caught := exceptions.TryCatch[error](func() {
-		var tokens *model.Exec
-		tokens, err = model.NewExec(host, store, func(scope *model.Scope, images *graph.Node) *graph.Node { return v.Tokens(scope, images).Class })
-		if err != nil {
-			return
-		}
-		defer tokens.Finalize()
-		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.Patch, v.Patch, 3)) // Which makes the variables.
-	})
-	if err = errors.Join(caught, err); err != nil {
-		return v, nil, err
-	}
-	return v, store, train.Initialize(store, uint64(seed))
 }

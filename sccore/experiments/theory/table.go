@@ -142,7 +142,7 @@ func (r Results) Tails(out, dataset, method string, seed int) (figures.CurvesRow
 	class := figures.Curves{X: "d_T", Y: "mean over images of q at d_T"}
 	for _, row := range effectaug.Rows {
 		if record, ok := r.OfSeed(row.Name, dataset+"/"+method, seed); ok {
-			tails, err := readTails(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)), OwnViews, theory.PrincipalForm)
+			tails, err := theory.ReadTails(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)), OwnViews, theory.PrincipalForm)
 			if err != nil {
 				return nil, err
 			}

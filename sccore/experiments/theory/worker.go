@@ -78,7 +78,7 @@ func (w *worker) Run(r *run) error {
 	images := train.Head(len(train.Classes) * min(config.Images, smallestClass(train)))
 	all := effectaug.Rows[0].Recipe(settings.Recipe)
 	details := map[string]float64{"knn_accuracy": trained.Value / 100}
-	tails := &tailsText{}
+	tails := &theory.TailsFile{}
 	for _, shown := range []struct {
 		name   string
 		recipe views.Recipe
@@ -99,10 +99,10 @@ func (w *worker) Run(r *run) error {
 			for name, value := range values {
 				details[shown.name+"."+form+"."+name] = value
 			}
-			tails.add(shown.name, form, curves)
+			tails.Add(shown.name, form, curves)
 		}
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, tailsFile), tails.bytes()); err != nil {
+	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, tailsFile), tails.Bytes()); err != nil {
 		return err
 	}
 	curve, err := r.Path(tailsFile)
@@ -129,6 +129,9 @@ func (w *worker) encoder(r *run, name string) (*methods.Frozen, error) {
 	}
 	return w.frozen[name], nil
 }
+
+// tailsFile holds the curves of p_T and q_T of an encoder.
+const tailsFile = "tails.csv"
 
 // Which views the features are of.
 const (

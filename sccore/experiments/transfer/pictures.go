@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"fmt"
-	"image"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,18 +12,11 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
-	"golang.org/x/image/draw"
 )
-
-// Prediction is an image with its true and predicted classes.
-type Prediction struct {
-	Image     *datasets.Annotated
-	Predicted []uint8 // [Height, Width]
-}
 
 // Predictions are what the trained heads of a row ("random", "second", "dino-s16") and column, of the lowest seed, make of n test images, evenly spread,
 // and the names of the classes. A row and column without runs is an error.
-func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]Prediction, []string, error) {
+func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
 	group := r.Of(row, column)
 	if len(group) == 0 {
 		return nil, nil, fmt.Errorf("no record of %s, %s in the %s profile", row, column, r.Profile)
@@ -58,52 +50,13 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 		which = append(which, images.seen[place])
 	}
 	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: images.test, Crop: c.crop(), Test: c.Test}
-	predictions := make([]Prediction, len(which))
+	predictions := make([]figures.Segmented, len(which))
 	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.Patch, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.Annotated, head int, classes []uint8) error {
 			if head == best {
-				predictions[place] = Prediction{a, classes}
+				predictions[place] = figures.Segmented{Image: a, Predicted: classes}
 			}
 			return nil
 		})
 	return predictions, images.test.Classes, err
-}
-
-// sheetSide is the longer side of a picture in [Sheet].
-const sheetSide = 168
-
-// Sheet shows predictions below their images and the truth, one column an image, with a legend of the classes that occur.
-func Sheet(title string, predictions []Prediction, classes []string) figures.ImageGrid {
-	sheet := figures.ImageGrid{Title: title, RowLabels: []string{"image", "truth", "prediction"}, Images: make([][]image.Image, 3), Scale: 1}
-	occurs := map[uint8]bool{}
-	for _, p := range predictions {
-		for _, class := range slices.Concat(p.Image.Mask, p.Predicted) {
-			occurs[class] = true
-		}
-		for i, picture := range []image.Image{p.Image.Picture(), figures.ClassMap(p.Image.Mask, p.Image.Width), figures.ClassMap(p.Predicted, p.Image.Width)} {
-			sheet.Images[i] = append(sheet.Images[i], fitted(picture, i == 0))
-		}
-	}
-	for class, name := range classes {
-		if occurs[uint8(class)] {
-			sheet.Legend = append(sheet.Legend, figures.ColourName{Colour: figures.ClassColour(uint8(class)), Name: name})
-		}
-	}
-	if occurs[datasets.Ignore] {
-		sheet.Legend = append(sheet.Legend, figures.ColourName{Colour: figures.ClassColour(datasets.Ignore), Name: "ignored"})
-	}
-	return sheet
-}
-
-// fitted brings a picture's longer side to sheetSide: photographs smoothly, maps without mixing their colours.
-func fitted(picture image.Image, smooth bool) image.Image {
-	size := picture.Bounds().Size()
-	longer := max(size.X, size.Y)
-	small := image.NewRGBA(image.Rect(0, 0, max(1, size.X*sheetSide/longer), max(1, size.Y*sheetSide/longer)))
-	var scaler draw.Scaler = draw.NearestNeighbor
-	if smooth && longer > sheetSide {
-		scaler = draw.CatmullRom
-	}
-	scaler.Scale(small, small.Rect, picture, picture.Bounds(), draw.Src, nil)
-	return small
 }

@@ -92,7 +92,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 			t.Errorf("%d pixels are predicted of %d", len(p.Predicted), len(p.Image.Mask))
 		}
 	}
-	sheet := Sheet("x", predictions, classes)
+	sheet := figures.SegmentationGrid("x", predictions, classes)
 	if _, _, err := sheet.Render(); err != nil || len(sheet.Images[2]) != 3 || len(sheet.Legend) < 2 {
 		t.Errorf("a sheet of %d predictions and %d classes, %v", len(sheet.Images[2]), len(sheet.Legend), err)
 	}

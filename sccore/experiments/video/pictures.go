@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"image/color"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
-	"golang.org/x/image/draw"
 )
 
 // Sheet is a contact sheet of one video of the experiment, counted from 0: a few of its frames with the true masks, and below with those that each
@@ -51,7 +49,7 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 			if err != nil {
 				return err
 			}
-			row = append(row, overlay(pixels, labels, v.Extent))
+			row = append(row, figures.Overlay(pixels, labels, v.Height, v.Width))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, row)
 		return nil
@@ -71,25 +69,4 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 		}
 	}
 	return sheet, nil
-}
-
-// overlayWidth is the width of a frame in a sheet, in pixels.
-const overlayWidth = 190
-
-// overlay draws a frame with each object tinted in a colour of its own, of Okabe and Ito's that the colour-blind tell apart.
-func overlay(pixels, labels []uint8, size datasets.Extent) image.Image {
-	tints := []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255}, {204, 121, 167, 255}, {213, 94, 0, 255}}
-	picture := image.NewRGBA(image.Rect(0, 0, size.Width, size.Height))
-	for p, label := range labels {
-		red, green, blue := pixels[3*p], pixels[3*p+1], pixels[3*p+2]
-		if label > 0 {
-			tint := tints[int(label-1)%len(tints)]
-			mix := func(a, b uint8) uint8 { return uint8((2*int(a) + 3*int(b)) / 5) }
-			red, green, blue = mix(red, tint.R), mix(green, tint.G), mix(blue, tint.B)
-		}
-		picture.SetRGBA(p%size.Width, p/size.Width, color.RGBA{red, green, blue, 255})
-	}
-	small := image.NewRGBA(image.Rect(0, 0, overlayWidth, max(1, size.Height*overlayWidth/size.Width)))
-	draw.CatmullRom.Scale(small, small.Rect, picture, picture.Rect, draw.Src, nil)
-	return small
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -29,7 +30,7 @@ func run(r *study.Run[Config, Videos]) error {
 	began, frames := time.Now(), 0
 	var objects []metrics.DAVIS
 	err := follow(r.Context, r.Backend(), r.Cell, r.Data.All, func(v datasets.Video, found [][]uint8) error {
-		measured, err := measure(v, found)
+		measured, err := evaluation.MeasureVideo(v, found)
 		objects = append(objects, measured...)
 		frames += v.Frames
 		r.Step("%s: J&F %.1f %%", v.Name, 100*metrics.MeanDAVIS(measured).JF())
@@ -74,25 +75,4 @@ func follow(
 		}
 	}
 	return nil
-}
-
-// measure reads the true masks and compares the found ones with them.
-func measure(v datasets.Video, found [][]uint8) ([]metrics.DAVIS, error) {
-	objects, err := v.Objects()
-	if err != nil {
-		return nil, err
-	}
-	var truth [][]uint8
-	for i := range v.Frames {
-		mask, err := v.Mask(i)
-		if err != nil {
-			return nil, fmt.Errorf("video %s: %w", v.Name, err)
-		}
-		truth = append(truth, mask)
-	}
-	measured, err := metrics.MeasureDAVIS(truth, found, v.Height, v.Width, objects)
-	if err != nil {
-		return nil, fmt.Errorf("video %s: %w", v.Name, err)
-	}
-	return measured, nil
 }

@@ -7,19 +7,15 @@ import (
 	"os"
 	"slices"
 	"strconv"
-
-	"github.com/semcon/semcon/analysis/theory"
 )
-
-// tailsFile holds the curves of p_T and q_T of an encoder.
-const tailsFile = "tails.csv"
 
 var tailsHeader = []string{"views", "form", "threshold", "p_T", "q_T", "mean p", "mean q"}
 
-// tailsText is such a file in the making.
-type tailsText struct{ records [][]string }
+// TailsFile is a CSV file of tail curves in the making.
+type TailsFile struct{ records [][]string }
 
-func (t *tailsText) add(views, form string, curves theory.TailCurves) {
+// Add appends the curves of some views in a form.
+func (t *TailsFile) Add(views, form string, curves TailCurves) {
 	for i, threshold := range curves.Thresholds {
 		record := []string{views, form}
 		for _, value := range []float64{threshold, curves.View[i], curves.Class[i], curves.MeanView[i], curves.MeanClass[i]} {
@@ -29,7 +25,8 @@ func (t *tailsText) add(views, form string, curves theory.TailCurves) {
 	}
 }
 
-func (t *tailsText) bytes() []byte {
+// Bytes is the file.
+func (t *TailsFile) Bytes() []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	if err := w.WriteAll(append([][]string{tailsHeader}, t.records...)); err != nil {
@@ -38,11 +35,11 @@ func (t *tailsText) bytes() []byte {
 	return b.Bytes()
 }
 
-// readTails reads the curves of one kind of views in one form. Errors name the file and the line.
-func readTails(path, views, form string) (theory.TailCurves, error) {
+// ReadTails reads the curves of one kind of views in one form. Errors name the file and the line.
+func ReadTails(path, views, form string) (TailCurves, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return theory.TailCurves{}, err
+		return TailCurves{}, err
 	}
 	curves, err := parseTails(content, views, form)
 	if err != nil {
@@ -51,7 +48,7 @@ func readTails(path, views, form string) (theory.TailCurves, error) {
 	return curves, err
 }
 
-func parseTails(content []byte, views, form string) (c theory.TailCurves, err error) {
+func parseTails(content []byte, views, form string) (c TailCurves, err error) {
 	reader := csv.NewReader(bytes.NewReader(content))
 	reader.FieldsPerRecord = len(tailsHeader)
 	records, err := reader.ReadAll()
@@ -65,7 +62,7 @@ func parseTails(content []byte, views, form string) (c theory.TailCurves, err er
 		var values [5]float64
 		for j := range values {
 			if values[j], err = strconv.ParseFloat(record[2+j], 64); err != nil {
-				return theory.TailCurves{}, fmt.Errorf("record %d: %w", i+2, err)
+				return TailCurves{}, fmt.Errorf("record %d: %w", i+2, err)
 			}
 		}
 		if record[0] == views && record[1] == form {

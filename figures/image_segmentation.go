@@ -1,0 +1,54 @@
+package figures
+
+import (
+	"image"
+	"slices"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"golang.org/x/image/draw"
+)
+
+// Segmented is an image with its true and predicted classes.
+type Segmented struct {
+	Image     *datasets.Annotated
+	Predicted []uint8 // [Height, Width]
+}
+
+// sheetSide is the longer side of a picture in [SegmentationGrid].
+const sheetSide = 168
+
+// SegmentationGrid shows predictions below their images and the truth, one column an image, with a legend of the classes that occur.
+func SegmentationGrid(title string, predictions []Segmented, classes []string) ImageGrid {
+	sheet := ImageGrid{Title: title, RowLabels: []string{"image", "truth", "prediction"}, Images: make([][]image.Image, 3), Scale: 1}
+	occurs := map[uint8]bool{}
+	for _, p := range predictions {
+		for _, class := range slices.Concat(p.Image.Mask, p.Predicted) {
+			occurs[class] = true
+		}
+		for i, picture := range []image.Image{p.Image.Picture(), ClassMap(p.Image.Mask, p.Image.Width), ClassMap(p.Predicted, p.Image.Width)} {
+			sheet.Images[i] = append(sheet.Images[i], fitted(picture, i == 0))
+		}
+	}
+	for class, name := range classes {
+		if occurs[uint8(class)] {
+			sheet.Legend = append(sheet.Legend, ColourName{Colour: ClassColour(uint8(class)), Name: name})
+		}
+	}
+	if occurs[datasets.Ignore] {
+		sheet.Legend = append(sheet.Legend, ColourName{Colour: ClassColour(datasets.Ignore), Name: "ignored"})
+	}
+	return sheet
+}
+
+// fitted brings a picture's longer side to sheetSide: photographs smoothly, maps without mixing their colours.
+func fitted(picture image.Image, smooth bool) image.Image {
+	size := picture.Bounds().Size()
+	longer := max(size.X, size.Y)
+	small := image.NewRGBA(image.Rect(0, 0, max(1, size.X*sheetSide/longer), max(1, size.Y*sheetSide/longer)))
+	var scaler draw.Scaler = draw.NearestNeighbor
+	if smooth && longer > sheetSide {
+		scaler = draw.CatmullRom
+	}
+	scaler.Scale(small, small.Rect, picture, picture.Bounds(), draw.Src, nil)
+	return small
+}

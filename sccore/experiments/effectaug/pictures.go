@@ -2,13 +2,11 @@ package effectaug
 
 import (
 	"fmt"
-	"image"
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
@@ -24,35 +22,15 @@ func TrainingImages(profile study.Profile, dir string) (*datasets.Images, error)
 	return all[0].read(datasets.Train)
 }
 
-// Views draws image number index under each row of the table: the image and pairs of views, as training sees them in the first
-// epochs of the given seed.
+// Views draws image number index under each row of the table: the image and pairs of views, as training sees them in the first epochs of the given seed.
 func Views(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: fmt.Sprintf("%s, image %d: pairs of views under each row of the table", images.Name, index), ColumnLabels: []string{"image"}}
-	for pair := range pairs {
-		sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("pair %d", pair+1), "")
-	}
-	exec, err := graph.NewExec(b, func(pixels, params *graph.Node) *graph.Node { return views.Apply(pixels, params, images.Height) })
-	if err != nil {
-		return sheet, err
-	}
-	defer exec.Finalize()
-	pixels := tensors.FromFlatDataAndDimensions(images.At(index), 1, images.Height, images.Width, 3)
+	var recipes []features.NamedRecipe
 	for _, row := range Rows {
-		line := []image.Image{images.Image(index)}
-		for epoch := range pairs {
-			params := row.Recipe(views.Default()).Draw(seed, epoch, []int32{int32(index)}, 2, images.Height, images.Width)
-			out, err := exec.Exec(pixels, params)
-			if err != nil {
-				return sheet, err
-			}
-			flat := tensors.MustCopyFlatData[float32](out[0])
-			half := len(flat) / 2
-			line = append(line, figures.Picture(flat[:half], images.Height, images.Width), figures.Picture(flat[half:], images.Height, images.Width))
-		}
-		sheet.RowLabels = append(sheet.RowLabels, strings.ReplaceAll(row.Name, "+", " + "))
-		sheet.Images = append(sheet.Images, line)
+		recipes = append(recipes, features.NamedRecipe{Name: strings.ReplaceAll(row.Name, "+", " + "), Recipe: row.Recipe(views.Default())})
 	}
-	return sheet, nil
+	sheet, err := features.ViewPairs(b, images, index, pairs, seed, recipes)
+	sheet.Title = fmt.Sprintf("%s, image %d: pairs of views under each row of the table", images.Name, index)
+	return sheet, err
 }
 
 // Curves draws the curve of a run: loss and k-NN accuracy, and the collapse gauges, against the epoch.

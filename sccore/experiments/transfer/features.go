@@ -1,20 +1,13 @@
 package transfer
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 )
-
-// features is held while files of features are looked for and made.
-var features sync.Mutex
 
 // keepCrops opens the file of the features of all crops, or returns nil where crops are drawn anew each time or the file would be too large.
 func keepCrops(r *run, fixed evaluation.FixedFeatures) (*evaluation.FeatureFile, error) {
@@ -33,8 +26,6 @@ func keepCrops(r *run, fixed evaluation.FixedFeatures) (*evaluation.FeatureFile,
 
 // keep opens a file of features, which every run on the same encoder and images shares, and makes it if it fits in what such files may take.
 func keep(r *run, kind string, count, values, labels int, compute iter.Seq2[evaluation.Patches, error]) (*evaluation.FeatureFile, error) {
-	features.Lock()
-	defer features.Unlock()
 	c := r.Cell.Config
 	encoder := c.Encoder.Digest
 	if encoder == "" {
@@ -42,25 +33,11 @@ func keep(r *run, kind string, count, values, labels int, compute iter.Seq2[eval
 	}
 	name := study.Hash(fmt.Appendf(nil, "%s, %s, %s, crops %d of {Side:%d MinArea:%v}, whole %d, %d images",
 		r.Data.Identity(), encoder, kind, c.Crops, c.Train, c.MinArea, c.Test, count))
-	dir := filepath.Join(r.Root(), "features")
-	path := filepath.Join(dir, name+".features")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		taken := evaluation.FeatureFileSize(count, values, labels)
-		files, err := filepath.Glob(filepath.Join(dir, "*.features"))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			if info, err := os.Stat(file); err == nil {
-				taken += info.Size()
-			}
-		}
-		if float64(taken) > c.CacheGiB*(1<<30) {
-			r.Warnf("%s: features are computed anew each time: kept, all would take %.1f GiB of the %g that cache_gib allows",
-				r.Cell.Name(), float64(taken)/(1<<30), c.CacheGiB)
-			return nil, nil
-		}
-		r.Say("features of %d %s", count, kind)
+	r.Say("features of %d %s", count, kind)
+	cache := evaluation.FeatureCache{Dir: filepath.Join(r.Root(), "features"), Limit: c.CacheGiB * (1 << 30)}
+	file, wanted, err := cache.Open(name, count, values, labels, compute)
+	if err == nil && file == nil {
+		r.Warnf("%s: features are computed anew each time: kept, all would take %.1f GiB of the %g that cache_gib allows", r.Cell.Name(), wanted/(1<<30), c.CacheGiB)
 	}
-	return evaluation.OpenFeatureFile(path, count, values, labels, compute)
+	return file, err
 }

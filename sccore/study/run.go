@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -288,11 +289,11 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	}
 	r.Phase(progress.Compiling)
 	if worker == nil {
-		if worker, err = c.NewWorker(r); err != nil {
+		if err := protect(func() (err error) { worker, err = c.NewWorker(r); return err }); err != nil {
 			return nil, err
 		}
 	}
-	err = worker.Run(r)
+	err = protect(func() error { return worker.Run(r) })
 	if errors.Is(err, ErrDiverged) {
 		c.setMissing(cell)
 		c.mu.Lock()
@@ -301,6 +302,20 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		return worker, nil
 	}
 	return worker, err
+}
+
+// protect turns a panic of a worker's goroutine into an error of one line.
+func protect(f func() error) (err error) {
+	defer func() {
+		if caught := recover(); caught != nil {
+			if os.Getenv("SEMCON_DEBUG") != "" {
+				fmt.Fprintf(os.Stderr, "%v\n%s", caught, debug.Stack())
+			}
+			line, _, _ := strings.Cut(fmt.Sprint(caught), "\n")
+			err = fmt.Errorf("internal error: %s", line)
+		}
+	}()
+	return f()
 }
 
 func (c *call[C, D]) isMissing(cell Cell[C]) bool {

@@ -294,3 +294,12 @@ func TestARecordTellsOfAllCalls(t *testing.T) {
 		t.Errorf("warned of %q, want %q", warned, want)
 	}
 }
+
+func TestAPanicOfAWorkerIsAnError(t *testing.T) {
+	y := newToy()
+	y.NewWorker = Independent(func(*Run[toyConfig, Made]) error { panic("index out of range\ngoroutine 1") })
+	err := y.Run(t.Context(), nil, Options{Profile: Quick, Out: t.TempDir(), Parallel: 2})
+	if err == nil || !strings.HasSuffix(err.Error(), ": internal error: index out of range") {
+		t.Errorf("error %v", err)
+	}
+}

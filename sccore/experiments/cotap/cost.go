@@ -1,3 +1,5 @@
+// Package cotap measures what CoTAP costs: CPU time and memory of the loss of one image pair with its gradient, by each way to compute it. It keeps no
+// records, so the list of experiments does not have it. Notebook 02 draws its numbers.
 package cotap
 
 import (
@@ -14,34 +16,34 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// CoTAPCost is what the loss of one image pair costs with its gradient, in one of the ways to compute it.
-type CoTAPCost struct {
+// Cost is what the loss of one image pair costs with its gradient, in one of the ways to compute it.
+type Cost struct {
 	Way    string // "brute force", "graph" or "host"
 	Pairs  int
 	CPU    time.Duration // Of a run, the least of three.
 	Memory int64         // Bytes at the peak of compilation and runs, above what the process had with backend and compiler loaded.
 }
 
-// cotapWays are the ways in the order in which they are measured: the more memory, the later, as the process keeps what it had.
-var cotapWays = []string{"host", "brute force", "graph"}
+// ways are the ways in the order in which they are measured: the more memory, the later, as the process keeps what it had.
+var ways = []string{"host", "brute force", "graph"}
 
-// bruteForceLimit is the largest number of pairs that MeasureCoTAP compares each with each.
+// bruteForceLimit is the largest number of pairs that Measure compares each with each.
 const bruteForceLimit = 38416
 
-// MeasureCoTAP measures each way to the loss at each number of pairs, brute force up to 38,416. pairs should ascend. The Go engine has no
+// Measure runs each way to the loss at each number of pairs, brute force up to 38,416. pairs should ascend. The Go engine has no
 // fast sort and no loops: there a thousand pairs are the most.
-func MeasureCoTAP(b compute.Backend, pairs []int) ([]CoTAPCost, error) {
-	if _, err := measureCoTAP(b, "graph", 64); err != nil { // Loads the compiler.
+func Measure(b compute.Backend, pairs []int) ([]Cost, error) {
+	if _, err := measure(b, "graph", 64); err != nil { // Loads the compiler.
 		return nil, err
 	}
-	var costs []CoTAPCost
-	for _, way := range cotapWays {
+	var costs []Cost
+	for _, way := range ways {
 		kept := int64(0) // Of smaller numbers of pairs, by the process.
 		for _, n := range pairs {
 			if way == "brute force" && n > bruteForceLimit {
 				continue
 			}
-			cost, err := measureCoTAP(b, way, n)
+			cost, err := measure(b, way, n)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %d pairs: %w", way, n, err)
 			}
@@ -53,8 +55,8 @@ func MeasureCoTAP(b compute.Backend, pairs []int) ([]CoTAPCost, error) {
 	return costs, nil
 }
 
-func measureCoTAP(b compute.Backend, way string, n int) (cost CoTAPCost, err error) {
-	cost = CoTAPCost{Way: way, Pairs: n}
+func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
+	cost = Cost{Way: way, Pairs: n}
 	rng := rand.New(rand.NewPCG(7, 7))
 	p, q := make([]float32, n), make([]float32, n)
 	wideP, wideQ := make([]float64, n), make([]float64, n)
@@ -99,8 +101,8 @@ func measureCoTAP(b compute.Backend, way string, n int) (cost CoTAPCost, err err
 	return cost, err
 }
 
-// CoTAPCostCurves draws costs against the number of pairs: CPU time and memory.
-func CoTAPCostCurves(costs []CoTAPCost) figures.CurvesRow {
+// Curves draws costs against the number of pairs: CPU time and memory.
+func Curves(costs []Cost) figures.CurvesRow {
 	seconds := figures.Curves{X: "patch pairs", Y: "CPU time (ms)", LogX: true, LogY: true}
 	memory := figures.Curves{X: "patch pairs", Y: "memory (MB)", LogX: true, LogY: true}
 	for _, way := range []string{"brute force", "graph", "host"} {
@@ -119,8 +121,8 @@ func CoTAPCostCurves(costs []CoTAPCost) figures.CurvesRow {
 	return figures.CurvesRow{seconds, memory}
 }
 
-// CoTAPCostPairs are the numbers of pairs that a profile measures: squares of 48, 98, 196 (ViT/16 at 224²), 392 and 784 (ViT/8) patches.
-func CoTAPCostPairs(profile study.Profile) []int {
+// Pairs are the numbers of pairs that a profile measures: squares of 48, 98, 196 (ViT/16 at 224²), 392 and 784 (ViT/8) patches.
+func Pairs(profile study.Profile) []int {
 	switch profile {
 	case study.Smoke:
 		return []int{256, 1024}

@@ -47,7 +47,7 @@ func newWay(b *testing.B, name string, n int) way {
 	exec := withGradient(b, testbackend.Fastest(b), f)
 	tensorP, tensorQ := tensors.FromValue([][]float32{p}), tensors.FromValue([][]float32{q})
 	w := way{run: func() {
-		out, err := exec.Exec(tensorP, tensorQ)
+		out, err := exec.Call(tensorP, tensorQ)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func withGradient(t testing.TB, b compute.Backend, f lossFunction) *graph.Exec {
 // evaluatePairs runs what withGradient compiles on a batch of image pairs.
 func evaluatePairs[T float32 | float64](t *testing.T, exec *graph.Exec, p, q [][]T) (loss float64, gradient []float64) {
 	t.Helper()
-	out, err := exec.Exec(p, q)
+	out, err := exec.Call(p, q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestTermsAgainstReference(t *testing.T) {
 			})
 			for seed := range uint64(3) {
 				x, y := term.inputs(rand.New(rand.NewPCG(seed, 21)))
-				out := exec.MustExec([][]float64(x), [][]float64(y))
+				out := exec.MustCall([][]float64(x), [][]float64(y))
 				if got, want := out[0].Value().(float64), term.reference(x, y); math.Abs(got-want) > 1e-12*math.Max(1, want) {
 					t.Errorf("%s: %.14g, reference %.14g", name, got, want)
 				}

@@ -65,7 +65,7 @@ func evaluate(t *testing.T, b compute.Backend, f func([]*graph.Node) *graph.Node
 	for _, input := range tensorsOf(inputs) {
 		args = append(args, input)
 	}
-	out, err := graph.ExecOnce(b, f, args...)
+	out, err := graph.CallOnce(b, f, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

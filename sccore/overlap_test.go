@@ -43,7 +43,7 @@ func TestOverlapsOfViewsPoolToTheSame(t *testing.T) {
 			names, extents = append(names, i), append(extents, datasets.Extent{Height: side, Width: side})
 		}
 		global, local := m.Draw(2, 0, names, extents)
-		out := run.MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), global, local)
+		out := run.MustCall(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), global, local)
 		fromGlobal, fromLocal := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
 		worst := 0.0
 		for i := range fromGlobal {

@@ -54,7 +54,7 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 		}
 		args = append(args, value)
 	}
-	out := exec.MustExec(args...)
+	out := exec.MustCall(args...)
 	variables := learnt(store.RootScope())
 	losses = map[string]float64{}
 	for i, name := range names {

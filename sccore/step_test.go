@@ -100,7 +100,7 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 		return total
 	})
 	defer forward.Finalize()
-	gradients := backward.MustExec(args...)
+	gradients := backward.MustCall(args...)
 	random := rand.New(rand.NewPCG(1, 2))
 	variables, zero := learnt(store.RootScope()), 0
 	if len(variables) != len(gradients) {
@@ -110,13 +110,15 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 		gradient := tensors.MustCopyFlatData[float64](gradients[i])
 		values := tensors.MustCopyFlatData[float64](variable.MustValue())
 		set := func(values []float64) {
-			variable.MustSetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...))
+			if err := variable.SetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		at := func(entry int, value float64) float64 {
 			moved := append([]float64(nil), values...)
 			moved[entry] = value
 			set(moved)
-			return forward.MustExec(args...)[0].Value().(float64)
+			return forward.MustCall(args...)[0].Value().(float64)
 		}
 		entry := random.IntN(len(values))
 		const width = 1e-7 // Within, hardly a pair of patches changes its rank, on which CoTAP's weights depend.
@@ -156,7 +158,7 @@ func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 			first, _ := views.Boxes(o.online)
 			second, _ := views.Boxes(o.target)
 			return []*Node{o.labels(maps), first, second}
-		}).MustExec(params, tensors.FromFlatDataAndDimensions(maps, images, side, side))
+		}).MustCall(params, tensors.FromFlatDataAndDimensions(maps, images, side, side))
 		labels := out[0].Value().([][]int32)
 		first, second := out[1].Value().([][]float32), out[2].Value().([][]float32)
 		for i := range labels {
@@ -200,7 +202,7 @@ func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 			shown = ReduceMean(Reshape(shown, images, size, 2, size, 2, 3), 2, 4)
 			_, flips := views.Boxes(params)
 			return []*Node{Reshape(shown, images, size*size, 3), labelsOfPatches(rows, params, size), labelsOfPatches(columns, params, size), flips}
-		}).MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), params,
+		}).MustCall(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), params,
 			tensors.FromFlatDataAndDimensions(labels[0], images, side, side), tensors.FromFlatDataAndDimensions(labels[1], images, side, side))
 		shown := out[0].Value().([][][]float32)
 		for axis := range 2 {
@@ -226,7 +228,7 @@ func TestSameLabelsWithNoise(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		labels, partners := [][]int32{{1, 0, 2}, {2, 1, 0}}, []int32{1, 0}
 		same := MustNewExec(b, func(labels, partners *Node) *Node { return sameLabel(labels, partners, dtypes.Float32) })
-		got := same.MustExec(labels, partners)[0].Value().([][]float32)
+		got := same.MustCall(labels, partners)[0].Value().([][]float32)
 		want := [][]float32{{0, 1, 0, 0, 0, 0, 1, 0, 0}, {0, 0, 1, 1, 0, 0, 0, 0, 0}}
 		for i := range want {
 			for j := range want[i] {
@@ -241,7 +243,7 @@ func TestSameLabelsWithNoise(t *testing.T) {
 			x := Iota(share.Graph(), shapes.Make(dtypes.Float32, 2, n), 0)
 			return noisy(x, share, key)
 		})
-		draw := func(share float32, key uint32) [][]float32 { return exec.MustExec(share, key)[0].Value().([][]float32) }
+		draw := func(share float32, key uint32) [][]float32 { return exec.MustCall(share, key)[0].Value().([][]float32) }
 		for _, share := range []float32{0, 0.3, 1} {
 			replaced, sum := 0, 0.0
 			for i, row := range draw(share, 7) {

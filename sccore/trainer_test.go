@@ -105,7 +105,7 @@ func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
 		features := model.MustNewExec(b, store, func(root *model.Scope, images *graph.Node) *graph.Node {
 			return vit.Tokens(root.Store().Scope(scope), images).Class
 		})
-		features.MustExec(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 24, 24, 3)))
+		features.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 24, 24, 3)))
 		features.Finalize()
 		trained(t, trainer, 3, 0)
 		if state(t, trainer) != want {

@@ -24,7 +24,7 @@ func BenchmarkFrozenViTS16(b *testing.B) {
 	}
 	store := model.NewStore()
 	image := tensors.FromFlatDataAndDimensions(make([]float32, 16*16*3), 1, 16, 16, 3)
-	model.MustExecOnce(backend, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image)
+	model.MustCallOnce(backend, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image)
 	frozen, err := evaluation.NewFrozen(backend, vit, store, "/", batch)
 	if err != nil {
 		b.Fatal(err)

@@ -119,7 +119,7 @@ func (p ClassProbe) train(b compute.Backend, store *model.Store, bank *tensors.T
 				copy(features[at*dim:], rows[part[at]*dim:(part[at]+1)*dim])
 			}
 		}
-		out, err := step.Exec(tensors.FromFlatDataAndDimensions(features, batch, dim), chosen, counts,
+		out, err := step.Call(tensors.FromFlatDataAndDimensions(features, batch, dim), chosen, counts,
 			float32(optim.Cosine(i, p.Epochs*steps, 0, p.Rate, 0)))
 		if err != nil {
 			return err
@@ -140,7 +140,7 @@ func (p ClassProbe) rank(b compute.Backend, store *model.Store, queries *tensors
 	}
 	defer classify.Finalize()
 	return knn.RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
-		out, err := classify.Exec(block)
+		out, err := classify.Call(block)
 		if err != nil {
 			return nil, err
 		}

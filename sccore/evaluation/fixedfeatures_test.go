@@ -32,7 +32,7 @@ func fixedScenes(t *testing.T, b compute.Backend, batch int) FixedFeatures {
 	store := model.NewStore()
 	store.SetRNGStateFromSeed(1)
 	image := tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3)
-	model.MustExecOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image) // Makes the weights.
+	model.MustCallOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image) // Makes the weights.
 	frozen, err := NewFrozen(b, vit, store, "/", batch)
 	if err != nil {
 		t.Fatal(err)

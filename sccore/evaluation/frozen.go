@@ -160,7 +160,7 @@ func (f *Frozen) run(images []Image, patches bool) (all []Features, err error) {
 	}
 	var out []*tensors.Tensor
 	caught := exceptions.TryCatch[error](func() {
-		out, err = exec.Exec(tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3))
+		out, err = exec.Call(tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3))
 	})
 	if caught != nil {
 		err = caught

@@ -68,7 +68,7 @@ func TestFrozenGivesEachImagesTokensWhateverTheBatch(t *testing.T) {
 			want, err := model.MustNewExec(b, store, func(scope *model.Scope, x *graph.Node) []*graph.Node {
 				tokens := v.Tokens(scope.In("online"), x)
 				return []*graph.Node{tokens.Class, tokens.Patches}
-			}).Exec(input)
+			}).Call(input)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -206,7 +206,7 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, 
 			copy(patches[at*set.Dim:], set.Patches[patch*set.Dim:(patch+1)*set.Dim])
 			copy(shares[at*classes:], targets[patch*classes:(patch+1)*classes])
 		}
-		out, err := step.Exec(
+		out, err := step.Call(
 			tensors.FromFlatDataAndDimensions(patches, p.Batch, set.Dim), tensors.FromFlatDataAndDimensions(shares, p.Batch, classes),
 			float32(optim.Cosine(i, p.Steps, 0, p.Rate, 0)))
 		if err != nil {
@@ -234,7 +234,7 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, c
 		count := min(patchProbeBlock, set.Len()-first)
 		block := make([]float32, patchProbeBlock*one) // The last one is filled up with zeros.
 		copy(block, set.Patches[first*one:(first+count)*one])
-		out, err := predict.Exec(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
+		out, err := predict.Call(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
 		if err != nil {
 			return metrics.Segmentation{}, err
 		}

@@ -139,7 +139,7 @@ func ExampleSegmentationProbe() {
 		panic(err)
 	}
 	store := model.NewStore() // Of weights that have not learnt; a file's come from package weights.
-	model.MustExecOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3))
+	model.MustCallOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3))
 	frozen, err := NewFrozen(b, vit, store, "/", 4)
 	if err != nil {
 		panic(err)

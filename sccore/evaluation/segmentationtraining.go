@@ -130,7 +130,7 @@ func (t *SegmentationTrainer) logitsGraph(scope *model.Scope, features *Node) []
 // s being 1 for linear heads and 8 for FCNs. Each new shape compiles anew.
 func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensors.Tensor, err error) {
 	err = caught(func() error {
-		logits, err = t.logits.Exec(features)
+		logits, err = t.logits.Call(features)
 		return err
 	})
 	return logits, err

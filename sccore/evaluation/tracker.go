@@ -142,7 +142,7 @@ func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := t.encode.Exec(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3))
+	out, err := t.encode.Call(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3))
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (t *Tracker) next(features *tensors.Tensor, first looked, previous []looked
 		inputs[2+i], inputs[2+places+i] = frame.features, frame.labels
 	}
 	inputs[0], inputs[1] = features, held
-	out, err := t.follow.Exec(inputs...)
+	out, err := t.follow.Call(inputs...)
 	if err != nil {
 		return nil, nil, err
 	}

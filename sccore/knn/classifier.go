@@ -78,7 +78,7 @@ func (c Classifier) rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 
 	labelTensor := tensors.FromValue(labels)
 	return RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
-		out, err := classify.Exec(block, bank, labelTensor)
+		out, err := classify.Call(block, bank, labelTensor)
 		if err != nil {
 			return nil, err
 		}

@@ -93,7 +93,7 @@ func (s blocks) search(ctx context.Context, b compute.Backend, features []float3
 				return nil, err
 			}
 			candidates := block(candidate, s.candidates)
-			next := merge.MustExec(best, queries, candidates, int32(query), int32(candidate))[0]
+			next := merge.MustCall(best, queries, candidates, int32(query), int32(candidate))[0]
 			best.MustFinalizeAll()
 			candidates.MustFinalizeAll()
 			best = next

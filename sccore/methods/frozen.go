@@ -104,7 +104,7 @@ func (f *Frozen) Features(images *datasets.Images, recipe views.Recipe, seed uin
 		params := recipe.Draw(seed, 0, indices, f.views, f.size, f.size)
 		var out []*tensors.Tensor
 		caught := exceptions.TryCatch[error](func() {
-			out, err = f.features.Exec(tensors.FromFlatDataAndDimensions(batch, featureBatch, f.size, f.size, 3), params)
+			out, err = f.features.Call(tensors.FromFlatDataAndDimensions(batch, featureBatch, f.size, f.size, 3), params)
 		})
 		if caught != nil {
 			err = caught

@@ -59,7 +59,7 @@ func TestSpreadOfClassesSplitsTheVariance(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		exec := MustNewExec(b, SpreadOfClasses)
 		measure := func(features [][]float64, labels []int32) ClassSpread {
-			parts := exec.MustExec(features, labels)[0].Value().([]float64)
+			parts := exec.MustCall(features, labels)[0].Value().([]float64)
 			return ClassSpread{Within: parts[0], Between: parts[1]}
 		}
 		got := measure(features, labels)

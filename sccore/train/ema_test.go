@@ -34,7 +34,7 @@ func TestAverageFollowsOnline(t *testing.T) {
 			if i == 0 {
 				beta = 0 // Starts as a copy.
 			}
-			step.MustExec(move[:], float32(beta))
+			step.MustCall(move[:], float32(beta))
 			for j := range w {
 				w[j] += float64(move[j])
 				want[j] = beta*want[j] + (1-beta)*w[j]

@@ -135,7 +135,7 @@ func (t *Trainer[M]) run(ctx context.Context, exec *model.Exec, at At, metrics *
 // Execute runs a graph, shows its outputs and frees them.
 func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor)) error {
 	return try(func() error {
-		outputs, err := exec.Exec(inputs...)
+		outputs, err := exec.Call(inputs...)
 		if err != nil {
 			return err
 		}

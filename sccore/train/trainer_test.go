@@ -269,7 +269,7 @@ func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
 			return x
 		})
 		defer exec.Finalize()
-		exec.MustExec(make([]float32, 5))
+		exec.MustCall(make([]float32, 5))
 		values := func(path string) []float32 {
 			return tensors.MustCopyFlatData[float32](store.GetVariable(path).MustValue())
 		}
@@ -292,7 +292,7 @@ func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
 			if got := values("/target/weight"); !slices.Equal(got, want) {
 				t.Errorf("copied %v, want %v", got, want)
 			}
-			exec.MustExec(make([]float32, 5))
+			exec.MustCall(make([]float32, 5))
 		}
 	})
 }

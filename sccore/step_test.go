@@ -20,11 +20,11 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// smallStep is a step in float64 with a transformer of a few hundred weights, and inputs of it.
+// smallStep is a step in float64 with a transformer of a few hundred weights, and inputs for it.
 func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	const side = 16
 	c := Default()
-	c.Encoder, c.Prototypes, c.Batch, c.Canvas = "vit-tiny", 2, 4, side
+	c.Encoder, c.Prototypes, c.Batch, c.ImageSize = "vit-tiny", 2, 4, side
 	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 5, Out: 4}, heads.Projector{Hidden: 5, Out: 4}
 	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize = 12, 1, 8
 	change(&c)
@@ -51,12 +51,12 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	}
 }
 
-// TestGradientOfTheWholeStep compares an entry of every variable's gradient of the total loss with finite differences.
+// TestGradientOfTheWholeStep compares one entry of the gradient of every variable with finite differences of the total loss.
 func TestGradientOfTheWholeStep(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) { checkGradient(t, b, func(*Config) {}) })
 }
 
-// TestGradientWithOtherCorrespondences does so for other correspondences, on the Go engine alone, as XLA compiles for a minute.
+// TestGradientWithOtherCorrespondences does the same for other correspondences, on the Go engine alone, since XLA compiles for a minute.
 func TestGradientWithOtherCorrespondences(t *testing.T) {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestGradientWithOtherCorrespondences(t *testing.T) {
 	}
 }
 
-// checkGradient compares on a small step in float64.
+// checkGradient compares the gradient of a small step in float64 with finite differences.
 func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 	s, given := smallStep(change)
 	var args []any
@@ -121,7 +121,7 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 			return forward.MustCall(args...)[0].Value().(float64)
 		}
 		entry := random.IntN(len(values))
-		const width = 1e-7 // Within, hardly a pair of patches changes its rank, on which CoTAP's weights depend.
+		const width = 1e-7 // So small that hardly any pair of patches changes its rank, on which CoTAP's weights depend.
 		numeric := (at(entry, values[entry]+width) - at(entry, values[entry]-width)) / (2 * width)
 		if !(math.Abs(numeric-gradient[entry]) <= 1e-5*max(1, math.Abs(numeric))) {
 			t.Errorf("%s, entry %d: gradient %g, finite differences %g", variable.Path(), entry, gradient[entry], numeric)
@@ -136,7 +136,7 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 	}
 }
 
-// TestLabelsAreThoseOfThePlaces reads a label map whose labels are its columns through pairs of views, mirrored or not.
+// TestLabelsAreThoseOfThePlaces reads a label map whose labels are its column numbers through pairs of views, flipped or not.
 func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 	const side, size, images = 64, 4, 16
 	m := views.DefaultMultiCrop()
@@ -174,7 +174,7 @@ func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 	})
 }
 
-// TestLabelsOfPatchesAreThoseThatAViewShows has labels that are columns, and rows, and an image whose colours are the same.
+// TestLabelsOfPatchesAreThoseThatAViewShows has label maps of column and row numbers, and an image with the same numbers as colours.
 func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 	const side, size, images = 64, 4, 16
 	m := views.DefaultMultiCrop()
@@ -219,7 +219,7 @@ func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 			flipped += int(flip)
 		}
 		if flipped == 0 || flipped == images {
-			t.Errorf("%d of %d views are flipped, which tests one case only", flipped, images)
+			t.Errorf("%d of %d views are flipped, which tests only one case", flipped, images)
 		}
 	})
 }
@@ -261,14 +261,14 @@ func TestSameLabelsWithNoise(t *testing.T) {
 				t.Errorf("%g of the scores are replaced, want %g", got, share)
 			}
 			if share > 0 && math.Abs(sum/float64(replaced)-0.5) > 0.01 {
-				t.Errorf("numbers in place of scores have the mean %g", sum/float64(replaced))
+				t.Errorf("the replaced scores have the mean %g", sum/float64(replaced))
 			}
 		}
 		one, again, other := draw(0.5, 1), draw(0.5, 1), draw(0.5, 2)
 		differ := 0
 		for i := range one[0] {
 			if one[0][i] != again[0][i] {
-				t.Fatal("one key draws twice")
+				t.Fatal("one key gives different draws")
 			}
 			if (one[0][i] == 0) != (other[0][i] == 0) {
 				differ++
@@ -285,7 +285,7 @@ func TestPartnersAreOthers(t *testing.T) {
 		seen := map[int32]bool{}
 		for image, partner := range partners(1, 5, n) {
 			if seen[partner] || n > 1 && int(partner) == image {
-				t.Errorf("of %d images, %d has the partner %d", n, image, partner)
+				t.Errorf("with %d images, %d has the partner %d", n, image, partner)
 			}
 			seen[partner] = true
 		}

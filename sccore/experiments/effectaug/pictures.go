@@ -47,7 +47,7 @@ func Views(b compute.Backend, images *datasets.Images, index, pairs int, seed ui
 			}
 			flat := tensors.MustCopyFlatData[float32](out[0])
 			half := len(flat) / 2
-			line = append(line, figures.Picture(flat[:half], images.Height, images.Width), figures.Picture(flat[half:], images.Height, images.Width))
+			line = append(line, figures.NewImage(flat[:half], images.Height, images.Width), figures.NewImage(flat[half:], images.Height, images.Width))
 		}
 		sheet.RowLabels = append(sheet.RowLabels, strings.ReplaceAll(row.Name, "+", " + "))
 		sheet.Images = append(sheet.Images, line)

@@ -81,7 +81,7 @@ func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 
 // Opened is an encoder that is ready to run.
 type Opened struct {
-	*evaluation.Frozen
+	*evaluation.FeatureExtractor
 	Store *model.Store // Its weights, at the root.
 }
 
@@ -91,7 +91,7 @@ func (e Encoder) Open(b compute.Backend, seed int) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	frozen, err := evaluation.NewFrozen(b, vit, store, "/", evaluation.EncodeBatch)
+	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, "/", evaluation.EncodeBatch)
 	if err != nil {
 		store.Finalize()
 		return nil, err
@@ -101,7 +101,7 @@ func (e Encoder) Open(b compute.Backend, seed int) (*Opened, error) {
 
 // Close frees the memory of the encoder and of its weights.
 func (o *Opened) Close() {
-	o.Frozen.Close()
+	o.FeatureExtractor.Close()
 	o.Store.Finalize()
 }
 

@@ -41,7 +41,7 @@ func (d Data) columns() []string {
 // Open opens the images of ImageNet and COCO below dir, or draws synthetic ones if it is empty.
 func Open(dir string, config Config) (Data, error) {
 	if dir == "" {
-		n, side := config.Images, config.Second.Canvas
+		n, side := config.Images, config.Second.ImageSize
 		d := Data{title: "synthetic", skipped: []string{}}
 		for i := range 2 {
 			d.Objects[i] = synthetic.Objects(n, side, uint64(1+2*i))

@@ -47,7 +47,7 @@ func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) 
 		if err != nil {
 			return nil, err
 		}
-		w.images, w.shown = append(w.images, im), append(w.shown, figures.Picture(im.Colours(), im.Height, im.Width))
+		w.images, w.shown = append(w.images, im), append(w.shown, figures.NewImage(im.RGB(), im.Height, im.Width))
 	}
 	if len(w.images) < max(count, 2) {
 		return nil, fmt.Errorf("%d scenes to show, want %d", len(w.images), max(count, 2))
@@ -60,7 +60,7 @@ func (w *Viewer) enlargement() int { return max(1, 130/w.config.Size) }
 
 // Views draws each scene with its two global views as boxes, and the views with what both see.
 func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
-	m, side := w.config.Second.Views, w.config.Second.Canvas
+	m, side := w.config.Second.Views, w.config.Second.ImageSize
 	m.Locals = 0
 	sheet := figures.ImageGrid{
 		Title:        "Two global views of each scene (blue, vermillion) and the part that both see (green)",
@@ -104,11 +104,11 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 		for p, x := range canvas {
 			scene[p] = float32(x) / 255
 		}
-		row := []image.Image{figures.Outlined(figures.Picture(scene, side, side), max(1, 190/side), first, second, both)}
+		row := []image.Image{figures.DrawBoxes(figures.NewImage(scene, side, side), max(1, 190/side), first, second, both)}
 		one := len(pixels) / 2
 		for v := range 2 {
-			view := figures.Picture(pixels[v*one:(v+1)*one], m.GlobalSize, m.GlobalSize)
-			row = append(row, figures.Outlined(view, max(1, 190/m.GlobalSize), figures.Box{}, figures.Box{}, box(overlap, v)))
+			view := figures.NewImage(pixels[v*one:(v+1)*one], m.GlobalSize, m.GlobalSize)
+			row = append(row, figures.DrawBoxes(view, max(1, 190/m.GlobalSize), figures.Box{}, figures.Box{}, box(overlap, v)))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, fmt.Sprintf("scene %d", i)), append(sheet.Images, row)
 	}
@@ -241,7 +241,7 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 					pixels[3*p+c] = float32(min(max((patch[c]-low[c])/max(high[c]-low[c], 1e-12), 0), 1))
 				}
 			}
-			sheet.Images[i] = append(sheet.Images[i], figures.Picture(pixels, im.Height, im.Width))
+			sheet.Images[i] = append(sheet.Images[i], figures.NewImage(pixels, im.Height, im.Width))
 		}
 	}
 	return sheet, nil
@@ -253,7 +253,7 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, e
 	sheet := figures.ImageGrid{Title: "What corresponds in another scene to the patch that is marked", ColumnLabels: []string{"patch", "other scene"}, Scale: 1}
 	scale := w.enlargement()
 	for i := range len(w.shown) - 1 {
-		sheet.Images = append(sheet.Images, []image.Image{nil, figures.Outlined(w.shown[i+1], scale)})
+		sheet.Images = append(sheet.Images, []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)})
 	}
 	for _, e := range encoders {
 		s, err := w.see(e.File)
@@ -270,9 +270,9 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, e
 				scores = append(scores, cosine(query, patch)/2+0.5)
 			}
 			marked := figures.Box{Top: float64(row) * height, Left: float64(column) * width, Height: height, Width: width}
-			sheet.Images[i][0] = figures.Outlined(w.shown[i], scale, figures.Box{}, marked)
+			sheet.Images[i][0] = figures.DrawBoxes(w.shown[i], scale, figures.Box{}, marked)
 			bounds := w.shown[i+1].Bounds()
-			sheet.Images[i] = append(sheet.Images[i], figures.Heat(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx()))
+			sheet.Images[i] = append(sheet.Images[i], figures.HeatImage(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx()))
 		}
 	}
 	return sheet, nil
@@ -338,10 +338,10 @@ func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
 		}
 		row := []image.Image{w.shown[i]}
 		for _, values := range append([][]float64{mean}, s.attention[i][:2]...) {
-			row = append(row, figures.Heat(values, s.columns, im.Height, im.Width))
+			row = append(row, figures.HeatImage(values, s.columns, im.Height, im.Width))
 		}
 		for _, m := range chosen {
-			row = append(row, figures.Heat(prototypeMaps[i][m], s.columns, im.Height, im.Width))
+			row = append(row, figures.HeatImage(prototypeMaps[i][m], s.columns, im.Height, im.Width))
 		}
 		sheet.Images = append(sheet.Images, row)
 	}

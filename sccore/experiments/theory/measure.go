@@ -53,7 +53,7 @@ const classThreshold, viewThreshold = 0.5, 0.9
 // measureTheory computes what a record keeps of one form of an encoder's features, by name, and the tail curves. What has no finite value is
 // left out.
 func measureTheory(f *theory.Features, thresholds int) (map[string]float64, theory.TailCurves, error) {
-	account, err := f.Account(thresholds)
+	account, err := f.Compare(thresholds)
 	if err != nil {
 		return nil, theory.TailCurves{}, err
 	}

@@ -20,29 +20,29 @@ func number(c study.Cell[Config]) study.Number {
 		Row: c.Config.Encoder.Row, Column: titles[c.Dataset], Metric: "J&F", Unit: "%",
 		Protocol: fmt.Sprintf("label propagation of DINO: first and %d previous frames, shorter side %d, top %d within %d patches, temperature %g; "+
 			"J and F at the annotation's size, mean over objects, first and last frame left out, void is background",
-			p.Previous, p.Short, p.K, p.Radius, p.Temperature),
+			p.PreviousFrames, p.ShortSide, p.K, p.Radius, p.Temperature),
 	}
 }
 
 // run tracks the objects of all videos with a cell's encoder and records how well.
 func run(r *study.Run[Config, Videos]) error {
 	began, frames := time.Now(), 0
-	var objects []metrics.DAVIS
+	var objects []metrics.JF
 	err := follow(r.Context, r.Backend(), r.Cell, r.Data.All, func(v datasets.Video, found [][]uint8) error {
 		measured, err := measure(v, found)
 		objects = append(objects, measured...)
 		frames += v.Frames
-		r.Step("%s: J&F %.1f %%", v.Name, 100*metrics.MeanDAVIS(measured).JF())
+		r.Step("%s: J&F %.1f %%", v.Name, 100*metrics.MeanJF(measured).Mean())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	mean := metrics.MeanDAVIS(objects)
+	mean := metrics.MeanJF(objects)
 	n := number(r.Cell)
-	n.Value = 100 * mean.JF()
+	n.Value = 100 * mean.Mean()
 	n.Details = map[string]float64{"objects": float64(len(objects)), "frames/s": float64(frames) / time.Since(began).Seconds()}
-	for name, m := range map[string]metrics.DAVISMeasure{"J": mean.J, "F": mean.F} {
+	for name, m := range map[string]metrics.JFMeasure{"J": mean.J, "F": mean.F} {
 		n.Details[name+"_mean"], n.Details[name+"_recall"], n.Details[name+"_decay"] = 100*m.Mean, 100*m.Recall, 100*m.Decay
 	}
 	return r.Record(n)
@@ -77,7 +77,7 @@ func follow(
 }
 
 // measure reads the true masks and compares the found ones with them.
-func measure(v datasets.Video, found [][]uint8) ([]metrics.DAVIS, error) {
+func measure(v datasets.Video, found [][]uint8) ([]metrics.JF, error) {
 	objects, err := v.Objects()
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func measure(v datasets.Video, found [][]uint8) ([]metrics.DAVIS, error) {
 		}
 		truth = append(truth, mask)
 	}
-	measured, err := metrics.MeasureDAVIS(truth, found, v.Height, v.Width, objects)
+	measured, err := metrics.EvaluateJF(truth, found, v.Height, v.Width, objects)
 	if err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}

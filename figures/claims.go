@@ -10,34 +10,34 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 )
 
-// Claim is one sign that the paper claims, or one part of a claim that has several: all rows with its ID.
+// Claim is the sign of a quantity that the paper claims. A claim with several parts has one Claim per part, all with the same ID.
 type Claim struct {
 	// ID is C1 to C25.
 	ID string
-	// Part tells the rows of one ID apart, or names the method of C1 to C12; it may be empty.
+	// Part tells the parts of one ID apart, or names the method in C1 to C12; it may be empty.
 	Part string
 	// Text is the claim in words.
 	Text string
-	// Measure is the quantity, one value a seed, whose sign is claimed.
+	// Measure is the quantity whose sign is claimed, one value per seed.
 	Measure string
-	// Sign is +1 where the quantity should lie above 0 and −1 where below.
+	// Sign is +1 if the quantity should be above 0, and −1 if below.
 	Sign int
-	// Paper is the quantity from the paper's own tables, NaN where it prints none.
+	// Paper is the quantity computed from the paper's own tables, NaN if it prints none.
 	Paper float64
 	// Unit is "points" for percentages, empty for correlations and shares.
 	Unit string
-	// Experiment whose records decide.
+	// Experiment names the experiment whose records decide.
 	Experiment string
 }
 
-// MinSeeds is how many seeds a verdict needs.
+// MinSeeds is the number of seeds that a verdict needs.
 const MinSeeds = 3
 
 // Verdict says what the runs say about a claim.
 type Verdict string
 
-// The verdicts: the 95 % interval lies on the claimed side of 0, on the other side, or neither (or there are fewer than [MinSeeds] seeds,
-// or a run failed with NaN); or there are no runs.
+// The verdicts. A claim holds if the 95 % interval lies on the claimed side of 0, fails if on the other side, and is open otherwise, also with fewer
+// than [MinSeeds] seeds or a run that failed with NaN. Without runs it has none.
 const (
 	Holds  Verdict = "holds"
 	Fails  Verdict = "fails"
@@ -45,16 +45,16 @@ const (
 	NoRuns Verdict = "no runs"
 )
 
-// Claims lists the claims in order, each part of a claim by itself.
+// Claims lists the claims in order, with one entry per part.
 func Claims() []Claim {
 	const file = "paper/claims.csv"
 	data, err := paperFiles.ReadFile(file)
 	if err != nil {
-		panic(err) // embedded
+		panic(err) // The file is embedded.
 	}
 	claims, err := parseClaims(string(data))
 	if err != nil {
-		panic(file + ": " + err.Error()) // embedded, and read in the tests
+		panic(file + ": " + err.Error()) // The file is embedded, and the tests read it.
 	}
 	return claims
 }
@@ -83,7 +83,7 @@ func parseClaims(text string) ([]Claim, error) {
 		}
 		if record[5] != "" {
 			if claim.Paper, err = strconv.ParseFloat(record[5], 64); err != nil {
-				return nil, fmt.Errorf("line %d: %q is no number", line+1, record[5])
+				return nil, fmt.Errorf("line %d: %q is not a number", line+1, record[5])
 			}
 		}
 		claims = append(claims, claim)
@@ -91,9 +91,9 @@ func parseClaims(text string) ([]Claim, error) {
 	return claims, nil
 }
 
-// Judge gives the mean of the claim's quantity over seeds with its 95 % t-interval, and the verdict. values has one value a seed: the
+// Evaluate returns the mean of the claim's quantity over seeds with its 95 % t-interval, and the verdict. values has one value per seed: the
 // difference of two runs that share it, or a rank correlation within it. Verdicts are not corrected for the number of claims.
-func (c Claim) Judge(values []float64) (stats.Interval, Verdict) {
+func (c Claim) Evaluate(values []float64) (stats.Interval, Verdict) {
 	interval := stats.MeanInterval(values)
 	low, high := float64(c.Sign)*interval.Low, float64(c.Sign)*interval.High
 	if c.Sign < 0 {

@@ -29,7 +29,7 @@ func TestClaimsAreComplete(t *testing.T) {
 	equal(t, next, 26)
 }
 
-// The paper's numbers in claims.csv follow from its tables.
+// TestClaimsAgreeWithTables computes the paper's numbers in claims.csv from its tables.
 func TestClaimsAgreeWithTables(t *testing.T) {
 	study := paper(t, "effect_aug_full")
 	ablation := paper(t, "ablation")
@@ -91,11 +91,11 @@ func TestClaimsAgreeWithTables(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestClaimEvaluate(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
 		values      []float64
-		above, for0 Verdict // where the claim is > 0, and where it is < 0
+		above, for0 Verdict // if the claim is > 0, and if it is < 0
 	}{
 		{nil, NoRuns, NoRuns},
 		{[]float64{5, 5.1}, Open, Open}, // too few seeds
@@ -106,10 +106,10 @@ func TestJudge(t *testing.T) {
 		{[]float64{0, 0, 0}, Open, Open},
 		{[]float64{5, 5.1, nan}, Open, Open},
 	} {
-		if _, got := (Claim{Sign: 1}).Judge(c.values); got != c.above {
+		if _, got := (Claim{Sign: 1}).Evaluate(c.values); got != c.above {
 			t.Errorf("%v > 0: got %s, want %s", c.values, got, c.above)
 		}
-		if _, got := (Claim{Sign: -1}).Judge(c.values); got != c.for0 {
+		if _, got := (Claim{Sign: -1}).Evaluate(c.values); got != c.for0 {
 			t.Errorf("%v < 0: got %s, want %s", c.values, got, c.for0)
 		}
 	}
@@ -154,7 +154,7 @@ func TestParseClaimsRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"a,b\n":                      "unexpected header a,b",
 		header + "C1,,x,y,0,,,z\n":   `line 2: sign "0" is neither + nor -`,
-		header + "C1,,x,y,+,?,,z\n":  `line 2: "?" is no number`,
+		header + "C1,,x,y,+,?,,z\n":  `line 2: "?" is not a number`,
 		header + "C1,,x,y,+,1,,z,\n": "record on line 2: wrong number of fields",
 	} {
 		if _, err := parseClaims(text); err == nil || err.Error() != want {

@@ -6,7 +6,7 @@ import (
 	"github.com/semcon/semcon/figures"
 )
 
-// Three runs beside the paper's number; the second column was not measured.
+// Three runs stand beside the paper's number; nobody measured the second column.
 func ExampleTable() {
 	table := figures.Table{
 		Caption:  "k-NN accuracy.",
@@ -27,7 +27,7 @@ func ExampleTable() {
 	// k-NN accuracy. (a) random crop. Each cell: paper / ours ± sd (difference), in %. 3 seeds. Profile: quick.
 }
 
-// A table of the paper with our numbers beside it.
+// A table of the paper with room for our numbers.
 func ExamplePaperTable_Beside() {
 	paper, err := figures.Paper("effect_aug")
 	if err != nil {
@@ -36,7 +36,7 @@ func ExamplePaperTable_Beside() {
 	}
 	fmt.Println("all four, SimCLR:", paper.Value("CIFAR-10/SimCLR", "1", "1", "1", "1"))
 	table := paper.Beside(func(heads []string, column string) []float64 {
-		return nil // the values of all seeds, from the run records
+		return nil // The values of all seeds, from the run records.
 	})
 	fmt.Println(len(table.Rows), "rows,", len(table.Columns), "columns")
 	// Output:
@@ -44,10 +44,10 @@ func ExamplePaperTable_Beside() {
 	// 6 rows, 8 columns
 }
 
-// Differences of runs that share a seed.
-func ExampleClaim_Judge() {
+// The values are differences of runs that share a seed.
+func ExampleClaim_Evaluate() {
 	claim := figures.Claims()[0]
-	interval, verdict := claim.Judge([]float64{12, 13.5, 11})
+	interval, verdict := claim.Evaluate([]float64{12, 13.5, 11})
 	fmt.Printf("%s %s, %s: %.1f in [%.1f, %.1f]: %s\n", claim.ID, claim.Part, claim.Text, interval.Mean, interval.Low, interval.High, verdict)
 	// Output:
 	// C1 SimCLR, independent random crops help: 12.2 in [9.0, 15.3]: holds

@@ -16,14 +16,14 @@ import (
 
 // Figure is a picture together with the numbers it shows.
 type Figure interface {
-	// Render draws the figure as SVG and as PNG of the same size: the same figure gives the same bytes. Numbers that cannot be drawn, such as
-	// series of unequal length, are an error.
+	// Render draws the figure as SVG and as PNG of the same size. The same figure gives the same bytes. Numbers that cannot be drawn, such as series
+	// of unequal length, are an error.
 	Render() (svg, png []byte, err error)
-	// CSV has the numbers in full precision, one a line; empty for a picture that shows none.
+	// CSV has the numbers in full precision, one per line; it is empty for a picture that shows none.
 	CSV() string
 }
 
-// SaveFigure writes NAME.svg, NAME.png and, where the figure shows numbers, NAME.csv into dir, each whole or not at all.
+// SaveFigure writes NAME.svg, NAME.png and, if the figure shows numbers, NAME.csv into dir, each atomically.
 func SaveFigure(dir, name string, figure Figure) error {
 	svg, png, err := figure.Render()
 	if err != nil {
@@ -42,7 +42,7 @@ func SaveFigure(dir, name string, figure Figure) error {
 	return nil
 }
 
-// Pictures have the width of a notebook's output cell. At 96 dots an inch one pixel of the PNG is one CSS pixel of the SVG.
+// Pictures have the width of a notebook's output cell. At 96 dots per inch one pixel of the PNG is one CSS pixel of the SVG.
 const (
 	dotsPerInch = 96
 	pixel       = vg.Inch / dotsPerInch
@@ -57,7 +57,7 @@ func render(width, height vg.Length, paint func(draw.Canvas)) (svg, png []byte, 
 	if _, err := vector.WriteTo(&buffer); err != nil {
 		return nil, nil, err
 	}
-	// Viewers without the Liberation fonts have others of the same widths.
+	// Viewers without the Liberation fonts have others with the same widths.
 	svg = []byte(strings.ReplaceAll(buffer.String(), "font-family:Liberation Sans", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
 
 	raster := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))}

@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// picture renders a figure and checks what holds for each: SVG that parses, PNG with ink and of the SVG's size, the same bytes again.
+// picture renders a figure and checks what holds for every figure: the SVG parses, the PNG has ink and the SVG's size, a second rendering is equal.
 func picture(t *testing.T, figure Figure) (svg string, pixels image.Image) {
 	t.Helper()
 	vector, raster, err := figure.Render()
@@ -43,12 +43,12 @@ func picture(t *testing.T, figure Figure) (svg string, pixels image.Image) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(vector, vectorAgain) || !bytes.Equal(raster, rasterAgain) {
-		t.Error("a second rendering has other bytes")
+		t.Error("a second rendering has different bytes")
 	}
 	return string(vector), pixels
 }
 
-// ink counts the pixels of a kind.
+// ink counts the pixels that kind accepts.
 func ink(pixels image.Image, kind func(color.Color) bool) (count int) {
 	bounds := pixels.Bounds()
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
@@ -61,7 +61,7 @@ func ink(pixels image.Image, kind func(color.Color) bool) (count int) {
 	return count
 }
 
-// is tells whether a pixel has exactly this colour.
+// is accepts pixels of exactly this colour.
 func is(want color.Color) func(color.Color) bool {
 	r, g, b, _ := want.RGBA()
 	return func(c color.Color) bool { cr, cg, cb, _ := c.RGBA(); return cr == r && cg == g && cb == b }
@@ -83,7 +83,7 @@ func TestCurves(t *testing.T) {
 	equal(t, curves.CSV(), "series,x,y\nSimCLR,0,20\nSimCLR,1,30\nSimCLR,2,NaN\nSimCLR,3,36\nMoCo,0,21\nMoCo,1,25\nMoCo,2,26\nMoCo,3,+Inf\n")
 }
 
-// A live plot starts without points and goes on with one.
+// TestCurvesWithFewPoints draws a live plot, which starts with no points and then has one.
 func TestCurvesWithFewPoints(t *testing.T) {
 	svg, _ := picture(t, Curves{X: "step", Y: "loss", LogY: true})
 	contains(t, svg, ">step<", ">loss<")
@@ -141,14 +141,14 @@ func TestThinKeepsTheEnvelope(t *testing.T) {
 	equal(t, len(thin(points[:1000])), 1000)
 }
 
-func drops() CropDrop {
-	return CropDrop{Title: "CIFAR-10, profile quick", Methods: []MethodDrop{
+func drops() AccuracyDrop {
+	return AccuracyDrop{Title: "CIFAR-10, profile quick", Methods: []MethodDrop{
 		{"SimCLR", Cell{36.5, []float64{12, 13, 14}}, Cell{33.1, []float64{14, 15, 16}}},
 		{"SimSiam", Cell{58.8, nil}, Cell{math.NaN(), []float64{-2}}},
 	}}
 }
 
-func TestCropDrop(t *testing.T) {
+func TestAccuracyDrop(t *testing.T) {
 	svg, pixels := picture(t, drops())
 	contains(t, svg, ">drop in k-NN accuracy (points)<", ">SimCLR<", ">SimSiam<", ">paper<", ">one seed<", ">CIFAR-10, profile quick<")
 	for i := range 2 {
@@ -158,11 +158,11 @@ func TestCropDrop(t *testing.T) {
 	}
 	equal(t, drops().CSV(), "method,crop,paper,mean,sd,n,values\nSimCLR,without,36.5,13,1,3,12 13 14\n"+
 		"SimCLR,same,33.1,15,1,3,14 15 16\nSimSiam,without,58.8,,,0,\nSimSiam,same,,-2,,1,-2\n")
-	picture(t, CropDrop{}) // before the first run
+	picture(t, AccuracyDrop{}) // before the first run
 }
 
-func TestRichness(t *testing.T) {
-	rich := Richness{Title: "CIFAR-10", Methods: []MethodRichness{
+func TestAugmentationCurves(t *testing.T) {
+	rich := AugmentationCurves{Title: "CIFAR-10", Methods: []AugmentationCurve{
 		{"SimCLR", []int{1, 2, 3}, []Cell{{62.7, []float64{40, 41}}, {63.2, []float64{45}}, {83.5, nil}}},
 		{"MoCo", []int{1, 2, 3}, []Cell{{math.NaN(), nil}, {75.1, []float64{math.NaN(), 50}}, {86.8, nil}}},
 	}}
@@ -170,9 +170,9 @@ func TestRichness(t *testing.T) {
 	contains(t, svg, ">k-NN accuracy (%)<", ">transformations<", ">SimCLR<", ">MoCo<", ">ours, mean ± sd<", ">paper<")
 	contains(t, rich.CSV(), "method,transformations,paper,mean,sd,n,values\nSimCLR,1,62.7,40.5,0.7071067811865476,2,40 41\n", "MoCo,1,,,,0,\nMoCo,2,75.1,NaN,,2,NaN 50\n")
 
-	for want, figure := range map[string]Richness{
+	for want, figure := range map[string]AugmentationCurves{
 		"no methods": {},
-		`method "a" has 2 numbers of transformations and 1 cells`: {Methods: []MethodRichness{{"a", []int{1, 2}, []Cell{{}}}}},
+		`method "a" has 2 numbers of transformations and 1 cells`: {Methods: []AugmentationCurve{{"a", []int{1, 2}, []Cell{{}}}}},
 	} {
 		if _, _, err := figure.Render(); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -223,8 +223,8 @@ func TestSaveFigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, len(entries), 3) // nothing of the wrong one, no temporary files
+	equal(t, len(entries), 3) // nothing of the failed figure, no temporary files
 	if err := SaveFigure(filepath.Join(dir, "drop.csv"), "drop", drops()); err == nil || !strings.Contains(err.Error(), "drop.csv") {
-		t.Errorf("a file in the folder's place: %v", err)
+		t.Errorf("the folder is a file: %v", err)
 	}
 }

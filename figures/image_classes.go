@@ -9,15 +9,15 @@ import (
 // IgnoredClass is the class of pixels that are not annotated; [ClassMap] leaves them grey.
 const IgnoredClass uint8 = 255
 
-// classColours are of the first classes: by Okabe and Ito, whose colours the colour-blind tell apart, behind a dark one, as class 0 is often the
-// background.
+// classColours are the colours of the first classes: a dark one first, since class 0 is often the background, then those of Okabe and Ito, which
+// colour-blind people can tell apart.
 var classColours = []color.RGBA{
 	{0x28, 0x28, 0x32, 0xFF}, {0xE6, 0x9F, 0x00, 0xFF}, {0x56, 0xB4, 0xE9, 0xFF}, {0x00, 0x9E, 0x73, 0xFF}, {0xF0, 0xE4, 0x42, 0xFF}, {0x00, 0x72, 0xB2, 0xFF},
 	{0xD5, 0x5E, 0x00, 0xFF}, {0xCC, 0x79, 0xA7, 0xFF},
 }
 
-// ClassColour is the colour of a class in maps and legends. There are no 255 colours that nobody confuses: from the ninth class on hues are as
-// far apart as they go, at three lightnesses.
+// ClassColour is the colour of a class in maps and legends. There are no 255 colours that nobody confuses: from the ninth class on, hues are as far
+// apart as possible, at three lightnesses.
 func ClassColour(class uint8) color.RGBA {
 	switch {
 	case class == IgnoredClass:
@@ -34,7 +34,7 @@ func ClassColour(class uint8) color.RGBA {
 	return color.RGBA{channel(0), channel(8), channel(4), 0xFF}
 }
 
-// ClassMap paints classes, row by row, width of them each, in their colours.
+// ClassMap paints classes in their colours, row by row with width pixels per row.
 func ClassMap(classes []uint8, width int) image.Image {
 	picture := image.NewRGBA(image.Rect(0, 0, width, len(classes)/width))
 	for p, class := range classes {

@@ -34,7 +34,7 @@ func TestClassMapPaintsRows(t *testing.T) {
 	}
 }
 
-// TestLegendTakesRoomBelowTheSheet has as many names as need several lines.
+// TestLegendTakesRoomBelowTheSheet has enough names for several lines.
 func TestLegendTakesRoomBelowTheSheet(t *testing.T) {
 	grid := ImageGrid{Images: [][]image.Image{{ClassMap(make([]uint8, 3000), 60)}}, Scale: 3}
 	height := func(g ImageGrid) int {

@@ -11,17 +11,17 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// ImageGrid is a contact sheet: images in rows and columns with their names, such as an image and its augmentations.
+// ImageGrid is a contact sheet: images in rows and columns with labels, such as an image and its augmentations.
 type ImageGrid struct {
-	// Title above the sheet; may be empty.
+	// Title stands above the sheet; it may be empty.
 	Title string
 	// RowLabels stand left of the rows and ColumnLabels above the columns; either may be nil.
 	RowLabels, ColumnLabels []string
-	// Images by row and column; nil leaves a place empty, and rows may be short.
+	// Images are given by row and column; nil leaves a place empty, and rows may be short.
 	Images [][]image.Image
-	// Scale enlarges each image by a whole factor and repeats its pixels; 0 means 3.
+	// Scale enlarges each image by a whole factor, repeating its pixels; 0 means 3.
 	Scale int
-	// Legend says below the sheet what colours mean; may be nil.
+	// Legend below the sheet says what colours mean; it may be nil.
 	Legend []ColourName
 }
 
@@ -31,7 +31,7 @@ type ColourName struct {
 	Name   string
 }
 
-// Render implements [Figure]. The sheet is as large as its images ask for.
+// Render implements [Figure]. The sheet is as large as its images need.
 func (g ImageGrid) Render() (svg, png []byte, err error) {
 	columns, cell := 0, image.Point{}
 	scale := g.Scale
@@ -58,7 +58,7 @@ func (g ImageGrid) Render() (svg, png []byte, err error) {
 		return nil, nil, fmt.Errorf("%d column labels for %d columns", len(g.ColumnLabels), columns)
 	}
 
-	// All places are whole pixels, so that an enlarged image lands on the raster as it is.
+	// All positions are whole pixels, so that the pixels of an enlarged image stay sharp.
 	const margin, gap = 8, 4
 	style := sans(textSize, false)
 	pixels := func(length vg.Length) int { return int(length/pixel) + 1 }
@@ -89,7 +89,7 @@ func (g ImageGrid) Render() (svg, png []byte, err error) {
 	if len(lines) > 0 {
 		h += len(lines)*(lineHeight+gap) + 2*gap
 	}
-	at := func(x, y int) vg.Point { // from the top left corner
+	at := func(x, y int) vg.Point { // From the top left corner.
 		return vg.Point{X: vg.Length(x) * pixel, Y: vg.Length(h-y) * pixel}
 	}
 	return render(vg.Length(w)*pixel, vg.Length(h)*pixel, func(c draw.Canvas) {
@@ -135,10 +135,10 @@ func (g ImageGrid) Render() (svg, png []byte, err error) {
 	})
 }
 
-// patchWidth is the width in pixels of a patch of colour in a legend.
+// patchWidth is the width in pixels of a colour sample in a legend.
 const patchWidth = 14
 
-// legendLines breaks the legend into lines of at most the given width in pixels, at least one entry each.
+// legendLines breaks the legend into lines of at most this width in pixels, with at least one entry each.
 func (g ImageGrid) legendLines(width int, textWidth func(string) int) (lines [][]ColourName) {
 	used := 0
 	for _, entry := range g.Legend {

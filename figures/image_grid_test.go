@@ -19,7 +19,7 @@ func noise(width, height, seed int) *image.RGBA {
 	return picture
 }
 
-// Each pixel of an image becomes a square of its own colour, at a whole place of the raster: searched for in the sheet.
+// TestImageGridRepeatsPixels searches the sheet for the enlarged images: each pixel becomes a square of its colour at whole pixels.
 func TestImageGridRepeatsPixels(t *testing.T) {
 	a, b := noise(8, 8, 1), noise(8, 8, 2)
 	grid := ImageGrid{Title: "views", RowLabels: []string{"without crop", "crop"}, ColumnLabels: []string{"image", "view 1"},
@@ -36,7 +36,7 @@ func TestImageGridRepeatsPixels(t *testing.T) {
 	}
 }
 
-// occurrences counts the places at which the enlarged picture stands in the sheet, each pixel exactly.
+// occurrences counts the positions in the sheet at which every pixel of the enlarged picture matches.
 func occurrences(sheet, picture image.Image, scale int) (count int) {
 	bounds, size := sheet.Bounds(), picture.Bounds().Size().Mul(scale)
 	matches := func(left, top int) bool {

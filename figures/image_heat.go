@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// Heat paints numbers, row by row with that many columns, as squares of a picture of height and width pixels: the lowest dark, the highest pale.
-// NaN is grey.
-func Heat(values []float64, columns, height, width int) image.Image {
+// HeatImage paints values, row by row with this many columns, as squares of an image of height×width pixels: the lowest dark, the highest pale. NaN
+// is grey.
+func HeatImage(values []float64, columns, height, width int) image.Image {
 	shown := newExtent()
 	shown.add(values...)
 	rows := len(values) / columns
@@ -27,11 +27,11 @@ func Heat(values []float64, columns, height, width int) image.Image {
 	return picture
 }
 
-// Box is a rectangle as shares of a picture's height and width.
+// Box is a rectangle in shares of an image's height and width.
 type Box struct{ Top, Left, Height, Width float64 }
 
-// Outlined is a copy of a picture, enlarged by a whole factor, with boxes drawn on it, in the colours of a figure's series.
-func Outlined(picture image.Image, enlargement int, boxes ...Box) image.Image {
+// DrawBoxes returns a copy of an image, enlarged by a whole factor, with boxes drawn on it in the colours of a figure's series.
+func DrawBoxes(picture image.Image, enlargement int, boxes ...Box) image.Image {
 	drawn := enlarge(picture, enlargement).(*image.RGBA)
 	size := drawn.Bounds().Size()
 	const thick = 2

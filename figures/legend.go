@@ -7,14 +7,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// legendEntry explains one look.
+// legendEntry explains one line or marker.
 type legendEntry struct {
 	name  string
-	line  draw.LineStyle  // drawn where its width is not 0
-	glyph draw.GlyphStyle // drawn where it has a shape
+	line  draw.LineStyle  // Drawn if its width is not 0.
+	glyph draw.GlyphStyle // Drawn if it has a shape.
 }
 
-// sample is the room for the line and the marker.
+// sample is the width of the line and the marker.
 func (e legendEntry) sample() vg.Length {
 	if e.line.Width > 0 {
 		return 26
@@ -22,8 +22,8 @@ func (e legendEntry) sample() vg.Length {
 	return 10
 }
 
-// drawHead writes the title and below it the legend, wrapped into as many lines as it needs, at the top of the canvas and returns what is left
-// of it. A legend beside the data never covers them.
+// drawHead writes the title, and below it the legend in as many lines as it needs, at the top of the canvas, and returns the rest of the canvas.
+// Outside the plot, a legend never covers data.
 func drawHead(c draw.Canvas, title string, entries []legendEntry) draw.Canvas {
 	const gap = vg.Length(5)
 	if title != "" {
@@ -65,7 +65,7 @@ func drawHead(c draw.Canvas, title string, entries []legendEntry) draw.Canvas {
 	return c
 }
 
-// page fills the canvas with white and returns what lies within the margins.
+// page fills the canvas with white and returns the part within the margins.
 func page(c draw.Canvas) draw.Canvas {
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())

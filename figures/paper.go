@@ -14,11 +14,11 @@ import (
 //go:embed paper/*.csv
 var paperFiles embed.FS
 
-// PaperTable is one table as the paper prints it.
+// PaperTable is a table as the paper prints it.
 type PaperTable struct {
 	// Name is the table's LaTeX label without "tab:", e.g. "effect_aug_full".
 	Name string
-	// RowHeads are the leading columns, which name a row: transformation switches, or words such as the method.
+	// RowHeads are the leading columns, which name a row: switches of transformations, or words such as the method.
 	RowHeads []RowHead
 	// Columns are the columns of numbers, e.g. "CIFAR-10/SimCLR".
 	Columns []string
@@ -28,9 +28,9 @@ type PaperTable struct {
 
 // PaperRow is one printed row.
 type PaperRow struct {
-	// Heads has one entry a row head. A switch is "1" (on), "" (off) or "same" (one crop for both views).
+	// Heads has one entry per row head. A switch is "1" (on), "" (off) or "same" (one crop for both views).
 	Heads []string
-	// Values has one number a column, NaN where the paper prints none.
+	// Values has one number per column, NaN if the paper prints none.
 	Values []float64
 }
 
@@ -38,13 +38,13 @@ type PaperRow struct {
 type RowHead struct {
 	// Name of the column, e.g. "random_crop"; underscores are shown as spaces.
 	Name string
-	// Switch tells that the entries are "1" (shown as a check mark), "same" (a half circle) or "" and not words.
+	// Switch says that the entries are "1" (shown as a check mark), "same" (a half circle) or "", and not words.
 	Switch bool
 }
 
 // Paper reads a table of the paper by its label, e.g. "effect_aug". An unknown name is an error that lists the known ones.
 func Paper(name string) (*PaperTable, error) {
-	// claims.csv lies beside the tables and is read by Claims.
+	// claims.csv is in the same folder and is read by Claims.
 	file := "paper/" + name + ".csv"
 	data, err := paperFiles.ReadFile(file)
 	if err != nil || name == "claims" {
@@ -61,7 +61,7 @@ func Paper(name string) (*PaperTable, error) {
 func PaperNames() []string {
 	files, err := fs.Glob(paperFiles, "paper/*.csv")
 	if err != nil {
-		panic(err) // the pattern is a constant
+		panic(err) // The pattern is a constant.
 	}
 	var names []string
 	for _, file := range files {
@@ -73,7 +73,7 @@ func PaperNames() []string {
 	return names
 }
 
-// parsePaper tells row heads from numbers by their form: the paper prints every measured number with a decimal point, and neither the
+// parsePaper distinguishes row heads from numbers by their form: the paper prints every measured number with a decimal point, and neither the
 // switches nor the line numbers of the ablation have one.
 func parsePaper(name, text string) (*PaperTable, error) {
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
@@ -96,7 +96,7 @@ func parsePaper(name, text string) (*PaperTable, error) {
 				value := math.NaN()
 				if cell != "" {
 					if value, err = strconv.ParseFloat(cell, 64); err != nil {
-						return nil, fmt.Errorf("line %d, column %q: %q is no number", r+2, column, cell)
+						return nil, fmt.Errorf("line %d, column %q: %q is not a number", r+2, column, cell)
 					}
 				}
 				t.Rows[r].Values = append(t.Rows[r].Values, value)
@@ -120,7 +120,7 @@ func hasDecimalPoint(cell string) bool {
 	return err == nil && strings.Contains(cell, ".")
 }
 
-// Row finds the row with these heads; ok is false where the paper has none.
+// Row returns the row with these heads; ok is false if the paper has none.
 func (p *PaperTable) Row(heads ...string) (row PaperRow, ok bool) {
 	i := slices.IndexFunc(p.Rows, func(row PaperRow) bool { return slices.Equal(row.Heads, heads) })
 	if i < 0 {
@@ -129,8 +129,7 @@ func (p *PaperTable) Row(heads ...string) (row PaperRow, ok bool) {
 	return p.Rows[i], true
 }
 
-// Value is the printed number of a column in the row with these heads; NaN where the paper has no such row or column or leaves the cell
-// empty.
+// Value is the printed number of a column in the row with these heads. It is NaN if the paper has no such row or column, or leaves the cell empty.
 func (p *PaperTable) Value(column string, heads ...string) float64 {
 	row, ok := p.Row(heads...)
 	c := slices.Index(p.Columns, column)
@@ -140,9 +139,8 @@ func (p *PaperTable) Value(column string, heads ...string) float64 {
 	return row.Values[c]
 }
 
-// Beside makes a table of the same shape with our numbers beside the paper's. It calls ours for each row and column and expects the
-// values of all seeds in the unit of the paper, or nil where nothing was measured. Title, caption and what is known of the runs are the
-// caller's to fill in.
+// Beside makes a table of the same shape with our numbers beside the paper's. It calls ours for each row and column, which returns the values of all
+// seeds in the paper's unit, or nil if nothing was measured. The caller fills in the title, the caption and what is known of the runs.
 func (p *PaperTable) Beside(ours func(heads []string, column string) []float64) Table {
 	t := Table{RowHeads: slices.Clone(p.RowHeads), Columns: slices.Clone(p.Columns)}
 	for _, printed := range p.Rows {

@@ -46,7 +46,7 @@ func TestPaperAugmentationStudy(t *testing.T) {
 	equal(t, table.Value("CIFAR-10/SimCLR", "1", "1", "1", "1", "1"), 89.8)
 	equal(t, table.Value("CIFAR-100/SimSiam", "same", "1", "", "", ""), 6.4)
 	for _, absent := range []float64{
-		table.Value("CIFAR-100/SimSiam", "", "", "", "", ""), // a row that the paper lacks
+		table.Value("CIFAR-100/SimSiam", "", "", "", "", ""), // a row that is not in the paper
 		table.Value("MNIST/SimSiam", "1", "1", "1", "1", "1"),
 	} {
 		equal(t, math.IsNaN(absent), true)
@@ -76,7 +76,7 @@ func TestPaperRefuses(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"a,b\n":            "want a header and at least one row, got 1 lines",
-		"a,b\nx,1.5\ny,?":  `line 3, column "b": "?" is no number`,
+		"a,b\nx,1.5\ny,?":  `line 3, column "b": "?" is not a number`,
 		"a,b\n1.5,x\n":     `column "b" names rows and comes after numbers`,
 		"a,b\nx,1.5,2.5\n": "record on line 2: wrong number of fields",
 	} {

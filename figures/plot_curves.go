@@ -13,21 +13,21 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Curves shows how numbers move with the step, the epoch or the time.
+// Curves plots numbers against the step, the epoch or the time.
 type Curves struct {
-	// Title above the plot; may be empty.
+	// Title stands above the plot; it may be empty.
 	Title string
 	// X and Y label the axes, with the unit: "epoch", "k-NN accuracy (%)".
 	X, Y string
 	// LogX and LogY make an axis logarithmic; each x or y must then be positive.
 	LogX, LogY bool
-	// Points leaves the lines out: each point of a series stands for itself.
+	// Points draws no lines: each point of a series stands for itself.
 	Points bool
-	// Series are drawn in turn; colour, dash and marker follow from the place in the list.
+	// Series are drawn in turn; colour, dash and marker depend on the index.
 	Series []Series
 }
 
-// Series is one curve: y[i] at x[i]. Where one of them is NaN or infinite the curve has a gap.
+// Series is one curve: y[i] at x[i]. If one of them is NaN or infinite, the curve has a gap.
 type Series struct {
 	Name string
 	X, Y []float64
@@ -50,7 +50,7 @@ func (f Curves) records() (records [][]string) {
 	return records
 }
 
-// CurvesRow is several plots of curves beside one another, such as loss and accuracy of the same run.
+// CurvesRow is several plots of curves side by side, such as loss and accuracy of the same run.
 type CurvesRow []Curves
 
 // Render implements [Figure].
@@ -144,7 +144,7 @@ func (f Curves) draw(c draw.Canvas) {
 	p.Draw(drawHead(c, f.Title, entries))
 }
 
-// logarithms are decimal.
+// logarithms returns decimal logarithms.
 func logarithms(values []float64) []float64 {
 	logs := make([]float64, len(values))
 	for i := range values {
@@ -153,8 +153,8 @@ func logarithms(values []float64) []float64 {
 	return logs
 }
 
-// ticksOfLogarithms labels an axis of logarithms with the numbers themselves. plot.LogScale would leave a gap above the plot, as it takes the
-// axis label to stand at the arithmetic middle.
+// ticksOfLogarithms labels an axis of logarithms with the numbers themselves. plot.LogScale would leave a gap above the plot, since it assumes that
+// the axis label stands at the arithmetic middle.
 func ticksOfLogarithms(low, high float64) []plot.Tick {
 	ticks := logTicks(math.Pow(10, low), math.Pow(10, high))
 	for i := range ticks {
@@ -163,7 +163,7 @@ func ticksOfLogarithms(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// parts are the stretches of finite points.
+// parts are the runs of finite points.
 func (s Series) parts() (parts []plotter.XYs) {
 	var part plotter.XYs
 	for i := range s.X {
@@ -184,8 +184,8 @@ func (s Series) parts() (parts []plotter.XYs) {
 
 func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
 
-// thin leaves of a long curve the lowest and the highest point of each of about 500 stretches, which looks the same at this width and keeps the
-// SVG of a long run small.
+// thin reduces a long curve to the lowest and the highest point of each of about 500 stretches. It looks the same at this width, and the SVG of a
+// long run stays small.
 func thin(points plotter.XYs) plotter.XYs {
 	const stretches = 500
 	if len(points) <= 2*stretches {
@@ -207,8 +207,8 @@ func thin(points plotter.XYs) plotter.XYs {
 	return append(kept, points[len(points)-1])
 }
 
-// landmarks are the points of a part that carry markers: about ten in a curve of this length, and the last one of each part; enough to tell
-// curves apart, too few to hide them.
+// landmarks are the points of a part that carry markers: about ten in a curve of this length, plus the last one of each part. They are enough to tell
+// curves apart and too few to hide them.
 func landmarks(part plotter.XYs, length int) (marked plotter.XYs) {
 	every := max(1, length/10)
 	for i := len(part) - 1; i >= 0; i -= every {
@@ -217,7 +217,7 @@ func landmarks(part plotter.XYs, length int) (marked plotter.XYs) {
 	return marked
 }
 
-// extent is the range of the numbers added; low > high without any.
+// extent is the range of the numbers added; low > high if there are none.
 type extent struct{ low, high float64 }
 
 func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }

@@ -10,20 +10,20 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// TradeOff shows where each line of the ablation stands between two tasks, ours on the left with its seeds, the paper's on the right. Scales
-// differ: what compares is how the lines lie to each other.
+// TradeOff shows each line of the ablation in the plane of two tasks: ours on the left with its seeds, the paper's on the right. The scales differ;
+// compare the lines' relative positions.
 type TradeOff struct {
-	// Title above the panels.
+	// Title stands above the panels.
 	Title string
 	// X and Y name the tasks with their unit, e.g. "k-NN accuracy (%)".
 	X, Y string
-	// Lines from the first to the last.
+	// Lines are given from first to last.
 	Lines []TradeOffLine
 }
 
-// TradeOffLine is one line of the ablation. Seeds of X and Y go together.
+// TradeOffLine is one line of the ablation. X and Y have the same seeds in the same order.
 type TradeOffLine struct {
-	Name string // Drawn beside its point: short.
+	Name string // Drawn beside the point, so keep it short.
 	X, Y Cell
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 )
 
-// Scoreboard sets the paper's claims beside what the runs of one profile say. Write it with [Scoreboard.Text], [Scoreboard.Markdown],
+// Scoreboard shows the paper's claims beside what the runs of one profile say. Write it with [Scoreboard.Text], [Scoreboard.Markdown],
 // [Scoreboard.HTML] or [Scoreboard.CSV].
 type Scoreboard struct {
-	// Profile of the runs, and Data, the identity of each data set.
+	// Profile is that of the runs, and Data identifies each dataset.
 	Profile string
 	Data    []string
 	// Notes are sentences on what stands behind the numbers, such as settings that are not the profile's.
@@ -27,15 +27,15 @@ type Scoreboard struct {
 // ScoreboardRow is one claim, or one part of a claim, with its verdict.
 type ScoreboardRow struct {
 	Claim Claim
-	// Values has one value a seed; empty without runs.
+	// Values has one value per seed; it is empty without runs.
 	Values []float64
-	// Interval of their mean.
+	// Interval is that of their mean.
 	Interval stats.Interval
 	Verdict  Verdict
 }
 
-// NewScoreboard judges every claim. It calls measured for each and expects its quantity, one value a seed (see [Claim.Judge]), or nil
-// where there are no runs.
+// NewScoreboard evaluates every claim. It calls measured for each claim, which returns the claim's quantity, one value per seed (see
+// [Claim.Evaluate]), or nil without runs.
 func NewScoreboard(profile string, data []string, measured func(Claim) []float64) Scoreboard {
 	board := Scoreboard{Profile: profile, Data: data}
 	board.Judge(measured)
@@ -47,12 +47,12 @@ func (s *Scoreboard) Judge(measured func(Claim) []float64) {
 	s.Rows = nil
 	for _, claim := range Claims() {
 		values := measured(claim)
-		interval, verdict := claim.Judge(values)
+		interval, verdict := claim.Evaluate(values)
 		s.Rows = append(s.Rows, ScoreboardRow{Claim: claim, Values: values, Interval: interval, Verdict: verdict})
 	}
 }
 
-// ScoreboardFormats are the names that [Scoreboard.Format] knows.
+// ScoreboardFormats are the formats that [Scoreboard.Format] knows.
 var ScoreboardFormats = []string{"text", "md", "html", "csv"}
 
 // Format writes the scoreboard in one of [ScoreboardFormats]; another name is an error.
@@ -70,8 +70,8 @@ func (s Scoreboard) Format(format string) (string, error) {
 	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(ScoreboardFormats, ", "))
 }
 
-// Verdicts gives one verdict a claim: a claim of several parts holds when each part holds, fails when one fails, has no runs when none
-// has, and is open otherwise.
+// Verdicts returns one verdict per claim. A claim of several parts holds if each part holds, fails if one part fails, has no runs if no part has any,
+// and is open otherwise.
 func (s Scoreboard) Verdicts() map[string]Verdict {
 	verdicts := map[string]Verdict{}
 	for _, row := range s.Rows {
@@ -88,7 +88,7 @@ func (s Scoreboard) Verdicts() map[string]Verdict {
 	return verdicts
 }
 
-// caption sums up, tells how to read the columns, and what stands behind our numbers: a sentence each.
+// caption sums up, says how to read the columns, and names what is behind our numbers, in one sentence each.
 func (s Scoreboard) caption() []string {
 	count := map[Verdict]int{}
 	verdicts := s.Verdicts()
@@ -96,8 +96,8 @@ func (s Scoreboard) caption() []string {
 		count[verdict]++
 	}
 	sentences := []string{
-		fmt.Sprintf("Of %d claims %d hold, %d fail, %d are open, %d have no runs.", len(verdicts), count[Holds], count[Fails], count[Open], count[NoRuns]),
-		fmt.Sprintf("Ours: mean ± sd over n seeds; a claim holds where the 95 %% t-interval of the mean lies on the claimed side of 0, with %d seeds at least.", MinSeeds),
+		fmt.Sprintf("Of %d claims, %d hold, %d fail, %d are open and %d have no runs.", len(verdicts), count[Holds], count[Fails], count[Open], count[NoRuns]),
+		fmt.Sprintf("Ours: mean ± sd over n seeds; a claim holds where the 95 %% t-interval of the mean lies on the claimed side of 0, with at least %d seeds.", MinSeeds),
 	}
 	if s.Profile != "" {
 		sentences = append(sentences, "Profile: "+s.Profile+".")
@@ -117,7 +117,7 @@ func (r ScoreboardRow) claim() string {
 	return r.Claim.Part + ": " + r.Claim.Text
 }
 
-// claimed is the measure and its side of 0, with spaces that do not break.
+// claimed is the measure and its side of 0, with non-breaking spaces.
 func (r ScoreboardRow) claimed() string {
 	if r.Claim.Sign < 0 {
 		return r.Claim.Measure + "\u00a0<\u00a00"
@@ -125,7 +125,7 @@ func (r ScoreboardRow) claimed() string {
 	return r.Claim.Measure + "\u00a0>\u00a00"
 }
 
-// numbers are the texts of paper, ours, interval and n, empty where there is nothing.
+// numbers are the texts of paper, ours, interval and n, empty if there is nothing to show.
 func (r ScoreboardRow) numbers() (paper, ours, interval, n string) {
 	if !math.IsNaN(r.Claim.Paper) {
 		paper = r.number(r.Claim.Paper)
@@ -141,7 +141,7 @@ func (r ScoreboardRow) numbers() (paper, ours, interval, n string) {
 	return paper, ours, interval, strconv.Itoa(len(r.Values))
 }
 
-// number has the digits that fit the unit: tenths of points, hundredths of correlations and shares.
+// number formats by unit: one decimal for points, two for correlations and shares.
 func (r ScoreboardRow) number(value float64) string {
 	if r.Claim.Unit == "points" {
 		return decimal(value, 1)
@@ -159,7 +159,7 @@ func (s Scoreboard) Text() string {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Claim.ID, row.claim(), paper, ours, interval, n, row.Verdict)
 	}
 	if err := w.Flush(); err != nil {
-		panic(err) // a strings.Builder takes everything
+		panic(err) // A strings.Builder never fails.
 	}
 	lines := s.caption()
 	if note := footnote(s.Data); note != "" {
@@ -187,7 +187,7 @@ func (s Scoreboard) Markdown() string {
 	return b.String()
 }
 
-// HTML writes a self-contained table with inline styles and no scripts, fit for notebooks. Verdicts are words; colour only adds to them.
+// HTML writes a self-contained table with inline styles and no scripts, for notebooks. Verdicts are words; colour only repeats them.
 func (s Scoreboard) HTML() string {
 	var b strings.Builder
 	beginHTMLTable(&b, html.EscapeString(strings.Join(s.caption(), " ")))
@@ -225,7 +225,7 @@ func (s Scoreboard) HTML() string {
 	return b.String()
 }
 
-// CSV writes the scoreboard for machines: full precision, what is missing is empty, values one a seed and separated by spaces.
+// CSV writes the scoreboard for machines: full precision, missing values empty, one value per seed separated by spaces.
 func (s Scoreboard) CSV() string {
 	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "profile", "data", "paper", "mean", "sd", "low", "high", "n", "values", "verdict"}}
 	for _, row := range s.Rows {

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// oursAt draws our number at x: a filled marker at the mean, a bar of ± sd where there are two seeds or more, and a faint dot a seed beside
-// it, so that dots and bar do not hide one another.
+// oursAt draws our number at x: a filled marker at the mean, a bar of ± sd for two seeds or more, and a faint dot per seed beside it, so that dots
+// and bar do not hide one another.
 func oursAt(p *plot.Plot, x, dotsAt float64, values []float64, ink color.Color, shape shape) {
 	ours := stats.MeanInterval(values)
 	if !isFinite(ours.Mean) {
@@ -41,7 +41,7 @@ func paperAt(p *plot.Plot, x, value float64, ink color.Color, shape shape) {
 	}
 }
 
-// include widens the extent by all that a cell shows.
+// include widens the extent by everything that a cell shows.
 func (e *extent) include(cell Cell) {
 	e.add(cell.Paper)
 	e.add(cell.Ours...)
@@ -50,8 +50,8 @@ func (e *extent) include(cell Cell) {
 	}
 }
 
-// cellHeader names the fields of a cell in CSV, and record gives them: full precision, what is missing is empty, values one a seed and
-// separated by spaces.
+// cellHeader names the fields of a cell in CSV, and record returns them: full precision, missing values empty, one value per seed separated by
+// spaces.
 var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
 
 func (c Cell) record() []string {

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// palette has colours that all kinds of colour vision tell apart, without yellow, which is lost on white.
+// palette has colours that all kinds of colour vision can tell apart, without yellow, which is hard to see on white.
 //
 // Source: M. Okabe and K. Ito, Color Universal Design, 2008.
 var palette = []color.Color{
@@ -46,7 +46,7 @@ const (
 	shapes
 )
 
-// marker is a shape, filled or hollow; hollow ones stand for the paper's numbers.
+// marker is a shape, filled or hollow; hollow markers are the paper's numbers.
 type marker struct {
 	shape  shape
 	hollow bool
@@ -59,7 +59,7 @@ func (m marker) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 		path.Move(vg.Point{X: at.X + style.Radius, Y: at.Y})
 		path.Arc(at, style.Radius, 0, 2*math.Pi)
 	} else {
-		corners, first, radius := 4, math.Pi/4, style.Radius*1.25 // equal in weight to the circle
+		corners, first, radius := 4, math.Pi/4, style.Radius*1.25 // As much ink as the circle.
 		switch m.shape {
 		case triangle:
 			corners, first, radius = 3, math.Pi/2, style.Radius*1.35
@@ -99,7 +99,7 @@ func faint(ink color.Color) color.Color {
 	return color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x60}
 }
 
-// sans is the text style of every figure; size in points.
+// sans is the text style of every figure; size is in points.
 func sans(size vg.Length, bold bool) text.Style {
 	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 	if bold {
@@ -115,7 +115,7 @@ const (
 	titleSize = 12
 )
 
-// newPlot has the axes, fonts and grid of every figure.
+// newPlot returns a plot with the axes, fonts and grid of every figure.
 func newPlot(x, y string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -136,7 +136,7 @@ func newPlot(x, y string) *plot.Plot {
 	return p
 }
 
-// setRange leaves a margin of 5 % around the data; without data it is 0 to 1.
+// setRange leaves a margin of 5 % around the data; without data the range is 0 to 1.
 func setRange(axis *plot.Axis, low, high float64) {
 	if low > high {
 		low, high = 0, 1
@@ -154,7 +154,7 @@ func setRange(axis *plot.Axis, low, high float64) {
 // niceTicks puts about five labels at multiples of 1, 2 or 5 times a power of ten.
 func niceTicks(low, high float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/5)))
-	for _, factor := range []float64{2, 2.5, 2} { // 2, 5, 10 times the power
+	for _, factor := range []float64{2, 2.5, 2} { // 2, 5, 10 times the power.
 		if (high-low)/step <= 7 {
 			break
 		}
@@ -168,7 +168,7 @@ func niceTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// tickLabel is plain up to a million; beyond, and below a ten-thousandth, it has an exponent.
+// tickLabel writes plain numbers up to a million; beyond that, and below a ten-thousandth, it uses an exponent.
 func tickLabel(value float64, digits int) string {
 	if math.Abs(value) >= 1e6 || digits > 4 {
 		return strconv.FormatFloat(value, 'g', 3, 64)
@@ -176,7 +176,7 @@ func tickLabel(value float64, digits int) string {
 	return decimal(value, digits)
 }
 
-// logTicks labels 1, 2 and 5 times powers of ten; over many decades powers of ten alone, over less than half a decade what a linear axis has.
+// logTicks labels 1, 2 and 5 times powers of ten: over many decades only the powers, over less than half a decade the same as on a linear axis.
 func logTicks(low, high float64) []plot.Tick {
 	decades := math.Log10(high / low)
 	if decades < 0.5 {

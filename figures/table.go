@@ -10,41 +10,41 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 )
 
-// Cell is one number of a table: what the paper prints and what runs gave.
+// Cell is one number of a table: what the paper prints and what runs measured.
 type Cell struct {
-	// Paper is the printed number, NaN where there is none.
+	// Paper is the printed number, NaN if there is none.
 	Paper float64
-	// Ours has one value a seed in the table's unit; empty where nothing was measured.
+	// Ours has one value per seed in the table's unit; it is empty if nothing was measured.
 	Ours []float64
 }
 
 // Row is one row of a table.
 type Row struct {
-	// Heads has one entry a row head; see [RowHead] for those of switches.
+	// Heads has one entry per row head; see [RowHead] for the entries of switches.
 	Heads []string
-	// Cells has one cell a column.
+	// Cells has one cell per column.
 	Cells []Cell
 }
 
-// Table sets measured numbers beside printed ones. Write it with [Table.Markdown], [Table.HTML], [Table.LaTeX] or [Table.CSV].
+// Table shows measured numbers beside printed ones. Write it with [Table.Markdown], [Table.HTML], [Table.LaTeX] or [Table.CSV].
 type Table struct {
 	// Title is the heading, e.g. "Tab. effect_aug".
 	Title string
-	// Caption says what is shown, without what follows from the fields below.
+	// Caption says what the table shows, without what follows from the fields below.
 	Caption string
-	// Unit of the numbers, e.g. "%"; empty for plain numbers.
+	// Unit is the unit of the numbers, e.g. "%"; empty for plain numbers.
 	Unit string
-	// Profile and Data say what stands behind our numbers: the profile, and the identity of each data set.
+	// Profile and Data say what is behind our numbers: the profile, and the identity of each dataset.
 	Profile string
 	Data    []string
-	// RowHeads are the leading columns, Columns those of numbers. In "CIFAR-10/SimCLR" the part before the slash is a group, which gets
-	// a header of its own over neighbouring columns.
+	// RowHeads are the leading columns and Columns those of numbers. In "CIFAR-10/SimCLR" the part before the slash is a group, which gets a header
+	// of its own above neighbouring columns.
 	RowHeads []RowHead
 	Columns  []string
 	Rows     []Row
 }
 
-// Formats are the names that [Table.Format] and [Scoreboard.Format] know.
+// Formats are the formats that [Table.Format] knows.
 var Formats = []string{"md", "csv", "latex", "html"}
 
 // Format writes the table in one of [Formats]; another name is an error.
@@ -68,16 +68,16 @@ const (
 	switchSame = "same"
 )
 
-// numbers are the texts of one cell, each empty where there is nothing to show.
+// numbers are the texts of one cell, each empty if there is nothing to show.
 type numbers struct {
 	paper string // "88.5"
 	mean  string // "61.2"
 	sd    string // "0.4", with two seeds or more
 	delta string // "+1.3" or "−27.3": ours − paper
-	seeds string // "n = 2", only where the table's cells differ in that
+	seeds string // "n = 2", only if the number of seeds differs between the table's cells
 }
 
-// numbers formats a cell. Sameness of seeds over the table is left to the caption.
+// numbers formats a cell. The caption gives the number of seeds if all cells have the same.
 func (c Cell) numbers(seedsDiffer bool) numbers {
 	var n numbers
 	if !math.IsNaN(c.Paper) {
@@ -100,19 +100,19 @@ func (c Cell) numbers(seedsDiffer bool) numbers {
 	return n
 }
 
-// decimal has this many digits after the point (the paper prints one) and a true minus sign.
+// decimal formats with this many digits after the point (the paper prints one) and a true minus sign.
 func decimal(value float64, digits int) string {
 	if math.IsNaN(value) {
 		return "NaN"
 	}
 	text := strconv.FormatFloat(value, 'f', digits, 64)
 	if strings.Trim(text, "-0.") == "" {
-		text = strings.TrimPrefix(text, "-") // −0.04 is shown as 0.0
+		text = strings.TrimPrefix(text, "-") // −0.04 is shown as 0.0.
 	}
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// signed is decimal with one digit and the sign always shown, but for 0.0.
+// signed is decimal with one digit and an explicit sign, except for 0.0.
 func signed(value float64) string {
 	text := decimal(value, 1)
 	if value > 0 && text != "0.0" {
@@ -124,7 +124,7 @@ func signed(value float64) string {
 // shownName is a column's name for readers: "random_crop" → "random crop".
 func shownName(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// heads are the row heads for readers. Switches are lettered as in the paper, which keeps their columns narrow; legend spells them out.
+// heads are the row heads for readers. Switches get letters, as in the paper, which keeps their columns narrow; legend spells them out.
 func (t Table) heads() (heads []string, legend string) {
 	var meanings []string
 	for _, head := range t.RowHeads {
@@ -156,7 +156,7 @@ type span struct {
 	width int
 }
 
-// spans are the groups of the columns from left to right; nil where no column has one.
+// spans are the groups of the columns from left to right; nil if no column has one.
 func (t Table) spans() []span {
 	var spans []span
 	grouped := false
@@ -175,7 +175,7 @@ func (t Table) spans() []span {
 	return spans
 }
 
-// seeds are the smallest and largest number of seeds of the cells that have any; 0, 0 where none has.
+// seeds are the smallest and largest number of seeds of the cells that have any; 0, 0 if none has.
 func (t Table) seeds() (least, most int) {
 	for _, row := range t.Rows {
 		for _, cell := range row.Cells {
@@ -197,14 +197,15 @@ func (t Table) seedsDiffer() bool {
 	return least != most
 }
 
-// hasPaper tells whether the paper has any of the table's numbers.
+// hasPaper reports whether the paper has any of the table's numbers.
 func (t Table) hasPaper() bool {
 	return slices.ContainsFunc(t.Rows, func(row Row) bool {
 		return slices.ContainsFunc(row.Cells, func(cell Cell) bool { return !math.IsNaN(cell.Paper) })
 	})
 }
 
-// caption is the whole caption in plain text: the given one, what the switches mean, how to read a cell, and what stands behind our numbers but for the data.
+// caption is the whole caption in plain text: the given one, what the switches mean, how to read a cell, and what is behind our numbers except for
+// the data.
 func (t Table) caption(reading string) string {
 	var parts []string
 	add := func(sentence string) {
@@ -238,7 +239,7 @@ func (t Table) caption(reading string) string {
 	return strings.Join(parts, " ")
 }
 
-// footnote names the data behind our numbers, in plain text; empty without any. Identities are long, and nobody reads a table by them.
+// footnote names the data behind our numbers, in plain text; it is empty without any. Identities are long and would make a caption hard to read.
 func footnote(data []string) string {
 	if len(data) == 0 {
 		return ""
@@ -246,7 +247,7 @@ func footnote(data []string) string {
 	return "Data: " + strings.Join(data, "; ") + "."
 }
 
-// check panics on a table whose rows do not fit its columns: that is a mistake in the program, not in the data.
+// check panics on a table whose rows do not fit its columns: that is a bug in the program, not in the data.
 func (t Table) check() {
 	for i, row := range t.Rows {
 		if len(row.Heads) != len(t.RowHeads) || len(row.Cells) != len(t.Columns) {
@@ -256,7 +257,7 @@ func (t Table) check() {
 	}
 }
 
-// hasSame tells whether a switch of the table is set to the same crop for both views, which the caption then explains.
+// hasSame reports whether a switch of the table is set to the same crop for both views, which the caption then explains.
 func (t Table) hasSame() bool {
 	return slices.ContainsFunc(t.Rows, func(row Row) bool {
 		for i, head := range t.RowHeads {

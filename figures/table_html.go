@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Colours of text in HTML: readable on white and on black, and apart for every kind of colour vision. The sign says the same.
+// Colours of text in HTML: readable on white and on black, and distinct for every kind of colour vision. The sign says the same.
 const (
 	paperColour = "#767676"
 	moreColour  = "#0072B2"
 	lessColour  = "#B85000"
 )
 
-// HTML writes a self-contained table with inline styles and no scripts, fit for notebooks: ours in bold over the paper's number in grey
-// and the difference in blue (more) or brown (less).
+// HTML writes a self-contained table with inline styles and no scripts, for notebooks: ours in bold above the paper's number in grey and the
+// difference in blue (more) or brown (less).
 func (t Table) HTML() string {
 	t.check()
 	var b strings.Builder
@@ -68,13 +68,13 @@ func (t Table) HTML() string {
 	return b.String()
 }
 
-// beginHTMLTable opens a table and its head, below a caption that is as wide as the page: one within the table would be as narrow as that.
+// beginHTMLTable opens a table and its head, below a caption as wide as the page: a caption within the table would be as narrow as the table.
 func beginHTMLTable(b *strings.Builder, caption string) {
 	fmt.Fprintf(b, "<div style=\"font-size:80%%;text-align:left;margin:0 0 1em\">\n<p style=\"margin:0 0 0.5em\">%s</p>\n", caption)
 	b.WriteString("<table style=\"border-collapse:collapse;font-size:100%;margin:0\">\n<thead>\n")
 }
 
-// endHTMLTable closes the table's body, and names the data below it.
+// endHTMLTable closes the table's body and names the data below it.
 func endHTMLTable(b *strings.Builder, data []string) {
 	b.WriteString("</tbody>\n</table>\n")
 	if note := footnote(data); note != "" {
@@ -97,7 +97,7 @@ func border(first bool) string {
 	return ""
 }
 
-// groupStarts marks the columns at which a group begins, which get a line at their left.
+// groupStarts marks the columns where a group begins, which get a line on their left.
 func (t Table) groupStarts() map[int]bool {
 	starts := map[int]bool{0: true}
 	column := 0

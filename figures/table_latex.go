@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// LaTeX writes a table environment over the page's width: ours in bold over the paper's number and the difference. The document needs
+// LaTeX writes a table environment as wide as the page: ours in bold above the paper's number and the difference. The document needs
 // \usepackage{amssymb} for \checkmark and nothing else; the half circle is drawn from two symbols.
 func (t Table) LaTeX() string {
 	t.check()
@@ -83,7 +83,7 @@ func latexLine(b *strings.Builder, cells []string) {
 	b.WriteString(strings.Join(cells, " & ") + ` \\[2pt]` + "\n")
 }
 
-// latexStack sets lines under one another, as narrow columns need; alignment is "l", "c" or "r".
+// latexStack puts lines above one another, as narrow columns need; alignment is "l", "c" or "r".
 func latexStack(alignment string, lines ...string) string {
 	if len(lines) < 2 {
 		return strings.Join(lines, "")
@@ -116,7 +116,7 @@ func (n numbers) latex() string {
 		ours = append(ours, `\tiny `+n.seeds)
 	}
 	if n.paper != "" && n.mean == "" {
-		ours = append(ours, "--") // So that the paper's number does not stand in our place.
+		ours = append(ours, "--") // So that the paper's number does not take the place of ours.
 	}
 	if n.paper != "" {
 		paper = append(paper, latexText(n.paper))
@@ -128,7 +128,7 @@ func (n numbers) latex() string {
 	return latexStack("r", lines...)
 }
 
-// latexText escapes the characters that LaTeX reserves and those outside its default encoding that tables use.
+// latexText escapes the characters that LaTeX reserves, and those in tables that its default encoding lacks.
 func latexText(text string) string {
 	return strings.NewReplacer(
 		`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "%", `\%`, "&", `\&`, "_", `\_`, "#", `\#`, "$", `\$`,

@@ -49,7 +49,7 @@ func equal[T comparable](t *testing.T, got, want T) {
 	}
 }
 
-// small has a cell of each kind: both numbers, one seed, no paper number, no runs, nothing, a failed seed.
+// small has cells of every kind: both numbers, one seed, no paper number, no runs, nothing, a failed seed.
 func small() Table {
 	nan := math.NaN()
 	return Table{
@@ -103,7 +103,7 @@ func TestTableSaysHowManySeeds(t *testing.T) {
 	same := table([]float64{1, 2, 3}, []float64{4, 5, 6}).Markdown()
 	contains(t, same, "3 seeds.")
 	if strings.Contains(same, "n = ") {
-		t.Error("seeds of each cell shown although all have the same\n", same)
+		t.Error("the number of seeds is shown in each cell, although all have the same\n", same)
 	}
 	contains(t, table([]float64{1, 2, 3}, []float64{4}).Markdown(), "1 to 3 seeds", "**2.0 ± 1.0** (+1.0), n = 3", "**4.0** (+3.0), n = 1")
 	contains(t, table([]float64{1}, nil).Markdown(), "1 seed, so no sd.")
@@ -140,8 +140,8 @@ func TestDecimal(t *testing.T) {
 	equal(t, signed(math.NaN()), "NaN")
 }
 
-// TestCaptionsAreAsWideAsThePage: a caption within a table is as narrow as the table, and tall where its data have long identities. These
-// stand below the table.
+// TestCaptionsAreAsWideAsThePage checks that captions stand outside the table. Inside it they would be as narrow as the table, and long identities of
+// data would make them tall; these stand below the table.
 func TestCaptionsAreAsWideAsThePage(t *testing.T) {
 	table := small()
 	board := Scoreboard{Data: table.Data}

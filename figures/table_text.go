@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Markdown writes a GitHub table. Each cell reads "paper / **ours ± sd** (difference)"; a missing part is left out, and its place is held
-// by the slash. In a table of which the paper has no number it is "**ours ± sd**".
+// Markdown writes a GitHub table. Each cell reads "paper / **ours ± sd** (difference)"; a missing part is left out, and the slash keeps its place. In
+// a table without numbers of the paper a cell is "**ours ± sd**".
 func (t Table) Markdown() string {
 	t.check()
 	var b strings.Builder
@@ -79,7 +79,7 @@ func switchSymbol(value string) string {
 	return ""
 }
 
-// markdownText escapes what Markdown would take for markup within a table cell.
+// markdownText escapes what Markdown would treat as markup in a table cell.
 func markdownText(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "\n", " ").Replace(text)
 }
@@ -108,9 +108,9 @@ func (n numbers) markdown(besidePaper bool) string {
 	return strings.TrimSpace(n.paper + " / " + text)
 }
 
-// CSV writes the table for machines, one line a cell: table, row (its heads that are not empty, as name=value and separated by semicolons),
-// column, paper, mean, sd, n, values (one a seed, separated by spaces), unit, profile, data and caption. All tables have the same columns.
-// Numbers have full precision; what is missing is empty.
+// CSV writes the table for machines, one line per cell: table, row (its nonempty heads as name=value, separated by semicolons), column, paper, mean,
+// sd, n, values (one per seed, separated by spaces), unit, profile, data and caption. All tables have the same columns. Numbers have full precision;
+// missing values are empty.
 func (t Table) CSV() string {
 	t.check()
 	records := [][]string{slices.Concat([]string{"table", "row", "column"}, cellHeader, []string{"unit", "profile", "data", "caption"})}
@@ -129,7 +129,7 @@ func (t Table) CSV() string {
 	return csvText(records)
 }
 
-// exact is a number with full precision, or nothing for NaN.
+// exact is a number in full precision, or nothing for NaN.
 func exact(value float64) string {
 	if math.IsNaN(value) {
 		return ""
@@ -137,7 +137,7 @@ func exact(value float64) string {
 	return strconv.FormatFloat(value, 'g', -1, 64)
 }
 
-// joinExact keeps each seed's value, NaN of a failed run included.
+// joinExact keeps each seed's value, including the NaN of a failed run.
 func joinExact(values []float64) string {
 	texts := make([]string, len(values))
 	for i, value := range values {
@@ -150,7 +150,7 @@ func csvText(records [][]string) string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
 	if err := w.WriteAll(records); err != nil {
-		panic(err) // a strings.Builder takes everything
+		panic(err) // A strings.Builder never fails.
 	}
 	return b.String()
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/semcon/semcon/analysis/theory"
 )
 
-// BoundCurves draws the printed theorem's bound and the repaired one against anything that the setting and the tails depend on, with the line at 1
-// above which a bound says nothing. Features are taken to be isotropic, ω = r⁴/d, which the printed theorem presumes. A curve has a gap where its
-// margin is not positive, and where the printed theorem does not apply.
+// BoundCurves draws the printed theorem's bound and the repaired one against anything that the setting and the tails depend on, with a line at 1,
+// above which a bound says nothing. Features are assumed isotropic, ω = r⁴/d, as the printed theorem presumes. A curve has a gap where its margin is
+// not positive and where the printed theorem does not apply.
 func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting, theory.Tails)) Curves {
 	printed, repaired, one := Series{Name: "printed", X: xs}, Series{Name: "repaired", X: xs}, Series{Name: "says nothing above", X: xs}
 	for _, x := range xs {
@@ -25,13 +25,13 @@ func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting,
 	return Curves{X: label, Y: "bound on the error rate", LogY: true, Series: []Series{printed, repaired, one}}
 }
 
-// isotropic is ω of features whose correlation matrix is r²/d·I.
+// isotropic is ω for features whose correlation matrix is r²/d·I.
 func isotropic(s theory.Setting) float64 { return math.Pow(s.Radius, 4) / float64(s.Dim) }
 
-// BoundMaps are maps of the printed and the repaired bound over two numbers: the decimal logarithm of the bound, from 10⁻⁴ to 1; grey where a margin is
-// not positive or the theorem does not apply. Features are taken to be isotropic.
-func BoundMaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) MapsRow {
-	maps := MapsRow{{Title: "printed"}, {Title: "repaired"}}
+// BoundHeatmaps are heatmaps of the printed and the repaired bound over two numbers: the decimal logarithm of the bound, from 10⁻⁴ to 1; grey where a
+// margin is not positive or the theorem does not apply. Features are assumed isotropic.
+func BoundHeatmaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) HeatmapRow {
+	maps := HeatmapRow{{Title: "printed"}, {Title: "repaired"}}
 	for i := range maps {
 		m := &maps[i]
 		m.X, m.Y, m.Z, m.Xs, m.Ys, m.Low, m.High = xLabel, yLabel, "log10 of the bound", xs, ys, -4, 0
@@ -56,11 +56,11 @@ func BoundMaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (t
 	return maps
 }
 
-// Feasibility is the map of the least d_T/r² that the printed theorem admits over K/d and the decimal logarithm of n, in its corrected form (erratum
-// E6). Above 1 no encoder meets it.
-func Feasibility() Map {
-	m := Map{X: "K/d", Y: "log10 n", Z: "least d_T / r²", Low: 0.7, High: 1, Above: "above 1: no encoder", Missing: ""}
-	const scale = 1000 // K and d are whole numbers; their ratio is to be fine.
+// Feasibility is the heatmap of the smallest d_T/r² that the printed theorem admits over K/d and the decimal logarithm of n, in its corrected form
+// (erratum E6). Above 1 no encoder meets it.
+func Feasibility() Heatmap {
+	m := Heatmap{X: "K/d", Y: "log10 n", Z: "least d_T / r²", Low: 0.7, High: 1, Above: "above 1: no encoder", Missing: ""}
+	const scale = 1000 // K and d are whole numbers; a large K gives a fine ratio.
 	for i := range 61 {
 		m.Ys = append(m.Ys, 1+float64(i)/15)
 		m.Values = append(m.Values, nil)
@@ -75,9 +75,9 @@ func Feasibility() Map {
 	return m
 }
 
-// TailFigure draws p_T against δ_T and q_T against d_T of features, the supremum and the mean over images; from is the least threshold shown, as a share
-// of the greatest.
-func TailFigure(c theory.TailCurves, from float64) CurvesRow {
+// TailCurves draws p_T against δ_T and q_T against d_T, the supremum and the mean over images; from is the smallest threshold shown, as a share of
+// the largest.
+func TailCurves(c theory.TailCurves, from float64) CurvesRow {
 	first := 0
 	for first < len(c.Thresholds)-2 && c.Thresholds[first] < from*c.Thresholds[len(c.Thresholds)-1] {
 		first++

@@ -10,41 +10,41 @@ import (
 	"github.com/semcon/semcon/analysis/theory"
 )
 
-// Accounts is a table of bounds on the error beside the true error, a row for each set of features.
-type Accounts []NamedAccount
+// BoundTable is a table of bounds on the error beside the true error, one row per set of features.
+type BoundTable []BoundRow
 
-// NamedAccount is one row.
-type NamedAccount struct {
+// BoundRow is one row.
+type BoundRow struct {
 	Name string
-	theory.Account
+	theory.Comparison
 }
 
-// accountColumns are the table's, after the name.
-var accountColumns = []struct {
+// boundColumns are the table's columns after the name.
+var boundColumns = []struct {
 	title string
-	value func(theory.Account) float64
+	value func(theory.Comparison) float64
 }{
-	{"printed bound", func(a theory.Account) float64 { return a.Printed.Value }},
-	{"erratum E14", func(a theory.Account) float64 { return a.Repaired.First }},
-	{"theorem 2", func(a theory.Account) float64 { return a.Repaired.Value }},
-	{"theorem 1", func(a theory.Account) float64 { return a.Moments.Value }},
-	{"theorem 3", func(a theory.Account) float64 { return a.Moments.Geometric }},
-	{"true error", func(a theory.Account) float64 { return a.Error }},
+	{"printed bound", func(a theory.Comparison) float64 { return a.Printed.Value }},
+	{"erratum E14", func(a theory.Comparison) float64 { return a.Repaired.First }},
+	{"theorem 2", func(a theory.Comparison) float64 { return a.Repaired.Value }},
+	{"theorem 1", func(a theory.Comparison) float64 { return a.Moments.Value }},
+	{"theorem 3", func(a theory.Comparison) float64 { return a.Moments.Geometric }},
+	{"true error", func(a theory.Comparison) float64 { return a.Error }},
 }
 
-// HTML writes the table for a notebook. A bound without margin is a dash; a printed bound below the true error, which a theorem must not be, is
-// red; one outside the printed theorem's conditions is in brackets.
-func (t Accounts) HTML() string {
+// HTML writes the table for a notebook. A bound without margin is a dash. A printed bound below the true error is red, since it refutes the theorem;
+// one outside the printed theorem's conditions is in brackets.
+func (t BoundTable) HTML() string {
 	var b strings.Builder
 	b.WriteString("<table style=\"border-collapse:collapse\">\n<thead><tr><th style=\"text-align:left\">features</th>")
-	for _, column := range accountColumns {
+	for _, column := range boundColumns {
 		fmt.Fprintf(&b, "<th style=\"text-align:right;padding:2px 10px\">%s</th>", column.title)
 	}
 	b.WriteString("</tr></thead>\n<tbody>\n")
 	for _, row := range t {
 		fmt.Fprintf(&b, "<tr><td style=\"text-align:left\">%s</td>", html.EscapeString(row.Name))
-		for i, column := range accountColumns {
-			value := column.value(row.Account)
+		for i, column := range boundColumns {
+			value := column.value(row.Comparison)
 			text, style := strconv.FormatFloat(value, 'g', 3, 64), ""
 			if math.IsInf(value, 0) || math.IsNaN(value) {
 				text = "–"
@@ -61,17 +61,17 @@ func (t Accounts) HTML() string {
 	return b.String()
 }
 
-// Curves draws the table's columns against a number that tells its rows apart. Zeros are drawn at floor, as the axis is logarithmic; bounds without
-// margin are gaps.
-func (t Accounts) Curves(label string, xs []float64, floor float64) Curves {
+// Curves draws the table's columns against xs, one number per row. Zeros are drawn at floor, as the axis is logarithmic; bounds without margin are
+// gaps.
+func (t BoundTable) Curves(label string, xs []float64, floor float64) Curves {
 	f := Curves{X: label, Y: "bound on the error rate, or error", LogY: true}
-	for i, column := range accountColumns {
+	for i, column := range boundColumns {
 		if i == 1 {
 			continue // Theorem 2 with another constant.
 		}
 		series := Series{Name: column.title, X: xs}
 		for _, row := range t {
-			value := column.value(row.Account)
+			value := column.value(row.Comparison)
 			if !isFinite(value) {
 				value = math.NaN()
 			}

@@ -8,17 +8,17 @@ import (
 	"github.com/semcon/semcon/analysis/theory"
 )
 
-func TestAccounts(t *testing.T) {
-	var table Accounts
+func TestBoundTable(t *testing.T) {
+	var table BoundTable
 	for _, f := range []struct {
 		name     string
 		features *theory.Features
 	}{{"orthogonal <axes>", theory.OrthogonalClasses(4, 100, 2, 0.002, 1)}, {"random labels", theory.RandomLabels(4, 1000, 2, 0.02, 1)}} {
-		a, err := f.features.Account(100)
+		a, err := f.features.Compare(100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		table = append(table, NamedAccount{f.name, a})
+		table = append(table, BoundRow{f.name, a})
 	}
 	text := table.HTML()
 	if strings.Count(text, "<tr>") != 3 || !strings.Contains(text, "orthogonal &lt;axes&gt;") || strings.Count(text, "#D55E00") != 1 || !strings.Contains(text, "–") {

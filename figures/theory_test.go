@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/analysis/theory"
 )
 
-// near the ideal encoder, both theorems speak.
+// nearIdeal is close to the ideal encoder, where both theorems say something.
 func nearIdeal(x float64) (theory.Setting, theory.Tails) {
 	s := theory.Setting{Classes: 10, Images: 1000, Dim: 10, Radius: 1}
 	return s, theory.Tails{ViewThreshold: 0.999, ViewTail: 0, ClassThreshold: 0.99, ClassTail: x}
@@ -23,12 +23,12 @@ func TestBoundCurves(t *testing.T) {
 		t.Errorf("%v, %v", printed, repaired)
 	}
 	if !math.IsNaN(printed[2]) || !math.IsNaN(repaired[2]) {
-		t.Error("without margin a curve has a gap")
+		t.Error("a curve has no gap where there is no margin")
 	}
 }
 
-func TestBoundMaps(t *testing.T) {
-	f := BoundMaps("q_T", "d_T", []float64{0, 0.01, 0.1, 0.5}, []float64{0.5, 0.9, 0.99}, func(x, y float64) (theory.Setting, theory.Tails) {
+func TestBoundHeatmaps(t *testing.T) {
+	f := BoundHeatmaps("q_T", "d_T", []float64{0, 0.01, 0.1, 0.5}, []float64{0.5, 0.9, 0.99}, func(x, y float64) (theory.Setting, theory.Tails) {
 		s, tails := nearIdeal(x)
 		tails.ClassThreshold = y
 		return s, tails
@@ -38,7 +38,7 @@ func TestBoundMaps(t *testing.T) {
 		t.Errorf("the repaired bound at the best corner is 10^%g", v)
 	}
 	if !math.IsNaN(f[0].Values[0][0]) || !math.IsNaN(f[1].Values[0][3]) {
-		t.Error("where the theorem says nothing the map is grey")
+		t.Error("the heatmap is not grey where the theorem says nothing")
 	}
 	if lines := strings.Count(f.CSV(), "\n"); lines != 1+2*12 {
 		t.Errorf("%d lines of CSV", lines)
@@ -57,17 +57,17 @@ func TestFeasibility(t *testing.T) {
 	}
 }
 
-func TestMapsThatCannotBeDrawn(t *testing.T) {
-	good := Map{Xs: []float64{0, 1}, Ys: []float64{0, 1}, Values: [][]float64{{0, 1}, {2, math.NaN()}}, High: 1}
+func TestHeatmapsThatCannotBeDrawn(t *testing.T) {
+	good := Heatmap{Xs: []float64{0, 1}, Ys: []float64{0, 1}, Values: [][]float64{{0, 1}, {2, math.NaN()}}, High: 1}
 	picture(t, good)
 	if csv := good.CSV(); csv != "x,y,value\n0,0,0\n1,0,1\n0,1,2\n1,1,\n" {
 		t.Errorf("%q", csv)
 	}
-	for want, change := range map[string]func(*Map){
-		"1 values by 2":        func(m *Map) { m.Xs = m.Xs[:1] },
-		"1 rows":               func(m *Map) { m.Values = m.Values[:1] },
-		"row 1 has 1 values":   func(m *Map) { m.Values = [][]float64{{0, 1}, {2}} },
-		"colours from 0 to -1": func(m *Map) { m.High = -1 },
+	for want, change := range map[string]func(*Heatmap){
+		"1 values by 2":        func(m *Heatmap) { m.Xs = m.Xs[:1] },
+		"1 rows":               func(m *Heatmap) { m.Values = m.Values[:1] },
+		"row 1 has 1 values":   func(m *Heatmap) { m.Values = [][]float64{{0, 1}, {2}} },
+		"colours from 0 to -1": func(m *Heatmap) { m.High = -1 },
 	} {
 		bad := good
 		change(&bad)
@@ -75,32 +75,32 @@ func TestMapsThatCannotBeDrawn(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if _, _, err := (MapsRow{}).Render(); err == nil {
+	if _, _, err := (HeatmapRow{}).Render(); err == nil {
 		t.Error("no maps")
 	}
 }
 
-func TestTailFigure(t *testing.T) {
+func TestTailCurves(t *testing.T) {
 	features := theory.OrthogonalClasses(3, 20, 3, 0.1, 1)
 	curves, err := features.TailCurves(features.Thresholds(50))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := TailFigure(curves, 0.5)
+	f := TailCurves(curves, 0.5)
 	picture(t, f)
 	if x := f[0].Series[0].X; x[0] < 0.5 || x[len(x)-1] != 1 {
 		t.Errorf("thresholds from %g to %g", x[0], x[len(x)-1])
 	}
 }
 
-func TestLadder(t *testing.T) {
-	f := Ladder{Title: "errors", Y: "error", Series: []string{"true", "bound"}, Panels: []LadderPanel{
+func TestDotPlot(t *testing.T) {
+	f := DotPlot{Title: "errors", Y: "error", Series: []string{"true", "bound"}, Panels: []DotPanel{
 		{Title: "SimCLR", Rows: []string{"crop", "blur+flip"}, Values: [][][]float64{{{0.1, 0.2}, {0.5}}, {{0.3}, nil}}},
 		{Title: "MoCo", Rows: []string{"crop"}, Values: [][][]float64{{{0.1}, {1}}}},
 	}}
 	svg, _ := picture(t, f)
 	if !strings.Contains(svg, "blur + flip") || !strings.Contains(svg, "MoCo") {
-		t.Error("rows and panels have names")
+		t.Error("the names of rows and panels are missing")
 	}
 	want := "panel,row,series,mean,sd,n,values\nSimCLR,crop,true,0.15000000000000002,0.07071067811865477,2,0.1 0.2\nSimCLR,crop,bound,0.5,,1,0.5\n" +
 		"SimCLR,blur+flip,true,0.3,,1,0.3\nMoCo,crop,true,0.1,,1,0.1\nMoCo,crop,bound,1,,1,1\n"
@@ -115,7 +115,7 @@ func TestLadder(t *testing.T) {
 	if _, _, err := f.Render(); err == nil || !strings.Contains(err.Error(), `panel "SimCLR" has 2 rows and values for 0`) {
 		t.Error(err)
 	}
-	if _, _, err := (Ladder{}).Render(); err == nil {
+	if _, _, err := (DotPlot{}).Render(); err == nil {
 		t.Error("no panels")
 	}
 }

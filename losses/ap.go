@@ -6,12 +6,12 @@ import (
 	"github.com/semcon/semcon/losses/internal/pairsum"
 )
 
-// AP is the average-precision loss of online scores p against the labels q ≥ threshold (eq. def_auprc): the mean over positive pairs of
-// R⁻/(R⁺ + R⁻), where R⁺ and R⁻ count the positives, itself among them, and the negatives whose score is at least the pair's own. It
-// is in [0, 1): 0 where each positive outranks each negative.
+// AP is the average-precision loss of online scores p against the labels q ≥ threshold (eq. def_auprc): the mean over positive pairs of R⁻/(R⁺ + R⁻).
+// R⁺ and R⁻ count the positives, including the pair itself, and the negatives whose score is at least the pair's own. AP is in [0, 1) and 0 if every
+// positive outranks every negative.
 //
-// p and q hold one score in [0, 1] a patch pair. A score outside, slices of different lengths and a threshold that no target score
-// reaches are errors.
+// p and q hold one score in [0, 1] per patch pair. It is an error if a score is out of range, if lengths differ, or if no target score reaches the
+// threshold.
 func AP(p, q []float64, threshold float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err
@@ -23,7 +23,7 @@ func AP(p, q []float64, threshold float64) (float64, error) {
 	return loss, nil
 }
 
-// apOf is [AP] of pairs already sorted by descending p, and the number of positives.
+// apOf is [AP] of pairs sorted by descending p. It also returns the number of positives.
 func apOf(byP []pairsum.Ranked, q []float64, threshold float64) (loss float64, positives int) {
 	pairsum.TieGroups(byP, func(begin, end int) {
 		own := 0

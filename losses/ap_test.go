@@ -24,7 +24,7 @@ func TestAPHandCases(t *testing.T) {
 		{[]float64{3, 3, 3, 1}, 0.15, 0},                          // The only negative is last.
 		{[]float64{2, 3, 2, 1}, 0.85, 2. / 3},                     // A tie with a negative counts against.
 		{[]float64{4, 4, 4, 4}, 0.15, 1. / 4},                     // One negative tied with three positives.
-		{[]float64{1, 4, 4, 4}, 0.85, 3. / 4},                     // As above, by rank alone.
+		{[]float64{1, 4, 4, 4}, 0.85, 3. / 4},                     // One positive, below three tied negatives.
 		{[]float64{4, 1, 3, 2}, 0.15, (0 + 1./4 + 0) / 3},         // The negative outranks one positive.
 		{[]float64{0, 0, 0, 0.1}, 0.15, (1./4 + 1./4 + 1./4) / 3}, // The negative outranks three tied ones.
 	} {
@@ -45,7 +45,7 @@ func TestAPHandCases(t *testing.T) {
 	}
 }
 
-// weightings are values of γ; the definition takes any.
+// weightings are choices of γ; the definition takes any function.
 var weightings = map[string]func(float64) float64{
 	"one":     func(float64) float64 { return 1 },
 	"linear":  func(q float64) float64 { return q },
@@ -81,7 +81,7 @@ func TestRankingLossesAgainstReference(t *testing.T) {
 	}
 }
 
-// TestDefinitionIsBelowItsBound is Proposition 1.
+// TestDefinitionIsBelowItsBound tests Proposition 1.
 func TestDefinitionIsBelowItsBound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	strict, equal := 0, 0
@@ -112,9 +112,9 @@ func TestDefinitionIsBelowItsBound(t *testing.T) {
 	}
 }
 
-// TestSurrogateIsAboveTheIndicator: with the weights of the loss, the differentiable form is at least the one that counts.
+// TestSurrogateIsAboveTheIndicator: with the loss's weights, the differentiable form is at least the counting form.
 func TestSurrogateIsAboveTheIndicator(t *testing.T) {
-	c := losses.CoTAP{Tau1: 0, Tau2: 0.5}
+	c := losses.CoTAP{Threshold: 0, Margin: 0.5}
 	rng := rand.New(rand.NewPCG(13, 13))
 	for range 300 {
 		n := 2 + rng.IntN(30)

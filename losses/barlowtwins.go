@@ -5,16 +5,16 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// barlowVarianceFloor keeps the standardisation finite where a feature is constant over the batch: BatchNorm's epsilon, as in the
-// authors' implementation.
+// barlowVarianceFloor keeps the standardisation finite for a feature that is constant over the batch. It is BatchNorm's epsilon, as in the authors'
+// implementation.
 const barlowVarianceFloor = 1e-5
 
-// BarlowTwins asks the cross-correlation matrix of two views' features to be the identity (Zbontar et al. 2021, eq. 1–2):
+// BarlowTwins pulls the cross-correlation matrix of two views' features towards the identity (Zbontar et al. 2021, eq. 1–2):
 //
 //	Σ_i (1 − C_ii)² + λ Σ_i Σ_{j≠i} C_ij²
 //
-// z1 and z2, [B, D] with B ≥ 2, are standardised over the batch (biased variance); λ = offDiagonal ≥ 0, the authors' 0.005. A sum over
-// the D² entries, not a mean. Differentiable in both.
+// z1 and z2, [B, D] with B ≥ 2, are standardised over the batch (biased variance); λ = offDiagonal ≥ 0, the authors' 0.005. It is a sum over the D²
+// entries, not a mean. Differentiable in both.
 func BarlowTwins(z1, z2 *Node, offDiagonal float64) *Node {
 	g := z1.Graph()
 	z2.AssertDims(z1.Shape().Dimensions...)

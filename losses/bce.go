@@ -7,8 +7,8 @@ import (
 // bceFloor keeps the logarithms of scores 0 and 1 finite.
 const bceFloor = 1e-7
 
-// BCE is the binary cross-entropy of online scores p with target scores q as soft labels ("Patch correspondence distillation"), the mean over
-// all entries: what CoTAP is compared with. p and q are in [0, 1] and of one shape. Differentiable in p only.
+// BCE is the binary cross-entropy of online scores p with target scores q as soft labels ("Patch correspondence distillation"), the mean over all
+// entries. It is what CoTAP is compared with. p and q are in [0, 1] and of one shape. Differentiable in p only.
 func BCE(p, q *Node) *Node {
 	q.AssertDims(p.Shape().Dimensions...)
 	q = StopGradient(q)

@@ -15,13 +15,13 @@ import (
 	"github.com/semcon/semcon/losses"
 )
 
-// benchmarkPairs are numbers of pairs of one image pair: squares of 48, 98, 196 (ViT/16 at 224²), 392 and 784 (ViT/8) patches.
+// benchmarkPairs are numbers of patch pairs in an image pair: the squares of 48, 98, 196 (ViT/16 at 224²), 392 and 784 (ViT/8) patches.
 var benchmarkPairs = []int{2304, 9604, 38416, 153664, 614656}
 
-// way is one of the ways to the loss and its gradient, ready to run.
+// way is one way to compute the loss and its gradient, ready to run.
 type way struct {
 	run     func()
-	compile float64 // Seconds, that the first run takes longer than the second.
+	compile float64 // The seconds by which the first run is slower than the second.
 }
 
 func newWay(b *testing.B, name string, n int) way {
@@ -47,12 +47,12 @@ func newWay(b *testing.B, name string, n int) way {
 	exec := withGradient(b, testbackend.Fastest(b), f)
 	tensorP, tensorQ := tensors.FromValue([][]float32{p}), tensors.FromValue([][]float32{q})
 	w := way{run: func() {
-		out, err := exec.Exec(tensorP, tensorQ)
+		out, err := exec.Call(tensorP, tensorQ)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if loss := out[0].Value().(float32); math.IsNaN(float64(loss)) {
-			b.Fatal("the loss is not a number")
+			b.Fatal("the loss is NaN")
 		}
 		for _, x := range out {
 			x.MustFinalizeAll()
@@ -67,8 +67,8 @@ func newWay(b *testing.B, name string, n int) way {
 	return w
 }
 
-// BenchmarkCoTAP times the loss with its gradient: on the host, by the tree and by brute force. MB-peak is the process's largest
-// memory less what it had before, the backend open.
+// BenchmarkCoTAP times the loss with its gradient: on the host, by the tree and by brute force. MB-peak is the process's peak memory minus its memory
+// before, with the backend open.
 func BenchmarkCoTAP(b *testing.B) {
 	for _, name := range []string{"go", "graph", "brute"} {
 		for _, n := range benchmarkPairs {
@@ -96,8 +96,8 @@ func BenchmarkCoTAP(b *testing.B) {
 	}
 }
 
-// BenchmarkCoTAPAgainstBruteForce runs all three in turn at ViT/16's 38,416 pairs and reports how many times the brute force's CPU time is that
-// of the others: medians over the turns.
+// BenchmarkCoTAPAgainstBruteForce runs all three in turn at ViT/16's 38,416 pairs and reports the ratio of the brute force's CPU time to that of the
+// others, as medians over the turns.
 func BenchmarkCoTAPAgainstBruteForce(b *testing.B) {
 	names := []string{"brute", "go", "graph"}
 	seconds := inTurn(b, names, func(name string) way { return newWay(b, name, 38416) })
@@ -106,7 +106,7 @@ func BenchmarkCoTAPAgainstBruteForce(b *testing.B) {
 	b.ReportMetric(seconds["brute"]/seconds["graph"], "times-graph")
 }
 
-// BenchmarkCoTAPGrowth runs 38,416 and 614,656 pairs in turn and reports the exponent of the CPU time's growth.
+// BenchmarkCoTAPGrowth runs 38,416 and 614,656 pairs in turn and reports the exponent of the growth of the CPU time.
 func BenchmarkCoTAPGrowth(b *testing.B) {
 	for _, name := range []string{"go", "graph"} {
 		b.Run(name, func(b *testing.B) {
@@ -119,8 +119,8 @@ func BenchmarkCoTAPGrowth(b *testing.B) {
 	}
 }
 
-// inTurn gives the median CPU time of each way over turns. A turn takes the least of up to five runs one after another, a second long in
-// all: one run alone would be measured with caches full of the other ways' data.
+// inTurn returns the median CPU time of each way over turns. A turn takes the minimum of up to five consecutive runs, a second in all: a single run
+// would be measured with caches full of the other ways' data.
 func inTurn(b *testing.B, names []string, make func(name string) way) map[string]float64 {
 	ways := map[string]way{}
 	for _, name := range names {

@@ -4,11 +4,10 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Correspondence is the patch correspondence map S of two images ("Basic notations"): half the cosine similarity of each patch of one with
-// each patch of the other, plus a half.
+// Correspondence is the patch correspondence map S of two images ("Basic notations"): (1 + cos)/2 for each patch of one and each patch of the other.
 //
-// u, [B, n, D], and v, [B, m, D], hold the patch features of B image pairs, of any length. The result is [B, n·m], the pairs of u's first
-// patch first, all in [0, 1]: rounding beyond is cut off. Differentiable in both.
+// u, [B, n, D], and v, [B, m, D], are the patch features of B image pairs, of any norm. The result is [B, n·m], starting with all pairs of u's first
+// patch, clipped to [0, 1]. Differentiable in both.
 func Correspondence(u, v *Node) *Node {
 	batch, n, dim := u.Shape().Dimensions[0], u.Shape().Dimensions[1], u.Shape().Dimensions[2]
 	m := v.Shape().Dimensions[1]

@@ -11,48 +11,48 @@ import (
 
 // CoTAP is the differentiable continuous-target AP loss (the display after eq. sur_loss): the mean over patch pairs i of
 //
-//	γ̃_i g(ψ_i Σ_{q_j < q_i} ℓ(p_i − p_j)),   1/ψ_i = #{j: q_j ≥ q_i, p_j ≥ p_i},   γ̃_i = max(q_i − Tau1, 0),   g(x) = x/(1+x)
+//	γ̃_i g(ψ_i Σ_{q_j < q_i} ℓ(p_i − p_j)),   1/ψ_i = #{j: q_j ≥ q_i, p_j ≥ p_i},   γ̃_i = max(q_i − τ1, 0),   g(x) = x/(1+x)
 //
-// with the one-sided Huber loss ℓ of margin τ = Tau2 (eq. sur_loss as erratum E1 corrects it): ℓ(x) is 1 − 2x/τ below 0, (1 − x/τ)² from 0 to
-// τ, and 0 beyond. p_i are the online branch's scores of the pairs, and q_i the target branch's. Ties count as the formula says: pairs of
-// equal q are no negatives of one another, and pairs of equal p are in ψ.
+// with τ1 = Threshold and the one-sided Huber loss ℓ of margin τ = Margin, the paper's τ2 (eq. sur_loss as corrected by erratum E1): ℓ(x) is 1 − 2x/τ
+// below 0, (1 − x/τ)² from 0 to τ, and 0 beyond. p_i are the pairs' scores in the online branch, q_i those in the target branch. Ties follow the
+// formula: pairs of equal q are not negatives of one another, and pairs of equal p count in ψ.
 //
-// The gradient goes through ℓ alone: ψ and γ̃ are weights and q is the target, so all three are constants. It is zero where each pair
-// outranks all pairs of lower q by Tau2.
+// The gradient flows through ℓ alone: the weights ψ and γ̃ and the target q are constants. It is zero if each pair outranks all pairs of lower q by
+// Margin.
 type CoTAP struct {
-	Tau1 float64 `json:"tau1"` // From −10⁴ to 1: pairs with q ≤ Tau1 have no weight.
-	Tau2 float64 `json:"tau2"` // From 10⁻⁴ to 10⁴: the margin by which a pair should outrank those of lower q.
+	Threshold float64 `json:"tau1"` // From −10⁴ to 1: pairs with q ≤ Threshold have no weight.
+	Margin    float64 `json:"tau2"` // From 10⁻⁴ to 10⁴: by how much a pair should outrank those of lower q.
 }
 
-// The hyper-parameters' limits. A smaller margin is none between scores in [0, 1]: the sums of 1, p and p² that the fast forms take their
-// differences of are divided by Tau2², so errors grow with its inverse: in float64 the gradient's is up to 4·10⁻⁸ of the largest entry here.
-// Above, all pairs are within the margin and all weights are equal to four digits; far above, squares overflow.
+// The limits of the hyperparameters. The fast forms take differences of sums of 1, p and p² and divide them by Margin², so that errors grow as the
+// margin shrinks: at leastMargin the float64 gradient is off by up to 4·10⁻⁸ of its largest entry, and a smaller margin means nothing between scores
+// in [0, 1]. At limit all pairs are within the margin and all weights agree to four digits; far beyond it, squares overflow.
 const leastMargin, limit = 1e-4, 1e4
 
-// DefaultCoTAP has the paper's hyper-parameters ("Optimization strategy").
-func DefaultCoTAP() CoTAP { return CoTAP{Tau1: -0.2, Tau2: 0.5} }
+// DefaultCoTAP has the paper's hyperparameters ("Optimization strategy").
+func DefaultCoTAP() CoTAP { return CoTAP{Threshold: -0.2, Margin: 0.5} }
 
-// Check returns an error that names the first hyper-parameter out of range.
+// Check returns an error that names the first hyperparameter that is out of range.
 func (c CoTAP) Check() error {
-	if !(c.Tau1 >= -limit && c.Tau1 <= 1) {
-		return fmt.Errorf("tau1 %v is not in [%v, 1]", c.Tau1, -limit)
+	if !(c.Threshold >= -limit && c.Threshold <= 1) {
+		return fmt.Errorf("tau1 %v is not in [%v, 1]", c.Threshold, -limit)
 	}
-	if !(c.Tau2 >= leastMargin && c.Tau2 <= limit) {
-		return fmt.Errorf("tau2 %v is not in [%v, %v]", c.Tau2, leastMargin, limit)
+	if !(c.Margin >= leastMargin && c.Margin <= limit) {
+		return fmt.Errorf("tau2 %v is not in [%v, %v]", c.Margin, leastMargin, limit)
 	}
 	return nil
 }
 
-// bruteForceUpTo is the number of pairs up to which going through all pairs of pairs is cheaper than sorting them.
+// bruteForceUpTo is the largest number of pairs for which comparing all of them is cheaper than sorting.
 const bruteForceUpTo = 256
 
-// Loss computes the loss exactly over all pairs: a scalar of p's dtype, the mean over image pairs.
+// Loss computes the loss exactly over all pairs, as a scalar of p's dtype: the mean over image pairs.
 //
-// p and q, [B, N] or [N] for one image pair, hold the scores of the N patch pairs of each of B image pairs, of one dtype. Differentiable in
-// p as [CoTAP] says. Sums are kept in float64, those over few pairs in the dtype of the scores. Where a score is NaN or outside [0, 1] the loss
-// and the whole gradient are NaN. XLA takes denormal scores for 0.
+// p and q are [B, N], or [N] for one image pair, and hold the scores of the N patch pairs of each of B image pairs, in one dtype. Differentiable in p
+// as [CoTAP] says. Sums are kept in float64, sums over few pairs in the dtype of the scores. If a score is NaN or outside [0, 1], the loss and the
+// whole gradient are NaN. XLA treats denormal scores as 0.
 //
-// Time and memory are of order N log N: see package pairsum. Few pairs are compared one with one.
+// Time and memory are O(N log N), see package pairsum; few pairs are compared directly.
 func (c CoTAP) Loss(p, q *Node) *Node {
 	if p.Shape().Dimensions[p.Rank()-1] <= bruteForceUpTo {
 		return c.BruteForce(p, q)
@@ -60,11 +60,11 @@ func (c CoTAP) Loss(p, q *Node) *Node {
 	return c.loss(p, q, pairsum.Tree)
 }
 
-// BruteForce is [CoTAP.Loss] by comparing each pair with each other, in a time of order N² and in the dtype of the scores: what the fast
-// form is held against.
+// BruteForce is [CoTAP.Loss] by comparing each pair with every other, in O(N²) time and in the dtype of the scores. The fast form is tested against
+// it.
 func (c CoTAP) BruteForce(p, q *Node) *Node { return c.loss(p, q, pairsum.BruteForce) }
 
-// loss is the loss with the sums of an algorithm. newSums takes scores of shape [B, N] that are all in [0, 1].
+// loss is the loss with the sums of one algorithm. newSums takes scores of shape [B, N] that are all in [0, 1].
 func (c CoTAP) loss(p, q *Node, newSums func(p, q *Node, margin float64) pairsum.Sums) *Node {
 	if err := c.Check(); err != nil {
 		panic(err)
@@ -76,42 +76,42 @@ func (c CoTAP) loss(p, q *Node, newSums func(p, q *Node, margin float64) pairsum
 	pairs := shape.Size()
 	good := And(inUnit(fixed), inUnit(q))
 	nanIfBad := Where(LogicalAll(good), Scalar(g, dtype, 1.0), Scalar(g, dtype, math.NaN()))
-	// The comparison with zero rids scores of NaN and of negative zero, which sort by themselves.
+	// The comparison with zero removes NaN and negative zeros, which would sort apart.
 	clean := func(x *Node) *Node {
 		return Reshape(Where(And(good, GreaterThan(x, ScalarZero(g, dtype))), x, ZerosLike(x)), pairs/n, n)
 	}
 
-	sums := newSums(clean(fixed), clean(q), c.Tau2)
+	sums := newSums(clean(fixed), clean(q), c.Margin)
 	huber, same, slope := sums.Forward()
 	target, valid := sums.Target()
-	gamma := Where(valid, MaxScalar(AddScalar(target, -c.Tau1), 0.0), ZerosLike(target))
+	gamma := Where(valid, MaxScalar(AddScalar(target, -c.Threshold), 0.0), ZerosLike(target))
 	total := Add(huber, same)
 	value := DivScalar(ReduceAllSum(Mul(gamma, Div(huber, total))), float64(pairs))
 	value = Mul(nanIfBad, ConvertDType(value, dtype))
 
-	// The sum below is zero and carries the gradient.
+	// The sum below is zero; it carries the gradient.
 	carrier := IdentityWithCustomGradient(p, func(_, adjoint *Node) *Node {
 		weight := Div(Mul(gamma, same), Square(total))
 		gradient := Sub(sums.Pull(weight), Mul(weight, slope))
-		gradient = MulScalar(gradient, 2/(c.Tau2*c.Tau2*float64(pairs)))
+		gradient = MulScalar(gradient, 2/(c.Margin*c.Margin*float64(pairs)))
 		gradient = Mul(nanIfBad, Reshape(ConvertDType(sums.Restore(gradient), dtype), shape.Dimensions...))
 		return Mul(adjoint, gradient)
 	})
 	return Add(StopGradient(value), ReduceAllSum(Sub(carrier, fixed)))
 }
 
-// inUnit tells which scores are in [0, 1].
+// inUnit marks the scores in [0, 1].
 func inUnit(x *Node) *Node {
 	g := x.Graph()
 	return And(GreaterOrEqual(x, ScalarZero(g, x.DType())), LessOrEqual(x, ScalarOne(g, x.DType())))
 }
 
-// Evaluate computes the loss of n patch pairs and its gradient in p without a device, exactly over all pairs, in a time of order n log n and
-// float64. p and q hold one score in [0, 1] a pair. A score that is NaN or outside, slices of different lengths, no pairs and
-// hyper-parameters out of range are errors.
+// Evaluate computes the loss of n patch pairs and its gradient in p without a device, exactly over all pairs, in O(n log n) time and in float64. p
+// and q hold one score in [0, 1] per pair. It is an error if a score is NaN or out of range, if lengths differ, if there are no pairs, or if a
+// hyperparameter is out of range.
 //
-// What pulls at a pair as another's negative comes from the pairs of higher q whose p is lower, or higher by less than Tau2: with both orders
-// turned round it is the sum over pairs of lower q that the loss is made of.
+// A pair is a negative of the pairs of higher q; it gets a gradient from those whose p is lower, or higher by less than Margin. With both orders
+// reversed, this is the sum over pairs of lower q that the loss is made of.
 func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err error) {
 	return c.evaluate(p, q, pairsum.MostDigitBits)
 }
@@ -123,18 +123,18 @@ func (c CoTAP) evaluate(p, q []float64, digitBits int) (loss float64, gradient [
 	if err := checkScores(p, q); err != nil {
 		return 0, nil, err
 	}
-	n, square := len(p), c.Tau2*c.Tau2
+	n, square := len(p), c.Margin*c.Margin
 	byP := pairsum.Descending(p)
 	pairs, ranks := pairsum.Pairs(byP, pairsum.Descending(q))
-	sweep := pairsum.NewSweep(c.Tau2, ranks, digitBits)
+	sweep := pairsum.NewSweep(c.Margin, ranks, digitBits)
 	sums := sweep.Lower(pairs)
-	targets := make([]float64, n) // By descending p too. Gathered in a loop of its own: in the one below each read would be waited for.
+	targets := make([]float64, n) // Also by descending p. Gathered in a separate loop, since the loop below would wait for each read.
 	for at, pair := range byP {
 		targets[at] = q[pair.Index]
 	}
 	pairsum.TieGroups(byP, func(begin, end int) {
 		for at := begin; at < end; at++ {
-			gamma, same := max(0, targets[at]-c.Tau1), float64(end)-sums[at].Above // γ̃ and 1/ψ
+			gamma, same := max(0, targets[at]-c.Threshold), float64(end)-sums[at].Above // γ̃ and 1/ψ
 			huber := max(0, sums[at].Huber) / square
 			loss += gamma * huber / (huber + same)
 			weight := gamma * same / ((huber + same) * (huber + same)) // γ̃ ψ g'(ψ Σ ℓ)

@@ -6,11 +6,11 @@ import (
 	"github.com/semcon/semcon/losses/internal/pairsum"
 )
 
-// CoTAPDefinition is the continuous-target AP loss as it is defined (eq. def_ctap): the mean over pairs k of weight(q_k) times the AP loss
-// at threshold q_k. With as many thresholds as pairs it takes a time of order n² for n pairs; it is there to be compared with.
+// CoTAPDefinition is the continuous-target AP loss by its definition (eq. def_ctap): the mean over pairs k of weight(q_k) times the AP loss at
+// threshold q_k. It takes O(n²) time for n pairs and serves for comparison.
 //
-// p and q hold one score in [0, 1] a patch pair; weight, the paper's γ, is any function of a target score. A score outside [0, 1] and
-// slices of different lengths are errors.
+// p and q hold one score in [0, 1] per patch pair; weight, the paper's γ, is any function of a target score. It is an error if a score is out of
+// range or if lengths differ.
 func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err
@@ -24,9 +24,9 @@ func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, err
 	return total / float64(len(p)), nil
 }
 
-// CoTAPBound is the upper bound of [CoTAPDefinition] that Proposition 1 gives for weight ≥ 0: the mean over pairs i of
-// γ̃_i g(ψ_i Σ_{q_j < q_i} 1[p_i ≤ p_j]), where 1/ψ_i counts the pairs with q_j ≥ q_i and p_j ≥ p_i, and γ̃_i sums weight(q_k)/r_k over
-// q_k ≤ q_i with the ranks r_k. It takes a time of order n log n. Arguments and errors are those of [CoTAPDefinition].
+// CoTAPBound is the upper bound of [CoTAPDefinition] that Proposition 1 gives for weight ≥ 0: the mean over pairs i of γ̃_i g(ψ_i Σ_{q_j < q_i} 1[p_i
+// ≤ p_j]), where 1/ψ_i counts the pairs with q_j ≥ q_i and p_j ≥ p_i, and γ̃_i sums weight(q_k)/r_k over q_k ≤ q_i with the ranks r_k. It takes O(n
+// log n) time. Arguments and errors are those of [CoTAPDefinition].
 func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
 	if err := checkScores(p, q); err != nil {
 		return 0, err

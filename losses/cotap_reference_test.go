@@ -7,7 +7,7 @@ import (
 	"github.com/semcon/semcon/losses"
 )
 
-// References for the ranking losses, written from the formulas, one pair of pairs at a time.
+// These references for the ranking losses follow the formulas, one pair of pairs at a time.
 
 func apReference(p, q []float64, threshold float64) float64 {
 	sum, positives := 0.0, 0.0
@@ -82,17 +82,17 @@ func cotapReference(c losses.CoTAP, p, q []float64) (loss float64, gradient []fl
 		sum, same := 0.0, 0.0
 		for j := range p {
 			if q[j] < q[i] {
-				value, _ := huberReference(p[i]-p[j], c.Tau2)
+				value, _ := huberReference(p[i]-p[j], c.Margin)
 				sum += value
 			} else if p[j] >= p[i] {
 				same++
 			}
 		}
-		gamma, x := math.Max(q[i]-c.Tau1, 0), sum/same
+		gamma, x := math.Max(q[i]-c.Threshold, 0), sum/same
 		loss += gamma * x / (1 + x) / n
 		for j := range p {
 			if q[j] < q[i] {
-				_, slope := huberReference(p[i]-p[j], c.Tau2)
+				_, slope := huberReference(p[i]-p[j], c.Margin)
 				pull := gamma / ((1 + x) * (1 + x)) / same * slope / n
 				gradient[i] += pull
 				gradient[j] -= pull
@@ -102,7 +102,7 @@ func cotapReference(c losses.CoTAP, p, q []float64) (loss float64, gradient []fl
 	return loss, gradient
 }
 
-// scoresOf draws n scores: any number in [0, 1] if levels is 0, and else one of that many values, which makes ties.
+// scoresOf draws n scores: any numbers in [0, 1] if levels is 0, else one of that many values, which makes ties.
 func scoresOf(rng *rand.Rand, n, levels int) []float64 {
 	scores := make([]float64, n)
 	for i := range scores {

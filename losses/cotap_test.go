@@ -18,7 +18,7 @@ import (
 
 type lossFunction = func(p, q *graph.Node) *graph.Node
 
-// algorithms are the ways to the same loss.
+// algorithms compute the same loss in different ways.
 func algorithms(c losses.CoTAP) map[string]lossFunction {
 	return map[string]lossFunction{"brute force": c.BruteForce, "tree": c.Tree, "deep tree": c.DeepTree}
 }
@@ -34,10 +34,10 @@ func withGradient(t testing.TB, b compute.Backend, f lossFunction) *graph.Exec {
 	return exec
 }
 
-// evaluatePairs runs what withGradient compiles on a batch of image pairs.
+// evaluatePairs runs a graph of withGradient on a batch of image pairs.
 func evaluatePairs[T float32 | float64](t *testing.T, exec *graph.Exec, p, q [][]T) (loss float64, gradient []float64) {
 	t.Helper()
-	out, err := exec.Exec(p, q)
+	out, err := exec.Call(p, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func evaluatePairs[T float32 | float64](t *testing.T, exec *graph.Exec, p, q [][
 	return float64(out[0].Value().(T)), gradient
 }
 
-// agree compares a loss and its gradient, which is measured against its largest entry.
+// agree compares a loss and its gradient, whose error is relative to its largest entry.
 func agree(t *testing.T, what string, loss, want, lossTolerance float64, gradient, wantGradient []float64, gradientTolerance float64) {
 	t.Helper()
 	if !(math.Abs(loss-want) <= lossTolerance*math.Max(math.Abs(want), 1e-9)) {
@@ -65,7 +65,7 @@ func agree(t *testing.T, what string, loss, want, lossTolerance float64, gradien
 	}
 }
 
-// agreeOnTheHost holds the sweep, with one digit and with several, to the definition.
+// agreeOnTheHost compares the sweep, with one digit and with several, with the definition.
 func agreeOnTheHost(t *testing.T, c losses.CoTAP, p, q []float64, lossTolerance, gradientTolerance float64) {
 	t.Helper()
 	want, wantGradient := cotapReference(c, p, q)
@@ -85,31 +85,31 @@ func TestCoTAPOnTheHostAgainstReference(t *testing.T) {
 		for _, levels := range []int{0, 2, 7} {
 			rng := rand.New(rand.NewPCG(uint64(n), uint64(levels)))
 			p, q := scoresOf(rng, n, levels), scoresOf(rng, n, levels)
-			for _, c := range []losses.CoTAP{losses.DefaultCoTAP(), {Tau1: 0.4, Tau2: 0.1}, {Tau1: -1, Tau2: 3}} {
+			for _, c := range []losses.CoTAP{losses.DefaultCoTAP(), {Threshold: 0.4, Margin: 0.1}, {Threshold: -1, Margin: 3}} {
 				agreeOnTheHost(t, c, p, q, 1e-12, 1e-11)
 			}
 		}
 	}
 }
 
-// TestCoTAPOnTheHostOfCloseScores: the sums are of scores less their mean, so close scores with a margin as small keep their digits.
+// TestCoTAPOnTheHostOfCloseScores: sums are taken over scores minus their mean, so that close scores with an equally small margin keep their digits.
 func TestCoTAPOnTheHostOfCloseScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
-	agreeOnTheHost(t, losses.CoTAP{Tau1: -0.2, Tau2: 1e-4}, closeScoresOf(rng, 200), scoresOf(rng, 200, 0), 1e-11, 1e-10)
+	agreeOnTheHost(t, losses.CoTAP{Threshold: -0.2, Margin: 1e-4}, closeScoresOf(rng, 200), scoresOf(rng, 200, 0), 1e-11, 1e-10)
 }
 
-// TestCoTAPOnTheHostOfNegativeZeros: −0 is 0, and below all other scores.
+// TestCoTAPOnTheHostOfNegativeZeros: −0 counts as 0, below all other scores.
 func TestCoTAPOnTheHostOfNegativeZeros(t *testing.T) {
 	negative := math.Copysign(0, -1)
 	p, q := []float64{negative, 0.5, 0, 0.3}, []float64{0.5, negative, 0, 0.2}
 	agreeOnTheHost(t, losses.DefaultCoTAP(), p, q, 1e-12, 1e-11)
 }
 
-// TestCoTAPOfAWideMargin: with a margin that all pairs are within, what fills the last block of a leaf must be no one's negative.
+// TestCoTAPOfAWideMargin: even with a margin wider than all differences, the padding of a leaf's last block must not become a negative.
 func TestCoTAPOfAWideMargin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	p, q := scoresOf(rng, 301, 0), scoresOf(rng, 301, 0)
-	c := losses.CoTAP{Tau1: -0.2, Tau2: 3}
+	c := losses.CoTAP{Threshold: -0.2, Margin: 3}
 	want, wantGradient := cotapReference(c, p, q)
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		loss, gradient := evaluatePairs(t, withGradient(t, b, c.Tree), [][]float64{p}, [][]float64{q})
@@ -117,7 +117,7 @@ func TestCoTAPOfAWideMargin(t *testing.T) {
 	})
 }
 
-// TestCoTAPAgainstReference covers leaves alone, a few levels of the tree, ties in p and q that cross leaves, and close scores.
+// TestCoTAPAgainstReference covers single leaves, several levels of the tree, ties in p and q across leaves, and close scores.
 func TestCoTAPAgainstReference(t *testing.T) {
 	cases := map[string]func(rng *rand.Rand, n int) []float64{
 		"free":   func(rng *rand.Rand, n int) []float64 { return scoresOf(rng, n, 0) },
@@ -132,7 +132,7 @@ func TestCoTAPAgainstReference(t *testing.T) {
 			for name, draw := range cases {
 				for _, n := range []int{3, 90, 301} {
 					if algorithm == "tree" && n <= 160 {
-						continue // A leaf alone, which the deep tree's leaves cover.
+						continue // A single leaf, which the deep tree's leaves cover.
 					}
 					rng := rand.New(rand.NewPCG(uint64(n), 5))
 					p32, q32 := make([][]float32, 2), make([][]float32, 2)
@@ -173,10 +173,10 @@ func widen(x []float32) []float64 {
 	return out
 }
 
-// TestCoTAPManyPairs holds the tree to the host's sweep where brute force in Go would take long; only XLA sorts that many fast.
+// TestCoTAPManyPairs compares the tree with the host's sweep, as brute force in Go would take long; only XLA sorts that many pairs fast.
 func TestCoTAPManyPairs(t *testing.T) {
 	if !testbackend.HasXLA() {
-		t.Log("without the XLA plugin the small cases have to do")
+		t.Log("without the XLA plugin only the small cases are tested")
 		return
 	}
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -194,7 +194,7 @@ func TestCoTAPManyPairs(t *testing.T) {
 }
 
 func TestCoTAPGradients(t *testing.T) {
-	// Scores apart by more than finite differences move them, so that no pair changes its rank.
+	// Scores differ by more than the finite differences, so that no pair changes its rank.
 	rng := rand.New(rand.NewPCG(4, 4))
 	const n = 46
 	p, q := make([]float64, n), scoresOf(rng, n, 6)
@@ -227,7 +227,7 @@ func TestCoTAPTakesNoGradientInTargets(t *testing.T) {
 	})
 }
 
-// TestCoTAPOfPerfectOrder: three groups of pairs whose p are apart by more than the margin, as their q are.
+// TestCoTAPOfPerfectOrder has three groups of pairs whose p, like their q, differ by more than the margin.
 func TestCoTAPOfPerfectOrder(t *testing.T) {
 	const n = 120
 	p, q := make([]float64, n), make([]float64, n)
@@ -236,7 +236,7 @@ func TestCoTAPOfPerfectOrder(t *testing.T) {
 		group := float64(rng.IntN(3))
 		p[i], q[i] = 0.4*group+0.05*rng.Float64(), 0.5*group
 	}
-	c := losses.CoTAP{Tau1: -0.2, Tau2: 0.3}
+	c := losses.CoTAP{Threshold: -0.2, Margin: 0.3}
 	loss, gradient, err := c.Evaluate(p, q)
 	if err != nil {
 		t.Fatal(err)
@@ -309,8 +309,8 @@ func TestCoTAPReportsBadScores(t *testing.T) {
 func TestCoTAPRefusesBadHyperParameters(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []losses.CoTAP{
-		{Tau1: 2, Tau2: 1}, {Tau1: -inf, Tau2: 1}, {Tau1: -1e5, Tau2: 1}, {Tau1: nan, Tau2: 1},
-		{Tau2: 0}, {Tau2: -1}, {Tau2: 1e-5}, {Tau2: 1e-17}, {Tau2: 1e-200}, {Tau2: 1e5}, {Tau2: inf}, {Tau2: nan},
+		{Threshold: 2, Margin: 1}, {Threshold: -inf, Margin: 1}, {Threshold: -1e5, Margin: 1}, {Threshold: nan, Margin: 1},
+		{Margin: 0}, {Margin: -1}, {Margin: 1e-5}, {Margin: 1e-17}, {Margin: 1e-200}, {Margin: 1e5}, {Margin: inf}, {Margin: nan},
 	} {
 		if _, _, err := c.Evaluate([]float64{0, 1}, []float64{1, 0}); err == nil || !strings.Contains(err.Error(), "tau") {
 			t.Errorf("%+v: error %v", c, err)
@@ -318,11 +318,11 @@ func TestCoTAPRefusesBadHyperParameters(t *testing.T) {
 	}
 }
 
-// TestCoTAPAtTheLimits: at the ends of what Check admits the sums still hold their digits.
+// TestCoTAPAtTheLimits: at the limits that Check admits the sums still keep their digits.
 func TestCoTAPAtTheLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	p, q := scoresOf(rng, 400, 0), scoresOf(rng, 400, 0)
-	for _, c := range []losses.CoTAP{{Tau1: -1e4, Tau2: 0.5}, {Tau1: 1, Tau2: 0.5}, {Tau1: -0.2, Tau2: 1e-4}, {Tau1: -0.2, Tau2: 1e4}} {
+	for _, c := range []losses.CoTAP{{Threshold: -1e4, Margin: 0.5}, {Threshold: 1, Margin: 0.5}, {Threshold: -0.2, Margin: 1e-4}, {Threshold: -0.2, Margin: 1e4}} {
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +342,7 @@ func FuzzCoTAP(f *testing.F) {
 		for i := range p {
 			p[i], q[i] = float64(raw[2*i])/255, float64(raw[2*i+1])/255
 		}
-		c := losses.CoTAP{Tau1: -0.2, Tau2: (float64(margin) + 1) / 128}
+		c := losses.CoTAP{Threshold: -0.2, Margin: (float64(margin) + 1) / 128}
 		agreeOnTheHost(t, c, p, q, 1e-9, 1e-8)
 		weight := func(q float64) float64 { return 1 - q/2 }
 		definition, err := losses.CoTAPDefinition(p, q, weight)

@@ -1,12 +1,11 @@
-// Package losses holds the objectives, as pure functions of graph nodes: scores, features or logits go in, a scalar comes out. One loss a
-// file, no Scope, no Store.
+// Package losses holds the objectives as pure functions of graph nodes: scores, features or logits go in, a scalar comes out. One loss per file, no
+// Scope, no Store.
 //
-// Every loss is a scalar of its inputs' dtype, a mean over the batch unless its comment says otherwise, and differentiable in the
-// inputs that its comment names. Inputs of the wrong rank or of different shapes panic while the graph is built, as GoMLX's own
-// operations do.
+// Every loss is a scalar of its inputs' dtype, a mean over the batch unless its comment says otherwise, and differentiable in the inputs that its
+// comment names. Inputs of the wrong rank or of different shapes panic while the graph is built, as in GoMLX's own operations.
 //
-// The ranking losses also have forms of plain Go in float64, for analysis without a device: [AP], [CoTAPDefinition], [CoTAPBound] and
+// The ranking losses also have forms in plain Go and float64, for analysis without a device: [AP], [CoTAPDefinition], [CoTAPBound] and
 // [CoTAP.Evaluate]. Those return errors.
 //
-// The next objective gets a file here, named for it, a float64 reference in the tests and a case in testdata.
+// A new objective gets a file here, named for it, a float64 reference in the tests and a case in testdata.
 package losses

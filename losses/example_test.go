@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// Two images, two views each: the views of an image are parallel, those of different images orthogonal.
+// Two images with two views each: the views of an image are parallel, those of different images orthogonal.
 var (
 	exampleView1 = [][]float64{{1, 0}, {0, 1}}
 	exampleView2 = [][]float64{{2, 0}, {0, 3}}
@@ -52,7 +52,7 @@ func ExampleNegativeCosine() {
 	// Output: -1.0000
 }
 
-// Scores of four patch pairs: the student p ranks the two middle ones unlike the teacher q.
+// The scores of four patch pairs: the student p ranks the middle two differently from the teacher q.
 var (
 	exampleP = []float64{0.9, 0.4, 0.6, 0.1}
 	exampleQ = []float64{0.9, 0.6, 0.4, 0.1}

@@ -5,7 +5,7 @@ import (
 	"github.com/semcon/semcon/losses/internal/pairsum"
 )
 
-// Tree is [CoTAP.Loss] by the tree, however few the pairs are.
+// Tree is [CoTAP.Loss] by the tree, even for few pairs.
 func (c CoTAP) Tree(p, q *graph.Node) *graph.Node { return c.loss(p, q, pairsum.Tree) }
 
 // DeepTree is [CoTAP.Loss] by a tree of small nodes, so that few pairs make many levels.

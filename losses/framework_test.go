@@ -15,7 +15,7 @@ import (
 	"github.com/semcon/semcon/losses"
 )
 
-// term is a loss of the framework in its two forms; it takes gradient in its first input alone.
+// term is a term of the total loss in its two forms; only its first input takes a gradient.
 type term struct {
 	graph     func(x, y *graph.Node) *graph.Node
 	reference func(x, y matrix) float64
@@ -108,7 +108,7 @@ func TestTermsAgainstReference(t *testing.T) {
 			})
 			for seed := range uint64(3) {
 				x, y := term.inputs(rand.New(rand.NewPCG(seed, 21)))
-				out := exec.MustExec([][]float64(x), [][]float64(y))
+				out := exec.MustCall([][]float64(x), [][]float64(y))
 				if got, want := out[0].Value().(float64), term.reference(x, y); math.Abs(got-want) > 1e-12*math.Max(1, want) {
 					t.Errorf("%s: %.14g, reference %.14g", name, got, want)
 				}
@@ -129,7 +129,7 @@ func TestTermsAgainstReference(t *testing.T) {
 	})
 }
 
-// TestTermsGolden compares with PyTorch; testdata/framework.py made the file.
+// TestTermsGolden compares with PyTorch; testdata/framework.py writes the file.
 func TestTermsGolden(t *testing.T) {
 	raw, err := os.ReadFile("testdata/framework.json")
 	if err != nil {
@@ -165,7 +165,7 @@ func TestTermsHandCases(t *testing.T) {
 		}{
 			{"Alignment", matrix{{0, 0, 0, 0}}, matrix{{1, 0, 0, 0}}, math.Log(4)},
 			{"Alignment", matrix{{50, 0}}, matrix{{1, 0}}, 0},
-			{"PrototypeEntropy", matrix{{1, 0}}, matrix{{2, 0}, {3, 0}}, math.Log(2) / 2}, // No image is nearer.
+			{"PrototypeEntropy", matrix{{1, 0}}, matrix{{2, 0}, {3, 0}}, math.Log(2) / 2}, // Both images are equally near.
 			{"PrototypeEntropy", matrix{{1, 0}}, matrix{{1, 0}, {-1, 0}}, prototypeReference(matrix{{1, 0}}, matrix{{1, 0}, {-1, 0}}, 0.1)},
 			{"BCE", matrix{{0.5, 0.5}}, matrix{{0, 1}}, math.Log(2)},
 			{"BCE", matrix{{0, 1}}, matrix{{0, 1}}, 0},
@@ -217,7 +217,7 @@ func TestTotal(t *testing.T) {
 		if got := total(losses.Lambdas{PatchAlignment: 1, ImageAlignment: 2, PatchConcentration: 3, ImageConcentration: 4, Prototypes: 5}, 1); got != 54321 {
 			t.Errorf("weights 1 to 5: %v", got)
 		}
-		// An alignment loss alone, and a term of weight 0 that is not a number.
+		// A single alignment loss, and a NaN term of weight 0.
 		got := graph.MustExecOnce(b, func(x *graph.Node) *graph.Node {
 			return losses.Total(losses.Terms{ImageAlignment: x, Prototypes: graph.Log(graph.Neg(x))}, losses.Lambdas{ImageAlignment: 2})
 		}, 3.0).Value().(float64)

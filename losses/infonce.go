@@ -5,11 +5,11 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// InfoNCE is MoCo's contrast of queries with keys and a queue of earlier keys (He et al. 2020, eq. 1).
+// InfoNCE is MoCo's contrastive loss of queries with keys and a queue of earlier keys (He et al. 2020, eq. 1).
 //
-// queries and keys, [B, D], come from two views of the same images; queue, [K, D], holds keys of other images. All are scaled to
-// length 1 here. Each query has to tell its key among 1 + K candidates by cosine similarity over temperature (> 0). Differentiable in
-// queries only: keys and queue are constants, as MoCo's key encoder takes no gradient.
+// queries and keys, [B, D], come from two views of the same images; queue, [K, D], holds keys of other images. All are scaled to length 1 here. Each
+// query must identify its key among 1 + K candidates by cosine similarity over temperature (> 0). Differentiable in queries only: keys and queue are
+// constants, as MoCo's key encoder takes no gradient.
 func InfoNCE(queries, keys, queue *Node, temperature float64) *Node {
 	keys.AssertDims(queries.Shape().Dimensions...)
 	batch := queries.Shape().Dimensions[0]

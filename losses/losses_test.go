@@ -65,7 +65,7 @@ func evaluate(t *testing.T, b compute.Backend, f func([]*graph.Node) *graph.Node
 	for _, input := range tensorsOf(inputs) {
 		args = append(args, input)
 	}
-	out, err := graph.ExecOnce(b, f, args...)
+	out, err := graph.CallOnce(b, f, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestGradients(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				inputs := tensorsOf(o.inputs(rand.New(rand.NewPCG(5, 2))))
 				free := len(inputs) - o.constants
-				// The constants enter as constants: finite differences would move through the stop-gradient.
+				// Constants are not varied: finite differences would ignore the stop-gradient.
 				f := func(nodes []*graph.Node) *graph.Node {
 					all := append([]*graph.Node{}, nodes...)
 					for _, constant := range inputs[free:] {
@@ -130,7 +130,7 @@ func TestConstantsTakeNoGradient(t *testing.T) {
 	})
 }
 
-// TestGolden compares with losses of an independent PyTorch library; testdata/golden.py made the file.
+// TestGolden compares with losses of an independent PyTorch library; testdata/golden.py writes the file.
 func TestGolden(t *testing.T) {
 	raw, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
@@ -169,7 +169,7 @@ func TestHandCases(t *testing.T) {
 		}{
 			{"NTXent", []matrix{same, same}, math.Log(5)},           // Collapse: 2B − 1 equal candidates.
 			{"NTXent", []matrix{zero, zero}, math.Log(5)},           // Zero vectors have similarity 0 to all.
-			{"InfoNCE", []matrix{same, same, same}, math.Log(4)},    // Key and queue all alike.
+			{"InfoNCE", []matrix{same, same, same}, math.Log(4)},    // Key and queue are all equal.
 			{"NegativeCosine", []matrix{left, right}, -1},           // Parallel, whatever the length.
 			{"NegativeCosine", []matrix{left, {{0, 1}, {1, 0}}}, 0}, // Orthogonal.
 			{"BarlowTwins", []matrix{same, same}, 2},                // Constant features correlate with nothing: Σ (1 − 0)².
@@ -212,7 +212,7 @@ func TestInvariances(t *testing.T) {
 	}
 }
 
-// TestZeroVectorsHaveFiniteGradient: an encoder that puts out zeros at its first step must not poison the weights.
+// TestZeroVectorsHaveFiniteGradient: an encoder that outputs zeros at its first step must not turn the weights into NaN.
 func TestZeroVectorsHaveFiniteGradient(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		zeros := tensors.FromScalarAndDimensions(float32(0), 4, 3)

@@ -7,9 +7,9 @@ import (
 
 // NTXent is SimCLR's normalised temperature-scaled cross-entropy (Chen et al. 2020, eq. 1).
 //
-// z1 and z2, [B, D], are the projections of two views of the same B images, of any length. Each of the 2B projections has to tell
-// its other view among the 2B − 1 others by cosine similarity over temperature (> 0). The loss is at least 0, and ln(2B − 1) when all
-// projections coincide. Differentiable in both.
+// z1 and z2, [B, D], are the projections of two views of the same B images, of any norm. Each of the 2B projections must identify its other view
+// among the 2B − 1 others by cosine similarity over temperature (> 0). The loss is at least 0, and ln(2B − 1) if all projections coincide.
+// Differentiable in both.
 func NTXent(z1, z2 *Node, temperature float64) *Node {
 	g := z1.Graph()
 	z2.AssertDims(z1.Shape().Dimensions...)

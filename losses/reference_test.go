@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// Plain-Go float64 references, written from the papers' formulas, one element at a time.
+// These plain-Go float64 references follow the papers' formulas, one element at a time.
 
 type matrix [][]float64
 

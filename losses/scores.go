@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// checkScores returns an error that names the first score of a patch pair that is NaN or outside [0, 1]: online scores p and target
-// scores q, one of each a pair.
+// checkScores returns an error that names the first score that is NaN or outside [0, 1]. p are online scores and q target scores, one each per patch
+// pair.
 func checkScores(p, q []float64) error {
 	if len(p) != len(q) {
 		return fmt.Errorf("%d online scores for %d target scores", len(p), len(q))

@@ -6,7 +6,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Terms are the losses that the framework adds up. One that is not used is nil.
+// Terms are the losses of the total loss; a loss that is not used is nil.
 type Terms struct {
 	PatchAlignment, ImageAlignment         *Node // [Alignment]
 	PatchConcentration, ImageConcentration *Node // [CoTAP.Loss], [Alignment] with a neighbour
@@ -25,8 +25,8 @@ type Lambdas struct {
 // DefaultLambdas are all 1 ("Optimization strategy").
 func DefaultLambdas() Lambdas { return Lambdas{1, 1, 1, 1, 1} }
 
-// Total is the loss of a training step: the sum of the terms, each times its weight. A term of weight 0 is left out of the graph. It panics
-// where no term is left.
+// Total is the loss of a training step: the sum of the terms, each times its weight. A term of weight 0 is left out of the graph. It panics if no
+// term is left.
 func Total(terms Terms, weights Lambdas) *Node {
 	var total *Node
 	for _, term := range []struct {
@@ -48,7 +48,7 @@ func Total(terms Terms, weights Lambdas) *Node {
 		}
 	}
 	if total == nil {
-		panic(errors.New("a total loss without terms"))
+		panic(errors.New("total loss: no terms"))
 	}
 	return total
 }

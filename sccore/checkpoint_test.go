@@ -40,7 +40,7 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 		more(t, whole, 3)
 		want := state(t, whole)
 
-		// In another process, with other workers, and after another run.
+		// As in another process, with other workers, and after another run.
 		data := tinyData()
 		data.Workers = 3
 		resumed := newTrainer(t, b, data, tiny())
@@ -49,16 +49,16 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 		if err != nil || note != "a note" || resumed.Done() != 3 {
 			t.Fatalf("resumed at step %d with note %q, %v", resumed.Done(), note, err)
 		}
-		gauges := more(t, resumed, 3)
+		steps := more(t, resumed, 3)
 		if state(t, resumed) != want {
-			t.Error("the resumed run ended with other bytes")
+			t.Error("the resumed run ended with different bytes")
 		}
-		if gauges[0].Step != 4 || gauges[0].Class == nil || gauges[1].Class != nil {
-			t.Errorf("gauges %+v", gauges)
+		if steps[0].Step != 4 || steps[0].Class == nil || steps[1].Class != nil {
+			t.Errorf("metrics %+v", steps)
 		}
 		trained(t, resumed, 7, 6)
 		if state(t, resumed) != want {
-			t.Error("the same seed ended with other bytes")
+			t.Error("the same seed ended with different bytes")
 		}
 		trained(t, resumed, 9, 6)
 		if state(t, resumed) == want {
@@ -70,7 +70,7 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 func TestRunsFromFiles(t *testing.T) {
 	b := onGo(t)
 	dir := t.TempDir()
-	first := newTrainer(t, b, tinyData(), sccore.Ablations[2].Config(tiny())) // Without filter.
+	first := newTrainer(t, b, tinyData(), sccore.Ablations[2].Config(tiny())) // Without the filter.
 	trained(t, first, 1, 2)
 	checkpoint, target, online := filepath.Join(dir, "run.safetensors"), filepath.Join(dir, "target.safetensors"), filepath.Join(dir, "online.safetensors")
 	if err := first.Save(checkpoint, ""); err != nil {
@@ -98,7 +98,7 @@ func TestRunsFromFiles(t *testing.T) {
 		t.Errorf("exported encoder: %s", report)
 	}
 
-	// The filter is new and keeps its initial values; the rest is the online branch's, whichever file it is from.
+	// The filter is new and keeps its initial values; the rest is the online branch's, from either file.
 	second := newTrainer(t, b, tinyData(), tiny())
 	var ends []string
 	for _, from := range []string{checkpoint, target, online} {
@@ -118,11 +118,11 @@ func TestRunsFromFiles(t *testing.T) {
 		more(t, second, 1)
 	}
 	if ends[0] != ends[2] || ends[0] == ends[1] {
-		t.Errorf("checkpoint and the online branch's file begin alike: %v, checkpoint and target's: %v", ends[0] == ends[2], ends[0] == ends[1])
+		t.Errorf("the checkpoint and the online branch's file begin alike: %v, the checkpoint and the target's: %v", ends[0] == ends[2], ends[0] == ends[1])
 	}
 
 	if _, err := second.Resume(checkpoint); err == nil || !strings.Contains(err.Error(), checkpoint) {
-		t.Errorf("resuming another configuration's run: %v", err)
+		t.Errorf("resuming a run of another configuration: %v", err)
 	}
 	named, metadata, err := weights.ReadSafetensors(checkpoint)
 	if err != nil {
@@ -137,17 +137,17 @@ func TestRunsFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := second.BeginFrom(diverged, 1); err == nil || !strings.Contains(err.Error(), diverged) || !strings.Contains(err.Error(), "norm/bias: entry 7 is NaN") {
-		t.Errorf("beginning from a checkpoint of no numbers: %v", err)
+		t.Errorf("beginning from a checkpoint with NaN: %v", err)
 	}
 	if err := second.BeginFrom(filepath.Join(dir, "none.pth"), 1); err == nil || !strings.Contains(err.Error(), "none.pth") {
-		t.Errorf("beginning from no file: %v", err)
+		t.Errorf("beginning from a missing file: %v", err)
 	}
 }
 
 func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
 	b := onGo(t)
 	config := tiny()
-	config.Rate, config.FinalRate, config.Clip = 1e30, 1e30, 0
+	config.LearningRate, config.FinalLearningRate, config.GradientClip = 1e30, 1e30, 0
 	trainer := newTrainer(t, b, tinyData(), config)
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)

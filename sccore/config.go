@@ -14,45 +14,45 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// Config is all that shapes a training run but its data, its seed and its initial weights. Start from [Default].
+// Config holds everything that shapes a training run except its data, its seed and its initial weights. Start from [Default].
 type Config struct {
-	Encoder    string            `json:"encoder"`    // A name that encoder.ViTByName knows.
-	Positions  encoder.Positions `json:"positions"`  // How position embeddings are resized for local views.
-	Prototypes int               `json:"prototypes"` // Of the Object-Aware Filter; 0 for no filter.
-	ImageHead  heads.Projector   `json:"image_head"` // Of [CLS] tokens.
-	PatchHead  heads.Projector   `json:"patch_head"` // Of patch tokens. "A 3-layer multilayer perceptron" may mean one projector for both; here each has its own.
-	BF16       bool              `json:"bf16"`       // Compute the encoder in bfloat16, with float32 weights.
-	Checkpoint bool              `json:"checkpoint"` // Compute the encoder's blocks a second time in the backward pass, to save memory.
+	Encoder               string            `json:"encoder"`    // A name that encoder.ViTByName knows.
+	Positions             encoder.Positions `json:"positions"`  // How position embeddings are resized for local views.
+	Prototypes            int               `json:"prototypes"` // The Object-Aware Filter's prototypes; 0 for no filter.
+	ImageHead             heads.Projector   `json:"image_head"` // Projects [CLS] tokens.
+	PatchHead             heads.Projector   `json:"patch_head"` // Projects patch tokens. The paper's "3-layer multilayer perceptron" may be one projector for both; here each has its own.
+	BF16                  bool              `json:"bf16"`       // Compute the encoder in bfloat16, with float32 weights.
+	GradientCheckpointing bool              `json:"checkpoint"` // Compute the encoder's blocks again in the backward pass, to save memory.
 
-	Views  views.MultiCrop `json:"views"`
-	Canvas int             `json:"canvas"` // Height and width in pixels that images are read into; longer sides are shrunk to it.
-	Batch  int             `json:"batch"`  // Images in a step, positives not counted; even with two sources of images.
-	Steps  int             `json:"steps"`
-	// Accumulate is the number of equal parts that a batch is computed in, one after the other, for a batch that does not fit at once. It
-	// divides Batch. Statistics over a batch, Sinkhorn–Knopp's and L_proto's, are then each part's own.
-	Accumulate int `json:"accumulate"`
+	Views     views.MultiCrop `json:"views"`
+	ImageSize int             `json:"canvas"` // Height and width in pixels of the canvas that images are read into; larger images are shrunk to fit.
+	Batch     int             `json:"batch"`  // Images per step, not counting positives; even with two sources of images.
+	Steps     int             `json:"steps"`
+	// AccumulationSteps splits a batch that does not fit in memory into this many equal parts, computed one after the other. It divides Batch. Batch
+	// statistics, those of Sinkhorn–Knopp and of L_proto, are then taken per part.
+	AccumulationSteps int `json:"accumulate"`
 
-	Rate          float64 `json:"rate"` // Learning rate of AdamW, on a cosine to FinalRate after a linear rise over Warmup steps.
-	FinalRate     float64 `json:"final_rate"`
-	Warmup        int     `json:"warmup"`
-	Decay         float64 `json:"decay"` // Weight decay, on a cosine to FinalDecay; none on biases and norms.
-	FinalDecay    float64 `json:"final_decay"`
-	Momentum      float64 `json:"momentum"` // β of the target branch, on a cosine to FinalMomentum.
-	FinalMomentum float64 `json:"final_momentum"`
-	Clip          float64 `json:"clip"` // Greatest length of the gradient; 0 for any.
+	LearningRate        float64 `json:"rate"` // AdamW's: a linear warmup over WarmupSteps, then a cosine to FinalLearningRate.
+	FinalLearningRate   float64 `json:"final_rate"`
+	WarmupSteps         int     `json:"warmup"`
+	WeightDecay         float64 `json:"decay"` // A cosine to FinalWeightDecay; biases and norms do not decay.
+	FinalWeightDecay    float64 `json:"final_decay"`
+	TargetMomentum      float64 `json:"momentum"` // β of the target branch, a cosine to FinalTargetMomentum.
+	FinalTargetMomentum float64 `json:"final_momentum"`
+	GradientClip        float64 `json:"clip"` // Largest norm of the gradient; 0 for no clipping.
 
-	// Lambdas weigh the losses. A loss of weight 0 is not computed: the rows of the ablation are such configurations, see [Ablation].
-	Lambdas            losses.Lambdas  `json:"lambdas"`
-	PatchConcentration string          `json:"patch_concentration"` // [WithCoTAP] or [WithBCE].
-	CoTAP              losses.CoTAP    `json:"cotap"`
-	Correspondences    Correspondences `json:"correspondences"`
-	Temperature        float64         `json:"temperature"` // Of the online branch's softmax.
-	Sinkhorn           Sinkhorn        `json:"sinkhorn"`
-	Tau3               float64         `json:"tau3"`       // Temperature of L_proto.
-	Neighbours         int             `json:"neighbours"` // k of the nearest images that positives are drawn from.
+	// Lambdas weight the losses. A loss of weight 0 is not computed: the rows of the ablation are such configurations, see [Ablation].
+	Lambdas              losses.Lambdas  `json:"lambdas"`
+	PatchConcentration   string          `json:"patch_concentration"` // [WithCoTAP] or [WithBCE].
+	CoTAP                losses.CoTAP    `json:"cotap"`
+	Correspondences      Correspondences `json:"correspondences"`
+	Temperature          float64         `json:"temperature"` // Temperature of the online branch's softmax.
+	Sinkhorn             Sinkhorn        `json:"sinkhorn"`
+	PrototypeTemperature float64         `json:"tau3"`       // τ3, the temperature of L_proto.
+	Neighbours           int             `json:"neighbours"` // k: a positive is drawn from the k nearest images.
 
-	// GaugeEvery is the number of steps between measurements of spread and rank.
-	GaugeEvery int `json:"gauge_every"`
+	// MetricsEvery is the number of steps between two measurements of spread and rank.
+	MetricsEvery int `json:"gauge_every"`
 }
 
 // The losses of patch concentration.
@@ -61,17 +61,17 @@ const (
 	WithBCE   = "bce" // The paper's first attempt, on the same pairs.
 )
 
-// Correspondences say where the maps S_o and S_t come from.
+// Correspondences say where the correspondence maps S_o and S_t come from.
 type Correspondences struct {
-	// From is "head" for the projected features f, as the paper has it, "backbone" for the patch tokens that go into the head, or "labels":
-	// S_o from the head, and in place of S_t, 1 for two patches of one class and 0 for others. Labels are for experiments on what the target
-	// branch's quality means.
+	// From is "head" for the projected features f, as in the paper; "backbone" for the patch tokens that go into the head; or "labels", which takes
+	// S_o from the head and replaces S_t by 1 for two patches of the same class and 0 otherwise. Labels are for experiments on how much the target
+	// branch's quality matters.
 	From string `json:"from"`
-	// SameView takes S_t from the view that S_o is from. The paper's text has both: S_t(v1(u), v1(v)) where it introduces pseudo labels,
-	// S_t(v2(u), v2(v)) where it uses them, which is the default.
+	// SameView takes S_t from the same view as S_o. The paper's text has both: S_t(v1(u), v1(v)) where it introduces pseudo labels, and S_t(v2(u),
+	// v2(v)) where it uses them, which is the default.
 	SameView bool `json:"same_view"`
-	// Noise in [0, 1] is the share of pairs whose label is replaced by a number drawn evenly from [0, 1]. The area under the ROC curve is then
-	// 1 − Noise²/2.
+	// Noise in [0, 1] is the share of pairs whose label is replaced by a number drawn uniformly from [0, 1]. The area under the ROC curve is then 1 −
+	// Noise²/2.
 	Noise float64 `json:"noise"`
 }
 
@@ -82,23 +82,22 @@ const (
 	FromLabels   = "labels"
 )
 
-// Default is the paper's configuration ("Network architecture", "Optimization strategy"). What it leaves open is as in DINO, or as
-// errata.md names it; but Clip, the paper's silence on which is filled with DINO's number, limits the length of the whole gradient, where DINO
-// limits each parameter's.
+// Default is the paper's configuration ("Network architecture", "Optimization strategy"). What the paper leaves open is as in DINO or as errata.md
+// says. GradientClip has DINO's value but limits the norm of the whole gradient, where DINO limits each parameter's.
 func Default() Config {
 	return Config{
 		Encoder: "vit-s16", Positions: encoder.DINOPositions, Prototypes: 64,
 		ImageHead: heads.DefaultProjector(), PatchHead: heads.DefaultProjector(),
-		Views: views.DefaultMultiCrop(), Canvas: 512, Batch: 256, Steps: 100_000, Accumulate: 1,
-		Rate: 3e-5, FinalRate: 1e-6, Decay: 0.024, FinalDecay: 0.24, Momentum: 0.9997, FinalMomentum: 1, Clip: 3,
+		Views: views.DefaultMultiCrop(), ImageSize: 512, Batch: 256, Steps: 100_000, AccumulationSteps: 1,
+		LearningRate: 3e-5, FinalLearningRate: 1e-6, WeightDecay: 0.024, FinalWeightDecay: 0.24, TargetMomentum: 0.9997, FinalTargetMomentum: 1, GradientClip: 3,
 		Lambdas: losses.DefaultLambdas(), PatchConcentration: WithCoTAP, CoTAP: losses.DefaultCoTAP(),
 		Correspondences: Correspondences{From: FromHead},
-		Temperature:     0.1, Sinkhorn: DefaultSinkhorn(), Tau3: 0.1, Neighbours: knn.DefaultK,
-		GaugeEvery: 50,
+		Temperature:     0.1, Sinkhorn: DefaultSinkhorn(), PrototypeTemperature: 0.1, Neighbours: knn.DefaultK,
+		MetricsEvery: 50,
 	}
 }
 
-// Check returns an error that names the first field out of range.
+// Check returns an error that names the first field that is out of range.
 func (c Config) Check() error {
 	if _, err := encoder.ViTByName(c.Encoder); err != nil {
 		return err
@@ -114,20 +113,20 @@ func (c Config) Check() error {
 		{"image_head.hidden", float64(c.ImageHead.Hidden), 1, math.MaxInt32}, {"image_head.out", float64(c.ImageHead.Out), 2, math.MaxInt32},
 		{"patch_head.hidden", float64(c.PatchHead.Hidden), 1, math.MaxInt32}, {"patch_head.out", float64(c.PatchHead.Out), 2, math.MaxInt32},
 		{"views.Globals", float64(c.Views.Globals), 2, math.MaxInt32},
-		{"canvas", float64(c.Canvas), 1, math.MaxInt32}, {"batch", float64(c.Batch), 2, math.MaxInt32},
-		{"steps", float64(c.Steps), 1, math.MaxInt32}, {"accumulate", float64(c.Accumulate), 1, float64(c.Batch)},
-		{"rate", c.Rate, 0, math.MaxFloat32}, {"final_rate", c.FinalRate, 0, math.MaxFloat32},
-		{"warmup", float64(c.Warmup), 0, float64(c.Steps - 1)},
-		{"decay", c.Decay, 0, math.MaxFloat32}, {"final_decay", c.FinalDecay, 0, math.MaxFloat32},
-		{"momentum", c.Momentum, 0, 1}, {"final_momentum", c.FinalMomentum, 0, 1}, {"clip", c.Clip, 0, math.MaxFloat32},
+		{"canvas", float64(c.ImageSize), 1, math.MaxInt32}, {"batch", float64(c.Batch), 2, math.MaxInt32},
+		{"steps", float64(c.Steps), 1, math.MaxInt32}, {"accumulate", float64(c.AccumulationSteps), 1, float64(c.Batch)},
+		{"rate", c.LearningRate, 0, math.MaxFloat32}, {"final_rate", c.FinalLearningRate, 0, math.MaxFloat32},
+		{"warmup", float64(c.WarmupSteps), 0, float64(c.Steps - 1)},
+		{"decay", c.WeightDecay, 0, math.MaxFloat32}, {"final_decay", c.FinalWeightDecay, 0, math.MaxFloat32},
+		{"momentum", c.TargetMomentum, 0, 1}, {"final_momentum", c.FinalTargetMomentum, 0, 1}, {"clip", c.GradientClip, 0, math.MaxFloat32},
 		{"lambdas.patch_alignment", c.Lambdas.PatchAlignment, 0, math.MaxFloat32},
 		{"lambdas.image_alignment", c.Lambdas.ImageAlignment, 0, math.MaxFloat32},
 		{"lambdas.patch_concentration", c.Lambdas.PatchConcentration, 0, math.MaxFloat32},
 		{"lambdas.image_concentration", c.Lambdas.ImageConcentration, 0, math.MaxFloat32},
 		{"lambdas.prototypes", c.Lambdas.Prototypes, 0, math.MaxFloat32},
 		{"correspondences.noise", c.Correspondences.Noise, 0, 1},
-		{"temperature", c.Temperature, 1e-3, math.MaxFloat32}, {"tau3", c.Tau3, 1e-3, math.MaxFloat32},
-		{"neighbours", float64(c.Neighbours), 1, math.MaxInt32}, {"gauge_every", float64(c.GaugeEvery), 1, math.MaxInt32},
+		{"temperature", c.Temperature, 1e-3, math.MaxFloat32}, {"tau3", c.PrototypeTemperature, 1e-3, math.MaxFloat32},
+		{"neighbours", float64(c.Neighbours), 1, math.MaxInt32}, {"gauge_every", float64(c.MetricsEvery), 1, math.MaxInt32},
 	} {
 		if !(field.low <= field.value && field.value <= field.high) {
 			return fmt.Errorf("%s %v is not between %v and %v", field.name, field.value, field.low, field.high)
@@ -135,20 +134,20 @@ func (c Config) Check() error {
 	}
 	vit := c.vit()
 	switch {
-	case c.Batch%c.Accumulate != 0:
-		return fmt.Errorf("accumulate %d does not divide batch %d", c.Accumulate, c.Batch)
+	case c.Batch%c.AccumulationSteps != 0:
+		return fmt.Errorf("accumulate %d does not divide batch %d", c.AccumulationSteps, c.Batch)
 	case c.Views.GlobalSize%vit.Patch != 0 || c.Views.GlobalSize < vit.Patch:
-		return fmt.Errorf("views.GlobalSize %d is not made of %s's patches of %d", c.Views.GlobalSize, c.Encoder, vit.Patch)
+		return fmt.Errorf("views.GlobalSize %d is not a multiple of %s's patch size %d", c.Views.GlobalSize, c.Encoder, vit.Patch)
 	case c.Views.Locals > 0 && (c.Views.LocalSize%vit.Patch != 0 || c.Views.LocalSize < vit.Patch):
-		return fmt.Errorf("views.LocalSize %d is not made of %s's patches of %d", c.Views.LocalSize, c.Encoder, vit.Patch)
+		return fmt.Errorf("views.LocalSize %d is not a multiple of %s's patch size %d", c.Views.LocalSize, c.Encoder, vit.Patch)
 	case !slices.Contains([]string{WithCoTAP, WithBCE}, c.PatchConcentration):
-		return fmt.Errorf("patch_concentration %q: there are %s and %s", c.PatchConcentration, WithCoTAP, WithBCE)
+		return fmt.Errorf("patch_concentration %q: want %s or %s", c.PatchConcentration, WithCoTAP, WithBCE)
 	case !slices.Contains([]string{FromHead, FromBackbone, FromLabels}, c.Correspondences.From):
-		return fmt.Errorf("correspondences.from %q: there are %s, %s and %s", c.Correspondences.From, FromHead, FromBackbone, FromLabels)
+		return fmt.Errorf("correspondences.from %q: want %s, %s or %s", c.Correspondences.From, FromHead, FromBackbone, FromLabels)
 	case c.Prototypes == 0 && c.Lambdas.Prototypes > 0:
 		return fmt.Errorf("lambdas.prototypes %v without prototypes", c.Lambdas.Prototypes)
 	case !c.hasPatchLoss() && !c.hasImageLoss():
-		return fmt.Errorf("lambdas: no loss of images or patches is left")
+		return fmt.Errorf("lambdas: every loss of images and patches is off")
 	}
 	for _, err := range []error{c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check()} {
 		if err != nil {
@@ -158,45 +157,45 @@ func (c Config) Check() error {
 	return nil
 }
 
-// hasPatchLoss tells whether scenes have a part in the losses.
+// hasPatchLoss reports whether a loss uses patches, and with them scenes.
 func (c Config) hasPatchLoss() bool {
 	return c.Lambdas.PatchAlignment > 0 || c.Lambdas.PatchConcentration > 0
 }
 
-// hasImageLoss tells whether [CLS] tokens have a part in the losses.
+// hasImageLoss reports whether a loss uses [CLS] tokens.
 func (c Config) hasImageLoss() bool {
 	return c.Lambdas.ImageAlignment > 0 || c.Lambdas.ImageConcentration > 0
 }
 
-// fromLabels tells whether a loss takes labels.
+// fromLabels reports whether a loss uses labels.
 func (c Config) fromLabels() bool {
 	return c.Lambdas.PatchConcentration > 0 && c.Correspondences.From == FromLabels
 }
 
-// vit is the encoder of a configuration that has been checked.
+// vit is the encoder of a checked configuration.
 func (c Config) vit() encoder.ViT {
 	v, err := encoder.ViTByName(c.Encoder)
 	if err != nil {
 		panic(err)
 	}
-	v.Positions, v.Prototypes, v.Checkpoint = c.Positions, c.Prototypes, c.Checkpoint
+	v.Positions, v.Prototypes, v.Checkpoint = c.Positions, c.Prototypes, c.GradientCheckpointing
 	if c.BF16 {
 		v.Compute = dtypes.BFloat16
 	}
 	return v
 }
 
-// schedule returns the rate, decay and β of a step, in [0, Steps).
+// schedule returns the learning rate, weight decay and β of a step in [0, Steps).
 func (c Config) schedule(step int) (rate, decay, momentum float64) {
-	return optim.Cosine(step, c.Steps, c.Warmup, c.Rate, c.FinalRate),
-		optim.Cosine(step, c.Steps, 0, c.Decay, c.FinalDecay),
-		optim.Cosine(step, c.Steps, 0, c.Momentum, c.FinalMomentum)
+	return optim.Cosine(step, c.Steps, c.WarmupSteps, c.LearningRate, c.FinalLearningRate),
+		optim.Cosine(step, c.Steps, 0, c.WeightDecay, c.FinalWeightDecay),
+		optim.Cosine(step, c.Steps, 0, c.TargetMomentum, c.FinalTargetMomentum)
 }
 
-// shape is what of a configuration the compiled step depends on; the rest are inputs of the step.
+// shape keeps only what the compiled step depends on. The rest are inputs of the step.
 func (c Config) shape() Config {
-	c.Steps, c.Warmup, c.GaugeEvery, c.Neighbours = 0, 0, 0, 0
-	c.Rate, c.FinalRate, c.Decay, c.FinalDecay, c.Momentum, c.FinalMomentum = 0, 0, 0, 0, 0, 0
+	c.Steps, c.WarmupSteps, c.MetricsEvery, c.Neighbours = 0, 0, 0, 0
+	c.LearningRate, c.FinalLearningRate, c.WeightDecay, c.FinalWeightDecay, c.TargetMomentum, c.FinalTargetMomentum = 0, 0, 0, 0, 0, 0
 	c.Views.Global, c.Views.Local, c.Views.MinOverlap = views.Recipe{}, views.Recipe{}, 0
 	c.Correspondences.Noise = 0
 	for _, weight := range []*float64{&c.Lambdas.PatchAlignment, &c.Lambdas.ImageAlignment, &c.Lambdas.PatchConcentration,
@@ -208,11 +207,11 @@ func (c Config) shape() Config {
 	return c
 }
 
-// Ablation is one of the seven lines of Tab. ablation: which parts of the method are on.
+// Ablation is one of the seven lines of Tab. ablation. It says which parts of the method are on.
 type Ablation struct {
 	Line int
 	Name string
-	// The losses λ̄1, λ1, λ̄2, λ2, and the Object-Aware Filter with L_proto.
+	// The losses of λ̄1, λ1, λ̄2 and λ2, and the Object-Aware Filter with L_proto.
 	ImageAlignment, PatchAlignment, ImageConcentration, PatchConcentration, Filter bool
 }
 
@@ -227,7 +226,7 @@ var Ablations = []Ablation{
 	{Line: 7, Name: "all losses + filter", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true, Filter: true},
 }
 
-// Config switches what the line leaves out off in a configuration that has everything on.
+// Config turns off, in a configuration with everything on, the parts that the line leaves out.
 func (a Ablation) Config(all Config) Config {
 	for _, part := range []struct {
 		on     bool

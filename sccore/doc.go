@@ -1,6 +1,6 @@
 // Package sccore is the paper's method ("Methodology").
 //
-// In come a [Config] and [Data]; out comes a [Trainer] of the two branches, whose every step reports [StepMetrics] and whose encoders
-// [Trainer.SaveEncoder] writes. An [Objective] puts the step's graph together from views, encoder, heads and losses; package train runs it. The
-// next loss is a weight of losses.Lambdas, a case of step.forward and a line of StepMetrics.
+// It takes a [Config] and [Data] and returns a [Trainer] of the two branches. Every step reports [StepMetrics], and
+// [Trainer.SaveEncoder] writes an encoder. An [Objective] builds the step's graph from views, encoder, heads and losses; package train runs it.
+// A new loss needs a weight in losses.Lambdas, a case in step.forward and a field in StepMetrics.
 package sccore

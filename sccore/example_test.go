@@ -14,7 +14,7 @@ func ExampleSinkhorn_Targets() {
 		fmt.Println(err)
 		return
 	}
-	// Both rows prefer the first entry; the second row less so, and gets the other one.
+	// Both rows prefer the first entry. The second row prefers it less, and gets the other entry.
 	scores := [][]float64{{0.9, 0.1}, {0.6, 0.5}}
 	q := graph.MustExecOnce(b, sccore.DefaultSinkhorn().Targets, scores)
 	fmt.Printf("%.3f\n", q.Value())

@@ -11,7 +11,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// golden is what SwAV's Sinkhorn–Knopp computes; testdata/golden.py made it.
+// golden has results of SwAV's Sinkhorn–Knopp; testdata/golden.py writes them.
 type golden struct {
 	Sinkhorn []struct {
 		Iterations      int

@@ -14,7 +14,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := tiny()
 			config.ImageHead, config.PatchHead = heads.Projector{Hidden: 8, Out: 4}, heads.Projector{Hidden: 8, Out: 4}
-			config.Accumulate, config.Batch, config.Warmup, config.Prototypes = parts, 4*parts, 2, 2
+			config.AccumulationSteps, config.Batch, config.WarmupSteps, config.Prototypes = parts, 4*parts, 2, 2
 			trainer, err := sccore.NewNarrowTrainer(onGo(t), tinyData(), config)
 			if err != nil {
 				t.Fatal(err)

@@ -7,32 +7,34 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// StepMetrics are what a training step reports. A loss that is switched off is 0.
+// StepMetrics are what a training step reports. A loss that is off is 0.
 type StepMetrics struct {
-	Step int     `json:"step"` // Steps done, this one included.
-	Rate float64 `json:"rate"` // Learning rate of the step.
+	Step         int     `json:"step"` // Steps done, including this one.
+	LearningRate float64 `json:"rate"` // The one this step used.
 
-	Total              float64 `json:"total"` // The loss, with its λ.
+	Total              float64 `json:"total"` // The sum of the losses, each times its λ.
 	PatchAlignment     float64 `json:"patch_alignment,omitempty"`
 	ImageAlignment     float64 `json:"image_alignment,omitempty"`
 	PatchConcentration float64 `json:"patch_concentration,omitempty"`
 	ImageConcentration float64 `json:"image_concentration,omitempty"`
 	Prototypes         float64 `json:"prototypes,omitempty"`
 
-	// ImageEntropy and PatchEntropy are the mean entropy of the targets, in [0, ln K] for heads of K outputs. At ln K the targets say nothing.
+	// ImageEntropy and PatchEntropy are the mean entropy of the targets, in [0, ln K] for heads with K outputs. At ln K the targets carry no
+	// information.
 	ImageEntropy float64 `json:"image_entropy,omitempty"`
 	PatchEntropy float64 `json:"patch_entropy,omitempty"`
 
 	GradientNorm float64 `json:"gradient_norm"` // Before clipping.
 
-	// Class and Patches are the spread of the online branch's [CLS] and patch tokens in a global view, every GaugeEvery steps, nil between.
+	// Class and Patches are the spread of the online branch's [CLS] and patch tokens in a global view. They are measured every MetricsEvery steps and
+	// nil otherwise.
 	Class   *metrics.Spread `json:"class,omitempty"`
 	Patches *metrics.Spread `json:"patches,omitempty"`
-	// Classes is the spread of the same patch tokens within and between classes, when the images have labels.
+	// Classes is the spread of the same patch tokens within and between classes, if the images have labels.
 	Classes *metrics.ClassSpread `json:"classes,omitempty"`
 }
 
-// The names of what a step reports: losses and entropies, scalars; covariances, [D, D]; and the spread of classes, [2].
+// The names of a step's reports: losses and entropies are scalars, covariances are [D, D], the spread of classes is [2].
 const (
 	reportTotal              = "total"
 	reportPatchAlignment     = "patch alignment"
@@ -48,7 +50,7 @@ const (
 	reportSpreadOfClasses    = "spread of classes"
 )
 
-// set adds to the metric that a scalar report is for.
+// set adds a scalar report to its metric.
 func (m *StepMetrics) set(report string, value float64) {
 	for name, metric := range map[string]*float64{
 		reportTotal: &m.Total, reportPatchAlignment: &m.PatchAlignment, reportImageAlignment: &m.ImageAlignment,
@@ -61,7 +63,7 @@ func (m *StepMetrics) set(report string, value float64) {
 	}
 }
 
-// finite tells whether the loss and its gradient are numbers.
+// finite reports whether the loss and its gradient are finite.
 func (m *StepMetrics) finite() bool {
 	for _, x := range []float64{m.Total, m.GradientNorm} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {

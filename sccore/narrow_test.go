@@ -2,7 +2,7 @@ package sccore
 
 import "github.com/gomlx/compute"
 
-// NewNarrowTrainer is [NewTrainer] with an encoder of a few thousand weights, whose checkpoints are small enough to be kept as golden files.
+// NewNarrowTrainer is [NewTrainer] with an encoder of a few thousand weights, whose checkpoints are small enough for golden files.
 func NewNarrowTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 	objective, err := NewObjective(data, config)
 	if err != nil {

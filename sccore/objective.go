@@ -24,13 +24,13 @@ import (
 
 // Objective is the method as package train takes it: the graph of its step, and the batches.
 type Objective struct {
-	config  Config // Of the present run; the step is compiled for one of the same shape.
+	config  Config // The current run's; the step is compiled for a configuration of the same shape.
 	data    Data
 	step    step
 	skipped func(datasets.Skipped)
-	reports []string // What Graph returns, in order.
+	reports []string // The names of Graph's outputs, in order.
 
-	// Batches are read ahead. The next one is the part number ahead of the run with this seed.
+	// Batches are read ahead. next returns the one for part number ahead of the run with this seed.
 	next  func() (*datasets.Batch, error, bool)
 	stop  func()
 	seed  uint64
@@ -46,13 +46,13 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 	if err := o.mixture(0).Check(); err != nil {
 		return nil, err
 	}
-	switch part := config.Batch / config.Accumulate; {
+	switch part := config.Batch / config.AccumulationSteps; {
 	case data.Objects == nil && (config.hasImageLoss() || config.Lambdas.Prototypes > 0):
-		return nil, errors.New("lambdas: losses of images and prototypes are of object-centric images, and there are none")
+		return nil, errors.New("lambdas: losses of images and prototypes need object-centric images")
 	case config.fromLabels() && data.Labels == nil:
-		return nil, errors.New("correspondences.from labels: the images have none")
+		return nil, errors.New("correspondences.from labels: the images have no labels")
 	case data.Objects != nil && data.Scenes != nil && part%2 != 0:
-		return nil, fmt.Errorf("batch %d in %d parts has no halves for objects and scenes", config.Batch, config.Accumulate)
+		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
 	}
 	o.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
 	return o, nil
@@ -62,9 +62,9 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 func (o *Objective) Steps() int { return o.config.Steps }
 
 // Parts is the number of parts that a batch is computed in.
-func (o *Objective) Parts() int { return o.config.Accumulate }
+func (o *Objective) Parts() int { return o.config.AccumulationSteps }
 
-// Shapes are those of the inputs of a part of a step.
+// Shapes are the shapes of the inputs of one part of a step.
 func (o *Objective) Shapes() (all []shapes.Shape) {
 	for _, in := range o.step.inputs() {
 		all = append(all, in.shape)
@@ -72,7 +72,7 @@ func (o *Objective) Shapes() (all []shapes.Shape) {
 	return all
 }
 
-// Graph is a batch, or a part of it: forward and backward, and the update unless a batch comes in parts.
+// Graph computes a batch, or one part of it: forward and backward, and the update unless the batch comes in parts.
 func (o *Objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 	named := o.step.named(inputs)
 	gradients, reports := o.step.backward(scope, named)
@@ -89,13 +89,13 @@ func (o *Objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 	return out
 }
 
-// UpdateShapes are those of the inputs of Update.
+// UpdateShapes are the shapes of the inputs of Update.
 func (o *Objective) UpdateShapes() []shapes.Shape {
 	all := o.Shapes()
 	return all[len(all)-1:]
 }
 
-// Update is the update after all parts of a batch. It returns the length of the gradient.
+// Update applies the gradients of all parts of a batch. It returns the norm of the gradient.
 func (o *Objective) Update(scope *model.Scope, inputs []*Node) []*Node {
 	scheduled := inputs[0]
 	gradients := optim.Accumulated(scope.At(accumulatedScope), scheduled.Graph(), learnt(scope), o.Parts())
@@ -132,15 +132,15 @@ func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
 	return o.inputs(o.step, batch, at.Seed, scheduled)
 }
 
-// Metrics reads what a part or the update reports. Losses are the mean of the parts, spreads those of the first part.
+// Metrics reads the reports of a part or of the update. Losses are the mean over parts; spreads are those of the first part.
 func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tensor) {
 	if at.Part > 0 && at.Part == o.Parts() {
 		m.set(reportGradientNorm, float64(tensors.ToScalar[float32](outputs[0])))
 		return
 	}
 	m.Step = at.Step + 1
-	m.Rate, _, _ = o.config.schedule(at.Step)
-	spreads := at.Part == 0 && m.Step%o.config.GaugeEvery == 0
+	m.LearningRate, _, _ = o.config.schedule(at.Step)
+	spreads := at.Part == 0 && m.Step%o.config.MetricsEvery == 0
 	for i, name := range o.reports {
 		switch {
 		case name == reportClassSpread && spreads:
@@ -156,7 +156,7 @@ func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tens
 	}
 }
 
-// Diverged looks at the loss and the length of its gradient.
+// Diverged looks at the loss and at the norm of its gradient.
 func (o *Objective) Diverged(m StepMetrics) string {
 	if m.finite() {
 		return ""
@@ -164,7 +164,7 @@ func (o *Objective) Diverged(m StepMetrics) string {
 	return fmt.Sprintf("it is %g and its gradient %g", m.Total, m.GradientNorm)
 }
 
-// Metadata adds the configuration to where a run stands. Orders, views and all else that is drawn depend on seed and step alone.
+// Metadata adds the configuration to the position of a run. Order, views and everything else that is drawn depend on the seed and the step alone.
 func (o *Objective) Metadata(at train.Position) (map[string]string, error) {
 	position, err := json.Marshal(at)
 	if err != nil {
@@ -174,7 +174,7 @@ func (o *Objective) Metadata(at train.Position) (map[string]string, error) {
 	return map[string]string{"position": string(position), "config": string(config)}, err
 }
 
-// Restore wants the configuration to be that of the run.
+// Restore requires the configuration to be that of the run.
 func (o *Objective) Restore(metadata map[string]string, _ train.Position) (at train.Position, err error) {
 	if err := json.Unmarshal([]byte(metadata["position"]), &at); err != nil {
 		return at, fmt.Errorf("position in the run: %w", err)
@@ -189,10 +189,10 @@ func (o *Objective) Restore(metadata map[string]string, _ train.Position) (at tr
 	return at, nil
 }
 
-// mixture reads the parts of batches of a run, one a step of its own.
+// mixture reads the parts of a run's batches, one per step.
 func (o *Objective) mixture(seed uint64) datasets.Mixture {
 	m := datasets.Mixture{
-		Objects: o.data.Objects, Scenes: o.data.Scenes, Batch: o.config.Batch / o.config.Accumulate, Side: o.config.Canvas,
+		Objects: o.data.Objects, Scenes: o.data.Scenes, Batch: o.config.Batch / o.config.AccumulationSteps, Side: o.config.ImageSize,
 		Seed: seed, Workers: o.data.Workers, Broken: o.data.Broken,
 	}
 	if o.step.positives() > 0 {
@@ -201,12 +201,12 @@ func (o *Objective) mixture(seed uint64) datasets.Mixture {
 	return m
 }
 
-// batch is that of a part of a step. Those behind it are read ahead.
+// batch returns the batch of a part of a step and reads the following ones ahead.
 func (o *Objective) batch(ctx context.Context, at train.At) (*datasets.Batch, error) {
 	number := at.Step*o.Parts() + at.Part
 	if o.next == nil || o.seed != at.Seed || o.ahead != number {
 		o.rewind()
-		// What is read ahead belongs to the objective and not to this call, so its end is not ctx's.
+		// The batches read ahead belong to the objective, not to this call, so they outlive ctx.
 		o.next, o.stop = iter.Pull2(o.mixture(at.Seed).Batches(context.WithoutCancel(ctx), number))
 	}
 	batch, err, _ := o.next()
@@ -218,7 +218,7 @@ func (o *Objective) batch(ctx context.Context, at train.At) (*datasets.Batch, er
 	return batch, nil
 }
 
-// rewind ends the reading of images, which begins again with the next step.
+// rewind stops reading images; the next step starts again.
 func (o *Objective) rewind() {
 	if o.stop != nil {
 		o.stop()
@@ -227,14 +227,14 @@ func (o *Objective) rewind() {
 }
 
 const (
-	inPixels    = "pixels"    // Images, positives last, [images + positives, canvas, canvas, 3] of bytes.
-	inGlobals   = "globals"   // Parameters of global views, [globals·images, NumParams].
-	inLocals    = "locals"    // Of local views.
-	inPositives = "positives" // Of a view of each positive, [positives, NumParams].
-	inPartners  = "partners"  // The image x' of each image x, [images].
-	inLabels    = "labels"    // Label maps, [images, canvas, canvas] of bytes.
-	inNoiseKey  = "noise key" // What the noise of labels is drawn from.
-	inScheduled = "scheduled" // Rate, decay, β, the five λ, and the share of noise.
+	inPixels    = "pixels"    // Images, positives last, [images + positives, size, size, 3] of bytes.
+	inGlobals   = "globals"   // Parameters of the global views, [globals·images, NumParams].
+	inLocals    = "locals"    // Parameters of the local views.
+	inPositives = "positives" // Parameters of one view of each positive, [positives, NumParams].
+	inPartners  = "partners"  // The partner x' of each image x, [images].
+	inLabels    = "labels"    // Label maps, [images, size, size] of bytes.
+	inNoiseKey  = "noise key" // The key that label noise is drawn from.
+	inScheduled = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
 )
 
 // input is an input of the compiled step.
@@ -243,11 +243,11 @@ type input struct {
 	shape shapes.Shape
 }
 
-// inputs lists the inputs that the step has.
+// inputs lists the inputs of the step.
 func (s step) inputs() []input {
 	images, positives := s.images(), s.positives()
 	all := []input{
-		{inPixels, shapes.Make(dtypes.Uint8, images+positives, s.Canvas, s.Canvas, 3)},
+		{inPixels, shapes.Make(dtypes.Uint8, images+positives, s.ImageSize, s.ImageSize, 3)},
 		{inGlobals, shapes.Make(dtypes.Float32, s.Views.Globals*images, views.NumParams)},
 	}
 	if s.Views.Locals > 0 {
@@ -260,7 +260,7 @@ func (s step) inputs() []input {
 		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
 	}
 	if s.labelled {
-		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.Canvas, s.Canvas)})
+		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
 	}
 	if s.fromLabels() {
 		all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
@@ -268,7 +268,7 @@ func (s step) inputs() []input {
 	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
 }
 
-// named are the nodes of the step's inputs by name.
+// named returns the nodes of the step's inputs by name.
 func (s step) named(inputs []*Node) map[string]*Node {
 	named := map[string]*Node{}
 	for i, in := range s.inputs() {
@@ -277,21 +277,21 @@ func (s step) named(inputs []*Node) map[string]*Node {
 	return named
 }
 
-// inputs are a step's inputs for a batch or a part of one.
+// inputs builds a step's inputs from a batch or a part of one.
 func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled []float32) ([]any, error) {
 	images := s.images()
-	draws, size := batch.Step, o.config.Canvas*o.config.Canvas
-	// Without a loss of patches the scenes, which stand between objects and positives, are left out.
+	draws, size := batch.Step, o.config.ImageSize*o.config.ImageSize
+	// Without a loss of patches the scenes, which lie between objects and positives, are left out.
 	first := batch.Objects + batch.Scenes
 	pixels := append(batch.Pixels[:images*size*3:images*size*3], batch.Pixels[first*size*3:]...)
 	named := map[string]any{
-		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), o.config.Canvas, o.config.Canvas, 3),
+		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), o.config.ImageSize, o.config.ImageSize, 3),
 		inScheduled: scheduled,
 	}
 	globals, locals := o.config.Views.Draw(seed, draws, batch.Images[:images], batch.Extents[:images])
 	named[inGlobals], named[inLocals] = globals, locals
 	if s.positives() > 0 {
-		// The second view, as the first one of a positive that is in the batch itself is the online branch's.
+		// Positives take their second view: the first view of a positive that is itself in the batch is the online branch's.
 		theirs := o.config.Views
 		theirs.Locals = 0
 		all, _ := theirs.Draw(seed, draws, batch.Images[first:], batch.Extents[first:])
@@ -305,11 +305,11 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 	if s.labelled {
 		labels := make([]uint8, images*size)
 		for i := range images {
-			if err := o.data.Labels(batch.Images[i], labels[i*size:(i+1)*size], o.config.Canvas); err != nil {
+			if err := o.data.Labels(batch.Images[i], labels[i*size:(i+1)*size], o.config.ImageSize); err != nil {
 				return nil, err
 			}
 		}
-		named[inLabels] = tensors.FromFlatDataAndDimensions(labels, images, o.config.Canvas, o.config.Canvas)
+		named[inLabels] = tensors.FromFlatDataAndDimensions(labels, images, o.config.ImageSize, o.config.ImageSize)
 	}
 	if s.fromLabels() {
 		named[inNoiseKey] = rand.New(rand.NewPCG(seed, uint64(draws))).Uint32()
@@ -321,7 +321,7 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 	return inputs, nil
 }
 
-// partners draws for each of n images another one, x' of the paper: a cycle through all of them in a random order.
+// partners draws another image for each of n images, the paper's x': a cycle through all of them in random order.
 func partners(seed uint64, step, n int) []int32 {
 	order := rand.New(rand.NewPCG(seed, uint64(step)+1<<63)).Perm(n)
 	drawn := make([]int32, n)

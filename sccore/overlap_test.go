@@ -13,8 +13,8 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// TestOverlapsOfViewsPoolToTheSame takes an image whose colours are its coordinates through all of it: crops and flips, the overlap of a
-// global with a local view, and RoI-Align of both. What is pooled must be the same places, in the same order.
+// TestOverlapsOfViewsPoolToTheSame takes an image whose colours are its coordinates through crops and flips, the overlap of a global and a local
+// view, and RoI-Align of both. Both must pool the same places in the same order.
 func TestOverlapsOfViewsPoolToTheSame(t *testing.T) {
 	const side, size, images = 64, 4, 24
 	m := views.DefaultMultiCrop()
@@ -43,7 +43,7 @@ func TestOverlapsOfViewsPoolToTheSame(t *testing.T) {
 			names, extents = append(names, i), append(extents, datasets.Extent{Height: side, Width: side})
 		}
 		global, local := m.Draw(2, 0, names, extents)
-		out := run.MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), global, local)
+		out := run.MustCall(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), global, local)
 		fromGlobal, fromLocal := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
 		worst := 0.0
 		for i := range fromGlobal {
@@ -54,14 +54,14 @@ func TestOverlapsOfViewsPoolToTheSame(t *testing.T) {
 		}
 		row := fromGlobal[:size*3]
 		if row[0] >= row[3*(size-1)] {
-			t.Errorf("columns run against the image's: %v", row)
+			t.Errorf("columns are reversed: %v", row)
 		}
 		flipped := 0
 		for _, flip := range tensors.MustCopyFlatData[float32](out[2]) {
 			flipped += int(flip)
 		}
 		if flipped == 0 || flipped == images {
-			t.Errorf("%d of %d global views are flipped, which tests one case only", flipped, images)
+			t.Errorf("%d of %d global views are flipped, which tests only one case", flipped, images)
 		}
 	})
 }

@@ -12,27 +12,27 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Pairs are the pairs of patches of some training batches, those over which L_sc is.
+// Pairs are the pairs of patches of some training batches, over which L_sc is computed.
 type Pairs struct {
 	Online, Target []float64 // S_o and S_t, in [0, 1].
-	Same           []bool    // Whether both patches have the same label, other than 0, in the middle.
+	Same           []bool    // Whether the centres of both patches have the same label other than 0.
 }
 
-// Pairs returns the pairs of the next batches as the branches see them now, in their views, and changes nothing. It tells how good a teacher the
-// target branch is, before or without L_sc: correspondences are of the features that from names, [FromHead] or [FromBackbone]; with [FromLabels]
-// the target's are the labels with the configuration's noise. The data need labels.
+// Pairs returns the pairs of the next batches, as both branches see them now, and changes nothing. It tells how good a teacher the target branch is,
+// before or without L_sc. Correspondences come from the features that from names, [FromHead] or [FromBackbone]; with [FromLabels] the target's are
+// the labels with the configuration's noise. The data need labels.
 func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pairs, err error) {
 	objective := t.objective
 	switch {
 	case from != FromHead && from != FromBackbone && from != FromLabels:
-		return Pairs{}, fmt.Errorf("pairs of patches from %q: there are %s, %s and %s", from, FromHead, FromBackbone, FromLabels)
+		return Pairs{}, fmt.Errorf("pairs of patches from %q: want %s, %s or %s", from, FromHead, FromBackbone, FromLabels)
 	case !objective.config.hasPatchLoss():
 		return Pairs{}, errors.New("pairs of patches of a run without a loss of patches")
 	case objective.data.Labels == nil:
 		return Pairs{}, errors.New("pairs of patches of images without labels")
 	}
 	s := objective.step
-	s.Lambdas, s.Correspondences.From = losses.Lambdas{PatchConcentration: 1}, FromLabels // For what the step takes.
+	s.Lambdas, s.Correspondences.From = losses.Lambdas{PatchConcentration: 1}, FromLabels // So that the step takes partners and labels.
 	exec, err := model.NewExec(t.backend, t.Store(), func(scope *model.Scope, inputs []*Node) []*Node {
 		in := s.named(inputs)
 		globals := s.show(in[inPixels], in[inGlobals], s.Views.GlobalSize, s.objects)
@@ -51,7 +51,7 @@ func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pa
 	}
 	defer exec.Finalize()
 	scheduled := make([]float32, 9)
-	scheduled[8] = float32(objective.config.Correspondences.Noise) // The rest does not matter here.
+	scheduled[8] = float32(objective.config.Correspondences.Noise) // The other entries are not used here.
 	for batch, err := range objective.mixture(t.Seed()).Batches(ctx, t.Done()*objective.Parts()) {
 		if err != nil {
 			return Pairs{}, err

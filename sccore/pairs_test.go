@@ -12,12 +12,13 @@ import (
 	"github.com/semcon/semcon/sccore"
 )
 
-// TestPairsAreThoseOfTheStep: both branches begin with the same weights, so that from one view they say the same; and asking changes nothing.
+// TestPairsAreThoseOfTheStep checks that both branches, which begin with the same weights, give equal scores from one view, and that Pairs changes
+// nothing.
 func TestPairsAreThoseOfTheStep(t *testing.T) {
 	config := tiny()
 	config.Lambdas = losses.Lambdas{PatchAlignment: 1}
 	config.Correspondences.SameView = true
-	const pairs = 2 * 4 * (3 * 3) * (3 * 3) // Batches, images, places squared.
+	const pairs = 2 * 4 * (3 * 3) * (3 * 3) // Batches × images × places².
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		trainer := newTrainer(t, b, tinyData(), config)
 		want := trained(t, trainer, 3, 2)

@@ -6,17 +6,17 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// Sinkhorn is the Sinkhorn–Knopp algorithm SK of "Cross-view alignment" (Cuturi 2013), which turns the target branch's outputs into
-// targets: distributions over the D entries of an output that are sharp each and even all together.
+// Sinkhorn is the Sinkhorn–Knopp algorithm SK of "Cross-view alignment" (Cuturi 2013). It turns the target branch's outputs into targets:
+// distributions over the D entries of an output that are sharp one by one and uniform on average.
 type Sinkhorn struct {
 	Iterations int     `json:"iterations"` // At least 1.
-	Epsilon    float64 `json:"epsilon"`    // Temperature, above 0; the lower, the sharper.
+	Epsilon    float64 `json:"epsilon"`    // Temperature, above 0; a lower one gives sharper targets.
 }
 
-// DefaultSinkhorn returns 3 iterations at ε = 0.05, as SwAV, DINO and Leopart have them: the paper names neither.
+// DefaultSinkhorn returns 3 iterations at ε = 0.05, as in SwAV, DINO and Leopart; the paper gives neither.
 func DefaultSinkhorn() Sinkhorn { return Sinkhorn{Iterations: 3, Epsilon: 0.05} }
 
-// Check returns an error that names the setting out of range.
+// Check returns an error that names the setting that is out of range.
 func (s Sinkhorn) Check() error {
 	if s.Iterations < 1 {
 		return fmt.Errorf("Sinkhorn: %d iterations, want at least 1", s.Iterations)
@@ -27,11 +27,11 @@ func (s Sinkhorn) Check() error {
 	return nil
 }
 
-// Targets returns distributions q, [N, D], for scores, [N, D]: each row sums to 1, and each column nearly to N/D. An iteration scales
-// columns to equal sums, then rows, starting from exp(scores/ε), whose sums run over all N rows: over the whole batch, and for patches
-// over all patches of it. By E2 the scores are the target branch's; no gradient passes.
+// Targets returns distributions q, [N, D], for scores, [N, D]: each row sums to 1, and each column to about N/D. An iteration scales columns to equal
+// sums, then rows, starting from exp(scores/ε). Sums run over all N rows: the whole batch, and for patches all patches of it. By E2 the scores are
+// the target branch's; no gradient passes.
 //
-// It is done on logarithms, so that no score is too large, and no row or column vanishes.
+// The computation is in the log domain, so that no score overflows and no row or column vanishes.
 func (s Sinkhorn) Targets(scores *Node) *Node {
 	scores.AssertRank(2)
 	scores = DivScalar(StopGradient(scores), s.Epsilon)
@@ -44,7 +44,7 @@ func (s Sinkhorn) Targets(scores *Node) *Node {
 	return Exp(Sub(Sub(scores, columns), rows))
 }
 
-// logSum is the logarithm of the sum of exponentials along an axis, which is kept with dimension 1.
+// logSum is the log-sum-exp along an axis, which is kept with dimension 1.
 func logSum(x *Node, axis int) *Node {
 	highest := ReduceAndKeep(x, ReduceMax, axis)
 	return Add(highest, Log(ReduceAndKeep(Exp(Sub(x, highest)), ReduceSum, axis)))

@@ -14,7 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// sinkhornReference is Sinkhorn–Knopp as the books have it: columns, then rows, scaled to their shares.
+// sinkhornReference is the textbook Sinkhorn–Knopp: scale columns, then rows, to their shares.
 func sinkhornReference(s Sinkhorn, scores [][]float64) [][]float64 {
 	n, d := len(scores), len(scores[0])
 	q := make([][]float64, n)
@@ -78,7 +78,7 @@ func TestSinkhornTargetsAreDistributionsThatShareTheEntries(t *testing.T) {
 	})
 }
 
-// TestSinkhornBearsAnyScore has scores far beyond what float32's exponential holds, and an entry that nothing chooses.
+// TestSinkhornBearsAnyScore has scores far beyond the range of a float32 exponential, and an entry that no row prefers.
 func TestSinkhornBearsAnyScore(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		scores := [][]float32{{1e4, -1e4, -3e4}, {-1e4, 1e4, -3e4}, {-2e4, -2e4, -5e4}}
@@ -113,7 +113,7 @@ func TestSinkhornCheckNamesTheSetting(t *testing.T) {
 	}
 	for want, s := range map[string]Sinkhorn{"iterations": {0, 0.05}, "epsilon 0": {3, 0}, "epsilon NaN": {3, math.NaN()}} {
 		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v gives the error %v, want one on %q", s, err, want)
+			t.Errorf("%+v gives the error %v, want one with %q", s, err, want)
 		}
 	}
 }

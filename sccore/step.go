@@ -12,7 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// Scopes: of the two branches, of what stands below each, of what the optimizer keeps, and of the sums of gradients of a batch in parts.
+// The variable scopes: the two branches, the parts of a branch, the optimizer's state, and the summed gradients of a batch in parts.
 const (
 	onlineScope      = "online"
 	targetScope      = "target"
@@ -27,15 +27,15 @@ const (
 type step struct {
 	Config
 	vit             encoder.ViT
-	objects, scenes int  // Images in a part of a batch.
+	objects, scenes int  // Images in one part of a batch.
 	labelled        bool // Whether label maps come with the images.
 	dtype           dtypes.DType
 }
 
-// newStep is the step of a configuration that has been checked, on batches of objects and of scenes, each or not, with or without labels.
+// newStep returns the step of a checked configuration, for batches with or without objects, scenes and labels.
 func newStep(c Config, hasObjects, hasScenes, labelled bool) step {
 	s := step{Config: c, vit: c.vit(), dtype: dtypes.Float32, labelled: labelled}
-	part := c.Batch / c.Accumulate
+	part := c.Batch / c.AccumulationSteps
 	switch {
 	case !hasScenes:
 		s.objects = part
@@ -47,7 +47,7 @@ func newStep(c Config, hasObjects, hasScenes, labelled bool) step {
 	return s
 }
 
-// images is the number of images of which the step makes views: without a loss of patches, scenes have no part in it.
+// images is the number of images that the step makes views of: without a loss of patches, scenes are left out.
 func (s step) images() int {
 	if s.hasPatchLoss() {
 		return s.objects + s.scenes
@@ -55,7 +55,7 @@ func (s step) images() int {
 	return s.objects
 }
 
-// positives is the number of images that come with the batch as positives.
+// positives is the number of images that are added to the batch as positives.
 func (s step) positives() int {
 	if s.Lambdas.ImageConcentration > 0 {
 		return s.objects
@@ -81,12 +81,12 @@ func readScheduled(x *Node) scheduled {
 // shown are views of one size of some images.
 type shown struct {
 	pixels  *Node // [views·images, size, size, 3] in [0, 1], the first views of all images first.
-	params  *Node // Where they are from, [views·images, NumParams].
+	params  *Node // The views' parameters, [views·images, NumParams].
 	images  int
-	objects int // How many object-centric images are first among them.
+	objects int // The number of object-centric images, which come first.
 }
 
-// outputs are what a branch makes of views. Nodes that no loss uses are nil.
+// outputs are a branch's outputs for some views. Nodes that no loss uses are nil.
 type outputs struct {
 	params *Node // [views, images, NumParams]
 
@@ -99,13 +99,13 @@ type outputs struct {
 	prototypes *Node // U, [Prototypes, 3, 3, D].
 }
 
-// show makes the views of images, bytes, that params describe.
+// show makes the views of images, given as bytes, that params describe.
 func (s step) show(images, params *Node, size, objects int) shown {
 	pixels := ConvertDType(views.Apply(images, params, size), s.dtype)
 	return shown{pixels: pixels, params: params, images: images.Shape().Dim(0), objects: objects}
 }
 
-// branch runs a branch once on all views, which are of one size.
+// branch runs a branch once on each group of views; the views of a group have one size.
 func (s step) branch(scope *model.Scope, all ...shown) []outputs {
 	var pixels []*Node
 	for _, views := range all {
@@ -130,13 +130,13 @@ func (s step) branch(scope *model.Scope, all ...shown) []outputs {
 	return made
 }
 
-// byView gives rows, [views·images, ...], an axis for the views.
+// byView splits the first axis of rows, [views·images, ...], into views and images.
 func byView(x *Node, images int) *Node {
 	dims := x.Shape().Dimensions
 	return Reshape(x, append([]int{dims[0] / images, images}, dims[1:]...)...)
 }
 
-// ofViews returns some views of what [byView] made, one after the other: [len(numbers)·images, ...].
+// ofViews selects views from a result of [byView] and concatenates them: [len(numbers)·images, ...].
 func ofViews(x *Node, numbers ...int) *Node {
 	var parts []*Node
 	for _, number := range numbers {
@@ -145,7 +145,7 @@ func ofViews(x *Node, numbers ...int) *Node {
 	return Concatenate(parts, 0)
 }
 
-// forward is the total loss of a step and everything else that it reports, by name.
+// forward returns the total loss of a step and everything else that it reports, by name.
 func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
 	images, positives := s.images(), s.positives()
 	pixels := SliceAxis(in[inPixels], 0, AxisRange(0, images))
@@ -195,7 +195,7 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 	return total, reports
 }
 
-// weighted multiplies the terms there are by their λ, which are inputs of the step, and reports them as they were.
+// weighted multiplies each term by its λ, an input of the step, and reports it without the weight.
 func (s step) weighted(terms losses.Terms, lambdas [5]*Node, reports map[string]*Node) losses.Terms {
 	for i, term := range []struct {
 		loss   **Node
@@ -213,7 +213,7 @@ func (s step) weighted(terms losses.Terms, lambdas [5]*Node, reports map[string]
 	return terms
 }
 
-// learnt are the variables of the online branch.
+// learnt are the trainable variables of the online branch.
 func learnt(scope *model.Scope) (variables []*model.Variable) {
 	for variable := range scope.At(onlineScope).IterVariables() {
 		if variable.Trainable {
@@ -223,7 +223,7 @@ func learnt(scope *model.Scope) (variables []*model.Variable) {
 	return variables
 }
 
-// backward is forward and the gradients of the online branch.
+// backward is forward with the gradients of the online branch.
 func (s step) backward(scope *model.Scope, in map[string]*Node) (gradients []*Node, reports map[string]*Node) {
 	total, reports := s.forward(scope, in)
 	for variable := range scope.At(targetScope).IterVariables() {
@@ -236,11 +236,11 @@ func (s step) backward(scope *model.Scope, in map[string]*Node) (gradients []*No
 	return Gradient(total, values...), reports
 }
 
-// update takes the optimizer's step and moves the target branch. It returns the length of the gradient.
+// update takes the optimizer's step and moves the target branch. It returns the norm of the gradient.
 func (s step) update(scope *model.Scope, gradients []*Node, read scheduled) *Node {
 	norm := optim.GlobalNorm(gradients)
-	if s.Clip > 0 {
-		gradients, norm = optim.ClipByGlobalNorm(gradients, s.Clip)
+	if s.GradientClip > 0 {
+		gradients, norm = optim.ClipByGlobalNorm(gradients, s.GradientClip)
 	}
 	optim.DefaultAdamW().Update(scope.At(optimizerScope), learnt(scope), gradients, read.rate, read.decay)
 	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), read.momentum)

@@ -19,17 +19,17 @@ import (
 	"github.com/semcon/semcon/sccore/knn"
 )
 
-// BenchmarkStep measures whole steps of training, images and all.
+// BenchmarkStep measures whole training steps, including images.
 //
 //   - toy: vit-tiny on 48² views of 32 images, with every loss.
-//   - vit-s16: the paper's step on two images, 2 global views of 224² and 4 local ones of 96², with and without L_sc, in turn, so that the share
-//     of CoTAP is that of one run; and between them the decoding of JPEG files onto the paper's canvas of 512², COCO's if SEMCON_DATA has them,
-//     else synthetic scenes of 512². A step of n images wants 1.5 n of them: half are objects, each with a positive. All in CPU time, which
-//     others on the machine do not change much.
+//   - vit-s16: the paper's step on two images, with 2 global views of 224² and 4 local ones of 96². Steps with and without L_sc alternate, so that
+//     the share of CoTAP comes from one run. Between them the benchmark decodes JPEG files onto the paper's canvas of 512²: COCO's if SEMCON_DATA
+//     has them, else synthetic scenes of 512². A step of n images needs 1.5 n of them: half are objects, each with a positive. Times are CPU
+//     times, which depend little on other processes.
 func BenchmarkStep(b *testing.B) {
 	b.Run("toy", func(b *testing.B) {
 		config := tiny()
-		config.Views.GlobalSize, config.Canvas, config.Batch, config.Prototypes = 48, 64, 32, 16
+		config.Views.GlobalSize, config.ImageSize, config.Batch, config.Prototypes = 48, 64, 32, 16
 		config.Views.Locals = 0
 		config.ImageHead, config.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
 		trainer := begun(b, config, 64)
@@ -42,7 +42,7 @@ func BenchmarkStep(b *testing.B) {
 	})
 	b.Run("vit-s16", func(b *testing.B) {
 		config := sccore.Default()
-		config.Canvas, config.Batch = 256, 2
+		config.ImageSize, config.Batch = 256, 2
 		without := config
 		without.Lambdas.PatchConcentration = 0
 		trainers := []*sccore.Trainer{begun(b, config, 256), begun(b, without, 256)}
@@ -71,7 +71,7 @@ func BenchmarkStep(b *testing.B) {
 	})
 }
 
-// costs is the CPU time of some work.
+// costs is the CPU time of work.
 func costs(b *testing.B, work func() error) time.Duration {
 	b.Helper()
 	before := usage.CPU()
@@ -81,7 +81,7 @@ func costs(b *testing.B, work func() error) time.Duration {
 	return usage.CPU() - before
 }
 
-// photographs are JPEG files: COCO's, or synthetic scenes.
+// photographs are JPEG files, COCO's or synthetic scenes.
 func photographs(b *testing.B) *datasets.Pictures {
 	b.Helper()
 	if dir := os.Getenv("SEMCON_DATA"); dir != "" {
@@ -116,7 +116,7 @@ func photographs(b *testing.B) *datasets.Pictures {
 	return pictures
 }
 
-// begun is a trainer that has compiled its step and taken one.
+// begun returns a trainer that has taken a step, and so compiled it.
 func begun(b *testing.B, config sccore.Config, side int) *sccore.Trainer {
 	b.Helper()
 	const images = 64
@@ -134,6 +134,6 @@ func begun(b *testing.B, config sccore.Config, side int) *sccore.Trainer {
 	if _, err := trainer.Step(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	b.Logf("compiled and begun in %.1f s", time.Since(start).Seconds())
+	b.Logf("compiled, with the first step, in %.1f s", time.Since(start).Seconds())
 	return trainer
 }

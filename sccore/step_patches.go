@@ -9,8 +9,8 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// overlap is what pairs of an online and a target view of each image both see. RoI-Align pools it to a grid as fine as the online view's own,
-// H×W places that lie as in the image: flips are undone.
+// overlap is the region that an online view and a target view of an image share, for several pairs of views. RoI-Align pools it to a grid as fine as
+// the online view's own, H×W places in the orientation of the image: flips are undone.
 type overlap struct {
 	size                     int   // H = W.
 	online, target           *Node // Parameters of the views, [pairs·images, NumParams].
@@ -18,7 +18,7 @@ type overlap struct {
 	onlineFlips, targetFlips *Node
 }
 
-// overlapOf takes pairs of an online and a target view by their numbers.
+// overlapOf returns the overlaps of pairs of an online and a target view, given by number.
 func overlapOf(online, target outputs, pairs [][2]int) overlap {
 	o := overlap{size: online.tokens.Shape().Dim(2)}
 	o.online, o.target = ofViews(online.params, firsts(pairs)...), ofViews(target.params, seconds(pairs)...)
@@ -28,7 +28,7 @@ func overlapOf(online, target outputs, pairs [][2]int) overlap {
 	return o
 }
 
-// ofOnline and ofTarget pool maps of the pairs' views, [pairs·images, rows, columns, D], to [pairs·images, H·W, D].
+// ofOnline and ofTarget pool feature maps of the pairs' views, [pairs·images, rows, columns, D], to [pairs·images, H·W, D].
 func (o overlap) ofOnline(maps *Node) *Node { return o.pool(maps, o.onlineBox, o.onlineFlips) }
 func (o overlap) ofTarget(maps *Node) *Node { return o.pool(maps, o.targetBox, o.targetFlips) }
 
@@ -37,15 +37,15 @@ func (o overlap) pool(maps, box, flips *Node) *Node {
 	return Reshape(pooled, pooled.Shape().Dim(0), o.size*o.size, pooled.Shape().Dim(-1))
 }
 
-// patchAlignment is L_align ("Cross-view alignment"), the mean over all pairs of an online and another, global view of the target branch, of
-// which it aligns what both see. Sinkhorn–Knopp runs over all patches of all pairs of a size. It also returns the targets' mean entropy.
+// patchAlignment is L_align ("Cross-view alignment"): the mean over all pairs of a view of the online branch and another, global view of the target
+// branch, each restricted to their overlap. Sinkhorn–Knopp runs over all patches of all pairs of one size. It also returns the targets' mean entropy.
 func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntropy *Node) {
 	count := 0
 	for i, group := range online {
 		var pairs [][2]int
 		for view := range group.patches.Shape().Dim(0) {
 			for other := range target.patches.Shape().Dim(0) {
-				if i > 0 || view != other { // The online branch's first group are the target's own views.
+				if i > 0 || view != other { // view != other || The online branch's first group is the target's own views.
 					pairs = append(pairs, [2]int{view, other})
 				}
 			}
@@ -64,12 +64,12 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 	return DivScalar(loss, float64(count)), targetEntropy
 }
 
-// patchConcentration is L_sc(x, x') ("Patch correspondence distillation"): for each image x and its partner x', another one of the batch,
+// patchConcentration is L_sc(x, x') ("Patch correspondence distillation"). For each image x and its partner x', another image of the batch,
 //
 //	p̂ = S_o(v1(x), v1(x')),   q̂ = S_t(v2(x), v2(x'))
 //
-// over all (HW)² pairs of a place of x and a place of x'. Places are those that v1 and v2 of an image both see, so that p̂_k and q̂_k speak
-// of the same two. partners, [images], are numbers of images; labels, [images, canvas, canvas], are for correspondences from labels.
+// over all (HW)² pairs of a place of x and a place of x'. Places lie in the overlap of v1 and v2, so that p̂_k and q̂_k are about the same pair of
+// places. partners, [images], are indices of images; labels, [images, size, size], serve correspondences from labels.
 func (s step) patchConcentration(online, target outputs, partners, labels, noise, noiseKey *Node) *Node {
 	o := overlapOf(online, target, [][2]int{{0, 1}})
 	p, q := s.correspondences(o, online, target, partners)
@@ -82,7 +82,7 @@ func (s step) patchConcentration(online, target outputs, partners, labels, noise
 	return s.CoTAP.Loss(p, StopGradient(q))
 }
 
-// correspondences are S_o and S_t for images and their partners, [images, (HW)²].
+// correspondences are S_o and S_t of images and their partners, [images, (HW)²].
 func (s step) correspondences(o overlap, online, target outputs, partners *Node) (p, q *Node) {
 	maps := func(of outputs, number int) *Node {
 		if s.Correspondences.From == FromBackbone {
@@ -114,7 +114,7 @@ func seconds(pairs [][2]int) (numbers []int) {
 	return numbers
 }
 
-// labels reads label maps, [images, canvas, canvas], at the middle of each place of the overlap: [images, H·W] of int32.
+// labels reads label maps, [images, size, size], at the centre of each place of the overlap: [images, H·W] of int32.
 func (o overlap) labels(maps *Node) *Node {
 	first, _ := views.Boxes(o.online)
 	second, _ := views.Boxes(o.target)
@@ -123,12 +123,12 @@ func (o overlap) labels(maps *Node) *Node {
 	return labelsAt(maps, start, Sub(end, start), o.size)
 }
 
-// labelsOfPatches reads label maps, [images, canvas, canvas], at the middle of each patch of views that params, [images, NumParams], describe,
-// size patches along each axis: [images, size²] of int32.
+// labelsOfPatches reads label maps, [images, imageSize, imageSize], at the centre of each patch of the views that params, [images, NumParams],
+// describe. A view has size×size patches: [images, size²] of int32.
 func labelsOfPatches(maps, params *Node, size int) *Node {
 	box, flips := views.Boxes(params)
 	start, length := topLeft(box), extent(box)
-	// A mirrored view's columns run from its right end.
+	// The columns of a flipped view run from its right end.
 	width := Mul(flips, Squeeze(SliceAxis(length, 1, AxisElem(1)), 1))
 	toEnd := Stack([]*Node{ZerosLike(width), width}, 1)
 	toward := OneMinus(Stack([]*Node{ZerosLike(flips), MulScalar(flips, 2)}, 1))
@@ -139,8 +139,8 @@ func labelsOfPatches(maps, params *Node, size int) *Node {
 func topLeft(boxes *Node) *Node { return SliceAxis(boxes, 1, AxisRange(0, 2)) }
 func extent(boxes *Node) *Node  { return SliceAxis(boxes, 1, AxisRange(2, 4)) }
 
-// labelsAt reads label maps, [images, canvas, canvas], in the middle of size×size equal parts of a box, which begins at start, [images, 2] in
-// pixels along height and width, and reaches as far as length, below 0 to run backward: [images, size²] of int32.
+// labelsAt divides a box into size×size equal cells and reads label maps, [images, imageSize, imageSize], at the cells' centres: [images, size²] of
+// int32. The box begins at start and ends at start + length, [images, 2] in pixels along height and width; a negative length runs backwards.
 func labelsAt(maps, start, length *Node, size int) *Node {
 	g, images, canvas := maps.Graph(), maps.Shape().Dim(0), maps.Shape().Dim(1)
 	middles := func(axis int) *Node {
@@ -158,7 +158,7 @@ func labelsAt(maps, start, length *Node, size int) *Node {
 	return Reshape(Gather(flat, Reshape(pixel, -1, 1)), images, size*size)
 }
 
-// sameLabel is 1 for a place of an image and one of its partner that have the same label, and it is not 0, else 0: [images, (HW)²].
+// sameLabel is 1 for a place of an image and a place of its partner with the same label other than 0, else 0: [images, (HW)²].
 func sameLabel(labels, partners *Node, dtype dtypes.DType) *Node {
 	images, places := labels.Shape().Dim(0), labels.Shape().Dim(1)
 	theirs := InsertAxes(Gather(labels, InsertAxes(partners, -1)), 1)
@@ -166,15 +166,15 @@ func sameLabel(labels, partners *Node, dtype dtypes.DType) *Node {
 	return Reshape(ConvertDType(same, dtype), images, places*places)
 }
 
-// noisy replaces a share of scores, given as a scalar, by numbers drawn evenly from [0, 1]. Which and by what depends on the key, a uint32
-// scalar, alone, on every backend.
+// noisy replaces a share of scores, given as a scalar, by numbers drawn uniformly from [0, 1]. The draws depend on the key alone, a uint32 scalar,
+// and are the same on every backend.
 func noisy(scores, share, key *Node) *Node {
 	g := scores.Graph()
 	bits := func(x uint32) *Node { return Const(g, x) }
 	mix := func(x *Node, shift, factor uint32) *Node {
 		return Mul(BitwiseXor(x, BitwiseShiftRightLogical(x, bits(shift))), bits(factor))
 	}
-	// A counter, scrambled with the finalizer of MurmurHash3.
+	// A counter, scrambled by the finalizer of MurmurHash3.
 	x := Iota(g, shapes.Make(dtypes.Uint32, scores.Shape().Size()), 0)
 	x = BitwiseXor(Mul(x, bits(0x9e3779b9)), key)
 	x = mix(mix(x, 16, 0x85ebca6b), 13, 0xc2b2ae35)
@@ -183,6 +183,6 @@ func noisy(scores, share, key *Node) *Node {
 	drawn := DivScalar(ConvertDType(x, scores.DType()), 1<<24)
 	drawn = Reshape(drawn, scores.Shape().Dimensions...)
 	share = ConvertDType(share, scores.DType())
-	// What is below the share is even in [0, share), so it serves as the number, too.
+	// A draw below share is uniform in [0, share), so it also gives the replacement.
 	return Where(LessThan(drawn, share), Div(drawn, MaxScalar(share, 1e-6)), scores)
 }

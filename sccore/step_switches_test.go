@@ -12,17 +12,17 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// stepGradients are the losses of a small step in float32, by name, and the gradients of all weights, one behind the other.
+// stepGradients are the losses of a small step in float32, by name, and the gradients of all weights, concatenated.
 func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losses map[string]float64, gradients []float64) {
 	t.Helper()
-	// Without L_sc, which depends on the order of similarities, so that the least difference makes it jump, and without local views and positives,
-	// which XLA compiles for a minute. The switches are the encoder's, which one graph of views exercises as well as three.
+	// The step has no L_sc, which jumps at the smallest difference because it depends on the order of similarities; and no local views and positives,
+	// which XLA compiles for a minute. The switches are the encoder's, and one graph of views tests them as well as three.
 	s, given := smallStep(func(c *Config) {
 		c.Lambdas.PatchConcentration, c.Lambdas.ImageConcentration, c.Views.Locals = 0, 0, 0
 	})
 	images := given[inGlobals].Shape().Dim(0) / s.Views.Globals
 	given[inPixels] = tensors.FromFlatDataAndDimensions(
-		tensors.MustCopyFlatData[uint8](given[inPixels])[:images*s.Canvas*s.Canvas*3], images, s.Canvas, s.Canvas, 3)
+		tensors.MustCopyFlatData[uint8](given[inPixels])[:images*s.ImageSize*s.ImageSize*3], images, s.ImageSize, s.ImageSize, 3)
 	s.dtype = dtypes.Float32
 	change(&s)
 	store := model.NewStore()
@@ -47,14 +47,14 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 	defer exec.Finalize()
 	var args []any
 	for _, in := range s.inputs() {
-		// Another backend has its own copy.
+		// Each backend has its own copy.
 		value, err := given[in.name].LocalClone()
 		if err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, value)
 	}
-	out := exec.MustExec(args...)
+	out := exec.MustCall(args...)
 	variables := learnt(store.RootScope())
 	losses = map[string]float64{}
 	for i, name := range names {
@@ -71,8 +71,8 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 	return losses, gradients
 }
 
-// TestSwitchesOfTheStepKeepItsGradient compares the whole step with its activations computed twice, and in bfloat16, with the plain one. Rounding of
-// bfloat16 is 2⁻⁹ of a number, and a gradient goes through some dozens of roundings that do not agree.
+// TestSwitchesOfTheStepKeepItsGradient compares the plain step with the step under gradient checkpointing and in bfloat16. bfloat16 rounds to 2⁻⁹ of
+// a number, and a gradient passes through dozens of roundings that differ.
 func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		wantLosses, want := stepGradients(t, b, func(*step) {})
@@ -84,7 +84,7 @@ func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
 		}
 		for name, c := range map[string]struct {
 			change                   func(s *step)
-			losses, gradient, atWork float64 // Largest relative differences, and the least of the gradient where the switch does anything.
+			losses, gradient, atWork float64 // Largest relative differences, and the smallest one of the gradient that shows that the switch does something.
 		}{
 			"checkpoint": {func(s *step) { s.vit.Checkpoint = true }, 1e-5, 1e-5, 0},
 			"bfloat16":   {func(s *step) { s.vit.Compute = dtypes.BFloat16 }, 0.02, 0.05, 1e-4},
@@ -103,9 +103,9 @@ func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
 				apart[i] = got[i] - want[i]
 			}
 			off := length(apart) / length(want)
-			t.Logf("%s: the gradient is off by %.2g of its length", name, off)
+			t.Logf("%s: the gradient is off by %.2g of its norm", name, off)
 			if !(off <= c.gradient && off >= c.atWork) {
-				t.Errorf("%s: the gradient is off by %g of its length, want between %g and %g", name, off, c.atWork, c.gradient)
+				t.Errorf("%s: the gradient is off by %g of its norm, want between %g and %g", name, off, c.atWork, c.gradient)
 			}
 		}
 	})

@@ -20,11 +20,11 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// smallStep is a step in float64 with a transformer of a few hundred weights, and inputs of it.
+// smallStep is a step in float64 with a transformer of a few hundred weights, and inputs for it.
 func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	const side = 16
 	c := Default()
-	c.Encoder, c.Prototypes, c.Batch, c.Canvas = "vit-tiny", 2, 4, side
+	c.Encoder, c.Prototypes, c.Batch, c.ImageSize = "vit-tiny", 2, 4, side
 	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 5, Out: 4}, heads.Projector{Hidden: 5, Out: 4}
 	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize = 12, 1, 8
 	change(&c)
@@ -51,12 +51,12 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	}
 }
 
-// TestGradientOfTheWholeStep compares an entry of every variable's gradient of the total loss with finite differences.
+// TestGradientOfTheWholeStep compares one entry of the gradient of every variable with finite differences of the total loss.
 func TestGradientOfTheWholeStep(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) { checkGradient(t, b, func(*Config) {}) })
 }
 
-// TestGradientWithOtherCorrespondences does so for other correspondences, on the Go engine alone, as XLA compiles for a minute.
+// TestGradientWithOtherCorrespondences does the same for other correspondences, on the Go engine alone, since XLA compiles for a minute.
 func TestGradientWithOtherCorrespondences(t *testing.T) {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestGradientWithOtherCorrespondences(t *testing.T) {
 	}
 }
 
-// checkGradient compares on a small step in float64.
+// checkGradient compares the gradient of a small step in float64 with finite differences.
 func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 	s, given := smallStep(change)
 	var args []any
@@ -100,7 +100,7 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 		return total
 	})
 	defer forward.Finalize()
-	gradients := backward.MustExec(args...)
+	gradients := backward.MustCall(args...)
 	random := rand.New(rand.NewPCG(1, 2))
 	variables, zero := learnt(store.RootScope()), 0
 	if len(variables) != len(gradients) {
@@ -110,16 +110,18 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 		gradient := tensors.MustCopyFlatData[float64](gradients[i])
 		values := tensors.MustCopyFlatData[float64](variable.MustValue())
 		set := func(values []float64) {
-			variable.MustSetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...))
+			if err := variable.SetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		at := func(entry int, value float64) float64 {
 			moved := append([]float64(nil), values...)
 			moved[entry] = value
 			set(moved)
-			return forward.MustExec(args...)[0].Value().(float64)
+			return forward.MustCall(args...)[0].Value().(float64)
 		}
 		entry := random.IntN(len(values))
-		const width = 1e-7 // Within, hardly a pair of patches changes its rank, on which CoTAP's weights depend.
+		const width = 1e-7 // So small that hardly any pair of patches changes its rank, on which CoTAP's weights depend.
 		numeric := (at(entry, values[entry]+width) - at(entry, values[entry]-width)) / (2 * width)
 		if !(math.Abs(numeric-gradient[entry]) <= 1e-5*max(1, math.Abs(numeric))) {
 			t.Errorf("%s, entry %d: gradient %g, finite differences %g", variable.Path(), entry, gradient[entry], numeric)
@@ -134,7 +136,7 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 	}
 }
 
-// TestLabelsAreThoseOfThePlaces reads a label map whose labels are its columns through pairs of views, mirrored or not.
+// TestLabelsAreThoseOfThePlaces reads a label map whose labels are its column numbers through pairs of views, flipped or not.
 func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 	const side, size, images = 64, 4, 16
 	m := views.DefaultMultiCrop()
@@ -156,7 +158,7 @@ func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 			first, _ := views.Boxes(o.online)
 			second, _ := views.Boxes(o.target)
 			return []*Node{o.labels(maps), first, second}
-		}).MustExec(params, tensors.FromFlatDataAndDimensions(maps, images, side, side))
+		}).MustCall(params, tensors.FromFlatDataAndDimensions(maps, images, side, side))
 		labels := out[0].Value().([][]int32)
 		first, second := out[1].Value().([][]float32), out[2].Value().([][]float32)
 		for i := range labels {
@@ -172,7 +174,7 @@ func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 	})
 }
 
-// TestLabelsOfPatchesAreThoseThatAViewShows has labels that are columns, and rows, and an image whose colours are the same.
+// TestLabelsOfPatchesAreThoseThatAViewShows has label maps of column and row numbers, and an image with the same numbers as colours.
 func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 	const side, size, images = 64, 4, 16
 	m := views.DefaultMultiCrop()
@@ -200,7 +202,7 @@ func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 			shown = ReduceMean(Reshape(shown, images, size, 2, size, 2, 3), 2, 4)
 			_, flips := views.Boxes(params)
 			return []*Node{Reshape(shown, images, size*size, 3), labelsOfPatches(rows, params, size), labelsOfPatches(columns, params, size), flips}
-		}).MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), params,
+		}).MustCall(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), params,
 			tensors.FromFlatDataAndDimensions(labels[0], images, side, side), tensors.FromFlatDataAndDimensions(labels[1], images, side, side))
 		shown := out[0].Value().([][][]float32)
 		for axis := range 2 {
@@ -217,7 +219,7 @@ func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 			flipped += int(flip)
 		}
 		if flipped == 0 || flipped == images {
-			t.Errorf("%d of %d views are flipped, which tests one case only", flipped, images)
+			t.Errorf("%d of %d views are flipped, which tests only one case", flipped, images)
 		}
 	})
 }
@@ -226,7 +228,7 @@ func TestSameLabelsWithNoise(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		labels, partners := [][]int32{{1, 0, 2}, {2, 1, 0}}, []int32{1, 0}
 		same := MustNewExec(b, func(labels, partners *Node) *Node { return sameLabel(labels, partners, dtypes.Float32) })
-		got := same.MustExec(labels, partners)[0].Value().([][]float32)
+		got := same.MustCall(labels, partners)[0].Value().([][]float32)
 		want := [][]float32{{0, 1, 0, 0, 0, 0, 1, 0, 0}, {0, 0, 1, 1, 0, 0, 0, 0, 0}}
 		for i := range want {
 			for j := range want[i] {
@@ -241,7 +243,7 @@ func TestSameLabelsWithNoise(t *testing.T) {
 			x := Iota(share.Graph(), shapes.Make(dtypes.Float32, 2, n), 0)
 			return noisy(x, share, key)
 		})
-		draw := func(share float32, key uint32) [][]float32 { return exec.MustExec(share, key)[0].Value().([][]float32) }
+		draw := func(share float32, key uint32) [][]float32 { return exec.MustCall(share, key)[0].Value().([][]float32) }
 		for _, share := range []float32{0, 0.3, 1} {
 			replaced, sum := 0, 0.0
 			for i, row := range draw(share, 7) {
@@ -259,14 +261,14 @@ func TestSameLabelsWithNoise(t *testing.T) {
 				t.Errorf("%g of the scores are replaced, want %g", got, share)
 			}
 			if share > 0 && math.Abs(sum/float64(replaced)-0.5) > 0.01 {
-				t.Errorf("numbers in place of scores have the mean %g", sum/float64(replaced))
+				t.Errorf("the replaced scores have the mean %g", sum/float64(replaced))
 			}
 		}
 		one, again, other := draw(0.5, 1), draw(0.5, 1), draw(0.5, 2)
 		differ := 0
 		for i := range one[0] {
 			if one[0][i] != again[0][i] {
-				t.Fatal("one key draws twice")
+				t.Fatal("one key gives different draws")
 			}
 			if (one[0][i] == 0) != (other[0][i] == 0) {
 				differ++
@@ -283,7 +285,7 @@ func TestPartnersAreOthers(t *testing.T) {
 		seen := map[int32]bool{}
 		for image, partner := range partners(1, 5, n) {
 			if seen[partner] || n > 1 && int(partner) == image {
-				t.Errorf("of %d images, %d has the partner %d", n, image, partner)
+				t.Errorf("with %d images, %d has the partner %d", n, image, partner)
 			}
 			seen[partner] = true
 		}

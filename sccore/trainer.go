@@ -15,25 +15,25 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// Data is what a run trains on: object-centric images, scenes, or one half of each batch of either.
+// Data is what a run trains on: object-centric images, scenes, or half a batch of each.
 type Data struct {
 	Objects, Scenes datasets.Source
-	// Neighbours of Objects, which positives are drawn from; needed for image concentration alone. See [Trainer.SetNeighbours].
+	// Neighbours of Objects, from which positives are drawn; only image concentration needs them. See [Trainer.SetNeighbours].
 	Neighbours *knn.Neighbours
-	// Labels writes the label map of an image, 0 for no label, into canvas, [side, side], as Objects and Scenes write its pixels; scenes are
-	// numbered behind all objects. Nil for images without labels. [StepMetrics].Classes looks at them; nothing learns from them but with
-	// correspondences from labels.
-	Labels func(image int32, canvas []uint8, side int) error
+	// Labels writes the label map of an image, [size, size] with 0 for no label, aligned with the pixels that Objects and Scenes write; scenes are
+	// numbered after all objects. Nil for images without labels. [StepMetrics].Classes uses them; training uses them only for correspondences from
+	// labels.
+	Labels func(image int32, labels []uint8, size int) error
 
-	Workers int             // Images decoded at once; 0 for one a processor. It changes nothing else.
-	Broken  datasets.Broken // What becomes of an image that cannot be read.
+	Workers int             // Images decoded in parallel; 0 for one per processor. It changes nothing else.
+	Broken  datasets.Broken // What to do about an image that cannot be read.
 }
 
-// Trainer trains an encoder with the paper's method. One compiled step serves any number of runs; what a run does depends on its
-// configuration, data and seed alone, and on the backend. It is not safe for concurrent use.
+// Trainer trains an encoder with the paper's method. One compiled step serves any number of runs. A run depends on its configuration, data and seed
+// and on the backend, on nothing else. A Trainer is not safe for concurrent use.
 type Trainer struct {
 	*train.Trainer[StepMetrics]
-	// Skipped is told of each image that could not be read, unless it is nil.
+	// Skipped, if not nil, is called for each image that cannot be read.
 	Skipped func(datasets.Skipped)
 
 	backend   compute.Backend
@@ -62,7 +62,7 @@ func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) 
 	return t, nil
 }
 
-// Close frees the device's memory and ends the reading of images.
+// Close frees the device's memory and stops reading images.
 func (t *Trainer) Close() {
 	t.objective.rewind()
 	t.Trainer.Close()
@@ -71,8 +71,8 @@ func (t *Trainer) Close() {
 // Config is the configuration of the run.
 func (t *Trainer) Config() Config { return t.objective.config }
 
-// Configure sets another configuration for the runs to come, which has to share the compiled step: schedules, steps, looks of views, the
-// share of noise, and λ that are not 0 may differ. Others are an error.
+// Configure sets another configuration for the runs to come. It must share the compiled step: schedules, steps, the augmentation of views, the share
+// of noise and nonzero λ may differ. Anything else is an error.
 func (t *Trainer) Configure(config Config) error {
 	if err := config.Check(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (t *Trainer) Configure(config Config) error {
 	return nil
 }
 
-// SetNeighbours sets the neighbours that the runs to come draw positives from: they are often found with an earlier run's features.
+// SetNeighbours sets the neighbours from which the runs to come draw positives. They are often found with the features of an earlier run.
 func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) {
 	t.objective.data.Neighbours = neighbours
 	t.objective.rewind()
@@ -99,8 +99,8 @@ func (t *Trainer) Begin(seed uint64) error {
 	return t.Trainer.Begin(seed)
 }
 
-// Resume sets the run to what Save wrote and returns its note. Training then goes on as if it had never stopped, bit for bit on the same
-// backend. The file has to be of the trainer's configuration, as data have to be the same; the error names it.
+// Resume restores what Save wrote and returns its note. Training continues as if it had never stopped, bit for bit on the same backend. The file must
+// be of the trainer's configuration, and the data must be the same; the error names the file.
 func (t *Trainer) Resume(path string) (note string, err error) {
 	if err := t.objective.checkNeighbours(); err != nil {
 		return "", err
@@ -108,23 +108,23 @@ func (t *Trainer) Resume(path string) (note string, err error) {
 	return t.Trainer.Resume(path)
 }
 
-// checkNeighbours returns an error where positives cannot be drawn.
+// checkNeighbours returns an error if positives cannot be drawn.
 func (o *Objective) checkNeighbours() error {
 	if o.step.positives() == 0 {
 		return nil
 	}
 	switch n := o.data.Neighbours; {
 	case n == nil:
-		return errors.New("lambdas.image_concentration: there are no neighbours to draw positives from")
+		return errors.New("lambdas.image_concentration needs neighbours to draw positives from")
 	case len(n.Indices) != n.K*o.data.Objects.Len():
-		return fmt.Errorf("neighbours of %d images, there are %d object-centric ones", len(n.Indices)/max(n.K, 1), o.data.Objects.Len())
+		return fmt.Errorf("neighbours of %d images for %d object-centric ones", len(n.Indices)/max(n.K, 1), o.data.Objects.Len())
 	}
 	return nil
 }
 
-// BeginFrom is [Trainer.Begin] with weights from a file in both branches: the online branch of a run's checkpoint, which is what the paper
-// keeps of a run, of any configuration with the same encoder; or a transformer that weights.ReadViT reads. What the file lacks has the
-// initial values of the seed: the filter and heads of an official checkpoint, and heads of other sizes.
+// BeginFrom is [Trainer.Begin] with weights from a file in both branches. The file is a checkpoint of any configuration with the same encoder, of
+// which the online branch is read, the one that the paper keeps; or a transformer that weights.ReadViT reads. Variables that the file lacks have the
+// initial values of the seed: the filter and heads for an official checkpoint, and heads of other sizes.
 func (t *Trainer) BeginFrom(path string, seed uint64) error {
 	if err := t.Begin(seed); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (t *Trainer) BeginFrom(path string, seed uint64) error {
 	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
 }
 
-// adopt sets the online branch from a file.
+// adopt reads the online branch from a file.
 func (t *Trainer) adopt(path string) error {
 	if strings.HasSuffix(path, ".safetensors") {
 		named, metadata, err := weights.ReadSafetensors(path)
@@ -181,14 +181,13 @@ const (
 	Target Branch = targetScope
 )
 
-// Encoder gives the encoder of a branch where it stands: its store, the scope of its variables in it, and what it is. Later steps
-// change it.
+// Encoder returns the encoder of a branch in place: what it is, its store, and the scope of its variables. Later steps change it.
 func (t *Trainer) Encoder(branch Branch) (vit encoder.ViT, store *model.Store, scope string) {
 	return t.objective.step.vit, t.Store(), "/" + string(branch) + "/" + encoderScope
 }
 
-// SaveEncoder writes the encoder of a branch, without heads and optimizer, to a .safetensors under timm's names, for weights.ReadViT. timm
-// loads it strictly if it has no filter.
+// SaveEncoder writes the encoder of a branch, without heads and optimizer, to a .safetensors file under timm's names, for weights.ReadViT. timm loads
+// it strictly if it has no filter.
 func (t *Trainer) SaveEncoder(path string, branch Branch, metadata map[string]string) error {
 	vit, store, scope := t.Encoder(branch)
 	return weights.ExportViT(path, store, scope, vit, nil, metadata)

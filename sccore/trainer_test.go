@@ -25,18 +25,18 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// tiny is a configuration with everything on that the Go engine trains in a fraction of a second a step.
+// tiny is a configuration with everything on. The Go engine takes a fraction of a second per step.
 func tiny() sccore.Config {
 	c := sccore.Default()
 	c.Encoder, c.Prototypes = "vit-tiny", 4
 	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
-	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize, c.Canvas = 24, 1, 16, 32
-	c.Batch, c.Steps, c.GaugeEvery, c.Neighbours = 4, 6, 2, 2
-	c.Rate, c.FinalRate, c.Momentum = 1e-3, 1e-4, 0.9
+	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize, c.ImageSize = 24, 1, 16, 32
+	c.Batch, c.Steps, c.MetricsEvery, c.Neighbours = 4, 6, 2, 2
+	c.LearningRate, c.FinalLearningRate, c.TargetMomentum = 1e-3, 1e-4, 0.9
 	return c
 }
 
-// tinyData are synthetic images of the size of tiny's canvas.
+// tinyData are synthetic images of tiny's image size.
 func tinyData() sccore.Data {
 	objects, scenes := synthetic.Objects(6, 32, 1), synthetic.Scenes(6, 32, 2)
 	return sccore.Data{
@@ -53,7 +53,7 @@ func tinyData() sccore.Data {
 	}
 }
 
-// onGo opens the Go engine, which compiles a tiny step at once.
+// onGo opens the Go engine, which compiles a tiny step in no time.
 func onGo(t *testing.T) compute.Backend {
 	t.Helper()
 	b, err := backend.OpenConfig(backend.Go)
@@ -73,7 +73,7 @@ func newTrainer(t testing.TB, b compute.Backend, data sccore.Data, config sccore
 	return trainer
 }
 
-// trained begins a run of the seed, takes steps and returns their gauges.
+// trained begins a run of the seed, takes steps and returns their metrics.
 func trained(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []sccore.StepMetrics {
 	t.Helper()
 	if err := trainer.Begin(seed); err != nil {
@@ -85,11 +85,11 @@ func trained(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []sc
 func more(t *testing.T, trainer *sccore.Trainer, steps int) (all []sccore.StepMetrics) {
 	t.Helper()
 	for range steps {
-		gauges, err := trainer.Step(t.Context())
+		metrics, err := trainer.Step(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, gauges)
+		all = append(all, metrics)
 	}
 	return all
 }
@@ -105,7 +105,7 @@ func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
 		features := model.MustNewExec(b, store, func(root *model.Scope, images *graph.Node) *graph.Node {
 			return vit.Tokens(root.Store().Scope(scope), images).Class
 		})
-		features.MustExec(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 24, 24, 3)))
+		features.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 24, 24, 3)))
 		features.Finalize()
 		trained(t, trainer, 3, 0)
 		if state(t, trainer) != want {
@@ -142,7 +142,7 @@ func TestStepMetricsShowEveryLoss(t *testing.T) {
 			t.Errorf("spread of classes %+v", c)
 		}
 
-		// Weights are inputs of the step; weights of 0 are another step.
+		// Nonzero weights are inputs of the step; a weight of 0 needs another step.
 		config.Lambdas = losses.Lambdas{PatchAlignment: 1, ImageAlignment: 2, PatchConcentration: 3, ImageConcentration: 4, Prototypes: 5}
 		if err := trainer.Configure(config); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestStepMetricsShowEveryLoss(t *testing.T) {
 	})
 }
 
-// TestAblations trains a step of each line and looks at which losses it has.
+// TestAblations trains a step of each line and checks which losses it reports.
 func TestAblations(t *testing.T) {
 	b := onGo(t)
 	for _, line := range sccore.Ablations {
@@ -185,10 +185,10 @@ func TestAblations(t *testing.T) {
 	}
 }
 
-// TestMasterWeightsStayFloat32 trains a step in bfloat16 at a rate so low that its eight bits would round most of the step away.
+// TestMasterWeightsStayFloat32 trains a step in bfloat16 at a learning rate so low that rounding to eight bits would lose most of the step.
 func TestMasterWeightsStayFloat32(t *testing.T) {
 	config := tiny()
-	config.BF16, config.Rate, config.FinalRate, config.Decay, config.FinalDecay = true, 1e-6, 1e-6, 0, 0
+	config.BF16, config.LearningRate, config.FinalLearningRate, config.WeightDecay, config.FinalWeightDecay = true, 1e-6, 1e-6, 0, 0
 	trainer := newTrainer(t, onGo(t), tinyData(), config)
 	weights := func() map[string][]float32 {
 		_, store, _ := trainer.Encoder(sccore.Online)
@@ -223,35 +223,35 @@ func TestMasterWeightsStayFloat32(t *testing.T) {
 	}
 }
 
-// TestAccumulatedStep trains a batch in one part and in two, without what is counted over a batch.
+// TestAccumulatedStep trains a batch in one part and in two, without the losses that depend on batch statistics.
 func TestAccumulatedStep(t *testing.T) {
 	b := onGo(t)
 	config := tiny()
-	config.Accumulate, config.Batch = 2, 8
+	config.AccumulationSteps, config.Batch = 2, 8
 	trainer := newTrainer(t, b, tinyData(), config)
-	gauges := trained(t, trainer, 3, 2)
-	if g := gauges[1]; !(g.GradientNorm > 0 && g.Total > 0) || g.Class == nil {
-		t.Errorf("gauges %+v", g)
+	metrics := trained(t, trainer, 3, 2)
+	if g := metrics[1]; !(g.GradientNorm > 0 && g.Total > 0) || g.Class == nil {
+		t.Errorf("metrics %+v", g)
 	}
-	sum := gauges[1].PatchAlignment + gauges[1].ImageAlignment + gauges[1].PatchConcentration + gauges[1].ImageConcentration + gauges[1].Prototypes
-	if math.Abs(sum-gauges[1].Total) > 1e-4 {
-		t.Errorf("losses of two parts add up to %g, not to %g", sum, gauges[1].Total)
+	sum := metrics[1].PatchAlignment + metrics[1].ImageAlignment + metrics[1].PatchConcentration + metrics[1].ImageConcentration + metrics[1].Prototypes
+	if math.Abs(sum-metrics[1].Total) > 1e-4 {
+		t.Errorf("losses of two parts add up to %g, not to %g", sum, metrics[1].Total)
 	}
 }
 
-// TestTrainingLearns aligns patches for some steps. Chance is an even prediction, whose cross-entropy is ln K.
+// TestTrainingLearns aligns patches for some steps. Chance is a uniform prediction, whose cross-entropy is ln K.
 func TestTrainingLearns(t *testing.T) {
 	config := sccore.Ablations[1].Config(tiny())
-	config.Steps, config.Rate, config.Views.Locals = 160, 5e-3, 0
+	config.Steps, config.LearningRate, config.Views.Locals = 160, 5e-3, 0
 	config.Views.Global.Jitter, config.Views.Global.Grayscale = false, false
-	gauges := trained(t, newTrainer(t, onGo(t), tinyData(), config), 1, config.Steps)
-	mean := func(gauges []sccore.StepMetrics) (sum float64) {
-		for _, g := range gauges {
-			sum += g.PatchAlignment / float64(len(gauges))
+	metrics := trained(t, newTrainer(t, onGo(t), tinyData(), config), 1, config.Steps)
+	mean := func(metrics []sccore.StepMetrics) (sum float64) {
+		for _, g := range metrics {
+			sum += g.PatchAlignment / float64(len(metrics))
 		}
 		return sum
 	}
-	chance, before, after := math.Log(8), mean(gauges[:5]), mean(gauges[150:])
+	chance, before, after := math.Log(8), mean(metrics[:5]), mean(metrics[150:])
 	t.Logf("patch alignment %.2f at first, %.2f at last, %.2f by chance", before, after, chance)
 	if before < chance || after > 0.95*chance {
 		t.Errorf("patch alignment %.2f at first, %.2f at last, %.2f by chance", before, after, chance)
@@ -270,16 +270,16 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		"views.Globals 1":         func(c *sccore.Config) { c.Views.Globals = 1 },
 		"views.GlobalSize 30":     func(c *sccore.Config) { c.Views.GlobalSize = 30 },
 		"views.LocalSize 20":      func(c *sccore.Config) { c.Views.LocalSize = 20 },
-		"accumulate 3":            func(c *sccore.Config) { c.Accumulate = 3 },
-		"warmup 6":                func(c *sccore.Config) { c.Warmup = 6 },
-		"rate NaN":                func(c *sccore.Config) { c.Rate = math.NaN() },
-		"momentum 1.5":            func(c *sccore.Config) { c.Momentum = 1.5 },
+		"accumulate 3":            func(c *sccore.Config) { c.AccumulationSteps = 3 },
+		"warmup 6":                func(c *sccore.Config) { c.WarmupSteps = 6 },
+		"rate NaN":                func(c *sccore.Config) { c.LearningRate = math.NaN() },
+		"momentum 1.5":            func(c *sccore.Config) { c.TargetMomentum = 1.5 },
 		"patch_concentration \"x": func(c *sccore.Config) { c.PatchConcentration = "x" },
 		"correspondences.from \"": func(c *sccore.Config) { c.Correspondences.From = "x" },
 		"correspondences.noise 2": func(c *sccore.Config) { c.Correspondences.Noise = 2 },
 		"without prototypes":      func(c *sccore.Config) { c.Prototypes = 0 },
-		"no loss":                 func(c *sccore.Config) { c.Lambdas = losses.Lambdas{Prototypes: 1} },
-		"tau2":                    func(c *sccore.Config) { c.CoTAP.Tau2 = 0 },
+		"every loss":              func(c *sccore.Config) { c.Lambdas = losses.Lambdas{Prototypes: 1} },
+		"tau2":                    func(c *sccore.Config) { c.CoTAP.Margin = 0 },
 		"epsilon":                 func(c *sccore.Config) { c.Sinkhorn.Epsilon = 0 },
 		"MinOverlap":              func(c *sccore.Config) { c.Views.MinOverlap = 2 },
 	} {
@@ -291,7 +291,7 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 	}
 	b := onGo(t)
 	noObjects, noNeighbours, noLabels := tinyData(), tinyData(), tinyData()
-	for want, neighbours := range map[string]*knn.Neighbours{"no neighbours": nil, "neighbours of 2 images": {K: 1, Indices: []int32{1, 0}}} {
+	for want, neighbours := range map[string]*knn.Neighbours{"needs neighbours": nil, "neighbours of 2 images": {K: 1, Indices: []int32{1, 0}}} {
 		noNeighbours.Neighbours = neighbours
 		if err := newTrainer(t, b, noNeighbours, tiny()).Begin(1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -8,47 +8,48 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Patches are patch features with what is known of each patch, for the measures of over-dispersion.
+// Patches are patch features with the class and object of each patch, for the measures of over-dispersion.
 type Patches struct {
-	// Features are the patches' vectors, [N, D], of any length but 0.
+	// Features are the patches' feature vectors, [N, D], of any norm but 0.
 	Features mat.Matrix
-	// Class is the category of each patch and Instance the object that it lies on, numbered over all images. A negative class stands for no
-	// label; such patches are left out of every measure. A negative instance stands for none, as on sky or grass: two such patches are no pair of
-	// one instance.
+	// Class is the category of each patch, and Instance the object that it lies on, numbered over all images. A negative class means no label; such
+	// patches are left out of every measure. A negative instance means no object, as for sky or grass: two such patches are not a pair of one
+	// instance.
 	Class, Instance []int
 }
 
-// PatchSimilarity are mean cosine similarities between different patches, in [−1, 1]; NaN where there is no such pair. Over-dispersed features
-// have Instance and Class falling towards InterClass.
+// PatchSimilarity are mean cosine similarities between different patches, in [−1, 1], or NaN without such pairs. In over-dispersed features, Instance
+// and Class fall towards InterClass.
 type PatchSimilarity struct {
-	// Instance is over pairs of one instance, Class over pairs of one class but of different instances, InterClass over pairs of two classes.
+	// Instance is the mean over pairs of one instance, Class over pairs of one class but different instances, InterClass over pairs of different
+	// classes.
 	Instance, Class, InterClass float64
 	// InstancePairs, ClassPairs and InterClassPairs count them.
 	InstancePairs, ClassPairs, InterClassPairs int
 }
 
-// PositiveRate is how often patches of a similarity share their class: the noise-rate figure (Fig. noise_rate), as pairs of high similarity are
-// what self-supervision takes for positive.
+// PositiveRate is how often patches of a given similarity share their class. It is the figure of noise rates (Fig. noise_rate): self-supervision
+// takes pairs of high similarity as positives.
 type PositiveRate struct {
-	// Low and High bound the bin of cosine similarity: low ≤ s < high, and s = 1 in the last.
+	// Low and High bound the bin of cosine similarity: low ≤ s < high, and the last bin includes s = 1.
 	Low, High float64
-	// Pairs counts pairs of different patches of different instances; Rate is the share of them with one class, NaN without pairs.
+	// Pairs counts pairs of patches of different instances; Rate is the share of them that share a class, NaN without pairs.
 	Pairs int
 	Rate  float64
 }
 
-// blockSimilarities bounds the similarities held at a time: 32 MB.
+// blockSimilarities limits the similarities in memory at a time: 32 MB.
 const blockSimilarities = 4 << 20
 
-// Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1]. It holds a block of the matrix of
-// pairs at a time. Errors name lengths that do not fit, vectors without direction and a number of bins below 1.
+// Measure computes mean similarities over all pairs, and the positive rate in bins of equal width over [−1, 1]. It holds one block of the similarity
+// matrix at a time. It is an error if lengths do not match, if a vector is zero or not finite, or if there are no bins.
 func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	unit, class, instance, err := p.labelled()
 	if err != nil {
 		return PatchSimilarity{}, nil, err
 	}
 	if bins < 1 {
-		return PatchSimilarity{}, nil, fmt.Errorf("positive rate in %d bins", bins)
+		return PatchSimilarity{}, nil, fmt.Errorf("positive rate: %d bins, want at least 1", bins)
 	}
 	rates, positive := make([]PositiveRate, bins), make([]int, bins)
 	for b := range rates {
@@ -96,7 +97,7 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	return s, rates, nil
 }
 
-// labelled are the patches with a class, scaled to length 1; nil without any.
+// labelled are the patches with a class, scaled to length 1; nil if there are none.
 func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) {
 	count, dim := p.Features.Dims()
 	if len(p.Class) != count || len(p.Instance) != count {
@@ -127,12 +128,12 @@ func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) 
 	return unit, class, instance, nil
 }
 
-// OverSegmentation says into how many segments an object falls: over instances, the mean of the exponential of the entropy of its patches'
-// segments. It is 1 where each instance lies in one segment and k where each is split evenly among k. segment is the predicted segment or cluster
-// of each patch, instance the object that it lies on, negative for none; NaN without any. Different lengths are an error.
+// OverSegmentation measures into how many segments an object falls. It is the mean over instances of the exponential of the entropy of the segments
+// of its patches: 1 if each instance lies in one segment, and k if each is split evenly among k. segment is the predicted segment or cluster of each
+// patch; instance is its object, negative for none. It is NaN without objects; different lengths are an error.
 func OverSegmentation(segment, instance []int) (float64, error) {
 	if len(segment) != len(instance) {
-		return 0, fmt.Errorf("over-segmentation of %d segments and %d instances", len(segment), len(instance))
+		return 0, fmt.Errorf("over-segmentation: %d segments for %d instances", len(segment), len(instance))
 	}
 	split := map[int]map[int]float64{}
 	for i, object := range instance {
@@ -151,7 +152,7 @@ func OverSegmentation(segment, instance []int) (float64, error) {
 		for _, count := range counts {
 			shares, total = append(shares, count), total+count
 		}
-		slices.Sort(shares) // A map has no order, and sums of floats have.
+		slices.Sort(shares) // A map has no order, and the sum of floats depends on it.
 		entropy := 0.0
 		for _, count := range shares {
 			entropy -= count / total * math.Log(count/total)

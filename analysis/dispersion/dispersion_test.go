@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// mean is NaN of nothing.
+// mean is NaN for no values.
 func mean(values []float64) float64 { return floats.Sum(values) / float64(len(values)) }
 
 // nearly checks a number; NaN equals NaN.
@@ -32,9 +32,9 @@ func TestPatchMeasuresAgreeWithTheirDefinitions(t *testing.T) {
 				p.Features.(*mat.Dense).Set(i, c, random.NormFloat64())
 			}
 			p.Instance[i] = random.IntN(8)
-			p.Class[i] = p.Instance[i]%3 - random.IntN(2)*random.IntN(2)*4 // Some without label.
+			p.Class[i] = p.Instance[i]%3 - random.IntN(2)*random.IntN(2)*4 // Some have no label,
 			if p.Instance[i] == 7 {
-				p.Instance[i] = -1 // And some on no object.
+				p.Instance[i] = -1 // and some are on no object.
 			}
 		}
 		similarity, rates, err := p.Measure(bins)
@@ -76,7 +76,7 @@ func TestPatchMeasuresAgreeWithTheirDefinitions(t *testing.T) {
 			t.Errorf("%+v", similarity)
 		}
 		if dim == 1 {
-			continue // All cosines are ±1, on the border of a bin but for rounding.
+			continue // All cosines are ±1, so that rounding decides the bin.
 		}
 		for k, r := range rates {
 			if r.Pairs != pairs[k] {
@@ -92,7 +92,7 @@ func TestBadPatchesAreRefused(t *testing.T) {
 	for want, p := range map[string]Patches{
 		"1 vectors with 0 classes and 1 instances": {one, nil, []int{0}},
 		"vector 0 has length 0":                    {mat.NewDense(1, 1, nil), []int{0}, []int{0}},
-		"in 0 bins":                                {one, []int{0}, []int{0}},
+		"positive rate: 0 bins":                    {one, []int{0}, []int{0}},
 	} {
 		if _, _, err := p.Measure(0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -121,27 +121,27 @@ func TestOverSegmentation(t *testing.T) {
 		}
 		nearly(t, fmt.Sprint(c.segment), got, c.want)
 	}
-	if _, err := OverSegmentation([]int{1}, nil); err == nil || err.Error() != "over-segmentation of 1 segments and 0 instances" {
+	if _, err := OverSegmentation([]int{1}, nil); err == nil || err.Error() != "over-segmentation: 1 segments for 0 instances" {
 		t.Error(err)
 	}
 }
 
 func ExamplePatches_Measure() {
-	// Two dogs and a cat of two patches each: the dogs' heads are alike, their legs are not.
+	// Two dogs and a cat have two patches each. The dogs' heads are alike, their legs are not.
 	p := Patches{
 		Features: mat.NewDense(6, 2, []float64{1, 0, 0.8, 0.6, 1, 0, 0.6, 0.8, -1, 0, -1, 0}),
 		Class:    []int{0, 0, 0, 0, 1, 1}, Instance: []int{0, 0, 1, 1, 2, 2},
 	}
 	s, rates, _ := p.Measure(2)
 	fmt.Printf("instance %.2f, class %.2f, inter-class %.2f\n", s.Instance, s.Class, s.InterClass)
-	fmt.Printf("of similar pairs %.0f %% are of one class\n", 100*rates[1].Rate)
+	fmt.Printf("%.0f %% of similar pairs share their class\n", 100*rates[1].Rate)
 	// Output:
 	// instance 0.80, class 0.84, inter-class -0.85
-	// of similar pairs 100 % are of one class
+	// 100 % of similar pairs share their class
 }
 
 func ExampleOverSegmentation() {
 	index, _ := OverSegmentation([]int{0, 0, 1, 1, 2, 2}, []int{0, 0, 0, 0, 1, 1})
-	fmt.Printf("%.2f segments an object\n", index)
-	// Output: 1.50 segments an object
+	fmt.Printf("%.2f segments per object\n", index)
+	// Output: 1.50 segments per object
 }

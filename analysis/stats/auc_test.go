@@ -9,7 +9,7 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 )
 
-// TestAUCCountsPairs compares with all pairs of a positive and a negative, with many ties.
+// TestAUCCountsPairs compares with a count over all pairs of a positive and a negative, with many ties.
 func TestAUCCountsPairs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, values := range []int{2, 7, 1000000} {

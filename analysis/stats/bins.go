@@ -1,7 +1,7 @@
 package stats
 
-// MeanByBin averages values over the entries whose key is in each of bins equal intervals of [0, 1], and gives the bins' middles. A bin
-// without entries has NaN.
+// MeanByBin averages values over the entries whose key falls into each of bins equal intervals of [0, 1], and returns the intervals' midpoints. The
+// mean of an empty bin is NaN.
 func MeanByBin(keys, values []float64, bins int) (middles, means []float64) {
 	counts := make([]float64, bins)
 	means = make([]float64, bins)

@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// PrincipalComponents are the coordinates of rows, [n][dim], along the k directions in which they vary most, [n][k], the first most. The sign of
-// each direction is such that its largest entry is positive. Fewer than two rows, rows of different lengths, k outside [1, dim], and numbers that
-// are not finite are errors.
+// PrincipalComponents are the coordinates of rows, [n][dim], along the k directions of largest variance, [n][k], largest first. The sign of a
+// direction makes its largest entry positive. It is an error if there are fewer than two rows, if lengths differ, if k is outside [1, dim], or if a
+// number is not finite.
 func PrincipalComponents(rows [][]float64, k int) ([][]float64, error) {
 	if len(rows) < 2 || k < 1 || k > len(rows[0]) {
 		return nil, fmt.Errorf("%d principal components of %d rows", k, len(rows))

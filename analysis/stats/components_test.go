@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 )
 
-// TestPrincipalComponentsFindDirections: points spread by 5, 2 and 0.1 along three known directions.
+// TestPrincipalComponentsFindDirections has points that vary by 5, 2 and 0.1 along three known directions.
 func TestPrincipalComponentsFindDirections(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	along := [][]float64{{0.6, 0.8, 0}, {-0.8, 0.6, 0}, {0, 0, 1}}
@@ -30,7 +30,7 @@ func TestPrincipalComponentsFindDirections(t *testing.T) {
 	for i := range got {
 		// The second direction's largest entry, −0.8, is made positive.
 		if len(got[i]) != 2 || math.Abs(got[i][0]-want[i][0]) > 0.5 || math.Abs(got[i][1]+want[i][1]) > 0.5 {
-			t.Fatalf("row %d: %v, want %v with the second sign turned", i, got[i], want[i][:2])
+			t.Fatalf("row %d: %v, want %v with the second sign flipped", i, got[i], want[i][:2])
 		}
 	}
 }

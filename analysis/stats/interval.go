@@ -10,20 +10,20 @@ import (
 // Confidence is the coverage of every interval: 95 %.
 const Confidence = 0.95
 
-// Interval is a mean over seeds with its spread and its 95 % t-interval.
+// Interval is a mean over seeds with its standard deviation and 95 % t-interval.
 type Interval struct {
 	// Mean of the values.
 	Mean float64
-	// SD is the sample standard deviation (n − 1 in the denominator); NaN below two values.
+	// SD is the sample standard deviation (n − 1 in the denominator); NaN for fewer than two values.
 	SD float64
-	// Low and High bound the 95 % interval of the mean; NaN below two values.
+	// Low and High bound the 95 % interval of the mean; NaN for fewer than two values.
 	Low, High float64
-	// N is the number of values: seeds.
+	// N is the number of values, that is, of seeds.
 	N int
 }
 
-// MeanInterval is the mean of values with its t-interval, mean ± t(n − 1) · sd/√n. Without values all is NaN; one value has a mean and
-// no more. A NaN among the values makes everything NaN: a failed run is not left out silently.
+// MeanInterval is the mean of values with its t-interval, mean ± t(n − 1) · sd/√n. Without values everything is NaN; one value has only a mean. A NaN
+// among the values makes everything NaN, so that a failed run is not left out silently.
 func MeanInterval(values []float64) Interval {
 	n := len(values)
 	undefined := math.NaN()

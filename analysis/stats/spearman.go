@@ -9,11 +9,11 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Spearman is the rank correlation of x and y in [−1, 1]: Pearson's correlation of their ranks, where tied values share the mean of their
-// ranks. It is NaN where one of them is constant or holds a NaN. Fewer than two pairs or different lengths are an error.
+// Spearman is the rank correlation of x and y in [−1, 1]: Pearson's correlation of their ranks, where tied values share the mean of their ranks. It
+// is NaN if either is constant or holds a NaN. Fewer than two pairs and different lengths are errors.
 func Spearman(x, y []float64) (float64, error) {
 	if len(x) != len(y) || len(x) < 2 {
-		return 0, fmt.Errorf("rank correlation of %d and %d values: want as many of both, and two at least", len(x), len(y))
+		return 0, fmt.Errorf("rank correlation: %d and %d values, want two or more of each, and equally many", len(x), len(y))
 	}
 	if slices.ContainsFunc(x, math.IsNaN) || slices.ContainsFunc(y, math.IsNaN) {
 		return math.NaN(), nil
@@ -21,7 +21,7 @@ func Spearman(x, y []float64) (float64, error) {
 	return stat.Correlation(ranks(x), ranks(y), nil), nil
 }
 
-// ranks counts from 1; tied values get the mean of the ranks they cover.
+// ranks counts from 1; tied values get the mean of the ranks that they cover.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// bounds are an interval as SciPy gives it.
+// bounds are an interval computed by SciPy.
 type bounds struct {
 	Mean, Low, High float64
 	SD              *float64
@@ -101,7 +101,7 @@ func TestDegenerateSamples(t *testing.T) {
 }
 
 func TestUnequalSamplesAreRefused(t *testing.T) {
-	if _, err := Spearman([]float64{1, 2}, []float64{1}); err == nil || err.Error() != "rank correlation of 2 and 1 values: want as many of both, and two at least" {
+	if _, err := Spearman([]float64{1, 2}, []float64{1}); err == nil || err.Error() != "rank correlation: 2 and 1 values, want two or more of each, and equally many" {
 		t.Error(err)
 	}
 	rho, err := Spearman([]float64{1, 2, 3}, []float64{1, math.NaN(), 3})

@@ -7,27 +7,28 @@ type Verdict string
 
 // The verdicts.
 const (
-	// Speaks: the theorem's conditions are met and it says that the error is below 1.
-	Speaks Verdict = "speaks"
-	// Vacuous: the conditions are met and the bound is 1 or more.
+	// NonVacuous: the theorem's conditions hold and the bound is below 1.
+	NonVacuous Verdict = "speaks"
+	// Vacuous: the conditions hold and the bound is 1 or more.
 	Vacuous Verdict = "vacuous"
-	// NoMargin: the margin in the denominator is not positive, or no more than rounding, so that the theorem says nothing.
+	// NoMargin: the margin in the denominator is not positive, or positive only by rounding, so that the theorem says nothing.
 	NoMargin Verdict = "no margin"
-	// Inapplicable: a condition on d, δ_T or d_T is not met.
+	// Inapplicable: a condition on d, δ_T or d_T does not hold.
 	Inapplicable Verdict = "inapplicable"
 )
 
 // Bound is a theorem's upper bound on the error rate for one set of numbers.
 type Bound struct {
-	// Value is what the formula gives, at least 0, whether or not the conditions hold; +Inf where there is no margin.
+	// Value is what the formula gives, at least 0, whether or not the conditions hold; +Inf without a margin.
 	Value float64
-	// Margin is the denominator's root: C1 − C2√p_T − C3√q_T of the printed theorem, Γ of the repaired one. NaN where a root in it has no value.
+	// Margin is the root of the denominator: C1 − C2√p_T − C3√q_T for the printed theorem, Γ for the repaired one. It is NaN if it contains the root
+	// of a negative number.
 	Margin float64
-	// Domain tells whether the theorem's conditions on d, δ_T and d_T are met.
+	// Domain reports whether the theorem's conditions on d, δ_T and d_T hold.
 	Domain bool
 }
 
-// Verdict sums the bound up.
+// Verdict classifies the bound.
 func (b Bound) Verdict() Verdict {
 	switch {
 	case !b.Domain:
@@ -37,7 +38,7 @@ func (b Bound) Verdict() Verdict {
 	case b.Value >= 1:
 		return Vacuous
 	}
-	return Speaks
+	return NonVacuous
 }
 
 func (b Bound) better(than Bound) bool {
@@ -50,7 +51,7 @@ func (b Bound) better(than Bound) bool {
 	return b.Margin > than.Margin || math.IsNaN(than.Margin) && !math.IsNaN(b.Margin)
 }
 
-// Setting is what the theorem has to know of features beside their tails.
+// Setting is what the theorem must know about features besides their tails.
 type Setting struct {
 	// Classes is K, Images n, Dim d.
 	Classes, Images, Dim int
@@ -58,10 +59,10 @@ type Setting struct {
 	Radius float64
 }
 
-// Setting is the features' own.
+// Setting is the setting of the features.
 func (f *Features) Setting() Setting {
 	return Setting{Classes: f.Classes, Images: f.Images, Dim: f.Dim, Radius: f.Radius}
 }
 
-// marginFloor is the part of r² below which a margin counts as none: a difference of similarities that rounding alone can make.
+// marginFloor is the share of r² below which a margin counts as none: rounding alone can make such a difference of similarities.
 const marginFloor = 1e-12

@@ -2,8 +2,8 @@ package theory
 
 import "math"
 
-// Classify is the paper's classifier G_f (eq. defi_knn_cls) on the features themselves: the class with the nearest mean for each of the N
-// views. Of equally near means the lowest class is taken.
+// Classify is the paper's classifier G_f (eq. defi_knn_cls) on the features themselves: for each of the N views, the class with the nearest mean.
+// Ties go to the lowest class.
 func (f *Features) Classify() []int {
 	means := f.ClassMeans()
 	classes := make([]int, f.Len())
@@ -23,7 +23,7 @@ func (f *Features) Classify() []int {
 	return classes
 }
 
-// Error is 𝓔(f), the share of views that [Features.Classify] puts into a wrong class, in [0, 1].
+// Error is 𝓔(f), the share of views that [Features.Classify] puts into the wrong class, in [0, 1].
 func (f *Features) Error() float64 {
 	wrong := 0
 	for i, k := range f.Classify() {

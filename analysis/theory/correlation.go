@@ -14,7 +14,7 @@ func (f *Features) Correlation() *mat.SymDense {
 	return &c
 }
 
-// classCorrelations are the same matrices over each class alone; C_f is their mean.
+// classCorrelations are the correlation matrices of the single classes; C_f is their mean.
 func (f *Features) classCorrelations() []*mat.SymDense {
 	all := make([]*mat.SymDense, f.Classes)
 	for k := range all {
@@ -24,8 +24,8 @@ func (f *Features) classCorrelations() []*mat.SymDense {
 	return all
 }
 
-// EffectiveRank is the exponential of the entropy of C_f's spectrum, in [1, d]: d where C_f = r²/d·I, the optimum of the diversity term, and
-// 1 where all features lie on a line.
+// EffectiveRank is the exponential of the entropy of C_f's spectrum, in [1, d]: d if C_f = r²/d·I, the optimum of the diversity term, and 1 if all
+// features lie on a line.
 //
 // Source: O. Roy and M. Vetterli, The effective rank: a measure of effective dimensionality, EUSIPCO 2007.
 func (f *Features) EffectiveRank() (float64, error) {
@@ -42,15 +42,15 @@ func (f *Features) EffectiveRank() (float64, error) {
 	return math.Exp(entropy), nil
 }
 
-// IsotropyDefect is tr C_f² − r⁴/d ≥ 0: twice the diversity loss of OP0, and 0 where C_f = r²/d·I. It is what the printed lemma sum_delta
-// leaves out, averaged over all views (erratum E13).
+// IsotropyDefect is tr C_f² − r⁴/d ≥ 0: twice the diversity loss of OP0, and 0 if C_f = r²/d·I. It is what the printed lemma sum_delta leaves out,
+// averaged over all views (erratum E13).
 func (f *Features) IsotropyDefect() float64 {
 	norm := mat.Norm(f.Correlation(), 2)
 	return norm*norm - math.Pow(f.Radius, 4)/float64(f.Dim)
 }
 
-// CorrelationPeak is ω = max over images of E_{j ∈ T2}[z_jᵀ C z_j]: r⁴/d where C is isotropic, and up to r⁴ where classes crowd together.
-// It is how the repaired theorem knows whether diversity was attained (erratum E14).
+// CorrelationPeak is ω = max over images of E_{j ∈ T2}[z_jᵀ C z_j]: r⁴/d if C is isotropic, and up to r⁴ if classes crowd together. It tells the
+// repaired theorem whether diversity was attained (erratum E14).
 func (f *Features) CorrelationPeak() float64 {
 	peak := math.Inf(-1)
 	for _, share := range f.groupMeans(f.Correlation()) {

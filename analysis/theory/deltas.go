@@ -8,24 +8,23 @@ import (
 
 // Deltas are the terms of lemma sum_delta for one view i.
 type Deltas struct {
-	// Same is Δ1 = Σ_{j ∈ T1(i)} (r⁴ − s_ij²), over other images of its class.
+	// Same is Δ1 = Σ_{j ∈ T1(i)} (r⁴ − s_ij²), over other images of the same class.
 	Same float64
-	// View is Δ2 = Σ_{j ∈ T2(i)} ((r² − c)² − (s_ij − c)²), over views of its image, itself included.
+	// View is Δ2 = Σ_{j ∈ T2(i)} ((r² − c)² − (s_ij − c)²), over views of the same image, including i.
 	View float64
 	// Other is Σ_{k ≠ y(i)} Δ(i,k), with Δ(i,k) = Σ_{j ∈ D(k)} (r⁴ − s_ij²), over the other classes.
 	Other float64
-	// Isotropy is N (z_iᵀ C z_i − r⁴/d) and Alignment is 2c Σ_{j ∈ T2(i)} (r² − s_ij): what the identity of erratum E13 takes off.
+	// Isotropy is N (z_iᵀ C z_i − r⁴/d) and Alignment is 2c Σ_{j ∈ T2(i)} (r² − s_ij): what the identity of erratum E13 subtracts.
 	Isotropy, Alignment float64
 }
 
-// Sum is the left side of lemma sum_delta.
+// Sum is the left-hand side of lemma sum_delta.
 func (d Deltas) Sum() float64 { return d.Same + d.View + d.Other }
 
-// Deltas computes the terms of lemma sum_delta for every view, where c stands for the lemma's 1/(4α), positive (see [Features.Lemmas] for
-// the two readings of α).
+// Deltas computes the terms of lemma sum_delta for every view. c is the lemma's 1/(4α), positive (see [Features.Lemmas] for the two readings of α).
 //
-// For every set of features, optimal or not, Sum = (1 − 1/d) N r⁴ − Isotropy − Alignment, see [Features.DeltaTarget] and erratum E13. The
-// lemma as printed says Sum ≥ (1 − 1/d) N r⁴.
+// For every set of features, optimal or not, Sum = (1 − 1/d) N r⁴ − Isotropy − Alignment, see [Features.DeltaTarget] and erratum E13. The lemma as
+// printed says Sum ≥ (1 − 1/d) N r⁴.
 func (f *Features) Deltas(c float64) []Deltas {
 	r2 := f.Radius * f.Radius
 	size := float64(f.Images * f.Views)
@@ -61,7 +60,7 @@ func (f *Features) Deltas(c float64) []Deltas {
 	return deltas
 }
 
-// DeltaTarget is (1 − 1/d) N r⁴, the right side of lemma sum_delta.
+// DeltaTarget is (1 − 1/d) N r⁴, the right-hand side of lemma sum_delta.
 func (f *Features) DeltaTarget() float64 {
 	return (1 - 1/float64(f.Dim)) * float64(f.Len()) * math.Pow(f.Radius, 4)
 }

@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// OrthogonalClasses are the theorem's best case: K classes of n images with m views on the K axes of as many dimensions, r = 1, and Gaussian
-// noise of this standard deviation in each coordinate of each view. It panics where there is no class, image or view.
+// OrthogonalClasses are the theorem's best case: K classes of n images with m views, on the K axes of K dimensions, r = 1, with Gaussian noise of
+// this standard deviation in each coordinate of each view. It panics without a class, image or view.
 func OrthogonalClasses(classes, images, views int, noise float64, seed uint64) *Features {
 	random := rand.New(rand.NewPCG(seed, 0))
 	rows := mat.NewDense(classes*images*views, classes, nil)
@@ -21,10 +21,10 @@ func OrthogonalClasses(classes, images, views int, noise float64, seed uint64) *
 	return mustGrid(rows, classes, images, views)
 }
 
-// RandomLabels are the counterexample to the printed theorem (erratum E14): all images in one small cap of the sphere of K dimensions, r = 1,
-// with labels drawn by lot. Centres of images have Gaussian noise of standard deviation size about the cap's centre, (1, …, 1), their
-// views a hundredth of it about them. An encoder of small Lipschitz constant makes such features of inputs in a small ball, all constraints
-// of OP1 met; p_T and q_T are then 0 for thresholds near r², and no label can be told. It panics where there is no class, image or view.
+// RandomLabels are the counterexample to the printed theorem (erratum E14): all images lie in one small cap of the sphere in K dimensions, r = 1,
+// with random labels. The centres of images have Gaussian noise of standard deviation size about the cap's centre, (1, …, 1), and their views a
+// hundredth of it. An encoder of small Lipschitz constant produces such features from inputs in a small ball and meets all constraints of OP1; p_T
+// and q_T are then 0 for thresholds near r², and labels cannot be predicted. It panics without a class, image or view.
 func RandomLabels(classes, images, views int, size float64, seed uint64) *Features {
 	random := rand.New(rand.NewPCG(seed, 0))
 	rows := mat.NewDense(classes*images*views, classes, nil)

@@ -9,21 +9,20 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Features are representations as the paper's section "Problem Formulation" has them: K classes of n images with m views each, every view
-// a vector of length r. Two views are of one image (ŵ_ij = 1) or not, of one class (w_ij = 1) or not.
+// Features are representations as in the paper's section "Problem Formulation": K classes of n images with m views each, every view a vector of
+// length r. Two views belong to one image (ŵ_ij = 1) or not, and to one class (w_ij = 1) or not.
 type Features struct {
-	// Z has a row of Dim numbers for each view, [N, Dim] with N = Classes·Images·Views: class by class, image by image, view by view.
+	// Z has one row of Dim numbers per view, [N, Dim] with N = Classes·Images·Views: class by class, image by image, view by view.
 	Z *mat.Dense
-	// Classes is K ≥ 2, Images is n ≥ 1 images a class, Views is m ≥ 1 views an image, Dim is d.
+	// Classes is K ≥ 2, Images is n ≥ 1 per class, Views is m ≥ 1 per image, Dim is d.
 	Classes, Images, Views, Dim int
 	// Radius is r > 0, the length of every row.
 	Radius float64
 }
 
-// NewFeatures sorts vectors into Features and scales each to length radius. Row i of rows, [N, d], is a view of image images[i], whose class is
-// labels[i] in 0…K−1. Views keep their order within an image, images theirs within a class. Errors name what the theorem does not allow: fewer
-// than two classes, classes with different numbers of images, images with different numbers of views or of two classes, and
-// vectors that have no direction.
+// NewFeatures groups vectors into Features and scales each to length radius. Row i of rows, [N, d], is a view of image images[i] with class labels[i]
+// in 0…K−1. Views keep their order within an image, and images within a class. It is an error if the theorem does not apply: with fewer than two
+// classes, with different numbers of images per class or views per image, with an image of two classes, or with a vector that is zero or not finite.
 func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Features, error) {
 	count, dim := rows.Dims()
 	if len(labels) != count || len(images) != count {
@@ -33,7 +32,7 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 		return nil, fmt.Errorf("features: radius %g is not positive", radius)
 	}
 	order := make([]int, count)
-	first := map[int]int{} // Of each image, its first row.
+	first := map[int]int{} // The first row of each image.
 	for i := range order {
 		order[i] = i
 		if _, seen := first[images[i]]; !seen {
@@ -70,30 +69,30 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 	}
 	f.Classes = len(perClass)
 	if f.Classes < 2 {
-		return nil, fmt.Errorf("features of %d classes: want two at least", f.Classes)
+		return nil, fmt.Errorf("features of %d classes: want at least two", f.Classes)
 	}
 	for class := range f.Classes {
 		if perClass[class] == nil {
-			return nil, fmt.Errorf("features: classes are not numbered from 0 to %d: there is no %d", f.Classes-1, class)
+			return nil, fmt.Errorf("features: class %[2]d is missing, want classes 0 to %[1]d", f.Classes-1, class)
 		}
 	}
 	f.Images, f.Views = len(perClass[0]), perImage[images[order[0]]]
 	for class := range f.Classes {
 		if n := len(perClass[class]); n != f.Images {
-			return nil, fmt.Errorf("features: class 0 has %d images and class %d has %d: the theorem wants as many of each", f.Images, class, n)
+			return nil, fmt.Errorf("features: class 0 has %d images and class %d has %d: the theorem needs equally many", f.Images, class, n)
 		}
 	}
 	for _, i := range order {
 		if m := perImage[images[i]]; m != f.Views {
-			return nil, fmt.Errorf("features: image %d has %d views and image %d has %d: the theorem wants as many of each",
+			return nil, fmt.Errorf("features: image %d has %d views and image %d has %d: the theorem needs equally many",
 				images[order[0]], f.Views, images[i], m)
 		}
 	}
 	return f, nil
 }
 
-// GridFeatures makes Features of rows that already stand class by class, image by image, view by view, [classes·images·views, d], scaled to
-// length radius.
+// GridFeatures makes Features of rows that are already class by class, image by image, view by view, [classes·images·views, d], scaled to length
+// radius.
 func GridFeatures(rows mat.Matrix, classes, images, views int, radius float64) (*Features, error) {
 	count, _ := rows.Dims()
 	if classes < 1 || images < 1 || views < 1 || classes*images*views != count {
@@ -109,7 +108,8 @@ func GridFeatures(rows mat.Matrix, classes, images, views int, radius float64) (
 // Len is N, the number of views of all images.
 func (f *Features) Len() int { return f.Classes * f.Images * f.Views }
 
-// Groups is the number of images of all classes; group g holds the views Views·g to Views·(g+1), which is T2 of each of them.
+// Groups is the number of images of all classes. Group g has the views from Views·g up to but not including Views·(g+1), which is T2 for each of
+// them.
 func (f *Features) Groups() int { return f.Classes * f.Images }
 
 // ClassOf is the class of view i.
@@ -118,7 +118,7 @@ func (f *Features) ClassOf(i int) int { return i / (f.Images * f.Views) }
 // row is z_i.
 func (f *Features) row(i int) []float64 { return f.Z.RawRowView(i) }
 
-// class is the matrix of a class's views, [n·m, d], sharing memory.
+// class is the matrix of a class's views, [n·m, d]; it shares memory.
 func (f *Features) class(k int) *mat.Dense {
 	size := f.Images * f.Views
 	return f.Z.Slice(k*size, (k+1)*size, 0, f.Dim).(*mat.Dense)
@@ -130,7 +130,7 @@ func (f *Features) ClassMeans() *mat.Dense { return f.means(f.Classes, f.Images*
 // ImageMeans are the mean vectors of each image's views, [K·n, d].
 func (f *Features) ImageMeans() *mat.Dense { return f.means(f.Groups(), f.Views) }
 
-// means averages the rows in count runs of size rows.
+// means averages consecutive groups of size rows; there are count groups.
 func (f *Features) means(count, size int) *mat.Dense {
 	means := mat.NewDense(count, f.Dim, nil)
 	for i := range count * size {
@@ -142,7 +142,7 @@ func (f *Features) means(count, size int) *mat.Dense {
 	return means
 }
 
-// dot is the inner product of two vectors of one length.
+// dot is the inner product of two vectors of the same length.
 func dot(a, b []float64) float64 {
 	sum := 0.0
 	for i, x := range a {

@@ -11,11 +11,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// sample draws features of one kind; ragged reality (few images, few views, one dimension, ties, collapse) is among the kinds.
+// sample draws features of one of several kinds, degenerate ones included: few images or views, one dimension, ties, collapse.
 func sample(rng *rand.Rand) *Features {
 	classes, images, views, dim := 2+rng.IntN(4), 1+rng.IntN(5), 1+rng.IntN(4), 1+rng.IntN(6)
 	radius := []float64{1, 1, 0.5, 3}[rng.IntN(4)]
-	noise := math.Pow(10, -3*rng.Float64()) // Of views about their image.
+	noise := math.Pow(10, -3*rng.Float64()) // The noise of views about their image.
 	spread := math.Pow(10, 0.5-3*rng.Float64())
 	kind := rng.IntN(7)
 	if kind == 6 {
@@ -29,9 +29,9 @@ func sample(rng *rand.Rand) *Features {
 				centre[j] = spread * rng.NormFloat64()
 			}
 			switch kind {
-			case 0: // Classes on axes: the theorem's best case where d ≥ K.
+			case 0: // Classes on axes: the theorem's best case if d ≥ K.
 				centre[k%dim] += 1
-			case 1: // Labels have nothing to do with features.
+			case 1: // Labels are independent of features.
 				centre[0] += 1
 			case 2: // All in one point.
 				clear(centre)
@@ -77,7 +77,7 @@ func TestFeaturesAreSortedAndScaled(t *testing.T) {
 		t.Errorf("%v", mat.Formatted(f.Z))
 	}
 	if f.ClassOf(3) != 0 || f.ClassOf(4) != 1 {
-		t.Error("classes stand one after the other")
+		t.Error("classes are not one after the other")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestBadFeaturesAreRefused(t *testing.T) {
 		{rows(2), []int{0}, []int{0, 1}, 1, "2 vectors with 1 labels and 2 image numbers"},
 		{rows(2), []int{0, 1}, []int{0, 1}, 0, "radius 0"},
 		{rows(2), []int{0, 0}, []int{0, 1}, 1, "features of 1 classes"},
-		{rows(2), []int{0, 2}, []int{0, 1}, 1, "there is no 1"},
+		{rows(2), []int{0, 2}, []int{0, 1}, 1, "class 1 is missing"},
 		{rows(2), []int{0, 1}, []int{5, 5}, 1, "image 5 has views of classes 0 and 1"},
 		{rows(3), []int{0, 1, 1}, []int{0, 1, 2}, 1, "class 0 has 1 images and class 1 has 2"},
 		{rows(3), []int{0, 1, 1}, []int{0, 1, 1}, 1, "image 0 has 1 views and image 1 has 2"},
@@ -125,7 +125,7 @@ func TestEffectiveRank(t *testing.T) {
 }
 
 func ExampleNewFeatures() {
-	// Two classes of two images with two views each, given in any order.
+	// Two classes of two images with two views each, in any order.
 	rows := mat.NewDense(8, 2, []float64{1, 0, 0, 1, 1, 0.1, 0.1, 1, 1, 0.2, 0.2, 1, 1, 0.3, 0.3, 1})
 	f, _ := NewFeatures(rows, []int{0, 1, 0, 1, 0, 1, 0, 1}, []int{0, 1, 0, 1, 2, 3, 2, 3}, 1)
 	tails, _ := f.Tails(0.99, 0.97)

@@ -69,14 +69,14 @@ func TestGolden(t *testing.T) {
 }
 
 func ExampleFeatures_Deltas() {
-	f := OrthogonalClasses(3, 2, 2, 0, 1) // Perfect alignment and isotropy: the lemma holds with equality.
+	f := OrthogonalClasses(3, 2, 2, 0, 1) // With perfect alignment and isotropy the lemma holds with equality.
 	d := f.Deltas(1)[0]
 	fmt.Printf("Δ1 %.0f + Δ2 %.0f + ΣΔk %.0f = %.0f\n", d.Same, d.View, d.Other, f.DeltaTarget())
 	// Output: Δ1 0 + Δ2 0 + ΣΔk 8 = 8
 }
 
-func ExampleFeatures_Account() {
-	a, _ := RandomLabels(4, 500, 2, 0.025, 1).Account(200)
+func ExampleFeatures_Compare() {
+	a, _ := RandomLabels(4, 500, 2, 0.025, 1).Compare(200)
 	fmt.Printf("printed %.0e, repaired %s, moments %.2f, true error %.2f\n", a.Printed.Value, a.Repaired.Verdict(), a.Moments.Value, a.Error)
 	// Output: printed 2e-05, repaired no margin, moments 1.00, true error 0.73
 }

@@ -6,20 +6,21 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// LemmaCheck is one of the paper's lemmas held against features.
+// LemmaCheck is the result of testing one of the paper's lemmas on features.
 type LemmaCheck struct {
-	// Name is the lemma's LaTeX label and, where it has several readings, which one.
+	// Name is the lemma's LaTeX label and, if it has several readings, the reading.
 	Name string
-	// Cases counts what the lemma speaks of: views, images, pairs of an image and a class. Of a lemma with a premise those that meet it.
+	// Cases counts the instances of the lemma: views, images, or pairs of an image and a class. For a lemma with a premise, only those that meet it
+	// count.
 	Cases int
 	// Fails counts the cases in which the conclusion is false by more than rounding.
 	Fails int
-	// Slack is the least of right side minus left side over the cases, in the units of the inequality: negative where the lemma fails. It is +Inf
-	// without cases. For the classification lemmas it is the least of ‖z − μ_k‖² − ‖z − μ_y‖².
+	// Slack is the minimum over the cases of right-hand side minus left-hand side, in the units of the inequality: negative if the lemma fails, and
+	// +Inf without cases. For the classification lemmas it is the minimum of ‖z − μ_k‖² − ‖z − μ_y‖².
 	Slack float64
 }
 
-// take counts a case with this slack, beside rounding at this scale.
+// take counts a case with this slack, given the scale of rounding errors.
 func (c *LemmaCheck) take(slack, scale float64) {
 	c.Cases++
 	c.Slack = min(c.Slack, slack)
@@ -28,11 +29,11 @@ func (c *LemmaCheck) take(slack, scale float64) {
 	}
 }
 
-// Lemmas checks each lemma of the section and its appendix on these features, at tails, with α as OP1 has it. A lemma that the paper states for
-// optima of OP1 is checked here on whatever the features are; hand in [Solution.Features] for optima.
+// Lemmas tests each lemma of the section and its appendix on these features, at tails, with α as in OP1. A lemma that the paper states for optima of
+// OP1 is tested here on any features; pass [Solution.Features] for optima.
 //
 //   - condition_cls_correct: as printed, and with the condition of erratum E15.
-//   - sum_delta: for each view, under both readings of its constant (erratum E9): 1/(4α) with OP1's α, as printed, and 1/(2α), which is what the
+//   - sum_delta: for each view, under both readings of its constant (erratum E9): 1/(4α) with OP1's α, as printed, and 1/(2α), which the
 //     proof's 1/(4α) becomes with the α/2 that OP1 has before its norm.
 //   - var_bnd: the variance of similarities within a class, from the lemma's first part with p = q_T (erratum E11).
 //   - bounds_of_expt (a), (b) and (c), the last with both sides divided by √|D(k)|.
@@ -51,8 +52,8 @@ func (f *Features) Lemmas(t Tails, alpha float64) []LemmaCheck {
 	return append(checks, f.expectationLemmas(t)...)
 }
 
-// classificationLemmas check lemma condition_cls_correct: which views meet its condition for all other classes, and of these which are
-// nearest to another mean.
+// classificationLemmas test lemma condition_cls_correct: which views meet its condition for all other classes, and which of these are nearest to
+// another mean.
 func (f *Features) classificationLemmas() []LemmaCheck {
 	printed := LemmaCheck{Name: "condition_cls_correct, printed", Slack: math.Inf(1)}
 	repaired := LemmaCheck{Name: "condition_cls_correct, E15", Slack: math.Inf(1)}
@@ -86,7 +87,7 @@ func (f *Features) classificationLemmas() []LemmaCheck {
 	return []LemmaCheck{printed, repaired}
 }
 
-// expectationLemmas check var_bnd and bounds_of_expt for each image.
+// expectationLemmas test var_bnd and bounds_of_expt for each image.
 func (f *Features) expectationLemmas(t Tails) []LemmaCheck {
 	variance := LemmaCheck{Name: "var_bnd", Slack: math.Inf(1)}
 	a := LemmaCheck{Name: "bounds_of_expt (a)", Slack: math.Inf(1)}

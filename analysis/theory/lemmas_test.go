@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// check finds one lemma's.
+// check returns the result for one lemma.
 func check(t *testing.T, f *Features, tails Tails, name string) LemmaCheck {
 	t.Helper()
 	for _, c := range f.Lemmas(tails, 0.2/(f.Radius*f.Radius)) {
@@ -42,8 +42,8 @@ func TestLemmasOnRandomFeatures(t *testing.T) {
 		}
 	}
 	t.Log("sets on which lemmas fail, of 3000:", fails)
-	// These hold for all features: the first by Cauchy's inequality, the others as a share of low pairs bounds mean and variance. The rest needs an
-	// optimum, or fails.
+	// These hold for all features: the first by Cauchy's inequality, the others because a share of low pairs bounds mean and variance. The remaining
+	// lemmas need an optimum, or fail.
 	for _, name := range []string{"condition_cls_correct, E15", "var_bnd", "bounds_of_expt (a)", "bounds_of_expt (b)"} {
 		if fails[name] > 0 {
 			t.Errorf("%s fails on %d sets", name, fails[name])
@@ -56,7 +56,8 @@ func TestLemmasOnRandomFeatures(t *testing.T) {
 	}
 }
 
-// Erratum E15: perfectly aligned views, z_iᵀμ_1 = 0.3 r², ‖μ_1‖ nearly r, μ_2 = 0. The margin is 0.3 r² ≥ 0 and the nearest mean is μ_2.
+// TestCounterexampleToTheClassificationLemma is erratum E15: perfectly aligned views, z_iᵀμ_1 = 0.3 r², ‖μ_1‖ nearly r, μ_2 = 0. The margin is
+// 0.3 r² ≥ 0, and the nearest mean is μ_2.
 func TestCounterexampleToTheClassificationLemma(t *testing.T) {
 	const images = 100
 	rows := mat.NewDense(2*images, 2, nil)
@@ -83,7 +84,8 @@ func TestCounterexampleToTheClassificationLemma(t *testing.T) {
 	}
 }
 
-// Erratum E11: one of twenty views of each image is opposite to the rest, so 9.5 % of similarities are −1 and the others 1. Their variance is 0.34;
+// TestCounterexampleToTheVarianceLemma is erratum E11: one of twenty views of each image is opposite to the rest, so 9.5 % of similarities are −1 and
+// the others 1. Their variance is 0.34;
 // the second part of lemma var_bnd with plus for its minus signs says 0.18, its first part 0.47.
 func TestCounterexampleToTheVarianceLemma(t *testing.T) {
 	const views, d = 20, 0.9
@@ -113,7 +115,8 @@ func TestCounterexampleToTheVarianceLemma(t *testing.T) {
 	}
 }
 
-// Erratum E13: the lemma fails wherever C_f is not isotropic, as in one point, and holds with equality at perfect alignment and isotropy.
+// TestCounterexampleToSumDelta is erratum E13: the lemma fails if C_f is not isotropic, as for a single point, and holds with equality at perfect
+// alignment and isotropy.
 func TestCounterexampleToSumDelta(t *testing.T) {
 	for _, name := range []string{"sum_delta, 1/(4α)", "sum_delta, 1/(2α)"} {
 		c := check(t, RandomLabels(3, 4, 2, 0, 1), Tails{}, name)
@@ -139,7 +142,7 @@ func TestInfoNCEIdentity(t *testing.T) {
 			continue
 		}
 		close(t, "erratum E16", n*n*f.Alignment(), align/(n-m)+n*m*r2, n*m*r2)
-		// The loss from its definition.
+		// The loss by its definition.
 		r := newReference(f)
 		loss := 0.0
 		for i := range r.z {
@@ -175,7 +178,7 @@ func TestBarlowTwinsSandwich(t *testing.T) {
 		if b.PrintedLow > b.Alignment+1e-9 {
 			printedLowFails++
 		}
-		// C_ij from its definition on the first dimension.
+		// C_ij by its definition, on the first dimension.
 		n := f.Len()
 		square := mat.Dot(f.Z.ColView(0), f.Z.ColView(0)) / float64(n)
 		c00 := 0.0
@@ -191,7 +194,7 @@ func TestBarlowTwinsSandwich(t *testing.T) {
 		}
 	}
 	if printedLowFails == 0 {
-		t.Error("the printed lower bound holds everywhere, contrary to erratum E19")
+		t.Error("the printed lower bound holds everywhere, which contradicts erratum E19")
 	}
 	if b := OrthogonalClasses(4, 50, 2, 0.03, 1).BarlowTwins(); b.PrintedLow <= b.Alignment {
 		t.Errorf("small misalignment: %+v", b)

@@ -6,25 +6,25 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// MomentBound is the repaired theorem with averages in place of suprema: each image's own moments instead of p_T, q_T, δ_T and d_T, and the
-// class means as they are (docs/theory.md, theorem 1). Nothing is to be chosen.
+// MomentBound is the repaired theorem with averages in place of suprema: each image's own moments replace p_T, q_T, δ_T and d_T, and the actual class
+// means are used (docs/theory.md, theorem 1). There are no thresholds to choose.
 type MomentBound struct {
-	// Value bounds the error, in [0, 1]: the mean over images of min(1, L²V/Γ²), where an image without margin counts as wrong. V = r² − ‖z̄‖² is
-	// the spread of its views about their mean z̄, L the distance from its class mean μ_y to the farthest other, and
-	// Γ = z̄ᵀμ_y − κ − (‖μ_y‖² − min_k ‖μ_k‖²)/2 with κ² = K E_{j ∈ T2}[z_jᵀ C z_j] − E_{j ∈ T2, l ∈ D(y)}[s_jl²]. It is never above
-	// [Repaired], for any thresholds.
+	// Value bounds the error, in [0, 1]: the mean over images of min(1, L²V/Γ²), where an image without margin counts as wrong. V = r² − ‖z̄‖² is the
+	// spread of its views about their mean z̄, L the distance from its class mean μ_y to the farthest other one, and Γ = z̄ᵀμ_y − κ − (‖μ_y‖² − min_k
+	// ‖μ_k‖²)/2 with κ² = K E_{j ∈ T2}[z_jᵀ C z_j] − E_{j ∈ T2, l ∈ D(y)}[s_jl²]. It is never above [Repaired], for any thresholds.
 	Value float64
-	// Geometric bounds the error by the mean over images of min(1, V/t²), where t is the distance from z̄ to the nearest border of its class's
-	// cell: the similarities to each class mean in place of κ, which bounds them all. It is never above Value. What is lost between the truth
-	// and it is Chebyshev's inequality alone (docs/theory.md, theorem 3); what is lost between it and Value, that κ takes all other classes for one.
+	// Geometric bounds the error by the mean over images of min(1, V/t²), where t is the distance from z̄ to the nearest border of its class's cell:
+	// it uses the similarity to each class mean where Value uses κ, a bound on all of them. It is never above Value. The gap between the true error
+	// and Geometric is due to Chebyshev's inequality alone (docs/theory.md, theorem 3); the gap between Geometric and Value comes from treating all
+	// other classes as one, by κ.
 	Geometric float64
-	// Margined is the share of images with Γ > 0 and Inside that with t > 0: whose mean is classified rightly.
+	// Margined is the share of images with Γ > 0, and Inside the share with t > 0, whose mean is classified correctly.
 	Margined, Inside float64
 	// Within, Across and Spread are the means over images of z̄ᵀμ_y, κ and V.
 	Within, Across, Spread float64
 }
 
-// MomentBound measures the features. It takes O(N d²) time and no pair of views is looked at.
+// MomentBound measures the features in O(N d²) time, without looking at pairs of views.
 func (f *Features) MomentBound() MomentBound {
 	r2, groups := f.Radius*f.Radius, f.Groups()
 	classMeans, imageMeans := f.ClassMeans(), f.ImageMeans()
@@ -54,7 +54,7 @@ func (f *Features) MomentBound() MomentBound {
 			if k == y {
 				continue
 			}
-			apart := 0.0 // From the difference: that of squares would lose half of the digits.
+			apart := 0.0 // From the difference: subtracting squares would lose half of the digits.
 			for c, x := range classMeans.RawRowView(y) {
 				apart = math.Hypot(apart, x-classMeans.At(k, c))
 			}
@@ -81,7 +81,7 @@ func (f *Features) MomentBound() MomentBound {
 		b.Across += share * across
 		b.Spread += share * spread
 	}
-	b.Value, b.Geometric = min(1, b.Value), min(1, b.Geometric) // A sum of shares may end just above 1.
+	b.Value, b.Geometric = min(1, b.Value), min(1, b.Geometric) // A sum of shares may be just above 1.
 	b.Margined, b.Inside = min(1, b.Margined), min(1, b.Inside)
 	return b
 }

@@ -12,7 +12,7 @@ func (f *Features) Alignment() float64 { return alignment(f.Z, f.Views) }
 // Diversity is L_div of OP0, ½ ‖C_f − r²/d·I‖²_F: half the isotropy defect, as tr C_f = r².
 func (f *Features) Diversity() float64 { return f.IsotropyDefect() / 2 }
 
-// alignment is L_align of rows of any length, in groups of views.
+// alignment is L_align of rows of any length, grouped by views consecutive rows.
 func alignment(z *mat.Dense, views int) float64 {
 	count, _ := z.Dims()
 	sum := 0.0
@@ -24,14 +24,14 @@ func alignment(z *mat.Dense, views int) float64 {
 			}
 		}
 	}
-	return sum / float64(count*count) // Each pair stands twice in the double sum.
+	return sum / float64(count*count) // Each pair occurs twice in the double sum.
 }
 
-// InfoNCE are the paper's InfoNCE sums with one negative (section "Problem Formulation", indices as in erratum E17):
-// alignment −(N − m) Σ_ij ŵ_ij s_ij and diversity Σ_ijk ŵ_ij (1 − ŵ_ik) log(exp s_ij + exp s_ik), whose sum is the loss. It holds that
-// N² L_align = alignment/(N − m) + N m r² (erratum E16; printed with N² r²).
+// InfoNCE are the paper's InfoNCE sums with one negative (section "Problem Formulation", indices as in erratum E17): alignment −(N − m) Σ_ij ŵ_ij
+// s_ij and diversity Σ_ijk ŵ_ij (1 − ŵ_ik) log(exp s_ij + exp s_ik). Their sum is the loss. It holds that N² L_align = alignment/(N − m) + N m r²
+// (erratum E16; printed with N² r²).
 //
-// It looks at N² m triples.
+// It takes O(N² m) time.
 func (f *Features) InfoNCE() (alignment, diversity float64) {
 	n := f.Len()
 	for i := range n {
@@ -51,21 +51,21 @@ func (f *Features) InfoNCE() (alignment, diversity float64) {
 	return alignment, diversity
 }
 
-// BarlowTwins is the paper's form of that loss on features whose dimensions are scaled to 1/N Σ_k f_i(x_k)² = 1.
+// BarlowTwins is the paper's form of that loss, on features whose dimensions are scaled to 1/N Σ_k f_i(x_k)² = 1.
 type BarlowTwins struct {
 	// Alignment is Σ_i (1 − C_ii)² and Diversity Σ_i Σ_{j≠i} C_ij², with C_ij = 1/(N̄ m²) Σ_kl ŵ_kl f_i(x_k) f_j(x_l) (erratum E18).
 	Alignment, Diversity float64
 	// Misalignment is L_align of the scaled features.
 	Misalignment float64
-	// Low and High bound Alignment where no dimension is 0 everywhere: (N L_align/m)²/d and N L_align/m. They follow from
-	// Σ_i (1 − C_ii) = N L_align/m and 0 ≤ 1 − C_ii ≤ 1. Each dead dimension adds 1 to Alignment and nothing to High.
+	// Low and High bound Alignment if no dimension is 0 everywhere: (N L_align/m)²/d and N L_align/m. They follow from Σ_i (1 − C_ii) = N L_align/m
+	// and 0 ≤ 1 − C_ii ≤ 1. Each dead dimension adds 1 to Alignment and nothing to High.
 	Low, High float64
-	// PrintedLow and PrintedHigh are the paper's, N L_align/d + 1 − r²/d and N L_align + d − r², where r² = d is the mean square length. The lower
+	// PrintedLow and PrintedHigh are the paper's, N L_align/d + 1 − r²/d and N L_align + d − r², where r² = d is the mean squared length. The lower
 	// one is false for small misalignment (erratum E19); the upper one is true without dead dimensions, and m times High.
 	PrintedLow, PrintedHigh float64
 }
 
-// BarlowTwins computes it. A dimension that is 0 everywhere, dead, stays so and counts as misaligned, C_ii = 0.
+// BarlowTwins computes the terms of the loss. A dead dimension, 0 everywhere, stays 0 and counts as misaligned, C_ii = 0.
 func (f *Features) BarlowTwins() BarlowTwins {
 	n, d := float64(f.Len()), float64(f.Dim)
 	scaled := mat.DenseCopyOf(f.Z)

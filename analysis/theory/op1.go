@@ -10,19 +10,19 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// OP1 is the paper's problem: features of given inputs that minimise L_align + α L_div on the sphere of radius r, no two of them farther apart
-// than φ_f times their inputs, ‖z_i − z_j‖ ≤ φ_f ‖x_i − x_j‖. Without constraints, at φ_f = +Inf, it is OP0.
+// OP1 is the paper's problem: features of given inputs that minimise L_align + α L_div on the sphere of radius r, subject to ‖z_i − z_j‖ ≤ φ_f ‖x_i −
+// x_j‖ for all i and j. Without constraints, φ_f = +Inf, it is OP0.
 type OP1 struct {
 	// Inputs are x_i, [N, p], class by class, image by image, view by view.
 	Inputs mat.Matrix
-	// Classes is K, Images n a class, Views m an image; N = K·n·m.
+	// Classes is K, Images n per class, Views m per image; N = K·n·m.
 	Classes, Images, Views int
 	// Dim is d and Radius r.
 	Dim    int
 	Radius float64
 	// Alpha is α > 0 and Lipschitz is φ_f ≥ 0.
 	Alpha, Lipschitz float64
-	// Starts is the number of random starts, of which the best solution is kept; 1 if not positive. Seed makes them.
+	// Starts is the number of random starts, of which the best solution is kept; 1 if not positive. Seed seeds them.
 	Starts int
 	Seed   uint64
 }
@@ -30,39 +30,40 @@ type OP1 struct {
 // Solution is a local optimum of OP1.
 type Solution struct {
 	Features *Features
-	// Objective is L_align + α L_div; Alignment and Diversity are its parts without α.
+	// Objective is L_align + α L_div; Alignment and Diversity are the two losses without α.
 	Objective, Alignment, Diversity float64
-	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r², and Active the share of pairs of views with a multiplier.
+	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r². Active is the share of pairs of views with a nonzero
+	// multiplier.
 	Violation, Active float64
-	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric: those of 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i − x_j‖²) in the Lagrangian.
-	// Where one is positive r² − s_ij = 1/(2 v_ij), half of what the paper's proof has (erratum E24).
+	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric: those of 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i − x_j‖²) in the Lagrangian. If
+	// one is positive, r² − s_ij = 1/(2 v_ij), half of the value in the paper's proof (erratum E24).
 	Multipliers *mat.Dense
 	// Norm are the multipliers of ‖z_i‖ = r, which the paper's Lagrangian leaves out (erratum E9): ν_i with ∂Lagrangian/∂z_i = −ν_i z_i. At an
-	// optimum, with c = 1/(2α), Sum − target of lemma sum_delta is ν_i r² N²/(2α) + 1/α Σ_j λ_ij v_ij (r² − s_ij), so the lemma can fail where ν_i < 0, and
-	// does where in addition no constraint on i is active (erratum E13).
+	// optimum, with c = 1/(2α), Sum − target of lemma sum_delta is ν_i r² N²/(2α) + 1/α Σ_j λ_ij v_ij (r² − s_ij). So the lemma can fail if ν_i < 0,
+	// and it does fail if in addition no constraint on i is active (erratum E13).
 	Norm []float64
-	// Gradient is the largest part of the Lagrangian's gradient along the sphere, times N²: 0 at an optimum.
+	// Gradient is the largest component of the Lagrangian's gradient along the sphere, times N²: 0 at an optimum.
 	Gradient float64
 }
 
-// The augmented Lagrangian's course: its weight grows tenfold while the constraints are far from met.
+// The schedule of the augmented Lagrangian: its weight grows tenfold while the constraints are far from met.
 const (
 	rounds        = 40
 	stepsPerRound = 400
-	violationGoal = 1e-6 // Of r².
+	violationGoal = 1e-6 // Relative to r².
 )
 
-// Solve finds a local optimum with the method of multipliers: an augmented Lagrangian, minimised by L-BFGS over directions of the z_i, from
-// each of the starts. The same problem gives the same solution. Errors name the number that is out of range.
+// Solve finds a local optimum by the method of multipliers: an augmented Lagrangian, minimised by L-BFGS over directions of the z_i, from each of the
+// starts. The same problem gives the same solution. The error names the number that is out of range.
 func (p OP1) Solve() (*Solution, error) {
 	count, _ := p.Inputs.Dims()
 	switch {
 	case p.Classes < 2 || p.Images < 1 || p.Views < 1 || count != p.Classes*p.Images*p.Views:
-		return nil, fmt.Errorf("OP1: %d inputs are not %d ≥ 2 classes of %d images with %d views", count, p.Classes, p.Images, p.Views)
+		return nil, fmt.Errorf("OP1: %d inputs do not make %d ≥ 2 classes of %d images with %d views", count, p.Classes, p.Images, p.Views)
 	case p.Dim < 1 || !(p.Radius > 0):
-		return nil, fmt.Errorf("OP1: dimension %d and radius %g have to be positive", p.Dim, p.Radius)
+		return nil, fmt.Errorf("OP1: dimension %d and radius %g must be positive", p.Dim, p.Radius)
 	case !(p.Alpha > 0) || math.IsInf(p.Alpha, 0) || !(p.Lipschitz >= 0):
-		return nil, fmt.Errorf("OP1: α = %g has to be positive and φ_f = %g not negative", p.Alpha, p.Lipschitz)
+		return nil, fmt.Errorf("OP1: α = %g must be positive and φ_f = %g not negative", p.Alpha, p.Lipschitz)
 	}
 	floor := p.floors()
 	var best *Solution
@@ -78,7 +79,7 @@ func (p OP1) Solve() (*Solution, error) {
 	return best, nil
 }
 
-// better prefers what meets the constraints.
+// better prefers solutions that meet the constraints.
 func (s *Solution) better(than *Solution, radius float64) bool {
 	feasible := func(s *Solution) bool { return s.Violation <= 10*violationGoal*radius*radius }
 	if feasible(s) != feasible(than) {
@@ -87,7 +88,7 @@ func (s *Solution) better(than *Solution, radius float64) bool {
 	return s.Objective < than.Objective
 }
 
-// floors are the least similarities r² − φ_f²‖x_i − x_j‖²/2, [N, N]; −Inf on the diagonal and where φ_f is infinite.
+// floors are the smallest allowed similarities r² − φ_f²‖x_i − x_j‖²/2, [N, N]; −Inf on the diagonal and if φ_f is infinite.
 func (p OP1) floors() *mat.Dense {
 	count, width := p.Inputs.Dims()
 	floor := mat.NewDense(count, count, nil)
@@ -120,7 +121,7 @@ func (p OP1) from(random *rand.Rand, floor *mat.Dense) (*Solution, error) {
 		pull: mat.NewDense(count, count, nil), grad: make([]float64, count*p.Dim)}
 	previous := math.Inf(1)
 	for range rounds {
-		a.point = nil // The multipliers have moved.
+		a.point = nil // The multipliers have changed.
 		result, err := optimize.Minimize(optimize.Problem{
 			Func: a.value,
 			Grad: func(grad, y []float64) { a.value(y); copy(grad, a.grad) },
@@ -130,7 +131,7 @@ func (p OP1) from(random *rand.Rand, floor *mat.Dense) (*Solution, error) {
 		if result == nil {
 			return nil, fmt.Errorf("OP1: %w", err)
 		}
-		y = result.X // A line search that cannot better the last digit ends with an error; the point is good.
+		y = result.X // A line search that cannot improve the last digit ends with an error; the point is good.
 		a.evaluate(y)
 		violation := a.multiply()
 		if violation <= violationGoal*p.Radius*p.Radius && result.Status == optimize.GradientThreshold {
@@ -152,13 +153,13 @@ type augmented struct {
 	weight  float64
 	shift   *mat.Dense
 
-	// At the last point evaluated: z and s, the gradient in z before it is projected, what draws i to j, and then by the numbers of the point.
+	// At the last point evaluated: z and s, the gradient in z before projection, the coefficients that draw i to j, and then the values at the point.
 	z, similarity, gradient, pull *mat.Dense
 	point, grad                   []float64
 	last                          float64
 }
 
-// value is the value at directions y, [N·d]; it leaves the gradient in grad. L-BFGS asks for both, one after the other.
+// value is the value at directions y, [N·d]; it also computes the gradient, which L-BFGS asks for next.
 func (a *augmented) value(y []float64) float64 {
 	if !slices.Equal(y, a.point) {
 		a.last, a.point = a.evaluate(y), append(a.point[:0], y...)
@@ -217,7 +218,7 @@ func (a *augmented) evaluate(y []float64) float64 {
 	return value
 }
 
-// multiply moves the multipliers after a minimisation and returns the largest violation.
+// multiply updates the multipliers after a minimisation and returns the largest violation.
 func (a *augmented) multiply() float64 {
 	count, _ := a.z.Dims()
 	worst := 0.0
@@ -231,7 +232,7 @@ func (a *augmented) multiply() float64 {
 	return worst
 }
 
-// solution sums up the point evaluated last.
+// solution is the solution at the last point evaluated.
 func (a *augmented) solution() (*Solution, error) {
 	p := a.problem
 	f, err := GridFeatures(a.z, p.Classes, p.Images, p.Views, p.Radius)

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// toy is a small problem in which classes share half of their parts and views are crops.
+// toy is a small problem: the images of a class share half of their parts, and views are crops.
 var toy = Toy{Classes: 3, Images: 4, Views: 3, Parts: 8, Size: 12, Shared: 0.5, Crop: 0.25, Noise: 0.02, Seed: 1}
 
 func problem(t *testing.T, toy Toy, alpha, lipschitz float64) OP1 {
@@ -79,7 +79,7 @@ func TestOP0ReachesItsGlobalOptimum(t *testing.T) {
 		t.Errorf("objective %g, effective rank %g, active %g", s.Objective, rank, s.Active)
 	}
 	if again := solve(t, p); !mat.Equal(again.Features.Z, s.Features.Z) {
-		t.Error("the same problem has another solution")
+		t.Error("the same problem has a different solution")
 	}
 }
 
@@ -101,7 +101,7 @@ func TestSolutionsMeetTheOptimalityConditions(t *testing.T) {
 			t.Errorf("seed %d: violation %g, active %g, gradient %g", seed, s.Violation, s.Active, s.Gradient)
 		}
 		close(t, "objective", s.Objective, s.Alignment+p.Alpha*s.Diversity, 1)
-		// Sum − target of lemma sum_delta from the multipliers: erratum E13 by another way.
+		// Sum − target of lemma sum_delta, computed from the multipliers: erratum E13 derived another way.
 		n := float64(s.Features.Len())
 		for i, deltas := range s.Features.Deltas(1 / (2 * p.Alpha)) {
 			want := s.Norm[i] * n * n / (2 * p.Alpha)
@@ -112,7 +112,7 @@ func TestSolutionsMeetTheOptimalityConditions(t *testing.T) {
 			if math.Abs(got-want) > 1e-6*n {
 				t.Errorf("seed %d view %d: sum − target is %g, multipliers say %g", seed, i, got, want)
 			}
-			if got > 1e-3 && s.Norm[i] < 0 { // The other term made up for it.
+			if got > 1e-3 && s.Norm[i] < 0 { // The other term compensates.
 				negative++
 			}
 		}
@@ -131,15 +131,15 @@ func TestSolutionsMeetTheOptimalityConditions(t *testing.T) {
 		}
 	}
 	if failing == 0 {
-		t.Error("lemma sum_delta holds at all optima, contrary to erratum E13")
+		t.Error("lemma sum_delta holds at all optima, which contradicts erratum E13")
 	}
 	if negative == 0 {
-		t.Error("lemma sum_delta holds nowhere with a negative multiplier of the norm, contrary to erratum E13")
+		t.Error("lemma sum_delta holds nowhere with a negative multiplier of the norm, which contradicts erratum E13")
 	}
 }
 
-// Shared patterns bring classes together, and random crops keep them together at a Lipschitz constant at which whole images, or one crop for all
-// views, no longer do.
+// TestSharedPatternsConcentrateClasses checks that shared patterns bring classes together, and that random crops keep them together at a Lipschitz
+// constant at which whole images, or one crop for all views, do not.
 func TestSharedPatternsConcentrateClasses(t *testing.T) {
 	errorOf := func(change func(*Toy)) float64 {
 		sum := 0.0
@@ -167,7 +167,7 @@ func TestSharedPatternsConcentrateClasses(t *testing.T) {
 func TestBadProblemsAreRefused(t *testing.T) {
 	good := problem(t, toy, 0.2, 1)
 	for want, change := range map[string]func(*OP1){
-		"36 inputs are not 3 ≥ 2 classes of 5 images": func(p *OP1) { p.Images = 5 },
+		"36 inputs do not make 3 ≥ 2 classes of 5 images": func(p *OP1) { p.Images = 5 },
 		"dimension 0": func(p *OP1) { p.Dim = 0 },
 		"radius -1":   func(p *OP1) { p.Radius = -1 },
 		"α = 0":       func(p *OP1) { p.Alpha = 0 },
@@ -208,15 +208,15 @@ func TestToyViewsShowWhatTheyShould(t *testing.T) {
 		return x
 	}
 	if x := inputs(); distance(x, 0, 1) > 1e-20 || distance(x, 0, 2) < 0.01 {
-		t.Error("without crops views of an image are equal, and images differ")
+		t.Error("without crops the views of an image should be equal, and images should differ")
 	}
 	toy.Crop, toy.SameCrop = 0.25, true
 	if x := inputs(); distance(x, 0, 1) > 1e-20 {
-		t.Error("one crop for all views makes them equal")
+		t.Error("one crop for all views should make them equal")
 	}
 	toy.SameCrop, toy.Shared = false, 1
 	if x := inputs(); distance(x, 0, 1) > 1e-20 || distance(x, 0, 2) > 1e-20 || distance(x, 0, 60) < 0.01 {
-		t.Error("where all parts are shared the images of a class are equal")
+		t.Error("if all parts are shared, the images of a class should be equal")
 	}
 	toy.Shared = 0
 	equal, x := 0, inputs()

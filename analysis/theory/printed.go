@@ -2,17 +2,17 @@ package theory
 
 import "math"
 
-// Printed is the paper's formal theorem (thm main_formal) with the corrected condition of erratum E6. Its proof has gaps (errata E13 to E15):
-// the bound can be far below the true error, see [Repaired] for one that holds. The range of α that the proof needs is no condition of the
-// statement (erratum E21), nor here.
+// Printed is the paper's formal theorem (thm main_formal) with the corrected condition of erratum E6. Its proof has gaps (errata E13 to E15): the
+// bound can be far below the true error. [Repaired] is one that holds. The range of α that the proof needs is not a condition of the statement
+// (erratum E21), and not one here.
 type Printed struct {
 	Bound
 	// C1, C2 and C3 are the constants of the margin C1 − C2√p_T − C3√q_T.
 	C1, C2, C3 float64
 }
 
-// LeastClassThreshold is the smallest d_T that the printed theorem admits, (3 + 2√(13K/d + 390/n − 1)) r²/13, from the proof; the statement
-// prints (3 + 2√(K/d + 30/n − 1/13)) r²/√13, which no d_T ≤ r² meets (erratum E6). Above r² the theorem is inapplicable: at d = K/2 for every n.
+// LeastClassThreshold is the smallest d_T that the printed theorem admits, (3 + 2√(13K/d + 390/n − 1)) r²/13, from the proof; the statement prints (3
+// + 2√(K/d + 30/n − 1/13)) r²/√13, which no d_T ≤ r² meets (erratum E6). Above r² the theorem is inapplicable, as at d = K/2 for every n.
 func (s Setting) LeastClassThreshold() float64 {
 	ratio := float64(s.Classes) / float64(s.Dim)
 	return (3 + 2*math.Sqrt(13*ratio+390/float64(s.Images)-1)) * s.Radius * s.Radius / 13

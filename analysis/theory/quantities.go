@@ -7,7 +7,7 @@ const classThreshold, viewThreshold = 0.5, 0.9
 
 // Quantities computes the theorem's quantities of an encoder's features by name, and the tail curves. Those that have no finite value are left out.
 func (f *Features) Quantities(thresholds int) (map[string]float64, TailCurves, error) {
-	account, err := f.Account(thresholds)
+	account, err := f.Compare(thresholds)
 	if err != nil {
 		return nil, TailCurves{}, err
 	}

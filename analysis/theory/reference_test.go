@@ -62,7 +62,7 @@ func (r *reference) class(k int) (all []int) {
 	return all
 }
 
-// viewTail is σ_i(δ), classTail its counterpart q at d.
+// viewTail is σ_i(δ); classTail is its counterpart q at d.
 func (r *reference) viewTail(i int, delta float64) float64 {
 	low, all := 0.0, 0.0
 	for _, j := range r.t2(i) {
@@ -157,7 +157,7 @@ func (r *reference) errorRate() float64 {
 	return wrong / float64(len(r.z))
 }
 
-// printed is the bound of thm main_formal, letter by letter.
+// printed is the bound of thm main_formal, taken literally.
 func (r *reference) printed(delta, d, p, q float64) (margin, value float64) {
 	r2, r4, k := r.r*r.r, math.Pow(r.r, 4), float64(r.classes)
 	c1 := (2*delta+(r.n-1)*(3*d-r2))/(2*r.n) - math.Sqrt(k*r4/r.d-d*d+30*r4/r.n)
@@ -170,7 +170,7 @@ func (r *reference) printed(delta, d, p, q float64) (margin, value float64) {
 	return margin, 32 * r2 * (r2 - delta + r.r*math.Sqrt(5*p*(delta+r2))) / (margin * margin)
 }
 
-// close checks to 1e-12 of the scale of what is computed.
+// close checks to within 1e-12 of the scale of the computation.
 func close(t *testing.T, what string, got, want, scale float64) {
 	t.Helper()
 	if got == want || math.IsNaN(got) && math.IsNaN(want) {
@@ -195,7 +195,7 @@ func TestQuantitiesAgreeWithTheirDefinitions(t *testing.T) {
 			thresholds = append(thresholds, r.s(0, later[0]))
 		}
 		delta, d := thresholds[rng.IntN(len(thresholds))], thresholds[rng.IntN(len(thresholds))]
-		if rng.IntN(3) > 0 { // A threshold that equals a similarity is a matter of rounding; the reference sums in the same order but the product may not.
+		if rng.IntN(3) > 0 { // Rounding would decide a threshold equal to a similarity: the product may sum in another order than the reference.
 			delta, d = r2*rng.Float64(), r2*rng.Float64()
 		} else {
 			delta, d = delta-1e-9*r2, d-1e-9*r2
@@ -264,16 +264,16 @@ func TestCurvesAreTheTailsAtEachThreshold(t *testing.T) {
 		close(t, "mean p", c.MeanView[i], meanP, 1)
 		close(t, "mean q", c.MeanClass[i], meanQ, 1)
 		if i > 0 && (c.View[i] < c.View[i-1] || c.Class[i] < c.Class[i-1]) {
-			t.Error("tails grow with their thresholds")
+			t.Error("a tail falls as its threshold grows")
 		}
 	}
 	if c.View[len(c.View)-1] != 1 {
-		t.Error("no similarity is above r²")
+		t.Error("a similarity is above r²")
 	}
 	if _, err := f.TailCurves([]float64{1, 0}); err == nil {
-		t.Error("descending thresholds are refused")
+		t.Error("descending thresholds are not refused")
 	}
 	if _, err := f.Tails(math.NaN(), 0); err == nil {
-		t.Error("NaN is refused")
+		t.Error("NaN is not refused")
 	}
 }

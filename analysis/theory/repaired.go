@@ -2,23 +2,23 @@ package theory
 
 import "math"
 
-// Repaired is the theorem that takes the printed one's place (erratum E14, proved in docs/theory.md, theorem 2). It holds for every set of
-// features: no optimality, no α, no Lipschitz constant and no condition on d.
+// Repaired is the theorem that replaces the printed one (erratum E14, proved in docs/theory.md, theorem 2). It holds for every set of features: it
+// assumes no optimality, no α, no Lipschitz constant and no condition on d.
 type Repaired struct {
 	Bound
-	// Within is ρ, a lower bound of the mean similarity of an image to its class.
+	// Within is ρ, a lower bound on the mean similarity of an image to its class.
 	Within float64
-	// Across is κ, an upper bound of the root mean square similarity of an image to another class.
+	// Across is κ, an upper bound on the root mean square similarity of an image to another class.
 	Across float64
-	// First is 8 r² (r² − δ_T + p_T (r² + δ_T)) / Γ², the bound as erratum E14 first states it; Value has 2 (r² + κ) for its 8 r², which is at
-	// most half of it: the spread of an image's views enters by its variance, and two class means are √(2 (r² + κ)) apart at most. +Inf where
-	// the margin is not positive.
+	// First is 8 r² (r² − δ_T + p_T (r² + δ_T)) / Γ², the bound as erratum E14 first states it. Value has 2 (r² + κ) for its 8 r², at most half of
+	// it, because the spread of an image's views enters by its variance and two class means are at most √(2 (r² + κ)) apart. +Inf if the margin is
+	// not positive.
 	First float64
 }
 
-// Repaired evaluates the theorem at tails, for features whose [Features.CorrelationPeak] is omega. With ρ and κ as above the margin is
-// Γ = (3ρ − r²)/2 − κ. Its domain is 0 ≤ δ_T, d_T ≤ r² and κ² ≥ 0: numbers that make κ² negative are those of no
-// features, as classes that concentrate cannot fill more than K dimensions evenly.
+// Repaired evaluates the theorem at tails, for features whose [Features.CorrelationPeak] is omega. With ρ and κ as above the margin is Γ = (3ρ −
+// r²)/2 − κ. Its domain is 0 ≤ δ_T, d_T ≤ r² and κ² ≥ 0. No features have numbers that make κ² negative, since concentrated classes cannot fill more
+// than K dimensions evenly.
 func (s Setting) Repaired(t Tails, omega float64) Repaired {
 	r2, n := s.Radius*s.Radius, float64(s.Images)
 	delta, p, d, q := t.ViewThreshold, t.ViewTail, t.ClassThreshold, t.ClassTail

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// proof asserts every link of docs/theory.md on one set of features, with sums over pairs of its own.
+// proof asserts every step of docs/theory.md on one set of features, with independent sums over pairs.
 func proof(t *testing.T, f *Features, tails Tails) {
 	t.Helper()
 	r := newReference(f)
@@ -156,7 +156,7 @@ func TestEveryLinkOfTheRepairedProof(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rng.IntN(2) == 0 { // The best thresholds: where the bound speaks.
+		if rng.IntN(2) == 0 { // The best thresholds, where the bound is non-vacuous.
 			curves, err := f.TailCurves(f.Thresholds(20))
 			if err != nil {
 				t.Fatal(err)
@@ -164,7 +164,7 @@ func TestEveryLinkOfTheRepairedProof(t *testing.T) {
 			omega := f.CorrelationPeak()
 			tails, _ = curves.Best(func(t Tails) Bound { return f.Setting().Repaired(t, omega).Bound })
 		}
-		if f.Setting().Repaired(tails, f.CorrelationPeak()).Verdict() == Speaks {
+		if f.Setting().Repaired(tails, f.CorrelationPeak()).Verdict() == NonVacuous {
 			speaks++
 		}
 		if f.MomentBound().Value < 1 {
@@ -175,13 +175,13 @@ func TestEveryLinkOfTheRepairedProof(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("of 4000 sets the repaired bound speaks on %d, its moment form on %d", speaks, momentsSpeak)
+	t.Logf("of 4000 sets, the repaired bound is non-vacuous on %d and its moment form on %d", speaks, momentsSpeak)
 	if speaks < 100 || momentsSpeak < 2*speaks {
-		t.Errorf("the bounds speak on %d and %d sets: too few to test them", speaks, momentsSpeak)
+		t.Errorf("the bounds are non-vacuous on %d and %d sets, too few to test them", speaks, momentsSpeak)
 	}
 }
 
-// Class means that are equal but for rounding have no border between them.
+// TestEqualClassMeans: class means that differ only by rounding have no border between them.
 func TestEqualClassMeans(t *testing.T) {
 	f := sample(rand.New(rand.NewPCG(15221, 77)))
 	if b := f.MomentBound(); f.Error() != 0.775 || b.Geometric < f.Error() {
@@ -189,10 +189,10 @@ func TestEqualClassMeans(t *testing.T) {
 	}
 }
 
-// best are the theorems where each says most.
+// best are the theorems at the thresholds where each says most.
 func best(t *testing.T, f *Features) (printed Printed, repaired Repaired) {
 	t.Helper()
-	a, err := f.Account(200)
+	a, err := f.Compare(200)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,11 +209,11 @@ func TestRandomLabelsRefuteThePrintedTheorem(t *testing.T) {
 	}
 	t.Logf("similarity with the first view from %.4f, printed %.3g, repaired %g, moments %g, true %.4f",
 		least, printed.Value, repaired.Value, moments.Value, truth)
-	if printed.Verdict() != Speaks || printed.Value > 2e-5 {
-		t.Errorf("printed bound %+v: it should promise next to no error", printed)
+	if printed.Verdict() != NonVacuous || printed.Value > 2e-5 {
+		t.Errorf("printed bound %+v: it should promise almost no error", printed)
 	}
 	if truth < 0.7 || truth > 0.78 {
-		t.Errorf("error %g: labels are drawn by lot", truth)
+		t.Errorf("error %g: labels are random", truth)
 	}
 	if repaired.Verdict() != NoMargin || moments.Value < truth {
 		t.Errorf("repaired %+v, moments %+v", repaired, moments)
@@ -227,7 +227,7 @@ func TestOrthogonalClassesHaveATighterBound(t *testing.T) {
 		moments := f.MomentBound()
 		t.Logf("noise %g: printed %.4g, erratum E14 %.4g, repaired %.4g, moments %.4g, geometric %.4g, true %g",
 			noise, printed.Value, repaired.First, repaired.Value, moments.Value, moments.Geometric, f.Error())
-		if f.Error() != 0 || !printed.Domain || repaired.Verdict() != Speaks {
+		if f.Error() != 0 || !printed.Domain || repaired.Verdict() != NonVacuous {
 			t.Errorf("error %g, printed %+v, repaired %+v", f.Error(), printed, repaired)
 		}
 		if ratio := printed.Value / repaired.First; ratio < 4.5 || ratio > 6 {
@@ -239,7 +239,7 @@ func TestOrthogonalClassesHaveATighterBound(t *testing.T) {
 	}
 }
 
-// ideal are the tails of an encoder that aligns all pairs but a share tail of them.
+// ideal are the tails of an encoder that aligns all pairs except for a share tail.
 func ideal(delta, d, tail float64) Tails { return Tails{delta, tail, d, tail} }
 
 func TestBoundsGrowWithTheTails(t *testing.T) {
@@ -303,17 +303,17 @@ func TestPrintedConditionOnTheDimension(t *testing.T) {
 			t.Errorf("%+v: d_T ≥ %g, want %g", c.s, least, c.least)
 		}
 	}
-	// The statement's own form asks for more than r² even at K = d and n → ∞, which no similarity exceeds (erratum E6).
+	// The statement's own form needs more than r² even at K = d and n → ∞, and no similarity exceeds r² (erratum E6).
 	if least := (3 + 2*math.Sqrt(1-1.0/13)) / math.Sqrt(13); least < 1.36 || least > 1.37 {
 		t.Errorf("the condition as printed is d_T ≥ %g r²", least)
 	}
-	// The corrected condition is the root of 13d² − 6d + 1 − 4(K/d + 30/n) at r = 1, where C1 without its δ_T part vanishes.
+	// The corrected condition is the root of 13d² − 6d + 1 − 4(K/d + 30/n) at r = 1, at which C1 without its δ_T part is 0.
 	s := Setting{Classes: 7, Images: 500, Dim: 6, Radius: 1}
 	d := s.LeastClassThreshold()
 	if root := 13*d*d - 6*d + 1 - 4*(7.0/6+30.0/500); math.Abs(root) > 1e-12 {
 		t.Errorf("13d² − 6d + 1 − 4(K/d + 30/n) = %g at the condition", root)
 	}
-	for _, dim := range []int{4, 5, 10, 11} { // Only d = K is within reach here: K/2 asks for d_T > r², and the rest is no proper dimension.
+	for _, dim := range []int{4, 5, 10, 11} { // Only d = K is possible here: K/2 needs d_T > r², and the other dimensions are outside the domain.
 		s := Setting{Classes: 10, Images: 1000, Dim: dim, Radius: 1}
 		b := s.Printed(Tails{ViewThreshold: 1, ClassThreshold: 1})
 		if b.Domain != (dim == 10) {
@@ -328,7 +328,7 @@ func TestPrintedConditionOnTheDimension(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	inf := math.Inf(1)
 	for b, want := range map[Bound]Verdict{
-		{Value: 0.5, Margin: 1, Domain: true}:          Speaks,
+		{Value: 0.5, Margin: 1, Domain: true}:          NonVacuous,
 		{Value: 1, Margin: 1, Domain: true}:            Vacuous,
 		{Value: inf, Margin: math.NaN(), Domain: true}: NoMargin,
 		{Value: inf, Margin: 1e-13, Domain: true}:      NoMargin, // Rounding.

@@ -11,11 +11,12 @@ import (
 
 // Tails are the four numbers through which the theorem sees features: how often similarities are low.
 type Tails struct {
-	// ViewThreshold is δ_T and ViewTail p_T = sup_i P_{j,l ∈ T2(i)}[z_jᵀz_l ≤ δ_T]: pairs of views of one image, a view with itself among them.
+	// ViewThreshold is δ_T, and ViewTail is p_T = sup_i P_{j,l ∈ T2(i)}[z_jᵀz_l ≤ δ_T], over pairs of views of one image, including a view with
+	// itself.
 	ViewThreshold, ViewTail float64
-	// ClassThreshold is d_T and ClassTail q_T = sup_i P_{j ∈ T2(i), l ∈ T1(j)}[z_jᵀz_l ≤ d_T]: pairs of views of two images of one class
-	// (lemma prop_in_class; the assumption in-of-class-dist states it in the input space). It is small where a class's images share patterns
-	// (erratum E20).
+	// ClassThreshold is d_T, and ClassTail is q_T = sup_i P_{j ∈ T2(i), l ∈ T1(j)}[z_jᵀz_l ≤ d_T], over pairs of views of two images of one class
+	// (lemma prop_in_class; the assumption in-of-class-dist states it in the input space). It is small if a class's images share patterns (erratum
+	// E20).
 	ClassThreshold, ClassTail float64
 }
 
@@ -27,11 +28,11 @@ type TailCurves struct {
 	View, Class, MeanView, MeanClass []float64
 }
 
-// blockEntries bounds the similarities held at a time: 32 MB.
+// blockEntries limits the similarities in memory at a time: 32 MB.
 const blockEntries = 4 << 20
 
-// Thresholds are where the theorem's δ_T and d_T are tried: 0, r², even steps between them, and steps that shrink towards r², where
-// well-aligned features have all of their similarities, down to 10⁻⁸ r²; count ≥ 2 of each kind.
+// Thresholds are the candidates for the theorem's δ_T and d_T: 0, r², even steps between them, and steps that shrink towards r², where well-aligned
+// features have all of their similarities, down to 10⁻⁸ r²; count ≥ 2 of each kind.
 func (f *Features) Thresholds(count int) []float64 {
 	r2 := f.Radius * f.Radius
 	var thresholds []float64
@@ -43,18 +44,18 @@ func (f *Features) Thresholds(count int) []float64 {
 	return slices.Compact(thresholds)
 }
 
-// TailCurves computes p_T and q_T exactly at each of the given thresholds, which must ascend. It looks at all N²/K pairs within classes,
-// in blocks; without a second image in a class q_T is 0, as no pair can be low.
+// TailCurves computes p_T and q_T exactly at each of the given thresholds, which must ascend. It looks at all N²/K pairs within classes, in blocks.
+// If classes have a single image, q_T is 0, as there are no pairs.
 func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 	if len(thresholds) == 0 || !slices.IsSorted(thresholds) {
-		return TailCurves{}, errors.New("tails: thresholds have to ascend, and there has to be one")
+		return TailCurves{}, errors.New("tails: thresholds must ascend, and there must be at least one")
 	}
 	bins, r2 := len(thresholds), f.Radius*f.Radius
 	c := TailCurves{thresholds, make([]float64, bins), make([]float64, bins), make([]float64, bins), make([]float64, bins)}
 	size := f.Images * f.Views
 	blockImages := max(1, blockEntries/(size*f.Views))
 	similarities := mat.NewDense(min(blockImages, f.Images)*f.Views, size, nil)
-	view, class := make([]int, bins+1), make([]int, bins+1) // Pairs of one image by the first threshold that they do not exceed.
+	view, class := make([]int, bins+1), make([]int, bins+1) // Counts pairs of one image by the first threshold that they do not exceed.
 	for k := range f.Classes {
 		members := f.class(k)
 		for begin := 0; begin < f.Images; begin += blockImages {
@@ -85,7 +86,7 @@ func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 	return c, nil
 }
 
-// firstAtLeast is the place of the first threshold that is not below x, or their number.
+// firstAtLeast is the index of the first threshold that is not below x, or their number.
 func firstAtLeast(thresholds []float64, x float64) int {
 	low, high := 0, len(thresholds)
 	for low < high {
@@ -98,7 +99,7 @@ func firstAtLeast(thresholds []float64, x float64) int {
 	return low
 }
 
-// accumulate takes one image's counts into the supremum and the mean over images of the share of pairs up to each threshold.
+// accumulate updates the supremum and the mean over images of the share of pairs up to each threshold with one image's counts.
 func accumulate(counts []int, pairs, images int, supremum, mean []float64) {
 	if pairs == 0 {
 		return
@@ -128,7 +129,7 @@ func (f *Features) Tails(viewThreshold, classThreshold float64) (Tails, error) {
 	return t, nil
 }
 
-// Best tries every pair of thresholds and returns the one with the best bound, as a theorem that holds for each of them allows: one within the
+// Best tries every pair of thresholds, as a theorem that holds for each of them allows, and returns the pair with the best bound: one within the
 // theorem's domain before one outside, then the lower value, then the larger margin.
 func (c TailCurves) Best(bound func(Tails) Bound) (Tails, Bound) {
 	var best Tails

@@ -8,38 +8,38 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Toy makes inputs as the paper's intuition has them (section "Intuitive Comprehension"): an image is a ring of parts, some of which its class
-// shares, and a view shows a stretch of the ring.
+// Toy generates inputs as in the paper's intuition (section "Intuitive Comprehension"): an image is a ring of parts, some of which its class shares,
+// and a view shows an arc of the ring.
 type Toy struct {
-	// Classes is K, Images n a class, Views m an image.
+	// Classes is K, Images n per class, Views m per image.
 	Classes, Images, Views int
-	// Parts is the number of parts of an image, and Size the length p of the vector that stands for what a part looks like.
+	// Parts is the number of parts of an image, and Size the length p of the vector that describes a part's appearance.
 	Parts, Size int
-	// Shared is the share of parts that all images of a class have in common, in [0, 1]: neighbours on the ring, from a place that differs from
-	// image to image. Other parts are the image's own.
+	// Shared is the share of parts that all images of a class have in common, in [0, 1]. They are neighbours on the ring, starting at a different
+	// place in each image. The other parts are the image's own.
 	Shared float64
-	// Crop is the share of parts that a view shows, in (0, 1]. Each view draws its own stretch: at 1 there is no crop, and the smaller it is the
-	// less two views of an image overlap.
+	// Crop is the share of parts that a view shows, in (0, 1]. Each view draws its own arc: at 1 there is no crop, and the smaller it is, the less
+	// two views of an image overlap.
 	Crop float64
-	// SameCrop gives all views of an image one stretch: random, but the same position.
+	// SameCrop gives all views of an image the same arc, at a random position.
 	SameCrop bool
-	// Noise is the standard deviation of each number of each view's input, which makes no two views equal.
+	// Noise is the standard deviation of the noise in each number of each view's input, which makes all views different.
 	Noise float64
-	// Seed makes everything.
+	// Seed determines everything.
 	Seed uint64
 }
 
-// Inputs are the views, [K·n·m, p], class by class, image by image, view by view: the mean of the parts shown, as what a part looks like and not
-// where it stands tells a view, plus noise. Parts are random vectors of length 1. Errors name the number that is out of range.
+// Inputs are the views, [K·n·m, p], class by class, image by image, view by view. A view is the mean of the parts shown, since it shows what a part
+// looks like and not where it is, plus noise. Parts are random vectors of length 1. The error names the number that is out of range.
 func (t Toy) Inputs() (*mat.Dense, error) {
 	switch {
 	case t.Classes < 2 || t.Images < 1 || t.Views < 1 || t.Parts < 1 || t.Size < 1:
-		return nil, fmt.Errorf("toy: %d classes (2 at least), %d images, %d views, %d parts and size %d have to be positive",
+		return nil, fmt.Errorf("toy: %d classes (at least 2), %d images, %d views, %d parts and size %d must be positive",
 			t.Classes, t.Images, t.Views, t.Parts, t.Size)
 	case !(t.Shared >= 0 && t.Shared <= 1) || !(t.Crop > 0 && t.Crop <= 1) || !(t.Noise >= 0):
-		return nil, fmt.Errorf("toy: shared %g and crop %g have to be shares, the crop not 0, and noise %g not negative", t.Shared, t.Crop, t.Noise)
+		return nil, fmt.Errorf("toy: shared %g must be in [0, 1], crop %g in (0, 1], and noise %g not negative", t.Shared, t.Crop, t.Noise)
 	}
-	// What classes, images and views are made of comes from sources of their own, so that a change of one number leaves the rest as it was.
+	// Classes, images and views draw from separate sources, so that changing one number leaves the rest as it was.
 	source := func(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, purpose)) }
 	classes, images, places, crops, noise := source(1), source(2), source(3), source(4), source(5)
 	part := func(random *rand.Rand) []float64 {

@@ -14,12 +14,12 @@ import (
 func TestEveryLinkOnTrainedEncoders(t *testing.T) {
 	b := testbackend.Fastest(t)
 	images := synthetic.Images(64, 32, 1).Head(32)
-	frozen, err := methods.NewFrozen(b, "conv4-w2", 32, 3)
+	frozen, err := methods.NewFeatureExtractor(b, "conv4-w2", 32, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer frozen.Close()
-	trainer, err := methods.NewTrainer(b, images, methods.Settings{Method: methods.SimCLR, Encoder: "conv4-w2", Batch: 16, Epochs: 4, Rate: 0.1,
+	trainer, err := methods.NewTrainer(b, images, methods.Config{Method: methods.SimCLR, Encoder: "conv4-w2", Batch: 16, Epochs: 4, LearningRate: 0.1,
 		Momentum: 0.9, ProjectorHidden: 8, ProjectorDim: 4, Temperature: 0.5})
 	if err != nil {
 		t.Fatal(err)

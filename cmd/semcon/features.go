@@ -175,7 +175,7 @@ func features(ctx context.Context, im *weights.Import, images *batches, batch in
 	if err := im.Apply(store, "/"); err != nil {
 		return nil, nil, err
 	}
-	frozen, err := evaluation.NewFrozen(engine, im.ViT, store, "/", min(batch, len(images.names)))
+	frozen, err := evaluation.NewFeatureExtractor(engine, im.ViT, store, "/", min(batch, len(images.names)))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -62,10 +62,10 @@ func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
 		}
 		row := []image.Image{w.shown[i]}
 		for _, values := range append([][]float64{mean}, s.attention[i][:2]...) {
-			row = append(row, figures.Heat(values, s.columns, im.Height, im.Width))
+			row = append(row, figures.HeatImage(values, s.columns, im.Height, im.Width))
 		}
 		for _, m := range chosen {
-			row = append(row, figures.Heat(prototypeMaps[i][m], s.columns, im.Height, im.Width))
+			row = append(row, figures.HeatImage(prototypeMaps[i][m], s.columns, im.Height, im.Width))
 		}
 		sheet.Images = append(sheet.Images, row)
 	}

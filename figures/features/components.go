@@ -46,7 +46,7 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 					pixels[3*p+c] = float32(min(max((patch[c]-low[c])/max(high[c]-low[c], 1e-12), 0), 1))
 				}
 			}
-			sheet.Images[i] = append(sheet.Images[i], figures.Picture(pixels, im.Height, im.Width))
+			sheet.Images[i] = append(sheet.Images[i], figures.NewImage(pixels, im.Height, im.Width))
 		}
 	}
 	return sheet, nil

@@ -13,7 +13,7 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, e
 	sheet := figures.ImageGrid{Title: "What corresponds in another scene to the patch that is marked", ColumnLabels: []string{"patch", "other scene"}, Scale: 1}
 	scale := w.enlargement()
 	for i := range len(w.shown) - 1 {
-		sheet.Images = append(sheet.Images, []image.Image{nil, figures.Outlined(w.shown[i+1], scale)})
+		sheet.Images = append(sheet.Images, []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)})
 	}
 	for _, e := range encoders {
 		s, err := w.see(e.File)
@@ -30,9 +30,9 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, e
 				scores = append(scores, cosine(query, patch)/2+0.5)
 			}
 			marked := figures.Box{Top: float64(row) * height, Left: float64(column) * width, Height: height, Width: width}
-			sheet.Images[i][0] = figures.Outlined(w.shown[i], scale, figures.Box{}, marked)
+			sheet.Images[i][0] = figures.DrawBoxes(w.shown[i], scale, figures.Box{}, marked)
 			bounds := w.shown[i+1].Bounds()
-			sheet.Images[i] = append(sheet.Images[i], figures.Heat(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx()))
+			sheet.Images[i] = append(sheet.Images[i], figures.HeatImage(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx()))
 		}
 	}
 	return sheet, nil

@@ -28,7 +28,7 @@ func NewViewer(b compute.Backend, config sccore.Config, size int, images dataset
 		if err != nil {
 			return nil, err
 		}
-		w.images, w.shown = append(w.images, im), append(w.shown, figures.Picture(im.Colours(), im.Height, im.Width))
+		w.images, w.shown = append(w.images, im), append(w.shown, figures.NewImage(im.RGB(), im.Height, im.Width))
 	}
 	if len(w.images) < max(count, 2) {
 		return nil, fmt.Errorf("%d scenes to show, want %d", len(w.images), max(count, 2))

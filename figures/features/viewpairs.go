@@ -40,7 +40,7 @@ func ViewPairs(b compute.Backend, images *datasets.Images, index, pairs int, see
 			}
 			flat := tensors.MustCopyFlatData[float32](out[0])
 			half := len(flat) / 2
-			line = append(line, figures.Picture(flat[:half], images.Height, images.Width), figures.Picture(flat[half:], images.Height, images.Width))
+			line = append(line, figures.NewImage(flat[:half], images.Height, images.Width), figures.NewImage(flat[half:], images.Height, images.Width))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, r.Name), append(sheet.Images, line)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Views draws each scene with its two global views as boxes, and the views with what both see.
 func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
-	m, side := w.config.Views, w.config.Canvas
+	m, side := w.config.Views, w.config.ImageSize
 	m.Locals = 0
 	sheet := figures.ImageGrid{
 		Title:        "Two global views of each scene (blue, vermillion) and the part that both see (green)",
@@ -57,11 +57,11 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 		for p, x := range canvas {
 			scene[p] = float32(x) / 255
 		}
-		row := []image.Image{figures.Outlined(figures.Picture(scene, side, side), max(1, 190/side), first, second, both)}
+		row := []image.Image{figures.DrawBoxes(figures.NewImage(scene, side, side), max(1, 190/side), first, second, both)}
 		one := len(pixels) / 2
 		for v := range 2 {
-			view := figures.Picture(pixels[v*one:(v+1)*one], m.GlobalSize, m.GlobalSize)
-			row = append(row, figures.Outlined(view, max(1, 190/m.GlobalSize), figures.Box{}, figures.Box{}, box(overlap, v)))
+			view := figures.NewImage(pixels[v*one:(v+1)*one], m.GlobalSize, m.GlobalSize)
+			row = append(row, figures.DrawBoxes(view, max(1, 190/m.GlobalSize), figures.Box{}, figures.Box{}, box(overlap, v)))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, fmt.Sprintf("scene %d", i)), append(sheet.Images, row)
 	}

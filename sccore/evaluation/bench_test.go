@@ -13,8 +13,8 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
-// BenchmarkFrozenViTS16 measures the features of images of 224² as heads are given them: normalised pixels from the host to the tokens of patches on
-// the host, 8 at a time. bench/alternate.sh compares it with timm.
+// BenchmarkFrozenViTS16 measures the patch features of images of 224² as heads take them, 8 at a time, from normalised pixels on the host to tokens
+// on the host. bench/alternate.sh compares it with timm.
 func BenchmarkFrozenViTS16(b *testing.B) {
 	const batch, side = 8, 224
 	backend := testbackend.Fastest(b)
@@ -24,8 +24,8 @@ func BenchmarkFrozenViTS16(b *testing.B) {
 	}
 	store := model.NewStore()
 	image := tensors.FromFlatDataAndDimensions(make([]float32, 16*16*3), 1, 16, 16, 3)
-	model.MustExecOnce(backend, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image)
-	frozen, err := evaluation.NewFrozen(backend, vit, store, "/", batch)
+	model.MustCallOnce(backend, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image)
+	frozen, err := evaluation.NewFeatureExtractor(backend, vit, store, "/", batch)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func BenchmarkFrozenViTS16(b *testing.B) {
 			}
 		}
 	}
-	extract(2 * batch) // Compiles.
+	extract(2 * batch) // This compiles.
 	b.ResetTimer()
 	wall, cpu := time.Now(), cpuSeconds(b)
 	extract(b.N * batch)

@@ -10,29 +10,29 @@ import (
 	"golang.org/x/image/draw"
 )
 
-// Crop draws training crops of annotated images: a part of random size and shape, resized to Side×Side and mirrored half of the time. The paper
-// says no more than "randomly cropped"; a part is drawn as torchvision's RandomResizedCrop does, of which a share of the image's area from MinArea
-// to 1 and sides in a ratio from 3:4 to 4:3 are known.
-type Crop struct {
-	Side    int     // In pixels.
-	MinArea float64 // In (0, 1].
+// RandomResizedCrop draws training crops of annotated images: a box of random area and aspect ratio, resized to Size×Size and flipped half of the
+// time. The paper says only "randomly cropped"; the box is drawn as by torchvision's RandomResizedCrop, with an area from MinScale to 1 of the
+// image's and an aspect ratio from 3:4 to 4:3.
+type RandomResizedCrop struct {
+	Size     int     // In pixels.
+	MinScale float64 // In (0, 1].
 }
 
-// Check returns an error that names the setting out of range.
-func (c Crop) Check() error {
-	if c.Side < 1 {
-		return fmt.Errorf("crops of %d pixels, want at least 1", c.Side)
+// Check returns an error that names the setting that is out of range.
+func (c RandomResizedCrop) Check() error {
+	if c.Size < 1 {
+		return fmt.Errorf("crops of %d pixels, want at least 1", c.Size)
 	}
-	if !(c.MinArea > 0 && c.MinArea <= 1) {
-		return fmt.Errorf("crops of at least %g of an image's area, want above 0 and at most 1", c.MinArea)
+	if !(c.MinScale > 0 && c.MinScale <= 1) {
+		return fmt.Errorf("crops of at least %g of an image's area, want above 0 and at most 1", c.MinScale)
 	}
 	return nil
 }
 
-// Cut draws a crop of an image: its pixels, [Side, Side, 3], and its labels at the middles of a grid, [grid, grid].
-func (c Crop) Cut(a *datasets.Annotated, grid int, rng *rand.Rand) (pixels, labels []uint8) {
+// Cut draws a crop of an image: its pixels, [Size, Size, 3], and its labels at the cell centres of a grid, [grid, grid].
+func (c RandomResizedCrop) Cut(a *datasets.Annotated, grid int, rng *rand.Rand) (pixels, labels []uint8) {
 	box, mirrored := c.box(a.Height, a.Width, rng), rng.IntN(2) == 1
-	pixels = part(a, box, c.Side, c.Side)
+	pixels = part(a, box, c.Size, c.Size)
 	labels = make([]uint8, 0, grid*grid)
 	for row := range grid {
 		for column := range grid {
@@ -42,17 +42,17 @@ func (c Crop) Cut(a *datasets.Annotated, grid int, rng *rand.Rand) (pixels, labe
 		}
 	}
 	if mirrored {
-		mirror(pixels, c.Side, 3)
+		mirror(pixels, c.Size, 3)
 		mirror(labels, grid, 1)
 	}
 	return pixels, labels
 }
 
-// box draws a part of an image; where ten draws do not fit into it, the largest one of a ratio in range, about the centre.
-func (c Crop) box(height, width int, rng *rand.Rand) image.Rectangle {
+// box draws a box within an image. After ten draws that do not fit, it takes the largest central box with an allowed aspect ratio.
+func (c RandomResizedCrop) box(height, width int, rng *rand.Rand) image.Rectangle {
 	const most = 4.0 / 3
 	for range 10 {
-		area := float64(height*width) * (c.MinArea + (1-c.MinArea)*rng.Float64())
+		area := float64(height*width) * (c.MinScale + (1-c.MinScale)*rng.Float64())
 		ratio := math.Exp(math.Log(most) * (2*rng.Float64() - 1))
 		w, h := int(math.Round(math.Sqrt(area*ratio))), int(math.Round(math.Sqrt(area/ratio)))
 		if 0 < w && w <= width && 0 < h && h <= height {
@@ -66,7 +66,7 @@ func (c Crop) box(height, width int, rng *rand.Rand) image.Rectangle {
 	return image.Rectangle{corner, corner.Add(image.Pt(w, h))}
 }
 
-// part resizes a part of an image to [height, width, 3], bilinearly, with a kernel widened where it shrinks.
+// part resizes a box of an image to [height, width, 3], bilinearly, with a kernel that widens when it shrinks.
 func part(a *datasets.Annotated, box image.Rectangle, height, width int) []uint8 {
 	picture := a.Picture()
 	small := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -82,7 +82,7 @@ func part(a *datasets.Annotated, box image.Rectangle, height, width int) []uint8
 	return pixels
 }
 
-// mirror turns each row of a square of the given side around.
+// mirror reverses each row of a square of size×size pixels.
 func mirror(values []uint8, side, channels int) {
 	for row := range side {
 		line := values[row*side*channels : (row+1)*side*channels]

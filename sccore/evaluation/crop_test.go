@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// coordinates is an image whose pixels say where they are, and whose mask is its left or right half.
+// coordinates is an image whose pixels encode their position and whose mask marks the left and right halves.
 func coordinates(height, width int) *datasets.Annotated {
 	a := &datasets.Annotated{Height: height, Width: width}
 	for y := range height {
@@ -22,10 +22,10 @@ func coordinates(height, width int) *datasets.Annotated {
 	return a
 }
 
-// TestCropsShowOnePlaceInImageAndLabels compares the labels of a crop with what its pixels say.
+// TestCropsShowOnePlaceInImageAndLabels compares the labels of a crop with the position that its pixels encode.
 func TestCropsShowOnePlaceInImageAndLabels(t *testing.T) {
 	a := coordinates(90, 120)
-	c := Crop{Side: 32, MinArea: 0.1}
+	c := RandomResizedCrop{Size: 32, MinScale: 0.1}
 	rng := rand.New(rand.NewPCG(1, 1))
 	mirrored, shares := 0, []float64{}
 	for range 200 {
@@ -62,7 +62,7 @@ func TestCropsOfLongImages(t *testing.T) {
 		a := &datasets.Annotated{Height: size[0], Width: size[1], Pixels: make([]uint8, 3*size[0]*size[1]), Mask: make([]uint8, size[0]*size[1])}
 		rng := rand.New(rand.NewPCG(1, 1))
 		for range 50 {
-			if pixels, labels := (Crop{8, 1}).Cut(a, 3, rng); len(pixels) != 192 || len(labels) != 9 {
+			if pixels, labels := (RandomResizedCrop{8, 1}).Cut(a, 3, rng); len(pixels) != 192 || len(labels) != 9 {
 				t.Fatalf("%v: %d bytes, %d labels", size, len(pixels), len(labels))
 			}
 		}
@@ -77,7 +77,7 @@ func TestWholeImagesKeepTheirPixels(t *testing.T) {
 }
 
 func TestCropChecks(t *testing.T) {
-	for want, c := range map[string]Crop{"of 0 pixels": {0, 1}, "at least 0 of": {1, 0}, "at least 1.5 of": {1, 1.5}, "NaN": {1, math.NaN()}} {
+	for want, c := range map[string]RandomResizedCrop{"of 0 pixels": {0, 1}, "at least 0 of": {1, 0}, "at least 1.5 of": {1, 1.5}, "NaN": {1, math.NaN()}} {
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}

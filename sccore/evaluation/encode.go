@@ -15,11 +15,11 @@ const EncodeBatch = 32
 // Encoded are the features of a set of images.
 type Encoded struct {
 	Dim, Rows, Columns int
-	Class, Patches     []float32 // [N, Dim] and [N, Rows, Columns, Dim], the latter if asked for.
+	Class, Patches     []float32 // [N, Dim] and, if asked for, [N, Rows, Columns, Dim].
 }
 
-// Encode computes the features of the first n images of a set, read as [ImagesOf] reads them.
-func Encode(frozen *Frozen, source datasets.Source, size, n int, patches bool) (Encoded, error) {
+// Encode computes the features of the first n images of a set, read by [ImagesOf].
+func Encode(frozen *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
 	out := Encoded{Dim: frozen.ViT.Dim}
 	for features, err := range frozen.Features(ImagesOf(source, size, n), patches) {
 		if err != nil {
@@ -31,11 +31,11 @@ func Encode(frozen *Frozen, source datasets.Source, size, n int, patches bool) (
 	return out, nil
 }
 
-// LabelledPictures are pictures that results depend on one by one: one that cannot be read is an error of [ImagesOf].
+// LabelledPictures are pictures whose results are reported one by one, so that [ImagesOf] returns an error if one cannot be read.
 type LabelledPictures struct{ *datasets.Pictures }
 
-// ImagesOf yields the first n images of a set as an encoder takes them: pictures by their central square of size pixels a side, images in memory as
-// they are. Of [datasets.Pictures] one that cannot be read is black, since training skips it, too.
+// ImagesOf yields the first n images of a set as an encoder takes them: the central square of pictures, resized to size pixels, and images in memory
+// unchanged. A picture of [datasets.Pictures] that cannot be read is black, since training skips it too.
 func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
 		for i := range min(n, source.Len()) {
@@ -52,7 +52,7 @@ func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 			case *datasets.Images:
 				pixels, height, width = source.At(i), source.Height, source.Width
 			default:
-				err = fmt.Errorf("no images to encode in %T", source)
+				err = fmt.Errorf("cannot encode images of a %T", source)
 			}
 			if err != nil {
 				yield(Image{}, err)
@@ -65,14 +65,14 @@ func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 	}
 }
 
-// EncodeScenes encodes scenes for a probe of patch features: those to train it with, and those for testing.
-func EncodeScenes(frozen *Frozen, scenes [2]*synthetic.Set, size int) (annotated [2]Annotated, err error) {
+// EncodeScenes encodes the patches of training and test scenes, with their annotation.
+func EncodeScenes(frozen *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
 	for i, s := range scenes {
 		features, err := Encode(frozen, s.Images, size, s.Len(), true)
 		if err != nil {
 			return annotated, err
 		}
-		annotated[i] = Annotated{
+		annotated[i] = AnnotatedPatches{
 			Rows: features.Rows, Columns: features.Columns, Dim: features.Dim, Patches: features.Patches,
 			Height: s.Height, Width: s.Width, Truth: s.ClassMask,
 		}
@@ -80,8 +80,8 @@ func EncodeScenes(frozen *Frozen, scenes [2]*synthetic.Set, size int) (annotated
 	return annotated, nil
 }
 
-// EncodeObjects are the [CLS] features of objects for training and for testing, [N, Dim] each.
-func EncodeObjects(frozen *Frozen, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
+// EncodeObjects computes the [CLS] features of training and test images, [N, Dim] each.
+func EncodeObjects(frozen *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
 	for i, o := range objects {
 		features, err := Encode(frozen, o, size, o.Len(), false)
 		if err != nil {

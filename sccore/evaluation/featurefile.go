@@ -13,20 +13,20 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// FeatureFile keeps features on disk, so that they are computed once and read many times with little memory: [Patches] of one size, one after the
-// other, float32 features and then labels, in little-endian order.
+// FeatureFile keeps features on disk, so that they are computed once and read many times with little memory. It holds [Patches] of one size, one
+// after the other: float32 features, then labels, little-endian.
 type FeatureFile struct {
 	file             *os.File
-	features, labels int // Of each.
+	features, labels int // The numbers of features and labels in each entry.
 }
 
-// FeatureFileSize is the size in bytes of a file of that many patches, with so many features and labels each.
+// FeatureFileSize is the size in bytes of a file of count entries with so many features and labels each.
 func FeatureFileSize(count, features, labels int) int64 {
 	return int64(count) * int64(4*features+labels)
 }
 
-// OpenFeatureFile opens the file at path; if it is not there, it is filled with what compute yields, count patches of that many features and
-// labels, and is whole or not there at all. The error is compute's, or names the file.
+// OpenFeatureFile opens the file at path. If the file does not exist, it is written from what compute yields, count entries of that many features and
+// labels, completely or not at all. The error is compute's, or names the file.
 func OpenFeatureFile(path string, count, features, labels int, compute iter.Seq2[Patches, error]) (*FeatureFile, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := atomicfile.Write(path, func(w io.Writer) error { return fillFeatures(w, features, labels, compute) }); err != nil {
@@ -71,7 +71,7 @@ func fillFeatures(w io.Writer, features, labels int, compute iter.Seq2[Patches, 
 // Close closes the file.
 func (f *FeatureFile) Close() error { return f.file.Close() }
 
-// Read returns the patches at a place.
+// Read returns entry i.
 func (f *FeatureFile) Read(i int) (Patches, error) {
 	row := make([]byte, 4*f.features+f.labels)
 	if _, err := f.file.ReadAt(row, int64(i)*int64(len(row))); err != nil {
@@ -84,7 +84,7 @@ func (f *FeatureFile) Read(i int) (Patches, error) {
 	return patches, nil
 }
 
-// All yields the patches at the places in turn.
+// All yields the entries at the given places in turn.
 func (f *FeatureFile) All(places []int) iter.Seq2[Patches, error] {
 	return func(yield func(Patches, error) bool) {
 		for _, i := range places {

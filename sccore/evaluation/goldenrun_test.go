@@ -19,8 +19,8 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 	}
 	for _, kind := range []string{heads.Linear, heads.FCN} {
 		t.Run(kind, func(t *testing.T) {
-			config := SegmentationTraining{
-				Head: heads.Segmentation{Kind: kind, Classes: 3, Width: 4}, Dim: 5, Grid: 2, Batch: 2, Steps: 6, Rates: []float64{1e-2, 1e-3}, FinalRate: 1e-4,
+			config := SegmentationConfig{
+				Head: heads.Segmentation{Kind: kind, Classes: 3, Width: 4}, Dim: 5, Grid: 2, Batch: 2, Steps: 6, LearningRates: []float64{1e-2, 1e-3}, FinalLearningRate: 1e-4,
 			}
 			trainer, err := NewSegmentationTrainer(b, config)
 			if err != nil {
@@ -48,7 +48,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 	}
 }
 
-// crops yields what is given. Several crops may come as one, one behind the other.
+// crops yields its arguments. One argument may hold several crops, concatenated.
 func crops(all ...Patches) iter.Seq2[Patches, error] {
 	return func(yield func(Patches, error) bool) {
 		for _, crop := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/heads"
 )
 
-// TestHeadsLearn has features in which classes are directions with noise; labels are of the patches.
+// TestHeadsLearn has features in which each class is a direction with noise; all pixels of a patch share its label.
 func TestHeadsLearn(t *testing.T) {
 	const batch, grid, dim, classes, steps = 4, 3, 6, 3, 60
 	draw := func(rng *rand.Rand) (batchOf Patches, truth []uint8) {
@@ -40,8 +40,8 @@ func TestHeadsLearn(t *testing.T) {
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for kind, rate := range map[string]float64{heads.Linear: 0.03, heads.FCN: 0.01} {
-			trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-				Head: heads.Segmentation{Kind: kind, Classes: classes, Width: 12}, Dim: dim, Grid: grid, Batch: batch, Steps: steps, Rates: []float64{1e-6, rate}, FinalRate: 1e-3,
+			trainer, err := NewSegmentationTrainer(b, SegmentationConfig{
+				Head: heads.Segmentation{Kind: kind, Classes: classes, Width: 12}, Dim: dim, Grid: grid, Batch: batch, Steps: steps, LearningRates: []float64{1e-6, rate}, FinalLearningRate: 1e-3,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -74,11 +74,11 @@ func TestHeadsLearn(t *testing.T) {
 			if other, _ := run(2, 1); slices.Equal(first, other) {
 				t.Errorf("%s: two seeds begin with %v", kind, first)
 			}
-			if last[1] > 0.8 || last[0] < 0.9 { // Chance is ln 3 = 1.1; the first rate is next to none.
+			if last[1] > 0.8 || last[0] < 0.9 { // Chance is ln 3 = 1.1; the first learning rate is almost 0.
 				t.Errorf("%s: losses %v at the end, %v at first", kind, last, first)
 			}
 
-			// Resumed, a run goes on as it would have.
+			// A resumed run continues as if it had not stopped.
 			path := filepath.Join(t.TempDir(), "run.safetensors")
 			run(1, 5)
 			if err := trainer.Save(path, "note"); err != nil {
@@ -100,7 +100,7 @@ func TestHeadsLearn(t *testing.T) {
 				t.Errorf("%s: after resuming the losses are %v, %v, want %v", kind, got, err, want)
 			}
 
-			// The head that has learnt tells the classes of new features.
+			// The trained head classifies new features.
 			run(1, steps)
 			logits, err := trainer.Logits(tensors.FromFlatDataAndDimensions(drawn.Features, batch, grid, grid, dim))
 			if err != nil || len(logits) != 2 {
@@ -116,7 +116,7 @@ func TestHeadsLearn(t *testing.T) {
 					right++
 				}
 			}
-			if right < 22 { // Of 36; chance is 12 ± 2.8.
+			if right < 22 { // Out of 36; chance is 12 ± 2.8.
 				t.Errorf("%s: %d of %d patches are right", kind, right, len(truth))
 			}
 		}
@@ -124,22 +124,22 @@ func TestHeadsLearn(t *testing.T) {
 }
 
 func TestSegmentationTrainingChecks(t *testing.T) {
-	good := SegmentationTraining{heads.Segmentation{Kind: heads.FCN, Classes: 3, Width: 8}, 4, 2, 1, 5, []float64{1e-3}, 1e-4}
+	good := SegmentationConfig{heads.Segmentation{Kind: heads.FCN, Classes: 3, Width: 8}, 4, 2, 1, 5, []float64{1e-3}, 1e-4}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	for want, change := range map[string]func(*SegmentationTraining){
-		`"mlp" is neither`:    func(c *SegmentationTraining) { c.Head.Kind = "mlp" },
-		"1 classes":           func(c *SegmentationTraining) { c.Head.Classes = 1 },
-		"width 0":             func(c *SegmentationTraining) { c.Head.Width = 0 },
-		"dim 0":               func(c *SegmentationTraining) { c.Dim = 0 },
-		"grid 0":              func(c *SegmentationTraining) { c.Grid = 0 },
-		"batch -1":            func(c *SegmentationTraining) { c.Batch = -1 },
-		"steps 0":             func(c *SegmentationTraining) { c.Steps = 0 },
-		"number of rates 0":   func(c *SegmentationTraining) { c.Rates = nil },
-		"learning rate 0":     func(c *SegmentationTraining) { c.Rates = []float64{0} },
-		"learning rate NaN":   func(c *SegmentationTraining) { c.FinalRate = math.NaN() },
-		"learning rate +Inf ": func(c *SegmentationTraining) { c.FinalRate = math.Inf(1) },
+	for want, change := range map[string]func(*SegmentationConfig){
+		`"mlp" is neither`:    func(c *SegmentationConfig) { c.Head.Kind = "mlp" },
+		"1 classes":           func(c *SegmentationConfig) { c.Head.Classes = 1 },
+		"width 0":             func(c *SegmentationConfig) { c.Head.Width = 0 },
+		"dim 0":               func(c *SegmentationConfig) { c.Dim = 0 },
+		"grid 0":              func(c *SegmentationConfig) { c.Grid = 0 },
+		"batch -1":            func(c *SegmentationConfig) { c.Batch = -1 },
+		"steps 0":             func(c *SegmentationConfig) { c.Steps = 0 },
+		"number of rates 0":   func(c *SegmentationConfig) { c.LearningRates = nil },
+		"learning rate 0":     func(c *SegmentationConfig) { c.LearningRates = []float64{0} },
+		"learning rate NaN":   func(c *SegmentationConfig) { c.FinalLearningRate = math.NaN() },
+		"learning rate +Inf ": func(c *SegmentationConfig) { c.FinalLearningRate = math.Inf(1) },
 	} {
 		c := good
 		change(&c)

@@ -19,20 +19,20 @@ import (
 	"github.com/semcon/semcon/sccore/optim"
 )
 
-// Annotated are patch features of N images, computed once, and the images' annotation, pixel by pixel.
-type Annotated struct {
+// AnnotatedPatches are patch features of N images, computed once, and the annotation of the images' pixels.
+type AnnotatedPatches struct {
 	Rows, Columns, Dim int
 	Patches            []float32 // [N, Rows, Columns, Dim]
 
-	Height, Width int     // Of the annotation: multiples of Rows and Columns.
-	Truth         []uint8 // [N, Height, Width], classes from 0, and [datasets.Ignore].
+	Height, Width int     // The annotation's: multiples of Rows and Columns.
+	Truth         []uint8 // [N, Height, Width], classes from 0, or [datasets.Ignore].
 }
 
 // Len is the number of images.
-func (a Annotated) Len() int { return len(a.Truth) / (a.Height * a.Width) }
+func (a AnnotatedPatches) Len() int { return len(a.Truth) / (a.Height * a.Width) }
 
-// Check returns an error that says which sizes do not fit, which class there is not, or that no pixel has one.
-func (a Annotated) Check(classes int) error {
+// Check returns an error that says which sizes do not match or which class is out of range, or that no pixel is annotated.
+func (a AnnotatedPatches) Check(classes int) error {
 	if classes < 1 || classes > int(datasets.Ignore) {
 		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, datasets.Ignore)
 	}
@@ -41,7 +41,7 @@ func (a Annotated) Check(classes int) error {
 	}
 	n := a.Len()
 	if n < 1 || len(a.Truth) != n*a.Height*a.Width || len(a.Patches) != n*a.Rows*a.Columns*a.Dim {
-		return fmt.Errorf("annotated patches: %d features and %d pixels are no images of %d×%d patches of %d features and %d×%d pixels",
+		return fmt.Errorf("annotated patches: %d features and %d pixels do not make images of %d×%d patches of %d features and %d×%d pixels",
 			len(a.Patches), len(a.Truth), a.Rows, a.Columns, a.Dim, a.Height, a.Width)
 	}
 	counted := 0
@@ -50,7 +50,7 @@ func (a Annotated) Check(classes int) error {
 			continue
 		}
 		if counted++; int(class) >= classes {
-			return fmt.Errorf("annotated patches: pixel %d is of class %d, there are classes 0 to %d", i, class, classes-1)
+			return fmt.Errorf("annotated patches: pixel %d has class %d, want 0 to %d", i, class, classes-1)
 		}
 	}
 	if counted == 0 {
@@ -59,8 +59,8 @@ func (a Annotated) Check(classes int) error {
 	return nil
 }
 
-// shares counts the classes in each patch, as shares of the patch's pixels: [N·Rows·Columns, classes]. Ignored pixels are of no class.
-func (a Annotated) shares(classes int) []float32 {
+// shares counts the classes in each patch, as shares of the patch's pixels: [N·Rows·Columns, classes]. Ignored pixels have no class.
+func (a AnnotatedPatches) shares(classes int) []float32 {
 	high, wide := a.Height/a.Rows, a.Width/a.Columns
 	out := make([]float32, a.Len()*a.Rows*a.Columns*classes)
 	for i, class := range a.Truth {
@@ -73,8 +73,8 @@ func (a Annotated) shares(classes int) []float32 {
 	return out
 }
 
-// standardization is the mean of each feature over the set, and its standard deviation: [Dim] each.
-func (a Annotated) standardization() (mean, deviation []float32) {
+// standardization is the mean and standard deviation of each feature over the set, [Dim] each.
+func (a AnnotatedPatches) standardization() (mean, deviation []float32) {
 	count := float64(len(a.Patches) / a.Dim)
 	sum, square := make([]float64, a.Dim), make([]float64, a.Dim)
 	for i, x := range a.Patches {
@@ -91,36 +91,35 @@ func (a Annotated) standardization() (mean, deviation []float32) {
 	return mean, deviation
 }
 
-// PatchProbe is a linear 1×1 head on frozen patch features, trained by cross-entropy with Adam, whose rate falls to 0 on a cosine. It measures
-// what classes the features tell apart. Features are shifted and scaled to mean 0 and variance 1 over the training set, each by itself: it is
-// a linear head all the same, and one that is trained as well on features of little spread.
+// PatchProbe is a linear 1×1 head on frozen patch features, trained by cross-entropy with Adam and a cosine learning rate that ends at 0. It measures
+// which classes the features separate. Each feature is standardised to mean 0 and variance 1 over the training set. The head remains linear, and
+// features of small spread train as well as any.
 type PatchProbe struct {
-	Steps int     `json:"steps"` // At least 1.
-	Batch int     `json:"batch"` // Patches a step, at least 1.
-	Rate  float64 `json:"rate"`  // Of the first step, above 0.
+	Steps        int     `json:"steps"` // At least 1.
+	Batch        int     `json:"batch"` // Patches per step, at least 1.
+	LearningRate float64 `json:"rate"`  // At the first step, above 0.
 }
 
-// DefaultPatchProbe returns a probe that is trained to its end on a thousand small images in about a second.
-func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512, Rate: 0.01} }
+// DefaultPatchProbe returns a probe that converges on a thousand small images in about a second.
+func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512, LearningRate: 0.01} }
 
-// patchProbeBlock is the number of images that are predicted at once.
+// patchProbeBlock is the number of images predicted at once.
 const patchProbeBlock = 16
 
-// Check returns an error that names the setting out of range.
+// Check returns an error that names the setting that is out of range.
 func (p PatchProbe) Check() error {
-	if p.Steps < 1 || p.Batch < 1 || !(p.Rate > 0) {
-		return fmt.Errorf("patch probe: %d steps of %d patches with rate %g, want all above 0", p.Steps, p.Batch, p.Rate)
+	if p.Steps < 1 || p.Batch < 1 || !(p.LearningRate > 0) {
+		return fmt.Errorf("patch probe: %d steps of %d patches with rate %g, want all above 0", p.Steps, p.Batch, p.LearningRate)
 	}
 	return nil
 }
 
-// Measure trains the head on one set and returns how well it segments the other. The seed says which patches make up each step; the head starts
-// at 0.
+// Evaluate trains the head on one set and returns how well it segments the other. The seed draws the patches of each step; the head starts at 0.
 //
-// In training, the target of a patch are the shares of the classes among its pixels, which is the cross-entropy of all pixels under their patch's
-// prediction; pixels that are ignored count nowhere. In testing, logits are resized to the annotation's size, bilinearly
-// (align_corners=false), and every pixel is judged. Features stay on the host but for the batch at work.
-func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes int, seed uint64) (result metrics.Segmentation, err error) {
+// In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
+// prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
+// counts. Features stay on the host except for the current batch.
+func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (result metrics.Segmentation, err error) {
 	if err := p.check(train, test, classes); err != nil {
 		return metrics.Segmentation{}, err
 	}
@@ -145,7 +144,7 @@ func (p PatchProbe) Measure(b compute.Backend, train, test Annotated, classes in
 	return result, err
 }
 
-func (p PatchProbe) check(train, test Annotated, classes int) error {
+func (p PatchProbe) check(train, test AnnotatedPatches, classes int) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
@@ -161,7 +160,7 @@ func (p PatchProbe) check(train, test Annotated, classes int) error {
 	return nil
 }
 
-// standardised brings patches, [rows, dim], to the training set's mean 0 and deviation 1.
+// standardised shifts and scales patches, [rows, dim], by the training set's mean and standard deviation.
 func standardised(scope *model.Scope, patches *Node) *Node {
 	constant := func(name string) *Node {
 		return InsertAxes(scope.Store().GetVariable("/"+name).NodeValue(patches), 0)
@@ -177,12 +176,12 @@ func head(scope *model.Scope, features *Node, classes int) *Node {
 	return Add(MatMul(features, weight.NodeValue(features)), InsertAxes(bias.NodeValue(features), 0))
 }
 
-// train does all steps.
-func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, classes int, seed uint64) error {
+// train runs all steps.
+func (p PatchProbe) train(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int, seed uint64) error {
 	step, err := model.NewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
 		patches, shares, rate := inputs[0], inputs[1], inputs[2]
 		g := patches.Graph()
-		total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold ignored pixels only.
+		total := MaxScalar(ReduceAllSum(shares), 1e-6) // A batch may hold only ignored pixels.
 		loss := Div(Neg(ReduceAllSum(Mul(shares, LogSoftmax(head(scope, standardised(scope, patches), classes), -1)))), total)
 		var variables []*model.Variable
 		var values []*Node
@@ -206,9 +205,9 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, 
 			copy(patches[at*set.Dim:], set.Patches[patch*set.Dim:(patch+1)*set.Dim])
 			copy(shares[at*classes:], targets[patch*classes:(patch+1)*classes])
 		}
-		out, err := step.Exec(
+		out, err := step.Call(
 			tensors.FromFlatDataAndDimensions(patches, p.Batch, set.Dim), tensors.FromFlatDataAndDimensions(shares, p.Batch, classes),
-			float32(optim.Cosine(i, p.Steps, 0, p.Rate, 0)))
+			float32(optim.Cosine(i, p.Steps, 0, p.LearningRate, 0)))
 		if err != nil {
 			return err
 		}
@@ -218,7 +217,7 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set Annotated, 
 }
 
 // test predicts every pixel of the set.
-func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, classes int) (metrics.Segmentation, error) {
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (metrics.Segmentation, error) {
 	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
@@ -232,9 +231,9 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set Annotated, c
 	one, pixels := set.Rows*set.Columns*set.Dim, set.Height*set.Width
 	for first := 0; first < set.Len(); first += patchProbeBlock {
 		count := min(patchProbeBlock, set.Len()-first)
-		block := make([]float32, patchProbeBlock*one) // The last one is filled up with zeros.
+		block := make([]float32, patchProbeBlock*one) // The last block is padded with zeros.
 		copy(block, set.Patches[first*one:(first+count)*one])
-		out, err := predict.Exec(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
+		out, err := predict.Call(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
 		if err != nil {
 			return metrics.Segmentation{}, err
 		}
@@ -255,7 +254,7 @@ func patchProbeOrder(seed uint64) *rand.Rand {
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// Protocol says how the probe measures, for records.
+// Protocol describes the evaluation, for records.
 func (p PatchProbe) Protocol() string {
 	return fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", p.Steps, p.Batch)
 }

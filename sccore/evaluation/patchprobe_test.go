@@ -18,11 +18,11 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// annotated makes n images of 3×4 patches of 2×2 pixels: every patch has a class, its feature a component of that class and noise; about a
-// tenth of pixels is of another class, and a tenth is to be ignored.
-func annotated(n, dim, classes int, noise float64, seed uint64) evaluation.Annotated {
+// annotated makes n images of 3×4 patches of 2×2 pixels. Every patch has a class, and its feature is noise plus a component for that class. About a
+// tenth of the pixels have another class, and a tenth are ignored.
+func annotated(n, dim, classes int, noise float64, seed uint64) evaluation.AnnotatedPatches {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	set := evaluation.Annotated{Rows: 3, Columns: 4, Dim: dim, Height: 6, Width: 8, Truth: make([]uint8, n*6*8)}
+	set := evaluation.AnnotatedPatches{Rows: 3, Columns: 4, Dim: dim, Height: 6, Width: 8, Truth: make([]uint8, n*6*8)}
 	for i := range n * 3 * 4 {
 		class := rng.IntN(classes)
 		for d := range dim {
@@ -63,7 +63,7 @@ func standardized(features, over []float32, dim int) []float32 {
 }
 
 // probeReference is the probe in float64, pixel by pixel.
-func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, classes int, seed uint64) metrics.Segmentation {
+func probeReference(p evaluation.PatchProbe, train, test evaluation.AnnotatedPatches, classes int, seed uint64) metrics.Segmentation {
 	dim := train.Dim
 	train.Patches, test.Patches = standardized(train.Patches, train.Patches, dim), standardized(test.Patches, train.Patches, dim)
 	size := (dim + 1) * classes // The weights, [dim, classes], and the biases.
@@ -113,7 +113,7 @@ func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, c
 				}
 			}
 		}
-		rate := p.Rate * (1 + math.Cos(math.Pi*float64(step)/float64(p.Steps))) / 2
+		rate := p.LearningRate * (1 + math.Cos(math.Pi*float64(step)/float64(p.Steps))) / 2
 		for i := range weights {
 			g := gradient[i] / pixels
 			mean[i] = 0.9*mean[i] + 0.1*g
@@ -157,32 +157,32 @@ func probeReference(p evaluation.PatchProbe, train, test evaluation.Annotated, c
 
 func TestPatchProbeEqualsReference(t *testing.T) {
 	const classes = 4
-	train, test := annotated(20, 6, classes, 0.5, 1), annotated(19, 6, classes, 0.5, 2) // 19 is no multiple of the block.
-	probe := evaluation.PatchProbe{Steps: 60, Batch: 32, Rate: 0.05}
+	train, test := annotated(20, 6, classes, 0.5, 1), annotated(19, 6, classes, 0.5, 2) // 19 is not a multiple of the block.
+	probe := evaluation.PatchProbe{Steps: 60, Batch: 32, LearningRate: 0.05}
 	want := probeReference(probe, train, test, classes, 7)
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		got, err := probe.Measure(b, train, test, classes, 7)
+		got, err := probe.Evaluate(b, train, test, classes, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// One of the 912 pixels may fall on the other side by rounding.
+		// Rounding may change one of the 912 pixels.
 		if math.Abs(got.MIoU-want.MIoU) > 0.3 || math.Abs(got.Accuracy-want.Accuracy) > 0.15 {
 			t.Errorf("mIoU %.3f, accuracy %.3f, reference %.3f, %.3f", got.MIoU, got.Accuracy, want.MIoU, want.Accuracy)
 		}
-		again, err := probe.Measure(b, train, test, classes, 7)
+		again, err := probe.Evaluate(b, train, test, classes, 7)
 		if err != nil || again.MIoU != got.MIoU || again.Accuracy != got.Accuracy {
 			t.Errorf("the same seed gives %v, then %v, %v", got, again, err)
 		}
 	})
 }
 
-// TestPatchProbeLearns: with features that show the class it gets most pixels right, with features that do not, hardly more than chance, 1/4.
+// TestPatchProbeLearns: with features that show the class, the probe gets most pixels right; with others, hardly more than chance, 1/4.
 func TestPatchProbeLearns(t *testing.T) {
 	const classes, chance = 4, 25.0
-	probe := evaluation.PatchProbe{Steps: 100, Batch: 64, Rate: 0.05}
+	probe := evaluation.PatchProbe{Steps: 100, Batch: 64, LearningRate: 0.05}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		accuracy := func(noise float64) float64 {
-			result, err := probe.Measure(b, annotated(40, 6, classes, noise, 1), annotated(40, 6, classes, noise, 2), classes, 0)
+			result, err := probe.Evaluate(b, annotated(40, 6, classes, noise, 1), annotated(40, 6, classes, noise, 2), classes, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +197,7 @@ func TestPatchProbeLearns(t *testing.T) {
 	})
 }
 
-func allIgnored(a *evaluation.Annotated) {
+func allIgnored(a *evaluation.AnnotatedPatches) {
 	a.Truth = slices.Repeat([]uint8{datasets.Ignore}, len(a.Truth))
 }
 
@@ -205,38 +205,38 @@ func TestPatchProbeRefuses(t *testing.T) {
 	b := testbackend.Fastest(t)
 	good := annotated(2, 6, 4, 1, 1)
 	probe := evaluation.DefaultPatchProbe()
-	change := func(f func(*evaluation.Annotated)) evaluation.Annotated {
+	change := func(f func(*evaluation.AnnotatedPatches)) evaluation.AnnotatedPatches {
 		set := good
 		f(&set)
 		return set
 	}
 	for _, test := range []struct {
 		probe       evaluation.PatchProbe
-		train, test evaluation.Annotated
+		train, test evaluation.AnnotatedPatches
 		classes     int
 		part        string
 	}{
-		{evaluation.PatchProbe{Steps: 0, Batch: 1, Rate: 1}, good, good, 4, "0 steps"},
-		{evaluation.PatchProbe{Steps: 1, Batch: 1, Rate: math.NaN()}, good, good, 4, "rate NaN"},
+		{evaluation.PatchProbe{Steps: 0, Batch: 1, LearningRate: 1}, good, good, 4, "0 steps"},
+		{evaluation.PatchProbe{Steps: 1, Batch: 1, LearningRate: math.NaN()}, good, good, 4, "rate NaN"},
 		{probe, good, good, 3, "training set: annotated patches: pixel"},
 		{probe, good, good, 300, "300 classes"},
-		{probe, good, change(func(a *evaluation.Annotated) { a.Truth = a.Truth[1:] }), 4, "test set: annotated patches:"},
-		{probe, good, change(func(a *evaluation.Annotated) { a.Patches = a.Patches[6:] }), 4, "test set: annotated patches:"},
-		{probe, change(func(a *evaluation.Annotated) { a.Height = 7 }), good, 4, "7×8"},
-		{probe, evaluation.Annotated{}, good, 4, "0×0"},
+		{probe, good, change(func(a *evaluation.AnnotatedPatches) { a.Truth = a.Truth[1:] }), 4, "test set: annotated patches:"},
+		{probe, good, change(func(a *evaluation.AnnotatedPatches) { a.Patches = a.Patches[6:] }), 4, "test set: annotated patches:"},
+		{probe, change(func(a *evaluation.AnnotatedPatches) { a.Height = 7 }), good, 4, "7×8"},
+		{probe, evaluation.AnnotatedPatches{}, good, 4, "0×0"},
 		{probe, good, annotated(2, 5, 4, 1, 1), 4, "6 features in training, 5"},
 		{probe, change(allIgnored), good, 4, "training set: segmentation: no pixel of the images is annotated"},
 		{probe, good, change(allIgnored), 4, "test set: segmentation: no pixel of the images is annotated"},
 	} {
-		if _, err := test.probe.Measure(b, test.train, test.test, test.classes, 0); err == nil || !strings.Contains(err.Error(), test.part) {
+		if _, err := test.probe.Evaluate(b, test.train, test.test, test.classes, 0); err == nil || !strings.Contains(err.Error(), test.part) {
 			t.Errorf("%v does not contain %q", err, test.part)
 		}
 	}
 }
 
 func ExamplePatchProbe() {
-	// Two images of two patches, each patch two pixels wide, whose one feature says whether it is of class 0 or 1.
-	set := evaluation.Annotated{
+	// Two images of two patches, each two pixels wide, with one feature that tells class 0 from class 1.
+	set := evaluation.AnnotatedPatches{
 		Rows: 1, Columns: 2, Dim: 1, Patches: []float32{-1, 1, 1, -1},
 		Height: 1, Width: 4, Truth: []uint8{0, 0, 1, 1, 1, 1, 0, datasets.Ignore},
 	}
@@ -244,7 +244,7 @@ func ExamplePatchProbe() {
 	if err != nil {
 		panic(err)
 	}
-	result, err := evaluation.PatchProbe{Steps: 50, Batch: 8, Rate: 0.1}.Measure(b, set, set, 2, 0)
+	result, err := evaluation.PatchProbe{Steps: 50, Batch: 8, LearningRate: 0.1}.Evaluate(b, set, set, 2, 0)
 	if err != nil {
 		panic(err)
 	}

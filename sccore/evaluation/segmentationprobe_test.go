@@ -22,15 +22,15 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// TestSegmentationProbeLearns on scenes and an encoder that has not learnt: better than a single class for all pixels, the best of them.
+// TestSegmentationProbeLearns trains on scenes with an untrained encoder. The result must beat the best single class for all pixels.
 func TestSegmentationProbeLearns(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		frozen := fixedScenes(t, b, 8).Encoder
-		probe := SegmentationProbe{Train: 32, Test: 40, MinArea: 0.5, Epochs: 12, Batch: 8, Rate: 1e-2}
+		frozen := frozenScenes(t, b, 8).Extractor
+		probe := SegmentationProbe{CropSize: 32, TestSize: 40, MinScale: 0.5, Epochs: 12, Batch: 8, LearningRate: 1e-2}
 		train, test := synthetic.Segmented(24, 40, 5), synthetic.Segmented(8, 40, 6)
 		measure := func(seed uint64) metrics.Segmentation {
 			t.Helper()
-			result, err := probe.Measure(context.Background(), b, frozen, train, test, seed)
+			result, err := probe.Evaluate(context.Background(), b, frozen, train, test, seed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,38 +63,38 @@ func TestSegmentationProbeLearns(t *testing.T) {
 
 func TestSegmentationProbeRefuses(t *testing.T) {
 	b := testbackend.Fastest(t)
-	f := fixedScenes(t, b, 4)
+	f := frozenScenes(t, b, 4)
 	for want, change := range map[string]func(*SegmentationProbe){
-		"test 0":                   func(p *SegmentationProbe) { p.Test = 0 },
+		"test 0":                   func(p *SegmentationProbe) { p.TestSize = 0 },
 		"epochs 0":                 func(p *SegmentationProbe) { p.Epochs = 0 },
 		"batch 0":                  func(p *SegmentationProbe) { p.Batch = 0 },
-		"learning rate -1":         func(p *SegmentationProbe) { p.Rate = -1 },
-		"crops of 0 pixels":        func(p *SegmentationProbe) { p.Train = 0 },
-		"at least 0 of an image's": func(p *SegmentationProbe) { p.MinArea = 0 },
-		"train 20 and test 448 are not both made of patches of 8": func(p *SegmentationProbe) { p.Train = 20 },
+		"learning rate -1":         func(p *SegmentationProbe) { p.LearningRate = -1 },
+		"crops of 0 pixels":        func(p *SegmentationProbe) { p.CropSize = 0 },
+		"at least 0 of an image's": func(p *SegmentationProbe) { p.MinScale = 0 },
+		"train 20 and test 448 are not both multiples of the patch size 8": func(p *SegmentationProbe) { p.CropSize = 20 },
 	} {
 		probe := DefaultSegmentationProbe()
 		change(&probe)
-		_, err := probe.Measure(context.Background(), b, f.Encoder, f.Images, f.Images, 1)
+		_, err := probe.Evaluate(context.Background(), b, f.Extractor, f.Images, f.Images, 1)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, want)
 		}
 	}
-	small := SegmentationProbe{Train: 16, Test: 16, MinArea: 0.5, Epochs: 1, Batch: 2, Rate: 1e-3}
+	small := SegmentationProbe{CropSize: 16, TestSize: 16, MinScale: 0.5, Epochs: 1, Batch: 2, LearningRate: 1e-3}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := small.Measure(ctx, b, f.Encoder, f.Images, f.Images, 1); !errors.Is(err, context.Canceled) {
+	if _, err := small.Evaluate(ctx, b, f.Extractor, f.Images, f.Images, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 }
 
-// TestCropsWithoutAnnotationTeachNothing: a batch of ignored pixels has the loss 0 and leaves the heads as they are.
+// TestCropsWithoutAnnotationTeachNothing: a batch of ignored pixels has loss 0 and does not change the heads.
 func TestCropsWithoutAnnotationTeachNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		f := fixedScenes(t, b, 2)
+		f := frozenScenes(t, b, 2)
 		for _, kind := range []string{heads.Linear, heads.FCN} {
-			trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-				Head: heads.Segmentation{Kind: kind, Classes: 7, Width: 4}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1}, FinalRate: 1e-4,
+			trainer, err := NewSegmentationTrainer(b, SegmentationConfig{
+				Head: heads.Segmentation{Kind: kind, Classes: 7, Width: 4}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, LearningRates: []float64{0.1}, FinalLearningRate: 1e-4,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -138,15 +138,15 @@ func ExampleSegmentationProbe() {
 	if err != nil {
 		panic(err)
 	}
-	store := model.NewStore() // Of weights that have not learnt; a file's come from package weights.
-	model.MustExecOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3))
-	frozen, err := NewFrozen(b, vit, store, "/", 4)
+	store := model.NewStore() // Untrained weights; package weights reads a file's.
+	model.MustCallOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3))
+	frozen, err := NewFeatureExtractor(b, vit, store, "/", 4)
 	if err != nil {
 		panic(err)
 	}
 	defer frozen.Close()
-	probe := SegmentationProbe{Train: 16, Test: 32, MinArea: 0.25, Epochs: 1, Batch: 4, Rate: 3e-3}
-	result, err := probe.Measure(context.Background(), b, frozen, synthetic.Segmented(8, 32, 1), synthetic.Segmented(4, 32, 2), 0)
+	probe := SegmentationProbe{CropSize: 16, TestSize: 32, MinScale: 0.25, Epochs: 1, Batch: 4, LearningRate: 3e-3}
+	result, err := probe.Evaluate(context.Background(), b, frozen, synthetic.Segmented(8, 32, 1), synthetic.Segmented(4, 32, 2), 0)
 	fmt.Println(len(result.IoU), "classes,", result.MIoU > 0, err)
 	// Output: 7 classes, true <nil>
 }

@@ -16,27 +16,27 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// mostObjects is how many objects a compiled propagation can follow, DAVIS-2017's highest number: one more label costs less than another
-// compilation. A video with more of them gets its own.
-const mostObjects = 10
+// maxObjects is the number of objects that the compiled propagation can follow, the most in DAVIS-2017: an unused label costs less than another
+// compilation. A video with more objects gets its own.
+const maxObjects = 10
 
-// Tracker follows objects through videos by the features of a frozen encoder. It is compiled once for each size of frames, and holds the
-// features of no more frames than [Propagation.Previous] + 2.
+// Tracker follows objects through videos by the features of a frozen encoder. It is compiled once per frame size and holds the features of at most
+// [LabelPropagation.PreviousFrames] + 2 frames.
 type Tracker struct {
-	settings Propagation
+	settings LabelPropagation
 	patch    int
 	encode   *model.Exec
 	follow   *Exec
 }
 
-// NewTracker returns a tracker whose encoder maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of
-// patches of the given side in pixels, [1, height/patch, width/patch, dim], with the variables of the store.
-func (p Propagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (*Tracker, error) {
+// NewTracker returns a tracker. Its encoder, patches, maps images, [1, height, width, 3] and standardised (see [encoder.Standardize]), to features of
+// patches of patch pixels a side, [1, height/patch, width/patch, dim], with the variables of the store.
+func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patch int, patches func(scope *model.Scope, images *Node) *Node) (*Tracker, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	if patch < 1 || p.Short%patch != 0 || 64%patch != 0 {
-		return nil, fmt.Errorf("propagation: frames of %d pixels and a multiple of 64 are not made of patches of %d", p.Short, patch)
+	if patch < 1 || p.ShortSide%patch != 0 || 64%patch != 0 {
+		return nil, fmt.Errorf("propagation: frames of %d pixels by a multiple of 64 are not a whole number of patches of %d", p.ShortSide, patch)
 	}
 	t := &Tracker{settings: p, patch: patch}
 	var err error
@@ -70,8 +70,8 @@ func (t *Tracker) Close() {
 	t.follow.Finalize()
 }
 
-// Track returns the masks of all frames of a video, [height·width] each: the first as it is given, the others as they are found. The error
-// names the video, and the file where it is one's fault.
+// Track returns the masks of all frames of a video, [height·width] each: the first as given, the others as predicted. The error names the video, and
+// the file at fault if there is one.
 func (t *Tracker) Track(ctx context.Context, v datasets.Video) (found [][]uint8, err error) {
 	caught := exceptions.TryCatch[error](func() { found, err = t.track(ctx, v) })
 	if caught != nil {
@@ -83,10 +83,10 @@ func (t *Tracker) Track(ctx context.Context, v datasets.Video) (found [][]uint8,
 	return found, nil
 }
 
-// looked is what is kept of a frame: features and label map, on the device.
-type looked struct{ features, labels *tensors.Tensor }
+// trackedFrame is what is kept of a frame: its features and label map, on the device.
+type trackedFrame struct{ features, labels *tensors.Tensor }
 
-func (l looked) free() {
+func (l trackedFrame) free() {
 	l.features.MustFinalizeAll()
 	l.labels.MustFinalizeAll()
 }
@@ -104,11 +104,11 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 	if err != nil {
 		return nil, err
 	}
-	first := looked{labels: t.labelMap(given, v.Extent, max(objects, mostObjects)+1)}
+	first := trackedFrame{labels: t.labelMap(given, v.Extent, max(objects, maxObjects)+1)}
 	if first.features, err = t.features(v, 0); err != nil {
 		return nil, err
 	}
-	found, previous := [][]uint8{given}, []looked{}
+	found, previous := [][]uint8{given}, []trackedFrame{}
 	defer func() {
 		for _, frame := range append(previous, first) {
 			frame.free()
@@ -118,7 +118,7 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		now := looked{}
+		now := trackedFrame{}
 		if now.features, err = t.features(v, i); err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 			return nil, err
 		}
 		found = append(found, nearest(mask, size, v.Extent))
-		if previous = append(previous, now); len(previous) > t.settings.Previous {
+		if previous = append(previous, now); len(previous) > t.settings.PreviousFrames {
 			previous[0].free()
 			previous = previous[1:]
 		}
@@ -136,20 +136,20 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 	return found, nil
 }
 
-// features are those of a frame.
+// features are the features of a frame.
 func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
 	pixels, err := v.Frame(i)
 	if err != nil {
 		return nil, err
 	}
-	out, err := t.encode.Exec(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3))
+	out, err := t.encode.Call(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3))
 	if err != nil {
 		return nil, err
 	}
 	return out[0], nil
 }
 
-// labelMap is a mask at the resolution of patches, one channel a label.
+// labelMap is a mask at the resolution of patches, one channel per label.
 func (t *Tracker) labelMap(mask []uint8, of datasets.Extent, channels int) *tensors.Tensor {
 	size := t.settings.size(of)
 	grid := datasets.Extent{Height: size.Height / t.patch, Width: size.Width / t.patch}
@@ -160,10 +160,10 @@ func (t *Tracker) labelMap(mask []uint8, of datasets.Extent, channels int) *tens
 	return tensors.FromFlatDataAndDimensions(labels, grid.Height, grid.Width, channels)
 }
 
-// next finds the label map and the mask of a frame. Where fewer frames than the settings' have gone before, the first one fills the places and
-// does not count there, so that one compilation serves.
-func (t *Tracker) next(features *tensors.Tensor, first looked, previous []looked) (labels *tensors.Tensor, mask []uint8, err error) {
-	places := t.settings.Previous + 1
+// next predicts the label map and the mask of a frame. Near the beginning of a video, where there are too few previous frames, the first frame takes
+// their places without counting there, so that one compilation serves all frames.
+func (t *Tracker) next(features *tensors.Tensor, first trackedFrame, previous []trackedFrame) (labels *tensors.Tensor, mask []uint8, err error) {
+	places := t.settings.PreviousFrames + 1
 	inputs := make([]any, 2+2*places)
 	held := make([]float32, places)
 	for i := range places {
@@ -177,7 +177,7 @@ func (t *Tracker) next(features *tensors.Tensor, first looked, previous []looked
 		inputs[2+i], inputs[2+places+i] = frame.features, frame.labels
 	}
 	inputs[0], inputs[1] = features, held
-	out, err := t.follow.Exec(inputs...)
+	out, err := t.follow.Call(inputs...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func (t *Tracker) next(features *tensors.Tensor, first looked, previous []looked
 	return out[0], mask, nil
 }
 
-// nearest resizes a mask: each new pixel is the old one in which its middle lies.
+// nearest resizes a mask by nearest neighbour: each new pixel takes the old pixel that contains its centre.
 func nearest(mask []uint8, from, to datasets.Extent) []uint8 {
 	rows, columns := middles(from.Height, to.Height), middles(from.Width, to.Width)
 	out := make([]uint8, 0, to.Height*to.Width)
@@ -198,8 +198,8 @@ func nearest(mask []uint8, from, to datasets.Extent) []uint8 {
 	return out
 }
 
-// middles are the old pixels in which the middles of the new ones lie. A middle between two is given to the one that Pillow gives it to, which
-// adds up steps, rounding errors and all.
+// middles are the old pixels that contain the centres of the new ones. A centre between two pixels goes to the one that Pillow takes, which adds up
+// steps, rounding errors included.
 func middles(from, to int) []int {
 	step := float64(from) / float64(to)
 	out, at := make([]int, to), step/2

@@ -12,7 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
-// BenchmarkTrack measures frames/s at DAVIS's size, 854×480, with ViT-S/16 and with patches' pixels for features, which is propagation alone.
+// BenchmarkTrack measures frames per second at DAVIS's size, 854×480, with ViT-S/16, and with pixels as features, which measures propagation alone.
 func BenchmarkTrack(b *testing.B) {
 	vit, err := encoder.ViTByName("vit-s16")
 	if err != nil {
@@ -27,7 +27,7 @@ func BenchmarkTrack(b *testing.B) {
 		{"vit-s16", func(scope *model.Scope, images *Node) *Node { return vit.Tokens(scope, images).Patches }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			tracker, err := evaluation.DefaultPropagation().NewTracker(engine, model.NewStore(), vit.Patch, c.patches)
+			tracker, err := evaluation.DefaultLabelPropagation().NewTracker(engine, model.NewStore(), vit.Patch, c.patches)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -43,7 +43,7 @@ func BenchmarkTrack(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			frames(2) // Compiles.
+			frames(2) // This compiles.
 			b.ResetTimer()
 			frames(b.N + 1)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "frames/s")

@@ -25,7 +25,7 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// pixelPatches stands in for an encoder: a patch's features are its pixels.
+// pixelPatches replaces an encoder: a patch's features are its pixels.
 func pixelPatches(patch int) func(*model.Scope, *Node) *Node {
 	return func(_ *model.Scope, images *Node) *Node {
 		rows, columns := images.Shape().Dim(1)/patch, images.Shape().Dim(2)/patch
@@ -34,7 +34,7 @@ func pixelPatches(patch int) func(*model.Scope, *Node) *Node {
 	}
 }
 
-func newTracker(t *testing.T, b compute.Backend, p evaluation.Propagation, patch int) *evaluation.Tracker {
+func newTracker(t *testing.T, b compute.Backend, p evaluation.LabelPropagation, patch int) *evaluation.Tracker {
 	t.Helper()
 	tracker, err := p.NewTracker(b, model.NewStore(), patch, pixelPatches(patch))
 	if err != nil {
@@ -44,13 +44,13 @@ func newTracker(t *testing.T, b compute.Backend, p evaluation.Propagation, patch
 	return tracker
 }
 
-// still is a video of equal frames and one mask.
+// still is a video of equal frames with one mask.
 func still(name string, frames int, size datasets.Extent, frame, mask []uint8) datasets.Video {
 	return datasets.NewVideo(name, frames, size,
 		func(int) ([]uint8, error) { return frame, nil }, func(int) ([]uint8, error) { return mask, nil })
 }
 
-// unpacked are the frames or masks, of that many bytes each, in a file of testdata/propagation.py.
+// unpacked are the frames or masks, size bytes each, in a file from testdata/propagation.py.
 func unpacked(t *testing.T, packed string, size int) [][]uint8 {
 	t.Helper()
 	compressed, err := base64.StdEncoding.DecodeString(packed)
@@ -68,14 +68,14 @@ func unpacked(t *testing.T, packed string, size int) [][]uint8 {
 	return slices.Collect(slices.Chunk(labels, size))
 }
 
-// TestTrackFollowsDINO compares with DINO's label propagation in PyTorch; testdata/propagation.py made the file.
+// TestTrackFollowsDINO compares with DINO's label propagation in PyTorch; testdata/propagation.py writes the file.
 func TestTrackFollowsDINO(t *testing.T) {
 	raw, err := os.ReadFile("testdata/propagation.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var golden struct {
-		evaluation.Propagation
+		evaluation.LabelPropagation
 		Patch  int
 		Videos []struct {
 			Height, Width        int
@@ -86,7 +86,7 @@ func TestTrackFollowsDINO(t *testing.T) {
 		t.Fatalf("%d videos, %v", len(golden.Videos), err)
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		tracker := newTracker(t, b, golden.Propagation, golden.Patch)
+		tracker := newTracker(t, b, golden.LabelPropagation, golden.Patch)
 		for _, v := range golden.Videos {
 			frames := unpacked(t, v.Frames, v.Height*3*v.Width)
 			first, want := unpacked(t, v.First, v.Height*v.Width)[0], unpacked(t, v.Found, v.Height*v.Width)
@@ -102,7 +102,7 @@ func TestTrackFollowsDINO(t *testing.T) {
 						different++
 					}
 				}
-				if different > len(want[i])/1000 { // Float32 against float64, where two labels are nearly level.
+				if different > len(want[i])/1000 { // float32 and float64 differ where two labels are nearly equal.
 					t.Errorf("%d×%d, frame %d: %d of %d pixels differ", v.Width, v.Height, i, different, len(want[i]))
 				}
 			}
@@ -114,13 +114,13 @@ func TestTrackFollowsDINO(t *testing.T) {
 	})
 }
 
-// TestTrackFollowsSyntheticObjects holds tracking by pixels to what follows from keeping the first mask.
+// TestTrackFollowsSyntheticObjects compares tracking by pixels with keeping the first mask.
 func TestTrackFollowsSyntheticObjects(t *testing.T) {
 	set := synthetic.Videos(3, 12, 64, 5)
-	p := evaluation.DefaultPropagation()
-	p.Short, p.Previous, p.Radius = 64, 3, 4
+	p := evaluation.DefaultLabelPropagation()
+	p.ShortSide, p.PreviousFrames, p.Radius = 64, 3, 4
 	tracker := newTracker(t, testbackend.Fastest(t), p, 4)
-	var tracked, kept []metrics.DAVIS
+	var tracked, kept []metrics.JF
 	for _, v := range set.All {
 		found, err := tracker.Track(context.Background(), v)
 		if err != nil {
@@ -140,28 +140,28 @@ func TestTrackFollowsSyntheticObjects(t *testing.T) {
 			first = append(first, truth[0])
 		}
 		for _, x := range []struct {
-			into  *[]metrics.DAVIS
+			into  *[]metrics.JF
 			masks [][]uint8
 		}{{&tracked, found}, {&kept, first}} {
-			measured, err := metrics.MeasureDAVIS(truth, x.masks, v.Height, v.Width, objects)
+			measured, err := metrics.EvaluateJF(truth, x.masks, v.Height, v.Width, objects)
 			if err != nil {
 				t.Fatal(err)
 			}
 			*x.into = append(*x.into, measured...)
 		}
 	}
-	if a, b := metrics.MeanDAVIS(tracked), metrics.MeanDAVIS(kept); a.JF() < b.JF()+0.05 {
-		t.Errorf("J&F %.3f, of a mask that stays %.3f", a.JF(), b.JF())
+	if a, b := metrics.MeanJF(tracked), metrics.MeanJF(kept); a.Mean() < b.Mean()+0.05 {
+		t.Errorf("J&F %.3f, with the first mask kept %.3f", a.Mean(), b.Mean())
 	}
 }
 
 func TestTrackDegenerateVideos(t *testing.T) {
 	size := datasets.Extent{Height: 64, Width: 64}
 	black, all, corner := make([]uint8, 64*64*3), slices.Repeat([]uint8{1}, 64*64), make([]uint8, 64*64)
-	corner[0] = 3 // Which is lost at the resolution of patches.
+	corner[0] = 3 // This pixel is lost at the resolution of patches.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		p := evaluation.DefaultPropagation()
-		p.Short, p.K, p.Radius, p.Previous = 64, 9, 0, 1 // Fewer patches than wanted.
+		p := evaluation.DefaultLabelPropagation()
+		p.ShortSide, p.K, p.Radius, p.PreviousFrames = 64, 9, 0, 1 // Fewer patches than K.
 		tracker := newTracker(t, b, p, 16)
 		for name, c := range map[string]struct{ mask, want []uint8 }{
 			"an object everywhere": {all, all},
@@ -177,15 +177,15 @@ func TestTrackDegenerateVideos(t *testing.T) {
 
 func TestTrackBadInput(t *testing.T) {
 	b := testbackend.Fastest(t)
-	p := evaluation.DefaultPropagation()
-	for want, change := range map[string]func(p *evaluation.Propagation){
-		"short 0":         func(p *evaluation.Propagation) { p.Short = 0 },
-		"k 0":             func(p *evaluation.Propagation) { p.K = 0 },
-		"previous -1":     func(p *evaluation.Propagation) { p.Previous = -1 },
-		"radius -1":       func(p *evaluation.Propagation) { p.Radius = -1 },
-		"temperature 0 ":  func(p *evaluation.Propagation) { p.Temperature = 0 },
-		"patches of 16":   func(p *evaluation.Propagation) { p.Short = 100 },
-		"frames of 100 p": func(p *evaluation.Propagation) { p.Short = 100 },
+	p := evaluation.DefaultLabelPropagation()
+	for want, change := range map[string]func(p *evaluation.LabelPropagation){
+		"short 0":         func(p *evaluation.LabelPropagation) { p.ShortSide = 0 },
+		"k 0":             func(p *evaluation.LabelPropagation) { p.K = 0 },
+		"previous -1":     func(p *evaluation.LabelPropagation) { p.PreviousFrames = -1 },
+		"radius -1":       func(p *evaluation.LabelPropagation) { p.Radius = -1 },
+		"temperature 0 ":  func(p *evaluation.LabelPropagation) { p.Temperature = 0 },
+		"patches of 16":   func(p *evaluation.LabelPropagation) { p.ShortSide = 100 },
+		"frames of 100 p": func(p *evaluation.LabelPropagation) { p.ShortSide = 100 },
 	} {
 		wrong := p
 		change(&wrong)
@@ -193,12 +193,12 @@ func TestTrackBadInput(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	p.Short = 64
+	p.ShortSide = 64
 	tracker := newTracker(t, b, p, 16)
 	size, frame, mask := datasets.Extent{Height: 64, Width: 64}, make([]uint8, 64*64*3), make([]uint8, 64*64)
 	_, err := tracker.Track(context.Background(), still("dark", 3, size, frame, mask))
 	if err == nil || !strings.Contains(err.Error(), "dark: no object") {
-		t.Errorf("a first mask without object: %v", err)
+		t.Errorf("a first mask without an object: %v", err)
 	}
 	mask[0] = 1
 	broken := datasets.NewVideo("torn", 3, size, func(int) ([]uint8, error) { return nil, errors.New("00001.jpg: is empty") },
@@ -213,13 +213,13 @@ func TestTrackBadInput(t *testing.T) {
 	}
 }
 
-func ExamplePropagation_NewTracker() {
+func ExampleLabelPropagation_NewTracker() {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		panic(err)
 	}
-	p := evaluation.DefaultPropagation()
-	p.Short = 64
+	p := evaluation.DefaultLabelPropagation()
+	p.ShortSide = 64
 	tracker, err := p.NewTracker(b, model.NewStore(), 8, pixelPatches(8))
 	if err != nil {
 		panic(err)

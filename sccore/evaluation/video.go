@@ -8,7 +8,7 @@ import (
 )
 
 // MeasureVideo reads the true masks of a video and compares the found ones, [Frames][Height·Width], with them: one measure an object.
-func MeasureVideo(v datasets.Video, found [][]uint8) ([]metrics.DAVIS, error) {
+func MeasureVideo(v datasets.Video, found [][]uint8) ([]metrics.JF, error) {
 	objects, err := v.Objects()
 	if err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func MeasureVideo(v datasets.Video, found [][]uint8) ([]metrics.DAVIS, error) {
 		}
 		truth = append(truth, mask)
 	}
-	measured, err := metrics.MeasureDAVIS(truth, found, v.Height, v.Width, objects)
+	measured, err := metrics.EvaluateJF(truth, found, v.Height, v.Width, objects)
 	if err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}

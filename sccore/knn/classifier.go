@@ -10,18 +10,18 @@ import (
 	"github.com/semcon/semcon/losses"
 )
 
-// Classifier is the weighted k-nearest-neighbour classifier of Wu et al. 2018: each of the K training features most similar to a query by cosine s
-// votes for its class with weight exp(s/Temperature). The augmentation study (appendix B.1) names K = 200 and 0.1; for [CLS] features see
-// [DINO].
+// Classifier is the weighted k-nearest-neighbour classifier of Wu et al. 2018. Each of the K training features most similar to a query, by cosine s,
+// votes for its class with weight exp(s/Temperature). The augmentation study (appendix B.1) uses K = 200 and 0.1; for [CLS] features see
+// [DINOClassifier].
 type Classifier struct {
-	K           int     `json:"k"`           // All neighbours if there are fewer.
+	K           int     `json:"k"`           // All training features if there are fewer.
 	Temperature float64 `json:"temperature"` // At least 0.02.
 }
 
-// DINO is the classifier of [CLS] features as DINO's code reports it, 20 neighbours and a temperature of 0.07.
-func DINO() Classifier { return Classifier{K: 20, Temperature: 0.07} }
+// DINOClassifier is the classifier with which DINO's code reports [CLS] features: 20 neighbours and a temperature of 0.07.
+func DINOClassifier() Classifier { return Classifier{K: 20, Temperature: 0.07} }
 
-// Predict returns the class of each query: the first that Rank gives.
+// Predict returns the class of each query: the first one from Rank.
 func (c Classifier) Predict(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor) ([]int32, error) {
 	ranked, err := c.Rank(b, bank, labels, classes, queries, 1)
 	if err != nil {
@@ -34,8 +34,8 @@ func (c Classifier) Predict(b compute.Backend, bank *tensors.Tensor, labels []in
 	return predictions, nil
 }
 
-// Rank returns, for each query, the top classes with the most votes, the one with most first and the lower number among equals; all classes
-// if there are fewer. bank, [N, D], are training features of any length with labels in [0, classes); queries, [Q, D]; top is at least 1.
+// Rank returns, for each query, the top classes by votes, most votes first and the lower class among equals; all classes if there are fewer. bank,
+// [N, D], are training features of any norm with labels in [0, classes); queries are [Q, D]; top is at least 1.
 func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) (ranked [][]int32, err error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -50,13 +50,13 @@ func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 	return ranked, err
 }
 
-// Check returns an error that names the setting out of range.
+// Check returns an error that names the setting that is out of range.
 func (c Classifier) Check() error {
 	if c.K < 1 {
 		return fmt.Errorf("k-NN: k %d is not positive", c.K)
 	}
-	if !(c.Temperature >= 0.02) { // Below, exp(1/temperature) leaves float32.
-		return fmt.Errorf("k-NN: temperature %g is not at least 0.02", c.Temperature)
+	if !(c.Temperature >= 0.02) { // Below, exp(1/temperature) overflows float32.
+		return fmt.Errorf("k-NN: temperature %g is below 0.02", c.Temperature)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (c Classifier) rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 
 	labelTensor := tensors.FromValue(labels)
 	return RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
-		out, err := classify.Exec(block, bank, labelTensor)
+		out, err := classify.Call(block, bank, labelTensor)
 		if err != nil {
 			return nil, err
 		}

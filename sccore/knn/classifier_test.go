@@ -18,7 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// clusters draws n unnormalised features of dimension dim around one centre a class.
+// clusters draws n unnormalised features of dimension dim around one centre per class.
 func clusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	centres := rand.New(rand.NewPCG(1, 2)) // The same for every seed.
@@ -91,7 +91,7 @@ func reference(c knn.Classifier, bank [][]float32, labels []int32, classes int, 
 func TestClassifierEqualsReferenceToTheLastPrediction(t *testing.T) {
 	const classes = 10
 	bank, labels := clusters(3, 700, 16, classes, 2)
-	queries, truth := clusters(4, 300, 16, classes, 2) // Neither a multiple of the block.
+	queries, truth := clusters(4, 300, 16, classes, 2) // Neither is a multiple of the block.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range []knn.Classifier{{K: 200, Temperature: 0.1}, {K: 1, Temperature: 0.1}, {K: 20, Temperature: 0.07}, {K: 5000, Temperature: 0.5}} {
 			got, err := c.Predict(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries))
@@ -103,7 +103,7 @@ func TestClassifierEqualsReferenceToTheLastPrediction(t *testing.T) {
 				t.Errorf("%+v: predictions differ from the reference", c)
 			}
 			if accuracy := metrics.Accuracy(got, truth); accuracy < 30 || accuracy > 99 {
-				t.Errorf("%+v: accuracy %.1f %% says nothing (chance 10 %%)", c, accuracy)
+				t.Errorf("%+v: accuracy %.1f %% is no evidence (chance is 10 %%)", c, accuracy)
 			}
 		}
 	})
@@ -155,7 +155,7 @@ func TestClassifierTiesAndZeros(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Equal votes go to the lower class: 1 of {2, 1}; a zero query is equally near to all, and the first two vote.
+		// Ties go to the lower class: 1 of {2, 1}. A zero query is equally near to all, and the first two vote.
 		if want := []int32{1, 1, 2}; !slices.Equal(got, want) {
 			t.Errorf("predictions %v, want %v", got, want)
 		}
@@ -173,7 +173,7 @@ func TestClassifierBadInput(t *testing.T) {
 		"temperature 0 ": func() ([]int32, error) { return knn.Classifier{K: 1}.Predict(b, bank, []int32{0, 1}, 2, queries) },
 		"1 labels":       func() ([]int32, error) { return good.Predict(b, bank, []int32{0}, 2, queries) },
 		"label 7":        func() ([]int32, error) { return good.Predict(b, bank, []int32{0, 7}, 2, queries) },
-		"no images": func() ([]int32, error) {
+		"no training images": func() ([]int32, error) {
 			return good.Predict(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries)
 		},
 		"do not match": func() ([]int32, error) {

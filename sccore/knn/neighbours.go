@@ -17,30 +17,30 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// Neighbours are the k images nearest to each image of a training set, its potential positives in "Explicit semantic concentration for
-// image-level SSL". They are found once, before training, and stored.
+// Neighbours are the k nearest images of each image of a training set, its candidate positives in "Explicit semantic concentration for image-level
+// SSL". They are computed once, before training, and stored.
 type Neighbours struct {
-	K       int     // How many; 20 by default, as the paper leaves k open.
-	Indices []int32 // [N, K], the nearest first, of equally near ones that with the lower index. No image is its own neighbour.
-	Source  string  // The images and the checkpoint whose features were compared.
+	K       int     // Neighbours per image; 20 by default, since the paper leaves k open.
+	Indices []int32 // [N, K], nearest first, the lower index first among equals. No image is its own neighbour.
+	Source  string  // The images, and the checkpoint whose features were compared.
 }
 
-// DefaultK is the number of neighbours that positives are drawn from.
+// DefaultK is the default number of neighbours from which positives are drawn.
 const DefaultK = 20
 
-// Find compares the [CLS] features, [N, dim] row by row, of N images by cosine. k is below N. The same features give the same
-// bytes on the same backend.
+// Find compares the [CLS] features of N images, [N, dim] row by row, by cosine. k is below N. The same features give the same bytes on the same
+// backend.
 //
-// All pairs are compared in blocks, so that a device holds one block of queries, one of candidates and their similarities, some 200 MB,
-// whatever N is. The host holds the features and the result: for ImageNet's 1.28 million images and ViT-S, 2.0 GB and 0.1 GB. Work grows
-// with N²: 1.6·10¹² pairs there, which are hours on a few cores; BenchmarkFind counts pairs a second.
+// All pairs are compared in blocks: a device holds one block of queries, one of candidates and their similarities, about 200 MB whatever N is. The
+// host holds the features and the result, 2.0 GB and 0.1 GB for ImageNet's 1.28 million images and ViT-S. Time is O(N²): 1.6·10¹² pairs there, hours
+// on a few cores; BenchmarkFind reports pairs per second.
 //
-// It reports how many images are done to bar. The error, of ctx or one line, names what is wrong with the features.
+// Find reports to bar how many images are done. The error is ctx's or one line that says what is wrong with the features.
 func Find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (*Neighbours, error) {
 	return blocks{queries: 1024, candidates: 16384, group: 64}.find(ctx, b, features, dim, k, bar)
 }
 
-// blocks says how many queries are compared with how many candidates at once. Group is at least 2 and divides candidates.
+// blocks says how many queries are compared with how many candidates at once. group is at least 2 and divides candidates.
 type blocks struct{ queries, candidates, group int }
 
 func (s blocks) find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (found *Neighbours, err error) {
@@ -70,7 +70,7 @@ func (s blocks) find(ctx context.Context, b compute.Backend, features []float32,
 
 func (s blocks) search(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (*Neighbours, error) {
 	n := len(features) / dim
-	// block uploads rows from a place on, with zeros behind the last.
+	// block uploads rows starting at from, padded with zeros after the last row.
 	block := func(from, rows int) *tensors.Tensor {
 		flat := make([]float32, rows*dim)
 		copy(flat, features[from*dim:min(from+rows, n)*dim])
@@ -93,7 +93,7 @@ func (s blocks) search(ctx context.Context, b compute.Backend, features []float3
 				return nil, err
 			}
 			candidates := block(candidate, s.candidates)
-			next := merge.MustExec(best, queries, candidates, int32(query), int32(candidate))[0]
+			next := merge.MustCall(best, queries, candidates, int32(query), int32(candidate))[0]
 			best.MustFinalizeAll()
 			candidates.MustFinalizeAll()
 			best = next
@@ -108,12 +108,12 @@ func (s blocks) search(ctx context.Context, b compute.Backend, features []float3
 	return out, nil
 }
 
-// merge returns the best of best, [Q, k], and of candidates [C, D], compared with queries [Q, D]. Both are named by their index, counted
-// from those of the first ones; the set has n.
+// merge returns the k best of best, [Q, k], and of candidates, [C, D], compared with queries, [Q, D]. firstQuery and firstCandidate are the indices
+// of their first rows; the set has n images.
 //
-// A candidate is one int64, smaller the nearer it is: in its high bits the similarity, as an integer of inverse order, in its low bits its
-// index, which settles ties. To sort C of them a query would take far longer than to compute them, so only the k groups of candidates
-// with the smallest minima are sorted: the k smallest candidates are among them.
+// A candidate is one int64 that is smaller the nearer the candidate is: the high bits are the similarity as an integer of inverse order, the low bits
+// the index, which breaks ties. Sorting C of them per query would take far longer than computing them. So only the k groups of candidates with the
+// smallest minima are sorted: the k smallest candidates are among them.
 func (s blocks) merge(best, queries, candidates, firstQuery, firstCandidate *Node, n int) *Node {
 	g, rows, columns, k := best.Graph(), queries.Shape().Dim(0), candidates.Shape().Dim(0), best.Shape().Dim(1)
 	similarity := DotGeneral(losses.Unit(queries), []int{1}, nil, losses.Unit(candidates), []int{1}, nil)
@@ -127,14 +127,14 @@ func (s blocks) merge(best, queries, candidates, firstQuery, firstCandidate *Nod
 	query := Add(firstQuery, Iota(g, shapes.Make(dtypes.Int32, rows, 1), 0))
 	packed := Add(MulScalar(far, int64(1)<<32), ConvertDType(index, dtypes.Int64))
 	excluded := LogicalOr(Equal(index, query), GreaterOrEqual(index, Scalar(g, dtypes.Int32, n)))
-	// As a constant: a Scalar goes through float64, which has no such number.
+	// A Const, because a Scalar goes through float64, which cannot hold this number.
 	packed = Where(excluded, Const(g, int64(math.MaxInt64)), packed)
 
 	groups := columns / s.group
 	packed = Reshape(packed, rows*groups, s.group)
 	minima := Reshape(ReduceMin(packed, 1), rows, groups)
 	chosen := min(k, groups)
-	// Groups of excluded candidates alone are equal; they stand behind the others, so the first of equals are the right ones.
+	// Groups with nothing but excluded candidates are equal and come last, so ties go to the right groups.
 	nearest := firstColumns(Sort(minima, 1, true), chosen)
 	threshold := Slice(nearest, AxisRange(), AxisElem(chosen-1))
 	within := LessOrEqual(minima, threshold)
@@ -149,8 +149,8 @@ func (s blocks) merge(best, queries, candidates, firstQuery, firstCandidate *Nod
 
 func firstColumns(x *Node, columns int) *Node { return Slice(x, AxisRange(), AxisRange(0, columns)) }
 
-// Positive returns a function that draws one of an image's neighbours at a step, each as likely: the x' of the paper. It depends on the
-// seed, the step and the image alone.
+// Positive returns a function that draws one of an image's neighbours uniformly at a step, the paper's x'. The draw depends on the seed, the step and
+// the image alone.
 func (n *Neighbours) Positive(seed uint64) func(step int, image int32) int32 {
 	return func(step int, image int32) int32 {
 		random := rand.New(rand.NewPCG(seed, uint64(step)<<32|uint64(uint32(image))))
@@ -158,14 +158,13 @@ func (n *Neighbours) Positive(seed uint64) func(step int, image int32) int32 {
 	}
 }
 
-// Write stores the neighbours in a .safetensors file, whole or not at all.
+// Write stores the neighbours in a .safetensors file, atomically.
 func (n *Neighbours) Write(path string) error {
 	indices := tensors.FromFlatDataAndDimensions(n.Indices, len(n.Indices)/n.K, n.K)
 	return weights.WriteSafetensors(path, map[string]*tensors.Tensor{"neighbours": indices}, map[string]string{"source": n.Source})
 }
 
-// Read reads what [Neighbours.Write] stored for the given number of images, from the given source. The error is one line that
-// names the file.
+// Read reads what [Neighbours.Write] stored for this number of images, from this source. The error is one line that names the file.
 func Read(path string, images int, source string) (*Neighbours, error) {
 	named, metadata, err := weights.ReadSafetensors(path)
 	if err != nil {
@@ -174,7 +173,7 @@ func Read(path string, images int, source string) (*Neighbours, error) {
 	indices := named["neighbours"]
 	switch {
 	case indices == nil || indices.DType() != dtypes.Int32 || indices.Rank() != 2 || indices.Shape().Dim(1) < 1:
-		return nil, fmt.Errorf("%s: holds no neighbours", path)
+		return nil, fmt.Errorf("%s: no neighbours in the file", path)
 	case metadata["source"] != source:
 		return nil, fmt.Errorf("%s: neighbours are of %q, not of %q", path, metadata["source"], source)
 	case indices.Shape().Dim(0) != images:

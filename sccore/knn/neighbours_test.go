@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 )
 
-// nearestReference sorts all other images by cosine in float64, those with the lower index first among equals.
+// nearestReference sorts all other images by cosine in float64, the lower index first among equals.
 func nearestReference(features []float32, dim, k int) []int32 {
 	n := len(features) / dim
 	cosine := func(i, j int) float64 {
@@ -178,7 +178,7 @@ func TestNeighboursAreStored(t *testing.T) {
 	}
 }
 
-// BenchmarkFind compares 16,384 images of ViT-S's width in whole blocks; time grows with the square of their number.
+// BenchmarkFind compares 16,384 images of ViT-S's width in whole blocks; time is quadratic in their number.
 func BenchmarkFind(b *testing.B) {
 	const n, dim = 16384, 384
 	rng := rand.New(rand.NewPCG(5, 6))

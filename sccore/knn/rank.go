@@ -7,10 +7,10 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// queryBlock is the number of queries classified at once: 50,000 neighbours of 256 queries are 51 MB of similarities.
+// queryBlock is the number of queries classified at once: 256 queries and 50,000 neighbours are 51 MB of similarities.
 const queryBlock = 256
 
-// CheckLabelled returns an error that says what is wrong with the features that a classifier is given.
+// CheckLabelled returns an error that says what is wrong with the inputs of a classifier.
 func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
 	switch {
 	case bank.Rank() != 2 || queries.Rank() != 2 || bank.Shape().Dimensions[1] != queries.Shape().Dimensions[1]:
@@ -18,9 +18,9 @@ func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, clas
 	case len(labels) != bank.Shape().Dimensions[0]:
 		return fmt.Errorf("%s: %d labels for %d features", classifier, len(labels), bank.Shape().Dimensions[0])
 	case len(labels) == 0:
-		return fmt.Errorf("%s: no images to learn from", classifier)
+		return fmt.Errorf("%s: no training images", classifier)
 	case top < 1:
-		return fmt.Errorf("%s: the first %d classes are none", classifier, top)
+		return fmt.Errorf("%s: top %d is below 1", classifier, top)
 	}
 	for i, label := range labels {
 		if label < 0 || int(label) >= classes {
@@ -30,8 +30,8 @@ func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, clas
 	return nil
 }
 
-// RankBlocks passes the queries on in blocks of 256, the last one filled up with zeros, and ranks the classes by the scores that come back,
-// [256, classes].
+// RankBlocks passes the queries to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,
+// classes].
 func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tensor) (*tensors.Tensor, error)) (ranked [][]int32, err error) {
 	n, dim := queries.Shape().Dimensions[0], queries.Shape().Dimensions[1]
 	rows := tensors.MustCopyFlatData[float32](queries)
@@ -53,7 +53,7 @@ func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tens
 	return ranked, nil
 }
 
-// highestClasses lists the classes of the highest scores from the highest down, the lower class first among equals.
+// highestClasses lists the classes with the highest scores, highest first, the lower class first among equals.
 func highestClasses(scores []float32, top int) []int32 {
 	list := make([]int32, 0, min(top, len(scores))+1)
 	for class, score := range scores {

@@ -9,32 +9,32 @@ import (
 
 // hidden is a linear layer, BatchNorm and ReLU.
 func hidden(scope *model.Scope, x *graph.Node, dim int, norm layers.Norm) *graph.Node {
-	x = layers.Dense(scope.In("linear"), x, dim, false) // BatchNorm has the bias.
+	x = layers.Dense(scope.In("linear"), x, dim, false) // BatchNorm adds the bias.
 	return activation.Relu(layers.BatchNorm(scope.In("bn"), x, norm, true))
 }
 
 // projector maps features, [N, D], to the space where the method compares views, [N, s.ProjectorDim].
-func (s Settings) projector(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
-	switch s.Method {
+func (c Config) projector(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
+	switch c.Method {
 	case SimCLR: // Linear, BN, ReLU, linear.
-		x = hidden(scope.In("hidden"), x, s.ProjectorHidden, norm)
-		return layers.Dense(scope.In("out"), x, s.ProjectorDim, false)
+		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
+		return layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
 	case BarlowTwins: // Two hidden layers.
-		x = hidden(scope.In("hidden"), x, s.ProjectorHidden, norm)
-		x = hidden(scope.In("hidden2"), x, s.ProjectorHidden, norm)
-		return layers.Dense(scope.In("out"), x, s.ProjectorDim, false)
+		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
+		x = hidden(scope.In("hidden2"), x, c.ProjectorHidden, norm)
+		return layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
 	case MoCo: // MoCo v2's: no BN.
-		x = activation.Relu(layers.Dense(scope.In("hidden"), x, s.ProjectorHidden, true))
-		return layers.Dense(scope.In("out"), x, s.ProjectorDim, true)
-	default: // SimSiam: BN on the output too, without its affine part; two layers, its authors' choice for CIFAR-10.
-		x = hidden(scope.In("hidden"), x, s.ProjectorHidden, norm)
-		x = layers.Dense(scope.In("out"), x, s.ProjectorDim, false)
+		x = activation.Relu(layers.Dense(scope.In("hidden"), x, c.ProjectorHidden, true))
+		return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
+	default: // SimSiam: two layers, its authors' choice for CIFAR-10, with BN on the output too, without affine parameters.
+		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
+		x = layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
 		return layers.BatchNorm(scope.In("out_bn"), x, norm, false)
 	}
 }
 
 // predictor is SimSiam's bottleneck, [N, s.ProjectorDim] to the same.
-func (s Settings) predictor(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
-	x = hidden(scope.In("hidden"), x, s.PredictorHidden, norm)
-	return layers.Dense(scope.In("out"), x, s.ProjectorDim, true)
+func (c Config) predictor(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
+	x = hidden(scope.In("hidden"), x, c.PredictorHidden, norm)
+	return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
 }

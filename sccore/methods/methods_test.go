@@ -18,9 +18,9 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// small are settings of a method that train a step in milliseconds.
-func small(method string) Settings {
-	s := Settings{Method: method, Encoder: "conv4-w4", Batch: 8, Epochs: 3, Rate: 0.1, Momentum: 0.9, WeightDecay: 5e-4,
+// small is a configuration of a method that takes milliseconds per step.
+func small(method string) Config {
+	s := Config{Method: method, Encoder: "conv4-w4", Batch: 8, Epochs: 3, LearningRate: 0.1, Momentum: 0.9, WeightDecay: 5e-4,
 		ProjectorHidden: 12, ProjectorDim: 6}
 	switch method {
 	case SimCLR:
@@ -35,7 +35,7 @@ func small(method string) Settings {
 	return s
 }
 
-func newTrainer(t *testing.T, b compute.Backend, images *datasets.Images, s Settings) *Trainer {
+func newTrainer(t *testing.T, b compute.Backend, images *datasets.Images, s Config) *Trainer {
 	t.Helper()
 	trainer, err := NewTrainer(b, images, s)
 	if err != nil {
@@ -78,7 +78,7 @@ func state(t *testing.T, trainer *Trainer) map[string]any {
 }
 
 func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
-	images := synthetic.Images(20, 32, 1) // Two steps an epoch, and four images left over.
+	images := synthetic.Images(20, 32, 1) // Two steps per epoch, and four images left over.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, method := range Names {
 			t.Run(method, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 				rest := learn(t, trainer, 3)
 				whole, mean := state(t, trainer), trainer.EpochLoss()
 
-				// The same trainer again, after another run in between.
+				// The same trainer again, after a different run.
 				begin(t, trainer, 8)
 				other := learn(t, trainer, 3)
 				if slices.Equal(other, first) {
@@ -126,14 +126,14 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 	})
 }
 
-// TestLearns trains each method shortly and wants k-NN classification of new images above chance, which is 10 ± 1.9 % for 256 images of ten classes, and
-// the loss lower at the end than at the beginning.
+// TestLearns trains each method briefly. k-NN classification of new images must be above chance, 10 ± 1.9 % for 256 images of ten classes, and the
+// loss must fall.
 func TestLearns(t *testing.T) {
 	b := testbackend.Fastest(t)
 	images, test := synthetic.Images(256, 32, 3), synthetic.Images(256, 32, 4)
 	for _, method := range Names {
 		s := small(method)
-		s.Encoder, s.Batch, s.Epochs, s.Rate = "conv4-w8", 32, 8, 0.05
+		s.Encoder, s.Batch, s.Epochs, s.LearningRate = "conv4-w8", 32, 8, 0.05
 		if method == MoCo {
 			s.Queue = 64
 		}
@@ -142,7 +142,7 @@ func TestLearns(t *testing.T) {
 		losses := learn(t, trainer, trainer.Steps())
 		third := len(losses) / 3
 		early, late := mean(losses[:third]), mean(losses[len(losses)-third:])
-		if method != MoCo && !(late < early) { // MoCo's queue starts with random keys, which are easy to tell.
+		if method != MoCo && !(late < early) { // MoCo's queue starts with random keys, which are easy negatives.
 			t.Errorf("%s: mean loss %.4f at first, %.4f at last", method, early, late)
 		}
 		bank, err := trainer.Features(images)
@@ -161,14 +161,14 @@ func TestLearns(t *testing.T) {
 		if accuracy < 15 {
 			t.Errorf("%s: k-NN accuracy %.1f %%, chance is 10 ± 1.9", method, accuracy)
 		}
-		gauges, err := metrics.MeasureCollapse(bank)
+		spread, err := metrics.MeasureSpread(bank)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gauges.EffectiveRank < 1.5 {
-			t.Errorf("%s: features collapsed, %+v", method, gauges)
+		if spread.Rank < 1.5 {
+			t.Errorf("%s: features collapsed, %+v", method, spread)
 		}
-		t.Logf("%s: loss %.3f to %.3f, k-NN %.1f %%, %+v", method, early, late, accuracy, gauges)
+		t.Logf("%s: loss %.3f to %.3f, k-NN %.1f %%, %+v", method, early, late, accuracy, spread)
 	}
 }
 
@@ -205,11 +205,11 @@ func TestMoCoTarget(t *testing.T) {
 			t.Fatalf("target weight %d is %g, the moving average %g", i, got, want)
 		}
 	}
-	// The queue: the second step's keys, then the first step's.
+	// The queue has the second step's keys, then the first step's.
 	queue := func(values map[string]any) []float32 { return flat(values, "/queue") }
 	keys := s.Batch * s.ProjectorDim
 	if !slices.Equal(queue(later)[keys:], queue(after)[:keys]) {
-		t.Error("the queue did not move the older keys back")
+		t.Error("the older keys did not move back in the queue")
 	}
 	for row := range s.Batch {
 		length := 0.0
@@ -274,20 +274,20 @@ func TestHeadsHaveTheMethodsLayers(t *testing.T) {
 func TestBadSettings(t *testing.T) {
 	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
-	for want, change := range map[string]func(*Settings){
-		`"byol"`:                       func(s *Settings) { s.Method = "byol" },
-		`"vgg"`:                        func(s *Settings) { s.Encoder = "vgg" },
-		"batch":                        func(s *Settings) { s.Batch = 1 },
-		"larger than":                  func(s *Settings) { s.Batch = 500; s.Queue = 500 },
-		"epochs":                       func(s *Settings) { s.Epochs = 0 },
-		"rate":                         func(s *Settings) { s.Rate = -1 },
-		"momentum 1":                   func(s *Settings) { s.Momentum = 1 },
-		"weight_decay":                 func(s *Settings) { s.WeightDecay = math.NaN() },
-		"warmup_epochs":                func(s *Settings) { s.WarmupEpochs = 3 },
-		"temperature":                  func(s *Settings) { s.Temperature = 0 },
-		"queue 4 is smaller":           func(s *Settings) { s.Queue = 4 },
-		"norm_groups 3":                func(s *Settings) { s.NormGroups = 3 },
-		"projector_dim 0 is too small": func(s *Settings) { s.ProjectorDim = 0 },
+	for want, change := range map[string]func(*Config){
+		`"byol"`:                       func(s *Config) { s.Method = "byol" },
+		`"vgg"`:                        func(s *Config) { s.Encoder = "vgg" },
+		"batch":                        func(s *Config) { s.Batch = 1 },
+		"larger than":                  func(s *Config) { s.Batch = 500; s.Queue = 500 },
+		"epochs":                       func(s *Config) { s.Epochs = 0 },
+		"rate":                         func(s *Config) { s.LearningRate = -1 },
+		"momentum 1":                   func(s *Config) { s.Momentum = 1 },
+		"weight_decay":                 func(s *Config) { s.WeightDecay = math.NaN() },
+		"warmup_epochs":                func(s *Config) { s.WarmupEpochs = 3 },
+		"temperature":                  func(s *Config) { s.Temperature = 0 },
+		"queue 4 is smaller":           func(s *Config) { s.Queue = 4 },
+		"norm_groups 3":                func(s *Config) { s.NormGroups = 3 },
+		"projector_dim 0 is too small": func(s *Config) { s.ProjectorDim = 0 },
 	} {
 		s := small(MoCo)
 		change(&s)

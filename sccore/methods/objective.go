@@ -21,36 +21,36 @@ import (
 
 // objective is a method as package train takes it: the graph of its step, and the batches.
 type objective struct {
-	settings Settings
-	images   *datasets.Images
-	pixels   *tensors.Tensor // All images, on the device.
+	config Config
+	images *datasets.Images
+	pixels *tensors.Tensor // All images, on the device.
 
-	recipe  views.Recipe // Of the present run.
-	seed    uint64       // Of order.
-	epoch   int          // Of order.
-	order   []int32      // Nil before the first.
-	lossSum float64      // Of the steps of the epoch that the last step belongs to.
+	recipe  views.Recipe // The current run's.
+	seed    uint64       // The seed and epoch that order was drawn for.
+	epoch   int
+	order   []int32 // The epoch's order of images; nil before the first step.
+	lossSum float64 // The sum over the steps of the last step's epoch.
 }
 
-// Shapes are those of all images, [N, H, W, 3]; the batch's indices, [B]; its views' parameters, [2B, NumParams]; MoCo's shuffle, [B]; and
+// Shapes are the shapes of all images, [N, H, W, 3]; the batch's indices, [B]; its views' parameters, [2B, NumParams]; MoCo's shuffle, [B]; and
 // [learning rate, target momentum].
 func (o *objective) Shapes() []shapes.Shape {
-	batch := o.settings.Batch
+	batch := o.config.Batch
 	return []shapes.Shape{
 		o.pixels.Shape(), shapeOf[int32](batch), shapeOf[float32](2*batch, views.NumParams), shapeOf[int32](batch), shapeOf[float32](2),
 	}
 }
 
-// Graph is one step of training. It returns the loss.
+// Graph is one training step. It returns the loss.
 func (o *objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 	images, indices, params, shuffle, scheduled := inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]
 	g := images.Graph()
 	batch := Gather(images, InsertAxes(indices, -1))
-	batch.AssertDims(o.settings.Batch, o.images.Height, o.images.Width, 3)
+	batch.AssertDims(o.config.Batch, o.images.Height, o.images.Width, 3)
 	rate := Reshape(Slice(scheduled, AxisElem(0)))
 	targetMomentum := Reshape(Slice(scheduled, AxisElem(1)))
 
-	loss := o.settings.loss(scope, views.Apply(batch, params, o.images.Height), shuffle, targetMomentum)
+	loss := o.config.loss(scope, views.Apply(batch, params, o.images.Height), shuffle, targetMomentum)
 
 	var learnt []*model.Variable
 	var values []*Node
@@ -60,24 +60,24 @@ func (o *objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 			values = append(values, variable.NodeValue(g))
 		}
 	}
-	sgd := optim.SGD{Momentum: o.settings.Momentum, WeightDecay: o.settings.WeightDecay}
+	sgd := optim.SGD{Momentum: o.config.Momentum, WeightDecay: o.config.WeightDecay}
 	sgd.Update(scope.In(optimizerScope), learnt, Gradient(loss, values...), rate)
 	return []*Node{loss}
 }
 
 // Steps is the number of steps of a run.
-func (o *objective) Steps() int { return o.settings.Epochs * o.stepsPerEpoch() }
+func (o *objective) Steps() int { return o.config.Epochs * o.stepsPerEpoch() }
 
-func (o *objective) stepsPerEpoch() int { return o.images.Len() / o.settings.Batch }
+func (o *objective) stepsPerEpoch() int { return o.images.Len() / o.config.Batch }
 
 // rate is the learning rate of a step.
 func (o *objective) rate(step int) float64 {
-	return optim.Cosine(step, o.Steps(), o.settings.WarmupEpochs*o.stepsPerEpoch(), o.settings.Rate, 0)
+	return optim.Cosine(step, o.Steps(), o.config.WarmupEpochs*o.stepsPerEpoch(), o.config.LearningRate, 0)
 }
 
 // Inputs draws the batch of a step and its views.
 func (o *objective) Inputs(_ context.Context, at train.At) ([]any, error) {
-	s, perEpoch := o.settings, o.stepsPerEpoch()
+	s, perEpoch := o.config, o.stepsPerEpoch()
 	epoch, place := at.Step/perEpoch, at.Step%perEpoch
 	if o.order == nil || o.seed != at.Seed || o.epoch != epoch {
 		o.seed, o.epoch, o.order = at.Seed, epoch, shuffledOrder(at.Seed, "order", epoch, o.images.Len())
@@ -95,7 +95,7 @@ func (o *objective) Inputs(_ context.Context, at train.At) ([]any, error) {
 	return []any{o.pixels, append([]int32(nil), indices...), params, shuffle, []float32{float32(o.rate(at.Step)), float32(targetMomentum)}}, nil
 }
 
-// Metrics reads the loss and adds it to those of its epoch.
+// Metrics reads the loss and adds it to its epoch's sum.
 func (o *objective) Metrics(loss *float64, at train.At, outputs []*tensors.Tensor) {
 	*loss = float64(tensors.ToScalar[float32](outputs[0]))
 	if at.Step%o.stepsPerEpoch() == 0 {
@@ -112,13 +112,13 @@ func (o *objective) Diverged(loss float64) string {
 	return ""
 }
 
-// position is where a run stands in a checkpoint, which leaves it to the caller to know the run's seed and recipe.
+// position is the state of a run in a checkpoint. The caller must know the run's seed and recipe.
 type position struct {
 	Done    int     `json:"done"`
 	LossSum float64 `json:"loss_sum"`
 }
 
-// Metadata is the position.
+// Metadata writes the position.
 func (o *objective) Metadata(at train.Position) (map[string]string, error) {
 	encoded, err := json.Marshal(position{at.Done, o.lossSum})
 	return map[string]string{"position": string(encoded)}, err

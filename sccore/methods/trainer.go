@@ -17,7 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// featureBatch is the number of images that an inference graph takes at once; the last batch is padded.
+// featureBatch is the number of images per inference; the last batch is padded.
 const featureBatch = 256
 
 // Run is what differs between runs that share a compiled step.
@@ -29,15 +29,15 @@ type Run struct {
 // Trainer holds the weights and the compiled step of one method; a step reports its loss. It is not safe for concurrent use.
 type Trainer struct {
 	*train.Trainer[float64]
-	Settings Settings
+	Config Config
 
 	objective *objective
 	features  *model.Exec
 }
 
-// NewTrainer returns a trainer on images and compiles its step. It holds them on the device as bytes for its life. The error names the setting
-// that is out of range.
-func NewTrainer(b compute.Backend, images *datasets.Images, settings Settings) (*Trainer, error) {
+// NewTrainer returns a trainer on images and compiles its step. It keeps all images on the device, as bytes. The error names the setting that is out
+// of range.
+func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*Trainer, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func NewTrainer(b compute.Backend, images *datasets.Images, settings Settings) (
 	if err := pixels.ToDevice(b, 0); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Settings: settings, objective: &objective{settings: settings, images: images, pixels: pixels}}
+	t := &Trainer{Config: settings, objective: &objective{config: settings, images: images, pixels: pixels}}
 	var err error
 	if t.Trainer, err = train.New(b, t.objective); err != nil {
 		pixels.FinalizeAll()
@@ -70,9 +70,9 @@ func (t *Trainer) Close() {
 	t.objective.pixels.FinalizeAll()
 }
 
-// featureGraph maps images, [N, H, W, 3] of bytes, to the online backbone's features with running statistics, [N, D].
+// featureGraph maps images, [N, H, W, 3] of bytes, to the online backbone's features, [N, D], with running statistics.
 func (t *Trainer) featureGraph(scope *model.Scope, images *Node) *Node {
-	backbone, err := encoder.ByName(t.Settings.Encoder)
+	backbone, err := encoder.ByName(t.Config.Encoder)
 	if err != nil {
 		panic(err)
 	}
@@ -80,8 +80,8 @@ func (t *Trainer) featureGraph(scope *model.Scope, images *Node) *Node {
 	return backbone.Features(scope.In(onlineScope).In("backbone"), x, layers.Norm{})
 }
 
-// Begin sets the weights to their initial values for run, which depend on its seed alone, and the position to step 0. A run that is resumed
-// has been begun before: checkpoints do not say which run they are of.
+// Begin sets the weights to their initial values for run, which depend on its seed alone, and the position to step 0. Call it before Resume as well:
+// checkpoints do not identify their run.
 func (t *Trainer) Begin(run Run) error {
 	if err := run.Recipe.Check(); err != nil {
 		return err
@@ -93,10 +93,10 @@ func (t *Trainer) Begin(run Run) error {
 // StepsPerEpoch is the number of whole batches in the images.
 func (t *Trainer) StepsPerEpoch() int { return t.objective.stepsPerEpoch() }
 
-// Rate is the learning rate of a step, counted from 0.
-func (t *Trainer) Rate(step int) float64 { return t.objective.rate(step) }
+// LearningRate is the learning rate of a step, counted from 0.
+func (t *Trainer) LearningRate(step int) float64 { return t.objective.rate(step) }
 
-// EpochLoss is the mean loss of the current epoch's steps so far, or of the whole last epoch right after its end.
+// EpochLoss is the mean loss of the current epoch so far; right after an epoch's end it is that of the whole epoch.
 func (t *Trainer) EpochLoss() float64 {
 	if t.Done() == 0 {
 		return 0
@@ -104,7 +104,7 @@ func (t *Trainer) EpochLoss() float64 {
 	return t.objective.lossSum / float64((t.Done()-1)%t.StepsPerEpoch()+1)
 }
 
-// Features returns the backbone's features of images, one row of length Dim each, as they are: of any length.
+// Features returns the backbone's features of images, one row each, not normalised.
 func (t *Trainer) Features(images *datasets.Images) (*tensors.Tensor, error) {
 	size := images.Height * images.Width * 3
 	var rows []float32
@@ -125,7 +125,7 @@ func (t *Trainer) Features(images *datasets.Images) (*tensors.Tensor, error) {
 	return tensors.FromFlatDataAndDimensions(rows, images.Len(), dim), nil
 }
 
-// SaveOnline writes the online encoder and its heads, without optimizer state, to path. Names are the variables' paths below the online
+// SaveOnline writes the online encoder and its heads to path, without optimizer state. Tensors are named by the variables' paths below the online
 // branch, with dots for slashes.
 func (t *Trainer) SaveOnline(path string, metadata map[string]string) error {
 	named := map[string]*tensors.Tensor{}

@@ -2,7 +2,7 @@ package metrics
 
 import "slices"
 
-// Accuracy is the share of predictions equal to labels, in percent; 0 of none.
+// Accuracy is the percentage of predictions equal to their labels; 0 if there are none.
 func Accuracy(predictions, labels []int32) float64 {
 	if len(predictions) != len(labels) || len(labels) == 0 {
 		return 0
@@ -16,8 +16,8 @@ func Accuracy(predictions, labels []int32) float64 {
 	return 100 * float64(right) / float64(len(labels))
 }
 
-// AccuracyWithin is the share of labels that are among the first k classes of their ranking, in percent: the top-k accuracy. It is 0 of none.
-func AccuracyWithin(ranked [][]int32, labels []int32, k int) float64 {
+// TopKAccuracy is the percentage of labels among the first k classes of their ranking; 0 if there are none.
+func TopKAccuracy(ranked [][]int32, labels []int32, k int) float64 {
 	if len(ranked) != len(labels) || len(labels) == 0 {
 		return 0
 	}

@@ -5,14 +5,14 @@ import (
 	"github.com/semcon/semcon/losses"
 )
 
-// ClassSpread is the variance of unit-length features that have a label, in two parts: together they are the whole.
+// ClassSpread splits the variance of labelled, unit-length features into two parts that add up to the whole.
 type ClassSpread struct {
-	Within  float64 `json:"within"`  // Mean squared distance of a feature from the mean of its class, in [0, 1].
-	Between float64 `json:"between"` // Mean squared distance of that mean from the mean of all, in [0, 1].
+	Within  float64 `json:"within"`  // Mean squared distance between a feature and its class mean, in [0, 1].
+	Between float64 `json:"between"` // Mean squared distance between a feature's class mean and the overall mean, in [0, 1].
 }
 
-// Share is Between's part of the whole, in [0, 1]: near 0 where classes look alike, 1 where all of a class do, and 0 for features that do not
-// vary.
+// Share is Between's share of the whole, in [0, 1]: near 0 if classes look alike, 1 if the features of a class are equal, and 0 for features that do
+// not vary.
 func (s ClassSpread) Share() float64 {
 	if s.Between <= 0 {
 		return 0
@@ -20,11 +20,11 @@ func (s ClassSpread) Share() float64 {
 	return s.Between / (s.Within + s.Between)
 }
 
-// SpreadOfClasses is the variance within and between classes, [2], of features, [N, D], scaled to length 1, that have a label, [N] in [0, 256),
-// other than 0.
+// SpreadOfClasses is the variance within and between classes, [2], of features, [N, D], scaled to length 1. labels, [N], are in [0, 256); features
+// with label 0 are left out.
 func SpreadOfClasses(features, labels *Node) *Node {
 	unit := losses.Unit(StopGradient(features))
-	of := Slice(OneHot(labels, 256, unit.DType()), AxisRange(), AxisRange(1)) // Membership; a row of zeros without a label.
+	of := Slice(OneHot(labels, 256, unit.DType()), AxisRange(), AxisRange(1)) // Class membership; a row of zeros without a label.
 	labelled := ReduceAndKeep(of, ReduceSum, 1)
 	unit = Mul(unit, labelled)
 	all := MaxScalar(ReduceAllSum(labelled), 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// TestSpreadOfClassesSplitsTheVariance compares with loops in float64, and looks at the ends of the range.
+// TestSpreadOfClassesSplitsTheVariance compares with loops in float64 and tests the ends of the range.
 func TestSpreadOfClassesSplitsTheVariance(t *testing.T) {
 	const n, dim = 60, 5
 	random := rand.New(rand.NewPCG(3, 4))
@@ -59,7 +59,7 @@ func TestSpreadOfClassesSplitsTheVariance(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		exec := MustNewExec(b, SpreadOfClasses)
 		measure := func(features [][]float64, labels []int32) ClassSpread {
-			parts := exec.MustExec(features, labels)[0].Value().([]float64)
+			parts := exec.MustCall(features, labels)[0].Value().([]float64)
 			return ClassSpread{Within: parts[0], Between: parts[1]}
 		}
 		got := measure(features, labels)
@@ -70,10 +70,10 @@ func TestSpreadOfClassesSplitsTheVariance(t *testing.T) {
 			spread ClassSpread
 			want   float64
 		}{
-			"one point a class": {measure([][]float64{{1, 0}, {2, 0}, {0, 1}, {0, 3}}, []int32{1, 1, 2, 2}), 1},
-			"classes alike":     {measure([][]float64{{1, 0}, {0, 2}, {0, 1}, {3, 0}}, []int32{1, 1, 2, 2}), 0},
-			"no label":          {measure([][]float64{{1, 0}, {0, 1}}, []int32{0, 0}), 0},
-			"a point":           {measure([][]float64{{1, 0}, {1, 0}}, []int32{1, 2}), 0},
+			"one point per class": {measure([][]float64{{1, 0}, {2, 0}, {0, 1}, {0, 3}}, []int32{1, 1, 2, 2}), 1},
+			"classes alike":       {measure([][]float64{{1, 0}, {0, 2}, {0, 1}, {3, 0}}, []int32{1, 1, 2, 2}), 0},
+			"no label":            {measure([][]float64{{1, 0}, {0, 1}}, []int32{0, 0}), 0},
+			"a point":             {measure([][]float64{{1, 0}, {1, 0}}, []int32{1, 2}), 0},
 		} {
 			if math.Abs(c.spread.Share()-c.want) > 1e-12 {
 				t.Errorf("%s: %+v has the share %g, want %g", name, c.spread, c.spread.Share(), c.want)

@@ -6,40 +6,40 @@ import (
 	"slices"
 )
 
-// DAVIS is how the masks of one object, or the mean over the objects of many videos, agree with the truth (Perazzi et al. 2016; Pont-Tuset et
-// al. 2017), all as shares: region J and boundary F.
-type DAVIS struct {
-	J, F DAVISMeasure
+// JF says how well the masks of one object agree with the ground truth, as shares: region J and boundary F of DAVIS (Perazzi et al. 2016; Pont-Tuset
+// et al. 2017). It may also be the mean over the objects of many videos.
+type JF struct {
+	J, F JFMeasure
 }
 
-// JF is J&F, the mean of the two means.
-func (d DAVIS) JF() float64 { return (d.J.Mean + d.F.Mean) / 2 }
+// Mean is J&F, the mean of the two means.
+func (d JF) Mean() float64 { return (d.J.Mean + d.F.Mean) / 2 }
 
-// DAVISMeasure summarises a measure over the frames of a video, as the DAVIS-2017 code does.
-type DAVISMeasure struct {
+// JFMeasure summarises a measure over the frames of a video, as the DAVIS-2017 code does.
+type JFMeasure struct {
 	Mean   float64 // Over frames.
 	Recall float64 // The share of frames above 0.5.
 	Decay  float64 // The mean over the first quarter of the frames minus that over the last; neighbouring quarters share a frame.
 }
 
-// MeasureDAVIS compares the predicted masks of a video with the true ones, all [height·width] with 0 for the background, and returns one
-// result for each object from 1 to objects. As in the semi-supervised task of the DAVIS code the first frame, which is given, and the last one
-// do not count: there must be at least three. An object that neither mask of a frame has scores 1 there.
-func MeasureDAVIS(truth, predicted [][]uint8, height, width, objects int) ([]DAVIS, error) {
+// EvaluateJF compares the predicted masks of a video with the true ones, all [height·width] with 0 for the background, and returns one result for
+// each object from 1 to objects. As in the semi-supervised task of the DAVIS code, the first frame, which is given, and the last do not count; a
+// video needs at least three frames. An object that is in neither mask of a frame scores 1 there.
+func EvaluateJF(truth, predicted [][]uint8, height, width, objects int) ([]JF, error) {
 	switch {
 	case len(truth) != len(predicted):
-		return nil, fmt.Errorf("DAVIS: %d predicted masks for %d true ones", len(predicted), len(truth))
+		return nil, fmt.Errorf("J&F: %d predicted masks for %d true ones", len(predicted), len(truth))
 	case len(truth) < 3:
-		return nil, fmt.Errorf("DAVIS: %d frames, of which the first and the last do not count", len(truth))
+		return nil, fmt.Errorf("J&F: %d frames, want at least 3: the first and the last do not count", len(truth))
 	case objects < 1 || objects > 254:
-		return nil, fmt.Errorf("DAVIS: %d objects are not 1 to 254", objects)
+		return nil, fmt.Errorf("J&F: %d objects, want 1 to 254", objects)
 	}
 	for i := range truth {
 		if len(truth[i]) != height*width || len(predicted[i]) != height*width {
-			return nil, fmt.Errorf("DAVIS: frame %d: masks of %d and %d pixels are not %d×%d", i, len(truth[i]), len(predicted[i]), width, height)
+			return nil, fmt.Errorf("J&F: frame %d: masks of %d and %d pixels are not %d×%d", i, len(truth[i]), len(predicted[i]), width, height)
 		}
 	}
-	var out []DAVIS
+	var out []JF
 	for object := 1; object <= objects; object++ {
 		var regions, boundaries []float64
 		for i := 1; i < len(truth)-1; i++ {
@@ -47,15 +47,15 @@ func MeasureDAVIS(truth, predicted [][]uint8, height, width, objects int) ([]DAV
 			regions = append(regions, region(t, p))
 			boundaries = append(boundaries, boundaryMeasure(t, p, height, width))
 		}
-		out = append(out, DAVIS{summarise(regions), summarise(boundaries)})
+		out = append(out, JF{summarise(regions), summarise(boundaries)})
 	}
 	return out, nil
 }
 
-// MeanDAVIS is the mean over objects, of whatever videos they are; 0 of none.
-func MeanDAVIS(objects []DAVIS) (mean DAVIS) {
+// MeanJF is the mean over objects, of any videos; 0 if there are none.
+func MeanJF(objects []JF) (mean JF) {
 	for _, o := range objects {
-		for _, m := range []struct{ to, from *DAVISMeasure }{{&mean.J, &o.J}, {&mean.F, &o.F}} {
+		for _, m := range []struct{ to, from *JFMeasure }{{&mean.J, &o.J}, {&mean.F, &o.F}} {
 			m.to.Mean += m.from.Mean / float64(len(objects))
 			m.to.Recall += m.from.Recall / float64(len(objects))
 			m.to.Decay += m.from.Decay / float64(len(objects))
@@ -89,8 +89,8 @@ func region(truth, predicted []bool) float64 {
 	return float64(both) / float64(either)
 }
 
-// boundaryMeasure is F, the harmonic mean of the share of the predicted outline that lies near the true one and of the share of the true
-// outline that lies near the predicted one. Near is within 0.008 of the frame's diagonal, rounded up to pixels.
+// boundaryMeasure is F, the harmonic mean of two shares: of the predicted outline that lies near the true one, and of the true outline that lies near
+// the predicted one. Near is within 0.008 of the frame's diagonal, rounded up to pixels.
 func boundaryMeasure(truth, predicted []bool, height, width int) float64 {
 	radius := int(math.Ceil(0.008 * math.Hypot(float64(height), float64(width))))
 	outlineT, outlineP := outline(truth, height, width), outline(predicted, height, width)
@@ -111,8 +111,8 @@ func boundaryMeasure(truth, predicted []bool, height, width int) float64 {
 	return 2 * precision * recall / (precision + recall)
 }
 
-// outline marks the pixels that differ from the one to the right, the one below, or the one diagonally below; the last row and column know
-// only the neighbour that they have. (seg2bmap of the Berkeley benchmark, which DAVIS takes over.)
+// outline marks the pixels that differ from the one to the right, the one below, or the one diagonally below; the last row and column compare only
+// with the neighbour that they have. (seg2bmap of the Berkeley benchmark, which DAVIS uses.)
 func outline(mask []bool, height, width int) []bool {
 	out := make([]bool, len(mask))
 	for y := range height {
@@ -125,7 +125,7 @@ func outline(mask []bool, height, width int) []bool {
 	return out
 }
 
-// dilated marks the pixels within a distance of the marked ones.
+// dilated marks the pixels within a radius of the marked ones.
 func dilated(marked []bool, height, width, radius int) []bool {
 	half := make([]int, radius+1) // Half the width of the disk, by rows from its centre.
 	for dy := range half {
@@ -167,9 +167,9 @@ func countBoth(a, b []bool) (count int) {
 	return count
 }
 
-// summarise computes the three numbers of a measure's values by frame. Quarters begin and end at frames 1 + i·(n − 1)/4, rounded. (The DAVIS
-// code keeps frame numbers in 8 bits, and goes astray beyond 256 frames, which no video of DAVIS has.)
-func summarise(values []float64) (m DAVISMeasure) {
+// summarise computes the three numbers from a measure's values by frame. Quarters begin and end at frames 1 + i·(n − 1)/4, rounded. (The DAVIS code
+// keeps frame numbers in 8 bits and goes wrong beyond 256 frames, which no video of DAVIS has.)
+func summarise(values []float64) (m JFMeasure) {
 	mean := func(values []float64) float64 {
 		sum := 0.0
 		for _, value := range values {
@@ -181,7 +181,7 @@ func summarise(values []float64) (m DAVISMeasure) {
 		return int(math.RoundToEven(1+float64(quarter*(len(values)-1))/4+1e-10)) - 1
 	}
 	above := slices.DeleteFunc(slices.Clone(values), func(value float64) bool { return value <= 0.5 })
-	return DAVISMeasure{
+	return JFMeasure{
 		Mean:   mean(values),
 		Recall: float64(len(above)) / float64(len(values)),
 		Decay:  mean(values[end(0):end(1)+1]) - mean(values[end(3):end(4)+1]),

@@ -13,7 +13,7 @@ type Confusion struct {
 	counts  []int64 // [truth][prediction]
 }
 
-// NewConfusion returns an empty count for classes 0 to classes−1, of which there are from 1 to 255. It panics on any other number.
+// NewConfusion returns an empty count for classes 0 to classes−1. It panics unless there are 1 to 255 classes.
 func NewConfusion(classes int) *Confusion {
 	if classes < 1 || classes > int(datasets.Ignore) {
 		panic(fmt.Sprintf("metrics: a confusion matrix of %d classes, want 1 to %d", classes, datasets.Ignore))
@@ -21,15 +21,15 @@ func NewConfusion(classes int) *Confusion {
 	return &Confusion{classes: classes, counts: make([]int64, classes*classes)}
 }
 
-// Add counts the pixels of one or more images. Pixels whose truth is [datasets.Ignore] count nowhere, whatever the prediction. Another number of
-// predictions than of pixels is an error, and so is a class that there is not; the count is unchanged then.
+// Add counts the pixels of one or more images. Pixels whose truth is [datasets.Ignore] are not counted, whatever the prediction. Different lengths
+// and classes out of range are errors, and leave the count unchanged.
 func (c *Confusion) Add(truth, prediction []uint8) error {
 	if len(truth) != len(prediction) {
-		return fmt.Errorf("segmentation: predictions of %d pixels for %d", len(prediction), len(truth))
+		return fmt.Errorf("segmentation: predictions for %d pixels, truth for %d", len(prediction), len(truth))
 	}
 	for i, t := range truth {
 		if p := prediction[i]; t != datasets.Ignore && (int(t) >= c.classes || int(p) >= c.classes) {
-			return fmt.Errorf("segmentation: pixel %d is of class %d and predicted as %d, there are classes 0 to %d", i, t, p, c.classes-1)
+			return fmt.Errorf("segmentation: pixel %d has class %d, predicted as %d, want 0 to %d", i, t, p, c.classes-1)
 		}
 	}
 	for i, t := range truth {
@@ -43,19 +43,19 @@ func (c *Confusion) Add(truth, prediction []uint8) error {
 // At is the number of pixels of class truth that were predicted as class prediction.
 func (c *Confusion) At(truth, prediction int) int64 { return c.counts[truth*c.classes+prediction] }
 
-// Segmentation is what a segmentation is judged by, in percent.
+// Segmentation is the result of a segmentation, in percent.
 type Segmentation struct {
-	// MIoU is the mean over classes of the IoU. A class that occurs in neither truth nor prediction of the whole set has no IoU and is left
-	// out, as in mmseg and in torchmetrics' MulticlassJaccardIndex; a class that only one of them has counts with 0. It is over the set's pixels together
-	// and no mean over images, so a class may well be absent from an image.
+	// MIoU is the mean of the classes' IoU. A class that occurs in neither truth nor prediction of the whole set has no IoU and is left out, as in
+	// mmseg and in torchmetrics' MulticlassJaccardIndex; a class that occurs in only one of them counts as 0. Pixels are pooled over the whole set,
+	// not averaged by image, so an image may lack a class.
 	MIoU float64 `json:"miou"`
-	// Accuracy is the share of pixels predicted right.
+	// Accuracy is the share of pixels predicted correctly.
 	Accuracy float64 `json:"accuracy"`
-	// IoU of each class: the pixels that are of it and predicted as it, over those that are either. NaN for a class that is left out.
+	// IoU has, for each class, the pixels of it that are predicted as it over those that are either; NaN for a class that is left out.
 	IoU []float64 `json:"-"`
 }
 
-// Segmentation sums the count up. Without pixels all is NaN.
+// Segmentation computes the result from the counts. Everything is NaN without pixels.
 func (c *Confusion) Segmentation() Segmentation {
 	var right, all int64
 	s := Segmentation{IoU: make([]float64, c.classes)}

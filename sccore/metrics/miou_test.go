@@ -11,7 +11,7 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// segmentationGolden is what torchmetrics says; testdata/miou.py made the file.
+// segmentationGolden is the result of torchmetrics; testdata/miou.py writes the file.
 type segmentationGolden struct {
 	Classes           int
 	Truth, Prediction []int
@@ -53,7 +53,7 @@ func TestConfusionGolden(t *testing.T) {
 		t.Errorf("mIoU %.5f and accuracy %.5f, torchmetrics %.5f and %.5f", got.MIoU, got.Accuracy, 100*golden.MIoU, 100*golden.Accuracy)
 	}
 	for class, want := range golden.IoU {
-		if class == 6 { // It occurs nowhere, for which torchmetrics says 0 and leaves it out of the mean, as we do.
+		if class == 6 { // It occurs nowhere. torchmetrics reports 0 and leaves it out of the mean, as we do.
 			if !math.IsNaN(got.IoU[class]) {
 				t.Errorf("class %d has IoU %g", class, got.IoU[class])
 			}
@@ -72,20 +72,20 @@ func TestConfusionRefusesAndStaysUnchanged(t *testing.T) {
 	} {
 		confusion := metrics.NewConfusion(3)
 		if err := confusion.Add(test.truth, test.prediction); err == nil {
-			t.Errorf("%v predicted as %v is no error", test.truth, test.prediction)
+			t.Errorf("%v predicted as %v gives no error", test.truth, test.prediction)
 		}
 		if confusion.At(0, 0) != 0 || !math.IsNaN(confusion.Segmentation().MIoU) {
 			t.Errorf("%v predicted as %v was counted", test.truth, test.prediction)
 		}
 	}
 	if err := metrics.NewConfusion(3).Add([]uint8{datasets.Ignore}, []uint8{200}); err != nil {
-		t.Errorf("a pixel to ignore: %v", err)
+		t.Errorf("an ignored pixel: %v", err)
 	}
 }
 
 func ExampleConfusion() {
 	confusion := metrics.NewConfusion(3)
-	// Two pixels of class 0, of which one is predicted as 1; one of class 1, predicted right; class 2 does not occur.
+	// Two pixels of class 0, one of them predicted as 1; one pixel of class 1, predicted correctly; class 2 does not occur.
 	if err := confusion.Add([]uint8{0, 0, 1, datasets.Ignore}, []uint8{0, 1, 1, 2}); err != nil {
 		panic(err)
 	}

@@ -1,6 +1,6 @@
-// Package train trains whatever learns: the method, SimCLR to SimSiam, the heads of an evaluation.
+// Package train trains anything that learns: the method, SimCLR to SimSiam, the heads of an evaluation.
 //
-// In comes an [Objective]: the graph of one step, and the inputs of each. Out comes a [Trainer], which begins, steps, saves and resumes, and
-// whose runs are the same bytes whether they stopped or not. A [Loop] takes a trainer from where a folder stands to the end of its run, with
-// checkpoints on the way and any [Evaluator] every so many steps. What learns next implements Objective in its own package.
+// It takes an [Objective], the graph of one step and the inputs of each step, and returns a [Trainer] that begins, steps, saves and resumes. A run
+// ends with the same bytes whether or not it was interrupted. A [Loop] continues a run from the state of its folder to the end, with checkpoints and
+// any number of [Evaluator] on the way. The next thing to train implements Objective in its own package.
 package train

@@ -32,9 +32,9 @@ func TestAverageFollowsOnline(t *testing.T) {
 			move := [2]float32{float32(math.Sin(float64(i))), 0.5}
 			beta := 0.9 + 0.1*float64(i)/50
 			if i == 0 {
-				beta = 0 // Starts as a copy.
+				beta = 0 // The target starts as a copy.
 			}
-			step.MustExec(move[:], float32(beta))
+			step.MustCall(move[:], float32(beta))
 			for j := range w {
 				w[j] += float64(move[j])
 				want[j] = beta*want[j] + (1-beta)*w[j]

@@ -9,9 +9,9 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// Initialize sets every variable of a store to its initial value, drawn by the seed. The pure-Go engine draws, whatever the device, so that
-// the same seed gives the same values on every backend. Variables below the scopes named zeros draw nothing and are set to 0: they are copies
-// of others, and graphs that are built on them later may give them initializers of their own.
+// Initialize sets every variable of a store to its initial value, drawn from the seed. The pure-Go engine draws, whatever the device, so that a seed
+// gives the same values on every backend. Variables below the scopes named zeros are set to 0 without a draw: they are copies of others, and graphs
+// built on them later may give them initializers of their own.
 func Initialize(store *model.Store, seed uint64, zeros ...string) error {
 	for variable := range store.IterVariables() {
 		if err := variable.Reset(); err != nil {
@@ -51,7 +51,7 @@ func Initialize(store *model.Store, seed uint64, zeros ...string) error {
 	return nil
 }
 
-// CopyScope sets the variables below one scope to the values of those below another.
+// CopyScope copies the variables below one scope to those below another.
 func CopyScope(store *model.Store, from, to string) error {
 	for variable := range store.Scope(to).IterVariables() {
 		value, err := store.GetVariable(from + variable.Path()[len(to):]).Value()

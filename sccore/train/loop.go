@@ -14,32 +14,32 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// Trainable is what a [Loop] brings to its end. A [Trainer] is one.
+// Trainable is what a [Loop] trains to its end. A [Trainer] is one.
 type Trainable[M any] interface {
 	Steps() int
 	Done() int
-	// Step takes one step. An error of ctx leaves the run where it stood.
+	// Step takes one step. When ctx ends it returns ctx's error and leaves the run where it stood.
 	Step(ctx context.Context) (M, error)
 	Save(path, note string) error
 	Resume(path string) (note string, err error)
 }
 
-// Loop trains from where a folder stands to the end of the run. A run that is stopped or killed, any number of times, ends as one that never
-// stopped. No two processes may be at one folder.
+// Loop trains from the state of a folder to the end of the run. A run that is stopped or killed, any number of times, ends the same as one that never
+// stopped. Only one process may use a folder at a time.
 type Loop[M any] struct {
 	Trainer Trainable[M]
-	Dir     string // Of the checkpoints; it is made.
-	Final   string // The file in Dir that the run leaves at its end; empty for none. A run that has one is done.
+	Dir     string // The folder of the checkpoints; it is created.
+	Final   string // The file in Dir that the run writes at its end; empty for none. A run that has it is done.
 
-	// Start begins a run that has no checkpoint. Nil where the caller has begun it, as a trainer needs whose checkpoints do not say which run
-	// they are of.
+	// Start begins a run that has no checkpoint. It is nil if the caller has begun the run, which a trainer needs whose checkpoints do not identify
+	// their run.
 	Start func() error
-	// Resumed is told the number of steps that a checkpoint had done.
+	// Resumed is called with the number of steps that a checkpoint has done.
 	Resumed func(done int)
 
-	Every time.Duration // Between checkpoints: what a kill costs at most. 0 writes one after every step.
-	Keep  int           // Checkpoints that are kept; 0 for 2.
-	// Note is a pointer to what else the run carries along, as JSON: its curve, say. A checkpoint is written with it and sets it again.
+	Every time.Duration // Time between checkpoints, the most that a kill can cost. 0 writes one after every step.
+	Keep  int           // Checkpoints to keep; 0 for 2.
+	// Note points to what else belongs to the run, such as its curve. It is saved as JSON with each checkpoint and restored from it.
 	Note any
 
 	// Saved is called after each checkpoint. Nil for nothing.
@@ -48,25 +48,25 @@ type Loop[M any] struct {
 	Damaged func(keptAs string, err error)
 
 	Evaluators []Evaluator
-	// After is called after each step with what the step reported and what was evaluated behind it, under "evaluator/value".
+	// After is called after each step with the step's report and with what was evaluated after it, under "evaluator/value".
 	After func(step M, evaluated map[string]float64) error
-	// Phase is told what the loop is about to do, whenever that changes.
+	// Phase is called with what the loop does next, whenever that changes.
 	Phase func(Phase)
 
 	phase Phase
 }
 
-// Phase is what a [Loop] is doing.
+// Phase says what a [Loop] is doing.
 type Phase string
 
 // The phases of a loop.
 const (
-	Compiling  Phase = "compiling" // All until the end of the first step, which is no measure of those that follow.
+	Compiling  Phase = "compiling" // Until the end of the first step, which takes longer than the others.
 	Training   Phase = "training"
 	Evaluating Phase = "evaluating"
 )
 
-// Names of checkpoints. Those without a number are of earlier versions, which kept one.
+// Names of checkpoints. Earlier versions kept a single one, without a number.
 const (
 	checkpointPrefix  = "step-"
 	checkpointSuffix  = ".safetensors"
@@ -74,8 +74,8 @@ const (
 	damagedSuffix     = ".damaged"
 )
 
-// Run trains. When ctx ends, Run writes a checkpoint and returns ctx's error; what ctx ends in the middle of an evaluation goes back to the
-// checkpoint before, so that After misses no step.
+// Run trains. When ctx ends, Run writes a checkpoint and returns ctx's error. If ctx ends during an evaluation, the run resumes from the checkpoint
+// before it, so that After misses no step.
 func (l *Loop[M]) Run(ctx context.Context) error {
 	l.phase = ""
 	l.enter(Compiling)
@@ -101,7 +101,7 @@ func (l *Loop[M]) Run(ctx context.Context) error {
 		step, err := t.Step(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
-			continue // The step has not been taken.
+			continue // The step was not taken.
 		case err != nil:
 			return err
 		}
@@ -123,7 +123,7 @@ func (l *Loop[M]) Run(ctx context.Context) error {
 	return l.save(l.Final)
 }
 
-// enter tells of a phase.
+// enter reports a change of phase.
 func (l *Loop[M]) enter(phase Phase) {
 	if phase != l.phase && l.Phase != nil {
 		l.Phase(phase)
@@ -131,7 +131,7 @@ func (l *Loop[M]) enter(phase Phase) {
 	l.phase = phase
 }
 
-// begin sets the run to its last checkpoint or starts it. It tells whether that is the one at its end.
+// begin restores the last checkpoint or starts the run. It reports whether that checkpoint is the final one.
 func (l *Loop[M]) begin() (final bool, err error) {
 	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
 		return false, err
@@ -194,7 +194,7 @@ func (l *Loop[M]) resume(checkpoints []string) (from string, err error) {
 	return "", damaged[0]
 }
 
-// save writes a file of the folder.
+// save writes a checkpoint into the folder.
 func (l *Loop[M]) save(name string) error {
 	path, note := filepath.Join(l.Dir, name), ""
 	if l.Note != nil {
@@ -210,7 +210,7 @@ func (l *Loop[M]) save(name string) error {
 	return l.Saved()
 }
 
-// checkpoints are the names of those in the folder, the last one last.
+// checkpoints lists the folder's checkpoints, oldest first.
 func (l *Loop[M]) checkpoints() (names []string, err error) {
 	entries, err := os.ReadDir(l.Dir)
 	if err != nil {
@@ -219,14 +219,14 @@ func (l *Loop[M]) checkpoints() (names []string, err error) {
 	for _, entry := range entries {
 		name := entry.Name()
 		if name == earlierCheckpoint || strings.HasPrefix(name, checkpointPrefix) && strings.HasSuffix(name, checkpointSuffix) {
-			names = append(names, name) // "checkpoint" sorts before "step": a numbered one is of a later version, and so later.
+			names = append(names, name) // "checkpoint" sorts before "step", as it should: numbered checkpoints are from later versions.
 		}
 	}
 	slices.Sort(names)
 	return names, nil
 }
 
-// prune removes all but the last checkpoints.
+// prune removes all but the newest checkpoints.
 func (l *Loop[M]) prune() error {
 	keep := l.Keep
 	if keep == 0 {
@@ -235,7 +235,7 @@ func (l *Loop[M]) prune() error {
 	return l.remove(keep)
 }
 
-// Clean removes all checkpoints but the final file. A caller does so once what the run gave is recorded.
+// Clean removes all checkpoints except the final file. Callers do so once the run's results are recorded.
 func (l *Loop[M]) Clean() error { return l.remove(0) }
 
 func (l *Loop[M]) remove(keep int) error {

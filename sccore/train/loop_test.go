@@ -17,7 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// counter is a trainable whose only weight is the sum of the steps that it has taken.
+// counter is a Trainable whose only weight is the sum of the numbers of the steps taken.
 type counter struct {
 	steps, done, sum int
 	fail             func(ctx context.Context, step int) error
@@ -56,13 +56,13 @@ func (c *counter) Resume(path string) (note string, err error) {
 	return note, nil
 }
 
-// journal is what After was told.
+// journal records the calls of After.
 type journal struct {
 	Steps     []int
 	Evaluated map[string]float64
 }
 
-// loopOf is a loop over a new counter, as of a new process, and its journal.
+// loopOf returns a loop over a new counter, as in a new process, and its journal.
 func loopOf(dir string) (*train.Loop[int], *counter, *journal) {
 	c, j := &counter{steps: 7}, &journal{Evaluated: map[string]float64{}}
 	return &train.Loop[int]{
@@ -95,8 +95,8 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestLoopAfterKillsEqualsOneThatNeverStopped kills a run at every step, and stops it at every step, with checkpoints after every step and with none but
-// those of a stop.
+// TestLoopAfterKillsEqualsOneThatNeverStopped kills a run, and stops it, at every step, with checkpoints after every step and with only those of a
+// stop.
 func TestLoopAfterKillsEqualsOneThatNeverStopped(t *testing.T) {
 	whole, _, want := loopOf(t.TempDir())
 	if err := whole.Run(t.Context()); err != nil {
@@ -108,7 +108,7 @@ func TestLoopAfterKillsEqualsOneThatNeverStopped(t *testing.T) {
 	killed := errors.New("killed")
 	for at := range 7 {
 		for _, every := range []time.Duration{0, time.Hour} {
-			for _, how := range []string{"kill in a step", "kill behind a step", "stop before a step", "stop in a step", "stop behind a step", "stop in an evaluation"} {
+			for _, how := range []string{"kill in a step", "kill after a step", "stop before a step", "stop in a step", "stop after a step", "stop in an evaluation"} {
 				t.Run(fmt.Sprintf("%s/%d/%s", how, at, every), func(t *testing.T) {
 					dir := t.TempDir()
 					loop, c, _ := loopOf(dir)
@@ -129,7 +129,7 @@ func TestLoopAfterKillsEqualsOneThatNeverStopped(t *testing.T) {
 						return nil
 					}
 					switch how {
-					case "kill behind a step", "stop behind a step":
+					case "kill after a step", "stop after a step":
 						after := loop.After
 						loop.After = func(step int, evaluated map[string]float64) error {
 							return errors.Join(after(step, evaluated), interrupt(c.done-1))
@@ -160,7 +160,7 @@ func TestLoopAfterKillsEqualsOneThatNeverStopped(t *testing.T) {
 					if !reflect.DeepEqual(got, want) {
 						t.Errorf("journal %+v, want %+v", got, want)
 					}
-					if how == "stop before a step" && resumed != at+1 || how == "stop behind a step" && resumed != at+1 || how == "stop in a step" && at > 0 && resumed != at {
+					if how == "stop before a step" && resumed != at+1 || how == "stop after a step" && resumed != at+1 || how == "stop in a step" && at > 0 && resumed != at {
 						t.Errorf("stopped at step %d, resumed after %d", at, resumed)
 					}
 				})
@@ -189,7 +189,7 @@ func TestLoopKeepsAndCleans(t *testing.T) {
 	if got, want := files(t, dir), []string{"curve.jsonl", "final.safetensors"}; !slices.Equal(got, want) {
 		t.Errorf("cleaned, files %q, want %q", got, want)
 	}
-	// A run that is done is not trained again.
+	// A finished run is not trained again.
 	again, c2, j := loopOf(dir)
 	c2.fail = func(context.Context, int) error { return errors.New("trained again") }
 	if err := again.Run(t.Context()); err != nil || c2.sum != c.sum || len(j.Steps) != 7 {
@@ -197,7 +197,8 @@ func TestLoopKeepsAndCleans(t *testing.T) {
 	}
 }
 
-// TestLoopResumesEarlierVersions has the one checkpoint of a version that numbered none, which goes as soon as two others are there.
+// TestLoopResumesEarlierVersions resumes from the single, unnumbered checkpoint of earlier versions, which is removed as soon as there are two
+// others.
 func TestLoopResumesEarlierVersions(t *testing.T) {
 	dir := t.TempDir()
 	old := counter{steps: 7, done: 2, sum: 3}
@@ -253,7 +254,7 @@ func TestEvaluatorErrorsNameTheEvaluator(t *testing.T) {
 	}
 }
 
-// TestEvaluatorsDoNotDisturbTraining compares the last checkpoint of a run with an evaluator on its weights with that of one without.
+// TestEvaluatorsDoNotDisturbTraining compares the last checkpoints of runs with and without an evaluator that reads the weights.
 func TestEvaluatorsDoNotDisturbTraining(t *testing.T) {
 	trainer := newTrainer(t, testbackend.Fastest(t), &leastSquares{steps: 9, rate: 0.1})
 	var curves [2][]float64

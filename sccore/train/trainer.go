@@ -14,16 +14,16 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// ErrDiverged says that a loss or its gradient became NaN or infinite. The weights are lost; checkpoints are good.
+// ErrDiverged says that a loss or its gradient became NaN or infinite. The weights are lost; earlier checkpoints are good.
 var ErrDiverged = errors.New("the loss diverged")
 
-// Trainer trains an [Objective]. Its step is compiled once and serves any number of runs. What a run does depends on its objective and seed
-// alone, and on the backend. It is not safe for concurrent use.
+// Trainer trains an [Objective]. Its step is compiled once and serves any number of runs. A run depends on its objective and seed and on the backend,
+// on nothing else. A Trainer is not safe for concurrent use.
 type Trainer[M any] struct {
 	objective Objective[M]
 	store     *model.Store
 	step      *model.Exec
-	update    *model.Exec // Of a batch in parts, else nil.
+	update    *model.Exec // The update after a batch in parts, else nil.
 	parts     int
 
 	begun bool
@@ -31,10 +31,10 @@ type Trainer[M any] struct {
 	saved string // The last checkpoint of the run.
 }
 
-// New compiles the step of an objective, which makes its variables. A run starts with Begin or Resume.
+// New compiles the step of an objective, which creates its variables. A run starts with Begin or Resume.
 func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) {
 	t := &Trainer[M]{objective: objective, store: model.NewStore(), parts: 1}
-	inParts, _ := objective.(InParts)
+	inParts, _ := objective.(GradientAccumulator)
 	if inParts != nil {
 		t.parts = inParts.Parts()
 	}
@@ -51,7 +51,7 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 		return err
 	})
 	if err != nil {
-		t.store.Finalize() // Not the graphs: an Exec whose graph has panicked waits for it for ever when it is finalized.
+		t.store.Finalize() // The graphs stay: finalizing an Exec whose graph panicked would wait forever.
 		return nil, err
 	}
 	return t, nil
@@ -67,16 +67,16 @@ func (t *Trainer[M]) Close() {
 	t.store.Finalize()
 }
 
-// Store holds the variables: those of the objective, and what its optimizer keeps.
+// Store holds the objective's variables and the optimizer's state.
 func (t *Trainer[M]) Store() *model.Store { return t.store }
 
 // Steps is the number of steps of a run.
 func (t *Trainer[M]) Steps() int { return t.objective.Steps() }
 
-// Done is the number of steps of the run that are done.
+// Done is the number of steps done.
 func (t *Trainer[M]) Done() int { return t.at.Done }
 
-// Seed is that of the run.
+// Seed is the seed of the run.
 func (t *Trainer[M]) Seed() uint64 { return t.at.Seed }
 
 // Begin sets the variables to the initial values of a seed, the same on every backend, and the run to step 0.
@@ -93,7 +93,7 @@ func (t *Trainer[M]) Begin(seed uint64) (err error) {
 	return nil
 }
 
-// Step trains one step. When ctx has ended, the step is not taken and the error is ctx's. An [ErrDiverged] names the last good checkpoint.
+// Step trains one step. If ctx has ended, the step is not taken and the error is ctx's. An [ErrDiverged] names the last good checkpoint.
 func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 	var none M
 	if err := ctx.Err(); err != nil {
@@ -104,7 +104,7 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 		if err := t.run(ctx, t.step, at, &metrics); err != nil {
 			return none, err
 		}
-		ctx = context.WithoutCancel(ctx) // A step of which a part is done goes to its end.
+		ctx = context.WithoutCancel(ctx) // A step that has begun runs to its end.
 	}
 	if t.update != nil {
 		at.Part = t.parts
@@ -113,7 +113,7 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 		}
 	}
 	if how := t.objective.Diverged(metrics); how != "" {
-		state := "there is no checkpoint yet"
+		state := "no checkpoint yet"
 		if t.saved != "" {
 			state = "the last good checkpoint is " + t.saved
 		}
@@ -132,10 +132,10 @@ func (t *Trainer[M]) run(ctx context.Context, exec *model.Exec, at At, metrics *
 	return Execute(exec, inputs, func(outputs []*tensors.Tensor) { t.objective.Metrics(metrics, at, outputs) })
 }
 
-// Execute runs a graph, shows its outputs and frees them.
+// Execute runs a graph, passes its outputs to read and frees them.
 func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor)) error {
 	return try(func() error {
-		outputs, err := exec.Exec(inputs...)
+		outputs, err := exec.Call(inputs...)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor
 	})
 }
 
-// try turns a panic of graph building into an error.
+// try returns a panic of graph building as an error.
 func try(f func() error) (err error) {
 	if caught := exceptions.TryCatch[error](func() { err = f() }); caught != nil {
 		return caught
@@ -157,7 +157,7 @@ func try(f func() error) (err error) {
 	return err
 }
 
-// Save writes the whole state of the run to path, whole or not at all, with a note of the caller's.
+// Save writes the whole state of the run to path, atomically, with a note from the caller.
 func (t *Trainer[M]) Save(path, note string) error {
 	metadata, err := t.recorder().Metadata(t.at)
 	if err != nil {
@@ -172,10 +172,10 @@ func (t *Trainer[M]) Save(path, note string) error {
 	return nil
 }
 
-// Resume sets the run to what Save wrote and returns its note. Training then goes on as if it had never stopped, bit for bit on the same
-// backend. The objective must be the one that the file is of; the error names the file.
+// Resume restores what Save wrote and returns its note. Training continues as if it had never stopped, bit for bit on the same backend. The file must
+// be of this objective; the error names the file.
 func (t *Trainer[M]) Resume(path string) (note string, err error) {
-	if !t.begun { // The file's variables replace others.
+	if !t.begun { // The variables must exist before the file's values replace them.
 		if err := t.Begin(0); err != nil {
 			return "", err
 		}
@@ -195,14 +195,14 @@ func (t *Trainer[M]) Resume(path string) (note string, err error) {
 	return metadata["note"], nil
 }
 
-func (t *Trainer[M]) recorder() Recorder {
-	if o, ok := t.objective.(Recorder); ok {
+func (t *Trainer[M]) recorder() Checkpointer {
+	if o, ok := t.objective.(Checkpointer); ok {
 		return o
 	}
 	return byPosition{}
 }
 
-// byPosition is the [Recorder] of objectives that are none.
+// byPosition is the [Checkpointer] of objectives that have none.
 type byPosition struct{}
 
 func (byPosition) Metadata(at Position) (map[string]string, error) {

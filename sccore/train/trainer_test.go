@@ -23,7 +23,7 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// inParts is leastSquares with the gradients of two parts, which are the halves of the rows.
+// inParts is leastSquares with gradients accumulated over two parts, the halves of the rows.
 type inParts struct {
 	leastSquares
 	fail func(at train.At) error
@@ -136,13 +136,13 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 				rest := steps(t, trainer, 4)
 				want := state(t, trainer)
 
-				resumed := newTrainer(t, b, objective) // Has not begun.
+				resumed := newTrainer(t, b, objective) // It has not begun.
 				note, err := resumed.Resume(path)
 				if err != nil || note != "a note" || resumed.Done() != 2 || resumed.Seed() != 3 {
 					t.Fatalf("resumed at step %d of seed %d with note %q: %v", resumed.Done(), resumed.Seed(), note, err)
 				}
 				if got := steps(t, resumed, 4); !slices.Equal(got, rest) || state(t, resumed) != want {
-					t.Errorf("losses %v after resuming, %v without stopping, or other bytes", got, rest)
+					t.Errorf("losses %v after resuming, %v without stopping, or different bytes", got, rest)
 				}
 				if err := resumed.Begin(4); err != nil {
 					t.Fatal(err)
@@ -174,7 +174,7 @@ func TestPartsAreTheWholeBatch(t *testing.T) {
 	})
 }
 
-// TestStoppedStep: ctx that ends before a step leaves the run where it stood, and one that ends between parts lets the step go to its end.
+// TestStoppedStep checks that a step is not taken if ctx ends before it, and runs to its end if ctx ends between its parts.
 func TestStoppedStep(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	objective := &inParts{leastSquares: leastSquares{steps: 5, rate: 0.1}}
@@ -193,14 +193,14 @@ func TestStoppedStep(t *testing.T) {
 	}
 	before := state(t, trainer)
 	if _, err := trainer.Step(ctx); !errors.Is(err, context.Canceled) || trainer.Done() != 1 || state(t, trainer) != before {
-		t.Errorf("step %d, %v, or other bytes", trainer.Done(), err)
+		t.Errorf("step %d, %v, or different bytes", trainer.Done(), err)
 	}
 }
 
 func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
 	trainer := newTrainer(t, testbackend.Fastest(t), &leastSquares{steps: 20, rate: 1e30})
 	path := filepath.Join(t.TempDir(), "good.safetensors")
-	for _, want := range []string{"there is no checkpoint yet", "the last good checkpoint is " + path} {
+	for _, want := range []string{"no checkpoint yet", "the last good checkpoint is " + path} {
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestResumeNamesTheFile(t *testing.T) {
 	}
 }
 
-// TestInitializeIsTheSameOnEveryBackend draws on all backends, and leaves copies at 0.
+// TestInitializeIsTheSameOnEveryBackend initializes for all backends; copies stay 0.
 func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
 	var want []float32
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -269,7 +269,7 @@ func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
 			return x
 		})
 		defer exec.Finalize()
-		exec.MustExec(make([]float32, 5))
+		exec.MustCall(make([]float32, 5))
 		values := func(path string) []float32 {
 			return tensors.MustCopyFlatData[float32](store.GetVariable(path).MustValue())
 		}
@@ -292,7 +292,7 @@ func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
 			if got := values("/target/weight"); !slices.Equal(got, want) {
 				t.Errorf("copied %v, want %v", got, want)
 			}
-			exec.MustExec(make([]float32, 5))
+			exec.MustCall(make([]float32, 5))
 		}
 	})
 }

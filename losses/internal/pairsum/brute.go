@@ -7,14 +7,13 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// allPairs compares each pair with each, a block of rows at a time, in the dtype of the scores: differences of scores are exact where they
-// are small.
+// allPairs compares every two pairs, a block of rows at a time, in the dtype of the scores: differences of scores are exact where they are small.
 type allPairs struct {
 	p, q   *Node // [B, N]
 	margin float64
 }
 
-// BruteForce are the sums by comparing each pair with each, of scores in [0, 1], [B, N], in a time of order N².
+// BruteForce computes the sums by comparing every two pairs in O(N²) time, for scores in [0, 1], [B, N].
 func BruteForce(p, q *Node, margin float64) Sums { return allPairs{p, q, margin} }
 
 func (a allPairs) Target() (q, valid *Node) {
@@ -25,7 +24,7 @@ func (a allPairs) Forward() (huber, same, slope *Node) {
 	return a.sums(func(lower, notBelow *Node) *Node { return And(LogicalNot(lower), notBelow) })
 }
 
-// sums are the forward sums, with those pairs counted that counts selects from the masks of q_j < q_i and of p_j ≥ p_i.
+// sums are the forward sums. counts selects the pairs to count, from the masks of q_j < q_i and of p_j ≥ p_i.
 func (a allPairs) sums(counts func(lower, notBelow *Node) *Node) (huber, counted, slope *Node) {
 	sums := a.blockwise(3, OnesLike(a.p), func(p, q, rowP, rowQ, ones *Node) []*Node {
 		lower := LessThan(q, rowQ)
@@ -42,12 +41,11 @@ func (a allPairs) Pull(weight *Node) *Node {
 
 func (a allPairs) Restore(entries *Node) *Node { return entries }
 
-// blockEntries is how many entries a block of comparisons has: enough to be worth a turn of the loop, few enough for the memory.
+// blockEntries is the number of comparisons in a block: enough to be worth an iteration of the loop, and few enough for the memory.
 const blockEntries = 1 << 20
 
-// blockwise calls sums with p and q of all pairs of some image pairs, [b, 1, N], and of some of their pairs, [b, rows, 1], and with columns,
-// [b, N]. It puts the results, [b, rows] each, together to [B, N] in float64. A backend that cannot slice at a computed place compares
-// everything at once.
+// blockwise calls sums with p and q of all pairs of some image pairs, [b, 1, N], and of some of their pairs, [b, rows, 1], and with columns, [b, N].
+// It assembles the results, [b, rows] each, to [B, N] in float64. A backend that cannot slice at a computed index compares everything at once.
 func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, rowQ, columns *Node) []*Node) []*Node {
 	g, dtype := a.p.Graph(), a.p.DType()
 	batch, n := a.p.Shape().Dimensions[0], a.p.Shape().Dimensions[1]
@@ -72,7 +70,7 @@ func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, ro
 	block := NewClosure(g, func(g *Graph) []*Node {
 		image, row, p, q, columns, found := parameters(g)
 		zero := Const(g, int32(0))
-		// The last blocks begin where they end with the pairs, and some of their entries are found again.
+		// The last blocks end with the last pairs, so some of their entries are computed twice.
 		whole := func(x *Node) *Node { return DynamicSlice(x, []*Node{image, zero}, []int{images, n}) }
 		part := func(x *Node) *Node { return InsertAxes(DynamicSlice(x, []*Node{image, row}, []int{images, rows}), -1) }
 		values := sums(InsertAxes(whole(p), 1), InsertAxes(whole(q), 1), part(p), part(q), whole(columns))
@@ -90,10 +88,10 @@ func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, ro
 	return each
 }
 
-// huberSums are, for apart = p_j − p_i at [b, i, j] and masks of the pairs with q_j < q_i and of those to count, the sums over j of
-// ℓ(p_i − p_j), of those to count, and of ℓ's slope as [Sums] has it. ones are [b, j].
+// huberSums takes apart = p_j − p_i at [b, i, j] and masks of the pairs with q_j < q_i and of those to count. It returns the sums over j of ℓ(p_i −
+// p_j), of the pairs to count, and of ℓ's slope as in [Sums]. ones are [b, j].
 //
-// Sums are products with columns, and constants have the rank of apart: XLA takes no reductions and no captured scalars in a loop.
+// Sums are products with columns, and constants have the rank of apart, because XLA allows no reductions and no captured scalars in a loop.
 func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
 	wide, narrow := reach(apart, margin)
 	mask := ConvertDType(lower, apart.DType())
@@ -102,7 +100,7 @@ func huberSums(apart, lower, counted, ones *Node, margin float64) []*Node {
 	return []*Node{Mul(sumColumns(huber, ones), vector(apart, 1/(margin*margin))), sumColumns(ConvertDType(counted, apart.DType()), ones), sumColumns(slope, ones)}
 }
 
-// pullSums are, for apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i, the sums over k that [Sums.Pull] wants.
+// pullSums takes apart = p_i − p_k at [b, i, k] and the mask of pairs with q_k > q_i and returns the sums over k of [Sums.Pull].
 func pullSums(apart, higher, weight *Node, margin float64) *Node {
 	wide, narrow := reach(apart, margin)
 	return sumColumns(Mul(ConvertDType(higher, apart.DType()), Sub(wide, narrow)), weight)

@@ -5,8 +5,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// cumulate sums each row of x, [R, n], from its beginning up to and with each entry, as products with triangular matrices: few operations to
-// compile, and products that the compiler does not compute again in each consumer. Above 64, n should have divisors from 2 to 16.
+// cumulate is the inclusive cumulative sum of each row of x, [R, n], by products with triangular matrices: few operations to compile, and results
+// that the compiler does not compute again for each consumer. Above 64, n should have divisors from 2 to 16.
 func cumulate(x *Node) *Node {
 	rows, n := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	chunk := n

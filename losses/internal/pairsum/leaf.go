@@ -7,29 +7,28 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// leafPairs compares each pair of a leaf of the tree with those ahead of it or behind.
+// leafPairs compares each pair of a leaf of the tree with those before or after it.
 //
-// A leaf is cut into blocks, and each block i meets each block j up to itself. All meetings are alike, so they are one array, and the compiler
-// has one loop to make for each sum. A step of the loop takes one pair of each block: XLA makes vectors of the steps, a third of the time of
-// reductions over an axis.
+// A leaf is cut into blocks, and each block i meets each block j ≤ i. All meetings are alike, so they form one array, and the compiler makes one loop
+// for each sum. A step of the loop takes one pair of each block. XLA vectorises the steps; this takes a third of the time of reductions over an axis.
 type leafPairs struct {
 	p, q   meeting // By ascending q, in the dtype of the scores: differences of scores are exact where they are small.
 	leaf   int
 	margin float64
-	// One value each, in the shape of a meeting. Shared by all steps they are less to compile.
+	// Constants in the shape of a meeting. Shared by all steps, they compile faster.
 	zero, margins, never *Node
 }
 
-// meeting has the entries of the blocks i and j of all meetings. [leaves, meetings, block]
+// meeting holds the entries of the blocks i and j of all meetings, [leaves, meetings, block].
 type meeting struct{ i, j *Node }
 
-// leafBlock is the number of pairs of a block: smaller ones have less to compare for nothing, and more to copy.
+// leafBlock is the number of pairs in a block: smaller blocks make fewer useless comparisons and more copies.
 const leafBlock = 32
 
 // newLeafPairs cuts p and q, [B, padded], into leaves.
 func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
 	l := leafPairs{leaf: leaf, margin: margin}
-	// No pair has a higher q than what fills the last block, so that is no one's negative.
+	// The padding of the last block has the highest q, so it is never a negative.
 	l.p, l.q = l.meet(p, -1), l.meet(q, 2)
 	all := func(value float64) *Node {
 		return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), l.p.i.Shape().Dimensions...)
@@ -38,8 +37,8 @@ func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
 	return l
 }
 
-// forward gives Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as [Sums] has it, and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf.
-// [leaves·leaf], float64
+// forward returns Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as in [Sums], and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf: [leaves·leaf] of
+// float64.
 func (l leafPairs) forward() (huber, slope, above *Node) {
 	sums := l.steps(func(j int) []*Node {
 		apart := Where(LessThan(l.pair(l.q.j, j), l.q.i), Sub(l.pair(l.p.j, j), l.p.i), l.never)
@@ -51,7 +50,7 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 	return DivScalar(collect(sums[0]), l.margin*l.margin), collect(sums[1]), collect(sums[2])
 }
 
-// pull gives what [Sums.Pull] does, over the pairs of i's leaf. weight and the result are [leaves·leaf], float64.
+// pull is [Sums.Pull] over the pairs of i's leaf. weight and the result are [leaves·leaf] of float64.
 func (l leafPairs) pull(weight *Node) *Node {
 	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
 	sums := l.steps(func(i int) []*Node {
@@ -66,10 +65,10 @@ func (l leafPairs) reach(apart *Node) (wide, near *Node) {
 	return Max(Add(apart, l.margins), l.zero), Max(apart, l.zero)
 }
 
-// blockSize is the number of pairs of a block.
+// blockSize is the number of pairs in a block.
 func (l leafPairs) blockSize() int { return min(l.leaf, leafBlock) }
 
-// blocks is the number of blocks of a leaf.
+// blocks is the number of blocks in a leaf.
 func (l leafPairs) blocks() int { return (l.leaf-1)/l.blockSize() + 1 }
 
 // meetings calls visit for each block i and each block j ≤ i, in turn.
@@ -81,7 +80,7 @@ func (l leafPairs) meetings(visit func(i, j int)) {
 	}
 }
 
-// meet cuts x, with an entry for each pair, into leaves and blocks, the last one of a leaf filled up.
+// meet cuts x, with one entry per pair, into leaves and blocks, and pads the last block of each leaf.
 func (l leafPairs) meet(x *Node, fill float64) meeting {
 	g := x.Graph()
 	x = Reshape(x, -1, l.leaf)
@@ -98,8 +97,8 @@ func (l leafPairs) meet(x *Node, fill float64) meeting {
 	return meeting{Concatenate(blocksI, 1), Concatenate(blocksJ, 1)}
 }
 
-// collect sums x, [leaves, meetings, block], over the meetings of each block: whose tells which of its blocks a meeting counts for.
-// [leaves·leaf], float64
+// collect sums x, [leaves, meetings, block], over the meetings of each block; whose says for which of its blocks a meeting counts. The result is
+// [leaves·leaf] of float64.
 func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
 	x = hold(x)
 	blocks := make([]*Node, l.blocks())
@@ -117,7 +116,7 @@ func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
 	return Reshape(ConvertDType(SliceAxis(all, 1, AxisRange(0, l.leaf)), dtypes.Float64), -1)
 }
 
-// pair is an entry of each block. [leaves, meetings, 1]
+// pair is one entry of each block, [leaves, meetings, 1].
 func (l leafPairs) pair(x *Node, at int) *Node { return SliceAxis(x, 2, AxisElem(at)) }
 
 // steps sums the terms of each pair of a block.

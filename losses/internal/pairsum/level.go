@@ -6,28 +6,28 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// treeLevel is a level of the tree. Its nodes, of size pairs each, stand one after another, the pairs of a node by descending p, so that the
-// pairs of p above a bound are those ahead of a place. Arrays have an entry for each such place, [B·padded].
+// treeLevel is a level of the tree. Its nodes of size pairs follow one another. The pairs of a node stand by descending p, so that the pairs with p
+// above a bound are those before a place. Arrays have one entry per place, [B·padded].
 //
-// Strips are radix places each. Sums over the parts ahead of a pair's and the strips ahead of a place are read from a table with an entry for
-// each part and strip of a node, in float64; those over the rest, the strip that the place is in, are made pair by pair, in the dtype
-// of the scores. Counts in a strip are of bits: each entry of another table has one for each pair of the part in the strip.
+// A strip is radix places. Sums over the parts before a pair's and the strips before a place come from a table in float64, with one entry per part
+// and strip of a node. Sums over the rest, the strip that contains the place, are computed pair by pair in the dtype of the scores. Counts within a
+// strip are bit counts: another table has, for each part and strip, one bit per pair of the part in the strip.
 type treeLevel struct {
 	size, radix int
 	margin      float64
-	mean        *Node // Of p, for each image pair. [B, 1], float64
+	mean        *Node // The mean of p for each image pair, [B, 1] of float64.
 
-	place *Node // Of each pair, by ascending q.
+	place *Node // Each pair's place, by ascending q.
 	near  *Node // p at the place, in the dtype of the scores.
-	part  *Node // Which of its node's parts the pair there is of.
-	// last is the place of the last pair with p > p_i − τ, and first that of the first with p < p_i + τ.
+	part  *Node // The part of its node that the pair there belongs to.
+	// last is the place of the last pair with p > p_i − τ, and first that of the first pair with p < p_i + τ.
 	last, first *Node
 
-	// bits tell the pairs of each part in each strip, and ahead are the numbers of those in the strips ahead, both as cell has it.
+	// bits mark the pairs of each part in each strip, and ahead counts those in the strips before, both indexed by cell.
 	bits, ahead *Node
 }
 
-// firstLevel is the level of one node for each image pair.
+// firstLevel is the level with one node per image pair.
 func firstLevel(o pairOrder, margin float64) treeLevel {
 	l := treeLevel{size: o.padded, radix: o.radix, margin: margin, mean: o.mean,
 		place: o.place, near: Reshape(o.byP, o.place.Shape().Size()), last: o.last, first: o.first}
@@ -35,33 +35,33 @@ func firstLevel(o pairOrder, margin float64) treeLevel {
 	return l
 }
 
-// here are the places. The sum with zeros that the compiler does not know for zeros keeps it from working out in advance, slowly, all that
+// here are the places themselves. Adding zeros that the compiler cannot recognise keeps it from slowly evaluating, at compile time, everything that
 // depends on places alone.
 func (l treeLevel) here() *Node {
 	return Add(IotaFull(l.place.Graph(), l.place.Shape()), MinScalar(l.place, 0))
 }
 
-// partOf gives the part of the node of each pair, as numbered by ascending q.
+// partOf is the part of the node of each pair, where pairs are numbered by ascending q.
 func (l treeLevel) partOf(pair *Node) *Node {
 	_, inNode := divMod(pair, l.size)
 	part, _ := divMod(inNode, l.size/l.radix)
 	return part
 }
 
-// divMod are x / by and the rest, for int32 x ≥ 0.
+// divMod returns x / by and the remainder, for int32 x ≥ 0.
 func divMod(x *Node, by int) (whole, rest *Node) {
 	divisor := Scalar(x.Graph(), dtypes.Int32, by)
 	whole = Div(x, divisor)
 	return whole, Sub(x, Mul(whole, divisor))
 }
 
-// score is p less its mean.
+// score is p minus its mean.
 func (l treeLevel) score() *Node {
 	score := Sub(Reshape(ConvertDType(l.near, dtypes.Float64), l.mean.Shape().Dimensions[0], -1), l.mean)
 	return Reshape(score, l.near.Shape().Size())
 }
 
-// begin is where each place's node begins.
+// begin is the first place of each place's node.
 func (l treeLevel) begin() *Node {
 	here := l.here()
 	_, inNode := divMod(here, l.size)
@@ -83,13 +83,13 @@ func (l treeLevel) reversed(place *Node) *Node {
 // tally sums x over the places of each cell.
 func tally(cell, x *Node) *Node { return scatterTo(cell, x, false) }
 
-// overStrips sums tables over the strips ahead, part by part. [tables, B·padded]
+// overStrips sums tables over the strips before, part by part: [tables, B·padded].
 func (l treeLevel) overStrips(tables ...*Node) *Node {
 	each := Reshape(Stack(tables, 0), -1, l.size/l.radix)
 	return Reshape(Sub(cumulate(each), each), len(tables), -1)
 }
 
-// overParts sums tables, [tables, B·padded], over the parts ahead, strip by strip.
+// overParts sums tables, [tables, B·padded], over the parts before, strip by strip.
 func (l treeLevel) overParts(tables *Node) []*Node {
 	rows, all := tables.Shape().Dimensions[0], tables.Shape().Dimensions[1]
 	square := shapes.Make(tables.DType(), l.radix, l.radix)
@@ -97,7 +97,7 @@ func (l treeLevel) overParts(tables *Node) []*Node {
 	ahead := ConvertDType(LessThan(Iota(g, square, 1), Iota(g, square, 0)), tables.DType())
 	nodes := rows * all / l.size
 	ahead = BroadcastToDims(InsertAxes(ahead, 0), nodes, l.radix, l.radix)
-	// As a product for each node it needs no transposition.
+	// A product per node needs no transposition.
 	sums := Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix))
 	sums = Reshape(sums, rows, all)
 	var each []*Node
@@ -107,7 +107,7 @@ func (l treeLevel) overParts(tables *Node) []*Node {
 	return each
 }
 
-// strip is x by strips, so that the pair at [.., i, 0] meets those at [.., 0, j]; stripOf gives those of the strip of place instead.
+// strip arranges x by strips, so that the pair at [.., i, 0] meets those at [.., 0, j]; stripOf uses the strip of place instead.
 func (l treeLevel) strip(x *Node) (i, j *Node) {
 	x = Reshape(x, x.Shape().Size()/l.radix, l.radix)
 	return InsertAxes(x, -1), InsertAxes(x, 1)
@@ -124,7 +124,7 @@ func (l treeLevel) sum(mask, x *Node) *Node {
 	return Reshape(ConvertDType(ReduceSum(x, -1), dtypes.Float64), l.place.Shape().Size())
 }
 
-// forward gives what the parts ahead of each pair's hold, as leafPairs.forward does for leaves.
+// forward sums over the parts before each pair's own, as leafPairs.forward does within leaves.
 func (l *treeLevel) forward() (huber, slope, above *Node) {
 	score, own, last := l.score(), l.cell(l.here()), l.cell(l.last)
 	_, inStrip := divMod(l.here(), l.radix)
@@ -163,7 +163,7 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 func (l treeLevel) next() treeLevel {
 	partSize := l.size / l.radix
 	begin := Add(l.begin(), MulScalar(l.part, partSize))
-	// A place in the part is the number of the part's pairs ahead.
+	// The place within the part is the number of the part's pairs before it.
 	move := func(place *Node, including float64) *Node {
 		cell := l.cell(place)
 		_, inStrip := divMod(place, l.radix)
@@ -182,7 +182,7 @@ func (l treeLevel) next() treeLevel {
 	return next
 }
 
-// pull gives how the parts behind each pair's pull at it, as leafPairs.pull does for leaves. weight is by ascending q.
+// pull sums over the parts after each pair's own, as leafPairs.pull does within leaves. weight is by ascending q.
 func (l treeLevel) pull(weight *Node) *Node {
 	score, own, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
 	weight = arrange(l.place, ConvertDType(weight, l.near.DType()))

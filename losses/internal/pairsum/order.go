@@ -8,33 +8,33 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Shape is what a tree may be made of.
+// Shape is the shape of a tree.
 type Shape struct {
-	Leaf  int // The largest number of pairs of a leaf, but for rounding: comparing that many costs about as much as a level.
-	Radix int // The largest number of parts of a node, up to 30: a strip has as many pairs, and a bit of an int32 for each.
+	Leaf  int // Largest number of pairs in a leaf, up to rounding: comparing that many costs about as much as a level.
+	Radix int // Largest number of parts of a node, up to 30: a strip has as many pairs, with one bit of an int32 each.
 }
 
 var fastShape = Shape{Leaf: 160, Radix: 16}
 
-// pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power
-// of the radix. Arrays are [B, padded]. A pair's place is where it stands by descending p.
+// pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power of the
+// radix. Arrays are [B, padded]. A pair's place is its position by descending p.
 type pairOrder struct {
 	n, padded, leaf, radix int
 
-	p, q  *Node // Scores in their dtype, float32 for shorter ones, by ascending q.
+	p, q  *Node // Scores by ascending q, in their dtype, or in float32 for shorter ones.
 	byP   *Node // p by place.
-	mean  *Node // Of p, in float64: less the mean, sums of squares of close scores keep their digits. [B, 1]
+	mean  *Node // The mean of p, [B, 1] of float64. Sums of squares of close scores keep their digits without it.
 	valid *Node // False for padding.
 	// notBelow is #{p_j ≥ p_i}, in float64.
 	notBelow *Node
-	place    *Node // Of each pair, among those of all image pairs. [B·padded], int32
-	// last is the place of the last pair with p > p_i − τ, and first that of the first with p < p_i + τ, by the place of i. [B·padded], int32
+	place    *Node // Each pair's place among those of all image pairs, [B·padded] of int32.
+	// last is the place of the last pair with p > p_i − τ, and first that of the first pair with p < p_i + τ, by the place of i: [B·padded] of int32.
 	last, first *Node
 
-	keys, code *Node // Of the order by p: sorted, and of the inputs. [B, N]
+	keys, code *Node // The codes of p: sorted, and in the order of the inputs. [B, N]
 }
 
-// divide gives the number of parts of a node, the size of a leaf, and the number of pairs of a tree of n pairs and padding.
+// divide returns the number of parts of a node, the size of a leaf, and the number of pairs of a tree of n pairs with padding.
 func (s Shape) divide(n int) (radix, leaf, padded int) {
 	leaves, levels := (n-1)/s.Leaf+1, 0
 	for whole := 1; whole < leaves; whole *= s.Radix {
@@ -50,7 +50,7 @@ func (s Shape) divide(n int) (radix, leaf, padded int) {
 	for radix = 1; power(radix) < leaves; {
 		radix++
 	}
-	// Multiples of 8 have the divisors that cumulate wants.
+	// Multiples of 8 have the divisors that cumulate needs.
 	multiple := min(8, s.Leaf)
 	leaf = ((n-1)/power(radix)/multiple + 1) * multiple
 	return radix, leaf, leaf * power(radix)
@@ -58,8 +58,8 @@ func (s Shape) divide(n int) (radix, leaf, padded int) {
 
 // newPairOrder sorts pairs with scores in [0, 1], [B, N].
 //
-// Sorts of single integers are the fast ones on XLA, so each score becomes a 31-bit code of the same order, and a sort of (p, q) gives
-// places, which tell pairs apart in a second sort, of (q, place).
+// XLA sorts single integers fast. So each score becomes a 31-bit code of the same order, a sort of (p, q) gives places, and these tell pairs apart in
+// a second sort, of (q, place).
 func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	g := p.Graph()
 	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
@@ -114,7 +114,7 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	return o
 }
 
-// restore brings entries, [B, padded] by ascending q, into the order of the inputs, [B, N].
+// restore puts entries, [B, padded] by ascending q, into the order of the inputs, [B, N].
 func (o pairOrder) restore(entries *Node) *Node {
 	g := entries.Graph()
 	batch := entries.Shape().Dimensions[0]
@@ -124,13 +124,13 @@ func (o pairOrder) restore(entries *Node) *Node {
 	return take(byP, Add(countWhile(o.keys, o.code, LessThan), begin))
 }
 
-// arrange puts each entry of x to its place.
+// arrange moves each entry of x to its place.
 func arrange(place, x *Node) *Node {
 	return scatterTo(place, x, true)
 }
 
-// scoreCode gives codes of scores in [0, 1], integers from 0 to 2³⁰ in the same order, and the way back: to float64 from float64, to float32
-// from shorter ones.
+// scoreCode encodes scores in [0, 1] as integers from 0 to 2³⁰ in the same order. decode turns codes back: to float64 from float64, to float32 from
+// shorter ones.
 func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	if x.DType() != dtypes.Float64 {
 		// The bits of floats that are not negative have their order, and those of 1 are below 2³⁰.
@@ -148,10 +148,10 @@ func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	}
 }
 
-// countWhile counts, for each bound of [B, M], the entries s at the beginning of a row of sorted, [B, N], with holds(s, bound), by binary
-// search. holds must be true up to a place in the row and false from it on.
+// countWhile counts, for each bound of [B, M], the leading entries s of a row of sorted, [B, N], with holds(s, bound), by binary search. holds must
+// be true up to some index of the row and false from there on.
 //
-// The steps are a loop of the graph: written out one after another they would be a third of the kernels to compile.
+// The steps are a loop in the graph: unrolled, they would be a third of all kernels to compile.
 func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
 	g, batch, n := sorted.Graph(), sorted.Shape().Dimensions[0], sorted.Shape().Dimensions[1]
 	counts := shapes.Make(dtypes.Int32, bounds.Shape().Dimensions...)
@@ -166,7 +166,7 @@ func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
 	})
 	further := NewClosure(g, func(g *Graph) []*Node {
 		step, count, sorted, bound := parameters(g)
-		// A loop takes no constants of the graph around it, so these are not made by AddScalar and the like.
+		// A loop cannot capture constants, so these are not made by AddScalar and the like.
 		all := func(value int) *Node { return BroadcastToDims(Const(g, int32(value)), counts.Dimensions...) }
 		next := Add(count, BitwiseShiftRightLogical(all(1<<(steps-1)), BroadcastToDims(step, counts.Dimensions...)))
 		entry := take(sorted, Add(Min(Sub(next, all(1)), all(n-1)), Mul(Iota(g, counts, 0), all(n))))

@@ -5,16 +5,16 @@ import (
 	"math/bits"
 )
 
-// Ranked is a score in an order of scores, and its index before.
+// Ranked is a score in an order of scores, with its original index.
 type Ranked struct {
 	Score float64
 	Index int32
 }
 
-// Descending returns scores in [0, 1] from the highest to the lowest, ties in the order of their indices.
+// Descending returns scores in [0, 1] from highest to lowest, ties in the order of their indices.
 func Descending(scores []float64) []Ranked {
-	// A radix sort: the bits of floats that are not negative have their order. Only those count in which some differ: scores that were float32
-	// end in zeros.
+	// A radix sort: the bits of nonnegative floats sort as the floats do. Only digits in which some scores differ take a pass; scores that were
+	// float32 end in zeros.
 	order, sorted := make([]Ranked, len(scores)), make([]Ranked, len(scores))
 	differ := uint64(0)
 	for i, score := range scores {
@@ -43,7 +43,7 @@ func Descending(scores []float64) []Ranked {
 	return order
 }
 
-// TieGroups calls visit for each run of equal scores in an order by score, from begin to before end, in turn.
+// TieGroups calls visit for each run of equal scores, from begin to before end, in turn.
 func TieGroups(order []Ranked, visit func(begin, end int)) {
 	for begin := 0; begin < len(order); {
 		end := begin + 1

@@ -2,34 +2,34 @@ package pairsum
 
 import "math/bits"
 
-// Sweep finds, for each of many pairs, sums over the pairs of lower rank.
+// Sweep computes, for each of many pairs, sums over the pairs of lower rank.
 //
-// These are of [τ+p_j−p_i]₊² − [p_j−p_i]₊² and alike: pair j is a point at p_j + τ and one of opposite sign at p_j, and what counts are the points
-// above p_i. Going through the pairs by descending p, a Fenwick tree over ranks holds the moments of those.
+// The terms are [τ+p_j−p_i]₊² − [p_j−p_i]₊² and the like: pair j is a point at p_j + τ and one of opposite sign at p_j, and the points above p_i
+// count. The sweep visits the pairs by descending p, and a Fenwick tree over ranks holds the moments of the points above.
 //
-// A tree over very many ranks does not fit into a cache. So ranks are written in digits: a tree over the first digit gives the sums over the
-// pairs with a lower one, then the pairs with an equal one are gone through by themselves, with the next digit.
+// A tree over very many ranks does not fit into a cache. So ranks are written in digits: a tree over the first digit gives the sums over the pairs
+// with a lower digit; then the pairs with an equal digit are swept separately, by the next digit.
 type Sweep struct {
 	tau    float64 // The margin: at least 1e-4.
 	digits int
-	bits   int // Of each digit.
+	bits   int // Per digit.
 	tree   sweepTree
 }
 
-// Pair is a pair as a sweep meets it.
+// Pair is a pair as a sweep takes it.
 type Pair struct {
 	P, Weight float64
 	Rank      int32 // The number of distinct values of q below the pair's.
 }
 
-// LowerSums are sums over the pairs j of lower rank than pair i, each with its weight.
+// LowerSums are weighted sums over the pairs j of lower rank than pair i.
 type LowerSums struct {
 	Above float64 // Σ 1 over p_j ≥ p_i
 	Slope float64 // Σ [τ+p_j−p_i]₊ − [p_j−p_i]₊
-	Huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²: τ² times the loss's.
+	Huber float64 // Σ [τ+p_j−p_i]₊² − [p_j−p_i]₊²: τ² times the loss's
 }
 
-// Pairs are pairs by descending p, each with a weight of 1, and the number of ranks, of scores p and q as descending gives them.
+// Pairs returns the pairs by descending p, each with weight 1, and the number of ranks. byP and byQ are as [Descending] returns them.
 func Pairs(byP, byQ []Ranked) (pairs []Pair, ranks int32) {
 	higher := make([]int32, len(byQ)) // The number of values above.
 	TieGroups(byQ, func(begin, end int) {
@@ -45,10 +45,10 @@ func Pairs(byP, byQ []Ranked) (pairs []Pair, ranks int32) {
 	return pairs, ranks
 }
 
-// MostDigitBits is the largest number of bits of a digit: a tree of more leaves the caches, and each further digit costs as much as the first.
+// MostDigitBits is the largest number of bits in a digit: a larger tree does not fit the caches, and each further digit costs as much as the first.
 const MostDigitBits = 16
 
-// NewSweep prepares a sweep with the margin tau over that many ranks, by digits of at most that many bits.
+// NewSweep prepares a sweep with margin tau over this many ranks, by digits of at most mostBits bits.
 func NewSweep(tau float64, ranks int32, mostBits int) Sweep {
 	width := max(1, bits.Len32(uint32(ranks-1)))
 	digits := (width-1)/mostBits + 1
@@ -56,17 +56,17 @@ func NewSweep(tau float64, ranks int32, mostBits int) Sweep {
 	return Sweep{tau, digits, each, make(sweepTree, min(ranks, 1<<each)+1)}
 }
 
-// Lower gives the sums of each of pairs, which stand by descending p.
+// Lower returns the sums of each of pairs, which are by descending p.
 func (s Sweep) Lower(pairs []Pair) []LowerSums {
-	mean := 0.0 // Less the mean, sums of squares of close scores keep their digits.
+	mean := 0.0 // Minus the mean, sums of squares of close scores keep their digits.
 	for i := range pairs {
 		mean += pairs[i].P / float64(len(pairs))
 	}
 	return s.from(s.digits-1, pairs, mean)
 }
 
-// from gives the sums over the pairs whose rank is the same before a digit and lower from it on. The digits are counted from the last, and the
-// pairs stand by their ranks before the digit, equal ones by descending p.
+// from returns the sums over the pairs whose rank agrees before a digit and is lower from it on. Digits are counted from the last. The pairs stand by
+// their ranks before the digit, and by descending p where those are equal.
 func (s Sweep) from(which int, pairs []Pair, mean float64) []LowerSums {
 	sums, shift := make([]LowerSums, len(pairs)), which*s.bits
 	for begin := 0; begin < len(pairs); {
@@ -94,7 +94,7 @@ func (s Sweep) from(which int, pairs []Pair, mean float64) []LowerSums {
 	return sums
 }
 
-// byDigit finds the sums of pairs over those with a lower digit at shift. The tree is empty before and after.
+// byDigit computes the sums of pairs over those with a lower digit at shift. The tree is empty before and after.
 func (s Sweep) byDigit(shift int, pairs []Pair, mean float64, sums []LowerSums) {
 	digit := func(at int) int32 { return pairs[at].Rank >> shift & (1<<s.bits - 1) }
 	wide := 0
@@ -117,7 +117,7 @@ func (s Sweep) byDigit(shift int, pairs []Pair, mean float64, sums []LowerSums) 
 	clear(s.tree)
 }
 
-// byRank gives each pair's place by ascending ranks without their last bits, equal ones in the order they stand in.
+// byRank returns each pair's position by ascending ranks without their last bits, stable among equals.
 func byRank(pairs []Pair, without int) []int32 {
 	var begin []int32
 	for i := range pairs {
@@ -139,10 +139,10 @@ func byRank(pairs []Pair, without int) []int32 {
 	return places
 }
 
-// sweepTree is a Fenwick tree over the values of a digit: adding at one and summing over those below one each take a time of order log len.
+// sweepTree is a Fenwick tree over the values of a digit. Adding at a digit and summing below one are O(log len) each.
 type sweepTree []moments
 
-// moments are sums of 1, y and y² over points, each with its weight and sign, and of the weights of pairs above.
+// moments are sums of 1, y and y² over points, with weight and sign, and the sum of the weights of pairs above.
 type moments struct{ above, count, sum, squares float64 }
 
 func (m moments) plus(o moments) moments {

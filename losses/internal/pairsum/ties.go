@@ -5,15 +5,15 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// leafTies are the sums over pairs of equal q in different leaves, which the tree takes for lower and higher ones. Only runs that cross a
-// leaf's boundary matter, so there is one run before and one after for each leaf. Arrays are [B·leaves, 1] where not said otherwise.
+// leafTies are the sums over pairs of equal q in different leaves, which the tree counts as lower and higher. Only runs of equal q that cross a
+// leaf's boundary matter, so each leaf has one run before and one after. Arrays are [B·leaves, 1] unless stated otherwise.
 type leafTies struct {
-	centred *Node // p less its mean, [B, padded], float64.
-	// before is the number of pairs ahead of the leaf with the q of its first pair, and sum their sum of centred p. float64
+	centred *Node // p minus its mean, [B, padded] of float64.
+	// before is the number of pairs before the leaf with the q of its first pair, and sum the sum of their centred p, both float64.
 	before, sum *Node
-	// begins and ends tell the pairs with the q of the leaf's first and last pair. [B·leaves, leaf]
+	// begins and ends mark the pairs with the q of the leaf's first and last pair, [B·leaves, leaf].
 	begins, ends *Node
-	// behind is the number of leaves up to the last one that begins with the q of the leaf's last pair or a lower one. [B, leaves], int32
+	// behind is the number of leaves up to the last one that begins with the q of the leaf's last pair or a lower one, [B, leaves] of int32.
 	behind *Node
 }
 
@@ -35,7 +35,7 @@ func newLeafTies(o pairOrder) leafTies {
 	return t
 }
 
-// forward are the sums over the pairs ahead, as huberSums has them; those pairs have p_j ≥ p_i. [B·padded]
+// forward returns the sums over the pairs before, like huberSums, [B·padded]. Those pairs have p_j ≥ p_i.
 func (t leafTies) forward(margin float64) (huber, slope, above *Node) {
 	p := Reshape(t.centred, t.begins.Shape().Dimensions...)
 	masked := func(x *Node) *Node {
@@ -46,7 +46,7 @@ func (t leafTies) forward(margin float64) (huber, slope, above *Node) {
 	return masked(huber), masked(MulScalar(t.before, margin)), masked(t.before)
 }
 
-// pull is the sum over the pairs behind, as pullSums has it, of weights [B·padded]; those pairs have p_k ≤ p_i. [B·padded]
+// pull returns the sum over the pairs after, like pullSums, for weights [B·padded]. Those pairs have p_k ≤ p_i.
 func (t leafTies) pull(weight *Node, margin float64) *Node {
 	from := AddScalar(Iota(weight.Graph(), t.behind.Shape(), 1), 1)
 	weights := sumOfLeaves(t.begins, Reshape(weight, t.begins.Shape().Dimensions...), from, t.behind)
@@ -54,8 +54,7 @@ func (t leafTies) pull(weight *Node, margin float64) *Node {
 	return Reshape(Where(t.ends, pull, ZerosLike(pull)), weight.Shape().Size())
 }
 
-// sumOfLeaves sums the entries of x, [B·leaves, leaf], where mask holds, over the leaves from one to before another of the same image pair,
-// [B, leaves] each.
+// sumOfLeaves sums the entries of x, [B·leaves, leaf], where mask holds, over the leaves in [from, to) of the same image pair, [B, leaves] each.
 func sumOfLeaves(mask, x, from, to *Node) *Node {
 	batch, leaves := from.Shape().Dimensions[0], from.Shape().Dimensions[1]
 	each := Reshape(ReduceSum(Where(mask, x, ZerosLike(x)), -1), batch, leaves)

@@ -6,17 +6,17 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// pairTree finds the sums over pairs of pairs with a tree of few levels, in a time of order N log N.
+// pairTree computes the sums over pairs of pairs by a tree of few levels, in O(N log N) time.
 //
-// ℓ(x) = ([τ−x]₊² − [−x]₊²)/τ², so a pair's sum over the pairs of lower q is W(p_i − τ) − W(p_i) with W(x) = Σ [p_j − x]₊², and the slope the
-// same with Σ [p_j − x]₊. The pairs stand by ascending q. A node of the tree is a stretch of them, and its parts are shorter stretches: a
-// node adds to each of its pairs what the parts ahead of the pair's own part hold. Leaves are short enough to compare each pair with each.
-// Going back, a node adds what pulls at a pair from the parts behind.
+// ℓ(x) = ([τ−x]₊² − [−x]₊²)/τ², so a pair's sum over the pairs of lower q is W(p_i − τ) − W(p_i) with W(x) = Σ [p_j − x]₊², and the slope the same
+// with Σ [p_j − x]₊. The pairs stand by ascending q. A node of the tree is a range of them, and its parts are shorter ranges: a node adds to each of
+// its pairs the sums over the parts before the pair's own part. Leaves are short enough to compare all their pairs. In the backward pass, a node adds
+// the sums over the parts after.
 //
-// How a node does it is in level.go.
+// level.go describes a node's work.
 //
-// Where equal q stand on both sides of a leaf's boundary, the tree counts the ones before as lower. Equal q stand by descending p, so all
-// of these have p_j ≥ p_i, and the sums over them, of which ties takes care, need no tree.
+// If equal q stand on both sides of a leaf's boundary, the tree counts those before as lower. Equal q stand by descending p, so all of these have p_j
+// ≥ p_i. The sums over them, which ties.go corrects, need no tree.
 type pairTree struct {
 	order  pairOrder
 	margin float64
@@ -25,10 +25,10 @@ type pairTree struct {
 	ties   leafTies
 }
 
-// Tree are the sums by a tree of the shape that is fastest, of scores in [0, 1], [B, N], in a time of order N log N.
+// Tree computes the sums by a tree of the fastest shape in O(N log N) time, for scores in [0, 1], [B, N].
 func Tree(p, q *Node, margin float64) Sums { return TreeOf(fastShape, p, q, margin) }
 
-// TreeOf is [Tree] with a shape of one's own.
+// TreeOf is [Tree] with a given shape.
 func TreeOf(shape Shape, p, q *Node, margin float64) Sums {
 	order := newPairOrder(p, q, margin, shape)
 	return &pairTree{order: order, margin: margin, leaves: newLeafPairs(order.p, order.q, order.leaf, margin), ties: newLeafTies(order)}
@@ -58,7 +58,7 @@ func (t *pairTree) Forward() (huber, same, slope *Node) {
 		t.levels = append(t.levels, level)
 	}
 	same = Sub(o.notBelow, Reshape(above, dims...))
-	// Differences of sums leave rounding noise where there is nothing.
+	// Differences of sums leave rounding noise where the sum is zero.
 	huber = MaxScalar(Reshape(huber, dims...), 0.0)
 	return huber, same, Reshape(slope, dims...)
 }
@@ -78,11 +78,11 @@ func (t *pairTree) Restore(entries *Node) *Node { return t.order.restore(entries
 // row is x[i] of a matrix.
 func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0) }
 
-// take is x[index], for each entry of index.
+// take is x[index] for each entry of index.
 func take(x, index *Node) *Node { return Gather(x, InsertAxes(index, -1)) }
 
-// hold is x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but not a scatter, unless it
-// is of one row. This one takes the larger of each entry and itself.
+// hold makes x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but it does not repeat a scatter,
+// except one of a single row. This scatter takes the larger of each entry and itself.
 func hold(x *Node) *Node {
 	rows := x
 	if x.Shape().Dimensions[0] == 1 {
@@ -92,9 +92,9 @@ func hold(x *Node) *Node {
 	return Reshape(ScatterMax(rows, each, rows, true, true), x.Shape().Dimensions...)
 }
 
-// scatterTo puts the entries of x, of integers ≥ 0 or finite floats, each to its place, those of the same place summed.
+// scatterTo adds the entries of x, integers ≥ 0 or finite floats, to their places.
 //
-// The zeros to add to depend on x. Plain ones would wait, for all scatters at once, in memory for their turn.
+// The initial zeros depend on x. Plain zeros would be allocated early and hold memory for all scatters at once.
 func scatterTo(place, x *Node, unique bool) *Node {
 	var zeros *Node
 	if x.DType().IsFloat() {

@@ -22,7 +22,7 @@ const Name = "ablation"
 // how frozen features are measured.
 type Config struct {
 	pretrain.Config
-	Linear evaluation.ClassProbe `json:"linear"` // Linear classification of [CLS] features.
+	Linear evaluation.LinearProbe `json:"linear"` // Linear classification of [CLS] features.
 
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // On patch features of images that are read.
 }
@@ -39,7 +39,7 @@ var columns = []string{columnMIoU, columnAccuracy, columnLinear, columnKNN}
 
 // profileConfig returns the configuration of a profile before --set, for images that are read or synthetic ones.
 func profileConfig(profile study.Profile, read bool) Config {
-	c := Config{Config: pretrain.ProfileConfig(profile), Linear: evaluation.FastClassProbe()}
+	c := Config{Config: pretrain.ProfileConfig(profile), Linear: evaluation.FastLinearProbe()}
 	if read {
 		c.Segmentation = mainresults.ProfileConfig(profile, true).Segmentation
 	}
@@ -49,7 +49,7 @@ func profileConfig(profile study.Profile, read bool) Config {
 	case study.Smoke:
 		c.Linear.Epochs, c.Linear.Batch = 10, 8
 		if read {
-			c.Segmentation.Train, c.Segmentation.Test, c.Segmentation.Epochs = 32, 32, 1
+			c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Epochs = 32, 32, 1
 		}
 	}
 	return c

@@ -53,7 +53,7 @@ func TestFullIsThePapersSetting(t *testing.T) {
 	rates := map[string]float64{methods.SimCLR: 0.06, methods.MoCo: 0.08, methods.SimSiam: 0.05, methods.BarlowTwins: 0.11}
 	for _, c := range all {
 		s := c.Config
-		if s.Encoder != "resnet18" || s.Batch != 512 || s.Epochs != 800 || s.Momentum != 0.9 || s.WeightDecay != 5e-4 || s.Rate != rates[c.Config.Method] ||
+		if s.Encoder != "resnet18" || s.Batch != 512 || s.Epochs != 800 || s.Momentum != 0.9 || s.WeightDecay != 5e-4 || s.LearningRate != rates[c.Config.Method] ||
 			s.KNN.K != 200 || s.KNN.Temperature != 0.1 {
 			t.Fatalf("%s has %+v", c.Name(), s)
 		}
@@ -75,8 +75,8 @@ func TestSetForOneMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		if c.Config.Epochs != 7 || (c.Config.Rate == 0.5) != (c.Config.Method == methods.MoCo) {
-			t.Errorf("%s has %d epochs and rate %g", c.Name(), c.Config.Epochs, c.Config.Rate)
+		if c.Config.Epochs != 7 || (c.Config.LearningRate == 0.5) != (c.Config.Method == methods.MoCo) {
+			t.Errorf("%s has %d epochs and rate %g", c.Name(), c.Config.Epochs, c.Config.LearningRate)
 		}
 	}
 	for _, set := range []string{"method=byol", "method=moco", "byol.rate=1", "batch=0", "batch=null", "recipe.Crop=same", "recipe.Flip=false"} {
@@ -274,7 +274,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		"crop+blur+gray+jitter": {39, 40, 41}, "crop+blur+gray": {35, 36, 35}, "crop+blur": {30, 31, 30}, "crop": {29, 30, 29},
 	})
 	changed := ProfileConfig(study.Quick, methods.SimCLR)
-	changed.Rate, changed.KNN.K = 0.5, 20
+	changed.LearningRate, changed.KNN.K = 0.5, 20
 	other := records[0]
 	other.Config, other.Value = study.EncodeConfig(changed), 99
 	// Whether it ran before or after, a run with other settings stands back behind the profile's own.

@@ -20,7 +20,7 @@ const Name = "effect-aug"
 
 // Config is what one run of the study is made from.
 type Config struct {
-	methods.Settings
+	methods.Config
 	Recipe views.Recipe   `json:"recipe"`
 	KNN    knn.Classifier `json:"knn"`
 	// EvaluateEvery is the number of epochs between evaluations; the end of training is always evaluated.
@@ -107,17 +107,17 @@ var MethodTitles = map[string]string{
 // ProfileConfig returns the configuration of a method in a profile, before row and --set.
 func ProfileConfig(profile study.Profile, method string) Config {
 	config := Config{
-		Settings:      paperSettings(method),
+		Config:        paperSettings(method),
 		Recipe:        views.Default(),
 		KNN:           knn.Classifier{K: 200, Temperature: 0.1},
 		EvaluateEvery: 20,
 	}
 	switch profile {
 	case study.Quick:
-		quickSettings(&config.Settings)
+		quickSettings(&config.Config)
 		config.EvaluateEvery = 10
 	case study.Smoke:
-		quickSettings(&config.Settings)
+		quickSettings(&config.Config)
 		config.Encoder, config.Batch, config.Epochs, config.WarmupEpochs = "conv4-w8", 32, 2, 0
 		config.ProjectorHidden, config.ProjectorDim = 32, 16
 		if method == methods.MoCo {
@@ -130,20 +130,20 @@ func ProfileConfig(profile study.Profile, method string) Config {
 
 // paperSettings are those of appendix B.1: ResNet-18, batch 512, 800 epochs, SGD with momentum 0.9 and decay 5e-4, and a learning rate for
 // each method. Heads, temperatures and the queue are not in the paper; they are our choice, near what the methods' authors use.
-func paperSettings(method string) methods.Settings {
-	s := methods.Settings{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
+func paperSettings(method string) methods.Config {
+	s := methods.Config{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
 	switch method {
 	case methods.SimCLR:
-		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.06, 512, 128, 0.5
+		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.06, 512, 128, 0.5
 	case methods.BarlowTwins:
 		// The dimension and the factor of the loss are ours: the authors have no CIFAR-10 setting, and the plain sum over 2048²
 		// entries is too steep for this rate.
-		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.OffDiagonal, s.LossScale = 0.11, 2048, 2048, 0.005, 0.025
+		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.OffDiagonal, s.LossScale = 0.11, 2048, 2048, 0.005, 0.025
 	case methods.MoCo:
-		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.08, 512, 128, 0.1
+		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.08, 512, 128, 0.1
 		s.Queue, s.TargetMomentum, s.NormGroups = 4096, 0.99, 8
 	case methods.SimSiam:
-		s.Rate, s.ProjectorHidden, s.ProjectorDim, s.PredictorHidden = 0.05, 2048, 2048, 512
+		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.PredictorHidden = 0.05, 2048, 2048, 512
 	}
 	return s
 }
@@ -151,7 +151,7 @@ func paperSettings(method string) methods.Settings {
 // quickSettings makes settings that two CPU cores train in a minute or two. They were chosen for the accuracy with all transformations, one
 // method at a time, on seed 0 of the real sample; a short training wants smaller batches and heads than a long one, and MoCo a target and
 // a queue that a few thousand steps can follow. Its batches of 64 are too small to split for BatchNorm.
-func quickSettings(s *methods.Settings) {
+func quickSettings(s *methods.Config) {
 	s.Encoder, s.ProjectorHidden, s.ProjectorDim = "conv4", 128, 64
 	switch s.Method {
 	case methods.SimCLR:
@@ -161,7 +161,7 @@ func quickSettings(s *methods.Settings) {
 	case methods.MoCo:
 		s.Batch, s.Epochs, s.Temperature, s.Queue, s.NormGroups = 64, 60, 0.2, 1024, 1
 	case methods.SimSiam:
-		s.Batch, s.Epochs, s.Rate, s.PredictorHidden = 64, 50, 0.1, 32
+		s.Batch, s.Epochs, s.LearningRate, s.PredictorHidden = 64, 50, 0.1, 32
 	}
 }
 
@@ -214,7 +214,7 @@ func (c Config) base() Config {
 
 // check returns an error that names the first value out of range, before anything is read or trained.
 func (c Config) check() error {
-	if err := c.Settings.Check(); err != nil {
+	if err := c.Config.Check(); err != nil {
 		return err
 	}
 	if c.EvaluateEvery < 1 {
@@ -257,7 +257,7 @@ var Study = study.Spec[Config, Data]{
 	},
 	Steps:     func(d Data, c study.Cell[Config]) int { return c.Config.Epochs * (d.Train.Len() / c.Config.Batch) },
 	NewWorker: newWorker,
-	Shares:    func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Settings) },
+	Shares:    func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
 	Own:       own,
 	Common:    func(config, _ Config) Config { return config.base() },
 	Tables:    func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },

@@ -140,12 +140,12 @@ func (r Results) richnessCorrelations(column string) []float64 {
 }
 
 // CropDrop is the figure of what each method loses without different positions, on a dataset: ours beside the paper's.
-func (r Results) CropDrop(dataset string) (figures.CropDrop, error) {
+func (r Results) CropDrop(dataset string) (figures.AccuracyDrop, error) {
 	paper, err := figures.Paper("effect_aug_full")
 	if err != nil {
-		return figures.CropDrop{}, err
+		return figures.AccuracyDrop{}, err
 	}
-	figure := figures.CropDrop{Title: r.title(dataset)}
+	figure := figures.AccuracyDrop{Title: r.title(dataset)}
 	for _, method := range methods.Names {
 		column := dataset + "/" + MethodTitles[method]
 		drop := func(row string) figures.Cell {
@@ -160,15 +160,15 @@ func (r Results) CropDrop(dataset string) (figures.CropDrop, error) {
 }
 
 // Richness is the figure of accuracy against the number of transformations, on a dataset: ours beside the paper's.
-func (r Results) Richness(dataset string) (figures.Richness, error) {
+func (r Results) Richness(dataset string) (figures.AugmentationCurves, error) {
 	paper, err := figures.Paper("effect_aug_full")
 	if err != nil {
-		return figures.Richness{}, err
+		return figures.AugmentationCurves{}, err
 	}
-	figure := figures.Richness{Title: r.title(dataset)}
+	figure := figures.AugmentationCurves{Title: r.title(dataset)}
 	for _, method := range methods.Names {
 		column := dataset + "/" + MethodTitles[method]
-		line := figures.MethodRichness{Method: MethodTitles[method]}
+		line := figures.AugmentationCurve{Method: MethodTitles[method]}
 		for _, row := range Rows {
 			if row.Crop != views.IndependentCrop {
 				continue

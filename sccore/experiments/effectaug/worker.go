@@ -27,7 +27,7 @@ type run = study.Run[Config, Data]
 type worker struct{ trainer *methods.Trainer }
 
 func newWorker(r *run) (study.Worker[Config, Data], error) {
-	trainer, err := methods.NewTrainer(r.Backend(), r.Data.Train, r.Cell.Config.Settings)
+	trainer, err := methods.NewTrainer(r.Backend(), r.Data.Train, r.Cell.Config.Config)
 	return worker{trainer}, err
 }
 
@@ -64,7 +64,7 @@ func (w worker) Run(r *run) error {
 		h.Seconds, h.Backend = before+time.Since(begun).Seconds(), backend.Name()
 		note := fmt.Sprintf("loss %.3f", loss)
 		if t.Done()%t.StepsPerEpoch() == 0 {
-			p := study.Point{Step: t.Done(), Epoch: float64(t.Done() / t.StepsPerEpoch()), Loss: t.EpochLoss(), LearningRate: t.Rate(t.Done() - 1)}
+			p := study.Point{Step: t.Done(), Epoch: float64(t.Done() / t.StepsPerEpoch()), Loss: t.EpochLoss(), LearningRate: t.LearningRate(t.Done() - 1)}
 			if evaluated != nil {
 				p.Evaluated, p.KNN, p.FeatureStd, p.EffectiveRank = true, evaluated["knn/accuracy"], evaluated["knn/feature_std"], evaluated["knn/effective_rank"]
 				note += fmt.Sprintf("  k-NN %.1f %%", p.KNN)
@@ -104,9 +104,9 @@ func (w worker) knn(r *run) train.Evaluator {
 		if err != nil {
 			return nil, err
 		}
-		spread, err := metrics.MeasureCollapse(bank)
+		spread, err := metrics.MeasureSpread(bank)
 		return map[string]float64{
-			"accuracy": metrics.Accuracy(predictions, d.Test.Labels), "feature_std": spread.FeatureStd, "effective_rank": spread.EffectiveRank,
+			"accuracy": metrics.Accuracy(predictions, d.Test.Labels), "feature_std": spread.Std, "effective_rank": spread.Rank,
 		}, err
 	}}
 }

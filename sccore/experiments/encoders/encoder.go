@@ -74,7 +74,7 @@ func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 
 // Opened is an encoder that is ready to run.
 type Opened struct {
-	*evaluation.Frozen
+	*evaluation.FeatureExtractor
 	Store *model.Store // Its weights, at the root.
 }
 
@@ -84,7 +84,7 @@ func (e Encoder) Open(b compute.Backend, seed int) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	frozen, err := evaluation.NewFrozen(b, vit, store, "/", evaluation.EncodeBatch)
+	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, "/", evaluation.EncodeBatch)
 	if err != nil {
 		store.Finalize()
 		return nil, err
@@ -94,7 +94,7 @@ func (e Encoder) Open(b compute.Backend, seed int) (*Opened, error) {
 
 // Close frees the memory of the encoder and of its weights.
 func (o *Opened) Close() {
-	o.Frozen.Close()
+	o.FeatureExtractor.Close()
 	o.Store.Finalize()
 }
 

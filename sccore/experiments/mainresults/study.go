@@ -64,11 +64,11 @@ var titles = map[string]string{imageNet: "ImageNet-1k", cocoStuff: "COCOStuff-27
 type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
-	Images int                   `json:"images"`         // Images for training and again for testing: drawn, or taken of those that are read, 0 for all.
-	Size   int                   `json:"size,omitzero"`  // Height and width in pixels of the images that are classified, and of synthetic scenes.
-	KNN    knn.Classifier        `json:"knn,omitzero"`   // On [CLS] features of objects.
-	Class  evaluation.ClassProbe `json:"class,omitzero"` // The same.
-	Patch  evaluation.PatchProbe `json:"patch,omitzero"` // On patch features of synthetic scenes.
+	Images int                    `json:"images"`         // Images for training and again for testing: drawn, or taken of those that are read, 0 for all.
+	Size   int                    `json:"size,omitzero"`  // Height and width in pixels of the images that are classified, and of synthetic scenes.
+	KNN    knn.Classifier         `json:"knn,omitzero"`   // On [CLS] features of objects.
+	Class  evaluation.LinearProbe `json:"class,omitzero"` // The same.
+	Patch  evaluation.PatchProbe  `json:"patch,omitzero"` // On patch features of synthetic scenes.
 
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // On patch features of images that are read.
 }
@@ -94,24 +94,24 @@ var grid = encoders.Grid[Config]{
 
 // ProfileConfig is the configuration of a profile before --set, for images that are read or synthetic ones.
 func ProfileConfig(profile study.Profile, read bool) Config {
-	c := Config{Size: 224, KNN: knn.DINO(), Class: evaluation.DefaultClassProbe()}
+	c := Config{Size: 224, KNN: knn.DINOClassifier(), Class: evaluation.DefaultLinearProbe()}
 	if read {
 		c.Segmentation = evaluation.DefaultSegmentationProbe()
 	} else {
 		c.Size, c.Images, c.Patch = 64, 1024, evaluation.DefaultPatchProbe()
 	}
 	if profile != study.Full {
-		c.Class = evaluation.FastClassProbe()
+		c.Class = evaluation.FastLinearProbe()
 		c.Class.Epochs = 20 // Images are fewer.
 	}
 	if read && profile != study.Full {
-		c.Segmentation.Train, c.Segmentation.Test, c.Segmentation.Batch, c.Segmentation.Epochs = 96, 128, 8, 8
+		c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Batch, c.Segmentation.Epochs = 96, 128, 8, 8
 	}
 	if profile == study.Smoke {
 		c.Size, c.Images, c.KNN.K = 32, 24, 5
 		c.Class.Epochs, c.Class.Batch = 2, 8
 		if read {
-			c.Segmentation.Train, c.Segmentation.Test, c.Segmentation.Epochs = 32, 32, 1
+			c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Epochs = 32, 32, 1
 		} else {
 			c.Patch.Steps, c.Patch.Batch = 10, 64
 		}
@@ -125,7 +125,7 @@ func (c Config) on(dataset string) Config {
 	case imageNet:
 		c.Segmentation = evaluation.SegmentationProbe{}
 	case cocoStuff:
-		c.Size, c.KNN, c.Class = 0, knn.Classifier{}, evaluation.ClassProbe{}
+		c.Size, c.KNN, c.Class = 0, knn.Classifier{}, evaluation.LinearProbe{}
 	}
 	return c
 }
@@ -149,10 +149,10 @@ func (c Config) Protocol(dataset string) string {
 	if dataset == cocoStuff {
 		return fmt.Sprintf("linear 1×1 head on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %d of each training image in "+
 			"batches of %d, Adam at rate %g; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
-			s.Train, s.MinArea, s.Epochs, s.Batch, s.Rate, s.Test, s.Test)
+			s.CropSize, s.MinScale, s.Epochs, s.Batch, s.LearningRate, s.TestSize, s.TestSize)
 	}
 	text := fmt.Sprintf("[CLS] features of %d-pixel images; weighted k-NN, K %d, temperature %g, cosine; linear probe, AdamW, %d epochs of batches of %d, rate %g",
-		c.Size, k.K, k.Temperature, l.Epochs, l.Batch, l.Rate)
+		c.Size, k.K, k.Temperature, l.Epochs, l.Batch, l.LearningRate)
 	if dataset == encoders.Synthetic {
 		text += fmt.Sprintf("; on scenes a linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation",
 			c.Patch.Steps, c.Patch.Batch)

@@ -33,7 +33,7 @@ func run(r *study.Run[Config, Data]) error {
 	}
 	defer encoder.Close()
 	n := number(r.Cell)
-	if n.Details, err = r.Data.Measure(r.Context, r.Backend(), encoder.Frozen, r.Cell.Config, r.Cell.Seed); err != nil {
+	if n.Details, err = r.Data.Measure(r.Context, r.Backend(), encoder.FeatureExtractor, r.Cell.Config, r.Cell.Seed); err != nil {
 		return err
 	}
 	n.Value = n.Details[columnNearest]
@@ -48,7 +48,7 @@ func run(r *study.Run[Config, Data]) error {
 }
 
 // Measure returns the numbers of the table's columns that the data has, in percent.
-func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation.Frozen, c Config, seed int) (map[string]float64, error) {
+func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Config, seed int) (map[string]float64, error) {
 	numbers := map[string]float64{}
 	if d.Objects[0] != nil {
 		if err := d.classify(b, frozen, c, seed, numbers); err != nil {
@@ -59,11 +59,11 @@ func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation
 	var err error
 	switch {
 	case d.Annotated[0] != nil:
-		segmentation, err = c.Segmentation.Measure(ctx, b, frozen, d.Annotated[0], d.Annotated[1], uint64(seed))
+		segmentation, err = c.Segmentation.Evaluate(ctx, b, frozen, d.Annotated[0], d.Annotated[1], uint64(seed))
 	case d.Scenes[0] != nil: // Background is a class.
-		var scenes [2]evaluation.Annotated
+		var scenes [2]evaluation.AnnotatedPatches
 		if scenes, err = evaluation.EncodeScenes(frozen, d.Scenes, c.Size); err == nil {
-			segmentation, err = c.Patch.Measure(b, scenes[0], scenes[1], 1+d.Classes, uint64(seed))
+			segmentation, err = c.Patch.Evaluate(b, scenes[0], scenes[1], 1+d.Classes, uint64(seed))
 		}
 	default:
 		return numbers, nil
@@ -73,7 +73,7 @@ func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation
 }
 
 // classify adds the numbers of classification by [CLS] features.
-func (d Data) classify(b compute.Backend, frozen *evaluation.Frozen, c Config, seed int, numbers map[string]float64) error {
+func (d Data) classify(b compute.Backend, frozen *evaluation.FeatureExtractor, c Config, seed int, numbers map[string]float64) error {
 	class, err := evaluation.EncodeObjects(frozen, d.Objects, c.Size)
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func (d Data) classify(b compute.Backend, frozen *evaluation.Frozen, c Config, s
 		return err
 	}
 	for _, k := range []int{1, 5} {
-		numbers[fmt.Sprintf("knn_Acc@%d", k)] = metrics.AccuracyWithin(nearest, d.Labels[1], k)
-		numbers[fmt.Sprintf("linear_cls_Acc@%d", k)] = metrics.AccuracyWithin(linear, d.Labels[1], k)
+		numbers[fmt.Sprintf("knn_Acc@%d", k)] = metrics.TopKAccuracy(nearest, d.Labels[1], k)
+		numbers[fmt.Sprintf("linear_cls_Acc@%d", k)] = metrics.TopKAccuracy(linear, d.Labels[1], k)
 	}
 	return nil
 }

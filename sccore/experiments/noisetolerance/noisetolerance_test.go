@@ -82,7 +82,7 @@ func TestNoiseToleranceOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cell := range all {
-		if bce := cell.Config.Loss == "bce"; (cell.Config.Rate == 2) != bce || cell.Config.CoTAP.Tau1 != 0.1 {
+		if bce := cell.Config.Loss == "bce"; (cell.Config.Rate == 2) != bce || cell.Config.CoTAP.Threshold != 0.1 {
 			t.Errorf("%s has %+v", cell.Name(), cell.Config)
 		}
 	}
@@ -115,7 +115,7 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 		t.Errorf("table:\n%s", text)
 	}
 	claim := figures.Claims()[len(figures.Claims())-1]
-	if _, verdict := claim.Judge(results.Tolerance()); claim.ID != "C25" || verdict != figures.Holds {
+	if _, verdict := claim.Evaluate(results.Tolerance()); claim.ID != "C25" || verdict != figures.Holds {
 		t.Errorf("%s: %s", claim.ID, verdict)
 	}
 	if _, _, err := results.Curves().Render(); err != nil {

@@ -46,7 +46,7 @@ const smokeImages = 64
 func Open(o study.Options, config Config) (Data, error) {
 	dir := o.Data
 	if dir == "" {
-		n, side := config.Images, config.Second.Canvas
+		n, side := config.Images, config.Second.ImageSize
 		d := Data{title: "synthetic", skipped: []string{}}
 		for i := range 2 {
 			d.Objects[i] = synthetic.Objects(n, side, uint64(1+2*i))

@@ -13,15 +13,15 @@ import (
 
 // measure measures an encoder: on labelled images by a linear probe of patch features on scenes and by k-NN on objects, on others by the effective
 // rank of patch features.
-func measure(b compute.Backend, frozen *evaluation.Frozen, data Data, c Config, seed int) ([]study.Number, error) {
+func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, c Config, seed int) ([]study.Number, error) {
 	if data.Scenes[0] == nil {
 		features, err := evaluation.Encode(frozen, data.Train.Scenes, c.Size, 256, true)
 		if err != nil {
 			return nil, err
 		}
-		spread, err := metrics.MeasureCollapse(tensors.FromFlatDataAndDimensions(features.Patches, len(features.Patches)/features.Dim, features.Dim))
+		spread, err := metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(features.Patches, len(features.Patches)/features.Dim, features.Dim))
 		return []study.Number{{
-			Column: ColumnRank, Metric: "effective rank", Value: spread.EffectiveRank,
+			Column: ColumnRank, Metric: "effective rank", Value: spread.Rank,
 			Protocol: "patch features of the centres of the first scenes",
 		}}, err
 	}
@@ -34,7 +34,7 @@ func measure(b compute.Backend, frozen *evaluation.Frozen, data Data, c Config, 
 		return nil, err
 	}
 	classes := len(data.Objects[0].Classes)
-	segmentation, err := c.Probe.Measure(b, annotated[0], annotated[1], 1+classes, uint64(seed))
+	segmentation, err := c.Probe.Evaluate(b, annotated[0], annotated[1], 1+classes, uint64(seed))
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ const (
 type Stage struct {
 	Name    string
 	Trainer *sccore.Trainer
-	Frozen  *evaluation.Frozen
+	Frozen  *evaluation.FeatureExtractor
 }
 
 // NewStage compiles a stage.
@@ -35,7 +35,7 @@ func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Co
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	vit, store, scope := trainer.Encoder(sccore.Online)
-	frozen, err := evaluation.NewFrozen(b, vit, store, scope, evaluation.EncodeBatch)
+	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
 	return &Stage{name, trainer, frozen}, err
 }
 
@@ -49,10 +49,10 @@ func (s *Stage) Close() {
 
 // unfiltered is the encoder of the stage without the filter: before training it has only random weights, and a file's features are those of the
 // file.
-func (s *Stage) unfiltered(b compute.Backend) (*evaluation.Frozen, error) {
+func (s *Stage) unfiltered(b compute.Backend) (*evaluation.FeatureExtractor, error) {
 	vit, store, scope := s.Trainer.Encoder(sccore.Online)
 	vit.Prototypes = 0
-	return evaluation.NewFrozen(b, vit, store, scope, evaluation.EncodeBatch)
+	return evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
 }
 
 // TrainStage brings a stage of a run to its end, from its last checkpoint or from start, and leaves its encoders in dir.
@@ -109,7 +109,7 @@ func Describe(m sccore.StepMetrics) string {
 // points are the metrics of a stage as a curve.
 func points(curve []sccore.StepMetrics) (points []study.Point) {
 	for _, m := range curve {
-		p := study.Point{Step: m.Step, Loss: m.Total, LearningRate: m.Rate}
+		p := study.Point{Step: m.Step, Loss: m.Total, LearningRate: m.LearningRate}
 		if m.Patches != nil {
 			p.FeatureStd, p.EffectiveRank = m.Patches.Std, m.Patches.Rank
 		}

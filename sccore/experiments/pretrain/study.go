@@ -55,26 +55,26 @@ func ProfileConfig(profile study.Profile) Config {
 		s := &c.Second
 		s.Encoder, s.Prototypes = "vit-tiny", 16
 		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
-		s.Views.GlobalSize, s.Views.Locals, s.Canvas, c.Size = 48, 0, 64, 64
-		s.Batch, s.Steps, s.Warmup, s.Neighbours, s.GaugeEvery = 32, 300, 30, 10, 20
+		s.Views.GlobalSize, s.Views.Locals, s.ImageSize, c.Size = 48, 0, 64, 64
+		s.Batch, s.Steps, s.WarmupSteps, s.Neighbours, s.MetricsEvery = 32, 300, 30, 10, 20
 		// The parts of synthetic objects have hues a twelfth of a turn apart: the paper's jitter would make them all alike.
 		s.Views.Global.JitterStrength, s.Views.Global.Grayscale = 0.15, false
 		s.Views.Local.JitterStrength, s.Views.Local.Grayscale = 0.15, false
-		s.Rate, s.FinalRate, s.Decay, s.FinalDecay, s.Momentum = 1e-3, 1e-5, 0.04, 0.1, 0.99
+		s.LearningRate, s.FinalLearningRate, s.WeightDecay, s.FinalWeightDecay, s.TargetMomentum = 1e-3, 1e-5, 0.04, 0.1, 0.99
 	}
 	if profile == study.Smoke {
 		s := &c.Second
-		s.Prototypes, s.Views.GlobalSize, s.Canvas, c.Size = 4, 24, 32, 32
+		s.Prototypes, s.Views.GlobalSize, s.ImageSize, c.Size = 4, 24, 32, 32
 		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
-		s.Batch, s.Steps, s.Warmup, s.Neighbours, s.GaugeEvery = 8, 8, 1, 2, 2
+		s.Batch, s.Steps, s.WarmupSteps, s.Neighbours, s.MetricsEvery = 8, 8, 1, 2, 2
 		c.Images, c.Probe.Steps, c.Probe.Batch, c.KNN.K = 24, 20, 64, 5
 	}
 	c.First = sccore.Ablations[2].Config(c.Second)
 	if profile != study.Full {
-		c.First.Rate = 3e-3
+		c.First.LearningRate = 3e-3
 	}
 	if profile == study.Quick {
-		c.First.Steps, c.First.Warmup = 500, 50
+		c.First.Steps, c.First.WarmupSteps = 500, 50
 	}
 	return c
 }

@@ -107,7 +107,7 @@ func (w *worker) fromFile(r *run, start func() error) error {
 }
 
 // neighbours gives the second stage the neighbours that it draws positives from.
-func (w *worker) neighbours(r *run, frozen *evaluation.Frozen) error {
+func (w *worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
 	if r.Cell.Config.Second.Lambdas.ImageConcentration == 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (w *worker) neighbours(r *run, frozen *evaluation.Frozen) error {
 }
 
 // Neighbours reads the neighbours of object-centric images from the file in dir, or finds them by the [CLS] features of an encoder and writes them.
-func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.Frozen, data Data, config Config) (*knn.Neighbours, error) {
+func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.FeatureExtractor, data Data, config Config) (*knn.Neighbours, error) {
 	path, objects := filepath.Join(dir, NeighboursFile), data.Train.Objects
 	source := fmt.Sprintf("%s/seed%d, %s", data.Title(), r.Cell.Seed, data.Identity()) // What images were compared by what.
 	if _, err := os.Stat(path); err == nil {
@@ -145,7 +145,7 @@ func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, froz
 }
 
 // record measures an encoder and records its numbers; dir is the folder of the stage that has left it, if one has.
-func (w *worker) record(r *run, row string, frozen *evaluation.Frozen, dir string) (err error) {
+func (w *worker) record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) (err error) {
 	if !r.Wants(row) {
 		return nil
 	}

@@ -54,14 +54,14 @@ func profileConfig(profile study.Profile) Config {
 	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe, Pairs: 4}
 	for _, s := range []*sccore.Config{&c.First, &c.Second} {
 		s.Prototypes, s.Lambdas = 0, losses.Lambdas{PatchAlignment: 1}
-		s.Momentum = 0.95 // The target branch follows faster: a better teacher after 500 steps.
-		s.GaugeEvery = 1000
+		s.TargetMomentum = 0.95 // The target branch follows faster: a better teacher after 500 steps.
+		s.MetricsEvery = 1000
 	}
 	c.First.Lambdas.ImageAlignment = 1
 	if profile == study.Smoke {
 		c.First.Steps, c.Second.Steps, c.Images, c.Pairs = 4, 4, 24, 1
 	} else {
-		c.Second.Steps, c.Second.Warmup = 200, 20
+		c.Second.Steps, c.Second.WarmupSteps = 200, 20
 		c.Probe.Steps = 500
 	}
 	return c
@@ -99,7 +99,7 @@ func (c Config) check() error {
 		return fmt.Errorf("second.%w", err)
 	}
 	switch {
-	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.Canvas != c.Second.Canvas:
+	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.ImageSize != c.Second.ImageSize:
 		return errors.New("encoder, patch_head and canvas of the first and the second stage differ")
 	case c.First.Lambdas.PatchAlignment == 0 || c.Second.Lambdas.PatchAlignment == 0:
 		return errors.New("lambdas.patch_alignment 0: both stages align patches")

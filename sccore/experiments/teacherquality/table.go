@@ -72,8 +72,8 @@ func (r Results) table() figures.Table {
 }
 
 // Gains is the figure of the gain against the teacher's AUC: one series for each loss and λ2, the real teacher at its own AUC.
-func (r Results) Gains() figures.Gains {
-	f := figures.Gains{Title: fmt.Sprintf("Gain over patch alignment alone, %s profile", r.Profile), X: "AUC of the teacher's correspondences", Y: "gain in linear mIoU (points)"}
+func (r Results) Gains() figures.GainPlot {
+	f := figures.GainPlot{Title: fmt.Sprintf("Gain over patch alignment alone, %s profile", r.Profile), X: "AUC of the teacher's correspondences", Y: "gain in linear mIoU (points)"}
 	var last string
 	for _, c := range rows(r.Profile) {
 		if c.teacher() == "none" {

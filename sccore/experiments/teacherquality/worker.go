@@ -36,7 +36,7 @@ func (data) Skipped() []string { return nil }
 
 // open draws the images.
 func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
-	n, side := cells[0].Config.Images, cells[0].Config.Second.Canvas
+	n, side := cells[0].Config.Images, cells[0].Config.Second.ImageSize
 	objects, scenes := synthetic.Objects(n, side, 1), synthetic.Scenes(n, side, 2)
 	d := data{train: pretrain.OnLabelled(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
@@ -91,7 +91,7 @@ func (w worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	result, err := c.Probe.Measure(r.Backend(), sets[0], sets[1], 1+len(r.Data.scenes[0].Classes), uint64(r.Cell.Seed))
+	result, err := c.Probe.Evaluate(r.Backend(), sets[0], sets[1], 1+len(r.Data.scenes[0].Classes), uint64(r.Cell.Seed))
 	if err != nil {
 		return err
 	}

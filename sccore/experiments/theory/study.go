@@ -126,7 +126,7 @@ var Study = study.Spec[Config, data]{
 	},
 	Steps: func(data, study.Cell[Config]) int { return 1 },
 	NewWorker: func(*run) (study.Worker[Config, data], error) {
-		return &worker{frozen: map[string]*methods.Frozen{}}, nil
+		return &worker{frozen: map[string]*methods.FeatureExtractor{}}, nil
 	},
 	Folder: func(_ data, c study.Cell[Config]) string {
 		return filepath.Join("cells", filepath.FromSlash(c.Name())+"-"+c.Hash())

@@ -85,13 +85,13 @@ func (r Results) tables() []figures.Table {
 }
 
 // Ladder is the figure of the true error and its bounds for each row and method, on a dataset.
-func (r Results) Ladder(dataset string) figures.Ladder {
-	figure := figures.Ladder{Title: fmt.Sprintf("%s, %s profile", dataset, r.Profile) + ", K principal axes of centred features", Y: "error rate, or bound on it"}
+func (r Results) Ladder(dataset string) figures.DotPlot {
+	figure := figures.DotPlot{Title: fmt.Sprintf("%s, %s profile", dataset, r.Profile) + ", K principal axes of centred features", Y: "error rate, or bound on it"}
 	for _, rung := range theoryColumns[:5] {
 		figure.Series = append(figure.Series, rung.title)
 	}
 	for _, method := range methods.Names {
-		panel := figures.LadderPanel{Title: effectaug.MethodTitles[method]}
+		panel := figures.DotPanel{Title: effectaug.MethodTitles[method]}
 		for _, row := range effectaug.Rows {
 			if len(r.Of(row.Name, dataset+"/"+effectaug.MethodTitles[method])) == 0 {
 				continue

@@ -45,7 +45,9 @@ func open(o study.Options, dataset string, _ []study.Cell[Config]) (d data, err 
 type run = study.Run[Config, data]
 
 // worker measures encoders, each architecture compiled once.
-type worker struct{ frozen map[string]*methods.Frozen }
+type worker struct {
+	frozen map[string]*methods.FeatureExtractor
+}
 
 // Close frees the device's memory.
 func (w *worker) Close() {
@@ -119,9 +121,9 @@ func (w *worker) Run(r *run) error {
 }
 
 // encoder returns the compiled encoder of a name.
-func (w *worker) encoder(r *run, name string) (*methods.Frozen, error) {
+func (w *worker) encoder(r *run, name string) (*methods.FeatureExtractor, error) {
 	if w.frozen[name] == nil {
-		frozen, err := methods.NewFrozen(r.Backend(), name, effectaug.ImageSize, r.Cell.Config.Views)
+		frozen, err := methods.NewFeatureExtractor(r.Backend(), name, effectaug.ImageSize, r.Cell.Config.Views)
 		if err != nil {
 			return nil, err
 		}

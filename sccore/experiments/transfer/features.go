@@ -10,7 +10,7 @@ import (
 )
 
 // keepCrops opens the file of the features of all crops, or returns nil where crops are drawn anew each time or the file would be too large.
-func keepCrops(r *run, fixed evaluation.FixedFeatures) (*evaluation.FeatureFile, error) {
+func keepCrops(r *run, fixed evaluation.FrozenFeatures) (*evaluation.FeatureFile, error) {
 	if r.Cell.Config.Crops == 0 {
 		return nil, nil
 	}
@@ -21,7 +21,7 @@ func keepCrops(r *run, fixed evaluation.FixedFeatures) (*evaluation.FeatureFile,
 		}
 	}
 	patches := fixed.Grid() * fixed.Grid()
-	return keep(r, "crops", len(samples), patches*fixed.Encoder.ViT.Dim, 64*patches, fixed.Crops(r.Context, samples))
+	return keep(r, "crops", len(samples), patches*fixed.Extractor.ViT.Dim, 64*patches, fixed.Crops(r.Context, samples))
 }
 
 // keep opens a file of features, which every run on the same encoder and images shares, and makes it if it fits in what such files may take.

@@ -49,7 +49,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	for _, place := range datasets.Spread(len(images.seen), n) {
 		which = append(which, images.seen[place])
 	}
-	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: images.test, Crop: c.crop(), Test: c.Test}
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.test, Crop: c.crop(), TestSize: c.Test}
 	predictions := make([]figures.Segmented, len(which))
 	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.Patch, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.Annotated, head int, classes []uint8) error {

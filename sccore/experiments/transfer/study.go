@@ -170,15 +170,17 @@ func (c Config) check() error {
 	return c.training(encoder.ViT{Patch: 1, Dim: 1}, 2).Check() // Of any encoder: the cell's is not open yet.
 }
 
-func (c Config) crop() evaluation.Crop { return evaluation.Crop{Side: c.Train, MinArea: c.MinArea} }
+func (c Config) crop() evaluation.RandomResizedCrop {
+	return evaluation.RandomResizedCrop{Size: c.Train, MinScale: c.MinArea}
+}
 
 // steps are those of the training.
 func (c Config) steps() int { return (c.Samples + c.Batch - 1) / c.Batch }
 
 // training is what the heads are trained by, for a number of classes.
-func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationTraining {
-	return evaluation.SegmentationTraining{
+func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationConfig {
+	return evaluation.SegmentationConfig{
 		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.Patch,
-		Batch: c.Batch, Steps: c.steps(), Rates: c.Rates[:], FinalRate: c.FinalRate,
+		Batch: c.Batch, Steps: c.steps(), LearningRates: c.Rates[:], FinalLearningRate: c.FinalRate,
 	}
 }

@@ -48,7 +48,7 @@ func (w *worker) Close() {
 }
 
 // prepare returns what a cell needs, compiled: its encoder and the trainer of its head, at the start of a run.
-func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.Frozen, trainer *evaluation.SegmentationTrainer, err error) {
+func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.FeatureExtractor, trainer *evaluation.SegmentationTrainer, err error) {
 	if w.encoder == nil || w.of != c.Encoder || w.seed != seed {
 		if w.encoder != nil {
 			w.encoder.Close()
@@ -72,7 +72,7 @@ func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.Frozen
 		}
 		w.trainers[key] = trainer
 	}
-	return w.encoder.Frozen, w.trainers[key], w.trainers[key].Begin(uint64(seed))
+	return w.encoder.FeatureExtractor, w.trainers[key], w.trainers[key].Begin(uint64(seed))
 }
 
 // note is what a run carries along in its checkpoints.
@@ -88,7 +88,7 @@ func (w *worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, Test: c.Test}
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, TestSize: c.Test}
 	crops, err := keepCrops(r, fixed)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (w *worker) Run(r *run) error {
 }
 
 // batches yields the features and labels of a step: crops of the training images, shuffled anew for each pass over them.
-func batches(r *run, fixed evaluation.FixedFeatures, crops *evaluation.FeatureFile) evaluation.CropSource {
+func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureFile) evaluation.CropSource {
 	c, images := r.Cell.Config, r.Data.trained
 	epoch, order := -1, []int(nil)
 	return func(ctx context.Context, step int) iter.Seq2[evaluation.Patches, error] {
@@ -161,11 +161,11 @@ func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err err
 
 // evaluate tells how well the heads segment images.
 func evaluate(
-	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FixedFeatures, kind string, which []int,
+	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FrozenFeatures, kind string, which []int,
 ) ([]metrics.Segmentation, error) {
-	grid := fixed.Test / fixed.Encoder.ViT.Patch
+	grid := fixed.TestSize / fixed.Extractor.ViT.Patch
 	source := fixed.Whole(r.Context, which)
-	file, err := keep(r, kind, len(which), grid*grid*fixed.Encoder.ViT.Dim, 0, source)
+	file, err := keep(r, kind, len(which), grid*grid*fixed.Extractor.ViT.Dim, 0, source)
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +174,11 @@ func evaluate(
 		source = file.All(datasets.Spread(len(which), 0))
 	}
 	r.Say("evaluating on %d %s", len(which), kind)
-	return trainer.Judge(fixed.Images, which, grid, source)
+	return trainer.Evaluate(fixed.Images, which, grid, source)
 }
 
 // record records the result of the rate that is best on held-out images.
-func record(r *run, frozen *evaluation.Frozen, trained note, held, tested []metrics.Segmentation) error {
+func record(r *run, frozen *evaluation.FeatureExtractor, trained note, held, tested []metrics.Segmentation) error {
 	c, best := r.Cell.Config, 0
 	for i := range held {
 		if held[i].MIoU > held[best].MIoU {

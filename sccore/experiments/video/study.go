@@ -67,8 +67,8 @@ var titles = map[string]string{davis: "DAVIS", encoders.Synthetic: "synthetic vi
 
 // Config is what one run of the experiment is made from.
 type Config struct {
-	Encoder     encoders.Encoder       `json:"encoder"`
-	Propagation evaluation.Propagation `json:"propagation"`
+	Encoder     encoders.Encoder            `json:"encoder"`
+	Propagation evaluation.LabelPropagation `json:"propagation"`
 
 	Videos int `json:"videos"` // How many; all of a dataset if 0.
 	Frames int `json:"frames"` // Of each, at most; all if 0.
@@ -95,17 +95,17 @@ var grid = encoders.Grid[Config]{
 
 // profileConfig is the configuration of a profile before --set. Small encoders have small patches, and so see small frames.
 func profileConfig(profile study.Profile, dataset string) Config {
-	c := Config{Propagation: evaluation.DefaultPropagation()}
+	c := Config{Propagation: evaluation.DefaultLabelPropagation()}
 	switch {
 	case profile == study.Full:
 	case dataset == davis && profile == study.Quick:
-		c.Propagation.Short = 240
+		c.Propagation.ShortSide = 240
 	case dataset == davis:
-		c.Propagation.Short, c.Videos, c.Frames = 64, 2, 4
+		c.Propagation.ShortSide, c.Videos, c.Frames = 64, 2, 4
 	case profile == study.Quick:
-		c.Propagation.Short, c.Videos, c.Frames, c.Size = 128, 16, 24, 128
+		c.Propagation.ShortSide, c.Videos, c.Frames, c.Size = 128, 16, 24, 128
 	default:
-		c.Propagation.Short, c.Videos, c.Frames, c.Size = 64, 2, 4, 64
+		c.Propagation.ShortSide, c.Videos, c.Frames, c.Size = 64, 2, 4, 64
 	}
 	return c
 }

@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// judgeBlock is the number of images whose logits are computed at once.
-const judgeBlock = 4
+// evaluateBlock is the number of images whose logits are computed at once.
+const evaluateBlock = 4
 
-// Judge returns how well each head segments images at the full size of their annotation: logits are resized bilinearly to it
-// (align_corners=false). features yields those of the images, in their order, of grid×grid patches. Images without an annotated pixel are an error.
-func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
-	confusions := make([]*metrics.Confusion, len(t.config.Rates))
+// Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly
+// (align_corners=false). features yields the features of the images in order, of grid×grid patches. It is an error if no pixel of the images is
+// annotated.
+func (t *SegmentationTrainer) Evaluate(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
+	confusions := make([]*metrics.Confusion, len(t.config.LearningRates))
 	for i := range confusions {
 		confusions[i] = metrics.NewConfusion(t.config.Head.Classes)
 	}
-	var mu sync.Mutex // Sums are the same in any order.
+	var mu sync.Mutex // Sums do not depend on the order.
 	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.Annotated, head int, classes []uint8) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -42,7 +43,8 @@ func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, gri
 	return results, nil
 }
 
-// Predict shows what each head makes of images, several at a time: the image's place in which, the image, the head and the class of each pixel.
+// Predict calls show with what each head predicts for each image, in parallel: the image's place in which, the image, the head and the class of each
+// pixel.
 func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error],
 	show func(place int, a *datasets.Annotated, head int, classes []uint8) error,
 ) error {
@@ -50,8 +52,8 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, g
 	done := 0
 	flush := func() error {
 		count := len(block) / (grid * grid * t.config.Dim)
-		block = append(block, make([]float32, judgeBlock*grid*grid*t.config.Dim-len(block))...) // Another shape would be compiled anew.
-		logits, err := t.Logits(tensors.FromFlatDataAndDimensions(block, judgeBlock, grid, grid, t.config.Dim))
+		block = append(block, make([]float32, evaluateBlock*grid*grid*t.config.Dim-len(block))...) // Another shape would compile again.
+		logits, err := t.Logits(tensors.FromFlatDataAndDimensions(block, evaluateBlock, grid, grid, t.config.Dim))
 		if err != nil {
 			return err
 		}
@@ -85,7 +87,7 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, g
 		if err != nil {
 			return err
 		}
-		if block = append(block, patches.Features...); len(block) == judgeBlock*grid*grid*t.config.Dim {
+		if block = append(block, patches.Features...); len(block) == evaluateBlock*grid*grid*t.config.Dim {
 			if err := flush(); err != nil {
 				return err
 			}

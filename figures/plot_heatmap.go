@@ -14,31 +14,33 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Map shows a number over two others as colours.
-type Map struct {
-	// Title above the plot; may be empty.
+// Heatmap shows a number over two others as colours.
+type Heatmap struct {
+	// Title stands above the plot; it may be empty.
 	Title string
 	// X, Y and Z label the axes and the colours.
 	X, Y, Z string
-	// Xs and Ys ascend; Values[i][j] stands at Xs[j], Ys[i]. NaN leaves a place grey, see Missing.
+	// Xs and Ys ascend; Values[i][j] belongs to Xs[j], Ys[i]. NaN leaves a cell grey, see Missing.
 	Xs, Ys []float64
 	Values [][]float64
-	// Low and High are where the colours begin and end. A number above High has a colour of its own, see Above; one below Low has the first.
+	// Low and High are the ends of the colour scale. A number above High has a colour of its own, see Above; one below Low has the first.
 	Low, High float64
 	// Above and Missing say what a number above High and what NaN means: "vacuous", "no margin". Empty leaves them out of the legend.
 	Above, Missing string
 }
 
-// MapsRow is several maps beside one another; they share the legend and the colours of the first.
-type MapsRow []Map
+// HeatmapRow is several heatmaps side by side; they share the legend and the colours of the first.
+type HeatmapRow []Heatmap
 
 // Render implements [Figure].
-func (f Map) Render() (svg, png []byte, err error) { return MapsRow{f}.Render() }
+func (f Heatmap) Render() (svg, png []byte, err error) { return HeatmapRow{f}.Render() }
 
-// CSV implements [Figure]: x, y, value; empty for what is missing.
-func (f Map) CSV() string { return csvText(append([][]string{{"x", "y", "value"}}, f.records()...)) }
+// CSV implements [Figure]: x, y, value; the value is empty for NaN.
+func (f Heatmap) CSV() string {
+	return csvText(append([][]string{{"x", "y", "value"}}, f.records()...))
+}
 
-func (f Map) records() (records [][]string) {
+func (f Heatmap) records() (records [][]string) {
 	for i, y := range f.Ys {
 		for j, x := range f.Xs {
 			value := ""
@@ -51,8 +53,8 @@ func (f Map) records() (records [][]string) {
 	return records
 }
 
-// CSV implements [Figure]: title of the map, x, y, value.
-func (f MapsRow) CSV() string {
+// CSV implements [Figure]: title of the heatmap, x, y, value.
+func (f HeatmapRow) CSV() string {
 	records := [][]string{{"map", "x", "y", "value"}}
 	for _, m := range f {
 		for _, record := range m.records() {
@@ -62,7 +64,7 @@ func (f MapsRow) CSV() string {
 	return csvText(records)
 }
 
-// scale runs from dark blue, low, over green to pale, high: lightness alone tells the order.
+// scale runs from dark blue, low, over green to pale, high; lightness alone shows the order.
 var scale = []color.RGBA{{0x08, 0x1D, 0x58, 0xFF}, {0x1D, 0x6F, 0xA5, 0xFF}, {0x41, 0xB6, 0xC4, 0xFF}, {0xC7, 0xE9, 0xB4, 0xFF}, {0xFF, 0xFF, 0xE5, 0xFF}}
 
 var (
@@ -70,7 +72,7 @@ var (
 	missingColour = color.Gray{0xB4}
 )
 
-// colourAt is the scale's colour at a share of it.
+// colourAt is the colour at a share of the scale.
 func colourAt(share float64) color.Color {
 	at := min(max(share, 0), 1) * float64(len(scale)-1)
 	i := min(int(at), len(scale)-2)
@@ -79,7 +81,7 @@ func colourAt(share float64) color.Color {
 	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xFF}
 }
 
-func (f Map) colour(value float64) color.Color {
+func (f Heatmap) colour(value float64) color.Color {
 	switch {
 	case math.IsNaN(value):
 		return missingColour
@@ -89,21 +91,21 @@ func (f Map) colour(value float64) color.Color {
 	return colourAt((value - f.Low) / (f.High - f.Low))
 }
 
-func (f Map) check() error {
+func (f Heatmap) check() error {
 	if len(f.Xs) < 2 || len(f.Ys) < 2 || len(f.Values) != len(f.Ys) || !(f.High > f.Low) {
-		return fmt.Errorf("map %q: %d values by %d and %d rows of them, colours from %g to %g",
+		return fmt.Errorf("heatmap %q: %d values by %d and %d rows of them, colours from %g to %g",
 			f.Title, len(f.Xs), len(f.Ys), len(f.Values), f.Low, f.High)
 	}
 	for i, row := range f.Values {
 		if len(row) != len(f.Xs) {
-			return fmt.Errorf("map %q: row %d has %d values for %d", f.Title, i, len(row), len(f.Xs))
+			return fmt.Errorf("heatmap %q: row %d has %d values for %d", f.Title, i, len(row), len(f.Xs))
 		}
 	}
 	return nil
 }
 
-// cells paints the values below the axes: as one picture, since thousands of paths make an SVG of megabytes.
-type cells struct{ Map }
+// cells paints the values below the axes as one image, since thousands of paths make an SVG of megabytes.
+type cells struct{ Heatmap }
 
 // Plot implements plot.Plotter.
 func (f cells) Plot(c draw.Canvas, p *plot.Plot) {
@@ -125,7 +127,7 @@ func (f cells) Plot(c draw.Canvas, p *plot.Plot) {
 	c.DrawImage(vg.Rectangle{Min: vg.Point{X: toX(left), Y: toY(bottom)}, Max: vg.Point{X: toX(right), Y: toY(top)}}, picture)
 }
 
-// edges lie in the middle between neighbours.
+// edges are the midpoints between neighbours.
 func edges(values []float64) []float64 {
 	n := len(values)
 	all := []float64{values[0] - (values[1]-values[0])/2}
@@ -136,9 +138,9 @@ func edges(values []float64) []float64 {
 }
 
 // Render implements [Figure].
-func (f MapsRow) Render() (svg, png []byte, err error) {
+func (f HeatmapRow) Render() (svg, png []byte, err error) {
 	if len(f) == 0 {
-		return nil, nil, errors.New("no maps")
+		return nil, nil, errors.New("no heatmaps")
 	}
 	for _, m := range f {
 		if err := m.check(); err != nil {
@@ -175,8 +177,8 @@ func (f MapsRow) Render() (svg, png []byte, err error) {
 	})
 }
 
-// drawBar draws what the colours mean, from low at the bottom.
-func (f Map) drawBar(c draw.Canvas) {
+// drawBar draws the colour scale, low at the bottom.
+func (f Heatmap) drawBar(c draw.Canvas) {
 	const steps, thick = 64, 14
 	height := c.Size().Y / steps
 	for i := range steps {

@@ -7,17 +7,17 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// CropDrop shows what each method loses when its two views no longer show different parts of the image: ours with its seeds beside the
-// paper's.
-type CropDrop struct {
-	// Title above the plot, e.g. the data set and the profile.
+// AccuracyDrop shows the accuracy that each method loses when its two views no longer show different parts of the image: ours with its seeds beside
+// the paper's.
+type AccuracyDrop struct {
+	// Title stands above the plot, e.g. the dataset and the profile.
 	Title string
-	// Methods from left to right.
+	// Methods are drawn from left to right.
 	Methods []MethodDrop
 }
 
-// MethodDrop is what one method loses, in points of k-NN accuracy; positive where the full set of transformations is better. Ours has one
-// difference a seed.
+// MethodDrop is what one method loses, in points of k-NN accuracy; positive if the full set of transformations is better. Ours has one difference per
+// seed.
 type MethodDrop struct {
 	Method string
 	// Without is all transformations minus all but the crop.
@@ -27,7 +27,7 @@ type MethodDrop struct {
 }
 
 // Render implements [Figure].
-func (f CropDrop) Render() (svg, png []byte, err error) {
+func (f AccuracyDrop) Render() (svg, png []byte, err error) {
 	p := newPlot("", "drop in k-NN accuracy (points)")
 	zero := draw.LineStyle{Color: grey, Width: vg.Points(0.8)}
 	p.Add(&plotter.Line{XYs: plotter.XYs{{X: -0.5, Y: 0}, {X: float64(len(f.Methods)) - 0.5, Y: 0}}, LineStyle: zero})
@@ -48,7 +48,7 @@ func (f CropDrop) Render() (svg, png []byte, err error) {
 	p.X.Tick.Label.Font.Size = textSize
 	p.X.Min, p.X.Max = -0.5, float64(max(len(f.Methods), 1))-0.5
 	setRange(&p.Y, ys.low, ys.high)
-	for i := 1; i < len(f.Methods); i++ { // a line between neighbours
+	for i := 1; i < len(f.Methods); i++ { // A line between neighbours.
 		x := float64(i) - 0.5
 		p.Add(&plotter.Line{XYs: plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}}, LineStyle: draw.LineStyle{Color: lightGrey, Width: vg.Points(0.8)}})
 	}
@@ -63,7 +63,7 @@ func (f CropDrop) Render() (svg, png []byte, err error) {
 }
 
 // CSV implements [Figure]: method, crop, then paper, mean, sd, n and values.
-func (f CropDrop) CSV() string {
+func (f AccuracyDrop) CSV() string {
 	records := [][]string{append([]string{"method", "crop"}, cellHeader...)}
 	for _, method := range f.Methods {
 		records = append(records,

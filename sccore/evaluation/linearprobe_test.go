@@ -18,14 +18,14 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// TestClassProbeFollowsPyTorch compares with a classifier that PyTorch trained; testdata/classprobe.py made the file.
-func TestClassProbeFollowsPyTorch(t *testing.T) {
-	raw, err := os.ReadFile("testdata/classprobe.json")
+// TestLinearProbeFollowsPyTorch compares with a classifier that PyTorch trained; testdata/linearprobe.py writes the file.
+func TestLinearProbeFollowsPyTorch(t *testing.T) {
+	raw, err := os.ReadFile("testdata/linearprobe.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var golden struct {
-		evaluation.ClassProbe
+		evaluation.LinearProbe
 		Classes       int
 		Bank, Queries [][]float32
 		Labels        []int32
@@ -35,9 +35,9 @@ func TestClassProbeFollowsPyTorch(t *testing.T) {
 		t.Fatalf("%d queries, %v", len(golden.Ranked), err)
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		// One batch that is just as long, and one that is longer than there are images.
+		// A batch size equal to the number of images, and one above it.
 		for _, batch := range []int{len(golden.Bank), 4096} {
-			p := golden.ClassProbe
+			p := golden.LinearProbe
 			p.Batch = batch
 			got, err := p.Rank(b, tensors.FromValue(golden.Bank), golden.Labels, golden.Classes, tensors.FromValue(golden.Queries), golden.Classes, 1)
 			if err != nil {
@@ -52,12 +52,12 @@ func TestClassProbeFollowsPyTorch(t *testing.T) {
 	})
 }
 
-// TestClassProbeLearns: ten classes, of which chance finds one in ten.
-func TestClassProbeLearns(t *testing.T) {
+// TestLinearProbeLearns has ten classes, so that chance is 10 %.
+func TestLinearProbeLearns(t *testing.T) {
 	const classes = 10
-	bank, labels := classClusters(3, 600, 16, classes, 1)
-	queries, truth := classClusters(4, 300, 16, classes, 1)
-	p := evaluation.ClassProbe{Images: 500, Epochs: 5, Batch: 64, Rate: 0.05} // The last batch of an epoch is shorter.
+	bank, labels := clusters(3, 600, 16, classes, 1)
+	queries, truth := clusters(4, 300, 16, classes, 1)
+	p := evaluation.LinearProbe{Images: 500, Epochs: 5, Batch: 64, LearningRate: 0.05} // The last batch of an epoch is smaller.
 	rank := func(b compute.Backend, seed uint64) [][]int32 {
 		ranked, err := p.Rank(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries), 5, seed)
 		if err != nil {
@@ -67,32 +67,36 @@ func TestClassProbeLearns(t *testing.T) {
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		ranked := rank(b, 1)
-		one, five := metrics.AccuracyWithin(ranked, truth, 1), metrics.AccuracyWithin(ranked, truth, 5)
+		one, five := metrics.TopKAccuracy(ranked, truth, 1), metrics.TopKAccuracy(ranked, truth, 5)
 		if one < 60 || five < 95 || five > 100 {
 			t.Errorf("top-1 %.1f %%, top-5 %.1f %%: chance finds 10 and 50", one, five)
 		}
 		again, other := rank(b, 1), rank(b, 2)
 		if fmt.Sprint(ranked) != fmt.Sprint(again) || fmt.Sprint(ranked) == fmt.Sprint(other) {
-			t.Error("the seed does not decide")
+			t.Error("the same seed gives different results")
 		}
 	})
 }
 
-func TestClassProbeBadInput(t *testing.T) {
+func TestLinearProbeBadInput(t *testing.T) {
 	b := testbackend.Fastest(t)
 	bank, queries := tensors.FromValue([][]float32{{1, 0}, {0, 1}}), tensors.FromValue([][]float32{{1, 0}})
-	good := evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: 0.1}
+	good := evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: 0.1}
 	for want, call := range map[string]func() error{
-		"images -1": func() error { return evaluation.ClassProbe{Images: -1, Epochs: 1, Batch: 2, Rate: 0.1}.Check() },
-		"epochs 0":  func() error { return evaluation.ClassProbe{Batch: 2, Rate: 0.1}.Check() },
-		"batch 0":   func() error { return evaluation.ClassProbe{Epochs: 1, Rate: 0.1}.Check() },
-		"rate NaN":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: math.NaN()}.Check() },
-		"decay -1":  func() error { return evaluation.ClassProbe{Epochs: 1, Batch: 2, Rate: 1, Decay: -1}.Check() },
-		"label 7":   func() error { return errorOf(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
-		"no images": func() error {
+		"images -1": func() error {
+			return evaluation.LinearProbe{Images: -1, Epochs: 1, Batch: 2, LearningRate: 0.1}.Check()
+		},
+		"epochs 0": func() error { return evaluation.LinearProbe{Batch: 2, LearningRate: 0.1}.Check() },
+		"batch 0":  func() error { return evaluation.LinearProbe{Epochs: 1, LearningRate: 0.1}.Check() },
+		"rate NaN": func() error { return evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: math.NaN()}.Check() },
+		"decay -1": func() error {
+			return evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: 1, WeightDecay: -1}.Check()
+		},
+		"label 7": func() error { return errorOf(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
+		"no training images": func() error {
 			return errorOf(good.Rank(b, tensors.FromFlatDataAndDimensions([]float32{}, 0, 2), nil, 2, queries, 1, 0))
 		},
-		"first 0": func() error { return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
+		"top 0 is below 1": func() error { return errorOf(good.Rank(b, bank, []int32{0, 1}, 2, queries, 0, 0)) },
 		"the loss is NaN": func() error {
 			return errorOf(good.Rank(b, tensors.FromValue([][]float32{{float32(math.NaN()), 0}, {0, 1}}), []int32{0, 1}, 2, queries, 1, 0))
 		},
@@ -101,27 +105,27 @@ func TestClassProbeBadInput(t *testing.T) {
 			t.Errorf("error %v is not one line with %q", err, want)
 		}
 	}
-	for _, p := range []evaluation.ClassProbe{evaluation.DefaultClassProbe(), evaluation.FastClassProbe()} {
+	for _, p := range []evaluation.LinearProbe{evaluation.DefaultLinearProbe(), evaluation.FastLinearProbe()} {
 		if err := p.Check(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-func ExampleClassProbe() {
+func ExampleLinearProbe() {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		panic(err)
 	}
-	probe := evaluation.ClassProbe{Epochs: 20, Batch: 4, Rate: 0.1}
+	probe := evaluation.LinearProbe{Epochs: 20, Batch: 4, LearningRate: 0.1}
 	bank := tensors.FromValue([][]float32{{1, 0}, {0.9, 0.1}, {0, 1}, {0.2, 0.9}})
 	ranked, err := probe.Rank(b, bank, []int32{0, 0, 1, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 3}}), 2, 1)
 	fmt.Println(ranked, err)
 	// Output: [[0 1] [1 0]] <nil>
 }
 
-// classClusters draws n unnormalised features of dimension dim around one centre a class.
-func classClusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
+// clusters draws n unnormalised features of dimension dim around one centre per class.
+func clusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	centres := rand.New(rand.NewPCG(1, 2)) // The same for every seed.
 	centre := make([][]float64, classes)

@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-func TestFrozenEncoderGivesTheTrainersFeatures(t *testing.T) {
+func TestFeatureExtractorGivesTheTrainersFeatures(t *testing.T) {
 	images := synthetic.Images(20, 32, 1)
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		trainer := newTrainer(t, b, images, small(SimCLR))
@@ -27,7 +27,7 @@ func TestFrozenEncoderGivesTheTrainersFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		frozen, err := NewFrozen(b, "conv4-w4", 32, 2)
+		frozen, err := NewFeatureExtractor(b, "conv4-w4", 32, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestFrozenEncoderGivesTheTrainersFeatures(t *testing.T) {
 			t.Fatalf("%d numbers of length %d", len(got), dim)
 		}
 		for i := range 20 {
-			for v := range 2 { // Both views are the image itself.
+			for v := range 2 { // Both views are the unchanged image.
 				for c := range dim {
 					if diff := math.Abs(float64(got[(i*2+v)*dim+c] - flat[i*dim+c])); diff > 1e-4 {
 						t.Fatalf("image %d view %d: differs by %g from the trainer's", i, v, diff)
@@ -64,13 +64,13 @@ func TestFrozenEncoderGivesTheTrainersFeatures(t *testing.T) {
 	})
 }
 
-func TestFrozenEncoderNamesWhatIsWrong(t *testing.T) {
+func TestFeatureExtractorNamesWhatIsWrong(t *testing.T) {
 	b := testbackend.Fastest(t)
 	for want, make := range map[string]func() error{
-		`"vgg"`:   func() error { _, err := NewFrozen(b, "vgg", 32, 2); return err },
-		"0 views": func() error { _, err := NewFrozen(b, "conv4-w4", 32, 0); return err },
+		`"vgg"`:   func() error { _, err := NewFeatureExtractor(b, "vgg", 32, 2); return err },
+		"0 views": func() error { _, err := NewFeatureExtractor(b, "conv4-w4", 32, 0); return err },
 		"no variable backbone.": func() error {
-			frozen, err := NewFrozen(b, "conv4-w4", 32, 1)
+			frozen, err := NewFeatureExtractor(b, "conv4-w4", 32, 1)
 			if err != nil {
 				return err
 			}
@@ -84,17 +84,17 @@ func TestFrozenEncoderNamesWhatIsWrong(t *testing.T) {
 			if err := trainer.SaveOnline(path, nil); err != nil {
 				return err
 			}
-			err = frozen.Load(path) // Other widths.
+			err = frozen.Load(path) // A file with other widths.
 			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "wants") {
 				t.Errorf("got %v", err)
 			}
-			if err := trainer.Save(path, ""); err != nil { // A checkpoint has other names.
+			if err := trainer.Save(path, ""); err != nil { // A checkpoint, with other names.
 				return err
 			}
 			return frozen.Load(path)
 		},
 		"24×24": func() error {
-			frozen, err := NewFrozen(b, "conv4-w4", 32, 1)
+			frozen, err := NewFeatureExtractor(b, "conv4-w4", 32, 1)
 			if err != nil {
 				return err
 			}

@@ -10,10 +10,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Gains shows what several methods gain over a common one against a quantity that is varied, such as the quality of a teacher: mean and 95 %
+// GainPlot shows what several methods gain over a common baseline, against a quantity that is varied, such as the quality of a teacher: mean and 95 %
 // interval over seeds.
-type Gains struct {
-	// Title above the plot; X and Y label the axes.
+type GainPlot struct {
+	// Title stands above the plot; X and Y label the axes.
 	Title, X, Y string
 	Series      []GainSeries
 }
@@ -24,16 +24,16 @@ type GainSeries struct {
 	Points []GainPoint
 }
 
-// GainPoint is what a method gains at one place.
+// GainPoint is what a method gains at one x.
 type GainPoint struct {
 	X     float64
-	Gains []float64 // One a seed.
-	// Real is a place that was found and not set: its marker is hollow, and no line leads to it.
+	Gains []float64 // One per seed.
+	// Real marks a point whose x was measured, not set: its marker is hollow, and no line leads to it.
 	Real bool
 }
 
 // Render implements [Figure].
-func (f Gains) Render() (svg, png []byte, err error) {
+func (f GainPlot) Render() (svg, png []byte, err error) {
 	p := newPlot(f.X, f.Y)
 	xs, ys := newExtent(), newExtent()
 	ys.add(0)
@@ -46,7 +46,7 @@ func (f Gains) Render() (svg, png []byte, err error) {
 			xs.add(point.X)
 		}
 	}
-	spread := 0.008 * max(xs.high-xs.low, 0) // Series stand beside one another, so that their bars do not hide one another.
+	spread := 0.008 * max(xs.high-xs.low, 0) // Series are shifted sideways, so that their bars do not hide one another.
 	for i, series := range f.Series {
 		ink, look := palette[i%len(palette)], shape(i)%shapes
 		line := draw.LineStyle{Color: ink, Width: vg.Points(1.3), Dashes: dashes[i%len(dashes)]}
@@ -79,7 +79,7 @@ func (f Gains) Render() (svg, png []byte, err error) {
 }
 
 // CSV implements [Figure]: series, x, whether it is real, mean, interval, values.
-func (f Gains) CSV() string {
+func (f GainPlot) CSV() string {
 	records := [][]string{{"series", "x", "real", "mean", "low", "high", "values"}}
 	for _, series := range f.Series {
 		for _, point := range series.Points {

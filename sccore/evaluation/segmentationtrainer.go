@@ -21,32 +21,32 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// SegmentationTraining is how heads learn on the fixed features of a frozen encoder (paper, appendix "Transfer Learning on Semantic
-// Segmentation", "Optimization strategy"). The paper searches the learning rate over four values: a head for each of them learns on the same
-// crops, so that features are computed once for all.
-type SegmentationTraining struct {
-	Head      heads.Segmentation
-	Dim, Grid int       // The length of a feature, and the patches along each side of a crop.
-	Batch     int       // Crops a step.
-	Steps     int       // Of each head.
-	Rates     []float64 // Of Adam; constant for the linear head.
-	FinalRate float64   // That the FCN's rates fall to on half a cosine.
+// SegmentationConfig says how heads are trained on the features of a frozen encoder (paper, appendix "Transfer Learning on Semantic Segmentation",
+// "Optimization strategy"). The paper searches the learning rate over four values: one head per value is trained on the same crops, so that features
+// are computed once for all of them.
+type SegmentationConfig struct {
+	Head              heads.Segmentation
+	Dim, Grid         int       // The length of a feature, and the patches along each side of a crop.
+	Batch             int       // Crops per step.
+	Steps             int       // For each head.
+	LearningRates     []float64 // Adam's, one per head; constant for the linear head.
+	FinalLearningRate float64   // The end of the FCN's cosine schedule.
 }
 
-// Check returns an error that names the first setting out of range.
-func (c SegmentationTraining) Check() error {
+// Check returns an error that names the first setting that is out of range.
+func (c SegmentationConfig) Check() error {
 	if err := c.Head.Check(); err != nil {
 		return err
 	}
 	for _, count := range []struct {
 		name  string
 		value int
-	}{{"dim", c.Dim}, {"grid", c.Grid}, {"batch", c.Batch}, {"steps", c.Steps}, {"number of rates", len(c.Rates)}} {
+	}{{"dim", c.Dim}, {"grid", c.Grid}, {"batch", c.Batch}, {"steps", c.Steps}, {"number of rates", len(c.LearningRates)}} {
 		if count.value < 1 {
 			return fmt.Errorf("segmentation: %s %d is not positive", count.name, count.value)
 		}
 	}
-	for _, rate := range append([]float64{c.FinalRate}, c.Rates...) {
+	for _, rate := range append([]float64{c.FinalLearningRate}, c.LearningRates...) {
 		if !(rate > 0) || math.IsInf(rate, 0) {
 			return fmt.Errorf("segmentation: learning rate %g is not positive", rate)
 		}
@@ -54,41 +54,40 @@ func (c SegmentationTraining) Check() error {
 	return nil
 }
 
-// rates are those of a step, one a head.
-func (c SegmentationTraining) rates(step int) []float32 {
-	rates := make([]float32, len(c.Rates))
-	for i, rate := range c.Rates {
+// rates are the learning rates of a step, one per head.
+func (c SegmentationConfig) rates(step int) []float32 {
+	rates := make([]float32, len(c.LearningRates))
+	for i, rate := range c.LearningRates {
 		if c.Head.Kind == heads.FCN {
-			rate = optim.Cosine(step, c.Steps, 0, rate, c.FinalRate)
+			rate = optim.Cosine(step, c.Steps, 0, rate, c.FinalLearningRate)
 		}
 		rates[i] = float32(rate)
 	}
 	return rates
 }
 
-// CropSource yields the crops of a step, from 0, as [FixedFeatures.Crops] makes them: as many as a batch has.
+// CropSource yields the crops of a step, counted from 0, as [FrozenFeatures.Crops] does: one batch.
 type CropSource func(ctx context.Context, step int) iter.Seq2[Patches, error]
 
-// SegmentationTrainer trains the heads of a [SegmentationTraining], one for each rate; a step reports their losses before it. It is compiled
-// once and serves any number of runs.
+// SegmentationTrainer trains the heads of a [SegmentationConfig], one per learning rate. A step reports the heads' losses before its update. The step
+// is compiled once and serves any number of runs.
 type SegmentationTrainer struct {
 	*train.Trainer[[]float32]
-	// Crops are what the run learns from.
+	// Crops yields what the run trains on.
 	Crops CropSource
 
-	config SegmentationTraining
+	config SegmentationConfig
 	logits *model.Exec
 }
 
-// segmentationObjective is the losses of the heads, each with its own optimizer.
+// segmentationObjective is the sum of the heads' losses; each head has its own optimizer.
 type segmentationObjective struct {
 	of    *SegmentationTrainer
-	batch [2]*tensors.Tensor // Features and labels of the present step.
+	batch [2]*tensors.Tensor // Features and labels of the current step.
 }
 
-// NewSegmentationTrainer compiles the step. The first run starts with Begin, also one that is resumed: checkpoints do not say which run they
-// are of.
-func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*SegmentationTrainer, error) {
+// NewSegmentationTrainer compiles the step. Call Begin first, also before Resume: checkpoints do not identify their run.
+func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*SegmentationTrainer, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*Se
 	return t, err
 }
 
-// caught runs f and turns a panic of graph building into an error.
+// caught runs f and returns a panic of graph building as an error.
 func caught(f func() error) (err error) {
 	if panicked := exceptions.TryCatch[error](func() { err = f() }); panicked != nil {
 		return panicked
@@ -120,17 +119,17 @@ func headScope(scope *model.Scope, i int) *model.Scope { return scope.At("head%d
 
 func (t *SegmentationTrainer) logitsGraph(scope *model.Scope, features *Node) []*Node {
 	var all []*Node
-	for i := range t.config.Rates {
+	for i := range t.config.LearningRates {
 		all = append(all, TransposeAllAxes(t.config.Head.Logits(headScope(scope, i), features), 2, 0, 1, 3))
 	}
 	return all
 }
 
-// Logits returns the logits of each head for features, [batch, rows, columns, Dim] of any rows and columns: [batch, s·rows, s·columns, Classes],
-// s being 1 for linear heads and 8 for FCNs. Each new shape compiles anew.
+// Logits returns each head's logits for features, [batch, rows, columns, Dim] with any rows and columns: [batch, s·rows, s·columns, Classes], where s
+// is 1 for linear heads and 8 for FCNs. Each new shape is compiled.
 func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensors.Tensor, err error) {
 	err = caught(func() error {
-		logits, err = t.logits.Exec(features)
+		logits, err = t.logits.Call(features)
 		return err
 	})
 	return logits, err
@@ -139,12 +138,13 @@ func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensor
 // Steps is the number of steps of a run.
 func (o *segmentationObjective) Steps() int { return o.of.config.Steps }
 
-// Shapes are those of features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and rates.
+// Shapes are the shapes of features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and learning
+// rates.
 func (o *segmentationObjective) Shapes() []shapes.Shape {
 	c := o.of.config
 	side := heads.Upsampling * c.Grid
 	return []shapes.Shape{
-		shapes.Make(dtypes.Float32, c.Batch, c.Grid, c.Grid, c.Dim), shapes.Make(dtypes.Uint8, c.Batch, side, side), shapes.Make(dtypes.Float32, len(c.Rates)),
+		shapes.Make(dtypes.Float32, c.Batch, c.Grid, c.Grid, c.Dim), shapes.Make(dtypes.Uint8, c.Batch, side, side), shapes.Make(dtypes.Float32, len(c.LearningRates)),
 	}
 }
 
@@ -152,7 +152,7 @@ func (o *segmentationObjective) Shapes() []shapes.Shape {
 func (o *segmentationObjective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 	features, labels, rates := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0), inputs[2]
 	var losses []*Node
-	for i := range o.of.config.Rates {
+	for i := range o.of.config.LearningRates {
 		head := headScope(scope, i)
 		loss := o.of.config.Head.Loss(o.of.config.Head.Logits(head, features), labels)
 		var learnt []*model.Variable
@@ -161,7 +161,7 @@ func (o *segmentationObjective) Graph(scope *model.Scope, inputs []*Node) []*Nod
 			learnt, values = append(learnt, variable), append(values, variable.NodeValue(features))
 		}
 		rate := Reshape(Slice(rates, AxisElem(i)))
-		// Without decay AdamW is Adam.
+		// Without weight decay AdamW is Adam.
 		optim.DefaultAdamW().Update(scope.At("adam%d", i), learnt, Gradient(loss, values...), rate, ZerosLike(rate))
 		losses = append(losses, loss)
 	}
@@ -171,7 +171,7 @@ func (o *segmentationObjective) Graph(scope *model.Scope, inputs []*Node) []*Nod
 // Inputs gathers the crops of a step.
 func (o *segmentationObjective) Inputs(ctx context.Context, at train.At) ([]any, error) {
 	if o.of.Crops == nil {
-		return nil, errors.New("segmentation: there are no crops to learn from")
+		return nil, errors.New("segmentation: no crops to train on")
 	}
 	var x []float32
 	var y []uint8
@@ -183,7 +183,7 @@ func (o *segmentationObjective) Inputs(ctx context.Context, at train.At) ([]any,
 	}
 	all := o.Shapes()
 	if len(x) != all[0].Size() || len(y) != all[1].Size() {
-		return nil, fmt.Errorf("segmentation: %d numbers and %d labels are not %d crops", len(x), len(y), o.of.config.Batch)
+		return nil, fmt.Errorf("segmentation: %d values and %d labels do not make %d crops", len(x), len(y), o.of.config.Batch)
 	}
 	o.batch = [2]*tensors.Tensor{tensors.FromFlatDataAndDimensions(x, all[0].Dimensions...), tensors.FromFlatDataAndDimensions(y, all[1].Dimensions...)}
 	return []any{o.batch[0], o.batch[1], o.of.config.rates(at.Step)}, nil
@@ -197,7 +197,7 @@ func (o *segmentationObjective) Metrics(losses *[]float32, _ train.At, outputs [
 	}
 }
 
-// Diverged wants one finite loss: the others are of rates that are too high.
+// Diverged requires one finite loss: the other learning rates may be too high.
 func (o *segmentationObjective) Diverged(losses []float32) string {
 	for _, loss := range losses {
 		if x := float64(loss); !math.IsNaN(x) && !math.IsInf(x, 0) {
@@ -207,7 +207,7 @@ func (o *segmentationObjective) Diverged(losses []float32) string {
 	return fmt.Sprintf("the losses of the heads are %v", losses)
 }
 
-// Metadata is the number of steps that are done.
+// Metadata writes the number of steps done.
 func (o *segmentationObjective) Metadata(at train.Position) (map[string]string, error) {
 	return map[string]string{"done": strconv.Itoa(at.Done)}, nil
 }
@@ -216,7 +216,7 @@ func (o *segmentationObjective) Metadata(at train.Position) (map[string]string, 
 func (o *segmentationObjective) Restore(metadata map[string]string, begun train.Position) (at train.Position, err error) {
 	at = begun
 	if err := json.Unmarshal([]byte(metadata["done"]), &at.Done); err != nil || at.Done < 0 || at.Done > o.of.config.Steps {
-		return begun, errors.New("says nothing of how many steps are done")
+		return begun, errors.New("no number of steps in the file")
 	}
 	return at, nil
 }

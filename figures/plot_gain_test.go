@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-func TestGains(t *testing.T) {
-	f := Gains{Title: "gain", X: "AUC", Y: "points", Series: []GainSeries{
+func TestGainPlot(t *testing.T) {
+	f := GainPlot{Title: "gain", X: "AUC", Y: "points", Series: []GainSeries{
 		{"CoTAP", []GainPoint{{X: 1, Gains: []float64{4, 5, 6}}, {X: 0.8, Gains: []float64{1, 2, 3}}, {X: 0.7, Gains: []float64{-1, -2, -3}, Real: true}}},
 		{"BCE", []GainPoint{{X: 1, Gains: []float64{2}}}},
 	}}
@@ -23,16 +23,16 @@ func TestGains(t *testing.T) {
 	if csv := f.CSV(); !strings.Contains(csv, "CoTAP,0.7,true,-2,") || !strings.Contains(csv, "BCE,1,false,2,,,2") {
 		t.Errorf("CSV:\n%s", csv)
 	}
-	for name, point := range map[string]GainPoint{"no gain": {X: 1}, "no place": {X: math.NaN(), Gains: []float64{1}}} {
-		if _, _, err := (Gains{Series: []GainSeries{{"CoTAP", []GainPoint{point}}}}).Render(); err == nil || !strings.Contains(err.Error(), "CoTAP") {
+	for name, point := range map[string]GainPoint{"no gain": {X: 1}, "no x": {X: math.NaN(), Gains: []float64{1}}} {
+		if _, _, err := (GainPlot{Series: []GainSeries{{"CoTAP", []GainPoint{point}}}}).Render(); err == nil || !strings.Contains(err.Error(), "CoTAP") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	picture(t, Gains{Title: "nothing yet"})
+	picture(t, GainPlot{Title: "nothing yet"})
 }
 
-func TestHeatPaintsLowDarkAndHighPale(t *testing.T) {
-	drawn := Heat([]float64{0, 1, math.NaN(), 0.5}, 2, 4, 6)
+func TestHeatImagePaintsLowDarkAndHighPale(t *testing.T) {
+	drawn := HeatImage([]float64{0, 1, math.NaN(), 0.5}, 2, 4, 6)
 	if size := drawn.Bounds().Size(); size != image.Pt(6, 4) {
 		t.Fatalf("size %v", size)
 	}
@@ -42,13 +42,13 @@ func TestHeatPaintsLowDarkAndHighPale(t *testing.T) {
 			t.Errorf("at %v: %v, want %v", at, got, want)
 		}
 	}
-	if flat := Heat([]float64{3, 3}, 2, 1, 2); !is(scale[0])(flat.At(1, 0)) {
+	if flat := HeatImage([]float64{3, 3}, 2, 1, 2); !is(scale[0])(flat.At(1, 0)) {
 		t.Errorf("numbers that are all equal are %v", flat.At(1, 0))
 	}
 }
 
-func TestOutlined(t *testing.T) {
-	drawn := Outlined(noise(8, 8, 1), 4, Box{}, Box{Top: 0.25, Left: 0.5, Height: 0.5, Width: 0.5})
+func TestDrawBoxes(t *testing.T) {
+	drawn := DrawBoxes(noise(8, 8, 1), 4, Box{}, Box{Top: 0.25, Left: 0.5, Height: 0.5, Width: 0.5})
 	if size := drawn.Bounds().Size(); size != image.Pt(32, 32) {
 		t.Fatalf("size %v", size)
 	}

@@ -11,50 +11,50 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// Propagation carries the mask of a video's first frame through the video, as the official code of DINO does it (Caron et al. 2021; appendix
-// "Zero-shot Transfer Learning on Video Object Segmentation"). Each patch of a frame takes the labels of the patches most like it, by cosine s
-// and weighted by exp(s/Temperature), among those near its place in the first frame and in the frames before. Nothing is trained.
-type Propagation struct {
-	Short       int     `json:"short"`       // The frames' shorter side in pixels, 480; the other is as long as it was in proportion, down to a multiple of 64.
-	Previous    int     `json:"previous"`    // How many frames before the current one are looked at besides the first, 7.
-	K           int     `json:"k"`           // How many patches give their labels, 5; with equals of the last one all of these.
-	Radius      int     `json:"radius"`      // How many rows and columns of patches away they may be, 12.
-	Temperature float64 `json:"temperature"` // 0.1; at least 0.02.
+// LabelPropagation propagates the mask of a video's first frame through the video, as DINO's official code does (Caron et al. 2021; appendix
+// "Zero-shot Transfer Learning on Video Object Segmentation"). Each patch of a frame takes the labels of the patches most similar to it, by cosine s
+// and weighted by exp(s/Temperature), among those near its place in the first frame and in the preceding frames. Nothing is trained.
+type LabelPropagation struct {
+	ShortSide      int     `json:"short"`       // The frames' shorter side in pixels, 480; the other side keeps the aspect ratio, rounded down to a multiple of 64.
+	PreviousFrames int     `json:"previous"`    // Preceding frames to look at besides the first, 7.
+	K              int     `json:"k"`           // Patches that give their labels, 5; all patches that tie with the last one are included.
+	Radius         int     `json:"radius"`      // Largest distance to them in rows and columns of patches, 12.
+	Temperature    float64 `json:"temperature"` // 0.1; at least 0.02.
 }
 
-// DefaultPropagation is the setting of DINO's code.
-func DefaultPropagation() Propagation {
-	return Propagation{Short: 480, Previous: 7, K: 5, Radius: 12, Temperature: 0.1}
+// DefaultLabelPropagation has the settings of DINO's code.
+func DefaultLabelPropagation() LabelPropagation {
+	return LabelPropagation{ShortSide: 480, PreviousFrames: 7, K: 5, Radius: 12, Temperature: 0.1}
 }
 
-// Check returns an error that names the setting out of range.
-func (p Propagation) Check() error {
+// Check returns an error that names the setting that is out of range.
+func (p LabelPropagation) Check() error {
 	for _, setting := range []struct {
 		name         string
 		value, least int
-	}{{"short", p.Short, 1}, {"previous", p.Previous, 0}, {"k", p.K, 1}, {"radius", p.Radius, 0}} {
+	}{{"short", p.ShortSide, 1}, {"previous", p.PreviousFrames, 0}, {"k", p.K, 1}, {"radius", p.Radius, 0}} {
 		if setting.value < setting.least {
 			return fmt.Errorf("propagation: %s %d is below %d", setting.name, setting.value, setting.least)
 		}
 	}
-	if !(p.Temperature >= 0.02) { // Below, exp(1/temperature) leaves float32.
-		return fmt.Errorf("propagation: temperature %g is not at least 0.02", p.Temperature)
+	if !(p.Temperature >= 0.02) { // Below, exp(1/temperature) overflows float32.
+		return fmt.Errorf("propagation: temperature %g is below 0.02", p.Temperature)
 	}
 	return nil
 }
 
-// size is what frames are resized to.
-func (p Propagation) size(of datasets.Extent) datasets.Extent {
-	longer := func(long, short int) int { return p.Short * long / short / 64 * 64 }
+// size is the size that frames are resized to.
+func (p LabelPropagation) size(of datasets.Extent) datasets.Extent {
+	longer := func(long, short int) int { return p.ShortSide * long / short / 64 * 64 }
 	if of.Height > of.Width {
-		return datasets.Extent{Height: longer(of.Height, of.Width), Width: p.Short}
+		return datasets.Extent{Height: longer(of.Height, of.Width), Width: p.ShortSide}
 	}
-	return datasets.Extent{Height: p.Short, Width: longer(of.Width, of.Height)}
+	return datasets.Extent{Height: p.ShortSide, Width: longer(of.Width, of.Height)}
 }
 
-// propagate returns the label map of a frame, [rows, columns, channels], from its features, [rows, columns, dim] of length 1, and those of the
-// frames looked at with their label maps. held, [frames], is 1 for those that count and 0 for others.
-func (p Propagation) propagate(features, held *Node, others, labels []*Node) *Node {
+// propagate returns the label map of a frame, [rows, columns, channels]. features are the frame's, [rows, columns, dim] of length 1; others and
+// labels are the features and label maps of the frames it looks at. held, [frames], is 1 for frames that count and 0 for others.
+func (p LabelPropagation) propagate(features, held *Node, others, labels []*Node) *Node {
 	g, rows, columns, dim := features.Graph(), features.Shape().Dim(0), features.Shape().Dim(1), features.Shape().Dim(2)
 	patches, channels := rows*columns, labels[0].Shape().Dim(-1)
 	held.AssertDims(len(others))
@@ -79,7 +79,8 @@ func (p Propagation) propagate(features, held *Node, others, labels []*Node) *No
 	none := Scalar(g, similarity.DType(), math.Inf(-1))
 	similarity = Where(candidate, similarity, none)
 
-	// The K-th highest similarity, by going down from one value to the next until K entries are reached: on a CPU a row is not sorted as fast.
+	// The K-th highest similarity, found by stepping down from one value to the next until K entries are reached, which on a CPU is faster than
+	// sorting rows.
 	threshold := ReduceAndKeep(similarity, ReduceMax, 1)
 	for range p.K - 1 {
 		reached := ReduceAndKeep(ConvertDType(GreaterOrEqual(similarity, threshold), dtypes.Float32), ReduceSum, 1)
@@ -89,22 +90,22 @@ func (p Propagation) propagate(features, held *Node, others, labels []*Node) *No
 	chosen := LogicalAnd(GreaterOrEqual(similarity, threshold), GreaterThan(similarity, none))
 	weights := Where(chosen, Exp(DivScalar(similarity, p.Temperature)), ZerosLike(similarity))
 
-	// The sum of the weights is one more label, which every patch has.
+	// The sum of the weights is an additional label that every patch has.
 	all := Reshape(Concatenate(labels, 0), len(others)*patches, channels)
 	sums := MatMul(weights, Concatenate([]*Node{all, OnesLike(SliceAxis(all, 1, AxisRange(0, 1)))}, 1))
 	map_ := Div(SliceAxis(sums, 1, AxisRange(0, channels)), SliceAxis(sums, 1, AxisRange(channels)))
 	return Reshape(map_, rows, columns, channels)
 }
 
-// masks decides for each pixel of a frame of the given size: the label map, [rows, columns, channels], grows to it, each channel is stretched
-// to 0 to 1 unless it is 0 everywhere, and the highest wins. It returns [height, width] of uint8.
+// masks decides the label of each pixel of a frame. The label map, [rows, columns, channels], is resized to the frame, each channel is scaled to [0,
+// 1] unless it is 0 everywhere, and the highest channel wins. It returns [height, width] of uint8.
 func masks(labels *Node, size datasets.Extent) *Node {
 	labels = Squeeze(layers.ResizeBilinear(InsertAxes(labels, 0), size.Height, size.Width), 0)
 	zero, one := ScalarZero(labels.Graph(), labels.DType()), ScalarOne(labels.Graph(), labels.DType())
 	low, high := ReduceAndKeep(labels, ReduceMin, 0, 1), ReduceAndKeep(labels, ReduceMax, 0, 1)
 	span := Sub(high, low)
 	stretched := Div(Sub(labels, low), Where(GreaterThan(span, zero), span, one))
-	// A channel that is the same everywhere has nothing to stretch: it wins everywhere or nowhere.
+	// A constant channel cannot be scaled: it wins everywhere or nowhere.
 	flat := LogicalAnd(Equal(span, zero), GreaterThan(high, zero))
 	return ArgMax(Add(stretched, ConvertDType(flat, labels.DType())), -1, dtypes.Uint8)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// fixedScenes are six scenes and an encoder that has not learnt, which is run on so many images at a time.
-func fixedScenes(t *testing.T, b compute.Backend, batch int) FixedFeatures {
+// frozenScenes are six scenes and an untrained encoder that runs on batch images at a time.
+func frozenScenes(t *testing.T, b compute.Backend, batch int) FrozenFeatures {
 	t.Helper()
 	vit, err := encoder.ViTByName("vit-tiny")
 	if err != nil {
@@ -32,13 +32,13 @@ func fixedScenes(t *testing.T, b compute.Backend, batch int) FixedFeatures {
 	store := model.NewStore()
 	store.SetRNGStateFromSeed(1)
 	image := tensors.FromFlatDataAndDimensions(make([]float32, 8*8*3), 1, 8, 8, 3)
-	model.MustExecOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image) // Makes the weights.
-	frozen, err := NewFrozen(b, vit, store, "/", batch)
+	model.MustCallOnce(b, store, func(scope *model.Scope, x *Node) *Node { return vit.Tokens(scope, x).Class }, image) // This creates the weights.
+	frozen, err := NewFeatureExtractor(b, vit, store, "/", batch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(frozen.Close)
-	return FixedFeatures{Encoder: frozen, Images: synthetic.Segmented(6, 40, 3), Crop: Crop{24, 0.25}, Seed: 7, Test: 32}
+	return FrozenFeatures{Extractor: frozen, Images: synthetic.Segmented(6, 40, 3), Crop: RandomResizedCrop{24, 0.25}, Seed: 7, TestSize: 32}
 }
 
 func gather(t *testing.T, features iter.Seq2[Patches, error]) (all []Patches) {
@@ -56,9 +56,9 @@ func samePatches(a, b Patches) bool {
 	return slices.Equal(a.Features, b.Features) && slices.Equal(a.Labels, b.Labels)
 }
 
-func TestFixedFeaturesAreTheSameHoweverTheyAreMade(t *testing.T) {
+func TestFrozenFeaturesDoNotDependOnTheBatch(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		f := fixedScenes(t, b, 4)
+		f := frozenScenes(t, b, 4)
 		samples := []Sample{{0, 0}, {3, 0}, {3, 1}, {5, 2}, {0, 0}}
 		ctx := context.Background()
 		all := gather(t, f.Crops(ctx, samples))
@@ -66,16 +66,16 @@ func TestFixedFeaturesAreTheSameHoweverTheyAreMade(t *testing.T) {
 			t.Fatalf("%d crops, the first of %d features and %d labels", len(all), len(all[0].Features), len(all[0].Labels))
 		}
 		if !slices.Equal(all[0].Labels, all[4].Labels) || samePatches(all[1], all[2]) {
-			t.Error("a crop does not depend on its name alone")
+			t.Error("a crop depends on more than its name")
 		}
 		alone := gather(t, f.Crops(ctx, samples[3:4]))
-		for i, value := range alone[0].Features { // Rounded otherwise at another place of the batch.
+		for i, value := range alone[0].Features { // Rounding differs at another place in the batch.
 			if diff := value - all[3].Features[i]; !(diff < 1e-5 && diff > -1e-5) || !slices.Equal(alone[0].Labels, all[3].Labels) {
 				t.Fatalf("a crop depends on those beside it: feature %d is %g and %g", i, value, all[3].Features[i])
 			}
 		}
 
-		// A file holds the same, and is computed once.
+		// A file holds the same features and is computed once.
 		path := filepath.Join(t.TempDir(), "features")
 		file, err := OpenFeatureFile(path, 5, 3*3*64, 24*24, f.Crops(ctx, samples))
 		if err != nil {
@@ -84,10 +84,10 @@ func TestFixedFeaturesAreTheSameHoweverTheyAreMade(t *testing.T) {
 		defer file.Close()
 		for i, patches := range gather(t, file.All([]int{4, 3, 2, 1, 0})) {
 			if !samePatches(patches, all[4-i]) {
-				t.Errorf("crop %d in the file is another", 4-i)
+				t.Errorf("crop %d in the file differs", 4-i)
 			}
 		}
-		again, err := OpenFeatureFile(path, 5, 3*3*64, 24*24, func(func(Patches, error) bool) { t.Error("features that are there are computed") })
+		again, err := OpenFeatureFile(path, 5, 3*3*64, 24*24, func(func(Patches, error) bool) { t.Error("existing features are computed again") })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,14 +100,14 @@ func TestFixedFeaturesAreTheSameHoweverTheyAreMade(t *testing.T) {
 	})
 }
 
-func TestFixedFeaturesSayWhatIsWrong(t *testing.T) {
+func TestFrozenFeaturesSayWhatIsWrong(t *testing.T) {
 	b := testbackend.Fastest(t)
-	f := fixedScenes(t, b, 2)
+	f := frozenScenes(t, b, 2)
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	path := filepath.Join(t.TempDir(), "features")
 	if _, err := OpenFeatureFile(path, 2, 576, 576, f.Crops(ctx, []Sample{{0, 0}, {1, 0}})); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v of what was stopped", err)
+		t.Errorf("error %v after a stop", err)
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
 		t.Errorf("%d files are left, %v", len(left), err)
@@ -128,12 +128,12 @@ func TestFixedFeaturesSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestJudgeCountsEachPixelOnce compares with predictions one by one, more images than fit in a block.
-func TestJudgeCountsEachPixelOnce(t *testing.T) {
+// TestEvaluateCountsEachPixelOnce compares with predictions image by image, for more images than fit in a block.
+func TestEvaluateCountsEachPixelOnce(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		f := fixedScenes(t, b, 3)
-		trainer, err := NewSegmentationTrainer(b, SegmentationTraining{
-			Head: heads.Segmentation{Kind: heads.Linear, Classes: 7, Width: 0}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, Rates: []float64{0.1, 0.001}, FinalRate: 1e-4,
+		f := frozenScenes(t, b, 3)
+		trainer, err := NewSegmentationTrainer(b, SegmentationConfig{
+			Head: heads.Segmentation{Kind: heads.Linear, Classes: 7, Width: 0}, Dim: 64, Grid: 3, Batch: 2, Steps: 4, LearningRates: []float64{0.1, 0.001}, FinalLearningRate: 1e-4,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestJudgeCountsEachPixelOnce(t *testing.T) {
 			}
 		}
 		which := []int{0, 1, 2, 3, 4, 5}
-		got, err := trainer.Judge(f.Images, which, 4, f.Whole(context.Background(), which))
+		got, err := trainer.Evaluate(f.Images, which, 4, f.Whole(context.Background(), which))
 		if err != nil || len(got) != 2 {
 			t.Fatal(got, err)
 		}
@@ -173,7 +173,7 @@ func TestJudgeCountsEachPixelOnce(t *testing.T) {
 			}
 		}
 		if got[0].Accuracy == got[1].Accuracy && got[0].MIoU == got[1].MIoU {
-			t.Error("two heads judge alike")
+			t.Error("two heads have the same result")
 		}
 	})
 }

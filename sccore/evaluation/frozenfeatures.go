@@ -11,30 +11,30 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// FixedFeatures makes the fixed features of a segmentation dataset: what a frozen encoder sees in random crops, to train heads on, and in whole
-// images, to test them on. It reads and encodes a batch at a time, so that memory does not grow with the dataset.
-type FixedFeatures struct {
-	Encoder *Frozen
-	Images  *datasets.Segmented
-	Crop    Crop
-	Seed    uint64 // Of the crops: each depends on it, its image and its number alone.
-	Test    int    // Side in pixels of the square that whole images are resized to.
+// FrozenFeatures computes the features of a segmentation dataset by a frozen encoder: of random crops, to train heads on, and of whole images, to
+// test them on. It reads and encodes one batch at a time, so that memory does not grow with the dataset.
+type FrozenFeatures struct {
+	Extractor *FeatureExtractor
+	Images    *datasets.Segmented
+	Crop      RandomResizedCrop
+	Seed      uint64 // Draws the crops. A crop depends on the seed, its image and its number alone.
+	TestSize  int    // Height and width in pixels that whole images are resized to.
 }
 
 // Patches are the features of one image or crop.
 type Patches struct {
 	Features []float32 // [rows, columns, Dim]
-	Labels   []uint8   // Of a crop, [8·rows, 8·columns], classes or [datasets.Ignore]; none of a whole image.
+	Labels   []uint8   // A crop's, [8·rows, 8·columns], classes or [datasets.Ignore]; nil for a whole image.
 }
 
-// Sample names a crop: the image that it is of, and its number among that image's crops.
+// Sample names a crop: its image, and its number among that image's crops.
 type Sample struct{ Image, Crop int }
 
 // Grid is the number of patches along each side of a crop.
-func (f FixedFeatures) Grid() int { return f.Crop.Side / f.Encoder.ViT.Patch }
+func (f FrozenFeatures) Grid() int { return f.Crop.Size / f.Extractor.ViT.Patch }
 
-// Crops yields the features and labels of crops in their order. It ends with the first error.
-func (f FixedFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Patches, error] {
+// Crops yields the features and labels of crops in the given order. It ends with the first error.
+func (f FrozenFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Patches, error] {
 	return f.encode(ctx, len(samples), func(i int) (Image, []uint8, error) {
 		a, err := f.Images.Read(samples[i].Image)
 		if err != nil {
@@ -42,27 +42,27 @@ func (f FixedFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Pa
 		}
 		rng := rand.New(rand.NewPCG(f.Seed, uint64(samples[i].Image)<<32|uint64(samples[i].Crop)))
 		pixels, labels := f.Crop.Cut(a, heads.Upsampling*f.Grid(), rng)
-		return NewImage(pixels, f.Crop.Side, f.Crop.Side), labels, nil
+		return NewImage(pixels, f.Crop.Size, f.Crop.Size), labels, nil
 	})
 }
 
-// Whole yields the features of whole images in their order. It ends with the first error.
-func (f FixedFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patches, error] {
+// Whole yields the features of whole images in the given order. It ends with the first error.
+func (f FrozenFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patches, error] {
 	return f.encode(ctx, len(images), func(i int) (Image, []uint8, error) {
 		a, err := f.Images.Read(images[i])
 		if err != nil {
 			return Image{}, nil, err
 		}
-		return NewImage(part(a, a.Picture().Rect, f.Test, f.Test), f.Test, f.Test), nil, nil
+		return NewImage(part(a, a.Picture().Rect, f.TestSize, f.TestSize), f.TestSize, f.TestSize), nil, nil
 	})
 }
 
-// encode reads the images in parallel, a block at a time, and encodes them.
-func (f FixedFeatures) encode(ctx context.Context, n int, read func(i int) (Image, []uint8, error)) iter.Seq2[Patches, error] {
+// encode reads images in parallel, a block at a time, and encodes them.
+func (f FrozenFeatures) encode(ctx context.Context, n int, read func(i int) (Image, []uint8, error)) iter.Seq2[Patches, error] {
 	return func(yield func(Patches, error) bool) {
-		var labels [][]uint8 // Of the images that are read and not yielded yet.
+		var labels [][]uint8 // The labels of images that are read but not yet yielded.
 		images := func(yield func(Image, error) bool) {
-			block := f.Encoder.batch
+			block := f.Extractor.batch
 			for first := 0; first < n; first += block {
 				count := min(block, n-first)
 				images, truths, faults := make([]Image, count), make([][]uint8, count), make([]error, count)
@@ -85,7 +85,7 @@ func (f FixedFeatures) encode(ctx context.Context, n int, read func(i int) (Imag
 				}
 			}
 		}
-		for features, err := range f.Encoder.Features(images, true) {
+		for features, err := range f.Extractor.Features(images, true) {
 			if err != nil {
 				yield(Patches{}, err)
 				return

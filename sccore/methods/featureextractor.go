@@ -19,9 +19,9 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// Frozen is a trained backbone that maps augmented views to features and learns no more. One compiled graph serves any number of
-// trained weights of the same encoder.
-type Frozen struct {
+// FeatureExtractor is a frozen backbone that maps augmented views to features. One compiled graph serves any number of trained weights of the same
+// encoder.
+type FeatureExtractor struct {
 	name     string
 	size     int // Height and width of images.
 	views    int
@@ -29,17 +29,16 @@ type Frozen struct {
 	features *model.Exec
 }
 
-// NewFrozen compiles the encoder of that name for square images of size pixels and the given number of views of each. Its weights are not set
-// until Load.
-func NewFrozen(b compute.Backend, name string, size, viewsOfEach int) (*Frozen, error) {
+// NewFeatureExtractor compiles the named encoder for square images of size pixels and this many views of each. Load sets its weights.
+func NewFeatureExtractor(b compute.Backend, name string, size, viewsOfEach int) (*FeatureExtractor, error) {
 	backbone, err := encoder.ByName(name)
 	if err != nil {
 		return nil, err
 	}
 	if size < 1 || viewsOfEach < 1 {
-		return nil, fmt.Errorf("frozen %s: %d views of %d pixels", name, viewsOfEach, size)
+		return nil, fmt.Errorf("feature extractor %s: %d views of %d pixels", name, viewsOfEach, size)
 	}
-	f := &Frozen{name: name, size: size, views: viewsOfEach, store: model.NewStore()}
+	f := &FeatureExtractor{name: name, size: size, views: viewsOfEach, store: model.NewStore()}
 	f.features, err = model.NewExec(b, f.store, func(scope *model.Scope, inputs []*Node) *Node {
 		images, params := inputs[0], inputs[1]
 		x := standardized(views.Apply(images, params, size))
@@ -58,14 +57,13 @@ func NewFrozen(b compute.Backend, name string, size, viewsOfEach int) (*Frozen, 
 }
 
 // Close frees the device's memory.
-func (f *Frozen) Close() {
+func (f *FeatureExtractor) Close() {
 	f.features.Finalize()
 	f.store.Finalize()
 }
 
-// Load sets the weights to those that [Trainer.SaveOnline] wrote to path; the heads in it are left out. The error names the file and what is
-// wrong with it.
-func (f *Frozen) Load(path string) error {
+// Load reads the weights that [Trainer.SaveOnline] wrote to path and ignores the heads. The error names the file and what is wrong with it.
+func (f *FeatureExtractor) Load(path string) error {
 	named, _, err := weights.ReadSafetensors(path)
 	if err != nil {
 		return err
@@ -77,7 +75,7 @@ func (f *Frozen) Load(path string) error {
 			return fmt.Errorf("%s: no variable %s of %s", path, name, f.name)
 		}
 		if !value.Shape().Equal(variable.Shape()) {
-			return fmt.Errorf("%s: variable %s is %s, %s wants %s", path, name, value.Shape(), f.name, variable.Shape())
+			return fmt.Errorf("%s: variable %s is %s, %s needs %s", path, name, value.Shape(), f.name, variable.Shape())
 		}
 		if err := variable.SetValue(value); err != nil {
 			return fmt.Errorf("%s: variable %s: %w", path, name, err)
@@ -86,9 +84,9 @@ func (f *Frozen) Load(path string) error {
 	return nil
 }
 
-// Features maps the views that recipe makes of each image to features, image by image and view by view: the first length numbers of the result
-// are those of the first view of the first image. The views are drawn as those of training epoch 0 with this seed.
-func (f *Frozen) Features(images *datasets.Images, recipe views.Recipe, seed uint64) (features []float32, length int, err error) {
+// Features maps the views that recipe draws of each image to features, image by image and view by view: the first length values are the first view of
+// the first image. The views are those of training epoch 0 with this seed.
+func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe, seed uint64) (features []float32, length int, err error) {
 	if images.Height != f.size || images.Width != f.size {
 		return nil, 0, fmt.Errorf("%s: images of %d×%d pixels, the encoder was compiled for %d×%d",
 			images.Name, images.Width, images.Height, f.size, f.size)
@@ -104,7 +102,7 @@ func (f *Frozen) Features(images *datasets.Images, recipe views.Recipe, seed uin
 		params := recipe.Draw(seed, 0, indices, f.views, f.size, f.size)
 		var out []*tensors.Tensor
 		caught := exceptions.TryCatch[error](func() {
-			out, err = f.features.Exec(tensors.FromFlatDataAndDimensions(batch, featureBatch, f.size, f.size, 3), params)
+			out, err = f.features.Call(tensors.FromFlatDataAndDimensions(batch, featureBatch, f.size, f.size, 3), params)
 		})
 		if caught != nil {
 			err = caught

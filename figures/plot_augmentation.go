@@ -12,23 +12,23 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Richness shows accuracy against the number of transformations, ours and the paper's, with one panel a method and one y axis for all.
-type Richness struct {
-	// Title above the panels, e.g. the data set and the profile.
+// AugmentationCurves shows accuracy against the number of transformations, ours and the paper's, with one panel per method and one y axis for all.
+type AugmentationCurves struct {
+	// Title stands above the panels, e.g. the dataset and the profile.
 	Title string
-	// Methods from left to right.
-	Methods []MethodRichness
+	// Methods are drawn from left to right.
+	Methods []AugmentationCurve
 }
 
-// MethodRichness is the accuracy of one method in percent: Cells[i] with Transformations[i] of them switched on.
-type MethodRichness struct {
+// AugmentationCurve is the accuracy of one method in percent: Cells[i] with Transformations[i] of them switched on.
+type AugmentationCurve struct {
 	Method          string
 	Transformations []int
 	Cells           []Cell
 }
 
 // Render implements [Figure].
-func (f Richness) Render() (svg, png []byte, err error) {
+func (f AugmentationCurves) Render() (svg, png []byte, err error) {
 	if len(f.Methods) == 0 {
 		return nil, nil, errors.New("no methods")
 	}
@@ -81,7 +81,7 @@ func (f Richness) Render() (svg, png []byte, err error) {
 	}
 	return render(width, 360*pixel, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, []legendEntry{ours, printed, seed})
-		const gap, label = 10, 18 // the first panel is wider by its y label
+		const gap, label = 10, 18 // The first panel is wider, for its y label.
 		each := (c.Size().X - label - gap*vg.Length(len(plots)-1)) / vg.Length(len(plots))
 		left := vg.Length(0)
 		for i, p := range plots {
@@ -96,7 +96,7 @@ func (f Richness) Render() (svg, png []byte, err error) {
 }
 
 // CSV implements [Figure]: method, transformations, then paper, mean, sd, n and values.
-func (f Richness) CSV() string {
+func (f AugmentationCurves) CSV() string {
 	records := [][]string{append([]string{"method", "transformations"}, cellHeader...)}
 	for _, method := range f.Methods {
 		for i, cell := range method.Cells {

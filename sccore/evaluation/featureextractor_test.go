@@ -18,7 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
-// smallViT is a transformer of values of sines, in a store of its own under "/online".
+// smallViT is a transformer whose weights are sines, in its own store under "/online".
 func smallViT(t *testing.T) (encoder.ViT, *model.Store) {
 	t.Helper()
 	v := encoder.ViT{Name: "small", Patch: 4, Dim: 8, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}
@@ -45,15 +45,15 @@ func stream(images []evaluation.Image) iter.Seq2[evaluation.Image, error] {
 	}
 }
 
-func TestFrozenGivesEachImagesTokensWhateverTheBatch(t *testing.T) {
+func TestFeaturesDoNotDependOnTheBatch(t *testing.T) {
 	var images []evaluation.Image
-	for i, size := range []int{16, 16, 16, 24, 16} { // Batches that are full, that are not, and another size between.
+	for i, size := range []int{16, 16, 16, 24, 16} { // Full and partial batches, and another size in between.
 		scene := synthetic.Objects(i+1, size, 1)
 		images = append(images, evaluation.NewImage(scene.At(i), size, size))
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		v, store := smallViT(t)
-		frozen, err := evaluation.NewFrozen(b, v, store, "/online", 2)
+		frozen, err := evaluation.NewFeatureExtractor(b, v, store, "/online", 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestFrozenGivesEachImagesTokensWhateverTheBatch(t *testing.T) {
 			want, err := model.MustNewExec(b, store, func(scope *model.Scope, x *graph.Node) []*graph.Node {
 				tokens := v.Tokens(scope.In("online"), x)
 				return []*graph.Node{tokens.Class, tokens.Patches}
-			}).Exec(input)
+			}).Call(input)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestFrozenGivesEachImagesTokensWhateverTheBatch(t *testing.T) {
 			if err != nil || got.Patches != nil || len(got.Class) != v.Dim {
 				t.Errorf("%d features, patches %v, %v", len(got.Class), got.Patches != nil, err)
 			}
-			break // Leaving early is allowed.
+			break // The loop may end early.
 		}
 	})
 }
@@ -106,10 +106,10 @@ func near(t *testing.T, got, want []float32) {
 func TestNewImageNormalisesAsTorchvision(t *testing.T) {
 	im := evaluation.NewImage([]uint8{0, 128, 255}, 1, 1)
 	near(t, im.Pixels, []float32{-2.117904, 0.20518199, 2.6399999})
-	near(t, im.Colours(), []float32{0, 128.0 / 255, 1})
+	near(t, im.RGB(), []float32{0, 128.0 / 255, 1})
 }
 
-func TestFrozenRefuses(t *testing.T) {
+func TestFeatureExtractorRefuses(t *testing.T) {
 	v, store := smallViT(t)
 	b := testbackend.Fastest(t)
 	for _, test := range []struct {
@@ -123,17 +123,17 @@ func TestFrozenRefuses(t *testing.T) {
 		{encoder.ViT{}, "/online", 2, "Patch 0"},
 		{encoder.ViT{Name: "wide", Patch: 4, Dim: 12, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}, "/online", 2, "cls_token"},
 	} {
-		if _, err := evaluation.NewFrozen(b, test.v, store, test.scope, test.batch); err == nil || !strings.Contains(err.Error(), test.part) {
+		if _, err := evaluation.NewFeatureExtractor(b, test.v, store, test.scope, test.batch); err == nil || !strings.Contains(err.Error(), test.part) {
 			t.Errorf("%v does not contain %q", err, test.part)
 		}
 	}
-	frozen, err := evaluation.NewFrozen(b, v, store, "/online", 2)
+	frozen, err := evaluation.NewFeatureExtractor(b, v, store, "/online", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer frozen.Close()
 	good := evaluation.NewImage(make([]uint8, 16*16*3), 16, 16)
-	broken := errors.New("broken.png: no image")
+	broken := errors.New("broken.png: not an image")
 	for _, test := range []struct {
 		name string
 		last evaluation.Image
@@ -157,10 +157,10 @@ func TestFrozenRefuses(t *testing.T) {
 	}
 }
 
-// TestFrozenTakesLaterWeights: the store's weights count when images run, so that one frozen encoder serves every step of a training.
-func TestFrozenTakesLaterWeights(t *testing.T) {
+// TestFeatureExtractorUsesCurrentWeights: the extractor uses the store's weights at the time it runs, so that one serves every step of a training.
+func TestFeatureExtractorUsesCurrentWeights(t *testing.T) {
 	v, store := smallViT(t)
-	frozen, err := evaluation.NewFrozen(testbackend.Fastest(t), v, store, "/online", 1)
+	frozen, err := evaluation.NewFeatureExtractor(testbackend.Fastest(t), v, store, "/online", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,11 +18,11 @@ type Image struct {
 	Pixels        []float32 // [Height, Width, 3], normalised.
 }
 
-// ImageNet's mean colour and its standard deviation, red, green and blue.
+// ImageNet's mean and standard deviation, red, green and blue.
 var colourMean, colourDeviation = [3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}
 
-// NewImage normalises pixels, [height, width, 3] of red, green and blue: it subtracts ImageNet's mean colour and divides by its standard
-// deviation, as every one of the official encoders wants it. It panics on another number of pixels.
+// NewImage normalises pixels, [height, width, 3] of red, green and blue: it subtracts ImageNet's mean and divides by its standard deviation, as every
+// official encoder expects. It panics if the number of pixels is wrong.
 func NewImage(pixels []uint8, height, width int) Image {
 	if len(pixels) != height*width*3 {
 		panic(fmt.Sprintf("evaluation: %d bytes for an image of %d×%d pixels", len(pixels), height, width))
@@ -34,8 +34,8 @@ func NewImage(pixels []uint8, height, width int) Image {
 	return im
 }
 
-// Colours undoes [NewImage]: [Height, Width, 3] in [0, 1].
-func (im Image) Colours() []float32 {
+// RGB undoes [NewImage]: [Height, Width, 3] in [0, 1].
+func (im Image) RGB() []float32 {
 	colours := make([]float32, len(im.Pixels))
 	for i, x := range im.Pixels {
 		colours[i] = min(max(x*colourDeviation[i%3]+colourMean[i%3], 0), 1)
@@ -43,42 +43,43 @@ func (im Image) Colours() []float32 {
 	return colours
 }
 
-// Features are those of one image.
+// Features are the features of one image.
 type Features struct {
-	Class         []float32 // Of the [CLS] token, [Dim].
+	Class         []float32 // The [CLS] token, [Dim].
 	Rows, Columns int
-	Patches       []float32 // Of the patches, [Rows, Columns, Dim]; nil unless they were asked for.
+	Patches       []float32 // The patch tokens, [Rows, Columns, Dim]; nil unless asked for.
 }
 
-// Frozen is an encoder that learns no more.
-type Frozen struct {
+// FeatureExtractor runs a frozen encoder on images.
+type FeatureExtractor struct {
 	ViT encoder.ViT
 
 	batch   int
 	class   *model.Exec // Images to [CLS] tokens.
-	patches *model.Exec // The same and the patches' tokens.
+	patches *model.Exec // Images to [CLS] and patch tokens.
 }
 
-// NewFrozen returns the encoder whose weights are in the store under scope ("/online", or "/" for the root), to be run on that many images at a
-// time. The error names a weight that is not there or has another shape. The store stays the caller's: weights that it gets later count.
-func NewFrozen(b compute.Backend, v encoder.ViT, store *model.Store, scope string, batch int) (*Frozen, error) {
+// NewFeatureExtractor returns an extractor for the encoder whose weights are in the store under scope ("/online", or "/" for the root). It runs batch
+// images at a time. The error names a weight that is missing or has another shape. The store remains the caller's: the extractor uses the weights it
+// holds when it runs.
+func NewFeatureExtractor(b compute.Backend, v encoder.ViT, store *model.Store, scope string, batch int) (*FeatureExtractor, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
 	if batch < 1 {
-		return nil, fmt.Errorf("frozen %s: a batch of %d images", v.Name, batch)
+		return nil, fmt.Errorf("feature extractor %s: batch of %d images", v.Name, batch)
 	}
 	for _, weight := range v.Weights() {
 		path := model.JoinPath(scope, weight.Path)
 		variable := store.GetVariable(path)
 		if variable == nil {
-			return nil, fmt.Errorf("frozen %s: no weight %s", v.Name, path)
+			return nil, fmt.Errorf("feature extractor %s: no weight %s", v.Name, path)
 		}
 		if err := variable.Shape().CheckDims(weight.Shape...); err != nil {
-			return nil, fmt.Errorf("frozen %s: weight %s is %s, not %v", v.Name, path, variable.Shape(), weight.Shape)
+			return nil, fmt.Errorf("feature extractor %s: weight %s is %s, not %v", v.Name, path, variable.Shape(), weight.Shape)
 		}
 	}
-	f := &Frozen{ViT: v, batch: batch}
+	f := &FeatureExtractor{ViT: v, batch: batch}
 	var err error
 	f.class, err = model.NewExec(b, store, func(root *model.Scope, images *Node) *Node {
 		return v.Tokens(root.Store().Scope(scope), images).Class
@@ -93,16 +94,16 @@ func NewFrozen(b compute.Backend, v encoder.ViT, store *model.Store, scope strin
 	return f, err
 }
 
-// Close frees the device's memory, but for the store's.
-func (f *Frozen) Close() {
+// Close frees the device's memory except for the store's.
+func (f *FeatureExtractor) Close() {
 	f.class.Finalize()
 	f.patches.Finalize()
 }
 
-// Features yields the features of each image in turn, those of patches only if asked for. It holds one batch of images at a time; memory does
-// not grow with their number. Images may have any size made of whole patches: a graph is compiled for each size, once, and images of a size that
-// follow each other share a batch. It ends with the first error, of images or its own.
-func (f *Frozen) Features(images iter.Seq2[Image, error], patches bool) iter.Seq2[Features, error] {
+// Features yields the features of each image in turn; those of patches only if asked for. It holds one batch of images at a time, so memory does not
+// grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and consecutive images of
+// one size share a batch. It ends with the first error, of images or its own.
+func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool) iter.Seq2[Features, error] {
 	return func(yield func(Features, error) bool) {
 		var pending []Image
 		flush := func() bool {
@@ -124,10 +125,10 @@ func (f *Frozen) Features(images iter.Seq2[Image, error], patches bool) iter.Seq
 		}
 		for im, err := range images {
 			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.Patch != 0 || im.Width%f.ViT.Patch != 0) {
-				err = fmt.Errorf("frozen %s: an image of %d×%d pixels is not made of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.Patch)
+				err = fmt.Errorf("feature extractor %s: an image of %d×%d pixels is not a whole number of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.Patch)
 			}
 			if err == nil && len(im.Pixels) != im.Height*im.Width*3 {
-				err = fmt.Errorf("frozen %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
+				err = fmt.Errorf("feature extractor %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
 			}
 			if err != nil {
 				if flush() {
@@ -147,10 +148,10 @@ func (f *Frozen) Features(images iter.Seq2[Image, error], patches bool) iter.Seq
 }
 
 // run returns the features of at most a batch of images of one size.
-func (f *Frozen) run(images []Image, patches bool) (all []Features, err error) {
+func (f *FeatureExtractor) run(images []Image, patches bool) (all []Features, err error) {
 	height, width := images[0].Height, images[0].Width
 	one := height * width * 3
-	values := make([]float32, f.batch*one) // A batch that is not full is filled up with zeros: another shape would be compiled anew.
+	values := make([]float32, f.batch*one) // A partial batch is padded with zeros, since another shape would compile again.
 	for i, im := range images {
 		copy(values[i*one:], im.Pixels)
 	}
@@ -160,7 +161,7 @@ func (f *Frozen) run(images []Image, patches bool) (all []Features, err error) {
 	}
 	var out []*tensors.Tensor
 	caught := exceptions.TryCatch[error](func() {
-		out, err = exec.Exec(tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3))
+		out, err = exec.Call(tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3))
 	})
 	if caught != nil {
 		err = caught

@@ -13,26 +13,26 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Ladder shows several numbers of each of some named rows one over the other, such as an error and the bounds on it, from 0 to 1, with a panel for
-// each group of rows.
-type Ladder struct {
-	// Title above the panels, Y the label of their common axis.
+// DotPlot shows several numbers per named row above one another, such as an error and the bounds on it, from 0 to 1, with one panel per group of
+// rows.
+type DotPlot struct {
+	// Title stands above the panels; Y labels their common axis.
 	Title, Y string
 	// Series name the numbers of a row.
 	Series []string
-	// Panels from left to right.
-	Panels []LadderPanel
+	// Panels are drawn from left to right.
+	Panels []DotPanel
 }
 
-// LadderPanel is a group of rows: Values[i][j] has the values of Series[j] in Rows[i], one a seed; none for no marker.
-type LadderPanel struct {
+// DotPanel is a group of rows. Values[i][j] has the values of Series[j] in Rows[i], one per seed; none for no marker.
+type DotPanel struct {
 	Title  string
 	Rows   []string
 	Values [][][]float64
 }
 
 // Render implements [Figure].
-func (f Ladder) Render() (svg, png []byte, err error) {
+func (f DotPlot) Render() (svg, png []byte, err error) {
 	if len(f.Panels) == 0 {
 		return nil, nil, errors.New("no panels")
 	}
@@ -67,7 +67,7 @@ func (f Ladder) Render() (svg, png []byte, err error) {
 			}
 		}
 		p.X.Tick.Marker = plot.ConstantTicks(ticks)
-		p.X.Tick.Label.Rotation = math.Pi / 2 // Upright, a dozen long names fit below a panel.
+		p.X.Tick.Label.Rotation = math.Pi / 2 // Upright, so that a dozen long names fit below a panel.
 		p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 		p.X.Min, p.X.Max = -0.5, float64(max(len(panel.Rows), 1))-0.5
 		p.Y.Min, p.Y.Max = -0.03, 1.03
@@ -90,7 +90,7 @@ func (f Ladder) Render() (svg, png []byte, err error) {
 }
 
 // CSV implements [Figure]: panel, row, series, then mean, sd, n and values.
-func (f Ladder) CSV() string {
+func (f DotPlot) CSV() string {
 	records := [][]string{append([]string{"panel", "row", "series"}, cellHeader[1:]...)}
 	for _, panel := range f.Panels {
 		for i, row := range panel.Rows {

@@ -1,7 +1,7 @@
-"""Writes classprobe.json: the ranking of classes by a linear classifier that PyTorch trained on all features at once with AdamW, its rate on a
+"""Writes linearprobe.json: the ranking of classes by a linear classifier that PyTorch trained on all features at once with AdamW, its rate on a
 cosine; biases do not decay.
 
-Run: python classprobe.py   (needs torch, numpy)
+Run: python linearprobe.py   (needs torch, numpy)
 """
 import json
 import math
@@ -30,6 +30,6 @@ with torch.no_grad():
     logits = linear(torch.from_numpy(queries))
 margins = logits.sort(dim=1).values.diff(dim=1).min()
 assert margins > 1e-5, "two classes nearly level: take another seed"
-with open("classprobe.json", "w") as f:
+with open("linearprobe.json", "w") as f:
     json.dump({"Epochs": epochs, "Rate": rate, "Decay": decay, "Classes": classes, "Bank": bank.tolist(), "Labels": labels.tolist(),
                "Queries": queries.tolist(), "Ranked": logits.argsort(dim=1, descending=True).tolist()}, f)

@@ -15,29 +15,29 @@ import (
 	"github.com/semcon/semcon/sccore/optim"
 )
 
-// ClassProbe is a linear classifier on frozen [CLS] features, trained by cross-entropy with AdamW (appendix B, "Optimization strategy"). The
-// paper leaves the rest open: the rate falls to 0 on a cosine, and the weights, not the biases, decay as by PyTorch's default.
-type ClassProbe struct {
-	Images int     `json:"images"` // How many of the training images, drawn by the seed; all if 0 or if there are fewer.
-	Epochs int     `json:"epochs"`
-	Batch  int     `json:"batch"`
-	Rate   float64 `json:"rate"`
-	Decay  float64 `json:"decay"`
+// LinearProbe is a linear classifier on frozen [CLS] features, trained by cross-entropy with AdamW (appendix B, "Optimization strategy"). The paper
+// leaves the rest open: here the learning rate follows a cosine to 0, and the weights, but not the biases, decay with PyTorch's default.
+type LinearProbe struct {
+	Images       int     `json:"images"` // Training images, drawn by the seed; all if 0 or if there are fewer.
+	Epochs       int     `json:"epochs"`
+	Batch        int     `json:"batch"`
+	LearningRate float64 `json:"rate"`
+	WeightDecay  float64 `json:"decay"`
 }
 
-// DefaultClassProbe is the paper's linear probe on ImageNet-1k.
-func DefaultClassProbe() ClassProbe {
-	return ClassProbe{Epochs: 100, Batch: 4096, Rate: 1e-5, Decay: 0.01}
+// DefaultLinearProbe is the paper's linear probe on ImageNet-1k.
+func DefaultLinearProbe() LinearProbe {
+	return LinearProbe{Epochs: 100, Batch: 4096, LearningRate: 1e-5, WeightDecay: 0.01}
 }
 
-// FastClassProbe is the protocol of the paper's ablation: 30,000 images, once each. Batch and rate, which it does not name, are ours: few steps
-// want them shorter and larger.
-func FastClassProbe() ClassProbe {
-	return ClassProbe{Images: 30_000, Epochs: 1, Batch: 256, Rate: 1e-3, Decay: 0.01}
+// FastLinearProbe is the protocol of the paper's ablation: one epoch of 30,000 images. The paper gives no batch size or learning rate; ours are
+// smaller and larger, as few steps need.
+func FastLinearProbe() LinearProbe {
+	return LinearProbe{Images: 30_000, Epochs: 1, Batch: 256, LearningRate: 1e-3, WeightDecay: 0.01}
 }
 
-// Check returns an error that names the setting out of range.
-func (p ClassProbe) Check() error {
+// Check returns an error that names the setting that is out of range.
+func (p LinearProbe) Check() error {
 	switch {
 	case p.Images < 0:
 		return fmt.Errorf("linear probe: images %d is negative", p.Images)
@@ -45,18 +45,18 @@ func (p ClassProbe) Check() error {
 		return fmt.Errorf("linear probe: epochs %d is below 1", p.Epochs)
 	case p.Batch < 1:
 		return fmt.Errorf("linear probe: batch %d is below 1", p.Batch)
-	case !(p.Rate > 0):
-		return fmt.Errorf("linear probe: rate %g is not above 0", p.Rate)
-	case !(p.Decay >= 0):
-		return fmt.Errorf("linear probe: decay %g is negative", p.Decay)
+	case !(p.LearningRate > 0):
+		return fmt.Errorf("linear probe: rate %g is not above 0", p.LearningRate)
+	case !(p.WeightDecay >= 0):
+		return fmt.Errorf("linear probe: decay %g is negative", p.WeightDecay)
 	}
 	return nil
 }
 
-// Rank trains the classifier on bank, [N, D], with labels in [0, classes), and returns for each query, [Q, D], the top classes from the most
-// probable one down; all classes if there are fewer. The seed says which images are drawn and in which order. The classifier starts at 0. The
-// last batch of an epoch may be shorter; the mean of its losses counts as much as another's.
-func (p ClassProbe) Rank(
+// Rank trains the classifier on bank, [N, D], with labels in [0, classes). It returns for each query, [Q, D], the top classes, most probable first;
+// all classes if there are fewer. The seed draws the images and their order. The classifier starts at 0. The last batch of an epoch may be smaller;
+// the mean of its losses counts as much as that of any other batch.
+func (p LinearProbe) Rank(
 	b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int, seed uint64,
 ) (ranked [][]int32, err error) {
 	if err := p.Check(); err != nil {
@@ -78,7 +78,7 @@ func (p ClassProbe) Rank(
 	return ranked, err
 }
 
-func (p ClassProbe) train(b compute.Backend, store *model.Store, bank *tensors.Tensor, labels []int32, classes int, seed uint64) error {
+func (p LinearProbe) train(b compute.Backend, store *model.Store, bank *tensors.Tensor, labels []int32, classes int, seed uint64) error {
 	step, err := model.NewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
 		features, labels, counts, rate := inputs[0], inputs[1], inputs[2], inputs[3]
 		logits := head(scope, features, classes)
@@ -89,7 +89,7 @@ func (p ClassProbe) train(b compute.Backend, store *model.Store, bank *tensors.T
 		for variable := range scope.At("head").IterVariables() {
 			variables, values = append(variables, variable), append(values, variable.NodeValue(features.Graph()))
 		}
-		decay := Const(features.Graph(), float32(p.Decay))
+		decay := Const(features.Graph(), float32(p.WeightDecay))
 		optim.DefaultAdamW().Update(scope.At("adam"), variables, Gradient(loss, values...), rate, decay)
 		return loss
 	})
@@ -98,7 +98,7 @@ func (p ClassProbe) train(b compute.Backend, store *model.Store, bank *tensors.T
 	}
 	defer step.Finalize()
 
-	random := classProbeOrder(seed)
+	random := linearProbeOrder(seed)
 	order, dim := random.Perm(len(labels)), bank.Shape().Dimensions[1]
 	if p.Images > 0 && p.Images < len(order) {
 		order = order[:p.Images]
@@ -119,8 +119,8 @@ func (p ClassProbe) train(b compute.Backend, store *model.Store, bank *tensors.T
 				copy(features[at*dim:], rows[part[at]*dim:(part[at]+1)*dim])
 			}
 		}
-		out, err := step.Exec(tensors.FromFlatDataAndDimensions(features, batch, dim), chosen, counts,
-			float32(optim.Cosine(i, p.Epochs*steps, 0, p.Rate, 0)))
+		out, err := step.Call(tensors.FromFlatDataAndDimensions(features, batch, dim), chosen, counts,
+			float32(optim.Cosine(i, p.Epochs*steps, 0, p.LearningRate, 0)))
 		if err != nil {
 			return err
 		}
@@ -133,14 +133,14 @@ func (p ClassProbe) train(b compute.Backend, store *model.Store, bank *tensors.T
 	return nil
 }
 
-func (p ClassProbe) rank(b compute.Backend, store *model.Store, queries *tensors.Tensor, classes, top int) ([][]int32, error) {
+func (p LinearProbe) rank(b compute.Backend, store *model.Store, queries *tensors.Tensor, classes, top int) ([][]int32, error) {
 	classify, err := model.NewExec(b, store, func(scope *model.Scope, features *Node) *Node { return head(scope, features, classes) })
 	if err != nil {
 		return nil, err
 	}
 	defer classify.Finalize()
 	return knn.RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
-		out, err := classify.Exec(block)
+		out, err := classify.Call(block)
 		if err != nil {
 			return nil, err
 		}
@@ -148,8 +148,8 @@ func (p ClassProbe) rank(b compute.Backend, store *model.Store, queries *tensors
 	})
 }
 
-// classProbeOrder draws the images, and their order in each epoch.
-func classProbeOrder(seed uint64) *rand.Rand {
+// linearProbeOrder draws the images and their order in each epoch.
+func linearProbeOrder(seed uint64) *rand.Rand {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	copy(key[16:], "class probe")

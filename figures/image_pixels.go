@@ -2,8 +2,8 @@ package figures
 
 import "image"
 
-// Picture makes an image of pixels in [0, 1], [height, width, 3] of red, green and blue.
-func Picture(pixels []float32, height, width int) image.Image {
+// NewImage makes an image of pixels in [0, 1], [height, width, 3] of red, green and blue.
+func NewImage(pixels []float32, height, width int) image.Image {
 	im := image.NewRGBA(image.Rect(0, 0, width, height))
 	for p := range height * width {
 		for channel := range 3 {

@@ -1,0 +1,89 @@
+package methods
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// Names are the names of the methods, in the paper's order.
+var Names = []string{SimCLR, BarlowTwins, MoCo, SimSiam}
+
+// The methods' names.
+const (
+	SimCLR      = "simclr"       // Chen et al. 2020
+	BarlowTwins = "barlow-twins" // Zbontar et al. 2021
+	MoCo        = "moco"         // He et al. 2020, with MoCo v2's projector
+	SimSiam     = "simsiam"      // Chen & He 2021
+)
+
+// Config shapes the graph of a training step and its schedule. Fields that a method does not use are 0.
+type Config struct {
+	Method  string `json:"method"`
+	Encoder string `json:"encoder"` // A name that encoder.ByName knows.
+	Batch   int    `json:"batch"`   // Images per step; each gives two views.
+	Epochs  int    `json:"epochs"`
+
+	LearningRate float64 `json:"rate"`          // Peak of the cosine schedule, which ends at 0.
+	WarmupEpochs int     `json:"warmup_epochs"` // Epochs of linear warmup before the cosine.
+	Momentum     float64 `json:"momentum"`      // SGD's.
+	WeightDecay  float64 `json:"weight_decay"`
+
+	ProjectorHidden int `json:"projector_hidden"`
+	ProjectorDim    int `json:"projector_dim"`
+	PredictorHidden int `json:"predictor_hidden"` // SimSiam
+
+	Temperature    float64 `json:"temperature"`     // SimCLR, MoCo
+	OffDiagonal    float64 `json:"off_diagonal"`    // Barlow Twins' λ
+	LossScale      float64 `json:"loss_scale"`      // Barlow Twins' factor on the loss
+	Queue          int     `json:"queue"`           // MoCo: length of the queue of keys
+	TargetMomentum float64 `json:"target_momentum"` // MoCo: of the key encoder
+	NormGroups     int     `json:"norm_groups"`     // MoCo: groups of the split BatchNorm
+}
+
+// Check returns an error that names the first field that is out of range.
+func (c Config) Check() error {
+	if !slices.Contains(Names, c.Method) {
+		return fmt.Errorf("method %q is unknown; the methods are %s", c.Method, strings.Join(Names, ", "))
+	}
+	if _, err := encoder.ByName(c.Encoder); err != nil {
+		return err
+	}
+	positive := map[string]float64{"batch": float64(c.Batch - 1), "epochs": float64(c.Epochs), "rate": c.LearningRate,
+		"projector_hidden": float64(c.ProjectorHidden), "projector_dim": float64(c.ProjectorDim)}
+	switch c.Method {
+	case SimCLR:
+		positive["temperature"] = c.Temperature
+	case BarlowTwins:
+		positive["off_diagonal"], positive["loss_scale"] = c.OffDiagonal, c.LossScale
+	case MoCo:
+		positive["temperature"], positive["norm_groups"], positive["queue"] = c.Temperature, float64(c.NormGroups), float64(c.Queue)
+		if c.NormGroups > 0 && c.Batch%c.NormGroups != 0 {
+			return fmt.Errorf("norm_groups %d does not divide batch %d", c.NormGroups, c.Batch)
+		}
+		if c.Queue < c.Batch {
+			return fmt.Errorf("queue %d is smaller than batch %d", c.Queue, c.Batch)
+		}
+	case SimSiam:
+		positive["predictor_hidden"] = float64(c.PredictorHidden)
+	}
+	for _, name := range []string{"batch", "epochs", "rate", "projector_hidden", "projector_dim", "temperature", "off_diagonal", "loss_scale", "norm_groups", "queue", "predictor_hidden"} {
+		if value, ok := positive[name]; ok && !(value > 0) {
+			return fmt.Errorf("%s %g is too small for %s", name, value, c.Method)
+		}
+	}
+	for name, value := range map[string]float64{"momentum": c.Momentum, "target_momentum": c.TargetMomentum} {
+		if !(value >= 0 && value < 1) {
+			return fmt.Errorf("%s %g is not in [0, 1)", name, value)
+		}
+	}
+	if !(c.WeightDecay >= 0) {
+		return fmt.Errorf("weight_decay %g is negative", c.WeightDecay)
+	}
+	if c.WarmupEpochs < 0 || c.WarmupEpochs >= c.Epochs {
+		return fmt.Errorf("warmup_epochs %d is not in [0, epochs %d)", c.WarmupEpochs, c.Epochs)
+	}
+	return nil
+}

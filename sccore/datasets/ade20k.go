@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-var ade20k = &segmentation{
+var ade20k = &layout{
 	key: "ade20k", name: "ADE20k",
 	classes: strings.Split("wall,building,sky,floor,tree,ceiling,road,bed,windowpane,grass,cabinet,sidewalk,person,earth,door,table,mountain,plant,"+
 		"curtain,chair,car,water,painting,sofa,shelf,house,sea,mirror,rug,field,armchair,seat,fence,desk,rock,wardrobe,lamp,bathtub,railing,"+
@@ -17,7 +17,7 @@ var ade20k = &segmentation{
 		"trade name,microwave,pot,animal,bicycle,lake,dishwasher,screen,blanket,sculpture,hood,sconce,vase,traffic light,tray,ashcan,fan,pier,"+
 		"crt screen,plate,monitor,bulletin board,shower,radiator,glass,clock,flag", ","),
 	official: map[Split]int{Train: 20210, Test: 2000},
-	list:     (*segmentation).listADE20k,
+	list:     (*layout).listADE20k,
 	mask: idMask(func(id uint32) (uint8, bool) {
 		if id == 0 { // Anything but the 150 classes.
 			return Ignore, true
@@ -30,9 +30,9 @@ var ade20k = &segmentation{
 // ADEChallengeData2016 below dir, or dir itself, with images and annotations, each with training, 20,210, and validation, 2,000, which are
 // the test images here. A grey mask holds 0 for everything else, which is ignored, and 1 to 150 for classes 0 to 149. A sample with neither
 // folder, its files in images and annotations themselves below dir/ade20k, is halved.
-func ADE20k(dir string, split Split) (*Segmented, error) { return ade20k.open(dir, split) }
+func ADE20k(dir string, split Split) (*Segmentation, error) { return ade20k.open(dir, split) }
 
-func (s *segmentation) listADE20k(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listADE20k(dir string, split Split) (folder string, pairs []pair, err error) {
 	folder, err = s.locate(dir, []string{"ADEChallengeData2016", "ade20k/ADEChallengeData2016", "ade20k", "."}, "images", "annotations")
 	if err != nil {
 		return "", nil, err

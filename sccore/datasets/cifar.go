@@ -92,7 +92,7 @@ func (c *cifar) read(dir string, split Split) (*Images, error) {
 	if err != nil {
 		return nil, err
 	}
-	im.Pixels = make([]uint8, 0, total*im.imageSize())
+	im.Pixels = make([]uint8, 0, total*im.imageBytes())
 	im.Labels = make([]int32, 0, total)
 	for _, file := range files {
 		if err := c.readBatch(im, filepath.Join(folder, file)); err != nil {

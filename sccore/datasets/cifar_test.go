@@ -230,7 +230,7 @@ func FuzzCIFARRecords(f *testing.F) {
 		if err == nil && im.Len()*c.recordSize() != len(file) {
 			t.Errorf("%d images from %d bytes", im.Len(), len(file))
 		}
-		if len(im.Pixels) != im.Len()*im.imageSize() {
+		if len(im.Pixels) != im.Len()*im.imageBytes() {
 			t.Errorf("%d bytes of pixels for %d images", len(im.Pixels), im.Len())
 		}
 		for _, label := range im.Labels {

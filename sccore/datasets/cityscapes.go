@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-var cityscapes = &segmentation{
+var cityscapes = &layout{
 	key: "cityscapes", name: "Cityscapes",
 	classes: strings.Split("road,sidewalk,building,wall,fence,pole,traffic light,traffic sign,vegetation,terrain,sky,person,rider,car,truck,bus,"+
 		"train,motorcycle,bicycle", ","),
 	official: map[Split]int{Train: 2975, Test: 500},
-	list:     (*segmentation).listCityscapes,
+	list:     (*layout).listCityscapes,
 	mask:     cityscapesMask,
 }
 
@@ -24,11 +24,11 @@ var cityscapesIDs = []uint32{7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 2
 // itself, with leftImg8bit and gtFine, each with train, 2,975 images, and val, 500, which are the test images here, in one folder a city.
 // Masks are the official *_gtFine_labelIds.png, or *_gtFine_labelTrainIds.png where those have been made; all ids that are no class
 // of training are ignored.
-func Cityscapes(dir string, split Split) (*Segmented, error) { return cityscapes.open(dir, split) }
+func Cityscapes(dir string, split Split) (*Segmentation, error) { return cityscapes.open(dir, split) }
 
 const trainIDs = "_gtFine_labelTrainIds.png"
 
-func (s *segmentation) listCityscapes(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listCityscapes(dir string, split Split) (folder string, pairs []pair, err error) {
 	if folder, err = s.locate(dir, []string{"cityscapes", "."}, "leftImg8bit", "gtFine"); err != nil {
 		return "", nil, err
 	}

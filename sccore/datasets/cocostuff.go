@@ -74,7 +74,7 @@ func cocoClass(category uint32) (uint8, bool) {
 	return class, known
 }
 
-var cocoStuff = &segmentation{
+var cocoStuff = &layout{
 	key: "coco", name: "COCOStuff-27",
 	classes: func() (names []string) {
 		for _, group := range cocoGroups {
@@ -83,7 +83,7 @@ var cocoStuff = &segmentation{
 		return names
 	}(),
 	official: map[Split]int{Train: 118287, Test: 5000},
-	list:     (*segmentation).listCOCOStuff,
+	list:     (*layout).listCOCOStuff,
 	mask:     cocoMask,
 }
 
@@ -96,9 +96,9 @@ var cocoStuff = &segmentation{
 //
 // Where curated/train2017/Coco164kFull_Stuff_Coarse_7.txt is there, its images alone are taken: the list that Ji et al. curated, 49,629
 // images to train and 2,175 to test.
-func COCOStuff27(dir string, split Split) (*Segmented, error) { return cocoStuff.open(dir, split) }
+func COCOStuff27(dir string, split Split) (*Segmentation, error) { return cocoStuff.open(dir, split) }
 
-func (s *segmentation) listCOCOStuff(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listCOCOStuff(dir string, split Split) (folder string, pairs []pair, err error) {
 	part := map[Split]string{Train: "train2017", Test: "val2017"}[split]
 	if folder, err = s.locate(dir, []string{"coco", "."}, "."); err != nil {
 		return "", nil, err

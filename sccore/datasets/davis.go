@@ -151,18 +151,18 @@ func openDAVISVideo(tree fs.FS, name string, digest func([]byte) (int, error)) (
 	if err == nil {
 		var header image.Config
 		if header, _, err = image.DecodeConfig(bytes.NewReader(content)); err == nil {
-			v.Extent = Extent{header.Height, header.Width}
+			v.Size = Size{header.Height, header.Width}
 		}
 	}
 	if err != nil {
 		return Video{}, fmt.Errorf("%s: %w", first, err)
 	}
-	read := func(file, what string, decode func(content []byte) ([]uint8, Extent, error)) ([]uint8, error) {
+	read := func(file, what string, decode func(content []byte) ([]uint8, Size, error)) ([]uint8, error) {
 		content, err := readFile(tree, file)
 		if err == nil {
 			var pixels []uint8
-			var size Extent
-			if pixels, size, err = decode(content); err == nil && size != v.Extent {
+			var size Size
+			if pixels, size, err = decode(content); err == nil && size != v.Size {
 				err = fmt.Errorf("the %s is %d×%d pixels, the first frame %d×%d", what, size.Width, size.Height, v.Width, v.Height)
 			}
 			if err == nil {
@@ -226,29 +226,29 @@ func davisFiles(tree fs.FS, folder, extension string, digest func([]byte) (int, 
 }
 
 // decodeFrame reads an image as it is, [height, width, 3].
-func decodeFrame(content []byte) ([]uint8, Extent, error) {
+func decodeFrame(content []byte) ([]uint8, Size, error) {
 	picture, err := stored(content)
 	if err != nil {
-		return nil, Extent{}, err
+		return nil, Size{}, err
 	}
 	size := picture.Bounds().Size()
 	pixels := make([]uint8, size.X*size.Y*3)
 	writeUpright(pixels, size.X, opaque(picture, picture.Bounds()), 1)
-	return pixels, Extent{size.Y, size.X}, nil
+	return pixels, Size{size.Y, size.X}, nil
 }
 
 // decodeMask reads a mask with a palette or of 8 bits of grey, [height, width]: the objects from 1, and 0 for background and void.
-func decodeMask(content []byte) ([]uint8, Extent, error) {
+func decodeMask(content []byte) ([]uint8, Size, error) {
 	header, err := png.DecodeConfig(bytes.NewReader(content))
 	if err != nil {
-		return nil, Extent{}, fmt.Errorf("damaged mask: %w", err)
+		return nil, Size{}, fmt.Errorf("damaged mask: %w", err)
 	}
 	if header.Width < 1 || header.Height < 1 || header.Width > maxDecodedPixels/header.Height {
-		return nil, Extent{}, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", header.Width, header.Height, maxDecodedPixels)
+		return nil, Size{}, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", header.Width, header.Height, maxDecodedPixels)
 	}
 	picture, err := png.Decode(bytes.NewReader(content))
 	if err != nil {
-		return nil, Extent{}, fmt.Errorf("damaged mask: %w", err)
+		return nil, Size{}, fmt.Errorf("damaged mask: %w", err)
 	}
 	var rows []uint8
 	var stride int
@@ -262,7 +262,7 @@ func decodeMask(content []byte) ([]uint8, Extent, error) {
 			object = 1
 		}
 	default:
-		return nil, Extent{}, fmt.Errorf("is neither a palette's nor 8 bits of grey, but %T", picture)
+		return nil, Size{}, fmt.Errorf("is neither a palette's nor 8 bits of grey, but %T", picture)
 	}
 	mask := make([]uint8, 0, header.Width*header.Height)
 	for y := range header.Height {
@@ -273,5 +273,5 @@ func decodeMask(content []byte) ([]uint8, Extent, error) {
 			mask = append(mask, label)
 		}
 	}
-	return mask, Extent{header.Height, header.Width}, nil
+	return mask, Size{header.Height, header.Width}, nil
 }

@@ -8,10 +8,10 @@ import (
 
 var imageNetOfficial = map[Split]int{Train: 1281167, Test: 50000}
 
-// ImageNet opens the labelled images of ImageNet-1k (Russakovsky et al. 2015), in class folders as [Pictures.Classes] wants them:
+// ImageNet opens the labelled images of ImageNet-1k (Russakovsky et al. 2015), in class folders as [ImageFolder.Labels] wants them:
 // dir/imagenet/train, 1,281,167 images of 1,000 classes, and dir/imagenet/val, 50,000, which are the test images here. A folder that is not
 // there, and images outside class folders, whose labels nobody knows, are an [fs.ErrNotExist].
-func ImageNet(dir string, split Split) (*Pictures, error) {
+func ImageNet(dir string, split Split) (*ImageFolder, error) {
 	const name = "ImageNet-1k"
 	if err := dataFolder(name, dir); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func ImageNet(dir string, split Split) (*Pictures, error) {
 	default:
 		return nil, missingf("%s has no %s images: %s is not there", name, split, folder)
 	}
-	pictures, err := OpenPictures(folder)
+	pictures, err := OpenImageFolder(folder)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (im *Images) Len() int { return len(im.Labels) }
 
 // At returns the pixels of image i, [Height, Width, 3], as a part of Pixels. It panics unless 0 ≤ i < Len.
 func (im *Images) At(i int) []uint8 {
-	size := im.imageSize()
+	size := im.imageBytes()
 	return im.Pixels[i*size : (i+1)*size : (i+1)*size]
 }
 
@@ -58,9 +58,9 @@ func (im *Images) Image(i int) image.Image {
 	return picture
 }
 
-// Head returns a smaller set for quick runs: n images (all of them if there are fewer), the first ones of each class, as many of each
+// Subset returns a smaller set for quick runs: n images (all of them if there are fewer), the first ones of each class, as many of each
 // class as of the others where each has enough. They keep their order.
-func (im *Images) Head(n int) *Images {
+func (im *Images) Subset(n int) *Images {
 	if n >= im.Len() {
 		return im
 	}
@@ -88,7 +88,7 @@ func (im *Images) Head(n int) *Images {
 	return head
 }
 
-func (im *Images) imageSize() int { return im.Height * im.Width * 3 }
+func (im *Images) imageBytes() int { return im.Height * im.Width * 3 }
 
 // Identify sets Identity from the source's name and the set's content.
 func (im *Images) Identify(source string) {

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// OwnImages tells whether dir holds images of one's own: class folders under train and test, for [Folder], or train.zip and test.zip of
-// class folders, for [Zip]. ext is what follows the split's name: "" or ".zip".
-func OwnImages(dir string) (ext string, ok bool) {
+// FindClassFolders tells whether dir holds images of one's own: class folders under train and test, for [ReadFolder], or train.zip and test.zip of
+// class folders, for [ReadZip]. ext is what follows the split's name: "" or ".zip".
+func FindClassFolders(dir string) (ext string, ok bool) {
 	for _, ext := range []string{"", ".zip"} {
 		found := 0
 		for _, split := range []Split{Train, Test} {

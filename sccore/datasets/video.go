@@ -22,13 +22,13 @@ type Videos struct {
 type Video struct {
 	Name   string
 	Frames int
-	Extent // Of every frame and mask, in pixels.
+	Size   // Of every frame and mask, in pixels.
 
 	frame, mask func(i int) ([]uint8, error)
 }
 
 // NewVideo makes a video of functions that read its frames and masks; see [Video.Frame] and [Video.Mask] for what they return.
-func NewVideo(name string, frames int, size Extent, frame, mask func(i int) ([]uint8, error)) Video {
+func NewVideo(name string, frames int, size Size, frame, mask func(i int) ([]uint8, error)) Video {
 	return Video{name, frames, size, frame, mask}
 }
 

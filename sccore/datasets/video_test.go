@@ -70,8 +70,8 @@ func TestDAVISReadsBothKindsOfMasks(t *testing.T) {
 	}
 	for i, objects := range []int{2, 1} { // dogs, swan
 		v := set.All[i]
-		if v.Frames != 3 || v.Extent != (Extent{4, 6}) {
-			t.Errorf("%s has %d frames of %v", v.Name, v.Frames, v.Extent)
+		if v.Frames != 3 || v.Size != (Size{4, 6}) {
+			t.Errorf("%s has %d frames of %v", v.Name, v.Frames, v.Size)
 		}
 		if got, err := v.Objects(); err != nil || got != objects {
 			t.Errorf("%s: %d objects, %v", v.Name, got, err)

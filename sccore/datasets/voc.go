@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-var voc = &segmentation{
+var voc = &layout{
 	key: "voc2012", name: "PASCAL VOC",
 	classes: strings.Fields(`background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person
 		pottedplant sheep sofa train tvmonitor`),
 	official: map[Split]int{Train: 10582, Test: 1449},
-	list:     (*segmentation).listVOC,
+	list:     (*layout).listVOC,
 	mask: idMask(func(id uint32) (uint8, bool) {
 		return uint8(id), id <= 20 || id == uint32(Ignore) // 255 is the border around objects, and what is hard to tell.
 	}),
@@ -23,9 +23,9 @@ var voc = &segmentation{
 // annotates and SegmentationClassAug holds, as the field trains; without that list those of train.txt, 1,464. Test images are the 1,449 of
 // val.txt. A sample with nothing but all.txt is halved. A mask is taken from SegmentationClass if it is there, with the borders
 // of the original annotation, else from SegmentationClassAug; for training images the other way around.
-func VOC(dir string, split Split) (*Segmented, error) { return voc.open(dir, split) }
+func VOC(dir string, split Split) (*Segmentation, error) { return voc.open(dir, split) }
 
-func (s *segmentation) listVOC(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listVOC(dir string, split Split) (folder string, pairs []pair, err error) {
 	folder, err = s.locate(dir, []string{"VOC2012", "VOCdevkit/VOC2012", "voc2012", "."}, "JPEGImages", "ImageSets/Segmentation")
 	if err != nil {
 		return "", nil, err

@@ -12,9 +12,9 @@ import (
 // maxZipRatio is how much larger than itself a zip of images may claim to be. Compressed images hardly get smaller.
 const maxZipRatio = 100
 
-// Zip reads class folders of JPEG and PNG images from a zip archive, as [Folder] reads them from disk. Nothing is unpacked: the names
+// ReadZip reads class folders of JPEG and PNG images from a zip archive, as [ReadFolder] reads them from disk. Nothing is unpacked: the names
 // in the archive only sort and label the images. The error names the archive, and the entry where one is at fault.
-func Zip(file string, size int, broken Broken) (*Images, error) {
+func ReadZip(file string, size int, broken Broken) (*Images, error) {
 	fail := func(err error) (*Images, error) { return nil, fmt.Errorf("zip %s: %w", file, reason(err)) }
 	info, err := os.Stat(file)
 	if err != nil {

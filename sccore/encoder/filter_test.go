@@ -18,7 +18,7 @@ import (
 func TestFilterIsItsFormulas(t *testing.T) {
 	const batch, rows, columns, dim, heads, prototypes = 2, 3, 4, 6, 2, 5
 	const tokens, head = 1 + rows*columns, dim / heads
-	v := ViT{Patch: 1, Dim: dim, Depth: 1, Heads: heads, Side: 1, Prototypes: prototypes, Positions: DINOPositions}
+	v := ViT{PatchSize: 1, Dim: dim, Depth: 1, NumHeads: heads, GridSize: 1, Prototypes: prototypes, Positions: DINOPositions}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		store := model.NewStore()
 		values := map[string][]float64{}

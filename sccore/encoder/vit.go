@@ -13,34 +13,34 @@ import (
 // ViT is a vision transformer (Dosovitskiy et al., 2021) as DINO trains it: a [CLS] token and one token a patch, blocks that normalise
 // before attention and before a perceptron four times as wide, and a last normalisation. [ViTByName] makes the usual ones.
 type ViT struct {
-	Name  string
-	Patch int // Side of a patch in pixels.
-	Dim   int // Length of a token.
-	Depth int // Number of blocks.
-	Heads int // Heads of attention; they divide Dim.
-	Side  int // Patches along each side of the images that position embeddings are stored for: 14 for patches of 16 in 224².
+	Name      string
+	PatchSize int // Side of a patch in pixels.
+	Dim       int // Length of a token.
+	Depth     int // Number of blocks.
+	NumHeads  int // Heads of attention; they divide Dim.
+	GridSize  int // Patches along each side of the images that position embeddings are stored for: 14 for patches of 16 in 224².
 
 	// Positions is how position embeddings are resized for other images.
 	Positions Positions
 	// Prototypes is the number of object prototypes of the Object-Aware Filter in the last block: 64 in the paper, 0 for no filter.
 	Prototypes int
-	// Deviation is that of the initial tokens, positions and weights of linear layers, drawn from a normal distribution; 0 for DINO's 0.02.
-	Deviation float64
-	// Compute is the dtype of matrix products and activations; the zero value is that of the images. Variables have the images' dtype
+	// InitStd is that of the initial tokens, positions and weights of linear layers, drawn from a normal distribution; 0 for DINO's 0.02.
+	InitStd float64
+	// ComputeDType is the dtype of matrix products and activations; the zero value is that of the images. Variables have the images' dtype
 	// whatever it is, and so have the tokens: float32 images with bfloat16 here is training with float32 master weights. Normalisation
 	// and softmax are computed in at least float32.
-	Compute dtypes.DType
-	// Checkpoint makes training keep the input of each block only and compute the rest of the block a second time in the backward pass.
-	Checkpoint bool
+	ComputeDType dtypes.DType
+	// GradientCheckpointing makes training keep the input of each block only and compute the rest of the block a second time in the backward pass.
+	GradientCheckpointing bool
 }
 
 // vits are the usual sizes: the paper's three ("Network architecture") and one for seconds on a CPU.
 var vits = []ViT{
-	{Name: "vit-s16", Patch: 16, Dim: 384, Depth: 12, Heads: 6, Side: 14},
-	{Name: "vit-b16", Patch: 16, Dim: 768, Depth: 12, Heads: 12, Side: 14},
-	{Name: "vit-b8", Patch: 8, Dim: 768, Depth: 12, Heads: 12, Side: 28},
+	{Name: "vit-s16", PatchSize: 16, Dim: 384, Depth: 12, NumHeads: 6, GridSize: 14},
+	{Name: "vit-b16", PatchSize: 16, Dim: 768, Depth: 12, NumHeads: 12, GridSize: 14},
+	{Name: "vit-b8", PatchSize: 8, Dim: 768, Depth: 12, NumHeads: 12, GridSize: 28},
 	// With 0.02 so narrow a network is nearly a linear map of the pixels, and stays one for hundreds of steps. 0.1 is about Xavier's.
-	{Name: "vit-tiny", Patch: 8, Dim: 64, Depth: 3, Heads: 4, Side: 6, Deviation: 0.1},
+	{Name: "vit-tiny", PatchSize: 8, Dim: 64, Depth: 3, NumHeads: 4, GridSize: 6, InitStd: 0.1},
 }
 
 // ViTByName returns "vit-s16", "vit-b16" or "vit-b8", whose position embeddings are for 224², or "vit-tiny", which has 3 blocks of width
@@ -69,19 +69,19 @@ func (v ViT) Check() error {
 	for _, field := range []struct {
 		name         string
 		value, least int
-	}{{"Patch", v.Patch, 1}, {"Dim", v.Dim, 1}, {"Depth", v.Depth, 1}, {"Heads", v.Heads, 1}, {"Side", v.Side, 1}, {"Prototypes", v.Prototypes, 0}} {
+	}{{"Patch", v.PatchSize, 1}, {"Dim", v.Dim, 1}, {"Depth", v.Depth, 1}, {"Heads", v.NumHeads, 1}, {"Side", v.GridSize, 1}, {"Prototypes", v.Prototypes, 0}} {
 		if field.value < field.least {
 			return fmt.Errorf("vision transformer: %s %d is below %d", field.name, field.value, field.least)
 		}
 	}
-	if v.Dim%v.Heads != 0 {
-		return fmt.Errorf("vision transformer: Dim %d is not a multiple of Heads %d", v.Dim, v.Heads)
+	if v.Dim%v.NumHeads != 0 {
+		return fmt.Errorf("vision transformer: Dim %d is not a multiple of Heads %d", v.Dim, v.NumHeads)
 	}
-	if !(v.Deviation >= 0) {
-		return fmt.Errorf("vision transformer: Deviation %g is negative", v.Deviation)
+	if !(v.InitStd >= 0) {
+		return fmt.Errorf("vision transformer: Deviation %g is negative", v.InitStd)
 	}
-	if v.Compute != dtypes.InvalidDType && !v.Compute.IsFloat() {
-		return fmt.Errorf("vision transformer: Compute %s is no floating-point type", v.Compute)
+	if v.ComputeDType != dtypes.InvalidDType && !v.ComputeDType.IsFloat() {
+		return fmt.Errorf("vision transformer: Compute %s is no floating-point type", v.ComputeDType)
 	}
 	return v.Positions.Check()
 }
@@ -110,13 +110,13 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 	}
 	images.AssertDims(-1, -1, -1, 3)
 	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
-	if height%v.Patch != 0 || width%v.Patch != 0 {
-		exceptions.Panicf("images of %d×%d pixels are not made of patches of %d", height, width, v.Patch)
+	if height%v.PatchSize != 0 || width%v.PatchSize != 0 {
+		exceptions.Panicf("images of %d×%d pixels are not made of patches of %d", height, width, v.PatchSize)
 	}
-	rows, columns := height/v.Patch, width/v.Patch
-	p := parameters{g: images.Graph(), master: images.DType(), compute: v.Compute, deviation: v.Deviation}
-	if p.deviation == 0 {
-		p.deviation = 0.02
+	rows, columns := height/v.PatchSize, width/v.PatchSize
+	p := parameters{g: images.Graph(), master: images.DType(), compute: v.ComputeDType, initStd: v.InitStd}
+	if p.initStd == 0 {
+		p.initStd = 0.02
 	}
 	if p.compute == dtypes.InvalidDType {
 		p.compute = images.DType()
@@ -125,7 +125,7 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 	var out Tokens
 	x := v.embed(scope, p, images, rows, columns)
 	for i := range v.Depth {
-		if v.Checkpoint {
+		if v.GradientCheckpointing {
 			x = x.Checkpoint()
 		}
 		block := scope.At("blocks").At("%d", i)
@@ -134,10 +134,10 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			x = v.filter(block.At("filter"), p, x, rows, columns, &out)
 		}
-		x = Add(x, v.perceptron(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x)))
+		x = Add(x, v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x)))
 		out.Blocks, out.Attention = append(out.Blocks, x), append(out.Attention, maps)
 	}
-	if v.Checkpoint {
+	if v.GradientCheckpointing {
 		x = x.StopCheckpoint()
 	}
 	x = ConvertDType(layerNorm(scope.At("norm"), p, x), p.master)
@@ -149,19 +149,19 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 // embed makes tokens of patches: [batch, 1 + rows·columns, Dim], the [CLS] token first, positions added.
 func (v ViT) embed(scope *model.Scope, p parameters, images *Node, rows, columns int) *Node {
 	batch := images.Shape().Dim(0)
-	patches := Reshape(images, batch, rows, v.Patch, columns, v.Patch, 3)
-	patches = Reshape(TransposeAllAxes(patches, 0, 1, 3, 2, 4, 5), batch*rows*columns, v.Patch*v.Patch*3)
+	patches := Reshape(images, batch, rows, v.PatchSize, columns, v.PatchSize, 3)
+	patches = Reshape(TransposeAllAxes(patches, 0, 1, 3, 2, 4, 5), batch*rows*columns, v.PatchSize*v.PatchSize*3)
 	proj := scope.At("patch_embed").At("proj")
-	initial := uniform(v.Patch * v.Patch * 3)
-	weight := p.node(proj, "weight", initial, v.Patch, v.Patch, 3, v.Dim)
-	x := MatMul(ConvertDType(patches, p.compute), Reshape(weight, v.Patch*v.Patch*3, v.Dim))
+	initial := uniform(v.PatchSize * v.PatchSize * 3)
+	weight := p.node(proj, "weight", initial, v.PatchSize, v.PatchSize, 3, v.Dim)
+	x := MatMul(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
 	x = Add(x, InsertAxes(p.node(proj, "bias", initial, v.Dim), 0))
 	x = Reshape(x, batch, rows*columns, v.Dim)
 
 	class := p.masterNode(scope, "cls_token", p.normal, 1, 1, v.Dim)
-	positions := p.masterNode(scope, "pos_embed", p.normal, 1, 1+v.Side*v.Side, v.Dim)
+	positions := p.masterNode(scope, "pos_embed", p.normal, 1, 1+v.GridSize*v.GridSize, v.Dim)
 	class = Add(class, SliceAxis(positions, 1, AxisElem(0)))
-	grid := Reshape(SliceAxis(positions, 1, AxisRange(1)), v.Side, v.Side, v.Dim)
+	grid := Reshape(SliceAxis(positions, 1, AxisRange(1)), v.GridSize, v.GridSize, v.Dim)
 	grid = Reshape(resizePositions(grid, v.Positions, rows, columns), 1, rows*columns, v.Dim)
 
 	x = Add(x, ConvertDType(grid, p.compute))

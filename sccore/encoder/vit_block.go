@@ -16,7 +16,7 @@ const layerNormEpsilon = 1e-6
 type parameters struct {
 	g               *Graph
 	master, compute dtypes.DType
-	deviation       float64 // Of initial weights.
+	initStd         float64 // Of initial weights.
 }
 
 // masterNode is the value of a variable in its own dtype.
@@ -61,20 +61,20 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 // attention is multi-head self-attention among the tokens of each image, x being [batch, tokens, Dim]. It also returns the attention
 // maps, [batch, Heads, tokens, tokens].
 func (v ViT) attention(scope *model.Scope, p parameters, x *Node) (y, maps *Node) {
-	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.Heads
+	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
 	qkv := linear(scope.At("qkv"), p, Reshape(x, -1, v.Dim), 3*v.Dim)
-	qkv = Reshape(qkv, batch, tokens, 3, v.Heads, head)
-	part := func(i int) *Node { return Reshape(SliceAxis(qkv, 2, AxisElem(i)), batch, tokens, v.Heads, head) }
+	qkv = Reshape(qkv, batch, tokens, 3, v.NumHeads, head)
+	part := func(i int) *Node { return Reshape(SliceAxis(qkv, 2, AxisElem(i)), batch, tokens, v.NumHeads, head) }
 	query, key, value := MulScalar(part(0), 1/math.Sqrt(float64(head))), part(1), part(2)
 	maps = Softmax(ConvertDType(Einsum("bqhd,bkhd->bhqk", query, key), p.exact()), -1)
-	maps.AssertDims(batch, v.Heads, tokens, tokens)
+	maps.AssertDims(batch, v.NumHeads, tokens, tokens)
 	y = Einsum("bhqk,bkhd->bqhd", ConvertDType(maps, p.compute), value)
 	y = linear(scope.At("proj"), p, Reshape(y, -1, v.Dim), v.Dim)
 	return Reshape(y, batch, tokens, v.Dim), maps
 }
 
-// perceptron maps each token of x, [batch, tokens, Dim], through a hidden layer of four times its length.
-func (v ViT) perceptron(scope *model.Scope, p parameters, x *Node) *Node {
+// mlp maps each token of x, [batch, tokens, Dim], through a hidden layer of four times its length.
+func (v ViT) mlp(scope *model.Scope, p parameters, x *Node) *Node {
 	hidden := gelu(linear(scope.At("fc1"), p, Reshape(x, -1, v.Dim), 4*v.Dim))
 	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), x.Shape().Dimensions...)
 }

@@ -25,7 +25,7 @@ func vit(t testing.TB, name string) encoder.ViT {
 }
 
 // smallest is a transformer with a filter that fits in a finite-difference test.
-var smallest = encoder.ViT{Patch: 2, Dim: 4, Depth: 2, Heads: 2, Side: 2, Positions: encoder.DINOPositions, Prototypes: 3}
+var smallest = encoder.ViT{PatchSize: 2, Dim: 4, Depth: 2, NumHeads: 2, GridSize: 2, Positions: encoder.DINOPositions, Prototypes: 3}
 
 func TestViTsHaveTheWeightsOfTheirTwins(t *testing.T) {
 	engine, err := backend.OpenConfig(backend.Go) // Only the graph is built.
@@ -42,7 +42,7 @@ func TestViTsHaveTheWeightsOfTheirTwins(t *testing.T) {
 			v.Prototypes = prototypes
 			store := seeded(t, 1)
 			exec := model.MustNewExec(engine, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class })
-			if _, err := exec.Compile(ramp(1, v.Patch, v.Patch, 3).Shape()); err != nil {
+			if _, err := exec.Compile(ramp(1, v.PatchSize, v.PatchSize, 3).Shape()); err != nil {
 				t.Fatal(err)
 			}
 			built := map[string][]int{}
@@ -74,10 +74,10 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 		t.Error("there is a vit-l16")
 	}
 	for name, change := range map[string]func(v *encoder.ViT){
-		"heads":     func(v *encoder.ViT) { v.Heads = 3 },
+		"heads":     func(v *encoder.ViT) { v.NumHeads = 3 },
 		"depth":     func(v *encoder.ViT) { v.Depth = 0 },
 		"positions": func(v *encoder.ViT) { v.Positions = "linear" },
-		"compute":   func(v *encoder.ViT) { v.Compute = dtypes.Int32 },
+		"compute":   func(v *encoder.ViT) { v.ComputeDType = dtypes.Int32 },
 		"filter":    func(v *encoder.ViT) { v.Prototypes = -1 },
 	} {
 		v := smallest
@@ -113,7 +113,7 @@ func tokensAndGradients(t *testing.T, b compute.Backend, v encoder.ViT, images *
 func TestCheckpointingChangesNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		kept, recomputed := smallest, smallest
-		recomputed.Checkpoint = true
+		recomputed.GradientCheckpointing = true
 		want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
 		for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
 			if d := far(got, want[i]); d > 1e-5 {
@@ -128,7 +128,7 @@ func TestBFloat16FollowsFloat32(t *testing.T) {
 		exact := smallest
 		exact.Depth = 1
 		coarse := exact
-		coarse.Compute = dtypes.BFloat16
+		coarse.ComputeDType = dtypes.BFloat16
 		want := tokensAndGradients(t, b, exact, normal(2, 6, 4, 3))
 		for i, got := range tokensAndGradients(t, b, coarse, normal(2, 6, 4, 3)) {
 			// bfloat16 has 8 bits; flat64 fails on any dtype but float32 here, so tokens and gradients are float32.

@@ -14,7 +14,7 @@ type initialValue func(scope *model.Scope) model.VariableInitializer
 
 // normal draws initial tokens, positions and weights of linear layers.
 func (p parameters) normal(scope *model.Scope) model.VariableInitializer {
-	return initializer.RandomNormalFn(scope, p.deviation)
+	return initializer.RandomNormalFn(scope, p.initStd)
 }
 
 // uniform is how PyTorch draws the weight and the bias of a convolution that sees that many inputs.
@@ -50,8 +50,8 @@ func (v ViT) Weights() []Weight {
 		add(path+"/bias", v.Dim)
 	}
 	add("cls_token", 1, 1, v.Dim)
-	add("pos_embed", 1, 1+v.Side*v.Side, v.Dim)
-	add("patch_embed/proj/weight", v.Patch, v.Patch, 3, v.Dim)
+	add("pos_embed", 1, 1+v.GridSize*v.GridSize, v.Dim)
+	add("patch_embed/proj/weight", v.PatchSize, v.PatchSize, 3, v.Dim)
 	add("patch_embed/proj/bias", v.Dim)
 	for i := range v.Depth {
 		block := fmt.Sprintf("blocks/%d/", i)
@@ -60,7 +60,7 @@ func (v ViT) Weights() []Weight {
 		linear(block+"attn/proj", v.Dim, v.Dim)
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			filter = true
-			add(block+"filter/prototypes", v.Prototypes, prototypeSide, prototypeSide, v.Dim)
+			add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
 			norm(block + "filter/norm")
 			for _, name := range []string{"q", "k", "v"} {
 				linear(block+"filter/"+name, v.Dim, v.Dim)

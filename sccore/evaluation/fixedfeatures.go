@@ -15,7 +15,7 @@ import (
 // images, to test them on. It reads and encodes a batch at a time, so that memory does not grow with the dataset.
 type FixedFeatures struct {
 	Encoder *Frozen
-	Images  *datasets.Segmented
+	Images  *datasets.Segmentation
 	Crop    Crop
 	Seed    uint64 // Of the crops: each depends on it, its image and its number alone.
 	Test    int    // Side in pixels of the square that whole images are resized to.
@@ -31,7 +31,7 @@ type Patches struct {
 type Sample struct{ Image, Crop int }
 
 // Grid is the number of patches along each side of a crop.
-func (f FixedFeatures) Grid() int { return f.Crop.Side / f.Encoder.ViT.Patch }
+func (f FixedFeatures) Grid() int { return f.Crop.Side / f.Encoder.ViT.PatchSize }
 
 // Crops yields the features and labels of crops in their order. It ends with the first error.
 func (f FixedFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Patches, error] {
@@ -53,7 +53,7 @@ func (f FixedFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patche
 		if err != nil {
 			return Image{}, nil, err
 		}
-		return NewImage(part(a, a.Picture().Rect, f.Test, f.Test), f.Test, f.Test), nil, nil
+		return NewImage(part(a, a.Image().Rect, f.Test, f.Test), f.Test, f.Test), nil, nil
 	})
 }
 

@@ -123,8 +123,8 @@ func (f *Frozen) Features(images iter.Seq2[Image, error], patches bool) iter.Seq
 			return true
 		}
 		for im, err := range images {
-			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.Patch != 0 || im.Width%f.ViT.Patch != 0) {
-				err = fmt.Errorf("frozen %s: an image of %d×%d pixels is not made of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.Patch)
+			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.PatchSize != 0 || im.Width%f.ViT.PatchSize != 0) {
+				err = fmt.Errorf("frozen %s: an image of %d×%d pixels is not made of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.PatchSize)
 			}
 			if err == nil && len(im.Pixels) != im.Height*im.Width*3 {
 				err = fmt.Errorf("frozen %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
@@ -176,7 +176,7 @@ func (f *Frozen) run(images []Image, patches bool) (all []Features, err error) {
 	for _, tensor := range out {
 		tensor.FinalizeAll()
 	}
-	dim, rows, columns := f.ViT.Dim, height/f.ViT.Patch, width/f.ViT.Patch
+	dim, rows, columns := f.ViT.Dim, height/f.ViT.PatchSize, width/f.ViT.PatchSize
 	for i := range images {
 		features := Features{Class: class[i*dim : (i+1)*dim : (i+1)*dim], Rows: rows, Columns: columns}
 		if patches {

@@ -44,12 +44,12 @@ func (p Propagation) Check() error {
 }
 
 // size is what frames are resized to.
-func (p Propagation) size(of datasets.Extent) datasets.Extent {
+func (p Propagation) size(of datasets.Size) datasets.Size {
 	longer := func(long, short int) int { return p.Short * long / short / 64 * 64 }
 	if of.Height > of.Width {
-		return datasets.Extent{Height: longer(of.Height, of.Width), Width: p.Short}
+		return datasets.Size{Height: longer(of.Height, of.Width), Width: p.Short}
 	}
-	return datasets.Extent{Height: p.Short, Width: longer(of.Width, of.Height)}
+	return datasets.Size{Height: p.Short, Width: longer(of.Width, of.Height)}
 }
 
 // propagate returns the label map of a frame, [rows, columns, channels], from its features, [rows, columns, dim] of length 1, and those of the
@@ -98,7 +98,7 @@ func (p Propagation) propagate(features, held *Node, others, labels []*Node) *No
 
 // masks decides for each pixel of a frame of the given size: the label map, [rows, columns, channels], grows to it, each channel is stretched
 // to 0 to 1 unless it is 0 everywhere, and the highest wins. It returns [height, width] of uint8.
-func masks(labels *Node, size datasets.Extent) *Node {
+func masks(labels *Node, size datasets.Size) *Node {
 	labels = Squeeze(layers.ResizeBilinear(InsertAxes(labels, 0), size.Height, size.Width), 0)
 	zero, one := ScalarZero(labels.Graph(), labels.DType()), ScalarOne(labels.Graph(), labels.DType())
 	low, high := ReduceAndKeep(labels, ReduceMin, 0, 1), ReduceAndKeep(labels, ReduceMax, 0, 1)

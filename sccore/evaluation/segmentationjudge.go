@@ -17,13 +17,13 @@ const judgeBlock = 4
 
 // Judge returns how well each head segments images at the full size of their annotation: logits are resized bilinearly to it
 // (align_corners=false). features yields those of the images, in their order, of grid×grid patches. Images without an annotated pixel are an error.
-func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
+func (t *SegmentationTrainer) Judge(images *datasets.Segmentation, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
 	confusions := make([]*metrics.Confusion, len(t.config.Rates))
 	for i := range confusions {
 		confusions[i] = metrics.NewConfusion(t.config.Head.Classes)
 	}
 	var mu sync.Mutex // Sums are the same in any order.
-	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.Annotated, head int, classes []uint8) error {
+	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return confusions[head].Add(a.Mask, classes)
@@ -43,8 +43,8 @@ func (t *SegmentationTrainer) Judge(images *datasets.Segmented, which []int, gri
 }
 
 // Predict shows what each head makes of images, several at a time: the image's place in which, the image, the head and the class of each pixel.
-func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error],
-	show func(place int, a *datasets.Annotated, head int, classes []uint8) error,
+func (t *SegmentationTrainer) Predict(images *datasets.Segmentation, which []int, grid int, features iter.Seq2[Patches, error],
+	show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
 ) error {
 	var block []float32
 	done := 0
@@ -69,7 +69,7 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, g
 				}
 				one := side * side * t.config.Head.Classes
 				for head := range flat {
-					classes := heads.FullSize(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
+					classes := heads.PredictPixels(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
 					if err := show(done+i, a, head, classes); err != nil {
 						return err
 					}

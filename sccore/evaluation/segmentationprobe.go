@@ -51,11 +51,11 @@ func (p SegmentationProbe) training(dim, grid, classes, steps int) SegmentationT
 // Images beyond the last whole batch are not seen in their pass but in the next, the very last ones not at all; a set smaller than a batch makes
 // one. Memory grows with the sets by no more than their order. Sides that are not made of the encoder's patches, images that cannot be read, a loss that is no
 // number and test images without an annotated pixel are errors.
-func (p SegmentationProbe) Measure(ctx context.Context, b compute.Backend, frozen *Frozen, train, test *datasets.Segmented, seed uint64) (result metrics.Segmentation, err error) {
+func (p SegmentationProbe) Measure(ctx context.Context, b compute.Backend, frozen *Frozen, train, test *datasets.Segmentation, seed uint64) (result metrics.Segmentation, err error) {
 	if err := p.Check(); err != nil {
 		return result, err
 	}
-	patch := frozen.ViT.Patch
+	patch := frozen.ViT.PatchSize
 	if p.Train%patch != 0 || p.Test%patch != 0 {
 		return result, fmt.Errorf("segmentation: train %d and test %d are not both made of patches of %d, which %s sees", p.Train, p.Test, patch, frozen.ViT.Name)
 	}

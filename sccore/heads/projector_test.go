@@ -17,7 +17,7 @@ func TestProjectorHasThreeLayersAndUnitOutputs(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		store := model.NewStore()
-		p := Projector{Hidden: 6, Out: 4}
+		p := Projector{HiddenDim: 6, OutDim: 4}
 		project := model.MustNewExec(b, store, func(scope *model.Scope, x *Node) *Node { return p.Project(scope.In("projector"), x) })
 		values64 := make([]float64, 2*3*5)
 		for i := range values64 {

@@ -78,7 +78,7 @@ func TestHeadsAgreeWithPyTorch(t *testing.T) {
 			rows, columns := out[0].Shape().Dim(1), out[0].Shape().Dim(2)
 			for i, size := range want.Sizes {
 				one := rows * columns * 3
-				classes := FullSize(got[i*one:(i+1)*one], rows, columns, 3, size[0], size[1])
+				classes := PredictPixels(got[i*one:(i+1)*one], rows, columns, 3, size[0], size[1])
 				differing := 0
 				for p := range classes {
 					if classes[p] != want.Maps[i][p] {
@@ -95,10 +95,10 @@ func TestHeadsAgreeWithPyTorch(t *testing.T) {
 
 // TestFullSizeIsExactWhereNothingIsResized also takes the first of equals.
 func TestFullSizeIsExactWhereNothingIsResized(t *testing.T) {
-	if got := FullSize([]float32{1, 2, 5, 3, 4, 4, 0, -1}, 2, 2, 2, 2, 2); !slices.Equal(got, []uint8{1, 0, 0, 0}) {
+	if got := PredictPixels([]float32{1, 2, 5, 3, 4, 4, 0, -1}, 2, 2, 2, 2, 2); !slices.Equal(got, []uint8{1, 0, 0, 0}) {
 		t.Errorf("%v", got)
 	}
-	if got := FullSize([]float32{1, 0, 0, 1}, 1, 2, 2, 1, 4); !slices.Equal(got, []uint8{0, 0, 1, 1}) {
+	if got := PredictPixels([]float32{1, 0, 0, 1}, 1, 2, 2, 1, 4); !slices.Equal(got, []uint8{0, 0, 1, 1}) {
 		t.Errorf("%v", got)
 	}
 }

@@ -69,17 +69,17 @@ func libraryConvolution(x, weight *Node, stride int) *Node {
 // patchConvolution is one matrix product, of the patches under the window with the weight.
 func patchConvolution(x, weight *Node, stride int) *Node {
 	size, in, out := weight.Shape().Dim(0), weight.Shape().Dim(2), weight.Shape().Dim(3)
-	patches := Taps(Taps(x, 1, size, stride), 0, size, stride)
+	patches := Unfold(Unfold(x, 1, size, stride), 0, size, stride)
 	height, width, batch := patches.Shape().Dim(0), patches.Shape().Dim(1), patches.Shape().Dim(2)
 	patches.AssertDims(height, width, batch, size*size*in)
 	y := MatMul(Reshape(patches, -1, size*size*in), Reshape(weight, size*size*in, out))
 	return Reshape(y, height, width, batch, out)
 }
 
-// Taps returns what a window of 1 or 3 pixels sees as it moves along the axis, zeros around the image, one after the other on the last
+// Unfold returns what a window of 1 or 3 pixels sees as it moves along the axis, zeros around the image, one after the other on the last
 // axis. By stride 2 the window's ends are the odd pixels and its middle is the even ones: taking those apart by a reshape leaves XLA's CPU
 // plugin nothing to interleave in the gradient, which is what makes strided slices slow.
-func Taps(x *Node, axis, size, stride int) *Node {
+func Unfold(x *Node, axis, size, stride int) *Node {
 	before, middle, after := x, x, x
 	if stride == 2 {
 		even, odd := evenAndOdd(x, axis)

@@ -13,10 +13,10 @@ import (
 // The paper takes the overlap of two views so ("Cross-view alignment"): with each view's own box of it, from [views.Overlap], the pooled
 // features of both views are of the same places.
 type RoIAlign struct {
-	Size int `json:"size"` // Bins along each axis, at least 1.
+	OutputSize int `json:"size"` // Bins along each axis, at least 1.
 
-	// Samples a bin along each axis; 0 takes one for each feature that the bin begins to cover, as torchvision does by default.
-	Samples int `json:"samples"`
+	// SamplingRatio a bin along each axis; 0 takes one for each feature that the bin begins to cover, as torchvision does by default.
+	SamplingRatio int `json:"samples"`
 }
 
 // Pool returns [N, Size, Size, D] for features [N, H, W, D].
@@ -36,11 +36,11 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 
 	rows := r.sampling(side(0), side(2), ZerosLike(side(0)), height)
 	x := DotGeneral(rows, []int{2}, []int{0}, Reshape(features, n, height, width*dim), []int{1}, []int{0})
-	x = Reshape(x, n, r.Size, width, dim)
+	x = Reshape(x, n, r.OutputSize, width, dim)
 	columns := r.sampling(side(1), side(3), Reshape(flips, n, 1, 1), width)
 	x = DotGeneral(columns, []int{2}, []int{0}, x, []int{2}, []int{0})
 	x = Transpose(x, 1, 2)
-	x.AssertDims(n, r.Size, r.Size, dim)
+	x.AssertDims(n, r.OutputSize, r.OutputSize, dim)
 	return x
 }
 
@@ -48,19 +48,19 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 // of the segment are shares of the line, flip is 1 to mirror the bins, all [n, 1, 1].
 func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	g, dtype, n := offset.Graph(), offset.DType(), offset.Shape().Dim(0)
-	most := r.Samples
+	most := r.SamplingRatio
 	if most == 0 {
-		most = int(math.Ceil(float64(extent) / float64(r.Size)))
+		most = int(math.Ceil(float64(extent) / float64(r.OutputSize)))
 	}
-	bin := Iota(g, shapes.Make(dtype, 1, r.Size, 1), 1)
-	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.Size-1))))
+	bin := Iota(g, shapes.Make(dtype, 1, r.OutputSize, 1), 1)
+	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.OutputSize-1))))
 	from := Iota(g, shapes.Make(dtype, 1, 1, extent), 2)
 
 	// Feature i stands at i + 1/2 from the start of the line.
-	step := MulScalar(length, float64(extent)/float64(r.Size))
+	step := MulScalar(length, float64(extent)/float64(r.OutputSize))
 	start := AddScalar(MulScalar(offset, float64(extent)), -0.5)
 	samples := Scalar(g, dtype, most)
-	if r.Samples == 0 {
+	if r.SamplingRatio == 0 {
 		samples = MinScalar(MaxScalar(Ceil(step), 1), most)
 	}
 	var sum *Node
@@ -78,6 +78,6 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 		}
 	}
 	sum = Div(sum, samples)
-	sum.AssertDims(n, r.Size, extent)
+	sum.AssertDims(n, r.OutputSize, extent)
 	return StopGradient(sum)
 }

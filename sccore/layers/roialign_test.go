@@ -45,7 +45,7 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 			n, width, dim := c.Dims[0], c.Dims[2], c.Dims[3]
 			features := tensors.FromFlatDataAndDimensions(c.Features, c.Dims...)
 			pool := MustNewExec(b, func(features, boxes, flips *Node) *Node {
-				return RoIAlign{Size: c.Size, Samples: c.Samples}.Pool(features, boxes, flips)
+				return RoIAlign{OutputSize: c.Size, SamplingRatio: c.Samples}.Pool(features, boxes, flips)
 			})
 			got := tensors.MustCopyFlatData[float64](pool.MustExec(features, c.Boxes, make([]float64, n))[0])
 			agreesWithin(t, "case", i, got, c.Pooled, 1e-9)
@@ -71,7 +71,7 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 				narrow[at] = float32(v)
 			}
 			short := MustExecOnce(b, func(features, boxes, flips *Node) *Node {
-				return RoIAlign{Size: c.Size, Samples: c.Samples}.Pool(features, boxes, flips)
+				return RoIAlign{OutputSize: c.Size, SamplingRatio: c.Samples}.Pool(features, boxes, flips)
 			}, tensors.FromFlatDataAndDimensions(narrow, c.Dims...), c.Boxes, make([]float64, n))
 			var wide []float64
 			for _, v := range tensors.MustCopyFlatData[float32](short) {
@@ -89,7 +89,7 @@ func TestRoIAlignGradient(t *testing.T) {
 			gradcheck.Scalar(t, b, func(in []*Node) *Node {
 				g := in[0].Graph()
 				boxes := Const(g, [][]float64{{0.1, 0.25, 0.7, 0.6}, {0, 0.3, 1, 0.55}})
-				y := RoIAlign{Size: 2, Samples: samples}.Pool(in[0], boxes, Const(g, []float64{0, 1}))
+				y := RoIAlign{OutputSize: 2, SamplingRatio: samples}.Pool(in[0], boxes, Const(g, []float64{0, 1}))
 				return ReduceAllSum(Mul(Square(y), Sin(IotaFull(g, y.Shape()))))
 			}, 1e-6, normals(rng, 2, 4, 5, 2))
 		}
@@ -100,7 +100,7 @@ func TestRoIAlignGradient(t *testing.T) {
 func TestRoIAlignOfTheWholeMapIsTheMap(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		x := normals(rand.New(rand.NewPCG(5, 6)), 1, 4, 4, 3)
-		got := MustExecOnce(b, RoIAlign{Size: 4}.Pool, x, [][]float64{{0, 0, 1, 1}}, []float64{0})
+		got := MustExecOnce(b, RoIAlign{OutputSize: 4}.Pool, x, [][]float64{{0, 0, 1, 1}}, []float64{0})
 		agreesWithin(t, "map", 0, tensors.MustCopyFlatData[float64](got), tensors.MustCopyFlatData[float64](x), 1e-12)
 	})
 }

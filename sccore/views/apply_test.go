@@ -14,7 +14,7 @@ import (
 
 func TestARecipeOfNothingReturnsTheImages(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(2*8*8*3, func(i int) float32 { return float32(i*i%256) / 255 })
+		pixels := generate(2*8*8*3, func(i int) float32 { return float32(i*i%256) / 255 })
 		images := tensors.FromFlatDataAndDimensions(pixels, 2, 8, 8, 3)
 		got := apply(t, b, images, Recipe{}.Draw(1, 0, []int32{0, 1}, 2, 8, 8), 8)
 		if want := slices.Concat(pixels, pixels); !slices.Equal(got, want) {
@@ -26,8 +26,8 @@ func TestARecipeOfNothingReturnsTheImages(t *testing.T) {
 
 func TestBytesAndFloatsGiveTheSameViews(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(4*10*12*3, func(i int) uint8 { return uint8(i * i) })
-		floats := made(len(pixels), func(i int) float32 { return float32(pixels[i]) / 255 })
+		pixels := generate(4*10*12*3, func(i int) uint8 { return uint8(i * i) })
+		floats := generate(len(pixels), func(i int) float32 { return float32(pixels[i]) / 255 })
 		params := Default().Draw(1, 0, []int32{0, 1, 2, 3}, 2, 10, 12)
 		fromBytes := apply(t, b, tensors.FromFlatDataAndDimensions(pixels, 4, 10, 12, 3), params, 9)
 		fromFloats := apply(t, b, tensors.FromFlatDataAndDimensions(floats, 4, 10, 12, 3), params, 9)
@@ -41,7 +41,7 @@ func TestBytesAndFloatsGiveTheSameViews(t *testing.T) {
 func TestViewsComeInTheOrderOfTheirParameters(t *testing.T) {
 	const batch, views, size = 3, 2, 8
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(batch*size*size*3, func(i int) uint8 { return uint8(i * i) })
+		pixels := generate(batch*size*size*3, func(i int) uint8 { return uint8(i * i) })
 		params := Default().Draw(5, 0, []int32{0, 1, 2}, views, size, size)
 		rows := flat(t, params)
 		together := apply(t, b, tensors.FromFlatDataAndDimensions(pixels, batch, size, size, 3), params, size)
@@ -59,8 +59,8 @@ func TestViewsComeInTheOrderOfTheirParameters(t *testing.T) {
 
 func TestViewsStayBetweenZeroAndOne(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(32*8*8*3, func(i int) uint8 { return uint8(255 * (i / 7 % 2)) })
-		indices := made(32, func(i int) int32 { return int32(i) })
+		pixels := generate(32*8*8*3, func(i int) uint8 { return uint8(255 * (i / 7 % 2)) })
+		indices := generate(32, func(i int) int32 { return int32(i) })
 		got := apply(t, b, tensors.FromFlatDataAndDimensions(pixels, 32, 8, 8, 3), Default().Draw(1, 0, indices, 2, 8, 8), 8)
 		if low, high := slices.Min(got), slices.Max(got); !(low >= 0 && high <= 1) {
 			t.Errorf("from %v to %v", low, high)
@@ -105,8 +105,8 @@ func TestApplySaysWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-// made returns n values of a function of their place.
-func made[T any](n int, value func(i int) T) []T {
+// generate returns n values of a function of their place.
+func generate[T any](n int, value func(i int) T) []T {
 	values := make([]T, n)
 	for i := range values {
 		values[i] = value(i)

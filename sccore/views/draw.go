@@ -35,12 +35,12 @@ func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width in
 		t.top, t.left, t.height, t.width = r.crop(stream(seed, epoch, image, shared, "crop"), height, width)
 	}
 
-	r.look(stream(seed, epoch, image, view, "look"), &t)
+	r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
 	return t
 }
 
-// look draws how a view looks: all but its crop.
-func (r Recipe) look(looks *rand.Rand, t *transform) {
+// drawAppearance draws how a view looks: all but its crop.
+func (r Recipe) drawAppearance(looks *rand.Rand, t *transform) {
 	// Everything is drawn, and then used if it is on.
 	flip := looks.Float64() < r.FlipProbability
 	jitter := looks.Float64() < r.JitterProbability

@@ -12,9 +12,10 @@ import (
 // MultiCrop says which views of a scene are made: a few global ones of large parts of it, and more local ones of small parts, in fewer
 // pixels (SwAV, DINO). Start from [DefaultMultiCrop].
 type MultiCrop struct {
-	Globals, Locals       int    // Number of views, at least 1 and 0.
-	GlobalSize, LocalSize int    // Height and width of a view in pixels, at least 3.
-	Global, Local         Recipe // Their transformations; Crop is IndependentCrop.
+	Globals, Locals int    // Number of views, at least 1 and 0.
+	GlobalCropSize  int    `json:"GlobalSize"` // Height and width of a global view in pixels, at least 3.
+	LocalCropSize   int    `json:"LocalSize"`  // The same of a local view.
+	Global, Local   Recipe // Their transformations; Crop is IndependentCrop.
 
 	// MinOverlap in [0, 1] is how much each view shares with each global view, so that RoI-Align has something to align: the least area
 	// of what two views both see, as a share of the smaller view's.
@@ -29,7 +30,7 @@ func DefaultMultiCrop() MultiCrop {
 	global, local := Default(), Default()
 	global.MinScale, global.MaxScale = 0.25, 1
 	local.MinScale, local.MaxScale = 0.05, 0.25
-	return MultiCrop{Globals: 2, Locals: 4, GlobalSize: 224, LocalSize: 96, Global: global, Local: local, MinOverlap: 0.01}
+	return MultiCrop{Globals: 2, Locals: 4, GlobalCropSize: 224, LocalCropSize: 96, Global: global, Local: local, MinOverlap: 0.01}
 }
 
 // Check returns an error that names the first setting out of range.
@@ -39,10 +40,10 @@ func (m MultiCrop) Check() error {
 		return fmt.Errorf("%d global views, want at least 1", m.Globals)
 	case m.Locals < 0:
 		return fmt.Errorf("%d local views, want at least 0", m.Locals)
-	case m.GlobalSize < numTaps:
-		return fmt.Errorf("global views of %d pixels, want at least %d", m.GlobalSize, numTaps)
-	case m.Locals > 0 && m.LocalSize < numTaps:
-		return fmt.Errorf("local views of %d pixels, want at least %d", m.LocalSize, numTaps)
+	case m.GlobalCropSize < numTaps:
+		return fmt.Errorf("global views of %d pixels, want at least %d", m.GlobalCropSize, numTaps)
+	case m.Locals > 0 && m.LocalCropSize < numTaps:
+		return fmt.Errorf("local views of %d pixels, want at least %d", m.LocalCropSize, numTaps)
 	case !(0 <= m.MinOverlap && m.MinOverlap <= 1):
 		return fmt.Errorf("MinOverlap %v is not between 0 and 1", m.MinOverlap)
 	case m.Global.Crop != IndependentCrop || m.Local.Crop != IndependentCrop:
@@ -63,7 +64,7 @@ func (m MultiCrop) Check() error {
 //
 // What is drawn for a view depends on the seed, the epoch, the image's index and extent, and the view's number alone: on no other image
 // of its batch. Both sets of parameters are for [Overlap], too.
-func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []datasets.Extent) (global, local *tensors.Tensor) {
+func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []datasets.Size) (global, local *tensors.Tensor) {
 	views := m.Globals + m.Locals
 	drawn := make([][]transform, len(images))
 	for i, image := range images {
@@ -85,7 +86,7 @@ func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []datase
 }
 
 // draw draws all views of one image, global ones first.
-func (m MultiCrop) draw(seed uint64, epoch int, image int32, extent datasets.Extent) []transform {
+func (m MultiCrop) draw(seed uint64, epoch int, image int32, extent datasets.Size) []transform {
 	var drawn []transform
 	for view := range m.Globals + m.Locals {
 		r := m.Local
@@ -93,14 +94,14 @@ func (m MultiCrop) draw(seed uint64, epoch int, image int32, extent datasets.Ext
 			r = m.Global
 		}
 		t := m.overlapping(r, stream(seed, epoch, image, view, "crop"), extent, drawn[:min(view, m.Globals)])
-		r.look(stream(seed, epoch, image, view, "look"), &t)
+		r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
 		drawn = append(drawn, t)
 	}
 	return drawn
 }
 
 // overlapping draws crops until one shares enough with all the given views. After 100 tries it takes the first view's crop, which does.
-func (m MultiCrop) overlapping(r Recipe, random *rand.Rand, extent datasets.Extent, globals []transform) transform {
+func (m MultiCrop) overlapping(r Recipe, random *rand.Rand, extent datasets.Size, globals []transform) transform {
 tries:
 	for range 100 {
 		var t transform

@@ -14,7 +14,7 @@ import (
 )
 
 // extents of common photographs, a thin and a small one.
-var extents = []datasets.Extent{
+var extents = []datasets.Size{
 	{Height: 375, Width: 500}, {Height: 500, Width: 375}, {Height: 512, Width: 512}, {Height: 60, Width: 480}, {Height: 32, Width: 32},
 }
 
@@ -130,7 +130,7 @@ func TestOverlapBoxesSeeTheSameThing(t *testing.T) {
 	const extent, size = 64, 48
 	m := DefaultMultiCrop()
 	m.Global.Blur, m.Global.Grayscale, m.Global.Jitter = false, false, false
-	pixels := made(extent*extent*3, func(i int) float32 {
+	pixels := generate(extent*extent*3, func(i int) float32 {
 		x, y := i/3%extent, i/3/extent
 		return []float32{float32(x) / extent, float32(y) / extent, 0}[i%3]
 	})
@@ -142,7 +142,7 @@ func TestOverlapBoxesSeeTheSameThing(t *testing.T) {
 			return []*Node{Apply(images, params, size), Concatenate([]*Node{inFirst, inSecond}, 0), flips}
 		})
 		for image := range int32(12) {
-			params, _ := m.Draw(4, 0, []int32{image}, []datasets.Extent{{Height: extent, Width: extent}})
+			params, _ := m.Draw(4, 0, []int32{image}, []datasets.Size{{Height: extent, Width: extent}})
 			out := run.MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, extent, extent, 3), params)
 			views, boxes, flips := flat(t, out[0]), out[1].Value().([][]float32), flat(t, out[2])
 			// The colour at a share of the overlap, from a view that may show it mirrored.
@@ -194,8 +194,8 @@ func TestMultiCropCheckNamesTheSetting(t *testing.T) {
 	for want, spoil := range map[string]func(*MultiCrop){
 		"0 global views":           func(m *MultiCrop) { m.Globals = 0 },
 		"-1 local views":           func(m *MultiCrop) { m.Locals = -1 },
-		"global views of 2 pixels": func(m *MultiCrop) { m.GlobalSize = 2 },
-		"local views of 0 pixels":  func(m *MultiCrop) { m.LocalSize = 0 },
+		"global views of 2 pixels": func(m *MultiCrop) { m.GlobalCropSize = 2 },
+		"local views of 0 pixels":  func(m *MultiCrop) { m.LocalCropSize = 0 },
 		"MinOverlap 1.5":           func(m *MultiCrop) { m.MinOverlap = 1.5 },
 		"MinOverlap NaN":           func(m *MultiCrop) { m.MinOverlap = math.NaN() },
 		"independent crops":        func(m *MultiCrop) { m.Local.Crop = SameCrop },

@@ -32,7 +32,7 @@ func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, hea
 		if !slices.Equal(value.Shape().Dimensions, w.Shape) {
 			return fmt.Errorf("writing %s: variable %s is %s, the transformer wants %v", path, full, value.Shape(), w.Shape)
 		}
-		named[strings.ReplaceAll(w.Path, "/", ".")] = tensors.FromFlatDataAndDimensions(relaid(values, w.Shape, true), theirShape(w.Shape)...)
+		named[strings.ReplaceAll(w.Path, "/", ".")] = tensors.FromFlatDataAndDimensions(transposed(values, w.Shape, true), torchShape(w.Shape)...)
 	}
 	for name, value := range head {
 		named["head."+name] = value

@@ -353,7 +353,7 @@ func TestOtherTransformerIsOneLine(t *testing.T) {
 	entries, end := map[string]entry{}, int64(0)
 	for _, w := range base.Weights() {
 		size := 4 * int64(w.Size())
-		entries[strings.ReplaceAll(w.Path, "/", ".")] = entry{"F32", theirShape(w.Shape), [2]int64{end, end + size}}
+		entries[strings.ReplaceAll(w.Path, "/", ".")] = entry{"F32", torchShape(w.Shape), [2]int64{end, end + size}}
 		end += size
 	}
 	text, err := json.Marshal(entries)
@@ -381,7 +381,7 @@ func TestOtherTransformerIsOneLine(t *testing.T) {
 	for name, change := range map[string]func(v *encoder.ViT){
 		"width":  func(v *encoder.ViT) { v.Dim = 32 },
 		"blocks": func(v *encoder.ViT) { v.Depth = 3 },
-		"patch":  func(v *encoder.ViT) { v.Patch = 8 },
+		"patch":  func(v *encoder.ViT) { v.PatchSize = 8 },
 	} {
 		v := tiny
 		change(&v)

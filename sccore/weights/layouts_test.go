@@ -16,7 +16,7 @@ import (
 )
 
 // small is the transformer of testdata/layouts.py.
-var small = encoder.ViT{Name: "small", Patch: 4, Dim: 8, Depth: 1, Heads: 2, Side: 2, Positions: encoder.DINOPositions}
+var small = encoder.ViT{Name: "small", PatchSize: 4, Dim: 8, Depth: 1, NumHeads: 2, GridSize: 2, Positions: encoder.DINOPositions}
 
 // layout is what testdata/layouts.py says of a file.
 type layout struct {
@@ -76,7 +76,7 @@ func TestOfficialLayouts(t *testing.T) {
 			wantKeys(t, "the head's", slices.Collect(maps.Keys(im.Head)), l.Head...)
 			for _, w := range small.Weights() {
 				want := tensors.MustCopyFlatData[float32](timm[strings.ReplaceAll(w.Path, "/", ".")])
-				for i, x := range relaid(tensors.MustCopyFlatData[float32](im.values[w.Path]), w.Shape, true) {
+				for i, x := range transposed(tensors.MustCopyFlatData[float32](im.values[w.Path]), w.Shape, true) {
 					if x != l.Scale*want[i] {
 						t.Fatalf("%s[%d] is %v, want %v", w.Path, i, x, l.Scale*want[i])
 					}
@@ -94,7 +94,7 @@ func TestOfficialLayouts(t *testing.T) {
 func TestReportOfOtherShapes(t *testing.T) {
 	for _, l := range layouts(t) {
 		other := small
-		other.Side, other.Prototypes = 3, 4
+		other.GridSize, other.Prototypes = 3, 4
 		im, err := ReadViT(l.path(), other, l.Branch)
 		if err != nil {
 			t.Fatal(err)

@@ -119,7 +119,7 @@ func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, erro
 	}
 	dim, side := class[len(class)-1], patch.Shape()[3]
 	for _, name := range encoder.ViTNames() {
-		if v, err := encoder.ViTByName(name); err == nil && v.Dim == dim && v.Patch == side && v.Depth == depth {
+		if v, err := encoder.ViTByName(name); err == nil && v.Dim == dim && v.PatchSize == side && v.Depth == depth {
 			filter := sources[fmt.Sprintf("%sblocks.%d.filter.prototypes", prefix, depth-1)]
 			if filter != nil && len(filter.Shape()) == 4 {
 				v.Prototypes = filter.Shape()[2]
@@ -164,7 +164,7 @@ func importViT(sources map[string]tensorSource, want encoder.ViT, branch string)
 			return nil, fmt.Errorf("no key %s, which the transformer needs", key)
 		}
 		used[key] = true
-		if err := im.take(w, key, source); err != nil {
+		if err := im.convert(w, key, source); err != nil {
 			return nil, fmt.Errorf("key %s: %w", key, err)
 		}
 	}
@@ -217,14 +217,14 @@ func entries(shape []int) (int, error) {
 	return size, nil
 }
 
-// take brings a tensor of the file into the shape and layout of a weight.
-func (im *Import) take(w encoder.Weight, key string, source tensorSource) error {
+// convert brings a tensor of the file into the shape and layout of a weight.
+func (im *Import) convert(w encoder.Weight, key string, source tensorSource) error {
 	shape := source.Shape()
 	size, err := entries(shape)
 	if err != nil {
 		return err
 	}
-	theirs := theirShape(w.Shape)
+	theirs := torchShape(w.Shape)
 	grid := w.Path == "pos_embed" && len(shape) == 3 && shape[2] == im.ViT.Dim && shape[1] != w.Shape[1]
 	side := int(math.Round(math.Sqrt(float64(max(size/im.ViT.Dim-1, 0)))))
 	if grid = grid && shape[0] == 1 && side > 0 && 1+side*side == shape[1] && side <= 256; !grid && size != w.Size() {
@@ -237,22 +237,22 @@ func (im *Import) take(w encoder.Weight, key string, source tensorSource) error 
 	switch {
 	case grid:
 		values = resizedPositions(values, im.ViT, side)
-		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, side, side, im.ViT.Side, im.ViT.Side))
+		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, side, side, im.ViT.GridSize, im.ViT.GridSize))
 	case !slices.Equal(shape, theirs):
 		im.Reshaped = append(im.Reshaped, fmt.Sprintf("%s from %v to %v", key, shape, theirs))
 	default:
 		im.Matched = append(im.Matched, key)
 	}
-	im.values[w.Path] = tensors.FromFlatDataAndDimensions(relaid(values, w.Shape, false), w.Shape...)
+	im.values[w.Path] = tensors.FromFlatDataAndDimensions(transposed(values, w.Shape, false), w.Shape...)
 	return nil
 }
 
 // resizedPositions resizes a table of position embeddings, [CLS] first, from side² to the transformer's own grid.
 func resizedPositions(values []float32, v encoder.ViT, side int) []float32 {
-	matrix, dim := v.Positions.Matrix(side, v.Side), v.Dim
-	out := append(make([]float32, 0, (1+v.Side*v.Side)*dim), values[:dim]...)
-	for row := range v.Side {
-		for column := range v.Side {
+	matrix, dim := v.Positions.Matrix(side, v.GridSize), v.Dim
+	out := append(make([]float32, 0, (1+v.GridSize*v.GridSize)*dim), values[:dim]...)
+	for row := range v.GridSize {
+		for column := range v.GridSize {
 			for f := range dim {
 				sum := 0.0
 				for r, byRow := range matrix[row] {
@@ -272,9 +272,9 @@ func resizedPositions(values []float32, v encoder.ViT, side int) []float32 {
 	return out
 }
 
-// theirShape is the shape of a weight in PyTorch: [out, in] for [in, out], [out, in, height, width] for [height, width, in, out]. The
+// torchShape is the shape of a weight in PyTorch: [out, in] for [in, out], [out, in, height, width] for [height, width, in, out]. The
 // filter's prototypes, [M, 3, 3, Dim], follow the same rule.
-func theirShape(ours []int) []int {
+func torchShape(ours []int) []int {
 	switch len(ours) {
 	case 2:
 		return []int{ours[1], ours[0]}
@@ -284,8 +284,8 @@ func theirShape(ours []int) []int {
 	return ours
 }
 
-// relaid moves entries between PyTorch's layout of a weight and ours, whose shape is given; back moves them to PyTorch's.
-func relaid(values []float32, ours []int, back bool) []float32 {
+// transposed moves entries between PyTorch's layout of a weight and ours, whose shape is given; back moves them to PyTorch's.
+func transposed(values []float32, ours []int, back bool) []float32 {
 	var inner, outer int // PyTorch's is [outer, middle, inner], ours is [inner, middle, outer].
 	middle := 1
 	switch len(ours) {

@@ -17,7 +17,7 @@ import (
 )
 
 // tiny is the transformer of testdata/vit.py.
-var tiny = encoder.ViT{Name: "tiny", Patch: 4, Dim: 16, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}
+var tiny = encoder.ViT{Name: "tiny", PatchSize: 4, Dim: 16, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions}
 
 // sine is wave(k, …) of testdata/vit.py.
 func sine(k int, dims ...int) *tensors.Tensor {
@@ -96,7 +96,7 @@ func TestFeaturesAgreeWithPyTorch(t *testing.T) {
 			}
 			for i, w := range v.Weights() {
 				name := strings.ReplaceAll(w.Path, "/", ".")
-				gradient := relaid(tensors.MustCopyFlatData[float32](got[i]), w.Shape, true)
+				gradient := transposed(tensors.MustCopyFlatData[float32](got[i]), w.Shape, true)
 				largest := 1.0
 				for _, x := range c.Gradients[name] {
 					largest = max(largest, math.Abs(x))
@@ -151,7 +151,7 @@ func TestBranches(t *testing.T) {
 
 func TestReportAndResizedPositions(t *testing.T) {
 	larger := tiny
-	larger.Side, larger.Prototypes = 6, 3
+	larger.GridSize, larger.Prototypes = 6, 3
 	im, err := ReadViT("testdata/tiny-dino.pth", larger, "")
 	if err != nil {
 		t.Fatal(err)

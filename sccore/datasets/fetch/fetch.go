@@ -50,7 +50,7 @@ var archives = []archive{
 
 func cifar(key string) func(dir string) []datasets.Status {
 	return func(dir string) []datasets.Status {
-		return slices.DeleteFunc(datasets.FoundCIFAR(dir), func(s datasets.Status) bool { return s.Key != key })
+		return slices.DeleteFunc(datasets.AvailableCIFAR(dir), func(s datasets.Status) bool { return s.Key != key })
 	}
 }
 

@@ -84,7 +84,7 @@ func imageRNG(seed uint64, image int) *rand.Rand {
 }
 
 func drawObject(pixels []uint8, size int, class objectClass, rng *rand.Rand) {
-	s := newScene(class, rng)
+	s := newObjectScene(class, rng)
 	sample(pixels, size, imageSide, s.colour, rng)
 }
 
@@ -112,7 +112,7 @@ func sample(pixels []uint8, size int, side float64, at func(x, y float64) rgb, r
 	}
 }
 
-func newScene(class objectClass, rng *rand.Rand) *scene {
+func newObjectScene(class objectClass, rng *rand.Rand) *scene {
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
 	s.objects = []object{newObject(class, imageSide, 8, 12.5, rng)}

@@ -73,7 +73,7 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 		workers.Go(func() error {
 			rng := imageRNG(seed, i)
 			classes := classes(i, rng)
-			drawn := newCrowd(classes, rng)
+			drawn := newObjectsScene(classes, rng)
 			s.Labels[i] = int32(classes[0])
 			sample(s.At(i), size, sceneSide, drawn.colour, rng)
 			for p := range area {
@@ -95,8 +95,8 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 	return s
 }
 
-// newCrowd draws the random choices of a scene with objects of the given classes, the first in front.
-func newCrowd(classes []int, rng *rand.Rand) *scene {
+// newObjectsScene draws the random choices of a scene with objects of the given classes, the first in front.
+func newObjectsScene(classes []int, rng *rand.Rand) *scene {
 	const smallest, largest = 16, 24
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}

@@ -22,7 +22,7 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 		Identity: fmt.Sprintf("synthetic videos (seed %d): %d of %d frames %d×%d", seed, n, frames, size, size),
 	}
 	for i := range n {
-		film := newFilm(seed, i)
+		film := newMovingScene(seed, i)
 		frame := func(t int) ([]uint8, error) {
 			pixels := make([]uint8, size*size*3)
 			sample(pixels, size, sceneSide, film.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
@@ -37,13 +37,13 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 			}
 			return mask, nil
 		}
-		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Extent{Height: size, Width: size}, frame, mask))
+		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Size{Height: size, Width: size}, frame, mask))
 	}
 	return set
 }
 
-// film is a scene whose objects move.
-type film struct {
+// movingScene is a scene whose objects move.
+type movingScene struct {
 	start   *scene
 	motions []motion
 }
@@ -51,13 +51,13 @@ type film struct {
 // motion is what an object does from one frame to the next, in pixels of the scene's own size and radians.
 type motion struct{ dx, dy, turn float64 }
 
-func newFilm(seed uint64, i int) film {
+func newMovingScene(seed uint64, i int) movingScene {
 	rng := rand.New(rand.NewPCG(seed, uint64(i)<<32))
 	var classes []int
 	for range 2 + rng.IntN(2) {
 		classes = append(classes, rng.IntN(len(sceneClasses)))
 	}
-	f := film{start: newCrowd(classes, rng)}
+	f := movingScene{start: newObjectsScene(classes, rng)}
 	for range classes {
 		sin, cos := math.Sincos(2 * math.Pi * rng.Float64())
 		speed := 0.7 + 0.8*rng.Float64()
@@ -67,11 +67,11 @@ func newFilm(seed uint64, i int) film {
 }
 
 // at is the scene t frames after the start.
-func (f film) at(t int) *scene {
+func (f movingScene) at(t int) *scene {
 	still := &scene{background: f.start.background, blobs: f.start.blobs}
 	for i, o := range f.start.objects {
 		m, frames := f.motions[i], float64(t)
-		o.x, o.y = bounced(o.x+m.dx*frames, o.radius-2), bounced(o.y+m.dy*frames, o.radius-2)
+		o.x, o.y = bounce(o.x+m.dx*frames, o.radius-2), bounce(o.y+m.dy*frames, o.radius-2)
 		sin, cos := math.Sincos(m.turn * frames)
 		o.sin, o.cos = o.sin*cos+o.cos*sin, o.cos*cos-o.sin*sin
 		still.objects = append(still.objects, o)
@@ -79,8 +79,8 @@ func (f film) at(t int) *scene {
 	return still
 }
 
-// bounced is where a point has come to that moves between walls at margin and sceneSide − margin.
-func bounced(x, margin float64) float64 {
+// bounce is where a point has come to that moves between walls at margin and sceneSide − margin.
+func bounce(x, margin float64) float64 {
 	span := sceneSide - 2*margin
 	phase := math.Mod(math.Mod(x-margin, 2*span)+2*span, 2*span)
 	return margin + min(phase, 2*span-phase)

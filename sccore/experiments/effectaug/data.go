@@ -117,15 +117,15 @@ func sources(profile study.Profile, dir string) ([]source, error) {
 
 // imagesSource is the user's own images, if dir has them: class folders under train and test, or zips of class folders.
 func imagesSource(dir string) *source {
-	ext, ok := datasets.OwnImages(dir)
+	ext, ok := datasets.FindClassFolders(dir)
 	if !ok {
 		return nil
 	}
 	return &source{name: "images", title: "images", read: func(split datasets.Split) (*datasets.Images, error) {
 		path := filepath.Join(dir, string(split)+ext)
 		if ext == ".zip" {
-			return datasets.Zip(path, ImageSize, datasets.SkipBroken)
+			return datasets.ReadZip(path, ImageSize, datasets.SkipBroken)
 		}
-		return datasets.Folder(path, ImageSize, datasets.SkipBroken)
+		return datasets.ReadFolder(path, ImageSize, datasets.SkipBroken)
 	}}
 }

@@ -18,7 +18,7 @@ import (
 
 // Prediction is an image with its true and predicted classes.
 type Prediction struct {
-	Image     *datasets.Annotated
+	Image     *datasets.SegmentedImage
 	Predicted []uint8 // [Height, Width]
 }
 
@@ -59,8 +59,8 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	}
 	fixed := evaluation.FixedFeatures{Encoder: frozen, Images: images.test, Crop: c.crop(), Test: c.Test}
 	predictions := make([]Prediction, len(which))
-	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.Patch, fixed.Whole(context.Background(), which),
-		func(place int, a *datasets.Annotated, head int, classes []uint8) error {
+	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
+		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
 				predictions[place] = Prediction{a, classes}
 			}
@@ -80,7 +80,7 @@ func Sheet(title string, predictions []Prediction, classes []string) figures.Ima
 		for _, class := range slices.Concat(p.Image.Mask, p.Predicted) {
 			occurs[class] = true
 		}
-		for i, picture := range []image.Image{p.Image.Picture(), figures.ClassMap(p.Image.Mask, p.Image.Width), figures.ClassMap(p.Predicted, p.Image.Width)} {
+		for i, picture := range []image.Image{p.Image.Image(), figures.ClassMap(p.Image.Mask, p.Image.Width), figures.ClassMap(p.Predicted, p.Image.Width)} {
 			sheet.Images[i] = append(sheet.Images[i], fitted(picture, i == 0))
 		}
 	}

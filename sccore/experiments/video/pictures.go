@@ -51,7 +51,7 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 			if err != nil {
 				return err
 			}
-			row = append(row, overlay(pixels, labels, v.Extent))
+			row = append(row, overlay(pixels, labels, v.Size))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, row)
 		return nil
@@ -77,7 +77,7 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 const overlayWidth = 190
 
 // overlay draws a frame with each object tinted in a colour of its own, of Okabe and Ito's that the colour-blind tell apart.
-func overlay(pixels, labels []uint8, size datasets.Extent) image.Image {
+func overlay(pixels, labels []uint8, size datasets.Size) image.Image {
 	tints := []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255}, {204, 121, 167, 255}, {213, 94, 0, 255}}
 	picture := image.NewRGBA(image.Rect(0, 0, size.Width, size.Height))
 	for p, label := range labels {

@@ -18,11 +18,11 @@ type Source interface {
 	Len() int
 	// Read writes image i, 0 ≤ i < Len, into the top left corner of canvas, [side, side, 3], makes the rest black, and returns how far
 	// the image reaches. It may run in several goroutines at once.
-	Read(i int, canvas []uint8, side int) (Extent, error)
+	Read(i int, canvas []uint8, side int) (Size, error)
 }
 
-// Pictures is a folder of JPEG and PNG images of any sizes, read from disk when they are needed.
-type Pictures struct {
+// ImageFolder is a folder of JPEG and PNG images of any sizes, read from disk when they are needed.
+type ImageFolder struct {
 	Name string // The folder's name.
 
 	// Identity says which files there are: their number, and the first 16 hexadecimal digits of the SHA-256 digest of paths and sizes.
@@ -36,15 +36,15 @@ type Pictures struct {
 	files []string
 }
 
-// OpenPictures lists the images at any depth below dir, in the order of their paths: ImageNet's class folders as well as a flat folder.
+// OpenImageFolder lists the images at any depth below dir, in the order of their paths: ImageNet's class folders as well as a flat folder.
 // Hidden files are passed over. The error is one line that names the folder.
-func OpenPictures(dir string) (*Pictures, error) {
+func OpenImageFolder(dir string) (*ImageFolder, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("image folder %s: is a file", dir)
 	}
-	p := &Pictures{Name: filepath.Base(dir), tree: os.DirFS(dir)}
+	p := &ImageFolder{Name: filepath.Base(dir), tree: os.DirFS(dir)}
 	var found listing
 	if err := found.add(p.tree, ".", 0); err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, err)
@@ -63,14 +63,14 @@ func OpenPictures(dir string) (*Pictures, error) {
 
 // COCO opens the images of a split of COCO 2017, scenes with several objects: train2017 or val2017 below dir/coco, or below
 // dir/coco/images.
-func COCO(dir string, split Split) (*Pictures, error) {
+func COCO(dir string, split Split) (*ImageFolder, error) {
 	folder := map[Split]string{Train: "train2017", Test: "val2017"}[split]
 	if folder == "" {
 		return nil, fmt.Errorf("COCO has no split %q", split)
 	}
 	for _, candidate := range []string{filepath.Join(dir, "coco", folder), filepath.Join(dir, "coco", "images", folder)} {
 		if _, err := os.Stat(candidate); err == nil {
-			return OpenPictures(candidate)
+			return OpenImageFolder(candidate)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("COCO: %s: %w", candidate, reason(err))
 		}
@@ -79,24 +79,24 @@ func COCO(dir string, split Split) (*Pictures, error) {
 }
 
 // Len returns the number of images.
-func (p *Pictures) Len() int { return len(p.files) }
+func (p *ImageFolder) Len() int { return len(p.files) }
 
 // Read decodes image i, upright by a JPEG's EXIF orientation; where its longer side is longer than side, it is shrunk to that,
 // bicubically. The error is one line that names the file.
-func (p *Pictures) Read(i int, canvas []uint8, side int) (Extent, error) {
+func (p *ImageFolder) Read(i int, canvas []uint8, side int) (Size, error) {
 	content, err := readFile(p.tree, p.files[i])
 	if err == nil {
-		var extent Extent
+		var extent Size
 		if extent.Height, extent.Width, err = decodeWhole(content, canvas, side); err == nil {
 			return extent, nil
 		}
 	}
-	return Extent{}, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
+	return Size{}, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
 }
 
-// Classes returns the class of each image, counted in the order of the names of the folders that they lie in, and the names: ImageNet's layout.
+// Labels returns the class of each image, counted in the order of the names of the folders that they lie in, and the names: ImageNet's layout.
 // An image outside class folders, and a class with two folders, are errors.
-func (p *Pictures) Classes() (labels []int32, names []string, err error) {
+func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
 	if names, err = (&listing{images: p.files}).classes(); err != nil {
 		return nil, nil, fmt.Errorf("image folder %s: %w", p.Name, err)
 	}
@@ -108,11 +108,11 @@ func (p *Pictures) Classes() (labels []int32, names []string, err error) {
 }
 
 // File is the path of image i within the folder.
-func (p *Pictures) File(i int) string { return p.files[i] }
+func (p *ImageFolder) File(i int) string { return p.files[i] }
 
-// Centre reads image i as the field evaluates: its shorter side resized to 8/7 of side (256 for 224), bicubically, then the side×side
+// CenterCrop reads image i as the field evaluates: its shorter side resized to 8/7 of side (256 for 224), bicubically, then the side×side
 // pixels about the centre, [side, side, 3]. The error names the file.
-func (p *Pictures) Centre(i, side int) ([]uint8, error) {
+func (p *ImageFolder) CenterCrop(i, side int) ([]uint8, error) {
 	whole := side * 8 / 7
 	pixels, err := readImage(p.tree, p.files[i], whole)
 	if err != nil {
@@ -127,14 +127,14 @@ func (p *Pictures) Centre(i, side int) ([]uint8, error) {
 }
 
 // Read copies image i. It is an error if the images are larger than side.
-func (im *Images) Read(i int, canvas []uint8, side int) (Extent, error) {
+func (im *Images) Read(i int, canvas []uint8, side int) (Size, error) {
 	if im.Height > side || im.Width > side {
-		return Extent{}, fmt.Errorf("%s: images of %d×%d pixels do not fit in %d", im.Name, im.Width, im.Height, side)
+		return Size{}, fmt.Errorf("%s: images of %d×%d pixels do not fit in %d", im.Name, im.Width, im.Height, side)
 	}
 	clear(canvas)
 	pixels := im.At(i)
 	for y := range im.Height {
 		copy(canvas[3*y*side:], pixels[3*y*im.Width:3*(y+1)*im.Width])
 	}
-	return Extent{im.Height, im.Width}, nil
+	return Size{im.Height, im.Width}, nil
 }

@@ -2,10 +2,10 @@ package heads
 
 import "github.com/semcon/semcon/sccore/layers"
 
-// FullSize predicts the class of each pixel of an image of height×width from its logits, [rows, columns, classes]: they are resized bilinearly, as
+// PredictPixels predicts the class of each pixel of an image of height×width from its logits, [rows, columns, classes]: they are resized bilinearly, as
 // [layers.ResizeBilinear] does, and the class with the largest, the first of equals, is taken. On the host, since images have any number of
 // sizes, and each would be compiled anew on the device.
-func FullSize(logits []float32, rows, columns, classes, height, width int) []uint8 {
+func PredictPixels(logits []float32, rows, columns, classes, height, width int) []uint8 {
 	out := make([]uint8, 0, height*width)
 	across := newTaps(columns, width)
 	line := make([]float32, columns*classes)

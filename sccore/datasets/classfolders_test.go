@@ -61,11 +61,11 @@ func zipped(t testing.TB, entries map[string][]byte) []byte {
 func TestFoldersAndZipsOfClasses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pets")
 	write(t, dir, classFolders(t))
-	fromFolder, err := Folder(dir, 8, FailOnBroken)
+	fromFolder, err := ReadFolder(dir, 8, FailOnBroken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fromZip, err := Zip(writeZip(t, classFolders(t)), 8, FailOnBroken)
+	fromZip, err := ReadZip(writeZip(t, classFolders(t)), 8, FailOnBroken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +97,14 @@ func TestFolderFollowsLinks(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(dir, "white")); err != nil {
 		t.Fatal(err)
 	}
-	im, err := Folder(dir, 4, FailOnBroken)
+	im, err := ReadFolder(dir, 4, FailOnBroken)
 	if err != nil || im.Len() != 1 || im.Classes[0] != "white" {
 		t.Errorf("%+v, %v", im, err)
 	}
 	if err := os.Symlink(dir, filepath.Join(dir, "circle")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Folder(dir, 4, FailOnBroken); err == nil || !strings.HasSuffix(err.Error(), "circle: is more than 16 folders deep") {
+	if _, err := ReadFolder(dir, 4, FailOnBroken); err == nil || !strings.HasSuffix(err.Error(), "circle: is more than 16 folders deep") {
 		t.Errorf("links in a circle: %v", err)
 	}
 }
@@ -118,15 +118,15 @@ func TestBrokenImages(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, files)
 
-	_, err := Folder(dir, 8, FailOnBroken)
+	_, err := ReadFolder(dir, 8, FailOnBroken)
 	if err == nil || !strings.HasPrefix(err.Error(), "image folder "+dir+": train/cat/broken1.jpg: damaged ") {
 		t.Errorf("fails with %v", err)
 	}
-	im, err := Folder(dir, 8, SkipBroken)
+	im, err := ReadFolder(dir, 8, SkipBroken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(im.Classes, []string{"cat", "dog", "zebra"}) || !slices.Equal(im.Labels, []int32{0, 1, 1}) || len(im.Pixels) != 3*im.imageSize() {
+	if !slices.Equal(im.Classes, []string{"cat", "dog", "zebra"}) || !slices.Equal(im.Labels, []int32{0, 1, 1}) || len(im.Pixels) != 3*im.imageBytes() {
 		t.Errorf("classes %q, labels %v, %d bytes", im.Classes, im.Labels, len(im.Pixels))
 	}
 	if levels := []uint8{im.At(0)[0], im.At(1)[0], im.At(2)[0]}; !slices.Equal(levels, []uint8{30, 10, 20}) {
@@ -191,23 +191,23 @@ func TestFoldersSayWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, test.files)
-			if _, err := Folder(dir, test.size, SkipBroken); fmt.Sprint(err) != "image folder "+dir+": "+test.want {
+			if _, err := ReadFolder(dir, test.size, SkipBroken); fmt.Sprint(err) != "image folder "+dir+": "+test.want {
 				t.Errorf("folder: %v, want %s", err, test.want)
 			}
 			if name == "large file" {
 				return // In a zip that is a bomb.
 			}
 			file := writeZip(t, test.files)
-			if _, err := Zip(file, test.size, SkipBroken); fmt.Sprint(err) != "zip "+file+": "+test.want {
+			if _, err := ReadZip(file, test.size, SkipBroken); fmt.Sprint(err) != "zip "+file+": "+test.want {
 				t.Errorf("zip: %v, want %s", err, test.want)
 			}
 		})
 	}
 	file := filepath.Join(t.TempDir(), "none")
-	if _, err := Folder(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "image folder "+file+": no such file") {
+	if _, err := ReadFolder(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "image folder "+file+": no such file") {
 		t.Errorf("missing folder: %v", err)
 	}
-	if _, err := Zip(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "zip "+file+": no such file") {
+	if _, err := ReadZip(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "zip "+file+": no such file") {
 		t.Errorf("missing zip: %v", err)
 	}
 }
@@ -244,7 +244,7 @@ func TestHostileZips(t *testing.T) {
 		if err := os.WriteFile(file, test.content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Zip(file, 8, FailOnBroken)
+		_, err := ReadZip(file, 8, FailOnBroken)
 		if got := fmt.Sprint(err); !strings.HasPrefix(got, "zip "+file+": "+test.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
@@ -256,7 +256,7 @@ func TestHostileZips(t *testing.T) {
 	if err := os.WriteFile(file, zipped(t, map[string][]byte{"../../evil/1.png": picture, "/abroad/2.png": picture, `c:\win\3.png`: picture}), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	im, err := Zip(file, 4, FailOnBroken)
+	im, err := ReadZip(file, 4, FailOnBroken)
 	if err != nil || !slices.Equal(im.Classes, []string{"abroad", "evil", "win"}) {
 		t.Errorf("strange names: %+v, %v", im, err)
 	}
@@ -288,11 +288,11 @@ func FuzzZip(f *testing.F) {
 		if err := os.WriteFile(file, content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		im, err := Zip(file, 4, SkipBroken)
+		im, err := ReadZip(file, 4, SkipBroken)
 		if err != nil {
 			return
 		}
-		if im.Len() == 0 || len(im.Pixels) != im.Len()*im.imageSize() {
+		if im.Len() == 0 || len(im.Pixels) != im.Len()*im.imageBytes() {
 			t.Errorf("%d images, %d bytes", im.Len(), len(im.Pixels))
 		}
 		for _, label := range im.Labels {

@@ -23,7 +23,7 @@ func TestFound(t *testing.T) {
 		"cifar100 test DIR/cifar-100-binary 0/10000 missing true: CIFAR-100 has no test images: DIR/cifar-100-binary/test.bin is not there",
 	}
 	var found []Status
-	for _, s := range Found(dir) {
+	for _, s := range Available(dir) {
 		if s.Fetchable {
 			found = append(found, s)
 		}
@@ -40,7 +40,7 @@ func TestFound(t *testing.T) {
 			t.Errorf("%s %s: read %q with %v, found with %v", s.Name, s.Split, identity, err, s.Err)
 		}
 	}
-	for _, s := range Found("") {
+	for _, s := range Available("") {
 		if !s.Missing() || !strings.Contains(s.String(), "SEMCON_DATA") {
 			t.Errorf("without a folder: %s", s)
 		}
@@ -59,7 +59,7 @@ func TestFoundWhatIsNotFetched(t *testing.T) {
 		"davis test DIR/DAVIS 1/20 missing false: short: 1 of 20 videos",
 	}
 	var found []string
-	for _, s := range Found(dir) {
+	for _, s := range Available(dir) {
 		if s.Key == "imagenet" || s.Key == "davis" {
 			found = append(found, statusLine(s, dir))
 		}
@@ -76,7 +76,7 @@ func TestFoundWhatIsNotFetched(t *testing.T) {
 	if err := os.RemoveAll(dir + "/imagenet/train"); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range Found(dir) {
+	for _, s := range Available(dir) {
 		switch {
 		case s.Key == "davis" && (s.Err == nil || s.Missing()):
 			t.Errorf("half of DAVIS: %s, missing %v", s, s.Missing())

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Segmented is a split of a dataset with a class for every pixel, read one image at a time, so that memory does not grow with it:
+// Segmentation is a split of a dataset with a class for every pixel, read one image at a time, so that memory does not grow with it:
 // [VOC], [ADE20k], [Cityscapes], [COCOStuff27] and drawn ones of package synthetic. Split [Test] is what the paper tests on, the official validation
 // images.
-type Segmented struct {
+type Segmentation struct {
 	Name    string   // The dataset's name, "PASCAL VOC".
 	Classes []string // The name of each class, at most 255.
 
@@ -25,30 +25,30 @@ type Segmented struct {
 
 	folder string
 	count  int
-	read   func(i int) (*Annotated, error)
+	read   func(i int) (*SegmentedImage, error)
 }
 
-// NewSegmented makes a dataset of a function that reads its images; see [Segmented.Read] for what it returns.
-func NewSegmented(name string, classes []string, identity string, count int, read func(i int) (*Annotated, error)) *Segmented {
-	return &Segmented{Name: name, Classes: classes, Identity: identity, count: count, read: read}
+// NewSegmentation makes a dataset of a function that reads its images; see [Segmentation.Read] for what it returns.
+func NewSegmentation(name string, classes []string, identity string, count int, read func(i int) (*SegmentedImage, error)) *Segmentation {
+	return &Segmentation{Name: name, Classes: classes, Identity: identity, count: count, read: read}
 }
 
-// Annotated is an image with a class for every pixel.
-type Annotated struct {
+// SegmentedImage is an image with a class for every pixel.
+type SegmentedImage struct {
 	Height, Width int     // In pixels.
 	Pixels        []uint8 // [Height, Width, 3], row-major, RGB from 0 to 255.
 	Mask          []uint8 // [Height, Width], a class or [Ignore].
 }
 
 // Len returns the number of images.
-func (s *Segmented) Len() int { return s.count }
+func (s *Segmentation) Len() int { return s.count }
 
 // Read returns image i, 0 ≤ i < Len, as it is stored, at its full size. It may run in several goroutines at once. The error is one line that
 // names the file at fault: a damaged image or mask, a mask of another size than its image, an id that the dataset does not have.
-func (s *Segmented) Read(i int) (*Annotated, error) { return s.read(i) }
+func (s *Segmentation) Read(i int) (*SegmentedImage, error) { return s.read(i) }
 
-// Picture returns the image for drawing.
-func (a *Annotated) Picture() *image.RGBA {
+// Image returns the image for drawing.
+func (a *SegmentedImage) Image() *image.RGBA {
 	picture := image.NewRGBA(image.Rect(0, 0, a.Width, a.Height))
 	for p := range a.Width * a.Height {
 		copy(picture.Pix[4*p:], a.Pixels[3*p:3*p+3])
@@ -60,21 +60,21 @@ func (a *Annotated) Picture() *image.RGBA {
 // pair is an image's file and its mask's.
 type pair struct{ image, mask string }
 
-// segmentation is a dataset of images and masks in files.
-type segmentation struct {
+// layout is a dataset of images and masks in files.
+type layout struct {
 	key, name string
 	classes   []string
 	official  map[Split]int
 	// list finds the files below a data folder; the error of missing data is an [fs.ErrNotExist].
-	list func(s *segmentation, dir string, split Split) (folder string, pairs []pair, err error)
+	list func(s *layout, dir string, split Split) (folder string, pairs []pair, err error)
 	// mask decodes a mask's file, or [ids.classes] of one.
 	mask func(path string, file []byte) (height, width int, classes []uint8, err error)
 }
 
-var segmentations = []*segmentation{cocoStuff, voc, ade20k, cityscapes}
+var layouts = []*layout{cocoStuff, voc, ade20k, cityscapes}
 
 // open lists the files of a split and checks that each is there.
-func (s *segmentation) open(dir string, split Split) (*Segmented, error) {
+func (s *layout) open(dir string, split Split) (*Segmentation, error) {
 	if err := dataFolder(s.name, dir); err != nil {
 		return nil, err
 	}
@@ -102,14 +102,14 @@ func (s *segmentation) open(dir string, split Split) (*Segmented, error) {
 			fmt.Fprintf(digest, "%q %d\n", filepath.ToSlash(name), info.Size())
 		}
 	}
-	return &Segmented{
+	return &Segmentation{
 		Name: s.name, Classes: slices.Clone(s.classes), folder: folder, count: len(pairs),
 		Identity: fmt.Sprintf("%s %s: %d images, %d classes, sha256 of names and sizes %x", s.name, split, len(pairs), len(s.classes), digest.Sum(nil)[:8]),
-		read:     func(i int) (*Annotated, error) { return s.read(pairs[i]) },
+		read:     func(i int) (*SegmentedImage, error) { return s.read(pairs[i]) },
 	}, nil
 }
 
-func (s *segmentation) read(p pair) (*Annotated, error) {
+func (s *layout) read(p pair) (*SegmentedImage, error) {
 	file, err := readFile(os.DirFS(filepath.Dir(p.image)), filepath.Base(p.image))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.image, err)
@@ -120,7 +120,7 @@ func (s *segmentation) read(p pair) (*Annotated, error) {
 	}
 	// Masks belong to the pixels as stored, whatever a camera has noted of how it was held.
 	rgba := opaque(picture, picture.Bounds())
-	out := &Annotated{Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
+	out := &SegmentedImage{Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
 	for at := 0; at < len(rgba.Pix); at += 4 {
 		out.Pixels = append(out.Pixels, rgba.Pix[at:at+3]...)
 	}
@@ -163,7 +163,7 @@ func dataFolder(name, dir string) error {
 }
 
 // locate returns the first of the folders below dir that holds everything in it, which is missing otherwise.
-func (s *segmentation) locate(dir string, folders []string, holds ...string) (string, error) {
+func (s *layout) locate(dir string, folders []string, holds ...string) (string, error) {
 	for _, folder := range folders {
 		there := func(name string) bool { return exists(filepath.Join(dir, folder, name)) }
 		if !slices.ContainsFunc(holds, func(name string) bool { return !there(name) }) {

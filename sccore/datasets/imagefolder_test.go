@@ -30,7 +30,7 @@ func TestWholeImagesAgreeWithPillow(t *testing.T) {
 	if len(golden) != 4 {
 		t.Errorf("%d cases, want 4", len(golden))
 	}
-	pictures, err := OpenPictures("testdata")
+	pictures, err := OpenImageFolder("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestWholeImagesAgreeWithPillow(t *testing.T) {
 	for _, want := range golden {
 		canvas := bytes.Repeat([]byte{99}, side*side*3)
 		extent, err := pictures.Read(slices.Index(pictures.files, want.File), canvas, side)
-		if err != nil || extent != (Extent{want.Height, want.Width}) {
+		if err != nil || extent != (Size{want.Height, want.Width}) {
 			t.Fatalf("%s: %v, %v, want %d×%d", want.File, extent, err, want.Height, want.Width)
 		}
 		worst, sum := 0, 0
@@ -161,12 +161,12 @@ func TestOpenPicturesListsTheFolder(t *testing.T) {
 		t.Errorf("another file has the same identity, %v", err)
 	}
 
-	for want, open := range map[string]func() (*Pictures, error){
-		"no train2017 in":      func() (*Pictures, error) { return COCO(t.TempDir(), Train) },
-		`no split "third"`:     func() (*Pictures, error) { return COCO(dir, "third") },
-		"no .jpg, .jpeg or":    func() (*Pictures, error) { return OpenPictures(t.TempDir()) },
-		"is a file":            func() (*Pictures, error) { return OpenPictures(filepath.Join(dir, "coco/val2017/deep/c.png")) },
-		"no such file or dire": func() (*Pictures, error) { return OpenPictures(filepath.Join(dir, "nothing")) },
+	for want, open := range map[string]func() (*ImageFolder, error){
+		"no train2017 in":      func() (*ImageFolder, error) { return COCO(t.TempDir(), Train) },
+		`no split "third"`:     func() (*ImageFolder, error) { return COCO(dir, "third") },
+		"no .jpg, .jpeg or":    func() (*ImageFolder, error) { return OpenImageFolder(t.TempDir()) },
+		"is a file":            func() (*ImageFolder, error) { return OpenImageFolder(filepath.Join(dir, "coco/val2017/deep/c.png")) },
+		"no such file or dire": func() (*ImageFolder, error) { return OpenImageFolder(filepath.Join(dir, "nothing")) },
 	} {
 		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, want)
@@ -184,21 +184,21 @@ func TestPicturesInClassFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pictures, err := OpenPictures(dir)
+	pictures, err := OpenImageFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels, names, err := pictures.Classes()
+	labels, names, err := pictures.Labels()
 	if err != nil || !slices.Equal(labels, []int32{0, 1, 1}) || !slices.Equal(names, []string{"n01", "n02"}) {
 		t.Errorf("labels %v of %v, %v", labels, names, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "stray.jpg"), []byte{1}, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if pictures, err = OpenPictures(dir); err != nil {
+	if pictures, err = OpenImageFolder(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := pictures.Classes(); err == nil || !strings.Contains(err.Error(), "stray.jpg: lies outside the class folders") {
+	if _, _, err := pictures.Labels(); err == nil || !strings.Contains(err.Error(), "stray.jpg: lies outside the class folders") {
 		t.Errorf("an image without class: %v", err)
 	}
 }
@@ -207,7 +207,7 @@ func TestImagesAreASource(t *testing.T) {
 	im := noise(2, 8, 1)
 	canvas := bytes.Repeat([]byte{9}, 10*10*3)
 	extent, err := im.Read(1, canvas, 10)
-	if err != nil || extent != (Extent{8, 8}) {
+	if err != nil || extent != (Size{8, 8}) {
 		t.Fatal(extent, err)
 	}
 	if !bytes.Equal(canvas[30*7:][:24], im.At(1)[24*7:]) || canvas[24] != 0 || canvas[299] != 0 {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Mixture makes batches that are one half object-centric images, of one object each, and one half scenes: the paper's mixture of ImageNet
+// Loader makes batches that are one half object-centric images, of one object each, and one half scenes: the paper's mixture of ImageNet
 // and COCO ("Datasets"), where image-level losses see the object-centric half only. Without one of the two, all of a batch is of the
 // other.
 //
 // Each source is passed through in an order that is shuffled anew for each epoch of it. A batch depends on the seed and its step alone,
 // so a run that resumes needs no more than the step, and the number of workers changes nothing.
-type Mixture struct {
+type Loader struct {
 	Objects, Scenes Source
-	Batch           int    // Images in a batch, even where there are two sources.
-	Side            int    // Height and width in pixels of the canvas that an image is read into.
+	BatchSize       int    // Images in a batch, even where there are two sources.
+	ImageSize       int    // Height and width in pixels of the canvas that an image is read into.
 	Seed            uint64 // Of the orders.
 	Workers         int    // Images decoded at once; 0 for one a processor.
 
@@ -38,8 +38,8 @@ type Batch struct {
 	Step                       int
 	Objects, Scenes, Positives int
 
-	Pixels  []uint8  // [images, Side, Side, 3], each image in the top left corner of its canvas.
-	Extents []Extent // [images]: how far it reaches.
+	Pixels []uint8 // [images, Side, Side, 3], each image in the top left corner of its canvas.
+	Sizes  []Size  // [images]: how far it reaches.
 
 	// Images [images] names each image for the drawing of its views, with the step as the epoch: by its index in its source, for scenes
 	// behind all object-centric images.
@@ -52,16 +52,16 @@ type Batch struct {
 const maxBroken = 100
 
 // Check returns an error that names what is wrong with the mixture.
-func (m Mixture) Check() error {
+func (m Loader) Check() error {
 	switch {
 	case m.Objects == nil && m.Scenes == nil:
 		return errors.New("a mixture of no images")
 	case m.Objects != nil && m.Objects.Len() < 1 || m.Scenes != nil && m.Scenes.Len() < 1:
 		return errors.New("a mixture with an empty source")
-	case m.Batch < 1 || m.Objects != nil && m.Scenes != nil && m.Batch%2 != 0:
-		return fmt.Errorf("a batch of %d images, want at least 1, and an even number from two sources", m.Batch)
-	case m.Side < 1:
-		return fmt.Errorf("image side %d, want at least 1 pixel", m.Side)
+	case m.BatchSize < 1 || m.Objects != nil && m.Scenes != nil && m.BatchSize%2 != 0:
+		return fmt.Errorf("a batch of %d images, want at least 1, and an even number from two sources", m.BatchSize)
+	case m.ImageSize < 1:
+		return fmt.Errorf("image side %d, want at least 1 pixel", m.ImageSize)
 	case m.Workers < 0:
 		return fmt.Errorf("%d workers, want at least 0", m.Workers)
 	case m.Positive != nil && m.Objects == nil:
@@ -72,7 +72,7 @@ func (m Mixture) Check() error {
 
 // Batches yields the batches of the steps from the given one on, without end. The next batch is read while the caller works on one. An
 // error, of ctx or one line that names a file, is the last that it yields.
-func (m Mixture) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] {
+func (m Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		if err := m.Check(); err != nil {
 			yield(nil, err)
@@ -135,15 +135,15 @@ func (o *order) at(place, n int) int {
 }
 
 // read reads the batch of one step.
-func (m Mixture) read(ctx context.Context, step int, orders *[2]order) (*Batch, error) {
+func (m Loader) read(ctx context.Context, step int, orders *[2]order) (*Batch, error) {
 	b := &Batch{Step: step}
 	switch {
 	case m.Scenes == nil:
-		b.Objects = m.Batch
+		b.Objects = m.BatchSize
 	case m.Objects == nil:
-		b.Scenes = m.Batch
+		b.Scenes = m.BatchSize
 	default:
-		b.Objects, b.Scenes = m.Batch/2, m.Batch/2
+		b.Objects, b.Scenes = m.BatchSize/2, m.BatchSize/2
 	}
 	for i := range b.Objects {
 		b.Images = append(b.Images, int32(orders[0].at(step*b.Objects+i, m.Objects.Len())))
@@ -163,10 +163,10 @@ func (m Mixture) read(ctx context.Context, step int, orders *[2]order) (*Batch, 
 }
 
 // readFrom reads the images of a batch from a place on.
-func (m Mixture) readFrom(ctx context.Context, b *Batch, from int) error {
-	size, n := m.Side*m.Side*3, len(b.Images)
+func (m Loader) readFrom(ctx context.Context, b *Batch, from int) error {
+	size, n := m.ImageSize*m.ImageSize*3, len(b.Images)
 	b.Pixels = append(b.Pixels, make([]uint8, n*size-len(b.Pixels))...)
-	b.Extents = append(b.Extents, make([]Extent, n-len(b.Extents))...)
+	b.Sizes = append(b.Sizes, make([]Size, n-len(b.Sizes))...)
 	skipped, faults := make([][]Skipped, n), make([]error, n)
 	var workers errgroup.Group
 	workers.SetLimit(m.workers())
@@ -193,13 +193,13 @@ func (m Mixture) readFrom(ctx context.Context, b *Batch, from int) error {
 }
 
 // readInto reads the image at a place of the batch, or the next one that can be read.
-func (m Mixture) readInto(b *Batch, place int, canvas []uint8) (skipped []Skipped, err error) {
+func (m Loader) readInto(b *Batch, place int, canvas []uint8) (skipped []Skipped, err error) {
 	source, first := m.Objects, 0
 	if int(b.Images[place]) >= m.objects() {
 		source, first = m.Scenes, m.objects()
 	}
 	for {
-		b.Extents[place], err = source.Read(int(b.Images[place])-first, canvas, m.Side)
+		b.Sizes[place], err = source.Read(int(b.Images[place])-first, canvas, m.ImageSize)
 		if err == nil || m.Broken == FailOnBroken {
 			return skipped, err
 		}
@@ -207,7 +207,7 @@ func (m Mixture) readInto(b *Batch, place int, canvas []uint8) (skipped []Skippe
 			return nil, fmt.Errorf("%d images in a row cannot be read, the last: %w", maxBroken, err)
 		}
 		name := fmt.Sprintf("image %d", b.Images[place])
-		if pictures, ok := source.(*Pictures); ok {
+		if pictures, ok := source.(*ImageFolder); ok {
 			name = pictures.files[int(b.Images[place])-first]
 		}
 		skipped = append(skipped, Skipped{name, err.Error()})
@@ -216,14 +216,14 @@ func (m Mixture) readInto(b *Batch, place int, canvas []uint8) (skipped []Skippe
 }
 
 // objects is the number of object-centric images.
-func (m Mixture) objects() int {
+func (m Loader) objects() int {
 	if m.Objects == nil {
 		return 0
 	}
 	return m.Objects.Len()
 }
 
-func (m Mixture) workers() int {
+func (m Loader) workers() int {
 	if m.Workers == 0 {
 		return runtime.GOMAXPROCS(0)
 	}

@@ -29,13 +29,13 @@ const (
 	SkipBroken                 // The file is left out and listed in [Images.Skipped].
 )
 
-// Folder reads class folders of JPEG and PNG images: the class of an image is the name of the folder that it lies in, at any depth
+// ReadFolder reads class folders of JPEG and PNG images: the class of an image is the name of the folder that it lies in, at any depth
 // below dir, and labels count the classes in the order of their names. Images come in the order of their paths, as size×size pixels:
 // the largest square about the centre, upright by a JPEG's EXIF orientation, resampled bicubically unless it has that size already.
 //
 // Hidden files are passed over; other files that are no images are listed in [Images.Skipped]. The error is one line that names the
 // file or folder at fault: no images, an image outside class folders, a class in two folders, an unreadable image (see [Broken]).
-func Folder(dir string, size int, broken Broken) (*Images, error) {
+func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
 	} else if !info.IsDir() {
@@ -64,7 +64,7 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 		return nil, err
 	}
 	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.others}
-	im.Pixels = make([]uint8, len(found.images)*im.imageSize())
+	im.Pixels = make([]uint8, len(found.images)*im.imageBytes())
 	faults := im.decodeAll(tree, found.images, broken, workers)
 
 	// What was skipped leaves a gap, which the next image fills.
@@ -76,10 +76,10 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 			continue
 		}
 		label, _ := slices.BinarySearch(classes, path.Base(path.Dir(name)))
-		copy(im.Pixels[im.Len()*im.imageSize():], im.Pixels[i*im.imageSize():(i+1)*im.imageSize()])
+		copy(im.Pixels[im.Len()*im.imageBytes():], im.Pixels[i*im.imageBytes():(i+1)*im.imageBytes()])
 		im.Labels = append(im.Labels, int32(label))
 	}
-	im.Pixels = im.Pixels[:im.Len()*im.imageSize()]
+	im.Pixels = im.Pixels[:im.Len()*im.imageBytes()]
 	slices.SortFunc(im.Skipped, func(a, b Skipped) int { return strings.Compare(a.File, b.File) })
 	if im.Len() == 0 {
 		return nil, fmt.Errorf("no image can be read: %s: %s", im.Skipped[0].File, im.Skipped[0].Reason)

@@ -23,24 +23,24 @@ type Status struct {
 	identity func() (string, error)
 }
 
-// Found looks for both splits of CIFAR-10 and CIFAR-100, of ImageNet, of the datasets that are annotated by the pixel and of DAVIS in a data
+// Available looks for both splits of CIFAR-10 and CIFAR-100, of ImageNet, of the datasets that are annotated by the pixel and of DAVIS in a data
 // folder, by names and sizes only: [Status.Identity] may still fail.
-func Found(dir string) []Status {
-	out := FoundCIFAR(dir)
+func Available(dir string) []Status {
+	out := AvailableCIFAR(dir)
 	for _, split := range []Split{Train, Test} {
 		s := Status{Key: "imagenet", Name: "ImageNet-1k", Split: split, Official: imageNetOfficial[split], unit: "images"}
 		pictures, err := ImageNet(dir, split)
 		if s.Err = err; err == nil {
-			s.is(filepath.Join(dir, "imagenet", pictures.Name), pictures.Len(), pictures.Identity)
+			s.set(filepath.Join(dir, "imagenet", pictures.Name), pictures.Len(), pictures.Identity)
 		}
 		out = append(out, s)
 	}
-	for _, d := range segmentations {
+	for _, d := range layouts {
 		for _, split := range []Split{Train, Test} {
 			s := Status{Key: d.key, Name: d.name, Split: split, Official: d.official[split], unit: "images"}
 			images, err := d.open(dir, split)
 			if s.Err = err; err == nil {
-				s.is(images.folder, images.Len(), images.Identity)
+				s.set(images.folder, images.Len(), images.Identity)
 			}
 			out = append(out, s)
 		}
@@ -50,15 +50,15 @@ func Found(dir string) []Status {
 		videos, err := DAVIS(dir, split)
 		if s.Err = err; err == nil {
 			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][split]
-			s.is(videos.folder, len(videos.All), videos.Identity)
+			s.set(videos.folder, len(videos.All), videos.Identity)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// FoundCIFAR looks for both splits of CIFAR-10 and CIFAR-100 in a data folder, or in the folder of their batches, as [Found] does.
-func FoundCIFAR(dir string) []Status {
+// AvailableCIFAR looks for both splits of CIFAR-10 and CIFAR-100 in a data folder, or in the folder of their batches, as [Available] does.
+func AvailableCIFAR(dir string) []Status {
 	var out []Status
 	for _, c := range []*cifar{cifar10, cifar100} {
 		for _, split := range []Split{Train, Test} {
@@ -78,8 +78,8 @@ func FoundCIFAR(dir string) []Status {
 	return out
 }
 
-// is fills in what there is.
-func (s *Status) is(folder string, count int, identity string) {
+// set fills in what there set.
+func (s *Status) set(folder string, count int, identity string) {
 	s.Folder, s.Count = folder, count
 	s.identity = func() (string, error) { return identity, nil }
 }

@@ -43,7 +43,7 @@ const panopticJSON = `{"info": {"annotations": []}, "images": [{"id": 1}], "anno
 func TestSegmentedReadsEachLayout(t *testing.T) {
 	jpeg, png := encodeJPEG(t, flat(2, 1, color.White)), encodePNG(t, flat(2, 1, color.White))
 	for name, c := range map[string]struct {
-		open  func(dir string, split Split) (*Segmented, error)
+		open  func(dir string, split Split) (*Segmentation, error)
 		split Split
 		files map[string][]byte
 		want  [2]uint8 // The mask of the one image.
@@ -129,7 +129,7 @@ func TestSegmentedSaysWhatIsWrong(t *testing.T) {
 		return map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/annotations/panoptic_val2017/1.png": mask, "coco/annotations/panoptic_val2017.json": []byte(json)}
 	}
 	for name, c := range map[string]struct {
-		open    func(dir string, split Split) (*Segmented, error)
+		open    func(dir string, split Split) (*Segmentation, error)
 		files   map[string][]byte
 		want    string // DIR stands for the folder.
 		missing bool
@@ -163,9 +163,9 @@ func TestSegmentedSaysWhatIsWrong(t *testing.T) {
 		"no annotation":   {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": []}`), "panoptic_val2017/1.png: is not in DIR/coco/annotations/panoptic_val2017.json", false},
 		"broken JSON":     {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": [{"file_name": 3}]}`), "panoptic_val2017.json: annotation 0: ", false},
 		"grey segments":   {COCOStuff27, panoptic(maskPNG(t, false, 3, 4), panopticJSON), "1.png: is no RGB PNG of segment numbers", false},
-		"no folder named": {func(string, Split) (*Segmented, error) { return VOC("", Train) }, nil, "PASCAL VOC needs a data folder (--data DIR or SEMCON_DATA)", true},
-		"no folder":       {func(dir string, s Split) (*Segmented, error) { return VOC(dir+"/x", s) }, nil, "data folder DIR/x: no such file or directory", true},
-		"no such split":   {func(dir string, _ Split) (*Segmented, error) { return VOC(dir, "third") }, nil, `PASCAL VOC has no split "third", only "train" and "test"`, false},
+		"no folder named": {func(string, Split) (*Segmentation, error) { return VOC("", Train) }, nil, "PASCAL VOC needs a data folder (--data DIR or SEMCON_DATA)", true},
+		"no folder":       {func(dir string, s Split) (*Segmentation, error) { return VOC(dir+"/x", s) }, nil, "data folder DIR/x: no such file or directory", true},
+		"no such split":   {func(dir string, _ Split) (*Segmentation, error) { return VOC(dir, "third") }, nil, `PASCAL VOC has no split "third", only "train" and "test"`, false},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.files)
@@ -231,7 +231,7 @@ func TestSegmentedSamples(t *testing.T) {
 		return
 	}
 	read := 0
-	for _, open := range []func(dir string, split Split) (*Segmented, error){COCOStuff27, VOC, ADE20k, Cityscapes} {
+	for _, open := range []func(dir string, split Split) (*Segmentation, error){COCOStuff27, VOC, ADE20k, Cityscapes} {
 		for _, split := range []Split{Train, Test} {
 			s, err := open(dir, split)
 			if (Status{Err: err}).Missing() {

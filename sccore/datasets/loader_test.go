@@ -15,7 +15,7 @@ import (
 )
 
 // greyPictures is a folder of n images of various sizes, image i of grey i.
-func greyPictures(t *testing.T, n int) (dir string, pictures *Pictures) {
+func greyPictures(t *testing.T, n int) (dir string, pictures *ImageFolder) {
 	t.Helper()
 	dir = t.TempDir()
 	files := map[string][]byte{}
@@ -27,7 +27,7 @@ func greyPictures(t *testing.T, n int) (dir string, pictures *Pictures) {
 		files[fmt.Sprintf("%03d.png", i)] = encodePNG(t, picture)
 	}
 	write(t, dir, files)
-	pictures, err := OpenPictures(dir)
+	pictures, err := OpenImageFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func greyPictures(t *testing.T, n int) (dir string, pictures *Pictures) {
 }
 
 // take returns the first batches from a step on.
-func take(t *testing.T, m Mixture, from, n int) []*Batch {
+func take(t *testing.T, m Loader, from, n int) []*Batch {
 	t.Helper()
 	var batches []*Batch
 	for batch, err := range m.Batches(t.Context(), from) {
@@ -52,7 +52,7 @@ func take(t *testing.T, m Mixture, from, n int) []*Batch {
 func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 	_, scenes := greyPictures(t, 6)
 	objects := noise(9, 8, 1)
-	m := Mixture{Objects: objects, Scenes: scenes, Batch: 6, Side: 8, Seed: 3}
+	m := Loader{Objects: objects, Scenes: scenes, BatchSize: 6, ImageSize: 8, Seed: 3}
 	seen := map[int32]int{}
 	for step, b := range take(t, m, 0, 6) { // Two epochs of objects, three of scenes.
 		if b.Step != step || b.Objects != 3 || b.Scenes != 3 || b.Positives != 0 || len(b.Images) != 6 {
@@ -67,8 +67,8 @@ func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 			if image < 9 && !slices.Equal(canvas, objects.At(int(image))) {
 				t.Errorf("step %d, place %d does not hold object %d", step, i, image)
 			}
-			if scene := int(image) - 9; scene >= 0 && (canvas[0] != uint8(scene) || b.Extents[i] != Extent{3 + scene%3, 3 + scene%5}) {
-				t.Errorf("step %d, place %d holds grey %d of %v for scene %d", step, i, canvas[0], b.Extents[i], scene)
+			if scene := int(image) - 9; scene >= 0 && (canvas[0] != uint8(scene) || b.Sizes[i] != Size{3 + scene%3, 3 + scene%5}) {
+				t.Errorf("step %d, place %d holds grey %d of %v for scene %d", step, i, canvas[0], b.Sizes[i], scene)
 			}
 		}
 	}
@@ -81,17 +81,17 @@ func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 
 func TestMixtureOfOneSource(t *testing.T) {
 	_, scenes := greyPictures(t, 5)
-	if b := take(t, Mixture{Scenes: scenes, Batch: 3, Side: 8}, 0, 1)[0]; b.Objects != 0 || b.Scenes != 3 {
+	if b := take(t, Loader{Scenes: scenes, BatchSize: 3, ImageSize: 8}, 0, 1)[0]; b.Objects != 0 || b.Scenes != 3 {
 		t.Errorf("%+v", b)
 	}
-	if b := take(t, Mixture{Objects: scenes, Batch: 3, Side: 8}, 0, 1)[0]; b.Objects != 3 || b.Scenes != 0 {
+	if b := take(t, Loader{Objects: scenes, BatchSize: 3, ImageSize: 8}, 0, 1)[0]; b.Objects != 3 || b.Scenes != 0 {
 		t.Errorf("%+v", b)
 	}
 }
 
 func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
 	_, scenes := greyPictures(t, 20)
-	m := Mixture{Objects: noise(9, 8, 1), Scenes: scenes, Batch: 8, Side: 8, Seed: 3, Workers: 1,
+	m := Loader{Objects: noise(9, 8, 1), Scenes: scenes, BatchSize: 8, ImageSize: 8, Seed: 3, Workers: 1,
 		Positive: func(step int, image int32) int32 { return (image + int32(step)) % 9 }}
 	want := take(t, m, 0, 8)
 	m.Workers = 7
@@ -109,7 +109,7 @@ func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
 
 func TestMixtureReadsPositives(t *testing.T) {
 	objects := noise(9, 8, 1)
-	m := Mixture{Objects: objects, Batch: 4, Side: 8, Positive: func(step int, image int32) int32 { return 8 - image }}
+	m := Loader{Objects: objects, BatchSize: 4, ImageSize: 8, Positive: func(step int, image int32) int32 { return 8 - image }}
 	b := take(t, m, 2, 1)[0]
 	if b.Positives != 4 || len(b.Images) != 8 || len(b.Pixels) != 8*8*8*3 {
 		t.Fatalf("%d positives, %d images", b.Positives, len(b.Images))
@@ -125,7 +125,7 @@ func TestMixtureAndBrokenImages(t *testing.T) {
 	dir, scenes := greyPictures(t, 5)
 	good := encodePNG(t, flat(4, 4, color.White))
 	write(t, dir, map[string][]byte{"002.png": good[:20], "003.png": []byte("text")})
-	m := Mixture{Scenes: scenes, Batch: 5, Side: 8, Broken: SkipBroken}
+	m := Loader{Scenes: scenes, BatchSize: 5, ImageSize: 8, Broken: SkipBroken}
 	want := take(t, m, 0, 2)
 	for _, b := range want {
 		var names []string
@@ -173,7 +173,7 @@ func TestMixtureStopsWithItsContext(t *testing.T) {
 	defer cancel()
 	steps := 0
 	var last error
-	for batch, err := range (Mixture{Objects: noise(4, 8, 1), Batch: 2, Side: 8}).Batches(ctx, 0) {
+	for batch, err := range (Loader{Objects: noise(4, 8, 1), BatchSize: 2, ImageSize: 8}).Batches(ctx, 0) {
 		if last = err; err == nil && batch.Step != steps {
 			t.Errorf("step %d after %d", batch.Step, steps)
 		}
@@ -187,17 +187,17 @@ func TestMixtureStopsWithItsContext(t *testing.T) {
 }
 
 func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
-	good := Mixture{Objects: noise(4, 8, 1), Scenes: noise(4, 8, 2), Batch: 4, Side: 8}
+	good := Loader{Objects: noise(4, 8, 1), Scenes: noise(4, 8, 2), BatchSize: 4, ImageSize: 8}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	for want, spoil := range map[string]func(*Mixture){
-		"no images":         func(m *Mixture) { m.Objects, m.Scenes = nil, nil },
-		"empty source":      func(m *Mixture) { m.Scenes = &Images{} },
-		"batch of 3 images": func(m *Mixture) { m.Batch = 3 },
-		"side 0":            func(m *Mixture) { m.Side = 0 },
-		"-1 workers":        func(m *Mixture) { m.Workers = -1 },
-		"positives without": func(m *Mixture) { m.Objects, m.Positive = nil, func(int, int32) int32 { return 0 } },
+	for want, spoil := range map[string]func(*Loader){
+		"no images":         func(m *Loader) { m.Objects, m.Scenes = nil, nil },
+		"empty source":      func(m *Loader) { m.Scenes = &Images{} },
+		"batch of 3 images": func(m *Loader) { m.BatchSize = 3 },
+		"side 0":            func(m *Loader) { m.ImageSize = 0 },
+		"-1 workers":        func(m *Loader) { m.Workers = -1 },
+		"positives without": func(m *Loader) { m.Objects, m.Positive = nil, func(int, int32) int32 { return 0 } },
 	} {
 		m := good
 		spoil(&m)
@@ -219,7 +219,7 @@ func BenchmarkMixture(b *testing.B) {
 	if err := os.WriteFile(filepath.Join(dir, "photograph.jpg"), encodeJPEG(b, noise), 0o644); err != nil {
 		b.Fatal(err)
 	}
-	pictures, err := OpenPictures(dir)
+	pictures, err := OpenImageFolder(dir)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func BenchmarkMixture(b *testing.B) {
 		b.Run(fmt.Sprint(side), func(b *testing.B) {
 			const batch = 16
 			steps := 0
-			for _, err := range (Mixture{Scenes: pictures, Batch: batch, Side: side}).Batches(b.Context(), 0) {
+			for _, err := range (Loader{Scenes: pictures, BatchSize: batch, ImageSize: side}).Batches(b.Context(), 0) {
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// classFolders returns images in class folders below a split folder, each of a grey of its own, and what else lies about.
+// classFolders returns class folders of images below a split folder, each image of a different grey, and some other files.
 func classFolders(t testing.TB) map[string][]byte {
 	grey := func(level uint8) color.Gray { return color.Gray{level} }
 	return map[string][]byte{
@@ -179,14 +179,14 @@ func TestFoldersSayWhatIsWrong(t *testing.T) {
 		size  int
 		want  string
 	}{
-		"nothing":     {nil, 8, "no class folder with a .jpg, .jpeg or .png in it"},
-		"no images":   {map[string][]byte{"a/b.txt": nil}, 8, "no class folder with a .jpg, .jpeg or .png in it"},
+		"nothing":     {nil, 8, "no class folder contains a .jpg, .jpeg or .png file"},
+		"no images":   {map[string][]byte{"a/b.txt": nil}, 8, "no class folder contains a .jpg, .jpeg or .png file"},
 		"no class":    {map[string][]byte{"a/1.png": picture, "stray.png": picture}, 8, "stray.png: lies outside the class folders"},
 		"two splits":  {map[string][]byte{"train/a/1.png": picture, "test/a/1.png": picture}, 8, `class "a" has two folders, test/a and train/a`},
-		"all broken":  {map[string][]byte{"a/1.png": nil, "a/2.png": nil}, 8, "no image can be read: a/1.png: is empty"},
+		"all broken":  {map[string][]byte{"a/1.png": nil, "a/2.png": nil}, 8, "none of the images can be read: a/1.png: is empty"},
 		"size":        {map[string][]byte{"a/1.png": picture}, 0, "image size 0, want at least 1 pixel"},
-		"large file":  {map[string][]byte{"a/1.png": make([]byte, maxFileBytes+1)}, 8, "no image can be read: a/1.png: is larger than 64 MiB"},
-		"folder .jpg": {map[string][]byte{"a/1.jpg/b.txt": nil}, 8, "no class folder with a .jpg, .jpeg or .png in it"},
+		"large file":  {map[string][]byte{"a/1.png": make([]byte, maxFileBytes+1)}, 8, "none of the images can be read: a/1.png: is larger than 64 MiB"},
+		"folder .jpg": {map[string][]byte{"a/1.jpg/b.txt": nil}, 8, "no class folder contains a .jpg, .jpeg or .png file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -250,7 +250,7 @@ func TestHostileZips(t *testing.T) {
 		}
 	}
 
-	// Names that lead elsewhere are labels like any other, and nothing is written.
+	// Names that lead out of the archive are labels like any other, and nothing is written.
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.zip")
 	if err := os.WriteFile(file, zipped(t, map[string][]byte{"../../evil/1.png": picture, "/abroad/2.png": picture, `c:\win\3.png`: picture}), 0o666); err != nil {

@@ -28,7 +28,7 @@ func noise(n, size int, seed uint64) *Images {
 	return im
 }
 
-func TestHeadTakesTheFirstOfEachClass(t *testing.T) {
+func TestSubsetTakesTheFirstOfEachClass(t *testing.T) {
 	im := labelled(0, 0, 0, 1, 0, 2, 1, 1, 2)
 	for n, want := range map[int][]int{
 		0: nil, 1: {0}, 3: {0, 3, 5}, 4: {0, 1, 3, 5}, 6: {0, 1, 3, 5, 6, 8}, 8: {0, 1, 2, 3, 5, 6, 7, 8}, 9: {0, 1, 2, 3, 4, 5, 6, 7, 8},

@@ -11,70 +11,79 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Loader makes batches that are one half object-centric images, of one object each, and one half scenes: the paper's mixture of ImageNet
-// and COCO ("Datasets"), where image-level losses see the object-centric half only. Without one of the two, all of a batch is of the
-// other.
+// Source is a set of unlabelled images that are read one at a time, so that it may be larger than memory.
+type Source interface {
+	// Len returns the number of images.
+	Len() int
+	// Read writes image i, 0 ≤ i < Len, into the top left corner of pixels, [size, size, 3], sets the rest to black, and returns the size
+	// of the image there. It is safe for concurrent use.
+	Read(i int, pixels []uint8, size int) (Size, error)
+}
+
+// Loader reads batches. Half of each batch is object-centric images, which show one object each, and half is scenes: the paper's mixture
+// of ImageNet and COCO ("Datasets"), where image-level losses see the object-centric half only. If one source is nil, the whole batch
+// comes from the other.
 //
-// Each source is passed through in an order that is shuffled anew for each epoch of it. A batch depends on the seed and its step alone,
-// so a run that resumes needs no more than the step, and the number of workers changes nothing.
+// Each source is shuffled anew in each of its epochs. A batch depends only on the seed and the step: a run resumes from the step alone, and
+// the number of workers does not change a batch.
 type Loader struct {
 	Objects, Scenes Source
-	BatchSize       int    // Images in a batch, even where there are two sources.
-	ImageSize       int    // Height and width in pixels of the canvas that an image is read into.
-	Seed            uint64 // Of the orders.
-	Workers         int    // Images decoded at once; 0 for one a processor.
+	BatchSize       int    // Images per batch; even if there are two sources.
+	ImageSize       int    // Height and width in pixels that images are padded to. Sources shrink larger images.
+	Seed            uint64 // Seed of the shuffling.
+	Workers         int    // Images decoded at once; 0 for one per processor.
 
-	// Broken says what becomes of an image that cannot be read: an error, or the next image of its source in its place.
+	// Broken says what happens if an image cannot be read: the loader stops with an error, or takes the next image of the source.
 	Broken Broken
 
-	// Positive, unless nil, names another object-centric image that is a positive of the given one at a step: one of its nearest
-	// neighbours. A batch then also has the positives of its object-centric images.
+	// Positive returns an object-centric image that is a positive of the given one at a step, such as one of its nearest neighbours. It
+	// may be nil. Otherwise a batch also holds a positive for each of its object-centric images.
 	Positive func(step int, image int32) int32
 }
 
-// Batch is what one training step sees: Objects object-centric images, then Scenes scenes, then Positives, each a positive of the
-// object-centric image in its place.
+// Batch is the input of one training step: Objects object-centric images, then Scenes scenes, then Positives, one for each object-centric
+// image in the same order.
 type Batch struct {
 	Step                       int
 	Objects, Scenes, Positives int
 
-	Pixels []uint8 // [images, Side, Side, 3], each image in the top left corner of its canvas.
-	Sizes  []Size  // [images]: how far it reaches.
+	Pixels []uint8 // [images, ImageSize, ImageSize, 3], each image in the top left corner.
+	Sizes  []Size  // [images], the size of each image before padding.
 
-	// Images [images] names each image for the drawing of its views, with the step as the epoch: by its index in its source, for scenes
-	// behind all object-centric images.
+	// Images, [images], identifies each image by its index in its source; the scenes' indices follow those of all object-centric images.
+	// Views are drawn from this number, with the step as the epoch.
 	Images []int32
 
-	Skipped []Skipped // What could not be read, where that is no error, with its place in the batch taken by another image.
+	Skipped []Skipped // Images that could not be read and were replaced.
 }
 
-// maxBroken is how many images in a row may be broken before it is an error: a disk that fails breaks all of them.
+// maxBroken is the number of broken images in a row that is an error even if broken images are skipped: the disk may be failing.
 const maxBroken = 100
 
-// Check returns an error that names what is wrong with the mixture.
-func (m Loader) Check() error {
+// Check returns an error that names the first invalid setting.
+func (l Loader) Check() error {
 	switch {
-	case m.Objects == nil && m.Scenes == nil:
-		return errors.New("a mixture of no images")
-	case m.Objects != nil && m.Objects.Len() < 1 || m.Scenes != nil && m.Scenes.Len() < 1:
-		return errors.New("a mixture with an empty source")
-	case m.BatchSize < 1 || m.Objects != nil && m.Scenes != nil && m.BatchSize%2 != 0:
-		return fmt.Errorf("a batch of %d images, want at least 1, and an even number from two sources", m.BatchSize)
-	case m.ImageSize < 1:
-		return fmt.Errorf("image side %d, want at least 1 pixel", m.ImageSize)
-	case m.Workers < 0:
-		return fmt.Errorf("%d workers, want at least 0", m.Workers)
-	case m.Positive != nil && m.Objects == nil:
+	case l.Objects == nil && l.Scenes == nil:
+		return errors.New("the loader has no source of images")
+	case l.Objects != nil && l.Objects.Len() < 1 || l.Scenes != nil && l.Scenes.Len() < 1:
+		return errors.New("a source of images is empty")
+	case l.BatchSize < 1 || l.Objects != nil && l.Scenes != nil && l.BatchSize%2 != 0:
+		return fmt.Errorf("batch size %d, want at least 1, and an even number with two sources", l.BatchSize)
+	case l.ImageSize < 1:
+		return fmt.Errorf("image size %d, want at least 1 pixel", l.ImageSize)
+	case l.Workers < 0:
+		return fmt.Errorf("%d workers, want at least 0", l.Workers)
+	case l.Positive != nil && l.Objects == nil:
 		return errors.New("positives without object-centric images")
 	}
 	return nil
 }
 
-// Batches yields the batches of the steps from the given one on, without end. The next batch is read while the caller works on one. An
-// error, of ctx or one line that names a file, is the last that it yields.
-func (m Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] {
+// Batches yields the batches from the given step on, without end. It reads the next batch while the caller works on the current one. After
+// an error it ends. The error is that of ctx, or one line that names a file.
+func (l Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
-		if err := m.Check(); err != nil {
+		if err := l.Check(); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -87,9 +96,9 @@ func (m Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] 
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			orders := [2]order{{seed: m.Seed}, {seed: m.Seed + 1}}
+			orders := [2]order{{seed: l.Seed}, {seed: l.Seed + 1}}
 			for step := from; ; step++ {
-				batch, err := m.read(ctx, step, &orders)
+				batch, err := l.read(ctx, step, &orders)
 				if err != nil {
 					batch = nil
 				}
@@ -118,62 +127,62 @@ func (m Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] 
 	}
 }
 
-// order is the order in which a source's images are seen.
+// order is the order of a source's images.
 type order struct {
 	seed  uint64
 	epoch int
 	perm  []int
 }
 
-// at returns the image at a place counted from the first epoch's start, of n images.
-func (o *order) at(place, n int) int {
-	if epoch := place / n; o.perm == nil || o.epoch != epoch {
+// at returns the image at a position, counted from the start of the first epoch, in a source of n images.
+func (o *order) at(position, n int) int {
+	if epoch := position / n; o.perm == nil || o.epoch != epoch {
 		o.epoch = epoch
 		o.perm = rand.New(rand.NewPCG(o.seed, uint64(epoch))).Perm(n)
 	}
-	return o.perm[place%n]
+	return o.perm[position%n]
 }
 
 // read reads the batch of one step.
-func (m Loader) read(ctx context.Context, step int, orders *[2]order) (*Batch, error) {
+func (l Loader) read(ctx context.Context, step int, orders *[2]order) (*Batch, error) {
 	b := &Batch{Step: step}
 	switch {
-	case m.Scenes == nil:
-		b.Objects = m.BatchSize
-	case m.Objects == nil:
-		b.Scenes = m.BatchSize
+	case l.Scenes == nil:
+		b.Objects = l.BatchSize
+	case l.Objects == nil:
+		b.Scenes = l.BatchSize
 	default:
-		b.Objects, b.Scenes = m.BatchSize/2, m.BatchSize/2
+		b.Objects, b.Scenes = l.BatchSize/2, l.BatchSize/2
 	}
 	for i := range b.Objects {
-		b.Images = append(b.Images, int32(orders[0].at(step*b.Objects+i, m.Objects.Len())))
+		b.Images = append(b.Images, int32(orders[0].at(step*b.Objects+i, l.Objects.Len())))
 	}
 	for i := range b.Scenes {
-		b.Images = append(b.Images, int32(m.objects()+orders[1].at(step*b.Scenes+i, m.Scenes.Len())))
+		b.Images = append(b.Images, int32(l.objects()+orders[1].at(step*b.Scenes+i, l.Scenes.Len())))
 	}
-	if err := m.readFrom(ctx, b, 0); err != nil || m.Positive == nil {
+	if err := l.readFrom(ctx, b, 0); err != nil || l.Positive == nil {
 		return b, err
 	}
-	// Only now is it known which images took the places of broken ones.
+	// Positives come second because a broken image may have been replaced.
 	b.Positives = b.Objects
 	for _, image := range b.Images[:b.Objects] {
-		b.Images = append(b.Images, m.Positive(step, image))
+		b.Images = append(b.Images, l.Positive(step, image))
 	}
-	return b, m.readFrom(ctx, b, b.Objects+b.Scenes)
+	return b, l.readFrom(ctx, b, b.Objects+b.Scenes)
 }
 
-// readFrom reads the images of a batch from a place on.
-func (m Loader) readFrom(ctx context.Context, b *Batch, from int) error {
-	size, n := m.ImageSize*m.ImageSize*3, len(b.Images)
+// readFrom reads the images of a batch from a position on.
+func (l Loader) readFrom(ctx context.Context, b *Batch, from int) error {
+	size, n := l.ImageSize*l.ImageSize*3, len(b.Images)
 	b.Pixels = append(b.Pixels, make([]uint8, n*size-len(b.Pixels))...)
 	b.Sizes = append(b.Sizes, make([]Size, n-len(b.Sizes))...)
 	skipped, faults := make([][]Skipped, n), make([]error, n)
 	var workers errgroup.Group
-	workers.SetLimit(m.workers())
+	workers.SetLimit(l.workers())
 	for i := from; i < n; i++ {
 		workers.Go(func() error {
 			if faults[i] = ctx.Err(); faults[i] == nil {
-				skipped[i], faults[i] = m.readInto(b, i, b.Pixels[i*size:(i+1)*size])
+				skipped[i], faults[i] = l.readInto(b, i, b.Pixels[i*size:(i+1)*size])
 			}
 			return nil
 		})
@@ -182,7 +191,7 @@ func (m Loader) readFrom(ctx context.Context, b *Batch, from int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// The first fault of the batch, whichever worker came to it first.
+	// The error is the first one of the batch, whichever worker came to it first.
 	for i := range faults {
 		if faults[i] != nil {
 			return faults[i]
@@ -192,40 +201,40 @@ func (m Loader) readFrom(ctx context.Context, b *Batch, from int) error {
 	return nil
 }
 
-// readInto reads the image at a place of the batch, or the next one that can be read.
-func (m Loader) readInto(b *Batch, place int, canvas []uint8) (skipped []Skipped, err error) {
-	source, first := m.Objects, 0
-	if int(b.Images[place]) >= m.objects() {
-		source, first = m.Scenes, m.objects()
+// readInto reads the image at a position of the batch, or the next one that can be read.
+func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skipped, err error) {
+	source, first := l.Objects, 0
+	if int(b.Images[position]) >= l.objects() {
+		source, first = l.Scenes, l.objects()
 	}
 	for {
-		b.Sizes[place], err = source.Read(int(b.Images[place])-first, canvas, m.ImageSize)
-		if err == nil || m.Broken == FailOnBroken {
+		b.Sizes[position], err = source.Read(int(b.Images[position])-first, pixels, l.ImageSize)
+		if err == nil || l.Broken == FailOnBroken {
 			return skipped, err
 		}
 		if len(skipped) == maxBroken {
 			return nil, fmt.Errorf("%d images in a row cannot be read, the last: %w", maxBroken, err)
 		}
-		name := fmt.Sprintf("image %d", b.Images[place])
-		if pictures, ok := source.(*ImageFolder); ok {
-			name = pictures.files[int(b.Images[place])-first]
+		name := fmt.Sprintf("image %d", b.Images[position])
+		if folder, ok := source.(*ImageFolder); ok {
+			name = folder.files[int(b.Images[position])-first]
 		}
 		skipped = append(skipped, Skipped{name, err.Error()})
-		b.Images[place] = int32(first + (int(b.Images[place])-first+1)%source.Len())
+		b.Images[position] = int32(first + (int(b.Images[position])-first+1)%source.Len())
 	}
 }
 
-// objects is the number of object-centric images.
-func (m Loader) objects() int {
-	if m.Objects == nil {
+// objects returns the number of object-centric images.
+func (l Loader) objects() int {
+	if l.Objects == nil {
 		return 0
 	}
-	return m.Objects.Len()
+	return l.Objects.Len()
 }
 
-func (m Loader) workers() int {
-	if m.Workers == 0 {
+func (l Loader) workers() int {
+	if l.Workers == 0 {
 		return runtime.GOMAXPROCS(0)
 	}
-	return m.Workers
+	return l.Workers
 }

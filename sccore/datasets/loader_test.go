@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// greyPictures is a folder of n images of various sizes, image i of grey i.
-func greyPictures(t *testing.T, n int) (dir string, pictures *ImageFolder) {
+// greyFolder returns a folder of n images of various sizes. Image i has grey i.
+func greyFolder(t *testing.T, n int) (dir string, images *ImageFolder) {
 	t.Helper()
 	dir = t.TempDir()
 	files := map[string][]byte{}
@@ -27,11 +27,11 @@ func greyPictures(t *testing.T, n int) (dir string, pictures *ImageFolder) {
 		files[fmt.Sprintf("%03d.png", i)] = encodePNG(t, picture)
 	}
 	write(t, dir, files)
-	pictures, err := OpenImageFolder(dir)
+	images, err := OpenImageFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir, pictures
+	return dir, images
 }
 
 // take returns the first batches from a step on.
@@ -49,8 +49,8 @@ func take(t *testing.T, m Loader, from, n int) []*Batch {
 	return batches
 }
 
-func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
-	_, scenes := greyPictures(t, 6)
+func TestLoaderIsOneToOneAndPassesThroughBoth(t *testing.T) {
+	_, scenes := greyFolder(t, 6)
 	objects := noise(9, 8, 1)
 	m := Loader{Objects: objects, Scenes: scenes, BatchSize: 6, ImageSize: 8, Seed: 3}
 	seen := map[int32]int{}
@@ -60,15 +60,15 @@ func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 		}
 		for i, image := range b.Images {
 			seen[image]++
-			canvas := b.Pixels[i*8*8*3:][:8*8*3]
+			pixels := b.Pixels[i*8*8*3:][:8*8*3]
 			if (image < 9) != (i < 3) {
 				t.Errorf("step %d has image %d in place %d", step, image, i)
 			}
-			if image < 9 && !slices.Equal(canvas, objects.At(int(image))) {
+			if image < 9 && !slices.Equal(pixels, objects.At(int(image))) {
 				t.Errorf("step %d, place %d does not hold object %d", step, i, image)
 			}
-			if scene := int(image) - 9; scene >= 0 && (canvas[0] != uint8(scene) || b.Sizes[i] != Size{3 + scene%3, 3 + scene%5}) {
-				t.Errorf("step %d, place %d holds grey %d of %v for scene %d", step, i, canvas[0], b.Sizes[i], scene)
+			if scene := int(image) - 9; scene >= 0 && (pixels[0] != uint8(scene) || b.Sizes[i] != Size{3 + scene%3, 3 + scene%5}) {
+				t.Errorf("step %d, place %d holds grey %d of %v for scene %d", step, i, pixels[0], b.Sizes[i], scene)
 			}
 		}
 	}
@@ -79,8 +79,8 @@ func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 	}
 }
 
-func TestMixtureOfOneSource(t *testing.T) {
-	_, scenes := greyPictures(t, 5)
+func TestLoaderOfOneSource(t *testing.T) {
+	_, scenes := greyFolder(t, 5)
 	if b := take(t, Loader{Scenes: scenes, BatchSize: 3, ImageSize: 8}, 0, 1)[0]; b.Objects != 0 || b.Scenes != 3 {
 		t.Errorf("%+v", b)
 	}
@@ -89,8 +89,8 @@ func TestMixtureOfOneSource(t *testing.T) {
 	}
 }
 
-func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
-	_, scenes := greyPictures(t, 20)
+func TestLoaderDependsOnSeedAndStepAlone(t *testing.T) {
+	_, scenes := greyFolder(t, 20)
 	m := Loader{Objects: noise(9, 8, 1), Scenes: scenes, BatchSize: 8, ImageSize: 8, Seed: 3, Workers: 1,
 		Positive: func(step int, image int32) int32 { return (image + int32(step)) % 9 }}
 	want := take(t, m, 0, 8)
@@ -107,7 +107,7 @@ func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
 	}
 }
 
-func TestMixtureReadsPositives(t *testing.T) {
+func TestLoaderReadsPositives(t *testing.T) {
 	objects := noise(9, 8, 1)
 	m := Loader{Objects: objects, BatchSize: 4, ImageSize: 8, Positive: func(step int, image int32) int32 { return 8 - image }}
 	b := take(t, m, 2, 1)[0]
@@ -121,8 +121,8 @@ func TestMixtureReadsPositives(t *testing.T) {
 	}
 }
 
-func TestMixtureAndBrokenImages(t *testing.T) {
-	dir, scenes := greyPictures(t, 5)
+func TestLoaderAndBrokenImages(t *testing.T) {
+	dir, scenes := greyFolder(t, 5)
 	good := encodePNG(t, flat(4, 4, color.White))
 	write(t, dir, map[string][]byte{"002.png": good[:20], "003.png": []byte("text")})
 	m := Loader{Scenes: scenes, BatchSize: 5, ImageSize: 8, Broken: SkipBroken}
@@ -168,7 +168,7 @@ func TestMixtureAndBrokenImages(t *testing.T) {
 	}
 }
 
-func TestMixtureStopsWithItsContext(t *testing.T) {
+func TestLoaderStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	steps := 0
@@ -186,16 +186,16 @@ func TestMixtureStopsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
+func TestLoaderCheckNamesWhatIsWrong(t *testing.T) {
 	good := Loader{Objects: noise(4, 8, 1), Scenes: noise(4, 8, 2), BatchSize: 4, ImageSize: 8}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
 	for want, spoil := range map[string]func(*Loader){
-		"no images":         func(m *Loader) { m.Objects, m.Scenes = nil, nil },
-		"empty source":      func(m *Loader) { m.Scenes = &Images{} },
-		"batch of 3 images": func(m *Loader) { m.BatchSize = 3 },
-		"side 0":            func(m *Loader) { m.ImageSize = 0 },
+		"no source":         func(m *Loader) { m.Objects, m.Scenes = nil, nil },
+		"is empty":          func(m *Loader) { m.Scenes = &Images{} },
+		"batch size 3":      func(m *Loader) { m.BatchSize = 3 },
+		"image size 0":      func(m *Loader) { m.ImageSize = 0 },
 		"-1 workers":        func(m *Loader) { m.Workers = -1 },
 		"positives without": func(m *Loader) { m.Objects, m.Positive = nil, func(int, int32) int32 { return 0 } },
 	} {
@@ -209,8 +209,8 @@ func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// BenchmarkMixture reads photographs' sizes from JPEG files, onto canvases of which global views of 224 pixels are cut.
-func BenchmarkMixture(b *testing.B) {
+// BenchmarkLoader reads JPEG files of the size of photographs, padded to the size that global views of 224 pixels are cropped from.
+func BenchmarkLoader(b *testing.B) {
 	dir := b.TempDir()
 	noise := image.NewRGBA(image.Rect(0, 0, 500, 375))
 	for p := range noise.Pix {
@@ -219,15 +219,15 @@ func BenchmarkMixture(b *testing.B) {
 	if err := os.WriteFile(filepath.Join(dir, "photograph.jpg"), encodeJPEG(b, noise), 0o644); err != nil {
 		b.Fatal(err)
 	}
-	pictures, err := OpenImageFolder(dir)
+	images, err := OpenImageFolder(dir)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, side := range []int{512, 256} {
-		b.Run(fmt.Sprint(side), func(b *testing.B) {
+	for _, size := range []int{512, 256} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			const batch = 16
 			steps := 0
-			for _, err := range (Loader{Scenes: pictures, BatchSize: batch, ImageSize: side}).Batches(b.Context(), 0) {
+			for _, err := range (Loader{Scenes: images, BatchSize: batch, ImageSize: size}).Batches(b.Context(), 0) {
 				if err != nil {
 					b.Fatal(err)
 				}

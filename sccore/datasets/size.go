@@ -1,5 +1,5 @@
 package datasets
 
-// Size is the size of an image in pixels, both at least 1. Images of several extents share a batch when each lies in the top left
-// corner of its place there.
+// Size is the height and width of an image in pixels, each at least 1. Images of different sizes share a batch by padding at the right and
+// at the bottom.
 type Size struct{ Height, Width int }

@@ -2,7 +2,7 @@ package synthetic
 
 import "github.com/semcon/semcon/sccore/datasets"
 
-// Segmentation draws [Scenes] as a segmentation dataset: their six classes behind "background", class 0, and no pixel to ignore.
+// Segmentation draws [Scenes] as a segmentation dataset. Class 0 is "background", the six classes of objects follow, and no pixel is ignored.
 func Segmentation(n, size int, seed uint64) *datasets.Segmentation {
 	scenes := Scenes(n, size, seed)
 	classes := append([]string{"background"}, scenes.Classes...)

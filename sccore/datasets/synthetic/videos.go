@@ -8,11 +8,11 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// Videos draws n videos of frames of size×size pixels: two or three objects of the classes of [Scenes] drift and turn in
-// front of a background that stays, bounce off the edges, and may hide each other. The objects are numbered from the front.
+// Videos draws n videos with frames of size×size pixels. Two or three objects of the classes of [Scenes] drift and turn in front of a still
+// background, bounce off the edges, and may occlude each other. Objects are numbered from front to back.
 //
-// The same arguments give the same bytes, and the first videos and frames do not depend on n and frames. It panics unless n ≥ 1, frames ≥ 2
-// and size ≥ 8. The set is called "synthetic", so that nobody takes it for real videos.
+// The same arguments always give the same bytes, and the first videos and frames do not depend on n and frames. Videos panics unless n ≥ 1,
+// frames ≥ 2 and size ≥ 8.
 func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 	if n < 1 || frames < 2 || size < 8 {
 		panic(fmt.Sprintf("synthetic.Videos: %d videos of %d frames of %d pixels a side, want at least 1 of 2 of 8", n, frames, size))
@@ -22,15 +22,15 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 		Identity: fmt.Sprintf("synthetic videos (seed %d): %d of %d frames %d×%d", seed, n, frames, size, size),
 	}
 	for i := range n {
-		film := newMovingScene(seed, i)
+		moving := newMovingScene(seed, i)
 		frame := func(t int) ([]uint8, error) {
 			pixels := make([]uint8, size*size*3)
-			sample(pixels, size, sceneSide, film.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
+			sample(pixels, size, sceneSize, moving.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
 			return pixels, nil
 		}
 		mask := func(t int) ([]uint8, error) {
-			still, mask := film.at(t), make([]uint8, size*size)
-			step := float64(sceneSide) / float64(size)
+			still, mask := moving.at(t), make([]uint8, size*size)
+			step := float64(sceneSize) / float64(size)
 			for p := range mask {
 				instance, _, _ := still.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
 				mask[p] = uint8(instance)
@@ -42,13 +42,13 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 	return set
 }
 
-// movingScene is a scene whose objects move.
+// movingScene is a scene with moving objects.
 type movingScene struct {
 	start   *scene
 	motions []motion
 }
 
-// motion is what an object does from one frame to the next, in pixels of the scene's own size and radians.
+// motion is the movement of an object from one frame to the next, in radians and in pixels of the scene's own size.
 type motion struct{ dx, dy, turn float64 }
 
 func newMovingScene(seed uint64, i int) movingScene {
@@ -66,7 +66,7 @@ func newMovingScene(seed uint64, i int) movingScene {
 	return f
 }
 
-// at is the scene t frames after the start.
+// at returns the scene t frames after the start.
 func (f movingScene) at(t int) *scene {
 	still := &scene{background: f.start.background, blobs: f.start.blobs}
 	for i, o := range f.start.objects {
@@ -79,9 +79,9 @@ func (f movingScene) at(t int) *scene {
 	return still
 }
 
-// bounce is where a point has come to that moves between walls at margin and sceneSide − margin.
+// bounce returns the position of a point that moves between walls at margin and sceneSize − margin.
 func bounce(x, margin float64) float64 {
-	span := sceneSide - 2*margin
+	span := sceneSize - 2*margin
 	phase := math.Mod(math.Mod(x-margin, 2*span)+2*span, 2*span)
 	return margin + min(phase, 2*span-phase)
 }

@@ -37,7 +37,7 @@ func TestBytesAndFloatsGiveTheSameViews(t *testing.T) {
 	})
 }
 
-// TestViewsComeInTheOrderOfTheirParameters makes each view of a batch alone, too.
+// TestViewsComeInTheOrderOfTheirParameters also makes each view of a batch alone.
 func TestViewsComeInTheOrderOfTheirParameters(t *testing.T) {
 	const batch, views, size = 3, 2, 8
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -71,7 +71,7 @@ func TestViewsStayBetweenZeroAndOne(t *testing.T) {
 func TestBoxesRememberWhereViewsCameFrom(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		r := Default()
-		out, err := graph.ExecOnceN(b, func(params *graph.Node) (boxes, flips *graph.Node) { return Boxes(params) },
+		out, err := graph.CallOnceN(b, func(params *graph.Node) (boxes, flips *graph.Node) { return Boxes(params) },
 			r.Draw(1, 0, []int32{3, 4}, 2, 40, 56))
 		if err != nil {
 			t.Fatal(err)
@@ -93,11 +93,11 @@ func TestApplySaysWhatDoesNotFit(t *testing.T) {
 		for want, call := range map[string]struct {
 			rows, size int
 		}{
-			"3 rows of parameters are not a number of views of 2 images": {3, 8},
+			"3 rows of parameters are not a multiple of 2 images": {3, 8},
 			"views of 2 pixels are too small for the blur":               {4, 2},
 		} {
 			params := tensors.FromFlatDataAndDimensions(make([]float32, call.rows*NumParams), call.rows, NumParams)
-			_, err := graph.ExecOnce(b, func(images, params *graph.Node) *graph.Node { return Apply(images, params, call.size) }, images, params)
+			_, err := graph.CallOnce(b, func(images, params *graph.Node) *graph.Node { return Apply(images, params, call.size) }, images, params)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%d rows, views of %d pixels: error %v", call.rows, call.size, err)
 			}
@@ -105,7 +105,7 @@ func TestApplySaysWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-// generate returns n values of a function of their place.
+// generate returns n values of a function of the index.
 func generate[T any](n int, value func(i int) T) []T {
 	values := make([]T, n)
 	for i := range values {

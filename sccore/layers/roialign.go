@@ -7,25 +7,25 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// RoIAlign pools one box of each feature map to Size×Size features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align with
-// aligned=True: each bin is the mean of Samples×Samples bilinear samples.
+// RoIAlign pools one box of each feature map to OutputSize×OutputSize features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align
+// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples.
 //
-// The paper takes the overlap of two views so ("Cross-view alignment"): with each view's own box of it, from [views.Overlap], the pooled
-// features of both views are of the same places.
+// The paper aligns two views with it ("Cross-view alignment"). Given each view's box of the overlap, from [views.Overlap], the pooled
+// features of both views belong to the same places in the image.
 type RoIAlign struct {
 	OutputSize int `json:"size"` // Bins along each axis, at least 1.
 
-	// SamplingRatio a bin along each axis; 0 takes one for each feature that the bin begins to cover, as torchvision does by default.
+	// SamplingRatio is the number of samples per bin along each axis. As in torchvision, 0 means the size of the bin in features, rounded up.
 	SamplingRatio int `json:"samples"`
 }
 
-// Pool returns [N, Size, Size, D] for features [N, H, W, D].
+// Pool returns [N, OutputSize, OutputSize, D] for features [N, H, W, D].
 //
-//   - boxes: [N, 4], top, left, height and width as shares of the map, within it: (0, 0, 1, 1) is all of it.
-//   - flips: [N], 1 for maps of views that were mirrored, else 0. Their bins are mirrored back, so that columns run as in the image.
+//   - boxes: [N, 4], top, left, height and width as shares of the map: (0, 0, 1, 1) is the whole map. A box lies within the map.
+//   - flips: [N], 1 for the maps of mirrored views, else 0. Their bins are mirrored back, so that columns run as in the image.
 //
-// Boxes are data, so one compiled graph serves all. Bilinear sampling is separable: each axis is a product with a matrix made from the
-// boxes, which is right and fast on every backend, where gathers are not. Differentiable in the features only.
+// Boxes are inputs of the graph, so one compiled graph serves all boxes. Bilinear sampling is separable: each axis is a product with a
+// matrix made from the boxes, which is correct and fast on every backend, unlike gathers. Gradients pass to the features only.
 func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 	features.AssertRank(4)
 	n, height, width, dim := features.Shape().Dim(0), features.Shape().Dim(1), features.Shape().Dim(2), features.Shape().Dim(3)
@@ -44,8 +44,8 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 	return x
 }
 
-// sampling returns the matrices [n, Size, extent] that average the samples of each bin along a line of extent features. Offset and length
-// of the segment are shares of the line, flip is 1 to mirror the bins, all [n, 1, 1].
+// sampling returns the matrices [n, OutputSize, extent] that average the samples of each bin along a line of extent features. The offset and
+// the length of the box are shares of the line, and flip is 1 to mirror the bins; all are [n, 1, 1].
 func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	g, dtype, n := offset.Graph(), offset.DType(), offset.Shape().Dim(0)
 	most := r.SamplingRatio
@@ -56,7 +56,7 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.OutputSize-1))))
 	from := Iota(g, shapes.Make(dtype, 1, 1, extent), 2)
 
-	// Feature i stands at i + 1/2 from the start of the line.
+	// Feature i lies at i + 1/2 from the start of the line.
 	step := MulScalar(length, float64(extent)/float64(r.OutputSize))
 	start := AddScalar(MulScalar(offset, float64(extent)), -0.5)
 	samples := Scalar(g, dtype, most)
@@ -66,7 +66,7 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	var sum *Node
 	for i := range most {
 		place := Add(start, Mul(step, Add(bin, Div(Scalar(g, dtype, float64(i)+0.5), samples))))
-		// The first and last feature reach to the border, and nothing one feature beyond it counts.
+		// The first and last features extend to the border. Samples more than one feature beyond it do not count.
 		counts := LogicalAnd(GreaterOrEqual(place, Scalar(g, dtype, -1)), LessOrEqual(place, Scalar(g, dtype, extent)))
 		counts = LogicalAnd(counts, LessThan(Scalar(g, dtype, i), samples))
 		place = MinScalar(MaxScalar(place, 0), extent-1)

@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// roiAlignCase is what torchvision's RoI-Align computes; testdata/roialign.py made it.
+// roiAlignCase is a result of torchvision's RoI-Align, written by testdata/roialign.py.
 type roiAlignCase struct {
 	Size, Samples    int
 	Dims             []int
@@ -47,10 +47,10 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 			pool := MustNewExec(b, func(features, boxes, flips *Node) *Node {
 				return RoIAlign{OutputSize: c.Size, SamplingRatio: c.Samples}.Pool(features, boxes, flips)
 			})
-			got := tensors.MustCopyFlatData[float64](pool.MustExec(features, c.Boxes, make([]float64, n))[0])
+			got := tensors.MustCopyFlatData[float64](pool.MustCall(features, c.Boxes, make([]float64, n))[0])
 			agreesWithin(t, "case", i, got, c.Pooled, 1e-9)
 
-			// The same maps and boxes mirrored, as a flipped view has them, pool to the same.
+			// The mirrored maps and boxes of a flipped view pool to the same features.
 			mirrored := make([]float64, len(c.Features))
 			for at := range c.Features {
 				x := at / dim % width
@@ -62,10 +62,10 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 				boxes[j] = []float64{box[0], 1 - box[1] - box[3], box[2], box[3]}
 				flips[j] = 1
 			}
-			got = tensors.MustCopyFlatData[float64](pool.MustExec(tensors.FromFlatDataAndDimensions(mirrored, c.Dims...), boxes, flips)[0])
+			got = tensors.MustCopyFlatData[float64](pool.MustCall(tensors.FromFlatDataAndDimensions(mirrored, c.Dims...), boxes, flips)[0])
 			agreesWithin(t, "mirrored case", i, got, c.Pooled, 1e-9)
 
-			// And in the precision of training.
+			// The same in the precision of training.
 			narrow := make([]float32, len(c.Features))
 			for at, v := range c.Features {
 				narrow[at] = float32(v)
@@ -96,7 +96,7 @@ func TestRoIAlignGradient(t *testing.T) {
 	})
 }
 
-// TestRoIAlignOfTheWholeMapIsTheMap pools to the map's own size, where each bin has one sample, on its feature.
+// TestRoIAlignOfTheWholeMapIsTheMap pools to the map's own size: each bin has one sample, at its feature.
 func TestRoIAlignOfTheWholeMapIsTheMap(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		x := normals(rand.New(rand.NewPCG(5, 6)), 1, 4, 4, 3)

@@ -8,18 +8,18 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// Projector maps [CLS] and patch tokens to the space where the method compares them: a multilayer perceptron of three layers with GELU
-// between them ("Network architecture"). What the paper does not say is as in DINO's head: GELU, biases, no batch normalisation.
+// Projector maps [CLS] and patch tokens to the space in which the method compares them. It is an MLP of three layers with GELU between them
+// ("Network architecture"). Where the paper says nothing, it follows DINO's head: GELU, biases, no batch normalisation.
 type Projector struct {
-	HiddenDim int `json:"hidden"` // Width of the two layers inside.
+	HiddenDim int `json:"hidden"` // Width of the two hidden layers.
 	OutDim    int `json:"out"`    // Width of the output.
 }
 
-// DefaultProjector returns the paper's widths, 2048 inside and 256 out.
+// DefaultProjector returns the paper's widths: 2048 in the hidden layers and 256 in the output.
 func DefaultProjector() Projector { return Projector{HiddenDim: 2048, OutDim: 256} }
 
-// Project returns [..., Out], each output scaled to Euclidean length 1, for tokens [..., D]. Variables are layer1, layer2 and layer3 below
-// scope, as [layers.Dense] names and initialises them.
+// Project maps tokens, [..., D], to [..., OutDim], and scales each output to Euclidean norm 1. Variables are in layer1, layer2 and layer3
+// under scope, as [layers.Dense] names and initialises them.
 func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 	dims := tokens.Shape().Dimensions
 	before := dims[:len(dims)-1]

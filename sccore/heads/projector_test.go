@@ -24,7 +24,7 @@ func TestProjectorHasThreeLayersAndUnitOutputs(t *testing.T) {
 			values64[i] = rng.NormFloat64()
 		}
 		x := tensors.FromFlatDataAndDimensions(values64, 2, 3, 5)
-		got := tensors.MustCopyFlatData[float64](project.MustExec(x)[0])
+		got := tensors.MustCopyFlatData[float64](project.MustCall(x)[0])
 		parameters := 0
 		for v := range store.IterVariables() {
 			if strings.HasPrefix(v.Path(), "/projector/") {

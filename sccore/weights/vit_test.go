@@ -58,7 +58,7 @@ func readTiny(t *testing.T, path, branch string) (*Import, *model.Store) {
 	return im, store
 }
 
-// TestFeaturesAgreeWithPyTorch reads files that PyTorch and timm wrote, and compares tokens and gradients with theirs.
+// TestFeaturesAgreeWithPyTorch reads files written by PyTorch and timm, and compares tokens and gradients with theirs.
 func TestFeaturesAgreeWithPyTorch(t *testing.T) {
 	raw, err := os.ReadFile("testdata/tiny.json")
 	if err != nil {
@@ -90,7 +90,7 @@ func TestFeaturesAgreeWithPyTorch(t *testing.T) {
 				toward := ConstTensor(images.Graph(), sine(2, all.Shape().Dimensions...))
 				return append(Gradient(ReduceAllSum(Mul(all, toward)), values...), all)
 			})
-			got := exec.MustExec(sine(1, 2, c.Height, c.Width, 3))
+			got := exec.MustCall(sine(1, 2, c.Height, c.Width, 3))
 			if d := farthest(tensors.MustCopyFlatData[float32](got[len(got)-1]), c.Tokens); d > 1e-4 {
 				t.Errorf("%s at %d×%d: tokens are off by %.2g", c.Positions, c.Height, c.Width, d)
 			}

@@ -10,7 +10,7 @@ import (
 
 // Segmented is an image with its true and predicted classes.
 type Segmented struct {
-	Image     *datasets.Annotated
+	Image     *datasets.SegmentedImage
 	Predicted []uint8 // [Height, Width]
 }
 
@@ -25,7 +25,7 @@ func SegmentationGrid(title string, predictions []Segmented, classes []string) I
 		for _, class := range slices.Concat(p.Image.Mask, p.Predicted) {
 			occurs[class] = true
 		}
-		for i, picture := range []image.Image{p.Image.Picture(), ClassMap(p.Image.Mask, p.Image.Width), ClassMap(p.Predicted, p.Image.Width)} {
+		for i, picture := range []image.Image{p.Image.Image(), ClassMap(p.Image.Mask, p.Image.Width), ClassMap(p.Predicted, p.Image.Width)} {
 			sheet.Images[i] = append(sheet.Images[i], fitted(picture, i == 0))
 		}
 	}

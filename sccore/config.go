@@ -110,8 +110,8 @@ func (c Config) Check() error {
 		value, low, high float64
 	}{
 		{"prototypes", float64(c.Prototypes), 0, math.MaxInt32},
-		{"image_head.hidden", float64(c.ImageHead.Hidden), 1, math.MaxInt32}, {"image_head.out", float64(c.ImageHead.Out), 2, math.MaxInt32},
-		{"patch_head.hidden", float64(c.PatchHead.Hidden), 1, math.MaxInt32}, {"patch_head.out", float64(c.PatchHead.Out), 2, math.MaxInt32},
+		{"image_head.hidden", float64(c.ImageHead.HiddenDim), 1, math.MaxInt32}, {"image_head.out", float64(c.ImageHead.OutDim), 2, math.MaxInt32},
+		{"patch_head.hidden", float64(c.PatchHead.HiddenDim), 1, math.MaxInt32}, {"patch_head.out", float64(c.PatchHead.OutDim), 2, math.MaxInt32},
 		{"views.Globals", float64(c.Views.Globals), 2, math.MaxInt32},
 		{"canvas", float64(c.ImageSize), 1, math.MaxInt32}, {"batch", float64(c.Batch), 2, math.MaxInt32},
 		{"steps", float64(c.Steps), 1, math.MaxInt32}, {"accumulate", float64(c.AccumulationSteps), 1, float64(c.Batch)},
@@ -136,10 +136,10 @@ func (c Config) Check() error {
 	switch {
 	case c.Batch%c.AccumulationSteps != 0:
 		return fmt.Errorf("accumulate %d does not divide batch %d", c.AccumulationSteps, c.Batch)
-	case c.Views.GlobalSize%vit.Patch != 0 || c.Views.GlobalSize < vit.Patch:
-		return fmt.Errorf("views.GlobalSize %d is not a multiple of %s's patch size %d", c.Views.GlobalSize, c.Encoder, vit.Patch)
-	case c.Views.Locals > 0 && (c.Views.LocalSize%vit.Patch != 0 || c.Views.LocalSize < vit.Patch):
-		return fmt.Errorf("views.LocalSize %d is not a multiple of %s's patch size %d", c.Views.LocalSize, c.Encoder, vit.Patch)
+	case c.Views.GlobalCropSize%vit.PatchSize != 0 || c.Views.GlobalCropSize < vit.PatchSize:
+		return fmt.Errorf("views.GlobalSize %d is not a multiple of %s's patch size %d", c.Views.GlobalCropSize, c.Encoder, vit.PatchSize)
+	case c.Views.Locals > 0 && (c.Views.LocalCropSize%vit.PatchSize != 0 || c.Views.LocalCropSize < vit.PatchSize):
+		return fmt.Errorf("views.LocalSize %d is not a multiple of %s's patch size %d", c.Views.LocalCropSize, c.Encoder, vit.PatchSize)
 	case !slices.Contains([]string{WithCoTAP, WithBCE}, c.PatchConcentration):
 		return fmt.Errorf("patch_concentration %q: want %s or %s", c.PatchConcentration, WithCoTAP, WithBCE)
 	case !slices.Contains([]string{FromHead, FromBackbone, FromLabels}, c.Correspondences.From):
@@ -178,9 +178,9 @@ func (c Config) vit() encoder.ViT {
 	if err != nil {
 		panic(err)
 	}
-	v.Positions, v.Prototypes, v.Checkpoint = c.Positions, c.Prototypes, c.GradientCheckpointing
+	v.Positions, v.Prototypes, v.GradientCheckpointing = c.Positions, c.Prototypes, c.GradientCheckpointing
 	if c.BF16 {
-		v.Compute = dtypes.BFloat16
+		v.ComputeDType = dtypes.BFloat16
 	}
 	return v
 }

@@ -13,7 +13,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 	for name, parts := range map[string]int{"run": 1, "run-in-parts": 2} {
 		t.Run(name, func(t *testing.T) {
 			config := tiny()
-			config.ImageHead, config.PatchHead = heads.Projector{Hidden: 8, Out: 4}, heads.Projector{Hidden: 8, Out: 4}
+			config.ImageHead, config.PatchHead = heads.Projector{HiddenDim: 8, OutDim: 4}, heads.Projector{HiddenDim: 8, OutDim: 4}
 			config.AccumulationSteps, config.Batch, config.WarmupSteps, config.Prototypes = parts, 4*parts, 2, 2
 			trainer, err := sccore.NewNarrowTrainer(onGo(t), tinyData(), config)
 			if err != nil {

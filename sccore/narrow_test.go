@@ -8,6 +8,6 @@ func NewNarrowTrainer(b compute.Backend, data Data, config Config) (*Trainer, er
 	if err != nil {
 		return nil, err
 	}
-	objective.step.vit.Dim, objective.step.vit.Depth, objective.step.vit.Heads = 4, 1, 2
+	objective.step.vit.Dim, objective.step.vit.Depth, objective.step.vit.NumHeads = 4, 1, 2
 	return trainerOf(b, objective)
 }

@@ -190,9 +190,9 @@ func (o *Objective) Restore(metadata map[string]string, _ train.Position) (at tr
 }
 
 // mixture reads the parts of a run's batches, one per step.
-func (o *Objective) mixture(seed uint64) datasets.Mixture {
-	m := datasets.Mixture{
-		Objects: o.data.Objects, Scenes: o.data.Scenes, Batch: o.config.Batch / o.config.AccumulationSteps, Side: o.config.ImageSize,
+func (o *Objective) mixture(seed uint64) datasets.Loader {
+	m := datasets.Loader{
+		Objects: o.data.Objects, Scenes: o.data.Scenes, BatchSize: o.config.Batch / o.config.AccumulationSteps, ImageSize: o.config.ImageSize,
 		Seed: seed, Workers: o.data.Workers, Broken: o.data.Broken,
 	}
 	if o.step.positives() > 0 {
@@ -288,13 +288,13 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), o.config.ImageSize, o.config.ImageSize, 3),
 		inScheduled: scheduled,
 	}
-	globals, locals := o.config.Views.Draw(seed, draws, batch.Images[:images], batch.Extents[:images])
+	globals, locals := o.config.Views.Draw(seed, draws, batch.Images[:images], batch.Sizes[:images])
 	named[inGlobals], named[inLocals] = globals, locals
 	if s.positives() > 0 {
 		// Positives take their second view: the first view of a positive that is itself in the batch is the online branch's.
 		theirs := o.config.Views
 		theirs.Locals = 0
-		all, _ := theirs.Draw(seed, draws, batch.Images[first:], batch.Extents[first:])
+		all, _ := theirs.Draw(seed, draws, batch.Images[first:], batch.Sizes[first:])
 		flat := tensors.MustCopyFlatData[float32](all)
 		row := len(flat) / (theirs.Globals * s.positives())
 		named[inPositives] = tensors.FromFlatDataAndDimensions(flat[s.positives()*row:2*s.positives()*row], s.positives(), row)

@@ -18,7 +18,7 @@ import (
 func TestOverlapsOfViewsPoolToTheSame(t *testing.T) {
 	const side, size, images = 64, 4, 24
 	m := views.DefaultMultiCrop()
-	m.Globals, m.Locals, m.GlobalSize, m.LocalSize, m.MinOverlap = 1, 1, 40, 24, 0.3
+	m.Globals, m.Locals, m.GlobalCropSize, m.LocalCropSize, m.MinOverlap = 1, 1, 40, 24, 0.3
 	for _, r := range []*views.Recipe{&m.Global, &m.Local} {
 		r.Blur, r.Grayscale, r.Jitter = false, false, false
 	}
@@ -32,15 +32,15 @@ func TestOverlapsOfViewsPoolToTheSame(t *testing.T) {
 			inGlobal, inLocal := views.Overlap(global, local)
 			pool := func(params, box *Node, viewSize int) *Node {
 				_, flips := views.Boxes(params)
-				return layers.RoIAlign{Size: size}.Pool(views.Apply(all, params, viewSize), box, flips)
+				return layers.RoIAlign{OutputSize: size}.Pool(views.Apply(all, params, viewSize), box, flips)
 			}
 			_, flips := views.Boxes(global)
-			return []*Node{pool(global, inGlobal, m.GlobalSize), pool(local, inLocal, m.LocalSize), flips}
+			return []*Node{pool(global, inGlobal, m.GlobalCropSize), pool(local, inLocal, m.LocalCropSize), flips}
 		})
 		var names []int32
-		var extents []datasets.Extent
+		var extents []datasets.Size
 		for i := range int32(images) {
-			names, extents = append(names, i), append(extents, datasets.Extent{Height: side, Width: side})
+			names, extents = append(names, i), append(extents, datasets.Size{Height: side, Width: side})
 		}
 		global, local := m.Draw(2, 0, names, extents)
 		out := run.MustCall(tensors.FromFlatDataAndDimensions(pixels, 1, side, side, 3), global, local)

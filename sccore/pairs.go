@@ -35,7 +35,7 @@ func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pa
 	s.Lambdas, s.Correspondences.From = losses.Lambdas{PatchConcentration: 1}, FromLabels // So that the step takes partners and labels.
 	exec, err := model.NewExec(t.backend, t.Store(), func(scope *model.Scope, inputs []*Node) []*Node {
 		in := s.named(inputs)
-		globals := s.show(in[inPixels], in[inGlobals], s.Views.GlobalSize, s.objects)
+		globals := s.show(in[inPixels], in[inGlobals], s.Views.GlobalCropSize, s.objects)
 		online, target := s.branch(scope.At(onlineScope), globals)[0], s.branch(scope.At(targetScope), globals)[0]
 		o, read := overlapOf(online, target, [][2]int{{0, 1}}), s
 		read.Correspondences.From = from

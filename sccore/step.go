@@ -149,23 +149,23 @@ func ofViews(x *Node, numbers ...int) *Node {
 func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
 	images, positives := s.images(), s.positives()
 	pixels := SliceAxis(in[inPixels], 0, AxisRange(0, images))
-	globals := s.show(pixels, in[inGlobals], s.Views.GlobalSize, s.objects)
+	globals := s.show(pixels, in[inGlobals], s.Views.GlobalCropSize, s.objects)
 	toTarget := []shown{globals}
 	if positives > 0 {
 		theirs := SliceAxis(in[inPixels], 0, AxisRange(images))
-		toTarget = append(toTarget, s.show(theirs, in[inPositives], s.Views.GlobalSize, positives))
+		toTarget = append(toTarget, s.show(theirs, in[inPositives], s.Views.GlobalCropSize, positives))
 	}
 	target := s.branch(scope.At(targetScope), toTarget...)
 	online := s.branch(scope.At(onlineScope), globals)
 	if in[inLocals] != nil {
-		online = append(online, s.branch(scope.At(onlineScope), s.show(pixels, in[inLocals], s.Views.LocalSize, s.objects))...)
+		online = append(online, s.branch(scope.At(onlineScope), s.show(pixels, in[inLocals], s.Views.LocalCropSize, s.objects))...)
 	}
 
 	reports = map[string]*Node{}
 	var terms losses.Terms
 	if s.hasImageLoss() {
 		targets := s.imageTargets(target[0])
-		reports[reportImageEntropy] = entropy(Reshape(targets, -1, s.ImageHead.Out))
+		reports[reportImageEntropy] = entropy(Reshape(targets, -1, s.ImageHead.OutDim))
 		if s.Lambdas.ImageAlignment > 0 {
 			terms.ImageAlignment = s.imageAlignment(online, targets)
 		}

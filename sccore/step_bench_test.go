@@ -29,9 +29,9 @@ import (
 func BenchmarkStep(b *testing.B) {
 	b.Run("toy", func(b *testing.B) {
 		config := tiny()
-		config.Views.GlobalSize, config.ImageSize, config.Batch, config.Prototypes = 48, 64, 32, 16
+		config.Views.GlobalCropSize, config.ImageSize, config.Batch, config.Prototypes = 48, 64, 32, 16
 		config.Views.Locals = 0
-		config.ImageHead, config.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
+		config.ImageHead, config.PatchHead = heads.Projector{HiddenDim: 256, OutDim: 64}, heads.Projector{HiddenDim: 256, OutDim: 64}
 		trainer := begun(b, config, 64)
 		for b.Loop() {
 			if _, err := trainer.Step(b.Context()); err != nil {
@@ -82,7 +82,7 @@ func costs(b *testing.B, work func() error) time.Duration {
 }
 
 // photographs are JPEG files, COCO's or synthetic scenes.
-func photographs(b *testing.B) *datasets.Pictures {
+func photographs(b *testing.B) *datasets.ImageFolder {
 	b.Helper()
 	if dir := os.Getenv("SEMCON_DATA"); dir != "" {
 		pictures, err := datasets.COCO(dir, datasets.Train)
@@ -108,7 +108,7 @@ func photographs(b *testing.B) *datasets.Pictures {
 			b.Fatal(err)
 		}
 	}
-	pictures, err := datasets.OpenPictures(dir)
+	pictures, err := datasets.OpenImageFolder(dir)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // them.
 func (s step) imageTargets(target outputs) *Node {
 	x := target.image
-	rows := Reshape(x, -1, s.ImageHead.Out)
+	rows := Reshape(x, -1, s.ImageHead.OutDim)
 	return Reshape(s.Sinkhorn.Targets(rows), x.Shape().Dimensions...)
 }
 
@@ -53,6 +53,6 @@ func (s step) prototypeLoss(prototypes *Node, target outputs, objects int) *Node
 	tokens := SliceAxis(ofViews(target.tokens, 0), 0, AxisRange(0, objects))
 	g := tokens.Graph()
 	whole := BroadcastToDims(ConvertDType(Const(g, [][]float64{{0, 0, 1, 1}}), s.dtype), objects, 4)
-	features := layers.RoIAlign{Size: side}.Pool(tokens, whole, ZerosLike(Reshape(SliceAxis(whole, 1, AxisElem(0)), objects)))
+	features := layers.RoIAlign{OutputSize: side}.Pool(tokens, whole, ZerosLike(Reshape(SliceAxis(whole, 1, AxisElem(0)), objects)))
 	return losses.PrototypeEntropy(Reshape(prototypes, count, side*side*dim), Reshape(features, objects, side*side*dim), s.PrototypeTemperature)
 }

@@ -33,7 +33,7 @@ func (o overlap) ofOnline(maps *Node) *Node { return o.pool(maps, o.onlineBox, o
 func (o overlap) ofTarget(maps *Node) *Node { return o.pool(maps, o.targetBox, o.targetFlips) }
 
 func (o overlap) pool(maps, box, flips *Node) *Node {
-	pooled := layers.RoIAlign{Size: o.size}.Pool(maps, box, flips)
+	pooled := layers.RoIAlign{OutputSize: o.size}.Pool(maps, box, flips)
 	return Reshape(pooled, pooled.Shape().Dim(0), o.size*o.size, pooled.Shape().Dim(-1))
 }
 
@@ -51,7 +51,7 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 			}
 		}
 		o := overlapOf(group, target, pairs)
-		rows := func(x *Node) *Node { return Reshape(x, -1, s.PatchHead.Out) }
+		rows := func(x *Node) *Node { return Reshape(x, -1, s.PatchHead.OutDim) }
 		targets := s.Sinkhorn.Targets(rows(o.ofTarget(ofViews(target.patches, seconds(pairs)...))))
 		mean := losses.Alignment(rows(o.ofOnline(ofViews(group.patches, firsts(pairs)...))), targets, s.Temperature)
 		mean = MulScalar(mean, float64(len(pairs)))

@@ -86,8 +86,8 @@ func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
 			change                   func(s *step)
 			losses, gradient, atWork float64 // Largest relative differences, and the smallest one of the gradient that shows that the switch does something.
 		}{
-			"checkpoint": {func(s *step) { s.vit.Checkpoint = true }, 1e-5, 1e-5, 0},
-			"bfloat16":   {func(s *step) { s.vit.Compute = dtypes.BFloat16 }, 0.02, 0.05, 1e-4},
+			"checkpoint": {func(s *step) { s.vit.GradientCheckpointing = true }, 1e-5, 1e-5, 0},
+			"bfloat16":   {func(s *step) { s.vit.ComputeDType = dtypes.BFloat16 }, 0.02, 0.05, 1e-4},
 		} {
 			losses, got := stepGradients(t, b, c.change)
 			for loss, x := range losses {

@@ -25,19 +25,19 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 	const side = 16
 	c := Default()
 	c.Encoder, c.Prototypes, c.Batch, c.ImageSize = "vit-tiny", 2, 4, side
-	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 5, Out: 4}, heads.Projector{Hidden: 5, Out: 4}
-	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize = 12, 1, 8
+	c.ImageHead, c.PatchHead = heads.Projector{HiddenDim: 5, OutDim: 4}, heads.Projector{HiddenDim: 5, OutDim: 4}
+	c.Views.GlobalCropSize, c.Views.Locals, c.Views.LocalCropSize = 12, 1, 8
 	change(&c)
 	s := newStep(c, true, true, true)
 	s.dtype = dtypes.Float64
-	s.vit = encoder.ViT{Name: "small", Patch: 4, Dim: 6, Depth: 1, Heads: 2, Side: 2, Positions: encoder.DINOPositions, Prototypes: c.Prototypes}
+	s.vit = encoder.ViT{Name: "small", PatchSize: 4, Dim: 6, Depth: 1, NumHeads: 2, GridSize: 2, Positions: encoder.DINOPositions, Prototypes: c.Prototypes}
 
 	objects, scenes := synthetic.Objects(4, side, 1), synthetic.Scenes(2, side, 2)
 	pixels := append(append(append([]uint8{}, objects.Pixels[:2*side*side*3]...), scenes.Pixels...), objects.Pixels[2*side*side*3:]...)
 	labels := append(append([]uint8{}, objects.ClassMask[:2*side*side]...), scenes.ClassMask...)
-	var extents []datasets.Extent
+	var extents []datasets.Size
 	for range 4 {
-		extents = append(extents, datasets.Extent{Height: side, Width: side})
+		extents = append(extents, datasets.Size{Height: side, Width: side})
 	}
 	globals, locals := c.Views.Draw(3, 0, []int32{0, 1, 4, 5}, extents)
 	theirs := c.Views
@@ -140,15 +140,15 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 	const side, size, images = 64, 4, 16
 	m := views.DefaultMultiCrop()
-	m.Locals, m.GlobalSize = 0, 32
+	m.Locals, m.GlobalCropSize = 0, 32
 	maps := make([]uint8, images*side*side)
 	var names []int32
-	var extents []datasets.Extent
+	var extents []datasets.Size
 	for i := range maps {
 		maps[i] = uint8(i % side)
 	}
 	for i := range int32(images) {
-		names, extents = append(names, i), append(extents, datasets.Extent{Height: side, Width: side})
+		names, extents = append(names, i), append(extents, datasets.Size{Height: side, Width: side})
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		params, _ := m.Draw(1, 0, names, extents)
@@ -178,7 +178,7 @@ func TestLabelsAreThoseOfThePlaces(t *testing.T) {
 func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 	const side, size, images = 64, 4, 16
 	m := views.DefaultMultiCrop()
-	m.Locals, m.GlobalSize = 0, 32
+	m.Locals, m.GlobalCropSize = 0, 32
 	m.Global.Blur, m.Global.Grayscale, m.Global.Jitter = false, false, false
 	pixels := make([]float32, side*side*3)
 	labels := [2][]uint8{make([]uint8, images*side*side), make([]uint8, images*side*side)}
@@ -190,9 +190,9 @@ func TestLabelsOfPatchesAreThoseThatAViewShows(t *testing.T) {
 		}
 	}
 	var names []int32
-	var extents []datasets.Extent
+	var extents []datasets.Size
 	for i := range int32(images) {
-		names, extents = append(names, i), append(extents, datasets.Extent{Height: side, Width: side})
+		names, extents = append(names, i), append(extents, datasets.Size{Height: side, Width: side})
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		params, _ := m.Draw(1, 0, names, extents)

@@ -29,8 +29,8 @@ import (
 func tiny() sccore.Config {
 	c := sccore.Default()
 	c.Encoder, c.Prototypes = "vit-tiny", 4
-	c.ImageHead, c.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
-	c.Views.GlobalSize, c.Views.Locals, c.Views.LocalSize, c.ImageSize = 24, 1, 16, 32
+	c.ImageHead, c.PatchHead = heads.Projector{HiddenDim: 16, OutDim: 8}, heads.Projector{HiddenDim: 16, OutDim: 8}
+	c.Views.GlobalCropSize, c.Views.Locals, c.Views.LocalCropSize, c.ImageSize = 24, 1, 16, 32
 	c.Batch, c.Steps, c.MetricsEvery, c.Neighbours = 4, 6, 2, 2
 	c.LearningRate, c.FinalLearningRate, c.TargetMomentum = 1e-3, 1e-4, 0.9
 	return c
@@ -266,10 +266,10 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		"vit-huge":                func(c *sccore.Config) { c.Encoder = "vit-huge" },
 		"positions":               func(c *sccore.Config) { c.Positions = "linear" },
 		"prototypes -1":           func(c *sccore.Config) { c.Prototypes = -1 },
-		"patch_head.out 1":        func(c *sccore.Config) { c.PatchHead.Out = 1 },
+		"patch_head.out 1":        func(c *sccore.Config) { c.PatchHead.OutDim = 1 },
 		"views.Globals 1":         func(c *sccore.Config) { c.Views.Globals = 1 },
-		"views.GlobalSize 30":     func(c *sccore.Config) { c.Views.GlobalSize = 30 },
-		"views.LocalSize 20":      func(c *sccore.Config) { c.Views.LocalSize = 20 },
+		"views.GlobalSize 30":     func(c *sccore.Config) { c.Views.GlobalCropSize = 30 },
+		"views.LocalSize 20":      func(c *sccore.Config) { c.Views.LocalCropSize = 20 },
 		"accumulate 3":            func(c *sccore.Config) { c.AccumulationSteps = 3 },
 		"warmup 6":                func(c *sccore.Config) { c.WarmupSteps = 6 },
 		"rate NaN":                func(c *sccore.Config) { c.LearningRate = math.NaN() },

@@ -13,7 +13,7 @@ import (
 
 func TestEveryLinkOnTrainedEncoders(t *testing.T) {
 	b := testbackend.Fastest(t)
-	images := synthetic.Images(64, 32, 1).Head(32)
+	images := synthetic.Images(64, 32, 1).Subset(32)
 	frozen, err := methods.NewFeatureExtractor(b, "conv4-w2", 32, 3)
 	if err != nil {
 		t.Fatal(err)

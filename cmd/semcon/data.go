@@ -58,17 +58,17 @@ func listData(ctx context.Context, folder string) error {
 		}
 	}
 	count := 0
-	for _, split := range datasets.Found(folder) {
+	for _, split := range datasets.Available(folder) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		identity, err := split.Identity()
-		state := fine
+		state := stateOK
 		switch {
 		case split.Missing():
-			state = missing
+			state = stateMissing
 		case err != nil:
-			state, split.Err = broken, err
+			state, split.Err = stateBroken, err
 			count++
 		}
 		fmt.Printf("%-8s %-12s %-6s %s\n", state, split.Name, split.Split, split)
@@ -76,24 +76,24 @@ func listData(ctx context.Context, folder string) error {
 			fmt.Printf("%28s %s\n%28s %s\n", "", split.Folder, "", identity)
 		}
 	}
-	if ext, ok := datasets.OwnImages(folder); ok {
-		fmt.Printf("%-8s %-12s %-6s %s\n", fine, "images", "both", ownImages(folder, ext))
+	if ext, ok := datasets.FindClassFolders(folder); ok {
+		fmt.Printf("%-8s %-12s %-6s %s\n", stateOK, "images", "both", describeClassFolders(folder, ext))
 	}
-	fmt.Printf("%-8s %-12s %-6s needs no data\n", fine, "synthetic", "both")
+	fmt.Printf("%-8s %-12s %-6s needs no data\n", stateOK, "synthetic", "both")
 	if count > 0 {
 		return fmt.Errorf("%d broken, see above", count)
 	}
 	return nil
 }
 
-// ownImages says where one's own images lie.
-func ownImages(folder, ext string) string {
+// describeClassFolders says where one's own images lie.
+func describeClassFolders(folder, ext string) string {
 	return fmt.Sprintf("class folders in %s and %s", filepath.Join(folder, "train"+ext), filepath.Join(folder, "test"+ext))
 }
 
 // fetchable lists the names that fetch knows.
 func fetchable() (names []string) {
-	for _, split := range datasets.Found("") {
+	for _, split := range datasets.Available("") {
 		if split.Fetchable && split.Split == datasets.Train {
 			names = append(names, split.Key)
 		}
@@ -114,7 +114,7 @@ func fetchDataset(ctx context.Context, name, folder, from string) error {
 	if err != nil {
 		return err
 	}
-	for _, split := range datasets.Found(folder) {
+	for _, split := range datasets.Available(folder) {
 		if split.Key == name {
 			fmt.Printf("%s %s: %s in %s\n", split.Name, split.Split, split, split.Folder)
 		}

@@ -31,9 +31,9 @@ type finding struct {
 }
 
 const (
-	fine    = "ok"
-	missing = "missing"
-	broken  = "broken"
+	stateOK      = "ok"
+	stateMissing = "missing"
+	stateBroken  = "broken"
 )
 
 func runDoctor(ctx context.Context, args []string) error {
@@ -54,7 +54,7 @@ func runDoctor(ctx context.Context, args []string) error {
 	for _, check := range checks {
 		for _, f := range check() {
 			fmt.Printf("%-8s %-20s %s\n", f.state, f.what, f.detail)
-			if f.state == broken {
+			if f.state == stateBroken {
 				count++
 			}
 		}
@@ -67,9 +67,9 @@ func runDoctor(ctx context.Context, args []string) error {
 
 // checkBackends computes on the Go engine and on the backend that runs would use.
 func checkBackends() []finding {
-	findings := []finding{tryBackend("Go backend", backend.Go), {fine, "engine", backend.Engine()}}
+	findings := []finding{tryBackend("Go backend", backend.Go), {stateOK, "engine", backend.Engine()}}
 	if backend.IsGo() {
-		return append(findings, finding{missing, "XLA backend", "everything runs on the Go backend, slowly: " + bringXLA()})
+		return append(findings, finding{stateMissing, "XLA backend", "everything runs on the Go backend, slowly: " + xlaRemedy()})
 	}
 	return append(findings, tryBackend("backend in use", backend.Config()))
 }
@@ -79,31 +79,31 @@ func tryBackend(what, config string) finding {
 	start := time.Now()
 	b, err := backend.OpenConfig(config)
 	if err != nil {
-		return finding{broken, what, err.Error()}
+		return finding{stateBroken, what, err.Error()}
 	}
 	sum, err := graph.CallOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
 	if err != nil {
-		return finding{broken, what, fmt.Sprintf("%s does not compute: %s", config, oneLine(err))}
+		return finding{stateBroken, what, fmt.Sprintf("%s does not compute: %s", config, oneLine(err))}
 	}
 	if sum.Value() != float32(5) {
-		return finding{broken, what, fmt.Sprintf("%s says that 2 + 3 = %v", config, sum.Value())}
+		return finding{stateBroken, what, fmt.Sprintf("%s says that 2 + 3 = %v", config, sum.Value())}
 	}
-	return finding{fine, what, fmt.Sprintf("%s: 2 + 3 = 5 in %d ms", config, time.Since(start).Milliseconds())}
+	return finding{stateOK, what, fmt.Sprintf("%s: 2 + 3 = 5 in %d ms", config, time.Since(start).Milliseconds())}
 }
 
 // checkSetup looks at what "semcon lab" installs, and runs each program of it.
 func checkSetup(ctx context.Context) []finding {
 	in, err := checkoutInstall()
 	if err != nil {
-		return []finding{{missing, "notebooks", err.Error()}}
+		return []finding{{stateMissing, "notebooks", err.Error()}}
 	}
 	status, err := in.Status(ctx)
 	if err != nil {
-		return []finding{{broken, "set-up", err.Error()}}
+		return []finding{{stateBroken, "set-up", err.Error()}}
 	}
 	var findings []finding
-	for _, lack := range status.Lacks {
-		findings = append(findings, finding{missing, "this machine", lack})
+	for _, lack := range status.Limits {
+		findings = append(findings, finding{stateMissing, "this machine", lack})
 	}
 	probes := map[string][]string{
 		"Jupyter":    {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
@@ -111,14 +111,14 @@ func checkSetup(ctx context.Context) []finding {
 		"completion": {in.Dir("bin", "gopls"), "version"},
 	}
 	for _, step := range status.Steps {
-		f := finding{fine, step, in.Dir()}
+		f := finding{stateOK, step, in.Dir()}
 		if slices.Contains(status.Pending, step) {
-			f = finding{broken, step, "not installed or out of date: " + setupCommand}
+			f = finding{stateBroken, step, "not installed or out of date: " + setupCommand}
 		} else if command := probes[step]; command != nil {
 			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 			f.detail, _, _ = strings.Cut(strings.TrimSpace(string(said)), "\n")
 			if err != nil {
-				f = finding{broken, step, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.Dir(), setupCommand)}
+				f = finding{stateBroken, step, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.Dir(), setupCommand)}
 			}
 		}
 		findings = append(findings, f)
@@ -129,26 +129,26 @@ func checkSetup(ctx context.Context) []finding {
 // checkData says which datasets are in a folder; none is needed.
 func checkData(folder string) []finding {
 	if folder == "" {
-		return []finding{{missing, "data", "no folder named: synthetic images only; name one with --data or SEMCON_DATA"}}
+		return []finding{{stateMissing, "data", "no folder named: synthetic images only; name one with --data or SEMCON_DATA"}}
 	}
 	if _, err := os.Stat(folder); err != nil {
-		return []finding{{broken, "data", err.Error()}}
+		return []finding{{stateBroken, "data", err.Error()}}
 	}
 	var findings []finding
-	for _, split := range datasets.Found(folder) {
-		f := finding{fine, split.Name + " " + string(split.Split), split.String()}
+	for _, split := range datasets.Available(folder) {
+		f := finding{stateOK, split.Name + " " + string(split.Split), split.String()}
 		switch {
 		case split.Missing() && split.Fetchable:
-			f.state, f.detail = missing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, folder)
+			f.state, f.detail = stateMissing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, folder)
 		case split.Missing():
-			f.state = missing
+			f.state = stateMissing
 		case split.Err != nil:
-			f.state = broken
+			f.state = stateBroken
 		}
 		findings = append(findings, f)
 	}
-	if ext, ok := datasets.OwnImages(folder); ok {
-		findings = append(findings, finding{fine, "images", ownImages(folder, ext)})
+	if ext, ok := datasets.FindClassFolders(folder); ok {
+		findings = append(findings, finding{stateOK, "images", describeClassFolders(folder, ext)})
 	}
 	return findings
 }
@@ -158,7 +158,7 @@ func checkDisk(folder string) finding {
 	const what, needed = "disk", 2 << 30
 	folder, err := filepath.Abs(folder)
 	if err != nil {
-		return finding{broken, what, err.Error()}
+		return finding{stateBroken, what, err.Error()}
 	}
 	existing := folder
 	for _, err := os.Stat(existing); err != nil && existing != filepath.Dir(existing); _, err = os.Stat(existing) {
@@ -166,12 +166,12 @@ func checkDisk(folder string) finding {
 	}
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(existing, &fs); err != nil {
-		return finding{broken, what, fmt.Sprintf("%s: %v", existing, err)}
+		return finding{stateBroken, what, fmt.Sprintf("%s: %v", existing, err)}
 	}
 	free := fs.Bavail * uint64(fs.Bsize)
 	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), folder)
 	if free < needed {
-		return finding{broken, what, detail + ": less than 2 GiB; free some, or choose another folder with --out"}
+		return finding{stateBroken, what, detail + ": less than 2 GiB; free some, or choose another folder with --out"}
 	}
-	return finding{fine, what, detail}
+	return finding{stateOK, what, detail}
 }

@@ -17,12 +17,12 @@ const setupCommand = "go run ./cmd/semcon lab --setup-only"
 func announceEngine(w io.Writer) {
 	fmt.Fprintf(w, "engine: %s\n", backend.Engine())
 	if backend.IsGo() {
-		fmt.Fprintf(w, "warning: training on the pure-Go engine takes about 25 times as long as on XLA; to get XLA: %s\n", bringXLA())
+		fmt.Fprintf(w, "warning: training on the pure-Go engine takes about 25 times as long as on XLA; to get XLA: %s\n", xlaRemedy())
 	}
 }
 
-// bringXLA is the command, or the deed, that puts XLA in the place of the pure-Go engine.
-func bringXLA() string {
+// xlaRemedy is the command, or the deed, that puts XLA in the place of the pure-Go engine.
+func xlaRemedy() string {
 	switch {
 	case os.Getenv(compute.ConfigEnvVar) != "":
 		return "unset " + compute.ConfigEnvVar

@@ -62,18 +62,18 @@ func runFeatures(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if patch := im.ViT.Patch; images.height%patch != 0 || images.width%patch != 0 {
+	if patch := im.ViT.PatchSize; images.height%patch != 0 || images.width%patch != 0 {
 		return usagef("--size: %d×%d pixels are not made of the transformer's patches of %d", images.height, images.width, patch)
 	}
 	class, all, err := features(ctx, im, &images, *batch, *patches)
-	for _, why := range images.leftOut {
+	for _, why := range images.skipped {
 		fmt.Fprintf(os.Stderr, "left out %v\n", why)
 	}
-	switch count := len(images.leftOut); {
+	switch count := len(images.skipped); {
 	case err != nil:
 		return err
 	case len(class) == 0:
-		return fmt.Errorf("no image of %s can be read: %w", names[0], images.leftOut[0])
+		return fmt.Errorf("no image of %s can be read: %w", names[0], images.skipped[0])
 	case count > 0:
 		fmt.Fprintf(os.Stderr, "left out %d of %d images\n", count, count+len(class))
 	}
@@ -97,13 +97,13 @@ type batches struct {
 	names         []string
 	height, width int
 	image         func(i int) (evaluation.Image, error)
-	leftOut       []error // Why images cannot be read, once they have been.
+	skipped       []error // Why images cannot be read, once they have been.
 }
 
 // openBatches opens a folder of images, or a .safetensors with a tensor "images", [count, height, width, 3], that is normalised already.
 func openBatches(path string, size int) (batches, error) {
 	if filepath.Ext(path) != ".safetensors" {
-		pictures, err := datasets.OpenPictures(path)
+		pictures, err := datasets.OpenImageFolder(path)
 		if err != nil {
 			return batches{}, err
 		}
@@ -111,7 +111,7 @@ func openBatches(path string, size int) (batches, error) {
 			fmt.Fprintf(os.Stderr, "passed over %s: %s\n", s.File, s.Reason)
 		}
 		b := batches{height: size, width: size, image: func(i int) (evaluation.Image, error) {
-			pixels, err := pictures.Centre(i, size)
+			pixels, err := pictures.CenterCrop(i, size)
 			if err != nil {
 				return evaluation.Image{}, err
 			}
@@ -153,7 +153,7 @@ func (b *batches) all(ctx context.Context) iter.Seq2[evaluation.Image, error] {
 			}
 			im, err := b.image(i)
 			if err != nil {
-				b.leftOut = append(b.leftOut, err)
+				b.skipped = append(b.skipped, err)
 				continue
 			}
 			if read = append(read, name); !yield(im, nil) {
@@ -189,7 +189,7 @@ func features(ctx context.Context, im *weights.Import, images *batches, batch in
 		}
 		class, all = append(class, of.Class), append(all, of.Patches...)
 		bar.Phase("")
-		bar.Set(len(class)+len(images.leftOut), "")
+		bar.Set(len(class)+len(images.skipped), "")
 	}
 	return class, all, nil
 }
@@ -202,7 +202,7 @@ func writeFeatures(path string, im *weights.Import, images batches, class [][]fl
 	}
 	named := map[string]*tensors.Tensor{"class": tensors.FromFlatDataAndDimensions(rows, len(class), im.ViT.Dim)}
 	if patches != nil {
-		side := im.ViT.Patch
+		side := im.ViT.PatchSize
 		named["patches"] = tensors.FromFlatDataAndDimensions(patches, len(class), images.height/side, images.width/side, im.ViT.Dim)
 	}
 	names, err := json.Marshal(images.names)

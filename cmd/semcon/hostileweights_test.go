@@ -74,14 +74,14 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 		content    []byte
 		part       string
 	}{
-		{"convolution", "a.pth", convolution, "no vision transformer in it"},
+		{"convolution", "a.pth", convolution, "contains no vision transformer"},
 		{"another width", "a.pth", small, "width 8|cls_token: has shape [1 1 8]"},
-		{"a missing key", "a.safetensors", changed(0, "blocks.1.norm2.bias"), "no key blocks.1.norm2.bias, which the transformer needs"},
+		{"a missing key", "a.safetensors", changed(0, "blocks.1.norm2.bias"), "missing key blocks.1.norm2.bias, which the transformer needs"},
 		{"not a number", "a.safetensors", changed(float32(math.NaN()), "norm.bias"), "key norm.bias: entry 0 is NaN"},
 		{"infinite", "a.safetensors", changed(float32(math.Inf(-1)), "blocks.0.norm1.weight"), "key blocks.0.norm1.weight: entry 0 is -Inf"},
 		{"cut early", "a.safetensors", whole[:len(whole)/16], "a.safetensors: "},
 		{"cut late", "a.safetensors", whole[:len(whole)*15/16], "bytes"},
-		{"cut archive", "a.pth", dino[:len(dino)*15/16], "cut off"},
+		{"cut archive", "a.pth", dino[:len(dino)*15/16], "truncated"},
 		{"zip bomb", "a.pth", torch(strings.Repeat("N", 1<<24), zip.Deflate), "compressed"},
 		{"code", "a.pth", torch("\x80\x02cos\nsystem\nX\x09\x00\x00\x00touch ran\x85R.", zip.Store), `"os.system"`},
 		{"code by an instance", "a.pth", torch("(X\x09\x00\x00\x00touch ranios\nsystem\n.", zip.Store), "opcode 0x69"},
@@ -89,7 +89,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 		{"doubled key", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+","+entry+"}", "F32", "[1,1,64]", "F32", "[1,1,64]"), 256), "twice"},
 		{"impossible shape", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+"}", "F32", "[1,-1,64]"), 256), "[1 -1 64]|no vision transformer"},
 		{"unknown type", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+"}", "F4", "[1,1,64]"), 256), `unknown type "F4"|no vision transformer`},
-		{"a folder", "a.pth/x", nil, "is a folder"},
+		{"a folder", "a.pth/x", nil, "is not a regular file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			write(t, c.content, m.Checkout, "in", c.file)

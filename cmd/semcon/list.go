@@ -36,7 +36,7 @@ var listVerb = verb{
 
 // found is the state of data in words of its own: a dataset is there, or not, or cannot be read.
 func (f finding) found() string {
-	if f.state == fine {
+	if f.state == stateOK {
 		return "found"
 	}
 	return f.state

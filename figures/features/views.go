@@ -23,7 +23,7 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 		half := func(i int) *graph.Node { return graph.Slice(params, graph.AxisRange(i, i+1)) }
 		first, second := views.Overlap(half(0), half(1))
 		boxes, _ := views.Boxes(params)
-		return []*graph.Node{views.Apply(pixels, params, m.GlobalSize), boxes, graph.Concatenate([]*graph.Node{first, second}, 0)}
+		return []*graph.Node{views.Apply(pixels, params, m.GlobalCropSize), boxes, graph.Concatenate([]*graph.Node{first, second}, 0)}
 	})
 	if err != nil {
 		return sheet, err
@@ -35,7 +35,7 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 		if err != nil {
 			return sheet, err
 		}
-		params, _ := m.Draw(seed, 0, []int32{int32(i)}, []datasets.Extent{extent})
+		params, _ := m.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{extent})
 		out, err := exec.Exec(tensors.FromFlatDataAndDimensions(canvas, 1, side, side, 3), params)
 		if err != nil {
 			return sheet, err
@@ -60,8 +60,8 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 		row := []image.Image{figures.DrawBoxes(figures.NewImage(scene, side, side), max(1, 190/side), first, second, both)}
 		one := len(pixels) / 2
 		for v := range 2 {
-			view := figures.NewImage(pixels[v*one:(v+1)*one], m.GlobalSize, m.GlobalSize)
-			row = append(row, figures.DrawBoxes(view, max(1, 190/m.GlobalSize), figures.Box{}, figures.Box{}, box(overlap, v)))
+			view := figures.NewImage(pixels[v*one:(v+1)*one], m.GlobalCropSize, m.GlobalCropSize)
+			row = append(row, figures.DrawBoxes(view, max(1, 190/m.GlobalCropSize), figures.Box{}, figures.Box{}, box(overlap, v)))
 		}
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, fmt.Sprintf("scene %d", i)), append(sheet.Images, row)
 	}

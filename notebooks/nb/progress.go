@@ -70,10 +70,10 @@ func (b *bar) drawIfDue(every time.Duration) {
 	}
 }
 
-func (b *bar) Found(steps int) {
+func (b *bar) Resumed(steps int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.state.Found(steps)
+	b.state.Resumed(steps)
 }
 
 func (b *bar) Close() {
@@ -95,5 +95,5 @@ func (b *bar) draw() {
 func barHTML(s *progress.State) string {
 	return fmt.Sprintf(`<div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis">`+
 		`<b>%s</b> <progress style="width:16em;vertical-align:middle" max="1" value="%.4f"></progress> <code>%s</code></div>`,
-		html.EscapeString(s.Title), s.Fraction(), html.EscapeString(s.Numbers()))
+		html.EscapeString(s.Title), s.Fraction(), html.EscapeString(s.Summary()))
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-var ade20k = &segmentation{
+var ade20k = &layout{
 	key: "ade20k", name: "ADE20k",
 	classes: strings.Split("wall,building,sky,floor,tree,ceiling,road,bed,windowpane,grass,cabinet,sidewalk,person,earth,door,table,mountain,plant,"+
 		"curtain,chair,car,water,painting,sofa,shelf,house,sea,mirror,rug,field,armchair,seat,fence,desk,rock,wardrobe,lamp,bathtub,railing,"+
@@ -17,22 +17,22 @@ var ade20k = &segmentation{
 		"trade name,microwave,pot,animal,bicycle,lake,dishwasher,screen,blanket,sculpture,hood,sconce,vase,traffic light,tray,ashcan,fan,pier,"+
 		"crt screen,plate,monitor,bulletin board,shower,radiator,glass,clock,flag", ","),
 	official: map[Split]int{Train: 20210, Test: 2000},
-	list:     (*segmentation).listADE20k,
+	list:     (*layout).listADE20k,
 	mask: idMask(func(id uint32) (uint8, bool) {
-		if id == 0 { // Anything but the 150 classes.
+		if id == 0 { // None of the 150 classes.
 			return Ignore, true
 		}
 		return uint8(id - 1), id <= 150
 	}),
 }
 
-// ADE20k opens the scene parsing benchmark of ADE20K (Zhou et al. 2017), its 150 classes in the order of objectInfo150.txt:
-// ADEChallengeData2016 below dir, or dir itself, with images and annotations, each with training, 20,210, and validation, 2,000, which are
-// the test images here. A grey mask holds 0 for everything else, which is ignored, and 1 to 150 for classes 0 to 149. A sample with neither
-// folder, its files in images and annotations themselves below dir/ade20k, is halved.
-func ADE20k(dir string, split Split) (*Segmented, error) { return ade20k.open(dir, split) }
+// ADE20k opens the scene parsing benchmark of ADE20K (Zhou et al. 2017), with its 150 classes in the order of objectInfo150.txt. The dataset
+// is ADEChallengeData2016 below dir, or dir itself, with the folders images and annotations. Each has the subfolders training, 20,210
+// images, and validation, 2,000, the test split here. A grey mask holds 1 to 150 for classes 0 to 149, and 0 for anything else, which is
+// ignored. A sample in dir/ade20k without these subfolders is split in half.
+func ADE20k(dir string, split Split) (*Segmentation, error) { return ade20k.open(dir, split) }
 
-func (s *segmentation) listADE20k(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listADE20k(dir string, split Split) (folder string, pairs []pair, err error) {
 	folder, err = s.locate(dir, []string{"ADEChallengeData2016", "ade20k/ADEChallengeData2016", "ade20k", "."}, "images", "annotations")
 	if err != nil {
 		return "", nil, err

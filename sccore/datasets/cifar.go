@@ -12,23 +12,23 @@ import (
 	"strings"
 )
 
-// CIFAR images are 32×32, stored as three planes of one byte a pixel: red, green, blue, each row-major.
+// CIFAR images are 32×32, stored as a red, a green and a blue plane with one byte per pixel, each row-major.
 const (
-	cifarSide  = 32
-	cifarPlane = cifarSide * cifarSide
+	cifarSize  = 32
+	cifarPlane = cifarSize * cifarSize
 )
 
-// cifar is the official binary layout of CIFAR-10 or CIFAR-100, as https://www.cs.toronto.edu/~kriz/cifar.html describes it.
+// cifar is the official binary layout of CIFAR-10 or CIFAR-100 (https://www.cs.toronto.edu/~kriz/cifar.html).
 type cifar struct {
-	key        string             // Its name on the command line and of the folder around it.
-	name       string             // Its name in print.
-	folder     string             // What the official archive unpacks into.
-	python     string             // What the archive of its Python version unpacks into.
+	key        string             // Name on the command line and of the surrounding folder.
+	name       string             // Name in print.
+	folder     string             // Folder in the official archive.
+	python     string             // Folder in the archive of the Python version.
 	files      map[Split][]string // The batches, in official order.
-	official   map[Split]int      // The number of images.
-	labelBytes int                // Labels before the pixels of a record; the last one counts.
-	namesFile  string             // Names of the classes, one a line.
-	classes    []string           // The same, where that file is missing.
+	official   map[Split]int      // Number of images.
+	labelBytes int                // Bytes of labels before the pixels of a record; the last one counts.
+	namesFile  string             // File with the names of the classes, one per line.
+	classes    []string           // The names if that file is missing.
 }
 
 var cifar10 = &cifar{
@@ -66,13 +66,13 @@ var cifar100 = &cifar{
 // CIFAR10 reads a split of CIFAR-10 (Krizhevsky 2009) in its official binary version. dir is the folder of the batches,
 // cifar-10-batches-bin, or a data folder that holds it, directly or below cifar10.
 //
-// Batches may be short or missing as long as there is one; [Images.Identity] says which were read and how many images they held.
-// The error of a missing dataset is an [fs.ErrNotExist]. Any other names the file at fault, and the record where one is: a size that
-// is no whole number of records, a label out of range.
+// Batches may be short or missing as long as one exists; [Images.Identity] says which were read and how many images they hold. The error for
+// a missing dataset is an [fs.ErrNotExist]. Other errors name the file and, if there is one, the record: a file that does not hold whole
+// records, or a label out of range.
 func CIFAR10(dir string, split Split) (*Images, error) { return cifar10.read(dir, split) }
 
-// CIFAR100 reads a split of CIFAR-100 (Krizhevsky 2009) in its official binary version, with its 100 fine labels. dir is the folder
-// cifar-100-binary or a data folder that holds it, directly or below cifar100. Otherwise it is as [CIFAR10].
+// CIFAR100 reads a split of CIFAR-100 (Krizhevsky 2009) in its official binary version, with the 100 fine labels. dir is the folder
+// cifar-100-binary or a data folder that holds it, directly or below cifar100. Otherwise it works as [CIFAR10] does.
 func CIFAR100(dir string, split Split) (*Images, error) { return cifar100.read(dir, split) }
 
 func (c *cifar) read(dir string, split Split) (*Images, error) {
@@ -84,7 +84,7 @@ func (c *cifar) read(dir string, split Split) (*Images, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := &Images{Name: c.name, Height: cifarSide, Width: cifarSide}
+	im := &Images{Name: c.name, Height: cifarSize, Width: cifarSize}
 	if im.Classes, err = c.classNames(folder); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (c *cifar) read(dir string, split Split) (*Images, error) {
 	if err != nil {
 		return nil, err
 	}
-	im.Pixels = make([]uint8, 0, total*im.imageSize())
+	im.Pixels = make([]uint8, 0, total*im.imageBytes())
 	im.Labels = make([]int32, 0, total)
 	for _, file := range files {
 		if err := c.readBatch(im, filepath.Join(folder, file)); err != nil {
@@ -124,15 +124,16 @@ func (c *cifar) locate(dir string) (string, error) {
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, c.python), filepath.Join(dir, c.key, c.python)} {
 		pickle := filepath.Join(folder, strings.TrimSuffix(c.files[Train][0], ".bin"))
-		if info, err := os.Stat(pickle); err == nil && info.Mode().IsRegular() { // CIFAR-100's is called train, as a folder of one's own images is.
-			return "", fmt.Errorf("%s is of the Python version of %s: the binary version is needed (\"semcon data fetch %s\" gets it)",
+		// CIFAR-100's file is called train, and a user's class folders may be too.
+		if info, err := os.Stat(pickle); err == nil && info.Mode().IsRegular() {
+			return "", fmt.Errorf("%s belongs to the Python version of %s, want the binary version (\"semcon data fetch %s\" downloads it)",
 				pickle, c.name, c.key)
 		}
 	}
-	return "", missingf("no %s in %s: %s/%s is not there (\"semcon data fetch %s\" gets it)", c.name, dir, c.key, c.folder, c.key)
+	return "", missingf("no %s in %s: %s/%s does not exist (\"semcon data fetch %s\" downloads it)", c.name, dir, c.key, c.folder, c.key)
 }
 
-// present returns the names of the split's batches that are in the folder: at least one.
+// present returns the names of the split's batches that exist in the folder. There is at least one.
 func (c *cifar) present(folder string, split Split) ([]string, error) {
 	official, ok := c.files[split]
 	if !ok {
@@ -145,12 +146,12 @@ func (c *cifar) present(folder string, split Split) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, missingf("%s has no %s images: %s is not there", c.name, split, filepath.Join(folder, official[0]))
+		return nil, missingf("%s has no %s images: %s does not exist", c.name, split, filepath.Join(folder, official[0]))
 	}
 	return files, nil
 }
 
-// count returns the number of images in batches by their sizes.
+// count returns the number of images in the batches, computed from the sizes of the files.
 func (c *cifar) count(folder string, files []string) (total int, err error) {
 	for _, file := range files {
 		path := filepath.Join(folder, file)
@@ -158,7 +159,7 @@ func (c *cifar) count(folder string, files []string) (total int, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", path, reason(err))
 		} else if !info.Mode().IsRegular() {
-			return 0, fmt.Errorf("%s: is no regular file", path)
+			return 0, fmt.Errorf("%s: is not a regular file", path)
 		} else if info.Size() == 0 {
 			return 0, fmt.Errorf("%s: is empty", path)
 		}
@@ -172,10 +173,10 @@ func (c *cifar) count(folder string, files []string) (total int, err error) {
 }
 
 func (c *cifar) strayBytes(stray, whole int) error {
-	return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a file of %s", stray, whole, c.recordSize(), c.name)
+	return fmt.Errorf("%d stray bytes after %d records of %d bytes: truncated, or not a %s file", stray, whole, c.recordSize(), c.name)
 }
 
-// classNames reads the names that lie beside the batches. The official ones stand in for a missing file.
+// classNames reads the names beside the batches, or returns the official ones if that file is missing.
 func (c *cifar) classNames(folder string) ([]string, error) {
 	path := filepath.Join(folder, c.namesFile)
 	text, err := os.ReadFile(path)
@@ -238,7 +239,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// reason returns what went wrong without the path, which the caller names.
+// reason strips the path from an error; the caller names the path.
 func reason(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
@@ -246,7 +247,7 @@ func reason(err error) error {
 	return err
 }
 
-// missing is the error of data that is not there, which is no fault of the data: an [fs.ErrNotExist].
+// missing is the error for data that does not exist, as opposed to damaged data. It is an [fs.ErrNotExist].
 type missing string
 
 func missingf(format string, args ...any) error { return missing(fmt.Sprintf(format, args...)) }

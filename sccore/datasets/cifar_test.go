@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// records returns n records of the layout: record i has label i modulo the number of classes, and pixels by [ramp].
+// records returns n records of the layout: record i has label i modulo the number of classes and the pixels of [ramp].
 func (c *cifar) records(n int) []byte {
 	var out []byte
 	for i := range n {
@@ -26,9 +26,9 @@ func (c *cifar) records(n int) []byte {
 	return out
 }
 
-func ramp(i, p, channel int) byte { return byte(7*i + p + p/cifarSide + 85*channel) }
+func ramp(i, p, channel int) byte { return byte(7*i + p + p/cifarSize + 85*channel) }
 
-// write makes files below a folder, and the folders that they are in.
+// write creates files below a folder, and their folders.
 func write(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	for name, content := range files {
@@ -64,7 +64,7 @@ func TestCIFARReadsPlanesInOrder(t *testing.T) {
 			}
 		}
 		r, g, b, _ := im.Image(3).At(5, 2).RGBA()
-		p := 2*cifarSide + 5
+		p := 2*cifarSize + 5
 		if byte(r>>8) != ramp(3, p, 0) || byte(g>>8) != ramp(3, p, 1) || byte(b>>8) != ramp(3, p, 2) {
 			t.Errorf("%s: pixel (5, 2) of the drawn image 3 is %d %d %d", c.name, r>>8, g>>8, b>>8)
 		}
@@ -117,7 +117,7 @@ func TestCIFARSaysWhatIsWrong(t *testing.T) {
 	}{
 		"truncated": {
 			files: map[string][]byte{"data_batch_1.bin": cifar10.records(2), "data_batch_2.bin": cifar10.records(3)[:7000]},
-			want:  "DIR/data_batch_2.bin: 854 stray bytes after 2 records of 3073 bytes: truncated, or not a file of CIFAR-10",
+			want:  "DIR/data_batch_2.bin: 854 stray bytes after 2 records of 3073 bytes: truncated, or not a CIFAR-10 file",
 		},
 		"label": {
 			files: map[string][]byte{"data_batch_1.bin": outOfRange},
@@ -129,7 +129,7 @@ func TestCIFARSaysWhatIsWrong(t *testing.T) {
 		},
 		"a folder for a batch": {
 			files: map[string][]byte{"data_batch_1.bin/x": nil},
-			want:  "DIR/data_batch_1.bin: is no regular file",
+			want:  "DIR/data_batch_1.bin: is not a regular file",
 		},
 		"names": {
 			files: map[string][]byte{"data_batch_1.bin": cifar10.records(1), "batches.meta.txt": []byte("cat\ndog\n")},
@@ -137,15 +137,15 @@ func TestCIFARSaysWhatIsWrong(t *testing.T) {
 		},
 		"pickles": {
 			files: map[string][]byte{"cifar-10-batches-py/data_batch_1": {0x80, 2}},
-			want:  `DIR/cifar-10-batches-py/data_batch_1 is of the Python version of CIFAR-10: the binary version is needed ("semcon data fetch cifar10" gets it)`,
+			want:  `DIR/cifar-10-batches-py/data_batch_1 belongs to the Python version of CIFAR-10, want the binary version ("semcon data fetch cifar10" downloads it)`,
 		},
 		"nothing": {
-			want:    `no CIFAR-10 in DIR: cifar10/cifar-10-batches-bin is not there ("semcon data fetch cifar10" gets it)`,
+			want:    `no CIFAR-10 in DIR: cifar10/cifar-10-batches-bin does not exist ("semcon data fetch cifar10" downloads it)`,
 			missing: true,
 		},
 		"no test split": {
 			files: map[string][]byte{"data_batch_1.bin": cifar10.records(1)}, split: Test,
-			want:    "CIFAR-10 has no test images: DIR/test_batch.bin is not there",
+			want:    "CIFAR-10 has no test images: DIR/test_batch.bin does not exist",
 			missing: true,
 		},
 		"unknown split": {
@@ -184,8 +184,7 @@ func TestCIFARWithoutAFolder(t *testing.T) {
 	}
 }
 
-// TestCIFARSample reads the sample that SEMCON_DATA holds, or one of the same layout made here: full batches cut off after 1,017
-// records, and no fifth batch.
+// TestCIFARSample reads the sample in SEMCON_DATA, or one of the same layout: batches cut off after 1,017 records, and no fifth batch.
 func TestCIFARSample(t *testing.T) {
 	dir := os.Getenv("SEMCON_DATA")
 	if _, err := cifar10.locate(dir); err != nil {
@@ -225,12 +224,12 @@ func FuzzCIFARRecords(f *testing.F) {
 		if hundred {
 			c = cifar100
 		}
-		im := &Images{Height: cifarSide, Width: cifarSide}
+		im := &Images{Height: cifarSize, Width: cifarSize}
 		err := c.readRecords(im, bytes.NewReader(file))
 		if err == nil && im.Len()*c.recordSize() != len(file) {
 			t.Errorf("%d images from %d bytes", im.Len(), len(file))
 		}
-		if len(im.Pixels) != im.Len()*im.imageSize() {
+		if len(im.Pixels) != im.Len()*im.imageBytes() {
 			t.Errorf("%d bytes of pixels for %d images", len(im.Pixels), im.Len())
 		}
 		for _, label := range im.Labels {

@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-var cityscapes = &segmentation{
+var cityscapes = &layout{
 	key: "cityscapes", name: "Cityscapes",
 	classes: strings.Split("road,sidewalk,building,wall,fence,pole,traffic light,traffic sign,vegetation,terrain,sky,person,rider,car,truck,bus,"+
 		"train,motorcycle,bicycle", ","),
 	official: map[Split]int{Train: 2975, Test: 500},
-	list:     (*segmentation).listCityscapes,
+	list:     (*layout).listCityscapes,
 	mask:     cityscapesMask,
 }
 
-// cityscapesIDs are the label ids of the classes in the order of their train ids, by the labels.py of Cityscapes' own scripts. The other
-// ids up to 33 are ignored in training and evaluation.
+// cityscapesIDs are the label ids of the classes in the order of their train ids, as in labels.py of the official scripts. Training and
+// evaluation ignore the other ids up to 33.
 var cityscapesIDs = []uint32{7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33}
 
-// Cityscapes opens the finely annotated images of Cityscapes (Cordts et al. 2016) and their 19 classes for training: dir/cityscapes, or dir
-// itself, with leftImg8bit and gtFine, each with train, 2,975 images, and val, 500, which are the test images here, in one folder a city.
-// Masks are the official *_gtFine_labelIds.png, or *_gtFine_labelTrainIds.png where those have been made; all ids that are no class
-// of training are ignored.
-func Cityscapes(dir string, split Split) (*Segmented, error) { return cityscapes.open(dir, split) }
+// Cityscapes opens the finely annotated images of Cityscapes (Cordts et al. 2016) with their 19 training classes. The dataset is
+// dir/cityscapes, or dir itself, with the folders leftImg8bit and gtFine. Each has the subfolders train, 2,975 images, and val, 500, the
+// test split here, with one folder per city. Masks are the official *_gtFine_labelIds.png, or *_gtFine_labelTrainIds.png if only those
+// exist. Ids that are not training classes are ignored.
+func Cityscapes(dir string, split Split) (*Segmentation, error) { return cityscapes.open(dir, split) }
 
 const trainIDs = "_gtFine_labelTrainIds.png"
 
-func (s *segmentation) listCityscapes(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listCityscapes(dir string, split Split) (folder string, pairs []pair, err error) {
 	if folder, err = s.locate(dir, []string{"cityscapes", "."}, "leftImg8bit", "gtFine"); err != nil {
 		return "", nil, err
 	}
 	part := map[Split]string{Train: "train", Test: "val"}[split]
 	images := filepath.Join(folder, "leftImg8bit", part)
 	if !exists(images) {
-		return "", nil, missingf("%s has no %s images: %s is not there", s.name, split, images)
+		return "", nil, missingf("%s has no %s images: %s does not exist", s.name, split, images)
 	}
 	cities, err := os.ReadDir(images)
 	if err != nil {
@@ -74,7 +74,7 @@ func cityscapesMask(path string, file []byte) (height, width int, classes []uint
 		classOf[id] = uint8(class)
 	}
 	return idMask(func(id uint32) (uint8, bool) {
-		if id <= known || id == uint32(Ignore) { // 255 is a licence plate, id −1, or what train ids ignore.
+		if id <= known || id == uint32(Ignore) { // 255 is a licence plate (id −1), or ignored among the train ids.
 			return classOf[id], true
 		}
 		return 0, false

@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// cocoGroups are the 27 classes, 12 of things and 15 of stuff, each with the categories of COCO and COCO-Stuff that belong to it, by the
-// hierarchy of COCO-Stuff's authors in the order of Ji et al. (Invariant Information Clustering, 2019). 183 to 200 are the merged categories
-// of COCO's panoptic annotations.
+// cocoGroups lists the 27 classes, 12 of things and 15 of stuff, with the categories of COCO and COCO-Stuff that belong to each. It follows
+// the hierarchy of COCO-Stuff's authors in the order of Ji et al. (Invariant Information Clustering, 2019). Categories 183 to 200 are the
+// merged ones of COCO's panoptic annotations.
 var cocoGroups = []struct {
 	name       string
 	categories []uint32
@@ -54,7 +54,7 @@ func span(first, last uint32) (numbers []uint32) {
 	return numbers
 }
 
-// cocoGroupOf is the class of each category.
+// cocoGroupOf maps each category to its class.
 var cocoGroupOf = func() map[uint32]uint8 {
 	of := map[uint32]uint8{}
 	for class, group := range cocoGroups {
@@ -65,7 +65,7 @@ var cocoGroupOf = func() map[uint32]uint8 {
 	return of
 }()
 
-// cocoClass is the class of a category; 0 is not annotated.
+// cocoClass returns the class of a category. Category 0 is not annotated.
 func cocoClass(category uint32) (uint8, bool) {
 	if category == 0 {
 		return Ignore, true
@@ -74,7 +74,7 @@ func cocoClass(category uint32) (uint8, bool) {
 	return class, known
 }
 
-var cocoStuff = &segmentation{
+var cocoStuff = &layout{
 	key: "coco", name: "COCOStuff-27",
 	classes: func() (names []string) {
 		for _, group := range cocoGroups {
@@ -83,22 +83,22 @@ var cocoStuff = &segmentation{
 		return names
 	}(),
 	official: map[Split]int{Train: 118287, Test: 5000},
-	list:     (*segmentation).listCOCOStuff,
+	list:     (*layout).listCOCOStuff,
 	mask:     cocoMask,
 }
 
 // COCOStuff27 opens COCO 2017 with the 27 coarse classes of COCO-Stuff (Caesar et al. 2018), below dir/coco. Images are in train2017 and
-// val2017, which is the test split here, or in those of images. Masks are, the first that there is of
+// val2017, the test split here, or in subfolders of images with these names. Masks are the first of these that exist:
 //
-//   - stuffthingmaps/train2017/NAME.png, COCO-Stuff's own: a category less 1 a pixel, 255 ignored;
+//   - stuffthingmaps/train2017/NAME.png, COCO-Stuff's own: each pixel is a category minus 1, and 255 is ignored;
 //   - annotations/panoptic_train2017/NAME.png and annotations/panoptic_train2017.json, COCO's panoptic annotations;
-//   - semantic_masks/train2017/NAME.png: a category of those a pixel, 0 ignored.
+//   - semantic_masks/train2017/NAME.png: each pixel is a category, and 0 is ignored.
 //
-// Where curated/train2017/Coco164kFull_Stuff_Coarse_7.txt is there, its images alone are taken: the list that Ji et al. curated, 49,629
-// images to train and 2,175 to test.
-func COCOStuff27(dir string, split Split) (*Segmented, error) { return cocoStuff.open(dir, split) }
+// If curated/train2017/Coco164kFull_Stuff_Coarse_7.txt exists, only the images in it are used: the list curated by Ji et al., with 49,629
+// training and 2,175 test images.
+func COCOStuff27(dir string, split Split) (*Segmentation, error) { return cocoStuff.open(dir, split) }
 
-func (s *segmentation) listCOCOStuff(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listCOCOStuff(dir string, split Split) (folder string, pairs []pair, err error) {
 	part := map[Split]string{Train: "train2017", Test: "val2017"}[split]
 	if folder, err = s.locate(dir, []string{"coco", "."}, "."); err != nil {
 		return "", nil, err
@@ -114,7 +114,7 @@ func (s *segmentation) listCOCOStuff(dir string, split Split) (folder string, pa
 		}
 	}
 	if !exists(images) || !exists(masks) {
-		return "", nil, missingf("no %s %s in %s: %s and one of stuffthingmaps, annotations/panoptic_%s, semantic_masks are wanted", s.name, split, folder, part, part)
+		return "", nil, missingf("no %s %s in %s: want %s and one of stuffthingmaps, annotations/panoptic_%s, semantic_masks", s.name, split, folder, part, part)
 	}
 	names, err := filesIn(images, ".jpg")
 	if list := filepath.Join(folder, "curated", part, "Coco164kFull_Stuff_Coarse_7.txt"); exists(list) {
@@ -148,7 +148,7 @@ func cocoMask(path string, file []byte) (height, width int, classes []uint8, err
 	}
 	categories, ok := segments[filepath.Base(path)]
 	if !ok {
-		return 0, 0, nil, fmt.Errorf("is not in %s", folder+".json")
+		return 0, 0, nil, fmt.Errorf("has no entry in %s", folder+".json")
 	}
 	m, err := decodeSegments(file)
 	if err != nil {
@@ -165,10 +165,10 @@ func cocoMask(path string, file []byte) (height, width int, classes []uint8, err
 	return m.height, m.width, classes, err
 }
 
-// panoptic has the category of each segment of each mask, by the name of the mask's file.
+// panoptic holds the category of each segment, by the file name of the mask.
 type panoptic map[string]map[uint32]uint32
 
-// panopticFile reads an annotation file once in the life of the process: its hundreds of megabytes serve every mask.
+// panopticFile reads an annotation file once per process: it has hundreds of megabytes and serves every mask.
 func panopticFile(path string) (panoptic, error) {
 	read, _ := panopticFiles.LoadOrStore(path, sync.OnceValues(func() (panoptic, error) {
 		file, err := os.Open(path)
@@ -187,11 +187,11 @@ func panopticFile(path string) (panoptic, error) {
 
 var panopticFiles sync.Map
 
-// parsePanoptic reads the annotations of COCO's panoptic format and passes over everything else.
+// parsePanoptic reads the annotations in COCO's panoptic format and skips everything else.
 func parsePanoptic(r io.Reader) (panoptic, error) {
 	decoder := json.NewDecoder(r)
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
-		return nil, errors.New("is no JSON object")
+		return nil, errors.New("is not a JSON object")
 	}
 	for decoder.More() {
 		key, err := decoder.Token()
@@ -206,7 +206,7 @@ func parsePanoptic(r io.Reader) (panoptic, error) {
 			continue
 		}
 		if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-			return nil, errors.New("its annotations are no list")
+			return nil, errors.New("its annotations are not a list")
 		}
 		segments := panoptic{}
 		for decoder.More() {

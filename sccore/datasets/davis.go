@@ -17,16 +17,16 @@ import (
 	"strings"
 )
 
-// DAVIS lists the videos of a split of DAVIS-2017 (Pont-Tuset et al. 2017) or DAVIS-2016 (Perazzi et al. 2016) below dir/DAVIS or dir/davis, in
-// the official layout:
+// DAVIS lists the videos of a split of DAVIS-2017 (Pont-Tuset et al. 2017) or DAVIS-2016 (Perazzi et al. 2016) below dir/DAVIS or dir/davis,
+// in the official layout:
 //
 //	JPEGImages/480p/NAME/00000.jpg     frames
-//	Annotations/480p/NAME/00000.png    a mask for each
-//	ImageSets/2017/{train,val}.txt     names; those of 2016 if there is no such file, and all folders without either
+//	Annotations/480p/NAME/00000.png    one mask per frame
+//	ImageSets/2017/{train,val}.txt     names of the videos; or else ImageSets/2016, or else all folders
 //
-// Masks of 2017 have a palette: 0 is the background, then the objects, and 255 is void, which counts as background as in the DAVIS code. Masks
-// of 2016 are grey, of 0 and 255 alone: there 255 is object 1. A video of a list without frames, a frame without a mask and a mask without a
-// frame are errors; so are, when they are read, sizes that differ within a video.
+// Masks of 2017 have a palette: 0 is the background, objects count from 1, and 255 is void, which counts as background as in the DAVIS
+// code. Masks of 2016 are grey with 0 for the background and 255 for the one object. A listed video without frames, a frame without a mask,
+// and a mask without a frame are errors. Frames or masks of different sizes are errors when they are read.
 func DAVIS(dir string, split Split) (*Videos, error) {
 	if err := dataFolder("DAVIS", dir); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func DAVIS(dir string, split Split) (*Videos, error) {
 		}
 		set, err := openDAVIS(os.DirFS(root), list)
 		if err != nil {
-			return nil, fmt.Errorf("DAVIS: %s: %v", root, err) // Half of a dataset is not one that is missing.
+			return nil, fmt.Errorf("DAVIS: %s: %v", root, err) // Not %w: an incomplete dataset is not a missing one.
 		}
 		set.folder = root
 		return set, nil
@@ -73,7 +73,7 @@ func openDAVIS(tree fs.FS, list string) (*Videos, error) {
 	return set, nil
 }
 
-// davisNames reads the first list that there is.
+// davisNames reads the first list that exists.
 func davisNames(tree fs.FS, list string) (set *Videos, names []string, err error) {
 	for _, year := range []string{"2017", "2016"} {
 		file := path.Join("ImageSets", year, list+".txt")
@@ -99,27 +99,27 @@ func davisNames(tree fs.FS, list string) (set *Videos, names []string, err error
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil, errors.New("no folder of a video in JPEGImages/480p")
+		return nil, nil, errors.New("JPEGImages/480p contains no folders of videos")
 	}
 	return &Videos{Name: "DAVIS, all folders"}, names, nil
 }
 
-// parseVideoNames reads a list of one name a line. A name is a folder's: without separators.
+// parseVideoNames reads a list of folder names, one per line.
 func parseVideoNames(content []byte) (names []string, err error) {
 	for i, line := range strings.Split(string(content), "\n") {
 		name := strings.TrimSpace(line)
 		switch {
 		case name == "":
 		case strings.ContainsAny(name, "/\\\x00") || name == "." || name == "..":
-			return nil, fmt.Errorf("line %d: %q is no name of a folder", i+1, name)
+			return nil, fmt.Errorf("line %d: %q is not the name of a folder", i+1, name)
 		case slices.Contains(names, name):
-			return nil, fmt.Errorf("line %d: %s for the second time", i+1, name)
+			return nil, fmt.Errorf("line %d: %s is listed twice", i+1, name)
 		default:
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
-		return nil, errors.New("no video in it")
+		return nil, errors.New("lists no videos")
 	}
 	return names, nil
 }
@@ -151,18 +151,18 @@ func openDAVISVideo(tree fs.FS, name string, digest func([]byte) (int, error)) (
 	if err == nil {
 		var header image.Config
 		if header, _, err = image.DecodeConfig(bytes.NewReader(content)); err == nil {
-			v.Extent = Extent{header.Height, header.Width}
+			v.Size = Size{header.Height, header.Width}
 		}
 	}
 	if err != nil {
 		return Video{}, fmt.Errorf("%s: %w", first, err)
 	}
-	read := func(file, what string, decode func(content []byte) ([]uint8, Extent, error)) ([]uint8, error) {
+	read := func(file, what string, decode func(content []byte) ([]uint8, Size, error)) ([]uint8, error) {
 		content, err := readFile(tree, file)
 		if err == nil {
 			var pixels []uint8
-			var size Extent
-			if pixels, size, err = decode(content); err == nil && size != v.Extent {
+			var size Size
+			if pixels, size, err = decode(content); err == nil && size != v.Size {
 				err = fmt.Errorf("the %s is %d×%d pixels, the first frame %d×%d", what, size.Width, size.Height, v.Width, v.Height)
 			}
 			if err == nil {
@@ -176,7 +176,7 @@ func openDAVISVideo(tree fs.FS, name string, digest func([]byte) (int, error)) (
 	return v, nil
 }
 
-// davisMasks is the year of the release that a video's masks are of: 2017 with a palette, 2016 in grey.
+// davisMasks returns the year of the release that a video's masks come from: 2017 with a palette, 2016 in grey.
 func davisMasks(tree fs.FS, video string) (year string, err error) {
 	folder := path.Join("Annotations/480p", video)
 	stems, err := davisFiles(tree, folder, ".png", io.Discard.Write)
@@ -198,10 +198,10 @@ func davisMasks(tree fs.FS, video string) (year string, err error) {
 	return "2016", nil
 }
 
-// davisOfficial are the numbers of videos of each release.
+// davisOfficial holds the number of videos of each release.
 var davisOfficial = map[string]map[Split]int{"2017": {Train: 60, Test: 30}, "2016": {Train: 30, Test: 20}}
 
-// davisFiles lists the names of the files of a kind in a folder, without their ending, sorted.
+// davisFiles lists the files of a folder with the extension, sorted and without it.
 func davisFiles(tree fs.FS, folder, extension string, digest func([]byte) (int, error)) (stems []string, err error) {
 	entries, err := fs.ReadDir(tree, folder)
 	if err != nil {
@@ -220,39 +220,39 @@ func davisFiles(tree fs.FS, folder, extension string, digest func([]byte) (int, 
 		stems = append(stems, stem)
 	}
 	if len(stems) == 0 {
-		return nil, fmt.Errorf("%s: no %s in it", folder, extension)
+		return nil, fmt.Errorf("%s: contains no %s files", folder, extension)
 	}
 	return stems, nil
 }
 
-// decodeFrame reads an image as it is, [height, width, 3].
-func decodeFrame(content []byte) ([]uint8, Extent, error) {
+// decodeFrame reads an image at its own size, [height, width, 3].
+func decodeFrame(content []byte) ([]uint8, Size, error) {
 	picture, err := stored(content)
 	if err != nil {
-		return nil, Extent{}, err
+		return nil, Size{}, err
 	}
 	size := picture.Bounds().Size()
 	pixels := make([]uint8, size.X*size.Y*3)
 	writeUpright(pixels, size.X, opaque(picture, picture.Bounds()), 1)
-	return pixels, Extent{size.Y, size.X}, nil
+	return pixels, Size{size.Y, size.X}, nil
 }
 
-// decodeMask reads a mask with a palette or of 8 bits of grey, [height, width]: the objects from 1, and 0 for background and void.
-func decodeMask(content []byte) ([]uint8, Extent, error) {
+// decodeMask reads a mask with a palette or with 8 bits of grey, [height, width]: objects from 1, and 0 for background and void.
+func decodeMask(content []byte) ([]uint8, Size, error) {
 	header, err := png.DecodeConfig(bytes.NewReader(content))
 	if err != nil {
-		return nil, Extent{}, fmt.Errorf("damaged mask: %w", err)
+		return nil, Size{}, fmt.Errorf("damaged mask: %w", err)
 	}
 	if header.Width < 1 || header.Height < 1 || header.Width > maxDecodedPixels/header.Height {
-		return nil, Extent{}, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", header.Width, header.Height, maxDecodedPixels)
+		return nil, Size{}, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", header.Width, header.Height, maxDecodedPixels)
 	}
 	picture, err := png.Decode(bytes.NewReader(content))
 	if err != nil {
-		return nil, Extent{}, fmt.Errorf("damaged mask: %w", err)
+		return nil, Size{}, fmt.Errorf("damaged mask: %w", err)
 	}
 	var rows []uint8
 	var stride int
-	object := uint8(0) // What 255 stands for.
+	object := uint8(0) // The label that 255 stands for.
 	switch picture := picture.(type) {
 	case *image.Paletted:
 		rows, stride = picture.Pix, picture.Stride
@@ -262,7 +262,7 @@ func decodeMask(content []byte) ([]uint8, Extent, error) {
 			object = 1
 		}
 	default:
-		return nil, Extent{}, fmt.Errorf("is neither a palette's nor 8 bits of grey, but %T", picture)
+		return nil, Size{}, fmt.Errorf("want a palette or 8 bits of grey, got %T", picture)
 	}
 	mask := make([]uint8, 0, header.Width*header.Height)
 	for y := range header.Height {
@@ -273,5 +273,5 @@ func decodeMask(content []byte) ([]uint8, Extent, error) {
 			mask = append(mask, label)
 		}
 	}
-	return mask, Extent{header.Height, header.Width}, nil
+	return mask, Size{header.Height, header.Width}, nil
 }

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/image/draw"
 )
 
-// maxDecodedPixels bounds what an image's header may ask for: 67 million, just above the largest photograph of ImageNet.
+// maxDecodedPixels bounds the size that an image's header may claim: 67 million pixels, just above the largest image of ImageNet.
 const maxDecodedPixels = 1 << 26
 
-// decode reads a JPEG or PNG of any colour model into size×size RGB pixels, row-major: the largest square about its centre, upright by
-// a JPEG's EXIF orientation, resampled with the Catmull-Rom kernel (a bicubic one) widened to the step where it shrinks. An image of
-// that size keeps its pixels exactly. As where the field reads RGB, transparency is ignored and 16-bit channels keep their high byte.
+// decode reads a JPEG or PNG of any colour model into size×size RGB pixels, row-major: the largest central square, turned upright by its
+// EXIF orientation, and resampled with the bicubic Catmull-Rom kernel, antialiased when shrinking. An image that already has this size
+// keeps its exact pixels. As in PIL's conversion to RGB, transparency is ignored and 16-bit channels keep their high byte.
 func decode(file []byte, size int) ([]uint8, error) {
 	picture, err := stored(file)
 	if err != nil {
@@ -28,29 +28,29 @@ func decode(file []byte, size int) ([]uint8, error) {
 	return pixels, nil
 }
 
-// decodeWhole reads all of an image as decode does, with its longer side shrunk to side pixels if it is longer, into the top left corner
-// of a canvas of side×side RGB pixels, and returns its height and width there. The rest of the canvas becomes black.
-func decodeWhole(file []byte, canvas []uint8, side int) (height, width int, err error) {
+// decodeWhole reads the whole image, as decode does, into the top left corner of size×size RGB pixels and returns its height and width
+// there. It shrinks the image if its longer side exceeds size. The remaining pixels become black.
+func decodeWhole(file []byte, pixels []uint8, size int) (height, width int, err error) {
 	picture, err := stored(file)
 	if err != nil {
 		return 0, 0, err
 	}
 	bounds := picture.Bounds()
 	width, height = bounds.Dx(), bounds.Dy()
-	if longer := max(width, height); longer > side {
-		shrunk := func(length int) int { return max(1, (length*side+longer/2)/longer) }
+	if longer := max(width, height); longer > size {
+		shrunk := func(length int) int { return max(1, (length*size+longer/2)/longer) }
 		width, height = shrunk(width), shrunk(height)
 	}
-	clear(canvas)
-	held := orientationOf(file)
-	writeUpright(canvas, side, resized(opaque(picture, bounds), width, height), held)
-	if held.transposes() {
+	clear(pixels)
+	o := orientationOf(file)
+	writeUpright(pixels, size, resized(opaque(picture, bounds), width, height), o)
+	if o.transposes() {
 		width, height = height, width
 	}
 	return height, width, nil
 }
 
-// stored decodes a JPEG or PNG as it is stored, after a look at what its header asks for.
+// stored decodes a JPEG or PNG as it is stored, after checking the size in its header.
 func stored(file []byte) (image.Image, error) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(file))
 	if errors.Is(err, image.ErrFormat) {
@@ -68,7 +68,7 @@ func stored(file []byte) (image.Image, error) {
 	return picture, nil
 }
 
-// resized resamples a picture unless it has that size.
+// resized resamples a picture unless it already has the size.
 func resized(picture *image.RGBA, width, height int) *image.RGBA {
 	if picture.Rect.Dx() == width && picture.Rect.Dy() == height {
 		return picture
@@ -78,29 +78,29 @@ func resized(picture *image.RGBA, width, height int) *image.RGBA {
 	return small
 }
 
-// writeUpright writes a picture that is stored in an orientation into RGB pixels with rows of the given stride in pixels.
-func writeUpright(pixels []uint8, stride int, picture *image.RGBA, held orientation) {
+// writeUpright turns a picture of the given orientation upright and writes it into RGB pixels with rows of stride pixels.
+func writeUpright(pixels []uint8, stride int, picture *image.RGBA, o orientation) {
 	storedWidth, storedHeight := picture.Rect.Dx(), picture.Rect.Dy()
 	width, height := storedWidth, storedHeight
-	if held.transposes() {
+	if o.transposes() {
 		width, height = height, width
 	}
 	for y := range height {
 		for x := range width {
-			at := picture.PixOffset(held.stored(x, y, storedWidth, storedHeight))
+			at := picture.PixOffset(o.stored(x, y, storedWidth, storedHeight))
 			copy(pixels[3*(y*stride+x):][:3], picture.Pix[at:at+3])
 		}
 	}
 }
 
-// centreSquare returns the largest square about the centre, which commutes with the eight orientations to half a pixel.
+// centreSquare returns the largest central square. It commutes with the eight orientations up to half a pixel.
 func centreSquare(r image.Rectangle) image.Rectangle {
 	side := min(r.Dx(), r.Dy())
 	corner := r.Min.Add(image.Pt((r.Dx()-side)/2, (r.Dy()-side)/2))
 	return image.Rectangle{corner, corner.Add(image.Pt(side, side))}
 }
 
-// opaque copies a part of a picture to the origin and drops its transparency.
+// opaque copies a part of a picture and drops its transparency.
 func opaque(picture image.Image, part image.Rectangle) *image.RGBA {
 	out := image.NewRGBA(image.Rect(0, 0, part.Dx(), part.Dy()))
 	switch picture.(type) {
@@ -116,7 +116,7 @@ func opaque(picture image.Image, part image.Rectangle) *image.RGBA {
 	return out
 }
 
-// withoutAlpha returns the colour that a pixel stores, however transparent it is.
+// withoutAlpha returns the stored colour of a pixel, ignoring its transparency.
 func withoutAlpha(c color.Color) color.RGBA {
 	switch c := c.(type) {
 	case color.NRGBA:

@@ -76,7 +76,7 @@ func TestDecodeAgreesWithPillow(t *testing.T) {
 			difference := max(int(got[i])-want.Pixels[i], want.Pixels[i]-int(got[i]))
 			worst, sum = max(worst, difference), sum+difference
 		}
-		// Decoders of JPEG may round otherwise, and Pillow rounds between the two passes of its resampling.
+		// JPEG decoders may round differently, and Pillow rounds between the two passes of its resampling.
 		if mean := float64(sum) / float64(len(got)); worst > 4 || mean > 0.6 {
 			t.Errorf("%s at %d: off by up to %d, %.2f on average", want.File, want.Size, worst, mean)
 		}
@@ -84,8 +84,8 @@ func TestDecodeAgreesWithPillow(t *testing.T) {
 }
 
 func TestDecodeKeepsThePixelsOfAnyColourModel(t *testing.T) {
-	const side = 4
-	frame := image.Rect(0, 0, side, side)
+	const size = 4
+	frame := image.Rect(0, 0, size, size)
 	colours := color.Palette{color.NRGBA{200, 100, 50, 255}, color.NRGBA{1, 2, 3, 0}, color.NRGBA{90, 80, 70, 128}}
 	for name, test := range map[string]struct {
 		picture interface {
@@ -105,15 +105,15 @@ func TestDecodeKeepsThePixelsOfAnyColourModel(t *testing.T) {
 		"16-bit":             {image.NewRGBA64(frame), color.RGBA64{0xc812, 0x6434, 0x3256, 0xffff}, [3]uint8{200, 100, 50}},
 		"16-bit transparent": {image.NewNRGBA64(frame), color.NRGBA64{0xc812, 0x6434, 0x3256, 0}, [3]uint8{200, 100, 50}},
 	} {
-		for i := range side * side {
-			test.picture.Set(i%side, i/side, test.c)
+		for i := range size * size {
+			test.picture.Set(i%size, i/size, test.c)
 		}
-		pixels, err := decode(encodePNG(t, test.picture), side)
+		pixels, err := decode(encodePNG(t, test.picture), size)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := [3]uint8(pixels[len(pixels)-3:]); got != test.want || len(pixels) != side*side*3 {
+		if got := [3]uint8(pixels[len(pixels)-3:]); got != test.want || len(pixels) != size*size*3 {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -134,31 +134,31 @@ func exifSegment(order binary.AppendByteOrder, value uint16) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{0xff, 0xe1}, uint16(len(out)+2)), out...)
 }
 
-// The rows are EXIF's table: which visual corner the stored corners hold, top left, top right, bottom left, bottom right.
+// The rows are EXIF's table: the visual corners at the stored top left, top right, bottom left and bottom right.
 func TestDecodeTurnsImagesUpright(t *testing.T) {
-	const side = 32
+	const size = 32
 	corners := map[string]color.RGBA{"TL": {255, 0, 0, 255}, "TR": {0, 255, 0, 255}, "BL": {0, 0, 255, 255}, "BR": {255, 255, 255, 255}}
-	at := map[string]image.Point{"TL": {2, 2}, "TR": {side - 3, 2}, "BL": {2, side - 3}, "BR": {side - 3, side - 3}}
+	at := map[string]image.Point{"TL": {2, 2}, "TR": {size - 3, 2}, "BL": {2, size - 3}, "BR": {size - 3, size - 3}}
 	for value, stored := range map[uint16]string{
 		0: "TL TR BL BR", // Out of range: upright.
 		1: "TL TR BL BR", 2: "TR TL BR BL", 3: "BR BL TR TL", 4: "BL BR TL TR",
 		5: "TL BL TR BR", 6: "TR BR TL BL", 7: "BR TR BL TL", 8: "BL TL BR TR",
 		9: "TL TR BL BR",
 	} {
-		picture := image.NewRGBA(image.Rect(0, 0, side, side))
-		for i := range side * side {
-			x, y := i%side, i/side
-			picture.SetRGBA(x, y, corners[strings.Fields(stored)[2*(2*y/side)+2*x/side]])
+		picture := image.NewRGBA(image.Rect(0, 0, size, size))
+		for i := range size * size {
+			x, y := i%size, i/size
+			picture.SetRGBA(x, y, corners[strings.Fields(stored)[2*(2*y/size)+2*x/size]])
 		}
 		for _, order := range []binary.AppendByteOrder{binary.BigEndian, binary.LittleEndian} {
 			file := encodeJPEG(t, picture)
 			file = append(append(file[:2:2], exifSegment(order, value)...), file[2:]...)
-			pixels, err := decode(file, side)
+			pixels, err := decode(file, size)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for corner, want := range corners {
-				p := 3 * (at[corner].Y*side + at[corner].X)
+				p := 3 * (at[corner].Y*size + at[corner].X)
 				got := pixels[p : p+3]
 				if max(got[0], want.R)-min(got[0], want.R) > 8 || max(got[1], want.G)-min(got[1], want.G) > 8 || max(got[2], want.B)-min(got[2], want.B) > 8 {
 					t.Errorf("orientation %d, %v: %s is %v, want %v", value, order, corner, got, want)

@@ -1,6 +1,6 @@
-// Package datasets reads images with what is known of them. A data folder and a split go in, each dataset in its official layout; out come
-// [Images], labelled and held in memory, [Segmented], with a class for every pixel, [Videos], with masks of objects, and [Pictures], without
-// labels. [Mixture] draws batches for training from them. What a reader reads is said in an Identity, which goes into the records of a run.
+// Package datasets reads images and their annotations. A reader takes a data folder with datasets in their official layouts and a split. It
+// returns [Images], labelled and held in memory; [Segmentation], with a class for every pixel; [Videos], with object masks; or
+// [ImageFolder], which needs no labels. [Loader] makes training batches. Each dataset has an Identity, which goes into the records of a run.
 //
-// The next dataset gets a file here, named for it, and an entry in found.go. Drawn data is in package synthetic, downloads in package fetch.
+// Add a dataset as a file of its own and list it in available.go. Package synthetic draws synthetic data, package fetch downloads archives.
 package datasets

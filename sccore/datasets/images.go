@@ -15,11 +15,11 @@ type Images struct {
 	Height, Width int      // In pixels.
 	Classes       []string // The name of each label.
 
-	// Identity says what was read: the files, the number of images and classes, and the first 16 hexadecimal digits of the SHA-256
+	// Identity identifies the data: the files, the number of images and classes, and the first 16 hexadecimal digits of the SHA-256
 	// digest of pixels and labels. Equal identities mean equal data in equal order.
 	Identity string
 
-	// Skipped lists the files that are no part of the set although they lie among its images, in the order of their names.
+	// Skipped lists the files that lie among the images but are not part of the set, sorted by name.
 	Skipped []Skipped
 }
 
@@ -29,7 +29,7 @@ type Skipped struct {
 	Reason string // One line.
 }
 
-// Split is the part of a dataset that its authors set apart.
+// Split is an official part of a dataset.
 type Split string
 
 // The two splits.
@@ -41,26 +41,41 @@ const (
 // Len returns the number of images.
 func (im *Images) Len() int { return len(im.Labels) }
 
-// At returns the pixels of image i, [Height, Width, 3], as a part of Pixels. It panics unless 0 ≤ i < Len.
+// At returns the pixels of image i, [Height, Width, 3], as a slice of Pixels. It panics unless 0 ≤ i < Len.
 func (im *Images) At(i int) []uint8 {
-	size := im.imageSize()
+	size := im.imageBytes()
 	return im.Pixels[i*size : (i+1)*size : (i+1)*size]
 }
 
-// Image returns a copy of image i for drawing. It panics unless 0 ≤ i < Len.
-func (im *Images) Image(i int) image.Image {
-	picture := image.NewRGBA(image.Rect(0, 0, im.Width, im.Height))
-	pixels := im.At(i)
-	for p := range im.Width * im.Height {
-		copy(picture.Pix[4*p:], pixels[3*p:3*p+3])
-		picture.Pix[4*p+3] = 255
+// Read copies image i. It is an error if the images are larger than size.
+func (im *Images) Read(i int, pixels []uint8, size int) (Size, error) {
+	if im.Height > size || im.Width > size {
+		return Size{}, fmt.Errorf("%s: images of %d×%d pixels do not fit in %d", im.Name, im.Width, im.Height, size)
 	}
-	return picture
+	clear(pixels)
+	own := im.At(i)
+	for y := range im.Height {
+		copy(pixels[3*y*size:], own[3*y*im.Width:3*(y+1)*im.Width])
+	}
+	return Size{im.Height, im.Width}, nil
 }
 
-// Head returns a smaller set for quick runs: n images (all of them if there are fewer), the first ones of each class, as many of each
-// class as of the others where each has enough. They keep their order.
-func (im *Images) Head(n int) *Images {
+// Image returns a copy of image i for drawing. It panics unless 0 ≤ i < Len.
+func (im *Images) Image(i int) image.Image { return rgba(im.At(i), im.Height, im.Width) }
+
+// rgba copies RGB pixels, [height, width, 3].
+func rgba(pixels []uint8, height, width int) *image.RGBA {
+	out := image.NewRGBA(image.Rect(0, 0, width, height))
+	for p := range width * height {
+		copy(out.Pix[4*p:], pixels[3*p:3*p+3])
+		out.Pix[4*p+3] = 255
+	}
+	return out
+}
+
+// Subset returns the first images of each class for quick runs: n in all, or every image if there are fewer. Classes contribute equally as
+// long as they have enough images. The images keep their order.
+func (im *Images) Subset(n int) *Images {
 	if n >= im.Len() {
 		return im
 	}
@@ -88,9 +103,9 @@ func (im *Images) Head(n int) *Images {
 	return head
 }
 
-func (im *Images) imageSize() int { return im.Height * im.Width * 3 }
+func (im *Images) imageBytes() int { return im.Height * im.Width * 3 }
 
-// Identify sets Identity from the source's name and the set's content.
+// Identify sets Identity from the name of the source and the content of the set.
 func (im *Images) Identify(source string) {
 	digest := sha256.New()
 	digest.Write(im.Pixels)

@@ -28,12 +28,12 @@ func noise(n, size int, seed uint64) *Images {
 	return im
 }
 
-func TestHeadTakesTheFirstOfEachClass(t *testing.T) {
+func TestSubsetTakesTheFirstOfEachClass(t *testing.T) {
 	im := labelled(0, 0, 0, 1, 0, 2, 1, 1, 2)
 	for n, want := range map[int][]int{
 		0: nil, 1: {0}, 3: {0, 3, 5}, 4: {0, 1, 3, 5}, 6: {0, 1, 3, 5, 6, 8}, 8: {0, 1, 2, 3, 5, 6, 7, 8}, 9: {0, 1, 2, 3, 4, 5, 6, 7, 8},
 	} {
-		head := im.Head(n)
+		head := im.Subset(n)
 		var got []int
 		for i := range head.Len() {
 			got = append(got, int(head.At(i)[0]))
@@ -45,10 +45,10 @@ func TestHeadTakesTheFirstOfEachClass(t *testing.T) {
 			t.Errorf("head of %d: images %v, want %v", n, got, want)
 		}
 	}
-	if im.Head(100) != im {
+	if im.Subset(100) != im {
 		t.Error("a head longer than the set is not the set")
 	}
-	if head := im.Head(3); !strings.Contains(head.Identity, im.Identity) || !strings.Contains(head.Identity, "): 3 images 1×1") {
+	if head := im.Subset(3); !strings.Contains(head.Identity, im.Identity) || !strings.Contains(head.Identity, "): 3 images 1×1") {
 		t.Errorf("identity %q", head.Identity)
 	}
 }

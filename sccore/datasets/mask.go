@@ -8,16 +8,16 @@ import (
 	"image/color"
 )
 
-// Ignore is the class of pixels that count neither in training nor in a metric: what is not annotated, and void borders.
+// Ignore is the class of pixels that training and metrics leave out: unannotated pixels and void borders.
 const Ignore uint8 = 255
 
-// ids are the numbers that an annotation's file holds, row-major.
+// ids holds the numbers in an annotation file, row-major.
 type ids struct {
 	height, width int
 	of            []uint32
 }
 
-// decodeIDs reads a mask: a PNG of one number a pixel, with a palette or grey, of 1 to 16 bits.
+// decodeIDs reads a mask: a PNG with a palette or in grey, of 1 to 16 bits.
 func decodeIDs(file []byte) (ids, error) {
 	picture, err := storedMask(file)
 	if err != nil {
@@ -34,7 +34,7 @@ func decodeIDs(file []byte) (ids, error) {
 		}
 	case *image.Gray:
 		// The decoder spreads fewer than 8 bits over all 256 greys.
-		const depthAt = 24 // Of the header's bits a sample.
+		const depthAt = 24 // Position of the bit depth in the header.
 		step := uint32(1)
 		if depth := file[depthAt]; depth < 8 {
 			step = 255 / (1<<depth - 1)
@@ -51,12 +51,12 @@ func decodeIDs(file []byte) (ids, error) {
 			}
 		}
 	default:
-		return ids{}, errors.New("is a PNG of colours, want one of class ids: with a palette or grey")
+		return ids{}, errors.New("is a colour PNG, want class ids in grey or with a palette")
 	}
 	return out, nil
 }
 
-// decodeSegments reads a panoptic mask: an RGB PNG whose pixels are segment numbers, red + 256·green + 65536·blue.
+// decodeSegments reads a panoptic mask: an RGB PNG whose pixels are segment ids, red + 256·green + 65536·blue.
 func decodeSegments(file []byte) (ids, error) {
 	picture, err := storedMask(file)
 	if err != nil {
@@ -64,7 +64,7 @@ func decodeSegments(file []byte) (ids, error) {
 	}
 	p, ok := picture.(*image.RGBA)
 	if !ok {
-		return ids{}, errors.New("is no RGB PNG of segment numbers")
+		return ids{}, errors.New("is not an RGB PNG of segment ids")
 	}
 	bounds := p.Bounds()
 	out := ids{bounds.Dy(), bounds.Dx(), make([]uint32, 0, bounds.Dx()*bounds.Dy())}
@@ -77,21 +77,21 @@ func decodeSegments(file []byte) (ids, error) {
 	return out, nil
 }
 
-// storedMask decodes a PNG. No lossy format holds numbers.
+// storedMask decodes a PNG. It refuses lossy formats, which change ids.
 func storedMask(file []byte) (image.Image, error) {
 	if !bytes.HasPrefix(file, []byte("\x89PNG")) {
-		return nil, errors.New("is no PNG")
+		return nil, errors.New("is not a PNG")
 	}
 	return stored(file)
 }
 
-// classes translates ids to classes. An id that has none is an error that names the pixel.
+// classes maps ids to classes. The error for an unknown id names the pixel.
 func (m ids) classes(classOf func(id uint32) (class uint8, known bool)) ([]uint8, error) {
 	out := make([]uint8, len(m.of))
 	for p, id := range m.of {
 		class, known := classOf(id)
 		if !known {
-			return nil, fmt.Errorf("pixel (%d, %d) has the id %d, which the dataset does not know", p%m.width, p/m.width, id)
+			return nil, fmt.Errorf("pixel (%d, %d) has id %d, which the dataset does not have", p%m.width, p/m.width, id)
 		}
 		out[p] = class
 	}

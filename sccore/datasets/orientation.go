@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 )
 
-// orientation is how a camera was held: a value of the tag of that name in EXIF 2.3, section 4.6.4. 1 is upright.
+// orientation is the value of the EXIF tag Orientation (EXIF 2.3, section 4.6.4). 1 is upright.
 type orientation int
 
-// orientationOf finds the orientation in a JPEG's EXIF segment. Any file without a valid one is upright.
+// orientationOf reads the orientation from a JPEG's EXIF segment. A file without a valid one is upright.
 func orientationOf(file []byte) orientation {
 	const startOfScan, app1 = 0xda, 0xe1
 	if !bytes.HasPrefix(file, []byte{0xff, 0xd8}) {
@@ -31,7 +31,7 @@ func orientationOf(file []byte) orientation {
 	return 1
 }
 
-// tiffOrientation reads the tag from the first directory of a TIFF structure, 12 bytes an entry.
+// tiffOrientation reads the tag from the first directory of a TIFF structure, whose entries have 12 bytes each.
 func tiffOrientation(tiff []byte) orientation {
 	const tagOrientation, typeShort = 0x0112, 3
 	var order binary.ByteOrder = binary.LittleEndian
@@ -56,10 +56,10 @@ func tiffOrientation(tiff []byte) orientation {
 	return 1
 }
 
-// transposes tells whether an upright image is as wide as it is stored high.
+// transposes reports whether the orientation swaps width and height.
 func (o orientation) transposes() bool { return o >= 5 }
 
-// stored returns where the pixel that belongs at (x, y) is stored in an image of the given width and height as stored.
+// stored returns where the upright pixel (x, y) lies in the stored image of the given width and height.
 func (o orientation) stored(x, y, width, height int) (int, int) {
 	switch o {
 	case 2:

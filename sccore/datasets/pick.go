@@ -15,7 +15,7 @@ func Spread(n, most int) []int {
 }
 
 // Pick returns the images at the given places, in their order. Its identity says which they are.
-func (p *Pictures) Pick(places []int) *Pictures {
+func (p *ImageFolder) Pick(places []int) *ImageFolder {
 	if len(places) == p.Len() {
 		return p
 	}
@@ -29,13 +29,13 @@ func (p *Pictures) Pick(places []int) *Pictures {
 }
 
 // Pick returns the images at the given places, in their order. Its identity says which they are.
-func (s *Segmented) Pick(places []int) *Segmented {
+func (s *Segmentation) Pick(places []int) *Segmentation {
 	if len(places) == s.Len() {
 		return s
 	}
 	picked := *s
 	picked.count = len(places)
-	picked.read = func(i int) (*Annotated, error) { return s.read(places[i]) }
+	picked.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
 	picked.Identity = fmt.Sprintf("%d spread evenly of (%s)", len(places), s.Identity)
 	return &picked
 }

@@ -17,14 +17,14 @@ func TestSpread(t *testing.T) {
 }
 
 func TestPick(t *testing.T) {
-	pictures := &Pictures{Name: "p", Identity: "all", files: []string{"a", "b", "c", "d"}}
+	pictures := &ImageFolder{Name: "p", Identity: "all", files: []string{"a", "b", "c", "d"}}
 	if picked := pictures.Pick(Spread(4, 2)); picked.Len() != 2 || picked.File(0) != "a" || picked.File(1) != "c" || picked.Identity == "all" {
 		t.Errorf("picked %+v", picked)
 	}
 	if pictures.Pick(Spread(4, 0)) != pictures {
 		t.Error("all of a folder are another folder")
 	}
-	segmented := NewSegmented("s", nil, "all", 3, func(i int) (*Annotated, error) { return &Annotated{Height: i}, nil })
+	segmented := NewSegmentation("s", nil, "all", 3, func(i int) (*SegmentedImage, error) { return &SegmentedImage{Height: i}, nil })
 	picked := segmented.Pick([]int{2})
 	if a, err := picked.Read(0); err != nil || a.Height != 2 || picked.Len() != 1 || picked.Identity == "all" {
 		t.Errorf("picked %+v, %v", a, err)

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// davisFolder makes a data folder of the layout, with a palette's and a grey video of 3 frames of 6×4 pixels.
+// davisFolder creates a data folder in DAVIS's layout with two videos of 3 frames of 6×4 pixels: one has palette masks, one grey ones.
 func davisFolder(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -70,8 +70,8 @@ func TestDAVISReadsBothKindsOfMasks(t *testing.T) {
 	}
 	for i, objects := range []int{2, 1} { // dogs, swan
 		v := set.All[i]
-		if v.Frames != 3 || v.Extent != (Extent{4, 6}) {
-			t.Errorf("%s has %d frames of %v", v.Name, v.Frames, v.Extent)
+		if v.Frames != 3 || v.Size != (Size{4, 6}) {
+			t.Errorf("%s has %d frames of %v", v.Name, v.Frames, v.Size)
 		}
 		if got, err := v.Objects(); err != nil || got != objects {
 			t.Errorf("%s: %d objects, %v", v.Name, got, err)
@@ -111,20 +111,20 @@ func TestDAVISSaysWhatIsWrong(t *testing.T) {
 		"00001.jpg has no mask":  func(dir string) { os.Remove(dir + "/DAVIS/Annotations/480p/swan/00001.png") },
 		"00001.png has no frame": func(dir string) { os.Remove(dir + "/DAVIS/JPEGImages/480p/swan/00001.jpg") },
 		"480p/bear":              func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("bear")) },
-		"swan: no .jpg in it": func(dir string) {
+		"swan: contains no .jpg files": func(dir string) {
 			for i := range 3 {
 				os.Remove(fmt.Sprintf("%s/DAVIS/JPEGImages/480p/swan/%05d.jpg", dir, i))
 			}
 		},
-		"no folder of a video in": func(dir string) {
+		"contains no folders of videos": func(dir string) {
 			os.RemoveAll(dir + "/DAVIS/JPEGImages/480p")
 			os.Mkdir(dir+"/DAVIS/JPEGImages/480p", 0o755)
 		},
 		`line 2: "../dogs"`:      func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("dogs\n../dogs")) },
-		"no video in it":         func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("\n")) },
+		"lists no videos":        func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("\n")) },
 		"the mask is 5×4 pixels": func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", blank(5, 4)) },
 		"00002.png: damaged":     func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", []byte("no mask")) },
-		"neither a palette's": func(dir string) {
+		"want a palette": func(dir string) {
 			writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", encoded(t, image.NewRGBA(image.Rect(0, 0, 6, 4))))
 		},
 		"00000.jpg": func(dir string) { writeDAVIS(t, dir, "JPEGImages/480p/dogs/00000.jpg", []byte{0xff, 0xd8}) },
@@ -154,7 +154,7 @@ func TestDAVISSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestDAVISSample reads real frames, in a data folder that has them.
+// TestDAVISSample reads real frames if the data folder has them.
 func TestDAVISSample(t *testing.T) {
 	set, err := DAVIS(os.Getenv("SEMCON_DATA"), Test)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-var voc = &segmentation{
+var voc = &layout{
 	key: "voc2012", name: "PASCAL VOC",
 	classes: strings.Fields(`background aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person
 		pottedplant sheep sofa train tvmonitor`),
 	official: map[Split]int{Train: 10582, Test: 1449},
-	list:     (*segmentation).listVOC,
+	list:     (*layout).listVOC,
 	mask: idMask(func(id uint32) (uint8, bool) {
-		return uint8(id), id <= 20 || id == uint32(Ignore) // 255 is the border around objects, and what is hard to tell.
+		return uint8(id), id <= 20 || id == uint32(Ignore) // 255 marks the borders of objects and difficult regions.
 	}),
 }
 
-// VOC opens PASCAL VOC 2012 (Everingham et al. 2010): VOC2012 below dir, or below dir/VOCdevkit, or dir itself, with the images in
-// JPEGImages, and masks with a palette: 0 for background, 1 to 20 for objects, 255 ignored. Its 21 classes are those, in that order.
+// VOC opens PASCAL VOC 2012 (Everingham et al. 2010): VOC2012 below dir or below dir/VOCdevkit, or dir itself. Images are in JPEGImages.
+// Masks have a palette: 0 is the background, 1 to 20 are objects, and 255 is ignored. The 21 classes keep this order.
 //
-// Training images are those of ImageSets/Segmentation/trainaug.txt, 10,582, which the Semantic Boundaries Dataset (Hariharan et al. 2011)
-// annotates and SegmentationClassAug holds, as the field trains; without that list those of train.txt, 1,464. Test images are the 1,449 of
-// val.txt. A sample with nothing but all.txt is halved. A mask is taken from SegmentationClass if it is there, with the borders
-// of the original annotation, else from SegmentationClassAug; for training images the other way around.
-func VOC(dir string, split Split) (*Segmented, error) { return voc.open(dir, split) }
+// The training images are the 10,582 of ImageSets/Segmentation/trainaug.txt, annotated by the Semantic Boundaries Dataset (Hariharan et al.
+// 2011), or the 1,464 of train.txt if that list is missing. The test images are the 1,449 of val.txt. A sample that has only all.txt is
+// split in half. Test masks come from SegmentationClass, the original annotation with its borders, or else from SegmentationClassAug;
+// training masks come from SegmentationClassAug, or else from SegmentationClass.
+func VOC(dir string, split Split) (*Segmentation, error) { return voc.open(dir, split) }
 
-func (s *segmentation) listVOC(dir string, split Split) (folder string, pairs []pair, err error) {
+func (s *layout) listVOC(dir string, split Split) (folder string, pairs []pair, err error) {
 	folder, err = s.locate(dir, []string{"VOC2012", "VOCdevkit/VOC2012", "voc2012", "."}, "JPEGImages", "ImageSets/Segmentation")
 	if err != nil {
 		return "", nil, err
@@ -41,7 +41,7 @@ func (s *segmentation) listVOC(dir string, split Split) (folder string, pairs []
 		}
 	}
 	if !exists(path) {
-		return "", nil, missingf("%s has no %s images: %s is not there", s.name, split, filepath.Join(folder, "ImageSets", "Segmentation", lists[0]+".txt"))
+		return "", nil, missingf("%s has no %s images: %s does not exist", s.name, split, filepath.Join(folder, "ImageSets", "Segmentation", lists[0]+".txt"))
 	}
 	names, err := readList(path)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxZipRatio is how much larger than itself a zip of images may claim to be. Compressed images hardly get smaller.
+// maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.
 const maxZipRatio = 100
 
-// Zip reads class folders of JPEG and PNG images from a zip archive, as [Folder] reads them from disk. Nothing is unpacked: the names
-// in the archive only sort and label the images. The error names the archive, and the entry where one is at fault.
-func Zip(file string, size int, broken Broken) (*Images, error) {
+// ReadZip reads class folders of JPEG and PNG images from a zip archive, as [ReadFolder] reads them from disk. It writes nothing to disk: the
+// names in the archive only sort and label the images. The error names the archive and, if there is one, the entry.
+func ReadZip(file string, size int, broken Broken) (*Images, error) {
 	fail := func(err error) (*Images, error) { return nil, fmt.Errorf("zip %s: %w", file, reason(err)) }
 	info, err := os.Stat(file)
 	if err != nil {
@@ -27,9 +27,8 @@ func Zip(file string, size int, broken Broken) (*Images, error) {
 	defer archive.Close()
 	var claimed uint64
 	for _, entry := range archive.File {
-		// Each addend is bounded, so the sum cannot wrap.
-		claimed += min(entry.UncompressedSize64, 1<<32)
-		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // As some archivers on Windows write it.
+		claimed += min(entry.UncompressedSize64, 1<<32)       // The bound keeps the sum from wrapping.
+		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // Some archivers on Windows write backslashes.
 	}
 	if claimed > maxZipRatio*uint64(info.Size()) {
 		return fail(fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size()))

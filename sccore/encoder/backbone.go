@@ -10,9 +10,9 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// Backbone maps images to one feature vector each. [ByName] makes one.
+// Backbone maps each image to one feature vector. [ByName] returns one.
 type Backbone struct {
-	// Name is what ByName was asked for.
+	// Name is the argument of ByName.
 	Name string
 	// Dim is the length of a feature vector.
 	Dim int
@@ -24,7 +24,7 @@ type Backbone struct {
 // family is a network that exists in several widths.
 type family struct {
 	name           string
-	width, dims    int // Channels of the first convolution by default; Dim as a multiple of them.
+	width, dims    int // Default channels of the first convolution; Dim as a multiple of them.
 	buildsFeatures func(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node
 }
 
@@ -38,8 +38,8 @@ var families = []family{
 //   - "resnet18": ResNet-18 for small images (He et al., 2016): a 3×3 stem of stride 1 and no max pooling; 512 features.
 //   - "conv4": four 3×3 convolutions of 16, 32, 64 and 64 channels, all but the last of stride 2; 64 features.
 //
-// "resnet18-w16" and "conv4-w8" are the same with that many channels in the first convolution, all others in proportion.
-// Any other name is an error that lists these.
+// "resnet18-w16" and "conv4-w8" have 16 and 8 channels in the first convolution, and all other widths in proportion. The error for an unknown
+// name lists these names.
 func ByName(name string) (Backbone, error) {
 	base, narrower, hasWidth := strings.Cut(name, "-w")
 	for _, f := range families {
@@ -55,10 +55,10 @@ func ByName(name string) (Backbone, error) {
 		}
 		return Backbone{Name: name, Dim: width * f.dims, width: width, network: f.buildsFeatures}, nil
 	}
-	return Backbone{}, fmt.Errorf("no backbone %q: there are %s", name, strings.Join(Names(), ", "))
+	return Backbone{}, fmt.Errorf("unknown backbone %q, want one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Names lists the names that [ByName] knows, NN standing for a number of channels.
+// Names lists the names that [ByName] knows. NN stands for a number of channels.
 func Names() []string {
 	var names []string
 	for _, f := range families {
@@ -67,11 +67,10 @@ func Names() []string {
 	return names
 }
 
-// Features maps images, [batch, height, width, 3] and normalised, to [batch, Dim].
+// Features maps standardised images, [batch, height, width, 3], to [batch, Dim].
 //
-// Variables live under scope and have the images' dtype. Several calls with one scope share them; each call in training mode then
-// moves the running statistics once more, in the order of the calls. A momentum encoder is a call under another scope.
-// It panics on images of another shape.
+// Variables live under scope and have the dtype of the images. Calls with the same scope share them, and each call in training mode updates
+// the running statistics in turn. A momentum encoder is a call with another scope. Features panics on images of another shape.
 func (b Backbone) Features(scope *model.Scope, images *Node, norm layers.Norm) *Node {
 	images.AssertDims(-1, -1, -1, 3)
 	features := b.network(scope, TransposeAllAxes(images, 1, 2, 0, 3), b.width, norm)

@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// seeded returns an empty store whose variables will start from that seed.
+// seeded returns an empty store with a seed for the variables.
 func seeded(t testing.TB, seed int64) *model.Store {
 	t.Helper()
 	store := model.NewStore()
@@ -35,7 +35,7 @@ func byName(t testing.TB, name string) encoder.Backbone {
 	return b
 }
 
-// ramp is a deterministic tensor of values within [-1, 1].
+// ramp returns a deterministic tensor of values within [-1, 1].
 func ramp(dimensions ...int) *tensors.Tensor {
 	size := 1
 	for _, d := range dimensions {
@@ -48,7 +48,7 @@ func ramp(dimensions ...int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(values, dimensions...)
 }
 
-// normal is a tensor of standard normal values, always the same.
+// normal returns a deterministic tensor of standard normal values.
 func normal(dimensions ...int) *tensors.Tensor {
 	generator := rand.New(rand.NewPCG(1, 2))
 	x := ramp(dimensions...)
@@ -65,7 +65,7 @@ func TestParameterCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without the last layer: counted in torchvision's resnet18 with a 3×3 stem, and by hand for conv4.
+	// Without the last layer, counted in torchvision's resnet18 with a 3×3 stem and by hand for conv4.
 	for name, want := range map[string]int{
 		"resnet18":    11_168_832,
 		"resnet18-w8": 175_752,
@@ -109,7 +109,7 @@ func TestOneSeedOneModel(t *testing.T) {
 				return byName(t, "conv4-w4").Features(scope, images, layers.Norm{})
 			})
 			defer exec.Finalize()
-			return tensors.MustCopyFlatData[float32](exec.MustExec(ramp(2, 8, 8, 3))[0])
+			return tensors.MustCopyFlatData[float32](exec.MustCall(ramp(2, 8, 8, 3))[0])
 		}
 		if !slices.Equal(features(3), features(3)) {
 			t.Error("the same seed gave other features")
@@ -120,7 +120,7 @@ func TestOneSeedOneModel(t *testing.T) {
 	})
 }
 
-// Two views of one batch pass through one backbone, and others through its momentum twin, all in one graph.
+// Two views of one batch pass through a backbone and its momentum copy, all in one graph.
 func TestCallsInOneGraph(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		backbone := byName(t, "conv4-w2")
@@ -131,8 +131,8 @@ func TestCallsInOneGraph(t *testing.T) {
 		oneByOne := model.MustNewExec(b, once, func(scope *model.Scope, x *Node) *Node {
 			return backbone.Features(scope.At("online"), x, train)
 		})
-		first := flat64(oneByOne.MustExec(images[0])[0])
-		second := flat64(oneByOne.MustExec(images[1])[0])
+		first := flat64(oneByOne.MustCall(images[0])[0])
+		second := flat64(oneByOne.MustCall(images[1])[0])
 
 		both := model.MustNewExec(b, twice, func(scope *model.Scope, x, y *Node) []*Node {
 			online := backbone.Features(scope.At("online"), x, train)
@@ -140,7 +140,7 @@ func TestCallsInOneGraph(t *testing.T) {
 			momentum := backbone.Features(scope.At("momentum"), y, train)
 			return []*Node{online, again, momentum}
 		})
-		got := both.MustExec(images...)
+		got := both.MustCall(images...)
 		checkClose(t, "first view", flat64(got[0]), first)
 		checkClose(t, "second view", flat64(got[1]), second)
 		if d := far(flat64(got[2]), second); d < 0.01 {

@@ -21,7 +21,7 @@ func BenchmarkResNet18Step(b *testing.B) { benchmarkStep(b, "resnet18", 64) }
 
 func BenchmarkConv4Step(b *testing.B) { benchmarkStep(b, "conv4", 512) }
 
-// benchmarkStep measures a training step: features, ten logits, cross-entropy, gradients, and SGD with momentum and decay.
+// benchmarkStep measures a training step: features, ten logits, cross-entropy, gradients, and SGD with momentum and weight decay.
 func benchmarkStep(b *testing.B, name string, batch int) {
 	backbone := byName(b, name)
 	step := model.MustNewExec(testbackend.Fastest(b), seeded(b, 1), func(scope *model.Scope, images *Node) *Node {
@@ -44,13 +44,13 @@ func benchmarkStep(b *testing.B, name string, batch int) {
 	images := normal(batch, 32, 32, 3)
 
 	began := time.Now()
-	step.MustExec(images)
+	step.MustCall(images)
 	first := time.Since(began).Seconds()
-	step.MustExec(images)
+	step.MustCall(images)
 	var walls, cpus []float64
 	for b.Loop() {
 		wall, cpu := time.Now(), cpuSeconds(b)
-		loss := step.MustExec(images)[0]
+		loss := step.MustCall(images)[0]
 		if value := loss.Value().(float32); value != value {
 			b.Fatal("the loss is not a number")
 		}

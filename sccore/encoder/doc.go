@@ -1,9 +1,10 @@
-// Package encoder holds the networks that map images to features, as functions of graph nodes: [Backbone], ResNet-18 and a small
-// convolutional network, gives one vector an image; [ViT] gives tokens, and may have the paper's Object-Aware Filter. Images go in as
+// Package encoder holds the networks that map images to features, as functions of graph nodes. A [Backbone], ResNet-18 or a small
+// convolutional network, returns one vector per image. A [ViT] returns tokens, and may have the paper's Object-Aware Filter. Images are
 // [batch, height, width, 3], standardised.
 //
-// Variables are named as in torchvision and timm, with "/" for ".": layer1/0/conv1/weight, layer1/0/bn1/running_mean. Layouts are those
-// of package layers. One seed of the store (SetRNGStateFromSeed) always gives the same weights.
+// Variables are named as in torchvision and timm, with "/" for ".": layer1/0/conv1/weight, layer1/0/bn1/running_mean. Layouts are those of
+// package layers. A seed of the store (SetRNGStateFromSeed) always gives the same weights.
 //
-// The next backbone gets a file here, is made of package layers, and is added to the list behind [ByName]; testdata compares it with PyTorch.
+// Add a backbone as a file of its own, built from package layers, and list it in families. A golden file in testdata compares it with
+// PyTorch.
 package encoder

@@ -8,45 +8,45 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// prototypeSide is K_s, the rows and columns of a prototype ("Network architecture").
-const prototypeSide = 3
+// prototypeSize is K_s, the number of rows and columns of a prototype ("Network architecture").
+const prototypeSize = 3
 
-// filter is the Object-Aware Filter ("Object-aware Filtering via Cross-attention", with erratum E4): x, [batch, 1 + rows·columns, Dim], and
-// what its patches take of the object prototypes U. With the patch tokens h, normalised, as a map, and for each head
+// filter is the Object-Aware Filter ("Object-aware Filtering via Cross-attention", with erratum E4). It adds to x, [batch, 1 + rows·columns,
+// Dim], what its patches attend to among the object prototypes U. With the normalised patch tokens h as a map, each head computes
 //
 //	h_q = W_q h,  U_k = W_k U,  U_v = W_v U
-//	μ   = flatten(h_q ⋆ U_k), each projected prototype sliding over the projected map, zeros around it
-//	h_o = h ⊕ σ(μ/√D') avgpool(U_v),   D' = Dim/Heads
+//	μ   = flatten(h_q ⋆ U_k), each projected prototype sliding over the zero-padded projected map
+//	h_o = h ⊕ σ(μ/√D') avgpool(U_v),   D' = Dim/NumHeads
 //
-// The paper leaves open where in the last block this happens, how h_o comes back to Dim features, and the heads. Here it stands between
-// self-attention and perceptron, as cross-attention does in a transformer's decoder; a linear layer maps h_o to what is added to the patch
-// tokens, as after self-attention; heads are the block's. The [CLS] token has no place on the map and passes unchanged:
-// for given weights its features are those without the filter, which serves them only by what training makes of the shared blocks.
+// The paper does not say where in the last block the filter is, how h_o is mapped back to Dim features, or how many heads there are. Here the
+// filter is between self-attention and MLP, as cross-attention is in a transformer's decoder. A linear layer maps h_o to a residual of the
+// patch tokens, as after self-attention. The heads are those of the block. The [CLS] token has no position on the map and passes unchanged:
+// for given weights its features are the same as without the filter. The filter affects them only through the training of shared blocks.
 func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {
-	batch, head := x.Shape().Dim(0), v.Dim/v.Heads
-	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSide, prototypeSide, v.Dim)
+	batch, head := x.Shape().Dim(0), v.Dim/v.NumHeads
+	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSize, prototypeSize, v.Dim)
 	h := Reshape(layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisRange(1))), -1, v.Dim)
 	u := Reshape(ConvertDType(prototypes, p.compute), -1, v.Dim)
 
-	const places = prototypeSide * prototypeSide
+	const places = prototypeSize * prototypeSize
 	query := Reshape(linear(scope.At("q"), p, h, v.Dim), batch, rows, columns, v.Dim)
-	query = layers.Taps(layers.Taps(query, 2, prototypeSide, 1), 1, prototypeSide, 1)
-	query = Reshape(query, batch, rows*columns, places, v.Heads, head)
-	key := Reshape(linear(scope.At("k"), p, u, v.Dim), v.Prototypes, places, v.Heads, head)
-	value := Reshape(linear(scope.At("v"), p, u, v.Dim), v.Prototypes, places, v.Heads, head)
+	query = layers.Unfold(layers.Unfold(query, 2, prototypeSize, 1), 1, prototypeSize, 1)
+	query = Reshape(query, batch, rows*columns, places, v.NumHeads, head)
+	key := Reshape(linear(scope.At("k"), p, u, v.Dim), v.Prototypes, places, v.NumHeads, head)
+	value := Reshape(linear(scope.At("v"), p, u, v.Dim), v.Prototypes, places, v.NumHeads, head)
 
-	// The sum over the places and the features under a prototype is one product.
-	query = Reshape(TransposeAllAxes(query, 0, 1, 3, 2, 4), batch, rows*columns, v.Heads, places*head)
-	key = Reshape(TransposeAllAxes(key, 0, 2, 1, 3), v.Prototypes, v.Heads, places*head)
+	// One product sums over the positions and the features of a prototype.
+	query = Reshape(TransposeAllAxes(query, 0, 1, 3, 2, 4), batch, rows*columns, v.NumHeads, places*head)
+	key = Reshape(TransposeAllAxes(key, 0, 2, 1, 3), v.Prototypes, v.NumHeads, places*head)
 	similarity := MulScalar(ConvertDType(Einsum("bphf,mhf->hbpm", query, key), p.exact()), 1/math.Sqrt(float64(head)))
 	attention := Softmax(similarity, -1)
-	attention.AssertDims(v.Heads, batch, rows*columns, v.Prototypes)
+	attention.AssertDims(v.NumHeads, batch, rows*columns, v.Prototypes)
 	aggregated := Einsum("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
 
 	y := linear(scope.At("proj"), p, Concatenate([]*Node{h, Reshape(aggregated, -1, v.Dim)}, -1), v.Dim)
 	y = Reshape(y, batch, rows*columns, v.Dim)
 	none := Zeros(x.Graph(), SliceAxis(x, 1, AxisElem(0)).Shape())
 	out.Prototypes = prototypes
-	out.FilterAttention = Reshape(TransposeAllAxes(attention, 1, 0, 2, 3), batch, v.Heads, rows, columns, v.Prototypes)
+	out.FilterAttention = Reshape(TransposeAllAxes(attention, 1, 0, 2, 3), batch, v.NumHeads, rows, columns, v.Prototypes)
 	return Add(x, Concatenate([]*Node{none, y}, 1))
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// TestFilterIsItsFormulas compares the filter with the section's formulas, written as loops.
+// TestFilterIsItsFormulas compares the filter with the paper's formulas, written as loops.
 func TestFilterIsItsFormulas(t *testing.T) {
 	const batch, rows, columns, dim, heads, prototypes = 2, 3, 4, 6, 2, 5
 	const tokens, head = 1 + rows*columns, dim / heads
-	v := ViT{Patch: 1, Dim: dim, Depth: 1, Heads: heads, Side: 1, Prototypes: prototypes, Positions: DINOPositions}
+	v := ViT{PatchSize: 1, Dim: dim, Depth: 1, NumHeads: heads, GridSize: 1, Prototypes: prototypes, Positions: DINOPositions}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		store := model.NewStore()
 		values := map[string][]float64{}
@@ -38,7 +38,7 @@ func TestFilterIsItsFormulas(t *testing.T) {
 			return []*Node{y, out.FilterAttention}
 		})
 		defer exec.Finalize()
-		got := exec.MustExec(input)
+		got := exec.MustCall(input)
 		y, attention := tensors.MustCopyFlatData[float64](got[0]), tensors.MustCopyFlatData[float64](got[1])
 		x := tensors.MustCopyFlatData[float64](input)
 
@@ -128,7 +128,7 @@ func TestFilterIsItsFormulas(t *testing.T) {
 	})
 }
 
-// waveform is a tensor of values of a sine, other ones for another k.
+// waveform returns a tensor of values of a sine. The values depend on k.
 func waveform(k int, dims ...int) *tensors.Tensor {
 	values := make([]float64, shapes.Make(dtypes.Float64, dims...).Size())
 	for i := range values {

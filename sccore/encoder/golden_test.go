@@ -17,7 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// goldenCase is a backbone with known weights and images, and what its PyTorch twin makes of them in float64: testdata/golden.py.
+// goldenCase is a backbone with known weights and images, and the results of PyTorch in float64, written by testdata/golden.py.
 type goldenCase struct {
 	Name          string
 	Parameters    [][2]any // Path and shape, in PyTorch's order.
@@ -31,8 +31,8 @@ type goldenCase struct {
 // wave is the i-th entry of the k-th tensor of testdata/golden.py.
 func wave(k, i int) float64 { return math.Sin(12.9898*float64(i) + 78.233*float64(k)) }
 
-// fromTorch maps each entry of a convolution's weight, [height, width, in, out], to its place in PyTorch's [out, in, height, width];
-// other tensors are the same in both.
+// fromTorch maps each entry of a convolution's weight, [height, width, in, out], to its position in PyTorch's [out, in, height, width]. Other
+// tensors have the same layout in both.
 func fromTorch(dims []int) []int {
 	size := shapes.Make(dtypes.Float64, dims...).Size()
 	places := make([]int, size)
@@ -47,7 +47,7 @@ func fromTorch(dims []int) []int {
 	return places
 }
 
-// far is the largest difference, relative to the largest entry of want.
+// far returns the largest difference, relative to the largest entry of want.
 func far(got, want []float64) float64 {
 	if len(got) != len(want) {
 		return math.Inf(1)
@@ -62,7 +62,7 @@ func far(got, want []float64) float64 {
 	return difference / largest
 }
 
-// checkClose compares values to 1e-5 of the largest.
+// checkClose compares values with a tolerance of 1e-5 of the largest.
 func checkClose(t *testing.T, what string, got, want []float64) {
 	t.Helper()
 	if d := far(got, want); !(d <= 1e-5) {
@@ -91,7 +91,7 @@ func TestBackbonesAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
-// waves is the k-th tensor of testdata/golden.py, in our order of entries: images are [batch, 3, height, width] there.
+// waves is the k-th tensor of testdata/golden.py in our layout; images there are [batch, 3, height, width].
 func waves(k int, dtype dtypes.DType, scale, offset float64, dims ...int) *tensors.Tensor {
 	places := fromTorch(dims)
 	if k == 1000 {
@@ -158,7 +158,7 @@ func checkGolden(t *testing.T, b compute.Backend, c goldenCase, dtype dtypes.DTy
 	})
 	defer step.Finalize()
 	images := waves(1000, dtype, 1, 0, 6, 13, 13, 3)
-	got := step.MustExec(images, waves(2000, dtype, 1, 0, 6, backbone.Dim))
+	got := step.MustCall(images, waves(2000, dtype, 1, 0, 6, backbone.Dim))
 
 	check := func(what string, got, want []float64) {
 		t.Helper()
@@ -204,5 +204,5 @@ func checkGolden(t *testing.T, b compute.Backend, c goldenCase, dtype dtypes.DTy
 		return backbone.Features(scope, images, layers.Norm{})
 	})
 	defer inference.Finalize()
-	check("features by running statistics", flat64(inference.MustExec(images)[0]), c.Inference)
+	check("features by running statistics", flat64(inference.MustCall(images)[0]), c.Inference)
 }

@@ -8,27 +8,27 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// Positions names the way in which position embeddings are resized for images of another size than they were trained for. Both ways
-// are bicubic and in use; as they place the samples differently, features of one checkpoint differ by up to 2 between them.
+// Positions names a method of resizing position embeddings for images of another size. Both methods are bicubic and in common use. They place
+// samples differently, so features of the same checkpoint differ by up to 2 between them.
 type Positions string
 
 const (
-	// DINOPositions is the way of the official code of DINO, iBOT, Mugs and Leopart: the cubic of a = −0.75, sampled as if the new grid
-	// had 0.1 rows and columns more than it has.
+	// DINOPositions is the method of the official code of DINO, iBOT, Mugs and Leopart: the cubic kernel with a = −0.75, sampled as if the
+	// new grid had 0.1 more rows and columns than it has.
 	DINOPositions Positions = "dino"
-	// TimmPositions is timm's way: the cubic of a = −0.5, widened where the grid shrinks.
+	// TimmPositions is the method of timm: the cubic kernel with a = −0.5, antialiased when the grid shrinks.
 	TimmPositions Positions = "timm"
 )
 
-// Check returns an error that lists the ways there are unless p is one of them.
+// Check returns an error that lists the known methods unless p is one of them.
 func (p Positions) Check() error {
 	if p != DINOPositions && p != TimmPositions {
-		return fmt.Errorf("positions %q: there are %s and %s", p, DINOPositions, TimmPositions)
+		return fmt.Errorf("positions %q: want %s or %s", p, DINOPositions, TimmPositions)
 	}
 	return nil
 }
 
-// Matrix returns the [to][from] weights that resize one axis of a grid. A grid whose two sizes both stay is not resized at all.
+// Matrix returns the [to][from] weights that resize one axis of a grid. A grid that keeps both sizes is not resized at all.
 func (p Positions) Matrix(from, to int) [][]float64 {
 	matrix := make([][]float64, to)
 	for i := range matrix {
@@ -42,7 +42,7 @@ func (p Positions) Matrix(from, to int) [][]float64 {
 	return matrix
 }
 
-// sampledRow is torch.nn.functional.interpolate: the four samples about the point, those beyond the border being the border's.
+// sampledRow is torch.nn.functional.interpolate: the four samples around the point. Samples beyond the border take the border's value.
 func sampledRow(row []float64, step float64, i int) {
 	at := step*(float64(i)+0.5) - 0.5
 	first := int(math.Floor(at))
@@ -51,8 +51,8 @@ func sampledRow(row []float64, step float64, i int) {
 	}
 }
 
-// widenedRow is the same with antialias=True: the kernel covers the samples that one new sample stands for, and those beyond the
-// border are left out.
+// widenedRow is the same with antialias=True: when shrinking, the kernel widens to the step between samples. Samples beyond the border are
+// left out.
 func widenedRow(row []float64, step float64, i int) {
 	width := max(step, 1)
 	centre := step * (float64(i) + 0.5)
@@ -80,20 +80,20 @@ func cubic(x, a float64) float64 {
 	return 0
 }
 
-// resizePositions maps a grid of embeddings, [side, side, dim], to [rows, columns, dim], as products with constant matrices: the
-// gradient is right on every backend.
-func resizePositions(grid *Node, way Positions, rows, columns int) *Node {
-	side := grid.Shape().Dim(0)
-	grid.AssertDims(side, side, -1)
-	if rows == side && columns == side {
+// resizePositions maps a grid of embeddings, [size, size, dim], to [rows, columns, dim] by products with constant matrices, whose gradient is
+// correct on every backend.
+func resizePositions(grid *Node, method Positions, rows, columns int) *Node {
+	size := grid.Shape().Dim(0)
+	grid.AssertDims(size, size, -1)
+	if rows == size && columns == size {
 		return grid
 	}
 	matrix := func(to int) *Node {
-		values := make([]float64, 0, to*side)
-		for _, row := range way.Matrix(side, to) {
+		values := make([]float64, 0, to*size)
+		for _, row := range method.Matrix(size, to) {
 			values = append(values, row...)
 		}
-		return ConvertDType(ConstTensor(grid.Graph(), tensors.FromFlatDataAndDimensions(values, to, side)), grid.DType())
+		return ConvertDType(ConstTensor(grid.Graph(), tensors.FromFlatDataAndDimensions(values, to, size)), grid.DType())
 	}
 	grid = Einsum("or,rcd->ocd", matrix(rows), grid)
 	grid = Einsum("oc,rcd->rod", matrix(columns), grid)

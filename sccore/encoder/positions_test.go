@@ -12,8 +12,8 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// TestPositionsAreResizedAsTheCheckpointsOwnCodeDoesIt compares with DINO's and timm's own functions, on the grids of patches of 16 and 8 and for
-// the sizes of images and local views that the paper uses; testdata/positions.py made them. timm computes in float32.
+// TestPositionsAreResizedAsTheCheckpointsOwnCodeDoesIt compares with the functions of DINO and timm, on the grids of patches of 16 and 8 and for
+// the paper's sizes of images and local views. testdata/positions.py writes the golden file. timm computes in float32.
 func TestPositionsAreResizedAsTheCheckpointsOwnCodeDoesIt(t *testing.T) {
 	raw, err := os.ReadFile("testdata/positions.json")
 	if err != nil {

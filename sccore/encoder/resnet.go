@@ -24,7 +24,7 @@ func resNet18(scope *model.Scope, images *Node, width int, norm layers.Norm) *No
 	return ReduceMean(x, 0, 1)
 }
 
-// basicBlock adds two convolutions to its input, or to a projection of its input where their shapes differ.
+// basicBlock adds two convolutions to its input, or to a projection of its input if their shapes differ.
 func basicBlock(scope *model.Scope, x *Node, channels, stride int, norm layers.Norm) *Node {
 	y := layers.Convolution(scope.At("conv1"), x, 3, channels, stride)
 	y = relu(layers.BatchNormAlong(scope.At("bn1"), y, 2, norm, true))

@@ -5,7 +5,7 @@ import (
 )
 
 // Standardize subtracts ImageNet's mean colour from images, [batch, height, width, 3] in [0, 1], and divides by its standard deviation, as
-// the official checkpoints want it.
+// official checkpoints expect.
 func Standardize(images *Node) *Node {
 	images.AssertDims(-1, -1, -1, 3)
 	colour := func(red, green, blue float64) *Node {

@@ -18,8 +18,8 @@ func BenchmarkViTS16Forward(b *testing.B) { benchmarkViT(b, "vit-s16", 8, false)
 
 func BenchmarkViTS16Step(b *testing.B) { benchmarkViT(b, "vit-s16", 8, true) }
 
-// benchmarkViT measures the forward pass of ten logits of the [CLS] token at 224², and with backward the gradients of their cross-entropy
-// and of the patches' mean square in every weight too.
+// benchmarkViT measures the forward pass to ten logits of the [CLS] token at 224². With backward, it also measures the gradients of their
+// cross-entropy and of the patches' mean square by every weight.
 func benchmarkViT(b *testing.B, name string, batch int, backward bool) {
 	v := vit(b, name)
 	step := model.MustNewExec(testbackend.Fastest(b), seeded(b, 1), func(scope *model.Scope, images *Node) []*Node {
@@ -43,7 +43,7 @@ func benchmarkViT(b *testing.B, name string, batch int, backward bool) {
 	images := normal(batch, 224, 224, 3)
 
 	run := func() {
-		for i, out := range step.MustExec(images) {
+		for i, out := range step.MustCall(images) {
 			if i == 0 {
 				if value := out.Value().(float32); value != value {
 					b.Fatal("the loss is not a number")

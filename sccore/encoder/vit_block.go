@@ -9,27 +9,27 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// layerNormEpsilon is DINO's and timm's; PyTorch's own default is 1e-5.
+// layerNormEpsilon is the value of DINO and timm. PyTorch's default is 1e-5.
 const layerNormEpsilon = 1e-6
 
-// parameters hands out a transformer's variables as nodes: variables of one dtype, nodes of another.
+// parameters returns a transformer's variables as nodes. Variables have the master dtype, nodes the compute dtype.
 type parameters struct {
 	g               *Graph
 	master, compute dtypes.DType
-	deviation       float64 // Of initial weights.
+	initStd         float64 // Standard deviation of initial weights.
 }
 
-// masterNode is the value of a variable in its own dtype.
+// masterNode returns the value of a variable in its own dtype.
 func (p parameters) masterNode(scope *model.Scope, name string, initial initialValue, dims ...int) *Node {
 	return scope.WithInitializer(initial(scope)).VariableWithShape(name, shapes.Make(p.master, dims...)).NodeValue(p.g)
 }
 
-// node is the value of a variable in the dtype of products.
+// node returns the value of a variable in the dtype of matrix products.
 func (p parameters) node(scope *model.Scope, name string, initial initialValue, dims ...int) *Node {
 	return ConvertDType(p.masterNode(scope, name, initial, dims...), p.compute)
 }
 
-// exact is at least float32: the dtype of what bfloat16 is too coarse for.
+// exact returns the dtype for operations that bfloat16 is too coarse for: at least float32.
 func (p parameters) exact() dtypes.DType {
 	if p.compute == dtypes.Float64 {
 		return dtypes.Float64
@@ -37,8 +37,8 @@ func (p parameters) exact() dtypes.DType {
 	return dtypes.Float32
 }
 
-// linear maps x, [rows, in], to x·weight + bias, [rows, out].
-// Tried and lost on the CPU plugin: the bias as a product with ones, so that its gradient is one too (a third less a CPU-second).
+// linear maps x, [rows, in], to x·weight + bias, [rows, out]. Also tried on the CPU plugin, with a third less throughput: the bias as a
+// product with ones, so that its gradient is a product too.
 func linear(scope *model.Scope, p parameters, x *Node, out int) *Node {
 	x.AssertRank(2)
 	weight := p.node(scope, "weight", p.normal, x.Shape().Dim(1), out)
@@ -52,34 +52,34 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 	bias := ConvertDType(p.masterNode(scope, "bias", zeros, dim), p.exact())
 	x = ConvertDType(x, p.exact())
 	mean := ReduceAndKeep(x, ReduceMean, -1)
-	// To first order the variance does not change with the mean that it is taken about, so no gradient needs to pass there.
+	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
 	variance := ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, -1)
 	y := Mul(Sub(x, mean), Inverse(Sqrt(AddScalar(variance, layerNormEpsilon))))
 	return ConvertDType(Add(Mul(y, ExpandLeftToRank(weight, 3)), ExpandLeftToRank(bias, 3)), p.compute)
 }
 
-// attention is multi-head self-attention among the tokens of each image, x being [batch, tokens, Dim]. It also returns the attention
-// maps, [batch, Heads, tokens, tokens].
+// attention is multi-head self-attention among the tokens of each image, [batch, tokens, Dim]. It also returns the attention maps,
+// [batch, NumHeads, tokens, tokens].
 func (v ViT) attention(scope *model.Scope, p parameters, x *Node) (y, maps *Node) {
-	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.Heads
+	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
 	qkv := linear(scope.At("qkv"), p, Reshape(x, -1, v.Dim), 3*v.Dim)
-	qkv = Reshape(qkv, batch, tokens, 3, v.Heads, head)
-	part := func(i int) *Node { return Reshape(SliceAxis(qkv, 2, AxisElem(i)), batch, tokens, v.Heads, head) }
+	qkv = Reshape(qkv, batch, tokens, 3, v.NumHeads, head)
+	part := func(i int) *Node { return Reshape(SliceAxis(qkv, 2, AxisElem(i)), batch, tokens, v.NumHeads, head) }
 	query, key, value := MulScalar(part(0), 1/math.Sqrt(float64(head))), part(1), part(2)
 	maps = Softmax(ConvertDType(Einsum("bqhd,bkhd->bhqk", query, key), p.exact()), -1)
-	maps.AssertDims(batch, v.Heads, tokens, tokens)
+	maps.AssertDims(batch, v.NumHeads, tokens, tokens)
 	y = Einsum("bhqk,bkhd->bqhd", ConvertDType(maps, p.compute), value)
 	y = linear(scope.At("proj"), p, Reshape(y, -1, v.Dim), v.Dim)
 	return Reshape(y, batch, tokens, v.Dim), maps
 }
 
-// perceptron maps each token of x, [batch, tokens, Dim], through a hidden layer of four times its length.
-func (v ViT) perceptron(scope *model.Scope, p parameters, x *Node) *Node {
+// mlp maps each token of x, [batch, tokens, Dim], through a hidden layer four times as wide.
+func (v ViT) mlp(scope *model.Scope, p parameters, x *Node) *Node {
 	hidden := gelu(linear(scope.At("fc1"), p, Reshape(x, -1, v.Dim), 4*v.Dim))
 	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), x.Shape().Dimensions...)
 }
 
-// gelu is x·Φ(x), Φ being the normal distribution function (Hendrycks and Gimpel, 2016), and not one of its approximations.
+// gelu is x·Φ(x) with the exact normal distribution function Φ (Hendrycks and Gimpel, 2016), not an approximation.
 func gelu(x *Node) *Node {
 	return Mul(x, MulScalar(AddScalar(Erf(MulScalar(x, math.Sqrt2/2)), 1), 0.5))
 }

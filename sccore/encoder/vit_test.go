@@ -24,15 +24,15 @@ func vit(t testing.TB, name string) encoder.ViT {
 	return v
 }
 
-// smallest is a transformer with a filter that fits in a finite-difference test.
-var smallest = encoder.ViT{Patch: 2, Dim: 4, Depth: 2, Heads: 2, Side: 2, Positions: encoder.DINOPositions, Prototypes: 3}
+// smallest is a transformer with a filter, small enough for a finite-difference test.
+var smallest = encoder.ViT{PatchSize: 2, Dim: 4, Depth: 2, NumHeads: 2, GridSize: 2, Positions: encoder.DINOPositions, Prototypes: 3}
 
 func TestViTsHaveTheWeightsOfTheirTwins(t *testing.T) {
 	engine, err := backend.OpenConfig(backend.Go) // Only the graph is built.
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Counted in timm's vit_small_patch16_224, vit_base_patch16_224 and vit_base_patch8_224 without a last layer, and by hand.
+	// Counted in timm's vit_small_patch16_224, vit_base_patch16_224 and vit_base_patch8_224 without a head, and by hand.
 	const block = 64*192 + 192 + 64*64 + 64 + 2*4*64*64 + 5*64 + 4*64
 	for name, want := range map[string]int{
 		"vit-s16": 21_665_664, "vit-b16": 85_798_656, "vit-b8": 85_807_872, "vit-tiny": 64 + 37*64 + 192*64 + 64 + 3*block + 2*64,
@@ -42,7 +42,7 @@ func TestViTsHaveTheWeightsOfTheirTwins(t *testing.T) {
 			v.Prototypes = prototypes
 			store := seeded(t, 1)
 			exec := model.MustNewExec(engine, store, func(scope *model.Scope, images *Node) *Node { return v.Tokens(scope, images).Class })
-			if _, err := exec.Compile(ramp(1, v.Patch, v.Patch, 3).Shape()); err != nil {
+			if _, err := exec.Compile(ramp(1, v.PatchSize, v.PatchSize, 3).Shape()); err != nil {
 				t.Fatal(err)
 			}
 			built := map[string][]int{}
@@ -74,10 +74,10 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 		t.Error("there is a vit-l16")
 	}
 	for name, change := range map[string]func(v *encoder.ViT){
-		"heads":     func(v *encoder.ViT) { v.Heads = 3 },
+		"heads":     func(v *encoder.ViT) { v.NumHeads = 3 },
 		"depth":     func(v *encoder.ViT) { v.Depth = 0 },
 		"positions": func(v *encoder.ViT) { v.Positions = "linear" },
-		"compute":   func(v *encoder.ViT) { v.Compute = dtypes.Int32 },
+		"compute":   func(v *encoder.ViT) { v.ComputeDType = dtypes.Int32 },
 		"filter":    func(v *encoder.ViT) { v.Prototypes = -1 },
 	} {
 		v := smallest
@@ -88,7 +88,7 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-// tokensAndGradients runs a transformer with weights of one seed: its tokens, and the gradient of every weight.
+// tokensAndGradients runs a transformer with the weights of a seed and returns its tokens and the gradient of every weight.
 func tokensAndGradients(t *testing.T, b compute.Backend, v encoder.ViT, images *tensors.Tensor) [][]float64 {
 	t.Helper()
 	store := seeded(t, 7)
@@ -104,7 +104,7 @@ func tokensAndGradients(t *testing.T, b compute.Backend, v encoder.ViT, images *
 	})
 	defer exec.Finalize()
 	var all [][]float64
-	for _, x := range exec.MustExec(images) {
+	for _, x := range exec.MustCall(images) {
 		all = append(all, flat64(x))
 	}
 	return all
@@ -113,7 +113,7 @@ func tokensAndGradients(t *testing.T, b compute.Backend, v encoder.ViT, images *
 func TestCheckpointingChangesNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		kept, recomputed := smallest, smallest
-		recomputed.Checkpoint = true
+		recomputed.GradientCheckpointing = true
 		want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
 		for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
 			if d := far(got, want[i]); d > 1e-5 {
@@ -128,11 +128,11 @@ func TestBFloat16FollowsFloat32(t *testing.T) {
 		exact := smallest
 		exact.Depth = 1
 		coarse := exact
-		coarse.Compute = dtypes.BFloat16
+		coarse.ComputeDType = dtypes.BFloat16
 		want := tokensAndGradients(t, b, exact, normal(2, 6, 4, 3))
 		for i, got := range tokensAndGradients(t, b, coarse, normal(2, 6, 4, 3)) {
 			// bfloat16 has 8 bits; flat64 fails on any dtype but float32 here, so tokens and gradients are float32.
-			// Some gradients are tiny, and that of a key's bias is rounding alone, as a softmax does not see it.
+			// Some gradients are tiny, and that of a key's bias is only rounding, because softmax does not depend on it.
 			largest := max(slices.Max(want[i]), -slices.Min(want[i]))
 			if d := far(got, want[i]); (d > 0.1 && largest > 0.1) || (i < 2 && d == 0) {
 				t.Errorf("output %d is off by %.2g", i, d)
@@ -150,7 +150,7 @@ func TestAttentionMapsSumToOne(t *testing.T) {
 			return []*Node{ReduceSum(tokens.Attention[0], -1), ReduceSum(tokens.Attention[1], -1), ReduceSum(tokens.FilterAttention, -1)}
 		})
 		defer exec.Finalize()
-		for i, sums := range exec.MustExec(normal(2, 6, 4, 3)) {
+		for i, sums := range exec.MustCall(normal(2, 6, 4, 3)) {
 			for _, sum := range flat64(sums) {
 				if math.Abs(sum-1) > 1e-5 {
 					t.Fatalf("maps %d sum to %v", i, sum)
@@ -160,7 +160,7 @@ func TestAttentionMapsSumToOne(t *testing.T) {
 	})
 }
 
-// The gradient of every weight, the filter's among them, along one direction each, against differences in float64.
+// The gradient of every weight, including the filter's, is compared along one direction with finite differences in float64.
 func TestViTGradientsAreDifferences(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		store := seeded(t, 7)
@@ -179,11 +179,13 @@ func TestViTGradientsAreDifferences(t *testing.T) {
 		})
 		defer exec.Finalize()
 		images := waves(1000, dtypes.Float64, 1, 0, 2, 6, 4, 3)
-		exec.MustExec(images)   // Makes the variables.
+		exec.MustCall(images)   // Makes the variables.
 		for k, v := range all { // Values of the size that training reaches: the initial ones hardly attend.
-			v.MustSetValue(waves(k, dtypes.Float64, 0.5, 0.1, v.Shape().Dimensions...))
+			if err := v.SetValue(waves(k, dtypes.Float64, 0.5, 0.1, v.Shape().Dimensions...)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		gradients := exec.MustExec(images)[1:]
+		gradients := exec.MustCall(images)[1:]
 		for k, v := range all {
 			start, gradient := flat64(v.MustValue()), flat64(gradients[k])
 			const step = 1e-5
@@ -192,8 +194,10 @@ func TestViTGradientsAreDifferences(t *testing.T) {
 				for i := range moved {
 					moved[i] = start[i] + distance*math.Cos(float64(3*i+k))
 				}
-				v.MustSetValue(tensors.FromFlatDataAndDimensions(moved, v.Shape().Dimensions...))
-				return exec.MustExec(images)[0].Value().(float64)
+				if err := v.SetValue(tensors.FromFlatDataAndDimensions(moved, v.Shape().Dimensions...)); err != nil {
+					t.Fatal(err)
+				}
+				return exec.MustCall(images)[0].Value().(float64)
 			}
 			numeric, analytic := (at(step)-at(-step))/(2*step), 0.0
 			at(0)

@@ -9,15 +9,15 @@ import (
 	"github.com/gomlx/gomlx/ml/model/initializer"
 )
 
-// initialValue makes the initializer of a variable from its scope, whose store holds the random numbers.
+// initialValue returns the initializer of a variable for a scope, whose store holds the random numbers.
 type initialValue func(scope *model.Scope) model.VariableInitializer
 
-// normal draws initial tokens, positions and weights of linear layers.
+// normal initialises tokens, position embeddings and the weights of linear layers.
 func (p parameters) normal(scope *model.Scope) model.VariableInitializer {
-	return initializer.RandomNormalFn(scope, p.deviation)
+	return initializer.RandomNormalFn(scope, p.initStd)
 }
 
-// uniform is how PyTorch draws the weight and the bias of a convolution that sees that many inputs.
+// uniform initialises the weight and the bias of a convolution with that many inputs, as PyTorch does.
 func uniform(inputs int) initialValue {
 	limit := 1 / math.Sqrt(float64(inputs))
 	return func(scope *model.Scope) model.VariableInitializer {
@@ -33,10 +33,10 @@ func ones(*model.Scope) model.VariableInitializer { return Ones }
 type Weight struct {
 	Path   string // Below the transformer's scope: blocks/0/attn/qkv/weight. With "." for "/" it is DINO's and timm's name.
 	Shape  []int
-	Filter bool // It belongs to the Object-Aware Filter, which DINO's and timm's transformers have not.
+	Filter bool // It belongs to the Object-Aware Filter, which transformers of DINO and timm do not have.
 }
 
-// Weights lists the trainable variables that [ViT.Tokens] makes, in the order in which DINO and timm define them.
+// Weights lists the trainable variables that [ViT.Tokens] creates, in the order of DINO and timm.
 func (v ViT) Weights() []Weight {
 	var all []Weight
 	filter := false
@@ -50,8 +50,8 @@ func (v ViT) Weights() []Weight {
 		add(path+"/bias", v.Dim)
 	}
 	add("cls_token", 1, 1, v.Dim)
-	add("pos_embed", 1, 1+v.Side*v.Side, v.Dim)
-	add("patch_embed/proj/weight", v.Patch, v.Patch, 3, v.Dim)
+	add("pos_embed", 1, 1+v.GridSize*v.GridSize, v.Dim)
+	add("patch_embed/proj/weight", v.PatchSize, v.PatchSize, 3, v.Dim)
 	add("patch_embed/proj/bias", v.Dim)
 	for i := range v.Depth {
 		block := fmt.Sprintf("blocks/%d/", i)
@@ -60,7 +60,7 @@ func (v ViT) Weights() []Weight {
 		linear(block+"attn/proj", v.Dim, v.Dim)
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			filter = true
-			add(block+"filter/prototypes", v.Prototypes, prototypeSide, prototypeSide, v.Dim)
+			add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
 			norm(block + "filter/norm")
 			for _, name := range []string{"q", "k", "v"} {
 				linear(block+"filter/"+name, v.Dim, v.Dim)
@@ -76,7 +76,7 @@ func (v ViT) Weights() []Weight {
 	return all
 }
 
-// Size is the number of values of the weight.
+// Size returns the number of values of the weight.
 func (w Weight) Size() int {
 	size := 1
 	for _, dim := range w.Shape {

@@ -30,7 +30,7 @@ func (c RandomResizedCrop) Check() error {
 }
 
 // Cut draws a crop of an image: its pixels, [Size, Size, 3], and its labels at the cell centres of a grid, [grid, grid].
-func (c RandomResizedCrop) Cut(a *datasets.Annotated, grid int, rng *rand.Rand) (pixels, labels []uint8) {
+func (c RandomResizedCrop) Cut(a *datasets.SegmentedImage, grid int, rng *rand.Rand) (pixels, labels []uint8) {
 	box, mirrored := c.box(a.Height, a.Width, rng), rng.IntN(2) == 1
 	pixels = part(a, box, c.Size, c.Size)
 	labels = make([]uint8, 0, grid*grid)
@@ -67,8 +67,8 @@ func (c RandomResizedCrop) box(height, width int, rng *rand.Rand) image.Rectangl
 }
 
 // part resizes a box of an image to [height, width, 3], bilinearly, with a kernel that widens when it shrinks.
-func part(a *datasets.Annotated, box image.Rectangle, height, width int) []uint8 {
-	picture := a.Picture()
+func part(a *datasets.SegmentedImage, box image.Rectangle, height, width int) []uint8 {
+	picture := a.Image()
 	small := image.NewRGBA(image.Rect(0, 0, width, height))
 	if box.Size() == small.Rect.Size() {
 		draw.Draw(small, small.Rect, picture, box.Min, draw.Src)

@@ -11,8 +11,8 @@ import (
 )
 
 // coordinates is an image whose pixels encode their position and whose mask marks the left and right halves.
-func coordinates(height, width int) *datasets.Annotated {
-	a := &datasets.Annotated{Height: height, Width: width}
+func coordinates(height, width int) *datasets.SegmentedImage {
+	a := &datasets.SegmentedImage{Height: height, Width: width}
 	for y := range height {
 		for x := range width {
 			a.Pixels = append(a.Pixels, uint8(255*x/(width-1)), uint8(255*y/(height-1)), 0)
@@ -59,7 +59,7 @@ func TestCropsShowOnePlaceInImageAndLabels(t *testing.T) {
 
 func TestCropsOfLongImages(t *testing.T) {
 	for _, size := range [][2]int{{1, 50}, {50, 1}, {1, 1}, {7, 300}} {
-		a := &datasets.Annotated{Height: size[0], Width: size[1], Pixels: make([]uint8, 3*size[0]*size[1]), Mask: make([]uint8, size[0]*size[1])}
+		a := &datasets.SegmentedImage{Height: size[0], Width: size[1], Pixels: make([]uint8, 3*size[0]*size[1]), Mask: make([]uint8, size[0]*size[1])}
 		rng := rand.New(rand.NewPCG(1, 1))
 		for range 50 {
 			if pixels, labels := (RandomResizedCrop{8, 1}).Cut(a, 3, rng); len(pixels) != 192 || len(labels) != 9 {
@@ -71,7 +71,7 @@ func TestCropsOfLongImages(t *testing.T) {
 
 func TestWholeImagesKeepTheirPixels(t *testing.T) {
 	a := coordinates(5, 7)
-	if pixels := part(a, a.Picture().Rect, 5, 7); !slices.Equal(pixels, a.Pixels) {
+	if pixels := part(a, a.Image().Rect, 5, 7); !slices.Equal(pixels, a.Pixels) {
 		t.Error("an image of the wanted size has changed")
 	}
 }

@@ -32,10 +32,10 @@ func Encode(frozen *FeatureExtractor, source datasets.Source, size, n int, patch
 }
 
 // LabelledPictures are pictures whose results are reported one by one, so that [ImagesOf] returns an error if one cannot be read.
-type LabelledPictures struct{ *datasets.Pictures }
+type LabelledPictures struct{ *datasets.ImageFolder }
 
 // ImagesOf yields the first n images of a set as an encoder takes them: the central square of pictures, resized to size pixels, and images in memory
-// unchanged. A picture of [datasets.Pictures] that cannot be read is black, since training skips it too.
+// unchanged. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too.
 func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
 		for i := range min(n, source.Len()) {
@@ -43,12 +43,12 @@ func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 			var err error
 			height, width := size, size
 			switch source := source.(type) {
-			case *datasets.Pictures:
-				if pixels, err = source.Centre(i, size); err != nil {
+			case *datasets.ImageFolder:
+				if pixels, err = source.CenterCrop(i, size); err != nil {
 					pixels, err = make([]uint8, size*size*3), nil
 				}
 			case LabelledPictures:
-				pixels, err = source.Centre(i, size)
+				pixels, err = source.CenterCrop(i, size)
 			case *datasets.Images:
 				pixels, height, width = source.At(i), source.Height, source.Width
 			default:

@@ -124,8 +124,8 @@ func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool
 			return true
 		}
 		for im, err := range images {
-			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.Patch != 0 || im.Width%f.ViT.Patch != 0) {
-				err = fmt.Errorf("feature extractor %s: an image of %d×%d pixels is not a whole number of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.Patch)
+			if err == nil && (im.Height < 1 || im.Width < 1 || im.Height%f.ViT.PatchSize != 0 || im.Width%f.ViT.PatchSize != 0) {
+				err = fmt.Errorf("feature extractor %s: an image of %d×%d pixels is not a whole number of patches of %d", f.ViT.Name, im.Height, im.Width, f.ViT.PatchSize)
 			}
 			if err == nil && len(im.Pixels) != im.Height*im.Width*3 {
 				err = fmt.Errorf("feature extractor %s: %d values for an image of %d×%d pixels", f.ViT.Name, len(im.Pixels), im.Height, im.Width)
@@ -177,7 +177,7 @@ func (f *FeatureExtractor) run(images []Image, patches bool) (all []Features, er
 	for _, tensor := range out {
 		tensor.FinalizeAll()
 	}
-	dim, rows, columns := f.ViT.Dim, height/f.ViT.Patch, width/f.ViT.Patch
+	dim, rows, columns := f.ViT.Dim, height/f.ViT.PatchSize, width/f.ViT.PatchSize
 	for i := range images {
 		features := Features{Class: class[i*dim : (i+1)*dim : (i+1)*dim], Rows: rows, Columns: columns}
 		if patches {

@@ -21,7 +21,7 @@ import (
 // smallViT is a transformer whose weights are sines, in its own store under "/online".
 func smallViT(t *testing.T) (encoder.ViT, *model.Store) {
 	t.Helper()
-	v := encoder.ViT{Name: "small", Patch: 4, Dim: 8, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}
+	v := encoder.ViT{Name: "small", PatchSize: 4, Dim: 8, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions}
 	store := model.NewStore()
 	for k, w := range v.Weights() {
 		values := make([]float32, w.Size())
@@ -121,7 +121,7 @@ func TestFeatureExtractorRefuses(t *testing.T) {
 		{v, "/target", 2, "no weight /target/cls_token"},
 		{v, "/online", 0, "batch of 0"},
 		{encoder.ViT{}, "/online", 2, "Patch 0"},
-		{encoder.ViT{Name: "wide", Patch: 4, Dim: 12, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}, "/online", 2, "cls_token"},
+		{encoder.ViT{Name: "wide", PatchSize: 4, Dim: 12, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions}, "/online", 2, "cls_token"},
 	} {
 		if _, err := evaluation.NewFeatureExtractor(b, test.v, store, test.scope, test.batch); err == nil || !strings.Contains(err.Error(), test.part) {
 			t.Errorf("%v does not contain %q", err, test.part)

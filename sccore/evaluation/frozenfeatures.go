@@ -15,7 +15,7 @@ import (
 // test them on. It reads and encodes one batch at a time, so that memory does not grow with the dataset.
 type FrozenFeatures struct {
 	Extractor *FeatureExtractor
-	Images    *datasets.Segmented
+	Images    *datasets.Segmentation
 	Crop      RandomResizedCrop
 	Seed      uint64 // Draws the crops. A crop depends on the seed, its image and its number alone.
 	TestSize  int    // Height and width in pixels that whole images are resized to.
@@ -31,7 +31,7 @@ type Patches struct {
 type Sample struct{ Image, Crop int }
 
 // Grid is the number of patches along each side of a crop.
-func (f FrozenFeatures) Grid() int { return f.Crop.Size / f.Extractor.ViT.Patch }
+func (f FrozenFeatures) Grid() int { return f.Crop.Size / f.Extractor.ViT.PatchSize }
 
 // Crops yields the features and labels of crops in the given order. It ends with the first error.
 func (f FrozenFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Patches, error] {
@@ -53,7 +53,7 @@ func (f FrozenFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patch
 		if err != nil {
 			return Image{}, nil, err
 		}
-		return NewImage(part(a, a.Picture().Rect, f.TestSize, f.TestSize), f.TestSize, f.TestSize), nil, nil
+		return NewImage(part(a, a.Image().Rect, f.TestSize, f.TestSize), f.TestSize, f.TestSize), nil, nil
 	})
 }
 

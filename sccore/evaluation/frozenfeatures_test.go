@@ -38,7 +38,7 @@ func frozenScenes(t *testing.T, b compute.Backend, batch int) FrozenFeatures {
 		t.Fatal(err)
 	}
 	t.Cleanup(frozen.Close)
-	return FrozenFeatures{Extractor: frozen, Images: synthetic.Segmented(6, 40, 3), Crop: RandomResizedCrop{24, 0.25}, Seed: 7, TestSize: 32}
+	return FrozenFeatures{Extractor: frozen, Images: synthetic.Segmentation(6, 40, 3), Crop: RandomResizedCrop{24, 0.25}, Seed: 7, TestSize: 32}
 }
 
 func gather(t *testing.T, features iter.Seq2[Patches, error]) (all []Patches) {
@@ -158,7 +158,7 @@ func TestEvaluateCountsEachPixelOnce(t *testing.T) {
 		for head := range got {
 			confusion := metrics.NewConfusion(7)
 			for _, i := range which {
-				err := trainer.Predict(f.Images, []int{i}, 4, f.Whole(context.Background(), []int{i}), func(_ int, a *datasets.Annotated, of int, classes []uint8) error {
+				err := trainer.Predict(f.Images, []int{i}, 4, f.Whole(context.Background(), []int{i}), func(_ int, a *datasets.SegmentedImage, of int, classes []uint8) error {
 					if of != head {
 						return nil
 					}

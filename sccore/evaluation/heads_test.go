@@ -111,7 +111,7 @@ func TestHeadsLearn(t *testing.T) {
 			right := 0
 			for i, class := range truth {
 				image, row, column := i/(grid*grid), i/grid%grid, i%grid
-				at := heads.FullSize(flat[image*side*side*classes:][:side*side*classes], side, side, classes, grid, grid)
+				at := heads.PredictPixels(flat[image*side*side*classes:][:side*side*classes], side, side, classes, grid, grid)
 				if at[row*grid+column] == class {
 					right++
 				}

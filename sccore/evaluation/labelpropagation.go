@@ -44,12 +44,12 @@ func (p LabelPropagation) Check() error {
 }
 
 // size is the size that frames are resized to.
-func (p LabelPropagation) size(of datasets.Extent) datasets.Extent {
+func (p LabelPropagation) size(of datasets.Size) datasets.Size {
 	longer := func(long, short int) int { return p.ShortSide * long / short / 64 * 64 }
 	if of.Height > of.Width {
-		return datasets.Extent{Height: longer(of.Height, of.Width), Width: p.ShortSide}
+		return datasets.Size{Height: longer(of.Height, of.Width), Width: p.ShortSide}
 	}
-	return datasets.Extent{Height: p.ShortSide, Width: longer(of.Width, of.Height)}
+	return datasets.Size{Height: p.ShortSide, Width: longer(of.Width, of.Height)}
 }
 
 // propagate returns the label map of a frame, [rows, columns, channels]. features are the frame's, [rows, columns, dim] of length 1; others and
@@ -99,7 +99,7 @@ func (p LabelPropagation) propagate(features, held *Node, others, labels []*Node
 
 // masks decides the label of each pixel of a frame. The label map, [rows, columns, channels], is resized to the frame, each channel is scaled to [0,
 // 1] unless it is 0 everywhere, and the highest channel wins. It returns [height, width] of uint8.
-func masks(labels *Node, size datasets.Extent) *Node {
+func masks(labels *Node, size datasets.Size) *Node {
 	labels = Squeeze(layers.ResizeBilinear(InsertAxes(labels, 0), size.Height, size.Width), 0)
 	zero, one := ScalarZero(labels.Graph(), labels.DType()), ScalarOne(labels.Graph(), labels.DType())
 	low, high := ReduceAndKeep(labels, ReduceMin, 0, 1), ReduceAndKeep(labels, ReduceMax, 0, 1)

@@ -18,13 +18,13 @@ const evaluateBlock = 4
 // Evaluate returns how well each head segments images at the full size of their annotation: logits are resized to it bilinearly
 // (align_corners=false). features yields the features of the images in order, of grid×grid patches. It is an error if no pixel of the images is
 // annotated.
-func (t *SegmentationTrainer) Evaluate(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
+func (t *SegmentationTrainer) Evaluate(images *datasets.Segmentation, which []int, grid int, features iter.Seq2[Patches, error]) ([]metrics.Segmentation, error) {
 	confusions := make([]*metrics.Confusion, len(t.config.LearningRates))
 	for i := range confusions {
 		confusions[i] = metrics.NewConfusion(t.config.Head.Classes)
 	}
 	var mu sync.Mutex // Sums do not depend on the order.
-	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.Annotated, head int, classes []uint8) error {
+	err := t.Predict(images, which, grid, features, func(_ int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return confusions[head].Add(a.Mask, classes)
@@ -45,8 +45,8 @@ func (t *SegmentationTrainer) Evaluate(images *datasets.Segmented, which []int, 
 
 // Predict calls show with what each head predicts for each image, in parallel: the image's place in which, the image, the head and the class of each
 // pixel.
-func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, grid int, features iter.Seq2[Patches, error],
-	show func(place int, a *datasets.Annotated, head int, classes []uint8) error,
+func (t *SegmentationTrainer) Predict(images *datasets.Segmentation, which []int, grid int, features iter.Seq2[Patches, error],
+	show func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error,
 ) error {
 	var block []float32
 	done := 0
@@ -71,7 +71,7 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmented, which []int, g
 				}
 				one := side * side * t.config.Head.Classes
 				for head := range flat {
-					classes := heads.FullSize(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
+					classes := heads.PredictPixels(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
 					if err := show(done+i, a, head, classes); err != nil {
 						return err
 					}

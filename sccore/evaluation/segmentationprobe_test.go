@@ -27,7 +27,7 @@ func TestSegmentationProbeLearns(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		frozen := frozenScenes(t, b, 8).Extractor
 		probe := SegmentationProbe{CropSize: 32, TestSize: 40, MinScale: 0.5, Epochs: 12, Batch: 8, LearningRate: 1e-2}
-		train, test := synthetic.Segmented(24, 40, 5), synthetic.Segmented(8, 40, 6)
+		train, test := synthetic.Segmentation(24, 40, 5), synthetic.Segmentation(8, 40, 6)
 		measure := func(seed uint64) metrics.Segmentation {
 			t.Helper()
 			result, err := probe.Evaluate(context.Background(), b, frozen, train, test, seed)
@@ -146,7 +146,7 @@ func ExampleSegmentationProbe() {
 	}
 	defer frozen.Close()
 	probe := SegmentationProbe{CropSize: 16, TestSize: 32, MinScale: 0.25, Epochs: 1, Batch: 4, LearningRate: 3e-3}
-	result, err := probe.Evaluate(context.Background(), b, frozen, synthetic.Segmented(8, 32, 1), synthetic.Segmented(4, 32, 2), 0)
+	result, err := probe.Evaluate(context.Background(), b, frozen, synthetic.Segmentation(8, 32, 1), synthetic.Segmentation(4, 32, 2), 0)
 	fmt.Println(len(result.IoU), "classes,", result.MIoU > 0, err)
 	// Output: 7 classes, true <nil>
 }

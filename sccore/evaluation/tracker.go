@@ -41,7 +41,7 @@ func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patc
 	t := &Tracker{settings: p, patch: patch}
 	var err error
 	t.encode, err = model.NewExec(b, store, func(scope *model.Scope, frame *Node) *Node {
-		size := p.size(datasets.Extent{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)})
+		size := p.size(datasets.Size{Height: frame.Shape().Dim(0), Width: frame.Shape().Dim(1)})
 		x := InsertAxes(DivScalar(ConvertDType(frame, dtypes.Float32), 255), 0)
 		features := patches(scope, encoder.Standardize(layers.ResizeBilinear(x, size.Height, size.Width)))
 		features.AssertDims(1, size.Height/patch, size.Width/patch, -1)
@@ -54,7 +54,7 @@ func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patc
 	t.follow, err = NewExec(b, func(in []*Node) []*Node {
 		features, held, frames := in[0], in[1], (len(in)-2)/2
 		labels := p.propagate(features, held, in[2:2+frames], in[2+frames:])
-		size := datasets.Extent{Height: features.Shape().Dim(0) * patch, Width: features.Shape().Dim(1) * patch}
+		size := datasets.Size{Height: features.Shape().Dim(0) * patch, Width: features.Shape().Dim(1) * patch}
 		return []*Node{labels, masks(labels, size)}
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func (l trackedFrame) free() {
 }
 
 func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error) {
-	size := t.settings.size(v.Extent)
+	size := t.settings.size(v.Size)
 	if size.Height < t.patch || size.Width < t.patch {
 		return nil, fmt.Errorf("frames of %d×%d pixels become %d×%d: too narrow", v.Width, v.Height, size.Width, size.Height)
 	}
@@ -104,7 +104,7 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 	if err != nil {
 		return nil, err
 	}
-	first := trackedFrame{labels: t.labelMap(given, v.Extent, max(objects, maxObjects)+1)}
+	first := trackedFrame{labels: t.labelMap(given, v.Size, max(objects, maxObjects)+1)}
 	if first.features, err = t.features(v, 0); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 			now.features.MustFinalizeAll()
 			return nil, err
 		}
-		found = append(found, nearest(mask, size, v.Extent))
+		found = append(found, nearest(mask, size, v.Size))
 		if previous = append(previous, now); len(previous) > t.settings.PreviousFrames {
 			previous[0].free()
 			previous = previous[1:]
@@ -150,9 +150,9 @@ func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
 }
 
 // labelMap is a mask at the resolution of patches, one channel per label.
-func (t *Tracker) labelMap(mask []uint8, of datasets.Extent, channels int) *tensors.Tensor {
+func (t *Tracker) labelMap(mask []uint8, of datasets.Size, channels int) *tensors.Tensor {
 	size := t.settings.size(of)
-	grid := datasets.Extent{Height: size.Height / t.patch, Width: size.Width / t.patch}
+	grid := datasets.Size{Height: size.Height / t.patch, Width: size.Width / t.patch}
 	labels := make([]float32, grid.Height*grid.Width*channels)
 	for p, label := range nearest(mask, of, grid) {
 		labels[p*channels+int(label)] = 1
@@ -187,7 +187,7 @@ func (t *Tracker) next(features *tensors.Tensor, first trackedFrame, previous []
 }
 
 // nearest resizes a mask by nearest neighbour: each new pixel takes the old pixel that contains its centre.
-func nearest(mask []uint8, from, to datasets.Extent) []uint8 {
+func nearest(mask []uint8, from, to datasets.Size) []uint8 {
 	rows, columns := middles(from.Height, to.Height), middles(from.Width, to.Width)
 	out := make([]uint8, 0, to.Height*to.Width)
 	for _, row := range rows {

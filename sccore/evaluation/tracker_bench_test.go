@@ -23,11 +23,11 @@ func BenchmarkTrack(b *testing.B) {
 		name    string
 		patches func(scope *model.Scope, images *Node) *Node
 	}{
-		{"pixels", pixelPatches(vit.Patch)},
+		{"pixels", pixelPatches(vit.PatchSize)},
 		{"vit-s16", func(scope *model.Scope, images *Node) *Node { return vit.Tokens(scope, images).Patches }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			tracker, err := evaluation.DefaultLabelPropagation().NewTracker(engine, model.NewStore(), vit.Patch, c.patches)
+			tracker, err := evaluation.DefaultLabelPropagation().NewTracker(engine, model.NewStore(), vit.PatchSize, c.patches)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -37,7 +37,7 @@ func BenchmarkTrack(b *testing.B) {
 				frame[p] = uint8(p * p >> 7)
 			}
 			mask[len(mask)/2] = 1
-			size := datasets.Extent{Height: 480, Width: 854}
+			size := datasets.Size{Height: 480, Width: 854}
 			frames := func(n int) {
 				if _, err := tracker.Track(context.Background(), still("noise", n, size, frame, mask)); err != nil {
 					b.Fatal(err)

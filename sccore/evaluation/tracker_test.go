@@ -45,7 +45,7 @@ func newTracker(t *testing.T, b compute.Backend, p evaluation.LabelPropagation, 
 }
 
 // still is a video of equal frames with one mask.
-func still(name string, frames int, size datasets.Extent, frame, mask []uint8) datasets.Video {
+func still(name string, frames int, size datasets.Size, frame, mask []uint8) datasets.Video {
 	return datasets.NewVideo(name, frames, size,
 		func(int) ([]uint8, error) { return frame, nil }, func(int) ([]uint8, error) { return mask, nil })
 }
@@ -90,7 +90,7 @@ func TestTrackFollowsDINO(t *testing.T) {
 		for _, v := range golden.Videos {
 			frames := unpacked(t, v.Frames, v.Height*3*v.Width)
 			first, want := unpacked(t, v.First, v.Height*v.Width)[0], unpacked(t, v.Found, v.Height*v.Width)
-			found, err := tracker.Track(context.Background(), datasets.NewVideo("recorded", len(frames), datasets.Extent{Height: v.Height, Width: v.Width},
+			found, err := tracker.Track(context.Background(), datasets.NewVideo("recorded", len(frames), datasets.Size{Height: v.Height, Width: v.Width},
 				func(i int) ([]uint8, error) { return frames[i], nil }, func(int) ([]uint8, error) { return first, nil }))
 			if err != nil {
 				t.Fatal(err)
@@ -156,7 +156,7 @@ func TestTrackFollowsSyntheticObjects(t *testing.T) {
 }
 
 func TestTrackDegenerateVideos(t *testing.T) {
-	size := datasets.Extent{Height: 64, Width: 64}
+	size := datasets.Size{Height: 64, Width: 64}
 	black, all, corner := make([]uint8, 64*64*3), slices.Repeat([]uint8{1}, 64*64), make([]uint8, 64*64)
 	corner[0] = 3 // This pixel is lost at the resolution of patches.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -195,7 +195,7 @@ func TestTrackBadInput(t *testing.T) {
 	}
 	p.ShortSide = 64
 	tracker := newTracker(t, b, p, 16)
-	size, frame, mask := datasets.Extent{Height: 64, Width: 64}, make([]uint8, 64*64*3), make([]uint8, 64*64)
+	size, frame, mask := datasets.Size{Height: 64, Width: 64}, make([]uint8, 64*64*3), make([]uint8, 64*64)
 	_, err := tracker.Track(context.Background(), still("dark", 3, size, frame, mask))
 	if err == nil || !strings.Contains(err.Error(), "dark: no object") {
 		t.Errorf("a first mask without an object: %v", err)

@@ -6,7 +6,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// blocks are the three blocks of the FCN, from [rows, columns, batch, features] to [8·rows, 8·columns, batch, Width].
+// blocks applies the three blocks of the FCN. It maps [rows, columns, batch, features] to [8·rows, 8·columns, batch, Width].
 func (h Segmentation) blocks(scope *model.Scope, x *Node) *Node {
 	for i := range 3 {
 		block := scope.At("block%d", i)

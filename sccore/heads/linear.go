@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// classes is the layer that ends in logits. Its weight starts as PyTorch's convolutions do, so that the first logits are small.
+// classes is the layer that returns the logits. Its weight is initialised as in PyTorch's convolutions, so that the first logits are small.
 func (h Segmentation) classes(scope *model.Scope, x *Node) *Node {
 	in := x.Shape().Dim(-1)
 	limit := 1 / math.Sqrt(float64(in))
@@ -18,7 +18,7 @@ func (h Segmentation) classes(scope *model.Scope, x *Node) *Node {
 	return biased(scope, x, 1, h.Classes)
 }
 
-// biased is a convolution with a bias, which is 0 at first.
+// biased is a convolution with a bias, which starts at 0.
 func biased(scope *model.Scope, x *Node, size, out int) *Node {
 	y := layers.Convolution(scope, x, size, out, 1)
 	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out)).NodeValue(x)

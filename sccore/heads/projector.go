@@ -8,24 +8,24 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 )
 
-// Projector maps [CLS] and patch tokens to the space where the method compares them: a multilayer perceptron of three layers with GELU
-// between them ("Network architecture"). What the paper does not say is as in DINO's head: GELU, biases, no batch normalisation.
+// Projector maps [CLS] and patch tokens to the space in which the method compares them. It is an MLP of three layers with GELU between them
+// ("Network architecture"). Where the paper says nothing, it follows DINO's head: GELU, biases, no batch normalisation.
 type Projector struct {
-	Hidden int `json:"hidden"` // Width of the two layers inside.
-	Out    int `json:"out"`    // Width of the output.
+	HiddenDim int `json:"hidden"` // Width of the two hidden layers.
+	OutDim    int `json:"out"`    // Width of the output.
 }
 
-// DefaultProjector returns the paper's widths, 2048 inside and 256 out.
-func DefaultProjector() Projector { return Projector{Hidden: 2048, Out: 256} }
+// DefaultProjector returns the paper's widths: 2048 in the hidden layers and 256 in the output.
+func DefaultProjector() Projector { return Projector{HiddenDim: 2048, OutDim: 256} }
 
-// Project returns [..., Out], each output scaled to Euclidean length 1, for tokens [..., D]. Variables are layer1, layer2 and layer3 below
-// scope, as [layers.Dense] names and initialises them.
+// Project maps tokens, [..., D], to [..., OutDim], and scales each output to Euclidean norm 1. Variables are in layer1, layer2 and layer3
+// under scope, as [layers.Dense] names and initialises them.
 func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 	dims := tokens.Shape().Dimensions
 	before := dims[:len(dims)-1]
 	x := Reshape(tokens, -1, dims[len(dims)-1])
-	x = activation.Gelu(layers.Dense(scope.In("layer1"), x, p.Hidden, true))
-	x = activation.Gelu(layers.Dense(scope.In("layer2"), x, p.Hidden, true))
-	x = losses.Unit(layers.Dense(scope.In("layer3"), x, p.Out, true))
-	return Reshape(x, append(append([]int{}, before...), p.Out)...)
+	x = activation.Gelu(layers.Dense(scope.In("layer1"), x, p.HiddenDim, true))
+	x = activation.Gelu(layers.Dense(scope.In("layer2"), x, p.HiddenDim, true))
+	x = losses.Unit(layers.Dense(scope.In("layer3"), x, p.OutDim, true))
+	return Reshape(x, append(append([]int{}, before...), p.OutDim)...)
 }

@@ -17,14 +17,14 @@ func TestProjectorHasThreeLayersAndUnitOutputs(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		store := model.NewStore()
-		p := Projector{Hidden: 6, Out: 4}
+		p := Projector{HiddenDim: 6, OutDim: 4}
 		project := model.MustNewExec(b, store, func(scope *model.Scope, x *Node) *Node { return p.Project(scope.In("projector"), x) })
 		values64 := make([]float64, 2*3*5)
 		for i := range values64 {
 			values64[i] = rng.NormFloat64()
 		}
 		x := tensors.FromFlatDataAndDimensions(values64, 2, 3, 5)
-		got := tensors.MustCopyFlatData[float64](project.MustExec(x)[0])
+		got := tensors.MustCopyFlatData[float64](project.MustCall(x)[0])
 		parameters := 0
 		for v := range store.IterVariables() {
 			if strings.HasPrefix(v.Path(), "/projector/") {

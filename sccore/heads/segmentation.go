@@ -9,26 +9,26 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// The heads of [Segmentation].
+// The kinds of segmentation heads.
 const (
 	Linear = "linear" // One 1×1 convolution.
 	FCN    = "fcn"    // Three blocks that each double the resolution.
 )
 
-// Segmentation maps the features of patches to classes (paper, appendix "Transfer Learning on Semantic Segmentation", "Network
-// architecture"). [Linear] is a 1×1 convolution. [FCN] is three blocks of two 1×1 convolutions, a 3×3 one and a bilinear upsampling
-// by 2, with ReLU after each convolution, and a 1×1 convolution to the classes behind them: the paper names neither the number of channels
-// nor what follows the blocks.
+// Segmentation maps patch features to classes (paper, appendix "Transfer Learning on Semantic Segmentation", "Network architecture").
+// [Linear] is a 1×1 convolution. [FCN] has three blocks of two 1×1 convolutions, a 3×3 convolution and a bilinear upsampling by 2, with ReLU
+// after each convolution, and ends with a 1×1 convolution to the classes. The paper gives neither the number of channels nor the layers after
+// the blocks.
 type Segmentation struct {
 	Kind    string
 	Classes int
-	Width   int // Channels in the blocks of the FCN; the linear head has none.
+	Width   int // Channels in the blocks of the FCN. The linear head ignores it.
 }
 
-// Upsampling is how much finer than the patches a head's training loss is taken: the FCN's own resolution, for both.
+// Upsampling is the factor from the resolution of patches to that of the training loss. It is the FCN's own factor and serves both heads.
 const Upsampling = 8
 
-// Check returns an error that names what is wrong with the head.
+// Check returns an error that names the first invalid setting.
 func (h Segmentation) Check() error {
 	switch {
 	case h.Kind != Linear && h.Kind != FCN:
@@ -41,8 +41,8 @@ func (h Segmentation) Check() error {
 	return nil
 }
 
-// Logits maps features, [batch, rows, columns, features], to [s·rows, s·columns, batch, Classes], s being 1 for the linear head and 8 for the
-// FCN. Variables live under scope and have the features' dtype. It panics where [Segmentation.Check] finds fault.
+// Logits maps features, [batch, rows, columns, features], to [s·rows, s·columns, batch, Classes], where s is 1 for the linear head and 8 for
+// the FCN. Variables live under scope and have the dtype of the features. Logits panics if [Segmentation.Check] returns an error.
 func (h Segmentation) Logits(scope *model.Scope, features *Node) *Node {
 	if err := h.Check(); err != nil {
 		panic(err)
@@ -55,8 +55,8 @@ func (h Segmentation) Logits(scope *model.Scope, features *Node) *Node {
 	return h.classes(scope.At("classes"), h.blocks(scope, x))
 }
 
-// Loss is the mean cross-entropy of logits, resized bilinearly to 8 times the patches' resolution, with labels, [8·rows, 8·columns, batch] of
-// integers, over the pixels whose label is a class: [datasets.Ignore] is none. It is 0 where no pixel has one.
+// Loss is the mean cross-entropy between the logits, resized bilinearly to 8 times the resolution of the patches, and integer labels,
+// [8·rows, 8·columns, batch]. Pixels whose label is not a class, such as [datasets.Ignore], do not count. If no pixel counts, the loss is 0.
 func (h Segmentation) Loss(logits, labels *Node) *Node {
 	if h.Kind == Linear {
 		logits = resized(logits, Upsampling)

@@ -18,7 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// headGolden is what PyTorch makes of the heads; testdata/heads.py wrote it.
+// headGolden holds the results of the heads in PyTorch, written by testdata/heads.py.
 type headGolden struct {
 	Features [][][][]float32 // [batch, rows, columns, dim]
 	Labels   [][][]uint8     // [batch, 8·rows, 8·columns]
@@ -64,7 +64,7 @@ func TestHeadsAgreeWithPyTorch(t *testing.T) {
 				logits = head.Logits(scope, features)
 				return TransposeAllAxes(logits, 2, 0, 1, 3), head.Loss(logits, TransposeAllAxes(labels, 1, 2, 0))
 			})
-			out := exec.MustExec(golden.Features, golden.Labels)
+			out := exec.MustCall(golden.Features, golden.Labels)
 			exec.Finalize()
 			got := tensors.MustCopyFlatData[float32](out[0])
 			for i, value := range got {
@@ -78,7 +78,7 @@ func TestHeadsAgreeWithPyTorch(t *testing.T) {
 			rows, columns := out[0].Shape().Dim(1), out[0].Shape().Dim(2)
 			for i, size := range want.Sizes {
 				one := rows * columns * 3
-				classes := FullSize(got[i*one:(i+1)*one], rows, columns, 3, size[0], size[1])
+				classes := PredictPixels(got[i*one:(i+1)*one], rows, columns, 3, size[0], size[1])
 				differing := 0
 				for p := range classes {
 					if classes[p] != want.Maps[i][p] {
@@ -93,12 +93,12 @@ func TestHeadsAgreeWithPyTorch(t *testing.T) {
 	})
 }
 
-// TestFullSizeIsExactWhereNothingIsResized also takes the first of equals.
-func TestFullSizeIsExactWhereNothingIsResized(t *testing.T) {
-	if got := FullSize([]float32{1, 2, 5, 3, 4, 4, 0, -1}, 2, 2, 2, 2, 2); !slices.Equal(got, []uint8{1, 0, 0, 0}) {
+// TestPredictPixelsWithoutResizing also checks that the first of equal classes wins.
+func TestPredictPixelsWithoutResizing(t *testing.T) {
+	if got := PredictPixels([]float32{1, 2, 5, 3, 4, 4, 0, -1}, 2, 2, 2, 2, 2); !slices.Equal(got, []uint8{1, 0, 0, 0}) {
 		t.Errorf("%v", got)
 	}
-	if got := FullSize([]float32{1, 0, 0, 1}, 1, 2, 2, 1, 4); !slices.Equal(got, []uint8{0, 0, 1, 1}) {
+	if got := PredictPixels([]float32{1, 0, 0, 1}, 1, 2, 2, 1, 4); !slices.Equal(got, []uint8{0, 0, 1, 1}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -132,11 +132,13 @@ func TestHeadGradients(t *testing.T) {
 				}
 				return append([]*Node{loss}, Gradient(loss, values...)...)
 			})
-			exec.MustExec(features, truth) // Makes the variables.
+			exec.MustCall(features, truth) // Makes the variables.
 			for _, variable := range variables {
-				variable.MustSetValue(draw(variable.Shape().Dimensions...))
+				if err := variable.SetValue(draw(variable.Shape().Dimensions...)); err != nil {
+					t.Fatal(err)
+				}
 			}
-			gradients := exec.MustExec(features, truth)[1:]
+			gradients := exec.MustCall(features, truth)[1:]
 			largest, count := 0.0, 0
 			for i, variable := range variables {
 				values := tensors.MustCopyFlatData[float64](variable.MustValue())
@@ -144,8 +146,10 @@ func TestHeadGradients(t *testing.T) {
 					loss := func(move float64) float64 {
 						moved := slices.Clone(values)
 						moved[at] += move
-						variable.MustSetValue(tensors.FromFlatDataAndDimensions(moved, variable.Shape().Dimensions...))
-						return exec.MustExec(features, truth)[0].Value().(float64)
+						if err := variable.SetValue(tensors.FromFlatDataAndDimensions(moved, variable.Shape().Dimensions...)); err != nil {
+							t.Fatal(err)
+						}
+						return exec.MustCall(features, truth)[0].Value().(float64)
 					}
 					const step = 1e-6
 					numeric := (loss(step) - loss(-step)) / (2 * step)
@@ -154,7 +158,9 @@ func TestHeadGradients(t *testing.T) {
 					}
 					largest, count = max(largest, math.Abs(numeric)), count+1
 				}
-				variable.MustSetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...))
+				if err := variable.SetValue(tensors.FromFlatDataAndDimensions(values, variable.Shape().Dimensions...)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if count < 9 || largest < 0.01 {
 				t.Errorf("%s: %d gradients, the largest %g: nothing was learnt from", head.Kind, count, largest)

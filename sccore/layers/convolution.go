@@ -12,12 +12,12 @@ import (
 	"github.com/gomlx/gomlx/ml/model/initializer"
 )
 
-// Convolution maps x, [height, width, batch, in], to [⌈height/stride⌉, ⌈width/stride⌉, batch, out] with a square window of 1 or 3 pixels,
-// zeros around the image, and no bias. The weight starts as PyTorch's ResNets do: normal with variance 2/(size²·out).
+// Convolution maps x, [height, width, batch, in], to [⌈height/stride⌉, ⌈width/stride⌉, batch, out] with a square kernel of 1 or 3 pixels,
+// zero padding, and no bias. The weight is initialised as in PyTorch's ResNets: normal with variance 2/(size²·out).
 //
-// Inside the networks images are [height, width, batch, channels], so that whatever mixes rows or columns of an image works on long
-// contiguous runs of memory. A convolution has three forms, equal but for rounding, the fastest of which is taken. Milliseconds of one
-// core for the value and both gradients of 3×3 convolutions on XLA's CPU plugin:
+// Inside the networks, images are [height, width, batch, channels], so that operations on rows or columns work on long contiguous runs of
+// memory. There are three implementations of a convolution, equal up to rounding, and the fastest one is used. Milliseconds on one core for
+// the value and both gradients of 3×3 convolutions on XLA's CPU plugin:
 //
 //	in → out at size, batch          library   patches   winograd F(4,3)   F(2,3)
 //	  3 →  64 at 32×32, 64                28         8                37
@@ -31,9 +31,9 @@ import (
 //	128 → 256 from 16×16 by 2, 64         48        45                52       52
 //	256 → 512 from  8×8 by 2, 64          44        42                61       45
 //
-// Tried and lost besides: the batch as first axis, nine products of shifted images added up, nine strided slices as patches, one
-// product by the Kronecker matrix for both axes of the image, Winograd along one axis with patches along the other. Stride 2 by
-// Winograd splits the image into its even and odd rows and columns.
+// Also tried, and slower: the batch as the first axis; a sum of nine products of shifted images; nine strided slices as patches; one product
+// with the Kronecker matrix for both axes of the image; and Winograd along one axis with patches along the other. For stride 2, Winograd
+// splits the image into its even and odd rows and columns.
 func Convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
 	x.AssertRank(4)
 	in := x.Shape().Dim(-1)
@@ -50,7 +50,7 @@ func Convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
 	}
 }
 
-// isAccelerator tells whether the backend has hand-tuned convolutions, as CUDA has.
+// isAccelerator reports whether the backend has hand-tuned convolutions, as CUDA has.
 func isAccelerator(b compute.Backend) bool {
 	return b.Name() == "xla" && !strings.Contains(b.DeviceDescription(0), "CPU")
 }
@@ -66,20 +66,21 @@ func libraryConvolution(x, weight *Node, stride int) *Node {
 		}).Done()
 }
 
-// patchConvolution is one matrix product, of the patches under the window with the weight.
+// patchConvolution is one matrix product of the unfolded patches with the weight.
 func patchConvolution(x, weight *Node, stride int) *Node {
 	size, in, out := weight.Shape().Dim(0), weight.Shape().Dim(2), weight.Shape().Dim(3)
-	patches := Taps(Taps(x, 1, size, stride), 0, size, stride)
+	patches := Unfold(Unfold(x, 1, size, stride), 0, size, stride)
 	height, width, batch := patches.Shape().Dim(0), patches.Shape().Dim(1), patches.Shape().Dim(2)
 	patches.AssertDims(height, width, batch, size*size*in)
 	y := MatMul(Reshape(patches, -1, size*size*in), Reshape(weight, size*size*in, out))
 	return Reshape(y, height, width, batch, out)
 }
 
-// Taps returns what a window of 1 or 3 pixels sees as it moves along the axis, zeros around the image, one after the other on the last
-// axis. By stride 2 the window's ends are the odd pixels and its middle is the even ones: taking those apart by a reshape leaves XLA's CPU
-// plugin nothing to interleave in the gradient, which is what makes strided slices slow.
-func Taps(x *Node, axis, size, stride int) *Node {
+// Unfold slides a window of 1 or 3 pixels along the axis, with zero padding, and concatenates the pixels of each window on the last axis.
+//
+// With stride 2 the middle pixels are the even ones and the outer pixels the odd ones. A reshape separates them. Strided slices would be
+// slower, because XLA's CPU plugin interleaves pixels in their gradient.
+func Unfold(x *Node, axis, size, stride int) *Node {
 	before, middle, after := x, x, x
 	if stride == 2 {
 		even, odd := evenAndOdd(x, axis)
@@ -94,7 +95,7 @@ func Taps(x *Node, axis, size, stride int) *Node {
 	return Concatenate([]*Node{shifted(before, axis, 1), middle, after}, -1)
 }
 
-// evenAndOdd returns every other element along the axis, from the first and from the second on, with a last zero where x has an odd number.
+// evenAndOdd returns the elements at even and at odd positions along the axis. If their number is odd, a zero is appended.
 func evenAndOdd(x *Node, axis int) (even, odd *Node) {
 	if x.Shape().Dim(axis)%2 != 0 {
 		pads := make([]PadAxis, x.Rank())
@@ -108,7 +109,7 @@ func evenAndOdd(x *Node, axis int) (even, odd *Node) {
 	return phase(0), phase(1)
 }
 
-// shifted moves x along the axis by one element, forward (1) or backward (-1); a zero follows.
+// shifted moves x along the axis by one element, forward (1) or backward (-1), and fills the gap with a zero.
 func shifted(x *Node, axis, by int) *Node {
 	if x.Shape().Dim(axis) == 1 {
 		return ZerosLike(x)

@@ -38,7 +38,7 @@ func TestToomCookConvolves(t *testing.T) {
 	}
 }
 
-// The three forms of a convolution and their gradients must agree, for sizes that are not whole numbers of tiles too.
+// The three implementations of a convolution and their gradients must agree, also for sizes that are not multiples of a tile.
 func TestFormsOfConvolutionAgree(t *testing.T) {
 	type form func(x, weight *Node) *Node
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -59,7 +59,7 @@ func TestFormsOfConvolutionAgree(t *testing.T) {
 					return all
 				})
 				defer far.Finalize()
-				for i, d := range far.MustExec(sines[float32](1, dims...), sines[float32](2, kernel...)) {
+				for i, d := range far.MustCall(sines[float32](1, dims...), sines[float32](2, kernel...)) {
 					if d := d.Value().(float32); !(d <= 1e-5) {
 						t.Errorf("%s is off by %.2g", []string{"gradient of x", "gradient of weight", "value"}[i], d)
 					}

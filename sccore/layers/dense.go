@@ -9,8 +9,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model/initializer"
 )
 
-// Dense maps x, [batch, in], to x·weight + bias, [batch, out]; without bias the last term is left out.
-// Variables are named and initialised as torch.nn.Linear's, uniform within ±1/√in, but weight is [in, out].
+// Dense maps x, [batch, in], to x·weight + bias, [batch, out], or to x·weight without bias. Variables have the names and initial values of
+// torch.nn.Linear, uniform within ±1/√in, but weight is [in, out].
 func Dense(scope *model.Scope, x *Node, out int, bias bool) *Node {
 	x.AssertRank(2)
 	in := x.Shape().Dim(1)

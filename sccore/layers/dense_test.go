@@ -20,7 +20,7 @@ func TestDenseStartsAsPyTorchs(t *testing.T) {
 			return []*Node{Dense(scope.At("a"), x, 50, true), Dense(scope.At("b"), x, 2, false)}
 		})
 		defer exec.Finalize()
-		y := float64s(exec.MustExec(sines[float32](1, 2, 16))[0])
+		y := float64s(exec.MustCall(sines[float32](1, 2, 16))[0])
 		weight := float64s(store.GetVariable("/a/weight").MustValue())
 		bias := float64s(store.GetVariable("/a/bias").MustValue())
 		if store.GetVariable("/b/bias") != nil {

@@ -1,8 +1,9 @@
-// Package layers holds the parts that networks are made of, as functions of graph nodes: tensors go in and come out, and variables live
-// under the scope that is passed in. Dense layers, convolutions, batch normalisation, bilinear resizing and RoI-Align.
+// Package layers holds the building blocks of networks as functions of graph nodes: dense layers, convolutions, batch normalisation,
+// bilinear resizing and RoI-Align. Variables live under the scope that is passed in.
 //
-// Initial values have PyTorch's distributions and come from the generator of the scope's store. Only layouts differ: a convolution's weight
-// is [height, width, in, out] where PyTorch's is [out, in, height, width], a dense layer's is [in, out] where PyTorch's is [out, in].
+// Initial values have PyTorch's distributions and come from the random numbers of the scope's store. The layouts differ from PyTorch's: the
+// weight of a convolution is [height, width, in, out] instead of [out, in, height, width], and that of a dense layer is [in, out] instead
+// of [out, in].
 //
-// The next layer gets a file here, named for it, and a golden file in testdata with the script that made it.
+// Add a layer as a file of its own, with a golden file in testdata and the script that makes it.
 package layers

@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// sines is a tensor of values of a sine, other ones for another k.
+// sines returns a tensor of values of a sine. The values depend on k.
 func sines[T float32 | float64](k int, dims ...int) *tensors.Tensor {
 	size := 1
 	for _, d := range dims {
@@ -20,7 +20,7 @@ func sines[T float32 | float64](k int, dims ...int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(values, dims...)
 }
 
-// float64s are the values of a tensor of float32.
+// float64s returns the values of a float32 tensor.
 func float64s(t *tensors.Tensor) (values []float64) {
 	for _, v := range tensors.MustCopyFlatData[float32](t) {
 		values = append(values, float64(v))
@@ -28,7 +28,7 @@ func float64s(t *tensors.Tensor) (values []float64) {
 	return values
 }
 
-// checkClose compares values to 1e-5 of the largest.
+// checkClose compares values with a tolerance of 1e-5 of the largest.
 func checkClose(t *testing.T, what string, got, want []float64) {
 	t.Helper()
 	largest := 0.0

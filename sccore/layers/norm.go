@@ -12,28 +12,29 @@ const (
 	batchNormMomentum = 0.1 // Weight of the new batch in the running statistics.
 )
 
-// Norm says how batch normalisation treats a batch. Its zero value is inference: normalise by the running statistics.
+// Norm is the mode of batch normalisation. The zero value is inference, which normalises by the running statistics.
 type Norm struct {
-	// Train normalises by the batch's own mean and variance, and moves the running ones towards them.
+	// Train normalises by the mean and variance of the batch and updates the running statistics.
 	Train bool
-	// Groups above 1 takes mean and variance in training over that many equal runs of consecutive batch elements, each on its own,
-	// as several devices would that each see a part of the batch ("split" or "shuffled" batch normalisation; He et al., MoCo, 2020).
-	// 0 and 1 mean the whole batch.
+	// Groups, if above 1, splits the batch into that many equal runs of consecutive elements and normalises each run by its own statistics
+	// in training, as if each were on its own device ("split" or "shuffled" batch normalisation; He et al., MoCo, 2020). 0 and 1 mean the
+	// whole batch.
 	Groups int
 }
 
-// BatchNorm normalises each channel of x, [batch, channels] or [batch, height, width, channels], to mean 0 and variance 1, and with
-// affine multiplies by weight and adds bias, both trainable. Constants, names, initial values and running statistics are
-// torch.nn.BatchNorm2d's: ε = 1e-5, momentum 0.1, the unbiased variance in running_var; groups move them by the mean over groups.
-// It panics in training if the batch is not a multiple of the groups, or a group has one value a channel.
+// BatchNorm normalises each channel of x, [batch, channels] or [batch, height, width, channels], to mean 0 and variance 1. If affine is true,
+// it then multiplies by weight and adds bias, both trainable. Constants, names, initial values and running statistics are those of
+// torch.nn.BatchNorm2d: ε = 1e-5, momentum 0.1, and the unbiased variance in running_var. With groups, the running statistics are updated
+// by the mean over the groups. In training, BatchNorm panics if the batch is not a multiple of the groups or if a group has only one value
+// per channel.
 func BatchNorm(scope *model.Scope, x *Node, norm Norm, affine bool) *Node {
 	if x.Rank() != 2 && x.Rank() != 4 {
-		exceptions.Panicf("batch normalisation of rank %d: it must be 2 or 4", x.Rank())
+		exceptions.Panicf("batch normalisation of rank %d, want 2 or 4", x.Rank())
 	}
 	return BatchNormAlong(scope, x, 0, norm, affine)
 }
 
-// BatchNormAlong is [BatchNorm] with the batch on the given axis and channels on the last.
+// BatchNormAlong is [BatchNorm] with the batch on the given axis and the channels on the last one.
 func BatchNormAlong(scope *model.Scope, x *Node, batchAxis int, norm Norm, affine bool) *Node {
 	g, dims := x.Graph(), x.Shape().Dimensions
 	channels := dims[len(dims)-1]
@@ -55,11 +56,11 @@ func BatchNormAlong(scope *model.Scope, x *Node, batchAxis int, norm Norm, affin
 
 	groups := max(norm.Groups, 1)
 	if dims[batchAxis]%groups != 0 {
-		exceptions.Panicf("a batch of %d does not split into %d groups", dims[batchAxis], groups)
+		exceptions.Panicf("a batch of %d cannot be split into %d groups", dims[batchAxis], groups)
 	}
 	count := x.Shape().Size() / channels / groups
 	if count < 2 {
-		exceptions.Panicf("batch normalisation of shape %s in %d groups has one value a channel", x.Shape(), groups)
+		exceptions.Panicf("batch normalisation of shape %s in %d groups has only one value per channel", x.Shape(), groups)
 	}
 	before := 1
 	for _, dim := range dims[:batchAxis] {
@@ -77,11 +78,11 @@ func BatchNormAlong(scope *model.Scope, x *Node, batchAxis int, norm Norm, affin
 	return Reshape(y, dims...)
 }
 
-// normalised shifts and scales each channel of each group of x, [before, groups, after, channels], to the mean bias and the standard
-// deviation weight, both [channels]. It also returns what it found, mean and biased variance, [1, groups, 1, channels].
+// normalised normalises each channel of each group of x, [before, groups, after, channels], to the mean bias and the standard deviation
+// weight, both [channels]. It also returns the mean and the biased variance of x, [1, groups, 1, channels].
 func normalised(x, weight, bias *Node) (y, mean, variance *Node) {
 	mean = ReduceAndKeep(x, ReduceMean, 0, 2)
-	// To first order the variance does not change with the mean that it is taken about, so no gradient needs to pass there.
+	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
 	variance = ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, 0, 2)
 	scale := Div(ExpandLeftToRank(weight, 4), Sqrt(AddScalar(variance, batchNormEpsilon)))
 	shift := Sub(ExpandLeftToRank(bias, 4), Mul(mean, scale))

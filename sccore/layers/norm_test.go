@@ -18,7 +18,7 @@ func TestGroupsAreCallsOfTheirOwn(t *testing.T) {
 				store = model.NewStore()
 				exec := model.MustNewExec(b, store, f)
 				defer exec.Finalize()
-				return float64s(exec.MustExec(x)[0]), store
+				return float64s(exec.MustCall(x)[0]), store
 			}
 			grouped, together := run(func(scope *model.Scope, x *Node) *Node {
 				return BatchNorm(scope, x, Norm{Train: true, Groups: 2}, true)

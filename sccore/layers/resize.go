@@ -7,8 +7,9 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// ResizeBilinear resizes maps, [N, rows, columns, D], to [N, height, width, D], as torch.nn.functional.interpolate with align_corners=False and
-// without antialiasing. Products with constant matrices, because windowed gathers go wrong on the Go engine.
+// ResizeBilinear resizes maps, [N, rows, columns, D], to [N, height, width, D], as torch.nn.functional.interpolate does with
+// align_corners=False and without antialiasing. It uses products with constant matrices, because windowed gathers are wrong on the Go
+// engine.
 func ResizeBilinear(maps *Node, height, width int) *Node {
 	maps.AssertRank(4)
 	matrix := func(from, to int) *Node {
@@ -22,11 +23,11 @@ func ResizeBilinear(maps *Node, height, width int) *Node {
 	return maps
 }
 
-// BilinearWeights returns the weights, [to, from], that resize a line.
+// BilinearWeights returns the weights, [to, from], of a bilinear resize of one axis.
 func BilinearWeights(from, to int) []float64 {
 	weights := make([]float64, to*from)
 	for i := range to {
-		// Beyond the centres of the border's samples, these alone count.
+		// Positions beyond the centres of the border samples take the border's value.
 		at := min(max((float64(i)+0.5)*float64(from)/float64(to)-0.5, 0), float64(from-1))
 		low := int(math.Floor(at))
 		share := at - float64(low)

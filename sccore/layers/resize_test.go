@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// testdata/resize.py made the file.
+// testdata/resize.py writes the file.
 func TestBilinearIsPyTorchs(t *testing.T) {
 	raw, err := os.ReadFile("testdata/resize.json")
 	if err != nil {

@@ -7,25 +7,25 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// RoIAlign pools one box of each feature map to Size×Size features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align with
-// aligned=True: each bin is the mean of Samples×Samples bilinear samples.
+// RoIAlign pools one box of each feature map to OutputSize×OutputSize features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align
+// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples.
 //
-// The paper takes the overlap of two views so ("Cross-view alignment"): with each view's own box of it, from [views.Overlap], the pooled
-// features of both views are of the same places.
+// The paper aligns two views with it ("Cross-view alignment"). Given each view's box of the overlap, from [views.Overlap], the pooled
+// features of both views belong to the same places in the image.
 type RoIAlign struct {
-	Size int `json:"size"` // Bins along each axis, at least 1.
+	OutputSize int `json:"size"` // Bins along each axis, at least 1.
 
-	// Samples a bin along each axis; 0 takes one for each feature that the bin begins to cover, as torchvision does by default.
-	Samples int `json:"samples"`
+	// SamplingRatio is the number of samples per bin along each axis. As in torchvision, 0 means the size of the bin in features, rounded up.
+	SamplingRatio int `json:"samples"`
 }
 
-// Pool returns [N, Size, Size, D] for features [N, H, W, D].
+// Pool returns [N, OutputSize, OutputSize, D] for features [N, H, W, D].
 //
-//   - boxes: [N, 4], top, left, height and width as shares of the map, within it: (0, 0, 1, 1) is all of it.
-//   - flips: [N], 1 for maps of views that were mirrored, else 0. Their bins are mirrored back, so that columns run as in the image.
+//   - boxes: [N, 4], top, left, height and width as shares of the map: (0, 0, 1, 1) is the whole map. A box lies within the map.
+//   - flips: [N], 1 for the maps of mirrored views, else 0. Their bins are mirrored back, so that columns run as in the image.
 //
-// Boxes are data, so one compiled graph serves all. Bilinear sampling is separable: each axis is a product with a matrix made from the
-// boxes, which is right and fast on every backend, where gathers are not. Differentiable in the features only.
+// Boxes are inputs of the graph, so one compiled graph serves all boxes. Bilinear sampling is separable: each axis is a product with a
+// matrix made from the boxes, which is correct and fast on every backend, unlike gathers. Gradients pass to the features only.
 func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 	features.AssertRank(4)
 	n, height, width, dim := features.Shape().Dim(0), features.Shape().Dim(1), features.Shape().Dim(2), features.Shape().Dim(3)
@@ -36,37 +36,37 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 
 	rows := r.sampling(side(0), side(2), ZerosLike(side(0)), height)
 	x := DotGeneral(rows, []int{2}, []int{0}, Reshape(features, n, height, width*dim), []int{1}, []int{0})
-	x = Reshape(x, n, r.Size, width, dim)
+	x = Reshape(x, n, r.OutputSize, width, dim)
 	columns := r.sampling(side(1), side(3), Reshape(flips, n, 1, 1), width)
 	x = DotGeneral(columns, []int{2}, []int{0}, x, []int{2}, []int{0})
 	x = Transpose(x, 1, 2)
-	x.AssertDims(n, r.Size, r.Size, dim)
+	x.AssertDims(n, r.OutputSize, r.OutputSize, dim)
 	return x
 }
 
-// sampling returns the matrices [n, Size, extent] that average the samples of each bin along a line of extent features. Offset and length
-// of the segment are shares of the line, flip is 1 to mirror the bins, all [n, 1, 1].
+// sampling returns the matrices [n, OutputSize, extent] that average the samples of each bin along a line of extent features. The offset and
+// the length of the box are shares of the line, and flip is 1 to mirror the bins; all are [n, 1, 1].
 func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	g, dtype, n := offset.Graph(), offset.DType(), offset.Shape().Dim(0)
-	most := r.Samples
+	most := r.SamplingRatio
 	if most == 0 {
-		most = int(math.Ceil(float64(extent) / float64(r.Size)))
+		most = int(math.Ceil(float64(extent) / float64(r.OutputSize)))
 	}
-	bin := Iota(g, shapes.Make(dtype, 1, r.Size, 1), 1)
-	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.Size-1))))
+	bin := Iota(g, shapes.Make(dtype, 1, r.OutputSize, 1), 1)
+	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.OutputSize-1))))
 	from := Iota(g, shapes.Make(dtype, 1, 1, extent), 2)
 
-	// Feature i stands at i + 1/2 from the start of the line.
-	step := MulScalar(length, float64(extent)/float64(r.Size))
+	// Feature i lies at i + 1/2 from the start of the line.
+	step := MulScalar(length, float64(extent)/float64(r.OutputSize))
 	start := AddScalar(MulScalar(offset, float64(extent)), -0.5)
 	samples := Scalar(g, dtype, most)
-	if r.Samples == 0 {
+	if r.SamplingRatio == 0 {
 		samples = MinScalar(MaxScalar(Ceil(step), 1), most)
 	}
 	var sum *Node
 	for i := range most {
 		place := Add(start, Mul(step, Add(bin, Div(Scalar(g, dtype, float64(i)+0.5), samples))))
-		// The first and last feature reach to the border, and nothing one feature beyond it counts.
+		// The first and last features extend to the border. Samples more than one feature beyond it do not count.
 		counts := LogicalAnd(GreaterOrEqual(place, Scalar(g, dtype, -1)), LessOrEqual(place, Scalar(g, dtype, extent)))
 		counts = LogicalAnd(counts, LessThan(Scalar(g, dtype, i), samples))
 		place = MinScalar(MaxScalar(place, 0), extent-1)
@@ -78,6 +78,6 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 		}
 	}
 	sum = Div(sum, samples)
-	sum.AssertDims(n, r.Size, extent)
+	sum.AssertDims(n, r.OutputSize, extent)
 	return StopGradient(sum)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// roiAlignCase is what torchvision's RoI-Align computes; testdata/roialign.py made it.
+// roiAlignCase is a result of torchvision's RoI-Align, written by testdata/roialign.py.
 type roiAlignCase struct {
 	Size, Samples    int
 	Dims             []int
@@ -45,12 +45,12 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 			n, width, dim := c.Dims[0], c.Dims[2], c.Dims[3]
 			features := tensors.FromFlatDataAndDimensions(c.Features, c.Dims...)
 			pool := MustNewExec(b, func(features, boxes, flips *Node) *Node {
-				return RoIAlign{Size: c.Size, Samples: c.Samples}.Pool(features, boxes, flips)
+				return RoIAlign{OutputSize: c.Size, SamplingRatio: c.Samples}.Pool(features, boxes, flips)
 			})
-			got := tensors.MustCopyFlatData[float64](pool.MustExec(features, c.Boxes, make([]float64, n))[0])
+			got := tensors.MustCopyFlatData[float64](pool.MustCall(features, c.Boxes, make([]float64, n))[0])
 			agreesWithin(t, "case", i, got, c.Pooled, 1e-9)
 
-			// The same maps and boxes mirrored, as a flipped view has them, pool to the same.
+			// The mirrored maps and boxes of a flipped view pool to the same features.
 			mirrored := make([]float64, len(c.Features))
 			for at := range c.Features {
 				x := at / dim % width
@@ -62,16 +62,16 @@ func TestRoIAlignAgreesWithTorchvision(t *testing.T) {
 				boxes[j] = []float64{box[0], 1 - box[1] - box[3], box[2], box[3]}
 				flips[j] = 1
 			}
-			got = tensors.MustCopyFlatData[float64](pool.MustExec(tensors.FromFlatDataAndDimensions(mirrored, c.Dims...), boxes, flips)[0])
+			got = tensors.MustCopyFlatData[float64](pool.MustCall(tensors.FromFlatDataAndDimensions(mirrored, c.Dims...), boxes, flips)[0])
 			agreesWithin(t, "mirrored case", i, got, c.Pooled, 1e-9)
 
-			// And in the precision of training.
+			// The same in the precision of training.
 			narrow := make([]float32, len(c.Features))
 			for at, v := range c.Features {
 				narrow[at] = float32(v)
 			}
 			short := MustExecOnce(b, func(features, boxes, flips *Node) *Node {
-				return RoIAlign{Size: c.Size, Samples: c.Samples}.Pool(features, boxes, flips)
+				return RoIAlign{OutputSize: c.Size, SamplingRatio: c.Samples}.Pool(features, boxes, flips)
 			}, tensors.FromFlatDataAndDimensions(narrow, c.Dims...), c.Boxes, make([]float64, n))
 			var wide []float64
 			for _, v := range tensors.MustCopyFlatData[float32](short) {
@@ -89,18 +89,18 @@ func TestRoIAlignGradient(t *testing.T) {
 			gradcheck.Scalar(t, b, func(in []*Node) *Node {
 				g := in[0].Graph()
 				boxes := Const(g, [][]float64{{0.1, 0.25, 0.7, 0.6}, {0, 0.3, 1, 0.55}})
-				y := RoIAlign{Size: 2, Samples: samples}.Pool(in[0], boxes, Const(g, []float64{0, 1}))
+				y := RoIAlign{OutputSize: 2, SamplingRatio: samples}.Pool(in[0], boxes, Const(g, []float64{0, 1}))
 				return ReduceAllSum(Mul(Square(y), Sin(IotaFull(g, y.Shape()))))
 			}, 1e-6, normals(rng, 2, 4, 5, 2))
 		}
 	})
 }
 
-// TestRoIAlignOfTheWholeMapIsTheMap pools to the map's own size, where each bin has one sample, on its feature.
+// TestRoIAlignOfTheWholeMapIsTheMap pools to the map's own size: each bin has one sample, at its feature.
 func TestRoIAlignOfTheWholeMapIsTheMap(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		x := normals(rand.New(rand.NewPCG(5, 6)), 1, 4, 4, 3)
-		got := MustExecOnce(b, RoIAlign{Size: 4}.Pool, x, [][]float64{{0, 0, 1, 1}}, []float64{0})
+		got := MustExecOnce(b, RoIAlign{OutputSize: 4}.Pool, x, [][]float64{{0, 0, 1, 1}}, []float64{0})
 		agreesWithin(t, "map", 0, tensors.MustCopyFlatData[float64](got), tensors.MustCopyFlatData[float64](x), 1e-12)
 	})
 }

@@ -4,25 +4,24 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// bilinear is a way to compute one axis of a convolution with fewer multiplications. A tile of m neighbouring outputs of a filter g over
-// the inputs d under it is
+// bilinear computes one axis of a convolution with fewer multiplications. A tile of m neighbouring outputs of a filter g on the inputs d is
 //
 //	output · ( (filter·g) ⊙ (input·d) )
 //
-// and the multiplications ⊙ are where channels are summed, so that few of them is fast (Winograd, 1980; Lavin and Gray, 2016).
+// The products ⊙ sum over channels and dominate the cost, so fewer of them is faster (Winograd, 1980; Lavin and Gray, 2016).
 type bilinear struct {
 	m      int
-	input  [][]float64 // [products, inputs under a tile]
+	input  [][]float64 // [products, inputs of a tile]
 	filter [][]float64 // [products, filter]
 	output [][]float64 // [m, products]
 }
 
-// toomCook is the algorithm that needs m+r−1 products for m outputs of a filter of length r: both are polynomials
-// that are multiplied by their values at m+r−2 points and at infinity. Small points of both signs and reciprocals keep rounding small.
+// toomCook returns the algorithm that needs m+r−1 products for m outputs of a filter of length r. It multiplies two polynomials by
+// evaluating them at m+r−2 points and at infinity. Small points of both signs and their reciprocals keep rounding errors small.
 func toomCook(m, r int, points ...float64) bilinear {
 	n := len(points)
 	if n != m+r-2 {
-		panic("the number of points is not that of the products but one")
+		panic("toomCook needs m+r-2 points")
 	}
 	algorithm := bilinear{m: m, output: make([][]float64, m)}
 	for j, p := range points {
@@ -57,7 +56,7 @@ func toomCook(m, r int, points ...float64) bilinear {
 	return algorithm
 }
 
-// polynomial returns the coefficients, constant first, of the monic polynomial with these roots.
+// polynomial returns the coefficients of the monic polynomial with these roots, constant first.
 func polynomial(roots []float64) []float64 {
 	coefficients := []float64{1}
 	for _, root := range roots {
@@ -71,12 +70,12 @@ func polynomial(roots []float64) []float64 {
 	return coefficients
 }
 
-// f43 makes 4 outputs of a filter of length 3 with 6 products: 36 instead of 144 for a tile of 4×4 pixels. Rounding errors in float32
-// are about 2e-6 of the outputs' size, ten times those of summing directly.
+// f43 computes 4 outputs of a filter of length 3 with 6 products: 36 instead of 144 for a tile of 4×4 pixels. Its rounding errors in float32
+// are about 2e-6 of the outputs, ten times those of a direct sum.
 var f43 = toomCook(4, 3, 0, 1, -1, 2, -0.5)
 
-// over spreads the algorithm over a whole axis: products[(a,t), i] takes input i to product a of tile t, and outputs[o, (a,t)] takes
-// the products to output o. Inputs beyond the image are zero, outputs beyond it are left out, so any size will do.
+// over applies the algorithm along a whole axis: products[(a,t), i] maps input i to product a of tile t, and outputs[o, (a,t)] maps the
+// products to output o. Inputs beyond the image are zero and outputs beyond it are dropped, so any size works.
 func (b bilinear) over(size int) (products, outputs [][]float64, tiles int) {
 	n := len(b.input)
 	tiles = (size + b.m - 1) / b.m
@@ -101,8 +100,8 @@ func (b bilinear) over(size int) (products, outputs [][]float64, tiles int) {
 	return products, outputs, tiles
 }
 
-// winograd convolves x, [height, width, batch, in], with weight, [3, 3, in, out], and zeros around the image. Everything in it is a matrix
-// product with long contiguous rows, and so is everything in its gradient.
+// winograd convolves x, [height, width, batch, in], with weight, [3, 3, in, out], and zero padding. It and its gradient consist only of
+// matrix products with long contiguous rows.
 func winograd(x, weight *Node) *Node {
 	g := x.Graph()
 	matrix := func(rows [][]float64) *Node { return ConvertDType(Const(g, rows), x.DType()) }
@@ -128,7 +127,7 @@ func winograd(x, weight *Node) *Node {
 	return Reshape(y, height, width, batch, out)
 }
 
-// kronecker returns the matrix that applies a to the slower and b to the faster of two axes.
+// kronecker returns the Kronecker product, which applies a to the slower and b to the faster of two axes.
 func kronecker(a, b [][]float64) [][]float64 {
 	var product [][]float64
 	for _, left := range a {
@@ -145,7 +144,7 @@ func kronecker(a, b [][]float64) [][]float64 {
 	return product
 }
 
-// each multiplies every matrix of x, [n, k, columns], from the left by m, [rows, k].
+// each multiplies each matrix of x, [n, k, columns], from the left by m, [rows, k].
 func each(m, x *Node) *Node {
 	m = BroadcastToDims(InsertAxes(m, 0), x.Shape().Dim(0), m.Shape().Dim(0), m.Shape().Dim(1))
 	return DotGeneral(m, []int{2}, []int{0}, x, []int{1}, []int{0})

@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/optim"
 )
 
-// adamwTrace is what PyTorch's AdamW and DINO's schedules did on a quartic; testdata/adamw.py made it.
+// adamwTrace is the trajectory of PyTorch's AdamW with DINO's schedules on a quartic, written by testdata/adamw.py.
 type adamwTrace struct {
 	Limit                     float64
 	Rates, Decays, Momenta    []float64
@@ -63,7 +63,7 @@ func TestAdamWFollowsPyTorch(t *testing.T) {
 			return norm
 		})
 		for i := range golden.Rates {
-			norm := step.MustExec(golden.TargetWeight, golden.TargetBias, float32(golden.Rates[i]), float32(golden.Decays[i]))[0]
+			norm := step.MustCall(golden.TargetWeight, golden.TargetBias, float32(golden.Rates[i]), float32(golden.Decays[i]))[0]
 			if got := float64(norm.Value().(float32)); math.Abs(got-golden.Norms[i]) > 1e-4*golden.Norms[i] {
 				t.Errorf("step %d: gradient norm %v, PyTorch %v", i, got, golden.Norms[i])
 			}
@@ -118,19 +118,19 @@ func TestClippingLeavesShortGradientsAndBoundsLongOnes(t *testing.T) {
 			return append(clipped, norm)
 		})
 		for _, c := range []struct{ x, y, factor, norm float64 }{{0.3, 0.4, 1, 0.5}, {30, 40, 1 / (50 + 1e-6), 50}, {0, 0, 1, 0}} {
-			out := clip.MustExec([]float64{c.x}, [][]float64{{c.y}})
+			out := clip.MustCall([]float64{c.x}, [][]float64{{c.y}})
 			x, y, norm := out[0].Value().([]float64)[0], out[1].Value().([][]float64)[0][0], out[2].Value().(float64)
 			if math.Abs(x-c.x*c.factor) > 1e-12 || math.Abs(y-c.y*c.factor) > 1e-12 || math.Abs(norm-c.norm) > 1e-12 {
 				t.Errorf("(%g, %g) is clipped to (%g, %g) with norm %g", c.x, c.y, x, y, norm)
 			}
 		}
-		if out := clip.MustExec([]float64{math.NaN()}, [][]float64{{1}}); !math.IsNaN(out[2].Value().(float64)) {
+		if out := clip.MustCall([]float64{math.NaN()}, [][]float64{{1}}); !math.IsNaN(out[2].Value().(float64)) {
 			t.Error("a NaN does not show in the norm")
 		}
 	})
 }
 
-// TestAccumulatedPartsAreTheWholeBatch takes two rounds, so that the sums must have been emptied between them.
+// TestAccumulatedPartsAreTheWholeBatch takes two rounds, so that the sums must be reset between them.
 func TestAccumulatedPartsAreTheWholeBatch(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		store := model.NewStore()
@@ -151,10 +151,10 @@ func TestAccumulatedPartsAreTheWholeBatch(t *testing.T) {
 		for round := range 2 {
 			parts := [][][]float64{{{1, 2}, {3, float64(round)}}, {{-1, 0.5}, {2, 2}}}
 			for _, part := range parts {
-				add.MustExec(part)
+				add.MustCall(part)
 			}
-			want := whole.MustExec(append(parts[0], parts[1]...))[0].Value().([]float64)
-			for i, got := range mean.MustExec()[0].Value().([]float64) {
+			want := whole.MustCall(append(parts[0], parts[1]...))[0].Value().([]float64)
+			for i, got := range mean.MustCall()[0].Value().([]float64) {
 				if math.Abs(got-want[i]) > 1e-12 {
 					t.Errorf("round %d, entry %d: %g from parts, %g from the whole", round, i, got, want[i])
 				}

@@ -5,9 +5,9 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// ClipByGlobalNorm scales all gradients by one factor so that together, as one vector, they are no longer than limit, a length above 0.
-// It also returns their length before, a scalar; if that is NaN or infinite, the clipped gradients are of no use. As in
-// torch.nn.utils.clip_grad_norm_, the factor is limit/(norm + 1e-6), at most 1.
+// ClipByGlobalNorm scales all gradients by one factor so that their global norm is at most limit, which is above 0. It also returns the norm
+// before clipping, a scalar. If that is NaN or infinite, the clipped gradients are meaningless. As in torch.nn.utils.clip_grad_norm_, the
+// factor is limit/(norm + 1e-6), at most 1.
 func ClipByGlobalNorm(gradients []*Node, limit float64) (clipped []*Node, norm *Node) {
 	norm = GlobalNorm(gradients)
 	factor := MinScalar(Div(Scalar(norm.Graph(), norm.DType(), limit), AddScalar(norm, 1e-6)), 1)
@@ -17,7 +17,7 @@ func ClipByGlobalNorm(gradients []*Node, limit float64) (clipped []*Node, norm *
 	return clipped, norm
 }
 
-// GlobalNorm is the length of all gradients together, as one vector: a scalar.
+// GlobalNorm is the Euclidean norm of all gradients as one vector, a scalar.
 func GlobalNorm(gradients []*Node) *Node {
 	squares := ReduceAllSum(Square(gradients[0]))
 	for _, gradient := range gradients[1:] {
@@ -26,7 +26,7 @@ func GlobalNorm(gradients []*Node) *Node {
 	return Sqrt(squares)
 }
 
-// Accumulate adds the gradients of one part of a batch to the sums kept under scope, for a batch that does not fit at once.
+// Accumulate adds the gradients of one part of a batch to sums under scope, for batches that do not fit into memory.
 func Accumulate(scope *model.Scope, variables []*model.Variable, gradients []*Node) {
 	for i, variable := range variables {
 		gradients[i].AssertDims(variable.Shape().Dimensions...)
@@ -35,9 +35,9 @@ func Accumulate(scope *model.Scope, variables []*model.Variable, gradients []*No
 	}
 }
 
-// Accumulated returns the mean of the gradients that [Accumulate] added up over the given number of equal parts, at least 1, and starts
-// the sums again from 0. With a loss that is a mean over examples it is the gradient of the whole batch; statistics over a batch, those
-// of Sinkhorn–Knopp and of batch normalisation, remain each part's own.
+// Accumulated returns the mean of the gradients that [Accumulate] added over a number of equal parts, at least 1, and resets the sums to 0.
+// If the loss is a mean over examples, this is the gradient of the whole batch. Statistics over a batch, such as those of Sinkhorn–Knopp and
+// of batch normalisation, remain those of each part.
 func Accumulated(scope *model.Scope, g *Graph, variables []*model.Variable, parts int) []*Node {
 	var gradients []*Node
 	for _, variable := range variables {

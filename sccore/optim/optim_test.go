@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/optim"
 )
 
-// trace is what PyTorch's SGD and cosine schedule did on a quadratic; testdata/golden.py made it.
+// trace is the trajectory of PyTorch's SGD with a cosine schedule on a quadratic, written by testdata/golden.py.
 type trace struct {
 	Start, Target   []float32
 	Momentum, Decay float64

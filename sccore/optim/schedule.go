@@ -2,12 +2,11 @@ package optim
 
 import "math"
 
-// Cosine is a rate that rises linearly from 0 over warmup steps and goes to final on half a cosine, down or up, as
-// torch.optim.lr_scheduler.CosineAnnealingLR does step by step: at step 0 without warm-up it is peak, at step total it is final.
-// step in [0, total], 0 ≤ warmup < total; steps past total stay at final.
+// Cosine is a cosine schedule with linear warm-up. It rises from 0 to peak over warmup steps and then follows half a cosine, down or up, from
+// peak to final at step total, as torch.optim.lr_scheduler.CosineAnnealingLR does. 0 ≤ warmup < total. After step total it stays at final.
 //
-// All three schedules of the paper's method are such, without warm-up: rate 3e-5 to 1e-6, weight decay 0.024 to 0.24, and the target
-// branch's momentum 0.9997 to 1 ("Optimization strategy").
+// The paper's method uses it without warm-up for the learning rate, 3e-5 to 1e-6, for weight decay, 0.024 to 0.24, and for the momentum of
+// the target branch, 0.9997 to 1 ("Optimization strategy").
 func Cosine(step, total, warmup int, peak, final float64) float64 {
 	if step < warmup {
 		return peak * float64(step+1) / float64(warmup)

@@ -17,8 +17,8 @@ type Bar interface {
 	// name). Calling Set for every step is fine: a bar draws a few times a second at most.
 	Set(done int, note string)
 
-	// Found says that this many more steps turn out to be finished from before, so that the rate leaves them out.
-	Found(steps int)
+	// Resumed says that this many more steps turn out to be finished from before, so that the rate leaves them out.
+	Resumed(steps int)
 
 	// Phase says what the work does now, such as [Compiling]; empty for nothing worth a word. The time between two steps is no part of the
 	// rate if a phase began in it.
@@ -42,7 +42,7 @@ var Discard Bar = discard{}
 type discard struct{}
 
 func (discard) Set(int, string) {}
-func (discard) Found(int)       {}
+func (discard) Resumed(int)     {}
 func (discard) Phase(string)    {}
 func (discard) Close()          {}
 
@@ -72,8 +72,8 @@ func (s *State) Set(done int, note string, now time.Time) {
 	s.Done, s.Note, s.now = done, note, now
 }
 
-// Found adds steps that were finished before.
-func (s *State) Found(steps int) {
+// Resumed adds steps that were finished before.
+func (s *State) Resumed(steps int) {
 	s.Done += steps
 	s.pace.shift(steps)
 }
@@ -116,8 +116,8 @@ func (s *State) Left() time.Duration {
 	return time.Duration(float64(s.Total-s.Done) * s.pace.perStep() * float64(time.Second))
 }
 
-// Numbers returns the state in words, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".
-func (s *State) Numbers() string {
+// Summary returns the state in words, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".
+func (s *State) Summary() string {
 	var parts []string
 	if s.Total > 0 {
 		parts = append(parts, fmt.Sprintf("%d/%d", s.Done, s.Total), fmt.Sprintf("%d%%", int(100*s.Fraction())))

@@ -30,7 +30,7 @@ func TestNumbers(t *testing.T) {
 	s := NewState("train", 1000, c.now)
 	want := func(when, want string) {
 		t.Helper()
-		if got := s.Numbers(); got != want {
+		if got := s.Summary(); got != want {
 			t.Errorf("%s: %q, want %q", when, got, want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestABurstHasNoRate(t *testing.T) {
 	s := NewState("features", 64, c.now)
 	c.forward(3 * time.Second)
 	done := steps(s, c, 0, 16, time.Microsecond)
-	if got, want := s.Numbers(), "16/64  25%  3.0s"; got != want {
+	if got, want := s.Summary(), "16/64  25%  3.0s"; got != want {
 		t.Errorf("one batch: %q, want %q", got, want)
 	}
 	for range 2 {
@@ -71,7 +71,7 @@ func TestABurstHasNoRate(t *testing.T) {
 func TestCompilationIsNotAStep(t *testing.T) {
 	c := newClock()
 	s := NewState("train", 2000, c.now)
-	s.Found(900)
+	s.Resumed(900)
 	s.Set(900, "", c.now)
 	c.forward(time.Minute)
 	done := steps(s, c, 900, 3, 100*time.Millisecond)
@@ -117,7 +117,7 @@ func TestTotalNotKnown(t *testing.T) {
 	s := NewState("read", 0, c.now)
 	steps(s, c, 0, 6, 2*time.Second)
 	s.Set(6, "a.zip", c.now)
-	if got, want := s.Numbers(), "6  2.0s each  12s  a.zip"; got != want {
+	if got, want := s.Summary(), "6  2.0s each  12s  a.zip"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

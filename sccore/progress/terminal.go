@@ -89,10 +89,10 @@ func (t *terminal) Phase(name string) {
 	t.drawIfDue(redrawEvery)
 }
 
-func (t *terminal) Found(steps int) {
+func (t *terminal) Resumed(steps int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.state.Found(steps)
+	t.state.Resumed(steps)
 }
 
 func (t *terminal) Close() {
@@ -114,11 +114,11 @@ func (t *terminal) draw(now time.Time) {
 	t.drawn, t.stale = now, false
 	t.state.Tick(now)
 	if !t.inPlace {
-		fmt.Fprintf(t.w, "%s  %s\n", t.state.Title, t.state.Numbers())
+		fmt.Fprintf(t.w, "%s  %s\n", t.state.Title, t.state.Summary())
 		return
 	}
 	// A line longer than the window must be cut, not wrapped, or the next one lands below it: ?7l switches wrapping off, ?7h on.
-	fmt.Fprintf(t.w, "\r\x1b[?7l%s %s %s\x1b[K\x1b[?7h", t.state.Title, blocks(t.state.Fraction(), 20), t.state.Numbers())
+	fmt.Fprintf(t.w, "\r\x1b[?7l%s %s %s\x1b[K\x1b[?7h", t.state.Title, blocks(t.state.Fraction(), 20), t.state.Summary())
 }
 
 // blocks draws a fraction as a bar of the given width in characters.

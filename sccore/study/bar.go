@@ -26,7 +26,7 @@ func (b *bar) found(steps int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done += steps
-	b.Found(steps)
+	b.Resumed(steps)
 }
 
 // setPhase sets the phase of a cell; empty when it ends. The bar shows training as long as any cell trains: its rate is then one of steps.

@@ -5,13 +5,13 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Apply makes the views that params describes.
+// Apply makes the views that params describe.
 //
 //   - images: [batch, height, width, 3], uint8, or float32 within [0, 1].
 //   - params: [views*batch, NumParams] from [Recipe.Draw], drawn for images of this height and width.
 //   - size: height and width of a view in pixels, at least 3.
 //
-// It returns [views*batch, size, size, 3] in float32 within [0, 1], in the order of params. No gradient passes.
+// It returns [views*batch, size, size, 3] in float32 within [0, 1], in the order of params. Gradients do not pass through it.
 func Apply(images, params *Node, size int) *Node {
 	images.AssertRank(4)
 	params.AssertDims(-1, NumParams)
@@ -20,13 +20,13 @@ func Apply(images, params *Node, size int) *Node {
 	}
 	batch := images.Shape().Dim(0)
 	if params.Shape().Dim(0)%batch != 0 {
-		exceptions.Panicf("%d rows of parameters are not a number of views of %d images", params.Shape().Dim(0), batch)
+		exceptions.Panicf("%d rows of parameters are not a multiple of %d images", params.Shape().Dim(0), batch)
 	}
 	views := params.Shape().Dim(0) / batch
 	images.AssertDims(batch, -1, -1, 3)
 
-	// Inside, the views of an image stand together, so that products with the images need no copies of them, and the colours are
-	// planes, so that operations run along whole rows.
+	// Internally the views of an image are consecutive, so that products with the images need no copies. Colours are planes, so that
+	// operations run along whole rows.
 	p := Reshape(params, views, batch, NumParams)
 	p = Reshape(Transpose(p, 0, 1), batch*views, NumParams)
 
@@ -36,17 +36,17 @@ func Apply(images, params *Node, size int) *Node {
 	x = Reshape(x, batch, views, size, 3, size)
 	x = TransposeAllAxes(x, 1, 0, 2, 4, 3)
 	x = Reshape(x, views*batch, size, size, 3)
-	return StopGradient(ClipScalar(x, 0, 1)) // Rounding may have left a 1 just above it.
+	return StopGradient(ClipScalar(x, 0, 1)) // Rounding may exceed 1 slightly.
 }
 
-// Boxes returns where each view was cropped from, [n, 4] for params [n, NumParams]: top, left, height and width in pixels of the
-// image; and whether it was then mirrored, [n]: 1 if so, else 0.
+// Boxes returns the crop of each view, [n, 4] for params [n, NumParams]: top, left, height and width in pixels of the image. It also returns
+// the flips, [n]: 1 for a mirrored view, else 0.
 func Boxes(params *Node) (boxes, flips *Node) {
 	params.AssertDims(-1, NumParams)
 	return Slice(params, AxisRange(), AxisRange(boxAt, boxAt+4)), Squeeze(Slice(params, AxisRange(), AxisElem(flipAt)), 1)
 }
 
-// param returns the parameter at the given place as [n, 1, 1], to broadcast over a plane of colour.
+// param returns the parameter at the given position as [n, 1, 1], to broadcast over a plane of colour.
 func param(params *Node, at int) *Node {
 	return InsertAxes(Slice(params, AxisRange(), AxisElem(at)), -1)
 }

@@ -14,7 +14,7 @@ import (
 
 func TestARecipeOfNothingReturnsTheImages(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(2*8*8*3, func(i int) float32 { return float32(i*i%256) / 255 })
+		pixels := generate(2*8*8*3, func(i int) float32 { return float32(i*i%256) / 255 })
 		images := tensors.FromFlatDataAndDimensions(pixels, 2, 8, 8, 3)
 		got := apply(t, b, images, Recipe{}.Draw(1, 0, []int32{0, 1}, 2, 8, 8), 8)
 		if want := slices.Concat(pixels, pixels); !slices.Equal(got, want) {
@@ -26,8 +26,8 @@ func TestARecipeOfNothingReturnsTheImages(t *testing.T) {
 
 func TestBytesAndFloatsGiveTheSameViews(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(4*10*12*3, func(i int) uint8 { return uint8(i * i) })
-		floats := made(len(pixels), func(i int) float32 { return float32(pixels[i]) / 255 })
+		pixels := generate(4*10*12*3, func(i int) uint8 { return uint8(i * i) })
+		floats := generate(len(pixels), func(i int) float32 { return float32(pixels[i]) / 255 })
 		params := Default().Draw(1, 0, []int32{0, 1, 2, 3}, 2, 10, 12)
 		fromBytes := apply(t, b, tensors.FromFlatDataAndDimensions(pixels, 4, 10, 12, 3), params, 9)
 		fromFloats := apply(t, b, tensors.FromFlatDataAndDimensions(floats, 4, 10, 12, 3), params, 9)
@@ -37,11 +37,11 @@ func TestBytesAndFloatsGiveTheSameViews(t *testing.T) {
 	})
 }
 
-// TestViewsComeInTheOrderOfTheirParameters makes each view of a batch alone, too.
+// TestViewsComeInTheOrderOfTheirParameters also makes each view of a batch alone.
 func TestViewsComeInTheOrderOfTheirParameters(t *testing.T) {
 	const batch, views, size = 3, 2, 8
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(batch*size*size*3, func(i int) uint8 { return uint8(i * i) })
+		pixels := generate(batch*size*size*3, func(i int) uint8 { return uint8(i * i) })
 		params := Default().Draw(5, 0, []int32{0, 1, 2}, views, size, size)
 		rows := flat(t, params)
 		together := apply(t, b, tensors.FromFlatDataAndDimensions(pixels, batch, size, size, 3), params, size)
@@ -59,8 +59,8 @@ func TestViewsComeInTheOrderOfTheirParameters(t *testing.T) {
 
 func TestViewsStayBetweenZeroAndOne(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		pixels := made(32*8*8*3, func(i int) uint8 { return uint8(255 * (i / 7 % 2)) })
-		indices := made(32, func(i int) int32 { return int32(i) })
+		pixels := generate(32*8*8*3, func(i int) uint8 { return uint8(255 * (i / 7 % 2)) })
+		indices := generate(32, func(i int) int32 { return int32(i) })
 		got := apply(t, b, tensors.FromFlatDataAndDimensions(pixels, 32, 8, 8, 3), Default().Draw(1, 0, indices, 2, 8, 8), 8)
 		if low, high := slices.Min(got), slices.Max(got); !(low >= 0 && high <= 1) {
 			t.Errorf("from %v to %v", low, high)
@@ -71,7 +71,7 @@ func TestViewsStayBetweenZeroAndOne(t *testing.T) {
 func TestBoxesRememberWhereViewsCameFrom(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		r := Default()
-		out, err := graph.ExecOnceN(b, func(params *graph.Node) (boxes, flips *graph.Node) { return Boxes(params) },
+		out, err := graph.CallOnceN(b, func(params *graph.Node) (boxes, flips *graph.Node) { return Boxes(params) },
 			r.Draw(1, 0, []int32{3, 4}, 2, 40, 56))
 		if err != nil {
 			t.Fatal(err)
@@ -93,11 +93,11 @@ func TestApplySaysWhatDoesNotFit(t *testing.T) {
 		for want, call := range map[string]struct {
 			rows, size int
 		}{
-			"3 rows of parameters are not a number of views of 2 images": {3, 8},
-			"views of 2 pixels are too small for the blur":               {4, 2},
+			"3 rows of parameters are not a multiple of 2 images": {3, 8},
+			"views of 2 pixels are too small for the blur":        {4, 2},
 		} {
 			params := tensors.FromFlatDataAndDimensions(make([]float32, call.rows*NumParams), call.rows, NumParams)
-			_, err := graph.ExecOnce(b, func(images, params *graph.Node) *graph.Node { return Apply(images, params, call.size) }, images, params)
+			_, err := graph.CallOnce(b, func(images, params *graph.Node) *graph.Node { return Apply(images, params, call.size) }, images, params)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%d rows, views of %d pixels: error %v", call.rows, call.size, err)
 			}
@@ -105,8 +105,8 @@ func TestApplySaysWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-// made returns n values of a function of their place.
-func made[T any](n int, value func(i int) T) []T {
+// generate returns n values of a function of the index.
+func generate[T any](n int, value func(i int) T) []T {
 	values := make([]T, n)
 	for i := range values {
 		values[i] = value(i)

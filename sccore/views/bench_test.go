@@ -19,11 +19,11 @@ func BenchmarkApply(b *testing.B) {
 	}
 	images, params := drawn(batch, views, size)
 	call := func() { // The views stay on the device, where training wants them.
-		made, err := exec.Call(images, params)
+		result, err := exec.Call(images, params)
 		if err != nil {
 			b.Fatal(err)
 		}
-		made[0].MustFinalizeAll()
+		result[0].MustFinalizeAll()
 	}
 	start := time.Now()
 	call()
@@ -47,7 +47,7 @@ func BenchmarkDraw(b *testing.B) {
 	b.ReportMetric(float64(256*b.N)/b.Elapsed().Seconds(), "views/s")
 }
 
-// drawn returns made-up images and the parameters of their views.
+// drawn returns artificial images and the parameters of their views.
 func drawn(batch, views, size int) (images, params *tensors.Tensor) {
 	pixels := make([]uint8, batch*size*size*3)
 	indices := make([]int32, batch)

@@ -6,7 +6,7 @@ import (
 
 // blurred blurs views [n, 3, size, size] with their Gaussian kernels and returns them with the rows first, [n, size, 3, size].
 //
-// The kernel is separable, and each half of it is a product with a matrix per view.
+// The kernel is separable. Each axis is a product with one matrix per view.
 func blurred(x, params *Node) *Node {
 	n, size := x.Shape().Dim(0), x.Shape().Dim(2)
 	matrix := Mul(param(params, tapsAt), InsertAxes(identity(x.Graph(), size), 0))
@@ -21,8 +21,8 @@ func blurred(x, params *Node) *Node {
 	return x
 }
 
-// neighbours returns the matrix that sums the two pixels at a distance along a line of size pixels. Borders reflect without
-// repeating the last pixel, as torchvision's do.
+// neighbours returns the matrix that sums the two pixels at a distance along a line of size pixels. As in torchvision, borders reflect
+// without repeating the last pixel.
 func neighbours(size, distance int) [][]float32 {
 	matrix := make([][]float32, size)
 	last := size - 1

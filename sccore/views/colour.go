@@ -4,10 +4,10 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// luma weighs red, green and blue to gray, as torchvision does.
+// luma holds torchvision's weights of red, green and blue in gray.
 var luma = []float32{0.2989, 0.587, 0.114}
 
-// coloured jitters the colours of views [n, 3, size, size], and turns some to gray.
+// coloured jitters the colours of views [n, 3, size, size] and turns some views gray.
 func coloured(x, params *Node) *Node {
 	n, height, width := x.Shape().Dim(0), x.Shape().Dim(2), x.Shape().Dim(3)
 	x = Reshape(x, n, 3, height*width)
@@ -20,14 +20,14 @@ func coloured(x, params *Node) *Node {
 	return Reshape(x, n, 3, height, width)
 }
 
-// blended sums the colours of each pixel, the mean gray of its view and its own gray with the weights given for the view, within
-// [0, 1]. Views are [n, 3, pixels], weights [n, 1, 1].
+// blended returns the weighted sum of each pixel's colour, the mean gray of its view, and the pixel's own gray, clipped to [0, 1]. Views are
+// [n, 3, pixels], weights [n, 1, 1].
 //
-// With f for their factor, torchvision's adjust_brightness has the weights f, 0, 0; adjust_contrast f, 1-f, 0; adjust_saturation
-// f, 0, 1-f; rgb_to_grayscale 0, 0, 1. The weights 1, 0, 0 change nothing.
+// For a factor f, torchvision's adjust_brightness has the weights f, 0, 0; adjust_contrast f, 1-f, 0; adjust_saturation f, 0, 1-f; and
+// rgb_to_grayscale 0, 0, 1. The weights 1, 0, 0 change nothing.
 //
-// It is a product with a 3x3 matrix per view, and not the same sums over planes of red, green and blue, because XLA on CPU fuses a
-// chain of those so that each plane computes the whole chain before it again, some 100 times slower in all.
+// The sum is a product with a 3×3 matrix per view. Sums over planes of red, green and blue would be about 100 times slower on CPU, where XLA
+// fuses a chain of them so that each plane computes the whole chain before it again.
 func blended(x, pixel, meanGray, gray *Node) *Node {
 	g := x.Graph()
 	toGray := Const(g, [][]float32{luma})
@@ -38,15 +38,15 @@ func blended(x, pixel, meanGray, gray *Node) *Node {
 	return ClipScalar(Add(x, Mul(meanGray, InsertAxes(mean, -1))), 0, 1)
 }
 
-// hueShifted shifts the hue of views [n, 3, pixels] by turns [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue. A shift of
-// 0 leaves the view exactly as it is.
+// hueShifted shifts the hue of views [n, 3, pixels] by turns [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue does. A shift of 0
+// leaves the view exactly as it is.
 func hueShifted(x, turns *Node) *Node {
 	g := x.Graph()
 	channel := func(i int) *Node { return Slice(x, AxisRange(), AxisElem(i)) }
 	perChannel := func(red, green, blue float32) *Node { return Const(g, [][][]float32{{{red}, {green}, {blue}}}) }
 
-	// To hue, in sixths of a turn with red at 0, green at 2 and blue at 4; value, the highest of the three; and chroma, which is
-	// value times saturation.
+	// RGB becomes hue, in sixths of a turn with red at 0, green at 2 and blue at 4; value, the highest of the three; and chroma, which
+	// is value times saturation.
 	red, green, blue := channel(0), channel(1), channel(2)
 	value := Max(Max(red, green), blue)
 	chroma := Sub(value, Min(Min(red, green), blue))
@@ -58,9 +58,9 @@ func hueShifted(x, turns *Node) *Node {
 	hue = Add(hue, MulScalar(turns, 6))
 	hue = Sub(hue, MulScalar(Floor(DivScalar(hue, 6)), 6))
 
-	// And back: around the circle, a channel lies below the value by a share of the chroma that stays 0 for two sixths, rises for
-	// one, stays 1 for two and falls for one. Green and blue are highest at their places; red's place is the circle's seam, so
-	// that its share is counted from the opposite, where it is lowest.
+	// And back: each channel is the value minus a share of the chroma. Around the circle the share stays 0 for two sixths, rises for
+	// one, stays 1 for two, and falls for one. Green's and blue's shares depend on the distance from their own hue. Red lies at the
+	// seam of the circle, so its share depends on the distance from the opposite hue.
 	distance := Abs(Sub(hue, perChannel(3, 2, 4)))
 	share := Add(perChannel(2, -1, -1), Mul(perChannel(-1, 1, 1), distance))
 	shifted := Sub(value, Mul(chroma, ClipScalar(share, 0, 1)))

@@ -6,10 +6,10 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// cropped cuts the boxes out of the images [batch, height, width, 3], resizes them to size and mirrors those that want it. The rows of
-// params have the views of an image together, and so does the result, [batch*views, 3, size, size].
+// cropped crops the boxes from the images [batch, height, width, 3], resizes them to size, and flips them where the parameters say so. The
+// views of an image are consecutive in the rows of params and in the result, [batch*views, 3, size, size].
 //
-// Resizing is separable, and each half of it is a product with a matrix per view, made from the box.
+// Resizing is separable. Each axis is a product with one matrix per view, made from the box.
 func cropped(images, params *Node, views, size int) *Node {
 	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
 	full := 1.0
@@ -30,11 +30,11 @@ func cropped(images, params *Node, views, size int) *Node {
 	return DivScalar(x, full)
 }
 
-// interpolation returns the matrices [n, size, extent] that take a line of extent pixels to size pixels of the segment at offset, of
-// the given length, both [n, 1, 1]; where flip [n, 1, 1] is 1, they mirror it.
+// interpolation returns the matrices [n, size, extent] that resize a segment of a line of extent pixels to size pixels. The segment starts
+// at offset and has the given length, both [n, 1, 1]. Where flip [n, 1, 1] is 1, they also mirror it.
 //
-// As with torchvision's antialias=True, a triangle as wide as the pixels are apart, in the image or in the view, whichever is more,
-// weighs the image's pixels; those outside the segment do not count.
+// As with torchvision's antialias=True, the weights are a triangle whose half-width is the pixel spacing of the image or that of the view,
+// whichever is larger. Pixels outside the segment have no weight.
 func interpolation(offset, length, flip *Node, size, extent int) *Node {
 	g := offset.Graph()
 	n := offset.Shape().Dim(0)

@@ -8,12 +8,12 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// Draw draws the parameters of the given number of views of each image, shaped [views*len(images), NumParams] in float32: the first
-// views of all images, then all second views, and so on. Images are of height x width pixels and named by their index in the dataset.
+// Draw draws the parameters of views of each image, [views*len(images), NumParams] in float32: the first views of all images, then all
+// second views, and so on. Images have height×width pixels and are given by their index in the dataset.
 //
-// What is drawn for a view depends on the seed, the epoch, the image's index and the view's number alone, whatever batch the image is
-// in. Switching one transformation off leaves the draws of the others as they were, and [SameCrop] uses the crops that
-// [IndependentCrop] gives to the first views, so that two recipes are compared on the same randomness.
+// The parameters of a view depend only on the seed, the epoch, the image's index and the number of the view, not on the batch. Switching
+// one transformation off does not change the others, and [SameCrop] uses the crops that [IndependentCrop] draws for the first views. So
+// two recipes can be compared on the same randomness.
 func (r Recipe) Draw(seed uint64, epoch int, images []int32, views, height, width int) *tensors.Tensor {
 	rows := make([]float32, 0, views*len(images)*NumParams)
 	for view := range views {
@@ -24,7 +24,7 @@ func (r Recipe) Draw(seed uint64, epoch int, images []int32, views, height, widt
 	return tensors.FromFlatDataAndDimensions(rows, views*len(images), NumParams)
 }
 
-// draw draws one view. Where it looks and how it looks come from two streams, as the number of draws for a crop varies.
+// draw draws one view. The crop has a random stream of its own because the number of draws for a crop varies.
 func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width int) transform {
 	t := whole(height, width)
 	if r.Crop != NoCrop {
@@ -35,23 +35,23 @@ func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width in
 		t.top, t.left, t.height, t.width = r.crop(stream(seed, epoch, image, shared, "crop"), height, width)
 	}
 
-	r.look(stream(seed, epoch, image, view, "look"), &t)
+	r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
 	return t
 }
 
-// look draws how a view looks: all but its crop.
-func (r Recipe) look(looks *rand.Rand, t *transform) {
-	// Everything is drawn, and then used if it is on.
-	flip := looks.Float64() < r.FlipProbability
-	jitter := looks.Float64() < r.JitterProbability
-	adjustments := r.jitter(looks)
-	grayscale := looks.Float64() < r.GrayscaleProbability
-	blur := looks.Float64() < r.BlurProbability
+// drawAppearance draws all transformations of a view except its crop.
+func (r Recipe) drawAppearance(random *rand.Rand, t *transform) {
+	// Everything is drawn, even if it is off.
+	flip := random.Float64() < r.FlipProbability
+	jitter := random.Float64() < r.JitterProbability
+	adjustments := r.jitter(random)
+	grayscale := random.Float64() < r.GrayscaleProbability
+	blur := random.Float64() < r.BlurProbability
 	kernel := 3
-	if looks.Float64() < fiveTapShare {
+	if random.Float64() < fiveTapShare {
 		kernel = 5
 	}
-	sigma := uniform(looks, r.MinSigma, r.MaxSigma)
+	sigma := uniform(random, r.MinSigma, r.MaxSigma)
 
 	t.flip = r.Flip && flip
 	if r.Jitter && jitter {
@@ -63,10 +63,10 @@ func (r Recipe) look(looks *rand.Rand, t *transform) {
 	}
 }
 
-// fiveTapShare is the share of blurs with 5 taps rather than 3, for a mean of 3.2.
+// fiveTapShare is the share of blurs with 5 taps instead of 3, for a mean of 3.2.
 const fiveTapShare = 0.1
 
-// crop draws a box with torchvision's algorithm: ten tries for one that fits, then the largest centred box of an allowed aspect.
+// crop draws a box with torchvision's algorithm: up to ten tries for one that fits, then the largest central box of an allowed aspect ratio.
 func (r Recipe) crop(random *rand.Rand, imageHeight, imageWidth int) (top, left, height, width int) {
 	area := float64(imageHeight * imageWidth)
 	for range 10 {
@@ -102,7 +102,7 @@ func (r Recipe) jitter(random *rand.Rand) []adjustment {
 	return adjustments
 }
 
-// stream returns the random numbers that belong to one purpose in one view.
+// stream returns the random stream of one purpose and view.
 func stream(seed uint64, epoch int, image int32, view int, purpose string) *rand.Rand {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[0:], seed)

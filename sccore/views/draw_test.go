@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// study is the rows of the paper's Tab. effect_aug_full: which transformations each row has, (a) to (e).
+// study holds the rows of the paper's Tab. effect_aug_full: the transformations (a) to (e) of each row.
 var study = []struct {
 	crop                          CropMode
 	blur, grayscale, jitter, flip bool

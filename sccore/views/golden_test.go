@@ -15,7 +15,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
-// golden is testdata/golden.json, written by golden.py beside it.
+// golden is the content of testdata/golden.json, written by testdata/golden.py.
 type golden struct {
 	Images []struct {
 		Height, Width int
@@ -64,7 +64,7 @@ func readGolden(t testing.TB) golden {
 	return g
 }
 
-// TestApplyAgreesWithTorchvision makes all views of an image of one size in one call, as a batch would.
+// TestApplyAgreesWithTorchvision makes all views of one image and size in one call.
 func TestApplyAgreesWithTorchvision(t *testing.T) {
 	const tolerance = 2e-6
 	g := readGolden(t)
@@ -109,7 +109,7 @@ func apply(t testing.TB, b compute.Backend, images, params *tensors.Tensor, size
 	return applier(t, b, size)(images, params)
 }
 
-// applier compiles Apply once for all arguments of one shape, and returns its flat result.
+// applier compiles Apply once for all arguments of one shape. It returns the flat result.
 func applier(t testing.TB, b compute.Backend, size int) func(images, params *tensors.Tensor) []float32 {
 	t.Helper()
 	exec, err := graph.NewExec(b, func(images, params *graph.Node) *graph.Node { return Apply(images, params, size) })

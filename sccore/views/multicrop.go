@@ -9,27 +9,28 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// MultiCrop says which views of a scene are made: a few global ones of large parts of it, and more local ones of small parts, in fewer
-// pixels (SwAV, DINO). Start from [DefaultMultiCrop].
+// MultiCrop makes a few global views from large crops of a scene, and more local views of lower resolution from small crops (SwAV, DINO).
+// Start from [DefaultMultiCrop].
 type MultiCrop struct {
-	Globals, Locals       int    // Number of views, at least 1 and 0.
-	GlobalSize, LocalSize int    // Height and width of a view in pixels, at least 3.
-	Global, Local         Recipe // Their transformations; Crop is IndependentCrop.
+	Globals, Locals int    // Number of views; at least 1 global one.
+	GlobalCropSize  int    `json:"GlobalSize"` // Height and width of a global view in pixels, at least 3.
+	LocalCropSize   int    `json:"LocalSize"`  // Height and width of a local view in pixels, at least 3.
+	Global, Local   Recipe // Transformations of the views. Crop is IndependentCrop.
 
-	// MinOverlap in [0, 1] is how much each view shares with each global view, so that RoI-Align has something to align: the least area
-	// of what two views both see, as a share of the smaller view's.
+	// MinOverlap in [0, 1] is the least overlap of each view with each global view, as a share of the smaller view's area. RoI-Align
+	// needs some overlap.
 	MinOverlap float64
 }
 
-// DefaultMultiCrop returns the paper's views ("Optimization strategy"), 2 global ones of 224×224 pixels and 4 local ones of 96×96, with
-// all transformations. What the paper does not say follows Leopart, whose pipeline it takes up: crops of 0.25 to 1 and of 0.05 to 0.25 of
-// the image's area, and at least 0.01 of overlap; the looks are those of [Default], with its blur of at most five taps, which is narrower
-// than theirs on views of 224 pixels.
+// DefaultMultiCrop returns the paper's views ("Optimization strategy"): 2 global ones of 224×224 pixels and 4 local ones of 96×96, with all
+// transformations. Where the paper says nothing, the views follow Leopart, whose pipeline the paper adopts: crops of 0.25 to 1 and of 0.05
+// to 0.25 of the image's area, with an overlap of at least 0.01. The other transformations are those of [Default]. Its blur has at most
+// five taps, which is narrower than Leopart's on views of 224 pixels.
 func DefaultMultiCrop() MultiCrop {
 	global, local := Default(), Default()
 	global.MinScale, global.MaxScale = 0.25, 1
 	local.MinScale, local.MaxScale = 0.05, 0.25
-	return MultiCrop{Globals: 2, Locals: 4, GlobalSize: 224, LocalSize: 96, Global: global, Local: local, MinOverlap: 0.01}
+	return MultiCrop{Globals: 2, Locals: 4, GlobalCropSize: 224, LocalCropSize: 96, Global: global, Local: local, MinOverlap: 0.01}
 }
 
 // Check returns an error that names the first setting out of range.
@@ -39,10 +40,10 @@ func (m MultiCrop) Check() error {
 		return fmt.Errorf("%d global views, want at least 1", m.Globals)
 	case m.Locals < 0:
 		return fmt.Errorf("%d local views, want at least 0", m.Locals)
-	case m.GlobalSize < numTaps:
-		return fmt.Errorf("global views of %d pixels, want at least %d", m.GlobalSize, numTaps)
-	case m.Locals > 0 && m.LocalSize < numTaps:
-		return fmt.Errorf("local views of %d pixels, want at least %d", m.LocalSize, numTaps)
+	case m.GlobalCropSize < numTaps:
+		return fmt.Errorf("global views of %d pixels, want at least %d", m.GlobalCropSize, numTaps)
+	case m.Locals > 0 && m.LocalCropSize < numTaps:
+		return fmt.Errorf("local views of %d pixels, want at least %d", m.LocalCropSize, numTaps)
 	case !(0 <= m.MinOverlap && m.MinOverlap <= 1):
 		return fmt.Errorf("MinOverlap %v is not between 0 and 1", m.MinOverlap)
 	case m.Global.Crop != IndependentCrop || m.Local.Crop != IndependentCrop:
@@ -57,17 +58,17 @@ func (m MultiCrop) Check() error {
 	return nil
 }
 
-// Draw draws the parameters of all views for [Apply]: global, [Globals*len(images), NumParams], and local, [Locals*len(images),
-// NumParams], nil without local views, each with the first views of all images first. Image i, named by its index in the dataset, has
-// extents[i], at the top left corner of its place in the batch; no view looks beyond.
+// Draw draws the parameters of all views for [Apply] and [Overlap]: global, [Globals*len(images), NumParams], and local,
+// [Locals*len(images), NumParams], which is nil without local views. Both begin with the first views of all images. Image i has the index
+// images[i] in the dataset and the size sizes[i]; padding beyond this size is never cropped.
 //
-// What is drawn for a view depends on the seed, the epoch, the image's index and extent, and the view's number alone: on no other image
-// of its batch. Both sets of parameters are for [Overlap], too.
-func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []datasets.Extent) (global, local *tensors.Tensor) {
+// The parameters of a view depend only on the seed, the epoch, the image's index and size, and the number of the view, not on the other
+// images of the batch.
+func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, sizes []datasets.Size) (global, local *tensors.Tensor) {
 	views := m.Globals + m.Locals
 	drawn := make([][]transform, len(images))
 	for i, image := range images {
-		drawn[i] = m.draw(seed, epoch, image, extents[i])
+		drawn[i] = m.draw(seed, epoch, image, sizes[i])
 	}
 	rows := func(from, to int) *tensors.Tensor {
 		var rows []float32
@@ -85,26 +86,27 @@ func (m MultiCrop) Draw(seed uint64, epoch int, images []int32, extents []datase
 }
 
 // draw draws all views of one image, global ones first.
-func (m MultiCrop) draw(seed uint64, epoch int, image int32, extent datasets.Extent) []transform {
+func (m MultiCrop) draw(seed uint64, epoch int, image int32, size datasets.Size) []transform {
 	var drawn []transform
 	for view := range m.Globals + m.Locals {
 		r := m.Local
 		if view < m.Globals {
 			r = m.Global
 		}
-		t := m.overlapping(r, stream(seed, epoch, image, view, "crop"), extent, drawn[:min(view, m.Globals)])
-		r.look(stream(seed, epoch, image, view, "look"), &t)
+		t := m.overlapping(r, stream(seed, epoch, image, view, "crop"), size, drawn[:min(view, m.Globals)])
+		r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
 		drawn = append(drawn, t)
 	}
 	return drawn
 }
 
-// overlapping draws crops until one shares enough with all the given views. After 100 tries it takes the first view's crop, which does.
-func (m MultiCrop) overlapping(r Recipe, random *rand.Rand, extent datasets.Extent, globals []transform) transform {
+// overlapping draws crops until one overlaps enough with all the given views. After 100 tries it takes the crop of the first view, which
+// always does.
+func (m MultiCrop) overlapping(r Recipe, random *rand.Rand, size datasets.Size, globals []transform) transform {
 tries:
 	for range 100 {
 		var t transform
-		t.top, t.left, t.height, t.width = r.crop(random, extent.Height, extent.Width)
+		t.top, t.left, t.height, t.width = r.crop(random, size.Height, size.Width)
 		for _, global := range globals {
 			if overlap := t.shared(global); overlap == 0 || overlap < m.MinOverlap {
 				continue tries
@@ -116,7 +118,7 @@ tries:
 	return transform{top: first.top, left: first.left, height: first.height, width: first.width}
 }
 
-// shared returns the area that two crops share, as a share of the smaller one's.
+// shared returns the overlap of two crops as a share of the smaller one's area.
 func (t transform) shared(other transform) float64 {
 	height := min(t.top+t.height, other.top+other.height) - max(t.top, other.top)
 	width := min(t.left+t.width, other.left+other.width) - max(t.left, other.left)

@@ -13,8 +13,8 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// extents of common photographs, a thin and a small one.
-var extents = []datasets.Extent{
+// sizes are those of common photographs, of a narrow image and of a small one.
+var sizes = []datasets.Size{
 	{Height: 375, Width: 500}, {Height: 500, Width: 375}, {Height: 512, Width: 512}, {Height: 60, Width: 480}, {Height: 32, Width: 32},
 }
 
@@ -26,13 +26,13 @@ func TestMultiCropKeepsScalesAndOverlaps(t *testing.T) {
 	var fallbacks, locals, flips int
 	smallest, largest, smallestLocal, largestLocal := 1.0, 0.0, 1.0, 0.0
 	for image := range int32(2000) {
-		extent := extents[image%3]
-		drawn := m.draw(3, 1, image, extent)
+		size := sizes[image%3]
+		drawn := m.draw(3, 1, image, size)
 		if len(drawn) != 6 {
 			t.Fatalf("%d views, want 6", len(drawn))
 		}
 		for view, d := range drawn {
-			if d.top < 0 || d.left < 0 || d.top+d.height > extent.Height || d.left+d.width > extent.Width || d.height < 1 || d.width < 1 {
+			if d.top < 0 || d.left < 0 || d.top+d.height > size.Height || d.left+d.width > size.Width || d.height < 1 || d.width < 1 {
 				t.Fatalf("view %d of image %d lies outside: %+v", view, image, d)
 			}
 			for other, global := range drawn[:m.Globals] {
@@ -40,7 +40,7 @@ func TestMultiCropKeepsScalesAndOverlaps(t *testing.T) {
 					t.Errorf("views %d and %d of image %d share %v", view, other, image, shared)
 				}
 			}
-			scale := float64(d.height*d.width) / float64(extent.Height*extent.Width)
+			scale := float64(d.height*d.width) / float64(size.Height*size.Width)
 			count(&flips, d.flip)
 			if view < m.Globals {
 				smallest, largest = min(smallest, scale), max(largest, scale)
@@ -70,12 +70,12 @@ func TestMultiCropKeepsScalesAndOverlaps(t *testing.T) {
 	}
 }
 
-// TestMultiCropAlwaysOverlaps asks for more overlap than small views of extreme images can have by chance.
+// TestMultiCropAlwaysOverlaps asks for more overlap than small crops of extreme images have by chance.
 func TestMultiCropAlwaysOverlaps(t *testing.T) {
 	m := DefaultMultiCrop()
 	m.MinOverlap = 0.95
 	for image := range int32(100) {
-		drawn := m.draw(1, 0, image, extents[int(image)%len(extents)])
+		drawn := m.draw(1, 0, image, sizes[int(image)%len(sizes)])
 		for view, d := range drawn {
 			for _, global := range drawn[:m.Globals] {
 				if shared := d.shared(global); shared < m.MinOverlap {
@@ -89,7 +89,7 @@ func TestMultiCropAlwaysOverlaps(t *testing.T) {
 func TestMultiCropDependsOnSeedEpochAndImageAlone(t *testing.T) {
 	m := DefaultMultiCrop()
 	draw := func(seed uint64, epoch int, images ...int32) (global, local []float32) {
-		g, l := m.Draw(seed, epoch, images, extents[:len(images)])
+		g, l := m.Draw(seed, epoch, images, sizes[:len(images)])
 		return flat(t, g), flat(t, l)
 	}
 	global, local := draw(1, 0, 7, 8, 9)
@@ -119,18 +119,18 @@ func TestMultiCropDependsOnSeedEpochAndImageAlone(t *testing.T) {
 		t.Errorf("%d different views, want %d", len(seen), 3*18)
 	}
 	m.Locals = 0
-	if _, local := m.Draw(1, 0, []int32{7}, extents[:1]); local != nil {
+	if _, local := m.Draw(1, 0, []int32{7}, sizes[:1]); local != nil {
 		t.Errorf("no local views have parameters %s", local.Shape())
 	}
 }
 
-// TestOverlapBoxesSeeTheSameThing makes views of an image whose colours are its coordinates: at the corners of the overlap, each view
-// shows the same colours.
+// TestOverlapBoxesSeeTheSameThing makes views of an image whose colours are its coordinates: at the corners of the overlap, both views have
+// the same colours.
 func TestOverlapBoxesSeeTheSameThing(t *testing.T) {
 	const extent, size = 64, 48
 	m := DefaultMultiCrop()
 	m.Global.Blur, m.Global.Grayscale, m.Global.Jitter = false, false, false
-	pixels := made(extent*extent*3, func(i int) float32 {
+	pixels := generate(extent*extent*3, func(i int) float32 {
 		x, y := i/3%extent, i/3/extent
 		return []float32{float32(x) / extent, float32(y) / extent, 0}[i%3]
 	})
@@ -142,10 +142,10 @@ func TestOverlapBoxesSeeTheSameThing(t *testing.T) {
 			return []*Node{Apply(images, params, size), Concatenate([]*Node{inFirst, inSecond}, 0), flips}
 		})
 		for image := range int32(12) {
-			params, _ := m.Draw(4, 0, []int32{image}, []datasets.Extent{{Height: extent, Width: extent}})
-			out := run.MustExec(tensors.FromFlatDataAndDimensions(pixels, 1, extent, extent, 3), params)
+			params, _ := m.Draw(4, 0, []int32{image}, []datasets.Size{{Height: extent, Width: extent}})
+			out := run.MustCall(tensors.FromFlatDataAndDimensions(pixels, 1, extent, extent, 3), params)
 			views, boxes, flips := flat(t, out[0]), out[1].Value().([][]float32), flat(t, out[2])
-			// The colour at a share of the overlap, from a view that may show it mirrored.
+			// The colour at a share of the overlap, in a view that may be mirrored.
 			at := func(view int, down, right float32) [2]float32 {
 				if flips[view] == 1 {
 					right = 1 - right
@@ -194,8 +194,8 @@ func TestMultiCropCheckNamesTheSetting(t *testing.T) {
 	for want, spoil := range map[string]func(*MultiCrop){
 		"0 global views":           func(m *MultiCrop) { m.Globals = 0 },
 		"-1 local views":           func(m *MultiCrop) { m.Locals = -1 },
-		"global views of 2 pixels": func(m *MultiCrop) { m.GlobalSize = 2 },
-		"local views of 0 pixels":  func(m *MultiCrop) { m.LocalSize = 0 },
+		"global views of 2 pixels": func(m *MultiCrop) { m.GlobalCropSize = 2 },
+		"local views of 0 pixels":  func(m *MultiCrop) { m.LocalCropSize = 0 },
 		"MinOverlap 1.5":           func(m *MultiCrop) { m.MinOverlap = 1.5 },
 		"MinOverlap NaN":           func(m *MultiCrop) { m.MinOverlap = math.NaN() },
 		"independent crops":        func(m *MultiCrop) { m.Local.Crop = SameCrop },

@@ -4,11 +4,11 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// Overlap returns the part of the image that two views both see, in each view's own coordinates: two boxes [n, 4], top, left, height and
-// width as shares of the view, where a mirrored view's left is the side that it shows left. Rows of first and second, parameters
-// [n, NumParams] each, are pairs of views of one image. Views that share nothing have boxes of height or width 0.
+// Overlap returns the region that two views of one image share, in the coordinates of each view: two boxes [n, 4] with top, left, height and
+// width as shares of the view. For a mirrored view, left is the left edge of the view as mirrored. The rows of first and second,
+// parameters [n, NumParams] each, are pairs of views of one image. The boxes of disjoint views have height or width 0.
 //
-// RoI-Align takes these boxes, and [Boxes] has the flips that it undoes.
+// RoI-Align takes these boxes, and undoes the flips that [Boxes] returns.
 func Overlap(first, second *Node) (inFirst, inSecond *Node) {
 	second.AssertDims(first.Shape().Dim(0), NumParams)
 	side := func(params *Node, at int) *Node { return Slice(params, AxisRange(), AxisElem(boxAt+at)) }

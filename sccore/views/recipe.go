@@ -1,11 +1,12 @@
 // Package views makes the augmented views that self-supervised training compares: random resized crop, horizontal flip, colour
 // jitter, grayscale and Gaussian blur, in SimCLR's order, as operations of the computation graph over a whole batch.
 //
-// All randomness is drawn on the host by [Recipe.Draw] into a small tensor, a row of [NumParams] numbers for each view. [Apply] is
-// a plain function of images and that tensor, and a transformation that a recipe leaves out has parameters that change nothing: one
-// compiled graph serves every recipe. A row also remembers where its view came from, see [Boxes].
+// [Recipe.Draw] draws all randomness on the host, into a small tensor with a row of [NumParams] numbers for each view. [Apply] is a
+// deterministic function of the images and this tensor. A transformation that a recipe leaves out gets neutral parameters, so one compiled
+// graph serves every recipe. A row also holds the position of its view in the image; see [Boxes].
 //
-// Each transformation computes what torchvision's function of the same name does on float images.
+// Each transformation computes the same as torchvision's function of that name on float images. Add a transformation by giving it
+// parameters in transform.go.
 package views
 
 import (
@@ -21,7 +22,7 @@ const (
 	NoCrop CropMode = iota
 	// IndependentCrop draws a random resized crop for each view.
 	IndependentCrop
-	// SameCrop draws one random resized crop for all views of an image: the half-circle rows of the paper's Tab. effect_aug_full.
+	// SameCrop draws one random resized crop for all views of an image, as in the half-circle rows of the paper's Tab. effect_aug_full.
 	SameCrop
 )
 
@@ -35,10 +36,10 @@ func (m CropMode) String() string {
 	return cropModeNames[m]
 }
 
-// MarshalText writes the mode by its name, for records.
+// MarshalText returns the name of the mode, for records.
 func (m CropMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads what [CropMode.String] writes; the error names any other text.
+// UnmarshalText reads the names that [CropMode.String] returns. Any other text is an error.
 func (m *CropMode) UnmarshalText(text []byte) error {
 	for mode, name := range cropModeNames {
 		if string(text) == name {
@@ -46,33 +47,33 @@ func (m *CropMode) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("crop mode %q is none of %q", text, cropModeNames)
+	return fmt.Errorf("unknown crop mode %q, want one of %q", text, cropModeNames)
 }
 
-// Recipe says which transformations make the views of an image, and how strong they are. Start from [Default]: the zero Recipe
-// applies nothing and has no strengths.
+// Recipe selects the transformations that make the views of an image, and their strengths. Start from [Default]: the zero Recipe applies no
+// transformation.
 type Recipe struct {
 	Crop                          CropMode
 	Blur, Grayscale, Jitter, Flip bool
 
-	MinScale, MaxScale   float64 // A crop's share of the image's area, uniform in this range within [0, 1].
-	MinAspect, MaxAspect float64 // A crop's width over height, log-uniform in this range.
+	MinScale, MaxScale   float64 // Area of a crop as a share of the image, uniform in this range within [0, 1].
+	MinAspect, MaxAspect float64 // Aspect ratio of a crop, width over height, log-uniform in this range.
 
 	BlurProbability      float64
-	MinSigma, MaxSigma   float64 // Standard deviation of the Gaussian in pixels of the view, uniform in this range.
+	MinSigma, MaxSigma   float64 // Standard deviation of the blur in pixels of the view, uniform in this range.
 	GrayscaleProbability float64
 	JitterProbability    float64
-	JitterStrength       float64 // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns, at most half a turn.
+	JitterStrength       float64 // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns (at most 0.5).
 	FlipProbability      float64
 }
 
-// Default returns the recipe with all five transformations, at the strengths of the paper's appendix on the CIFAR study: crop scale
+// Default returns the recipe with all five transformations, at the strengths in the paper's appendix on the CIFAR study: crop scale
 // (0.08, 1), blur in 50 % of the views, grayscale in 20 %, jitter in 80 % "with an intensity of 0.5", flip in 50 %.
 //
-// What the paper does not say follows SimCLR: aspect ratios from 3/4 to 4/3, sigma from 0.1 to 2, and the intensity as SimCLR's
-// strength s, so brightness, contrast and saturation have factors in (0.6, 1.4) and the hue shifts by up to 0.1 turns, in random order.
-// The "mean kernel size of 3.2", 10 % of the 32 pixels as in SimCLR, is no odd integer: kernels have 3 taps with probability 0.9 and
-// 5 taps with probability 0.1, which gives that mean.
+// Where the paper says nothing, the recipe follows SimCLR: aspect ratios from 3/4 to 4/3, sigma from 0.1 to 2, and the intensity as SimCLR's
+// strength s. Brightness, contrast and saturation then have factors in (0.6, 1.4) and the hue shifts by up to 0.1 turns, in random order.
+// A kernel has an odd number of taps, but the paper gives a "mean kernel size of 3.2", 10 % of the 32 pixels as in SimCLR. Kernels have 3 taps
+// with probability 0.9 and 5 taps with probability 0.1, which gives this mean.
 func Default() Recipe {
 	return Recipe{
 		Crop: IndependentCrop, Blur: true, Grayscale: true, Jitter: true, Flip: true,
@@ -84,10 +85,10 @@ func Default() Recipe {
 	}
 }
 
-// Check returns an error that names the first strength outside of its range, whether or not its transformation is on.
+// Check returns an error that names the first strength outside its range, even if its transformation is off.
 func (r Recipe) Check() error {
 	if r.Crop < NoCrop || r.Crop > SameCrop {
-		return fmt.Errorf("crop mode %v is none of %q", r.Crop, cropModeNames)
+		return fmt.Errorf("unknown crop mode %v, want one of %q", r.Crop, cropModeNames)
 	}
 	if r.Crop != NoCrop && (r.MaxScale == 0 || r.MinAspect == 0) {
 		return fmt.Errorf("MaxScale %v and MinAspect %v must be above 0 for a crop", r.MaxScale, r.MinAspect)

@@ -2,18 +2,18 @@ package views
 
 import "math"
 
-// transform says what is done to one image to make one view, in the terms of torchvision's functions and in the order of their
-// application. Its row of parameters says the same in the terms of the graph.
+// transform makes one view of one image. Its fields are arguments of torchvision's functions, in the order in which they are applied. Its
+// row of parameters says the same to the graph.
 type transform struct {
 	top, left, height, width int // The box that is cropped and resized to the view's size, in pixels of the image.
 	flip                     bool
-	jitter                   []adjustment // In the order of their application, each kind at most once.
+	jitter                   []adjustment // In the order in which they are applied, each kind at most once.
 	grayscale                bool
 	kernel                   int     // Taps of the Gaussian blur, 3 or 5; 0 for none.
 	sigma                    float64 // Its standard deviation, in pixels of the view.
 }
 
-// adjustment is one step of a colour jitter: a factor, or for the hue a shift in turns, from -0.5 to 0.5.
+// adjustment is one step of a colour jitter. The amount is a factor, or for the hue a shift in turns from -0.5 to 0.5.
 type adjustment struct {
 	kind   adjustmentKind
 	amount float64
@@ -34,18 +34,18 @@ func whole(height, width int) transform { return transform{height: height, width
 // NumParams is the number of parameters of a view.
 const NumParams = tapsAt + numTaps
 
-// Where each parameter stands in a row.
+// The position of each parameter in a row.
 const (
 	boxAt   = 0                     // top, left, height, width
 	flipAt  = boxAt + 4             // 1 to mirror, else 0
-	blendAt = flipAt + 1            // numBlends times: weight of the pixel, of the image's mean gray, of the pixel's gray
+	blendAt = flipAt + 1            // numBlends times: the weights of the pixel, of the image's mean gray, and of the pixel's gray
 	hueAt   = blendAt + 3*numBlends // turns
-	tapsAt  = hueAt + 1             // weight of the pixel itself, of each neighbour, of each one behind those
+	tapsAt  = hueAt + 1             // the weights of a pixel at distance 0, 1 and 2
 	numTaps = 3
 )
 
-// Brightness, contrast, saturation and grayscale are one operation with different weights, a blend. A jitter has at most three of
-// them, each before or after the change of hue; grayscale comes last.
+// Brightness, contrast, saturation and grayscale are one operation, a blend, with different weights. A jitter has at most three blends, each
+// before or after the change of hue. Grayscale comes last.
 const (
 	blendsBeforeHue = 3
 	blendsAfterHue  = 3
@@ -97,7 +97,7 @@ func (t transform) appendTo(rows []float32) []float32 {
 	return rows
 }
 
-// gaussian returns the weights of a Gaussian kernel's middle tap and those at a distance of one and two, as torchvision has them.
+// gaussian returns the weights of a Gaussian kernel at distances 0, 1 and 2, as torchvision computes them.
 func gaussian(kernel int, sigma float64) [numTaps]float64 {
 	taps := [numTaps]float64{0: 1}
 	sum := 1.0

@@ -13,10 +13,9 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// The fuzzing engine says "0/sec" for a minute at a time while it makes an input smaller that reached new code; -fuzzminimizetime 1x has it go on
-// instead.
+// The fuzzing engine prints "0/sec" for a minute while it minimizes an input that reached new code. -fuzzminimizetime 1x avoids this.
 
-// allocated is how many bytes read takes, those that it lets go again counted too.
+// allocated returns the number of bytes that read allocates, including those that it frees.
 func allocated(read func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -25,11 +24,11 @@ func allocated(read func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// modest is the most that reading a file of so many bytes may allocate: 16 MiB for the tiny transformer and the names of tensors in dictionaries
-// that others share, and a few objects of 100 bytes for each byte, which may be an opcode.
+// modest returns the bytes that reading a file of the given size may allocate: 16 MiB for the tiny transformer and for the names of tensors in
+// shared dictionaries, and a few objects of 100 bytes for each byte, which may be an opcode.
 func modest(size int) uint64 { return 16<<20 + 600*uint64(size) }
 
-// readModestly reads a file, of which nothing but its content is known, within bounds of memory.
+// readModestly reads an arbitrary file within the memory bound.
 func readModestly(t *testing.T, content []byte, open func(into map[string]tensorSource, r io.ReaderAt, size int64) error) {
 	taken := allocated(func() {
 		sources := map[string]tensorSource{}
@@ -70,7 +69,7 @@ func FuzzTorch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, addTorch) })
 }
 
-// FuzzLegacyTorch changes what follows the magic number of the older format.
+// FuzzLegacyTorch changes the content after the magic number of the older format.
 func FuzzLegacyTorch(f *testing.F) {
 	content, err := os.ReadFile("testdata/tiny-legacy.pth")
 	if err != nil {
@@ -83,7 +82,7 @@ func FuzzLegacyTorch(f *testing.F) {
 	})
 }
 
-// FuzzUnpickle changes the pickle of an archive of one array and keeps the archive's sums right.
+// FuzzUnpickle changes the pickle in an archive of one array and keeps the archive's checksums correct.
 func FuzzUnpickle(f *testing.F) {
 	f.Add([]byte("\x80\x02}q\x00(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00b]q\x01(K\x02K\x03eu."))
 	f.Add([]byte(tensor(16, 0, tuple(1, 1, 16), tuple(16, 16, 1))))

@@ -17,7 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
-// zipped is an archive of entries, names and contents by turns.
+// zipped returns an archive of entries, given as alternating names and contents.
 func zipped(t testing.TB, method uint16, entries ...string) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -37,12 +37,12 @@ func zipped(t testing.TB, method uint16, entries ...string) []byte {
 	return buffer.Bytes()
 }
 
-// archive is a PyTorch file of one pickle.
+// archive returns a PyTorch file of one pickle.
 func archive(t testing.TB, pickle string, method uint16) []byte {
 	return zipped(t, method, "archive/data.pkl", pickle)
 }
 
-// claiming is an archive whose one entry, of four bytes, says that it has a gigabyte and more.
+// claiming returns an archive whose one entry has four bytes but claims more than a gigabyte.
 func claiming(t *testing.T) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -57,7 +57,7 @@ func claiming(t *testing.T) []byte {
 	return buffer.Bytes()
 }
 
-// overlapping is an archive of two entries in one place.
+// overlapping returns an archive of two entries in the same place.
 func overlapping(t *testing.T) []byte {
 	t.Helper()
 	content := zipped(t, zip.Store, "archive/data.pkl", "}.", "archive/data/000", "}.")
@@ -68,38 +68,38 @@ func overlapping(t *testing.T) []byte {
 	return content
 }
 
-// text is the opcodes that push a text.
+// text returns the opcodes that push a string.
 func text(s string) string {
 	return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s
 }
 
-// integer is the opcodes that push a number.
+// integer returns the opcodes that push a number.
 func integer(n int) string {
 	return "\x8a\x08" + string(binary.LittleEndian.AppendUint64(nil, uint64(n)))
 }
 
 func tuple(numbers ...int) string {
-	made := "("
+	opcodes := "("
 	for _, n := range numbers {
-		made += integer(n)
+		opcodes += integer(n)
 	}
-	return made + "t"
+	return opcodes + "t"
 }
 
-// tensor is a pickle of a dictionary of one tensor, "cls_token", over an array of so many numbers.
+// tensor returns a pickle of a dictionary with one tensor, "cls_token", on an array of the given length.
 func tensor(count, offset int, shape, strides string) string {
 	storage := "(" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + integer(count) + "tQ"
-	made := "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + integer(offset) + shape + strides + "\x89ccollections\nOrderedDict\n)RtR"
-	return "\x80\x02}" + text("cls_token") + made + "s."
+	opcodes := "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + integer(offset) + shape + strides + "\x89ccollections\nOrderedDict\n)RtR"
+	return "\x80\x02}" + text("cls_token") + opcodes + "s."
 }
 
-// pickled is a PyTorch file of such a tensor, whose array has four numbers in truth.
+// pickled returns a PyTorch file of such a tensor, whose array actually has four numbers.
 func pickled(t *testing.T, count, offset int, shape, strides string) []byte {
 	t.Helper()
 	return zipped(t, zip.Store, "archive/data.pkl", tensor(count, offset, shape, strides), "archive/data/0", strings.Repeat("\x00", 16))
 }
 
-// shared is a pickle of dictionaries in dictionaries that are a few objects only, and an endless number of names.
+// shared returns a pickle of nested dictionaries that has few objects but an exponential number of names.
 func shared() string {
 	pickle := "}" + text("x") + "Ns"
 	for level := range 6 {
@@ -121,12 +121,13 @@ func readFile(t *testing.T, name string) []byte {
 	return content
 }
 
-// header is that of a safetensors file of one tensor.
+// header returns the header of a safetensors file of one tensor.
 func header(name, dtype, shape, offsets string) string {
 	return fmt.Sprintf(`{%q:{"dtype":%q,"shape":%s,"data_offsets":%s}}`, name, dtype, shape, offsets)
 }
 
-// wantRefusal writes content to a file and wants its reading to end with one line that names the file and holds part, in modest memory.
+// wantRefusal writes content to a file and checks that reading it returns a one-line error that names the file and contains part, with little
+// memory.
 func wantRefusal(t *testing.T, file string, content []byte, part string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), file)
@@ -160,27 +161,27 @@ func TestHostilePicklesAreOneLine(t *testing.T) {
 		"evaluates":             {"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", `"builtins.eval"`},
 		"attribute":             {"\x80\x02c__builtin__\ngetattr\n.", `"__builtin__.getattr"`},
 		"dotted name":           {"\x80\x04\x8c\x05torch\x8c\x0fos.system\nhello\x93.", `"torch.os.system\nhello"`},
-		"name of megabytes":     {"\x80\x02c" + strings.Repeat("o", 1<<20) + "\nsystem\n.", "no part of weights"},
-		"name of no text":       {"\x80\x04K\x01K\x02\x93.", "no text"},
-		"arguments of no tuple": {"ccollections\nOrderedDict\nK\x01R.", "no tuple"},
-		"array by a number":     {"K\x01Q.", "no array"},
-		"array by a text":       {text("storage") + "Q.", "no array"},
+		"name of megabytes":     {"\x80\x02c" + strings.Repeat("o", 1<<20) + "\nsystem\n.", "does not belong"},
+		"name of no text":       {"\x80\x04K\x01K\x02\x93.", "not a string"},
+		"arguments of no tuple": {"ccollections\nOrderedDict\nK\x01R.", "not a tuple"},
+		"array by a number":     {"K\x01Q.", "not an array"},
+		"array by a text":       {text("storage") + "Q.", "not an array"},
 		"array by a line":       {"Pstorage\n.", "opcode 0x50"},
-		"array of no type":      {"(" + text("storage") + "NNNNtQ.", "without type or size"},
-		"array of no module":    {"(NNNNNtQ.", "no array"},
-		"array of a function":   {"(" + text("storage") + "ccollections\nOrderedDict\n" + text("0") + text("cpu") + "K\x04tQ.", "without type or size"},
+		"array of no type":      {"(" + text("storage") + "NNNNtQ.", "has no type or size"},
+		"array of no module":    {"(NNNNNtQ.", "not an array"},
+		"array of a function":   {"(" + text("storage") + "ccollections\nOrderedDict\n" + text("0") + text("cpu") + "K\x04tQ.", "has no type or size"},
 		"dictionaries":          {"}q\x00" + text("a") + "h\x00s.", "too deep"},
 		"shared dictionaries":   {shared(), "too many"},
-		"names of names":        {"}" + text(strings.Repeat("a", 200)) + "}" + text(strings.Repeat("b", 200)) + "}ss.", "no name of a tensor"},
+		"names of names":        {"}" + text(strings.Repeat("a", 200)) + "}" + text(strings.Repeat("b", 200)) + "}ss.", "not the name of a tensor"},
 		"terminal's commands":   {"}" + text("\x1b[2J\n") + "}s.", `"\x1b[2J\n"`},
 		"no stack":              {"R.", "damaged"},
-		"no end":                {"NNNN", "cut off"},
+		"no end":                {"NNNN", "truncated"},
 		"no mark":               {"NNNNt.", "no mark"},
 		"long text":             {"X\xff\xff\xff\x7f.", "32 MiB"},
-		"long number":           {"\x8a\xff.", "cut off"},
-		"no memo":               {"h\x07.", "has not"},
-		"fills a number":        {"K\x01(K\x02u.", "neither list nor dictionary"},
-		"key without a value":   {"}(K\x02u.", "without a value"},
+		"long number":           {"\x8a\xff.", "truncated"},
+		"no memo":               {"h\x07.", "does not exist"},
+		"fills a number":        {"K\x01(K\x02u.", "something other than a list"},
+		"key without a value":   {"}(K\x02u.", "has no value"},
 		"opcodes":               {strings.Repeat("]", 3<<20), "opcodes"},
 		"lists in lists":        {strings.Repeat("]", 1<<18) + strings.Repeat("a", 1<<18-1) + ".", "no vision transformer"},
 		"no dictionary":         {"K\x01.", "no vision transformer"},
@@ -198,22 +199,22 @@ func TestHostileTensorsAreOneLine(t *testing.T) {
 		part    string
 	}{
 		"huge array":        {pickled(t, 1<<31, 0, tuple(1, 1, 16), tuple(1, 1, 1)), "array \"0\" has 16 bytes, want 8589934592"},
-		"impossible array":  {pickled(t, 1<<40, 0, tuple(4), tuple(1)), "without type or size"},
-		"negative array":    {pickled(t, -4, 0, tuple(4), tuple(1)), "without type or size"},
+		"impossible array":  {pickled(t, 1<<40, 0, tuple(4), tuple(1)), "has no type or size"},
+		"negative array":    {pickled(t, -4, 0, tuple(4), tuple(1)), "has no type or size"},
 		"another shape":     {pickled(t, 5, 0, tuple(1, 1, 5), tuple(5, 5, 1)), "has shape [1 1 5]"},
-		"negative shape":    {pickled(t, 4, 0, tuple(-1), tuple(1)), "does not lie"},
-		"negative stride":   {pickled(t, 4, 3, tuple(4), tuple(-1)), "does not lie"},
-		"negative offset":   {pickled(t, 4, -1, tuple(4), tuple(1)), "does not lie"},
+		"negative shape":    {pickled(t, 4, 0, tuple(-1), tuple(1)), "does not fit"},
+		"negative stride":   {pickled(t, 4, 3, tuple(4), tuple(-1)), "does not fit"},
+		"negative offset":   {pickled(t, 4, -1, tuple(4), tuple(1)), "does not fit"},
 		"offset beyond":     {pickled(t, 4, 5, tuple(0), tuple(1)), "begins at 5"},
 		"largest offset":    {pickled(t, 4, math.MaxInt, tuple(4), tuple(1)), "begins at"},
-		"end beyond":        {pickled(t, 4, 1, tuple(4), tuple(1)), "does not lie"},
-		"shape overflows":   {pickled(t, 4, 0, tuple(1<<32, 1<<32, 1), tuple(0, 0, 0)), "does not lie"},
-		"strides overflow":  {pickled(t, 4, 0, tuple(2, 2), tuple(math.MaxInt, math.MaxInt)), "does not lie"},
-		"axes":              {pickled(t, 4, 0, tuple(make([]int, 40)...), tuple(make([]int, 40)...)), "makes no sense"},
-		"shape of texts":    {pickled(t, 4, 0, "("+text("a")+"t", tuple(1)), "makes no sense"},
-		"shape but strides": {pickled(t, 4, 0, tuple(4), tuple()), "makes no sense"},
+		"end beyond":        {pickled(t, 4, 1, tuple(4), tuple(1)), "does not fit"},
+		"shape overflows":   {pickled(t, 4, 0, tuple(1<<32, 1<<32, 1), tuple(0, 0, 0)), "does not fit"},
+		"strides overflow":  {pickled(t, 4, 0, tuple(2, 2), tuple(math.MaxInt, math.MaxInt)), "does not fit"},
+		"axes":              {pickled(t, 4, 0, tuple(make([]int, 40)...), tuple(make([]int, 40)...)), "invalid shape"},
+		"shape of texts":    {pickled(t, 4, 0, "("+text("a")+"t", tuple(1)), "invalid shape"},
+		"shape but strides": {pickled(t, 4, 0, tuple(4), tuple()), "invalid shape"},
 		"short array":       {pickled(t, 16, 0, tuple(1, 1, 16), tuple(16, 16, 1)), `array "0" has 16 bytes, want 64`},
-		"no array":          {archive(t, tensor(16, 0, tuple(1, 1, 16), tuple(16, 16, 1)), zip.Store), `no array "0"`},
+		"not an array":      {archive(t, tensor(16, 0, tuple(1, 1, 16), tuple(16, 16, 1)), zip.Store), `array "0" is missing`},
 	} {
 		t.Run(name, func(t *testing.T) { wantRefusal(t, "a.pth", c.content, c.part) })
 	}
@@ -228,14 +229,14 @@ func TestHostileArchivesAreOneLine(t *testing.T) {
 		part    string
 	}{
 		"zip bomb":            {archive(t, strings.Repeat("N", 1<<24), zip.Deflate), "compressed"},
-		"claims of gigabytes": {claiming(t), "does not lie in the archive"},
-		"overlapping entries": {overlapping(t), "lie over each other"},
+		"claims of gigabytes": {claiming(t), "does not fit in the archive"},
+		"overlapping entries": {overlapping(t), "overlap"},
 		"doubled entry":       {zipped(t, zip.Store, "archive/data.pkl", "}.", "archive/data.pkl", "}."), "twice"},
 		"two pickles":         {zipped(t, zip.Store, "a/data.pkl", "}.", "b/data.pkl", "}."), "more than one data.pkl"},
 		"no pickle":           {zipped(t, zip.Store, "readme", "hello"), "no data.pkl"},
 		"big-endian":          {zipped(t, zip.Store, "a/data.pkl", "}.", "a/byteorder", "big"), "little-endian"},
 		"flipped bit":         {flipped, "checksum"},
-		"other architecture":  {readFile(t, "convolution.pth"), "no vision transformer in it: no key ends with cls_token among 2 (bias, weight)"},
+		"other architecture":  {readFile(t, "convolution.pth"), "contains no vision transformer: none of its 2 keys ends with cls_token (bias, weight)"},
 		"not a number":        {readFile(t, "layouts/diverged.pth"), "key teacher.backbone.cls_token: has shape"},
 		"empty":               {nil, "too short"},
 		"text":                {[]byte("<html>not found</html>"), "neither a PyTorch"},
@@ -248,7 +249,7 @@ func TestHostileArchivesAreOneLine(t *testing.T) {
 	}
 }
 
-// legacy is a file of the older format of a tensor over four numbers, of the keys of arrays, a pickle, and of the arrays.
+// legacy returns a file in the older format with a tensor on four numbers, from the pickled keys of its arrays and the arrays.
 func legacy(keys, data string) []byte {
 	return []byte(string(legacyMagic) + "\x80\x02M\xe9\x03.\x80\x02}." + tensor(4, 0, tuple(1, 1, 4), tuple(4, 4, 1)) + keys + data)
 }
@@ -261,15 +262,15 @@ func TestHostileLegacyFilesAreOneLine(t *testing.T) {
 	}{
 		"sound":           {legacy(one, numbers), "key cls_token: has shape [1 1 4]"},
 		"no list":         {legacy("}.", numbers), "no list of arrays"},
-		"no array":        {legacy("].", numbers), `array "0" is not in the file`},
-		"another array":   {legacy("]"+text("9")+"a.", numbers), "no tensor is of"},
-		"array of a list": {legacy("]]a.", numbers), "no tensor is of"},
+		"not an array":    {legacy("].", numbers), `array "0" is not in the file`},
+		"another array":   {legacy("]"+text("9")+"a.", numbers), "unused or listed twice"},
+		"array of a list": {legacy("]]a.", numbers), "unused or listed twice"},
 		"doubled array":   {legacy("]("+text("0")+text("0")+"e.", numbers+numbers), "twice"},
 		"early array":     {[]byte(string(legacyMagic) + "NQ."), "too early"},
-		"another count":   {legacy(one, "\x05"+numbers[1:]), "damaged or cut off"},
-		"endless count":   {legacy(one, strings.Repeat("\xff", 8)+numbers[8:]), "damaged or cut off"},
-		"half a count":    {legacy(one, numbers[:4]), "damaged or cut off"},
-		"half an array":   {legacy(one, numbers[:12]), "is cut off"},
+		"another count":   {legacy(one, "\x05"+numbers[1:]), "damaged or truncated"},
+		"endless count":   {legacy(one, strings.Repeat("\xff", 8)+numbers[8:]), "damaged or truncated"},
+		"half a count":    {legacy(one, numbers[:4]), "damaged or truncated"},
+		"half an array":   {legacy(one, numbers[:12]), "is truncated"},
 	} {
 		t.Run(name, func(t *testing.T) { wantRefusal(t, "a.pth", c.content, c.part) })
 	}
@@ -280,7 +281,9 @@ func TestHostileSafetensorsAreOneLine(t *testing.T) {
 	exported := func(name string, value float32, head map[string]*tensors.Tensor) []byte {
 		values := make([]float32, 16)
 		values[15] = value
-		store.GetVariable(name).MustSetValue(tensors.FromFlatDataAndDimensions(values, 16))
+		if err := store.GetVariable(name).SetValue(tensors.FromFlatDataAndDimensions(values, 16)); err != nil {
+			t.Fatal(err)
+		}
 		path := filepath.Join(t.TempDir(), "exported.safetensors")
 		if err := ExportViT(path, store, "/", tiny, head, nil); err != nil {
 			t.Fatal(err)
@@ -300,14 +303,14 @@ func TestHostileSafetensorsAreOneLine(t *testing.T) {
 		"not a number":           {exported("/norm/bias", float32(math.NaN()), nil), "key norm.bias: entry 15 is NaN"},
 		"infinite":               {exported("/norm/bias", float32(math.Inf(1)), nil), "key norm.bias: entry 15 is +Inf"},
 		"head of no numbers":     {exported("/norm/bias", 0, map[string]*tensors.Tensor{"b": tensors.FromValue([]float32{float32(math.NaN())})}), "key head.b: entry 0 is NaN"},
-		"residual network":       {file(resnet, 8), "no vision transformer in it: no key ends with cls_token among 2 (conv1.weight, layer1.0.conv1.weight)"},
+		"residual network":       {file(resnet, 8), "contains no vision transformer: none of its 2 keys ends with cls_token (conv1.weight, layer1.0.conv1.weight)"},
 		"header beyond the file": {append([]byte{255, 255, 0, 0, 0, 0, 0, 0}, "{}"...), "header of 65535 bytes in a file of 10"},
 		"endless header":         {append(binary.LittleEndian.AppendUint64(nil, math.MaxUint64), "{}"...), "header of"},
-		"overlap":                {file(fmt.Sprintf(two, 0, 4, 0, 4), 4), `"b": bytes 0 to 4`},
-		"partial overlap":        {file(fmt.Sprintf(two, 0, 4, 2, 6), 6), `"b": bytes 2 to 6`},
-		"gap":                    {file(fmt.Sprintf(two, 0, 4, 8, 12), 12), `"b": bytes 8 to 12`},
-		"rest":                   {file(fmt.Sprintf(two, 0, 4, 4, 8), 12), "8 bytes in a file that has 12"},
-		"end beyond":             {file(fmt.Sprintf(two, 0, 4, 4, 8), 6), `"b": bytes 4 to 8 of 6`},
+		"overlap":                {file(fmt.Sprintf(two, 0, 4, 0, 4), 4), `"b": has bytes 0 to 4`},
+		"partial overlap":        {file(fmt.Sprintf(two, 0, 4, 2, 6), 6), `"b": has bytes 2 to 6`},
+		"gap":                    {file(fmt.Sprintf(two, 0, 4, 8, 12), 12), `"b": has bytes 8 to 12`},
+		"rest":                   {file(fmt.Sprintf(two, 0, 4, 4, 8), 12), "have 8 bytes, but the file holds 12"},
+		"end beyond":             {file(fmt.Sprintf(two, 0, 4, 4, 8), 6), `"b": has bytes 4 to 8 of 6`},
 		"largest end":            {file(header("a", "F32", "[1]", "[0,9223372036854775807]"), 4), "9223372036854775807 of 4"},
 		"impossible end":         {file(header("a", "F32", "[1]", "[0,9223372036854775808]"), 4), "number"},
 		"negative begin":         {file(header("a", "F32", "[1]", "[-4,0]"), 4), "bytes -4 to 0"},
@@ -319,13 +322,13 @@ func TestHostileSafetensorsAreOneLine(t *testing.T) {
 		"unknown type":           {file(header("cls_token", "F7", "[1,1,16]", "[0,64]"), 64), `unknown type "F7"`},
 		"integers":               {file(header("cls_token", "I32", "[1,1,16]", "[0,64]"), 64), "holds Int32"},
 		"type of megabytes":      {file(header("cls_token", strings.Repeat("F", 1<<20), "[1,1,16]", "[0,64]"), 64), "unknown type"},
-		"name of megabytes":      {file(header(strings.Repeat("a", 1<<20), "F32", "[1]", "[0,4]"), 4), "no name of a tensor"},
+		"name of megabytes":      {file(header(strings.Repeat("a", 1<<20), "F32", "[1]", "[0,4]"), 4), "not the name of a tensor"},
 		"terminal's commands":    {file(`{"\u001b[2J":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4), `"\x1b[2J"`},
 		"a line's end":           {file("{\"a\\nb\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4), `"a\nb"`},
 		"number of megabytes":    {file(`{"a":`+strings.Repeat("9", 1<<20)+"}", 0), "number"},
 		"lists in lists":         {file(`{"a":`+strings.Repeat("[", 1<<20), 0), "depth"},
 		"two headers":            {file(`{}{}`, 0), "more than one"},
-		"a list":                 {file(`[]`, 0), "no JSON object"},
+		"a list":                 {file(`[]`, 0), "not a JSON object"},
 		"metadata of numbers":    {file(`{"__metadata__":{"a":1}}`, 0), "number"},
 		"doubled metadata":       {file(`{"__metadata__":{},"__metadata__":{}}`, 0), "twice"},
 	} {
@@ -333,7 +336,7 @@ func TestHostileSafetensorsAreOneLine(t *testing.T) {
 	}
 }
 
-// TestCutFilesAreOneLine cuts good files at every sixteenth of their length.
+// TestCutFilesAreOneLine truncates valid files at every sixteenth of their length.
 func TestCutFilesAreOneLine(t *testing.T) {
 	for _, name := range []string{"tiny-dino.pth", "tiny-legacy.pth", "tiny-half.pth", "layouts/leopart.ckpt", "tiny.safetensors"} {
 		content := readFile(t, name)
@@ -344,7 +347,7 @@ func TestCutFilesAreOneLine(t *testing.T) {
 	}
 }
 
-// TestOtherTransformerIsOneLine reads another transformer than is asked for, of its full size, and no more of it than it takes to see that.
+// TestOtherTransformerIsOneLine reads a full-size transformer of another architecture and checks that little of it is read.
 func TestOtherTransformerIsOneLine(t *testing.T) {
 	base, err := encoder.ViTByName("vit-b16")
 	if err != nil {
@@ -353,7 +356,7 @@ func TestOtherTransformerIsOneLine(t *testing.T) {
 	entries, end := map[string]entry{}, int64(0)
 	for _, w := range base.Weights() {
 		size := 4 * int64(w.Size())
-		entries[strings.ReplaceAll(w.Path, "/", ".")] = entry{"F32", theirShape(w.Shape), [2]int64{end, end + size}}
+		entries[strings.ReplaceAll(w.Path, "/", ".")] = entry{"F32", torchShape(w.Shape), [2]int64{end, end + size}}
 		end += size
 	}
 	text, err := json.Marshal(entries)
@@ -381,7 +384,7 @@ func TestOtherTransformerIsOneLine(t *testing.T) {
 	for name, change := range map[string]func(v *encoder.ViT){
 		"width":  func(v *encoder.ViT) { v.Dim = 32 },
 		"blocks": func(v *encoder.ViT) { v.Depth = 3 },
-		"patch":  func(v *encoder.ViT) { v.Patch = 8 },
+		"patch":  func(v *encoder.ViT) { v.PatchSize = 8 },
 	} {
 		v := tiny
 		change(&v)

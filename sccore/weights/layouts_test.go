@@ -16,9 +16,9 @@ import (
 )
 
 // small is the transformer of testdata/layouts.py.
-var small = encoder.ViT{Name: "small", Patch: 4, Dim: 8, Depth: 1, Heads: 2, Side: 2, Positions: encoder.DINOPositions}
+var small = encoder.ViT{Name: "small", PatchSize: 4, Dim: 8, Depth: 1, NumHeads: 2, GridSize: 2, Positions: encoder.DINOPositions}
 
-// layout is what testdata/layouts.py says of a file.
+// layout is the description of a file by testdata/layouts.py.
 type layout struct {
 	File, Branch, Prefix string
 	Scale                float32
@@ -39,7 +39,7 @@ func layouts(t *testing.T) (all []layout) {
 	return all
 }
 
-// keysOf are the keys of a transformer's weights in a file.
+// keysOf returns the keys of a transformer's weights in a file.
 func keysOf(prefix string, v encoder.ViT) (keys []string) {
 	for _, w := range v.Weights() {
 		keys = append(keys, prefix+strings.ReplaceAll(w.Path, "/", "."))
@@ -54,8 +54,8 @@ func wantKeys(t *testing.T, kind string, got []string, want ...string) {
 	}
 }
 
-// TestOfficialLayouts reads the files that each family publishes, both branches where there are two, and compares the whole report and every
-// value.
+// TestOfficialLayouts reads files in the layouts that each family publishes, with both branches if there are two, and compares the whole report
+// and every value.
 func TestOfficialLayouts(t *testing.T) {
 	timm, _, err := ReadSafetensors("testdata/layouts/timm.safetensors")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestOfficialLayouts(t *testing.T) {
 			wantKeys(t, "the head's", slices.Collect(maps.Keys(im.Head)), l.Head...)
 			for _, w := range small.Weights() {
 				want := tensors.MustCopyFlatData[float32](timm[strings.ReplaceAll(w.Path, "/", ".")])
-				for i, x := range relaid(tensors.MustCopyFlatData[float32](im.values[w.Path]), w.Shape, true) {
+				for i, x := range transposed(tensors.MustCopyFlatData[float32](im.values[w.Path]), w.Shape, true) {
 					if x != l.Scale*want[i] {
 						t.Fatalf("%s[%d] is %v, want %v", w.Path, i, x, l.Scale*want[i])
 					}
@@ -94,7 +94,7 @@ func TestOfficialLayouts(t *testing.T) {
 func TestReportOfOtherShapes(t *testing.T) {
 	for _, l := range layouts(t) {
 		other := small
-		other.Side, other.Prototypes = 3, 4
+		other.GridSize, other.Prototypes = 3, 4
 		im, err := ReadViT(l.path(), other, l.Branch)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestReportOfOtherShapes(t *testing.T) {
 
 		other.Depth = 2
 		_, err = ReadViT(l.path(), other, l.Branch)
-		want := fmt.Sprintf("%s: no key %sblocks.1.norm1.weight, which the transformer needs", l.path(), l.Prefix)
+		want := fmt.Sprintf("%s: missing key %sblocks.1.norm1.weight, which the transformer needs", l.path(), l.Prefix)
 		if err == nil || err.Error() != want {
 			t.Errorf("said %v, want %s", err, want)
 		}
@@ -132,7 +132,8 @@ func TestReportOfOtherShapes(t *testing.T) {
 	}
 }
 
-// TestFilterGoesOutAndIn exports a transformer with an Object-Aware Filter and reads it back, its name and its prototypes found by their shapes.
+// TestFilterGoesOutAndIn exports a transformer with an Object-Aware Filter and reads it back. The name and the number of prototypes follow from
+// the shapes.
 func TestFilterGoesOutAndIn(t *testing.T) {
 	v, err := encoder.ViTByName("vit-tiny")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// WriteNPY writes rows of equal length to a NumPy file of float32, [rows, columns], whole or not at all.
+// WriteNPY writes rows of equal length to a NumPy file of float32, [rows, columns]. The write is atomic.
 func WriteNPY(path string, rows [][]float32) error {
 	columns := 0
 	if len(rows) > 0 {

@@ -9,17 +9,17 @@ import (
 	"math"
 )
 
-// maxPickle and maxOpcodes bound the objects of a PyTorch file, which do not hold the weights themselves: those of a whole training run take
-// 1 MB and 100,000 opcodes. An opcode makes at most one object, of about 100 bytes with its places on the stack and in the memo.
+// maxPickle and maxOpcodes bound the objects of a PyTorch file, which do not contain the weights themselves. The objects of a whole training
+// run take 1 MB and 100,000 opcodes. An opcode makes at most one object, of about 100 bytes including its stack and memo entries.
 const (
 	maxPickle  = 32 << 20
 	maxOpcodes = 1 << 20
 )
 
-// mark begins a group on the stack.
+// mark starts a group on the stack.
 type mark struct{}
 
-// list and dictionary are Python's: things that are filled after they are made.
+// list and dictionary are those of Python, which are filled after they are created.
 type list struct{ items []any }
 
 type dictionary struct {
@@ -31,17 +31,17 @@ func (d *dictionary) set(key, value any) {
 	d.keys, d.values = append(d.keys, key), append(d.values, value)
 }
 
-// unpickler interprets the opcodes of protocol 2, which PyTorch writes, and those of 3 and 4 that do not run code either.
+// unpickler interprets the opcodes of protocol 2, which PyTorch writes, and those of protocols 3 and 4 that do not run code.
 type unpickler struct {
 	r     *bufio.Reader
 	left  int
 	stack []any
 	memo  map[uint32]any
-	// storage returns what a persistent identifier stands for.
+	// storage returns the object of a persistent id.
 	storage func(id any) (any, error)
 }
 
-// unpickle reads one object from r and no byte more. It makes numbers, texts, lists, dictionaries and tensors' descriptions only.
+// unpickle reads one object from r and nothing beyond it. It creates only numbers, strings, lists, dictionaries and descriptions of tensors.
 func unpickle(r *bufio.Reader, storage func(id any) (any, error)) (any, error) {
 	u := &unpickler{r: r, left: maxPickle, memo: map[uint32]any{}, storage: storage}
 	for range maxOpcodes {
@@ -56,24 +56,24 @@ func unpickle(r *bufio.Reader, storage func(id any) (any, error)) (any, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("pickle of more than %d opcodes, which no weights take", maxOpcodes)
+	return nil, fmt.Errorf("pickle has more than %d opcodes, too many for a file of weights", maxOpcodes)
 }
 
 func (u *unpickler) bytes(n int) ([]byte, error) {
 	if n < 0 || n > u.left {
-		return nil, fmt.Errorf("pickle of more than %d MiB, or damaged", maxPickle>>20)
+		return nil, fmt.Errorf("pickle is damaged or larger than %d MiB", maxPickle>>20)
 	}
 	u.left -= n
 	if n <= 1<<12 {
 		b := make([]byte, n, max(n, 8))
 		if _, err := io.ReadFull(u.r, b); err != nil {
-			return nil, errors.New("pickle is cut off")
+			return nil, errors.New("pickle is truncated")
 		}
 		return b, nil
 	}
-	b, err := io.ReadAll(io.LimitReader(u.r, int64(n))) // A length that lies takes no memory.
+	b, err := io.ReadAll(io.LimitReader(u.r, int64(n))) // A false length takes no memory.
 	if err == nil && len(b) < n {
-		err = errors.New("pickle is cut off")
+		err = errors.New("pickle is truncated")
 	}
 	return b, err
 }
@@ -112,14 +112,14 @@ func (u *unpickler) push(values ...any) { u.stack = append(u.stack, values...) }
 
 func (u *unpickler) pop() (any, error) {
 	if len(u.stack) == 0 {
-		return nil, errors.New("pickle is damaged: nothing on its stack")
+		return nil, errors.New("pickle is damaged: its stack is empty")
 	}
 	top := u.stack[len(u.stack)-1]
 	u.stack = u.stack[:len(u.stack)-1]
 	return top, nil
 }
 
-// group pops what lies above the last mark.
+// group pops the values above the last mark.
 func (u *unpickler) group() ([]any, error) {
 	for i := len(u.stack) - 1; i >= 0; i-- {
 		if _, ok := u.stack[i].(mark); ok {
@@ -128,13 +128,13 @@ func (u *unpickler) group() ([]any, error) {
 			return items, nil
 		}
 	}
-	return nil, errors.New("pickle is damaged: no mark on its stack")
+	return nil, errors.New("pickle is damaged: its stack has no mark")
 }
 
 // last pops n values, the first pushed first.
 func (u *unpickler) last(n int) ([]any, error) {
 	if len(u.stack) < n {
-		return nil, errors.New("pickle is damaged: nothing on its stack")
+		return nil, errors.New("pickle is damaged: its stack is empty")
 	}
 	items := append([]any{}, u.stack[len(u.stack)-n:]...)
 	u.stack = u.stack[:len(u.stack)-n]
@@ -163,7 +163,7 @@ func (u *unpickler) do(op byte) error {
 		return err
 	case 0x94: // MEMOIZE
 		return u.remember(len(u.memo))
-	case 0x80, 0x95: // PROTO and FRAME say nothing that is needed.
+	case 0x80, 0x95: // PROTO and FRAME are not needed.
 		_, err := u.bytes(map[byte]int{0x80: 1, 0x95: 8}[op])
 		return err
 	case 'K', 'M', 'J', 0x8a, 'G', 'X', 0x8c, 'U', 'T', 'B', 'C':
@@ -181,7 +181,7 @@ func (u *unpickler) do(op byte) error {
 		}
 		value, ok := u.memo[uint32(i)]
 		if !ok {
-			return errors.New("pickle is damaged: it refers to an object that it has not")
+			return errors.New("pickle is damaged: it refers to an object that does not exist")
 		}
 		u.push(value)
 	case 't', 0x85, 0x86, 0x87:
@@ -193,14 +193,14 @@ func (u *unpickler) do(op byte) error {
 	case 'c', 0x93, 'R', 0x81, 'b', 'Q':
 		return u.object(op)
 	default:
-		return fmt.Errorf("pickle holds opcode 0x%02x, which weights have no use for", op)
+		return fmt.Errorf("pickle contains opcode 0x%02x, which a file of weights does not need", op)
 	}
 	return nil
 }
 
 func (u *unpickler) remember(i int) error {
 	if len(u.stack) == 0 {
-		return errors.New("pickle is damaged: nothing on its stack")
+		return errors.New("pickle is damaged: its stack is empty")
 	}
 	u.memo[uint32(i)] = u.stack[len(u.stack)-1]
 	return nil
@@ -213,7 +213,7 @@ func (u *unpickler) tuple(op byte) ([]any, error) {
 	return u.last(int(op) - 0x84)
 }
 
-// literal pushes a number or a text.
+// literal pushes a number or a string.
 func (u *unpickler) literal(op byte) error {
 	switch op {
 	case 'K', 'M', 'J':
@@ -235,7 +235,7 @@ func (u *unpickler) literal(op byte) error {
 			return err
 		}
 		if len(b) > 8 {
-			u.push(inert{}) // No size or offset is that large.
+			u.push(inert{}) // Sizes and offsets are smaller.
 			return nil
 		}
 		n := 0
@@ -266,21 +266,21 @@ func (u *unpickler) fill(op byte) error {
 		items, err = u.group()
 	}
 	if err != nil || len(u.stack) == 0 {
-		return errors.Join(err, errIf(err == nil, "pickle is damaged: nothing to fill"))
+		return errors.Join(err, errIf(err == nil, "pickle is damaged: there is nothing to fill"))
 	}
 	switch into := u.stack[len(u.stack)-1].(type) {
 	case *list:
 		into.items = append(into.items, items...)
 	case *dictionary:
 		if len(items)%2 != 0 || op == 'a' || op == 'e' {
-			return errors.New("pickle is damaged: a key without a value")
+			return errors.New("pickle is damaged: a key has no value")
 		}
 		for i := 0; i < len(items); i += 2 {
 			into.set(items[i], items[i+1])
 		}
 	case inert:
 	default:
-		return errors.New("pickle is damaged: it fills what is neither list nor dictionary")
+		return errors.New("pickle is damaged: it fills something other than a list or a dictionary")
 	}
 	return nil
 }

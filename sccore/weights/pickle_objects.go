@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// global is a name that a pickle refers to, "torch.FloatStorage". Nothing is ever looked up or called by it.
+// global is a name in a pickle, such as "torch.FloatStorage". It is only compared and never looked up or called.
 type global string
 
-// inert is an object that is of no use here, whatever class it was made of.
+// inert stands for an object of any other class, which is not needed here.
 type inert struct{}
 
-// inertGlobals are what official files hold beside tensors: settings, numbers of NumPy, callbacks of a training framework. They are read
-// over. Any other name is an error: that is how a pickle runs code.
+// inertGlobals lists what official files contain besides tensors: settings, NumPy scalars, and callbacks of a training framework. They are
+// ignored. Any other name is an error, because names are how a pickle runs code.
 var inertGlobals = map[global]bool{
 	"argparse.Namespace": true, "pathlib.PosixPath": true, "pathlib.PurePosixPath": true, "torch.device": true, "torch.Size": true,
 	"torch.float32": true, "torch.float16": true, "torch.bfloat16": true, "torch.float64": true,
@@ -24,7 +24,7 @@ var inertGlobals = map[global]bool{
 	"pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint": true, "pytorch_lightning.utilities.parsing.AttributeDict": true,
 }
 
-// object handles names, and what Python would call by them.
+// object handles names and the calls of them.
 func (u *unpickler) object(op byte) error {
 	switch op {
 	case 'c':
@@ -45,7 +45,7 @@ func (u *unpickler) object(op byte) error {
 		module, ok1 := parts[0].(string)
 		name, ok2 := parts[1].(string)
 		if !ok1 || !ok2 {
-			return errors.New("pickle is damaged: a name that is no text")
+			return errors.New("pickle is damaged: a name is not a string")
 		}
 		return u.name(module + "." + name)
 	case 'Q':
@@ -61,23 +61,23 @@ func (u *unpickler) object(op byte) error {
 	if err != nil {
 		return err
 	}
-	if op == 'b' { // The state of an object: of no use, but a dictionary's is its attributes.
+	if op == 'b' { // The state of an object is not needed. A dictionary's state holds only attributes.
 		u.push(parts[0])
 		return nil
 	}
 	arguments, ok := parts[1].([]any)
 	if !ok {
-		return errors.New("pickle is damaged: arguments that are no tuple")
+		return errors.New("pickle is damaged: arguments are not a tuple")
 	}
-	made, err := construct(parts[0], arguments)
-	u.push(made)
+	object, err := construct(parts[0], arguments)
+	u.push(object)
 	return err
 }
 
 func (u *unpickler) name(name string) error {
 	g := global(name)
 	if _, isStorage := storageTypes[g]; !isStorage && !inertGlobals[g] && g != orderedDict && g != rebuildTensor && g != rebuildParameter {
-		return fmt.Errorf("pickle asks for %.80q, which is no part of weights", name)
+		return fmt.Errorf("pickle refers to %.80q, which does not belong in a file of weights", name)
 	}
 	u.push(g)
 	return nil
@@ -89,7 +89,7 @@ const (
 	rebuildParameter global = "torch._utils._rebuild_parameter"
 )
 
-// construct makes what Python would by calling function with arguments.
+// construct returns what Python would return for calling function with arguments.
 func construct(function any, arguments []any) (any, error) {
 	switch function {
 	case orderedDict:
@@ -98,7 +98,7 @@ func construct(function any, arguments []any) (any, error) {
 		return newView(arguments)
 	case rebuildParameter:
 		if len(arguments) == 0 {
-			return nil, errors.New("pickle is damaged: a parameter without a value")
+			return nil, errors.New("pickle is damaged: a parameter has no value")
 		}
 		return arguments[0], nil
 	}

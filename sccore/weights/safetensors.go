@@ -1,5 +1,3 @@
-// Package weights writes and reads the numbers of a model: run checkpoints, in the safetensors format, and transformers as PyTorch and timm
-// keep them.
 package weights
 
 import (
@@ -19,13 +17,13 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// maxHeader bounds the header of a safetensors file, as the format's own readers do.
+// maxHeader bounds the header of a safetensors file, as in the format's own readers.
 const maxHeader = 100 << 20
 
 // metadataKey is the header entry that holds free text instead of a tensor.
 const metadataKey = "__metadata__"
 
-// dtypeNames are the format's names of the element types that runs use.
+// dtypeNames maps the dtypes that runs use to the format's names.
 var dtypeNames = map[dtypes.DType]string{
 	dtypes.Float32: "F32", dtypes.Float64: "F64", dtypes.Float16: "F16", dtypes.BFloat16: "BF16",
 	dtypes.Int32: "I32", dtypes.Int64: "I64", dtypes.Uint8: "U8", dtypes.Uint32: "U32", dtypes.Uint64: "U64", dtypes.Bool: "BOOL",
@@ -38,8 +36,8 @@ type entry struct {
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// WriteSafetensors writes named tensors and metadata to path, whole or not at all. The same input gives the same bytes: tensors are in
-// the order of their names.
+// WriteSafetensors writes named tensors, sorted by name, and metadata to path. The write is atomic, and the same input always gives the same
+// bytes.
 func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata map[string]string) error {
 	header := make(map[string]any, len(named)+1)
 	if len(metadata) > 0 {
@@ -57,7 +55,7 @@ func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata ma
 		header[name] = entry{dtype, append([]int{}, tensor.Shape().Dimensions...), [2]int64{offset, offset + size}}
 		offset += size
 	}
-	encoded, err := json.Marshal(header) // Sorts its keys.
+	encoded, err := json.Marshal(header) // Keys are sorted.
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
@@ -84,8 +82,8 @@ func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata ma
 	})
 }
 
-// ReadSafetensors reads every tensor and the metadata of the file at path. A file that is truncated, inconsistent or of another format
-// is an error naming path.
+// ReadSafetensors reads every tensor and the metadata of the file at path. The error for a truncated or inconsistent file, or for another
+// format, names path.
 func ReadSafetensors(path string) (named map[string]*tensors.Tensor, metadata map[string]string, err error) {
 	f, size, err := openFile(path)
 	if err != nil {
@@ -113,8 +111,8 @@ func readSafetensors(r io.ReaderAt, size int64) (map[string]*tensors.Tensor, map
 	return named, metadata, nil
 }
 
-// parseHeader returns what the header of a file of size bytes says of each tensor, the metadata, and the part of the file that holds the
-// tensors. As the format wants it, these follow each other without overlap or gap to the end, and no name is there twice.
+// parseHeader reads the header of a file of size bytes. It returns the description of each tensor, the metadata, and the part of the file that
+// holds the tensors. As the format requires, tensors must fill this part without overlaps or gaps, and names must be unique.
 func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata map[string]string, data *io.SectionReader, err error) {
 	var start [8]byte
 	if _, err := r.ReadAt(start[:], 0); err != nil || size < 8 {
@@ -126,14 +124,14 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 	}
 	decoder := json.NewDecoder(io.NewSectionReader(r, 8, int64(length)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
-		return nil, nil, nil, errors.New("not a safetensors file: its header is no JSON object")
+		return nil, nil, nil, errors.New("not a safetensors file: its header is not a JSON object")
 	}
 	entries = map[string]entry{}
 	for decoder.More() {
 		token, err := decoder.Token()
 		name, ok := token.(string)
 		if err != nil || !ok {
-			return nil, nil, nil, errors.New("header: no name where one should be")
+			return nil, nil, nil, errors.New("header: a name is missing")
 		}
 		if _, twice := entries[name]; twice || (name == metadataKey && metadata != nil) {
 			return nil, nil, nil, fmt.Errorf("tensor %.80q is in the header twice", name)
@@ -146,7 +144,7 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 		}
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) {
-			err = fmt.Errorf("%.40s in a place of something else", wrong.Value)
+			err = fmt.Errorf("unexpected %.40s", wrong.Value)
 		}
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("header: %.80q: %w", name, err)
@@ -156,7 +154,7 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 		}
 	}
 	if _, err := decoder.Token(); err != nil {
-		return nil, nil, nil, errors.New("header: it does not end")
+		return nil, nil, nil, errors.New("header: it is not closed")
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return nil, nil, nil, errors.New("header: more than one JSON object")
@@ -170,17 +168,17 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 	for _, name := range byOffset {
 		at := entries[name].Offsets
 		if at[0] != end || at[1] < at[0] || at[1] > data.Size() {
-			return nil, nil, nil, fmt.Errorf("tensor %.80q: bytes %d to %d of %d, where those before it end at %d", name, at[0], at[1], data.Size(), end)
+			return nil, nil, nil, fmt.Errorf("tensor %.80q: has bytes %d to %d of %d, but the tensor before it ends at %d", name, at[0], at[1], data.Size(), end)
 		}
 		end = at[1]
 	}
 	if end != data.Size() {
-		return nil, nil, nil, fmt.Errorf("tensors of %d bytes in a file that has %d for them", end, data.Size())
+		return nil, nil, nil, fmt.Errorf("the tensors have %d bytes, but the file holds %d for them", end, data.Size())
 	}
 	return entries, metadata, data, nil
 }
 
-// check returns the type of the tensor and the number of its bytes, if type, shape and place in the file fit each other.
+// check returns the dtype and the size in bytes of the tensor, if its type, shape and offsets agree.
 func (e entry) check() (dtypes.DType, int64, error) {
 	for dtype, name := range dtypeNames {
 		if name != e.DType {
@@ -204,7 +202,7 @@ func (e entry) check() (dtypes.DType, int64, error) {
 	return dtypes.InvalidDType, 0, fmt.Errorf("unknown type %.20q", e.DType)
 }
 
-// read makes the tensor that e describes from the file's data part.
+// read reads the tensor that e describes from the data part of the file.
 func (e entry) read(data io.ReaderAt) (*tensors.Tensor, error) {
 	dtype, _, err := e.check()
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// tensorSource is a tensor in a file, which takes no memory before it is asked for.
+// tensorSource is a tensor in a file, read on demand.
 type tensorSource interface {
 	Shape() []int
 	Floats() ([]float32, error) // Row-major.
 }
 
-// openSources lists the tensors of a file by key, nested dictionaries' keys joined with dots. close ends the use of them all.
+// openSources lists the tensors of a file by key. The keys of nested dictionaries are joined with dots. The tensors can be read until close is
+// called.
 func openSources(path string) (sources map[string]tensorSource, close func(), err error) {
 	f, size, err := openFile(path)
 	if err != nil {
@@ -77,23 +78,23 @@ func (s inData) Floats() ([]float32, error) {
 	return floats, nil
 }
 
-// checkKey refuses what is no name of a tensor, so that names can be printed, and joined, without a thought.
+// checkKey refuses keys that cannot name a tensor, so that names can be printed and joined safely.
 func checkKey(name string) error {
 	if len(name) > 256 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("key %.80q is no name of a tensor", name)
+		return fmt.Errorf("key %.80q is not the name of a tensor", name)
 	}
 	return nil
 }
 
-// flatten collects the tensors of nested dictionaries. Dictionaries that hold each other would never end, and one that many hold has as many
-// names, hence the bounds.
+// flatten collects the tensors of nested dictionaries. It bounds their number and depth, because dictionaries may contain each other or share
+// their content.
 func flatten(into map[string]tensorSource, prefix string, object any, depth int, seen *int) error {
 	d, ok := object.(*dictionary)
 	if !ok {
 		return nil
 	}
 	if *seen += len(d.keys); *seen > 1<<15 || depth > 8 {
-		return errors.New("dictionaries too many or too deep for a file of weights")
+		return errors.New("too many or too deeply nested dictionaries for a file of weights")
 	}
 	for i, key := range d.keys {
 		name, ok := key.(string)

@@ -13,39 +13,39 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
-// Import is what [ReadViT] read of a file: a transformer's weights, and a report of what became of every key.
+// Import is the result of [ReadViT]: a transformer's weights, and a report on every key of the file.
 type Import struct {
 	ViT    encoder.ViT
-	Prefix string // What stood before the transformer's keys in the file: "teacher.backbone.".
+	Prefix string // Prefix of the transformer's keys in the file, such as "teacher.backbone.".
 
-	Matched      []string // Keys of the file that were taken as they are.
-	Reshaped     []string // Keys whose values were laid out anew: same number of them, other shape.
-	Interpolated []string // Position embeddings resized from another grid.
-	Missing      []string // Weights that the file has not, all of them the Object-Aware Filter's: they keep their initial values.
-	Unused       []string // Keys with no place in the transformer: heads, the other branch, an optimizer's state.
+	Matched      []string // Keys that were taken unchanged.
+	Reshaped     []string // Keys whose values were reshaped.
+	Interpolated []string // Position embeddings that were resized from another grid.
+	Missing      []string // Weights of the Object-Aware Filter that the file does not have. They keep their initial values.
+	Unused       []string // Keys that do not belong to the transformer: heads, the other branch, the state of an optimizer.
 
-	// Head is the projection head that the file has beside the transformer, under its own names (mlp.0.weight) and in PyTorch's layout: what
-	// has keys of "head.". The counters of its batch normalisation are left out.
+	// Head holds the projection head in the file, the keys below "head.", with its own names (mlp.0.weight) and PyTorch's layout. The counters
+	// of its batch normalisation are left out.
 	Head map[string]*tensors.Tensor
 
 	values map[string]*tensors.Tensor // By path, in our layout.
 }
 
-// ReadViT reads a vision transformer of official DINO, iBOT, Mugs and Leopart files (.pth, in both formats of PyTorch, without running any
-// code in them) and of timm's .safetensors. Keys may lie in nested dictionaries and have any prefix; of several transformers in one file
-// that of the branch is taken, "teacher" or "student", the teacher's if branch is empty. These are the prefixes that training code writes:
+// ReadViT reads a vision transformer from official files of DINO, iBOT, Mugs and Leopart (.pth, in both formats of PyTorch, without running
+// code in them) and from .safetensors files of timm. Keys may be in nested dictionaries and have any prefix. If a file holds several
+// transformers, branch selects one: "teacher" or "student", or the teacher if branch is empty. Training code writes these prefixes:
 //
-//	DINO     teacher.backbone. and student.module.backbone., heads beside them under head.; none in a published backbone
-//	iBOT     teacher. or teacher.module., as DINO's, with a masked_embed and a last_layer2; state_dict. in a published backbone
-//	Mugs     as DINO's or teacher.module.backbone., with relation_blocks and heads of other names, which are unused
-//	Leopart  state_dict.teacher., and state_dict.model. for the student, of Lightning; model. in a published one
+//	DINO     teacher.backbone. and student.module.backbone., with heads under head.; none in a published backbone
+//	iBOT     teacher. or teacher.module., otherwise as DINO, with a masked_embed and a last_layer2; state_dict. in a published backbone
+//	Mugs     as DINO or teacher.module.backbone., with relation_blocks and heads of other names, which are unused
+//	Leopart  state_dict.teacher., and state_dict.model. for the student, from Lightning; model. in a published file
 //	timm     none
 //
-// want says which transformer is expected; if its Name is empty, the one of [encoder.ViTByName] that fits the shapes, with want's Positions,
-// and with want's Prototypes or, where these are 0, as many as the file's filter has.
+// want is the expected transformer. If its Name is empty, ReadViT chooses the transformer of [encoder.ViTByName] that fits the shapes. It then
+// takes Positions from want, and Prototypes from want or, if that is 0, from the file's filter.
 //
-// The error is one line that names the file: another architecture, a missing key, values that are not finite, a damaged or hostile file.
-// Reading takes time and memory in proportion to the file and to the transformer, whatever sizes the file claims.
+// The error is one line that names the file: another architecture, a missing key, values that are not finite, or a damaged or hostile file.
+// Time and memory are proportional to the file and the transformer, whatever sizes the file claims.
 func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
 	sources, closeFile, err := openSources(path)
 	if err == nil {
@@ -61,10 +61,10 @@ func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
 	return nil, err
 }
 
-// anchor is the key by which a transformer is found.
+// anchor is the key that identifies a transformer.
 const anchor = "cls_token"
 
-// findPrefix returns what stands before the keys of the branch's transformer.
+// findPrefix returns the prefix of the keys of the branch's transformer.
 func findPrefix(sources map[string]tensorSource, branch string) (string, error) {
 	var prefixes []string
 	for key := range sources {
@@ -75,7 +75,7 @@ func findPrefix(sources map[string]tensorSource, branch string) (string, error) 
 	slices.Sort(prefixes)
 	if len(prefixes) == 0 {
 		keys := slices.Sorted(maps.Keys(sources))
-		return "", fmt.Errorf("no vision transformer in it: no key ends with %s among %d (%.80s)", anchor, len(keys), strings.Join(keys[:min(3, len(keys))], ", "))
+		return "", fmt.Errorf("contains no vision transformer: none of its %d keys ends with %s (%.80s)", len(keys), anchor, strings.Join(keys[:min(3, len(keys))], ", "))
 	}
 	wanted := branch
 	if wanted == "" {
@@ -100,14 +100,14 @@ func findPrefix(sources map[string]tensorSource, branch string) (string, error) 
 	case len(ofBranch) == 1:
 		return ofBranch[0], nil
 	case len(ofBranch) == 0 && branch != "":
-		return "", fmt.Errorf("no branch %q in it: there are %q", branch, shown)
+		return "", fmt.Errorf("contains no branch %q, only %q", branch, shown)
 	case len(ofBranch) == 0 && len(prefixes) == 1:
 		return prefixes[0], nil
 	}
-	return "", fmt.Errorf("%d transformers in it, and none alone is the %s's: %q", len(prefixes), wanted, shown)
+	return "", fmt.Errorf("contains %d transformers, and not exactly one of the %s: %q", len(prefixes), wanted, shown)
 }
 
-// identify returns the transformer of [encoder.ViTByName] whose shapes the file has.
+// identify returns the transformer of [encoder.ViTByName] that fits the shapes in the file.
 func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, error) {
 	class, patch := sources[prefix+anchor].Shape(), sources[prefix+"patch_embed.proj.weight"]
 	depth := 0
@@ -115,11 +115,11 @@ func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, erro
 		depth++
 	}
 	if patch == nil || len(patch.Shape()) != 4 || len(class) == 0 || depth == 0 {
-		return encoder.ViT{}, errors.New("no vision transformer in it: its patches or blocks are of another kind")
+		return encoder.ViT{}, errors.New("contains no known vision transformer: its patches or blocks are of another kind")
 	}
-	dim, side := class[len(class)-1], patch.Shape()[3]
+	dim, patchSize := class[len(class)-1], patch.Shape()[3]
 	for _, name := range encoder.ViTNames() {
-		if v, err := encoder.ViTByName(name); err == nil && v.Dim == dim && v.Patch == side && v.Depth == depth {
+		if v, err := encoder.ViTByName(name); err == nil && v.Dim == dim && v.PatchSize == patchSize && v.Depth == depth {
 			filter := sources[fmt.Sprintf("%sblocks.%d.filter.prototypes", prefix, depth-1)]
 			if filter != nil && len(filter.Shape()) == 4 {
 				v.Prototypes = filter.Shape()[2]
@@ -127,8 +127,8 @@ func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, erro
 			return v, nil
 		}
 	}
-	return encoder.ViT{}, fmt.Errorf("its transformer of width %d, %d blocks and patches of %d is none of %s",
-		dim, depth, side, strings.Join(encoder.ViTNames(), ", "))
+	return encoder.ViT{}, fmt.Errorf("its transformer of width %d with %d blocks and patches of %d is unknown, want one of %s",
+		dim, depth, patchSize, strings.Join(encoder.ViTNames(), ", "))
 }
 
 func importViT(sources map[string]tensorSource, want encoder.ViT, branch string) (*Import, error) {
@@ -161,10 +161,10 @@ func importViT(sources map[string]tensorSource, want encoder.ViT, branch string)
 			im.Missing = append(im.Missing, w.Path)
 			continue
 		default:
-			return nil, fmt.Errorf("no key %s, which the transformer needs", key)
+			return nil, fmt.Errorf("missing key %s, which the transformer needs", key)
 		}
 		used[key] = true
-		if err := im.take(w, key, source); err != nil {
+		if err := im.convert(w, key, source); err != nil {
 			return nil, fmt.Errorf("key %s: %w", key, err)
 		}
 	}
@@ -190,13 +190,13 @@ func importViT(sources map[string]tensorSource, want encoder.ViT, branch string)
 	return im, nil
 }
 
-// maxHead bounds the entries of a head: DINO's last layer has 65536·256 of them, the other layers 6 million.
+// maxHead bounds the number of values in a head. DINO's last layer has 65536·256, the other layers 6 million.
 const maxHead = 1 << 25
 
-// batchCount ends the key of what heads with batch normalisation hold beside floating-point numbers.
+// batchCount is the suffix of the integer counters of batch normalisation.
 const batchCount = "num_batches_tracked"
 
-// finite returns a tensor's entries, and an error if one of them is not a finite number.
+// finite returns the values of a tensor, or an error if one of them is not finite.
 func finite(source tensorSource) ([]float32, error) {
 	values, err := source.Floats()
 	if err != nil {
@@ -205,7 +205,7 @@ func finite(source tensorSource) ([]float32, error) {
 	return values, CheckFinite(values)
 }
 
-// entries is the number of entries of a shape.
+// entries returns the number of values of a shape.
 func entries(shape []int) (int, error) {
 	size := 1
 	for _, dim := range shape {
@@ -217,17 +217,17 @@ func entries(shape []int) (int, error) {
 	return size, nil
 }
 
-// take brings a tensor of the file into the shape and layout of a weight.
-func (im *Import) take(w encoder.Weight, key string, source tensorSource) error {
+// convert reshapes a tensor of the file to the shape and layout of a weight.
+func (im *Import) convert(w encoder.Weight, key string, source tensorSource) error {
 	shape := source.Shape()
 	size, err := entries(shape)
 	if err != nil {
 		return err
 	}
-	theirs := theirShape(w.Shape)
+	theirs := torchShape(w.Shape)
 	grid := w.Path == "pos_embed" && len(shape) == 3 && shape[2] == im.ViT.Dim && shape[1] != w.Shape[1]
-	side := int(math.Round(math.Sqrt(float64(max(size/im.ViT.Dim-1, 0)))))
-	if grid = grid && shape[0] == 1 && side > 0 && 1+side*side == shape[1] && side <= 256; !grid && size != w.Size() {
+	rows := int(math.Round(math.Sqrt(float64(max(size/im.ViT.Dim-1, 0)))))
+	if grid = grid && shape[0] == 1 && rows > 0 && 1+rows*rows == shape[1] && rows <= 256; !grid && size != w.Size() {
 		return fmt.Errorf("has shape %v, the transformer wants %v", shape, theirs)
 	}
 	values, err := finite(source)
@@ -236,32 +236,32 @@ func (im *Import) take(w encoder.Weight, key string, source tensorSource) error 
 	}
 	switch {
 	case grid:
-		values = resizedPositions(values, im.ViT, side)
-		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, side, side, im.ViT.Side, im.ViT.Side))
+		values = resizedPositions(values, im.ViT, rows)
+		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, rows, rows, im.ViT.GridSize, im.ViT.GridSize))
 	case !slices.Equal(shape, theirs):
 		im.Reshaped = append(im.Reshaped, fmt.Sprintf("%s from %v to %v", key, shape, theirs))
 	default:
 		im.Matched = append(im.Matched, key)
 	}
-	im.values[w.Path] = tensors.FromFlatDataAndDimensions(relaid(values, w.Shape, false), w.Shape...)
+	im.values[w.Path] = tensors.FromFlatDataAndDimensions(transposed(values, w.Shape, false), w.Shape...)
 	return nil
 }
 
-// resizedPositions resizes a table of position embeddings, [CLS] first, from side² to the transformer's own grid.
-func resizedPositions(values []float32, v encoder.ViT, side int) []float32 {
-	matrix, dim := v.Positions.Matrix(side, v.Side), v.Dim
-	out := append(make([]float32, 0, (1+v.Side*v.Side)*dim), values[:dim]...)
-	for row := range v.Side {
-		for column := range v.Side {
+// resizedPositions resizes a table of position embeddings, with that of the [CLS] token first, from size² to the transformer's grid.
+func resizedPositions(values []float32, v encoder.ViT, size int) []float32 {
+	matrix, dim := v.Positions.Matrix(size, v.GridSize), v.Dim
+	out := append(make([]float32, 0, (1+v.GridSize*v.GridSize)*dim), values[:dim]...)
+	for row := range v.GridSize {
+		for column := range v.GridSize {
 			for f := range dim {
 				sum := 0.0
 				for r, byRow := range matrix[row] {
-					if byRow == 0 { // As most of 256 are.
+					if byRow == 0 { // Most are 0.
 						continue
 					}
 					for c, byColumn := range matrix[column] {
 						if byColumn != 0 {
-							sum += byRow * byColumn * float64(values[(1+r*side+c)*dim+f])
+							sum += byRow * byColumn * float64(values[(1+r*size+c)*dim+f])
 						}
 					}
 				}
@@ -272,9 +272,9 @@ func resizedPositions(values []float32, v encoder.ViT, side int) []float32 {
 	return out
 }
 
-// theirShape is the shape of a weight in PyTorch: [out, in] for [in, out], [out, in, height, width] for [height, width, in, out]. The
+// torchShape returns the shape of a weight in PyTorch: [out, in] for [in, out], and [out, in, height, width] for [height, width, in, out]. The
 // filter's prototypes, [M, 3, 3, Dim], follow the same rule.
-func theirShape(ours []int) []int {
+func torchShape(ours []int) []int {
 	switch len(ours) {
 	case 2:
 		return []int{ours[1], ours[0]}
@@ -284,9 +284,9 @@ func theirShape(ours []int) []int {
 	return ours
 }
 
-// relaid moves entries between PyTorch's layout of a weight and ours, whose shape is given; back moves them to PyTorch's.
-func relaid(values []float32, ours []int, back bool) []float32 {
-	var inner, outer int // PyTorch's is [outer, middle, inner], ours is [inner, middle, outer].
+// transposed converts values from PyTorch's layout of a weight to ours, whose shape is given. If back is true, it converts them to PyTorch's.
+func transposed(values []float32, ours []int, back bool) []float32 {
+	var inner, outer int // PyTorch's layout is [outer, middle, inner], ours is [inner, middle, outer].
 	middle := 1
 	switch len(ours) {
 	case 2:
@@ -311,14 +311,14 @@ func relaid(values []float32, ours []int, back bool) []float32 {
 	return out
 }
 
-// Apply sets the transformer's variables in the store, under scope ("/teacher", or "/" for the store's root), making those that are not there
-// yet. Weights that the file has not are left alone. Variables of another shape are an error, before any is changed.
+// Apply sets the transformer's variables in the store, under scope ("/teacher", or "/" for the store's root), and creates them if needed.
+// Weights that the file does not have are left alone. If a variable has another shape, Apply returns an error and changes nothing.
 func (im *Import) Apply(store *model.Store, scope string) error {
 	at := func(path string) string { return strings.TrimSuffix(scope, "/") + "/" + path }
 	paths := slices.Sorted(maps.Keys(im.values))
 	for _, path := range paths {
 		if v := store.GetVariable(at(path)); v != nil && !v.Shape().Equal(im.values[path].Shape()) {
-			return fmt.Errorf("variable %s is %s, the weights are %s", at(path), v.Shape(), im.values[path].Shape())
+			return fmt.Errorf("variable %s has shape %s, the weights have %s", at(path), v.Shape(), im.values[path].Shape())
 		}
 	}
 	for _, path := range paths {
@@ -338,7 +338,7 @@ func (im *Import) Apply(store *model.Store, scope string) error {
 	return nil
 }
 
-// String is the report: what became of the keys, one line a kind.
+// String returns a report on the keys, with one line per kind.
 func (im *Import) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s from keys %s*\n", im.ViT.Name, im.Prefix)

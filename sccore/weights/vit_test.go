@@ -17,7 +17,7 @@ import (
 )
 
 // tiny is the transformer of testdata/vit.py.
-var tiny = encoder.ViT{Name: "tiny", Patch: 4, Dim: 16, Depth: 2, Heads: 2, Side: 4, Positions: encoder.DINOPositions}
+var tiny = encoder.ViT{Name: "tiny", PatchSize: 4, Dim: 16, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions}
 
 // sine is wave(k, …) of testdata/vit.py.
 func sine(k int, dims ...int) *tensors.Tensor {
@@ -58,7 +58,7 @@ func readTiny(t *testing.T, path, branch string) (*Import, *model.Store) {
 	return im, store
 }
 
-// TestFeaturesAgreeWithPyTorch reads files that PyTorch and timm wrote, and compares tokens and gradients with theirs.
+// TestFeaturesAgreeWithPyTorch reads files written by PyTorch and timm, and compares tokens and gradients with theirs.
 func TestFeaturesAgreeWithPyTorch(t *testing.T) {
 	raw, err := os.ReadFile("testdata/tiny.json")
 	if err != nil {
@@ -90,13 +90,13 @@ func TestFeaturesAgreeWithPyTorch(t *testing.T) {
 				toward := ConstTensor(images.Graph(), sine(2, all.Shape().Dimensions...))
 				return append(Gradient(ReduceAllSum(Mul(all, toward)), values...), all)
 			})
-			got := exec.MustExec(sine(1, 2, c.Height, c.Width, 3))
+			got := exec.MustCall(sine(1, 2, c.Height, c.Width, 3))
 			if d := farthest(tensors.MustCopyFlatData[float32](got[len(got)-1]), c.Tokens); d > 1e-4 {
 				t.Errorf("%s at %d×%d: tokens are off by %.2g", c.Positions, c.Height, c.Width, d)
 			}
 			for i, w := range v.Weights() {
 				name := strings.ReplaceAll(w.Path, "/", ".")
-				gradient := relaid(tensors.MustCopyFlatData[float32](got[i]), w.Shape, true)
+				gradient := transposed(tensors.MustCopyFlatData[float32](got[i]), w.Shape, true)
 				largest := 1.0
 				for _, x := range c.Gradients[name] {
 					largest = max(largest, math.Abs(x))
@@ -151,7 +151,7 @@ func TestBranches(t *testing.T) {
 
 func TestReportAndResizedPositions(t *testing.T) {
 	larger := tiny
-	larger.Side, larger.Prototypes = 6, 3
+	larger.GridSize, larger.Prototypes = 6, 3
 	im, err := ReadViT("testdata/tiny-dino.pth", larger, "")
 	if err != nil {
 		t.Fatal(err)

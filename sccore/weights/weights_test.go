@@ -57,7 +57,7 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestReadsPython reads a file that the format's own Python library wrote; testdata/golden.py made it.
+// TestReadsPython reads a file that testdata/golden.py wrote with the format's own Python library.
 func TestReadsPython(t *testing.T) {
 	named, metadata, err := ReadSafetensors("testdata/python.safetensors")
 	if err != nil {
@@ -74,7 +74,7 @@ func TestReadsPython(t *testing.T) {
 	}
 }
 
-// file assembles a safetensors file from its header's text and its data.
+// file builds a safetensors file from the text of its header and its data.
 func file(header string, data int) []byte {
 	content := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(content, header...), make([]byte, data)...)

@@ -1,5 +1,5 @@
-// Package fetch downloads datasets: the name of a dataset and a data folder go in, and the dataset lies there in its official layout, where
-// package datasets reads it. A download goes on where it stopped, and nothing is ever half-unpacked.
+// Package fetch downloads datasets into a data folder, in their official layouts, where package datasets reads them. An interrupted download
+// resumes, and a dataset's folder appears only when it is complete.
 //
-// The next dataset gets an entry in archives, with the digest that its authors publish.
+// To add a dataset, add an entry to archives, with the digest that its authors publish.
 package fetch

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// stallLimit is how long a server may say nothing before a download gives up. Tests shorten it.
+// stallLimit is how long a server may be silent before a download gives up. Tests shorten it.
 var stallLimit = time.Minute
 
-// download gets a file. What has arrived lies beside it as a .part file until it is whole. The .version file says which version on the
-// server it is a part of: without it, or without such names of versions from the server, the download starts again.
+// download gets a file. Until it is complete, the received bytes are in a .part file beside it, and a .version file names the version on
+// the server that they belong to. Without a .version file, or if the server names no versions, the download starts again.
 func download(ctx context.Context, address, file string, progress func(done, total int64)) error {
 	part, version := file+".part", file+".version"
 	var have int64
@@ -36,7 +36,7 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 	if err != nil {
 		return fail(err)
 	}
-	request.Header.Set("Accept-Encoding", "identity") // The digest is that of the file as it lies there.
+	request.Header.Set("Accept-Encoding", "identity") // The digest is that of the stored file.
 	if have > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		request.Header.Set("If-Range", string(validator))
@@ -49,17 +49,17 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 
 	contentRange := response.Header.Get("Content-Range")
 	switch status := response.StatusCode; {
-	case status == http.StatusOK: // All of it: there was no part, or of another version, or the server sends no parts.
+	case status == http.StatusOK: // The whole file: there was no part, its version changed, or the server does not support ranges.
 		have = 0
 		if err := restart(part, version, response.Header); err != nil {
 			return err
 		}
 	case status == http.StatusPartialContent && have > 0 && strings.HasPrefix(contentRange, fmt.Sprintf("bytes %d-", have)):
 	case status == http.StatusRequestedRangeNotSatisfiable && have > 0 && contentRange == fmt.Sprintf("bytes */%d", have):
-		return keep(part, version, file) // It had arrived, but not been renamed.
+		return keep(part, version, file) // The part was complete but not yet renamed.
 	case status == http.StatusPartialContent || status == http.StatusRequestedRangeNotSatisfiable:
 		if have == 0 {
-			return fail(fmt.Errorf("%s, unasked for", response.Status))
+			return fail(fmt.Errorf("unexpected status %s", response.Status))
 		}
 		if err := os.Remove(version); err != nil {
 			return err
@@ -85,15 +85,15 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 	_, err = io.Copy(out, body)
 	err = cmp.Or(err, out.Sync(), out.Close())
 	if body.err != nil {
-		return fail(fmt.Errorf("stopped at byte %d, the next call goes on from there: %w", body.done, whyStopped(ctx, body.err)))
+		return fail(fmt.Errorf("stopped at byte %d, the next call resumes there: %w", body.done, whyStopped(ctx, body.err)))
 	} else if err != nil {
 		return err
 	}
 	return keep(part, version, file)
 }
 
-// restart empties the part and notes the version that it is going to be a part of: a strong entity tag, or else a date (RFC 9110,
-// section 13.1.5). At no moment does an old part lie beside a new note.
+// restart empties the part and writes its version: a strong entity tag, or else a date (RFC 9110, section 13.1.5). The order of the writes
+// never leaves an old part beside a new version.
 func restart(part, version string, header http.Header) error {
 	validator := header.Get("ETag")
 	if validator == "" || strings.HasPrefix(validator, "W/") {
@@ -108,7 +108,7 @@ func restart(part, version string, header http.Header) error {
 	return os.WriteFile(version, []byte(validator), 0o666)
 }
 
-// keep gives a whole part its name.
+// keep renames a complete part.
 func keep(part, version, file string) error {
 	if err := os.Rename(part, file); err != nil {
 		return err
@@ -127,7 +127,7 @@ func whyStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// watchedReader tells how many bytes have been read, and keeps the error that stopped it early.
+// watchedReader reports how many bytes have been read and keeps the error that ended the reading.
 type watchedReader struct {
 	in   io.Reader
 	done int64

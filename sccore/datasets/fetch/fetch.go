@@ -17,21 +17,21 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// OfficialURL is where the authors of CIFAR publish it.
+// OfficialURL is the address at which the authors of CIFAR publish it.
 const OfficialURL = "https://www.cs.toronto.edu/~kriz/"
 
-// Options are the choices of [Dataset]. The zero value fetches from [OfficialURL] without a word.
+// Options are the settings of [Dataset]. The zero value downloads from [OfficialURL] and reports no progress.
 type Options struct {
-	BaseURL  string                  // The folder of a mirror; [OfficialURL] if empty.
-	Progress func(done, total int64) // Called as bytes arrive; total is 0 where the server does not say.
+	BaseURL  string                  // Folder of a mirror; [OfficialURL] if empty.
+	Progress func(done, total int64) // Called as bytes arrive; total is 0 if the server does not send it.
 }
 
 // archive is a dataset as its authors publish it.
 type archive struct {
-	key, name string // As package datasets has them.
+	key, name string // As in package datasets.
 	file      string // The archive, below [OfficialURL].
-	folder    string // What it unpacks into.
-	md5       string // Its digest, as published there, in hexadecimal digits.
+	folder    string // The folder in the archive.
+	md5       string // The published digest, in hexadecimal digits.
 
 	// found looks for the splits of the dataset in a folder.
 	found func(dir string) []datasets.Status
@@ -50,16 +50,16 @@ var archives = []archive{
 
 func cifar(key string) func(dir string) []datasets.Status {
 	return func(dir string) []datasets.Status {
-		return slices.DeleteFunc(datasets.FoundCIFAR(dir), func(s datasets.Status) bool { return s.Key != key })
+		return slices.DeleteFunc(datasets.AvailableCIFAR(dir), func(s datasets.Status) bool { return s.Key != key })
 	}
 }
 
 // Dataset downloads the official archive of a dataset, "cifar10" or "cifar100", checks it against the published MD5 digest, and unpacks it
-// below dir, where [datasets.CIFAR10] or [datasets.CIFAR100] find it. It does nothing if the whole dataset is there, and fails if a part of it
-// is.
+// below dir, where [datasets.CIFAR10] or [datasets.CIFAR100] find it. It does nothing if the complete dataset is already there, and fails if
+// a part of it is.
 //
-// Whenever it is stopped, it goes on from there at the next call, if the server lets it, and the dataset's folder appears only when it
-// is whole. The error is one line that names the address or the file at fault. An archive with a wrong digest is removed.
+// After an interruption the next call resumes, if the server supports it. The dataset's folder appears only when it is complete. The error
+// is one line that names the address or the file. An archive with a wrong digest is removed.
 func Dataset(ctx context.Context, key, dir string, options Options) error {
 	var known []string
 	for _, a := range archives {
@@ -68,16 +68,16 @@ func Dataset(ctx context.Context, key, dir string, options Options) error {
 		}
 		known = append(known, a.key)
 	}
-	return fmt.Errorf("no dataset %q to fetch, only %s", key, strings.Join(known, " and "))
+	return fmt.Errorf("cannot fetch dataset %q, only %s", key, strings.Join(known, " and "))
 }
 
 func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 	if dir == "" {
-		return fmt.Errorf("%s needs a data folder to go to", a.name)
+		return fmt.Errorf("%s needs a data folder", a.name)
 	}
 	if found := a.found(dir); found[0].Folder != "" {
 		if err := complete(found); err != nil {
-			return fmt.Errorf("%s is there and not whole (%w): move it away to fetch it", found[0].Folder, err)
+			return fmt.Errorf("%s exists but is incomplete (%w): move it away to fetch it", found[0].Folder, err)
 		}
 		return nil
 	}
@@ -112,7 +112,7 @@ func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 	return os.Remove(file)
 }
 
-// complete checks that there are as many images of each split as the dataset has.
+// complete checks that each split has its official number of images.
 func complete(found []datasets.Status) error {
 	for _, s := range found {
 		if s.Err != nil {
@@ -125,7 +125,7 @@ func complete(found []datasets.Status) error {
 	return nil
 }
 
-// checkMD5 compares a file with its published digest, and removes it if they differ.
+// checkMD5 compares a file with its published digest and removes the file if they differ.
 func checkMD5(file, want string) error {
 	in, err := os.Open(file)
 	if err != nil {
@@ -145,7 +145,7 @@ func checkMD5(file, want string) error {
 	return nil
 }
 
-// reason returns what went wrong without the path, which the caller names.
+// reason strips the path from an error; the caller names the path.
 func reason(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err

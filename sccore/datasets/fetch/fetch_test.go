@@ -23,7 +23,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// small is CIFAR-10 with a handful of images.
+// small is CIFAR-10 with a few images.
 func small() archive {
 	a := archives[0]
 	a.found = func(dir string) []datasets.Status {
@@ -36,7 +36,7 @@ func small() archive {
 	return a
 }
 
-// wholeArchive returns what the official archive of [small] holds.
+// wholeArchive returns the content of the official archive of [small].
 func wholeArchive() []tar.Header {
 	headers := []tar.Header{{Name: "cifar-10-batches-bin/", Typeflag: tar.TypeDir}}
 	for i := range 5 {
@@ -78,7 +78,7 @@ func digestOf(content []byte) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// server serves one archive, and may behave badly.
+// server serves one archive and can misbehave.
 type server struct {
 	content   []byte
 	version   string // Its ETag.
@@ -114,7 +114,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// shortWriter passes so many bytes on.
+// shortWriter passes on a limited number of bytes.
 type shortWriter struct {
 	http.ResponseWriter
 	left int
@@ -132,7 +132,7 @@ func (w *shortWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// fetchFrom serves, fetches into dir, and returns the error with DIR and URL for the folder and the server.
+// fetchFrom starts the server, fetches into dir, and returns the error with DIR and URL in place of the folder and the server.
 func fetchFrom(t *testing.T, c archive, s *server, dir string) string {
 	t.Helper()
 	web := httptest.NewServer(s)
@@ -170,15 +170,15 @@ func TestFetch(t *testing.T) {
 			t.Errorf("%s: %v, want %d images", split, err, want)
 		}
 	}
-	// What is there is not fetched again.
+	// A complete dataset is not downloaded again.
 	if err := fetchFrom(t, c, s, dir); err != "<nil>" || strings.Join(s.requested, ", ") != "/kriz/cifar-10-binary.tar.gz " {
 		t.Errorf("%v after the requests %q", err, s.requested)
 	}
-	// What is there in part is left alone.
+	// An incomplete dataset is left alone.
 	if err := os.Remove(filepath.Join(dir, "cifar10/cifar-10-batches-bin/data_batch_5.bin")); err != nil {
 		t.Fatal(err)
 	}
-	if err := fetchFrom(t, c, s, dir); err != "DIR/cifar10/cifar-10-batches-bin is there and not whole (8 of 10 train images): move it away to fetch it" {
+	if err := fetchFrom(t, c, s, dir); err != "DIR/cifar10/cifar-10-batches-bin exists but is incomplete (8 of 10 train images): move it away to fetch it" {
 		t.Error(err)
 	}
 }
@@ -225,7 +225,7 @@ func TestFetchGoesOnWhereItStopped(t *testing.T) {
 			if name == "no version known" {
 				first.version = ""
 			}
-			want := fmt.Sprintf("URL/kriz/cifar-10-binary.tar.gz: stopped at byte %d, the next call goes on from there: unexpected EOF", half)
+			want := fmt.Sprintf("URL/kriz/cifar-10-binary.tar.gz: stopped at byte %d, the next call resumes there: unexpected EOF", half)
 			if err := fetchFrom(t, c, first, dir); err != want {
 				t.Fatalf("cut short: %s, want %s", err, want)
 			}
@@ -241,7 +241,7 @@ func TestFetchGoesOnWhereItStopped(t *testing.T) {
 					t.Errorf("%s, and left %s", err, left)
 				}
 			} else if !strings.HasPrefix(err, "DIR/cifar10/cifar-10-binary.tar.gz: ") || !strings.HasSuffix(err, "unexpected EOF") {
-				// A part of an archive with the right digest: it came whole, and does not unpack.
+				// A truncated archive with the right digest downloads completely but does not unpack.
 				t.Error(err)
 			}
 		})
@@ -317,7 +317,7 @@ func TestFetchIsInterrupted(t *testing.T) {
 	}
 }
 
-// A full disk: where the system has such a device, and a folder in the file's place elsewhere.
+// A full disk, on systems with such a device; elsewhere a folder in place of the file.
 func TestFetchOntoAFullDisk(t *testing.T) {
 	c, content := small(), tarred(t, wholeArchive())
 	dir := t.TempDir()
@@ -345,10 +345,10 @@ func TestFetchOntoAFullDisk(t *testing.T) {
 }
 
 func TestFetchKnowsItsDatasets(t *testing.T) {
-	if err := Dataset(t.Context(), "cifar", t.TempDir(), Options{}); fmt.Sprint(err) != `no dataset "cifar" to fetch, only cifar10 and cifar100` {
+	if err := Dataset(t.Context(), "cifar", t.TempDir(), Options{}); fmt.Sprint(err) != `cannot fetch dataset "cifar", only cifar10 and cifar100` {
 		t.Error(err)
 	}
-	if err := Dataset(t.Context(), "cifar100", "", Options{}); fmt.Sprint(err) != "CIFAR-100 needs a data folder to go to" {
+	if err := Dataset(t.Context(), "cifar100", "", Options{}); fmt.Sprint(err) != "CIFAR-100 needs a data folder" {
 		t.Error(err)
 	}
 	s := &server{status: 404}

@@ -14,10 +14,10 @@ import (
 // maxUnpackedBytes is more than any archive of CIFAR holds.
 const maxUnpackedBytes = 1 << 30
 
-// unpack makes the dataset's folder in home from its archive. It appears when it is whole, by a rename.
+// unpack makes the dataset's folder in home from its archive. A rename makes the folder appear when it is complete.
 func (a archive) unpack(file, home string) error {
 	work := filepath.Join(home, ".unpacking-"+a.folder)
-	if err := os.RemoveAll(work); err != nil { // Left by a call that was stopped.
+	if err := os.RemoveAll(work); err != nil { // Left by an interrupted call.
 		return err
 	}
 	defer os.RemoveAll(work)
@@ -39,8 +39,8 @@ func (a archive) unpack(file, home string) error {
 	return os.Rename(unpacked, filepath.Join(home, a.folder))
 }
 
-// untar unpacks the folders and files of a gzipped tar archive below root. Anything else in it is an error, and so are names that lead
-// out of root.
+// untar unpacks the folders and files of a gzipped tar archive below root. Other kinds of entries and names that lead out of root are
+// errors.
 func untar(archive string, root *os.Root) error {
 	file, err := os.Open(archive)
 	if err != nil {
@@ -71,7 +71,7 @@ func untar(archive string, root *os.Root) error {
 			return fmt.Errorf("%q leads out of the folder", entry.Name)
 		}
 		if total += entry.Size; entry.Size > maxUnpackedBytes || total > maxUnpackedBytes {
-			return fmt.Errorf("%q makes it more than %d bytes", entry.Name, maxUnpackedBytes)
+			return fmt.Errorf("with %q it unpacks to more than %d bytes", entry.Name, maxUnpackedBytes)
 		}
 		if err := writeEntry(root, path.Clean(entry.Name), entry.Typeflag, entries); err != nil {
 			return fmt.Errorf("%q: %w", entry.Name, err)

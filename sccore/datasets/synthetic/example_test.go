@@ -27,8 +27,8 @@ func ExampleScenes() {
 	// Output: 4 scenes of 6 classes, the first of 3 objects
 }
 
-func ExampleSegmented() {
-	scenes := synthetic.Segmented(4, 64, 1)
+func ExampleSegmentation() {
+	scenes := synthetic.Segmentation(4, 64, 1)
 	first, err := scenes.Read(0)
 	if err != nil {
 		panic(err)

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The synthetic set is drawn at 32 pixels a side and scaled from there: lengths below are in pixels of that size.
-const imageSide = 32
+// imageSize is the size in pixels at which the images are defined; they are sampled at other sizes. Lengths below are in these pixels.
+const imageSize = 32
 
-// A part of an object is filled with one texture in one hue.
+// part is a part of an object, filled with one texture in one hue.
 type part struct {
 	texture texture
 	hue     float64 // In turns.
@@ -25,8 +25,8 @@ type objectClass struct {
 	rim  part // The ring around it.
 }
 
-// Four pairs of hues and four pairs of textures make eight classes, in each of which a pair of either kind is shared with one other
-// class: who knows only the colours, or only the textures, guesses between two.
+// imageClasses combines four pairs of hues and four pairs of textures into eight classes. Each pair belongs to two classes, so that neither
+// the colours nor the textures alone determine the class.
 var imageClasses = func() (classes []objectClass) {
 	const red, yellow, green, cyan, blue, magenta = 0.0, 1.0 / 6, 2.0 / 6, 3.0 / 6, 4.0 / 6, 5.0 / 6
 	hues := [][2]float64{{red, cyan}, {yellow, blue}, {green, magenta}, {blue, red}}
@@ -46,13 +46,12 @@ func hueName(hue float64) string {
 	return [...]string{"red", "yellow", "green", "cyan", "blue", "magenta"}[int(math.Round(hue*6))%6]
 }
 
-// Images draws n images of size×size pixels, each of one object: a core and a ring around it, each with a texture and a hue, that
-// together make its class (one of eight, in turn). The object has a random place, size, shape and rotation, on a textured background
-// with blobs in the colours of the parts, so that neither place nor colours alone give the class away. It panics unless n ≥ 1 and
-// size ≥ 8.
+// Images draws n images of size×size pixels with one object each: a core and a ring around it. Their textures and hues determine the class,
+// one of eight in turn. The object has a random place, size, shape and rotation, on a textured background with blobs in the colours of the
+// parts, so that neither place nor colours alone reveal the class. Images panics unless n ≥ 1 and size ≥ 8.
 //
-// The same arguments give the same bytes, and the first images do not depend on n. Different seeds are different samples of the same
-// classes: take one for training and another for testing. The set is called "synthetic", so that nobody takes it for real images.
+// The same arguments always give the same bytes, and the first images do not depend on n. Different seeds give different samples of the same
+// classes: use one for training and another for testing.
 func Images(n, size int, seed uint64) *datasets.Images {
 	if n < 1 || size < 8 {
 		panic(fmt.Sprintf("synthetic.Images: %d images of %d pixels a side, want at least 1 of at least 8", n, size))
@@ -78,21 +77,21 @@ func Images(n, size int, seed uint64) *datasets.Images {
 	return im
 }
 
-// imageRNG makes the random choices of one image.
+// imageRNG returns the random numbers of one image.
 func imageRNG(seed uint64, image int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(image)))
 }
 
 func drawObject(pixels []uint8, size int, class objectClass, rng *rand.Rand) {
-	s := newScene(class, rng)
-	sample(pixels, size, imageSide, s.colour, rng)
+	s := newObjectScene(class, rng)
+	sample(pixels, size, imageSize, s.colour, rng)
 }
 
-// sample draws what is at each point of a square of the given side into size×size pixels, with a little noise.
-func sample(pixels []uint8, size int, side float64, at func(x, y float64) rgb, rng *rand.Rand) {
-	// Two by two samples a pixel take the steps off the edges.
+// sample draws a square of the given extent into size×size pixels, with a little noise.
+func sample(pixels []uint8, size int, extent float64, at func(x, y float64) rgb, rng *rand.Rand) {
+	// Two by two samples per pixel smooth the edges.
 	const samples = 2
-	step := side / float64(size*samples)
+	step := extent / float64(size*samples)
 	for py := range size {
 		for px := range size {
 			var sum rgb
@@ -112,15 +111,15 @@ func sample(pixels []uint8, size int, side float64, at func(x, y float64) rgb, r
 	}
 }
 
-func newScene(class objectClass, rng *rand.Rand) *scene {
+func newObjectScene(class objectClass, rng *rand.Rand) *scene {
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
-	s.objects = []object{newObject(class, imageSide, 8, 12.5, rng)}
+	s.objects = []object{newObject(class, imageSize, 8, 12.5, rng)}
 	for range 3 + rng.IntN(5) {
-		// The colours of the blobs are those of parts, of this class or another.
+		// Blobs have the colours of parts of this or another class.
 		c := imageClasses[rng.IntN(len(imageClasses))].core
 		s.blobs = append(s.blobs, blob{
-			x: between(0, imageSide), y: between(0, imageSide), radius: between(1.5, 4),
+			x: between(0, imageSize), y: between(0, imageSize), radius: between(1.5, 4),
 			colour: fromHSV(c.hue+between(-0.05, 0.05), between(0.4, 1), between(0.4, 0.95)),
 		})
 	}

@@ -38,7 +38,7 @@ func TestImagesIsBalancedAndNamed(t *testing.T) {
 	}
 }
 
-// Neither the hues nor the textures of the parts name a class: each pair of either kind belongs to exactly two.
+// Neither hues nor textures alone determine a class: each pair of hues and each pair of textures belongs to exactly two classes.
 func TestClassesShareTheirParts(t *testing.T) {
 	hues, textures, both := map[[2]float64]int{}, map[[2]texture]int{}, map[objectClass]int{}
 	for _, class := range imageClasses {
@@ -61,7 +61,7 @@ func TestClassesShareTheirParts(t *testing.T) {
 	}
 }
 
-// Every texture but plain is half light, so that the amounts of its two shades do not name it.
+// Every texture but plain is half light, so that the amounts of its two shades do not reveal it.
 func TestTexturesAreHalfLight(t *testing.T) {
 	const n, copies = 200, 40
 	rng := imageRNG(1, 0)

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 )
 
-// scene is one image before it is sampled: everything in it, with its random choices made.
+// scene describes one image before it is sampled, with all its random choices drawn.
 type scene struct {
 	background pattern
-	blobs      []blob   // Distractors, behind the objects.
-	objects    []object // The first one in front.
+	blobs      []blob   // Distractors behind the objects.
+	objects    []object // From front to back.
 }
 
 type blob struct {
@@ -17,7 +17,7 @@ type blob struct {
 	colour       rgb
 }
 
-// at returns which object is at a point, counted from 1, 0 for none, where the point lies in it, and its colour.
+// at returns the object at a point, counted from 1, or 0 for none; the region of the object; and the colour.
 func (s *scene) at(x, y float64) (instance int, in region, colour rgb) {
 	for i := range s.objects {
 		if in, colour := s.objects[i].at(x, y); in != outside {
@@ -37,29 +37,29 @@ func (s *scene) colour(x, y float64) rgb {
 	return colour
 }
 
-// object is an ellipse with a wavy outline, of a core and a rim around it.
+// object is an ellipse with a wavy outline. It has a core and a rim.
 type object struct {
 	x, y, radius float64
-	squeeze      float64 // The shorter axis over the longer one.
+	squeeze      float64 // Ratio of the shorter axis to the longer one.
 	cos, sin     float64 // The rotation.
-	wobbleSin    float64 // The outline's radius varies by sin(3·angle) and cos(3·angle) times these.
+	wobbleSin    float64 // Amplitudes of sin(3·angle) and cos(3·angle) in the outline's radius.
 	wobbleCos    float64
-	coreShare    float64 // The core's radius over the object's.
+	coreShare    float64 // Ratio of the core's radius to the object's.
 	core, rim    pattern
 }
 
-// newObject draws the random choices of an object of a class, with a radius in the given range, within a square of the given side.
-func newObject(class objectClass, side, smallest, largest float64, rng *rand.Rand) (o object) {
+// newObject draws an object of a class with a radius in the given range, inside a square of the given size.
+func newObject(class objectClass, size, smallest, largest float64, rng *rand.Rand) (o object) {
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	o.radius, o.squeeze, o.coreShare = between(smallest, largest), between(0.7, 1), between(0.52, 0.64)
-	o.x, o.y = between(o.radius-2, side-o.radius+2), between(o.radius-2, side-o.radius+2)
+	o.x, o.y = between(o.radius-2, size-o.radius+2), between(o.radius-2, size-o.radius+2)
 	o.sin, o.cos = math.Sincos(between(0, 2*math.Pi))
 	o.wobbleSin, o.wobbleCos = between(-0.08, 0.08), between(-0.08, 0.08)
 	o.core, o.rim = newPattern(class.core, between(0.7, 1), rng), newPattern(class.rim, between(0.7, 1), rng)
 	return o
 }
 
-// region is where a point lies in an object.
+// region is the part of an object that a point lies in.
 type region int
 
 const (
@@ -68,7 +68,7 @@ const (
 	inRim
 )
 
-// at returns where a point lies and, unless outside, its colour.
+// at returns the region of a point and, unless it is outside, its colour.
 func (o *object) at(x, y float64) (region, rgb) {
 	u, v := o.cos*(x-o.x)+o.sin*(y-o.y), (o.cos*(y-o.y)-o.sin*(x-o.x))/o.squeeze
 	length := math.Sqrt(u*u + v*v)

@@ -10,37 +10,37 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Set is a set of synthetic images that are known pixel by pixel. Masks are [Len, Height, Width] and 0 where there is no object.
+// Set is a set of synthetic images with masks. A mask is [Len, Height, Width], and 0 where there is no object.
 type Set struct {
-	*datasets.Images // Labels are the class of the object in front.
+	*datasets.Images // A label is the class of the object in front.
 
 	ClassMask    []uint8 // 1 + the class.
-	InstanceMask []uint8 // The objects of an image, from 1, the one in front first.
-	PartMask     []uint8 // 1 + the part, of which class c has 2c, its core, and 2c+1, its rim.
+	InstanceMask []uint8 // The objects of an image, numbered from 1, from front to back.
+	PartMask     []uint8 // 1 + the part. Class c has part 2c, its core, and part 2c+1, its rim.
 }
 
-// Scenes are drawn at 64 pixels a side and scaled from there.
-const sceneSide = 64
+// sceneSize is the size in pixels at which scenes are defined; they are sampled at other sizes.
+const sceneSize = 64
 
-// sceneClasses are six classes of two parts. Each of the twelve parts has a hue of its own and shares its family of textures with one
-// or two others. The two hues of a class lie a quarter of a turn apart, so that an object's mean colour tells something about its class, as in
-// natural images; opposite hues would cancel. The two textures differ.
+// sceneClasses lists six classes of two parts. Each of the twelve parts has its own hue and shares its texture with one or two others. The
+// two hues of a class are a quarter of a turn apart: as in natural images, the mean colour of an object then says something about its
+// class, which opposite hues would cancel. The two textures differ.
 var sceneClasses = func() (classes []objectClass) {
 	const count = 6
 	for c := range count {
-		made := func(family, hue int) part {
+		newPart := func(family, hue int) part {
 			return part{stripes + texture(family%int(numTextures-1)), float64(hue%(2*count)) / (2 * count)}
 		}
-		classes = append(classes, objectClass{fmt.Sprintf("class %d", c), made(c, 2*c), made(c+1, 2*c+3)})
+		classes = append(classes, objectClass{fmt.Sprintf("class %d", c), newPart(c, 2*c), newPart(c+1, 2*c+3)})
 	}
 	return classes
 }()
 
-// Scenes draws n scene-centric images of size×size pixels: two or three objects of six classes, which may hide each other in
-// part, on a textured background with blobs in the colours of parts. Objects draws object-centric ones of the same classes.
+// Scenes draws n scene-centric images of size×size pixels: two or three objects of six classes, which may occlude each other, on a textured
+// background with blobs in the colours of parts. [Objects] draws object-centric images of the same classes.
 //
-// The same arguments give the same bytes, and the first images do not depend on n. Different seeds are different samples of the same
-// classes. Both panic unless n ≥ 1 and size ≥ 8.
+// The same arguments always give the same bytes, and the first images do not depend on n. Different seeds give different samples of the
+// same classes. Both functions panic unless n ≥ 1 and size ≥ 8.
 func Scenes(n, size int, seed uint64) *Set {
 	return drawScenes("synthetic scenes", n, size, seed, func(_ int, rng *rand.Rand) (classes []int) {
 		for range 2 + rng.IntN(2) {
@@ -50,7 +50,7 @@ func Scenes(n, size int, seed uint64) *Set {
 	})
 }
 
-// Objects draws n object-centric images for [Scenes], of one object each, of the classes in turn.
+// Objects draws n object-centric images with one object each, of the classes of [Scenes] in turn.
 func Objects(n, size int, seed uint64) *Set {
 	return drawScenes("synthetic objects", n, size, seed, func(i int, _ *rand.Rand) []int { return []int{i % len(sceneClasses)} })
 }
@@ -73,11 +73,11 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 		workers.Go(func() error {
 			rng := imageRNG(seed, i)
 			classes := classes(i, rng)
-			drawn := newCrowd(classes, rng)
+			drawn := newObjectsScene(classes, rng)
 			s.Labels[i] = int32(classes[0])
-			sample(s.At(i), size, sceneSide, drawn.colour, rng)
+			sample(s.At(i), size, sceneSize, drawn.colour, rng)
 			for p := range area {
-				step := float64(sceneSide) / float64(size)
+				step := float64(sceneSize) / float64(size)
 				instance, in, _ := drawn.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
 				if instance == 0 {
 					continue
@@ -95,16 +95,16 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 	return s
 }
 
-// newCrowd draws the random choices of a scene with objects of the given classes, the first in front.
-func newCrowd(classes []int, rng *rand.Rand) *scene {
+// newObjectsScene draws a scene with objects of the given classes, from front to back.
+func newObjectsScene(classes []int, rng *rand.Rand) *scene {
 	const smallest, largest = 16, 24
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	s := &scene{background: newPattern(part{texture(rng.IntN(int(numTextures))), rng.Float64()}, between(0.2, 0.8), rng)}
 	for _, class := range classes {
-		// Of ten places the first one that leaves those in front apart, so that few objects are hidden.
+		// Up to ten places are tried until one is clear of the objects in front, so that few objects are hidden.
 		var o object
 		for range 10 {
-			o = newObject(sceneClasses[class], sceneSide, smallest, largest, rng)
+			o = newObject(sceneClasses[class], sceneSize, smallest, largest, rng)
 			if s.clear(o.x, o.y, largest) {
 				break
 			}
@@ -115,14 +115,14 @@ func newCrowd(classes []int, rng *rand.Rand) *scene {
 		class := sceneClasses[rng.IntN(len(sceneClasses))]
 		hue := []part{class.core, class.rim}[rng.IntN(2)].hue
 		s.blobs = append(s.blobs, blob{
-			x: between(0, sceneSide), y: between(0, sceneSide), radius: between(3, 8),
+			x: between(0, sceneSize), y: between(0, sceneSize), radius: between(3, 8),
 			colour: fromHSV(hue+0.03*rng.NormFloat64(), between(0.4, 1), between(0.4, 0.95)),
 		})
 	}
 	return s
 }
 
-// clear tells whether no object's centre is closer to a point than the distance.
+// clear reports whether all objects' centres are at least the distance away from a point.
 func (s *scene) clear(x, y, distance float64) bool {
 	for _, o := range s.objects {
 		if math.Hypot(o.x-x, o.y-y) < distance {

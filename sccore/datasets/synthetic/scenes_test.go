@@ -81,7 +81,7 @@ func TestSceneMasksAgree(t *testing.T) {
 	}
 }
 
-// TestScenePartsHaveTheirHue takes the mean colour of each part over many images.
+// TestScenePartsHaveTheirHue averages the colour of each part over many images.
 func TestScenePartsHaveTheirHue(t *testing.T) {
 	const size = 32
 	s := Objects(120, size, 2)
@@ -97,12 +97,12 @@ func TestScenePartsHaveTheirHue(t *testing.T) {
 		if class.core.texture == class.rim.texture {
 			t.Errorf("class %d has two parts of %s", c, class.core.texture)
 		}
-		for i, made := range []part{class.core, class.rim} {
+		for i, p := range []part{class.core, class.rim} {
 			sum := sums[2*c+i]
 			// The hue is the angle of the colour about the axis of grays.
 			got := math.Atan2(math.Sqrt(3)*(sum[1]-sum[2]), 2*sum[0]-sum[1]-sum[2]) / (2 * math.Pi)
-			if off := math.Abs(math.Remainder(got-made.hue, 1)); off > 1.0/24 {
-				t.Errorf("part %d has hue %.3f, want %.3f", 2*c+i, got, made.hue)
+			if off := math.Abs(math.Remainder(got-p.hue, 1)); off > 1.0/24 {
+				t.Errorf("part %d has hue %.3f, want %.3f", 2*c+i, got, p.hue)
 			}
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"math/rand/v2"
 )
 
-// CorrespondenceScores makes up the scores of all pairs of patches of two images, [patches²] each: a student's p, a teacher's q, and whether
-// the patches are of one class. Patches are of eight classes, each a direction in 32 dimensions, the features that each branch sees are the
-// direction plus noise of its own, of the given standard deviations, and a score is half the cosine similarity plus a half, as in
-// trained networks. The same arguments give the same scores.
+// CorrespondenceScores simulates the scores of all pairs of patches of two images, [patches²] each: a student's p, a teacher's q, and
+// whether the two patches have the same class. There are eight classes, each a direction in 32 dimensions. A branch's features are the
+// direction plus noise with that branch's standard deviation. A score is (cosine similarity + 1)/2, as in trained networks. The same
+// arguments always give the same scores.
 func CorrespondenceScores(patches int, student, teacher float64, seed uint64) (p, q []float64, same []bool) {
 	const classes, dim = 8, 32
 	rng := rand.New(rand.NewPCG(seed, 8))
@@ -31,12 +31,12 @@ func CorrespondenceScores(patches int, student, teacher float64, seed uint64) (p
 		student, teacher []float64
 	}
 	image := func() []patch {
-		made := make([]patch, patches)
-		for i := range made {
+		drawn := make([]patch, patches)
+		for i := range drawn {
 			class := rng.IntN(classes)
-			made[i] = patch{class, vector(directions[class], student), vector(directions[class], teacher)}
+			drawn[i] = patch{class, vector(directions[class], student), vector(directions[class], teacher)}
 		}
-		return made
+		return drawn
 	}
 	first, second := image(), image()
 	for _, a := range first {
@@ -49,7 +49,7 @@ func CorrespondenceScores(patches int, student, teacher float64, seed uint64) (p
 	return p, q, same
 }
 
-// score is half the cosine similarity plus a half, in [0, 1] whatever the rounding.
+// score is (cosine similarity + 1)/2, clamped to [0, 1] against rounding.
 func score(a, b []float64) float64 {
 	var ab, aa, bb float64
 	for d := range a {

@@ -11,7 +11,7 @@ func TestCorrespondenceScores(t *testing.T) {
 	if len(p) != 400 || len(q) != 400 || len(same) != 400 {
 		t.Fatalf("%d, %d, %d scores of 20 patches", len(p), len(q), len(same))
 	}
-	// The teacher, with less noise, tells classes apart better: by more of its scores' spread.
+	// The teacher has less noise and separates the classes better, relative to the spread of its scores.
 	apart := func(scores []float64) float64 {
 		var sum, squares, of [2]float64
 		for i, x := range scores {

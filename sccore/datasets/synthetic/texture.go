@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// texture is a family of two-valued patterns of the plane.
+// texture is a family of two-coloured patterns of the plane.
 type texture int
 
 const (
@@ -22,18 +22,18 @@ func (t texture) String() string {
 	return [...]string{"plain", "stripes", "checker", "grid", "dots", "blotches"}[t]
 }
 
-// pattern is a texture with its random choices made: a light and a dark shade, scale, rotation and phase.
+// pattern is a texture with its random choices drawn: a light and a dark shade, scale, rotation and phase.
 type pattern struct {
 	texture     texture
 	light, dark rgb
-	frequency   float64 // Periods a pixel.
+	frequency   float64 // Periods per pixel.
 	cos, sin    float64
 	phaseU      float64 // In periods.
 	phaseV      float64
-	waves       [3][3]float64 // Of the blotches: frequency along each axis, in turns a period, and phase.
+	waves       [3][3]float64 // For blotches: the frequency along each axis, in turns per period, and the phase.
 }
 
-// newPattern draws the random choices of a part.
+// newPattern draws the pattern of a part.
 func newPattern(p part, saturation float64, rng *rand.Rand) pattern {
 	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
 	hue, value := p.hue+0.03*rng.NormFloat64(), between(0.75, 1)
@@ -63,8 +63,9 @@ func (p *pattern) at(x, y float64) rgb {
 	return p.dark
 }
 
-// isLight decides at (u, v), each from 0 to 1 within a period. Blotches have none: they take the point itself, in periods. Half of the
-// plane is light, all of it where the texture is plain, so that the amounts of light and dark do not tell the others apart.
+// isLight reports whether a point is light. (u, v) is its position within a period, each from 0 to 1. Blotches have no period and use (x, y),
+// the position in periods. Half of the plane is light, and all of it if the texture is plain: the other textures cannot be told apart by
+// their amounts of light and dark.
 func (p *pattern) isLight(u, v, x, y float64) bool {
 	switch p.texture {
 	case stripes:

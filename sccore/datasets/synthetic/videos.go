@@ -8,11 +8,11 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
-// Videos draws n videos of frames of size×size pixels: two or three objects of the classes of [Scenes] drift and turn in
-// front of a background that stays, bounce off the edges, and may hide each other. The objects are numbered from the front.
+// Videos draws n videos with frames of size×size pixels. Two or three objects of the classes of [Scenes] drift and turn in front of a still
+// background, bounce off the edges, and may occlude each other. Objects are numbered from front to back.
 //
-// The same arguments give the same bytes, and the first videos and frames do not depend on n and frames. It panics unless n ≥ 1, frames ≥ 2
-// and size ≥ 8. The set is called "synthetic", so that nobody takes it for real videos.
+// The same arguments always give the same bytes, and the first videos and frames do not depend on n and frames. Videos panics unless n ≥ 1,
+// frames ≥ 2 and size ≥ 8.
 func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 	if n < 1 || frames < 2 || size < 8 {
 		panic(fmt.Sprintf("synthetic.Videos: %d videos of %d frames of %d pixels a side, want at least 1 of 2 of 8", n, frames, size))
@@ -22,42 +22,42 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 		Identity: fmt.Sprintf("synthetic videos (seed %d): %d of %d frames %d×%d", seed, n, frames, size, size),
 	}
 	for i := range n {
-		film := newFilm(seed, i)
+		moving := newMovingScene(seed, i)
 		frame := func(t int) ([]uint8, error) {
 			pixels := make([]uint8, size*size*3)
-			sample(pixels, size, sceneSide, film.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
+			sample(pixels, size, sceneSize, moving.at(t).colour, rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(t)+1)))
 			return pixels, nil
 		}
 		mask := func(t int) ([]uint8, error) {
-			still, mask := film.at(t), make([]uint8, size*size)
-			step := float64(sceneSide) / float64(size)
+			still, mask := moving.at(t), make([]uint8, size*size)
+			step := float64(sceneSize) / float64(size)
 			for p := range mask {
 				instance, _, _ := still.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
 				mask[p] = uint8(instance)
 			}
 			return mask, nil
 		}
-		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Extent{Height: size, Width: size}, frame, mask))
+		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Size{Height: size, Width: size}, frame, mask))
 	}
 	return set
 }
 
-// film is a scene whose objects move.
-type film struct {
+// movingScene is a scene with moving objects.
+type movingScene struct {
 	start   *scene
 	motions []motion
 }
 
-// motion is what an object does from one frame to the next, in pixels of the scene's own size and radians.
+// motion is the movement of an object from one frame to the next, in radians and in pixels of the scene's own size.
 type motion struct{ dx, dy, turn float64 }
 
-func newFilm(seed uint64, i int) film {
+func newMovingScene(seed uint64, i int) movingScene {
 	rng := rand.New(rand.NewPCG(seed, uint64(i)<<32))
 	var classes []int
 	for range 2 + rng.IntN(2) {
 		classes = append(classes, rng.IntN(len(sceneClasses)))
 	}
-	f := film{start: newCrowd(classes, rng)}
+	f := movingScene{start: newObjectsScene(classes, rng)}
 	for range classes {
 		sin, cos := math.Sincos(2 * math.Pi * rng.Float64())
 		speed := 0.7 + 0.8*rng.Float64()
@@ -66,12 +66,12 @@ func newFilm(seed uint64, i int) film {
 	return f
 }
 
-// at is the scene t frames after the start.
-func (f film) at(t int) *scene {
+// at returns the scene t frames after the start.
+func (f movingScene) at(t int) *scene {
 	still := &scene{background: f.start.background, blobs: f.start.blobs}
 	for i, o := range f.start.objects {
 		m, frames := f.motions[i], float64(t)
-		o.x, o.y = bounced(o.x+m.dx*frames, o.radius-2), bounced(o.y+m.dy*frames, o.radius-2)
+		o.x, o.y = bounce(o.x+m.dx*frames, o.radius-2), bounce(o.y+m.dy*frames, o.radius-2)
 		sin, cos := math.Sincos(m.turn * frames)
 		o.sin, o.cos = o.sin*cos+o.cos*sin, o.cos*cos-o.sin*sin
 		still.objects = append(still.objects, o)
@@ -79,9 +79,9 @@ func (f film) at(t int) *scene {
 	return still
 }
 
-// bounced is where a point has come to that moves between walls at margin and sceneSide − margin.
-func bounced(x, margin float64) float64 {
-	span := sceneSide - 2*margin
+// bounce returns the position of a point that moves between walls at margin and sceneSize − margin.
+func bounce(x, margin float64) float64 {
+	span := sceneSize - 2*margin
 	phase := math.Mod(math.Mod(x-margin, 2*span)+2*span, 2*span)
 	return margin + min(phase, 2*span-phase)
 }

@@ -63,7 +63,7 @@ func Open(o study.Options, dataset string) (Data, error) {
 	}
 	d, err := all[slices.IndexFunc(all, func(s source) bool { return s.name == dataset })].load()
 	if err == nil && o.Profile == study.Smoke {
-		d.Train, d.Test = d.Train.Head(smokeTrain), d.Test.Head(smokeTest)
+		d.Train, d.Test = d.Train.Subset(smokeTrain), d.Test.Subset(smokeTest)
 	}
 	return d, err
 }
@@ -121,15 +121,15 @@ func sources(profile study.Profile, dir string) ([]source, error) {
 
 // imagesSource is the user's own images, if dir has them: class folders under train and test, or zips of class folders.
 func imagesSource(dir string) *source {
-	ext, ok := datasets.OwnImages(dir)
+	ext, ok := datasets.FindClassFolders(dir)
 	if !ok {
 		return nil
 	}
 	return &source{name: "images", title: "images", read: func(split datasets.Split) (*datasets.Images, error) {
 		path := filepath.Join(dir, string(split)+ext)
 		if ext == ".zip" {
-			return datasets.Zip(path, ImageSize, datasets.SkipBroken)
+			return datasets.ReadZip(path, ImageSize, datasets.SkipBroken)
 		}
-		return datasets.Folder(path, ImageSize, datasets.SkipBroken)
+		return datasets.ReadFolder(path, ImageSize, datasets.SkipBroken)
 	}}
 }

@@ -47,7 +47,7 @@ func TestLoadReadsWhatWasWritten(t *testing.T) {
 	if err != nil || vit.Name != "vit-tiny" {
 		t.Fatalf("%+v, %v", vit, err)
 	}
-	for _, w := range (encoder.ViT{Dim: vit.Dim, Depth: vit.Depth, Patch: vit.Patch, Side: vit.Side}).Weights() {
+	for _, w := range (encoder.ViT{Dim: vit.Dim, Depth: vit.Depth, PatchSize: vit.PatchSize, GridSize: vit.GridSize}).Weights() {
 		a, b := store.GetVariable("/"+w.Path), random.GetVariable("/"+w.Path)
 		if a == nil || b == nil || !a.MustValue().Equal(b.MustValue()) {
 			t.Errorf("%s is not what was written", w.Path)

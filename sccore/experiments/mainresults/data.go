@@ -23,7 +23,7 @@ type Data struct {
 
 	// What is segmented, of which there is at most one.
 	Scenes    [2]*synthetic.Set
-	Annotated [2]*datasets.Segmented
+	Annotated [2]*datasets.Segmentation
 }
 
 // Identity names the images in records.
@@ -61,10 +61,10 @@ func open(dir, name string) (Data, error) {
 		if err != nil {
 			return d, err
 		}
-		if d.Labels[i], classes[i], err = pictures.Classes(); err != nil {
+		if d.Labels[i], classes[i], err = pictures.Labels(); err != nil {
 			return d, err
 		}
-		d.Objects[i], identities[i] = evaluation.LabelledPictures{Pictures: pictures}, pictures.Identity
+		d.Objects[i], identities[i] = evaluation.LabelledPictures{ImageFolder: pictures}, pictures.Identity
 	}
 	d.ID, d.Classes = identities[0]+"; "+identities[1], len(classes[0])
 	if !slices.Equal(classes[0], classes[1]) {
@@ -87,7 +87,7 @@ func (d Data) Sample(most int) Data {
 			for _, place := range places {
 				labels = append(labels, d.Labels[i][place])
 			}
-			objects.Pictures = objects.Pick(places)
+			objects.ImageFolder = objects.Pick(places)
 			d.Objects[i], d.Labels[i], identities[i] = objects, labels, objects.Identity
 		}
 	}

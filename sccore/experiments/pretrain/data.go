@@ -69,7 +69,7 @@ func Open(o study.Options, config Config) (Data, error) {
 		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))
 	}
 	d := Data{title: "images", identity: objects.Identity + "; " + scenes.Identity, skipped: []string{}}
-	for _, pictures := range []*datasets.Pictures{objects, scenes} {
+	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
 		for _, skipped := range pictures.Skipped {
 			d.skipped = append(d.skipped, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
 		}
@@ -99,10 +99,10 @@ func OnLabelled(objects, scenes *synthetic.Set) sccore.Data {
 }
 
 // imageNet opens the training images of ImageNet: dir/imagenet/train, or all images below dir/imagenet.
-func imageNet(dir string) (*datasets.Pictures, error) {
-	pictures, err := datasets.OpenPictures(filepath.Join(dir, "imagenet", "train"))
+func imageNet(dir string) (*datasets.ImageFolder, error) {
+	pictures, err := datasets.OpenImageFolder(filepath.Join(dir, "imagenet", "train"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return datasets.OpenPictures(filepath.Join(dir, "imagenet"))
+		return datasets.OpenImageFolder(filepath.Join(dir, "imagenet"))
 	}
 	return pictures, err
 }

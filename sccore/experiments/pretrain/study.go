@@ -54,8 +54,8 @@ func ProfileConfig(profile study.Profile) Config {
 	if profile != study.Full {
 		s := &c.Second
 		s.Encoder, s.Prototypes = "vit-tiny", 16
-		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 256, Out: 64}, heads.Projector{Hidden: 256, Out: 64}
-		s.Views.GlobalSize, s.Views.Locals, s.ImageSize, c.Size = 48, 0, 64, 64
+		s.ImageHead, s.PatchHead = heads.Projector{HiddenDim: 256, OutDim: 64}, heads.Projector{HiddenDim: 256, OutDim: 64}
+		s.Views.GlobalCropSize, s.Views.Locals, s.ImageSize, c.Size = 48, 0, 64, 64
 		s.Batch, s.Steps, s.WarmupSteps, s.Neighbours, s.MetricsEvery = 32, 300, 30, 10, 20
 		// The parts of synthetic objects have hues a twelfth of a turn apart: the paper's jitter would make them all alike.
 		s.Views.Global.JitterStrength, s.Views.Global.Grayscale = 0.15, false
@@ -64,8 +64,8 @@ func ProfileConfig(profile study.Profile) Config {
 	}
 	if profile == study.Smoke {
 		s := &c.Second
-		s.Prototypes, s.Views.GlobalSize, s.ImageSize, c.Size = 4, 24, 32, 32
-		s.ImageHead, s.PatchHead = heads.Projector{Hidden: 16, Out: 8}, heads.Projector{Hidden: 16, Out: 8}
+		s.Prototypes, s.Views.GlobalCropSize, s.ImageSize, c.Size = 4, 24, 32, 32
+		s.ImageHead, s.PatchHead = heads.Projector{HiddenDim: 16, OutDim: 8}, heads.Projector{HiddenDim: 16, OutDim: 8}
 		s.Batch, s.Steps, s.WarmupSteps, s.Neighbours, s.MetricsEvery = 8, 8, 1, 2, 2
 		c.Images, c.Probe.Steps, c.Probe.Batch, c.KNN.K = 24, 20, 64, 5
 	}

@@ -64,7 +64,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 		}
 		config := profileConfig(study.Smoke)
 		config.Second.Steps, config.Second.WarmupSteps, config.Second.LearningRate = 100, 5, 3e-3
-		config.Second.PatchHead = heads.Projector{Hidden: 64, Out: 16}
+		config.Second.PatchHead = heads.Projector{HiddenDim: 64, OutDim: 16}
 		d, err := open(study.Options{}, "", []study.Cell[Config]{{Config: config}})
 		if err != nil {
 			t.Fatal(err)

@@ -77,7 +77,7 @@ func (w *worker) Run(r *run) error {
 		return err
 	}
 	train := r.Data.Train
-	images := train.Head(len(train.Classes) * min(config.Images, smallestClass(train)))
+	images := train.Subset(len(train.Classes) * min(config.Images, smallestClass(train)))
 	all := effectaug.Rows[0].Recipe(settings.Recipe)
 	details := map[string]float64{"knn_accuracy": trained.Value / 100}
 	tails := &theory.TailsFile{}

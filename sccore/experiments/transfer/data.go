@@ -10,7 +10,7 @@ import (
 )
 
 // splits open a split of each dataset that is read.
-var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmented, error){
+var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmentation, error){
 	"coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes,
 }
 
@@ -34,7 +34,7 @@ func present(o study.Options) (names, missing []string, err error) {
 
 // Data is a dataset to train and test heads on.
 type Data struct {
-	train, test         *datasets.Segmented
+	train, test         *datasets.Segmentation
 	trained, held, seen []int // Training images that train and that choose the rate, and test images.
 }
 
@@ -65,7 +65,7 @@ func open(dir, dataset string, c Config) (d Data, err error) {
 		if c.Images < 2 {
 			return d, fmt.Errorf("images %d: at least 2 synthetic ones are wanted", c.Images)
 		}
-		d.train, d.test = synthetic.Segmented(c.Images, 64, 12), synthetic.Segmented(c.Images, 64, 14)
+		d.train, d.test = synthetic.Segmentation(c.Images, 64, 12), synthetic.Segmentation(c.Images, 64, 14)
 	}
 	d.seen = datasets.Spread(d.test.Len(), c.Images)
 	all := datasets.Spread(d.train.Len(), c.Images)

@@ -51,8 +51,8 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	}
 	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.test, Crop: c.crop(), TestSize: c.Test}
 	predictions := make([]figures.Segmented, len(which))
-	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.Patch, fixed.Whole(context.Background(), which),
-		func(place int, a *datasets.Annotated, head int, classes []uint8) error {
+	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
+		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
 				predictions[place] = figures.Segmented{Image: a, Predicted: classes}
 			}

@@ -167,7 +167,7 @@ func (c Config) check() error {
 	if err := c.crop().Check(); err != nil {
 		return err
 	}
-	return c.training(encoder.ViT{Patch: 1, Dim: 1}, 2).Check() // Of any encoder: the cell's is not open yet.
+	return c.training(encoder.ViT{PatchSize: 1, Dim: 1}, 2).Check() // Of any encoder: the cell's is not open yet.
 }
 
 func (c Config) crop() evaluation.RandomResizedCrop {
@@ -180,7 +180,7 @@ func (c Config) steps() int { return (c.Samples + c.Batch - 1) / c.Batch }
 // training is what the heads are trained by, for a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationConfig {
 	return evaluation.SegmentationConfig{
-		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.Patch,
+		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.PatchSize,
 		Batch: c.Batch, Steps: c.steps(), LearningRates: c.Rates[:], FinalLearningRate: c.FinalRate,
 	}
 }

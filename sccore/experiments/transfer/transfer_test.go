@@ -146,7 +146,7 @@ func (s *stopper) Set(_ int, note string) {
 		s.stop()
 	}
 }
-func (*stopper) Found(int)    {}
+func (*stopper) Resumed(int)  {}
 func (*stopper) Phase(string) {}
 func (*stopper) Close()       {}
 

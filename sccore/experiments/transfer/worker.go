@@ -59,9 +59,9 @@ func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.Featur
 		w.of, w.seed = c.Encoder, seed
 	}
 	vit := w.encoder.ViT
-	if c.Train%vit.Patch != 0 || c.Test%vit.Patch != 0 {
+	if c.Train%vit.PatchSize != 0 || c.Test%vit.PatchSize != 0 {
 		return nil, nil, study.BadOption{
-			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.Train, c.Test, vit.Patch, vit.Name),
+			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.Train, c.Test, vit.PatchSize, vit.Name),
 		}
 	}
 	training := c.training(vit, classes)
@@ -163,7 +163,7 @@ func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err err
 func evaluate(
 	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FrozenFeatures, kind string, which []int,
 ) ([]metrics.Segmentation, error) {
-	grid := fixed.TestSize / fixed.Extractor.ViT.Patch
+	grid := fixed.TestSize / fixed.Extractor.ViT.PatchSize
 	source := fixed.Whole(r.Context, which)
 	file, err := keep(r, kind, len(which), grid*grid*fixed.Extractor.ViT.Dim, 0, source)
 	if err != nil {

@@ -58,7 +58,7 @@ func follow(
 		return err
 	}
 	defer store.Finalize()
-	tracker, err := c.Config.Propagation.NewTracker(b, store, vit.Patch, func(scope *model.Scope, images *graph.Node) *graph.Node {
+	tracker, err := c.Config.Propagation.NewTracker(b, store, vit.PatchSize, func(scope *model.Scope, images *graph.Node) *graph.Node {
 		return vit.Tokens(scope, images).Patches
 	})
 	if err != nil {

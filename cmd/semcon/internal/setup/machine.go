@@ -24,7 +24,7 @@ type machine struct {
 	cgo       bool   // Whether Go has a C compiler.
 
 	plugin string   // The Python packages of the XLA plugin for this machine; empty where there is none.
-	lacks  []string // One line for each thing that this machine cannot have.
+	limits []string // One line for each thing that this machine cannot have.
 }
 
 // platform is a variable for the tests.
@@ -82,9 +82,9 @@ func (m *machine) findGo(ctx context.Context, root string) error {
 func (m *machine) choosePlugin(ctx context.Context) {
 	switch {
 	case !m.cgo:
-		m.lacks = append(m.lacks, "no C compiler: the slow pure-Go backend alone, without XLA (Debian, Ubuntu: apt install build-essential; then run this again)")
+		m.limits = append(m.limits, "no C compiler: the slow pure-Go backend alone, without XLA (Debian, Ubuntu: apt install build-essential; then run this again)")
 	case platform != "linux/amd64":
-		m.lacks = append(m.lacks, "no XLA plugin for "+platform+": the slow pure-Go backend alone, unless GOMLX_BACKEND names a plugin of your own")
+		m.limits = append(m.limits, "no XLA plugin for "+platform+": the slow pure-Go backend alone, unless GOMLX_BACKEND names a plugin of your own")
 	case hasGPU(ctx):
 		m.plugin = xlaCPUPackages + xlaCUDAPackages
 	default:

@@ -79,7 +79,7 @@ func (in Install) Ensure(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, lack := range m.lacks {
+	for _, lack := range m.limits {
 		fmt.Fprintln(w, lack)
 	}
 	steps, err := in.steps(m)
@@ -101,7 +101,7 @@ func (in Install) Ensure(ctx context.Context, w io.Writer) error {
 type Status struct {
 	Steps   []string // All steps, in order.
 	Pending []string // Those that Ensure would do.
-	Lacks   []string // A line for each thing that this machine cannot have.
+	Limits  []string // A line for each thing that this machine cannot have.
 }
 
 // Status looks at the set-up without changing anything.
@@ -121,7 +121,7 @@ func (in Install) Status(ctx context.Context) (Status, error) {
 		}
 		return all
 	}
-	return Status{names(steps), names(in.pending(steps)), m.lacks}, nil
+	return Status{names(steps), names(in.pending(steps)), m.limits}, nil
 }
 
 // steps lists what set-up consists of on machine m, in the order in which it is done.

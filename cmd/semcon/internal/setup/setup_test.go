@@ -204,8 +204,8 @@ func TestPluginForThisMachine(t *testing.T) {
 			if !strings.Contains(m.plugin, test.plugin) || (m.plugin == "") != (test.plugin == "") {
 				t.Errorf("plugin packages %q, want %q", m.plugin, test.plugin)
 			}
-			if !strings.Contains(strings.Join(m.lacks, "\n"), test.lack) || (len(m.lacks) == 0) != (test.lack == "") {
-				t.Errorf("lacks %q, want %q", m.lacks, test.lack)
+			if !strings.Contains(strings.Join(m.limits, "\n"), test.lack) || (len(m.limits) == 0) != (test.lack == "") {
+				t.Errorf("lacks %q, want %q", m.limits, test.lack)
 			}
 			out := ensure(t, in)
 			if !strings.Contains(out, test.lack) {

@@ -12,35 +12,35 @@ type Status struct {
 	Key      string // The dataset's name on the command line, "cifar10".
 	Name     string // The dataset's name, "CIFAR-10".
 	Split    Split
-	Folder   string // Where its files lie; empty where they do not.
-	Count    int    // How many images are there, or videos of DAVIS.
-	Official int    // How many the dataset has.
-	Err      error  // What keeps it from being read, in one line; nil where nothing does.
+	Folder   string // Folder of its files; empty if they are missing.
+	Count    int    // Number of images found; of videos for DAVIS.
+	Official int    // Number of images in the official dataset.
+	Err      error  // Why the split cannot be read, in one line; nil if it can.
 
-	Fetchable bool // Package fetch gets it.
+	Fetchable bool // Package fetch can download it.
 
-	unit     string // Of counts.
+	unit     string // What Count counts: "images" or "videos".
 	identity func() (string, error)
 }
 
-// Found looks for both splits of CIFAR-10 and CIFAR-100, of ImageNet, of the datasets that are annotated by the pixel and of DAVIS in a data
-// folder, by names and sizes only: [Status.Identity] may still fail.
-func Found(dir string) []Status {
-	out := FoundCIFAR(dir)
+// Available looks in a data folder for both splits of every dataset: CIFAR-10, CIFAR-100, ImageNet, the segmentation datasets and DAVIS.
+// It checks only the names and sizes of files, so [Status.Identity] may still fail.
+func Available(dir string) []Status {
+	out := AvailableCIFAR(dir)
 	for _, split := range []Split{Train, Test} {
 		s := Status{Key: "imagenet", Name: "ImageNet-1k", Split: split, Official: imageNetOfficial[split], unit: "images"}
-		pictures, err := ImageNet(dir, split)
+		images, err := ImageNet(dir, split)
 		if s.Err = err; err == nil {
-			s.is(filepath.Join(dir, "imagenet", pictures.Name), pictures.Len(), pictures.Identity)
+			s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), images.Identity)
 		}
 		out = append(out, s)
 	}
-	for _, d := range segmentations {
+	for _, d := range layouts {
 		for _, split := range []Split{Train, Test} {
 			s := Status{Key: d.key, Name: d.name, Split: split, Official: d.official[split], unit: "images"}
 			images, err := d.open(dir, split)
 			if s.Err = err; err == nil {
-				s.is(images.folder, images.Len(), images.Identity)
+				s.set(images.folder, images.Len(), images.Identity)
 			}
 			out = append(out, s)
 		}
@@ -50,15 +50,15 @@ func Found(dir string) []Status {
 		videos, err := DAVIS(dir, split)
 		if s.Err = err; err == nil {
 			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][split]
-			s.is(videos.folder, len(videos.All), videos.Identity)
+			s.set(videos.folder, len(videos.All), videos.Identity)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// FoundCIFAR looks for both splits of CIFAR-10 and CIFAR-100 in a data folder, or in the folder of their batches, as [Found] does.
-func FoundCIFAR(dir string) []Status {
+// AvailableCIFAR is [Available] for CIFAR-10 and CIFAR-100 alone. dir may also be the folder of their batches.
+func AvailableCIFAR(dir string) []Status {
 	var out []Status
 	for _, c := range []*cifar{cifar10, cifar100} {
 		for _, split := range []Split{Train, Test} {
@@ -78,8 +78,8 @@ func FoundCIFAR(dir string) []Status {
 	return out
 }
 
-// is fills in what there is.
-func (s *Status) is(folder string, count int, identity string) {
+// set fills in the status of a split that was found.
+func (s *Status) set(folder string, count int, identity string) {
 	s.Folder, s.Count = folder, count
 	s.identity = func() (string, error) { return identity, nil }
 }
@@ -95,7 +95,7 @@ func (c *cifar) find(dir string, split Split) (folder string, count int, err err
 	return folder, count, err
 }
 
-// Identity says what the split holds, as run records do; images that memory holds are read for it.
+// Identity returns the identity that run records hold. It reads the images of datasets that are held in memory.
 func (s Status) Identity() (string, error) {
 	if s.Err != nil {
 		return "", s.Err
@@ -103,10 +103,10 @@ func (s Status) Identity() (string, error) {
 	return s.identity()
 }
 
-// Missing tells a split that is not there from one that is there and cannot be read.
+// Missing reports whether the split is absent, as opposed to present but unreadable.
 func (s Status) Missing() bool { return errors.Is(s.Err, fs.ErrNotExist) }
 
-// String returns the state in one line without the dataset's name: "50000 images", "short: 4068 of 50000 images", or what Err says.
+// String returns the status in one line without the dataset's name: "50000 images", "short: 4068 of 50000 images", or the text of Err.
 func (s Status) String() string {
 	switch {
 	case s.Err != nil:

@@ -12,69 +12,62 @@ import (
 	"strings"
 )
 
-// Segmented is a split of a dataset with a class for every pixel, read one image at a time, so that memory does not grow with it:
-// [VOC], [ADE20k], [Cityscapes], [COCOStuff27] and drawn ones of package synthetic. Split [Test] is what the paper tests on, the official validation
-// images.
-type Segmented struct {
+// Segmentation is a split of a semantic-segmentation dataset, read one image at a time so that it needs little memory. [VOC], [ADE20k],
+// [Cityscapes] and [COCOStuff27] open real datasets, and package synthetic draws one. As in the paper, [Test] is the official validation
+// split.
+type Segmentation struct {
 	Name    string   // The dataset's name, "PASCAL VOC".
 	Classes []string // The name of each class, at most 255.
 
-	// Identity says which files there are: their number, and the first 16 hexadecimal digits of the SHA-256 digest of the names and sizes of
+	// Identity identifies the files: their number, and the first 16 hexadecimal digits of the SHA-256 digest of the names and sizes of
 	// images and masks.
 	Identity string
 
 	folder string
 	count  int
-	read   func(i int) (*Annotated, error)
+	read   func(i int) (*SegmentedImage, error)
 }
 
-// NewSegmented makes a dataset of a function that reads its images; see [Segmented.Read] for what it returns.
-func NewSegmented(name string, classes []string, identity string, count int, read func(i int) (*Annotated, error)) *Segmented {
-	return &Segmented{Name: name, Classes: classes, Identity: identity, count: count, read: read}
+// NewSegmentation makes a dataset from a function that reads its images, as [Segmentation.Read] does.
+func NewSegmentation(name string, classes []string, identity string, count int, read func(i int) (*SegmentedImage, error)) *Segmentation {
+	return &Segmentation{Name: name, Classes: classes, Identity: identity, count: count, read: read}
 }
 
-// Annotated is an image with a class for every pixel.
-type Annotated struct {
+// SegmentedImage is an image with a class for every pixel.
+type SegmentedImage struct {
 	Height, Width int     // In pixels.
 	Pixels        []uint8 // [Height, Width, 3], row-major, RGB from 0 to 255.
 	Mask          []uint8 // [Height, Width], a class or [Ignore].
 }
 
 // Len returns the number of images.
-func (s *Segmented) Len() int { return s.count }
+func (s *Segmentation) Len() int { return s.count }
 
-// Read returns image i, 0 ≤ i < Len, as it is stored, at its full size. It may run in several goroutines at once. The error is one line that
-// names the file at fault: a damaged image or mask, a mask of another size than its image, an id that the dataset does not have.
-func (s *Segmented) Read(i int) (*Annotated, error) { return s.read(i) }
+// Read returns image i, 0 ≤ i < Len, at its full size and as it is stored. It is safe for concurrent use. The error is one line that names
+// the file: a damaged image or mask, a mask and an image of different sizes, or an id that the dataset does not have.
+func (s *Segmentation) Read(i int) (*SegmentedImage, error) { return s.read(i) }
 
-// Picture returns the image for drawing.
-func (a *Annotated) Picture() *image.RGBA {
-	picture := image.NewRGBA(image.Rect(0, 0, a.Width, a.Height))
-	for p := range a.Width * a.Height {
-		copy(picture.Pix[4*p:], a.Pixels[3*p:3*p+3])
-		picture.Pix[4*p+3] = 255
-	}
-	return picture
-}
+// Image returns the image for drawing.
+func (a *SegmentedImage) Image() *image.RGBA { return rgba(a.Pixels, a.Height, a.Width) }
 
-// pair is an image's file and its mask's.
+// pair holds the paths of an image and its mask.
 type pair struct{ image, mask string }
 
-// segmentation is a dataset of images and masks in files.
-type segmentation struct {
+// layout describes how a dataset stores its images and masks.
+type layout struct {
 	key, name string
 	classes   []string
 	official  map[Split]int
-	// list finds the files below a data folder; the error of missing data is an [fs.ErrNotExist].
-	list func(s *segmentation, dir string, split Split) (folder string, pairs []pair, err error)
-	// mask decodes a mask's file, or [ids.classes] of one.
+	// list finds the files below a data folder. Its error for missing data is an [fs.ErrNotExist].
+	list func(s *layout, dir string, split Split) (folder string, pairs []pair, err error)
+	// mask decodes the file of a mask.
 	mask func(path string, file []byte) (height, width int, classes []uint8, err error)
 }
 
-var segmentations = []*segmentation{cocoStuff, voc, ade20k, cityscapes}
+var layouts = []*layout{cocoStuff, voc, ade20k, cityscapes}
 
 // open lists the files of a split and checks that each is there.
-func (s *segmentation) open(dir string, split Split) (*Segmented, error) {
+func (s *layout) open(dir string, split Split) (*Segmentation, error) {
 	if err := dataFolder(s.name, dir); err != nil {
 		return nil, err
 	}
@@ -93,7 +86,7 @@ func (s *segmentation) open(dir string, split Split) (*Segmented, error) {
 		for _, path := range []string{p.image, p.mask} {
 			info, err := os.Stat(path)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %v", s.name, path, reason(err)) // Half of a dataset is not one that is missing.
+				return nil, fmt.Errorf("%s: %s: %v", s.name, path, reason(err)) // Not %w: an incomplete dataset is not a missing one.
 			}
 			name, err := filepath.Rel(folder, path)
 			if err != nil {
@@ -102,14 +95,14 @@ func (s *segmentation) open(dir string, split Split) (*Segmented, error) {
 			fmt.Fprintf(digest, "%q %d\n", filepath.ToSlash(name), info.Size())
 		}
 	}
-	return &Segmented{
+	return &Segmentation{
 		Name: s.name, Classes: slices.Clone(s.classes), folder: folder, count: len(pairs),
 		Identity: fmt.Sprintf("%s %s: %d images, %d classes, sha256 of names and sizes %x", s.name, split, len(pairs), len(s.classes), digest.Sum(nil)[:8]),
-		read:     func(i int) (*Annotated, error) { return s.read(pairs[i]) },
+		read:     func(i int) (*SegmentedImage, error) { return s.read(pairs[i]) },
 	}, nil
 }
 
-func (s *segmentation) read(p pair) (*Annotated, error) {
+func (s *layout) read(p pair) (*SegmentedImage, error) {
 	file, err := readFile(os.DirFS(filepath.Dir(p.image)), filepath.Base(p.image))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.image, err)
@@ -118,9 +111,9 @@ func (s *segmentation) read(p pair) (*Annotated, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.image, err)
 	}
-	// Masks belong to the pixels as stored, whatever a camera has noted of how it was held.
+	// Masks belong to the pixels as stored: the EXIF orientation does not apply.
 	rgba := opaque(picture, picture.Bounds())
-	out := &Annotated{Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
+	out := &SegmentedImage{Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
 	for at := 0; at < len(rgba.Pix); at += 4 {
 		out.Pixels = append(out.Pixels, rgba.Pix[at:at+3]...)
 	}
@@ -132,13 +125,13 @@ func (s *segmentation) read(p pair) (*Annotated, error) {
 		return nil, fmt.Errorf("%s: %w", p.mask, err)
 	}
 	if height != out.Height || width != out.Width {
-		return nil, fmt.Errorf("%s: mask of %d×%d pixels for an image of %d×%d", p.mask, width, height, out.Width, out.Height)
+		return nil, fmt.Errorf("%s: the mask is %d×%d pixels, its image %d×%d", p.mask, width, height, out.Width, out.Height)
 	}
 	out.Mask = classes
 	return out, nil
 }
 
-// idMask is a mask that holds ids.
+// idMask decodes masks of ids, which classOf maps to classes.
 func idMask(classOf func(id uint32) (class uint8, known bool)) func(string, []byte) (int, int, []uint8, error) {
 	return func(_ string, file []byte) (height, width int, classes []uint8, err error) {
 		m, err := decodeIDs(file)
@@ -162,15 +155,15 @@ func dataFolder(name, dir string) error {
 	return nil
 }
 
-// locate returns the first of the folders below dir that holds everything in it, which is missing otherwise.
-func (s *segmentation) locate(dir string, folders []string, holds ...string) (string, error) {
+// locate returns the first of the folders below dir that contains all the given names. If there is none, the dataset is missing.
+func (s *layout) locate(dir string, folders []string, holds ...string) (string, error) {
 	for _, folder := range folders {
 		there := func(name string) bool { return exists(filepath.Join(dir, folder, name)) }
 		if !slices.ContainsFunc(holds, func(name string) bool { return !there(name) }) {
 			return filepath.Join(dir, folder), nil
 		}
 	}
-	return "", missingf("no %s in %s: %s is not there", s.name, dir, filepath.Join(folders[0], holds[0]))
+	return "", missingf("no %s in %s: %s does not exist", s.name, dir, filepath.Join(folders[0], holds[0]))
 }
 
 // readList reads the names in a split's list, one a line.
@@ -181,21 +174,21 @@ func readList(path string) ([]string, error) {
 	}
 	names := strings.Fields(string(text))
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: names no image", path)
+		return nil, fmt.Errorf("%s: lists no images", path)
 	}
 	for _, name := range names {
 		if filepath.Base(name) != name || name == "." || name == ".." {
-			return nil, fmt.Errorf("%s: %q is no name of an image", path, name)
+			return nil, fmt.Errorf("%s: %q is not the name of an image", path, name)
 		}
 	}
 	return names, nil
 }
 
-// filesIn lists the names of a folder's files with one of the endings, sorted, without the ending.
+// filesIn lists the files of a folder whose names have the ending, sorted and without it.
 func filesIn(folder, ending string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missingf("%s is not there", folder)
+		return nil, missingf("%s does not exist", folder)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, reason(err))
 	}
@@ -208,7 +201,7 @@ func filesIn(folder, ending string) ([]string, error) {
 	return names, nil
 }
 
-// shareOf splits a sample that has no official splits: images at even places train, those at odd ones test.
+// shareOf splits a sample that has no official splits: even positions are for training, odd ones for testing.
 func shareOf(names []string, split Split) []string {
 	var share []string
 	for i, name := range names {

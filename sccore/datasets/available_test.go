@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestFound(t *testing.T) {
+func TestAvailable(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string][]byte{
 		"cifar10/cifar-10-batches-bin/data_batch_1.bin": cifar10.records(3),
@@ -18,12 +18,12 @@ func TestFound(t *testing.T) {
 	})
 	want := []string{
 		"cifar10 train DIR/cifar10/cifar-10-batches-bin 5/50000 missing false: short: 5 of 50000 images",
-		"cifar10 test DIR/cifar10/cifar-10-batches-bin 0/10000 missing false: DIR/cifar10/cifar-10-batches-bin/test_batch.bin: 1927 stray bytes after 1 records of 3073 bytes: truncated, or not a file of CIFAR-10",
+		"cifar10 test DIR/cifar10/cifar-10-batches-bin 0/10000 missing false: DIR/cifar10/cifar-10-batches-bin/test_batch.bin: 1927 stray bytes after 1 records of 3073 bytes: truncated, or not a CIFAR-10 file",
 		"cifar100 train DIR/cifar-100-binary 1/50000 missing false: short: 1 of 50000 images",
-		"cifar100 test DIR/cifar-100-binary 0/10000 missing true: CIFAR-100 has no test images: DIR/cifar-100-binary/test.bin is not there",
+		"cifar100 test DIR/cifar-100-binary 0/10000 missing true: CIFAR-100 has no test images: DIR/cifar-100-binary/test.bin does not exist",
 	}
 	var found []Status
-	for _, s := range Found(dir) {
+	for _, s := range Available(dir) {
 		if s.Fetchable {
 			found = append(found, s)
 		}
@@ -40,26 +40,26 @@ func TestFound(t *testing.T) {
 			t.Errorf("%s %s: read %q with %v, found with %v", s.Name, s.Split, identity, err, s.Err)
 		}
 	}
-	for _, s := range Found("") {
+	for _, s := range Available("") {
 		if !s.Missing() || !strings.Contains(s.String(), "SEMCON_DATA") {
 			t.Errorf("without a folder: %s", s)
 		}
 	}
 }
 
-// TestFoundWhatIsNotFetched: class folders of ImageNet, and a DAVIS whose first video has the masks of 2017.
-func TestFoundWhatIsNotFetched(t *testing.T) {
+// TestAvailableDatasetsWithoutDownload has class folders of ImageNet, and a DAVIS whose first video has masks of 2017.
+func TestAvailableDatasetsWithoutDownload(t *testing.T) {
 	dir := davisFolder(t)
 	writeDAVIS(t, dir, "ImageSets/2016/val.txt", []byte("swan\n"))
 	write(t, dir, map[string][]byte{"imagenet/train/n01/a.JPEG": {1}, "imagenet/train/n02/a.JPEG": {1}, "imagenet/val/a.JPEG": {1}})
 	want := []string{
 		"imagenet train DIR/imagenet/train 2/1281167 missing false: short: 2 of 1281167 images",
-		"imagenet test  0/50000 missing true: ImageNet-1k has no labelled test images: DIR/imagenet/val/a.JPEG lies outside class folders",
+		"imagenet test  0/50000 missing true: ImageNet-1k has no labelled test images: DIR/imagenet/val/a.JPEG lies outside the class folders",
 		"davis train DIR/DAVIS 2/60 missing false: short: 2 of 60 videos",
 		"davis test DIR/DAVIS 1/20 missing false: short: 1 of 20 videos",
 	}
 	var found []string
-	for _, s := range Found(dir) {
+	for _, s := range Available(dir) {
 		if s.Key == "imagenet" || s.Key == "davis" {
 			found = append(found, statusLine(s, dir))
 		}
@@ -76,7 +76,7 @@ func TestFoundWhatIsNotFetched(t *testing.T) {
 	if err := os.RemoveAll(dir + "/imagenet/train"); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range Found(dir) {
+	for _, s := range Available(dir) {
 		switch {
 		case s.Key == "davis" && (s.Err == nil || s.Missing()):
 			t.Errorf("half of DAVIS: %s, missing %v", s, s.Missing())

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// classFolders returns images in class folders below a split folder, each of a grey of its own, and what else lies about.
+// classFolders returns class folders of images below a split folder, each image of a different grey, and some other files.
 func classFolders(t testing.TB) map[string][]byte {
 	grey := func(level uint8) color.Gray { return color.Gray{level} }
 	return map[string][]byte{
@@ -61,11 +61,11 @@ func zipped(t testing.TB, entries map[string][]byte) []byte {
 func TestFoldersAndZipsOfClasses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pets")
 	write(t, dir, classFolders(t))
-	fromFolder, err := Folder(dir, 8, FailOnBroken)
+	fromFolder, err := ReadFolder(dir, 8, FailOnBroken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fromZip, err := Zip(writeZip(t, classFolders(t)), 8, FailOnBroken)
+	fromZip, err := ReadZip(writeZip(t, classFolders(t)), 8, FailOnBroken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +97,14 @@ func TestFolderFollowsLinks(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(dir, "white")); err != nil {
 		t.Fatal(err)
 	}
-	im, err := Folder(dir, 4, FailOnBroken)
+	im, err := ReadFolder(dir, 4, FailOnBroken)
 	if err != nil || im.Len() != 1 || im.Classes[0] != "white" {
 		t.Errorf("%+v, %v", im, err)
 	}
 	if err := os.Symlink(dir, filepath.Join(dir, "circle")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Folder(dir, 4, FailOnBroken); err == nil || !strings.HasSuffix(err.Error(), "circle: is more than 16 folders deep") {
+	if _, err := ReadFolder(dir, 4, FailOnBroken); err == nil || !strings.HasSuffix(err.Error(), "circle: is more than 16 folders deep") {
 		t.Errorf("links in a circle: %v", err)
 	}
 }
@@ -118,15 +118,15 @@ func TestBrokenImages(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, files)
 
-	_, err := Folder(dir, 8, FailOnBroken)
+	_, err := ReadFolder(dir, 8, FailOnBroken)
 	if err == nil || !strings.HasPrefix(err.Error(), "image folder "+dir+": train/cat/broken1.jpg: damaged ") {
 		t.Errorf("fails with %v", err)
 	}
-	im, err := Folder(dir, 8, SkipBroken)
+	im, err := ReadFolder(dir, 8, SkipBroken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(im.Classes, []string{"cat", "dog", "zebra"}) || !slices.Equal(im.Labels, []int32{0, 1, 1}) || len(im.Pixels) != 3*im.imageSize() {
+	if !slices.Equal(im.Classes, []string{"cat", "dog", "zebra"}) || !slices.Equal(im.Labels, []int32{0, 1, 1}) || len(im.Pixels) != 3*im.imageBytes() {
 		t.Errorf("classes %q, labels %v, %d bytes", im.Classes, im.Labels, len(im.Pixels))
 	}
 	if levels := []uint8{im.At(0)[0], im.At(1)[0], im.At(2)[0]}; !slices.Equal(levels, []uint8{30, 10, 20}) {
@@ -179,35 +179,35 @@ func TestFoldersSayWhatIsWrong(t *testing.T) {
 		size  int
 		want  string
 	}{
-		"nothing":     {nil, 8, "no class folder with a .jpg, .jpeg or .png in it"},
-		"no images":   {map[string][]byte{"a/b.txt": nil}, 8, "no class folder with a .jpg, .jpeg or .png in it"},
+		"nothing":     {nil, 8, "no class folder contains a .jpg, .jpeg or .png file"},
+		"no images":   {map[string][]byte{"a/b.txt": nil}, 8, "no class folder contains a .jpg, .jpeg or .png file"},
 		"no class":    {map[string][]byte{"a/1.png": picture, "stray.png": picture}, 8, "stray.png: lies outside the class folders"},
 		"two splits":  {map[string][]byte{"train/a/1.png": picture, "test/a/1.png": picture}, 8, `class "a" has two folders, test/a and train/a`},
-		"all broken":  {map[string][]byte{"a/1.png": nil, "a/2.png": nil}, 8, "no image can be read: a/1.png: is empty"},
+		"all broken":  {map[string][]byte{"a/1.png": nil, "a/2.png": nil}, 8, "none of the images can be read: a/1.png: is empty"},
 		"size":        {map[string][]byte{"a/1.png": picture}, 0, "image size 0, want at least 1 pixel"},
-		"large file":  {map[string][]byte{"a/1.png": make([]byte, maxFileBytes+1)}, 8, "no image can be read: a/1.png: is larger than 64 MiB"},
-		"folder .jpg": {map[string][]byte{"a/1.jpg/b.txt": nil}, 8, "no class folder with a .jpg, .jpeg or .png in it"},
+		"large file":  {map[string][]byte{"a/1.png": make([]byte, maxFileBytes+1)}, 8, "none of the images can be read: a/1.png: is larger than 64 MiB"},
+		"folder .jpg": {map[string][]byte{"a/1.jpg/b.txt": nil}, 8, "no class folder contains a .jpg, .jpeg or .png file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, test.files)
-			if _, err := Folder(dir, test.size, SkipBroken); fmt.Sprint(err) != "image folder "+dir+": "+test.want {
+			if _, err := ReadFolder(dir, test.size, SkipBroken); fmt.Sprint(err) != "image folder "+dir+": "+test.want {
 				t.Errorf("folder: %v, want %s", err, test.want)
 			}
 			if name == "large file" {
 				return // In a zip that is a bomb.
 			}
 			file := writeZip(t, test.files)
-			if _, err := Zip(file, test.size, SkipBroken); fmt.Sprint(err) != "zip "+file+": "+test.want {
+			if _, err := ReadZip(file, test.size, SkipBroken); fmt.Sprint(err) != "zip "+file+": "+test.want {
 				t.Errorf("zip: %v, want %s", err, test.want)
 			}
 		})
 	}
 	file := filepath.Join(t.TempDir(), "none")
-	if _, err := Folder(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "image folder "+file+": no such file") {
+	if _, err := ReadFolder(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "image folder "+file+": no such file") {
 		t.Errorf("missing folder: %v", err)
 	}
-	if _, err := Zip(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "zip "+file+": no such file") {
+	if _, err := ReadZip(file, 8, FailOnBroken); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "zip "+file+": no such file") {
 		t.Errorf("missing zip: %v", err)
 	}
 }
@@ -244,19 +244,19 @@ func TestHostileZips(t *testing.T) {
 		if err := os.WriteFile(file, test.content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Zip(file, 8, FailOnBroken)
+		_, err := ReadZip(file, 8, FailOnBroken)
 		if got := fmt.Sprint(err); !strings.HasPrefix(got, "zip "+file+": "+test.want) || strings.Contains(got, "\n") {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 
-	// Names that lead elsewhere are labels like any other, and nothing is written.
+	// Names that lead out of the archive are labels like any other, and nothing is written.
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.zip")
 	if err := os.WriteFile(file, zipped(t, map[string][]byte{"../../evil/1.png": picture, "/abroad/2.png": picture, `c:\win\3.png`: picture}), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	im, err := Zip(file, 4, FailOnBroken)
+	im, err := ReadZip(file, 4, FailOnBroken)
 	if err != nil || !slices.Equal(im.Classes, []string{"abroad", "evil", "win"}) {
 		t.Errorf("strange names: %+v, %v", im, err)
 	}
@@ -288,11 +288,11 @@ func FuzzZip(f *testing.F) {
 		if err := os.WriteFile(file, content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		im, err := Zip(file, 4, SkipBroken)
+		im, err := ReadZip(file, 4, SkipBroken)
 		if err != nil {
 			return
 		}
-		if im.Len() == 0 || len(im.Pixels) != im.Len()*im.imageSize() {
+		if im.Len() == 0 || len(im.Pixels) != im.Len()*im.imageBytes() {
 			t.Errorf("%d images, %d bytes", im.Len(), len(im.Pixels))
 		}
 		for _, label := range im.Labels {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// maskPNG is a mask of 2×1 pixels with these ids, grey unless it has a palette.
+// maskPNG returns a mask of 2×1 pixels with these ids, grey unless it has a palette.
 func maskPNG(t testing.TB, withPalette bool, left, right uint8) []byte {
 	frame := image.Rect(0, 0, 2, 1)
 	if withPalette {
@@ -27,7 +27,7 @@ func maskPNG(t testing.TB, withPalette bool, left, right uint8) []byte {
 	return encodePNG(t, picture)
 }
 
-// segmentPNG is a panoptic mask of 2×1 pixels.
+// segmentPNG returns a panoptic mask of 2×1 pixels.
 func segmentPNG(t testing.TB, left, right uint32) []byte {
 	picture := image.NewRGBA(image.Rect(0, 0, 2, 1))
 	for x, segment := range []uint32{left, right} {
@@ -40,10 +40,10 @@ const panopticJSON = `{"info": {"annotations": []}, "images": [{"id": 1}], "anno
 	{"file_name": "1.png", "segments_info": [{"id": 70000, "category_id": 18, "area": 1}, {"id": 3, "category_id": 184}]}],
 	"categories": [{"id": 1}]}`
 
-func TestSegmentedReadsEachLayout(t *testing.T) {
+func TestSegmentationReadsEachLayout(t *testing.T) {
 	jpeg, png := encodeJPEG(t, flat(2, 1, color.White)), encodePNG(t, flat(2, 1, color.White))
 	for name, c := range map[string]struct {
-		open  func(dir string, split Split) (*Segmented, error)
+		open  func(dir string, split Split) (*Segmentation, error)
 		split Split
 		files map[string][]byte
 		want  [2]uint8 // The mask of the one image.
@@ -113,7 +113,7 @@ func TestSegmentedReadsEachLayout(t *testing.T) {
 	}
 }
 
-func TestSegmentedSaysWhatIsWrong(t *testing.T) {
+func TestSegmentationSaysWhatIsWrong(t *testing.T) {
 	jpeg := encodeJPEG(t, flat(2, 1, color.White))
 	const image, mask, list = "VOC2012/JPEGImages/a.jpg", "VOC2012/SegmentationClass/a.png", "VOC2012/ImageSets/Segmentation/val.txt"
 	good := func(changed map[string][]byte) map[string][]byte {
@@ -129,43 +129,43 @@ func TestSegmentedSaysWhatIsWrong(t *testing.T) {
 		return map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/annotations/panoptic_val2017/1.png": mask, "coco/annotations/panoptic_val2017.json": []byte(json)}
 	}
 	for name, c := range map[string]struct {
-		open    func(dir string, split Split) (*Segmented, error)
+		open    func(dir string, split Split) (*Segmentation, error)
 		files   map[string][]byte
 		want    string // DIR stands for the folder.
 		missing bool
 	}{
-		"nothing":            {VOC, nil, "no PASCAL VOC in DIR: VOC2012/JPEGImages is not there", true},
-		"no list":            {VOC, good(map[string][]byte{list: nil, "VOC2012/ImageSets/Segmentation/train.txt": []byte("a")}), "PASCAL VOC has no test images: DIR/" + list + " is not there", true},
-		"empty list":         {VOC, good(map[string][]byte{list: []byte("\n")}), "DIR/" + list + ": names no image", false},
-		"foreign list":       {VOC, good(map[string][]byte{list: []byte("../a")}), `DIR/` + list + `: "../a" is no name of an image`, false},
+		"nothing":            {VOC, nil, "no PASCAL VOC in DIR: VOC2012/JPEGImages does not exist", true},
+		"no list":            {VOC, good(map[string][]byte{list: nil, "VOC2012/ImageSets/Segmentation/train.txt": []byte("a")}), "PASCAL VOC has no test images: DIR/" + list + " does not exist", true},
+		"empty list":         {VOC, good(map[string][]byte{list: []byte("\n")}), "DIR/" + list + ": lists no images", false},
+		"foreign list":       {VOC, good(map[string][]byte{list: []byte("../a")}), `DIR/` + list + `: "../a" is not the name of an image`, false},
 		"no mask":            {VOC, good(map[string][]byte{mask: nil}), "PASCAL VOC: DIR/" + mask + ": no such file or directory", false},
 		"no image":           {VOC, good(map[string][]byte{image: nil, "VOC2012/JPEGImages/b.jpg": jpeg}), "PASCAL VOC: DIR/" + image + ": no such file or directory", false},
-		"unknown id":         {VOC, good(map[string][]byte{mask: maskPNG(t, true, 0, 21)}), "DIR/" + mask + ": pixel (1, 0) has the id 21, which the dataset does not know", false},
-		"other size":         {VOC, good(map[string][]byte{image: encodeJPEG(t, flat(3, 1, color.White))}), "DIR/" + mask + ": mask of 2×1 pixels for an image of 3×1", false},
-		"colours":            {VOC, good(map[string][]byte{mask: segmentPNG(t, 1, 2)}), "DIR/" + mask + ": is a PNG of colours, want one of class ids: with a palette or grey", false},
-		"JPEG mask":          {VOC, good(map[string][]byte{mask: jpeg}), "DIR/" + mask + ": is no PNG", false},
+		"unknown id":         {VOC, good(map[string][]byte{mask: maskPNG(t, true, 0, 21)}), "DIR/" + mask + ": pixel (1, 0) has id 21, which the dataset does not have", false},
+		"other size":         {VOC, good(map[string][]byte{image: encodeJPEG(t, flat(3, 1, color.White))}), "DIR/" + mask + ": the mask is 2×1 pixels, its image 3×1", false},
+		"colours":            {VOC, good(map[string][]byte{mask: segmentPNG(t, 1, 2)}), "DIR/" + mask + ": is a colour PNG, want class ids in grey or with a palette", false},
+		"JPEG mask":          {VOC, good(map[string][]byte{mask: jpeg}), "DIR/" + mask + ": is not a PNG", false},
 		"broken mask":        {VOC, good(map[string][]byte{mask: maskPNG(t, true, 0, 1)[:60]}), "DIR/" + mask + ": damaged ", false},
 		"broken image":       {VOC, good(map[string][]byte{image: []byte("x")}), "DIR/" + image + ": is neither JPEG nor PNG", false},
 		"empty image":        {VOC, good(map[string][]byte{image: {}}), "DIR/" + image + ": is empty", false},
-		"16 bits":            {VOC, good(map[string][]byte{mask: sixteenBits(t, 0, 300)}), "DIR/" + mask + ": pixel (1, 0) has the id 300, which", false},
+		"16 bits":            {VOC, good(map[string][]byte{mask: sixteenBits(t, 0, 300)}), "DIR/" + mask + ": pixel (1, 0) has id 300, which", false},
 		"empty split":        {ADE20k, map[string][]byte{"ade20k/images/validation/readme": {}, "ade20k/annotations/x": {}}, "ADE20k: no test images in DIR/ade20k", false},
 		"no image of a city": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/readme": {}, "gtFine/x": {}}, "Cityscapes: no test images in DIR", false},
 		"no image of COCO":   {COCOStuff27, map[string][]byte{"coco/val2017/readme": {}, "coco/stuffthingmaps/val2017/1.png": {}}, "COCOStuff-27: no test images in DIR/coco", false},
-		"no split":           {ADE20k, map[string][]byte{"ade20k/images/training/a.jpg": {}, "ade20k/annotations/x": {}}, "DIR/ade20k/images/validation is not there", true},
+		"no split":           {ADE20k, map[string][]byte{"ade20k/images/training/a.jpg": {}, "ade20k/annotations/x": {}}, "DIR/ade20k/images/validation does not exist", true},
 		"Cityscapes id": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
-			"gtFine/val/c/a_gtFine_labelIds.png": maskPNG(t, false, 7, 34)}, "DIR/gtFine/val/c/a_gtFine_labelIds.png: pixel (1, 0) has the id 34, which", false},
+			"gtFine/val/c/a_gtFine_labelIds.png": maskPNG(t, false, 7, 34)}, "DIR/gtFine/val/c/a_gtFine_labelIds.png: pixel (1, 0) has id 34, which", false},
 		"Cityscapes train id": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
-			"gtFine/val/c/a_gtFine_labelTrainIds.png": maskPNG(t, false, 19, 0)}, "pixel (0, 0) has the id 19, which", false},
-		"COCO without masks": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg}, "no COCOStuff-27 test in DIR/coco: val2017 and one of stuffthingmaps, ", true},
+			"gtFine/val/c/a_gtFine_labelTrainIds.png": maskPNG(t, false, 19, 0)}, "pixel (0, 0) has id 19, which", false},
+		"COCO without masks": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg}, "no COCOStuff-27 test in DIR/coco: want val2017 and one of stuffthingmaps, ", true},
 		"COCO category": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 201, 0)},
-			"pixel (0, 0) has the id 201, which", false},
-		"segment":         {COCOStuff27, panoptic(segmentPNG(t, 3, 4), panopticJSON), "panoptic_val2017/1.png: pixel (1, 0) has the id 4, which", false},
-		"no annotation":   {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": []}`), "panoptic_val2017/1.png: is not in DIR/coco/annotations/panoptic_val2017.json", false},
+			"pixel (0, 0) has id 201, which", false},
+		"segment":         {COCOStuff27, panoptic(segmentPNG(t, 3, 4), panopticJSON), "panoptic_val2017/1.png: pixel (1, 0) has id 4, which", false},
+		"no annotation":   {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": []}`), "panoptic_val2017/1.png: has no entry in DIR/coco/annotations/panoptic_val2017.json", false},
 		"broken JSON":     {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": [{"file_name": 3}]}`), "panoptic_val2017.json: annotation 0: ", false},
-		"grey segments":   {COCOStuff27, panoptic(maskPNG(t, false, 3, 4), panopticJSON), "1.png: is no RGB PNG of segment numbers", false},
-		"no folder named": {func(string, Split) (*Segmented, error) { return VOC("", Train) }, nil, "PASCAL VOC needs a data folder (--data DIR or SEMCON_DATA)", true},
-		"no folder":       {func(dir string, s Split) (*Segmented, error) { return VOC(dir+"/x", s) }, nil, "data folder DIR/x: no such file or directory", true},
-		"no such split":   {func(dir string, _ Split) (*Segmented, error) { return VOC(dir, "third") }, nil, `PASCAL VOC has no split "third", only "train" and "test"`, false},
+		"grey segments":   {COCOStuff27, panoptic(maskPNG(t, false, 3, 4), panopticJSON), "1.png: is not an RGB PNG of segment ids", false},
+		"no folder named": {func(string, Split) (*Segmentation, error) { return VOC("", Train) }, nil, "PASCAL VOC needs a data folder (--data DIR or SEMCON_DATA)", true},
+		"no folder":       {func(dir string, s Split) (*Segmentation, error) { return VOC(dir+"/x", s) }, nil, "data folder DIR/x: no such file or directory", true},
+		"no such split":   {func(dir string, _ Split) (*Segmentation, error) { return VOC(dir, "third") }, nil, `PASCAL VOC has no split "third", only "train" and "test"`, false},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.files)
@@ -188,7 +188,7 @@ func sixteenBits(t testing.TB, left, right uint16) []byte {
 	return encodePNG(t, picture)
 }
 
-// TestMasksOfAnyDepth has ids in palettes of fewer colours than 256, which take fewer bits, and in 16 bits.
+// TestMasksOfAnyDepth has ids in palettes of fewer than 256 colours, which take fewer bits, and in 16 bits.
 func TestMasksOfAnyDepth(t *testing.T) {
 	few := image.NewPaletted(image.Rect(0, 0, 2, 1), palette.Plan9[:4])
 	few.Pix = []uint8{3, 1}
@@ -207,7 +207,7 @@ func TestMasksOfAnyDepth(t *testing.T) {
 	}
 }
 
-// TestCOCOGroupsHoldEachCategoryOnce counts the 182 categories of COCO-Stuff and those of the panoptic annotations' merged ones.
+// TestCOCOGroupsHoldEachCategoryOnce counts the 182 categories of COCO-Stuff and the merged ones of the panoptic annotations.
 func TestCOCOGroupsHoldEachCategoryOnce(t *testing.T) {
 	count := 0
 	for _, group := range cocoGroups {
@@ -223,15 +223,15 @@ func TestCOCOGroupsHoldEachCategoryOnce(t *testing.T) {
 	}
 }
 
-// TestSegmentedSamples reads what there is of the real datasets.
-func TestSegmentedSamples(t *testing.T) {
+// TestSegmentationSamples reads the real datasets that are available.
+func TestSegmentationSamples(t *testing.T) {
 	dir := os.Getenv("SEMCON_DATA")
 	if dir == "" {
 		t.Log("SEMCON_DATA names no folder of real samples: none is read")
 		return
 	}
 	read := 0
-	for _, open := range []func(dir string, split Split) (*Segmented, error){COCOStuff27, VOC, ADE20k, Cityscapes} {
+	for _, open := range []func(dir string, split Split) (*Segmentation, error){COCOStuff27, VOC, ADE20k, Cityscapes} {
 		for _, split := range []Split{Train, Test} {
 			s, err := open(dir, split)
 			if (Status{Err: err}).Missing() {

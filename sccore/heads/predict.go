@@ -2,10 +2,10 @@ package heads
 
 import "github.com/semcon/semcon/sccore/layers"
 
-// FullSize predicts the class of each pixel of an image of height×width from its logits, [rows, columns, classes]: they are resized bilinearly, as
-// [layers.ResizeBilinear] does, and the class with the largest, the first of equals, is taken. On the host, since images have any number of
-// sizes, and each would be compiled anew on the device.
-func FullSize(logits []float32, rows, columns, classes, height, width int) []uint8 {
+// PredictPixels predicts the class of each pixel of a height×width image from its logits, [rows, columns, classes]. It resizes the logits
+// bilinearly, as [layers.ResizeBilinear] does, and returns the class with the largest logit, or the first of equal ones. It runs on the host,
+// because the device would compile a graph for each size of image.
+func PredictPixels(logits []float32, rows, columns, classes, height, width int) []uint8 {
 	out := make([]uint8, 0, height*width)
 	across := newTaps(columns, width)
 	line := make([]float32, columns*classes)
@@ -28,7 +28,7 @@ func FullSize(logits []float32, rows, columns, classes, height, width int) []uin
 	return out
 }
 
-// tap is where a sample of a resized line lies: between two samples of the line, at a share of the way from low to high.
+// tap is the position of a sample of a resized line: between two samples of the line, at a share of the way from low to high.
 type tap struct {
 	low, high int
 	share     float32

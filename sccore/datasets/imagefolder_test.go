@@ -30,21 +30,21 @@ func TestWholeImagesAgreeWithPillow(t *testing.T) {
 	if len(golden) != 4 {
 		t.Errorf("%d cases, want 4", len(golden))
 	}
-	pictures, err := OpenPictures("testdata")
+	images, err := OpenImageFolder("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const side = 16
+	const size = 16
 	for _, want := range golden {
-		canvas := bytes.Repeat([]byte{99}, side*side*3)
-		extent, err := pictures.Read(slices.Index(pictures.files, want.File), canvas, side)
-		if err != nil || extent != (Extent{want.Height, want.Width}) {
-			t.Fatalf("%s: %v, %v, want %d×%d", want.File, extent, err, want.Height, want.Width)
+		pixels := bytes.Repeat([]byte{99}, size*size*3)
+		read, err := images.Read(slices.Index(images.files, want.File), pixels, size)
+		if err != nil || read != (Size{want.Height, want.Width}) {
+			t.Fatalf("%s: %v, %v, want %d×%d", want.File, read, err, want.Height, want.Width)
 		}
 		worst, sum := 0, 0
-		for y := range side {
-			for at := range side * 3 {
-				got, expected := int(canvas[y*side*3+at]), 0
+		for y := range size {
+			for at := range size * 3 {
+				got, expected := int(pixels[y*size*3+at]), 0
 				if y < want.Height {
 					expected = want.Pixels[y*want.Width*3+at]
 				}
@@ -57,11 +57,11 @@ func TestWholeImagesAgreeWithPillow(t *testing.T) {
 	}
 }
 
-// TestWholeImagesAreUpright has an image whose corners differ, wider than high, in all eight orientations.
+// TestWholeImagesAreUpright has a wide image with four different corners, in all eight orientations.
 func TestWholeImagesAreUpright(t *testing.T) {
 	const width, height = 32, 16
 	colours := map[byte]color.RGBA{'r': {255, 0, 0, 255}, 'g': {0, 255, 0, 255}, 'b': {0, 0, 255, 255}, 'w': {255, 255, 255, 255}}
-	// Stored corners, top left, top right, bottom left, bottom right, of an image that is r g / b w when upright.
+	// The stored top left, top right, bottom left and bottom right corners of an image that is r g / b w when upright.
 	for value, stored := range map[int]string{1: "rgbw", 2: "grwb", 3: "wbgr", 4: "bwrg", 5: "rbgw", 6: "gwrb", 7: "wgbr", 8: "brwg"} {
 		picture := image.NewRGBA(image.Rect(0, 0, width, height))
 		for y := range height {
@@ -71,8 +71,8 @@ func TestWholeImagesAreUpright(t *testing.T) {
 		}
 		file := encodeJPEG(t, picture)
 		file = append(append(file[:2:2], exifSegment(binary.BigEndian, uint16(value))...), file[2:]...)
-		canvas := make([]uint8, 40*40*3)
-		h, w, err := decodeWhole(file, canvas, 40)
+		pixels := make([]uint8, 40*40*3)
+		h, w, err := decodeWhole(file, pixels, 40)
 		want := [2]int{height, width}
 		if value >= 5 {
 			want = [2]int{width, height}
@@ -82,7 +82,7 @@ func TestWholeImagesAreUpright(t *testing.T) {
 		}
 		for i, corner := range []byte("rgbw") {
 			y, x := 2+(i/2)*(h-5), 2+(i%2)*(w-5)
-			got, c := canvas[3*(40*y+x):][:3], colours[corner]
+			got, c := pixels[3*(40*y+x):][:3], colours[corner]
 			for k, v := range []uint8{c.R, c.G, c.B} {
 				if max(got[k], v)-min(got[k], v) > 8 {
 					t.Errorf("orientation %d, corner %d is %v, want %v", value, i, got, c)
@@ -110,13 +110,13 @@ func TestWholeImagesOfOtherKinds(t *testing.T) {
 		"16-bit": {encodePNG(t, deep), 4, 6}, "grey": {encodeJPEG(t, image.NewGray(frame)), 4, 6}, "CMYK": {cmyk, 5, 8},
 		"a line": {encodePNG(t, image.NewGray(image.Rect(0, 0, 100, 1))), 1, 8},
 	} {
-		canvas := make([]uint8, 8*8*3)
-		height, width, err := decodeWhole(c.file, canvas, 8)
+		pixels := make([]uint8, 8*8*3)
+		height, width, err := decodeWhole(c.file, pixels, 8)
 		if err != nil || height != c.height || width != c.width {
 			t.Errorf("%s: %d×%d, %v, want %d×%d", name, height, width, err, c.height, c.width)
 		}
-		if name == "16-bit" && ([3]uint8(canvas[:3]) != [3]uint8{200, 100, 50} || canvas[6*3] != 0) {
-			t.Errorf("%s: %v", name, canvas[:8*3])
+		if name == "16-bit" && ([3]uint8(pixels[:3]) != [3]uint8{200, 100, 50} || pixels[6*3] != 0) {
+			t.Errorf("%s: %v", name, pixels[:8*3])
 		}
 	}
 }
@@ -124,19 +124,19 @@ func TestWholeImagesOfOtherKinds(t *testing.T) {
 func FuzzDecodeWhole(f *testing.F) {
 	f.Add(encodePNG(f, flat(5, 3, color.White)), uint8(4))
 	f.Add(encodeJPEG(f, flat(9, 30, color.Black)), uint8(16))
-	f.Fuzz(func(t *testing.T, file []byte, side uint8) {
-		if config, _, err := image.DecodeConfig(bytes.NewReader(file)); err != nil || side == 0 || config.Width*config.Height > 1<<16 {
+	f.Fuzz(func(t *testing.T, file []byte, size uint8) {
+		if config, _, err := image.DecodeConfig(bytes.NewReader(file)); err != nil || size == 0 || config.Width*config.Height > 1<<16 {
 			return
 		}
-		canvas := make([]uint8, int(side)*int(side)*3)
-		height, width, err := decodeWhole(file, canvas, int(side))
-		if err == nil && (height < 1 || width < 1 || max(height, width) > int(side)) {
-			t.Errorf("%d×%d pixels on a canvas of %d", height, width, side)
+		pixels := make([]uint8, int(size)*int(size)*3)
+		height, width, err := decodeWhole(file, pixels, int(size))
+		if err == nil && (height < 1 || width < 1 || max(height, width) > int(size)) {
+			t.Errorf("%d×%d pixels in a square of %d", height, width, size)
 		}
 	})
 }
 
-func TestOpenPicturesListsTheFolder(t *testing.T) {
+func TestOpenImageFolderListsTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := encodePNG(t, flat(3, 3, color.White))
 	write(t, dir, map[string][]byte{
@@ -161,12 +161,12 @@ func TestOpenPicturesListsTheFolder(t *testing.T) {
 		t.Errorf("another file has the same identity, %v", err)
 	}
 
-	for want, open := range map[string]func() (*Pictures, error){
-		"no train2017 in":      func() (*Pictures, error) { return COCO(t.TempDir(), Train) },
-		`no split "third"`:     func() (*Pictures, error) { return COCO(dir, "third") },
-		"no .jpg, .jpeg or":    func() (*Pictures, error) { return OpenPictures(t.TempDir()) },
-		"is a file":            func() (*Pictures, error) { return OpenPictures(filepath.Join(dir, "coco/val2017/deep/c.png")) },
-		"no such file or dire": func() (*Pictures, error) { return OpenPictures(filepath.Join(dir, "nothing")) },
+	for want, open := range map[string]func() (*ImageFolder, error){
+		"no train2017 in":      func() (*ImageFolder, error) { return COCO(t.TempDir(), Train) },
+		`no split "third"`:     func() (*ImageFolder, error) { return COCO(dir, "third") },
+		"no .jpg, .jpeg or":    func() (*ImageFolder, error) { return OpenImageFolder(t.TempDir()) },
+		"is a file":            func() (*ImageFolder, error) { return OpenImageFolder(filepath.Join(dir, "coco/val2017/deep/c.png")) },
+		"no such file or dire": func() (*ImageFolder, error) { return OpenImageFolder(filepath.Join(dir, "nothing")) },
 	} {
 		if _, err := open(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, want)
@@ -174,7 +174,7 @@ func TestOpenPicturesListsTheFolder(t *testing.T) {
 	}
 }
 
-func TestPicturesInClassFolders(t *testing.T) {
+func TestImageFolderLabels(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []string{"n02/b.JPEG", "n01/a.JPEG", "n02/a.JPEG"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o755); err != nil {
@@ -184,36 +184,36 @@ func TestPicturesInClassFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pictures, err := OpenPictures(dir)
+	images, err := OpenImageFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels, names, err := pictures.Classes()
+	labels, names, err := images.Labels()
 	if err != nil || !slices.Equal(labels, []int32{0, 1, 1}) || !slices.Equal(names, []string{"n01", "n02"}) {
 		t.Errorf("labels %v of %v, %v", labels, names, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "stray.jpg"), []byte{1}, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if pictures, err = OpenPictures(dir); err != nil {
+	if images, err = OpenImageFolder(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := pictures.Classes(); err == nil || !strings.Contains(err.Error(), "stray.jpg: lies outside the class folders") {
+	if _, _, err := images.Labels(); err == nil || !strings.Contains(err.Error(), "stray.jpg: lies outside the class folders") {
 		t.Errorf("an image without class: %v", err)
 	}
 }
 
 func TestImagesAreASource(t *testing.T) {
 	im := noise(2, 8, 1)
-	canvas := bytes.Repeat([]byte{9}, 10*10*3)
-	extent, err := im.Read(1, canvas, 10)
-	if err != nil || extent != (Extent{8, 8}) {
-		t.Fatal(extent, err)
+	pixels := bytes.Repeat([]byte{9}, 10*10*3)
+	read, err := im.Read(1, pixels, 10)
+	if err != nil || read != (Size{8, 8}) {
+		t.Fatal(read, err)
 	}
-	if !bytes.Equal(canvas[30*7:][:24], im.At(1)[24*7:]) || canvas[24] != 0 || canvas[299] != 0 {
-		t.Error("the image is not in the corner of a black canvas")
+	if !bytes.Equal(pixels[30*7:][:24], im.At(1)[24*7:]) || pixels[24] != 0 || pixels[299] != 0 {
+		t.Error("the image is not in the top left corner of black pixels")
 	}
-	if _, err := im.Read(0, canvas, 7); err == nil || !strings.Contains(err.Error(), "8×8 pixels do not fit in 7") {
+	if _, err := im.Read(0, pixels, 7); err == nil || !strings.Contains(err.Error(), "8×8 pixels do not fit in 7") {
 		t.Errorf("error %v", err)
 	}
 }

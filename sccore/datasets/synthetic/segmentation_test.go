@@ -6,7 +6,7 @@ import (
 )
 
 func TestSegmentedHasABackground(t *testing.T) {
-	s := Segmented(3, 32, 7)
+	s := Segmentation(3, 32, 7)
 	scenes := Scenes(3, 32, 7)
 	if s.Len() != 3 || len(s.Classes) != 7 || s.Identity != scenes.Identity {
 		t.Errorf("%d images, classes %q, identity %q", s.Len(), s.Classes, s.Identity)
@@ -16,7 +16,7 @@ func TestSegmentedHasABackground(t *testing.T) {
 		if err != nil || a.Height != 32 || a.Width != 32 || !bytes.Equal(a.Pixels, scenes.At(i)) || !bytes.Equal(a.Mask, scenes.ClassMask[i*1024:(i+1)*1024]) {
 			t.Errorf("image %d: %v", i, err)
 		}
-		if picture := a.Picture(); picture.RGBAAt(5, 9).G != a.Pixels[3*(9*32+5)+1] {
+		if picture := a.Image(); picture.RGBAAt(5, 9).G != a.Pixels[3*(9*32+5)+1] {
 			t.Errorf("picture %d is another", i)
 		}
 	}

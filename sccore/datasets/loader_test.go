@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// greyPictures is a folder of n images of various sizes, image i of grey i.
-func greyPictures(t *testing.T, n int) (dir string, pictures *Pictures) {
+// greyFolder returns a folder of n images of various sizes. Image i has grey i.
+func greyFolder(t *testing.T, n int) (dir string, images *ImageFolder) {
 	t.Helper()
 	dir = t.TempDir()
 	files := map[string][]byte{}
@@ -27,15 +27,15 @@ func greyPictures(t *testing.T, n int) (dir string, pictures *Pictures) {
 		files[fmt.Sprintf("%03d.png", i)] = encodePNG(t, picture)
 	}
 	write(t, dir, files)
-	pictures, err := OpenPictures(dir)
+	images, err := OpenImageFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir, pictures
+	return dir, images
 }
 
 // take returns the first batches from a step on.
-func take(t *testing.T, m Mixture, from, n int) []*Batch {
+func take(t *testing.T, m Loader, from, n int) []*Batch {
 	t.Helper()
 	var batches []*Batch
 	for batch, err := range m.Batches(t.Context(), from) {
@@ -49,10 +49,10 @@ func take(t *testing.T, m Mixture, from, n int) []*Batch {
 	return batches
 }
 
-func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
-	_, scenes := greyPictures(t, 6)
+func TestLoaderIsOneToOneAndPassesThroughBoth(t *testing.T) {
+	_, scenes := greyFolder(t, 6)
 	objects := noise(9, 8, 1)
-	m := Mixture{Objects: objects, Scenes: scenes, Batch: 6, Side: 8, Seed: 3}
+	m := Loader{Objects: objects, Scenes: scenes, BatchSize: 6, ImageSize: 8, Seed: 3}
 	seen := map[int32]int{}
 	for step, b := range take(t, m, 0, 6) { // Two epochs of objects, three of scenes.
 		if b.Step != step || b.Objects != 3 || b.Scenes != 3 || b.Positives != 0 || len(b.Images) != 6 {
@@ -60,15 +60,15 @@ func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 		}
 		for i, image := range b.Images {
 			seen[image]++
-			canvas := b.Pixels[i*8*8*3:][:8*8*3]
+			pixels := b.Pixels[i*8*8*3:][:8*8*3]
 			if (image < 9) != (i < 3) {
 				t.Errorf("step %d has image %d in place %d", step, image, i)
 			}
-			if image < 9 && !slices.Equal(canvas, objects.At(int(image))) {
+			if image < 9 && !slices.Equal(pixels, objects.At(int(image))) {
 				t.Errorf("step %d, place %d does not hold object %d", step, i, image)
 			}
-			if scene := int(image) - 9; scene >= 0 && (canvas[0] != uint8(scene) || b.Extents[i] != Extent{3 + scene%3, 3 + scene%5}) {
-				t.Errorf("step %d, place %d holds grey %d of %v for scene %d", step, i, canvas[0], b.Extents[i], scene)
+			if scene := int(image) - 9; scene >= 0 && (pixels[0] != uint8(scene) || b.Sizes[i] != Size{3 + scene%3, 3 + scene%5}) {
+				t.Errorf("step %d, place %d holds grey %d of %v for scene %d", step, i, pixels[0], b.Sizes[i], scene)
 			}
 		}
 	}
@@ -79,19 +79,19 @@ func TestMixtureIsOneToOneAndPassesThroughBoth(t *testing.T) {
 	}
 }
 
-func TestMixtureOfOneSource(t *testing.T) {
-	_, scenes := greyPictures(t, 5)
-	if b := take(t, Mixture{Scenes: scenes, Batch: 3, Side: 8}, 0, 1)[0]; b.Objects != 0 || b.Scenes != 3 {
+func TestLoaderOfOneSource(t *testing.T) {
+	_, scenes := greyFolder(t, 5)
+	if b := take(t, Loader{Scenes: scenes, BatchSize: 3, ImageSize: 8}, 0, 1)[0]; b.Objects != 0 || b.Scenes != 3 {
 		t.Errorf("%+v", b)
 	}
-	if b := take(t, Mixture{Objects: scenes, Batch: 3, Side: 8}, 0, 1)[0]; b.Objects != 3 || b.Scenes != 0 {
+	if b := take(t, Loader{Objects: scenes, BatchSize: 3, ImageSize: 8}, 0, 1)[0]; b.Objects != 3 || b.Scenes != 0 {
 		t.Errorf("%+v", b)
 	}
 }
 
-func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
-	_, scenes := greyPictures(t, 20)
-	m := Mixture{Objects: noise(9, 8, 1), Scenes: scenes, Batch: 8, Side: 8, Seed: 3, Workers: 1,
+func TestLoaderDependsOnSeedAndStepAlone(t *testing.T) {
+	_, scenes := greyFolder(t, 20)
+	m := Loader{Objects: noise(9, 8, 1), Scenes: scenes, BatchSize: 8, ImageSize: 8, Seed: 3, Workers: 1,
 		Positive: func(step int, image int32) int32 { return (image + int32(step)) % 9 }}
 	want := take(t, m, 0, 8)
 	m.Workers = 7
@@ -107,9 +107,9 @@ func TestMixtureDependsOnSeedAndStepAlone(t *testing.T) {
 	}
 }
 
-func TestMixtureReadsPositives(t *testing.T) {
+func TestLoaderReadsPositives(t *testing.T) {
 	objects := noise(9, 8, 1)
-	m := Mixture{Objects: objects, Batch: 4, Side: 8, Positive: func(step int, image int32) int32 { return 8 - image }}
+	m := Loader{Objects: objects, BatchSize: 4, ImageSize: 8, Positive: func(step int, image int32) int32 { return 8 - image }}
 	b := take(t, m, 2, 1)[0]
 	if b.Positives != 4 || len(b.Images) != 8 || len(b.Pixels) != 8*8*8*3 {
 		t.Fatalf("%d positives, %d images", b.Positives, len(b.Images))
@@ -121,11 +121,11 @@ func TestMixtureReadsPositives(t *testing.T) {
 	}
 }
 
-func TestMixtureAndBrokenImages(t *testing.T) {
-	dir, scenes := greyPictures(t, 5)
+func TestLoaderAndBrokenImages(t *testing.T) {
+	dir, scenes := greyFolder(t, 5)
 	good := encodePNG(t, flat(4, 4, color.White))
 	write(t, dir, map[string][]byte{"002.png": good[:20], "003.png": []byte("text")})
-	m := Mixture{Scenes: scenes, Batch: 5, Side: 8, Broken: SkipBroken}
+	m := Loader{Scenes: scenes, BatchSize: 5, ImageSize: 8, Broken: SkipBroken}
 	want := take(t, m, 0, 2)
 	for _, b := range want {
 		var names []string
@@ -168,12 +168,12 @@ func TestMixtureAndBrokenImages(t *testing.T) {
 	}
 }
 
-func TestMixtureStopsWithItsContext(t *testing.T) {
+func TestLoaderStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	steps := 0
 	var last error
-	for batch, err := range (Mixture{Objects: noise(4, 8, 1), Batch: 2, Side: 8}).Batches(ctx, 0) {
+	for batch, err := range (Loader{Objects: noise(4, 8, 1), BatchSize: 2, ImageSize: 8}).Batches(ctx, 0) {
 		if last = err; err == nil && batch.Step != steps {
 			t.Errorf("step %d after %d", batch.Step, steps)
 		}
@@ -186,18 +186,18 @@ func TestMixtureStopsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
-	good := Mixture{Objects: noise(4, 8, 1), Scenes: noise(4, 8, 2), Batch: 4, Side: 8}
+func TestLoaderCheckNamesWhatIsWrong(t *testing.T) {
+	good := Loader{Objects: noise(4, 8, 1), Scenes: noise(4, 8, 2), BatchSize: 4, ImageSize: 8}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	for want, spoil := range map[string]func(*Mixture){
-		"no images":         func(m *Mixture) { m.Objects, m.Scenes = nil, nil },
-		"empty source":      func(m *Mixture) { m.Scenes = &Images{} },
-		"batch of 3 images": func(m *Mixture) { m.Batch = 3 },
-		"side 0":            func(m *Mixture) { m.Side = 0 },
-		"-1 workers":        func(m *Mixture) { m.Workers = -1 },
-		"positives without": func(m *Mixture) { m.Objects, m.Positive = nil, func(int, int32) int32 { return 0 } },
+	for want, spoil := range map[string]func(*Loader){
+		"no source":         func(m *Loader) { m.Objects, m.Scenes = nil, nil },
+		"is empty":          func(m *Loader) { m.Scenes = &Images{} },
+		"batch size 3":      func(m *Loader) { m.BatchSize = 3 },
+		"image size 0":      func(m *Loader) { m.ImageSize = 0 },
+		"-1 workers":        func(m *Loader) { m.Workers = -1 },
+		"positives without": func(m *Loader) { m.Objects, m.Positive = nil, func(int, int32) int32 { return 0 } },
 	} {
 		m := good
 		spoil(&m)
@@ -209,8 +209,8 @@ func TestMixtureCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// BenchmarkMixture reads photographs' sizes from JPEG files, onto canvases of which global views of 224 pixels are cut.
-func BenchmarkMixture(b *testing.B) {
+// BenchmarkLoader reads JPEG files of the size of photographs, padded to the size that global views of 224 pixels are cropped from.
+func BenchmarkLoader(b *testing.B) {
 	dir := b.TempDir()
 	noise := image.NewRGBA(image.Rect(0, 0, 500, 375))
 	for p := range noise.Pix {
@@ -219,15 +219,15 @@ func BenchmarkMixture(b *testing.B) {
 	if err := os.WriteFile(filepath.Join(dir, "photograph.jpg"), encodeJPEG(b, noise), 0o644); err != nil {
 		b.Fatal(err)
 	}
-	pictures, err := OpenPictures(dir)
+	images, err := OpenImageFolder(dir)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, side := range []int{512, 256} {
-		b.Run(fmt.Sprint(side), func(b *testing.B) {
+	for _, size := range []int{512, 256} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			const batch = 16
 			steps := 0
-			for _, err := range (Mixture{Scenes: pictures, Batch: batch, Side: side}).Batches(b.Context(), 0) {
+			for _, err := range (Loader{Scenes: images, BatchSize: batch, ImageSize: size}).Batches(b.Context(), 0) {
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,0 +1,124 @@
+package datasets
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// FindClassFolders reports whether dir holds labelled images in the layout of [ReadFolder] or [ReadZip]: the folders train and test, or
+// the archives train.zip and test.zip. ext is what follows the split's name: "" or ".zip".
+func FindClassFolders(dir string) (ext string, ok bool) {
+	for _, ext := range []string{"", ".zip"} {
+		found := 0
+		for _, split := range []Split{Train, Test} {
+			if info, err := os.Stat(filepath.Join(dir, string(split)+ext)); err == nil && info.IsDir() == (ext == "") {
+				found++
+			}
+		}
+		if found == 2 {
+			return ext, true
+		}
+	}
+	return "", false
+}
+
+// Broken says what a reader does with an image file that it cannot read.
+type Broken int
+
+const (
+	FailOnBroken Broken = iota // The reader stops with an error that names the file.
+	SkipBroken                 // The file is left out and listed in [Images.Skipped].
+)
+
+// ReadFolder reads class folders of JPEG and PNG images. The class of an image is the name of its folder, at any depth below dir. Classes
+// are sorted by name and images by path. Each image becomes size×size pixels: the largest central square, turned upright by its EXIF
+// orientation, and resampled bicubically unless it already has that size.
+//
+// ReadFolder ignores hidden files and lists other files that are not images in [Images.Skipped]. Its error is one line that names the file
+// or folder: no images, an image outside the class folders, a class with two folders, or an unreadable image (see [Broken]).
+func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("image folder %s: is a file", dir)
+	}
+	im, err := readClasses(os.DirFS(dir), size, broken, runtime.GOMAXPROCS(0))
+	if err != nil {
+		return nil, fmt.Errorf("image folder %s: %w", dir, err)
+	}
+	im.Name = filepath.Base(dir)
+	im.Identify("folder " + im.Name)
+	return im, nil
+}
+
+// readClasses reads a tree of class folders. The result does not depend on the number of workers.
+func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, error) {
+	if size < 1 {
+		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
+	}
+	var found listing
+	if err := found.add(tree, ".", 0); err != nil {
+		return nil, err
+	}
+	classes, err := found.classes()
+	if err != nil {
+		return nil, err
+	}
+	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.others}
+	im.Pixels = make([]uint8, len(found.images)*im.imageBytes())
+	faults := im.decodeAll(tree, found.images, broken, workers)
+
+	// Later images move up to close the gaps that skipped ones leave.
+	for i, name := range found.images {
+		if faults[i] != nil && broken == FailOnBroken {
+			return nil, fmt.Errorf("%s: %w", name, faults[i])
+		} else if faults[i] != nil {
+			im.Skipped = append(im.Skipped, Skipped{name, faults[i].Error()})
+			continue
+		}
+		label, _ := slices.BinarySearch(classes, path.Base(path.Dir(name)))
+		copy(im.Pixels[im.Len()*im.imageBytes():], im.Pixels[i*im.imageBytes():(i+1)*im.imageBytes()])
+		im.Labels = append(im.Labels, int32(label))
+	}
+	im.Pixels = im.Pixels[:im.Len()*im.imageBytes()]
+	slices.SortFunc(im.Skipped, func(a, b Skipped) int { return strings.Compare(a.File, b.File) })
+	if im.Len() == 0 {
+		return nil, fmt.Errorf("none of the images can be read: %s: %s", im.Skipped[0].File, im.Skipped[0].Reason)
+	}
+	return im, nil
+}
+
+// decodeAll fills Pixels and returns the error of each image. Unless broken images are skipped, it may stop at the first one.
+func (im *Images) decodeAll(tree fs.FS, names []string, broken Broken, workers int) []error {
+	faults := make([]error, len(names))
+	var next atomic.Int64
+	var stop atomic.Bool
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			// Workers take images in order, so the first broken image is always found.
+			for !stop.Load() {
+				i := int(next.Add(1)) - 1
+				if i >= len(names) {
+					return
+				}
+				var pixels []uint8
+				if pixels, faults[i] = readImage(tree, names[i], im.Height); faults[i] == nil {
+					copy(im.Pixels[i*len(pixels):], pixels)
+				} else if broken == FailOnBroken {
+					stop.Store(true)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return faults
+}

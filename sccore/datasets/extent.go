@@ -1,5 +1,0 @@
-package datasets
-
-// Extent is the size of an image in pixels, both at least 1. Images of several extents share a batch when each lies in the top left
-// corner of its place there.
-type Extent struct{ Height, Width int }

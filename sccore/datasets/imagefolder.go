@@ -1,0 +1,100 @@
+package datasets
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"image"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+)
+
+// ImageFolder is a folder of JPEG and PNG images of any size. Images are read from disk on demand.
+type ImageFolder struct {
+	Name string // The folder's name.
+
+	// Identity identifies the files: their number, and the first 16 hexadecimal digits of the SHA-256 digest of their paths and sizes.
+	// A digest of their contents would take as long as an epoch.
+	Identity string
+
+	// Skipped lists the files whose names are not those of images.
+	Skipped []Skipped
+
+	tree  fs.FS
+	files []string
+}
+
+// OpenImageFolder lists the images at any depth below dir, sorted by path. Both a flat folder and ImageNet's class folders work. It ignores
+// hidden files. The error is one line that names the folder.
+func OpenImageFolder(dir string) (*ImageFolder, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("image folder %s: is a file", dir)
+	}
+	p := &ImageFolder{Name: filepath.Base(dir), tree: os.DirFS(dir)}
+	var found listing
+	if err := found.add(p.tree, ".", 0); err != nil {
+		return nil, fmt.Errorf("image folder %s: %w", dir, err)
+	}
+	if len(found.images) == 0 {
+		return nil, fmt.Errorf("image folder %s: contains no .jpg, .jpeg or .png file", dir)
+	}
+	p.files, p.Skipped = found.images, found.others
+	digest := sha256.New()
+	for i, file := range found.images {
+		fmt.Fprintf(digest, "%q %d\n", file, found.bytes[i])
+	}
+	p.Identity = fmt.Sprintf("folder %s: %d files, sha256 of names and sizes %x", p.Name, p.Len(), digest.Sum(nil)[:8])
+	return p, nil
+}
+
+// Len returns the number of images.
+func (p *ImageFolder) Len() int { return len(p.files) }
+
+// Read decodes image i and turns it upright by its EXIF orientation. If its longer side exceeds size, it is shrunk bicubically to size. The
+// error is one line that names the file.
+func (p *ImageFolder) Read(i int, pixels []uint8, size int) (Size, error) {
+	content, err := readFile(p.tree, p.files[i])
+	if err == nil {
+		var read Size
+		if read.Height, read.Width, err = decodeWhole(content, pixels, size); err == nil {
+			return read, nil
+		}
+	}
+	return Size{}, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
+}
+
+// Labels returns the label of each image and the names of the classes. As in ImageNet's layout, the class of an image is the name of its
+// folder, and classes are sorted by name. An image outside the class folders, and a class with two folders, are errors.
+func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
+	if names, err = (&listing{images: p.files}).classes(); err != nil {
+		return nil, nil, fmt.Errorf("image folder %s: %w", p.Name, err)
+	}
+	for _, file := range p.files {
+		label, _ := slices.BinarySearch(names, path.Base(path.Dir(file)))
+		labels = append(labels, int32(label))
+	}
+	return labels, names, nil
+}
+
+// File returns the path of image i within the folder.
+func (p *ImageFolder) File(i int) string { return p.files[i] }
+
+// CenterCrop reads image i for evaluation, [size, size, 3]: it resizes the shorter side bicubically to 8/7 of size (256 for 224) and takes
+// the central size×size pixels. The error names the file.
+func (p *ImageFolder) CenterCrop(i, size int) ([]uint8, error) {
+	resized := size * 8 / 7
+	pixels, err := readImage(p.tree, p.files[i], resized)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
+	}
+	crop := image.Rect(0, 0, size, size).Add(image.Pt((resized-size)/2, (resized-size)/2))
+	out := make([]uint8, 0, size*size*3)
+	for y := crop.Min.Y; y < crop.Max.Y; y++ {
+		out = append(out, pixels[(y*resized+crop.Min.X)*3:(y*resized+crop.Max.X)*3]...)
+	}
+	return out, nil
+}

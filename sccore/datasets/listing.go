@@ -1,0 +1,108 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+func readImage(tree fs.FS, name string, size int) ([]uint8, error) {
+	content, err := readFile(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	return decode(content, size)
+}
+
+// maxFileBytes and maxFolderDepth bound what a folder or an archive may ask for.
+const (
+	maxFileBytes   = 1 << 26 // 64 MiB for one image file.
+	maxFolderDepth = 16      // Symbolic links may form loops.
+)
+
+// readFile reads a file of at most maxFileBytes.
+func readFile(tree fs.FS, name string) ([]byte, error) {
+	file, err := tree.Open(name)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, reason(err)
+	case len(content) == 0:
+		return nil, errors.New("is empty")
+	case len(content) > maxFileBytes:
+		return nil, fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
+	}
+	return content, nil
+}
+
+// listing holds the files of a folder tree, sorted by path.
+type listing struct {
+	images []string
+	bytes  []int64 // Size of each image file.
+	others []Skipped
+}
+
+// add lists a folder and its subfolders. It follows symbolic links.
+func (l *listing) add(tree fs.FS, folder string, depth int) error {
+	if depth > maxFolderDepth {
+		return fmt.Errorf("%s: is more than %d folders deep", folder, maxFolderDepth)
+	}
+	entries, err := fs.ReadDir(tree, folder)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	for _, entry := range entries {
+		name := path.Join(folder, entry.Name())
+		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "__MACOSX" {
+			continue
+		}
+		info, err := fs.Stat(tree, name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, reason(err))
+		case info.IsDir():
+			if err := l.add(tree, name, depth+1); err != nil {
+				return err
+			}
+		case slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(path.Ext(name))):
+			l.images = append(l.images, name)
+			l.bytes = append(l.bytes, info.Size())
+		default:
+			l.others = append(l.others, Skipped{name, "is neither .jpg, .jpeg nor .png"})
+		}
+	}
+	return nil
+}
+
+// classes returns the sorted names of the folders that hold images.
+func (l *listing) classes() ([]string, error) {
+	folders := map[string]string{}
+	var names []string
+	for _, name := range l.images {
+		folder := path.Dir(name)
+		class := path.Base(folder)
+		first, known := folders[class]
+		switch {
+		case folder == ".":
+			return nil, fmt.Errorf("%s: lies outside the class folders", name)
+		case known && first != folder:
+			return nil, fmt.Errorf("class %q has two folders, %s and %s", class, first, folder)
+		case !known:
+			folders[class] = folder
+			names = append(names, class)
+		}
+	}
+	if len(names) == 0 {
+		return nil, errors.New("no class folder contains a .jpg, .jpeg or .png file")
+	}
+	slices.Sort(names)
+	return names, nil
+}

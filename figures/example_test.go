@@ -2,6 +2,7 @@ package figures_test
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/semcon/semcon/figures"
 )
@@ -51,4 +52,29 @@ func ExampleClaim_Evaluate() {
 	fmt.Printf("%s %s, %s: %.1f in [%.1f, %.1f]: %s\n", claim.ID, claim.Part, claim.Text, interval.Mean, interval.Low, interval.High, verdict)
 	// Output:
 	// C1 SimCLR, independent random crops help: 12.2 in [9.0, 15.3]: holds
+}
+
+func ExampleCurves() {
+	curves := figures.Curves{X: "epoch", Y: "k-NN accuracy (%)", Series: []figures.Series{
+		{Name: "SimCLR", X: []float64{1, 2, 3}, Y: []float64{31, 42, 48}},
+		{Name: "MoCo", X: []float64{1, 2, 3}, Y: []float64{28, 40, 47}},
+	}}
+	dir, err := os.MkdirTemp("", "figures")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := figures.SaveFigure(dir, "accuracy", curves); err != nil {
+		panic(err)
+	}
+	files, err := os.ReadDir(dir)
+	for _, file := range files {
+		fmt.Println(file.Name())
+	}
+	fmt.Println(err)
+	// Output:
+	// accuracy.csv
+	// accuracy.png
+	// accuracy.svg
+	// <nil>
 }

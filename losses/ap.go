@@ -26,15 +26,15 @@ func AP(p, q []float64, threshold float64) (float64, error) {
 // apOf is [AP] of pairs sorted by descending p. It also returns the number of positives.
 func apOf(byP []pairsum.Ranked, q []float64, threshold float64) (loss float64, positives int) {
 	pairsum.TieGroups(byP, func(begin, end int) {
-		own := 0
+		tied := 0
 		for _, pair := range byP[begin:end] {
 			if q[pair.Index] >= threshold {
-				own++
+				tied++
 			}
 		}
-		positives += own
-		if own > 0 {
-			loss += float64(own) * float64(end-positives) / float64(end)
+		positives += tied
+		if tied > 0 {
+			loss += float64(tied) * float64(end-positives) / float64(end)
 		}
 	})
 	if positives > 0 {

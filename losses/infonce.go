@@ -16,11 +16,11 @@ func InfoNCE(queries, keys, queue *Node, temperature float64) *Node {
 	queries = Unit(queries)
 	keys, queue = StopGradient(Unit(keys)), StopGradient(Unit(queue))
 
-	own := ReduceAndKeep(Mul(queries, keys), ReduceSum, -1)
-	own.AssertDims(batch, 1)
+	positives := ReduceAndKeep(Mul(queries, keys), ReduceSum, -1)
+	positives.AssertDims(batch, 1)
 	others := MatMul(queries, Transpose(queue, 0, 1))
 	others.AssertDims(batch, -1)
-	logits := DivScalar(Concatenate([]*Node{own, others}, -1), temperature)
+	logits := DivScalar(Concatenate([]*Node{positives, others}, -1), temperature)
 	first := Equal(Iota(logits.Graph(), shapes.Make(logits.DType(), logits.Shape().Dimensions...), 1), ScalarZero(logits.Graph(), logits.DType()))
 	return classificationLoss(logits, ConvertDType(first, logits.DType()))
 }

@@ -112,7 +112,7 @@ func (s step) branch(scope *model.Scope, all ...shown) []outputs {
 		pixels = append(pixels, views.pixels)
 	}
 	tokens := s.vit.Tokens(scope.At(encoderScope), encoder.Standardize(Concatenate(pixels, 0)))
-	var made []outputs
+	var groups []outputs
 	from := 0
 	for _, views := range all {
 		until := from + views.pixels.Shape().Dim(0)
@@ -124,10 +124,10 @@ func (s step) branch(scope *model.Scope, all ...shown) []outputs {
 		if s.hasPatchLoss() {
 			out.patches = s.PatchHead.Project(scope.At(patchHeadScope), out.tokens)
 		}
-		made = append(made, out)
+		groups = append(groups, out)
 		from = until
 	}
-	return made
+	return groups
 }
 
 // byView splits the first axis of rows, [views·images, ...], into views and images.

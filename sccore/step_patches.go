@@ -45,7 +45,7 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 		var pairs [][2]int
 		for view := range group.patches.Shape().Dim(0) {
 			for other := range target.patches.Shape().Dim(0) {
-				if i > 0 || view != other { // view != other || The online branch's first group is the target's own views.
+				if i > 0 || view != other { // The online branch's first group is the target's own views.
 					pairs = append(pairs, [2]int{view, other})
 				}
 			}
@@ -142,18 +142,18 @@ func extent(boxes *Node) *Node  { return SliceAxis(boxes, 1, AxisRange(2, 4)) }
 // labelsAt divides a box into size×size equal cells and reads label maps, [images, imageSize, imageSize], at the cells' centres: [images, size²] of
 // int32. The box begins at start and ends at start + length, [images, 2] in pixels along height and width; a negative length runs backwards.
 func labelsAt(maps, start, length *Node, size int) *Node {
-	g, images, canvas := maps.Graph(), maps.Shape().Dim(0), maps.Shape().Dim(1)
+	g, images, imageSize := maps.Graph(), maps.Shape().Dim(0), maps.Shape().Dim(1)
 	middles := func(axis int) *Node {
 		at := func(x *Node) *Node { return SliceAxis(x, 1, AxisElem(axis)) }
 		share := DivScalar(AddScalar(Iota(g, shapes.Make(start.DType(), 1, size), 1), 0.5), float64(size))
 		pixel := ConvertDType(Floor(Add(at(start), Mul(at(length), share))), dtypes.Int32)
-		return MinScalar(MaxScalar(pixel, 0), canvas-1)
+		return MinScalar(MaxScalar(pixel, 0), imageSize-1)
 	}
 	grid := []int{images, size, size}
 	row := BroadcastToDims(InsertAxes(middles(0), -1), grid...)
 	column := BroadcastToDims(InsertAxes(middles(1), 1), grid...)
 	image := Iota(g, shapes.Make(dtypes.Int32, grid...), 0)
-	pixel := Add(MulScalar(Add(MulScalar(image, canvas), row), canvas), column)
+	pixel := Add(MulScalar(Add(MulScalar(image, imageSize), row), imageSize), column)
 	flat := Reshape(ConvertDType(maps, dtypes.Int32), -1)
 	return Reshape(Gather(flat, Reshape(pixel, -1, 1)), images, size*size)
 }

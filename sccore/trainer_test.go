@@ -42,12 +42,12 @@ func tinyData() sccore.Data {
 	return sccore.Data{
 		Objects: objects, Scenes: scenes,
 		Neighbours: &knn.Neighbours{K: 2, Indices: []int32{1, 2, 0, 2, 0, 1, 4, 5, 3, 5, 3, 4}},
-		Labels: func(image int32, canvas []uint8, side int) error {
+		Labels: func(image int32, labels []uint8, size int) error {
 			masks, i := objects.ClassMask, int(image)
 			if i >= objects.Len() {
 				masks, i = scenes.ClassMask, i-objects.Len()
 			}
-			copy(canvas, masks[i*side*side:(i+1)*side*side])
+			copy(labels, masks[i*size*size:(i+1)*size*size])
 			return nil
 		},
 	}

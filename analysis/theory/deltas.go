@@ -29,13 +29,13 @@ func (f *Features) Deltas(c float64) []Deltas {
 	r2 := f.Radius * f.Radius
 	size := float64(f.Images * f.Views)
 	correlation := f.Correlation()
-	own := f.classCorrelations()
+	byClass := f.classCorrelations()
 	var all mat.Dense
 	all.Mul(f.Z, correlation)
 	deltas := make([]Deltas, f.Len())
 	for k := range f.Classes {
 		var product mat.Dense
-		product.Mul(f.class(k), own[k])
+		product.Mul(f.class(k), byClass[k])
 		for v := range f.Images * f.Views {
 			i := k*f.Images*f.Views + v
 			z := f.row(i)

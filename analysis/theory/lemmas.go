@@ -61,7 +61,7 @@ func (f *Features) classificationLemmas() []LemmaCheck {
 	means, images := f.ClassMeans(), f.ImageMeans()
 	for i := range f.Len() {
 		y, z, image := f.ClassOf(i), f.row(i), images.RawRowView(i/f.Views)
-		own := means.RawRowView(y)
+		classMean := means.RawRowView(y)
 		away := 0.0
 		for c := range z {
 			away = math.Hypot(away, z[c]-image[c])
@@ -72,10 +72,10 @@ func (f *Features) classificationLemmas() []LemmaCheck {
 				continue
 			}
 			other := means.RawRowView(k)
-			margin, gap := dot(image, own)-dot(image, other), dot(own, own)-dot(other, other)
+			margin, gap := dot(image, classMean)-dot(image, other), dot(classMean, classMean)-dot(other, other)
 			meetsPrinted = meetsPrinted && margin >= 4*r*away
 			meetsRepaired = meetsRepaired && margin >= 2*r*away+gap/2
-			ahead = min(ahead, 2*(dot(z, own)-dot(z, other))-gap)
+			ahead = min(ahead, 2*(dot(z, classMean)-dot(z, other))-gap)
 		}
 		if meetsPrinted {
 			printed.take(ahead, r2)

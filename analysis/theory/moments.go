@@ -89,9 +89,9 @@ func (f *Features) MomentBound() MomentBound {
 // classMoments are E_{j ∈ T2, l ∈ D(y)}[s_jl²] for each image.
 func (f *Features) classMoments() []float64 {
 	moments := make([]float64, f.Groups())
-	for k, own := range f.classCorrelations() {
+	for k, correlation := range f.classCorrelations() {
 		class := &Features{Z: f.class(k), Classes: 1, Images: f.Images, Views: f.Views, Dim: f.Dim, Radius: f.Radius}
-		copy(moments[k*f.Images:], class.groupMeans(own))
+		copy(moments[k*f.Images:], class.groupMeans(correlation))
 	}
 	return moments
 }

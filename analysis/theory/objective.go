@@ -37,13 +37,13 @@ func (f *Features) InfoNCE() (alignment, diversity float64) {
 	for i := range n {
 		first := i - i%f.Views
 		for j := first; j < first+f.Views; j++ {
-			own := dot(f.row(i), f.row(j))
-			alignment -= float64(n-f.Views) * own
+			positive := dot(f.row(i), f.row(j))
+			alignment -= float64(n-f.Views) * positive
 			for k := range n {
 				if k < first || k >= first+f.Views {
 					other := dot(f.row(i), f.row(k))
-					top := max(own, other)
-					diversity += top + math.Log(math.Exp(own-top)+math.Exp(other-top))
+					top := max(positive, other)
+					diversity += top + math.Log(math.Exp(positive-top)+math.Exp(other-top))
 				}
 			}
 		}

@@ -65,13 +65,13 @@ func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 			for g := range count {
 				clear(view)
 				clear(class)
-				own := (begin + g) * f.Views
+				first := (begin + g) * f.Views
 				for v := range f.Views {
 					for l, similarity := range s.RawRowView(g*f.Views + v) {
 						switch {
-						case l == own+v: // z_jᵀz_j, without rounding.
+						case l == first+v: // z_jᵀz_j, without rounding.
 							view[firstAtLeast(thresholds, r2)]++
-						case l >= own && l < own+f.Views:
+						case l >= first && l < first+f.Views:
 							view[firstAtLeast(thresholds, min(similarity, r2))]++
 						default:
 							class[firstAtLeast(thresholds, min(similarity, r2))]++

@@ -19,9 +19,13 @@ type Encoded struct {
 }
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
-func Encode(frozen *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	out := Encoded{Dim: frozen.ViT.Dim}
-	for features, err := range frozen.Features(ImagesOf(source, size, n), patches) {
+func Encode(extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
+	return encode(extractor, ImagesOf(source, size, n), patches)
+}
+
+func encode(extractor *FeatureExtractor, images iter.Seq2[Image, error], patches bool) (Encoded, error) {
+	out := Encoded{Dim: extractor.ViT.Dim}
+	for features, err := range extractor.Features(images, patches) {
 		if err != nil {
 			return Encoded{}, err
 		}
@@ -66,24 +70,29 @@ func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 }
 
 // EncodeScenes encodes the patches of training and test scenes, with their annotation.
-func EncodeScenes(frozen *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
+func EncodeScenes(extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
 	for i, s := range scenes {
-		features, err := Encode(frozen, s.Images, size, s.Len(), true)
+		features, err := Encode(extractor, s.Images, size, s.Len(), true)
 		if err != nil {
 			return annotated, err
 		}
-		annotated[i] = AnnotatedPatches{
-			Rows: features.Rows, Columns: features.Columns, Dim: features.Dim, Patches: features.Patches,
-			Height: s.Height, Width: s.Width, Truth: s.ClassMask,
-		}
+		annotated[i] = annotate(features, s)
 	}
 	return annotated, nil
 }
 
+// annotate adds the annotation of a set to the features of its patches.
+func annotate(features Encoded, s *synthetic.Set) AnnotatedPatches {
+	return AnnotatedPatches{
+		Rows: features.Rows, Columns: features.Columns, Dim: features.Dim, Patches: features.Patches,
+		Height: s.Height, Width: s.Width, Truth: s.ClassMask,
+	}
+}
+
 // EncodeObjects computes the [CLS] features of training and test images, [N, Dim] each.
-func EncodeObjects(frozen *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
+func EncodeObjects(extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
 	for i, o := range objects {
-		features, err := Encode(frozen, o, size, o.Len(), false)
+		features, err := Encode(extractor, o, size, o.Len(), false)
 		if err != nil {
 			return class, err
 		}

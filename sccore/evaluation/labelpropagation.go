@@ -53,11 +53,11 @@ func (p LabelPropagation) size(of datasets.Size) datasets.Size {
 }
 
 // propagate returns the label map of a frame, [rows, columns, channels]. features are the frame's, [rows, columns, dim] of length 1; others and
-// labels are the features and label maps of the frames it looks at. held, [frames], is 1 for frames that count and 0 for others.
-func (p LabelPropagation) propagate(features, held *Node, others, labels []*Node) *Node {
+// labels are the features and label maps of the frames it looks at. valid, [frames], is 1 for frames that count and 0 for others.
+func (p LabelPropagation) propagate(features, valid *Node, others, labels []*Node) *Node {
 	g, rows, columns, dim := features.Graph(), features.Shape().Dim(0), features.Shape().Dim(1), features.Shape().Dim(2)
 	patches, channels := rows*columns, labels[0].Shape().Dim(-1)
-	held.AssertDims(len(others))
+	valid.AssertDims(len(others))
 
 	similarity := MatMul(Reshape(features, patches, dim), Transpose(Reshape(Concatenate(others, 0), -1, dim), 0, 1))
 	similarity.AssertDims(patches, len(others)*patches)
@@ -74,8 +74,8 @@ func (p LabelPropagation) propagate(features, held *Node, others, labels []*Node
 		return LessOrEqual(Abs(Sub(here, there)), Const(g, float32(p.Radius)))
 	}
 	candidate := LogicalAnd(near(func(patch int) int { return patch / columns }), near(func(patch int) int { return patch % columns }))
-	counts := Reshape(BroadcastToDims(InsertAxes(held, 1), len(others), patches), 1, -1)
-	candidate = LogicalAnd(candidate, GreaterThan(counts, ScalarZero(g, held.DType())))
+	counts := Reshape(BroadcastToDims(InsertAxes(valid, 1), len(others), patches), 1, -1)
+	candidate = LogicalAnd(candidate, GreaterThan(counts, ScalarZero(g, valid.DType())))
 	none := Scalar(g, similarity.DType(), math.Inf(-1))
 	similarity = Where(candidate, similarity, none)
 

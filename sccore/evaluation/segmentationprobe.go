@@ -51,17 +51,17 @@ func (p SegmentationProbe) training(dim, grid, classes, steps int) SegmentationC
 // Images left over from the last whole batch of an epoch are used at the beginning of the next one, and those left at the very end are not used; a
 // set smaller than a batch is one batch. Memory grows with the sets only by their order. It is an error if a size is not a multiple of the encoder's
 // patch size, if an image cannot be read, if the loss is not finite, or if no pixel of the test images is annotated.
-func (p SegmentationProbe) Evaluate(ctx context.Context, b compute.Backend, frozen *FeatureExtractor, train, test *datasets.Segmentation, seed uint64) (result metrics.Segmentation, err error) {
+func (p SegmentationProbe) Evaluate(ctx context.Context, b compute.Backend, extractor *FeatureExtractor, train, test *datasets.Segmentation, seed uint64) (result metrics.Segmentation, err error) {
 	if err := p.Check(); err != nil {
 		return result, err
 	}
-	patch := frozen.ViT.PatchSize
+	patch := extractor.ViT.PatchSize
 	if p.CropSize%patch != 0 || p.TestSize%patch != 0 {
-		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, frozen.ViT.Name)
+		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, extractor.ViT.Name)
 	}
 	n := train.Len()
 	steps := max(1, n*p.Epochs/p.Batch)
-	trainer, err := NewSegmentationTrainer(b, p.training(frozen.ViT.Dim, p.CropSize/patch, len(train.Classes), steps))
+	trainer, err := NewSegmentationTrainer(b, p.training(extractor.ViT.Dim, p.CropSize/patch, len(train.Classes), steps))
 	if err != nil {
 		return result, err
 	}
@@ -69,7 +69,7 @@ func (p SegmentationProbe) Evaluate(ctx context.Context, b compute.Backend, froz
 	if err := trainer.Begin(seed); err != nil {
 		return result, err
 	}
-	fixed := FrozenFeatures{Extractor: frozen, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
+	fixed := FrozenFeatures{Extractor: extractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
 	var samples []Sample
 	for pass := 0; len(samples) < steps*p.Batch; pass++ {
 		for _, image := range rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n) {

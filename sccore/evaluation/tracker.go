@@ -52,8 +52,8 @@ func (p LabelPropagation) NewTracker(b compute.Backend, store *model.Store, patc
 		return nil, err
 	}
 	t.follow, err = NewExec(b, func(in []*Node) []*Node {
-		features, held, frames := in[0], in[1], (len(in)-2)/2
-		labels := p.propagate(features, held, in[2:2+frames], in[2+frames:])
+		features, valid, frames := in[0], in[1], (len(in)-2)/2
+		labels := p.propagate(features, valid, in[2:2+frames], in[2+frames:])
 		size := datasets.Size{Height: features.Shape().Dim(0) * patch, Width: features.Shape().Dim(1) * patch}
 		return []*Node{labels, masks(labels, size)}
 	})
@@ -72,15 +72,15 @@ func (t *Tracker) Close() {
 
 // Track returns the masks of all frames of a video, [height·width] each: the first as given, the others as predicted. The error names the video, and
 // the file at fault if there is one.
-func (t *Tracker) Track(ctx context.Context, v datasets.Video) (found [][]uint8, err error) {
-	caught := exceptions.TryCatch[error](func() { found, err = t.track(ctx, v) })
+func (t *Tracker) Track(ctx context.Context, v datasets.Video) (masks [][]uint8, err error) {
+	caught := exceptions.TryCatch[error](func() { masks, err = t.track(ctx, v) })
 	if caught != nil {
 		err = caught
 	}
 	if err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}
-	return found, nil
+	return masks, nil
 }
 
 // trackedFrame is what is kept of a frame: its features and label map, on the device.
@@ -108,7 +108,7 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 	if first.features, err = t.features(v, 0); err != nil {
 		return nil, err
 	}
-	found, previous := [][]uint8{given}, []trackedFrame{}
+	masks, previous := [][]uint8{given}, []trackedFrame{}
 	defer func() {
 		for _, frame := range append(previous, first) {
 			frame.free()
@@ -127,13 +127,13 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 			now.features.MustFinalizeAll()
 			return nil, err
 		}
-		found = append(found, nearest(mask, size, v.Size))
+		masks = append(masks, nearest(mask, size, v.Size))
 		if previous = append(previous, now); len(previous) > t.settings.PreviousFrames {
 			previous[0].free()
 			previous = previous[1:]
 		}
 	}
-	return found, nil
+	return masks, nil
 }
 
 // features are the features of a frame.
@@ -165,18 +165,18 @@ func (t *Tracker) labelMap(mask []uint8, of datasets.Size, channels int) *tensor
 func (t *Tracker) next(features *tensors.Tensor, first trackedFrame, previous []trackedFrame) (labels *tensors.Tensor, mask []uint8, err error) {
 	places := t.settings.PreviousFrames + 1
 	inputs := make([]any, 2+2*places)
-	held := make([]float32, places)
+	valid := make([]float32, places)
 	for i := range places {
 		frame := first
 		if i > 0 && i <= len(previous) {
 			frame = previous[i-1]
 		}
 		if i <= len(previous) {
-			held[i] = 1
+			valid[i] = 1
 		}
 		inputs[2+i], inputs[2+places+i] = frame.features, frame.labels
 	}
-	inputs[0], inputs[1] = features, held
+	inputs[0], inputs[1] = features, valid
 	out, err := t.follow.Call(inputs...)
 	if err != nil {
 		return nil, nil, err

@@ -56,7 +56,7 @@ func highest(start *Node, bit int, entries, limit *Node, accept func(entries, ca
 	state := []*Node{
 		Scalar(g, dtypes.Int32, int32(uint32(1)<<bit)), BroadcastToDims(start, limit.Shape().Dimensions...), entries, limit, onesFor(entries),
 	}
-	parameters := func(g *Graph) (step, found, entries, limit, ones *Node) {
+	parameters := func(g *Graph) (step, best, entries, limit, ones *Node) {
 		p := make([]*Node, len(state))
 		for i, node := range state {
 			p[i] = Parameter(g, fmt.Sprintf("state%d", i), node.Shape())
@@ -68,10 +68,10 @@ func highest(start *Node, bit int, entries, limit *Node, accept func(entries, ca
 		return []*Node{NotEqual(step, Const(g, int32(0)))}
 	})
 	body := NewClosure(g, func(g *Graph) []*Node {
-		step, found, entries, limit, ones := parameters(g)
-		candidate := BitwiseXor(found, step) // The bit is clear in found; XOR also sets the sign bit without overflow.
-		found = Where(accept(entries, candidate, limit, ones), candidate, found)
-		return []*Node{BitwiseShiftRightLogical(step, Const(g, int32(1))), found, entries, limit, ones}
+		step, best, entries, limit, ones := parameters(g)
+		candidate := BitwiseXor(best, step) // The bit is clear in best; XOR also sets the sign bit without overflow.
+		best = Where(accept(entries, candidate, limit, ones), candidate, best)
+		return []*Node{BitwiseShiftRightLogical(step, Const(g, int32(1))), best, entries, limit, ones}
 	})
 	return While(more, body, state...)[1]
 }

@@ -43,7 +43,7 @@ func Find(ctx context.Context, b compute.Backend, features []float32, dim, k int
 // blocks says how many queries are compared with how many candidates at once. group is at least 2 and divides candidates.
 type blocks struct{ queries, candidates, group int }
 
-func (s blocks) find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (found *Neighbours, err error) {
+func (s blocks) find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (neighbours *Neighbours, err error) {
 	if dim < 1 || len(features)%dim != 0 {
 		return nil, fmt.Errorf("neighbours: %d numbers are not rows of %d", len(features), dim)
 	}
@@ -61,11 +61,11 @@ func (s blocks) find(ctx context.Context, b compute.Backend, features []float32,
 	}
 	s.queries = min(s.queries, n)
 	s.candidates = min(s.candidates, (n+s.group-1)/s.group*s.group)
-	caught := exceptions.TryCatch[error](func() { found, err = s.search(ctx, b, features, dim, k, bar) })
+	caught := exceptions.TryCatch[error](func() { neighbours, err = s.search(ctx, b, features, dim, k, bar) })
 	if caught != nil {
 		return nil, caught
 	}
-	return found, err
+	return neighbours, err
 }
 
 func (s blocks) search(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar) (*Neighbours, error) {

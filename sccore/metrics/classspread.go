@@ -29,8 +29,8 @@ func SpreadOfClasses(features, labels *Node) *Node {
 	unit = Mul(unit, labelled)
 	all := MaxScalar(ReduceAllSum(labelled), 1)
 	means := Div(MatMul(Transpose(of, 0, 1), unit), MaxScalar(Reshape(ReduceSum(of, 0), -1, 1), 1))
-	own, centre := MatMul(of, means), Div(ReduceAndKeep(unit, ReduceSum, 0), all)
-	within := ReduceAllSum(Square(Sub(unit, own)))
-	between := ReduceAllSum(Square(Sub(own, Mul(labelled, centre))))
+	classMeans, centre := MatMul(of, means), Div(ReduceAndKeep(unit, ReduceSum, 0), all)
+	within := ReduceAllSum(Square(Sub(unit, classMeans)))
+	between := ReduceAllSum(Square(Sub(classMeans, Mul(labelled, centre))))
 	return Div(Stack([]*Node{within, between}, 0), all)
 }

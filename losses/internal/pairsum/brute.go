@@ -58,32 +58,32 @@ func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, ro
 		}
 		return each
 	}
-	parameters := func(g *Graph) (image, row, p, q, columns, found *Node) {
+	parameters := func(g *Graph) (image, row, p, q, columns, filled *Node) {
 		scores := shapes.Make(dtype, batch, n)
 		return Parameter(g, "image", shapes.Make(dtypes.Int32)), Parameter(g, "row", shapes.Make(dtypes.Int32)),
-			Parameter(g, "p", scores), Parameter(g, "q", scores), Parameter(g, "columns", scores), Parameter(g, "found", shapes.Make(dtype, results, batch, n))
+			Parameter(g, "p", scores), Parameter(g, "q", scores), Parameter(g, "columns", scores), Parameter(g, "filled", shapes.Make(dtype, results, batch, n))
 	}
 	more := NewClosure(g, func(g *Graph) []*Node {
 		image, _, _, _, _, _ := parameters(g)
 		return []*Node{LessThan(image, Const(g, int32(batch)))}
 	})
 	block := NewClosure(g, func(g *Graph) []*Node {
-		image, row, p, q, columns, found := parameters(g)
+		image, row, p, q, columns, filled := parameters(g)
 		zero := Const(g, int32(0))
 		// The last blocks end with the last pairs, so some of their entries are computed twice.
 		whole := func(x *Node) *Node { return DynamicSlice(x, []*Node{image, zero}, []int{images, n}) }
 		part := func(x *Node) *Node { return InsertAxes(DynamicSlice(x, []*Node{image, row}, []int{images, rows}), -1) }
 		values := sums(InsertAxes(whole(p), 1), InsertAxes(whole(q), 1), part(p), part(q), whole(columns))
-		found = DynamicUpdateSlice(found, Stack(values, 0), []*Node{zero, image, row})
+		filled = DynamicUpdateSlice(filled, Stack(values, 0), []*Node{zero, image, row})
 		next := Add(row, Const(g, int32(rows)))
 		through := GreaterOrEqual(next, Const(g, int32(n)))
-		return []*Node{Add(image, Where(through, Const(g, int32(images)), zero)), Where(through, zero, next), p, q, columns, found}
+		return []*Node{Add(image, Where(through, Const(g, int32(images)), zero)), Where(through, zero, next), p, q, columns, filled}
 	})
 	start := Scalar(g, dtypes.Int32, 0)
-	found := While(more, block, start, start, a.p, a.q, columns, Zeros(g, shapes.Make(dtype, results, batch, n)))[5]
+	filled := While(more, block, start, start, a.p, a.q, columns, Zeros(g, shapes.Make(dtype, results, batch, n)))[5]
 	var each []*Node
 	for i := range results {
-		each = append(each, ConvertDType(row(found, i), dtypes.Float64))
+		each = append(each, ConvertDType(row(filled, i), dtypes.Float64))
 	}
 	return each
 }

@@ -104,11 +104,11 @@ func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
 	blocks := make([]*Node, l.blocks())
 	meeting := 0
 	l.meetings(func(i, j int) {
-		block, found := whose(i, j), SliceAxis(x, 1, AxisElem(meeting))
+		block, term := whose(i, j), SliceAxis(x, 1, AxisElem(meeting))
 		if blocks[block] == nil {
-			blocks[block] = found
+			blocks[block] = term
 		} else {
-			blocks[block] = Add(blocks[block], found)
+			blocks[block] = Add(blocks[block], term)
 		}
 		meeting++
 	})

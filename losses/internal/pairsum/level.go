@@ -126,12 +126,12 @@ func (l treeLevel) sum(mask, x *Node) *Node {
 
 // forward sums over the parts before each pair's own, as leafPairs.forward does within leaves.
 func (l *treeLevel) forward() (huber, slope, above *Node) {
-	score, own, last := l.score(), l.cell(l.here()), l.cell(l.last)
+	score, ownCell, last := l.score(), l.cell(l.here()), l.cell(l.last)
 	_, inStrip := divMod(l.here(), l.radix)
 	bit := BitwiseShiftLeft(OnesLike(inStrip), inStrip)
-	l.bits = tally(own, bit)
+	l.bits = tally(ownCell, bit)
 	counts := ConvertDType(BitCount(l.bits), dtypes.Float64)
-	strips := l.overStrips(counts, tally(own, score), tally(own, Square(score)))
+	strips := l.overStrips(counts, tally(ownCell, score), tally(ownCell, Square(score)))
 	l.ahead = row(strips, 0)
 	bits := ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64)
 	parts := l.overParts(Concatenate([]*Node{strips, bits}, 0))
@@ -142,9 +142,9 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 		sum = Sub(sum, Mul(x, count))
 		return Sub(squares, Mul(x, Add(take(parts[1], cell), sum))), sum, count
 	}
-	narrowSquares, narrow, above := read(own, score)
+	narrowSquares, narrow, above := read(ownCell, score)
 	wideSquares, wide, _ := read(last, AddScalar(score, -l.margin))
-	lower := ConvertDType(take(parts[3], own), dtypes.Int32)
+	lower := ConvertDType(take(parts[3], ownCell), dtypes.Int32)
 	above = Add(above, ConvertDType(BitCount(BitwiseAnd(lower, AddScalar(bit, -1))), dtypes.Float64))
 
 	p, others := l.strip(l.near)
@@ -172,28 +172,28 @@ func (l treeLevel) next() treeLevel {
 		inStrip = BitCount(BitwiseAnd(take(l.bits, cell), before))
 		return Add(begin, Add(ConvertDType(take(l.ahead, cell), dtypes.Int32), inStrip))
 	}
-	own := hold(move(l.here(), 0))
+	moved := hold(move(l.here(), 0))
 	next := l
 	next.size = partSize
-	next.place = hold(take(own, l.place))
-	next.near = arrange(own, l.near)
-	next.last, next.first = arrange(own, AddScalar(move(l.last, 1), -1)), arrange(own, move(l.first, 0))
+	next.place = hold(take(moved, l.place))
+	next.near = arrange(moved, l.near)
+	next.last, next.first = arrange(moved, AddScalar(move(l.last, 1), -1)), arrange(moved, move(l.first, 0))
 	next.part = arrange(next.place, next.partOf(l.here()))
 	return next
 }
 
 // pull sums over the parts after each pair's own, as leafPairs.pull does within leaves. weight is by ascending q.
 func (l treeLevel) pull(weight *Node) *Node {
-	score, own, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
+	score, ownCell, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
 	weight = arrange(l.place, ConvertDType(weight, l.near.DType()))
 	wide64 := ConvertDType(weight, dtypes.Float64)
-	parts := l.overParts(l.overStrips(tally(own, wide64), tally(own, Mul(wide64, score))))
+	parts := l.overParts(l.overStrips(tally(ownCell, wide64), tally(ownCell, Mul(wide64, score))))
 
 	// Σ weight_k [x − p_k]₊ over whole strips.
 	read := func(cell, x *Node) *Node {
 		return Sub(Mul(x, take(parts[0], cell)), take(parts[1], cell))
 	}
-	narrow, wide := read(own, score), read(first, AddScalar(score, l.margin))
+	narrow, wide := read(ownCell, score), read(first, AddScalar(score, l.margin))
 
 	p, others := l.strip(l.near)
 	mine, theirs := l.strip(l.part)

@@ -53,7 +53,7 @@ func (t *pairTree) Forward() (huber, same, slope *Node) {
 			level = t.levels[len(t.levels)-1].next()
 		}
 		levelHuber, levelSlope, levelAbove := level.forward()
-		add := func(sums, found *Node) *Node { return Add(sums, take(hold(found), level.place)) }
+		add := func(sums, terms *Node) *Node { return Add(sums, take(hold(terms), level.place)) }
 		huber, slope, above = add(huber, levelHuber), add(slope, levelSlope), add(above, levelAbove)
 		t.levels = append(t.levels, level)
 	}

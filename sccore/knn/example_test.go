@@ -1,0 +1,29 @@
+package knn_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+func ExampleFind() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	// Four images with features of dimension 2: two near the first axis, two near the second.
+	features := []float32{1, 0, 0.9, 0.1, 0, 1, 0.1, 0.8}
+	neighbours, err := knn.Find(context.Background(), b, features, 2, 1, progress.Discard)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(neighbours.Indices)
+	positive := neighbours.Positive(7)
+	fmt.Println(positive(0, 2)) // The positive of image 2 at step 0 of a run with seed 7.
+	// Output:
+	// [1 0 3 2]
+	// 3
+}

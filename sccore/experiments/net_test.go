@@ -18,6 +18,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
@@ -75,6 +76,7 @@ var netDatasets = map[string]map[study.Profile][]string{
 	mainresults.Name:    {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
 	transfer.Name:       {study.Smoke: {"synthetic"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
 	video.Name:          {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
+	centroid.Name:       {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 }
 
 func TestNetHoldsCellsAndHashes(t *testing.T) {
@@ -118,7 +120,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	out := t.TempDir()
 	var records, tables strings.Builder
 	// In the order of needs.
-	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, mainresults.Name, transfer.Name, video.Name} {
+	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name} {
 		e, err := ByName(name)
 		if err != nil {
 			t.Fatal(err)

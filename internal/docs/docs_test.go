@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -12,6 +13,9 @@ import (
 )
 
 const root = "../.."
+
+// function is the beginning of a test.
+var function = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Example)\w*)\(`)
 
 func pages(t *testing.T) map[string]Page {
 	t.Helper()
@@ -122,7 +126,6 @@ func squeezed(line string) string { return strings.Join(strings.Fields(line), " 
 
 // TestDocsTestCommandsFindTests: "go test ./PACKAGE -run NAME" names packages that there are, and tests or benchmarks of theirs.
 func TestDocsTestCommandsFindTests(t *testing.T) {
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Example)\w*)\(`)
 	for _, p := range pages(t) {
 		for _, prefix := range []string{"go test", "GOMLX_BACKEND=go go test", "SEMCON_DATA=DIR go test"} {
 			for _, command := range p.Commands(prefix) {
@@ -162,9 +165,38 @@ func TestDocsTestCommandsFindTests(t *testing.T) {
 	}
 }
 
+// TestDocsNameTestsThatExist: a page that rests on `TestX` has it somewhere.
+func TestDocsNameTestsThatExist(t *testing.T) {
+	named := map[string]string{} // The page of each.
+	isTest := regexp.MustCompile(`^Test[A-Z]\w*$`)
+	for _, p := range pages(t) {
+		for _, code := range p.Inline {
+			if isTest.MatchString(code) {
+				named[code] = p.Path
+			}
+		}
+	}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range function.FindAllStringSubmatch(string(text), -1) {
+			delete(named, match[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range named {
+		t.Errorf("%s: there is no %s", page, name)
+	}
+}
+
 func TestParse(t *testing.T) {
-	p := parse("a/b.md", "# Ein Titel: `mit` Code\nSee [this](c.md#d) and `semcon\nrun x`.\n\n   ```\n   semcon list  # comment\n   ```\n![p](q.png)\n")
-	if !slices.Equal(p.Headings, []string{"ein-titel-mit-code"}) || !slices.Equal(p.Links, []string{"c.md#d", "q.png"}) {
+	p := parse("a/b.md", "# A title: `with` code\nSee [this](c.md#d) and `semcon\nrun x`.\n\n   ```\n   semcon list  # comment\n   ```\n![p](q.png)\n")
+	if !slices.Equal(p.Headings, []string{"a-title-with-code"}) || !slices.Equal(p.Links, []string{"c.md#d", "q.png"}) {
 		t.Errorf("headings %q, links %q", p.Headings, p.Links)
 	}
 	if got := p.Commands("semcon"); !slices.Equal(got, []string{"semcon list", "semcon run x"}) {

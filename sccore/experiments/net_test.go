@@ -71,12 +71,12 @@ var netDatasets = map[string]map[study.Profile][]string{
 	effectaug.Name:      {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
 	noisetolerance.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	pretrain.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	centroid.Name:       {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 	teacherquality.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	ablation.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
 	mainresults.Name:    {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
 	transfer.Name:       {study.Smoke: {"synthetic"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
 	video.Name:          {study.Smoke: {"synthetic"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
-	centroid.Name:       {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 }
 
 func TestNetHoldsCellsAndHashes(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
@@ -30,6 +31,7 @@ func All() []study.Experiment {
 		mainresults.Study.Experiment(),
 		transfer.Study.Experiment(),
 		video.Study.Experiment(),
+		centroid.Study.Experiment(),
 	}
 }
 

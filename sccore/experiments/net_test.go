@@ -18,6 +18,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
@@ -70,6 +71,7 @@ var netDatasets = map[string]map[study.Profile][]string{
 	effectaug.Name:      {study.Smoke: {"synthetic", "cifar10"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
 	noisetolerance.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	pretrain.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	centroid.Name:       {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 	teacherquality.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	ablation.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
 	mainresults.Name:    {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
@@ -118,7 +120,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	out := t.TempDir()
 	var records, tables strings.Builder
 	// In the order of needs.
-	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, mainresults.Name, transfer.Name, video.Name} {
+	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name} {
 		e, err := ByName(name)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/internal/docs"
+	"github.com/semcon/semcon/sccore/experiments"
+)
+
+var flagWord = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+// TestDocsPrintCommandsThatThereAre: every "semcon VERB" of the pages is a verb, every flag behind it one of its own, and what run and table name is an
+// experiment or one of its tables.
+func TestDocsPrintCommandsThatThereAre(t *testing.T) {
+	pages, err := docs.Pages("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := fakemachine.New(t)
+	flags := map[string][]string{} // Of each verb.
+	var all []string
+	for _, v := range verbs {
+		help, _, status := outcome(t, semcon(t, m, v.name, "--help"))
+		if status != 0 {
+			t.Fatalf("semcon %s --help: exit status %d", v.name, status)
+		}
+		flags[v.name] = append(flagWord.FindAllString(help, -1), "--help")
+		all = append(all, flags[v.name]...)
+	}
+	placeholder := regexp.MustCompile(`^[A-Z]+$`)
+	count := 0
+	for _, p := range pages {
+		for _, command := range append(p.Commands("semcon"), p.Commands("go run ./cmd/semcon")...) {
+			words := strings.Fields(strings.TrimPrefix(strings.TrimPrefix(command, "go run ./cmd/"), "semcon"))
+			if len(words) == 0 || placeholder.MatchString(words[0]) {
+				continue
+			}
+			count++
+			verb := words[0]
+			if flags[verb] == nil {
+				t.Errorf("%s: %q: there is no verb %s", p.Path, command, verb)
+				continue
+			}
+			for _, name := range flagWord.FindAllString(command, -1) {
+				if !slices.Contains(flags[verb], name) {
+					t.Errorf("%s: %q: %s has no flag %s", p.Path, command, verb, name)
+				}
+			}
+			if (verb == "run" || verb == "table") && len(words) > 1 && !placeholder.MatchString(words[1]) && !strings.HasPrefix(words[1], "--") {
+				if _, _, err := experiments.Find(words[1]); err != nil {
+					t.Errorf("%s: %q: %v", p.Path, command, err)
+				}
+			}
+		}
+		for _, code := range p.Inline {
+			if name := flagWord.FindString(code); strings.HasPrefix(code, "--") && !slices.Contains(all, name) {
+				t.Errorf("%s: no verb has the flag %s", p.Path, name)
+			}
+		}
+	}
+	if count < 40 {
+		t.Errorf("the pages print %d commands", count)
+	}
+}
+
+// TestDocsListTheExperiments: the README has a row of each.
+func TestDocsListTheExperiments(t *testing.T) {
+	pages, err := docs.Pages("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages {
+		for _, e := range experiments.All() {
+			row := func(line string) bool { return strings.HasPrefix(line, "| `"+e.Name+"` |") }
+			if p.Path == "README.md" && !slices.ContainsFunc(p.Lines, row) || p.Path == "docs/results.md" && !slices.Contains(p.Inline, e.Name) {
+				t.Errorf("%s does not list %s", p.Path, e.Name)
+			}
+		}
+	}
+}

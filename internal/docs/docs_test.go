@@ -1,0 +1,205 @@
+package docs
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// function is the beginning of a test.
+var function = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Example)\w*)\(`)
+
+func pages(t *testing.T) map[string]Page {
+	t.Helper()
+	all, err := Pages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byPath := map[string]Page{}
+	for _, p := range all {
+		byPath[p.Path] = p
+	}
+	for _, want := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/README.md", "notebooks/README.md"} {
+		if _, ok := byPath[want]; !ok {
+			t.Errorf("%s is not there", want)
+		}
+	}
+	return byPath
+}
+
+func TestDocsReadmeIsAPage(t *testing.T) {
+	if n := len(pages(t)["README.md"].Lines); n > 130 {
+		t.Errorf("README.md has %d lines, at most 130 are a page", n)
+	}
+}
+
+func TestDocsLinksLeadSomewhere(t *testing.T) {
+	all := pages(t)
+	for _, p := range all {
+		for _, link := range p.Links {
+			target, err := url.Parse(link)
+			if err != nil {
+				t.Errorf("%s: %v", p.Path, err)
+				continue
+			}
+			if target.Scheme != "" {
+				continue
+			}
+			file := p.Path
+			if target.Path != "" {
+				file = path.Join(path.Dir(p.Path), target.Path)
+			}
+			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+				t.Errorf("%s links to %s: %v", p.Path, link, err)
+			}
+			if target.Fragment != "" && !slices.Contains(all[file].Headings, target.Fragment) {
+				t.Errorf("%s links to %s: %s has no such heading", p.Path, link, file)
+			}
+		}
+	}
+}
+
+// TestDocsNameFilesThatExist: inline code that reads as a path of the repository.
+func TestDocsNameFilesThatExist(t *testing.T) {
+	isPath := regexp.MustCompile(`^[a-z.][\w.*-]*(/[\w.*-]+)+$`)
+	for _, p := range pages(t) {
+		for _, code := range p.Inline {
+			top, _, _ := strings.Cut(code, "/")
+			if !isPath.MatchString(code) || top == "out" || top == ".semcon" {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, top)); err != nil {
+				continue // A path of something else, such as data.
+			}
+			if found, err := filepath.Glob(filepath.Join(root, code)); err != nil || len(found) == 0 {
+				t.Errorf("%s names `%s`, which is not there", p.Path, code)
+			}
+		}
+	}
+}
+
+// TestDocsExcerptsAreOfTheirFiles: a block of Go that begins with "// FILE" is lines of the file, in order; "..." stands for what is left out.
+func TestDocsExcerptsAreOfTheirFiles(t *testing.T) {
+	excerpts := 0
+	for _, p := range pages(t) {
+		for _, block := range p.Blocks {
+			name, ok := strings.CutPrefix(strings.TrimSpace(block[0]), "// ")
+			if !ok || !strings.HasSuffix(name, ".go") {
+				continue
+			}
+			excerpts++
+			text, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil {
+				t.Errorf("%s: %v", p.Path, err)
+				continue
+			}
+			lines := strings.Split(string(text), "\n")
+			for _, want := range block[1:] {
+				want = squeezed(want)
+				if want == "" || want == "..." {
+					continue
+				}
+				at := slices.IndexFunc(lines, func(line string) bool { return squeezed(line) == want })
+				if at < 0 {
+					t.Errorf("%s: %s has no line %q behind those before it", p.Path, name, want)
+					break
+				}
+				lines = lines[at+1:]
+			}
+		}
+	}
+	if excerpts == 0 {
+		t.Error("no excerpts")
+	}
+}
+
+// squeezed is a line however it is aligned.
+func squeezed(line string) string { return strings.Join(strings.Fields(line), " ") }
+
+// TestDocsTestCommandsFindTests: "go test ./PACKAGE -run NAME" names packages that there are, and tests or benchmarks of theirs.
+func TestDocsTestCommandsFindTests(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, prefix := range []string{"go test", "GOMLX_BACKEND=go go test", "SEMCON_DATA=DIR go test"} {
+			for _, command := range p.Commands(prefix) {
+				var names []string
+				words := strings.Fields(command)
+				for _, word := range words {
+					folder, ok := strings.CutPrefix(word, "./")
+					if !ok || folder == "..." {
+						continue
+					}
+					files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+					if err != nil || len(files) == 0 {
+						t.Errorf("%s: %q: no tests in %s", p.Path, command, word)
+					}
+					for _, file := range files {
+						text, err := os.ReadFile(file)
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, match := range function.FindAllStringSubmatch(string(text), -1) {
+							names = append(names, match[1])
+						}
+					}
+				}
+				for i, word := range words[:len(words)-1] {
+					pattern, _, _ := strings.Cut(strings.Trim(words[i+1], "'"), "/")
+					if word != "-run" && word != "-bench" || pattern == "^$" {
+						continue
+					}
+					matches, err := regexp.Compile(pattern)
+					if err != nil || !slices.ContainsFunc(names, matches.MatchString) {
+						t.Errorf("%s: %q finds no test", p.Path, command)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestDocsNameTestsThatExist: a page that rests on `TestX` has it somewhere.
+func TestDocsNameTestsThatExist(t *testing.T) {
+	named := map[string]string{} // The page of each.
+	isTest := regexp.MustCompile(`^Test[A-Z]\w*$`)
+	for _, p := range pages(t) {
+		for _, code := range p.Inline {
+			if isTest.MatchString(code) {
+				named[code] = p.Path
+			}
+		}
+	}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range function.FindAllStringSubmatch(string(text), -1) {
+			delete(named, match[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range named {
+		t.Errorf("%s: there is no %s", page, name)
+	}
+}
+
+func TestParse(t *testing.T) {
+	p := parse("a/b.md", "# A title: `with` code\nSee [this](c.md#d) and `semcon\nrun x`.\n\n   ```\n   semcon list  # comment\n   ```\n![p](q.png)\n")
+	if !slices.Equal(p.Headings, []string{"a-title-with-code"}) || !slices.Equal(p.Links, []string{"c.md#d", "q.png"}) {
+		t.Errorf("headings %q, links %q", p.Headings, p.Links)
+	}
+	if got := p.Commands("semcon"); !slices.Equal(got, []string{"semcon list", "semcon run x"}) {
+		t.Errorf("commands %q", got)
+	}
+}

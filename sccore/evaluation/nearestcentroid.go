@@ -1,0 +1,104 @@
+package evaluation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
+)
+
+// NearestCentroid classifies each patch of an image by the class whose mean training feature is nearest, in Euclidean distance. It is the classifier of
+// the paper's theory, on patches. It trains nothing, so that no seed enters.
+//
+// Images are resized to squares and mirrored half of the time; of one that is longer than 4:3 the middle is taken. A patch has the class of the pixel
+// in its middle.
+type NearestCentroid struct {
+	Images int `json:"images"` // Of each set that are taken, evenly spread; 0 for all.
+	Size   int `json:"size"`   // Side of an image in pixels.
+}
+
+// Check returns an error that names the setting out of range.
+func (n NearestCentroid) Check() error {
+	if n.Images < 0 || n.Size < 1 {
+		return fmt.Errorf("nearest centroid: images %d and size %d, want at least 0 and 1", n.Images, n.Size)
+	}
+	return nil
+}
+
+// Measure takes the means of one set, and returns the share of the other's patches that it classifies rightly, in percent. Memory does not grow with
+// the sets. A set without an annotated patch is an error.
+func (n NearestCentroid) Measure(ctx context.Context, frozen *Frozen, train, test *datasets.Segmented) (accuracy float64, err error) {
+	if err := n.Check(); err != nil {
+		return 0, err
+	}
+	means := make([]centroid, len(train.Classes))
+	if err := n.each(ctx, frozen, train, func(feature []float32, class uint8) { means[class].add(feature) }); err != nil {
+		return 0, err
+	}
+	right, all := 0, 0
+	err = n.each(ctx, frozen, test, func(feature []float32, class uint8) {
+		if all++; nearestOf(means, feature) == class {
+			right++
+		}
+	})
+	return 100 * float64(right) / float64(all), err
+}
+
+// each visits the patches of a set that are annotated, image by image.
+func (n NearestCentroid) each(ctx context.Context, frozen *Frozen, set *datasets.Segmented, visit func(feature []float32, class uint8)) error {
+	most := min(cmp.Or(n.Images, set.Len()), set.Len())
+	var samples []Sample
+	for i := range most {
+		samples = append(samples, Sample{Image: i * set.Len() / most})
+	}
+	fixed := FixedFeatures{Encoder: frozen, Images: set, Crop: Crop{Side: n.Size, MinArea: 1}}
+	grid, visited := fixed.Grid(), false
+	for patches, err := range fixed.Crops(ctx, samples) {
+		if err != nil {
+			return err
+		}
+		for i := range grid * grid {
+			row, column := i/grid*heads.Upsampling+heads.Upsampling/2, i%grid*heads.Upsampling+heads.Upsampling/2 // The patch's middle.
+			if class := patches.Labels[row*grid*heads.Upsampling+column]; class != datasets.Ignore {
+				visit(patches.Features[i*frozen.ViT.Dim:(i+1)*frozen.ViT.Dim], class)
+				visited = true
+			}
+		}
+	}
+	if !visited {
+		return errNotAnnotated
+	}
+	return nil
+}
+
+// centroid is the mean of features; empty without any.
+type centroid struct {
+	mean  []float64
+	count float64
+}
+
+func (c *centroid) add(feature []float32) {
+	c.mean = append(c.mean, make([]float64, len(feature)-len(c.mean))...)
+	c.count++
+	for d, x := range feature {
+		c.mean[d] += (float64(x) - c.mean[d]) / c.count
+	}
+}
+
+// nearestOf is the number of the centroid that is nearest to a feature, the lower one of a tie. Empty ones are not near.
+func nearestOf(means []centroid, feature []float32) (best uint8) {
+	least := math.Inf(1)
+	for i, c := range means {
+		distance := 0.0
+		for d, mean := range c.mean {
+			distance += (float64(feature[d]) - mean) * (float64(feature[d]) - mean)
+		}
+		if c.count > 0 && distance < least {
+			best, least = uint8(i), distance
+		}
+	}
+	return best
+}

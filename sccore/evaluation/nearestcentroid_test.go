@@ -1,0 +1,105 @@
+package evaluation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+)
+
+func TestNearestCentroidTakesMeans(t *testing.T) {
+	means := make([]centroid, 3) // Class 1 has no features.
+	for _, feature := range [][]float32{{0, 0}, {2, 0}} {
+		means[0].add(feature)
+	}
+	means[2].add([]float32{5, 0})
+	for want, features := range map[uint8][][]float32{0: {{2.9, 0}, {3, 0}, {0, 9}}, 2: {{3.1, 0}, {6, 9}}} { // {3, 0} is a tie.
+		for _, feature := range features {
+			if got := nearestOf(means, feature); got != want {
+				t.Errorf("%v is of class %d, want %d", feature, got, want)
+			}
+		}
+	}
+}
+
+// TestNearestCentroidLooksAtMiddles: nothing but the middle of each patch is annotated, with the class that its colour tells.
+func TestNearestCentroidLooksAtMiddles(t *testing.T) {
+	frozen := fixedScenes(t, goBackend(t), 4).Encoder
+	colours := datasets.NewSegmented("colours", []string{"black", "white"}, "colours", 1, func(int) (*datasets.Annotated, error) {
+		a := &datasets.Annotated{Height: 16, Width: 16, Pixels: make([]uint8, 16*16*3), Mask: slices.Repeat([]uint8{datasets.Ignore}, 16*16)}
+		for at := range a.Mask {
+			row, column := at/16, at%16
+			white := (row/8 + column/8) % 2 // A chessboard, which mirroring turns into the other one.
+			for channel := range 3 {
+				a.Pixels[3*at+channel] = uint8(255 * white)
+			}
+			if (row%8 == 3 || row%8 == 4) && (column%8 == 3 || column%8 == 4) {
+				a.Mask[at] = uint8(white)
+			}
+		}
+		return a, nil
+	})
+	accuracy, err := NearestCentroid{Size: 16}.Measure(context.Background(), frozen, colours, colours)
+	if err != nil || accuracy != 100 {
+		t.Errorf("accuracy %g, %v", accuracy, err)
+	}
+}
+
+func TestNearestCentroidMeasuresEncoders(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		frozen := fixedScenes(t, b, 8).Encoder
+		train, test := synthetic.Segmented(24, 40, 5), synthetic.Segmented(8, 40, 6)
+		measure := func(n NearestCentroid) float64 {
+			t.Helper()
+			accuracy, err := n.Measure(context.Background(), frozen, train, test)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return accuracy
+		}
+		all, again, few := measure(NearestCentroid{Size: 40}), measure(NearestCentroid{Size: 40}), measure(NearestCentroid{Images: 4, Size: 40})
+		if all < 20 || all > 100 || all != again || all == few { // Of seven classes, chance finds 14 %.
+			t.Errorf("accuracy %g, once more %g, of few images %g", all, again, few)
+		}
+	})
+}
+
+func TestNearestCentroidRefuses(t *testing.T) {
+	frozen := fixedScenes(t, goBackend(t), 4).Encoder
+	scenes := synthetic.Segmented(2, 16, 1)
+	blank := datasets.NewSegmented("blank", scenes.Classes, "blank", 1, func(int) (*datasets.Annotated, error) {
+		return &datasets.Annotated{Height: 1, Width: 1, Pixels: make([]uint8, 3), Mask: []uint8{datasets.Ignore}}, nil
+	})
+	for _, c := range []struct {
+		NearestCentroid
+		train, test *datasets.Segmented
+		want        string
+	}{
+		{NearestCentroid{Images: -1, Size: 16}, scenes, scenes, "images -1"},
+		{NearestCentroid{}, scenes, scenes, "size 0"},
+		{NearestCentroid{Size: 20}, scenes, scenes, "20×20 pixels"},
+		{NearestCentroid{Size: 16}, blank, scenes, "no pixel"},
+		{NearestCentroid{Size: 16}, scenes, blank, "no pixel"},
+	} {
+		if _, err := c.Measure(context.Background(), frozen, c.train, c.test); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.NearestCentroid, err, c.want)
+		}
+	}
+}
+
+// goBackend opens the pure-Go backend, which needs no compilation.
+func goBackend(t *testing.T) compute.Backend {
+	t.Helper()
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Finalize)
+	return b
+}

@@ -1,0 +1,119 @@
+// Package centroid is the experiment of nearest-centroid classification: do patches of a class have features near each other?
+//
+// In go COCOStuff-27 or synthetic scenes, and the encoders of package encoders; out come records of patch accuracy and a table, which the paper does not
+// have. The walk "An evaluation" of CONTRIBUTING.md shows how the package was made.
+package centroid
+
+import (
+	"fmt"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Name is the experiment's.
+const Name = "centroid"
+
+// Study is the experiment.
+var Study = study.Spec[Config, Data]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "Do patches of a class have features near each other?",
+		Reproduces: "no table of the paper: its theory's classifier, on patches",
+		Data:       "COCOStuff-27, or synthetic scenes without --data; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
+		Cost:       map[study.Profile]string{study.Smoke: "seconds", study.Quick: "seconds a row on 2 cores", study.Full: "123k images of 448 pixels a row: a GPU"},
+	},
+	Parts:    []string{"dataset", "row", "seed"},
+	Datasets: sources.Datasets,
+	Cells:    grid.Cells,
+	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
+		if c := cells[0].Config.Classifier; dataset == encoders.Synthetic { // Other scenes than the experiment pretrain's.
+			return Data{synthetic.Segmented(c.Images, c.Size, 12), synthetic.Segmented(c.Images, c.Size, 14)}, nil
+		}
+		return sources.Open(o.Data, dataset)
+	},
+	Numbers:   func(data Data, c study.Cell[Config]) []study.Number { return []study.Number{number(data, c)} },
+	Steps:     func(Data, study.Cell[Config]) int { return 1 },
+	NewWorker: study.Independent(run),
+	Serial:    true,
+	Own:       grid.Own,
+	Common:    grid.Common,
+	Tables:    tables,
+}
+
+// Config is what one run of the experiment is made from.
+type Config struct {
+	Encoder    encoders.Encoder           `json:"encoder"`
+	Classifier evaluation.NearestCentroid `json:"classifier"`
+}
+
+// Hashed is the configuration wherever the encoder's file lies.
+func (c Config) Hashed() any {
+	c.Encoder = c.Encoder.Portable()
+	return c
+}
+
+var grid = encoders.Grid[Config]{
+	Table:   "main",
+	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
+		c := Config{Classifier: map[study.Profile]evaluation.NearestCentroid{
+			study.Smoke: {Images: 24, Size: 32}, study.Quick: {Images: 1024, Size: 64}, study.Full: {Size: 448},
+		}[profile]}
+		if err := study.ApplySet(&c, set...); err != nil {
+			return c, err
+		}
+		if v := c.Classifier; dataset == encoders.Synthetic && (v.Images < 1 || v.Size < 8) {
+			return c, fmt.Errorf("classifier: images %d and size %d, want at least 1 and 8 of synthetic scenes", v.Images, v.Size)
+		}
+		return c, c.Classifier.Check()
+	},
+}
+
+var sources = encoders.Sources[Data]{
+	Needed: "COCO", Names: []string{"coco"},
+	Open: func(dir, _ string) (d Data, err error) {
+		if d.train, err = datasets.COCOStuff27(dir, datasets.Train); err == nil {
+			d.test, err = datasets.COCOStuff27(dir, datasets.Test)
+		}
+		return d, err
+	},
+}
+
+// Data is a dataset with images for the means and images to classify.
+type Data struct{ train, test *datasets.Segmented }
+
+// Identity names the images in records.
+func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
+
+// Title is the name of the dataset.
+func (d Data) Title() string { return d.train.Name }
+
+// Skipped is empty: an image that cannot be read is an error.
+func (d Data) Skipped() []string { return []string{} }
+
+// number is what a cell leaves, without its value.
+func number(data Data, c study.Cell[Config]) study.Number {
+	return study.Number{
+		Row: c.Config.Encoder.Row, Column: data.Title(), Metric: "patch accuracy", Unit: "%",
+		Protocol: fmt.Sprintf("class of the nearest mean of training features, Euclidean; images of %d px", c.Config.Classifier.Size),
+	}
+}
+
+// run measures a cell's encoder and records its number.
+func run(r *study.Run[Config, Data]) error {
+	encoder, err := r.Cell.Config.Encoder.Open(r.Backend(), r.Cell.Seed)
+	if err != nil {
+		return err
+	}
+	defer encoder.Close()
+	n := number(r.Data, r.Cell)
+	if n.Value, err = r.Cell.Config.Classifier.Measure(r.Context, encoder.Frozen, r.Data.train, r.Data.test); err != nil {
+		return err
+	}
+	r.Step("%s %.1f %%", n.Metric, n.Value)
+	return r.Record(n)
+}

@@ -32,8 +32,8 @@ func ExampleTrainer() {
 	}
 	// The paper's configuration, scaled down: line 2 of the ablation, patch alignment alone, needs scenes alone.
 	config := sccore.Ablations[1].Config(sccore.Default())
-	config.Encoder, config.PatchHead = "vit-tiny", heads.Projector{Hidden: 8, Out: 4}
-	config.Views.GlobalSize, config.Views.Locals, config.ImageSize = 16, 0, 24
+	config.Encoder, config.PatchHead = "vit-tiny", heads.Projector{HiddenDim: 8, OutDim: 4}
+	config.Views.GlobalCropSize, config.Views.Locals, config.ImageSize = 16, 0, 24
 	config.Batch, config.Steps = 2, 3
 	trainer, err := sccore.NewTrainer(b, sccore.Data{Scenes: synthetic.Scenes(4, 24, 1)}, config)
 	if err != nil {

@@ -30,7 +30,7 @@ func (n NearestCentroid) Check() error {
 
 // Measure takes the means of one set, and returns the share of the other's patches that it classifies rightly, in percent. Memory does not grow with
 // the sets. A set without an annotated patch is an error.
-func (n NearestCentroid) Measure(ctx context.Context, frozen *Frozen, train, test *datasets.Segmented) (accuracy float64, err error) {
+func (n NearestCentroid) Measure(ctx context.Context, frozen *FeatureExtractor, train, test *datasets.Segmentation) (accuracy float64, err error) {
 	if err := n.Check(); err != nil {
 		return 0, err
 	}
@@ -48,13 +48,13 @@ func (n NearestCentroid) Measure(ctx context.Context, frozen *Frozen, train, tes
 }
 
 // each visits the patches of a set that are annotated, image by image.
-func (n NearestCentroid) each(ctx context.Context, frozen *Frozen, set *datasets.Segmented, visit func(feature []float32, class uint8)) error {
+func (n NearestCentroid) each(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, visit func(feature []float32, class uint8)) error {
 	most := min(cmp.Or(n.Images, set.Len()), set.Len())
 	var samples []Sample
 	for i := range most {
 		samples = append(samples, Sample{Image: i * set.Len() / most})
 	}
-	fixed := FixedFeatures{Encoder: frozen, Images: set, Crop: Crop{Side: n.Size, MinArea: 1}}
+	fixed := FrozenFeatures{Extractor: frozen, Images: set, Crop: RandomResizedCrop{Size: n.Size, MinScale: 1}}
 	grid, visited := fixed.Grid(), false
 	for patches, err := range fixed.Crops(ctx, samples) {
 		if err != nil {

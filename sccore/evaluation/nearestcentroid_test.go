@@ -30,9 +30,9 @@ func TestNearestCentroidTakesMeans(t *testing.T) {
 
 // TestNearestCentroidLooksAtMiddles: nothing but the middle of each patch is annotated, with the class that its colour tells.
 func TestNearestCentroidLooksAtMiddles(t *testing.T) {
-	frozen := fixedScenes(t, goBackend(t), 4).Encoder
-	colours := datasets.NewSegmented("colours", []string{"black", "white"}, "colours", 1, func(int) (*datasets.Annotated, error) {
-		a := &datasets.Annotated{Height: 16, Width: 16, Pixels: make([]uint8, 16*16*3), Mask: slices.Repeat([]uint8{datasets.Ignore}, 16*16)}
+	frozen := frozenScenes(t, goBackend(t), 4).Extractor
+	colours := datasets.NewSegmentation("colours", []string{"black", "white"}, "colours", 1, func(int) (*datasets.SegmentedImage, error) {
+		a := &datasets.SegmentedImage{Height: 16, Width: 16, Pixels: make([]uint8, 16*16*3), Mask: slices.Repeat([]uint8{datasets.Ignore}, 16*16)}
 		for at := range a.Mask {
 			row, column := at/16, at%16
 			white := (row/8 + column/8) % 2 // A chessboard, which mirroring turns into the other one.
@@ -53,8 +53,8 @@ func TestNearestCentroidLooksAtMiddles(t *testing.T) {
 
 func TestNearestCentroidMeasuresEncoders(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		frozen := fixedScenes(t, b, 8).Encoder
-		train, test := synthetic.Segmented(24, 40, 5), synthetic.Segmented(8, 40, 6)
+		frozen := frozenScenes(t, b, 8).Extractor
+		train, test := synthetic.Segmentation(24, 40, 5), synthetic.Segmentation(8, 40, 6)
 		measure := func(n NearestCentroid) float64 {
 			t.Helper()
 			accuracy, err := n.Measure(context.Background(), frozen, train, test)
@@ -71,14 +71,14 @@ func TestNearestCentroidMeasuresEncoders(t *testing.T) {
 }
 
 func TestNearestCentroidRefuses(t *testing.T) {
-	frozen := fixedScenes(t, goBackend(t), 4).Encoder
-	scenes := synthetic.Segmented(2, 16, 1)
-	blank := datasets.NewSegmented("blank", scenes.Classes, "blank", 1, func(int) (*datasets.Annotated, error) {
-		return &datasets.Annotated{Height: 1, Width: 1, Pixels: make([]uint8, 3), Mask: []uint8{datasets.Ignore}}, nil
+	frozen := frozenScenes(t, goBackend(t), 4).Extractor
+	scenes := synthetic.Segmentation(2, 16, 1)
+	blank := datasets.NewSegmentation("blank", scenes.Classes, "blank", 1, func(int) (*datasets.SegmentedImage, error) {
+		return &datasets.SegmentedImage{Height: 1, Width: 1, Pixels: make([]uint8, 3), Mask: []uint8{datasets.Ignore}}, nil
 	})
 	for _, c := range []struct {
 		NearestCentroid
-		train, test *datasets.Segmented
+		train, test *datasets.Segmentation
 		want        string
 	}{
 		{NearestCentroid{Images: -1, Size: 16}, scenes, scenes, "images -1"},

@@ -31,7 +31,7 @@ var Study = study.Spec[Config, Data]{
 	Cells:    grid.Cells,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
 		if c := cells[0].Config.Classifier; dataset == encoders.Synthetic { // Other scenes than the experiment pretrain's.
-			return Data{synthetic.Segmented(c.Images, c.Size, 12), synthetic.Segmented(c.Images, c.Size, 14)}, nil
+			return Data{synthetic.Segmentation(c.Images, c.Size, 12), synthetic.Segmentation(c.Images, c.Size, 14)}, nil
 		}
 		return sources.Open(o.Data, dataset)
 	},
@@ -84,7 +84,7 @@ var sources = encoders.Sources[Data]{
 }
 
 // Data is a dataset with images for the means and images to classify.
-type Data struct{ train, test *datasets.Segmented }
+type Data struct{ train, test *datasets.Segmentation }
 
 // Identity names the images in records.
 func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
@@ -111,7 +111,7 @@ func run(r *study.Run[Config, Data]) error {
 	}
 	defer encoder.Close()
 	n := number(r.Data, r.Cell)
-	if n.Value, err = r.Cell.Config.Classifier.Measure(r.Context, encoder.Frozen, r.Data.train, r.Data.test); err != nil {
+	if n.Value, err = r.Cell.Config.Classifier.Measure(r.Context, encoder.FeatureExtractor, r.Data.train, r.Data.test); err != nil {
 		return err
 	}
 	r.Step("%s %.1f %%", n.Metric, n.Value)

@@ -229,3 +229,14 @@ func (e *extent) add(values ...float64) {
 		}
 	}
 }
+
+// AddPoint appends a point to the series of a name, which it makes if it is not there.
+func AddPoint(all *[]Series, name string, x, y float64) {
+	for i := range *all {
+		if s := &(*all)[i]; s.Name == name {
+			s.X, s.Y = append(s.X, x), append(s.Y, y)
+			return
+		}
+	}
+	*all = append(*all, Series{Name: name, X: []float64{x}, Y: []float64{y}})
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"image"
+	"slices"
 )
 
 // Images is a labelled set of RGB images of one size, held in memory.
@@ -116,4 +117,13 @@ func (im *Images) Identify(source string) {
 	digest.Write(labels)
 	im.Identity = fmt.Sprintf("%s: %d images %d×%d, %d classes, sha256 %x",
 		source, im.Len(), im.Width, im.Height, len(im.Classes), digest.Sum(nil)[:8])
+}
+
+// SmallestClass is the number of images of the class that has the fewest.
+func (im *Images) SmallestClass() int {
+	counts := make([]int, len(im.Classes))
+	for _, label := range im.Labels {
+		counts[label]++
+	}
+	return slices.Min(counts)
 }

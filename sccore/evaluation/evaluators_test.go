@@ -33,8 +33,8 @@ func TestEvaluatorsLeaveTrainingAsItIs(t *testing.T) {
 		objects[i], scenes[i] = synthetic.Objects(12, 24, uint64(1+i)), synthetic.Scenes(6, 24, uint64(3+i))
 	}
 	config := sccore.Ablations[1].Config(sccore.Default())
-	config.Encoder, config.PatchHead = "vit-tiny", heads.Projector{Hidden: 8, Out: 4}
-	config.Views.GlobalSize, config.Views.Locals, config.ImageSize = 16, 0, 24
+	config.Encoder, config.PatchHead = "vit-tiny", heads.Projector{HiddenDim: 8, OutDim: 4}
+	config.Views.GlobalCropSize, config.Views.Locals, config.ImageSize = 16, 0, 24
 	config.Batch, config.Steps, config.LearningRate = 2, 5, 1e-3
 	trainer, err := sccore.NewTrainer(b, sccore.Data{Scenes: scenes[0]}, config)
 	if err != nil {

@@ -93,7 +93,7 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 			Experiment: r.call.Name, Cell: r.Cell.Name(), Row: n.Row, Column: n.Column, Metric: n.Metric, Unit: n.Unit, Value: n.Value,
 			Seed: r.Cell.Seed, Profile: r.call.options.Profile, Config: EncodeConfig(r.Cell.Config), ConfigHash: r.Cell.Hash(),
 			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
-			Backend: backend.Name(), Versions: versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
+			Backend: backend.Name(), Versions: backend.Versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 		}
 		if record.Data == "" {
 			record.Data = r.Data.Identity()

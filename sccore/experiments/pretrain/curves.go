@@ -11,24 +11,24 @@ import (
 // Curves draws the curve of a running stage: against the step the loss, the effective rank of patch features, and with labels how much
 // these vary within and between classes.
 func Curves(run string, points []study.Point) figures.CurvesRow {
-	loss, rank := figures.Series{Name: "loss"}, figures.Series{Name: "effective rank"}
-	within, between := figures.Series{Name: "within classes"}, figures.Series{Name: "between classes"}
+	var loss, rank, variance []figures.Series
 	for _, p := range points {
-		loss.X, loss.Y = append(loss.X, float64(p.Step)), append(loss.Y, p.Loss)
+		x := float64(p.Step)
+		figures.AddPoint(&loss, "loss", x, p.Loss)
 		if p.EffectiveRank > 0 {
-			rank.X, rank.Y = append(rank.X, float64(p.Step)), append(rank.Y, p.EffectiveRank)
+			figures.AddPoint(&rank, "effective rank", x, p.EffectiveRank)
 		}
 		if p.Within+p.Between > 0 {
-			within.X, within.Y = append(within.X, float64(p.Step)), append(within.Y, p.Within)
-			between.X, between.Y = append(between.X, float64(p.Step)), append(between.Y, p.Between)
+			figures.AddPoint(&variance, "within classes", x, p.Within)
+			figures.AddPoint(&variance, "between classes", x, p.Between)
 		}
 	}
 	row := figures.CurvesRow{
-		{Title: run, X: "step", Y: "loss", Series: []figures.Series{loss}},
-		{X: "step", Y: "effective rank of patch features", Series: []figures.Series{rank}},
+		{Title: run, X: "step", Y: "loss", Series: loss},
+		{X: "step", Y: "effective rank of patch features", Series: rank},
 	}
-	if len(within.X) > 0 {
-		row = append(row, figures.Curves{X: "step", Y: "variance of patch features", Series: []figures.Series{within, between}})
+	if variance != nil {
+		row = append(row, figures.Curves{X: "step", Y: "variance of patch features", Series: variance})
 	}
 	return row
 }
@@ -39,16 +39,9 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 	var losses, entropies, ranks, variances []figures.Series
 	add := func(all *[]figures.Series, name string, step int, value float64) {
-		if value <= 0 { // Switched off.
-			return
+		if value > 0 { // Else it is switched off.
+			figures.AddPoint(all, name, float64(step), value)
 		}
-		for i := range *all {
-			if s := &(*all)[i]; s.Name == name {
-				s.X, s.Y = append(s.X, float64(step)), append(s.Y, value)
-				return
-			}
-		}
-		*all = append(*all, figures.Series{Name: name, X: []float64{float64(step)}, Y: []float64{value}})
 	}
 	before := 0
 	for _, stage := range []string{"first", "second"} {

@@ -6,17 +6,14 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"slices"
 
 	"github.com/semcon/semcon/analysis/theory"
 
 	"github.com/semcon/semcon/internal/atomicfile"
-	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
-	"gonum.org/v1/gonum/mat"
 )
 
 // data are the training images of a dataset, and what is recorded of the encoders that were trained on them, by cell.
@@ -77,7 +74,7 @@ func (w *worker) Run(r *run) error {
 		return err
 	}
 	train := r.Data.Train
-	images := train.Subset(len(train.Classes) * min(config.Images, smallestClass(train)))
+	images := train.Subset(len(train.Classes) * min(config.Images, train.SmallestClass()))
 	all := effectaug.Rows[0].Recipe(settings.Recipe)
 	details := map[string]float64{"knn_accuracy": trained.Value / 100}
 	tails := &theory.TailsFile{}
@@ -90,7 +87,7 @@ func (w *worker) Run(r *run) error {
 			return err
 		}
 		for _, form := range theory.Forms {
-			f, err := labelled(flat, dim, images, config.Views, form)
+			f, err := theory.FeaturesOf(flat, dim, images.Labels, len(train.Classes), config.Views, form)
 			if err != nil {
 				return err
 			}
@@ -142,26 +139,3 @@ const (
 	// CommonViews are those of the row with all transformations, the same for every encoder.
 	CommonViews = "all"
 )
-
-// labelled makes Features of an encoder's output in a form.
-func labelled(flat []float32, dim int, images *datasets.Images, views int, form string) (*theory.Features, error) {
-	count := len(flat) / dim
-	rows := mat.NewDense(count, dim, nil)
-	labels, numbers := make([]int, count), make([]int, count)
-	for i := range count {
-		for c := range dim {
-			rows.Set(i, c, float64(flat[i*dim+c]))
-		}
-		labels[i], numbers[i] = int(images.Labels[i/views]), i/views
-	}
-	return theory.NewFeatures(theory.Formed(rows, form, len(images.Classes)), labels, numbers, 1)
-}
-
-// smallestClass is the number of images of the class that has fewest.
-func smallestClass(images *datasets.Images) int {
-	counts := make([]int, len(images.Classes))
-	for _, label := range images.Labels {
-		counts[label]++
-	}
-	return slices.Min(counts)
-}

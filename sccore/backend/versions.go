@@ -1,4 +1,4 @@
-package study
+package backend
 
 import (
 	"os"
@@ -7,12 +7,10 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-
-	"github.com/semcon/semcon/sccore/backend"
 )
 
-// versions names what a number was computed with: Go, the compute libraries, and the commit of this project.
-var versions = sync.OnceValue(func() map[string]string {
+// Versions names what a number was computed with: Go, the compute libraries, and the commit of this project.
+var Versions = sync.OnceValue(func() map[string]string {
 	found := map[string]string{"go": runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -30,7 +28,7 @@ var versions = sync.OnceValue(func() map[string]string {
 		}
 	}
 	if found["semcon"] == "" {
-		if commit := checkedOut(backend.CheckoutRoot()); commit != "" {
+		if commit := checkedOut(CheckoutRoot()); commit != "" {
 			found["semcon"] = commit
 		}
 	}

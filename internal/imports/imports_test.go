@@ -12,7 +12,7 @@ const module = "github.com/semcon/semcon"
 // order lists the packages from the first to the last. An entry stands for a package and those below it that have no entry of their own;
 // one that ends in /* stands for those below it only. A package may import those of earlier lines and those of its own.
 var order = [][]string{
-	{"internal", "sccore/backend", "sccore/progress"}, // What everything may use.
+	{"internal", "sccore/backend", "sccore/progress", "sccore/settings"}, // What everything may use.
 	{"sccore/datasets"},
 	{"sccore/datasets/*"},
 	{"sccore/views"},

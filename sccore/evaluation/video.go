@@ -1,7 +1,13 @@
 package evaluation
 
 import (
+	"context"
 	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/encoder"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -26,4 +32,28 @@ func MeasureVideo(v datasets.Video, found [][]uint8) ([]metrics.JF, error) {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}
 	return measured, nil
+}
+
+// TrackAll tracks the objects of each video with the patch features of a transformer, whose weights are at the store's root, and hands over the masks
+// that it finds, [Frames][Height·Width].
+func (p LabelPropagation) TrackAll(
+	ctx context.Context, b compute.Backend, vit encoder.ViT, store *model.Store, videos []datasets.Video, found func(v datasets.Video, masks [][]uint8) error,
+) error {
+	tracker, err := p.NewTracker(b, store, vit.PatchSize, func(scope *model.Scope, images *graph.Node) *graph.Node {
+		return vit.Tokens(scope, images).Patches
+	})
+	if err != nil {
+		return err
+	}
+	defer tracker.Close()
+	for _, v := range videos {
+		masks, err := tracker.Track(ctx, v)
+		if err == nil {
+			err = found(v, masks)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -127,3 +127,24 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+func TestHashNamesTheConfiguration(t *testing.T) {
+	type config struct{ Rate float64 }
+	if ConfigHash(config{1}) != ConfigHash(config{1}) {
+		t.Error("equal configurations have different hashes")
+	}
+	if ConfigHash(config{1}) == ConfigHash(config{2}) {
+		t.Error("different configurations have one hash")
+	}
+	if ConfigHash(placed{"a", 1}) != ConfigHash(placed{"b", 1}) || ConfigHash(placed{"a", 1}) == ConfigHash(placed{"a", 2}) {
+		t.Error("the hash is not of what counts alone")
+	}
+}
+
+// placed has a field that its hash leaves out.
+type placed struct {
+	Folder string
+	Size   int
+}
+
+func (p placed) Hashed() any { return p.Size }

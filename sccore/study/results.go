@@ -19,8 +19,8 @@ type Results struct {
 	records []Record
 }
 
-// settings are what the numbers that are compared with each other share.
-type settings struct {
+// grouping is what the numbers that are compared with each other share.
+type grouping struct {
 	common  any // Comparable: what configurations have in common.
 	data    string
 	changed []string // What --set changed, as "key=value".
@@ -41,21 +41,21 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) 
 	results.group = func(some []Record) (Results, error) { return s.Results(some, profile) }
 	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Profile != profile })
 	results.records = records
-	found, chosen := make([]settings, len(records)), map[string]settings{}
+	found, chosen := make([]grouping, len(records)), map[string]grouping{}
 	for i, r := range records { // In the order of time.
 		var config C
 		if err := r.DecodeConfig(&config); err != nil {
 			return results, err
 		}
 		own := s.Own(r, config)
-		changed, err := ChangedKeys("", own, config)
+		changed, err := settings.Changed("", own, config)
 		if err != nil {
 			return results, err
 		}
 		if s.Common != nil {
 			config = s.Common(config, own)
 		}
-		found[i] = settings{config, r.Data, changed}
+		found[i] = grouping{config, r.Data, changed}
 		group := s.group(r)
 		if c, ok := chosen[group]; !ok || len(found[i].changed) == 0 || len(c.changed) > 0 {
 			chosen[group] = found[i]

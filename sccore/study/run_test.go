@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // toyConfig is the configuration of a toy: it "trains" by counting, and its value is what it counted.
@@ -83,7 +84,7 @@ func newToy() *toy {
 			for seed := range o.SeedsOr(2) {
 				for _, kind := range []string{"a", "b"} {
 					config := toyConfig{Kind: kind, Steps: 3}
-					if err := ApplySet(&config, o.Set...); err != nil {
+					if err := settings.Apply(&config, o.Set...); err != nil {
 						return nil, err
 					}
 					cells = append(cells, Cell[toyConfig]{Path: []string{kind}, Seed: seed, Config: config})

@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -117,7 +118,7 @@ func lineOf(c study.Cell[Config]) (line sccore.Ablation, ok bool) {
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	read := dataset == "images"
 	config := profileConfig(o.Profile, read)
-	if err := study.ApplySet(&config, o.Set...); err != nil {
+	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
 	if err := config.check(read); err != nil {

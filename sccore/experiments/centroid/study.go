@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -63,7 +64,7 @@ var grid = encoders.Grid[Config]{
 		c := Config{Classifier: map[study.Profile]evaluation.NearestCentroid{
 			study.Smoke: {Images: 24, Size: 32}, study.Quick: {Images: 1024, Size: 64}, study.Full: {Size: 448},
 		}[profile]}
-		if err := study.ApplySet(&c, set...); err != nil {
+		if err := settings.Apply(&c, set...); err != nil {
 			return c, err
 		}
 		if v := c.Classifier; dataset == encoders.Synthetic && (v.Images < 1 || v.Size < 8) {

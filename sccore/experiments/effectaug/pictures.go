@@ -35,19 +35,17 @@ func Views(b compute.Backend, images *datasets.Images, index, pairs int, seed ui
 
 // Curves draws the curve of a run: loss and k-NN accuracy, and the collapse gauges, against the epoch.
 func Curves(points []study.Point) figures.CurvesRow {
-	loss := figures.Series{Name: "loss"}
-	knn := figures.Series{Name: "k-NN accuracy"}
-	rank := figures.Series{Name: "effective rank"}
+	var loss, knn, rank []figures.Series
 	for _, p := range points {
-		loss.X, loss.Y = append(loss.X, p.Epoch), append(loss.Y, p.Loss)
+		figures.AddPoint(&loss, "loss", p.Epoch, p.Loss)
 		if p.Evaluated {
-			knn.X, knn.Y = append(knn.X, p.Epoch), append(knn.Y, p.KNN)
-			rank.X, rank.Y = append(rank.X, p.Epoch), append(rank.Y, p.EffectiveRank)
+			figures.AddPoint(&knn, "k-NN accuracy", p.Epoch, p.KNN)
+			figures.AddPoint(&rank, "effective rank", p.Epoch, p.EffectiveRank)
 		}
 	}
 	return figures.CurvesRow{
-		{X: "epoch", Y: "loss", Series: []figures.Series{loss}},
-		{X: "epoch", Y: "k-NN accuracy (%)", Series: []figures.Series{knn}},
-		{X: "epoch", Y: "effective rank of features", Series: []figures.Series{rank}},
+		{X: "epoch", Y: "loss", Series: loss},
+		{X: "epoch", Y: "k-NN accuracy (%)", Series: knn},
+		{X: "epoch", Y: "effective rank of features", Series: rank},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/views"
 )
@@ -182,7 +183,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	for _, method := range methods.Names {
 		config := ProfileConfig(o.Profile, method)
 		// "simclr.rate=0.1" is for one method, "rate=0.1" for all.
-		if err := study.ApplySet(&config, study.SetFor(o.Set, method, methods.Names)...); err != nil {
+		if err := settings.Apply(&config, settings.For(o.Set, method, methods.Names)...); err != nil {
 			return nil, err
 		}
 		if config.Method != method {

@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -85,7 +86,7 @@ var grid = encoders.Grid[Config]{
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		read := dataset != encoders.Synthetic
 		c := ProfileConfig(profile, read)
-		if err := study.ApplySet(&c, set...); err != nil {
+		if err := settings.Apply(&c, set...); err != nil {
 			return c, err
 		}
 		return c.on(dataset), c.check(read)

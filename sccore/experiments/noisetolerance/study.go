@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -89,7 +90,7 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 		for _, loss := range lossNames {
 			config := profileConfig(o.Profile, loss)
 			// "bce.rate=2" is for one loss, "rate=2" for both.
-			if err := study.ApplySet(&config, study.SetFor(o.Set, loss, lossNames, "cotap.tau1", "cotap.tau2")...); err != nil {
+			if err := settings.Apply(&config, settings.For(o.Set, loss, lossNames, "cotap.tau1", "cotap.tau2")...); err != nil {
 				return nil, err
 			}
 			if config.Loss != loss || config.Flipped != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -137,7 +138,7 @@ func DatasetNames(o study.Options) (names, missing []string, err error) {
 
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	config := ProfileConfig(o.Profile)
-	if err := study.ApplySet(&config, o.Set...); err != nil {
+	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
 	if err := config.Check(); err != nil {

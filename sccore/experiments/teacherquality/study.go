@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -165,7 +166,7 @@ func rows(profile study.Profile) (all []Config) {
 // cells lists the runs of a profile, all of one seed before the next.
 func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 	base := profileConfig(o.Profile)
-	if err := study.ApplySet(&base, o.Set...); err != nil {
+	if err := settings.Apply(&base, o.Set...); err != nil {
 		return nil, err
 	}
 	if base != base.shared() {

@@ -10,6 +10,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -36,7 +37,7 @@ func profileConfig(profile study.Profile, set []string) (Config, error) {
 	case study.Full:
 		config.Images = 500
 	}
-	if err := study.ApplySet(&config, set...); err != nil {
+	if err := settings.Apply(&config, set...); err != nil {
 		return config, err
 	}
 	if config.Images < 2 || config.Views < 1 || config.Thresholds < 2 {

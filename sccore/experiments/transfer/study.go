@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -141,7 +142,7 @@ func config(profile study.Profile, dataset, head string, set []string) (Config, 
 			}
 			assignment = rest
 		}
-		if err := study.ApplySet(&c, assignment); err != nil {
+		if err := settings.Apply(&c, assignment); err != nil {
 			return c, err
 		}
 	}

@@ -61,7 +61,11 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 		if c.Seed != 0 {
 			continue
 		}
-		err := follow(ctx, b, c, set.All[video:video+1], func(_ datasets.Video, found [][]uint8) error {
+		vit, store, err := c.Config.Encoder.Load(c.Seed)
+		if err != nil {
+			return sheet, err
+		}
+		err = c.Config.Propagation.TrackAll(ctx, b, vit, store, set.All[video:video+1], func(_ datasets.Video, found [][]uint8) error {
 			return add(encoders.Title(c.Config.Encoder.Row), func(i int) ([]uint8, error) { return found[i], nil })
 		})
 		if err != nil {

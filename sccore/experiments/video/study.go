@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -86,7 +87,7 @@ var grid = encoders.Grid[Config]{
 	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		c := profileConfig(profile, dataset)
-		if err := study.ApplySet(&c, set...); err != nil {
+		if err := settings.Apply(&c, set...); err != nil {
 			return c, err
 		}
 		return c, c.check(dataset)

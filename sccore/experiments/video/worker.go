@@ -1,13 +1,9 @@
 package video
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -29,7 +25,13 @@ func number(c study.Cell[Config]) study.Number {
 func run(r *study.Run[Config, Videos]) error {
 	began, frames := time.Now(), 0
 	var objects []metrics.JF
-	err := follow(r.Context, r.Backend(), r.Cell, r.Data.All, func(v datasets.Video, found [][]uint8) error {
+	c := r.Cell.Config
+	vit, store, err := c.Encoder.Load(r.Cell.Seed)
+	if err != nil {
+		return err
+	}
+	defer store.Finalize()
+	err = c.Propagation.TrackAll(r.Context, r.Backend(), vit, store, r.Data.All, func(v datasets.Video, found [][]uint8) error {
 		measured, err := evaluation.MeasureVideo(v, found)
 		objects = append(objects, measured...)
 		frames += v.Frames
@@ -47,32 +49,4 @@ func run(r *study.Run[Config, Videos]) error {
 		n.Details[name+"_mean"], n.Details[name+"_recall"], n.Details[name+"_decay"] = 100*m.Mean, 100*m.Recall, 100*m.Decay
 	}
 	return r.Record(n)
-}
-
-// follow tracks the objects of each video with a cell's encoder.
-func follow(
-	ctx context.Context, b compute.Backend, c study.Cell[Config], videos []datasets.Video, found func(v datasets.Video, masks [][]uint8) error,
-) error {
-	vit, store, err := c.Config.Encoder.Load(c.Seed)
-	if err != nil {
-		return err
-	}
-	defer store.Finalize()
-	tracker, err := c.Config.Propagation.NewTracker(b, store, vit.PatchSize, func(scope *model.Scope, images *graph.Node) *graph.Node {
-		return vit.Tokens(scope, images).Patches
-	})
-	if err != nil {
-		return err
-	}
-	defer tracker.Close()
-	for _, v := range videos {
-		masks, err := tracker.Track(ctx, v)
-		if err == nil {
-			err = found(v, masks)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
-package study
+package settings
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -29,10 +30,10 @@ func newSetConfig() setConfig {
 	return setConfig{common: common{Encoder: "resnet18", Batch: 512, Queue: 4096, Rate: 0.08}, Recipe: views.Default()}
 }
 
-func TestApplySet(t *testing.T) {
+func TestApply(t *testing.T) {
 	config := newSetConfig()
 	for _, assignment := range []string{"rate=0.5", "batch=64", "knn.k=20", "recipe.MinScale=0.2", "encoder=conv4", "recipe.Crop=same"} {
-		if err := ApplySet(&config, assignment); err != nil {
+		if err := Apply(&config, assignment); err != nil {
 			t.Error(err)
 		}
 	}
@@ -42,7 +43,7 @@ func TestApplySet(t *testing.T) {
 	}
 }
 
-func TestApplySetNamesWhatIsWrong(t *testing.T) {
+func TestApplyNamesWhatIsWrong(t *testing.T) {
 	for assignment, want := range map[string]string{
 		"rate":              "key=value",
 		"speed=3":           `"speed"`,
@@ -55,46 +56,34 @@ func TestApplySetNamesWhatIsWrong(t *testing.T) {
 		"recipe.Crop=half":  "half",
 	} {
 		config := newSetConfig()
-		before := string(EncodeConfig(config))
-		err := ApplySet(&config, assignment)
+		before := encode(t, config)
+		err := Apply(&config, assignment)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), assignment) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--set %s: error %v is not one line with %q", assignment, err, want)
 		}
-		if after := string(EncodeConfig(config)); after != before {
+		if after := encode(t, config); after != before {
 			t.Errorf("--set %s failed and changed the configuration", assignment)
 		}
 	}
 }
 
-func TestHashNamesTheConfiguration(t *testing.T) {
-	type config struct{ Rate float64 }
-	if ConfigHash(config{1}) != ConfigHash(config{1}) {
-		t.Error("equal configurations have different hashes")
-	}
-	if ConfigHash(config{1}) == ConfigHash(config{2}) {
-		t.Error("different configurations have one hash")
-	}
-	if ConfigHash(placed{"a", 1}) != ConfigHash(placed{"b", 1}) || ConfigHash(placed{"a", 1}) == ConfigHash(placed{"a", 2}) {
-		t.Error("the hash is not of what counts alone")
-	}
-}
-
-// placed has a field that its hash leaves out.
-type placed struct {
-	Folder string
-	Size   int
-}
-
-func (p placed) Hashed() any { return p.Size }
-
-func TestSetForOneKind(t *testing.T) {
+func TestForOneKind(t *testing.T) {
 	set := []string{"rate=1", "bce.rate=2", "cotap.rate=3", "cotap.tau1=4", "views.size=5"}
 	for kind, want := range map[string][]string{
 		"bce":   {"rate=1", "rate=2", "cotap.tau1=4", "views.size=5"},
 		"cotap": {"rate=1", "rate=3", "cotap.tau1=4", "views.size=5"},
 	} {
-		if got := SetFor(set, kind, []string{"bce", "cotap"}, "cotap.tau1"); !slices.Equal(got, want) {
+		if got := For(set, kind, []string{"bce", "cotap"}, "cotap.tau1"); !slices.Equal(got, want) {
 			t.Errorf("%s gets %v, want %v", kind, got, want)
 		}
 	}
+}
+
+func encode(t *testing.T, config any) string {
+	t.Helper()
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
 }

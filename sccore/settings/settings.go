@@ -1,4 +1,4 @@
-package study
+package settings
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// ApplySet applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's
+// Apply applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's
 // JSON, with dots between levels, e.g. "knn.k=20". An unknown key and a value of the wrong type are errors that name them.
-func ApplySet(config any, assignments ...string) error {
+func Apply(config any, assignments ...string) error {
 	for _, assignment := range assignments {
 		if err := applyOne(config, assignment); err != nil {
 			return err
@@ -103,8 +103,8 @@ func settingsOf(config reflect.Value) (map[string]any, error) {
 	return settings, nil
 }
 
-// ChangedKeys lists, as "key=value" with [ApplySet]'s keys, what is different in the second of two configurations of one type.
-func ChangedKeys(prefix string, from, to any) ([]string, error) {
+// Changed lists, as "key=value" with [Apply]'s keys, what is different in the second of two configurations of one type.
+func Changed(prefix string, from, to any) ([]string, error) {
 	var levels [2]map[string]json.RawMessage
 	for i, config := range []any{from, to} {
 		encoded, err := json.Marshal(config)
@@ -121,7 +121,7 @@ func ChangedKeys(prefix string, from, to any) ([]string, error) {
 		switch {
 		case bytes.Equal(old, now):
 		case now[0] == '{' && len(old) > 0 && old[0] == '{':
-			inner, err := ChangedKeys(prefix+key+".", old, now)
+			inner, err := Changed(prefix+key+".", old, now)
 			if err != nil {
 				return nil, err
 			}
@@ -144,9 +144,9 @@ func wrongType(assignment, value string, old any) error {
 	return fmt.Errorf("--set %s: %q is not %s", assignment, value, want)
 }
 
-// SetFor are the assignments for one of several kinds of runs: "rate=0.1" is for all, "KIND.rate=0.1" for those of a kind alone, as "rate=0.1".
+// For are the assignments for one of several kinds of runs: "rate=0.1" is for all, "KIND.rate=0.1" for those of a kind alone, as "rate=0.1".
 // Kinds that are also keys of the configuration, such as "cotap" in "cotap.tau1", are told apart by keys.
-func SetFor(assignments []string, kind string, kinds []string, keys ...string) (set []string) {
+func For(assignments []string, kind string, kinds []string, keys ...string) (set []string) {
 	for _, assignment := range assignments {
 		of, rest, ok := strings.Cut(assignment, ".")
 		key, _, _ := strings.Cut(rest, "=")

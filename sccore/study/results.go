@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Results are the records of one profile that tables are made of: for each row and column those that share their settings, by ascending seed. Where

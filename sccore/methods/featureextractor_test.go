@@ -85,7 +85,7 @@ func TestFeatureExtractorNamesWhatIsWrong(t *testing.T) {
 				return err
 			}
 			err = frozen.Load(path) // A file with other widths.
-			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "wants") {
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "needs") {
 				t.Errorf("got %v", err)
 			}
 			if err := trainer.Save(path, ""); err != nil { // A checkpoint, with other names.

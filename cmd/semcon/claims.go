@@ -18,18 +18,18 @@ var claimsVerb = verb{
 	example: "semcon claims --profile quick",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("claims")
-		profile := flags.String("profile", string(study.Quick), "`SIZE` of the runs judged: smoke, quick or full")
+		profile := flags.String("profile", string(study.Quick), "`PROFILE` of the runs: smoke, quick or full")
 		out := flags.String("out", "out", "`FOLDER` of the records")
 		format := flags.String("format", "text", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "))
 		if err := noNames(flags, args); err != nil {
 			return err
 		}
-		size, err := study.ParseProfile(*profile)
+		wanted, err := study.ParseProfile(*profile)
 		if err != nil {
 			return usagef("--%v", err)
 		}
 		if !slices.Contains(figures.ScoreboardFormats, *format) {
-			return usagef("--format %q is none of %s", *format, strings.Join(figures.ScoreboardFormats, ", "))
+			return usagef("--format %q: want one of %s", *format, strings.Join(figures.ScoreboardFormats, ", "))
 		}
 		if *out != "out" {
 			if err := wantFolder("out", *out); err != nil {
@@ -39,7 +39,7 @@ var claimsVerb = verb{
 		if err := warnOfBrokenLines(os.Stderr, *out, experiments.All()...); err != nil {
 			return err
 		}
-		board, err := experiments.Claims(*out, size)
+		board, err := experiments.Claims(*out, wanted)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 
 var dataVerb = verb{
 	name:    "data",
-	summary: "say which datasets are there, and fetch the ones that are not",
+	summary: "show which datasets are available, and fetch those that are missing",
 	example: "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
 	run:     runData,
 }
@@ -31,15 +31,15 @@ func runData(ctx context.Context, args []string) error {
 	case len(names) == 0:
 		return listData(ctx, *folder)
 	case names[0] != "fetch":
-		return usagef("%q: the one thing to do with data is to fetch it", names[0])
+		return usagef("unknown action %q, want fetch", names[0])
 	case len(names) == 1:
-		return usagef("fetch what? %s", strings.Join(fetchable(), " or "))
+		return usagef("name a dataset to fetch: %s", strings.Join(fetchable(), " or "))
 	case *folder == "":
-		return usagef("fetch to where? --data FOLDER or SEMCON_DATA")
+		return usagef("name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 	}
 	for _, name := range names[1:] {
 		if !slices.Contains(fetchable(), name) {
-			return usagef("%q is no dataset to fetch, only %s", name, strings.Join(fetchable(), " and "))
+			return usagef("cannot fetch dataset %q, only %s", name, strings.Join(fetchable(), " and "))
 		}
 	}
 	for _, name := range names[1:] {
@@ -50,7 +50,7 @@ func runData(ctx context.Context, args []string) error {
 	return nil
 }
 
-// listData reads every split in the folder, so that the identities of run records can be compared with it.
+// listData reads every split in the folder and prints its identity, to be compared with the identities in run records.
 func listData(ctx context.Context, folder string) error {
 	if folder != "" {
 		if _, err := os.Stat(folder); err != nil {
@@ -86,12 +86,12 @@ func listData(ctx context.Context, folder string) error {
 	return nil
 }
 
-// describeClassFolders says where one's own images lie.
+// describeClassFolders describes the user's class folders or archives.
 func describeClassFolders(folder, ext string) string {
 	return fmt.Sprintf("class folders in %s and %s", filepath.Join(folder, "train"+ext), filepath.Join(folder, "test"+ext))
 }
 
-// fetchable lists the names that fetch knows.
+// fetchable lists the datasets that can be fetched.
 func fetchable() (names []string) {
 	for _, split := range datasets.Available("") {
 		if split.Fetchable && split.Split == datasets.Train {
@@ -103,7 +103,7 @@ func fetchable() (names []string) {
 
 func fetchDataset(ctx context.Context, name, folder, from string) error {
 	const megabyte = 1_000_000
-	bar := progress.Discard // Until the server has said how much there is.
+	bar := progress.Discard // Until the server sends the size.
 	err := fetch.Dataset(ctx, name, folder, fetch.Options{BaseURL: from, Progress: func(done, total int64) {
 		if bar == progress.Discard {
 			bar = progress.New(os.Stderr, name+" (MB)", int(total/megabyte))

@@ -34,7 +34,7 @@ func TestDataSaysWhatIsThere(t *testing.T) {
 		}
 	}
 
-	// A size that is wrong is seen at once, a label only on reading.
+	// A wrong size is found from the size of the file, a wrong label only on reading.
 	m.Write(t, batches+"data_batch_2.bin", strings.Repeat("x", 100))
 	m.Write(t, batches+"test_batch.bin", strings.Repeat("\xff", 3073))
 	stdout, stderr, status = outcome(t, semcon(t, m, "data", "--data", "data"))
@@ -70,7 +70,7 @@ func TestDataFetchUsage(t *testing.T) {
 		{"get", `"get"`},
 		{"fetch", "cifar10 or cifar100"},
 		{"fetch cifar10", "--data FOLDER or SEMCON_DATA"},
-		{"fetch cifar10 imagenet --data data", `"imagenet" is no dataset to fetch, only cifar10 and cifar100`},
+		{"fetch cifar10 imagenet --data data", `cannot fetch dataset "imagenet", only cifar10 and cifar100`},
 	} {
 		stdout, stderr, status := outcome(t, semcon(t, m, append([]string{"data"}, strings.Fields(test.args)...)...))
 		if status != 2 || stdout != "" {
@@ -121,8 +121,8 @@ func TestDataFetchLeavesAWholeDatasetAlone(t *testing.T) {
 	}
 }
 
-// TestOwnImagesAreNamed has class folders, and archives of them, which a run takes as they are.
-func TestOwnImagesAreNamed(t *testing.T) {
+// TestClassFoldersAreNamed has class folders, and archives of them, which a run can use.
+func TestClassFoldersAreNamed(t *testing.T) {
 	for _, files := range [][]string{{"train/a/x.png", "test/a/x.png"}, {"train.zip", "test.zip"}} {
 		m := fakemachine.New(t)
 		for _, file := range files {

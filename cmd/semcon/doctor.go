@@ -18,16 +18,16 @@ import (
 
 var doctorVerb = verb{
 	name:    "doctor",
-	summary: "say what works here, and what mends the rest; exit status 1 if something needed is broken",
+	summary: "check what works here and how to fix the rest; exit status 1 if something needed is broken",
 	example: "semcon doctor --data /data",
 	run:     runDoctor,
 }
 
-// finding is one line of the doctor's.
+// finding is one line of the doctor's report.
 type finding struct {
-	state  string // ok, missing (work goes on without it) or broken.
+	state  string // ok, missing (not needed) or broken.
 	what   string
-	detail string // What was seen, and what mends it.
+	detail string // What was found, and how to fix it.
 }
 
 const (
@@ -69,12 +69,12 @@ func runDoctor(ctx context.Context, args []string) error {
 func checkBackends() []finding {
 	findings := []finding{tryBackend("Go backend", backend.Go), {stateOK, "engine", backend.Engine()}}
 	if backend.IsGo() {
-		return append(findings, finding{stateMissing, "XLA backend", "everything runs on the Go backend, slowly: " + xlaRemedy()})
+		return append(findings, finding{stateMissing, "XLA backend", "everything runs on the slow Go backend; to get XLA: " + xlaRemedy()})
 	}
 	return append(findings, tryBackend("backend in use", backend.Config()))
 }
 
-// tryBackend adds two numbers.
+// tryBackend adds two numbers on a backend.
 func tryBackend(what, config string) finding {
 	start := time.Now()
 	b, err := backend.OpenConfig(config)
@@ -83,7 +83,7 @@ func tryBackend(what, config string) finding {
 	}
 	sum, err := graph.CallOnce(b, func(x, y *graph.Node) *graph.Node { return graph.Add(x, y) }, float32(2), float32(3))
 	if err != nil {
-		return finding{stateBroken, what, fmt.Sprintf("%s does not compute: %s", config, oneLine(err))}
+		return finding{stateBroken, what, fmt.Sprintf("%s cannot compute: %s", config, oneLine(err))}
 	}
 	if sum.Value() != float32(5) {
 		return finding{stateBroken, what, fmt.Sprintf("%s says that 2 + 3 = %v", config, sum.Value())}
@@ -91,7 +91,7 @@ func tryBackend(what, config string) finding {
 	return finding{stateOK, what, fmt.Sprintf("%s: 2 + 3 = 5 in %d ms", config, time.Since(start).Milliseconds())}
 }
 
-// checkSetup looks at what "semcon lab" installs, and runs each program of it.
+// checkSetup checks what "semcon lab" installs and runs each of its programs.
 func checkSetup(ctx context.Context) []finding {
 	in, err := checkoutInstall()
 	if err != nil {
@@ -102,8 +102,8 @@ func checkSetup(ctx context.Context) []finding {
 		return []finding{{stateBroken, "set-up", err.Error()}}
 	}
 	var findings []finding
-	for _, lack := range status.Limits {
-		findings = append(findings, finding{stateMissing, "this machine", lack})
+	for _, limit := range status.Limits {
+		findings = append(findings, finding{stateMissing, "this machine", limit})
 	}
 	probes := map[string][]string{
 		"Jupyter":    {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
@@ -126,10 +126,10 @@ func checkSetup(ctx context.Context) []finding {
 	return findings
 }
 
-// checkData says which datasets are in a folder; none is needed.
+// checkData reports which datasets are in a folder. None is needed.
 func checkData(folder string) []finding {
 	if folder == "" {
-		return []finding{{stateMissing, "data", "no folder named: synthetic images only; name one with --data or SEMCON_DATA"}}
+		return []finding{{stateMissing, "data", "no data folder, so only synthetic images; set one with --data or SEMCON_DATA"}}
 	}
 	if _, err := os.Stat(folder); err != nil {
 		return []finding{{stateBroken, "data", err.Error()}}
@@ -153,7 +153,7 @@ func checkData(folder string) []finding {
 	return findings
 }
 
-// checkDisk looks at the space where results go: a full study writes a few hundred megabytes.
+// checkDisk checks the free space for results. A full study writes a few hundred megabytes.
 func checkDisk(folder string) finding {
 	const what, needed = "disk", 2 << 30
 	folder, err := filepath.Abs(folder)
@@ -171,7 +171,7 @@ func checkDisk(folder string) finding {
 	free := fs.Bavail * uint64(fs.Bsize)
 	detail := fmt.Sprintf("%.1f GiB free for %s", float64(free)/(1<<30), folder)
 	if free < needed {
-		return finding{stateBroken, what, detail + ": less than 2 GiB; free some, or choose another folder with --out"}
+		return finding{stateBroken, what, detail + ": less than 2 GiB; free some space, or choose another folder with --out"}
 	}
 	return finding{stateOK, what, detail}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
-// row returns the doctor's line about one thing.
+// row returns the doctor's line on one thing.
 func row(t *testing.T, report, what string) string {
 	t.Helper()
 	for line := range strings.Lines(report) {
@@ -30,7 +30,7 @@ func TestDoctorNamesWhatMends(t *testing.T) {
 	if line := row(t, stdout, "Go backend"); !strings.HasPrefix(line, "ok ") {
 		t.Error(line)
 	}
-	if line := row(t, stdout, "engine"); !strings.Contains(line, "pure Go, named by GOMLX_BACKEND") {
+	if line := row(t, stdout, "engine"); !strings.Contains(line, "pure Go, set by GOMLX_BACKEND") {
 		t.Error(line)
 	}
 	for _, what := range []string{"Jupyter", "Go kernel", "completion", "settings"} {

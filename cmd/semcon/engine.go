@@ -10,10 +10,10 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// setupCommand mends everything that set-up has made in a checkout.
+// setupCommand repairs the set-up of a checkout.
 const setupCommand = "go run ./cmd/semcon lab --setup-only"
 
-// announceEngine says which engine a run computes on, and warns of the slow one.
+// announceEngine prints the engine of a run, and a warning for the slow one.
 func announceEngine(w io.Writer) {
 	fmt.Fprintf(w, "engine: %s\n", backend.Engine())
 	if backend.IsGo() {
@@ -21,13 +21,13 @@ func announceEngine(w io.Writer) {
 	}
 }
 
-// xlaRemedy is the command, or the deed, that puts XLA in the place of the pure-Go engine.
+// xlaRemedy returns the command or the step that replaces the pure-Go engine with XLA.
 func xlaRemedy() string {
 	switch {
 	case os.Getenv(compute.ConfigEnvVar) != "":
 		return "unset " + compute.ConfigEnvVar
 	case !backend.CanLoadXLA():
-		return "build semcon again with a C compiler installed and CGO_ENABLED not set to 0"
+		return "install a C compiler and build semcon again without CGO_ENABLED=0"
 	}
 	root := backend.CheckoutRoot()
 	if here, err := os.Getwd(); root != "" && err == nil && here == filepath.Clean(root) {

@@ -22,7 +22,7 @@ import (
 
 var featuresVerb = verb{
 	name:    "features",
-	summary: "compute the features of a folder of images by a transformer's weights",
+	summary: "compute the features of a folder of images with a transformer",
 	example: "semcon features photos --weights dino_deitsmall16_pretrain.pth --out features.npy\n" +
 		"semcon features photos --weights weights/dino-s16.safetensors --size 448 --patches --out features.safetensors",
 	run: runFeatures,
@@ -32,25 +32,25 @@ func runFeatures(ctx context.Context, args []string) error {
 	flags := newFlags("features")
 	choice := addWeightFlags(flags)
 	file := flags.String("weights", "", "`FILE` of the weights, .pth or .safetensors")
-	out := flags.String("out", "features.npy", "`FILE` to write: .npy of the [CLS] features, names of the images in .txt beside it; or .safetensors")
-	patches := flags.Bool("patches", false, "write the patches' features too; --out is .safetensors then")
-	size := flags.Int("size", 224, "`PIXELS` of a side of the square that each image is cut to")
-	batch := flags.Int("batch", 16, "`NUMBER` of images at a time")
+	out := flags.String("out", "features.npy", "`FILE` to write: .npy with the [CLS] features, and the names of the images in .txt beside it; or .safetensors")
+	patches := flags.Bool("patches", false, "also write the features of patches; --out must be .safetensors")
+	size := flags.Int("size", 224, "`PIXELS` of the height and width of the centre crop of each image")
+	batch := flags.Int("batch", 16, "`NUMBER` of images per batch")
 	names, err := parse(flags, args)
 	extension := filepath.Ext(*out)
 	switch {
 	case err != nil:
 		return err
 	case len(names) != 1:
-		return usagef("wants one folder of images, or a .safetensors of normalised ones, got %d (%s)", len(names), strings.Join(names, ", "))
+		return usagef("want one folder of images, or one .safetensors of standardised images, got %d (%s)", len(names), strings.Join(names, ", "))
 	case *file == "":
-		return usagef("which weights? --weights FILE")
+		return usagef("--weights FILE is missing")
 	case extension != ".npy" && extension != ".safetensors":
 		return usagef("--out %s ends with neither .npy nor .safetensors", *out)
 	case *patches && extension != ".safetensors":
-		return usagef("--out %s: features of patches need a .safetensors", *out)
+		return usagef("--out %s: --patches needs a .safetensors", *out)
 	case *size < 1 || *size > 8192:
-		return usagef("--size %d is not from 1 to 8192", *size)
+		return usagef("--size %d is not between 1 and 8192", *size)
 	case *batch < 1:
 		return usagef("--batch %d is below 1", *batch)
 	}
@@ -63,19 +63,19 @@ func runFeatures(ctx context.Context, args []string) error {
 		return err
 	}
 	if patch := im.ViT.PatchSize; images.height%patch != 0 || images.width%patch != 0 {
-		return usagef("--size: %d×%d pixels are not made of the transformer's patches of %d", images.height, images.width, patch)
+		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", images.height, images.width, patch)
 	}
 	class, all, err := features(ctx, im, &images, *batch, *patches)
 	for _, why := range images.skipped {
-		fmt.Fprintf(os.Stderr, "left out %v\n", why)
+		fmt.Fprintf(os.Stderr, "skipped %v\n", why)
 	}
 	switch count := len(images.skipped); {
 	case err != nil:
 		return err
 	case len(class) == 0:
-		return fmt.Errorf("no image of %s can be read: %w", names[0], images.skipped[0])
+		return fmt.Errorf("none of the images in %s can be read: %w", names[0], images.skipped[0])
 	case count > 0:
-		fmt.Fprintf(os.Stderr, "left out %d of %d images\n", count, count+len(class))
+		fmt.Fprintf(os.Stderr, "skipped %d of %d images\n", count, count+len(class))
 	}
 	if extension == ".npy" {
 		if err := weights.WriteNPY(*out, class); err != nil {
@@ -88,37 +88,37 @@ func runFeatures(ctx context.Context, args []string) error {
 	} else if err := writeFeatures(*out, im, images, class, all); err != nil {
 		return err
 	}
-	fmt.Printf("wrote %s: %d images, %d features by %s\n", *out, len(class), im.ViT.Dim, im.ViT.Name)
+	fmt.Printf("wrote %s: %d images, %d features each, from %s\n", *out, len(class), im.ViT.Dim, im.ViT.Name)
 	return nil
 }
 
-// batches are images of one size.
+// batches holds images of one size.
 type batches struct {
 	names         []string
 	height, width int
 	image         func(i int) (evaluation.Image, error)
-	skipped       []error // Why images cannot be read, once they have been.
+	skipped       []error // Errors of the images that could not be read.
 }
 
-// openBatches opens a folder of images, or a .safetensors with a tensor "images", [count, height, width, 3], that is normalised already.
+// openBatches opens a folder of images, or a .safetensors with a tensor "images", [count, height, width, 3], of standardised images.
 func openBatches(path string, size int) (batches, error) {
 	if filepath.Ext(path) != ".safetensors" {
-		pictures, err := datasets.OpenImageFolder(path)
+		folder, err := datasets.OpenImageFolder(path)
 		if err != nil {
 			return batches{}, err
 		}
-		for _, s := range pictures.Skipped {
-			fmt.Fprintf(os.Stderr, "passed over %s: %s\n", s.File, s.Reason)
+		for _, s := range folder.Skipped {
+			fmt.Fprintf(os.Stderr, "ignored %s: %s\n", s.File, s.Reason)
 		}
 		b := batches{height: size, width: size, image: func(i int) (evaluation.Image, error) {
-			pixels, err := pictures.CenterCrop(i, size)
+			pixels, err := folder.CenterCrop(i, size)
 			if err != nil {
 				return evaluation.Image{}, err
 			}
 			return evaluation.NewImage(pixels, size, size), nil
 		}}
-		for i := range pictures.Len() {
-			b.names = append(b.names, pictures.File(i))
+		for i := range folder.Len() {
+			b.names = append(b.names, folder.File(i))
 		}
 		return b, nil
 	}
@@ -128,7 +128,7 @@ func openBatches(path string, size int) (batches, error) {
 	}
 	images := named["images"]
 	if images == nil || images.DType() != dtypes.Float32 || images.Rank() != 4 || images.Shape().Dim(3) != 3 {
-		return batches{}, fmt.Errorf("%s: no tensor \"images\" of float32, [count, height, width, 3]", path)
+		return batches{}, fmt.Errorf("%s: want a float32 tensor \"images\", [count, height, width, 3]", path)
 	}
 	values := tensors.MustCopyFlatData[float32](images)
 	b := batches{height: images.Shape().Dim(1), width: images.Shape().Dim(2)}
@@ -142,7 +142,7 @@ func openBatches(path string, size int) (batches, error) {
 	return b, nil
 }
 
-// all yields every image that can be read, until the context is done, and takes the names of the others away.
+// all yields every image that can be read, until the context ends, and removes the names of the others.
 func (b *batches) all(ctx context.Context) iter.Seq2[evaluation.Image, error] {
 	return func(yield func(evaluation.Image, error) bool) {
 		var read []string
@@ -164,7 +164,7 @@ func (b *batches) all(ctx context.Context) iter.Seq2[evaluation.Image, error] {
 	}
 }
 
-// features returns the [CLS] features of every image, and those of its patches if they are wanted.
+// features returns the [CLS] features of every image and, if patches is true, those of its patches.
 func features(ctx context.Context, im *weights.Import, images *batches, batch int, patches bool) (class [][]float32, all []float32, err error) {
 	engine, err := backend.Open()
 	if err != nil {
@@ -194,7 +194,7 @@ func features(ctx context.Context, im *weights.Import, images *batches, batch in
 	return class, all, nil
 }
 
-// writeFeatures writes "class", [images, features], and if there are any "patches", [images, rows, columns, features].
+// writeFeatures writes the tensor "class", [images, features], and unless patches is nil the tensor "patches", [images, rows, columns, features].
 func writeFeatures(path string, im *weights.Import, images batches, class [][]float32, patches []float32) error {
 	var rows []float32
 	for _, row := range class {
@@ -202,8 +202,8 @@ func writeFeatures(path string, im *weights.Import, images batches, class [][]fl
 	}
 	named := map[string]*tensors.Tensor{"class": tensors.FromFlatDataAndDimensions(rows, len(class), im.ViT.Dim)}
 	if patches != nil {
-		side := im.ViT.PatchSize
-		named["patches"] = tensors.FromFlatDataAndDimensions(patches, len(class), images.height/side, images.width/side, im.ViT.Dim)
+		size := im.ViT.PatchSize
+		named["patches"] = tensors.FromFlatDataAndDimensions(patches, len(class), images.height/size, images.width/size, im.ViT.Dim)
 	}
 	names, err := json.Marshal(images.names)
 	if err != nil {

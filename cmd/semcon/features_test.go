@@ -19,7 +19,7 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// tinyWeights writes a vit-tiny of values of sines, and a head beside it.
+// tinyWeights writes a vit-tiny with values of a sine, and a head.
 func tinyWeights(t *testing.T, path string) {
 	t.Helper()
 	v, err := encoder.ViTByName("vit-tiny")
@@ -42,7 +42,7 @@ func tinyWeights(t *testing.T, path string) {
 	}
 }
 
-// picture is a PNG of one colour on another.
+// picture returns a PNG of one colour on another.
 func picture(t *testing.T, side int, c color.Color) []byte {
 	t.Helper()
 	im := image.NewRGBA(image.Rect(0, 0, side, side+5))
@@ -95,7 +95,7 @@ func TestFeaturesOfAFolder(t *testing.T) {
 		}
 		return stdout
 	}
-	if stdout := run("--size", "32", "--batch", "2", "--out", "f.npy"); stdout != "wrote f.npy: 3 images, 64 features by vit-tiny\n" {
+	if stdout := run("--size", "32", "--batch", "2", "--out", "f.npy"); stdout != "wrote f.npy: 3 images, 64 features each, from vit-tiny\n" {
 		t.Errorf("said %q", stdout)
 	}
 	npy, err := os.ReadFile(filepath.Join(m.Checkout, "f.npy"))
@@ -114,7 +114,7 @@ func TestFeaturesOfAFolder(t *testing.T) {
 	if metadata["images"] != `["0.png","1.png","2.png"]` || metadata["positions"] != "dino" {
 		t.Errorf("metadata %v", metadata)
 	}
-	// The batch is no part of a feature: the .npy, made two at a time, holds the same ones.
+	// Features do not depend on the batch: the .npy, from batches of two, has the same ones.
 	for i, x := range tensors.MustCopyFlatData[float32](named["class"]) {
 		bits := uint32(npy[128+4*i]) | uint32(npy[129+4*i])<<8 | uint32(npy[130+4*i])<<16 | uint32(npy[131+4*i])<<24
 		if math.Abs(float64(math.Float32frombits(bits)-x)) > 1e-5 {
@@ -123,8 +123,8 @@ func TestFeaturesOfAFolder(t *testing.T) {
 	}
 }
 
-// TestFeaturesLeaveOutWhatCannotBeRead: one bad file does not cost the others.
-func TestFeaturesLeaveOutWhatCannotBeRead(t *testing.T) {
+// TestFeaturesSkipBrokenImages keeps the features of the other images.
+func TestFeaturesSkipBrokenImages(t *testing.T) {
 	m := fakemachine.New(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	for _, name := range []string{"a.png", "c.png", "e.png"} {
@@ -133,10 +133,10 @@ func TestFeaturesLeaveOutWhatCannotBeRead(t *testing.T) {
 	m.Write(t, "photos/b.jpg", "no image")
 	m.Write(t, "photos/d.png", "")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--batch", "2", "--out", "f.npy")))
-	if status != 0 || stdout != "wrote f.npy: 3 images, 64 features by vit-tiny\n" {
+	if status != 0 || stdout != "wrote f.npy: 3 images, 64 features each, from vit-tiny\n" {
 		t.Errorf("exit status %d, said %q", status, stdout)
 	}
-	for _, want := range []string{"left out photos/b.jpg: ", "left out photos/d.png: is empty\n", "left out 2 of 5 images\n"} {
+	for _, want := range []string{"skipped photos/b.jpg: ", "skipped photos/d.png: is empty\n", "skipped 2 of 5 images\n"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("no %q in %q", want, stderr)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// TestHostileWeightsAreOneLineOfEveryVerb gives the verbs that read weights the files that sccore/weights refuses, one of each kind.
+// TestHostileWeightsAreOneLineOfEveryVerb passes one file of each kind that sccore/weights refuses to the verbs that read weights.
 func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 	official := func(name string) []byte {
 		content, err := os.ReadFile(filepath.Join("..", "..", "sccore", "weights", "testdata", name))

@@ -15,19 +15,19 @@ import (
 
 var importVerb = verb{
 	name:    "import",
-	summary: "read official weights (.pth, .safetensors), say what fits, and write them under timm's names",
+	summary: "read official weights (.pth, .safetensors), report what matches, and write them with timm's names",
 	example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("import")
 		choice := addWeightFlags(flags)
-		out := flags.String("out", "", "`FILE` to write, .safetensors; none writes nothing and only reports")
-		keepHead := flags.Bool("head", false, "keep the projection head too, under \"head.\"; timm then does not load the file strictly")
+		out := flags.String("out", "", "`FILE` to write, .safetensors; without it only the report is printed")
+		keepHead := flags.Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
 		names, err := parse(flags, args)
 		switch {
 		case err != nil:
 			return err
 		case len(names) != 1:
-			return usagef("wants one file of weights, got %d (%s)", len(names), strings.Join(names, ", "))
+			return usagef("want one file of weights, got %d (%s)", len(names), strings.Join(names, ", "))
 		case *out != "" && filepath.Ext(*out) != ".safetensors":
 			return usagef("--out %s does not end with .safetensors", *out)
 		}
@@ -56,18 +56,18 @@ var importVerb = verb{
 	},
 }
 
-// weightChoice is what the flags say of a file of weights.
+// weightChoice holds the flags for a file of weights.
 type weightChoice struct{ arch, branch, positions *string }
 
 func addWeightFlags(flags *flag.FlagSet) weightChoice {
 	return weightChoice{
-		arch:      flags.String("arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+"; by default what fits"),
-		branch:    flags.String("branch", "", "`NAME` of the branch to take of several, teacher or student; by default the teacher"),
-		positions: flags.String("positions", string(encoder.DINOPositions), "`WAY` of resizing position embeddings: dino or timm"),
+		arch:      flags.String("arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+"; by default the one that fits"),
+		branch:    flags.String("branch", "", "`NAME` of the branch, if the file has several: teacher or student; by default the teacher"),
+		positions: flags.String("positions", string(encoder.DINOPositions), "`METHOD` of resizing position embeddings: dino or timm"),
 	}
 }
 
-// read reads the file, after the flags have been checked.
+// read checks the flags and reads the file.
 func (c weightChoice) read(path string) (*weights.Import, error) {
 	var want encoder.ViT
 	if *c.arch != "" {
@@ -81,7 +81,7 @@ func (c weightChoice) read(path string) (*weights.Import, error) {
 		return nil, usagef("--%v", err)
 	}
 	if *c.branch != "" && *c.branch != "teacher" && *c.branch != "student" {
-		return nil, usagef("--branch %s is neither teacher nor student", *c.branch)
+		return nil, usagef("--branch %s: want teacher or student", *c.branch)
 	}
 	return weights.ReadViT(path, want, *c.branch)
 }

@@ -23,7 +23,7 @@ import (
 
 var labVerb = verb{
 	name:    "lab",
-	summary: "set everything up under .semcon/ and open JupyterLab on copies of the notebooks, in out/lab/",
+	summary: "set everything up under .semcon/ and open JupyterLab on copies of the notebooks in out/lab/",
 	example: "semcon lab --profile smoke\nsemcon lab --port 9000 --no-browser\nsemcon lab --setup-only --global",
 	grace:   childGrace + grace,
 	run:     runLab,
@@ -33,16 +33,16 @@ func runLab(ctx context.Context, args []string) error {
 	flags := newFlags("lab")
 	port := flags.Int("port", 0, "`PORT` of 127.0.0.1 to listen on (default: the first free one from 8888)")
 	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
-	profile := flags.String("profile", os.Getenv("SEMCON_PROFILE"), "`SIZE` of the experiments in the notebooks: smoke, quick or full; quick where neither this nor SEMCON_PROFILE says")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks, which draw synthetic images without it")
-	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies of them in out/lab/")
-	setupOnly := flags.Bool("setup-only", false, "set up and stop there")
+	profile := flags.String("profile", os.Getenv("SEMCON_PROFILE"), "`PROFILE` of the experiments in the notebooks: smoke, quick or full; by default $SEMCON_PROFILE, or else quick")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks; without it they draw synthetic images")
+	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies in out/lab/")
+	setupOnly := flags.Bool("setup-only", false, "set up and exit")
 	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
 	if err := noNames(flags, args); err != nil {
 		return err
 	}
 	if *port < 0 || *port > 65535 {
-		return usagef("--port %d: a port lies between 1 and 65535", *port)
+		return usagef("--port %d is not between 1 and 65535", *port)
 	}
 	if *profile != "" {
 		if _, err := study.ParseProfile(*profile); err != nil {
@@ -60,7 +60,7 @@ func runLab(ctx context.Context, args []string) error {
 		*data = folder
 	}
 	if *global && !*setupOnly {
-		return usagef("--global goes with --setup-only: the notebooks need a checkout")
+		return usagef("--global needs --setup-only: the notebooks need a checkout")
 	}
 	find := checkoutInstall
 	if *global {
@@ -95,13 +95,13 @@ func runLab(ctx context.Context, args []string) error {
 func checkoutInstall() (setup.Install, error) {
 	root := backend.CheckoutRoot()
 	if root == "" {
-		return setup.Install{}, errors.New("no checkout of the project here: run this inside a clone of the repository")
+		return setup.Install{}, errors.New("not in a checkout of the project: run this inside a clone of the repository")
 	}
 	return setup.At(root)
 }
 
-// serveLab runs JupyterLab on a folder until ctx ends, which is its regular end, or until it fails. The token travels in the
-// environment, because every user of a machine can read the arguments of a process.
+// serveLab runs JupyterLab on a folder until ctx ends, which is the normal end, or until it fails. The token is passed in the environment,
+// because every user of a machine can read the arguments of a process.
 func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder string, port int) error {
 	logFile := in.Dir("lab.log")
 	log, err := os.Create(logFile)
@@ -113,7 +113,7 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 	lab.Env = append(lab.Env, "JUPYTER_TOKEN="+token)
 	lab.Stdout, lab.Stderr = log, log
 	if err := lab.Start(); err != nil {
-		return fmt.Errorf("JupyterLab does not start: %w", err)
+		return fmt.Errorf("cannot start JupyterLab: %w", err)
 	}
 	var exit error
 	ended := make(chan struct{})
@@ -124,7 +124,7 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 	select {
 	case err = <-opened:
 	case <-ended:
-		err = errors.New("JupyterLab ended at once")
+		err = errors.New("JupyterLab ended immediately")
 	}
 	if err == nil {
 		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n", port, firstPage(folder), token, folder)
@@ -136,7 +136,7 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 	case ctx.Err() != nil:
 		return nil
 	case err == nil:
-		err = exit // nil where it was shut down from its own menu.
+		err = exit // nil if it was shut down from its own menu.
 	}
 	if err != nil {
 		err = fmt.Errorf("%w; the log is %s", err, logFile)
@@ -144,7 +144,7 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 	return err
 }
 
-// labCommand is the command line of JupyterLab on a folder of notebooks.
+// labCommand returns the command line of JupyterLab on a folder of notebooks.
 func labCommand(ctx context.Context, in setup.Install, folder string, port int, browser bool) *exec.Cmd {
 	lab := exec.CommandContext(ctx, in.Python(), "-m", "jupyterlab",
 		"--ServerApp.ip=127.0.0.1",
@@ -159,7 +159,7 @@ func labCommand(ctx context.Context, in setup.Install, folder string, port int, 
 	return lab
 }
 
-// firstPage is what JupyterLab shows first: the page that says what a notebook of Go does differently, where the folder has it.
+// firstPage returns the page that JupyterLab shows first: the README, which explains what is different in a Go notebook, if the folder has it.
 func firstPage(folder string) string {
 	if _, err := os.Stat(filepath.Join(folder, readme)); err != nil {
 		return "/lab"
@@ -167,18 +167,18 @@ func firstPage(folder string) string {
 	return "/lab/tree/" + readme
 }
 
-// childGrace is how long a program with programs of its own may take to end them.
+// childGrace is how long a program may take to end its child processes.
 const childGrace = 15 * time.Second
 
-// stopGently ends a program that has programs of its own, kernels here, by one signal that lets it end them. In a process group of
-// its own it does not get the terminal's Ctrl-C besides.
+// stopGently makes the context end a program with a signal that lets it end its children, such as kernels. The program gets a process group of
+// its own, so that it does not also receive the terminal's Ctrl-C.
 func stopGently(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = childGrace
 }
 
-// waitForServer returns when the server answers.
+// waitForServer waits until the server answers.
 func waitForServer(ctx context.Context, port int, token string) error {
 	const patience = 90 * time.Second
 	deadline := time.Now().Add(patience)
@@ -203,7 +203,7 @@ func waitForServer(ctx context.Context, port int, token string) error {
 	return fmt.Errorf("JupyterLab does not answer on port %d after %s", port, patience)
 }
 
-// freePort returns the wanted port if it is free; for 0, the first free one from 8888.
+// freePort returns the wanted port if it is free, or for 0 the first free port from 8888.
 func freePort(wanted int) (int, error) {
 	first, last := wanted, wanted
 	if wanted == 0 {
@@ -219,7 +219,7 @@ func freePort(wanted int) (int, error) {
 	return 0, fmt.Errorf("no free port between %d and %d: choose one with --port", first, last)
 }
 
-// hasDesktop tells whether a browser could show a window. Without one, Python would start a text browser in this terminal.
+// hasDesktop reports whether a browser can show a window. Without a desktop, Python would start a text browser in this terminal.
 func hasDesktop() bool {
 	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 }

@@ -18,12 +18,12 @@ import (
 
 const readme = "README.md"
 
-// copiesFile remembers, beside the copies, which state of each original they are copies of.
+// copiesFile lies beside the copies and records the state of the original that each was copied from.
 const copiesFile = ".copies.json"
 
-// copyNotebooks brings the copies of a folder's notebooks up to date and returns their folder. A user runs and edits the copies, and
-// the checkout stays as it is. An original that has changed replaces its copy, outputs and all, unless the user has edited the copy;
-// w is told of each that is kept.
+// copyNotebooks updates the copies of a folder's notebooks and returns their folder. Users run and edit the copies, and the checkout stays
+// unchanged. If an original has changed, it replaces its copy and the outputs in it, unless the user has edited the copy. copyNotebooks prints
+// each edited copy that it keeps to w.
 func copyNotebooks(from, to string, w io.Writer) (string, error) {
 	notebooks, err := filepath.Glob(filepath.Join(from, "*.ipynb"))
 	if err != nil {
@@ -57,11 +57,11 @@ func copyNotebooks(from, to string, w io.Writer) (string, error) {
 		switch {
 		case state == "" || present != "" && state == copied[name]:
 			continue
-		case present == state: // The same, whoever put it there.
+		case present == state: // Already the same.
 			copied[name] = state
 			continue
 		case present != "" && present != copied[name]:
-			fmt.Fprintf(w, "%s has changed in the project, and you have edited your copy: yours is kept; remove %s to get the new one\n", name, copy)
+			fmt.Fprintf(w, "%s has changed in the project, but you have edited your copy, which is kept; remove %s to get the new version\n", name, copy)
 			continue
 		}
 		content, err := os.ReadFile(original)
@@ -94,8 +94,7 @@ func readCopies(path string) (map[string]string, error) {
 	return copied, nil
 }
 
-// stateOf identifies what a person writes into a file: of a notebook its cells without their outputs. It is empty for a file that is
-// not there.
+// stateOf returns a hash of a file, and for a notebook a hash of its cells without outputs. It is empty if the file does not exist.
 func stateOf(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTheUserWorksOnCopies runs, edits and updates notebooks in every order that matters.
+// TestTheUserWorksOnCopies runs, edits and updates notebooks in every relevant order.
 func TestTheUserWorksOnCopies(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "out", "lab")
 	notebook := func(source, output string) []byte {

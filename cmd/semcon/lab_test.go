@@ -18,7 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// serveFakeLab answers as JupyterLab would, to those who know the token.
+// serveFakeLab answers like JupyterLab to requests with the token.
 func serveFakeLab(args []string) {
 	settings := map[string]string{}
 	for _, arg := range args {
@@ -85,7 +85,7 @@ func TestLabThatDoesNotStart(t *testing.T) {
 	if status != 1 {
 		t.Errorf("exit status %d", status)
 	}
-	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ended at once", m.Path(".semcon", "lab.log"))
+	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ended immediately", m.Path(".semcon", "lab.log"))
 }
 
 func TestLabSetupOnly(t *testing.T) {
@@ -105,7 +105,7 @@ func TestLabSetupOnly(t *testing.T) {
 	wantLine(t, stderr[strings.Index(stderr, "semcon lab:"):], "ERROR: no wheel")
 }
 
-// TestLabSetupOnlyGlobal sets up from a folder that belongs to no checkout.
+// TestLabSetupOnlyGlobal runs set-up in a folder outside any checkout.
 func TestLabSetupOnlyGlobal(t *testing.T) {
 	m, cache := fakemachine.New(t), t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -123,7 +123,7 @@ func TestLabSetupOnlyGlobal(t *testing.T) {
 	if status != 2 {
 		t.Errorf("--global alone: exit status %d", status)
 	}
-	wantLine(t, stderr, "--global goes with --setup-only")
+	wantLine(t, stderr, "--global needs --setup-only")
 }
 
 func TestLabListensOnThisMachineOnly(t *testing.T) {

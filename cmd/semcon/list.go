@@ -12,7 +12,7 @@ import (
 
 var listVerb = verb{
 	name:    "list",
-	summary: "list the experiments: what each reproduces, its data and whether it is there, its cost",
+	summary: "list the experiments: what each reproduces, its data and whether they are available, its cost",
 	example: "semcon list --data data",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("list")
@@ -34,7 +34,7 @@ var listVerb = verb{
 	},
 }
 
-// found is the state of data in words of its own: a dataset is there, or not, or cannot be read.
+// found returns the state of a dataset: found, missing or broken.
 func (f finding) found() string {
 	if f.state == stateOK {
 		return "found"

@@ -9,12 +9,12 @@ import (
 	"github.com/semcon/semcon/sccore/experiments"
 )
 
-// TestListSaysWhatIsThere: the engine first, which data are found, and of each experiment the same seven lines, their texts in one column.
+// TestListSaysWhatIsThere checks that the engine comes first, then the data, then the same seven aligned lines for each experiment.
 func TestListSaysWhatIsThere(t *testing.T) {
 	m := fakemachine.New(t)
 	m.Write(t, "data/cifar10/cifar-10-batches-bin/data_batch_1.bin", string(make([]byte, 3073)))
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "list", "--data", "data")))
-	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "engine  pure Go, named by GOMLX_BACKEND\n") {
+	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "engine  pure Go, set by GOMLX_BACKEND\n") {
 		t.Errorf("exit status %d, %q, begins with %.60q", status, stderr, stdout)
 	}
 	for _, want := range []string{`\n  found    CIFAR-10 train +short: 1 of 50000 images\n`, `\n  missing  CIFAR-10 test  +\S`} {

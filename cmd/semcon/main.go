@@ -18,21 +18,21 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 )
 
-// A verb is one thing that semcon does, in a file of its own name.
+// verb is a command of semcon, in a file named for it.
 type verb struct {
 	name    string
 	summary string // One line, for "semcon help".
 	example string // A command line to copy, for "semcon NAME --help".
 
-	kept  string        // What an interrupted call leaves for the next one, for people; empty where that needs no word.
-	grace time.Duration // How long it may take to stop, where that is longer than [grace].
+	kept  string        // What an interrupted call keeps for the next one, for the message; may be empty.
+	grace time.Duration // How long it may take to stop, if longer than [grace].
 
-	// run does the work. It stops soon after ctx ends, in a state that the next call resumes from. Its error is one line that names
-	// the file, the flag or the value at fault; [usagef] makes the ones that are the caller's.
+	// run does the work. It stops soon after ctx ends, and the next call resumes. Its error is one line that names the file, the flag or the
+	// value. [usagef] makes errors of wrong usage.
 	run func(ctx context.Context, args []string) error
 }
 
-// verbs is filled by init because the verbs themselves look their usage up in it.
+// verbs is filled by init because the verbs look up their usage in it.
 var verbs []verb
 
 func init() {
@@ -51,8 +51,8 @@ func init() {
 	}
 }
 
-// grace is how long a verb may take to stop. XLA cannot be interrupted while it compiles, which takes minutes; what is recorded by then
-// is on disk, and a checkpoint is whole or not there, so the process ends without it.
+// grace is how long a verb may take to stop. XLA compiles for minutes and cannot be interrupted, so the process then ends without waiting. That is
+// safe: records are on disk, and checkpoints are written atomically.
 const grace = 4 * time.Second
 
 func main() {
@@ -68,25 +68,25 @@ func main() {
 	}
 	signal.Stop(signals) // A second signal kills at once.
 	cancel()
-	v, _ := findVerb(os.Args[1]) // There is one: without it the command has ended.
+	v, _ := findVerb(os.Args[1]) // It exists, or the command would have ended.
 	select {
 	case status := <-ended:
 		os.Exit(status)
 	case <-time.After(cmp.Or(v.grace, grace)):
 		if progress.IsTerminal(os.Stderr) {
-			fmt.Fprintln(os.Stderr) // The bar's line is not closed.
+			fmt.Fprintln(os.Stderr) // Ends the line of an open bar.
 		}
 		os.Exit(stopped(v, os.Stderr))
 	}
 }
 
-// stopped says that a verb was interrupted and what is left of its work, and returns the exit status.
+// stopped prints that a verb was interrupted and what is kept, and returns the exit status.
 func stopped(v verb, stderr io.Writer) int {
 	kept := ""
 	if v.kept != "" {
 		kept = v.kept + "; "
 	}
-	fmt.Fprintf(stderr, "semcon %s: stopped; %srun it again to go on\n", v.name, kept)
+	fmt.Fprintf(stderr, "semcon %s: stopped; %srun it again to continue\n", v.name, kept)
 	return 130
 }
 
@@ -102,7 +102,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	}
 	v, ok := findVerb(name)
 	if !ok {
-		fmt.Fprintf(stderr, "semcon: no verb %q (\"semcon help\" lists them)\n", name)
+		fmt.Fprintf(stderr, "semcon: unknown verb %q (\"semcon help\" lists the verbs)\n", name)
 		return 2
 	}
 	err := protect(func() error { return v.run(ctx, args[1:]) })
@@ -110,7 +110,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	case err == nil || errors.Is(err, errHelpShown):
 		return 0
 	case ctx.Err() != nil:
-		// What an interrupted program says of its end is no news; what keeps its work from being saved is.
+		// Errors that come from the interrupt are not printed. An error that kept work from being saved is.
 		if !errors.Is(err, context.Canceled) && !errors.As(err, new(*exec.ExitError)) {
 			fmt.Fprintf(stderr, "semcon %s: %s\n", v.name, oneLine(err))
 			return 1
@@ -124,7 +124,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 	return 1
 }
 
-// protect turns a panic into an error, so that nobody meets a Go stack who did not ask for one with SEMCON_DEBUG=1.
+// protect turns a panic into an error, so that users see no stack trace unless SEMCON_DEBUG is set.
 func protect(run func() error) (err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -150,7 +150,7 @@ func findVerb(name string) (verb, bool) {
 	return verb{}, false
 }
 
-// oneLine returns the first line of an error that says something: wrapped errors of other libraries carry stacks.
+// oneLine returns the first line of an error that is not blank. Errors of other libraries may include stack traces.
 func oneLine(err error) string {
 	for line := range strings.Lines(err.Error()) {
 		if line = strings.TrimSpace(line); line != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
-// TestMain lets the test binary stand in for semcon itself and for JupyterLab, so that tests meet real processes.
+// TestMain lets the test binary act as semcon and as JupyterLab, so that tests run real processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SEMCON_TEST_ROLE") {
 	case "semcon":
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// semcon returns a command line of the binary, run in the checkout of a fake machine.
+// semcon returns a command line of the binary, to be run in the checkout of a fake machine.
 func semcon(t *testing.T, m *fakemachine.Machine, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -37,7 +37,7 @@ func semcon(t *testing.T, m *fakemachine.Machine, args ...string) *exec.Cmd {
 	return c
 }
 
-// outcome runs a command line and returns what it printed and its exit status.
+// outcome runs a command line and returns its output and exit status.
 func outcome(t *testing.T, c *exec.Cmd) (stdout, stderr string, status int) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -49,7 +49,7 @@ func outcome(t *testing.T, c *exec.Cmd) (stdout, stderr string, status int) {
 	return out.String(), err.String(), c.ProcessState.ExitCode()
 }
 
-// wantLine checks that text is one line that holds every one of the parts.
+// wantLine checks that text is one line that contains all parts.
 func wantLine(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	if strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") {
@@ -70,8 +70,8 @@ func TestExitStatuses(t *testing.T) {
 		stderr []string
 	}{
 		{[]string{}, 2, nil},
-		{[]string{"lba"}, 2, []string{`semcon: no verb "lba"`}},
-		{[]string{"help", "lba"}, 2, []string{`semcon help: no verb "lba"`}},
+		{[]string{"lba"}, 2, []string{`semcon: unknown verb "lba"`}},
+		{[]string{"help", "lba"}, 2, []string{`semcon help: unknown verb "lba"`}},
 		{[]string{"lab", "here"}, 2, []string{"semcon lab:", `"here"`}},
 		{[]string{"lab", "--port", "web"}, 2, []string{"semcon lab:", "port", "web"}},
 		{[]string{"lab", "--port", "70000"}, 2, []string{"--port 70000"}},
@@ -136,7 +136,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 		{"panic with a text", t.Context(), func() error { panic("shapes differ") }, 1, "semcon act: shapes differ\n"},
 		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: runtime error: index out of range"},
 		{"usage", t.Context(), func() error { return usagef("--seeds %d: at least 1", 0) }, 2, "semcon act: --seeds 0: at least 1\n"},
-		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; run it again to go on\n"},
+		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; run it again to continue\n"},
 		{"interrupted, and unable to save", canceled, func() error { return errors.New("out/x: no space left on device") }, 1,
 			"semcon act: out/x: no space left on device\n"},
 		{"success", t.Context(), func() error { return nil }, 0, ""},

@@ -10,8 +10,8 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// updateNotebook writes an executed copy over its notebook, without what would differ on another machine or in the next run:
-// times of execution, versions, and the path of the checkout.
+// updateNotebook replaces a notebook with its executed copy. It removes what would differ on another machine or in the next run: execution
+// times, versions, and the path of the checkout.
 func updateNotebook(notebook, executed, root string) error {
 	content, err := os.ReadFile(executed)
 	if err != nil {
@@ -33,7 +33,7 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 	}
 	cells, ok := notebook["cells"].([]any)
 	if !ok {
-		return nil, fmt.Errorf("no list of cells")
+		return nil, fmt.Errorf("it has no list of cells")
 	}
 	for _, cell := range cells {
 		if cell, ok := cell.(map[string]any); ok {
@@ -42,7 +42,7 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 			}
 			cell["outputs"] = withoutPath(cell["outputs"], root)
 			if cell["outputs"] == nil {
-				delete(cell, "outputs") // Only code has outputs.
+				delete(cell, "outputs") // Only code cells have outputs.
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", " ") // As Jupyter itself writes notebooks, with sorted keys.
+	encoder.SetIndent("", " ") // Like Jupyter, with sorted keys.
 	err := encoder.Encode(notebook)
 	return out.Bytes(), err
 }

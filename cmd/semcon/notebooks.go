@@ -33,10 +33,10 @@ var executeScript string
 
 func runNotebooks(ctx context.Context, args []string) error {
 	flags := newFlags("notebooks")
-	profile := flags.String("profile", string(study.Quick), "`SIZE` of the experiments: smoke, quick or full")
+	profile := flags.String("profile", string(study.Quick), "`PROFILE` of the experiments: smoke, quick or full")
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; without it the notebooks draw synthetic images")
-	timeout := flags.Duration("timeout", 0, "longest `TIME` of one cell, such as 90s or 2h; 0 for any")
+	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
 	names, err := parse(flags, args)
 	if err != nil {
@@ -46,7 +46,7 @@ func runNotebooks(ctx context.Context, args []string) error {
 		return usagef("--%v", err)
 	}
 	if *timeout < 0 {
-		return usagef("--timeout %s: a time is not negative", *timeout)
+		return usagef("--timeout %s is negative", *timeout)
 	}
 	in, err := checkoutInstall()
 	if err != nil {
@@ -84,8 +84,8 @@ func runNotebooks(ctx context.Context, args []string) error {
 	return nil
 }
 
-// cellEnv returns what the cells see of the command line, through package nb. Cells run in the notebook's folder, so paths must not
-// be relative.
+// cellEnv returns the environment that passes the command line to the cells, which read it through package nb. Cells run in the folder of the
+// notebook, so paths must be absolute.
 func cellEnv(profile, out, data string) ([]string, error) {
 	env := []string{"SEMCON_PROFILE=" + profile}
 	for _, folder := range []struct{ name, path string }{{"SEMCON_OUT", out}, {"SEMCON_DATA", data}} {
@@ -106,8 +106,8 @@ func cellEnv(profile, out, data string) ([]string, error) {
 	return env, nil
 }
 
-// notebookFiles finds the named notebooks: with or without .ipynb, in the given folder or by a path of their own. No name means
-// all of the folder's.
+// notebookFiles finds the named notebooks: with or without .ipynb, in the folder or at a path. Without names it returns all notebooks in the
+// folder.
 func notebookFiles(folder string, names []string) ([]string, error) {
 	if len(names) == 0 {
 		files, err := filepath.Glob(filepath.Join(folder, "*.ipynb"))
@@ -133,18 +133,18 @@ func notebookFiles(folder string, names []string) ([]string, error) {
 	return files, nil
 }
 
-// execution is one notebook being executed.
+// execution is the execution of one notebook.
 type execution struct {
 	install setup.Install
 	source  string
-	folder  string // Where the results go.
+	folder  string // Folder of the results.
 	env     []string
 	timeout time.Duration
 }
 
 func (e execution) name() string { return strings.TrimSuffix(filepath.Base(e.source), ".ipynb") }
 
-// result returns the path of one of the results: .ipynb, .html or .log.
+// result returns the path of a result: .ipynb, .html or .log.
 func (e execution) result(extension string) string {
 	return filepath.Join(e.folder, e.name()+extension)
 }
@@ -163,7 +163,7 @@ func (e execution) run(ctx context.Context) error {
 	if err := os.MkdirAll(e.folder, 0o755); err != nil {
 		return err
 	}
-	log, err := os.Create(e.result(".log")) // Where the kernel's own messages go.
+	log, err := os.Create(e.result(".log")) // For the kernel's own messages.
 	if err != nil {
 		return err
 	}
@@ -193,23 +193,23 @@ func (e execution) run(ctx context.Context) error {
 	return nil
 }
 
-// follow shows the reports in a bar and returns the failure that they tell of.
+// follow shows the reports in a bar and returns the failure that they report.
 func (e execution) follow(lines *bufio.Scanner) (failure error) {
-	lines.Buffer(nil, 64<<20) // A cell may print much before it fails.
+	lines.Buffer(nil, 64<<20) // A cell may print a lot before it fails.
 	var bar progress.Bar = progress.Discard
 	defer func() { bar.Close() }()
 	done := 0
 	for lines.Scan() {
 		var r report
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
-			continue // Some library's greeting.
+			continue // A message of some library.
 		}
 		switch {
 		case r.Total > 0:
 			bar = progress.New(os.Stderr, e.name(), r.Total)
-			bar.Set(0, "kernel starts")
+			bar.Set(0, "starting kernel")
 		case r.Start > 0:
-			bar.Set(done, fmt.Sprintf("cell %d runs", r.Start))
+			bar.Set(done, fmt.Sprintf("running cell %d", r.Start))
 		case r.Done > 0:
 			done = r.Done
 			bar.Set(done, "")
@@ -220,11 +220,11 @@ func (e execution) follow(lines *bufio.Scanner) (failure error) {
 	return failure
 }
 
-// lineOfCell is how the kernel marks a line of a cell in a stack trace.
+// lineOfCell matches the kernel's mark for a line of a cell in a stack trace.
 var lineOfCell = regexp.MustCompile(`\[\[ Cell (?:\[\d+\] )?Line \d+ \]\]`)
 
-// cellError finds the line that says what went wrong in a cell. A compiler's message stands in the error itself. A cell that compiled
-// but ended badly says why on its standard error, and where; the error holds no more than its exit status.
+// cellError finds the line that explains the failure of a cell. The message of the compiler is in the error itself. A cell that compiled but
+// failed prints the reason and the line on standard error; the error then holds only the exit status.
 func cellError(message, stderr string) string {
 	where := ""
 	if mark := lineOfCell.FindString(stderr); mark != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
-// execute is what the fake Python does in the place of execute_notebook.py, whose arguments are SOURCE COPY HTML TIMEOUT KERNEL.
+// execute is the fake Python's replacement for execute_notebook.py, whose arguments are SOURCE COPY HTML TIMEOUT KERNEL.
 const execute = `
 env | grep ^SEMCON_ > "$2.env"; echo "$4 $5" >> "$2.env"
 cp "$1" "$2"; touch "$3"

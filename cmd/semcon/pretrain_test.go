@@ -18,11 +18,11 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// tinyPretrain are the arguments of a run of both stages that takes seconds on the Go engine.
+// tinyPretrain holds the arguments of a run of both stages that takes seconds on the Go engine.
 var tinyPretrain = []string{"run", "pretrain", "--profile", "smoke", "--checkpoint-every", "0s", "--set", "first.steps=20", "--set", "second.steps=20"}
 
-// TestKilledPretrainingEndsWithTheSameBytes kills a run at ten moments, each after one of ten steps of both stages and some more time, and compares
-// all that it leaves with what a run leaves that nobody killed.
+// TestKilledPretrainingEndsWithTheSameBytes kills a run ten times, each time after another step of the two stages and some more time, and compares
+// its files with those of an uninterrupted run.
 func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 	const kills, steps = 10, 40
 	m := fakemachine.New(t)
@@ -102,7 +102,7 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 	}
 }
 
-// stepsDone is the number of steps of both stages that a run has left checkpoints of.
+// stepsDone returns the number of steps of both stages for which a run has written checkpoints.
 func stepsDone(t *testing.T, out string) (done int) {
 	t.Helper()
 	for _, stage := range []string{"first", "second"} {
@@ -123,7 +123,7 @@ func stepsDone(t *testing.T, out string) (done int) {
 	return done
 }
 
-// pretrained are the files of a run's cells but for locks.
+// pretrained returns the files of a run's cells, except locks.
 func pretrained(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -142,7 +142,7 @@ func pretrained(t *testing.T, out string) map[string]string {
 	return files
 }
 
-// TestPretrainingOnImages trains on files in the layouts of ImageNet and COCO, one of them broken, and goes on from what it left.
+// TestPretrainingOnImages trains on files in the layouts of ImageNet and COCO, one of them broken, and resumes.
 func TestPretrainingOnImages(t *testing.T) {
 	m, data, out := fakemachine.New(t), t.TempDir(), t.TempDir()
 	for i := range 12 {
@@ -170,7 +170,7 @@ func TestPretrainingOnImages(t *testing.T) {
 	wantLine(t, stderr[strings.LastIndex(strings.TrimSpace(stderr), "\n")+1:], "semcon run: ", "none.pth")
 }
 
-// noisePNG is an image of noise.
+// noisePNG returns an image of noise.
 func noisePNG(t *testing.T, seed uint64, width, height int) []byte {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -20,13 +20,13 @@ import (
 
 var runVerb = verb{
 	name:    "run",
-	summary: "run an experiment, or what is left of it",
+	summary: "run an experiment, or the rest of it",
 	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
 	kept:    "checkpoint kept",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
-		profile := flags.String("profile", string(study.Quick), "`SIZE` of the run: smoke, quick or full")
-		// The engine is the first thing that a run says, but a run that is refused says why it is, and nothing else.
+		profile := flags.String("profile", string(study.Quick), "`PROFILE` of the run: smoke, quick or full")
+		// A run first prints its engine. A refused run prints only the reason.
 		announce := sync.OnceFunc(func() { announceEngine(os.Stderr) })
 		options := study.Options{
 			Bar: func(title string, total int) progress.Bar {
@@ -38,13 +38,13 @@ var runVerb = verb{
 				fmt.Fprintln(os.Stderr, line)
 			},
 		}
-		flags.StringVar(&options.Data, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; $SEMCON_DATA if not given")
+		flags.StringVar(&options.Data, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
 		flags.StringVar(&options.Out, "out", "out", "`FOLDER` for records and checkpoints")
 		flags.IntVar(&options.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
-		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at a time; by default one in full and one a core in quick and smoke")
-		flags.DurationVar(&options.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: what a kill costs at most")
-		flags.Func("set", "change the configuration: `KEY=VALUE`, may be given again", appendTo(&options.Set))
-		flags.Func("only", "run the cells that match `PATTERN`, such as dataset/method/row/seed, may be given again", appendTo(&options.Only))
+		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
+		flags.DurationVar(&options.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
+		flags.Func("set", "change the configuration: `KEY=VALUE`; may be repeated", appendTo(&options.Set))
+		flags.Func("only", "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated", appendTo(&options.Only))
 		names, err := parse(flags, args)
 		if err != nil {
 			return err
@@ -60,9 +60,9 @@ var runVerb = verb{
 		case options.Parallel < 0:
 			return usagef("--parallel %d is negative", options.Parallel)
 		case options.Parallel == 0 && options.Profile == study.Full:
-			options.Parallel = 1 // A step of the paper's size fills the device.
+			options.Parallel = 1 // A step of full size fills the device.
 		case options.Parallel == 0:
-			options.Parallel = runtime.NumCPU() // A small step does not fill a second core.
+			options.Parallel = runtime.NumCPU() // A small step fills only one core.
 		}
 		dataGiven := false
 		flags.Visit(func(f *flag.Flag) {
@@ -86,13 +86,13 @@ var runVerb = verb{
 			return usagef("%v", wrong)
 		}
 		if err == nil {
-			fmt.Fprintf(os.Stderr, "the table: %s\n", tableCommand(cmp.Or(table, experiment.Name), options))
+			fmt.Fprintf(os.Stderr, "show the table: %s\n", tableCommand(cmp.Or(table, experiment.Name), options))
 		}
 		return err
 	},
 }
 
-// tableCommand is the command that shows what a run has left.
+// tableCommand returns the command that shows the results of a run.
 func tableCommand(name string, options study.Options) string {
 	words := []string{"semcon", "table", name}
 	if options.Profile != study.Quick {
@@ -104,7 +104,7 @@ func tableCommand(name string, options study.Options) string {
 	return strings.Join(words, " ")
 }
 
-// appendTo returns a flag's function that collects its values.
+// appendTo returns a flag function that collects values.
 func appendTo(list *[]string) func(string) error {
 	return func(value string) error {
 		*list = append(*list, value)
@@ -112,10 +112,10 @@ func appendTo(list *[]string) func(string) error {
 	}
 }
 
-// oneExperiment finds the experiment that a command line names, by its name or by that of one of its tables in the paper, which table then is.
+// oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
 func oneExperiment(names []string) (e study.Experiment, table string, err error) {
 	if len(names) != 1 {
-		return e, "", usagef("wants the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
+		return e, "", usagef("want the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
 	}
 	if e, table, err = experiments.Find(names[0]); err != nil {
 		err = usagef("%v", err)

@@ -20,25 +20,25 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// tinyStudy are the arguments of two runs that take seconds on the Go engine.
+// tinyStudy holds the arguments of two runs that take seconds on the Go engine.
 var tinyStudy = []string{"run", "effect-aug", "--profile", "smoke", "--only", "*/simsiam", "--checkpoint-every", "0s",
 	"--set", "encoder=conv4-w4", "--set", "batch=64", "--set", "projector_hidden=8", "--set", "projector_dim=8", "--set", "predictor_hidden=4"}
 
-// onGo makes a command line run on the Go engine and without the caller's data.
+// onGo makes a command line run on the Go engine, without the caller's data.
 func onGo(c *exec.Cmd) *exec.Cmd {
 	c.Env = append(c.Env, "GOMLX_BACKEND=go", "SEMCON_DATA=")
 	return c
 }
 
-// afterEngine is what a run says after the lines about its engine, which it begins with once it has something to run.
+// afterEngine returns the output of a run after the lines about its engine.
 func afterEngine(stderr string) string {
-	if rest, ok := strings.CutPrefix(stderr, "engine: pure Go, named by GOMLX_BACKEND\nwarning: "); ok {
+	if rest, ok := strings.CutPrefix(stderr, "engine: pure Go, set by GOMLX_BACKEND\nwarning: "); ok {
 		_, stderr, _ = strings.Cut(rest, "\n")
 	}
 	return stderr
 }
 
-// write makes a file and its folder.
+// write creates a file and its folder.
 func write(t *testing.T, content []byte, path ...string) {
 	t.Helper()
 	name := filepath.Join(path...)
@@ -82,7 +82,7 @@ func TestRunRefusesWrongOptions(t *testing.T) {
 	}
 }
 
-// TestRunNamesItsTable runs an experiment to its end and then the command that it names last.
+// TestRunNamesItsTable runs an experiment and then the command that it prints last.
 func TestRunNamesItsTable(t *testing.T) {
 	m := fakemachine.New(t)
 	_, stderr, status := outcome(t, onGo(semcon(t, m, "run", "noise-tolerance", "--profile", "smoke", "--out", "records")))
@@ -90,10 +90,10 @@ func TestRunNamesItsTable(t *testing.T) {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
 	lines := strings.Split(stderr, "\n")
-	if lines[0] != "engine: pure Go, named by GOMLX_BACKEND" || !strings.HasSuffix(lines[1], "to get XLA: unset GOMLX_BACKEND") {
+	if lines[0] != "engine: pure Go, set by GOMLX_BACKEND" || !strings.HasSuffix(lines[1], "to get XLA: unset GOMLX_BACKEND") {
 		t.Errorf("the run begins with %q", lines[:2])
 	}
-	_, command, _ := strings.Cut(stderr, "the table: semcon ")
+	_, command, _ := strings.Cut(stderr, "show the table: semcon ")
 	stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields(command)...))
 	if status != 0 || stderr != "" || !strings.Contains(stdout, "binary cross-entropy") {
 		t.Errorf("%q: exit status %d, %s%s", command, status, stderr, stdout)
@@ -127,7 +127,7 @@ func TestRunOnBadData(t *testing.T) {
 	}
 }
 
-// cifar makes CIFAR-10 batches, the first training batch with the given bytes.
+// cifar creates CIFAR-10 batches, with the given bytes in the first training batch.
 func cifar(t *testing.T, dir string, batch []byte) {
 	t.Helper()
 	write(t, batch, dir, "cifar10", "cifar-10-batches-bin", "data_batch_1.bin")
@@ -144,8 +144,8 @@ func TestRunWithoutItsPlugin(t *testing.T) {
 	wantLine(t, stderr, "semcon run: ", "/nowhere/plugin.so", "semcon doctor")
 }
 
-// TestOwnImages runs on class folders with one image that cannot be read: the run names it, leaves it out and records that.
-func TestOwnImages(t *testing.T) {
+// TestClassFolders runs on class folders with one unreadable image: the run names it, skips it and records that.
+func TestClassFolders(t *testing.T) {
 	m, data, out := fakemachine.New(t), t.TempDir(), t.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, split := range []string{"train", "test"} {
@@ -183,7 +183,7 @@ func TestOwnImages(t *testing.T) {
 	}
 }
 
-// measured is what a study left that does not depend on the machine's speed.
+// measured returns the results of a study that do not depend on the speed of the machine.
 func measured(t *testing.T, out string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(out, effectaug.Name)
@@ -220,7 +220,7 @@ func TestKilledAtAnyMomentGoesOn(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Early attempts get less than half the time; later ones more, so that there is an end.
+		// Early attempts get less than half of the time. Later ones get more, so that the test ends.
 		limit := time.Duration((0.1 + 0.4*random.Float64() + 0.1*float64(attempt)) * float64(took))
 		timer := time.AfterFunc(limit, func() { c.Process.Kill() })
 		err := c.Wait()
@@ -245,7 +245,7 @@ func TestKilledAtAnyMomentGoesOn(t *testing.T) {
 	t.Logf("killed %d times", kills)
 }
 
-// TestDiskFull limits the size of files, so that a write fails midway, and then lifts the limit.
+// TestDiskFull limits the size of files, so that a write fails midway, and then removes the limit.
 func TestDiskFull(t *testing.T) {
 	m, out := fakemachine.New(t), t.TempDir()
 	study := append(tinyStudy, "--out", out)
@@ -274,7 +274,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestTablesByThePapersNames shows the one table that is named, of the two of its experiment.
+// TestTablesByThePapersNames shows one of the two tables of an experiment.
 func TestTablesByThePapersNames(t *testing.T) {
 	m := fakemachine.New(t)
 	for _, label := range []string{"effect_aug", "effect_aug_full", "semantic_seg", "semantic_seg_acc", "video_seg"} {

@@ -16,13 +16,13 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// busyVerb computes and looks at nothing else, as XLA does while it compiles.
+// busyVerb computes and ignores its context, like XLA while it compiles.
 var busyVerb = verb{name: "busy", kept: "checkpoint kept", run: func(context.Context, []string) error {
 	fmt.Println("begun")
 	select {}
 }}
 
-// TestSignalsEndWhatDoesNotListen sends one signal and waits for the grace to pass, or two, of which the second ends it at once.
+// TestSignalsEndWhatDoesNotListen sends one signal and waits for the grace period, or sends two signals, of which the second ends the process at once.
 func TestSignalsEndWhatDoesNotListen(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -59,12 +59,12 @@ func TestSignalsEndWhatDoesNotListen(t *testing.T) {
 			if status := c.ProcessState.ExitCode(); status != 130 {
 				t.Errorf("exit status %d", status)
 			}
-			wantLine(t, stderr.String(), "semcon busy: stopped; checkpoint kept; run it again to go on")
+			wantLine(t, stderr.String(), "semcon busy: stopped; checkpoint kept; run it again to continue")
 		})
 	}
 }
 
-// end sends signals, a second apart, and returns how long the process lived on.
+// end sends signals, a second apart, and returns how long the process still ran.
 func end(t *testing.T, c *exec.Cmd, signals ...syscall.Signal) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -80,7 +80,7 @@ func end(t *testing.T, c *exec.Cmd, signals ...syscall.Signal) time.Duration {
 	return time.Since(start)
 }
 
-// TestARunThatCompilesEndsSoon interrupts pretraining soon after it has begun, when its step is being compiled.
+// TestARunThatCompilesEndsSoon interrupts pretraining while its step is being compiled.
 func TestARunThatCompilesEndsSoon(t *testing.T) {
 	config := backend.Config()
 	m := fakemachine.New(t)
@@ -117,7 +117,7 @@ func TestARunThatCompilesEndsSoon(t *testing.T) {
 	} else {
 		t.Logf("%s, it ended after %s", config, took)
 	}
-	if status := c.ProcessState.ExitCode(); status != 130 || line != "semcon run: stopped; checkpoint kept; run it again to go on" {
+	if status := c.ProcessState.ExitCode(); status != 130 || line != "semcon run: stopped; checkpoint kept; run it again to continue" {
 		t.Errorf("exit status %d, said %q", status, line)
 	}
 }

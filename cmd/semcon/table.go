@@ -18,7 +18,7 @@ var tableVerb = verb{
 	example: "semcon table effect-aug --format md\nsemcon table video_seg",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("table")
-		profile := flags.String("profile", string(study.Quick), "`SIZE` of the runs shown: smoke, quick or full")
+		profile := flags.String("profile", string(study.Quick), "`PROFILE` of the runs shown: smoke, quick or full")
 		out := flags.String("out", "out", "`FOLDER` of the records")
 		format := flags.String("format", "md", "`FORMAT`: "+strings.Join(figures.Formats, ", "))
 		names, err := parse(flags, args)
@@ -29,12 +29,12 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		size, err := study.ParseProfile(*profile)
+		wanted, err := study.ParseProfile(*profile)
 		if err != nil {
 			return usagef("--%v", err)
 		}
 		if !slices.Contains(figures.Formats, *format) {
-			return usagef("--format %q is none of %s", *format, strings.Join(figures.Formats, ", "))
+			return usagef("--format %q: want one of %s", *format, strings.Join(figures.Formats, ", "))
 		}
 		if *out != "out" {
 			if err := wantFolder("out", *out); err != nil {
@@ -49,12 +49,12 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		if others := otherProfiles(records, size); len(records) == 0 {
+		if others := otherProfiles(records, wanted); len(records) == 0 {
 			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"semcon run %s\" makes them\n", folder, experiment.Name)
 		} else if others != nil {
-			fmt.Fprintf(os.Stderr, "semcon table: no records of profile %s in %s; --profile %s has some\n", size, folder, strings.Join(others, ", --profile "))
+			fmt.Fprintf(os.Stderr, "semcon table: no records of profile %s in %s; there are some of --profile %s\n", wanted, folder, strings.Join(others, ", --profile "))
 		}
-		tables, err := experiment.Tables(records, size)
+		tables, err := experiment.Tables(records, wanted)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ var tableVerb = verb{
 				return err
 			}
 			switch {
-			case i > 0 && *format == "csv": // One header for all.
+			case i > 0 && *format == "csv": // All tables share one header.
 				_, text, _ = strings.Cut(text, "\n")
 			case i > 0:
 				fmt.Println()
@@ -75,7 +75,7 @@ var tableVerb = verb{
 	},
 }
 
-// namedTables are those of the tables that show the paper's table of that label; all of them without a label.
+// namedTables returns the tables that show the paper's table with the label, or all tables if the label is empty.
 func namedTables(tables []figures.Table, label string) (named []figures.Table) {
 	for _, table := range tables {
 		if rest, ok := strings.CutPrefix(table.Title, "Tab. "+label); label == "" || ok && (rest == "" || strings.ContainsAny(rest[:1], " ,")) {
@@ -85,7 +85,7 @@ func namedTables(tables []figures.Table, label string) (named []figures.Table) {
 	return named
 }
 
-// otherProfiles are those that records are of, in order, where none is of the profile that is wanted.
+// otherProfiles returns the sorted profiles of the records if none of them has the wanted profile.
 func otherProfiles(records []study.Record, wanted study.Profile) (others []string) {
 	for _, r := range records {
 		if r.Profile == wanted {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// usageError is a mistake in the command line: exit status 2.
+// usageError is a mistake in the command line. Its exit status is 2.
 type usageError struct{ message string }
 
 func (e usageError) Error() string { return e.message }
@@ -18,10 +18,10 @@ func (e usageError) Error() string { return e.message }
 // usagef makes a [usageError].
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// errHelpShown is what [parse] returns after --help: there is nothing left to do, and nothing wrong.
+// errHelpShown is returned by [parse] after --help. It is not a failure.
 var errHelpShown = errors.New("help shown")
 
-// newFlags returns the empty flag set of a verb, to be filled and given to [parse].
+// newFlags returns an empty flag set for a verb, to be filled and passed to [parse].
 func newFlags(verbName string) *flag.FlagSet {
 	flags := flag.NewFlagSet(verbName, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -29,8 +29,7 @@ func newFlags(verbName string) *flag.FlagSet {
 	return flags
 }
 
-// parse reads a verb's arguments, where flags and names may stand in any order, and returns the names. The caller returns any
-// error of parse as it is.
+// parse reads the arguments of a verb, with flags and names in any order, and returns the names. The caller returns errors of parse unchanged.
 func parse(flags *flag.FlagSet, args []string) (names []string, err error) {
 	for {
 		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -51,11 +50,11 @@ func parse(flags *flag.FlagSet, args []string) (names []string, err error) {
 	}
 }
 
-// noNames is parse for the verbs that take flags only.
+// noNames is parse for verbs that take only flags.
 func noNames(flags *flag.FlagSet, args []string) error {
 	names, err := parse(flags, args)
 	if err == nil && len(names) > 0 {
-		err = usagef("takes no argument, got %q", names[0])
+		err = usagef("unexpected argument %q", names[0])
 	}
 	return err
 }
@@ -97,7 +96,7 @@ var helpVerb = verb{
 		}
 		v, ok := findVerb(names[0])
 		if !ok {
-			return usagef("no verb %q (\"semcon help\" lists them)", names[0])
+			return usagef("unknown verb %q (\"semcon help\" lists the verbs)", names[0])
 		}
 		return v.run(ctx, []string{"--help"})
 	},

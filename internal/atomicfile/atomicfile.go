@@ -1,4 +1,4 @@
-// Package atomicfile writes files that are either whole or not there.
+// Package atomicfile writes files atomically: a file is either complete or does not exist.
 package atomicfile
 
 import (
@@ -11,8 +11,8 @@ import (
 	"runtime"
 )
 
-// Write fills the file at path by way of a temporary file beside it: write, sync, rename. On any error the old file, if any, is
-// untouched and the temporary one is removed; the error names path. Missing folders are made.
+// Write writes the file at path by way of a temporary file beside it: write, sync, rename. On an error the old file, if any, is unchanged, the
+// temporary file is removed, and the error names path. Write creates missing folders.
 func Write(path string, fill func(w io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -55,7 +55,7 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 	return syncFolder(dir)
 }
 
-// syncFolder makes a new name in dir outlive a loss of power, on systems where folders can be synced.
+// syncFolder makes a new name in dir survive a loss of power, on systems that can sync folders.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -67,10 +67,10 @@ func syncFolder(dir string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// temporary begins the names of files that are being written.
+// temporary is the prefix of files that are being written.
 const temporary = ".writing-"
 
-// Sweep removes what writers that were killed have left in dir. No writer may be at work there.
+// Sweep removes the temporary files of killed writers in dir. No writer may be running there.
 func Sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
 	if err != nil {
@@ -84,7 +84,7 @@ func Sweep(dir string) error {
 	return nil
 }
 
-// WriteBytes is [Write] of ready content.
+// WriteBytes is [Write] with the content given as bytes.
 func WriteBytes(path string, content []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(content)

@@ -62,7 +62,7 @@ func TestSweepRemovesWhatAKillLeft(t *testing.T) {
 	}
 }
 
-// TestDiskFull writes to a device that is always full, where the system has one.
+// TestDiskFull writes to a device that is always full, if the system has one.
 func TestDiskFull(t *testing.T) {
 	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

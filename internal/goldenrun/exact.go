@@ -2,5 +2,5 @@
 
 package goldenrun
 
-// exact tells whether this build's Go engine rounds as the one that wrote the golden runs did.
+// exact reports whether the Go engine of this build rounds like the one that wrote the golden runs.
 const exact = true

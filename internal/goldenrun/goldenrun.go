@@ -1,5 +1,5 @@
-// Package goldenrun holds training to what it was: a checkpoint that an earlier version wrote in the middle of a run resumes, and the steps
-// behind it give the same numbers and the same last checkpoint, byte for byte.
+// Package goldenrun checks that training does not change: a checkpoint that an earlier version wrote in the middle of a run can be resumed, and
+// the following steps give the same numbers and the same last checkpoint, byte for byte.
 package goldenrun
 
 import (
@@ -17,28 +17,28 @@ import (
 
 var update = flag.Bool("update", false, "write the golden runs under testdata anew, with the present code")
 
-// Run is a run of some trainer.
+// Run is a training run.
 type Run struct {
-	Name          string // Of the two files under testdata, NAME.safetensors and NAME.json.
-	Middle, Steps int    // The step that the checkpoint is of, and the last one.
+	Name          string // Name of the two files under testdata, NAME.safetensors and NAME.json.
+	Middle, Steps int    // The step of the checkpoint, and the last step.
 	Begin         func() error
 	Step          func() (metrics any, err error)
 	Save          func(path, note string) error
 	Resume        func(path string) (note string, err error)
 }
 
-// golden is what an uninterrupted run gave.
+// golden is the result of an uninterrupted run.
 type golden struct {
-	Metadata map[string]string `json:"metadata"` // Of the last checkpoint.
-	Tensors  string            `json:"tensors"`  // SHA-256 of its tensors, their names and shapes included.
-	Steps    []json.RawMessage `json:"steps"`    // The metrics of the steps behind the middle.
+	Metadata map[string]string `json:"metadata"` // Metadata of the last checkpoint.
+	Tensors  string            `json:"tensors"`  // SHA-256 of its tensors, including their names and shapes.
+	Steps    []json.RawMessage `json:"steps"`    // Metrics of the steps after the middle.
 }
 
-// note travels in every checkpoint.
+// note is stored in every checkpoint.
 const note = `["a note"]`
 
-// Check resumes the run from testdata and compares what follows. The Go engine computes the same bytes on every machine with amd64 and no SIMD;
-// elsewhere it rounds otherwise, and Check only wants the run to resume. With -update it writes the files instead.
+// Check resumes the run from testdata and compares the following steps. The Go engine computes the same bytes on every amd64 machine without
+// SIMD. Elsewhere it rounds differently, and Check only requires that the run resumes. With -update it writes the files instead.
 func (r Run) Check(t *testing.T) {
 	t.Helper()
 	checkpoint, ends := filepath.Join("testdata", r.Name+".safetensors"), filepath.Join("testdata", r.Name+".json")
@@ -60,7 +60,7 @@ func (r Run) Check(t *testing.T) {
 	var want golden
 	must(t, json.Unmarshal(content, &want))
 
-	// A run from its beginning writes the checkpoint as it was, and one that resumes it goes on as the uninterrupted one did.
+	// A run from the beginning writes the same checkpoint, and a run that resumes it continues like the uninterrupted one.
 	must(t, r.Begin())
 	r.steps(t, r.Middle)
 	again := filepath.Join(t.TempDir(), "middle.safetensors")
@@ -77,7 +77,7 @@ func (r Run) Check(t *testing.T) {
 		var compact bytes.Buffer
 		must(t, json.Compact(&compact, want.Steps[i]))
 		if exact && !bytes.Equal(got, compact.Bytes()) {
-			t.Errorf("%s: %d steps after resuming\n%s, want\n%s", r.Name, i+1, got, compact.Bytes())
+			t.Errorf("%s: %d steps after resuming:\n%s, want\n%s", r.Name, i+1, got, compact.Bytes())
 		}
 	}
 	must(t, r.Save(last, note))
@@ -97,11 +97,11 @@ func (r Run) compare(t *testing.T, what string, got, want map[string]string, got
 		t.Errorf("%s: %s has metadata %v, want %v", r.Name, what, got, want)
 	}
 	if exact && gotTensors != wantTensors {
-		t.Errorf("%s: %s has other tensors", r.Name, what)
+		t.Errorf("%s: %s has different tensors", r.Name, what)
 	}
 }
 
-// steps takes some steps and returns their metrics.
+// steps runs some steps and returns their metrics.
 func (r Run) steps(t *testing.T, count int) (all []json.RawMessage) {
 	t.Helper()
 	for range count {
@@ -114,7 +114,7 @@ func (r Run) steps(t *testing.T, count int) (all []json.RawMessage) {
 	return all
 }
 
-// read returns a checkpoint's metadata and the hash of the rest.
+// read returns the metadata of a checkpoint and a hash of the rest.
 func read(t *testing.T, path string) (metadata map[string]string, tensors string) {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -10,8 +10,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// Scalar checks the gradient of f, a scalar function of float64 inputs, in every entry of every input by central differences of
-// width 2·1e-5. Entries must agree to tolerance, relative to the largest entry of that input's gradient (at least 1e-8).
+// Scalar checks the gradient of f, a scalar function of float64 inputs, at every entry of every input with central differences of width 2·1e-5.
+// Entries must agree up to tolerance, relative to the largest entry of the input's gradient (at least 1e-8).
 func Scalar(t *testing.T, b compute.Backend, f func(inputs []*graph.Node) *graph.Node, tolerance float64, inputs ...*tensors.Tensor) {
 	t.Helper()
 	value := graph.MustNewExec(b, func(nodes []*graph.Node) *graph.Node { return f(nodes) })

@@ -1,4 +1,4 @@
-// Package imports holds the order of the project's packages: imports follow the path of the data and go one way.
+// Package imports checks the order of the project's packages: imports follow the flow of the data and go one way.
 package imports
 
 import (
@@ -9,10 +9,10 @@ import (
 
 const module = "github.com/semcon/semcon"
 
-// order lists the packages from the first to the last. An entry stands for a package and those below it that have no entry of their own;
-// one that ends in /* stands for those below it only. A package may import those of earlier lines and those of its own.
+// order lists the packages from first to last. An entry stands for a package and for the packages below it that have no entry of their own. An
+// entry that ends in /* stands only for the packages below it. A package may import packages of its own and of earlier lines.
 var order = [][]string{
-	{"internal", "sccore/backend", "sccore/progress", "sccore/settings"}, // What everything may use.
+	{"internal", "sccore/backend", "sccore/progress", "sccore/settings"}, // For all packages.
 	{"sccore/datasets"},
 	{"sccore/datasets/*"},
 	{"sccore/views"},
@@ -33,7 +33,7 @@ var order = [][]string{
 	{"cmd", "notebooks"},
 }
 
-// placeOf returns the line of a package, the one whose entry names the longest part of its path, and -1 where none does.
+// placeOf returns the line of the entry that matches the longest part of a package's path, or -1 if none does.
 func placeOf(path string) int {
 	place, longest := -1, -1
 	for i, entries := range order {
@@ -62,17 +62,17 @@ func TestImportsGoOneWay(t *testing.T) {
 		packages++
 		place := placeOf(path)
 		if place < 0 {
-			t.Errorf("%s has no place in the order", path)
+			t.Errorf("%s is missing in the order", path)
 			continue
 		}
 		for _, imported := range strings.Fields(imports) {
 			if imported, ours := strings.CutPrefix(imported, module+"/"); ours && placeOf(imported) > place {
-				t.Errorf("%s imports %s, which comes later in the path of the data", path, imported)
+				t.Errorf("%s imports %s, which comes later in the order", path, imported)
 			}
 		}
 	}
 	if packages < len(order)/2 {
-		t.Errorf("go list found %d packages only", packages)
+		t.Errorf("go list found only %d packages", packages)
 	}
 }
 

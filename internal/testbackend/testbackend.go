@@ -1,4 +1,4 @@
-// Package testbackend runs a test on every backend of the machine: the pure-Go engine always, XLA where its plugin is installed.
+// Package testbackend runs a test on every backend of the machine: the pure-Go engine, and XLA if its plugin is installed.
 package testbackend
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// Each runs test once per backend, as sub-tests "go" and "xla", so that the runner's own lines say which one ran.
+// Each runs test on each backend, as the subtests "go" and "xla".
 func Each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	t.Helper()
 	for _, open := range backends() {
@@ -18,7 +18,7 @@ func Each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	}
 }
 
-// Fastest returns XLA where its plugin is installed and the Go engine otherwise, for tests and benchmarks of one long computation.
+// Fastest returns XLA if its plugin is installed, else the Go engine. It is for tests and benchmarks of one long computation.
 func Fastest(t testing.TB) compute.Backend {
 	t.Helper()
 	all := backends()
@@ -27,7 +27,7 @@ func Fastest(t testing.TB) compute.Backend {
 	return last.get(t)
 }
 
-// HasXLA tells whether the XLA plugin is installed.
+// HasXLA reports whether the XLA plugin is installed.
 func HasXLA() bool { return len(backends()) > 1 }
 
 type opener struct {
@@ -44,7 +44,7 @@ func (o opener) get(t testing.TB) compute.Backend {
 	return b
 }
 
-// backends opens each backend once per process: a PJRT client is not cheap, and two of them share no memory.
+// backends opens each backend once per process, because a PJRT client is expensive and two clients share no memory.
 var backends = sync.OnceValue(func() []opener {
 	open := func(name, config string) opener {
 		return opener{name, sync.OnceValues(func() (compute.Backend, error) { return backend.OpenConfig(config) })}

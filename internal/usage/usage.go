@@ -1,4 +1,4 @@
-// Package usage measures what a piece of work costs this process: CPU time and memory.
+// Package usage measures the CPU time and the memory that a piece of work costs this process.
 package usage
 
 import (
@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// CPU is the CPU time that the process has used so far, on all its threads.
+// CPU returns the CPU time that the process has used so far, on all threads.
 func CPU() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		panic(err) // The arguments are right.
+		panic(err) // The arguments are constants.
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// PeakMemory runs work and returns by how many bytes the process's memory grew meanwhile, at its peak; 0 where the system does not tell.
-// Memory that the process had and did not use is not counted.
+// PeakMemory runs work and returns by how many bytes the process's memory grew at its peak, or 0 if the system does not say. It does not count
+// memory that the process held before and did not use.
 func PeakMemory(work func()) int64 {
 	before := status("VmRSS")
-	reset := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil // The peak begins anew.
+	reset := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil // Resets the peak.
 	work()
 	if !reset {
 		return 0
@@ -30,7 +30,7 @@ func PeakMemory(work func()) int64 {
 	return max(0, status("VmHWM")-before)
 }
 
-// status reads a size in bytes from /proc/self/status; 0 where there is none.
+// status reads a size in bytes from /proc/self/status. It returns 0 if there is none.
 func status(field string) int64 {
 	content, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -14,13 +14,13 @@ func TestCPUCountsWorkAndNotSleep(t *testing.T) {
 		x *= 1.0000001
 	}
 	if worked := CPU() - began - slept; worked < slept || x == 0 {
-		t.Errorf("%v of CPU time asleep, %v at work", slept, worked)
+		t.Errorf("%v of CPU time asleep, %v working", slept, worked)
 	}
 }
 
 func TestPeakMemorySeesWhatWasFreed(t *testing.T) {
 	if status("VmHWM") == 0 {
-		t.Log("this system does not tell its memory")
+		t.Log("this system does not report memory")
 		return
 	}
 	var kept []byte

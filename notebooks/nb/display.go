@@ -16,28 +16,27 @@ func HTML(content string) {
 	show(map[protocol.MIMEType]any{protocol.MIMETextHTML: content, protocol.MIMETextPlain: plainText(content)}, "")
 }
 
-// Figure shows one picture given as SVG and as PNG: JupyterLab draws the sharp one, and sites that strip SVG show the other. Either
-// may be nil.
+// Figure shows a figure given as SVG and as PNG. JupyterLab draws the SVG, and sites that strip SVG show the PNG. Either may be nil.
 func Figure(svg, png []byte) {
 	show(picture(svg, png), "")
 }
 
-// A Display is one output of a cell whose content can be replaced while the cell runs, as for a curve that grows.
+// Display is an output of a cell whose content can be replaced while the cell runs, such as a growing curve.
 type Display struct{ id string }
 
-// NewDisplay returns a display that shows nothing yet.
+// NewDisplay returns an empty display.
 func NewDisplay() *Display { return &Display{gonbui.UniqueId()} }
 
-// HTML replaces the content by a piece of HTML.
+// HTML replaces the content with a piece of HTML.
 func (d *Display) HTML(content string) {
 	show(map[protocol.MIMEType]any{protocol.MIMETextHTML: content, protocol.MIMETextPlain: plainText(content)}, d.id)
 }
 
-// Figure replaces the content by a picture given as SVG and as PNG, as [Figure] shows them.
+// Figure replaces the content with a figure, as [Figure] shows it.
 func (d *Display) Figure(svg, png []byte) { show(picture(svg, png), d.id) }
 
-// ownSize is where a drawing states its size. JupyterLab shows it at that size and cuts off what a narrow window has no room for, so the drawing
-// takes the width that there is; in a page of HTML no more than its own.
+// ownSize matches the size in an SVG. JupyterLab draws an SVG at this size and cuts it off in a narrow window. So the size is replaced: the
+// figure takes the available width, and in an HTML page at most its own.
 var ownSize = regexp.MustCompile(`<svg width="([^"]*)" height="[^"]*"`)
 
 func picture(svg, png []byte) map[protocol.MIMEType]any {
@@ -51,8 +50,8 @@ func picture(svg, png []byte) map[protocol.MIMEType]any {
 	return data
 }
 
-// show sends one output in all its forms; the front-end draws the richest that it can. Outside a notebook it prints the plain text,
-// though not for a display that is updated, which would fill the terminal.
+// show sends an output in all its formats, and the front end draws the best one that it supports. Outside a notebook it prints the plain text,
+// except for updated displays, which would fill the terminal.
 func show(data map[protocol.MIMEType]any, displayID string) {
 	if gonbui.IsNotebook {
 		gonbui.SendData(&protocol.DisplayData{Data: data, DisplayID: displayID})
@@ -69,7 +68,7 @@ var (
 	blank   = regexp.MustCompile(`[ \t]*\n\s*`)
 )
 
-// plainText is HTML without its tags: a line for each row of a table, and a tab between its cells.
+// plainText returns HTML without its tags, with one line per row of a table and tabs between its cells.
 func plainText(content string) string {
 	text := strings.ReplaceAll(content, "\n", " ")
 	text = rowEnd.ReplaceAllString(text, "\n")

@@ -28,7 +28,7 @@ func showEverything() {
 	bar.Close()
 }
 
-// listen plays the kernel: it runs a cell's process with the pipes that GoNB gives it, and returns what it sent.
+// listen acts as the kernel: it runs a cell's process with the pipes of GoNB and returns what it sends.
 func listen(t *testing.T, name string) []protocol.DisplayData {
 	t.Helper()
 	sent, stderr, err := listenTo(t, name, nil)
@@ -38,7 +38,7 @@ func listen(t *testing.T, name string) []protocol.DisplayData {
 	return sent
 }
 
-// listenTo is listen to a cell that may fail. It interrupts the process when what it has sent satisfies a condition, if that is not nil.
+// listenTo is listen for a cell that may fail. If the condition is not nil, it interrupts the process once the outputs satisfy it.
 func listenTo(t *testing.T, name string, interrupt func(protocol.DisplayData) bool) (sent []protocol.DisplayData, stderr string, err error) {
 	t.Helper()
 	toKernel, fromKernel := filepath.Join(t.TempDir(), "to"), filepath.Join(t.TempDir(), "from")
@@ -119,7 +119,7 @@ func TestNotebookGetsEachOutputInAllItsForms(t *testing.T) {
 	}
 }
 
-// waitOnABar is a cell whose first step takes long, as compilation does.
+// waitOnABar is a cell with a long first step, such as compilation.
 func waitOnABar() {
 	bar := Progress("train", 10)
 	bar.Phase(progress.Compiling)
@@ -129,7 +129,7 @@ func waitOnABar() {
 
 func TestABarTicksWhileNothingIsDone(t *testing.T) {
 	sent := listen(t, "waits")
-	// At the beginning, twice in two and a half seconds, and at the end.
+	// Once at the beginning, twice in two and a half seconds, and once at the end.
 	if len(sent) < 3 || len(sent) > 6 {
 		t.Fatalf("%d messages", len(sent))
 	}
@@ -148,7 +148,7 @@ func TestABarIsOneOutputWithFewMessages(t *testing.T) {
 			t.Errorf("the bar has become several outputs: %q, %q", bar[0].DisplayID, message.DisplayID)
 		}
 	}
-	// Half a second or more of steps, drawn four times a second, at the beginning and at the end.
+	// At least half a second of steps, drawn four times per second, at the beginning and at the end.
 	if len(bar) > 40 {
 		t.Errorf("%d messages for 1000 steps", len(bar))
 	}

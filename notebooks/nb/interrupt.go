@@ -12,7 +12,7 @@ import (
 	"github.com/janpfeifer/gonb/gonbui"
 )
 
-// grace is how long a cell may take to stop. The kernel kills it after five seconds.
+// grace is the time that a cell may take to stop. The kernel kills it after five seconds.
 const grace = 4 * time.Second
 
 var (
@@ -20,8 +20,8 @@ var (
 	workBegun        atomic.Bool
 )
 
-// Context returns the context of the cell's work. It ends when the cell is interrupted; work that goes on from a checkpoint then writes one and
-// returns, and [Check] ends the cell.
+// Context returns the context of the cell's work. It is cancelled when the cell is interrupted. The work then writes a checkpoint, if it has
+// one, and returns, and [Check] ends the cell.
 func Context() context.Context {
 	workBegun.Store(true)
 	return work
@@ -35,22 +35,22 @@ func init() {
 			<-signals
 			cancelWork()
 			if workBegun.Load() {
-				time.Sleep(grace) // XLA does not look up from compiling.
+				time.Sleep(grace) // XLA cannot be interrupted while it compiles.
 			}
 			stopped()
 		}()
 	}
 }
 
-// interrupted tells whether an error is what is left of work that was interrupted.
+// interrupted reports whether an error comes from interrupted work.
 func interrupted(err error) bool { return work.Err() != nil && errors.Is(err, context.Canceled) }
 
 // stopped ends an interrupted cell with one line.
 var stopped = sync.OnceFunc(func() {
 	line := "Stopped."
 	if workBegun.Load() {
-		line += " Checkpoint kept, run the cell again to go on."
+		line += " Checkpoint kept, run the cell again to continue."
 	}
 	HTML("<b>" + line + "</b>")
-	os.Exit(0) // Another status adds red lines that say nothing more; neither keeps cells that wait from running.
+	os.Exit(0) // Another status adds red lines without information. Neither status stops the following cells.
 })

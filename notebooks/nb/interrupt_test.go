@@ -10,17 +10,17 @@ import (
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 )
 
-// train is a cell that shows that it has begun, works, and hands on the error of its context, as experiments do.
+// train is a cell that shows that it has begun, works, and returns the error of its context, as experiments do.
 func train(work func()) {
 	HTML("begun")
 	work()
 	Check(Context().Err())
 }
 
-// TestAnInterruptedCellSaysHowToGoOn interrupts work that listens, work that does not, as XLA does not while it compiles, and work
-// that has no checkpoint. None ends as a failure, which would add red lines.
+// TestAnInterruptedCellSaysHowToGoOn interrupts work that watches its context, work that does not, such as XLA while it compiles, and work
+// without a checkpoint. None ends as a failure, which would add red lines.
 func TestAnInterruptedCellSaysHowToGoOn(t *testing.T) {
-	const goOn = "Stopped. Checkpoint kept, run the cell again to go on."
+	const goOn = "Stopped. Checkpoint kept, run the cell again to continue."
 	for _, test := range []struct{ cell, want string }{{"trains", goOn}, {"busy", goOn}, {"sleeps", "Stopped."}} {
 		t.Run(test.cell, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +39,7 @@ func TestAnInterruptedCellSaysHowToGoOn(t *testing.T) {
 	}
 }
 
-// TestAnErrorNamesTheLineOfTheCell: package main of a test is the generated _testmain.go.
+// TestAnErrorNamesTheLineOfTheCell relies on the generated _testmain.go, which is package main in a test.
 func TestAnErrorNamesTheLineOfTheCell(t *testing.T) {
 	_, stderr, err := listenTo(t, "check", nil)
 	lines := strings.Split(stderr, "\n")

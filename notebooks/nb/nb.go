@@ -1,8 +1,8 @@
-// Package nb keeps the cells of the notebooks short: the backend, a bar, figures and tables, and where data and results lie. In a
-// plain terminal, outside a notebook, the same calls print text.
+// Package nb keeps the cells of the notebooks short. It provides the backend, a progress bar, figures and tables, and the folders of data and
+// results. Outside a notebook, the same calls print text to the terminal.
 //
-// A cell has nobody to hand an error to, so the functions of this package report one in a single line and end the cell, which
-// fails. [Check] and [Must] do the same for other packages' errors.
+// A cell cannot return an error. So the functions of this package print an error in one line and end the cell with a failure. [Check] and
+// [Must] do the same for the errors of other packages.
 package nb
 
 import (
@@ -19,12 +19,12 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Backend returns the backend that computations run on, opened once per cell: see package sccore/backend for which one it is.
+// Backend returns the backend that computations run on, opened once per cell. Package sccore/backend describes the choice.
 func Backend() compute.Backend { return Must(openBackend()) }
 
 var openBackend = sync.OnceValues(backend.Open)
 
-// Profile returns the size of the experiments: $SEMCON_PROFILE, which is smoke, quick or full; quick where it is not set.
+// Profile returns the size of the experiments, $SEMCON_PROFILE: smoke, quick or full. The default is quick.
 func Profile() study.Profile {
 	name := os.Getenv("SEMCON_PROFILE")
 	if name == "" {
@@ -37,7 +37,7 @@ func Profile() study.Profile {
 	return profile
 }
 
-// Data returns the folder of the datasets, $SEMCON_DATA, as an absolute path; empty where it is not set.
+// Data returns the folder of the datasets, $SEMCON_DATA, as an absolute path, or "" if it is not set.
 func Data() string {
 	if data := os.Getenv("SEMCON_DATA"); data != "" {
 		return Must(filepath.Abs(data))
@@ -45,7 +45,7 @@ func Data() string {
 	return ""
 }
 
-// Out returns the folder of the results as an absolute path: $SEMCON_OUT, or out/ of the checkout.
+// Out returns the folder of the results as an absolute path: $SEMCON_OUT, or out/ in the checkout.
 func Out() string {
 	if out := os.Getenv("SEMCON_OUT"); out != "" {
 		return Must(filepath.Abs(out))
@@ -53,8 +53,8 @@ func Out() string {
 	return Must(filepath.Abs(filepath.Join(backend.CheckoutRoot(), "out")))
 }
 
-// Check ends the cell if err is not nil, with the first line of err as its message. In a notebook a second line names the line of the
-// cell. After an interrupt it says that the cell was stopped.
+// Check ends the cell if err is not nil and prints the first line of err. In a notebook, a second line names the line of the cell. After an
+// interrupt, Check prints that the cell was stopped.
 func Check(err error) {
 	if err == nil {
 		return
@@ -63,13 +63,13 @@ func Check(err error) {
 		stopped()
 	}
 	message, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
-	gonbui.Sync() // What the cell has shown so far stays.
+	gonbui.Sync() // Keeps the outputs so far.
 	fmt.Fprintf(os.Stderr, "error: %s\n%s", message, cellLine())
 	os.Exit(1)
 }
 
-// cellLine names the line of the cell that called, as a line of a stack trace does, which the kernel translates into a cell and its
-// line; empty outside a notebook.
+// cellLine returns the calling line of the cell in the form of a stack trace, which the kernel translates to the cell and its line. It is empty
+// outside a notebook.
 func cellLine() string {
 	if !gonbui.IsNotebook {
 		return ""

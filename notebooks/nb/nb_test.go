@@ -14,7 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// cells are what the test binary does when it plays a cell's process, by the value of NB_TEST_CELL.
+// cells holds the actions of the test binary when it acts as a cell's process, by the value of NB_TEST_CELL.
 var cells = map[string]func(){
 	"check":   func() { Check(nil); Check(errors.New("\ndata/x.png: truncated\nstack")) },
 	"must":    func() { Must(os.Open("/no/such/file")) },
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// cell returns the command of a process that plays a cell.
+// cell returns the command of a process that acts as a cell.
 func cell(t *testing.T, name string, env ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])

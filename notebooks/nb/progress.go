@@ -11,8 +11,8 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 )
 
-// Progress opens a bar for work of total steps: in a notebook one output of the cell, updated in place; in a terminal a line.
-// Close it when the work has ended.
+// Progress opens a bar for work of total steps. In a notebook it is one output of the cell, updated in place; in a terminal it is a line. Close
+// the bar when the work ends.
 func Progress(title string, total int) progress.Bar {
 	if !gonbui.IsNotebook {
 		return progress.New(os.Stderr, title, total)
@@ -23,8 +23,8 @@ func Progress(title string, total int) progress.Bar {
 	return b
 }
 
-// A bar is drawn when something happens, but not more often than redrawEvery, which keeps the messages to the browser few however short
-// the steps are; and every tickEvery when nothing does, so that its clock goes on.
+// A bar is redrawn on progress, at most once per redrawEvery to limit the messages to the browser. Without progress it is redrawn once per
+// tickEvery, so that its clock advances.
 const (
 	redrawEvery = 250 * time.Millisecond
 	tickEvery   = time.Second
@@ -52,7 +52,7 @@ func (b *bar) Phase(name string) {
 	b.drawIfDue(redrawEvery)
 }
 
-// tick redraws a bar whose next step takes long.
+// tick redraws the bar during long steps.
 func (b *bar) tick() {
 	for closed := false; !closed; {
 		time.Sleep(tickEvery)
@@ -91,7 +91,7 @@ func (b *bar) draw() {
 	b.display.HTML(barHTML(b.state))
 }
 
-// barHTML draws the bar with elements and styles that a page of untrusted content may hold, so that it shows everywhere.
+// barHTML draws the bar with elements and styles that are allowed in untrusted pages, so that it shows everywhere.
 func barHTML(s *progress.State) string {
 	return fmt.Sprintf(`<div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis">`+
 		`<b>%s</b> <progress style="width:16em;vertical-align:middle" max="1" value="%.4f"></progress> <code>%s</code></div>`,

@@ -1,15 +1,14 @@
-// Package backend opens the device that computation graphs run on: XLA through PJRT where its plugin is installed, GoMLX's
-// pure-Go engine otherwise.
+// Package backend opens the engine that computation graphs run on: XLA through PJRT if its plugin is installed, else GoMLX's pure-Go engine.
 //
-// [Open] decides in this order, and never downloads anything:
+// [Open] chooses in this order and never downloads anything:
 //
-//  1. $GOMLX_BACKEND, if set: "go", "xla:/path/to/plugin.so", and "xla:cuda" or "xla:cpu" for an installed plugin, each with
-//     upstream's options behind a comma, as in "xla:cuda,tf32=false";
-//  2. a plugin under .semcon/ of the checkout, put there by "semcon lab": CUDA if the machine has an NVIDIA driver, else the CPU's;
-//  3. the same in the user's cache folder, put there by "semcon lab --setup-only --global";
-//  4. the pure-Go engine.
+//  1. $GOMLX_BACKEND, if set: "go", "xla:/path/to/plugin.so", or "xla:cuda" or "xla:cpu" for an installed plugin. GoMLX's options may follow
+//     after a comma, as in "xla:cuda,tf32=false".
+//  2. A plugin under .semcon/ in the checkout, installed by "semcon lab": CUDA if the machine has an NVIDIA driver, else CPU.
+//  3. The same in the user's cache folder, installed by "semcon lab --setup-only --global".
+//  4. The pure-Go engine.
 //
-// [Engine] says which one it is.
+// [Engine] describes the choice.
 package backend
 
 import (
@@ -21,15 +20,15 @@ import (
 	"sync"
 
 	"github.com/gomlx/compute"
-	_ "github.com/gomlx/compute/gobackend" // The engine that is always there.
+	_ "github.com/gomlx/compute/gobackend" // The pure-Go engine.
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Go is the configuration of GoMLX's pure-Go engine. It is opened to run the operations of a graph one after the other, each on all cores: left
-// to itself, it runs several at once, which take up all workers and then wait for a free one without end.
+// Go is the configuration of GoMLX's pure-Go engine. It runs the operations of a graph one after the other, each on all cores. By default the
+// engine runs several operations at once, which can occupy all workers and then deadlock.
 const Go = "go"
 
-// SetupDir is the folder, inside a checkout, that "semcon lab" installs into.
+// SetupDir is the folder in a checkout that "semcon lab" installs into.
 const SetupDir = ".semcon"
 
 // Open opens the backend that [Config] names. The caller keeps it for the life of the process.
@@ -37,7 +36,7 @@ func Open() (compute.Backend, error) {
 	return OpenConfig(Config())
 }
 
-// OpenConfig opens the backend of one configuration, as $GOMLX_BACKEND would hold it. The error names the configuration.
+// OpenConfig opens the backend of a configuration in the syntax of $GOMLX_BACKEND. The error names the configuration.
 func OpenConfig(config string) (b compute.Backend, err error) {
 	if err := forbidDownloads(); err != nil {
 		return nil, err
@@ -50,15 +49,15 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 		err = caught
 	}
 	if err != nil {
-		return nil, fmt.Errorf("backend %q does not open: %s (\"semcon doctor\" says what is installed)", config, firstLine(err.Error()))
+		return nil, fmt.Errorf("cannot open backend %q: %s (\"semcon doctor\" shows what is installed)", config, firstLine(err.Error()))
 	}
 	return b, nil
 }
 
-// forbidDownloads keeps upstream from installing plugins by itself. Once, as XLA's threads may read the environment later.
+// forbidDownloads keeps GoMLX from installing plugins. It runs once, because XLA's threads may read the environment later.
 var forbidDownloads = sync.OnceValue(func() error { return os.Setenv("GOMLX_NO_AUTO_INSTALL", "1") })
 
-// Name says what [Config] opens without where it lies, for records: "go", "xla:xla_cpu_pjrt.so", "xla:cuda,tf32=false".
+// Name returns the configuration without the plugin's folder, for records: "go", "xla:xla_cpu_pjrt.so", "xla:cuda,tf32=false".
 func Name() string {
 	name, plugin, ok := strings.Cut(Config(), ":")
 	if !ok {
@@ -86,20 +85,19 @@ func Config() string {
 	return Go
 }
 
-// CanLoadXLA tells whether this binary loads PJRT plugins, which it does when it was built with a C compiler at hand.
+// CanLoadXLA reports whether this binary can load PJRT plugins. Only binaries built with a C compiler can.
 func CanLoadXLA() bool { return hasXLA }
 
-// Plugins lists the PJRT plugins that this machine can use, best first: those of the checkout, or of the user's cache where the
-// checkout has none.
+// Plugins lists the PJRT plugins that this machine can use, best first: those in the checkout or, if there are none, in the user's cache.
 func Plugins() []string { return pluginsOf(installs()) }
 
-// An install is a folder that set-up installs into.
+// install is a folder that set-up installs into.
 type install struct {
 	folder string
-	owner  string // Whose it is, for people.
+	owner  string // Description for messages.
 }
 
-// installs lists the folders that may hold plugins, in the order in which they are looked at.
+// installs lists the folders that may hold plugins, in the order of the search.
 func installs() []install {
 	var all []install
 	for _, root := range checkouts() {
@@ -132,8 +130,8 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "semcon"), err
 }
 
-// CheckoutRoot returns the folder of the checkout that the process belongs to: the one around the working folder, the executable,
-// or the source that the binary was built from. It is empty for a binary far from any checkout.
+// CheckoutRoot returns the folder of the checkout that contains the working folder, the executable, or the source that the binary was built
+// from. It is empty if there is none.
 func CheckoutRoot() string {
 	for _, root := range checkouts() {
 		return root
@@ -156,7 +154,7 @@ func checkouts() []string {
 	for _, dir := range starts {
 		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 			if strings.Contains(filepath.Base(dir), "@") {
-				break // Go's module cache holds copies that nothing is installed into.
+				break // Nothing is installed into the copies in Go's module cache.
 			}
 			if isFile(filepath.Join(dir, "go.mod")) && isFile(filepath.Join(dir, "cmd", "semcon", "main.go")) {
 				roots = append(roots, dir)

@@ -36,7 +36,7 @@ func TestOpenConfigNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestConfigFindsInstalledPlugins names a plugin by its kind, as upstream does, and finds the one that the set-up installed.
+// TestConfigFindsInstalledPlugins names a plugin by its kind, as GoMLX does, and finds the installed one.
 func TestConfigFindsInstalledPlugins(t *testing.T) {
 	for _, config := range []string{"go", "xla:/nowhere/plugin.so", "xla:tpu"} {
 		t.Setenv(compute.ConfigEnvVar, config)
@@ -55,7 +55,7 @@ func TestConfigFindsInstalledPlugins(t *testing.T) {
 	}
 }
 
-// TestGoEngineDoesNotWaitForItself has more large operations side by side than there are workers.
+// TestGoEngineDoesNotWaitForItself has more large parallel operations than there are workers.
 func TestGoEngineDoesNotWaitForItself(t *testing.T) {
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {

@@ -1,11 +1,11 @@
 //go:build cgo && linux
 
-// XLA's CPU plugin asks the C library for the large buffers of a step each time it runs, and gives them back after. The library in
-// turn gives them back to the system, or loses them to other threads' arenas, so that every step clears and faults in its pages anew:
-// a third of the time of a small network. Here blocks of a mebibyte and more, which are the same at each step, come from a
-// region of huge pages of their own and wait in it for the next step. Everything smaller stays with the C library.
+// XLA's CPU plugin allocates the large buffers of a step from the C library and frees them after the step. The library returns them to the
+// system, or loses them to the arenas of other threads, so that each step clears and faults in its pages again. This takes a third of the
+// time of a small network. Here, blocks of a mebibyte and more, which are the same in each step, come from a region of huge pages and stay
+// there for the next step. The C library handles all smaller blocks.
 //
-// A program's own aligned_alloc, posix_memalign, realloc and free take the place of the C library's in every library that it loads.
+// A program's own aligned_alloc, posix_memalign, realloc and free replace those of the C library in every library that it loads.
 
 #include <stdlib.h>
 
@@ -27,14 +27,14 @@ enum { unit = 64 << 10, smallest = 1 << 20, huge = 2 << 20, classes = 256 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *region;          // Address space as large as the machine's memory.
-static size_t units, taken;   // Of the region, and of it those that blocks have been cut from.
-static uint32_t *length;      // Of the block that begins at a unit, in units.
-static uint32_t *following;   // The next idle block of the same class after the one that begins at a unit, plus one.
-static uint32_t idle[classes]; // The first idle block of a class, plus one.
+static size_t units, taken;   // Number of units in the region, and of those in use so far.
+static uint32_t *length;      // Length in units of the block that starts at a unit.
+static uint32_t *following;   // Next idle block of the same class after the block that starts at a unit, plus one.
+static uint32_t idle[classes]; // First idle block of a class, plus one.
 static size_t idle_units;
 
 __attribute__((constructor)) static void reserve(void) {
-	// What is smaller than a block also stays with the process.
+	// Smaller allocations also stay with the process.
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, -1);
 	size_t size = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) & ~(size_t)(huge - 1);
@@ -43,7 +43,7 @@ __attribute__((constructor)) static void reserve(void) {
 	char *space = mmap(NULL, size + huge, PROT_READ | PROT_WRITE, flags, -1, 0);
 	char *tables = mmap(NULL, 2 * table, PROT_READ | PROT_WRITE, flags, -1, 0);
 	if (space == MAP_FAILED || tables == MAP_FAILED || size / unit > UINT32_MAX) {
-		return; // The C library does it all.
+		return; // The C library handles everything.
 	}
 	region = (char *)(((uintptr_t)space + huge - 1) & ~(uintptr_t)(huge - 1));
 #ifdef MADV_HUGEPAGE
@@ -64,7 +64,7 @@ static int class_of(size_t *n) {
 	return shift * 4 + (int)top;
 }
 
-// take returns a block of the region, or NULL if that has no room.
+// take returns a block of the region, or NULL if the region is full.
 static void *take(size_t size) {
 	size_t n = (size + unit - 1) / unit;
 	if (size > units * unit) {
@@ -87,8 +87,8 @@ static void *take(size_t size) {
 	return block;
 }
 
-// give keeps a block for the next who asks for one of its class. Beyond half of the machine's memory, idle blocks keep their
-// addresses alone.
+// give keeps a block for the next request of its class. If idle blocks exceed half of the machine's memory, their pages are released and only
+// their addresses are kept.
 static void give(void *block) {
 	size_t at = (size_t)((char *)block - region) / unit;
 	size_t n = length[at];

@@ -2,7 +2,7 @@
 
 package backend
 
-// Linking buffers.c in is what it takes; the functions here are for tests, which may not name C themselves.
+// Linking buffers.c is enough to use it. The functions here are for tests, which cannot use cgo.
 
 // #include <stdlib.h>
 import "C"

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// TestBuffersAreWhole takes and gives blocks of all sizes from several threads at once: each keeps what was written to its first and last
-// bytes, is aligned, and moves whole.
+// TestBuffersAreWhole allocates and frees blocks of all sizes from several threads. Each block keeps its first and last bytes, is aligned, and
+// keeps its content when it moves.
 func TestBuffersAreWhole(t *testing.T) {
 	var group sync.WaitGroup
 	for seed := range uint64(4) {
@@ -63,7 +63,7 @@ func TestBuffersAreWhole(t *testing.T) {
 	group.Wait()
 }
 
-// TestLargeBuffersStay holds what the file is for: the next step gets the pages of the one before.
+// TestLargeBuffersStay checks the purpose of the file: the next step gets the pages of the previous one.
 func TestLargeBuffersStay(t *testing.T) {
 	const size = 5 << 20
 	first := alignedAlloc(64, size)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPluginsOfTheCheckoutComeFirst looks in two folders, and says in words where the plugin that is used lies.
+// TestPluginsOfTheCheckoutComeFirst searches two folders and describes where the plugin was found.
 func TestPluginsOfTheCheckoutComeFirst(t *testing.T) {
 	checkout, cache := t.TempDir(), t.TempDir()
 	installs := []install{{checkout, "the checkout /src"}, {cache, "the user's cache"}}
@@ -14,8 +14,8 @@ func TestPluginsOfTheCheckoutComeFirst(t *testing.T) {
 		t.Errorf("nothing is installed, found %q", found)
 	}
 	for _, test := range []struct{ folder, engine string }{
-		{cache, "XLA, xla_cpu_pjrt.so of the user's cache"},
-		{checkout, "XLA, xla_cpu_pjrt.so of the checkout /src"},
+		{cache, "XLA, xla_cpu_pjrt.so in the user's cache"},
+		{checkout, "XLA, xla_cpu_pjrt.so in the checkout /src"},
 	} {
 		plugin := filepath.Join(test.folder, "venv", "lib", "python3.12", "site-packages", "xla_plugins", "xla_cpu_pjrt", "xla_cpu_pjrt.so")
 		if err := os.MkdirAll(filepath.Dir(plugin), 0o755); err != nil {
@@ -31,7 +31,7 @@ func TestPluginsOfTheCheckoutComeFirst(t *testing.T) {
 		if got := engineOf("xla:"+plugin, false, installs); got != test.engine {
 			t.Errorf("%q, want %q", got, test.engine)
 		}
-		if got, want := engineOf("xla:"+plugin+",tf32=false", true, installs), test.engine+" with tf32=false, named by GOMLX_BACKEND"; got != want {
+		if got, want := engineOf("xla:"+plugin+",tf32=false", true, installs), test.engine+" with tf32=false, set by GOMLX_BACKEND"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -39,10 +39,10 @@ func TestPluginsOfTheCheckoutComeFirst(t *testing.T) {
 
 func TestEngineInWords(t *testing.T) {
 	for config, want := range map[string]string{
-		"go":                "pure Go, named by GOMLX_BACKEND",
-		"go:ops_sequential": "pure Go, named by GOMLX_BACKEND",
-		"xla:/opt/x.so":     "XLA, /opt/x.so, named by GOMLX_BACKEND",
-		"xla:tpu":           "XLA, tpu, named by GOMLX_BACKEND",
+		"go":                "pure Go, set by GOMLX_BACKEND",
+		"go:ops_sequential": "pure Go, set by GOMLX_BACKEND",
+		"xla:/opt/x.so":     "XLA, /opt/x.so, set by GOMLX_BACKEND",
+		"xla:tpu":           "XLA, tpu, set by GOMLX_BACKEND",
 	} {
 		if got := engineOf(config, true, nil); got != want {
 			t.Errorf("%s: %q, want %q", config, got, want)
@@ -53,7 +53,7 @@ func TestEngineInWords(t *testing.T) {
 	}
 }
 
-// TestTheUsersCacheIsLookedAtLast also holds that Go's module cache, which nothing is installed into, is not taken for a checkout.
+// TestTheUsersCacheIsLookedAtLast also checks that a copy in Go's module cache is not taken for a checkout.
 func TestTheUsersCacheIsLookedAtLast(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)

@@ -2,6 +2,6 @@
 
 package backend
 
-import _ "github.com/gomlx/go-xla/compute/xla" // PJRT needs a C compiler; without one the Go engine stands alone.
+import _ "github.com/gomlx/go-xla/compute/xla" // PJRT needs a C compiler. Without one, only the Go engine is available.
 
 const hasXLA = true

@@ -2,37 +2,37 @@ package progress
 
 import "time"
 
-// A rate is that of the last half minute, and of five samples at least where steps are slower than that. There is none before
-// three steps in three samples and two seconds: a batch of steps that all end at once says nothing.
+// The rate covers the last half minute, or the last five samples if steps are slow. It needs at least three steps in three samples and two
+// seconds, because a batch of steps that end at the same time says nothing about the speed.
 const (
 	paceWindow   = 30 * time.Second
 	paceSamples  = 5
 	minSteps     = 3
 	minSamples   = 3
 	minSpan      = 2 * time.Second
-	sampleWindow = 250 * time.Millisecond // Steps that end this close together share a sample.
+	sampleWindow = 250 * time.Millisecond // Steps that end within this time share a sample.
 )
 
-// pace follows how fast steps are done. Its clock stands still while something else than steps happens.
+// pace measures the speed of steps. Its clock stops while the work does something else.
 type pace struct {
-	advances    int // Steps reported so far. The first takes compilation with it; in work that resumes, the second does.
+	advances    int // Number of reports so far. The first one includes compilation, or the second one if the work resumes.
 	at          time.Time
 	clock       time.Duration
 	samples     []sample
 	interrupted bool // A phase has begun since the last step.
-	compiled    bool // One of those that have is compilation.
+	compiled    bool // One of these phases was compilation.
 
-	steps int           // Those that the clock has run for.
-	aside time.Duration // What happened between them, without compilation.
+	steps   int           // Steps that the clock has measured.
+	between time.Duration // Time between these steps, without compilation.
 }
 
-// A sample is what was done at a time of the clock.
+// sample is the number of steps done at a time of the clock.
 type sample struct {
-	first, last time.Duration // The steps of the sample ended between these.
+	first, last time.Duration // Its steps ended between these times.
 	done        int
 }
 
-// advance records that steps more are finished at time now, which makes done.
+// advance records at time now that the given number of steps have ended, for a total of done.
 func (p *pace) advance(done, steps int, now time.Time) {
 	interval := now.Sub(p.at)
 	p.at = now
@@ -44,7 +44,7 @@ func (p *pace) advance(done, steps int, now time.Time) {
 	case p.interrupted:
 		p.shift(steps)
 		if !p.compiled {
-			p.aside += interval
+			p.between += interval
 		}
 	default:
 		p.clock += interval
@@ -65,20 +65,20 @@ func (p *pace) add(done int) {
 	}
 }
 
-// shift says that steps which are done did not take the clock's time.
+// shift leaves finished steps out of the rate.
 func (p *pace) shift(steps int) {
 	for i := range p.samples {
 		p.samples[i].done += steps
 	}
 }
 
-// interrupt says that something else than a step happens.
+// interrupt records that a phase begins. compiles tells whether it is compilation.
 func (p *pace) interrupt(compiles bool) {
 	p.interrupted = true
 	p.compiled = p.compiled || compiles
 }
 
-// rate returns the steps per second, 0 where it is not known.
+// rate returns the steps per second, or 0 if it is unknown.
 func (p *pace) rate() float64 {
 	if len(p.samples) < minSamples {
 		return 0
@@ -91,11 +91,11 @@ func (p *pace) rate() float64 {
 	return float64(steps) / span.Seconds()
 }
 
-// perStep returns the seconds of a step and of what lies between two, 0 where they are not known.
+// perStep returns the seconds per step, including the time between steps, or 0 if they are unknown.
 func (p *pace) perStep() float64 {
 	rate := p.rate()
 	if rate == 0 {
 		return 0
 	}
-	return 1/rate + p.aside.Seconds()/float64(p.steps)
+	return 1/rate + p.between.Seconds()/float64(p.steps)
 }

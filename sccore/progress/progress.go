@@ -1,7 +1,7 @@
-// Package progress shows how far long work has come: one bar, updated in place, with rate and time left.
+// Package progress shows the progress of long work in a bar that is updated in place, with the rate and the time left.
 //
-// The work reports to a [Bar] and does not care where it is drawn: [New] draws on a terminal or into a log, package notebooks/nb in
-// a notebook's output.
+// The work reports to a [Bar], wherever it is drawn: [New] draws on a terminal or into a log, and package notebooks/nb in a notebook. Another
+// renderer implements [Bar] on top of [State].
 package progress
 
 import (
@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// A Bar follows one piece of work. Its methods may be called from several goroutines.
+// Bar shows the progress of one piece of work. It is safe for concurrent use.
 type Bar interface {
-	// Set says that done of the total steps are finished. The note, which may be empty, stands behind the numbers (a loss, a file
-	// name). Calling Set for every step is fine: a bar draws a few times a second at most.
+	// Set reports that done of the total steps are finished. The note follows the numbers, such as a loss or a file name; it may be empty.
+	// Calling Set for every step is fine, because a bar draws at most a few times per second.
 	Set(done int, note string)
 
-	// Resumed says that this many more steps turn out to be finished from before, so that the rate leaves them out.
+	// Resumed reports that this many more steps were finished by an earlier run. The rate leaves them out.
 	Resumed(steps int)
 
-	// Phase says what the work does now, such as [Compiling]; empty for nothing worth a word. The time between two steps is no part of the
-	// rate if a phase began in it.
+	// Phase names what the work does now, such as [Compiling]. It may be empty. The rate leaves out the time between two steps in which a
+	// phase begins.
 	Phase(name string)
 
-	// Close draws the last state. The bar says nothing afterwards.
+	// Close draws the final state. The bar draws nothing afterwards.
 	Close()
 }
 
-// Phases that work of many kinds goes through.
+// Phases of many kinds of work.
 const (
 	Compiling = "compiling"
 	Decoding  = "decoding"
@@ -36,7 +36,7 @@ const (
 	Measuring = "measuring"
 )
 
-// Discard is a bar that nobody sees.
+// Discard is a bar that shows nothing.
 var Discard Bar = discard{}
 
 type discard struct{}
@@ -46,10 +46,10 @@ func (discard) Resumed(int)     {}
 func (discard) Phase(string)    {}
 func (discard) Close()          {}
 
-// State is what a bar shows. It is the part that every renderer shares.
+// State is the content of a bar, shared by all renderers. It is not safe for concurrent use.
 type State struct {
 	Title string
-	Total int // In steps; 0 where it is not known.
+	Total int // Number of steps; 0 if unknown.
 	Done  int
 	Note  string
 
@@ -59,7 +59,7 @@ type State struct {
 	pace   pace
 }
 
-// NewState begins a piece of work of total steps at the given time.
+// NewState starts work of total steps at the given time.
 func NewState(title string, total int, now time.Time) *State {
 	return &State{Title: title, Total: total, opened: now, now: now}
 }
@@ -72,13 +72,13 @@ func (s *State) Set(done int, note string, now time.Time) {
 	s.Done, s.Note, s.now = done, note, now
 }
 
-// Resumed adds steps that were finished before.
+// Resumed adds steps that an earlier run finished.
 func (s *State) Resumed(steps int) {
 	s.Done += steps
 	s.pace.shift(steps)
 }
 
-// Phase begins a phase at the given time.
+// Phase starts a phase at the given time.
 func (s *State) Phase(name string, now time.Time) {
 	if name != s.phase {
 		s.pace.interrupt(name == Compiling || s.phase == Compiling)
@@ -86,10 +86,10 @@ func (s *State) Phase(name string, now time.Time) {
 	s.phase, s.now = name, now
 }
 
-// Tick moves the clock on without progress.
+// Tick advances the clock without progress.
 func (s *State) Tick(now time.Time) { s.now = now }
 
-// Fraction returns the finished part, from 0 to 1; 0 where the total is not known.
+// Fraction returns the finished part, from 0 to 1, or 0 if the total is unknown.
 func (s *State) Fraction() float64 {
 	if s.Total <= 0 {
 		return 0
@@ -97,7 +97,7 @@ func (s *State) Fraction() float64 {
 	return min(1, max(0, float64(s.Done)/float64(s.Total)))
 }
 
-// Rate returns the steps per second of late, without compilation; 0 where it is not known, as in the first steps and in a burst.
+// Rate returns the recent steps per second, without compilation. It is 0 if unknown, as in the first steps and in a burst.
 func (s *State) Rate() float64 {
 	if s.pace.interrupted {
 		return 0
@@ -105,10 +105,10 @@ func (s *State) Rate() float64 {
 	return s.pace.rate()
 }
 
-// Elapsed returns the time from the opening of the bar to the latest Set, Phase or Tick.
+// Elapsed returns the time from the opening of the bar to the last Set, Phase or Tick.
 func (s *State) Elapsed() time.Duration { return s.now.Sub(s.opened) }
 
-// Left returns the time that the remaining steps take at the present rate, with what lies between steps; 0 where it is not known.
+// Left returns the time that the remaining steps take at the present rate, including the time between steps. It is 0 if unknown.
 func (s *State) Left() time.Duration {
 	if s.Total <= s.Done {
 		return 0
@@ -116,7 +116,7 @@ func (s *State) Left() time.Duration {
 	return time.Duration(float64(s.Total-s.Done) * s.pace.perStep() * float64(time.Second))
 }
 
-// Summary returns the state in words, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".
+// Summary returns the state as text, without the title: "40/100  40%  training  12.3/s  3.3s, 4.9s left  loss 0.31".
 func (s *State) Summary() string {
 	var parts []string
 	if s.Total > 0 {
@@ -141,7 +141,7 @@ func (s *State) Summary() string {
 	return strings.Join(parts, "  ")
 }
 
-// rateText keeps three digits and turns slow work round: half a step a second reads "2s each".
+// rateText keeps three digits. Rates below 1 become a time per step: half a step per second reads "2s each".
 func rateText(rate float64) string {
 	switch {
 	case rate >= 100:
@@ -152,7 +152,7 @@ func rateText(rate float64) string {
 	return durationText(time.Duration(float64(time.Second)/rate)) + " each"
 }
 
-// durationText rounds as a person would say it.
+// durationText rounds a duration for reading.
 func durationText(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:

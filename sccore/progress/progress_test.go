@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// clock is a time that the test moves.
+// clock is a clock that the test advances.
 type clock struct{ now time.Time }
 
 func (c *clock) read() time.Time         { return c.now }
@@ -15,7 +15,7 @@ func (c *clock) forward(d time.Duration) { c.now = c.now.Add(d) }
 
 func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
 
-// steps sets count steps one after the other, each of the same time, and returns the number done.
+// steps sets count steps of equal duration, one after the other, and returns the number done.
 func steps(s *State, c *clock, done, count int, each time.Duration) int {
 	for range count {
 		c.forward(each)
@@ -48,7 +48,7 @@ func TestNumbers(t *testing.T) {
 	want("finished", "1000/1000  100%  training  10/s  2m40s")
 }
 
-// TestABurstHasNoRate: the images of a batch are all there at once.
+// TestABurstHasNoRate reports all images of a batch at the same time.
 func TestABurstHasNoRate(t *testing.T) {
 	c := newClock()
 	s := NewState("features", 64, c.now)
@@ -66,8 +66,8 @@ func TestABurstHasNoRate(t *testing.T) {
 	}
 }
 
-// TestCompilationIsNotAStep resumes: steps are found, then the graph compiles for a minute, and later another one does. Neither is in the
-// rate or in the time left. What is measured between steps is in the time left.
+// TestCompilationIsNotAStep resumes work. A graph compiles for a minute, and later another one. Neither counts in the rate or in the time left.
+// Evaluations between steps count in the time left.
 func TestCompilationIsNotAStep(t *testing.T) {
 	c := newClock()
 	s := NewState("train", 2000, c.now)
@@ -101,7 +101,7 @@ func TestCompilationIsNotAStep(t *testing.T) {
 	check("measured", 134*time.Second) // 80 of them for 800 steps; and 20 were measured for the 300 steps before.
 }
 
-// TestTheRateIsOfLate: steps that become slower soon show as slow.
+// TestTheRateIsOfLate checks that the rate soon follows when steps become slower.
 func TestTheRateIsOfLate(t *testing.T) {
 	c := newClock()
 	s := NewState("train", 10_000, c.now)
@@ -146,7 +146,7 @@ func TestTerminalOverwritesOneLine(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n != 1 {
 		t.Errorf("%d line ends, want the closing one only", n)
 	}
-	// Drawn when it opened and five times in its second of work; the last of these showed the end.
+	// It is drawn when it opens and five times in its second of work. The last of these shows the end.
 	if n := strings.Count(out.String(), "\r"); n != 6 {
 		t.Errorf("drawn %d times, want 6", n)
 	}
@@ -180,7 +180,7 @@ func TestNewOnAPipeIsALog(t *testing.T) {
 	}
 }
 
-// TestATerminalShowsThePhase also holds that a log hears of long compilation.
+// TestATerminalShowsThePhase also checks that a log reports long compilation.
 func TestATerminalShowsThePhase(t *testing.T) {
 	for _, inPlace := range []bool{true, false} {
 		c := newClock()

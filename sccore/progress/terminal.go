@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// How often a bar speaks: on a terminal, where it overwrites itself, and into a file or a pipe, where each line stays.
+// How often a bar draws: on a terminal, where it overwrites itself, and into a log, where each line stays.
 const (
 	redrawEvery = 200 * time.Millisecond
 	logEvery    = 30 * time.Second
 )
 
-// New returns a bar drawn on w: one line that overwrites itself where w is a terminal; elsewhere a line at the end and one every
-// half a minute.
+// New returns a bar that draws on w. On a terminal it is one line that overwrites itself. Elsewhere it prints a line every half a minute and
+// one at the end.
 func New(w io.Writer, title string, total int) Bar {
 	t := newTerminal(w, IsTerminal(w), title, total, time.Now)
 	go t.tick()
 	return t
 }
 
-// tick redraws a bar whose next step takes long, so that its clock goes on.
+// tick redraws the bar during long steps, so that its clock advances.
 func (t *terminal) tick() {
 	for {
 		time.Sleep(time.Second)
@@ -37,7 +37,7 @@ func (t *terminal) tick() {
 	}
 }
 
-// drawIfDue draws where the last drawing is long enough ago: every so often in place, and rarely into a log.
+// drawIfDue draws if enough time has passed since the last drawing: inPlace on a terminal, logEvery in a log.
 func (t *terminal) drawIfDue(inPlace time.Duration) {
 	every := logEvery
 	if t.inPlace {
@@ -55,7 +55,7 @@ type terminal struct {
 	clock   func() time.Time
 	state   *State
 	drawn   time.Time
-	stale   bool // Something was set since.
+	stale   bool // The state has changed since.
 	closed  bool
 }
 
@@ -117,17 +117,17 @@ func (t *terminal) draw(now time.Time) {
 		fmt.Fprintf(t.w, "%s  %s\n", t.state.Title, t.state.Summary())
 		return
 	}
-	// A line longer than the window must be cut, not wrapped, or the next one lands below it: ?7l switches wrapping off, ?7h on.
+	// A line longer than the window must be cut, not wrapped, or the next one appears below it. ?7l switches wrapping off, ?7h on.
 	fmt.Fprintf(t.w, "\r\x1b[?7l%s %s %s\x1b[K\x1b[?7h", t.state.Title, blocks(t.state.Fraction(), 20), t.state.Summary())
 }
 
-// blocks draws a fraction as a bar of the given width in characters.
+// blocks draws a fraction as a bar with a width in characters.
 func blocks(fraction float64, width int) string {
 	full := int(fraction * float64(width))
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
-// IsTerminal tells whether what is written to w overwrites itself before a person's eyes.
+// IsTerminal reports whether w is a terminal on which a line can overwrite itself.
 func IsTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

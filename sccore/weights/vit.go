@@ -115,7 +115,7 @@ func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, erro
 		depth++
 	}
 	if patch == nil || len(patch.Shape()) != 4 || len(class) == 0 || depth == 0 {
-		return encoder.ViT{}, errors.New("contains no known vision transformer: its patches or blocks are of another kind")
+		return encoder.ViT{}, errors.New("contains no vision transformer: its patches or blocks are of another kind")
 	}
 	dim, patchSize := class[len(class)-1], patch.Shape()[3]
 	for _, name := range encoder.ViTNames() {

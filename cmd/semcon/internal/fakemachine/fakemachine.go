@@ -1,5 +1,5 @@
-// Package fakemachine puts scripts in the place of Python, Go and a C compiler, so that tests can set up a checkout in milliseconds
-// and let any part of it fail.
+// Package fakemachine replaces Python, Go and the C compiler with scripts, so that tests can set up a checkout in milliseconds and make any part
+// of it fail.
 package fakemachine
 
 import (
@@ -9,15 +9,14 @@ import (
 	"testing"
 )
 
-// Machine is a PATH of scripts and a checkout to set up. A test changes how a script behaves through environment variables, which
-// the scripts' text below names.
+// Machine is a PATH of scripts and a checkout to set up. Tests control the scripts through environment variables; see the scripts below.
 type Machine struct {
 	Checkout string
 	bin      string
 	calls    string
 }
 
-// New makes the machine and gives the test its PATH.
+// New creates a machine and sets the PATH of the test to it.
 func New(t *testing.T) *Machine {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -36,7 +35,7 @@ func New(t *testing.T) *Machine {
 	}
 	t.Setenv("PATH", m.bin+":/usr/bin:/bin")
 	for _, name := range []string{"SEMCON_DATA", "SEMCON_OUT", "SEMCON_PROFILE", "GOMLX_BACKEND"} {
-		t.Setenv(name, "") // What the real shell says is not to be seen.
+		t.Setenv(name, "") // Hides the values of the real shell.
 	}
 	t.Setenv("FAKE_CALLS", m.calls)
 	t.Setenv("FAKE_PYTHON", filepath.Join(m.bin, "python3"))
@@ -77,7 +76,7 @@ esac
 
 func (m *Machine) script(t *testing.T, name, text string) {
 	t.Helper()
-	// Only the arguments' first lines are noted: a program given after -c is long.
+	// Only the first line of the arguments is recorded, because a program after -c is long.
 	text = "#!/bin/sh\n" + `printf '%s\n' "` + name + ` $*" | head -1 >> "$FAKE_CALLS"` + "\n" + text
 	if err := os.MkdirAll(m.bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -87,7 +86,7 @@ func (m *Machine) script(t *testing.T, name, text string) {
 	}
 }
 
-// Without takes a program away, and the system's own programs with it.
+// Without removes a program, and hides the system's own programs.
 func (m *Machine) Without(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(m.bin, name)); err != nil {
@@ -96,7 +95,7 @@ func (m *Machine) Without(t *testing.T, name string) {
 	t.Setenv("PATH", m.bin)
 }
 
-// Calls returns the command lines that scripts were called with since the last call of Calls, without those that only look.
+// Calls returns the command lines of the scripts since the last call of Calls, without those that only query.
 func (m *Machine) Calls(t *testing.T) []string {
 	t.Helper()
 	noted, err := os.ReadFile(m.calls)

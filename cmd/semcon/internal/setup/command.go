@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// command returns a task's work: one program, run in the checkout or else in the folder of the set-up, with env added to the environment.
+// command returns a task that runs a program in the checkout, or else in the folder of the set-up, with env added to the environment.
 func (in Install) command(env []string, program string, args ...string) func(context.Context, *transcript) error {
 	return func(ctx context.Context, out *transcript) error {
 		c := exec.CommandContext(ctx, program, args...)
@@ -23,11 +23,11 @@ func (in Install) command(env []string, program string, args ...string) func(con
 	}
 }
 
-// makeVenv makes an empty Python environment, in place of whatever an interrupted set-up has left.
+// makeVenv creates an empty Python environment and removes what an interrupted set-up left.
 func (in Install) makeVenv(m machine) func(context.Context, *transcript) error {
 	return func(ctx context.Context, out *transcript) error {
 		if exec.CommandContext(ctx, m.python, "-c", "import venv, ensurepip").Run() != nil {
-			return errors.New(m.python + " comes without its venv module (Debian, Ubuntu: apt install python3-venv; then run this again)")
+			return errors.New(m.python + " has no venv module (Debian, Ubuntu: apt install python3-venv; then run this again)")
 		}
 		if err := os.RemoveAll(in.Dir("venv")); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (in Install) makeVenv(m machine) func(context.Context, *transcript) error {
 	}
 }
 
-// pip returns the work of installing the packages of a requirements file into the Python environment.
+// pip returns a task that installs the packages of a requirements file into the Python environment.
 func (in Install) pip(requirements string, flags ...string) func(context.Context, *transcript) error {
 	return func(ctx context.Context, out *transcript) error {
 		file := in.Dir("requirements.txt")

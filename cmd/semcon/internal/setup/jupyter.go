@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Environ returns the environment that Jupyter's programs run in: the caller's, with everything that Jupyter reads or writes led to
-// the .semcon folder, so that the home folder stays as it is.
+// Environ returns the environment for Jupyter's programs: that of the caller, with all of Jupyter's folders inside .semcon, so that the home folder
+// stays unchanged.
 func (in Install) Environ() []string {
 	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

@@ -13,30 +13,30 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// machine is what set-up finds on this computer.
+// machine describes this computer.
 type machine struct {
 	python        string // Path of the interpreter.
 	pythonVersion string // "3.11".
 
-	goTool    string // Path of the go command of the checkout's version.
+	goTool    string // Path of the go command.
 	goRoot    string
 	goVersion string // "go1.26.8".
 	cgo       bool   // Whether Go has a C compiler.
 
-	plugin string   // The Python packages of the XLA plugin for this machine; empty where there is none.
-	limits []string // One line for each thing that this machine cannot have.
+	plugin string   // Python packages of the XLA plugin for this machine; empty if there is none.
+	limits []string // One line for each thing that this machine does not support.
 }
 
 // platform is a variable for the tests.
 var platform = runtime.GOOS + "/" + runtime.GOARCH
 
-// probe looks at the machine. Its errors say what to install.
+// probe examines the machine. Its errors say what to install.
 func (in Install) probe(ctx context.Context) (machine, error) {
 	var m machine
 	if err := m.findPython(ctx); err != nil {
 		return m, err
 	}
-	if in.root == "" { // Nothing is built: the plugin is for binaries that are there.
+	if in.root == "" { // Nothing is built: the plugin is for existing binaries.
 		m.cgo = backend.CanLoadXLA()
 	} else if err := m.findGo(ctx, in.root); err != nil {
 		return m, err
@@ -52,7 +52,7 @@ func (m *machine) findPython(ctx context.Context) error {
 	}
 	lines, err := ask(exec.CommandContext(ctx, path, "-c", "import sys; print(*sys.version_info[:2], sys.executable, sep='\\n')"), 3)
 	if err != nil {
-		return fmt.Errorf("%s does not run: %w", path, err)
+		return fmt.Errorf("cannot run %s: %w", path, err)
 	}
 	m.python, m.pythonVersion = lines[2], lines[0]+"."+lines[1]
 	if minor, err := strconv.Atoi(lines[1]); err != nil || lines[0] != "3" || minor < 11 {
@@ -67,7 +67,7 @@ func (m *machine) findGo(ctx context.Context, root string) error {
 		return errors.New("go is not on the PATH: install Go 1.26.5 or newer from https://go.dev/dl")
 	}
 	goEnv := exec.CommandContext(ctx, path, "env", "GOROOT", "GOVERSION", "CGO_ENABLED", "CC")
-	goEnv.Dir = root // Where go.mod may choose another toolchain than the one on the PATH.
+	goEnv.Dir = root // go.mod may select another toolchain than the one on the PATH.
 	lines, err := ask(goEnv, 4)
 	if err != nil {
 		return fmt.Errorf("go env: %w", err)
@@ -82,9 +82,9 @@ func (m *machine) findGo(ctx context.Context, root string) error {
 func (m *machine) choosePlugin(ctx context.Context) {
 	switch {
 	case !m.cgo:
-		m.limits = append(m.limits, "no C compiler: the slow pure-Go backend alone, without XLA (Debian, Ubuntu: apt install build-essential; then run this again)")
+		m.limits = append(m.limits, "no C compiler, so only the slow pure-Go backend, without XLA (Debian, Ubuntu: apt install build-essential; then run this again)")
 	case platform != "linux/amd64":
-		m.limits = append(m.limits, "no XLA plugin for "+platform+": the slow pure-Go backend alone, unless GOMLX_BACKEND names a plugin of your own")
+		m.limits = append(m.limits, "no XLA plugin for "+platform+", so only the slow pure-Go backend, unless GOMLX_BACKEND names a plugin of your own")
 	case hasGPU(ctx):
 		m.plugin = xlaCPUPackages + xlaCUDAPackages
 	default:
@@ -92,7 +92,7 @@ func (m *machine) choosePlugin(ctx context.Context) {
 	}
 }
 
-// hasGPU tells whether an NVIDIA driver answers.
+// hasGPU reports whether an NVIDIA driver answers.
 func hasGPU(ctx context.Context) bool {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -103,7 +103,7 @@ func hasGPU(ctx context.Context) bool {
 	return exec.CommandContext(ctx, path, "-L").Run() == nil
 }
 
-// ask runs a command that answers in n lines, and returns them.
+// ask runs a command that prints n lines and returns them.
 func ask(command *exec.Cmd, n int) ([]string, error) {
 	out, err := command.Output()
 	if failed := new(exec.ExitError); errors.As(err, &failed) {

@@ -1,9 +1,8 @@
-// Package setup installs what the notebooks need into the .semcon folder of a checkout: Python with JupyterLab, the XLA plugin, the
-// Go kernel and a warm build cache. For binaries without a checkout it installs the XLA plugin alone, into the user's cache.
+// Package setup installs what the notebooks need into the .semcon folder of a checkout: Python with JupyterLab, the XLA plugin, the Go kernel
+// and a warm build cache. For binaries outside a checkout it installs only the XLA plugin, into the user's cache.
 //
-// Set-up is a short list of steps. A finished step leaves a stamp with the hash of everything it depended on; a step whose stamp
-// is missing or differs is done again from its beginning. So set-up may be interrupted at any time, and costs nothing when there
-// is nothing to do.
+// Set-up is a short list of steps. A finished step leaves a stamp with a hash of everything that it depends on. A step whose stamp is missing or
+// differs is done again from the beginning. So set-up may be interrupted at any time and is free if everything is up to date.
 package setup
 
 import (
@@ -33,14 +32,14 @@ var (
 	xlaCUDAPackages string
 )
 
-// goFlags are the Go flags of every notebook cell. Leaving the debug tables out halves the time that a cell takes to link; stamping
-// the version-control state needs git and a checkout that git trusts.
+// goFlags are the Go flags of every notebook cell. Without debug tables a cell links in half the time. Version-control stamping is off because it
+// needs git and a checkout that git trusts.
 const goFlags = "-ldflags=-w -buildvcs=false"
 
 // Install is the set-up of one checkout, or that of the user.
 type Install struct {
-	root   string // The folder of the checkout; empty for the user's own set-up.
-	folder string // What everything is installed into.
+	root   string // Folder of the checkout; empty for the user's own set-up.
+	folder string // Folder that everything is installed into.
 }
 
 // At returns the set-up of the checkout at root, installed or not.
@@ -50,12 +49,12 @@ func At(root string) (Install, error) {
 		return Install{}, err
 	}
 	if strings.ContainsAny(absolute, ",:") {
-		return Install{}, fmt.Errorf("the checkout lies at %s: move it to a path without ',' and ':', which the Go kernel cannot take", absolute)
+		return Install{}, fmt.Errorf("the checkout is at %s: move it to a path without ',' and ':', which the Go kernel does not support", absolute)
 	}
 	return Install{absolute, filepath.Join(absolute, backend.SetupDir)}, nil
 }
 
-// Global returns the set-up in the user's cache folder, installed or not: the XLA plugin for binaries that belong to no checkout.
+// Global returns the set-up in the user's cache folder, installed or not: the XLA plugin for binaries outside a checkout.
 func Global() (Install, error) {
 	folder, err := backend.CacheDir()
 	return Install{folder: folder}, err
@@ -72,15 +71,15 @@ func (in Install) Dir(elements ...string) string {
 // Python returns the interpreter that JupyterLab is installed for.
 func (in Install) Python() string { return in.Dir("venv", "bin", "python") }
 
-// Ensure brings the set-up up to date. What it does, and what this machine cannot have, is written to w; the output of the tools
-// goes to setup.log. The error names the step, what the tool said, and the log.
+// Ensure brings the set-up up to date. It prints its progress and the limits of this machine to w, and writes the output of the tools to
+// setup.log. The error names the step, the message of the tool, and the log.
 func (in Install) Ensure(ctx context.Context, w io.Writer) error {
 	m, err := in.probe(ctx)
 	if err != nil {
 		return err
 	}
-	for _, lack := range m.limits {
-		fmt.Fprintln(w, lack)
+	for _, limit := range m.limits {
+		fmt.Fprintln(w, limit)
 	}
 	steps, err := in.steps(m)
 	if err != nil {
@@ -100,11 +99,11 @@ func (in Install) Ensure(ctx context.Context, w io.Writer) error {
 // Status is the state of a set-up.
 type Status struct {
 	Steps   []string // All steps, in order.
-	Pending []string // Those that Ensure would do.
-	Limits  []string // A line for each thing that this machine cannot have.
+	Pending []string // The steps that Ensure would do.
+	Limits  []string // One line for each thing that this machine does not support.
 }
 
-// Status looks at the set-up without changing anything.
+// Status returns the state of the set-up without changing it.
 func (in Install) Status(ctx context.Context) (Status, error) {
 	m, err := in.probe(ctx)
 	if err != nil {
@@ -124,7 +123,7 @@ func (in Install) Status(ctx context.Context) (Status, error) {
 	return Status{names(steps), names(in.pending(steps)), m.limits}, nil
 }
 
-// steps lists what set-up consists of on machine m, in the order in which it is done.
+// steps lists the steps of set-up on machine m, in order.
 func (in Install) steps(m machine) ([]step, error) {
 	if in.root == "" {
 		return in.globalSteps(m)
@@ -133,7 +132,7 @@ func (in Install) steps(m machine) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	const goplsModule = "tools/gopls" // Its own, because its dependencies are not the project's.
+	const goplsModule = "tools/gopls" // A module of its own, because its dependencies are not those of the project.
 	gopls, err := readAll(filepath.Join(in.root, goplsModule, "go.mod"), filepath.Join(in.root, goplsModule, "go.sum"))
 	if err != nil {
 		return nil, err
@@ -196,10 +195,10 @@ func (in Install) steps(m machine) ([]step, error) {
 		}), nil
 }
 
-// globalSteps lists what set-up consists of without a checkout: the plugin, in a Python environment of its own.
+// globalSteps lists the steps of set-up without a checkout: the plugin, in a Python environment of its own.
 func (in Install) globalSteps(m machine) ([]step, error) {
 	if m.plugin == "" {
-		return nil, errors.New("no XLA plugin for this machine, and nothing else to set up without a checkout")
+		return nil, errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout")
 	}
 	return []step{{
 		name:     "Python",
@@ -209,7 +208,7 @@ func (in Install) globalSteps(m machine) ([]step, error) {
 	}, in.pluginStep(m, "Python")}, nil
 }
 
-// pluginStep installs the XLA plugin into the Python environment that another step makes.
+// pluginStep installs the XLA plugin into the Python environment that another step creates.
 func (in Install) pluginStep(m machine, within string) step {
 	return step{
 		name:     "XLA plugin",
@@ -220,7 +219,7 @@ func (in Install) pluginStep(m machine, within string) step {
 	}
 }
 
-// do does the steps one after the other, with one bar over all their tasks.
+// do runs the steps one after the other, with one bar for all their tasks.
 func (in Install) do(ctx context.Context, steps []step, w io.Writer) error {
 	log, err := os.Create(in.Dir("setup.log"))
 	if err != nil {
@@ -261,7 +260,7 @@ func (in Install) do(ctx context.Context, steps []step, w io.Writer) error {
 	return nil
 }
 
-// keepSaying shows a running task's latest line in the bar, and lets its clock go on, until stop is called.
+// keepSaying shows the latest line of a running task in the bar until stop is called.
 func keepSaying(bar progress.Bar, done int, name string, out *transcript) (stop func()) {
 	finish, finished := make(chan struct{}), make(chan struct{})
 	bar.Set(done, name)

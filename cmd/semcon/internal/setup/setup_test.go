@@ -134,7 +134,7 @@ func TestFailureIsOneLineThatNamesStepReasonAndLog(t *testing.T) {
 		{"pip", "FAKE_PIP_ERROR", "Collecting jupyterlab\\nERROR: No matching distribution found for jupyterlab\\n\\nbye",
 			`set-up step "JupyterLab": ERROR: No matching distribution found for jupyterlab; the log is `},
 		{"offline", "FAKE_PIP_ERROR", "WARNING: Retrying: NewConnectionError(...)\\nERROR: No matching distribution found for jupyterlab",
-			`set-up step "JupyterLab": ERROR: No matching distribution found for jupyterlab (no connection: set-up downloads once; go online or set the proxy of pip and of Go, then run this again); the log is `},
+			`set-up step "JupyterLab": ERROR: No matching distribution found for jupyterlab (no connection: set-up downloads packages once; go online or set the proxies of pip and Go, then run this again); the log is `},
 		{"disk full", "FAKE_PIP_ERROR", "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
 			`set-up step "JupyterLab": ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device; the log is `},
 		{"build", "FAKE_BUILD_ERROR", "sccore/loop.go:3:1: undefined: step",
@@ -185,10 +185,10 @@ func TestMachineThatLacksSomethingNeeded(t *testing.T) {
 }
 
 func TestPluginForThisMachine(t *testing.T) {
-	for _, test := range []struct{ name, variable, value, platform, plugin, lack string }{
+	for _, test := range []struct{ name, variable, value, platform, plugin, limit string }{
 		{"processor", "", "", "linux/amd64", "xla-cpu-pjrt==", ""},
 		{"GPU", "FAKE_GPU", "yes", "linux/amd64", "jax-cuda13-pjrt==", ""},
-		{"no compiler", "FAKE_CGO", "0", "linux/amd64", "", "no C compiler: the slow pure-Go backend alone"},
+		{"no compiler", "FAKE_CGO", "0", "linux/amd64", "", "no C compiler, so only the slow pure-Go backend"},
 		{"no wheel", "", "", "darwin/arm64", "", "no XLA plugin for darwin/arm64"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -204,12 +204,12 @@ func TestPluginForThisMachine(t *testing.T) {
 			if !strings.Contains(m.plugin, test.plugin) || (m.plugin == "") != (test.plugin == "") {
 				t.Errorf("plugin packages %q, want %q", m.plugin, test.plugin)
 			}
-			if !strings.Contains(strings.Join(m.limits, "\n"), test.lack) || (len(m.limits) == 0) != (test.lack == "") {
-				t.Errorf("lacks %q, want %q", m.limits, test.lack)
+			if !strings.Contains(strings.Join(m.limits, "\n"), test.limit) || (len(m.limits) == 0) != (test.limit == "") {
+				t.Errorf("limits %q, want %q", m.limits, test.limit)
 			}
 			out := ensure(t, in)
-			if !strings.Contains(out, test.lack) {
-				t.Errorf("set-up does not say that there is %q: %q", test.lack, out)
+			if !strings.Contains(out, test.limit) {
+				t.Errorf("set-up does not print %q: %q", test.limit, out)
 			}
 			status, err := in.Status(t.Context())
 			if err != nil || slices.Contains(status.Steps, "XLA plugin") != (test.plugin != "") || len(status.Pending) > 0 {
@@ -219,7 +219,7 @@ func TestPluginForThisMachine(t *testing.T) {
 	}
 }
 
-// TestSetUpWithoutACheckout installs the plugin into the user's cache, on a machine without Go.
+// TestSetUpWithoutACheckout installs the plugin into the user's cache on a machine without Go.
 func TestSetUpWithoutACheckout(t *testing.T) {
 	m, _ := newInstall(t)
 	cache := t.TempDir()
@@ -258,7 +258,7 @@ func TestSecondSetUpWaitsForTheFirst(t *testing.T) {
 	if _, err := in.lock(ctx, &out); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the lock is held, but locking again gives %v", err)
 	}
-	if !strings.Contains(out.String(), "another set-up of this checkout is at work") {
+	if !strings.Contains(out.String(), "waiting for another set-up of this checkout") {
 		t.Errorf("it says %q", out.String())
 	}
 	unlock()

@@ -16,22 +16,22 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// A step is done as a whole or not at all: its stamp is written after its last task.
+// step is a part of set-up that is done completely or not at all. Its stamp is written after its last task.
 type step struct {
 	name     string
 	inputs   []string // Everything that its result depends on.
-	products []string // Patterns of files that it leaves; when one is gone, the step is done again.
-	within   string   // The step that makes the folder which its products lie in; when that is done again, so is this one.
+	products []string // Patterns of the files that it creates. If one is missing, the step is done again.
+	within   string   // The step that creates the folder of its products. If that step is done again, so is this one.
 	tasks    []task
 }
 
-// A task is one entry of the bar.
+// task is one unit of the bar.
 type task struct {
 	name string
 	run  func(ctx context.Context, out *transcript) error
 }
 
-// hash identifies the step's inputs. Each is preceded by its length, so that none can be taken for another.
+// hash returns a hash of the step's inputs. The length of each input makes the hash unambiguous.
 func (s step) hash() string {
 	h := sha256.New()
 	for _, input := range s.inputs {
@@ -55,7 +55,7 @@ func (in Install) unstamp(s step) error {
 	return nil
 }
 
-// pending returns the steps whose stamp is missing or tells of other inputs, or whose products are gone.
+// pending returns the steps whose stamp is missing or has another hash, or whose products are missing.
 func (in Install) pending(steps []step) []step {
 	var todo []step
 	isPending := map[string]bool{}
@@ -74,13 +74,13 @@ func (in Install) pending(steps []step) []step {
 	return todo
 }
 
-// exists follows links: those of a Python environment may point at an interpreter that is gone.
+// exists follows links, because a link in a Python environment may point to an interpreter that is gone.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// lock keeps two set-ups of one checkout from working at the same time. The lock goes with the process, however it ends.
+// lock keeps two set-ups of one checkout from running at the same time. The lock is released when the process ends, however it ends.
 func (in Install) lock(ctx context.Context, w io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(in.Dir(), 0o755); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (in Install) lock(ctx context.Context, w io.Writer) (unlock func(), err err
 			return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
 		}
 		if !said {
-			fmt.Fprintln(w, "another set-up of this checkout is at work: waiting for it")
+			fmt.Fprintln(w, "waiting for another set-up of this checkout")
 		}
 		select {
 		case <-ctx.Done():
@@ -110,7 +110,7 @@ func (in Install) lock(ctx context.Context, w io.Writer) (unlock func(), err err
 	}
 }
 
-// readAll returns the content of several files, one after the other.
+// readAll returns the concatenated content of several files.
 func readAll(paths ...string) (string, error) {
 	var all strings.Builder
 	for _, path := range paths {

@@ -13,14 +13,14 @@ import (
 	"errors"
 )
 
-// transcript writes a tool's output to the log and remembers what a person needs of it.
+// transcript writes the output of a tool to the log and remembers the important lines.
 type transcript struct {
 	mu      sync.Mutex
 	log     io.Writer
 	partial []byte
-	latest  string // The last line that says something.
-	fault   string // The last line that speaks of an error.
-	offline bool   // Whether a line speaks of a connection that failed.
+	latest  string // The last line that is not blank.
+	fault   string // The last line that mentions an error.
+	offline bool   // Whether a line mentions a failed connection.
 }
 
 func newTranscript(log io.Writer, title string) *transcript {
@@ -50,7 +50,7 @@ func (t *transcript) Write(p []byte) (int, error) {
 
 func (t *transcript) line(line string) {
 	if line == "" || strings.HasPrefix(line, "#") {
-		return // Go heads a compiler's messages with "# package".
+		return // Go prints "# package" before the messages of the compiler.
 	}
 	t.latest = line
 	if faultLine.MatchString(line) {
@@ -65,7 +65,7 @@ func (t *transcript) last() string {
 	return t.latest
 }
 
-// explain says in one line why a task failed, from what its tool said and the error of running it.
+// explain returns in one line why a task failed, from the output of its tool and the error of running it.
 func (t *transcript) explain(err error) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,7 @@ func (t *transcript) explain(err error) string {
 		}
 	}
 	if t.offline {
-		said += " (no connection: set-up downloads once; go online or set the proxy of pip and of Go, then run this again)"
+		said += " (no connection: set-up downloads packages once; go online or set the proxies of pip and Go, then run this again)"
 	}
 	return said
 }

@@ -12,6 +12,9 @@ type StepMetrics struct {
 	Step         int     `json:"step"` // Steps done, including this one.
 	LearningRate float64 `json:"rate"` // The one this step used.
 
+	// Evaluated are the values of evaluators that ran behind the step, as "evaluator/value".
+	Evaluated map[string]float64 `json:"evaluated,omitempty"`
+
 	Total              float64 `json:"total"` // The sum of the losses, each times its λ.
 	PatchAlignment     float64 `json:"patch_alignment,omitempty"`
 	ImageAlignment     float64 `json:"image_alignment,omitempty"`

@@ -18,7 +18,8 @@ type Point struct {
 	LearningRate float64 `json:"learning_rate"`
 	// Evaluated tells whether the fields below were measured here.
 	Evaluated     bool    `json:"evaluated"`
-	KNN           float64 `json:"knn"` // Accuracy on the test images, %.
+	KNN           float64 `json:"knn"`            // Accuracy on the test images, %.
+	MIoU          float64 `json:"miou,omitempty"` // Of a linear probe of patch features, %.
 	FeatureStd    float64 `json:"feature_std"`
 	EffectiveRank float64 `json:"effective_rank"`
 	// Within and Between are the spread of patch features within and between classes, see metrics.ClassSpread; 0 without labels.

@@ -40,6 +40,7 @@ func stageOf(c study.Cell[Config]) (name string, config sccore.Config) {
 func (w worker) Run(r *run) error {
 	c, seed, t := r.Cell.Config, uint64(r.Cell.Seed), w.stage.Trainer
 	shared := filepath.Dir(r.Dir) // By the stages of a seed.
+	evaluators := pretrain.Evaluators(r.Backend(), w.stage.Frozen, r.Data.Data, c.Config, r.Cell.Seed)
 	switch row := rowOf(r.Cell); row {
 	case pretrain.RowRandom:
 		if err := t.Begin(seed); err != nil {
@@ -52,7 +53,7 @@ func (w worker) Run(r *run) error {
 		}
 		return w.beginning(r, shared, "")
 	case pretrain.RowAlignment:
-		if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }); err != nil {
+		if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, evaluators); err != nil {
 			return err
 		}
 		return w.beginning(r, shared, r.Dir)
@@ -68,7 +69,7 @@ func (w worker) Run(r *run) error {
 	if from == "" {
 		from = filepath.Join(shared, "first", pretrain.FinalFile)
 	}
-	if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed) }); err != nil {
+	if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed) }, evaluators); err != nil {
 		return err
 	}
 	return w.record(r, r.Dir)

@@ -11,12 +11,16 @@ import (
 // Curves draws the curve of a running stage: against the step the loss, the effective rank of patch features, and with labels how much
 // these vary within and between classes.
 func Curves(run string, points []study.Point) figures.CurvesRow {
-	var loss, rank, variance []figures.Series
+	var loss, rank, variance, evaluated []figures.Series
 	for _, p := range points {
 		x := float64(p.Step)
 		figures.AddPoint(&loss, "loss", x, p.Loss)
 		if p.EffectiveRank > 0 {
 			figures.AddPoint(&rank, "effective rank", x, p.EffectiveRank)
+		}
+		if p.Evaluated && p.MIoU > 0 {
+			figures.AddPoint(&evaluated, "k-NN accuracy", x, p.KNN)
+			figures.AddPoint(&evaluated, "linear mIoU", x, p.MIoU)
 		}
 		if p.Within+p.Between > 0 {
 			figures.AddPoint(&variance, "within classes", x, p.Within)
@@ -30,6 +34,9 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 	if variance != nil {
 		row = append(row, figures.Curves{X: "step", Y: "variance of patch features", Series: variance})
 	}
+	if evaluated != nil {
+		row = append(row, figures.Curves{X: "step", Y: "%", Series: evaluated})
+	}
 	return row
 }
 
@@ -37,7 +44,7 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 // effective rank of its features, and with labels the variance of patch features within and between classes. The error says that there is no such
 // run.
 func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
-	var losses, entropies, ranks, variances []figures.Series
+	var losses, entropies, ranks, variances, evaluated []figures.Series
 	add := func(all *[]figures.Series, name string, step int, value float64) {
 		if value > 0 { // Else it is switched off.
 			figures.AddPoint(all, name, float64(step), value)
@@ -62,6 +69,9 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 			add(&losses, "prototypes", step, g.Prototypes)
 			add(&entropies, "image targets", step, g.ImageEntropy)
 			add(&entropies, "patch targets", step, g.PatchEntropy)
+			add(&evaluated, "k-NN accuracy", step, g.Evaluated["knn/accuracy"])
+			add(&evaluated, "linear mIoU", step, g.Evaluated["probe/miou"])
+			add(&ranks, "evaluated patch features", step, g.Evaluated["spread/rank"])
 			if g.Patches != nil {
 				add(&ranks, "patch features", step, g.Patches.Rank)
 				add(&ranks, "[CLS] features", step, g.Class.Rank)
@@ -82,6 +92,9 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 	}
 	if len(variances) > 0 {
 		row = append(row, figures.Curves{X: "step, both stages", Y: "variance of patch features", Series: variances})
+	}
+	if len(evaluated) > 0 {
+		row = append(row, figures.Curves{X: "step, both stages", Y: "%", Series: evaluated})
 	}
 	return row, nil
 }

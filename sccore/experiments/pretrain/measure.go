@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // measure measures an encoder: on labelled images by a linear probe of patch features on scenes and by k-NN on objects, on others by the effective
@@ -49,4 +50,16 @@ func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, 
 			Protocol: fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", c.KNN.K, c.KNN.Temperature),
 		},
 	}, nil
+}
+
+// Evaluators are those that run along the training of an encoder, as [Config].EvaluateEvery says.
+func Evaluators(b compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) []train.Evaluator {
+	if data.Scenes[0] == nil {
+		return []train.Evaluator{evaluation.SpreadEvaluator(c.EvaluateEvery, extractor, data.Train.Scenes, c.Size, 256)}
+	}
+	objects := [2]*datasets.Images{data.Objects[0].Images, data.Objects[1].Images}
+	return []train.Evaluator{
+		evaluation.KNNEvaluator(c.EvaluateEvery, b, extractor, c.KNN, objects, c.Size),
+		evaluation.PatchProbeEvaluator(c.EvaluateEvery, b, extractor, c.Probe, data.Scenes, c.Size, uint64(seed)),
+	}
 }

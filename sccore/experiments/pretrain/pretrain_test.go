@@ -1,15 +1,22 @@
 package pretrain
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -143,5 +150,49 @@ func TestPretrainingLearns(t *testing.T) {
 	t.Logf("linear mIoU %.1f %% with initial weights, %.1f %% trained", before, after)
 	if after < before+3 {
 		t.Errorf("linear mIoU %.1f %% with initial weights, %.1f %% trained, want at least 3 points more", before, after)
+	}
+}
+
+// TestEvaluatorsAlongTheTrainingChangeNothing compares a run with and without them: the same numbers and encoders, and their values in the curve.
+func TestEvaluatorsAlongTheTrainingChangeNothing(t *testing.T) {
+	b := studytest.GoBackend(t)
+	run := func(set ...string) (numbers string, encoder []byte, curve []sccore.StepMetrics) {
+		out := t.TempDir()
+		if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Set: set}); err != nil {
+			t.Fatal(err)
+		}
+		records := studytest.Records(t, out, Name)
+		for _, r := range records {
+			numbers += fmt.Sprintln(r.Row, r.Column, r.Value)
+		}
+		file := EncoderFile(out, records[len(records)-1], "second")
+		encoder, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoder = encoder[8+binary.LittleEndian.Uint64(encoder):] // The names and the configuration stand before.
+		if curve, err = study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(file), curveFile)); err != nil {
+			t.Fatal(err)
+		}
+		return numbers, encoder, curve
+	}
+	numbers, encoder, curve := run()
+	evaluatedNumbers, evaluatedEncoder, evaluatedCurve := run("evaluate_every=3")
+	if numbers != evaluatedNumbers || !bytes.Equal(encoder, evaluatedEncoder) {
+		t.Errorf("with evaluators\n%swithout\n%s, or the encoders differ", evaluatedNumbers, numbers)
+	}
+	count := func(curve []sccore.StepMetrics) (evaluated int) {
+		for _, m := range curve {
+			if _, ok := m.Evaluated["knn/accuracy"]; ok && m.Evaluated["probe/miou"] > 0 {
+				evaluated++
+			}
+		}
+		return evaluated
+	}
+	if count(curve) != 0 || count(evaluatedCurve) != 3 { // Steps 3, 6 and 8.
+		t.Errorf("evaluated at %d steps without and at %d with evaluators of every third", count(curve), count(evaluatedCurve))
+	}
+	if panels := Curves("run", points(evaluatedCurve)); len(panels) != 4 {
+		t.Errorf("%d panels of curves", len(panels))
 	}
 }

@@ -56,7 +56,9 @@ func (s *Stage) unfiltered(b compute.Backend) (*evaluation.FeatureExtractor, err
 }
 
 // TrainStage brings a stage of a run to its end, from its last checkpoint or from start, and leaves its encoders in dir.
-func TrainStage[C comparable, D study.Data](r *study.Run[C, D], s *Stage, dir string, start func() error) error {
+func TrainStage[C comparable, D study.Data](
+	r *study.Run[C, D], s *Stage, dir string, start func() error, evaluators []train.Evaluator,
+) error {
 	t := s.Trainer
 	t.Skipped = func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
 	save := func(branch sccore.Branch, file string) error {
@@ -65,10 +67,11 @@ func TrainStage[C comparable, D study.Data](r *study.Run[C, D], s *Stage, dir st
 		})
 	}
 	var curve []sccore.StepMetrics
-	loop := train.Loop[sccore.StepMetrics]{Trainer: t, Dir: dir, Final: FinalFile, Start: start, Note: &curve}
-	loop.After = func(m sccore.StepMetrics, _ map[string]float64) error {
+	loop := train.Loop[sccore.StepMetrics]{Trainer: t, Dir: dir, Final: FinalFile, Start: start, Note: &curve, Evaluators: evaluators}
+	loop.After = func(m sccore.StepMetrics, evaluated map[string]float64) error {
+		m.Evaluated = evaluated
 		r.Step("%s  %s", s.Name, Describe(m))
-		if m.Class == nil && t.Done() < t.Steps() {
+		if m.Class == nil && evaluated == nil && t.Done() < t.Steps() {
 			return nil
 		}
 		curve = append(curve, m)
@@ -112,6 +115,9 @@ func points(curve []sccore.StepMetrics) (points []study.Point) {
 		p := study.Point{Step: m.Step, Loss: m.Total, LearningRate: m.LearningRate}
 		if m.Patches != nil {
 			p.FeatureStd, p.EffectiveRank = m.Patches.Std, m.Patches.Rank
+		}
+		if m.Evaluated != nil {
+			p.Evaluated, p.KNN, p.MIoU = true, m.Evaluated["knn/accuracy"], m.Evaluated["probe/miou"]
 		}
 		if m.Classes != nil {
 			p.Within, p.Between = m.Classes.Within, m.Classes.Between

@@ -29,6 +29,10 @@ type Config struct {
 	Size   int                   `json:"size"`   // Height and width in pixels of images that are evaluated, and compared for neighbours.
 	Probe  evaluation.PatchProbe `json:"probe"`
 	KNN    knn.Classifier        `json:"knn"`
+
+	// EvaluateEvery is the number of steps between evaluations along the training, by the linear probe and k-NN on labelled images and by the spread of
+	// patch features on others; 0 for none. They do not change what is trained.
+	EvaluateEvery int `json:"evaluate_every,omitzero"`
 }
 
 // The experiment's rows.
@@ -100,6 +104,8 @@ func (c Config) Check() error {
 		return errors.New("first.lambdas.image_concentration: neighbours are found with the first stage's features")
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
 		return fmt.Errorf("images %d are fewer than a batch or than neighbours", c.Images)
+	case c.EvaluateEvery < 0:
+		return fmt.Errorf("evaluate_every %d is negative", c.EvaluateEvery)
 	case c.Size < 8 || c.Size%8 != 0:
 		return fmt.Errorf("size %d is not a multiple of 8 pixels", c.Size)
 	}

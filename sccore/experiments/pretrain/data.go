@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore"
@@ -44,6 +45,11 @@ const smokeImages = 64
 
 // Open opens the images of ImageNet and COCO below the data folder, or draws synthetic ones without one.
 func Open(o study.Options, config Config) (Data, error) {
+	if config.Init != "" { // Before anything is compiled.
+		if _, err := os.Stat(config.Init); err != nil {
+			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
+		}
+	}
 	dir := o.Data
 	if dir == "" {
 		n, side := config.Images, config.Second.ImageSize

@@ -15,8 +15,8 @@ const (
 // Forms are all of them.
 var Forms = []string{BackboneForm, CentredForm, PrincipalForm}
 
-// Formed brings features, [N, D], into a form with at most the given number of dimensions.
-func Formed(features *mat.Dense, form string, dimensions int) *mat.Dense {
+// InForm brings features, [N, D], into a form with at most the given number of dimensions.
+func InForm(features *mat.Dense, form string, dimensions int) *mat.Dense {
 	if form == BackboneForm {
 		return features
 	}
@@ -40,4 +40,19 @@ func Formed(features *mat.Dense, form string, dimensions int) *mat.Dense {
 	var cut mat.Dense
 	cut.Mul(centred, axes.Slice(0, dim, dim-dimensions, dim))
 	return &cut
+}
+
+// NewFeaturesInForm brings features into a form: flat holds vectors of length dim, those of all views of an image together, and labels has the class of each
+// image.
+func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes, views int, form string) (*Features, error) {
+	count := len(flat) / dim
+	rows := mat.NewDense(count, dim, nil)
+	ofRow, images := make([]int, count), make([]int, count)
+	for i := range count {
+		for c := range dim {
+			rows.Set(i, c, float64(flat[i*dim+c]))
+		}
+		ofRow[i], images[i] = int(labels[i/views]), i/views
+	}
+	return NewFeatures(InForm(rows, form, classes), ofRow, images, 1)
 }

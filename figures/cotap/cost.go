@@ -81,7 +81,7 @@ func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
 		defer exec.Finalize()
 		tensorP, tensorQ := tensors.FromValue(p), tensors.FromValue(q)
 		run = func() error {
-			out, err := exec.Exec(tensorP, tensorQ)
+			out, err := exec.Call(tensorP, tensorQ)
 			for _, x := range out {
 				x.MustFinalizeAll()
 			}

@@ -66,7 +66,7 @@ func (w *Viewer) run(v encoder.ViT, store *model.Store) (seen, error) {
 	defer exec.Finalize()
 	s := seen{dim: v.Dim}
 	for _, im := range w.images {
-		out, err := exec.Exec(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
+		out, err := exec.Call(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
 		if err != nil {
 			return seen{}, err
 		}

@@ -36,7 +36,7 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 			return sheet, err
 		}
 		params, _ := m.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{extent})
-		out, err := exec.Exec(tensors.FromFlatDataAndDimensions(canvas, 1, side, side, 3), params)
+		out, err := exec.Call(tensors.FromFlatDataAndDimensions(canvas, 1, side, side, 3), params)
 		if err != nil {
 			return sheet, err
 		}

@@ -213,7 +213,7 @@ var Study = study.Spec[Config, data]{
 	Shares:    func(c study.Cell[Config]) string { name, _ := stageOf(c); return name },
 	Needs:     needs,
 	Folder:    folder,
-	Own: func(r study.Record, config Config) Config {
+	ProfileConfig: func(r study.Record, config Config) Config {
 		own := profileConfig(r.Profile, onImages(r))
 		if r.Profile == study.Full {
 			own.Init = config.Init // Which this profile has to be given; records name it in what they say of data.

@@ -36,13 +36,13 @@ var Study = study.Spec[Config, Data]{
 		}
 		return sources.Open(o.Data, dataset)
 	},
-	Numbers:   func(data Data, c study.Cell[Config]) []study.Number { return []study.Number{number(data, c)} },
-	Steps:     func(Data, study.Cell[Config]) int { return 1 },
-	NewWorker: study.Independent(run),
-	Serial:    true,
-	Own:       grid.Own,
-	Common:    grid.Common,
-	Tables:    tables,
+	Numbers:       func(data Data, c study.Cell[Config]) []study.Number { return []study.Number{number(data, c)} },
+	Steps:         func(Data, study.Cell[Config]) int { return 1 },
+	NewWorker:     study.Independent(run),
+	Serial:        true,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 }
 
 // Config is what one run of the experiment is made from.

@@ -227,8 +227,8 @@ func (c Config) check() error {
 	return c.Recipe.Check()
 }
 
-// own is the profile's configuration of the run that a record is of; which transformations are on is the row's.
-func own(r study.Record, config Config) Config {
+// profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.
+func profileConfig(r study.Record, config Config) Config {
 	own := ProfileConfig(r.Profile, config.Method)
 	c := config.Recipe
 	own.Recipe.Crop, own.Recipe.Blur, own.Recipe.Grayscale, own.Recipe.Jitter, own.Recipe.Flip = c.Crop, c.Blur, c.Grayscale, c.Jitter, c.Flip
@@ -256,13 +256,13 @@ var Study = study.Spec[Config, Data]{
 	Numbers: func(d Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Path[2], Column: column(d, c)}}
 	},
-	Steps:     func(d Data, c study.Cell[Config]) int { return c.Config.Epochs * (d.Train.Len() / c.Config.Batch) },
-	NewWorker: newWorker,
-	Shares:    func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
-	Own:       own,
-	Common:    func(config, _ Config) Config { return config.base() },
-	Tables:    func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
-	Measure:   func(r study.Results, claim figures.Claim) study.Evidence { return Results{r}.measure(claim) },
+	Steps:         func(d Data, c study.Cell[Config]) int { return c.Config.Epochs * (d.Train.Len() / c.Config.Batch) },
+	NewWorker:     newWorker,
+	Shares:        func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
+	ProfileConfig: profileConfig,
+	Common:        func(config, _ Config) Config { return config.base() },
+	Tables:        func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
+	Measure:       func(r study.Results, claim figures.Claim) study.Evidence { return Results{r}.measure(claim) },
 }
 
 // column is where a cell's number stands in the table.

@@ -43,13 +43,13 @@ var Study = study.Spec[Config, Data]{
 		d, err := Sources.Open(o.Data, dataset)
 		return d.Sample(cells[0].Config.Images), err
 	},
-	Numbers:   func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
-	Steps:     func(Data, study.Cell[Config]) int { return 1 },
-	NewWorker: study.Independent(run),
-	Serial:    true,
-	Own:       grid.Own,
-	Common:    grid.Common,
-	Tables:    tables,
+	Numbers:       func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
+	Steps:         func(Data, study.Cell[Config]) int { return 1 },
+	NewWorker:     study.Independent(run),
+	Serial:        true,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 }
 
 // The datasets that are read.

@@ -27,21 +27,21 @@ type Config struct {
 	Flipped float64 `json:"flipped"` // Share of pseudo labels, from 0 to 1.
 
 	Classes  int     `json:"classes"`
-	Dim      int     `json:"dim"`       // Of patch features.
+	Dim      int     `json:"dim"`       // Length of a patch feature.
 	Noise    float64 `json:"noise"`     // Standard deviation of a feature; a class's direction has length 1.
-	Patches  int     `json:"patches"`   // Of an image.
-	TestSize int     `json:"test_size"` // Image pairs of the evaluation.
+	Patches  int     `json:"patches"`   // Patches per image.
+	TestSize int     `json:"test_size"` // Image pairs for evaluation.
 
-	High       float64 `json:"high"`        // Mean pseudo label of pairs of one class,
-	Low        float64 `json:"low"`         // and of other pairs;
-	LabelNoise float64 `json:"label_noise"` // the standard deviation of both.
+	High       float64 `json:"high"`        // Mean pseudo label of pairs with the same class.
+	Low        float64 `json:"low"`         // Mean pseudo label of other pairs.
+	LabelNoise float64 `json:"label_noise"` // Standard deviation of both.
 
-	Embedding int          `json:"embedding"` // Dimension of the student's output.
-	Batch     int          `json:"batch"`     // Image pairs a step.
-	Steps     int          `json:"steps"`
-	Rate      float64      `json:"rate"`
-	Momentum  float64      `json:"momentum"`
-	CoTAP     losses.CoTAP `json:"cotap"`
+	EmbeddingDim int          `json:"embedding"` // Dimension of the student's output.
+	Batch        int          `json:"batch"`     // Image pairs per step.
+	Steps        int          `json:"steps"`
+	LearningRate float64      `json:"rate"`
+	Momentum     float64      `json:"momentum"`
+	CoTAP        losses.CoTAP `json:"cotap"`
 }
 
 // lossNames are the losses compared, and flippedShares the shares of flipped labels.
@@ -55,10 +55,10 @@ func profileConfig(profile study.Profile, loss string) Config {
 	config := Config{
 		Loss: loss, Classes: 8, Dim: 32, Noise: 0.2, Patches: 16, TestSize: 128,
 		High: 0.75, Low: 0.45, LabelNoise: 0.1,
-		Embedding: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
+		EmbeddingDim: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
 	}
 	// Each loss has the rate of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
-	config.Rate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
+	config.LearningRate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
 	switch profile {
 	case study.Smoke:
 		config.Steps, config.TestSize, config.Batch = 20, 16, 2
@@ -109,7 +109,7 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 }
 
 // Study is the experiment.
-var Study = study.Spec[Config, study.Made]{
+var Study = study.Spec[Config, study.GeneratedData]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Does a ranking loss tolerate flipped pseudo labels better than binary cross-entropy?",
@@ -123,23 +123,23 @@ var Study = study.Spec[Config, study.Made]{
 	},
 	Parts: []string{"loss", "flipped", "seed"},
 	Cells: cells,
-	Open: func(study.Options, string, []study.Cell[Config]) (study.Made, error) {
+	Open: func(study.Options, string, []study.Cell[Config]) (study.GeneratedData, error) {
 		return "patches of synthetic classes", nil
 	},
-	Numbers: func(_ study.Made, c study.Cell[Config]) []study.Number {
+	Numbers: func(_ study.GeneratedData, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Config.Loss, Column: flippedColumn(c.Config.Flipped)}}
 	},
-	Steps:     func(study.Made, study.Cell[Config]) int { return 1 },
+	Steps:     func(study.GeneratedData, study.Cell[Config]) int { return 1 },
 	NewWorker: newWorker,
 	Shares:    func(c study.Cell[Config]) string { return c.Config.Loss },
-	Own: func(r study.Record, config Config) Config {
+	ProfileConfig: func(r study.Record, config Config) Config {
 		own := profileConfig(r.Profile, config.Loss)
 		own.Flipped = config.Flipped
 		return own
 	},
 	Common: func(config, own Config) Config {
 		// The losses and their rates differ and are compared; anything else must not.
-		config.Loss, config.Flipped, config.Rate = "", 0, config.Rate/own.Rate
+		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/own.LearningRate
 		return config
 	},
 	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
@@ -155,7 +155,7 @@ var Study = study.Spec[Config, study.Made]{
 // check returns an error that names the first value out of range.
 func (c Config) check() error {
 	for name, count := range map[string]int{
-		"dim": c.Dim, "patches": c.Patches, "test_size": c.TestSize, "embedding": c.Embedding, "batch": c.Batch, "steps": c.Steps,
+		"dim": c.Dim, "patches": c.Patches, "test_size": c.TestSize, "embedding": c.EmbeddingDim, "batch": c.Batch, "steps": c.Steps,
 	} {
 		if count < 1 {
 			return fmt.Errorf("%s %d is not positive", name, count)
@@ -164,7 +164,7 @@ func (c Config) check() error {
 	if c.Classes < 2 {
 		return fmt.Errorf("classes %d is below 2", c.Classes)
 	}
-	for name, value := range map[string]float64{"noise": c.Noise, "label_noise": c.LabelNoise, "rate": c.Rate, "momentum": c.Momentum} {
+	for name, value := range map[string]float64{"noise": c.Noise, "label_noise": c.LabelNoise, "rate": c.LearningRate, "momentum": c.Momentum} {
 		if !(value >= 0) {
 			return fmt.Errorf("%s %v is negative", name, value)
 		}

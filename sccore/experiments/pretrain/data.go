@@ -52,7 +52,7 @@ func Open(o study.Options, config Config) (Data, error) {
 			d.Objects[i] = synthetic.Objects(n, side, uint64(1+2*i))
 			d.Scenes[i] = synthetic.Scenes(n, side, uint64(2+2*i))
 		}
-		d.Train = OnLabelled(d.Objects[0], d.Scenes[0])
+		d.Train = LabelledData(d.Objects[0], d.Scenes[0])
 		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity
 		return d, nil
 	}
@@ -86,8 +86,8 @@ func wantBoth(err error) error {
 	return fmt.Errorf("training takes objects from imagenet/ and scenes from coco/ of the data folder (\"semcon data\" says how): %w", err)
 }
 
-// OnLabelled is the data of a run on labelled images.
-func OnLabelled(objects, scenes *synthetic.Set) sccore.Data {
+// LabelledData is the data of a run on labelled images.
+func LabelledData(objects, scenes *synthetic.Set) sccore.Data {
 	return sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
 		masks, i := objects.ClassMask, int(image)
 		if i >= objects.Len() {

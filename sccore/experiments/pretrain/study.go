@@ -187,8 +187,8 @@ var Study = study.Spec[Config, Data]{
 		}
 		return numbers
 	},
-	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
-	NewWorker: func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
-	Own:       func(r study.Record, _ Config) Config { return ProfileConfig(r.Profile) },
-	Tables:    func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Steps:         func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
+	NewWorker:     func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
+	ProfileConfig: func(r study.Record, _ Config) Config { return ProfileConfig(r.Profile) },
+	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 }

@@ -244,7 +244,7 @@ var Study = study.Spec[Config, data]{
 		}
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, c.Hash()))
 	},
-	Own: func(r study.Record, config Config) Config {
+	ProfileConfig: func(r study.Record, config Config) Config {
 		own := profileConfig(r.Profile)
 		own.Loss, own.Lambda, own.Teacher, own.AUC = config.Loss, config.Lambda, config.Teacher, config.AUC
 		return own

@@ -38,7 +38,7 @@ func (data) Skipped() []string { return nil }
 func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
 	n, side := cells[0].Config.Images, cells[0].Config.Second.ImageSize
 	objects, scenes := synthetic.Objects(n, side, 1), synthetic.Scenes(n, side, 2)
-	d := data{train: pretrain.OnLabelled(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
+	d := data{train: pretrain.LabelledData(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
 	return d, nil
 }

@@ -132,7 +132,7 @@ var Study = study.Spec[Config, data]{
 	Folder: func(_ data, c study.Cell[Config]) string {
 		return filepath.Join("cells", filepath.FromSlash(c.Name())+"-"+c.Hash())
 	},
-	Own: func(r study.Record, config Config) Config {
+	ProfileConfig: func(r study.Record, config Config) Config {
 		own, err := profileConfig(r.Profile, nil)
 		if err != nil {
 			panic(err) // Without --set there is nothing to be wrong.

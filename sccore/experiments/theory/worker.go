@@ -87,7 +87,7 @@ func (w *worker) Run(r *run) error {
 			return err
 		}
 		for _, form := range theory.Forms {
-			f, err := theory.FeaturesOf(flat, dim, images.Labels, len(train.Classes), config.Views, form)
+			f, err := theory.NewFeaturesInForm(flat, dim, images.Labels, len(train.Classes), config.Views, form)
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ var sources = encoders.Sources[Data]{
 // present lists the datasets to run on, and warns where there is nothing but random weights.
 func present(o study.Options) (names, missing []string, err error) {
 	names, missing, err = sources.Datasets(o)
-	if err == nil && !encoders.Learned(o) {
+	if err == nil && !encoders.AnyTrained(o) {
 		missing = append(missing, fmt.Sprintf(
 			"no encoder has learnt: \"semcon run pretrain --profile %s\" trains two, and --set weights.dino-s16=FILE names one", o.Profile))
 	}
@@ -34,8 +34,8 @@ func present(o study.Options) (names, missing []string, err error) {
 
 // Data is a dataset to train and test heads on.
 type Data struct {
-	train, test         *datasets.Segmentation
-	trained, held, seen []int // Training images that train and that choose the rate, and test images.
+	train, test              *datasets.Segmentation
+	trained, heldOut, tested []int // Training images that train and that choose the rate, and test images.
 }
 
 // Identity names the images in records.
@@ -67,18 +67,18 @@ func open(dir, dataset string, c Config) (d Data, err error) {
 		}
 		d.train, d.test = synthetic.Segmentation(c.Images, 64, 12), synthetic.Segmentation(c.Images, 64, 14)
 	}
-	d.seen = datasets.Spread(d.test.Len(), c.Images)
+	d.tested = datasets.Spread(d.test.Len(), c.Images)
 	all := datasets.Spread(d.train.Len(), c.Images)
 	every := max(2, len(all)/c.Holdout)
 	for i, image := range all {
 		if i%every == every-1 {
-			d.held = append(d.held, image)
+			d.heldOut = append(d.heldOut, image)
 		} else {
 			d.trained = append(d.trained, image)
 		}
 	}
-	if len(d.held) == 0 { // Of a single image.
-		d.held = d.trained
+	if len(d.heldOut) == 0 { // Of a single image.
+		d.heldOut = d.trained
 	}
 	return d, nil
 }

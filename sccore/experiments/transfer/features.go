@@ -32,7 +32,7 @@ func keep(r *run, kind string, count, values, labels int, compute iter.Seq2[eval
 		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.Cell.Seed)
 	}
 	name := study.Hash(fmt.Appendf(nil, "%s, %s, %s, crops %d of {Side:%d MinArea:%v}, whole %d, %d images",
-		r.Data.Identity(), encoder, kind, c.Crops, c.Train, c.MinArea, c.Test, count))
+		r.Data.Identity(), encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, count))
 	r.Say("features of %d %s", count, kind)
 	cache := evaluation.FeatureCache{Dir: filepath.Join(r.Root(), "features"), Limit: c.CacheGiB * (1 << 30)}
 	file, wanted, err := cache.Open(name, count, values, labels, compute)

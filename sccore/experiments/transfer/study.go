@@ -51,9 +51,9 @@ var Study = study.Spec[Config, Data]{
 		hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + data.Identity()))
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
 	},
-	Own:    grid.Own,
-	Common: grid.Common,
-	Tables: tables,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, _ := strings.Cut(claim.Part, " on ")
 		return encoders.Gain(results, initialisation, column(dataset, heads.Linear))
@@ -73,19 +73,19 @@ type Config struct {
 	Head  string `json:"head"`
 	Width int    `json:"width"` // Channels of the FCN, which the paper does not name.
 
-	Train   int     `json:"train"`    // Side of training crops in pixels.
-	Test    int     `json:"test"`     // Side in pixels that test images are resized to.
-	MinArea float64 `json:"min_area"` // Of a crop, as a share of its image's.
-	Crops   int     `json:"crops"`    // Different crops of an image, which allows to keep their features; 0 draws a new one each time.
+	CropSize int     `json:"train"`    // Side of training crops in pixels.
+	TestSize int     `json:"test"`     // Side in pixels that test images are resized to.
+	MinScale float64 `json:"min_area"` // The smallest crop, as a share of the image's area.
+	Crops    int     `json:"crops"`    // Different crops per image, whose features can be cached; 0 draws a new crop each time.
 
-	Batch     int        `json:"batch"`
-	Samples   int        `json:"samples"` // Crops that a head is trained on.
-	Rates     [4]float64 `json:"rates"`   // Of which the best is taken, by mIoU on held-out training images.
-	FinalRate float64    `json:"final_rate"`
-	Holdout   int        `json:"holdout"` // Training images held out to choose the rate on; at most half.
+	Batch             int        `json:"batch"`
+	Samples           int        `json:"samples"` // Crops that a head is trained on.
+	LearningRates     [4]float64 `json:"rates"`   // The rate with the highest mIoU on held-out training images counts.
+	FinalLearningRate float64    `json:"final_rate"`
+	Holdout           int        `json:"holdout"` // Training images held out to choose the learning rate; at most half.
 
-	Images   int     `json:"images"`    // Of each split that are taken, evenly spread; 0 for all. Synthetic ones are drawn.
-	CacheGiB float64 `json:"cache_gib"` // What files of features may take on disk; beyond it they are computed anew.
+	Images   int     `json:"images"`    // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
+	CacheGiB float64 `json:"cache_gib"` // Disk space for cached features; what does not fit is computed each time.
 }
 
 // Hashed is the configuration wherever the encoder's file lies.
@@ -106,27 +106,27 @@ var grid = encoders.Grid[Config]{
 // batches of 64; with 128 it is the samples that count here.
 func profileConfig(profile study.Profile, dataset, head string) Config {
 	c := Config{
-		Head: head, Width: 256, Train: 336, Test: 448, MinArea: 0.25,
-		Batch: 128, Samples: 100_000, Rates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalRate: 1e-4, Holdout: 150, CacheGiB: 20,
+		Head: head, Width: 256, CropSize: 336, TestSize: 448, MinScale: 0.25,
+		Batch: 128, Samples: 100_000, LearningRates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalLearningRate: 1e-4, Holdout: 150, CacheGiB: 20,
 	}
 	if head == heads.FCN {
 		c.Samples = 400_000
 	}
 	if dataset == "cityscapes" {
-		c.Train, c.Test, c.Batch = 896, 1024, 64
+		c.CropSize, c.TestSize, c.Batch = 896, 1024, 64
 	}
 	if profile != study.Full {
-		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
+		c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
 		c.Images, c.Holdout, c.CacheGiB = 400, 60, 1
 		if head == heads.FCN {
 			c.Batch, c.Samples = 16, 6400
 		}
 		if dataset != encoders.Synthetic { // Photographs show more than scenes of 64 pixels.
-			c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Images = 96, 128, 2, 8, 800, 100
+			c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Images = 96, 128, 2, 8, 800, 100
 		}
 	}
 	if profile == study.Smoke {
-		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width, c.Images, c.Holdout = 16, 32, 1, 4, 16, 4, 8, 3
+		c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Width, c.Images, c.Holdout = 16, 32, 1, 4, 16, 4, 8, 3
 	}
 	return c
 }
@@ -157,7 +157,7 @@ func (c Config) check() error {
 	for _, field := range []struct {
 		name         string
 		value, least int
-	}{{"crops", c.Crops, 0}, {"samples", c.Samples, 1}, {"holdout", c.Holdout, 1}, {"images", c.Images, 0}, {"test", c.Test, 1}} {
+	}{{"crops", c.Crops, 0}, {"samples", c.Samples, 1}, {"holdout", c.Holdout, 1}, {"images", c.Images, 0}, {"test", c.TestSize, 1}} {
 		if field.value < field.least {
 			return fmt.Errorf("%s %d is below %d", field.name, field.value, field.least)
 		}
@@ -172,7 +172,7 @@ func (c Config) check() error {
 }
 
 func (c Config) crop() evaluation.RandomResizedCrop {
-	return evaluation.RandomResizedCrop{Size: c.Train, MinScale: c.MinArea}
+	return evaluation.RandomResizedCrop{Size: c.CropSize, MinScale: c.MinScale}
 }
 
 // steps are those of the training.
@@ -181,7 +181,7 @@ func (c Config) steps() int { return (c.Samples + c.Batch - 1) / c.Batch }
 // training is what the heads are trained by, for a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationConfig {
 	return evaluation.SegmentationConfig{
-		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.PatchSize,
-		Batch: c.Batch, Steps: c.steps(), LearningRates: c.Rates[:], FinalLearningRate: c.FinalRate,
+		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.CropSize / vit.PatchSize,
+		Batch: c.Batch, Steps: c.steps(), LearningRates: c.LearningRates[:], FinalLearningRate: c.FinalLearningRate,
 	}
 }

@@ -27,7 +27,7 @@ type run = study.Run[Config, Data]
 // worker runs cells one after the other, and keeps what is compiled: heads serve all, an encoder those that follow each other.
 type worker struct {
 	backend  compute.Backend
-	encoder  *encoders.Opened
+	encoder  *encoders.Loaded
 	of       encoders.Encoder                           // The encoder's configuration
 	seed     int                                        // and seed.
 	trainers map[string]*evaluation.SegmentationTrainer // By what they were compiled for.
@@ -59,9 +59,9 @@ func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.Featur
 		w.of, w.seed = c.Encoder, seed
 	}
 	vit := w.encoder.ViT
-	if c.Train%vit.PatchSize != 0 || c.Test%vit.PatchSize != 0 {
+	if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
 		return nil, nil, study.BadOption{
-			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.Train, c.Test, vit.PatchSize, vit.Name),
+			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name),
 		}
 	}
 	training := c.training(vit, classes)
@@ -88,7 +88,7 @@ func (w *worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, TestSize: c.Test}
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
 	crops, err := keepCrops(r, fixed)
 	if err != nil {
 		return err
@@ -101,16 +101,16 @@ func (w *worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	held, err := evaluate(r, trainer, fixed, "held-out images", r.Data.held)
+	heldOut, err := evaluate(r, trainer, fixed, "held-out images", r.Data.heldOut)
 	if err != nil {
 		return err
 	}
 	fixed.Images = r.Data.test
-	tested, err := evaluate(r, trainer, fixed, "test images", r.Data.seen)
+	tested, err := evaluate(r, trainer, fixed, "test images", r.Data.tested)
 	if err != nil {
 		return err
 	}
-	return record(r, frozen, trained, held, tested)
+	return record(r, frozen, trained, heldOut, tested)
 }
 
 // batches yields the features and labels of a step: crops of the training images, shuffled anew for each pass over them.
@@ -145,7 +145,7 @@ func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err err
 		Trainer: trainer, Dir: r.Dir, Final: headsFile, Keep: 1, Every: r.Options().CheckpointEvery, Note: &trained,
 		Resumed: func(done int) {
 			before = trained.Seconds
-			r.Found(done)
+			r.Resumed(done)
 		},
 		After: func(losses []float32, _ map[string]float64) error {
 			trained = note{before + time.Since(began).Seconds(), losses}
@@ -178,19 +178,19 @@ func evaluate(
 }
 
 // record records the result of the rate that is best on held-out images.
-func record(r *run, frozen *evaluation.FeatureExtractor, trained note, held, tested []metrics.Segmentation) error {
+func record(r *run, frozen *evaluation.FeatureExtractor, trained note, heldOut, tested []metrics.Segmentation) error {
 	c, best := r.Cell.Config, 0
-	for i := range held {
-		if held[i].MIoU > held[best].MIoU {
+	for i := range heldOut {
+		if heldOut[i].MIoU > heldOut[best].MIoU {
 			best = i
 		}
 	}
 	details := map[string]float64{
-		"accuracy": tested[best].Accuracy, "rate": c.Rates[best], "loss": float64(trained.Losses[best]),
+		"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best], "loss": float64(trained.Losses[best]),
 		"crops_per_second": float64(c.steps()*c.Batch) / trained.Seconds,
 	}
-	for i, rate := range c.Rates {
-		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = held[i].MIoU, tested[i].MIoU
+	for i, rate := range c.LearningRates {
+		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU
 	}
 	for name, value := range details {
 		if !isFinite(value) { // JSON has no word for it.
@@ -199,7 +199,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, trained note, held, tes
 	}
 	head, decay := "linear 1×1 head", ""
 	if c.Head == heads.FCN {
-		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalRate)
+		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalLearningRate)
 	}
 	crops := "a new one each time"
 	if c.Crops > 0 {
@@ -214,7 +214,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, trained note, held, tes
 		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
 			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
 			"size, ignored pixels (255) left out",
-			head, frozen.ViT.Name, c.Train, c.MinArea, crops, c.steps(), c.Batch, c.Rates[best], c.Rates, decay, len(r.Data.held), len(r.Data.seen), c.Test, c.Test),
+			head, frozen.ViT.Name, c.CropSize, c.MinScale, crops, c.steps(), c.Batch, c.LearningRates[best], c.LearningRates, decay, len(r.Data.heldOut), len(r.Data.tested), c.TestSize, c.TestSize),
 		Details: details, Curve: dir, Seconds: trained.Seconds,
 	})
 }

@@ -39,13 +39,13 @@ var Study = study.Spec[Config, Videos]{
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
 		return open(o.Data, dataset, cells[0].Config)
 	},
-	Numbers:   func(_ Videos, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
-	Steps:     func(videos Videos, _ study.Cell[Config]) int { return len(videos.All) },
-	NewWorker: study.Independent(run),
-	Serial:    true,
-	Own:       grid.Own,
-	Common:    grid.Common,
-	Tables:    tables,
+	Numbers:       func(_ Videos, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
+	Steps:         func(videos Videos, _ study.Cell[Config]) int { return len(videos.All) },
+	NewWorker:     study.Independent(run),
+	Serial:        true,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, ok := strings.Cut(claim.Part, " on ")
 		if !ok {

@@ -104,7 +104,7 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Study.Run(context.Background(), testbackend.Fastest(t), options)
-	if want := "imagenet: the images of val have other classes than those of train"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "imagenet: train and val have different classes"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("other classes: %v", err)
 	}
 	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n2"), filepath.Join(dir, "imagenet", "val", "n0")); err != nil {

@@ -1,10 +1,10 @@
-// Package noisetolerance is the study behind claim C25: how much worse a student ranks patch correspondences when a share of its pseudo labels is flipped,
-// trained with CoTAP and with binary cross-entropy.
+// Package noisetolerance is the study behind claim C25. It measures how much worse a student ranks patch correspondences if a share of its pseudo labels
+// is flipped, trained with CoTAP or with binary cross-entropy.
 //
-// It has no table in the paper, so its setting is ours, and small. Patches are of a few classes; a patch's features are its class's
-// direction plus noise. The student maps features linearly, and is trained on pairs of images to give pairs of patches of one class a
-// higher correspondence than others. Its pseudo labels are scores as a teacher's would be: high for pairs of one class, low for others, with
-// noise. A flipped label is a score drawn for the wrong kind of pair.
+// The paper has no table of it, so the setting is ours, and small. A patch belongs to one of a few classes; its features are the direction of its class
+// plus noise. The student maps features linearly. It trains on pairs of images to give patch pairs of one class a higher correspondence than other
+// pairs. Its pseudo labels imitate a teacher's scores: high for pairs of one class, low for others, with noise. A flipped label is a score drawn for the
+// wrong kind of pair.
 package noisetolerance
 
 import (
@@ -21,10 +21,10 @@ import (
 // Name is the experiment's name.
 const Name = "noise-tolerance"
 
-// Config is what one run of the study is made from.
+// Config is the configuration of a cell.
 type Config struct {
 	Loss    string  `json:"loss"`    // "bce" or "cotap"
-	Flipped float64 `json:"flipped"` // Share of pseudo labels, from 0 to 1.
+	Flipped float64 `json:"flipped"` // Share of flipped pseudo labels, from 0 to 1.
 
 	Classes  int     `json:"classes"`
 	Dim      int     `json:"dim"`       // Length of a patch feature.
@@ -44,7 +44,7 @@ type Config struct {
 	CoTAP        losses.CoTAP `json:"cotap"`
 }
 
-// lossNames are the losses compared, and flippedShares the shares of flipped labels.
+// lossNames are the losses that are compared, and flippedShares the shares of flipped labels.
 var (
 	lossNames     = []string{"bce", "cotap"}
 	flippedShares = []float64{0, 0.1, 0.2, 0.3, 0.4}
@@ -57,7 +57,7 @@ func profileConfig(profile study.Profile, loss string) Config {
 		High: 0.75, Low: 0.45, LabelNoise: 0.1,
 		EmbeddingDim: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
 	}
-	// Each loss has the rate of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
+	// Each loss has the learning rate out of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
 	config.LearningRate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
 	switch profile {
 	case study.Smoke:
@@ -68,18 +68,18 @@ func profileConfig(profile study.Profile, loss string) Config {
 	return config
 }
 
-// flippedColumn heads the numbers of a share in the table.
+// flippedColumn is the table's column for a share of flipped labels.
 func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
 
-// patches draws the images of a run of a seed. Its loss has no part in them: runs of a seed see the same images and, for one share of flipped labels, the
-// same labels.
+// patches draws the images of a run. They do not depend on the loss: runs with the same seed see the same images and, for one share of flipped labels,
+// the same labels.
 func (c Config) patches(seed int) *synthetic.Patches {
 	return synthetic.NewPatches(synthetic.PatchPairs{
 		Classes: c.Classes, Dim: c.Dim, Noise: c.Noise, Patches: c.Patches, High: c.High, Low: c.Low, LabelNoise: c.LabelNoise, Flipped: c.Flipped,
 	}, uint64(seed))
 }
 
-// cells lists the runs of a profile: all of one seed before the next, so that a stopped study can be read.
+// cells lists the cells of a profile, all cells of one seed before the next seed, so that the results of an interrupted study are comparable.
 func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 	shares := flippedShares
 	if o.Profile == study.Smoke {
@@ -133,13 +133,13 @@ var Study = study.Spec[Config, study.GeneratedData]{
 	NewWorker: newWorker,
 	Shares:    func(c study.Cell[Config]) string { return c.Config.Loss },
 	ProfileConfig: func(r study.Record, config Config) Config {
-		own := profileConfig(r.Profile, config.Loss)
-		own.Flipped = config.Flipped
-		return own
+		c := profileConfig(r.Profile, config.Loss)
+		c.Flipped = config.Flipped
+		return c
 	},
-	Common: func(config, own Config) Config {
-		// The losses and their rates differ and are compared; anything else must not.
-		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/own.LearningRate
+	Common: func(config, profileConfig Config) Config {
+		// Losses and their learning rates may differ. Nothing else may.
+		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/profileConfig.LearningRate
 		return config
 	},
 	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },

@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// run is a cell at work. It takes seconds, so it has no checkpoints.
+// run is a running cell. It takes seconds, so it writes no checkpoints.
 type run = study.Run[Config, study.GeneratedData]
 
 func newWorker(r *run) (study.Worker[Config, study.GeneratedData], error) {
@@ -34,7 +34,7 @@ func (s *student) Run(r *run) error {
 	})
 }
 
-// student is a compiled step and a compiled evaluation.
+// student is a compiled training step and a compiled evaluation.
 type student struct {
 	step, scores *graph.Exec
 }
@@ -95,7 +95,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		return 0, 0, fmt.Errorf("the loss is %v at the end", loss)
 	}
 
-	// The evaluation is of the same images, whatever has been drawn for training.
+	// All runs with a seed are evaluated on the same images, however many were drawn for training.
 	patches.Rand = rand.New(rand.NewPCG(uint64(r.Cell.Seed), 26))
 	test := patches.Draw(c.TestSize)
 	out, err := s.scores.Call(weights, features(test.U, c.TestSize), features(test.V, c.TestSize))
@@ -113,7 +113,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 			}
 		}
 		if !slices.Contains(truth, 1) {
-			continue // No pair of one class: precision has no meaning.
+			continue // Precision is not defined without a pair of one class.
 		}
 		ap, err := losses.AP(p, truth, 1)
 		if err != nil {

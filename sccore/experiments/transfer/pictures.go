@@ -14,8 +14,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Predictions are what the trained heads of a row ("random", "second", "dino-s16") and column, of the lowest seed, make of n test images, evenly spread,
-// and the names of the classes. A row and column without runs is an error.
+// Predictions segments n evenly spread test images with the trained heads of a row ("random", "second", "dino-s16") and column, those of the lowest seed.
+// It also returns the names of the classes. A row and column without records is an error.
 func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
 	group := r.Of(row, column)
 	if len(group) == 0 {

@@ -275,7 +275,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 		"min_area=2":               "crops of at least 2 of an image's area",
 		"samples=0":                "samples 0 is below 1",
 		"cache_gib=-1":             "cache_gib -1 is negative",
-		"images=1":                 "images 1: at least 2 synthetic ones are wanted",
+		"images=1":                 "images 1: synthetic scenes need at least 2",
 		"weights.dino-s16=/none/x": "open /none/x: no such file or directory",
 		"weights.dino-s16=" + file: file + ": ",
 		"fcn.width=0":              "FCN of width 0",

@@ -24,20 +24,20 @@ const headsFile = "heads.safetensors"
 
 type run = study.Run[Config, Data]
 
-// worker runs cells one after the other, and keeps what is compiled: heads serve all, an encoder those that follow each other.
+// worker runs cells one after the other. It keeps all compiled heads, and the encoder of the previous cell.
 type worker struct {
 	backend  compute.Backend
 	encoder  *encoders.Loaded
-	of       encoders.Encoder                           // The encoder's configuration
-	seed     int                                        // and seed.
-	trainers map[string]*evaluation.SegmentationTrainer // By what they were compiled for.
+	config   encoders.Encoder                           // The encoder's configuration.
+	seed     int                                        // The encoder's seed.
+	trainers map[string]*evaluation.SegmentationTrainer // By their configuration.
 }
 
 func newWorker(b compute.Backend) *worker {
 	return &worker{backend: b, trainers: map[string]*evaluation.SegmentationTrainer{}}
 }
 
-// Close frees the memory of all that is compiled.
+// Close frees the memory of the encoder and the heads.
 func (w *worker) Close() {
 	if w.encoder != nil {
 		w.encoder.Close()
@@ -47,16 +47,16 @@ func (w *worker) Close() {
 	}
 }
 
-// prepare returns what a cell needs, compiled: its encoder and the trainer of its head, at the start of a run.
+// prepare returns the compiled encoder of a cell and the trainer of its head, at the start of training.
 func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.FeatureExtractor, trainer *evaluation.SegmentationTrainer, err error) {
-	if w.encoder == nil || w.of != c.Encoder || w.seed != seed {
+	if w.encoder == nil || w.config != c.Encoder || w.seed != seed {
 		if w.encoder != nil {
 			w.encoder.Close()
 		}
 		if w.encoder, err = c.Encoder.Open(w.backend, seed); err != nil {
 			return nil, nil, err
 		}
-		w.of, w.seed = c.Encoder, seed
+		w.config, w.seed = c.Encoder, seed
 	}
 	vit := w.encoder.ViT
 	if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
@@ -75,13 +75,13 @@ func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.Featur
 	return w.encoder.FeatureExtractor, w.trainers[key], w.trainers[key].Begin(uint64(seed))
 }
 
-// note is what a run carries along in its checkpoints.
-type note struct {
-	Seconds float64   `json:"seconds"` // Of training.
-	Losses  []float32 `json:"losses"`  // Of the last step.
+// runState is the state of a run that its checkpoints hold beside the trainer's.
+type runState struct {
+	Seconds float64   `json:"seconds"` // Training time.
+	Losses  []float32 `json:"losses"`  // Losses of the last step.
 }
 
-// Run trains the heads of a cell, chooses the rate on held-out images, and records how well the heads segment the test images.
+// Run trains the heads of a cell, chooses the learning rate on held-out images, and records mIoU on the test images.
 func (w *worker) Run(r *run) error {
 	c := r.Cell.Config
 	frozen, trainer, err := w.prepare(c, r.Cell.Seed, len(r.Data.train.Classes))
@@ -89,7 +89,7 @@ func (w *worker) Run(r *run) error {
 		return err
 	}
 	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
-	crops, err := keepCrops(r, fixed)
+	crops, err := cacheCrops(r, fixed)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (w *worker) Run(r *run) error {
 	return record(r, frozen, trained, heldOut, tested)
 }
 
-// batches yields the features and labels of a step: crops of the training images, shuffled anew for each pass over them.
+// batches yields the features and labels of a step: crops of the training images, which are shuffled for each epoch.
 func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureFile) evaluation.CropSource {
 	c, images := r.Cell.Config, r.Data.trained
 	epoch, order := -1, []int(nil)
@@ -138,8 +138,8 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureF
 	}
 }
 
-// fit brings the heads to the end of their training: from the last checkpoint, or from the start.
-func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err error) {
+// fit trains the heads, from the last checkpoint if there is one.
+func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained runState, err error) {
 	began, before := time.Now(), 0.0
 	loop := train.Loop[[]float32]{
 		Trainer: trainer, Dir: r.Dir, Final: headsFile, Keep: 1, Every: r.Options().CheckpointEvery, Note: &trained,
@@ -148,7 +148,7 @@ func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err err
 			r.Resumed(done)
 		},
 		After: func(losses []float32, _ map[string]float64) error {
-			trained = note{before + time.Since(began).Seconds(), losses}
+			trained = runState{before + time.Since(began).Seconds(), losses}
 			r.Step("loss %.3f", slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return !isFinite(float64(loss)) })))
 			return nil
 		},
@@ -159,13 +159,13 @@ func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err err
 	return trained, loop.Clean()
 }
 
-// evaluate tells how well the heads segment images.
+// evaluate measures how well the heads segment images.
 func evaluate(
 	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FrozenFeatures, kind string, which []int,
 ) ([]metrics.Segmentation, error) {
 	grid := fixed.TestSize / fixed.Extractor.ViT.PatchSize
 	source := fixed.Whole(r.Context, which)
-	file, err := keep(r, kind, len(which), grid*grid*fixed.Extractor.ViT.Dim, 0, source)
+	file, err := cacheFeatures(r, kind, len(which), grid*grid*fixed.Extractor.ViT.Dim, 0, source)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +177,8 @@ func evaluate(
 	return trainer.Evaluate(fixed.Images, which, grid, source)
 }
 
-// record records the result of the rate that is best on held-out images.
-func record(r *run, frozen *evaluation.FeatureExtractor, trained note, heldOut, tested []metrics.Segmentation) error {
+// record records the result with the learning rate that is best on held-out images.
+func record(r *run, frozen *evaluation.FeatureExtractor, trained runState, heldOut, tested []metrics.Segmentation) error {
 	c, best := r.Cell.Config, 0
 	for i := range heldOut {
 		if heldOut[i].MIoU > heldOut[best].MIoU {
@@ -193,7 +193,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, trained note, heldOut, 
 		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU
 	}
 	for name, value := range details {
-		if !isFinite(value) { // JSON has no word for it.
+		if !isFinite(value) { // JSON cannot encode it.
 			delete(details, name)
 		}
 	}

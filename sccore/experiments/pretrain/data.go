@@ -12,26 +12,26 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Data is what the experiment trains on, and what it measures on.
+// Data holds the images that train encoders and the labelled images that measure them.
 type Data struct {
 	Train sccore.Data
-	// Labelled images to measure on, nil for data without labels: for training a probe, and for testing.
+	// Labelled images that train and test a probe; nil for data without labels.
 	Objects, Scenes [2]*synthetic.Set
 
 	title, identity string
 	skipped         []string
 }
 
-// Identity names what is trained on.
+// Identity identifies the images in records.
 func (d Data) Identity() string { return d.identity }
 
 // Title is "synthetic" or "images".
 func (d Data) Title() string { return d.title }
 
-// Skipped lists the files that were left out.
+// Skipped lists the files that could not be read.
 func (d Data) Skipped() []string { return d.skipped }
 
-// columns are what is measured on the data, in the order of the records.
+// columns returns the columns that are measured on the data, in the order of the records.
 func (d Data) columns() []string {
 	if d.Scenes[0] == nil {
 		return []string{ColumnRank}
@@ -39,10 +39,10 @@ func (d Data) columns() []string {
 	return []string{ColumnMIoU, ColumnKNN}
 }
 
-// smokeImages is the number of images of each kind that the smoke profile takes of those that are read.
+// smokeImages is the number of objects, and of scenes, that the smoke profile takes from real datasets.
 const smokeImages = 64
 
-// Open opens the images of ImageNet and COCO below the data folder, or draws synthetic ones without one.
+// Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws synthetic images.
 func Open(o study.Options, config Config) (Data, error) {
 	dir := o.Data
 	if dir == "" {
@@ -78,15 +78,15 @@ func Open(o study.Options, config Config) (Data, error) {
 	return d, nil
 }
 
-// wantBoth says what training wants where an image set is missing.
+// wantBoth explains which datasets training needs if one of them is missing.
 func wantBoth(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("training takes objects from imagenet/ and scenes from coco/ of the data folder (\"semcon data\" says how): %w", err)
+	return fmt.Errorf("training needs objects in imagenet/ and scenes in coco/ of the data folder (\"semcon data\" lists the expected folders): %w", err)
 }
 
-// LabelledData is the data of a run on labelled images.
+// LabelledData returns training data of labelled images.
 func LabelledData(objects, scenes *synthetic.Set) sccore.Data {
 	return sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
 		masks, i := objects.ClassMask, int(image)

@@ -16,8 +16,8 @@ var classColours = []color.RGBA{
 	{0xD5, 0x5E, 0x00, 0xFF}, {0xCC, 0x79, 0xA7, 0xFF},
 }
 
-// ClassColour is the colour of a class in maps and legends. There are no 255 colours that nobody confuses: from the ninth class on, hues are as far
-// apart as possible, at three lightnesses.
+// ClassColour is the colour of a class in maps and legends. From the ninth class on, colours are harder to tell apart: hues are as far apart as possible,
+// at three lightnesses.
 func ClassColour(class uint8) color.RGBA {
 	switch {
 	case class == IgnoredClass:

@@ -10,7 +10,7 @@ import (
 // overlayWidth is the width of a frame in a sheet, in pixels.
 const overlayWidth = 190
 
-// Overlay draws a frame with each object tinted in a colour of its own, of Okabe and Ito's that the colour-blind tell apart.
+// Overlay draws a frame with each object tinted in its own colour, from Okabe and Ito's colours, which colour-blind people can tell apart.
 func Overlay(pixels, labels []uint8, height, width int) image.Image {
 	tints := []color.RGBA{{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 158, 115, 255}, {240, 228, 66, 255}, {204, 121, 167, 255}, {213, 94, 0, 255}}
 	picture := image.NewRGBA(image.Rect(0, 0, width, height))

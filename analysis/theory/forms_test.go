@@ -16,16 +16,16 @@ func TestForms(t *testing.T) {
 			features.Set(i, c, 3+float64(c+1)*random.NormFloat64())
 		}
 	}
-	if Formed(features, BackboneForm, 2) != features {
+	if InForm(features, BackboneForm, 2) != features {
 		t.Error("the backbone's features stay as they are")
 	}
-	centred := Formed(features, CentredForm, 2)
+	centred := InForm(features, CentredForm, 2)
 	for c := range 5 {
 		if mean := mat.Sum(centred.ColView(c)); math.Abs(mean) > 1e-9 {
 			t.Errorf("column %d has mean %g", c, mean/200)
 		}
 	}
-	cut := Formed(features, PrincipalForm, 2)
+	cut := InForm(features, PrincipalForm, 2)
 	if _, dim := cut.Dims(); dim != 2 {
 		t.Fatalf("%d dimensions", dim)
 	}

@@ -2,16 +2,16 @@ package theory
 
 import "math"
 
-// The δ_T and d_T at which p and q are named, ascending.
+// The values of d_T and δ_T at which q and p are reported, ascending.
 const classThreshold, viewThreshold = 0.5, 0.9
 
-// Quantities computes the theorem's quantities of an encoder's features by name, and the tail curves. Those that have no finite value are left out.
+// Quantities computes the theorem's quantities of an encoder's features by name, and the tail curves. Quantities without a finite value are omitted.
 func (f *Features) Quantities(thresholds int) (map[string]float64, TailCurves, error) {
-	account, err := f.Compare(thresholds)
+	comparison, err := f.Compare(thresholds)
 	if err != nil {
 		return nil, TailCurves{}, err
 	}
-	curves, moments, printed, repaired, repairedAt := account.Curves, account.Moments, account.Printed, account.Repaired, account.RepairedAt
+	curves, moments, printed, repaired, repairedAt := comparison.Curves, comparison.Moments, comparison.Printed, comparison.Repaired, comparison.RepairedAt
 	rank, err := f.EffectiveRank()
 	if err != nil {
 		return nil, curves, err
@@ -36,14 +36,14 @@ func (f *Features) Quantities(thresholds int) (map[string]float64, TailCurves, e
 	// E over T2 × T2 is 1 − V; that over a class is n parts of which one is the image's own.
 	n := float64(f.Images)
 	values := map[string]float64{
-		"error": account.Error, "geometric": moments.Geometric, "moments": moments.Value,
-		"repaired": said(repaired.Bound), "repaired_margin": repaired.Margin,
-		"printed": said(printed.Bound), "printed_margin": printed.Margin, "printed_domain": indicator(printed.Domain),
+		"error": comparison.Error, "geometric": moments.Geometric, "moments": moments.Value,
+		"repaired": capped(repaired.Bound), "repaired_margin": repaired.Margin,
+		"printed": capped(printed.Bound), "printed_margin": printed.Margin, "printed_domain": indicator(printed.Domain),
 		"p_best": repairedAt.ViewTail, "q_best": repairedAt.ClassTail, "delta_best": repairedAt.ViewThreshold, "d_best": repairedAt.ClassThreshold,
 		"p": tails.View[1], "q": tails.Class[0], "p_mean": tails.MeanView[1], "q_mean": tails.MeanClass[0],
 		"view_similarity": 1 - moments.Spread, "class_similarity": (n*moments.Within - (1 - moments.Spread)) / (n - 1),
 		"across": moments.Across, "inside": moments.Inside, "margined": moments.Margined,
-		"omega": account.Omega, "effective_rank": rank, "isotropy_defect": f.IsotropyDefect(),
+		"omega": comparison.Omega, "effective_rank": rank, "isotropy_defect": f.IsotropyDefect(),
 		"sum_delta": sum, "sum_delta_fails": fails, "delta_same": same / float64(f.Len()), "delta_other": other / float64(f.Len()),
 	}
 	for name, value := range values {
@@ -54,8 +54,8 @@ func (f *Features) Quantities(thresholds int) (map[string]float64, TailCurves, e
 	return values, curves, nil
 }
 
-// said is what a bound says of the error rate: 1, which every error rate obeys, where it says nothing or its theorem's conditions are not met.
-func said(b Bound) float64 {
+// capped caps a bound at 1, the trivial bound of an error rate, which also counts if the conditions of its theorem do not hold.
+func capped(b Bound) float64 {
 	if !b.Domain {
 		return 1
 	}

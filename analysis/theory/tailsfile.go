@@ -11,10 +11,10 @@ import (
 
 var tailsHeader = []string{"views", "form", "threshold", "p_T", "q_T", "mean p", "mean q"}
 
-// TailsFile is a CSV file of tail curves in the making.
+// TailsFile collects tail curves for a CSV file.
 type TailsFile struct{ records [][]string }
 
-// Add appends the curves of some views in a form.
+// Add appends the curves of one kind of views in one form.
 func (t *TailsFile) Add(views, form string, curves TailCurves) {
 	for i, threshold := range curves.Thresholds {
 		record := []string{views, form}
@@ -25,7 +25,7 @@ func (t *TailsFile) Add(views, form string, curves TailCurves) {
 	}
 }
 
-// Bytes is the file.
+// Bytes returns the content of the file.
 func (t *TailsFile) Bytes() []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)

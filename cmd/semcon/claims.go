@@ -32,7 +32,7 @@ var claimsVerb = verb{
 			return usagef("--format %q: want one of %s", *format, strings.Join(figures.ScoreboardFormats, ", "))
 		}
 		if *out != "out" {
-			if err := wantFolder("out", *out); err != nil {
+			if err := requireFolder("out", *out); err != nil {
 				return err
 			}
 		}

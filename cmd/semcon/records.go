@@ -24,10 +24,10 @@ func warnOfBrokenLines(w io.Writer, out string, experiments ...study.Experiment)
 	return nil
 }
 
-// wantFolder returns an error if a folder that a flag names is not there.
-func wantFolder(flag, folder string) error {
+// requireFolder returns an error if the folder that a flag names does not exist.
+func requireFolder(flag, folder string) error {
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return fmt.Errorf("--%s %s: there is no such folder", flag, folder)
+		return fmt.Errorf("--%s %s: the folder does not exist", flag, folder)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ var runVerb = verb{
 		if err != nil {
 			return err
 		}
-		if experiment.MakesData && !dataGiven {
+		if experiment.GeneratesData && !dataGiven {
 			options.Data = "" // $SEMCON_DATA is for others; --data is refused.
 		}
 		b, err := backend.Open()

@@ -167,7 +167,7 @@ func TestClassFolders(t *testing.T) {
 	args := append([]string{"--data", data, "--out", out, "--profile", "quick", "--set", "epochs=1", "--seeds", "1", "--only", "images/simsiam/crop"}, tinyStudy[6:]...)
 	args = append([]string{"run", "effect-aug"}, append(args, "--set", "batch=8")...)
 	_, stderr, status := outcome(t, onGo(semcon(t, m, args...)))
-	if status != 0 || !strings.Contains(stderr, "left out") || !strings.Contains(stderr, "broken.jpg") {
+	if status != 0 || !strings.Contains(stderr, "skipped") || !strings.Contains(stderr, "broken.jpg") {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
 	records, err := study.Records(filepath.Join(out, effectaug.Name))
@@ -330,7 +330,7 @@ func TestBrokenLinesAmongRecordsAreNamedAndRepaired(t *testing.T) {
 	write(t, append([]byte("{}\n"), content...), path)
 	for _, args := range [][]string{{"table", "noise-tolerance"}, {"claims"}, {"run", "noise-tolerance"}} {
 		stdout, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--profile", "smoke", "--out", "records")...)))
-		if status != 0 || !strings.Contains(stderr, "runs.jsonl, line 1 is not a record: it names no cell") {
+		if status != 0 || !strings.Contains(stderr, "runs.jsonl, line 1 is not a record: the cell is missing") {
 			t.Errorf("%v: exit status %d, %s%s", args, status, stdout, stderr)
 		}
 	}

@@ -37,7 +37,7 @@ var tableVerb = verb{
 			return usagef("--format %q: want one of %s", *format, strings.Join(figures.Formats, ", "))
 		}
 		if *out != "out" {
-			if err := wantFolder("out", *out); err != nil {
+			if err := requireFolder("out", *out); err != nil {
 				return err
 			}
 		}

@@ -1,5 +1,5 @@
-// Package cotap measures what CoTAP costs: CPU time and memory of the loss of one image pair with its gradient, by each way to compute it. It keeps no
-// records, so the list of experiments does not have it. Notebook 02 draws its numbers.
+// Package cotap measures the cost of CoTAP: CPU time and memory of the loss of one image pair with its gradient, for each way to compute it. It keeps no
+// records, so it is not an experiment. Notebook 02 plots its numbers.
 package cotap
 
 import (
@@ -15,29 +15,29 @@ import (
 	"github.com/semcon/semcon/losses"
 )
 
-// Cost is what the loss of one image pair costs with its gradient, in one of the ways to compute it.
+// Cost is the cost of the loss of one image pair with its gradient, for one way to compute it.
 type Cost struct {
 	Way    string // "brute force", "graph" or "host"
 	Pairs  int
-	CPU    time.Duration // Of a run, the least of three.
-	Memory int64         // Bytes at the peak of compilation and runs, above what the process had with backend and compiler loaded.
+	CPU    time.Duration // The lowest CPU time of three runs.
+	Memory int64         // Peak bytes of compilation and runs, beyond those of the process with backend and compiler loaded.
 }
 
-// ways are the ways in the order in which they are measured: the more memory, the later, as the process keeps what it had.
+// ways are in the order of measurement. Those that need more memory come later, because the process keeps its memory.
 var ways = []string{"host", "brute force", "graph"}
 
-// bruteForceLimit is the largest number of pairs that Measure compares each with each.
+// bruteForceLimit is the largest number of pairs that Measure computes by brute force.
 const bruteForceLimit = 38416
 
-// Measure runs each way to the loss at each number of pairs, brute force up to 38,416. pairs should ascend. The Go engine has no
-// fast sort and no loops: there a thousand pairs are the most.
+// Measure measures each way to compute the loss for each number of pairs, brute force up to 38,416. pairs should ascend. The Go engine has neither a fast
+// sort nor loops, so it handles about a thousand pairs at most.
 func Measure(b compute.Backend, pairs []int) ([]Cost, error) {
 	if _, err := measure(b, "graph", 64); err != nil { // Loads the compiler.
 		return nil, err
 	}
 	var costs []Cost
 	for _, way := range ways {
-		kept := int64(0) // Of smaller numbers of pairs, by the process.
+		kept := int64(0) // Memory that the process keeps from smaller numbers of pairs.
 		for _, n := range pairs {
 			if way == "brute force" && n > bruteForceLimit {
 				continue
@@ -81,7 +81,7 @@ func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
 		defer exec.Finalize()
 		tensorP, tensorQ := tensors.FromValue(p), tensors.FromValue(q)
 		run = func() error {
-			out, err := exec.Exec(tensorP, tensorQ)
+			out, err := exec.Call(tensorP, tensorQ)
 			for _, x := range out {
 				x.MustFinalizeAll()
 			}
@@ -100,7 +100,7 @@ func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
 	return cost, err
 }
 
-// Curves draws costs against the number of pairs: CPU time and memory.
+// Curves plots CPU time and memory against the number of pairs.
 func Curves(costs []Cost) figures.CurvesRow {
 	seconds := figures.Curves{X: "patch pairs", Y: "CPU time (ms)", LogX: true, LogY: true}
 	memory := figures.Curves{X: "patch pairs", Y: "memory (MB)", LogX: true, LogY: true}

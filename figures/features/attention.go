@@ -10,11 +10,11 @@ import (
 	"github.com/semcon/semcon/figures"
 )
 
-// Attention draws what [CLS] attends to in the last block, the mean over heads and each of the first two; and how much each patch takes of the
-// three prototypes of the Object-Aware Filter that patches differ in most.
+// Attention draws the attention of [CLS] in the last block, as the mean over heads and for the first two heads. It also draws the attention of each patch
+// to prototypes of the Object-Aware Filter, for the three prototypes whose attention varies most.
 func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{Title: "Attention of [CLS], and of patches to prototypes of the Object-Aware Filter", ColumnLabels: []string{"scene", "[CLS], all heads", "head 1", "head 2"}, Scale: w.enlargement()}
-	s, err := w.see(file)
+	s, err := w.encode(file)
 	if err != nil {
 		return sheet, err
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/semcon/semcon/figures"
 )
 
-// NamedEncoder is a file of an encoder and what a figure calls it. An empty file is an encoder with random weights.
+// NamedEncoder is the file of an encoder and its name in figures. An empty file means random weights.
 type NamedEncoder struct{ Name, File string }
 
-// Components draws the patch features of encoders by their three principal components over all scenes, as red, green and blue.
+// Components draws the patch features of encoders: their first three principal components over all scenes as red, green and blue.
 func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: w.enlargement()}
 	for _, shown := range w.shown {
 		sheet.Images = append(sheet.Images, []image.Image{shown})
 	}
 	for _, e := range encoders {
-		s, err := w.see(e.File)
+		s, err := w.encode(e.File)
 		if err != nil {
 			return sheet, err
 		}
@@ -27,7 +27,7 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 		if err != nil {
 			return sheet, fmt.Errorf("%s: %w", e.Name, err)
 		}
-		var low, high [3]float64 // Of nineteen in twenty patches.
+		var low, high [3]float64 // The range of the middle 95 % of patches.
 		for c := range 3 {
 			var values []float64
 			for _, patch := range components {

@@ -7,16 +7,16 @@ import (
 	"github.com/semcon/semcon/figures"
 )
 
-// Correspondences draws, for the patch in the middle of each scene but the last, what patches of the next scene encoders hold to be like it: half
+// Correspondences draws, for the middle patch of each scene but the last, its correspondence with the patches of the next scene under each encoder: half
 // the cosine similarity of patch features plus a half.
 func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: "What corresponds in another scene to the patch that is marked", ColumnLabels: []string{"patch", "other scene"}, Scale: 1}
+	sheet := figures.ImageGrid{Title: "Correspondence of patches of another scene with the marked patch", ColumnLabels: []string{"patch", "other scene"}, Scale: 1}
 	scale := w.enlargement()
 	for i := range len(w.shown) - 1 {
 		sheet.Images = append(sheet.Images, []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)})
 	}
 	for _, e := range encoders {
-		s, err := w.see(e.File)
+		s, err := w.encode(e.File)
 		if err != nil {
 			return sheet, err
 		}

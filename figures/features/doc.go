@@ -1,5 +1,5 @@
-// Package features draws what encoders make of images.
+// Package features draws the features of images.
 //
-// In go a few images and files of encoders; out come grids of pictures: the views that training cuts, the principal components of patch features, what
-// corresponds in another image, and attention. The next way to look at features gets a file of its own here.
+// In go a few images and files of encoders. Out come grids of pictures: training views, principal components of patch features, correspondences between
+// images, and attention. A new picture of features gets its own file here.
 package features

@@ -11,37 +11,37 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// seen is what an encoder makes of the viewer's scenes.
-type seen struct {
+// encoded holds an encoder's outputs for the viewer's scenes.
+type encoded struct {
 	rows, columns, dim int
-	patches            [][]float64   // Of all patches, scene by scene. [scenes·rows·columns][dim]
-	attention          [][][]float64 // Of [CLS] to each patch in the last block, by scene and head. [scenes][heads][rows·columns]
-	filter             [][]float64   // What each patch takes of each prototype, by scene; nil without filter. [scenes][heads·rows·columns·Prototypes]
+	patches            [][]float64   // Patch features, scene by scene. [scenes·rows·columns][dim]
+	attention          [][][]float64 // Attention of [CLS] to each patch in the last block. [scenes][heads][rows·columns]
+	filter             [][]float64   // Attention of each patch to each prototype; nil without filter. [scenes][heads·rows·columns·Prototypes]
 }
 
-// see runs the encoder in a file, or one with random weights if the name is empty.
-func (w *Viewer) see(file string) (s seen, err error) {
+// encode runs the encoder in a file, or one with random weights if the file name is empty.
+func (w *Viewer) encode(file string) (s encoded, err error) {
 	v, err := encoder.ViTByName(w.config.Encoder)
 	if err != nil {
-		return seen{}, err
+		return encoded{}, err
 	}
 	v.Positions, v.Prototypes = w.config.Positions, w.config.Prototypes
 	store := model.NewStore()
 	defer store.Finalize()
 	if file == "" {
 		if err := store.SetRNGStateFromSeed(0); err != nil {
-			return seen{}, err
+			return encoded{}, err
 		}
 	} else {
 		read, err := weights.ReadViT(file, v, "")
 		if err != nil {
-			return seen{}, err
+			return encoded{}, err
 		}
 		if len(read.Missing) > 0 {
-			v.Prototypes = 0 // Of a stage without the filter.
+			v.Prototypes = 0 // The encoder's stage has no filter.
 		}
 		if err := read.Apply(store, "/"); err != nil {
-			return seen{}, err
+			return encoded{}, err
 		}
 	}
 	caught := exceptions.TryCatch[error](func() { s, err = w.run(v, store) })
@@ -51,7 +51,7 @@ func (w *Viewer) see(file string) (s seen, err error) {
 	return s, err
 }
 
-func (w *Viewer) run(v encoder.ViT, store *model.Store) (seen, error) {
+func (w *Viewer) run(v encoder.ViT, store *model.Store) (encoded, error) {
 	exec, err := model.NewExec(w.backend, store, func(scope *model.Scope, images *graph.Node) []*graph.Node {
 		tokens := v.Tokens(scope, images)
 		out := []*graph.Node{tokens.Patches, tokens.Attention[v.Depth-1]}
@@ -61,14 +61,14 @@ func (w *Viewer) run(v encoder.ViT, store *model.Store) (seen, error) {
 		return out
 	})
 	if err != nil {
-		return seen{}, err
+		return encoded{}, err
 	}
 	defer exec.Finalize()
-	s := seen{dim: v.Dim}
+	s := encoded{dim: v.Dim}
 	for _, im := range w.images {
-		out, err := exec.Exec(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
+		out, err := exec.Call(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
 		if err != nil {
-			return seen{}, err
+			return encoded{}, err
 		}
 		s.rows, s.columns = out[0].Shape().Dim(1), out[0].Shape().Dim(2)
 		places := s.rows * s.columns
@@ -77,7 +77,7 @@ func (w *Viewer) run(v encoder.ViT, store *model.Store) (seen, error) {
 		}
 		var heads [][]float64
 		for head := range slices.Chunk(float64s(out[1]), (1+places)*(1+places)) {
-			heads = append(heads, head[1:1+places]) // The first row is what [CLS] attends to.
+			heads = append(heads, head[1:1+places]) // The first row is the attention of [CLS].
 		}
 		s.attention = append(s.attention, heads)
 		if len(out) > 2 {
@@ -94,8 +94,8 @@ func float64s(tensor *tensors.Tensor) (values []float64) {
 	return values
 }
 
-// ofScene are the patches of a scene.
-func (s seen) ofScene(i int) [][]float64 {
+// ofScene returns the patch features of a scene.
+func (s encoded) ofScene(i int) [][]float64 {
 	places := s.rows * s.columns
 	return s.patches[i*places : (i+1)*places]
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 )
 
-// Viewer draws what encoders make of some images.
+// Viewer draws the features of a few images.
 type Viewer struct {
-	config  sccore.Config // Of the method: how views are cut, and which encoder it is.
+	config  sccore.Config // The method's configuration, with the encoder and the views.
 	size    int           // Height and width in pixels at which images are encoded.
 	backend compute.Backend
 	scenes  datasets.Source
@@ -21,7 +21,7 @@ type Viewer struct {
 	shown   []image.Image
 }
 
-// NewViewer takes the first count images of a set, count at least 2, at size pixels.
+// NewViewer returns a viewer of the first count images of a set, at least 2, encoded at size pixels.
 func NewViewer(b compute.Backend, config sccore.Config, size int, images datasets.Source, count int) (*Viewer, error) {
 	w := &Viewer{config: config, size: size, backend: b, scenes: images}
 	for im, err := range evaluation.ImagesOf(images, size, count) {
@@ -36,5 +36,5 @@ func NewViewer(b compute.Backend, config sccore.Config, size int, images dataset
 	return w, nil
 }
 
-// enlargement is how often each pixel of a scene is repeated: small scenes are shown about 130 pixels large.
+// enlargement is the factor by which scenes are enlarged: small scenes become about 130 pixels large.
 func (w *Viewer) enlargement() int { return max(1, 130/w.size) }

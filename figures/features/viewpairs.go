@@ -12,13 +12,13 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// NamedRecipe is a recipe of views and what a figure calls it.
+// NamedRecipe is a recipe of views and its name in figures.
 type NamedRecipe struct {
 	Name   string
 	Recipe views.Recipe
 }
 
-// ViewPairs draws image number index and pairs of its views, a row for each recipe, as training sees them in the first epochs of the given seed.
+// ViewPairs draws one image and pairs of its views, a row per recipe, as training sees them in the first epochs of the given seed.
 func ViewPairs(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64, recipes []NamedRecipe) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{ColumnLabels: []string{"image"}}
 	for pair := range pairs {

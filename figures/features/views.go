@@ -11,12 +11,12 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// Views draws each scene with its two global views as boxes, and the views with what both see.
+// Views draws each scene with boxes for its two global views, and the two views with their overlap.
 func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 	m, side := w.config.Views, w.config.ImageSize
 	m.Locals = 0
 	sheet := figures.ImageGrid{
-		Title:        "Two global views of each scene (blue, vermillion) and the part that both see (green)",
+		Title:        "Two global views of each scene (blue, vermilion) and their overlap (green)",
 		ColumnLabels: []string{"scene", "first view", "second view"}, Scale: 1,
 	}
 	exec, err := graph.NewExec(w.backend, func(pixels, params *graph.Node) []*graph.Node {
@@ -36,7 +36,7 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 			return sheet, err
 		}
 		params, _ := m.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{extent})
-		out, err := exec.Exec(tensors.FromFlatDataAndDimensions(canvas, 1, side, side, 3), params)
+		out, err := exec.Call(tensors.FromFlatDataAndDimensions(canvas, 1, side, side, 3), params)
 		if err != nil {
 			return sheet, err
 		}
@@ -45,7 +45,7 @@ func (w *Viewer) Views(seed uint64) (figures.ImageGrid, error) {
 			r := rows[4*i:]
 			return figures.Box{Top: float64(r[0]), Left: float64(r[1]), Height: float64(r[2]), Width: float64(r[3])}
 		}
-		inScene := func(i int) figures.Box { // Of pixels of the canvas.
+		inScene := func(i int) figures.Box { // Boxes are in pixels of the canvas.
 			b := box(boxes, i)
 			return figures.Box{Top: b.Top / float64(side), Left: b.Left / float64(side), Height: b.Height / float64(side), Width: b.Width / float64(side)}
 		}

@@ -24,7 +24,7 @@ type Images struct {
 	Skipped []Skipped
 }
 
-// Skipped is a file that a reader left out.
+// Skipped is a file that a reader skipped.
 type Skipped struct {
 	File   string // Its path within the folder or archive that was read.
 	Reason string // One line.
@@ -54,9 +54,9 @@ func (im *Images) Read(i int, pixels []uint8, size int) (Size, error) {
 		return Size{}, fmt.Errorf("%s: images of %d×%d pixels do not fit in %d", im.Name, im.Width, im.Height, size)
 	}
 	clear(pixels)
-	own := im.At(i)
+	image := im.At(i)
 	for y := range im.Height {
-		copy(pixels[3*y*size:], own[3*y*im.Width:3*(y+1)*im.Width])
+		copy(pixels[3*y*size:], image[3*y*im.Width:3*(y+1)*im.Width])
 	}
 	return Size{im.Height, im.Width}, nil
 }

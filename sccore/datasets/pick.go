@@ -2,7 +2,7 @@ package datasets
 
 import "fmt"
 
-// Spread returns most of n places, evenly spread and ascending: all of them if most is 0 or there are fewer.
+// Spread returns at most the given number of the indices 0 to n-1, evenly spread and ascending. If most is 0, it returns all.
 func Spread(n, most int) []int {
 	if most == 0 || most > n {
 		most = n

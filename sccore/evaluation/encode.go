@@ -35,7 +35,7 @@ func encode(extractor *FeatureExtractor, images iter.Seq2[Image, error], patches
 	return out, nil
 }
 
-// LabelledPictures are pictures whose results are reported one by one, so that [ImagesOf] returns an error if one cannot be read.
+// LabelledPictures are pictures with labels. Every picture counts in the result, so [ImagesOf] returns an error if one cannot be read.
 type LabelledPictures struct{ *datasets.ImageFolder }
 
 // ImagesOf yields the first n images of a set as an encoder takes them: the central square of pictures, resized to size pixels, and images in memory

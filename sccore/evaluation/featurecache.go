@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// FeatureCache is a folder of [FeatureFile]s, which together take no more than a limit of disk.
+// FeatureCache is a folder of [FeatureFile]s with a limit on their total size.
 type FeatureCache struct {
 	Dir   string
 	Limit float64 // In bytes.
 }
 
-// making is held while files are looked for and made, so that no two workers of a process make the same.
-var making sync.Mutex
+// cacheMutex prevents two workers of a process from making the same file.
+var cacheMutex sync.Mutex
 
-// Open opens the file of a name, and makes it as [OpenFeatureFile] does, if it is not there and fits in the limit. If it does not, the file is nil, and
-// wanted is what all files would take.
+// Open opens the file with the given name. If it does not exist and fits in the limit, Open makes it as [OpenFeatureFile] does. If it does not fit, file
+// is nil and wanted is the total size that the cache would need.
 func (c FeatureCache) Open(name string, count, features, labels int, compute iter.Seq2[Patches, error]) (file *FeatureFile, wanted float64, err error) {
-	making.Lock()
-	defer making.Unlock()
+	cacheMutex.Lock()
+	defer cacheMutex.Unlock()
 	path := filepath.Join(c.Dir, name+".features")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		taken := FeatureFileSize(count, features, labels)

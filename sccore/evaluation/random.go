@@ -31,7 +31,7 @@ func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err er
 			return
 		}
 		defer tokens.Finalize()
-		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.PatchSize, v.PatchSize, 3)) // Which makes the variables.
+		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.PatchSize, v.PatchSize, 3)) // Compiling creates the variables.
 	})
 	if err = errors.Join(caught, err); err != nil {
 		return v, nil, err

@@ -9,8 +9,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Claims is the scoreboard of the paper's claims from the records under the folder out. Each is measured by the experiment that it names; the
-// scoreboard names the data behind the numbers that it has, and the settings that --set changed.
+// Claims returns the scoreboard of the paper's claims from the records under the folder out. Each claim is measured by the experiment that it names. The
+// scoreboard lists the data behind its numbers and the settings that --set changed.
 func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 	measured := map[[2]string][]float64{} // By the claim's ID and part.
 	board := figures.Scoreboard{Profile: string(profile)}
@@ -34,7 +34,7 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 				}
 			}
 			if len(evidence.Changed) > 0 {
-				note := fmt.Sprintf("%s was run with other settings than the profile's: %s.", e.Name, strings.Join(evidence.Changed, ", "))
+				note := fmt.Sprintf("%s ran with settings that differ from the profile's: %s.", e.Name, strings.Join(evidence.Changed, ", "))
 				if !slices.Contains(board.Notes, note) {
 					board.Notes = append(board.Notes, note)
 				}

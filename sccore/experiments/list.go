@@ -35,7 +35,7 @@ func All() []study.Experiment {
 	}
 }
 
-// ByName finds an experiment; the error lists the known ones.
+// ByName returns the experiment with the given name; the error lists the known names.
 func ByName(name string) (study.Experiment, error) {
 	var names []string
 	for _, e := range All() {
@@ -47,8 +47,8 @@ func ByName(name string) (study.Experiment, error) {
 	return study.Experiment{}, fmt.Errorf("experiment %q is unknown; the experiments are %s", name, strings.Join(names, ", "))
 }
 
-// Find finds an experiment by its own name, or by the label of a table of the paper that it reproduces, which table then is. The error lists the known
-// names of both kinds.
+// Find returns the experiment with the given name, or the one that reproduces the paper's table with that label, which it then returns as table. The
+// error lists the known names of both kinds.
 func Find(name string) (e study.Experiment, table string, err error) {
 	if e, err = ByName(name); err == nil {
 		return e, "", nil
@@ -62,7 +62,7 @@ func Find(name string) (e study.Experiment, table string, err error) {
 	}
 	slices.Sort(known)
 	if slices.Contains(figures.PaperNames(), name) {
-		return e, "", fmt.Errorf("no experiment reproduces Tab. %s yet; those that are reproduced are %s", name, strings.Join(known, ", "))
+		return e, "", fmt.Errorf("no experiment reproduces Tab. %s yet; the reproduced tables are %s", name, strings.Join(known, ", "))
 	}
 	return e, "", fmt.Errorf("%w; the tables of the paper are %s", err, strings.Join(known, ", "))
 }

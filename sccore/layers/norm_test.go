@@ -57,7 +57,7 @@ func TestBatchNormRefusesWhatItCannotDo(t *testing.T) {
 			exec := model.MustNewExec(b, model.NewStore(), func(scope *model.Scope, x *Node) *Node {
 				return BatchNorm(scope, x, c.norm, true)
 			})
-			if _, err := exec.Exec(sines[float32](1, c.dims...)); err == nil {
+			if _, err := exec.Call(sines[float32](1, c.dims...)); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}

@@ -60,7 +60,7 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range golden.Weights {
-			if _, err := step.Exec(golden.Target, float32(golden.Rates[i])); err != nil {
+			if _, err := step.Call(golden.Target, float32(golden.Rates[i])); err != nil {
 				t.Fatal(err)
 			}
 			got := tensors.MustCopyFlatData[float32](weight.MustValue())
@@ -84,7 +84,7 @@ func TestSGDRejectsForeignGradient(t *testing.T) {
 		optim.SGD{}.Update(scope.In("optimizer"), []*model.Variable{weight}, []*Node{gradient}, ScalarOne(gradient.Graph(), dtypes.Float32))
 		return gradient
 	})
-	if _, err := step.Exec([]float32{1, 2}); err == nil {
+	if _, err := step.Call([]float32{1, 2}); err == nil {
 		t.Error("a gradient of shape [2] updated a variable of shape [3]")
 	}
 }

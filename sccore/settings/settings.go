@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Apply applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's
-// JSON, with dots between levels, e.g. "knn.k=20". An unknown key and a value of the wrong type are errors that name them.
+// Apply applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's JSON, with dots
+// between levels, e.g. "knn.k=20". An unknown key or a value of the wrong type is an error that names it.
 func Apply(config any, assignments ...string) error {
 	for _, assignment := range assignments {
 		if err := applyOne(config, assignment); err != nil {
@@ -25,7 +25,7 @@ func Apply(config any, assignments ...string) error {
 func applyOne(config any, assignment string) error {
 	key, value, ok := strings.Cut(assignment, "=")
 	if !ok {
-		return fmt.Errorf("--set %q is not of the form key=value", assignment)
+		return fmt.Errorf("--set %q does not have the form key=value", assignment)
 	}
 	root, err := settingsOf(reflect.ValueOf(config).Elem())
 	if err != nil {
@@ -35,12 +35,12 @@ func applyOne(config any, assignment string) error {
 	for i, name := range path {
 		old, ok := level[name]
 		if !ok {
-			return fmt.Errorf("--set %s: no key %q; the keys here are %s", assignment, name, strings.Join(slices.Sorted(maps.Keys(level)), ", "))
+			return fmt.Errorf("--set %s: no key %q; the keys are %s", assignment, name, strings.Join(slices.Sorted(maps.Keys(level)), ", "))
 		}
 		nested, isMap := old.(map[string]any)
 		if i < len(path)-1 {
 			if !isMap {
-				return fmt.Errorf("--set %s: %q is a value and has no %q", assignment, name, path[i+1])
+				return fmt.Errorf("--set %s: %q is a single value and has no %q", assignment, name, path[i+1])
 			}
 			level = nested
 			continue
@@ -50,7 +50,7 @@ func applyOne(config any, assignment string) error {
 		}
 		if _, isText := old.(string); isText {
 			level[name] = value
-		} else if value == "null" { // JSON would leave the old value in place.
+		} else if value == "null" { // JSON would keep the old value.
 			return wrongType(assignment, value, old)
 		} else if level[name] = json.RawMessage(value); !json.Valid([]byte(value)) {
 			return wrongType(assignment, value, old)
@@ -66,14 +66,13 @@ func applyOne(config any, assignment string) error {
 	return nil
 }
 
-// settingsOf is a configuration as nested maps with JSON's names. Unlike JSON it has single
-// settings that "omitzero" leaves out of records.
+// settingsOf returns a configuration as nested maps with the names of its JSON. Unlike the JSON, it includes single values that "omitzero" omits.
 func settingsOf(config reflect.Value) (map[string]any, error) {
 	settings := map[string]any{}
 	for i := range config.NumField() {
 		field, value := config.Type().Field(i), config.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		absent := value.Kind() == reflect.Struct && value.IsZero() && options == "omitzero" // A group that has no use here.
+		absent := value.Kind() == reflect.Struct && value.IsZero() && options == "omitzero" // A group that does not apply here.
 		switch {
 		case name == "-" || absent || !field.IsExported() && !field.Anonymous:
 		case field.Anonymous && name == "" || value.Kind() == reflect.Struct:
@@ -103,7 +102,7 @@ func settingsOf(config reflect.Value) (map[string]any, error) {
 	return settings, nil
 }
 
-// Changed lists, as "key=value" with [Apply]'s keys, what is different in the second of two configurations of one type.
+// Changed lists the settings of the second configuration that differ from the first, as "key=value" with the keys of [Apply]. Both have one type.
 func Changed(prefix string, from, to any) ([]string, error) {
 	var levels [2]map[string]json.RawMessage
 	for i, config := range []any{from, to} {
@@ -144,16 +143,16 @@ func wrongType(assignment, value string, old any) error {
 	return fmt.Errorf("--set %s: %q is not %s", assignment, value, want)
 }
 
-// For are the assignments for one of several kinds of runs: "rate=0.1" is for all, "KIND.rate=0.1" for those of a kind alone, as "rate=0.1".
-// Kinds that are also keys of the configuration, such as "cotap" in "cotap.tau1", are told apart by keys.
+// For selects the assignments for one of several kinds of runs. "rate=0.1" is for all kinds; "KIND.rate=0.1" is for one kind alone, which gets it as
+// "rate=0.1". keys lists the settings that begin like a kind, such as "cotap.tau1", and are for all.
 func For(assignments []string, kind string, kinds []string, keys ...string) (set []string) {
 	for _, assignment := range assignments {
-		of, rest, ok := strings.Cut(assignment, ".")
+		prefix, rest, ok := strings.Cut(assignment, ".")
 		key, _, _ := strings.Cut(rest, "=")
 		switch {
-		case !ok || !slices.Contains(kinds, of) || slices.Contains(keys, of+"."+key):
+		case !ok || !slices.Contains(kinds, prefix) || slices.Contains(keys, prefix+"."+key):
 			set = append(set, assignment)
-		case of == kind:
+		case prefix == kind:
 			set = append(set, rest)
 		}
 	}

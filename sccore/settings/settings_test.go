@@ -9,7 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// common is what several methods share; a configuration embeds it.
+// common holds the settings that several methods share; configurations embed it.
 type common struct {
 	Encoder string  `json:"encoder"`
 	Batch   int     `json:"batch"`
@@ -49,7 +49,7 @@ func TestApplyNamesWhatIsWrong(t *testing.T) {
 		"speed=3":           `"speed"`,
 		"knn.q=3":           `"q"`,
 		"knn=3":             `"knn" is a group`,
-		"rate.x=3":          `"rate" is a value`,
+		"rate.x=3":          `"rate" is a single value`,
 		"batch=many":        `"many" is not a number`,
 		"batch=1.5":         `"1.5" is not a number`,
 		"recipe.Blur=maybe": `"maybe" is not true or false`,

@@ -6,12 +6,12 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 )
 
-// bar is a progress bar that several cells move.
+// bar is a progress bar that several cells share.
 type bar struct {
 	progress.Bar
 	mu     sync.Mutex
 	done   int
-	phases map[string]string // By cell, of those that run.
+	phases map[string]string // The phase of each running cell.
 	shown  string
 }
 
@@ -22,14 +22,14 @@ func (b *bar) move(steps int, note string) {
 	b.Set(b.done, note)
 }
 
-func (b *bar) found(steps int) {
+func (b *bar) resumed(steps int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.done += steps
 	b.Resumed(steps)
 }
 
-// setPhase sets the phase of a cell; empty when it ends. The bar shows training as long as any cell trains: its rate is then one of steps.
+// setPhase sets the phase of a cell; empty when it ends. The bar shows training while any cell trains, because its rate then counts training steps.
 func (b *bar) setPhase(cell, phase string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

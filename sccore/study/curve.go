@@ -9,25 +9,25 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// Point is one moment of a run: a line of its curve file. It holds nothing that depends on the machine's speed, so that a resumed run's
-// curve equals an uninterrupted one's, byte for byte.
+// Point is one line of a run's curve file. It holds nothing that depends on the machine's speed, so that the curve of a resumed run equals that of an
+// uninterrupted one, byte for byte.
 type Point struct {
 	Step         int     `json:"step"`
 	Epoch        float64 `json:"epoch"`
 	Loss         float64 `json:"loss"` // Mean over the epoch that ends here.
 	LearningRate float64 `json:"learning_rate"`
-	// Evaluated tells whether the fields below were measured here.
+	// Evaluated reports whether the fields below were measured at this step.
 	Evaluated     bool    `json:"evaluated"`
 	KNN           float64 `json:"knn"`            // Accuracy on the test images, %.
-	MIoU          float64 `json:"miou,omitempty"` // Of a linear probe of patch features, %.
+	MIoU          float64 `json:"miou,omitempty"` // Linear probe of patch features, %.
 	FeatureStd    float64 `json:"feature_std"`
 	EffectiveRank float64 `json:"effective_rank"`
-	// Within and Between are the spread of patch features within and between classes, see metrics.ClassSpread; 0 without labels.
+	// Within and Between are the variance of patch features within and between classes, see metrics.ClassSpread; 0 without labels.
 	Within  float64 `json:"within,omitempty"`
 	Between float64 `json:"between,omitempty"`
 }
 
-// ReadCurve reads a curve file: a line of JSON for each point.
+// ReadCurve reads a curve file, which holds one line of JSON per point.
 func ReadCurve[P any](path string) (points []P, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

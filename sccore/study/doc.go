@@ -1,6 +1,6 @@
-// Package study is the engine of experiments: cells × seeds, the queue, the lock, resuming, records, and what tables are made of, written once.
+// Package study runs experiments: cells × seeds, the queue, locks, resuming, records and the results that tables show, written once for all.
 //
-// In goes a [Spec], which says what is an experiment's own: its cells, its data, its worker, its tables and the quantities of its claims. Out come
-// records, one JSON line a number in out/EXPERIMENT/runs.jsonl, and [Results], records of one profile grouped for tables. An experiment is a folder
-// below sccore/experiments; the next one starts there with a Spec and is listed in package experiments.
+// In goes a [Spec], which holds what is specific to an experiment: its cells, its data, its worker, its tables and the quantities of its claims. Out
+// come records, one JSON line per number in out/EXPERIMENT/runs.jsonl, and [Results], the records of one profile grouped for tables. Each experiment
+// has a folder below sccore/experiments. A new one starts there with a Spec and joins the list in package experiments.
 package study

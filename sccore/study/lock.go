@@ -7,10 +7,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// errLocked says that another process holds a lock.
+// errLocked reports that another process holds the lock.
 var errLocked = errors.New("another process holds the lock")
 
-// lock takes the lock file at path, which the system releases when the process ends, however it ends.
+// lock takes the lock file at path. The operating system releases it when the process ends, even if it is killed.
 func lock(path string) (unlock func(), err error) {
 	file := flock.New(path)
 	taken, err := file.TryLock()

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// queue hands out cells to workers. A worker is given cells with its key, which share what it has compiled, as long as there are any; then the first
-// cell with a key that no other worker has, and at last cells of other workers' keys.
+// queue hands out cells to workers. Cells with the same key share a compiled worker. A worker first gets cells with its own key, then the first cell
+// whose key no other worker has, and finally cells with other workers' keys.
 type queue[T any] struct {
 	mu    sync.Mutex
 	cells []T
 	key   func(T) string
-	taken map[string]int // How many workers have a key.
+	taken map[string]int // Number of workers per key.
 }
 
 func newQueue[T any](cells []T, key func(T) string) *queue[T] {
 	return &queue[T]{cells: slices.Clone(cells), key: key, taken: map[string]int{}}
 }
 
-// next returns the cell for a worker whose last one had the given key; before is false for its first one.
+// next returns the next cell for a worker. last is the key of the worker's previous cell; before is false if it had none.
 func (q *queue[T]) next(last string, before bool) (cell T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// Record is one measured number and all that stands behind it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from
+// Record is one measured number with everything needed to interpret it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from
 // records alone.
 type Record struct {
 	Experiment string  `json:"experiment"`
@@ -24,30 +24,30 @@ type Record struct {
 	Row        string  `json:"row"`    // As the experiment names its rows, e.g. "crop+flip".
 	Column     string  `json:"column"` // As the paper's table heads it, e.g. "CIFAR-10/SimCLR".
 	Metric     string  `json:"metric"` // What value measures, e.g. "k-NN accuracy".
-	Unit       string  `json:"unit"`   // Of value, e.g. "%".
+	Unit       string  `json:"unit"`   // The unit of value, e.g. "%".
 	Value      float64 `json:"value"`
 	Seed       int     `json:"seed"`
 	Profile    Profile `json:"profile"`
 
-	Config     json.RawMessage    `json:"config"` // Resolved: profile and --set applied.
+	Config     json.RawMessage    `json:"config"` // The profile's, with --set applied.
 	ConfigHash string             `json:"config_hash"`
 	Protocol   string             `json:"protocol"`
-	Data       string             `json:"data"`    // Identity of what was read.
+	Data       string             `json:"data"`    // Identity of the data.
 	Details    map[string]float64 `json:"details"` // Further numbers at the end of the run, by name.
-	Curve      string             `json:"curve"`   // File of the run's course, relative to the experiment's folder.
-	Skipped    []string           `json:"skipped"` // Files that the reader left out, with the reason.
+	Curve      string             `json:"curve"`   // File of the run's curve, relative to the experiment's folder.
+	Skipped    []string           `json:"skipped"` // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`
 	Versions map[string]string `json:"versions"`
-	Seconds  float64           `json:"seconds"` // Wall time of training and evaluation, over all attempts.
+	Seconds  float64           `json:"seconds"` // Wall time of training and evaluation, summed over all calls.
 	Finished time.Time         `json:"finished"`
 }
 
-// EncodeConfig is a configuration as it stands in records.
+// EncodeConfig encodes a configuration as records hold it.
 func EncodeConfig(config any) json.RawMessage {
 	encoded, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // Numbers and text.
+		panic(err) // Configurations hold numbers and text alone, which always encode.
 	}
 	return encoded
 }
@@ -55,19 +55,19 @@ func EncodeConfig(config any) json.RawMessage {
 // DecodeConfig reads the record's configuration into what config points to.
 func (r Record) DecodeConfig(config any) error {
 	if err := json.Unmarshal(r.Config, config); err != nil {
-		return fmt.Errorf("the configuration of record %s: %w", r.Cell, err)
+		return fmt.Errorf("configuration of record %s: %w", r.Cell, err)
 	}
 	return nil
 }
 
-// runsFile is where an experiment's records stand, below its folder.
+// runsFile holds an experiment's records, in its folder.
 const runsFile = "runs.jsonl"
 
-// BrokenFile is where [Repair] moves broken lines to, below an experiment's folder.
+// BrokenFile receives the broken lines that [Repair] moves, in an experiment's folder.
 const BrokenFile = "runs.broken.jsonl"
 
-// Append adds the record to dir/runs.jsonl: one line, one write, synced, one writer at a time on the whole machine. A last line that a kill cut short is
-// removed first: its run has no record and runs again.
+// Append adds the record to dir/runs.jsonl: one line in one synced write, with one writer at a time on the whole machine. A last line that a kill cut
+// short is removed first: its run has no record and runs again.
 func (r Record) Append(dir string) (err error) {
 	path := filepath.Join(dir, runsFile)
 	defer func() {
@@ -101,7 +101,7 @@ func (r Record) Append(dir string) (err error) {
 	return file.Sync()
 }
 
-// removeTail cuts off what stands behind the last line break, unless it is a record.
+// removeTail cuts off whatever follows the last line break, unless it is a record.
 func removeTail(file *os.File) error {
 	content, err := io.ReadAll(file)
 	if err != nil || len(content) == 0 || content[len(content)-1] == '\n' {
@@ -115,15 +115,15 @@ func removeTail(file *os.File) error {
 	return file.Truncate(int64(tail))
 }
 
-// Records reads the records of the experiment whose folder is dir; none if it has not run. Lines that are no records are left out: [BrokenLines]
-// lists them.
+// Records reads the records of the experiment whose folder is dir; it returns none if the experiment has not run. It skips broken lines, which
+// [BrokenLines] lists.
 func Records(dir string) ([]Record, error) {
 	records, _, err := readRecords(dir)
 	return records, err
 }
 
-// BrokenLines lists, with file and line, what stands among the records of an experiment's folder and is none. A last line without a line break is not
-// listed: a kill has cut it short, and its run runs again.
+// BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records. It does not list a last line without a
+// line break: a kill has cut it short, and its run runs again.
 func BrokenLines(dir string) ([]string, error) {
 	_, broken, err := readRecords(dir)
 	return broken, err
@@ -160,7 +160,7 @@ func parseRecord(line []byte) (r Record, err error) {
 		return r, err
 	}
 	if r.Cell == "" {
-		return r, errors.New("it names no cell")
+		return r, errors.New("the cell is missing")
 	}
 	return r, nil
 }
@@ -189,7 +189,7 @@ func Repair(dir string) (moved int, err error) {
 	if moved == 0 {
 		return 0, nil
 	}
-	// The lines are written aside first: a kill in between leaves them twice and loses none.
+	// The broken lines are written to their new file first: a kill in between duplicates them and loses none.
 	kept := filepath.Join(dir, BrokenFile)
 	before, err := os.ReadFile(kept)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -201,13 +201,13 @@ func Repair(dir string) (moved int, err error) {
 	return moved, atomicfile.WriteBytes(path, whole)
 }
 
-// Hashed is implemented by configurations whose hash leaves something out, such as the folder of a file.
+// Hashed is implemented by configurations whose hash omits something, such as the folder of a file.
 type Hashed interface {
-	// Hashed is what counts.
+	// Hashed returns the part of the configuration that is hashed.
 	Hashed() any
 }
 
-// hashedConfig is the JSON of what counts of a configuration.
+// hashedConfig is the JSON of the part of a configuration that is hashed.
 func hashedConfig(config any) json.RawMessage {
 	if h, ok := config.(Hashed); ok {
 		config = h.Hashed()
@@ -215,10 +215,10 @@ func hashedConfig(config any) json.RawMessage {
 	return EncodeConfig(config)
 }
 
-// ConfigHash names a configuration.
+// ConfigHash identifies a configuration.
 func ConfigHash(config any) string { return Hash(hashedConfig(config)) }
 
-// Hash names a content: the first 12 hexadecimal digits of its SHA-256.
+// Hash identifies content by the first 12 hexadecimal digits of its SHA-256.
 func Hash(parts ...[]byte) string {
 	sum := sha256.Sum256(bytes.Join(parts, nil))
 	return hex.EncodeToString(sum[:])[:12]

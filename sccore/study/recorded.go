@@ -1,29 +1,29 @@
 package study
 
-// recorded are the numbers that have a record.
+// recorded is the set of numbers that have a record.
 type recorded map[recordKey]bool
 
-// recordKey identifies a number: a cell's row and column with a configuration, on data. It has the profile, too: a run whose --set happens to give
-// another profile's configuration is not one of that profile, whose table leaves it out.
+// recordKey identifies a number: a row and column of a cell with its configuration and data. It includes the profile, because a run whose --set happens
+// to give another profile's configuration does not appear in that profile's tables.
 type recordKey struct {
 	profile                       Profile
 	cell, hash, row, column, data string
 }
 
-// readRecorded reads what is recorded in an experiment's folder.
+// readRecorded reads which numbers are recorded in an experiment's folder.
 func readRecorded(dir string) (recorded, error) {
 	records, err := Records(dir)
 	if err != nil {
 		return nil, err
 	}
-	found := recorded{}
+	done := recorded{}
 	for _, r := range records {
-		found[recordKey{r.Profile, r.Cell, r.ConfigHash, r.Row, r.Column, r.Data}] = true
+		done[recordKey{r.Profile, r.Cell, r.ConfigHash, r.Row, r.Column, r.Data}] = true
 	}
-	return found, nil
+	return done, nil
 }
 
-// key identifies a number of a cell.
+// key returns the key of one of a cell's numbers.
 func key[C any](profile Profile, c Cell[C], data Data, n Number) recordKey {
 	identity := n.Data
 	if identity == "" {
@@ -32,10 +32,10 @@ func key[C any](profile Profile, c Cell[C], data Data, n Number) recordKey {
 	return recordKey{profile, c.Name(), c.Hash(), n.Row, n.Column, identity}
 }
 
-// whole tells whether all numbers of a cell are recorded.
-func whole[C any](found recorded, profile Profile, c Cell[C], data Data, numbers []Number) bool {
+// complete reports whether all numbers of a cell are recorded.
+func complete[C any](done recorded, profile Profile, c Cell[C], data Data, numbers []Number) bool {
 	for _, n := range numbers {
-		if !found[key(profile, c, data, n)] {
+		if !done[key(profile, c, data, n)] {
 			return false
 		}
 	}

@@ -10,21 +10,21 @@ import (
 	"github.com/semcon/semcon/sccore/settings"
 )
 
-// Results are the records of one profile that tables are made of: for each row and column those that share their settings, by ascending seed. Where
-// a column has been run with several settings, the profile's own count, and else the last ones.
+// Results are the records of one profile, grouped for tables: for each row and column, the records that share their settings, by ascending seed. If a
+// column was run with several settings, the profile's own settings count, or else the most recent ones.
 type Results struct {
 	Profile Profile
 	runs    map[[2]string][]Record
-	changed map[string][]string // By column, the settings that are not the profile's own.
+	changed map[string][]string // By column, the settings that differ from the profile's.
 	group   func([]Record) (Results, error)
 	records []Record
 }
 
-// grouping is what the numbers that are compared with each other share.
+// grouping is what numbers must share to be compared with each other.
 type grouping struct {
-	common  any // Comparable: what configurations have in common.
+	common  any // The common part of their configurations, a comparable value.
 	data    string
-	changed []string // What --set changed, as "key=value".
+	changed []string // The settings that --set changed, as "key=value".
 }
 
 // Load reads an experiment's records under the folder out.
@@ -39,34 +39,34 @@ func (s Spec[C, D]) Load(out string, profile Profile) (Results, error) {
 // Results groups the records of one profile.
 func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) {
 	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}}
-	results.group = func(some []Record) (Results, error) { return s.Results(some, profile) }
+	results.group = func(subset []Record) (Results, error) { return s.Results(subset, profile) }
 	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Profile != profile })
 	results.records = records
-	found, chosen := make([]grouping, len(records)), map[string]grouping{}
-	for i, r := range records { // In the order of time.
+	groupings, chosen := make([]grouping, len(records)), map[string]grouping{}
+	for i, r := range records { // Oldest first.
 		var config C
 		if err := r.DecodeConfig(&config); err != nil {
 			return results, err
 		}
-		own := s.Own(r, config)
-		changed, err := settings.Changed("", own, config)
+		profileConfig := s.ProfileConfig(r, config)
+		changed, err := settings.Changed("", profileConfig, config)
 		if err != nil {
 			return results, err
 		}
 		if s.Common != nil {
-			config = s.Common(config, own)
+			config = s.Common(config, profileConfig)
 		}
-		found[i] = grouping{config, r.Data, changed}
+		groupings[i] = grouping{config, r.Data, changed}
 		group := s.group(r)
-		if c, ok := chosen[group]; !ok || len(found[i].changed) == 0 || len(c.changed) > 0 {
-			chosen[group] = found[i]
+		if c, ok := chosen[group]; !ok || len(changed) == 0 || len(c.changed) > 0 {
+			chosen[group] = groupings[i]
 		}
 	}
 	for i, r := range records {
-		if c := chosen[s.group(r)]; found[i].common != c.common || found[i].data != c.data {
+		if c := chosen[s.group(r)]; groupings[i].common != c.common || groupings[i].data != c.data {
 			continue
 		}
-		results.changed[r.Column] = found[i].changed
+		results.changed[r.Column] = groupings[i].changed
 		key := [2]string{r.Row, r.Column}
 		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
 		group = append(group, r)
@@ -76,7 +76,7 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) 
 	return results, nil
 }
 
-// group names the records that are compared with each other, whose settings have to agree.
+// group names the group of records that a record is compared with. Settings within a group have to agree.
 func (s Spec[C, D]) group(r Record) string {
 	if s.AcrossColumns {
 		return ""
@@ -84,18 +84,18 @@ func (s Spec[C, D]) group(r Record) string {
 	return r.Column
 }
 
-// Where are the results of some of the records alone.
+// Where returns the results of those records that keep selects.
 func (r Results) Where(keep func(Record) bool) (Results, error) {
 	return r.group(slices.DeleteFunc(slices.Clone(r.records), func(record Record) bool { return !keep(record) }))
 }
 
-// Empty tells whether there are no records.
+// Empty reports whether there are no records.
 func (r Results) Empty() bool { return len(r.runs) == 0 }
 
-// Of are the records of a row and a column by ascending seed.
+// Of returns the records of a row and a column by ascending seed.
 func (r Results) Of(row, column string) []Record { return r.runs[[2]string{row, column}] }
 
-// OfSeed is the record of a row, a column and a seed.
+// OfSeed returns the record of a row, a column and a seed; ok is false if there is none.
 func (r Results) OfSeed(row, column string, seed int) (Record, bool) {
 	for _, record := range r.Of(row, column) {
 		if record.Seed == seed {
@@ -105,7 +105,7 @@ func (r Results) OfSeed(row, column string, seed int) (Record, bool) {
 	return Record{}, false
 }
 
-// Columns are those with records, sorted.
+// Columns returns the columns with records, sorted.
 func (r Results) Columns() (columns []string) {
 	for key := range r.runs {
 		if !slices.Contains(columns, key[1]) {
@@ -116,7 +116,7 @@ func (r Results) Columns() (columns []string) {
 	return columns
 }
 
-// Values are the numbers of a row and a column by ascending seed.
+// Values returns the values of a row and a column by ascending seed.
 func (r Results) Values(row, column string) (values []float64) {
 	for _, record := range r.Of(row, column) {
 		values = append(values, record.Value)
@@ -124,7 +124,7 @@ func (r Results) Values(row, column string) (values []float64) {
 	return values
 }
 
-// Details are further numbers of a row and a column by ascending seed, of the records that have them.
+// Details returns one of the further numbers of a row and a column by ascending seed. Records without it are skipped.
 func (r Results) Details(row, column, name string) (values []float64) {
 	for _, record := range r.Of(row, column) {
 		if value, ok := record.Details[name]; ok {
@@ -134,7 +134,8 @@ func (r Results) Details(row, column, name string) (values []float64) {
 	return values
 }
 
-// Differences are, for each seed that has all the rows, one row minus the best of the others: paired, as the runs of a seed begin alike.
+// Differences returns, for each seed with records of all the rows, the value of one row minus the best value of the others. Differences are paired by
+// seed because runs with the same seed start alike.
 func (r Results) Differences(column, row string, others ...string) (differences []float64) {
 seeds:
 	for _, record := range r.Of(row, column) {
@@ -151,20 +152,20 @@ seeds:
 	return differences
 }
 
-// Data lists the identities of the data behind columns, or behind all of them, in the order of the columns.
+// Data lists the identities of the data behind the given columns, or behind all columns, in column order.
 func (r Results) Data(columns ...string) (identities []string) {
 	if len(columns) == 0 {
 		columns = r.Columns()
 	}
 	for _, column := range columns {
-		var found []string
+		var inColumn []string
 		for key, group := range r.runs {
 			if key[1] == column {
-				found = append(found, group[0].Data) // The same for all of a column.
+				inColumn = append(inColumn, group[0].Data) // A group shares its data.
 			}
 		}
-		slices.Sort(found)
-		for _, identity := range found {
+		slices.Sort(inColumn)
+		for _, identity := range inColumn {
 			if !slices.Contains(identities, identity) {
 				identities = append(identities, identity)
 			}
@@ -173,14 +174,15 @@ func (r Results) Data(columns ...string) (identities []string) {
 	return identities
 }
 
-// Evidence is the quantity of a claim, one value a seed, and what stands behind it.
+// Evidence is the quantity of a claim, one value per seed, with the data and settings behind it.
 type Evidence struct {
 	Values  []float64
 	Data    []string // Identities of the data.
-	Changed []string // Settings that are not the profile's own.
+	Changed []string // Settings that differ from the profile's.
 }
 
-// Evidence is that of values from some columns, or from all of them; nothing without values.
+// Evidence returns values with the data and settings of the columns that they come from, which are all columns if none are given. Without values it is
+// empty.
 func (r Results) Evidence(values []float64, columns ...string) Evidence {
 	if len(values) == 0 {
 		return Evidence{}
@@ -199,7 +201,7 @@ func (r Results) Evidence(values []float64, columns ...string) Evidence {
 	return e
 }
 
-// Describe fills in what stands behind a table's numbers: unit, profile, data and what --set changed in the columns with numbers of ours.
+// Describe fills in a table's unit, profile and data, and adds to its caption what --set changed in the columns with numbers of ours.
 func (r Results) Describe(t *figures.Table, unit string) {
 	var measured []string
 	for i, column := range t.Columns {
@@ -210,15 +212,15 @@ func (r Results) Describe(t *figures.Table, unit string) {
 	r.DescribeAs(t, unit, measured...)
 }
 
-// DescribeAs is [Results.Describe] for tables whose columns are named unlike those of the records behind them.
+// DescribeAs is [Results.Describe] for tables whose columns have other names than the columns of the records.
 func (r Results) DescribeAs(t *figures.Table, unit string, columns ...string) {
 	t.Unit, t.Profile = unit, string(r.Profile)
 	if len(columns) == 0 {
 		return
 	}
 	t.Data = r.Data(columns...)
-	var changes []string // Of columns with records, in their order, each with those that share it.
-	sharing := map[string][]string{}
+	var changes []string             // In column order, without duplicates.
+	sharing := map[string][]string{} // The columns with each change.
 	recorded := 0
 	for _, column := range columns {
 		changed, ok := r.changed[column]
@@ -237,9 +239,9 @@ func (r Results) DescribeAs(t *figures.Table, unit string, columns ...string) {
 	}
 	for _, text := range changes {
 		if len(sharing[text]) == recorded {
-			t.Caption += fmt.Sprintf(" Run with other settings than the profile's: %s.", text)
+			t.Caption += fmt.Sprintf(" Settings that differ from the profile's: %s.", text)
 		} else {
-			t.Caption += fmt.Sprintf(" %s: run with other settings than the profile's: %s.", strings.Join(sharing[text], ", "), text)
+			t.Caption += fmt.Sprintf(" %s: settings that differ from the profile's: %s.", strings.Join(sharing[text], ", "), text)
 		}
 	}
 }

@@ -17,26 +17,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// call is one call of Spec.Run: what its workers share.
+// call is the state that the workers of one call of Spec.Run share.
 type call[C comparable, D Data] struct {
 	Spec[C, D]
 	backend compute.Backend
 	options Options
 	dir     string // out/EXPERIMENT
 	data    map[string]D
-	wanted  map[string]bool // Cells that are selected and not recorded, by name.
-	needed  map[string]bool // Cells that others need.
+	wanted  map[string]bool // Selected cells that are not recorded yet, by name.
+	needed  map[string]bool // Cells that other cells need.
 
 	bar bar
 
 	mu       sync.Mutex
-	skipped  map[string]bool // Files that a warning has named.
-	diverged []string        // Cells whose loss became NaN, and where.
-	missing  map[string]bool // Cells that another process is running or that diverged: what needs them cannot run.
+	skipped  map[string]bool // Skipped files that a warning has named.
+	diverged []string        // Cells whose loss diverged, with the error.
+	missing  map[string]bool // Cells that another process is running or that diverged. Cells that need them cannot run.
 }
 
-// Run runs the selected cells that are not recorded yet, several at a time. It returns the error of the first one that fails; runs whose loss
-// diverges do not stop the others.
+// Run runs the selected cells that are not recorded yet, several at a time. It returns the first error of a cell. A cell whose loss diverges does not
+// stop the others.
 func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error {
 	if s.Datasets == nil && o.Data != "" {
 		return BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
@@ -58,21 +58,21 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	}
 	var titles []string
 	for _, name := range names {
-		mine := slices.DeleteFunc(slices.Clone(cells), func(c Cell[C]) bool { return c.Dataset != name })
-		if len(mine) == 0 {
+		onDataset := slices.DeleteFunc(slices.Clone(cells), func(c Cell[C]) bool { return c.Dataset != name })
+		if len(onDataset) == 0 {
 			continue
 		}
-		data, err := s.Open(o, name, mine)
+		data, err := s.Open(o, name, onDataset)
 		if err != nil {
 			return err
 		}
 		for _, skipped := range data.Skipped() {
-			o.Warnf("left out %s", skipped)
+			o.Warnf("skipped %s", skipped)
 		}
 		c.data[name] = data
 		titles = append(titles, data.Title())
 	}
-	found, err := readRecorded(c.dir)
+	done, err := readRecorded(c.dir)
 	if err != nil {
 		return err
 	}
@@ -83,13 +83,13 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	for _, line := range broken {
 		o.Warnf("%s (\"semcon doctor --repair\" moves it aside)", line)
 	}
-	todo, total, finished := c.plan(cells, found)
+	todo, total, finished := c.plan(cells, done)
 	c.bar.Bar = progress.Discard
 	if o.Bar != nil {
 		c.bar.Bar = o.Bar(fmt.Sprintf("%s (%s) on %s", s.Name, o.Profile, strings.Join(titles, ", ")), total)
 	}
 	defer c.bar.Close()
-	c.bar.found(finished)
+	c.bar.resumed(finished)
 	if len(todo) == 0 {
 		c.bar.Set(total, fmt.Sprintf("recorded: %d of %d runs", len(cells), len(cells)))
 		return nil
@@ -97,7 +97,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	for len(todo) > 0 {
 		ready, later := c.ready(todo)
 		if len(ready) == 0 {
-			return fmt.Errorf("the cells of %s need each other", s.Name)
+			return fmt.Errorf("the cells of %s depend on each other in a cycle", s.Name)
 		}
 		if err := c.runAll(ctx, ready); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	return nil
 }
 
-// selected lists the cells on all datasets that --only selects.
+// selected lists the cells of all datasets that --only selects.
 func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err error) {
 	for _, dataset := range datasets {
 		more, err := s.Cells(o, dataset)
@@ -136,8 +136,8 @@ func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err
 	return kept, nil
 }
 
-// plan lists what is to be done: cells that are not recorded, each behind the cells that it needs. total and finished are steps.
-func (c *call[C, D]) plan(cells []Cell[C], found recorded) (todo []Cell[C], total, finished int) {
+// plan lists the cells to run: those that are not recorded, each after the cells that it needs. total and finished are numbers of steps.
+func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total, finished int) {
 	planned := map[string]bool{}
 	var add func(cell Cell[C])
 	add = func(cell Cell[C]) {
@@ -155,8 +155,8 @@ func (c *call[C, D]) plan(cells []Cell[C], found recorded) (todo []Cell[C], tota
 	}
 	for _, cell := range cells {
 		data := c.data[cell.Dataset]
-		if whole(found, c.options.Profile, cell, data, c.Numbers(data, cell)) {
-			// A kill between recording and this leaves them.
+		if complete(done, c.options.Profile, cell, data, c.Numbers(data, cell)) {
+			// A run that was killed just after recording still has its checkpoints.
 			removeCheckpoints(filepath.Join(c.dir, c.folder(data, cell)))
 			continue
 		}
@@ -170,25 +170,26 @@ func (c *call[C, D]) plan(cells []Cell[C], found recorded) (todo []Cell[C], tota
 			finished += steps
 		}
 	}
-	for _, cell := range todo { // Needed, and not selected.
-		if !slices.ContainsFunc(cells, func(other Cell[C]) bool { return other.Name() == cell.Name() }) {
+	for _, cell := range todo {
+		selected := slices.ContainsFunc(cells, func(other Cell[C]) bool { return other.Name() == cell.Name() })
+		if !selected { // Another cell needs it.
 			total += c.Steps(c.data[cell.Dataset], cell)
 		}
 	}
 	return todo, total, finished
 }
 
-// removeCheckpoints removes those that a finished run has left in its folder.
+// removeCheckpoints removes the checkpoints that a finished run left in its folder.
 func removeCheckpoints(dir string) {
 	for _, pattern := range []string{"checkpoint.safetensors", "step-*.safetensors"} {
 		left, _ := filepath.Glob(filepath.Join(dir, pattern))
 		for _, path := range left {
-			os.Remove(path) // What cannot be removed does no harm.
+			os.Remove(path) // A checkpoint that cannot be removed does no harm.
 		}
 	}
 }
 
-// ready splits cells into those that need none of the others, and the rest.
+// ready splits cells into those that can run now and those that need one of the others first.
 func (c *call[C, D]) ready(cells []Cell[C]) (ready, later []Cell[C]) {
 	waiting := map[string]bool{}
 	for _, cell := range cells {
@@ -204,7 +205,7 @@ func (c *call[C, D]) ready(cells []Cell[C]) (ready, later []Cell[C]) {
 	return ready, later
 }
 
-// runAll runs cells that do not need each other. The error is that of the first worker to fail, which ends the context of the others.
+// runAll runs cells that do not need each other. It returns the error of the first worker that fails, which cancels the context of the others.
 func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 	share := func(cell Cell[C]) string {
 		if c.Shares == nil {
@@ -249,7 +250,7 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 	return group.Wait()
 }
 
-// runCell runs one cell with a worker, which it makes if it is nil, unless another process is running the cell.
+// runCell runs one cell, unless another process is running it. It makes the worker if it is nil, and returns it for the next cell.
 func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
 	data := c.data[cell.Dataset]
 	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
@@ -257,7 +258,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if c.Needs != nil {
 		for _, needed := range c.Needs(cell) {
 			if c.isMissing(needed) {
-				r.Warnf("%s is left out: it begins from %s, which is not there yet; run it again later", cell.Name(), needed.Name())
+				r.Warnf("skipped %s: it starts from %s, which is not finished; run it again later", cell.Name(), needed.Name())
 				c.setMissing(cell)
 				return worker, nil
 			}
@@ -268,7 +269,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	}
 	unlock, err := lock(filepath.Join(r.Dir, "lock"))
 	if errors.Is(err, errLocked) {
-		r.Warnf("%s is skipped: another process is running it", cell.Name())
+		r.Warnf("skipped %s: another process is running it", cell.Name())
 		c.setMissing(cell)
 		return worker, nil
 	}
@@ -280,11 +281,11 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		return worker, err
 	}
 	defer func() { err = errors.Join(err, r.saveSeconds()) }()
-	// The other process may have finished it between the look at the records and now.
-	if r.found, err = readRecorded(c.dir); err != nil {
+	// Another process may have finished the cell since this call read the records.
+	if r.recorded, err = readRecorded(c.dir); err != nil {
 		return worker, err
 	}
-	if !c.needed[cell.Name()] && whole(r.found, c.options.Profile, cell, data, c.Numbers(data, cell)) {
+	if !c.needed[cell.Name()] && complete(r.recorded, c.options.Profile, cell, data, c.Numbers(data, cell)) {
 		return worker, nil
 	}
 	r.Phase(progress.Compiling)
@@ -304,7 +305,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	return worker, err
 }
 
-// protect turns a panic of a worker's goroutine into an error of one line.
+// protect turns a panic in a worker into an error of one line.
 func protect(f func() error) (err error) {
 	defer func() {
 		if caught := recover(); caught != nil {

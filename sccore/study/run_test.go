@@ -16,24 +16,24 @@ import (
 	"github.com/semcon/semcon/sccore/settings"
 )
 
-// toyConfig is the configuration of a toy: it "trains" by counting, and its value is what it counted.
+// toyConfig is the configuration of a toy, which "trains" by counting and records the count.
 type toyConfig struct {
-	Kind  string `json:"kind"` // Of cells that share a worker.
+	Kind  string `json:"kind"` // Cells of one kind share a worker.
 	Steps int    `json:"steps"`
-	Start bool   `json:"start"` // The cell that others begin from.
+	Start bool   `json:"start"` // The cell that others start from.
 }
 
-// toy is an experiment on a worker that keeps its count in a file.
+// toy is an experiment whose worker keeps its count in a file.
 type toy struct {
-	Spec[toyConfig, Made]
+	Spec[toyConfig, GeneratedData]
 
 	mu       sync.Mutex
-	ran      []string // Names of the cells in the order in which they were run.
-	workers  int      // That were made.
-	stopAt   int      // Steps of a cell after which the context ends; 0 for never.
+	ran      []string // Names of the cells in the order in which they ran.
+	workers  int      // Number of workers made.
+	stopAt   int      // Number of steps of a cell after which the context is cancelled; 0 for never.
 	stop     context.CancelFunc
 	diverges string // The kind that diverges.
-	skips    string // A file that every cell leaves out, twice.
+	skips    string // A file that every cell skips, twice.
 }
 
 type toyWorker struct {
@@ -42,14 +42,14 @@ type toyWorker struct {
 
 func (toyWorker) Close() {}
 
-func (w toyWorker) Run(r *Run[toyConfig, Made]) error {
+func (w toyWorker) Run(r *Run[toyConfig, GeneratedData]) error {
 	w.of.mu.Lock()
 	w.of.ran = append(w.of.ran, r.Cell.Name())
 	w.of.mu.Unlock()
 	path, count := filepath.Join(r.Dir, "count"), 0
 	if content, err := os.ReadFile(path); err == nil {
 		count, _ = strconv.Atoi(string(content))
-		r.Found(count)
+		r.Resumed(count)
 	}
 	for count < r.Cell.Config.Steps {
 		if err := r.Context.Err(); err != nil {
@@ -74,10 +74,10 @@ func (w toyWorker) Run(r *Run[toyConfig, Made]) error {
 	return r.Record(Number{Row: r.Cell.Config.Kind, Column: "count", Metric: "count", Value: float64(count), Details: map[string]float64{"twice": float64(2 * count)}})
 }
 
-// newToy has two kinds of cells with two seeds each, which begin from a cell that nobody selects.
+// newToy has two kinds of cells with two seeds each. They start from a cell that is never selected.
 func newToy() *toy {
 	t := &toy{}
-	t.Spec = Spec[toyConfig, Made]{
+	t.Spec = Spec[toyConfig, GeneratedData]{
 		Info:  Info{Name: "toy"},
 		Parts: []string{"kind", "seed"},
 		Cells: func(o Options, _ string) (cells []Cell[toyConfig], err error) {
@@ -92,15 +92,15 @@ func newToy() *toy {
 			}
 			return cells, nil
 		},
-		Open: func(Options, string, []Cell[toyConfig]) (Made, error) { return "numbers", nil },
-		Numbers: func(_ Made, c Cell[toyConfig]) []Number {
+		Open: func(Options, string, []Cell[toyConfig]) (GeneratedData, error) { return "numbers", nil },
+		Numbers: func(_ GeneratedData, c Cell[toyConfig]) []Number {
 			if c.Config.Start {
 				return nil
 			}
 			return []Number{{Row: c.Config.Kind, Column: "count"}}
 		},
-		Steps: func(_ Made, c Cell[toyConfig]) int { return c.Config.Steps },
-		NewWorker: func(*Run[toyConfig, Made]) (Worker[toyConfig, Made], error) {
+		Steps: func(_ GeneratedData, c Cell[toyConfig]) int { return c.Config.Steps },
+		NewWorker: func(*Run[toyConfig, GeneratedData]) (Worker[toyConfig, GeneratedData], error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.workers++
@@ -113,7 +113,7 @@ func newToy() *toy {
 			}
 			return []Cell[toyConfig]{{Path: []string{"start"}, Seed: c.Seed, Config: toyConfig{Kind: "start", Steps: 1, Start: true}}}
 		},
-		Own:           func(_ Record, config toyConfig) toyConfig { config.Steps = 3; return config },
+		ProfileConfig: func(_ Record, config toyConfig) toyConfig { config.Steps = 3; return config },
 		Common:        func(config, _ toyConfig) toyConfig { config.Kind = ""; return config },
 		AcrossColumns: true,
 		Tables:        func(Results) ([]figures.Table, error) { return nil, nil },
@@ -204,7 +204,7 @@ func TestACellThatAnotherProcessRunsIsSkippedWithWhatNeedsIt(t *testing.T) {
 	}
 	var warned []string
 	records := y.run(t, Options{Out: out, Only: []string{"a"}, Warn: func(line string) { warned = append(warned, line) }})
-	want := []string{"start/seed0 is skipped: another process is running it", "a/seed0 is left out: it begins from start/seed0, which is not there yet; run it again later"}
+	want := []string{"skipped start/seed0: another process is running it", "skipped a/seed0: it starts from start/seed0, which is not finished; run it again later"}
 	if len(records) != 1 || records[0].Cell != "a/seed1" || !slices.Equal(warned, want) {
 		t.Errorf("records %v, warned of %q", records, warned)
 	}
@@ -262,7 +262,7 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 		t.Errorf("data %v behind no values", e.Data)
 	}
 	table := figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: alone.Values("a", "count")}}}}}
-	if alone.Describe(&table, "%"); !strings.Contains(table.Caption, "Run with other settings than the profile's: steps=5.") {
+	if alone.Describe(&table, "%"); !strings.Contains(table.Caption, "Settings that differ from the profile's: steps=5.") {
 		t.Errorf("caption %q", table.Caption)
 	}
 	if twice := results.Details("b", "count", "twice"); !slices.Equal(twice, []float64{6}) {
@@ -291,14 +291,14 @@ func TestARecordTellsOfAllCalls(t *testing.T) {
 			t.Errorf("record of %g seconds, skipped %q; want those of both calls", r.Seconds, r.Skipped)
 		}
 	}
-	if want := []string{"left out photo.jpg: truncated"}; !slices.Equal(warned, want) {
+	if want := []string{"skipped photo.jpg: truncated"}; !slices.Equal(warned, want) {
 		t.Errorf("warned of %q, want %q", warned, want)
 	}
 }
 
 func TestAPanicOfAWorkerIsAnError(t *testing.T) {
 	y := newToy()
-	y.NewWorker = Independent(func(*Run[toyConfig, Made]) error { panic("index out of range\ngoroutine 1") })
+	y.NewWorker = Independent(func(*Run[toyConfig, GeneratedData]) error { panic("index out of range\ngoroutine 1") })
 	err := y.Run(t.Context(), nil, Options{Profile: Quick, Out: t.TempDir(), Parallel: 2})
 	if err == nil || !strings.HasSuffix(err.Error(), ": internal error: index out of range") {
 		t.Errorf("error %v", err)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Select tells which of the named cells match one of the patterns. A pattern has parts as the names do, such as dataset/method/row/seed, with
-// path.Match's wildcards; parts left out at the end match everything. kinds say what the parts are; names with fewer parts lack the first
-// kinds. A pattern that matches nothing is an error that lists what would.
+// Select reports which of the named cells match at least one pattern. A pattern has the same parts as the names, such as dataset/method/row/seed, with
+// the wildcards of path.Match. Missing parts at the end match everything. kinds names the parts; names with fewer parts lack the first kinds. A pattern
+// that matches nothing is an error that lists the alternatives.
 func Select(names, kinds, patterns []string) ([]bool, error) {
 	keep := make([]bool, len(names))
 	if len(patterns) == 0 || len(names) == 0 {
@@ -27,24 +27,24 @@ func Select(names, kinds, patterns []string) ([]bool, error) {
 		for len(parts) < len(kinds) {
 			parts = append(parts, "*")
 		}
-		found := false
+		matched := false
 		for i, name := range names {
 			match, err := path.Match(strings.Join(parts, "/"), name)
 			if err != nil {
 				return nil, fmt.Errorf("--only %q: %w", pattern, err)
 			}
 			if match {
-				keep[i], found = true, true
+				keep[i], matched = true, true
 			}
 		}
-		if !found {
+		if !matched {
 			return nil, fmt.Errorf("--only %q matches no run; %s", pattern, mismatch(names, kinds, parts))
 		}
 	}
 	return keep, nil
 }
 
-// mismatch names the first part of a pattern that no cell matches and lists those of the cells.
+// mismatch names the first part of a pattern that no cell matches, and lists what the cells have there.
 func mismatch(names, kinds, parts []string) string {
 	for i, kind := range kinds {
 		var all []string
@@ -62,5 +62,5 @@ func mismatch(names, kinds, parts []string) string {
 			return fmt.Sprintf("no %s %q among %s", kind, parts[i], strings.Join(all, ", "))
 		}
 	}
-	return "its parts match, but not together"
+	return "each part matches some run, but no run matches them all"
 }

@@ -5,11 +5,11 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// ErrDiverged is the error of a run whose loss became NaN or infinite; it does not stop the other runs.
+// ErrDiverged is the error of a run whose loss became NaN or infinite. It does not stop the other runs.
 var ErrDiverged = train.ErrDiverged
 
-// Train brings a training to its end from where the run's folder stands. Of the loop it sets what is the run's own: the folder, unless another is
-// named, the time between checkpoints, and what moves the bar over steps of earlier calls.
+// Train completes a training, from its last checkpoint if there is one. It fills in the fields of the loop that depend on the run: the folder, unless
+// it is set, the time between checkpoints, and the functions that report progress.
 func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error {
 	if loop.Dir == "" {
 		loop.Dir = r.Dir
@@ -17,14 +17,14 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 	loop.Every = r.Options().CheckpointEvery
 	resumed := loop.Resumed
 	loop.Resumed = func(done int) {
-		r.Found(done)
+		r.Resumed(done)
 		if resumed != nil {
 			resumed(done)
 		}
 	}
 	loop.Saved = r.saveSeconds
 	loop.Damaged = func(file string, err error) {
-		r.Warnf("%s goes on from an older checkpoint: %v; the damaged file is kept as %s", r.Cell.Name(), err, file)
+		r.Warnf("%s resumes from an older checkpoint: %v; the damaged file is kept as %s", r.Cell.Name(), err, file)
 	}
 	loop.Phase = func(phase train.Phase) {
 		r.Phase(map[train.Phase]string{

@@ -11,79 +11,79 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// Run is a cell at work: what a worker is given to run it.
+// Run is a running cell, as a worker receives it.
 type Run[C comparable, D Data] struct {
 	Context context.Context
 	Cell    Cell[C]
 	Data    D
-	Dir     string // The cell's folder, which is there and locked.
+	Dir     string // The cell's folder, which exists and is locked.
 
-	call  *call[C, D]
-	found recorded
-	steps int // The cell's share of the bar,
-	moved int // and how much of it is done.
-	began time.Time
+	call     *call[C, D]
+	recorded recorded
+	steps    int // The number of the cell's steps on the bar.
+	moved    int // How many of them are done.
+	began    time.Time
 
-	earlier float64  // Seconds of earlier calls.
-	skipped []string // Files that the cell has left out, with the reason, in all calls.
+	earlier float64  // Seconds that earlier calls took.
+	skipped []string // Files that the cell has skipped, with the reason, in all calls.
 }
 
-// Backend is what computations run on.
+// Backend is the backend that computations run on.
 func (r *Run[C, D]) Backend() compute.Backend { return r.call.backend }
 
-// Options are those of the call.
+// Options are the options of the call.
 func (r *Run[C, D]) Options() Options { return r.call.options }
 
 // Root is the experiment's folder.
 func (r *Run[C, D]) Root() string { return r.call.dir }
 
-// Warnf reports in one line what is worth knowing and stops nothing.
+// Warnf reports a warning of one line.
 func (r *Run[C, D]) Warnf(format string, args ...any) { r.call.options.Warnf(format, args...) }
 
-// Phase shows what the cell does now, such as progress.Compiling.
+// Phase shows the current phase of the cell, such as progress.Compiling.
 func (r *Run[C, D]) Phase(name string) { r.call.bar.setPhase(r.Cell.Name(), name) }
 
-// Say shows what the cell is at behind the bar, which stays where it is.
+// Say shows a note beside the bar without moving it.
 func (r *Run[C, D]) Say(format string, args ...any) {
 	r.call.bar.move(0, r.Cell.Name()+"  "+fmt.Sprintf(format, args...))
 }
 
-// Step moves the bar by one and shows a note.
+// Step moves the bar by one step and shows a note.
 func (r *Run[C, D]) Step(format string, args ...any) {
 	r.moved++
 	r.call.bar.move(1, r.Cell.Name()+"  "+fmt.Sprintf(format, args...))
 }
 
-// Found moves the bar over steps that an earlier call has taken.
-func (r *Run[C, D]) Found(steps int) {
+// Resumed moves the bar over the steps of earlier calls.
+func (r *Run[C, D]) Resumed(steps int) {
 	r.moved += steps
-	r.call.bar.found(steps)
+	r.call.bar.resumed(steps)
 }
 
-// end moves the bar to where the cell's share ends.
+// end moves the bar to the end of the cell's steps.
 func (r *Run[C, D]) end() {
 	r.Phase("")
 	if r.moved < r.steps {
-		r.call.bar.found(r.steps - r.moved)
+		r.call.bar.resumed(r.steps - r.moved)
 	}
 }
 
-// Path is a file of the cell's folder as records name it: relative to the experiment's folder.
+// Path returns the path of a file in the cell's folder as records name it, relative to the experiment's folder.
 func (r *Run[C, D]) Path(file string) (string, error) {
 	relative, err := filepath.Rel(r.call.dir, filepath.Join(r.Dir, file))
 	return filepath.ToSlash(relative), err
 }
 
-// Wants tells whether at least one number of a row is to be recorded.
+// Wants reports whether at least one number of a row is still to be recorded.
 func (r *Run[C, D]) Wants(row string) bool {
 	return slices.ContainsFunc(r.call.Numbers(r.Data, r.Cell), func(n Number) bool { return n.Row == row && r.wants(n) })
 }
 
 func (r *Run[C, D]) wants(n Number) bool {
-	return r.call.wanted[r.Cell.Name()] && !r.found[key(r.call.options.Profile, r.Cell, r.Data, n)]
+	return r.call.wanted[r.Cell.Name()] && !r.recorded[key(r.call.options.Profile, r.Cell, r.Data, n)]
 }
 
-// Record writes those of the numbers that are to be recorded, and are not yet.
+// Record records those of the numbers that are still to be recorded.
 func (r *Run[C, D]) Record(numbers ...Number) error {
 	for _, n := range numbers {
 		if !r.wants(n) {
@@ -104,7 +104,7 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		if err := record.Append(r.call.dir); err != nil {
 			return err
 		}
-		r.found[key(r.call.options.Profile, r.Cell, r.Data, n)] = true
+		r.recorded[key(r.call.options.Profile, r.Cell, r.Data, n)] = true
 	}
 	return nil
 }

@@ -5,23 +5,23 @@ import (
 	"math/rand/v2"
 )
 
-// PatchPairs says what pairs of images of patches are like. A patch is its class's direction plus noise. Pseudo labels of pairs of patches are scores
-// as a teacher's would be: high for pairs of one class, low for others, with noise. A flipped label is a score drawn for the wrong kind of pair.
+// PatchPairs configures pairs of images of patches. A patch is the direction of its class plus noise. Pseudo labels of patch pairs imitate a teacher's
+// scores: high for pairs of one class, low for others, with noise. A flipped label is a score drawn for the wrong kind of pair.
 type PatchPairs struct {
 	Classes    int
-	Dim        int     // Of patch features.
+	Dim        int     // Length of a patch feature.
 	Noise      float64 // Standard deviation of a feature; a class's direction has length 1.
-	Patches    int     // Of an image.
-	High, Low  float64 // Mean pseudo label of pairs of one class, and of other pairs,
-	LabelNoise float64 // and the standard deviation of both.
+	Patches    int     // Patches per image.
+	High, Low  float64 // Mean pseudo label of pairs of one class, and of other pairs.
+	LabelNoise float64 // Standard deviation of both.
 	Flipped    float64 // Share of pseudo labels that are flipped.
 }
 
-// Patches draws pairs of images of patches. What it draws depends on the seed alone.
+// Patches draws pairs of images of patches. The draws depend on the seed alone.
 type Patches struct {
 	config     PatchPairs
-	Rand       *rand.Rand  // What is drawn next comes from it.
-	directions [][]float64 // Of the classes, of length 1. [Classes][Dim]
+	Rand       *rand.Rand  // The source of the next draws.
+	directions [][]float64 // Unit vectors of the classes. [Classes][Dim]
 }
 
 // NewPatches draws the directions of the classes.

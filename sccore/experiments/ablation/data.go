@@ -11,29 +11,28 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// data is what the lines are trained on, and what they are measured on.
+// data holds the images that train the lines, and the labelled images that measure them.
 type data struct {
 	pretrain.Data
 	measured []measured
-	weights  string // What the lines begin from, if that is a file.
+	weights  string // Identifies the file of weights that the lines start from, if any.
 }
 
-// Identity names what the lines are trained on and begin from.
+// Identity identifies the training images and the weights that the lines start from.
 func (d data) Identity() string { return d.Data.Identity() + d.weights }
 
-// measured are the labelled images of one dataset of the experiment main. Its identity is that of records: of what a line is trained on, and of
-// these.
+// measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
 type measured struct {
-	dataset, identity string // The dataset is "imagenet", "coco" or "synthetic".
+	dataset, identity string // dataset is "imagenet", "coco" or "synthetic".
 	mainresults.Data
 }
 
-// metrics are what the columns measure.
+// metrics are the metrics of the columns.
 var metrics = map[string]string{
 	columnMIoU: "mIoU", columnAccuracy: "pixel accuracy", columnLinear: "top-1 accuracy", columnKNN: "k-NN accuracy",
 }
 
-// columns are those that the images have labels for, in the order of the table.
+// columns returns the columns that the images have labels for, in the order of the table.
 func (m measured) columns() (columns []string) {
 	if m.Scenes[0] != nil || m.Annotated[0] != nil {
 		columns = append(columns, columnMIoU, columnAccuracy)
@@ -44,7 +43,7 @@ func (m measured) columns() (columns []string) {
 	return columns
 }
 
-// protocol says how the numbers of a column come about.
+// protocol describes how the numbers of a column are measured.
 func (m measured) protocol(column string, config Config) string {
 	switch {
 	case column == columnLinear:
@@ -61,8 +60,8 @@ func (m measured) protocol(column string, config Config) string {
 	return config.Probe.Protocol()
 }
 
-// open opens what the lines are trained on, and what they are measured on: of images that are read what has labels, and else the synthetic ones.
-// Columns without labels are left out with a warning; that all are is an error.
+// open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no
+// labels at all, that is an error.
 func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err error) {
 	config := cells[0].Config
 	if config.Init != "" {

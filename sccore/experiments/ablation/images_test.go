@@ -100,7 +100,7 @@ func TestAblationReadsImages(t *testing.T) {
 	if err != nil || len(records) != 3*2 || !trained {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear segmentation are left out: no COCOStuff-27") {
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "skipped the columns of linear segmentation: no COCOStuff-27") {
 		t.Errorf("warned of %q", warned)
 	}
 	showMaps()
@@ -129,7 +129,7 @@ func TestAblationReadsImages(t *testing.T) {
 		t.Fatal(taken, err)
 	}
 	records, err = run(nil, "images/line6")
-	if err != nil || len(records) != 3*4 || trained || len(warned) != 2 || !strings.HasPrefix(warned[1], "images/line6/seed0 is left out: it begins from images/stage1/seed0") {
+	if err != nil || len(records) != 3*4 || trained || len(warned) != 2 || !strings.HasPrefix(warned[1], "skipped images/line6/seed0: it starts from images/stage1/seed0") {
 		t.Errorf("while another process is at it: %d records, warned of %q, %v", len(records), warned, err)
 	}
 	if err := lock.Close(); err != nil {

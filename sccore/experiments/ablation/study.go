@@ -1,5 +1,5 @@
-// Package ablation is the study of what each part of the method does ("Ablation study"): seven lines, each trained from the same checkpoint of its
-// seed, with parts of the method on or off.
+// Package ablation studies the effect of each part of the method ("Ablation study"). Seven lines with parts of the method on or off train from the same
+// checkpoint per seed.
 package ablation
 
 import (
@@ -19,13 +19,13 @@ import (
 // Name is the experiment's name.
 const Name = "ablation"
 
-// Config is what all lines are made from: training in two stages with everything on, or from a file of weights in the second alone, and
-// how frozen features are measured.
+// Config is the configuration that all lines share: training in two stages with all parts on, or in the second stage alone from a file of weights, and
+// the evaluation of frozen features.
 type Config struct {
 	pretrain.Config
 	Linear evaluation.LinearProbe `json:"linear"` // Linear classification of [CLS] features.
 
-	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // On patch features of images that are read.
+	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
 }
 
 // The columns of the paper's table.
@@ -38,13 +38,13 @@ const (
 
 var columns = []string{columnMIoU, columnAccuracy, columnLinear, columnKNN}
 
-// profileConfig returns the configuration of a profile before --set, for images that are read or synthetic ones.
+// profileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
 func profileConfig(profile study.Profile, read bool) Config {
 	c := Config{Config: pretrain.ProfileConfig(profile), Linear: evaluation.FastLinearProbe()}
 	if read {
 		c.Segmentation = mainresults.ProfileConfig(profile, true).Segmentation
 	}
-	switch profile { // A thousand images want to be seen more than once.
+	switch profile { // A linear probe on a thousand images needs several epochs.
 	case study.Quick:
 		c.Linear.Epochs = 50
 	case study.Smoke:
@@ -72,15 +72,15 @@ func (c Config) check(read bool) error {
 	return c.Segmentation.Check()
 }
 
-// evaluation is how an encoder is measured, as in the experiment main.
+// evaluation is the configuration of the experiment main that measures an encoder.
 func (c Config) evaluation() mainresults.Config {
 	return mainresults.Config{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
 }
 
-// Names of cells that are no lines. Those of images that are read have the dataset in front: line4/seed0, stage1/seed0, images/line4/seed0.
+// cellNames are the names of the cells besides the lines. Cells on real images have the dataset in front: line4/seed0, stage1/seed0, images/line4/seed0.
 var cellNames = map[string]string{pretrain.RowRandom: "random", pretrain.RowAlignment: "stage1", pretrain.RowInit: "init"}
 
-// newCell is the cell of a row: the number of a line, or a row of the experiment pretrain.
+// newCell returns the cell of a row, which is the number of a line or a row of the experiment pretrain.
 func newCell(dataset, row string, seed int, config Config) study.Cell[Config] {
 	name, ok := cellNames[row]
 	if !ok {
@@ -93,7 +93,7 @@ func newCell(dataset, row string, seed int, config Config) study.Cell[Config] {
 	return c
 }
 
-// rowOf is the row of a cell: the number of a line, or a row of the experiment pretrain.
+// rowOf returns the row of a cell, which is the number of a line or a row of the experiment pretrain.
 func rowOf(c study.Cell[Config]) string {
 	name := c.Path[len(c.Path)-1]
 	for row, other := range cellNames {
@@ -104,7 +104,7 @@ func rowOf(c study.Cell[Config]) string {
 	return name[len("line"):]
 }
 
-// lineOf is the line of a cell that is one.
+// lineOf returns the line of a cell; ok is false for the other cells.
 func lineOf(c study.Cell[Config]) (line sccore.Ablation, ok bool) {
 	for _, line := range sccore.Ablations {
 		if strconv.Itoa(line.Line) == rowOf(c) {
@@ -114,7 +114,7 @@ func lineOf(c study.Cell[Config]) (line sccore.Ablation, ok bool) {
 	return sccore.Ablation{}, false
 }
 
-// cells are all cells of a call, those that others begin from first.
+// cells lists the cells of a call. The cells that others start from come first.
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	read := dataset == "images"
 	config := profileConfig(o.Profile, read)
@@ -125,14 +125,14 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		return nil, err
 	}
 	if o.Profile == study.Full && config.Init == "" {
-		return nil, errors.New("the full profile begins from an official checkpoint: --set init=FILE")
+		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
 	rows := []string{pretrain.RowRandom, pretrain.RowAlignment}
 	if config.Init != "" {
 		rows = []string{pretrain.RowInit}
 	}
 	for i := range sccore.Ablations {
-		// The last lines take longest, and are begun first.
+		// The last lines take longest, so they start first.
 		rows = append(rows, strconv.Itoa(sccore.Ablations[len(sccore.Ablations)-1-i].Line))
 	}
 	var cells []study.Cell[Config]
@@ -144,7 +144,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	return cells, nil
 }
 
-// needs is what a line begins from.
+// needs returns the cell that a line starts from.
 func needs(c study.Cell[Config]) []study.Cell[Config] {
 	if _, ok := lineOf(c); !ok {
 		return nil
@@ -155,7 +155,7 @@ func needs(c study.Cell[Config]) []study.Cell[Config] {
 	return []study.Cell[Config]{newCell(c.Dataset, pretrain.RowAlignment, c.Seed, c.Config)}
 }
 
-// steps are those that a cell trains.
+// steps is the number of steps that a cell trains.
 func steps(_ data, c study.Cell[Config]) int {
 	switch rowOf(c) {
 	case pretrain.RowRandom, pretrain.RowInit:
@@ -166,8 +166,7 @@ func steps(_ data, c study.Cell[Config]) int {
 	return c.Config.Second.Steps
 }
 
-// folder is where the files of a cell stand. Those of a seed stand together; their folder's name depends on what is trained, and how it is measured may
-// change.
+// folder is the folder of a cell's files. The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
 func folder(d data, c study.Cell[Config]) string {
 	trained := pretrain.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
 	name, _ := stageOf(c)
@@ -181,10 +180,10 @@ func folder(d data, c study.Cell[Config]) string {
 var Study = study.Spec[Config, data]{
 	Info: study.Info{
 		Name:       Name,
-		Title:      "What does each part of the method do for images, and what for patches?",
+		Title:      "What does each part of the method contribute for images, and what for patches?",
 		Reproduces: "Tab. ablation; claims C13–C18",
 		Labels:     []string{"ablation"},
-		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), measured where they have labels",
+		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
 		Cost: map[study.Profile]string{
 			study.Smoke: "about a minute on 2 cores",
 			study.Quick: "about a quarter of an hour on 2 cores",
@@ -213,12 +212,12 @@ var Study = study.Spec[Config, data]{
 	Shares:    func(c study.Cell[Config]) string { name, _ := stageOf(c); return name },
 	Needs:     needs,
 	Folder:    folder,
-	Own: func(r study.Record, config Config) Config {
-		own := profileConfig(r.Profile, onImages(r))
+	ProfileConfig: func(r study.Record, config Config) Config {
+		c := profileConfig(r.Profile, onImages(r))
 		if r.Profile == study.Full {
-			own.Init = config.Init // Which this profile has to be given; records name it in what they say of data.
+			c.Init = config.Init // The full profile needs --set init; the data of a record identify the file.
 		}
-		return own
+		return c
 	},
 	Tables:  tables,
 	Measure: measure,

@@ -13,17 +13,17 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Results are the records of the ablation in one profile, either those on images that were read or those on synthetic ones. A row is the number of a
-// line, or what they begin from; a column one of the paper's table.
+// Results are the records of the ablation in one profile, on either real or synthetic images. A row is the number of a line, or what the lines start
+// from; the columns are those of the paper's table.
 type Results struct {
 	study.Results
 	read bool
 }
 
-// onImages tells whether a record is of images that were read.
+// onImages reports whether a record is of real images.
 func onImages(r study.Record) bool { return strings.HasPrefix(r.Cell, "images/") }
 
-// Load reads the ablation's records under the folder out: those on images that were read where there are any, and else those on synthetic ones.
+// Load reads the ablation's records under the folder out: those on real images if there are any, else those on synthetic ones.
 func Load(out string, profile study.Profile) (Results, error) {
 	all, err := Study.Load(out, profile)
 	if err != nil {
@@ -33,21 +33,21 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return both[0], err
 }
 
-// split are the results on images that were read and those on synthetic ones, without what is empty; there is at least one.
+// split separates the results on real images from those on synthetic ones. It drops empty results but returns at least one.
 func split(all study.Results) (results []Results, err error) {
 	for _, read := range []bool{true, false} {
-		some, err := all.Where(func(r study.Record) bool { return onImages(r) == read })
+		subset, err := all.Where(func(r study.Record) bool { return onImages(r) == read })
 		if err != nil {
 			return nil, err
 		}
-		if !some.Empty() || !read && results == nil {
-			results = append(results, Results{some, read})
+		if !subset.Empty() || !read && results == nil {
+			results = append(results, Results{subset, read})
 		}
 	}
 	return results, nil
 }
 
-// tables are those of images that were read, and those of synthetic ones.
+// tables returns the tables of real images and those of synthetic ones.
 func tables(all study.Results) (tables []figures.Table, err error) {
 	results, err := split(all)
 	if err != nil {
@@ -63,7 +63,7 @@ func tables(all study.Results) (tables []figures.Table, err error) {
 	return tables, nil
 }
 
-// measure is the quantity of one of the claims C13 to C18, one value a seed, on images that were read where there are any.
+// measure returns the quantity of one of the claims C13 to C18, one value per seed, on real images if there are records of any.
 func measure(all study.Results, claim figures.Claim) study.Evidence {
 	results, err := split(all)
 	if err != nil || claim.Experiment != Name {
@@ -72,7 +72,7 @@ func measure(all study.Results, claim figures.Claim) study.Evidence {
 	return results[0].Evidence(results[0].measure(claim))
 }
 
-// measure is the quantity of one of the claims C13 to C18; nil if the claim is another or has no runs.
+// measure returns the quantity of one of the claims C13 to C18; nil for other claims and without records.
 func (r Results) measure(claim figures.Claim) []float64 {
 	column := map[string]string{"k-NN": columnKNN, "mIoU": columnMIoU}[claim.Part]
 	switch claim.ID {
@@ -95,7 +95,7 @@ func (r Results) measure(claim figures.Claim) []float64 {
 	return nil
 }
 
-// Rows of the paired table: what a line adds to another one.
+// pairs are the rows of the paired table: what a line adds to another one.
 var pairs = []struct{ Title, Row, Other string }{
 	{"line 1 − line 2: image against patch alignment", "1", "2"},
 	{"line 3 − line 1: + patch alignment", "3", "1"},
@@ -108,7 +108,7 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 7 − initialisation: all of the method", "7", pretrain.RowInit},
 }
 
-// fromWeights tells whether the lines begin from a file of weights.
+// fromWeights reports whether the lines start from a file of weights.
 func (r Results) fromWeights() bool {
 	for _, column := range columns {
 		for _, row := range []string{"1", "2", "3", "4", "5", "6", "7"} {
@@ -123,13 +123,13 @@ func (r Results) fromWeights() bool {
 	return false
 }
 
-// tables are the paper's table with our numbers, and what each part adds from seed to seed.
+// tables returns the paper's table with our numbers, and a table of what each part adds, paired by seed.
 func (r Results) tables() ([]figures.Table, error) {
 	paper, err := figures.Paper(Name)
 	if err != nil {
 		return nil, err
 	}
-	from, other := "stage-1 checkpoint of its seed", pretrain.RowInit // What the lines begin from, and what not.
+	from, other := "stage-1 checkpoint of its seed", pretrain.RowInit // What the lines start from, and the row that has no records.
 	if r.fromWeights() {
 		from, other = "weights", pretrain.RowAlignment
 	}
@@ -167,7 +167,7 @@ func (r Results) tables() ([]figures.Table, error) {
 	}, nil
 }
 
-// printed is the paper's number of a line, not a number for other rows.
+// printed returns the paper's number of a line; NaN for other rows.
 func (r Results) printed(paper *figures.PaperTable, column, line string) float64 {
 	for i, a := range sccore.Ablations {
 		if strconv.Itoa(a.Line) == line {
@@ -177,7 +177,7 @@ func (r Results) printed(paper *figures.PaperTable, column, line string) float64
 	return math.NaN()
 }
 
-// TradeOff is the figure of where the lines stand between k-NN classification and linear segmentation.
+// TradeOff plots the lines by their k-NN classification and linear segmentation.
 func (r Results) TradeOff() (figures.TradeOff, error) {
 	paper, err := figures.Paper(Name)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.Profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
 	for _, line := range sccore.Ablations {
 		name := strconv.Itoa(line.Line)
-		// Seeds go together: only those with both numbers.
+		// Only seeds with both numbers count, because the two are paired.
 		x, y := figures.Cell{Paper: r.printed(paper, columnKNN, name)}, figures.Cell{Paper: r.printed(paper, columnMIoU, name)}
 		for _, record := range r.Of(name, columnKNN) {
 			if miou, ok := r.OfSeed(name, columnMIoU, record.Seed); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// run is a cell at work.
+// run is a running cell.
 type run = study.Run[Config, data]
 
 // worker trains the cells of one row with one compiled step.
@@ -25,12 +25,12 @@ func newWorker(r *run) (study.Worker[Config, data], error) {
 // Close frees the device's memory.
 func (w worker) Close() { w.stage.Close() }
 
-// stageOf is the stage of a cell: its name, which is also that of its folder, and what it trains with.
+// stageOf returns the stage of a cell: its name, which also names its folder, and its configuration.
 func stageOf(c study.Cell[Config]) (name string, config sccore.Config) {
 	if line, ok := lineOf(c); ok {
 		return fmt.Sprintf("line%d", line.Line), line.Config(c.Config.Second)
 	}
-	if rowOf(c) == pretrain.RowInit { // Its encoder has no filter, as the file's has none.
+	if rowOf(c) == pretrain.RowInit { // This encoder has no filter, because the file has none.
 		return "init", sccore.Ablations[2].Config(c.Config.Second)
 	}
 	return "first", c.Config.First
@@ -51,19 +51,19 @@ func (w worker) Run(r *run) error {
 		if err := t.BeginFrom(c.Init, seed); err != nil {
 			return err
 		}
-		return w.beginning(r, shared, "")
+		return w.recordStart(r, shared, "")
 	case pretrain.RowAlignment:
 		if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, evaluators); err != nil {
 			return err
 		}
-		return w.beginning(r, shared, r.Dir)
+		return w.recordStart(r, shared, r.Dir)
 	}
 	if t.Config().Lambdas.ImageConcentration > 0 {
-		found, err := pretrain.Neighbours(r, shared, nil, r.Data.Data, c.Config)
+		neighbours, err := pretrain.Neighbours(r, shared, nil, r.Data.Data, c.Config)
 		if err != nil {
 			return err
 		}
-		t.SetNeighbours(found)
+		t.SetNeighbours(neighbours)
 	}
 	from := c.Init
 	if from == "" {
@@ -75,15 +75,15 @@ func (w worker) Run(r *run) error {
 	return w.record(r, r.Dir)
 }
 
-// beginning finds the neighbours with what the lines of a seed begin from, and measures it.
-func (w worker) beginning(r *run, shared, dir string) error {
+// recordStart measures and records the encoder that the lines of a seed start from, and finds the neighbours with it.
+func (w worker) recordStart(r *run, shared, dir string) error {
 	if _, err := pretrain.Neighbours(r, shared, w.stage.Frozen, r.Data.Data, r.Cell.Config.Config); err != nil {
 		return err
 	}
 	return w.record(r, dir)
 }
 
-// record measures the online branch as it is, and records each column; dir is the folder of the stage that has trained it, if one has.
+// record measures the online branch and records each column. dir is the folder of the stage that trained it, or empty.
 func (w worker) record(r *run, dir string) (err error) {
 	row := rowOf(r.Cell)
 	if !r.Wants(row) {

@@ -1,7 +1,7 @@
-// Package centroid is the experiment of nearest-centroid classification: do patches of a class have features near each other?
+// Package centroid is the experiment of nearest-centroid classification: are the features of patches of one class close to each other?
 //
-// In go COCOStuff-27 or synthetic scenes, and the encoders of package encoders; out come records of patch accuracy and a table, which the paper does not
-// have. The walk "An evaluation" of CONTRIBUTING.md shows how the package was made.
+// In go COCOStuff-27 or synthetic scenes, and the encoders of package encoders. Out come records of patch accuracy and a table, which the paper does not
+// have. CONTRIBUTING.md explains how to add such an evaluation with this package as its example.
 package centroid
 
 import (
@@ -15,43 +15,43 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Name is the experiment's.
+// Name is the experiment's name.
 const Name = "centroid"
 
 // Study is the experiment.
 var Study = study.Spec[Config, Data]{
 	Info: study.Info{
 		Name:       Name,
-		Title:      "Do patches of a class have features near each other?",
-		Reproduces: "no table of the paper: its theory's classifier, on patches",
+		Title:      "Are the features of patches of one class close to each other?",
+		Reproduces: "no table of the paper: the classifier of its theory, on patches",
 		Data:       "COCOStuff-27, or synthetic scenes without --data; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
-		Cost:       map[study.Profile]string{study.Smoke: "seconds", study.Quick: "seconds a row on 2 cores", study.Full: "123k images of 448 pixels a row: a GPU"},
+		Cost:       map[study.Profile]string{study.Smoke: "seconds", study.Quick: "seconds per row on 2 cores", study.Full: "123k images of 448 pixels per row: a GPU"},
 	},
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		if c := cells[0].Config.Classifier; dataset == encoders.Synthetic { // Other scenes than the experiment pretrain's.
+		if c := cells[0].Config.Classifier; dataset == encoders.Synthetic { // The seeds differ from those of the experiment pretrain.
 			return Data{synthetic.Segmentation(c.Images, c.Size, 12), synthetic.Segmentation(c.Images, c.Size, 14)}, nil
 		}
 		return sources.Open(o.Data, dataset)
 	},
-	Numbers:   func(data Data, c study.Cell[Config]) []study.Number { return []study.Number{number(data, c)} },
-	Steps:     func(Data, study.Cell[Config]) int { return 1 },
-	NewWorker: study.Independent(run),
-	Serial:    true,
-	Own:       grid.Own,
-	Common:    grid.Common,
-	Tables:    tables,
+	Numbers:       func(data Data, c study.Cell[Config]) []study.Number { return []study.Number{number(data, c)} },
+	Steps:         func(Data, study.Cell[Config]) int { return 1 },
+	NewWorker:     study.Independent(run),
+	Serial:        true,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 }
 
-// Config is what one run of the experiment is made from.
+// Config is the configuration of a cell.
 type Config struct {
 	Encoder    encoders.Encoder           `json:"encoder"`
 	Classifier evaluation.NearestCentroid `json:"classifier"`
 }
 
-// Hashed is the configuration wherever the encoder's file lies.
+// Hashed omits the path of the encoder's file.
 func (c Config) Hashed() any {
 	c.Encoder = c.Encoder.Portable()
 	return c
@@ -68,7 +68,7 @@ var grid = encoders.Grid[Config]{
 			return c, err
 		}
 		if v := c.Classifier; dataset == encoders.Synthetic && (v.Images < 1 || v.Size < 8) {
-			return c, fmt.Errorf("classifier: images %d and size %d, want at least 1 and 8 of synthetic scenes", v.Images, v.Size)
+			return c, fmt.Errorf("classifier: images %d and size %d; synthetic scenes need at least 1 and 8", v.Images, v.Size)
 		}
 		return c, c.Classifier.Check()
 	},
@@ -84,19 +84,19 @@ var sources = encoders.Sources[Data]{
 	},
 }
 
-// Data is a dataset with images for the means and images to classify.
+// Data is a dataset: training images give the class means, test images are classified.
 type Data struct{ train, test *datasets.Segmentation }
 
-// Identity names the images in records.
+// Identity identifies the images in records.
 func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
 
 // Title is the name of the dataset.
 func (d Data) Title() string { return d.train.Name }
 
-// Skipped is empty: an image that cannot be read is an error.
+// Skipped is empty because an unreadable image is an error.
 func (d Data) Skipped() []string { return []string{} }
 
-// number is what a cell leaves, without its value.
+// number is the number that a cell records, without its value.
 func number(data Data, c study.Cell[Config]) study.Number {
 	return study.Number{
 		Row: c.Config.Encoder.Row, Column: data.Title(), Metric: "patch accuracy", Unit: "%",

@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// tables are one table of all encoders and datasets with records.
+// tables returns one table of all encoders and datasets with records.
 func tables(results study.Results) ([]figures.Table, error) {
 	rows, err := encoders.PaperRows(grid.Table)
 	if err != nil {

@@ -15,29 +15,29 @@ import (
 // ImageSize is the study's image height and width in pixels, CIFAR's.
 const ImageSize = 32
 
-// smokeTrain and smokeTest are the numbers of images that the smoke profile takes.
+// smokeTrain and smokeTest are the numbers of images in the smoke profile.
 const smokeTrain, smokeTest = 256, 128
 
 // source is a dataset that the study can run on.
 type source struct {
-	name  string // In cell names.
-	title string // In the table's column heads.
+	name  string // The name in cell names.
+	title string // The name in the table's column heads.
 	read  func(split datasets.Split) (*datasets.Images, error)
 }
 
-// Data is a source's images.
+// Data holds a source's images.
 type Data struct {
 	source
 	Train, Test *datasets.Images
 }
 
-// Identity names both splits.
+// Identity identifies both splits.
 func (d Data) Identity() string { return d.Train.Identity + "; " + d.Test.Identity }
 
-// Title is what tables call the data.
+// Title is the name of the data in tables.
 func (d Data) Title() string { return d.title }
 
-// Skipped lists the files that were left out.
+// Skipped lists the files that could not be read.
 func (d Data) Skipped() []string {
 	lines := []string{}
 	for _, skipped := range slices.Concat(d.Train.Skipped, d.Test.Skipped) {
@@ -46,7 +46,7 @@ func (d Data) Skipped() []string {
 	return lines
 }
 
-// datasetNames are the datasets of a profile, given the folder of the datasets.
+// datasetNames lists the datasets that the options provide.
 func datasetNames(o study.Options) (names, missing []string, err error) {
 	all, err := sources(o.Profile, o.Data)
 	for _, s := range all {
@@ -78,12 +78,12 @@ func (s source) load() (Data, error) {
 		return Data{}, err
 	}
 	if !slices.Equal(train.Classes, test.Classes) {
-		return Data{}, fmt.Errorf("%s: the test images have other classes than the training images", test.Name)
+		return Data{}, fmt.Errorf("%s: training and test images have different classes", test.Name)
 	}
 	return Data{s, train, test}, nil
 }
 
-// syntheticSource draws objects; sizes are those of the real sample that the quick profile was set up on.
+// syntheticSource draws objects.
 func syntheticSource(train, test int) source {
 	return source{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
 		if split == datasets.Train {
@@ -93,8 +93,8 @@ func syntheticSource(train, test int) source {
 	}}
 }
 
-// sources says what a profile runs on, given the folder of the datasets: the synthetic set without one; the paper's two datasets in
-// full; CIFAR-10 in quick.
+// sources returns the datasets of a profile: without --data synthetic objects; with it CIFAR-10, or the user's own images if there is no CIFAR-10; in the
+// full profile CIFAR-10 and CIFAR-100.
 func sources(profile study.Profile, dir string) ([]source, error) {
 	if dir == "" {
 		if profile == study.Smoke {
@@ -111,15 +111,15 @@ func sources(profile study.Profile, dir string) ([]source, error) {
 		return []source{ten, hundred}, nil
 	}
 	if _, err := ten.read(datasets.Test); errors.Is(err, fs.ErrNotExist) {
-		if own := imagesSource(dir); own != nil {
-			return []source{*own}, nil
+		if s := imagesSource(dir); s != nil {
+			return []source{*s}, nil
 		}
-		return nil, fmt.Errorf("%w; nor are there folders train and test of class folders, or train.zip and test.zip", err)
+		return nil, fmt.Errorf("%w; there are also neither folders train and test of class folders nor train.zip and test.zip", err)
 	}
 	return []source{ten}, nil
 }
 
-// imagesSource is the user's own images, if dir has them: class folders under train and test, or zips of class folders.
+// imagesSource returns the user's own images if dir has them: class folders under train and test, or zips of class folders.
 func imagesSource(dir string) *source {
 	ext, ok := datasets.FindClassFolders(dir)
 	if !ok {

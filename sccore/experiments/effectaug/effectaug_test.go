@@ -311,7 +311,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tables, err := (Results{alone}).tables(); err != nil || !strings.Contains(tables[0].Markdown(), "Run with other settings than the profile's: knn.k=20, rate=0.5.") {
+	if tables, err := (Results{alone}).tables(); err != nil || !strings.Contains(tables[0].Markdown(), "Settings that differ from the profile's: knn.k=20, rate=0.5.") {
 		t.Errorf("%v; the table does not say which settings were changed:\n%s", err, tables[0].Caption)
 	}
 

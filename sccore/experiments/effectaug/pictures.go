@@ -12,8 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// TrainingImages are the training images that the study uses in a profile, given the folder of the datasets; of the first dataset, if
-// there are two.
+// TrainingImages returns the training images of a profile's first dataset, given the folder of the datasets.
 func TrainingImages(profile study.Profile, dir string) (*datasets.Images, error) {
 	all, err := sources(profile, dir)
 	if err != nil {
@@ -22,7 +21,7 @@ func TrainingImages(profile study.Profile, dir string) (*datasets.Images, error)
 	return all[0].read(datasets.Train)
 }
 
-// Views draws image number index under each row of the table: the image and pairs of views, as training sees them in the first epochs of the given seed.
+// Views draws one image and pairs of its views under each row of the table, as training sees them in the first epochs of the given seed.
 func Views(b compute.Backend, images *datasets.Images, index, pairs int, seed uint64) (figures.ImageGrid, error) {
 	var recipes []features.NamedRecipe
 	for _, row := range Rows {
@@ -33,7 +32,7 @@ func Views(b compute.Backend, images *datasets.Images, index, pairs int, seed ui
 	return sheet, err
 }
 
-// Curves draws the curve of a run: loss and k-NN accuracy, and the collapse gauges, against the epoch.
+// Curves plots loss, k-NN accuracy and the effective rank of features, which shows collapse, against the epoch.
 func Curves(points []study.Point) figures.CurvesRow {
 	var loss, knn, rank []figures.Series
 	for _, p := range points {

@@ -1,5 +1,5 @@
-// Package effectaug is the augmentation study (Tab. effect_aug and effect_aug_full): how the k-NN accuracy of four image-level methods depends on
-// which transformations make their views, and on whether the views show different positions.
+// Package effectaug is the augmentation study (Tab. effect_aug and effect_aug_full). It measures how the k-NN accuracy of four image-level methods
+// depends on the transformations that make their views, and on whether the views show different positions.
 package effectaug
 
 import (
@@ -19,7 +19,7 @@ import (
 // Name is the experiment's name.
 const Name = "effect-aug"
 
-// Config is what one run of the study is made from.
+// Config is the configuration of a cell.
 type Config struct {
 	methods.Config
 	Recipe views.Recipe   `json:"recipe"`
@@ -36,14 +36,14 @@ type Row struct {
 	Blur, Grayscale, Jitter, Flip bool
 }
 
-// Rows are the 13 rows, in the order of the paper's table: five subsets of transformations with independent crops, four
-// without crops, and the same four with one crop for both views.
+// Rows are the 13 rows in the order of the paper's table: five sets of transformations with independent crops, four without crops, and the same four
+// with one crop for both views.
 var Rows = func() []Row {
 	var rows []Row
 	for _, crop := range []views.CropMode{views.IndependentCrop, views.NoCrop, views.SameCrop} {
 		for others := 4; others >= 0; others-- {
 			if others == 0 && crop != views.IndependentCrop {
-				continue // Nothing would differ between the views.
+				continue // The views would be equal.
 			}
 			row := Row{Crop: crop, Blur: others >= 1, Grayscale: others >= 2, Jitter: others >= 3, Flip: others >= 4}
 			row.Name = row.name()
@@ -69,7 +69,7 @@ func (r Row) name() string {
 	return strings.Join(parts, "+")
 }
 
-// Recipe switches the row's transformations on in a recipe, whose strengths stay.
+// Recipe returns a recipe with the row's transformations switched on, and all strengths unchanged.
 func (r Row) Recipe(strengths views.Recipe) views.Recipe {
 	strengths.Crop, strengths.Blur, strengths.Grayscale, strengths.Jitter, strengths.Flip = r.Crop, r.Blur, r.Grayscale, r.Jitter, r.Flip
 	return strengths
@@ -100,12 +100,12 @@ const (
 	rowCropOnly = "crop"
 )
 
-// MethodTitles are the methods as the paper's table heads them.
+// MethodTitles are the names of the methods in the paper's table.
 var MethodTitles = map[string]string{
 	methods.SimCLR: "SimCLR", methods.BarlowTwins: "Barlow Twins", methods.MoCo: "MoCo", methods.SimSiam: "SimSiam",
 }
 
-// ProfileConfig returns the configuration of a method in a profile, before row and --set.
+// ProfileConfig returns the configuration of a method in a profile, before the row and --set.
 func ProfileConfig(profile study.Profile, method string) Config {
 	config := Config{
 		Config:        paperSettings(method),
@@ -129,16 +129,16 @@ func ProfileConfig(profile study.Profile, method string) Config {
 	return config
 }
 
-// paperSettings are those of appendix B.1: ResNet-18, batch 512, 800 epochs, SGD with momentum 0.9 and decay 5e-4, and a learning rate for
-// each method. Heads, temperatures and the queue are not in the paper; they are our choice, near what the methods' authors use.
+// paperSettings are the settings of appendix B.1: ResNet-18, batch 512, 800 epochs, SGD with momentum 0.9 and weight decay 5e-4, and a learning rate for
+// each method. The paper does not give heads, temperatures and the queue; ours are close to those of the methods' authors.
 func paperSettings(method string) methods.Config {
 	s := methods.Config{Method: method, Encoder: "resnet18", Batch: 512, Epochs: 800, Momentum: 0.9, WeightDecay: 5e-4}
 	switch method {
 	case methods.SimCLR:
 		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.06, 512, 128, 0.5
 	case methods.BarlowTwins:
-		// The dimension and the factor of the loss are ours: the authors have no CIFAR-10 setting, and the plain sum over 2048²
-		// entries is too steep for this rate.
+		// The dimension and the scale of the loss are ours. The authors have no CIFAR-10 setting, and the plain sum over 2048² entries is too large for this
+		// learning rate.
 		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.OffDiagonal, s.LossScale = 0.11, 2048, 2048, 0.005, 0.025
 	case methods.MoCo:
 		s.LearningRate, s.ProjectorHidden, s.ProjectorDim, s.Temperature = 0.08, 512, 128, 0.1
@@ -149,9 +149,9 @@ func paperSettings(method string) methods.Config {
 	return s
 }
 
-// quickSettings makes settings that two CPU cores train in a minute or two. They were chosen for the accuracy with all transformations, one
-// method at a time, on seed 0 of the real sample; a short training wants smaller batches and heads than a long one, and MoCo a target and
-// a queue that a few thousand steps can follow. Its batches of 64 are too small to split for BatchNorm.
+// quickSettings changes settings so that two CPU cores train in a minute or two. They were tuned for each method by the accuracy with all transformations
+// on seed 0 of a sample of CIFAR-10. A short training needs smaller batches and heads than a long one, and MoCo needs a target and a queue that follow
+// within a few thousand steps. MoCo's batches of 64 are too small to split for BatchNorm.
 func quickSettings(s *methods.Config) {
 	s.Encoder, s.ProjectorHidden, s.ProjectorDim = "conv4", 128, 64
 	switch s.Method {
@@ -166,12 +166,12 @@ func quickSettings(s *methods.Config) {
 	}
 }
 
-// cells lists the runs of a profile in the order in which they are run: all rows of a method with one seed before the next seed, so that a stopped
-// study can be read.
+// cells lists the cells of a profile in the order in which they run: all rows of a method with one seed before the next seed, so that the results of an
+// interrupted study are comparable.
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	rows, seeds := Rows, o.SeedsOr(3)
 	switch o.Profile {
-	case study.Quick: // What claims C1 to C8 compare, and crops alone.
+	case study.Quick: // The rows that claims C1 to C8 compare, and crops alone.
 		rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 			return !slices.Contains([]string{rowAll, rowNoCrop, rowSameCrop, rowCropOnly}, r.Name)
 		})
@@ -206,7 +206,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	return cells, nil
 }
 
-// base is the configuration with the transformations' switches, which are the rows', as they are before a row sets them.
+// base returns the configuration with the default transformations, as before a row switches them.
 func (c Config) base() Config {
 	d := views.Default()
 	c.Recipe.Crop, c.Recipe.Blur, c.Recipe.Grayscale, c.Recipe.Jitter, c.Recipe.Flip = d.Crop, d.Blur, d.Grayscale, d.Jitter, d.Flip
@@ -227,12 +227,12 @@ func (c Config) check() error {
 	return c.Recipe.Check()
 }
 
-// own is the profile's configuration of the run that a record is of; which transformations are on is the row's.
-func own(r study.Record, config Config) Config {
-	own := ProfileConfig(r.Profile, config.Method)
-	c := config.Recipe
-	own.Recipe.Crop, own.Recipe.Blur, own.Recipe.Grayscale, own.Recipe.Jitter, own.Recipe.Flip = c.Crop, c.Blur, c.Grayscale, c.Jitter, c.Flip
-	return own
+// profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.
+func profileConfig(r study.Record, config Config) Config {
+	c := ProfileConfig(r.Profile, config.Method)
+	row := config.Recipe
+	c.Recipe.Crop, c.Recipe.Blur, c.Recipe.Grayscale, c.Recipe.Jitter, c.Recipe.Flip = row.Crop, row.Blur, row.Grayscale, row.Jitter, row.Flip
+	return c
 }
 
 // Study is the experiment.
@@ -256,16 +256,16 @@ var Study = study.Spec[Config, Data]{
 	Numbers: func(d Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Path[2], Column: column(d, c)}}
 	},
-	Steps:     func(d Data, c study.Cell[Config]) int { return c.Config.Epochs * (d.Train.Len() / c.Config.Batch) },
-	NewWorker: newWorker,
-	Shares:    func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
-	Own:       own,
-	Common:    func(config, _ Config) Config { return config.base() },
-	Tables:    func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
-	Measure:   func(r study.Results, claim figures.Claim) study.Evidence { return Results{r}.measure(claim) },
+	Steps:         func(d Data, c study.Cell[Config]) int { return c.Config.Epochs * (d.Train.Len() / c.Config.Batch) },
+	NewWorker:     newWorker,
+	Shares:        func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
+	ProfileConfig: profileConfig,
+	Common:        func(config, _ Config) Config { return config.base() },
+	Tables:        func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
+	Measure:       func(r study.Results, claim figures.Claim) study.Evidence { return Results{r}.measure(claim) },
 }
 
-// column is where a cell's number stands in the table.
+// column is the table's column of a cell.
 func column(d Data, c study.Cell[Config]) string {
 	return d.title + "/" + MethodTitles[c.Config.Method]
 }

@@ -23,7 +23,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// rank orders datasets: the paper's two, then others.
+// rank orders datasets: the paper's two first, then others.
 func rank(dataset string) int {
 	if i := slices.Index([]string{"CIFAR-10", "CIFAR-100"}, dataset); i >= 0 {
 		return i
@@ -31,7 +31,7 @@ func rank(dataset string) int {
 	return 2
 }
 
-// Datasets are the titles of the datasets with records: the paper's first.
+// Datasets returns the titles of the datasets with records, the paper's first.
 func (r Results) Datasets() (titles []string) {
 	for _, column := range r.Columns() {
 		if dataset, _, _ := strings.Cut(column, "/"); !slices.Contains(titles, dataset) {
@@ -42,7 +42,7 @@ func (r Results) Datasets() (titles []string) {
 	return titles
 }
 
-// tables are the paper's full table, its excerpt in the main text, and one table for each dataset that the paper does not have.
+// tables returns the paper's full table, its excerpt in the main text, and one table for each dataset that the paper does not have.
 func (r Results) tables() ([]figures.Table, error) {
 	full, err := figures.Paper("effect_aug_full")
 	if err != nil {
@@ -58,7 +58,7 @@ func (r Results) tables() ([]figures.Table, error) {
 		rows[strings.Join(heads, ",")] = row.Name
 	}
 	ours := func(heads []string, column string) []float64 {
-		for len(heads) < 5 { // The excerpt leaves out the flip, which none of its rows has.
+		for len(heads) < 5 { // The excerpt has no column for the flip, which none of its rows uses.
 			heads = append(slices.Clone(heads), "")
 		}
 		return r.Values(rows[strings.Join(heads, ",")], column)
@@ -93,8 +93,7 @@ func (r Results) tables() ([]figures.Table, error) {
 	return tables, nil
 }
 
-// measure is the quantity of one of the claims C1 to C12, one value a seed, on the paper's own dataset where there are runs on it, and else on the
-// first that has runs.
+// measure returns the quantity of one of the claims C1 to C12, one value per seed, on the first dataset with records; the paper's datasets come first.
 func (r Results) measure(claim figures.Claim) study.Evidence {
 	if claim.Experiment != Name || r.Empty() {
 		return study.Evidence{}
@@ -103,7 +102,7 @@ func (r Results) measure(claim figures.Claim) study.Evidence {
 	return r.Evidence(r.on(dataset, claim), dataset+"/"+claim.Part)
 }
 
-// on is the quantity of a claim on a dataset.
+// on returns the quantity of a claim on a dataset.
 func (r Results) on(dataset string, claim figures.Claim) []float64 {
 	column := dataset + "/" + claim.Part
 	switch claim.ID {
@@ -117,8 +116,8 @@ func (r Results) on(dataset string, claim figures.Claim) []float64 {
 	return nil
 }
 
-// richnessCorrelations are, for each seed with all five rows with independent crops, the rank correlation of accuracy with the number of
-// transformations.
+// richnessCorrelations returns the rank correlation of accuracy with the number of transformations, for each seed with records of all five rows with
+// independent crops.
 func (r Results) richnessCorrelations(column string) []float64 {
 	var correlations []float64
 	for _, record := range r.Of(rowAll, column) {
@@ -139,7 +138,7 @@ func (r Results) richnessCorrelations(column string) []float64 {
 	return correlations
 }
 
-// CropDrop is the figure of what each method loses without different positions, on a dataset: ours beside the paper's.
+// CropDrop plots the accuracy that each method loses on a dataset without different positions, ours beside the paper's.
 func (r Results) CropDrop(dataset string) (figures.AccuracyDrop, error) {
 	paper, err := figures.Paper("effect_aug_full")
 	if err != nil {
@@ -159,7 +158,7 @@ func (r Results) CropDrop(dataset string) (figures.AccuracyDrop, error) {
 	return figure, nil
 }
 
-// Richness is the figure of accuracy against the number of transformations, on a dataset: ours beside the paper's.
+// Richness plots accuracy on a dataset against the number of transformations, ours beside the paper's.
 func (r Results) Richness(dataset string) (figures.AugmentationCurves, error) {
 	paper, err := figures.Paper("effect_aug_full")
 	if err != nil {
@@ -190,8 +189,8 @@ func headsOf(row string) []string {
 	return Rows[i].Heads()
 }
 
-// Curve reads the curve of a finished run on the first dataset with records: method as the table heads it, row by its name. A run without
-// a record is an error that names it.
+// Curve reads the curve of a recorded run on the first dataset that has it. method is the name in the table and row the name of a row. A missing record
+// is an error that names the run.
 func (r Results) Curve(out, method, row string, seed int) ([]study.Point, error) {
 	for _, dataset := range r.Datasets() {
 		if record, ok := r.OfSeed(row, dataset+"/"+method, seed); ok {

@@ -14,16 +14,16 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Files of a cell's folder.
+// Files in a cell's folder.
 const (
 	curveFile   = "curve.jsonl"
-	WeightsFile = "weights.safetensors" // The encoder and its heads, at the end.
+	WeightsFile = "weights.safetensors" // The trained encoder and its heads.
 )
 
-// run is a cell at work.
+// run is a running cell.
 type run = study.Run[Config, Data]
 
-// worker trains cells of one method with one compiled step.
+// worker trains the cells of one method with one compiled step.
 type worker struct{ trainer *methods.Trainer }
 
 func newWorker(r *run) (study.Worker[Config, Data], error) {
@@ -34,17 +34,17 @@ func newWorker(r *run) (study.Worker[Config, Data], error) {
 // Close frees the device's memory.
 func (w worker) Close() { w.trainer.Close() }
 
-// history is how far a run has come; it travels in the checkpoint.
-type history struct {
+// runState is the state of a run that its checkpoints hold beside the trainer's.
+type runState struct {
 	Points  []study.Point `json:"points"`
 	Seconds float64       `json:"seconds"`
-	Backend string        `json:"backend"` // That it began on.
+	Backend string        `json:"backend"` // The backend of the last step.
 }
 
-// Run trains and evaluates a cell, and keeps its weights.
+// Run trains and evaluates a cell, and saves its weights.
 func (w worker) Run(r *run) error {
 	t, c := w.trainer, r.Cell.Config
-	var h history
+	var h runState
 	begun, before := time.Now(), 0.0
 	if err := t.Begin(methods.Run{Recipe: c.Recipe, Seed: uint64(r.Cell.Seed)}); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (w worker) Run(r *run) error {
 		Resumed: func(int) {
 			before = h.Seconds
 			if h.Backend != backend.Name() {
-				r.Warnf("%s goes on with %s where %s began it: its last digits will be those of neither alone", r.Cell.Name(), backend.Name(), h.Backend)
+				r.Warnf("%s resumes on %s after %s: its results will equal those of neither backend alone", r.Cell.Name(), backend.Name(), h.Backend)
 			}
 		},
 		Evaluators: []train.Evaluator{w.knn(r)},
@@ -86,7 +86,7 @@ func (w worker) Run(r *run) error {
 	return w.finish(r, h, loop)
 }
 
-// knn evaluates frozen features: k-NN accuracy on the test images, and how much of their space the training images' features use.
+// knn evaluates frozen features: k-NN accuracy on the test images, and the standard deviation and effective rank of training features.
 func (w worker) knn(r *run) train.Evaluator {
 	c, d := r.Cell.Config, r.Data
 	return train.Evaluator{Name: "knn", Every: c.EvaluateEvery * w.trainer.StepsPerEpoch(), Evaluate: func(context.Context) (map[string]float64, error) {
@@ -111,8 +111,8 @@ func (w worker) knn(r *run) train.Evaluator {
 	}}
 }
 
-// finish keeps the weights, records the result and removes the checkpoints, in this order: a kill in between repeats only the rest.
-func (w worker) finish(r *run, h history, loop train.Loop[float64]) error {
+// finish saves the weights, records the result and removes the checkpoints. In this order, a run that is killed in between repeats only the rest.
+func (w worker) finish(r *run, h runState, loop train.Loop[float64]) error {
 	c := r.Cell.Config
 	metadata := map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}
 	if err := w.trainer.SaveOnline(filepath.Join(r.Dir, WeightsFile), metadata); err != nil {

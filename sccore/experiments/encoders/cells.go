@@ -10,21 +10,21 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Grid lists the cells of an evaluation: each encoder with each variant, and all with one seed before the next. C is the configuration of a cell.
+// Grid lists the cells of an evaluation: each encoder with each variant, all cells of one seed before the next seed. C is the configuration of a cell.
 type Grid[C comparable] struct {
-	Table    string                // Of the paper: weights can be given for its rows.
-	Seeds    map[study.Profile]int // Their number, where it is not 3.
-	Variants []string              // What each encoder is evaluated with, as the part of a cell's name behind the row. Optional.
+	Table    string                // The paper's table whose rows --set weights.ROW=FILE can name.
+	Seeds    map[study.Profile]int // Number of seeds, if it is not 3.
+	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
 	Encoder  func(config *C) *Encoder
-	// Config is the configuration of a profile, but for the encoder, with the assignments of --set applied and checked.
+	// Config returns the configuration of a profile without the encoder, with the assignments of --set applied and checked.
 	Config func(profile study.Profile, dataset, variant string, set []string) (C, error)
 }
 
-// Cells is the Cells of a [study.Spec].
+// Cells implements Cells of a [study.Spec].
 func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
 	seeds := 3
-	if number, ok := g.Seeds[o.Profile]; ok {
-		seeds = number
+	if count, ok := g.Seeds[o.Profile]; ok {
+		seeds = count
 	}
 	encoders, set, err := list(o, g.Table, o.SeedsOr(seeds))
 	if err != nil {
@@ -40,7 +40,7 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 			return nil, err
 		}
 		if *g.Encoder(&configs[i]) != (Encoder{}) {
-			return nil, errors.New("--set encoder: give weights by --set weights.ROW=FILE, and choose runs with --only '*/ROW'")
+			return nil, errors.New("--set encoder: use --set weights.ROW=FILE for weights, and --only '*/ROW' to choose runs")
 		}
 	}
 	for _, e := range encoders {
@@ -56,36 +56,36 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 	return cells, nil
 }
 
-// Own is the Own of a [study.Spec].
-func (g Grid[C]) Own(r study.Record, config C) C {
-	parts := strings.Split(r.Cell, "/") // The dataset, the row, the variant if there are any, and the seed.
+// ProfileConfig implements ProfileConfig of a [study.Spec].
+func (g Grid[C]) ProfileConfig(r study.Record, config C) C {
+	parts := strings.Split(r.Cell, "/") // Dataset, row, variant if there are variants, and seed.
 	variant := ""
 	if len(g.Variants) > 0 && len(parts) > 2 {
 		variant = parts[2]
 	}
-	own, _ := g.Config(r.Profile, parts[0], variant, nil) // A profile's own configuration is in range.
-	*g.Encoder(&own) = *g.Encoder(&config)
-	return own
+	c, _ := g.Config(r.Profile, parts[0], variant, nil) // A profile's configuration is always in range.
+	*g.Encoder(&c) = *g.Encoder(&config)
+	return c
 }
 
-// Common is the Common of a [study.Spec]: all but the encoders, which are what is compared.
+// Common implements Common of a [study.Spec]: everything but the encoder, because encoders are what is compared.
 func (g Grid[C]) Common(config, _ C) C {
 	*g.Encoder(&config) = Encoder{}
 	return config
 }
 
-// seeded is an encoder and a seed: with weights of a file the seed says which file, without one how they are drawn.
+// seeded is an encoder and a seed. The seed selects the file of weights, or draws them if there is no file.
 type seeded struct {
 	Encoder
 	seed int
 }
 
-// seedPlace stands for the number of the seed in the name of a file of weights.
-const seedPlace = "{seed}"
+// seedPlaceholder stands for the seed in the name of a weights file.
+const seedPlaceholder = "{seed}"
 
-// list lists the encoders that there are: of random weights, those that the experiment pretrain has left in out, and the files that --set names for
-// the rows of a table of the paper; all of one seed before the next. A file's name may have {seed} in it; without, it is of one seed alone. rest are
-// the other assignments.
+// list lists the available encoders, all of one seed before the next seed: random weights, the encoders that the experiment pretrain has left in out,
+// and the files that --set names for the rows of one of the paper's tables. A file name without {seed} counts for seed 0 alone. rest holds the other
+// assignments.
 func list(o study.Options, table string, seeds int) (all []seeded, rest []string, err error) {
 	rows, err := PaperRows(table)
 	if err != nil {
@@ -106,7 +106,7 @@ func list(o study.Options, table string, seeds int) (all []seeded, rest []string
 			continue
 		}
 		key, file, _ := strings.Cut(given, "=")
-		more, err := named(rows, key, file, seeds)
+		more, err := fromFiles(rows, key, file, seeds)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--set %s: %w", assignment, err)
 		}
@@ -116,9 +116,9 @@ func list(o study.Options, table string, seeds int) (all []seeded, rest []string
 	return all, rest, nil
 }
 
-// named are the encoders that --set weights.KEY=FILE names. A file that is not what its row is of is an error now, not when the runs of the rows before
-// it are done.
-func named(rows []Row, key, file string, seeds int) (all []seeded, err error) {
+// fromFiles returns the encoders that --set weights.KEY=FILE names. It reads each file, so that a file that does not fit its row is an error before
+// anything runs.
+func fromFiles(rows []Row, key, file string, seeds int) (all []seeded, err error) {
 	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Key == key }) {
 		var keys []string
 		for _, row := range rows {
@@ -126,11 +126,11 @@ func named(rows []Row, key, file string, seeds int) (all []seeded, err error) {
 		}
 		return nil, fmt.Errorf("no row %q; the rows are %s", key, strings.Join(keys, ", "))
 	}
-	if !strings.Contains(file, seedPlace) {
+	if !strings.Contains(file, seedPlaceholder) {
 		seeds = 1
 	}
 	for seed := range seeds {
-		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlace, fmt.Sprint(seed))}
+		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlaceholder, fmt.Sprint(seed))}
 		if e.Digest, err = Digest(e.Weights); err != nil {
 			return nil, err
 		}
@@ -142,8 +142,8 @@ func named(rows []Row, key, file string, seeds int) (all []seeded, err error) {
 	return all, nil
 }
 
-// pretrained are the encoders that the experiment pretrain has left in out, of the same profile, after both stages of the last run of each seed: what
-// alignment left is what the full method began from, and no other run's.
+// pretrained returns the encoders that the experiment pretrain has left in out, after both stages of the last run of each seed in the profile. Both
+// stages are from the same run: the full method started from that run's alignment.
 func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err error) {
 	records, err := study.Records(study.Folder(out, pretrain.Name))
 	if err != nil {
@@ -160,7 +160,7 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
 			})
-			if i < 0 { // The run began from a file.
+			if i < 0 { // The run started from a file.
 				continue
 			}
 			var config pretrain.Config
@@ -177,16 +177,16 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 	return all, nil
 }
 
-// Learned tells whether the options give an encoder that has learnt.
-func Learned(o study.Options) bool {
+// AnyTrained reports whether the options provide an encoder that is not random.
+func AnyTrained(o study.Options) bool {
 	trained, err := pretrained(o.Out, o.Profile, max(o.Seeds, 1))
-	return err != nil || len(trained) > 0 || // The error is reported where cells are listed.
+	return err != nil || len(trained) > 0 || // Cells reports the error.
 		slices.ContainsFunc(o.Set, func(assignment string) bool { return strings.HasPrefix(assignment, "weights.") })
 }
 
-// Located is a recorded encoder with its file as it is reached from here: what pretrain has left under out is found there again by its content, wherever
-// out lay when it was recorded and from where it was named. Other files are where they were.
-func (e Encoder) Located(out string, profile study.Profile, seed int) (Encoder, error) {
+// Locate returns a recorded encoder with the current path of its file. It finds encoders of the experiment pretrain below out by their content, in case
+// out has moved since they were recorded. Other files keep their path.
+func (e Encoder) Locate(out string, profile study.Profile, seed int) (Encoder, error) {
 	if titles[e.Row] == "" || e.Weights == "" {
 		return e, nil
 	}
@@ -194,9 +194,9 @@ func (e Encoder) Located(out string, profile study.Profile, seed int) (Encoder, 
 	if err != nil {
 		return e, err
 	}
-	for _, found := range all {
-		if found.Row == e.Row && found.Digest == e.Digest {
-			return found.Encoder, nil
+	for _, candidate := range all {
+		if candidate.Row == e.Row && candidate.Digest == e.Digest {
+			return candidate.Encoder, nil
 		}
 	}
 	return e, nil

@@ -16,15 +16,15 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// Encoder is where a cell's encoder comes from, as it stands in configurations.
+// Encoder says where a cell's encoder comes from. It is part of configurations.
 type Encoder struct {
 	Row          string `json:"row"`
-	Architecture string `json:"architecture"` // Of random weights and of our own training.
+	Architecture string `json:"architecture"` // Empty for weights that --set names.
 	Weights      string `json:"weights"`      // The file; empty for random weights.
 	Digest       string `json:"digest"`       // The first 16 hexadecimal digits of the file's SHA-256.
 }
 
-// Portable is the same encoder wherever its file lies, for the hashes of configurations.
+// Portable returns the encoder without the path of its file, so that the hash of a configuration does not depend on it.
 func (e Encoder) Portable() Encoder {
 	e.Weights = ""
 	return e
@@ -51,15 +51,15 @@ func (e Encoder) read() (*weights.Import, error) {
 		return nil, err
 	}
 	if len(read.Missing) > 0 {
-		return nil, fmt.Errorf("%s: no weights of the filter, %s first", e.Weights, read.Missing[0])
+		return nil, fmt.Errorf("%s: weights of the filter are missing, first %s", e.Weights, read.Missing[0])
 	}
 	if size := strings.TrimPrefix(read.ViT.Name, "vit"); titles[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
-		return nil, fmt.Errorf("%s: holds %s, which row %s is not of", e.Weights, read.ViT.Name, e.Row)
+		return nil, fmt.Errorf("%s: holds %s, which does not fit row %s", e.Weights, read.ViT.Name, e.Row)
 	}
 	return read, nil
 }
 
-// Load returns the encoder with its weights at the store's root. Without a file the seed draws them.
+// Load returns the encoder with its weights at the store's root. Without a file, the seed draws the weights.
 func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 	if e.Weights == "" {
 		return evaluation.RandomViT(e.Architecture, seed)
@@ -72,14 +72,14 @@ func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 	return read.ViT, store, read.Apply(store, "/")
 }
 
-// Opened is an encoder that is ready to run.
-type Opened struct {
+// Loaded is an encoder with its weights, ready to run.
+type Loaded struct {
 	*evaluation.FeatureExtractor
 	Store *model.Store // Its weights, at the root.
 }
 
-// Open loads the encoder to run it on a backend.
-func (e Encoder) Open(b compute.Backend, seed int) (*Opened, error) {
+// Open loads the encoder and compiles it for a backend.
+func (e Encoder) Open(b compute.Backend, seed int) (*Loaded, error) {
 	vit, store, err := e.Load(seed)
 	if err != nil {
 		return nil, err
@@ -89,16 +89,16 @@ func (e Encoder) Open(b compute.Backend, seed int) (*Opened, error) {
 		store.Finalize()
 		return nil, err
 	}
-	return &Opened{frozen, store}, nil
+	return &Loaded{frozen, store}, nil
 }
 
 // Close frees the memory of the encoder and of its weights.
-func (o *Opened) Close() {
+func (o *Loaded) Close() {
 	o.FeatureExtractor.Close()
 	o.Store.Finalize()
 }
 
-// randomArchitecture is what an encoder of random weights is in a profile.
+// randomArchitecture is the architecture of encoders with random weights in a profile.
 func randomArchitecture(profile study.Profile) string {
 	if profile == study.Full {
 		return "vit-s16"

@@ -11,21 +11,21 @@ import (
 
 // Row is a row of a table that compares frozen encoders: one of the paper's, whose weights come from a file, or one of ours.
 type Row struct {
-	Key   string   // In cell names and in --set weights.KEY=FILE.
-	Heads []string // As the table has them: the method, the architecture and, where the table has it, the training data; of ours the method alone.
+	Key   string   // Its name in cell names and in --set weights.KEY=FILE.
+	Heads []string // The table's row heads: method, architecture and, in some tables, training data. Our rows have the method alone.
 }
 
-// Keys of the rows that no table of the paper has: random weights, and what the experiment pretrain leaves after its two stages.
+// Keys of the rows that the paper's tables do not have: random weights, and the encoders that the experiment pretrain leaves after its two stages.
 const (
 	Random = "random"
 	First  = "first"
 	Second = "second"
 )
 
-// titles are what tables call our rows.
+// titles are the titles of our rows in tables.
 var titles = map[string]string{Random: pretrain.RowRandom, First: pretrain.RowAlignment, Second: pretrain.RowMethod}
 
-// Title is what tables and pictures call a row: its key, if it is one of the paper's.
+// Title is the title of a row in tables and pictures. For the paper's rows it is the key.
 func Title(key string) string {
 	if title := titles[key]; title != "" {
 		return title
@@ -33,7 +33,7 @@ func Title(key string) string {
 	return key
 }
 
-// OurRows are the rows that no table of the paper has.
+// OurRows returns the rows that the paper's tables do not have.
 func OurRows() (rows []Row) {
 	for _, key := range []string{Random, First, Second} {
 		rows = append(rows, Row{key, []string{titles[key]}})
@@ -41,8 +41,8 @@ func OurRows() (rows []Row) {
 	return rows
 }
 
-// PaperRows are the rows of a table of the paper that weights can be given for, those of vision transformers: "dino-s16" for DINO, "dino+ours-s16" for
-// DINO + Ours. A table that names no architecture is of ViT-S/16 (appendix, "Network architecture").
+// PaperRows returns the rows of one of the paper's tables that accept weights, which are those of vision transformers: "dino-s16" for DINO,
+// "dino+ours-s16" for DINO + Ours. Tables that do not name the architecture use ViT-S/16 (appendix, "Network architecture").
 func PaperRows(table string) ([]Row, error) {
 	printed, err := figures.Paper(table)
 	if err != nil {
@@ -62,8 +62,8 @@ func PaperRows(table string) ([]Row, error) {
 	return rows, nil
 }
 
-// Gain is what the full method gains over its initialisation in a column, one value a seed. Claims name the initialisation "DINO", "iBOT" or "Mugs", of
-// ViT-S/16, or "own" for our own training.
+// Gain is the gain of the full method over its initialisation in a column, one value per seed. Claims name the initialisation: "DINO", "iBOT" or "Mugs"
+// with ViT-S/16, or "own" for our own alignment stage.
 func Gain(results study.Results, initialisation, column string) study.Evidence {
 	method, before := Second, First
 	if initialisation != "own" {
@@ -73,14 +73,14 @@ func Gain(results study.Results, initialisation, column string) study.Evidence {
 	return results.Evidence(results.Differences(column, method, before), column)
 }
 
-// WithRecords are those of the rows that have records in one of the columns.
+// WithRecords returns the rows that have records in at least one of the columns.
 func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(row Row) bool {
 		return !slices.ContainsFunc(columns, func(column string) bool { return len(results.Of(row.Key, column)) > 0 })
 	})
 }
 
-// ColumnsOf are those of the columns that have records of one of the rows.
+// ColumnsOf returns the columns that have records of at least one of the rows.
 func ColumnsOf(results study.Results, rows []Row, columns ...string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })
 }

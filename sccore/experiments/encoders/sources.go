@@ -8,22 +8,22 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Synthetic is the dataset of an evaluation without a data folder.
+// Synthetic is the dataset of an evaluation without --data.
 const Synthetic = "synthetic"
 
-// Sources are the datasets that an evaluation reads below --data, as D. Without one it draws images of its own.
+// Sources are the datasets that an evaluation reads below --data, as values of type D. Without --data it runs on synthetic images.
 type Sources[D any] struct {
-	Needed string // What the full profile needs below --data, "DAVIS".
-	None   string // The beginning of the error where --data has none of several datasets; the error of a single one's Open says it itself.
+	Needed string // The datasets that the full profile needs below --data, e.g. "DAVIS".
+	None   string // The start of the error if --data has none of several datasets. For a single dataset, the error comes from Open.
 
 	Names []string
-	// Open opens a dataset. The error of one that is not there is an [fs.ErrNotExist].
+	// Open opens a dataset. If the dataset does not exist, the error is an [fs.ErrNotExist].
 	Open func(dir, name string) (D, error)
-	// Without says what a table lacks without a dataset. Optional: the error says enough.
+	// Without says what tables lack if a dataset is missing. Optional: without it the warning is the error alone.
 	Without map[string]string
 }
 
-// Datasets is the Datasets of a [study.Spec].
+// Datasets implements Datasets of a [study.Spec].
 func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Data != "":
@@ -34,7 +34,8 @@ func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err erro
 	return []string{Synthetic}, nil, nil
 }
 
-// Present lists those of the datasets that a data folder has. Each line of missing says what is left out, and why; that all are is an error.
+// Present lists the datasets that a data folder has. Each line of missing says what is skipped, and why. If there is no dataset at all, that is an
+// error.
 func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 	for _, name := range s.Names {
 		_, err := s.Open(dir, name)
@@ -44,13 +45,13 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		case !errors.Is(err, fs.ErrNotExist) || len(s.Names) == 1:
 			return nil, nil, err
 		case s.Without[name] != "":
-			missing = append(missing, fmt.Sprintf("%s are left out: %v", s.Without[name], err))
+			missing = append(missing, fmt.Sprintf("skipped %s: %v", s.Without[name], err))
 		default:
 			missing = append(missing, err.Error())
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil, fmt.Errorf("%s in %s (\"semcon data\" says what is wanted)", s.None, dir)
+		return nil, nil, fmt.Errorf("%s in %s (\"semcon data\" lists the expected folders)", s.None, dir)
 	}
 	return names, missing, nil
 }

@@ -8,19 +8,20 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Table says which numbers of a study's records a table of frozen encoders shows, in %.
+// Table says which numbers of the records a table of frozen encoders shows, in %.
 type Table struct {
 	Title, Caption string
 	Rows           []Row
-	Heads          []figures.RowHead // Which name a row: as many of [Row.Heads], with the architecture behind our own.
+	Heads          []figures.RowHead // The first of [Row.Heads] to show; our own rows add their architecture.
 	Columns        []string
-	// From are the columns of the records that all columns of the table are taken from. Nil where each is of the records' column of its name.
+	// From lists the columns of the records behind every column of the table. If it is nil, each column shows the records' column with its name.
 	From []string
-	// Detail names what a column shows of a record: one of its details, or its value if it is empty. Nil for the detail of the column's name.
+	// Detail returns which of a record's details a column shows; empty for the record's value. If it is nil, each column shows the detail with its
+	// name.
 	Detail func(column string) string
 }
 
-// Beside sets our numbers beside those of a table of the paper, which gives rows, heads and columns.
+// Beside sets our numbers beside those of one of the paper's tables, which provides rows, heads and columns.
 func (t Table) Beside(results study.Results, paper string) (figures.Table, error) {
 	printed, err := figures.Paper(paper)
 	if err != nil {
@@ -38,7 +39,7 @@ func (t Table) Beside(results study.Results, paper string) (figures.Table, error
 	})), nil
 }
 
-// Alone lays out numbers that the paper does not have.
+// Alone makes a table of numbers that the paper does not have.
 func (t Table) Alone(results study.Results) figures.Table {
 	table := figures.Table{RowHeads: t.Heads, Columns: t.Columns}
 	for _, row := range t.Rows {
@@ -51,7 +52,7 @@ func (t Table) Alone(results study.Results) figures.Table {
 	return t.describe(results, table)
 }
 
-// records are those behind a row and a column.
+// records returns the records behind a row and a column.
 func (t Table) records(results study.Results, row Row, column string) (records []study.Record) {
 	if t.From == nil {
 		return results.Of(row.Key, column)
@@ -62,7 +63,7 @@ func (t Table) records(results study.Results, row Row, column string) (records [
 	return records
 }
 
-// numbers are the values of a row and a column by ascending seed.
+// numbers returns the values of a row and a column by ascending seed.
 func (t Table) numbers(results study.Results, row Row, column string) (values []float64) {
 	detail := column
 	if t.Detail != nil {
@@ -78,7 +79,7 @@ func (t Table) numbers(results study.Results, row Row, column string) (values []
 	return values
 }
 
-// architecture is what a row's encoder is, as its records say; empty without any.
+// architecture returns the architecture of a row's encoder from its records; empty without records.
 func (t Table) architecture(results study.Results, row Row) string {
 	for _, column := range t.Columns {
 		for _, record := range t.records(results, row, column) {
@@ -93,7 +94,7 @@ func (t Table) architecture(results study.Results, row Row) string {
 	return ""
 }
 
-// describe fills in what the table says of itself and of the data behind its numbers.
+// describe fills in the title and the caption, and describes the data behind the numbers.
 func (t Table) describe(results study.Results, table figures.Table) figures.Table {
 	table.Title, table.Caption = t.Title, t.Caption
 	if t.From == nil {

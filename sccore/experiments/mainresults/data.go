@@ -11,31 +11,31 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 )
 
-// Data is what is measured on one dataset: the first of each pair for training, the second for testing.
+// Data holds the labelled images of one dataset: the first of each pair for training, the second for testing.
 type Data struct {
 	Name string // "imagenet", "coco" or "synthetic".
-	ID   string // Names the images in records.
+	ID   string // Identifies the images in records.
 
-	// Objects to classify; nil where there are none.
+	// Objects to classify; nil if there are none.
 	Objects [2]datasets.Source
 	Labels  [2][]int32
 	Classes int
 
-	// What is segmented, of which there is at most one.
+	// Images to segment: at most one of the two is set.
 	Scenes    [2]*synthetic.Set
 	Annotated [2]*datasets.Segmentation
 }
 
-// Identity names the images in records.
+// Identity identifies the images in records.
 func (d Data) Identity() string { return d.ID }
 
-// Title is what tables call the dataset.
+// Title is the name of the dataset in tables.
 func (d Data) Title() string { return titles[d.Name] }
 
-// Skipped is empty: an image that cannot be read is an error.
+// Skipped is empty because an unreadable image is an error.
 func (d Data) Skipped() []string { return []string{} }
 
-// Sources are the datasets that are read.
+// Sources are the real datasets.
 var Sources = encoders.Sources[Data]{
 	Needed: "imagenet/train and imagenet/val, or coco", None: "neither ImageNet with labels nor COCOStuff-27 is",
 	Names:   []string{imageNet, cocoStuff},
@@ -68,12 +68,12 @@ func open(dir, name string) (Data, error) {
 	}
 	d.ID, d.Classes = identities[0]+"; "+identities[1], len(classes[0])
 	if !slices.Equal(classes[0], classes[1]) {
-		return d, fmt.Errorf("%s: the images of val have other classes than those of train", filepath.Join(dir, "imagenet"))
+		return d, fmt.Errorf("%s: train and val have different classes", filepath.Join(dir, "imagenet"))
 	}
 	return d, nil
 }
 
-// Sample is most of each split's images, evenly spread; all if most is 0. The classes stay.
+// Sample returns at most the given number of images per split, evenly spread; all if most is 0. The classes stay.
 func (d Data) Sample(most int) Data {
 	var identities [2]string
 	for i := range 2 {
@@ -95,7 +95,7 @@ func (d Data) Sample(most int) Data {
 	return d
 }
 
-// draw draws objects and scenes: other samples than the experiment pretrain draws.
+// draw draws synthetic objects and scenes. Its seeds differ from those of the experiment pretrain.
 func draw(c Config) Data {
 	d := Data{Name: encoders.Synthetic}
 	for i := range 2 {

@@ -94,7 +94,7 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
 	r := records[0]
-	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear segmentation are left out: no COCOStuff-27") {
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "skipped the columns of linear segmentation: no COCOStuff-27") {
 		t.Errorf("warned of %q", warned)
 	}
 	if _, has := r.Details["linear_seg_mIoU"]; has || r.Column != "ImageNet-1k" || r.Value != 100 || r.Details["linear_cls_Acc@5"] != 100 {
@@ -104,7 +104,7 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Study.Run(context.Background(), testbackend.Fastest(t), options)
-	if want := "imagenet: the images of val have other classes than those of train"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "imagenet: train and val have different classes"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("other classes: %v", err)
 	}
 	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n2"), filepath.Join(dir, "imagenet", "val", "n0")); err != nil {
@@ -161,7 +161,7 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 	if err := run(); err != nil {
 		t.Fatal(err)
 	}
-	if len(warned) != 1 || !strings.HasPrefix(warned[0], "the columns of linear and k-NN classification are left out: ") || !strings.HasSuffix(warned[0], "have no labels") {
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "skipped the columns of linear and k-NN classification: ") || !strings.HasSuffix(warned[0], "have no labels") {
 		t.Errorf("warned of %q", warned)
 	}
 	records, err := study.Records(study.Folder(options.Out, Name))

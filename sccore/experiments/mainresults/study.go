@@ -1,8 +1,8 @@
-// Package mainresults is the experiment of the paper's first table: what frozen features are worth for classification by their [CLS] token and for
-// segmentation by their patches.
+// Package mainresults is the experiment of the paper's main table. It evaluates frozen features: [CLS] tokens by classification, patch tokens by
+// segmentation.
 //
-// In go ImageNet and COCOStuff-27, or synthetic objects and scenes, and the encoders of package encoders; out come records with the columns of Tab. main.
-// The ablation measures with [Data.Measure], too.
+// In go ImageNet and COCOStuff-27, or synthetic objects and scenes, and the encoders of package encoders. Out come records with the columns of Tab. main.
+// The ablation also measures with [Data.Measure].
 package mainresults
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Name is the experiment's.
+// Name is the experiment's name.
 const Name = "main"
 
 // Study is the experiment.
 var Study = study.Spec[Config, Data]{
 	Info: study.Info{
 		Name:       Name,
-		Title:      "What are frozen features worth for whole images and for their patches?",
+		Title:      "How good are frozen features of whole images and of patches?",
 		Reproduces: "Tab. main",
 		Labels:     []string{"main"},
-		Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, and COCOStuff-27, what --data has of the two, or synthetic objects and scenes without it",
+		Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, and COCOStuff-27, whichever --data has; without it synthetic objects and scenes",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "half a minute a row on 2 cores; give weights by --set weights.dino-s16=FILE",
-			study.Full:  "1.4 million images a row: a GPU",
+			study.Quick: "half a minute per row on 2 cores; --set weights.dino-s16=FILE adds a row",
+			study.Full:  "1.4 million images per row: a GPU",
 		},
 	},
 	Parts:    []string{"dataset", "row", "seed"},
@@ -43,38 +43,38 @@ var Study = study.Spec[Config, Data]{
 		d, err := Sources.Open(o.Data, dataset)
 		return d.Sample(cells[0].Config.Images), err
 	},
-	Numbers:   func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
-	Steps:     func(Data, study.Cell[Config]) int { return 1 },
-	NewWorker: study.Independent(run),
-	Serial:    true,
-	Own:       grid.Own,
-	Common:    grid.Common,
-	Tables:    tables,
+	Numbers:       func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
+	Steps:         func(Data, study.Cell[Config]) int { return 1 },
+	NewWorker:     study.Independent(run),
+	Serial:        true,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 }
 
-// The datasets that are read.
+// The real datasets.
 const (
 	imageNet  = "imagenet"
 	cocoStuff = "coco"
 )
 
-// titles are the datasets as records and tables name them.
+// titles are the names of the datasets in records and tables.
 var titles = map[string]string{imageNet: "ImageNet-1k", cocoStuff: "COCOStuff-27", encoders.Synthetic: "synthetic objects and scenes"}
 
-// Config is what one run of the experiment is made from. What its dataset has no use for is 0 and left out.
+// Config is the configuration of a cell. Settings that its dataset does not use are 0 and omitted from the JSON.
 type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
-	Images int                    `json:"images"`         // Images for training and again for testing: drawn, or taken of those that are read, 0 for all.
-	Size   int                    `json:"size,omitzero"`  // Height and width in pixels of the images that are classified, and of synthetic scenes.
-	KNN    knn.Classifier         `json:"knn,omitzero"`   // On [CLS] features of objects.
-	Class  evaluation.LinearProbe `json:"class,omitzero"` // The same.
-	Patch  evaluation.PatchProbe  `json:"patch,omitzero"` // On patch features of synthetic scenes.
+	Images int                    `json:"images"`         // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
+	Size   int                    `json:"size,omitzero"`  // Height and width in pixels of objects and of synthetic scenes.
+	KNN    knn.Classifier         `json:"knn,omitzero"`   // Classifies [CLS] features of objects.
+	Class  evaluation.LinearProbe `json:"class,omitzero"` // Classifies them, too.
+	Patch  evaluation.PatchProbe  `json:"patch,omitzero"` // Segments synthetic scenes.
 
-	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // On patch features of images that are read.
+	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
 }
 
-// Hashed is the configuration wherever the encoder's file lies.
+// Hashed omits the path of the encoder's file.
 func (c Config) Hashed() any {
 	c.Encoder = c.Encoder.Portable()
 	return c
@@ -93,7 +93,7 @@ var grid = encoders.Grid[Config]{
 	},
 }
 
-// ProfileConfig is the configuration of a profile before --set, for images that are read or synthetic ones.
+// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool) Config {
 	c := Config{Size: 224, KNN: knn.DINOClassifier(), Class: evaluation.DefaultLinearProbe()}
 	if read {
@@ -103,7 +103,7 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	}
 	if profile != study.Full {
 		c.Class = evaluation.FastLinearProbe()
-		c.Class.Epochs = 20 // Images are fewer.
+		c.Class.Epochs = 20 // There are fewer images.
 	}
 	if read && profile != study.Full {
 		c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Batch, c.Segmentation.Epochs = 96, 128, 8, 8
@@ -120,7 +120,7 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	return c
 }
 
-// on is the configuration of a run on a dataset.
+// on returns the configuration without the settings that a dataset does not use.
 func (c Config) on(dataset string) Config {
 	switch dataset {
 	case imageNet:
@@ -144,7 +144,7 @@ func (c Config) check(read bool) error {
 	return errors.Join(c.KNN.Check(), c.Class.Check(), c.Patch.Check())
 }
 
-// Protocol says how the numbers of a dataset come about.
+// Protocol describes how the numbers of a dataset are measured.
 func (c Config) Protocol(dataset string) string {
 	s, k, l := c.Segmentation, c.KNN, c.Class
 	if dataset == cocoStuff {

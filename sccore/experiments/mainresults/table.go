@@ -8,8 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// tables are the paper's, ours from runs on images that were read, the same of our own rows, which the paper does not have, and one of all rows that
-// were run on synthetic images.
+// tables returns the paper's table with our numbers on real images, the same table for our own rows, and a table of all rows on synthetic images.
 func tables(results study.Results) ([]figures.Table, error) {
 	read, synthetic := []string{titles[imageNet], titles[cocoStuff]}, titles[encoders.Synthetic]
 	beside, err := encoders.Table{

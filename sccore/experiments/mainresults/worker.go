@@ -10,13 +10,13 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Columns that a record's own value is of.
+// Columns whose value is also the value of the record.
 const (
 	columnNearest   = "knn_Acc@1"
 	columnSegmented = "linear_seg_mIoU"
 )
 
-// number is what a cell leaves, without its value.
+// number is the number that a cell records, without its value.
 func number(c study.Cell[Config]) study.Number {
 	metric := "k-NN accuracy"
 	if c.Dataset == cocoStuff {
@@ -47,7 +47,7 @@ func run(r *study.Run[Config, Data]) error {
 	return nil
 }
 
-// Measure returns the numbers of the table's columns that the data has, in percent.
+// Measure evaluates an encoder and returns the table's columns that the data allow, in percent.
 func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Config, seed int) (map[string]float64, error) {
 	numbers := map[string]float64{}
 	if d.Objects[0] != nil {
@@ -72,7 +72,7 @@ func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation
 	return numbers, err
 }
 
-// classify adds the numbers of classification by [CLS] features.
+// classify adds the accuracies of classifying [CLS] features.
 func (d Data) classify(b compute.Backend, frozen *evaluation.FeatureExtractor, c Config, seed int, numbers map[string]float64) error {
 	class, err := evaluation.EncodeObjects(frozen, d.Objects, c.Size)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestNoiseToleranceOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cell := range all {
-		if bce := cell.Config.Loss == "bce"; (cell.Config.Rate == 2) != bce || cell.Config.CoTAP.Threshold != 0.1 {
+		if bce := cell.Config.Loss == "bce"; (cell.Config.LearningRate == 2) != bce || cell.Config.CoTAP.Threshold != 0.1 {
 			t.Errorf("%s has %+v", cell.Name(), cell.Config)
 		}
 	}

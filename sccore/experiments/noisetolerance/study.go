@@ -1,10 +1,10 @@
-// Package noisetolerance is the study behind claim C25: how much worse a student ranks patch correspondences when a share of its pseudo labels is flipped,
-// trained with CoTAP and with binary cross-entropy.
+// Package noisetolerance is the study behind claim C25. It measures how much worse a student ranks patch correspondences if a share of its pseudo labels
+// is flipped, trained with CoTAP or with binary cross-entropy.
 //
-// It has no table in the paper, so its setting is ours, and small. Patches are of a few classes; a patch's features are its class's
-// direction plus noise. The student maps features linearly, and is trained on pairs of images to give pairs of patches of one class a
-// higher correspondence than others. Its pseudo labels are scores as a teacher's would be: high for pairs of one class, low for others, with
-// noise. A flipped label is a score drawn for the wrong kind of pair.
+// The paper has no table of it, so the setting is ours, and small. A patch belongs to one of a few classes; its features are the direction of its class
+// plus noise. The student maps features linearly. It trains on pairs of images to give patch pairs of one class a higher correspondence than other
+// pairs. Its pseudo labels imitate a teacher's scores: high for pairs of one class, low for others, with noise. A flipped label is a score drawn for the
+// wrong kind of pair.
 package noisetolerance
 
 import (
@@ -21,30 +21,30 @@ import (
 // Name is the experiment's name.
 const Name = "noise-tolerance"
 
-// Config is what one run of the study is made from.
+// Config is the configuration of a cell.
 type Config struct {
 	Loss    string  `json:"loss"`    // "bce" or "cotap"
-	Flipped float64 `json:"flipped"` // Share of pseudo labels, from 0 to 1.
+	Flipped float64 `json:"flipped"` // Share of flipped pseudo labels, from 0 to 1.
 
 	Classes  int     `json:"classes"`
-	Dim      int     `json:"dim"`       // Of patch features.
+	Dim      int     `json:"dim"`       // Length of a patch feature.
 	Noise    float64 `json:"noise"`     // Standard deviation of a feature; a class's direction has length 1.
-	Patches  int     `json:"patches"`   // Of an image.
-	TestSize int     `json:"test_size"` // Image pairs of the evaluation.
+	Patches  int     `json:"patches"`   // Patches per image.
+	TestSize int     `json:"test_size"` // Image pairs for evaluation.
 
-	High       float64 `json:"high"`        // Mean pseudo label of pairs of one class,
-	Low        float64 `json:"low"`         // and of other pairs;
-	LabelNoise float64 `json:"label_noise"` // the standard deviation of both.
+	High       float64 `json:"high"`        // Mean pseudo label of pairs with the same class.
+	Low        float64 `json:"low"`         // Mean pseudo label of other pairs.
+	LabelNoise float64 `json:"label_noise"` // Standard deviation of both.
 
-	Embedding int          `json:"embedding"` // Dimension of the student's output.
-	Batch     int          `json:"batch"`     // Image pairs a step.
-	Steps     int          `json:"steps"`
-	Rate      float64      `json:"rate"`
-	Momentum  float64      `json:"momentum"`
-	CoTAP     losses.CoTAP `json:"cotap"`
+	EmbeddingDim int          `json:"embedding"` // Dimension of the student's output.
+	Batch        int          `json:"batch"`     // Image pairs per step.
+	Steps        int          `json:"steps"`
+	LearningRate float64      `json:"rate"`
+	Momentum     float64      `json:"momentum"`
+	CoTAP        losses.CoTAP `json:"cotap"`
 }
 
-// lossNames are the losses compared, and flippedShares the shares of flipped labels.
+// lossNames are the losses that are compared, and flippedShares the shares of flipped labels.
 var (
 	lossNames     = []string{"bce", "cotap"}
 	flippedShares = []float64{0, 0.1, 0.2, 0.3, 0.4}
@@ -55,10 +55,10 @@ func profileConfig(profile study.Profile, loss string) Config {
 	config := Config{
 		Loss: loss, Classes: 8, Dim: 32, Noise: 0.2, Patches: 16, TestSize: 128,
 		High: 0.75, Low: 0.45, LabelNoise: 0.1,
-		Embedding: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
+		EmbeddingDim: 16, Batch: 8, Steps: 300, Momentum: 0.9, CoTAP: losses.DefaultCoTAP(),
 	}
-	// Each loss has the rate of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
-	config.Rate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
+	// Each loss has the learning rate out of 0.1, 0.3, 1, 3, 10 and 30 that is best with clean labels, on seed 0 of the quick profile.
+	config.LearningRate = map[string]float64{"bce": 0.3, "cotap": 1}[loss]
 	switch profile {
 	case study.Smoke:
 		config.Steps, config.TestSize, config.Batch = 20, 16, 2
@@ -68,18 +68,18 @@ func profileConfig(profile study.Profile, loss string) Config {
 	return config
 }
 
-// flippedColumn heads the numbers of a share in the table.
+// flippedColumn is the table's column for a share of flipped labels.
 func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
 
-// patches draws the images of a run of a seed. Its loss has no part in them: runs of a seed see the same images and, for one share of flipped labels, the
-// same labels.
+// patches draws the images of a run. They do not depend on the loss: runs with the same seed see the same images and, for one share of flipped labels,
+// the same labels.
 func (c Config) patches(seed int) *synthetic.Patches {
 	return synthetic.NewPatches(synthetic.PatchPairs{
 		Classes: c.Classes, Dim: c.Dim, Noise: c.Noise, Patches: c.Patches, High: c.High, Low: c.Low, LabelNoise: c.LabelNoise, Flipped: c.Flipped,
 	}, uint64(seed))
 }
 
-// cells lists the runs of a profile: all of one seed before the next, so that a stopped study can be read.
+// cells lists the cells of a profile, all cells of one seed before the next seed, so that the results of an interrupted study are comparable.
 func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 	shares := flippedShares
 	if o.Profile == study.Smoke {
@@ -109,7 +109,7 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 }
 
 // Study is the experiment.
-var Study = study.Spec[Config, study.Made]{
+var Study = study.Spec[Config, study.GeneratedData]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Does a ranking loss tolerate flipped pseudo labels better than binary cross-entropy?",
@@ -123,23 +123,23 @@ var Study = study.Spec[Config, study.Made]{
 	},
 	Parts: []string{"loss", "flipped", "seed"},
 	Cells: cells,
-	Open: func(study.Options, string, []study.Cell[Config]) (study.Made, error) {
+	Open: func(study.Options, string, []study.Cell[Config]) (study.GeneratedData, error) {
 		return "patches of synthetic classes", nil
 	},
-	Numbers: func(_ study.Made, c study.Cell[Config]) []study.Number {
+	Numbers: func(_ study.GeneratedData, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Config.Loss, Column: flippedColumn(c.Config.Flipped)}}
 	},
-	Steps:     func(study.Made, study.Cell[Config]) int { return 1 },
+	Steps:     func(study.GeneratedData, study.Cell[Config]) int { return 1 },
 	NewWorker: newWorker,
 	Shares:    func(c study.Cell[Config]) string { return c.Config.Loss },
-	Own: func(r study.Record, config Config) Config {
-		own := profileConfig(r.Profile, config.Loss)
-		own.Flipped = config.Flipped
-		return own
+	ProfileConfig: func(r study.Record, config Config) Config {
+		c := profileConfig(r.Profile, config.Loss)
+		c.Flipped = config.Flipped
+		return c
 	},
-	Common: func(config, own Config) Config {
-		// The losses and their rates differ and are compared; anything else must not.
-		config.Loss, config.Flipped, config.Rate = "", 0, config.Rate/own.Rate
+	Common: func(config, profileConfig Config) Config {
+		// Losses and their learning rates may differ. Nothing else may.
+		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/profileConfig.LearningRate
 		return config
 	},
 	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
@@ -155,7 +155,7 @@ var Study = study.Spec[Config, study.Made]{
 // check returns an error that names the first value out of range.
 func (c Config) check() error {
 	for name, count := range map[string]int{
-		"dim": c.Dim, "patches": c.Patches, "test_size": c.TestSize, "embedding": c.Embedding, "batch": c.Batch, "steps": c.Steps,
+		"dim": c.Dim, "patches": c.Patches, "test_size": c.TestSize, "embedding": c.EmbeddingDim, "batch": c.Batch, "steps": c.Steps,
 	} {
 		if count < 1 {
 			return fmt.Errorf("%s %d is not positive", name, count)
@@ -164,7 +164,7 @@ func (c Config) check() error {
 	if c.Classes < 2 {
 		return fmt.Errorf("classes %d is below 2", c.Classes)
 	}
-	for name, value := range map[string]float64{"noise": c.Noise, "label_noise": c.LabelNoise, "rate": c.Rate, "momentum": c.Momentum} {
+	for name, value := range map[string]float64{"noise": c.Noise, "label_noise": c.LabelNoise, "rate": c.LearningRate, "momentum": c.Momentum} {
 		if !(value >= 0) {
 			return fmt.Errorf("%s %v is negative", name, value)
 		}

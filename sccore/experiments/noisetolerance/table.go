@@ -9,10 +9,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// lossTitles are the losses as tables head them.
+// lossTitles are the names of the losses in tables.
 var lossTitles = map[string]string{"bce": "binary cross-entropy", "cotap": "CoTAP"}
 
-// Results are the records of the study in one profile: a row is a loss and a column a share of flipped labels.
+// Results are the records of the study in one profile. A row is a loss, and a column a share of flipped labels.
 type Results struct{ study.Results }
 
 // Load reads the study's records under the folder out.
@@ -21,7 +21,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// drop is what a seed loses from clean labels to a share of flipped ones, in points; ok tells whether both have run.
+// drop is the loss of average precision from clean labels to a share of flipped ones, in points; ok reports whether both runs have records.
 func (r Results) drop(loss string, share float64, seed int) (points float64, ok bool) {
 	at := func(share float64) (float64, bool) {
 		record, ok := r.OfSeed(loss, flippedColumn(share), seed)
@@ -32,8 +32,8 @@ func (r Results) drop(loss string, share float64, seed int) (points float64, ok 
 	return clean - flipped, hasClean && hasFlipped
 }
 
-// Tolerance is the quantity of claim C25, one value a seed: what binary cross-entropy loses in average precision and CoTAP does not, the mean
-// over the shares of flipped labels that both losses have runs of.
+// Tolerance is the quantity of claim C25, one value per seed: how much more average precision binary cross-entropy loses than CoTAP, averaged over the
+// shares of flipped labels for which both losses have records.
 func (r Results) Tolerance() []float64 {
 	var values []float64
 	for _, record := range r.Of("bce", flippedColumn(0)) {
@@ -74,7 +74,7 @@ func (r Results) table() figures.Table {
 	return t
 }
 
-// Curves is the figure of average precision against the share of flipped labels, the mean over seeds.
+// Curves plots average precision against the share of flipped labels, averaged over seeds.
 func (r Results) Curves() figures.Curves {
 	f := figures.Curves{Title: fmt.Sprintf("Flipped pseudo labels, %s profile", r.Profile), X: "flipped labels (%)", Y: "average precision (%)"}
 	for _, loss := range lossNames {

@@ -13,10 +13,10 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// run is a cell at work. It takes seconds, so it has no checkpoints.
-type run = study.Run[Config, study.Made]
+// run is a running cell. It takes seconds, so it writes no checkpoints.
+type run = study.Run[Config, study.GeneratedData]
 
-func newWorker(r *run) (study.Worker[Config, study.Made], error) {
+func newWorker(r *run) (study.Worker[Config, study.GeneratedData], error) {
 	return newStudent(r.Backend(), r.Cell.Config), nil
 }
 
@@ -34,7 +34,7 @@ func (s *student) Run(r *run) error {
 	})
 }
 
-// student is a compiled step and a compiled evaluation.
+// student is a compiled training step and a compiled evaluation.
 type student struct {
 	step, scores *graph.Exec
 }
@@ -53,7 +53,7 @@ func newStudent(b compute.Backend, config Config) *student {
 				loss = config.CoTAP.Loss(p, labels)
 			}
 			velocity = graph.Add(graph.MulScalar(velocity, config.Momentum), graph.Gradient(loss, weights)[0])
-			return []*graph.Node{graph.Sub(weights, graph.MulScalar(velocity, config.Rate)), velocity, loss}
+			return []*graph.Node{graph.Sub(weights, graph.MulScalar(velocity, config.LearningRate)), velocity, loss}
 		}),
 		scores: graph.MustNewExec(b, func(in []*graph.Node) *graph.Node { return correspondence(in[0], in[1], in[2]) }),
 	}
@@ -69,12 +69,12 @@ func (s *student) Close() {
 func (s *student) train(r *run) (precision, loss float64, err error) {
 	c := r.Cell.Config
 	patches := c.patches(r.Cell.Seed)
-	initial := make([]float32, 0, c.Dim*c.Embedding)
-	for range c.Dim * c.Embedding {
+	initial := make([]float32, 0, c.Dim*c.EmbeddingDim)
+	for range c.Dim * c.EmbeddingDim {
 		initial = append(initial, float32(patches.Rand.NormFloat64()/math.Sqrt(float64(c.Dim))))
 	}
-	weights := tensors.FromFlatDataAndDimensions(initial, c.Dim, c.Embedding)
-	velocity := tensors.FromScalarAndDimensions(float32(0), c.Dim, c.Embedding)
+	weights := tensors.FromFlatDataAndDimensions(initial, c.Dim, c.EmbeddingDim)
+	velocity := tensors.FromScalarAndDimensions(float32(0), c.Dim, c.EmbeddingDim)
 	features := func(x []float32, n int) *tensors.Tensor {
 		return tensors.FromFlatDataAndDimensions(x, n, c.Patches, c.Dim)
 	}
@@ -84,7 +84,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		}
 		pairs := patches.Draw(c.Batch)
 		labels := tensors.FromFlatDataAndDimensions(pairs.Labels, c.Batch, c.Patches*c.Patches)
-		out, err := s.step.Exec(weights, velocity, features(pairs.U, c.Batch), features(pairs.V, c.Batch), labels)
+		out, err := s.step.Call(weights, velocity, features(pairs.U, c.Batch), features(pairs.V, c.Batch), labels)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -95,10 +95,10 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		return 0, 0, fmt.Errorf("the loss is %v at the end", loss)
 	}
 
-	// The evaluation is of the same images, whatever has been drawn for training.
+	// All runs with a seed are evaluated on the same images, however many were drawn for training.
 	patches.Rand = rand.New(rand.NewPCG(uint64(r.Cell.Seed), 26))
 	test := patches.Draw(c.TestSize)
-	out, err := s.scores.Exec(weights, features(test.U, c.TestSize), features(test.V, c.TestSize))
+	out, err := s.scores.Call(weights, features(test.U, c.TestSize), features(test.V, c.TestSize))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -113,7 +113,7 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 			}
 		}
 		if !slices.Contains(truth, 1) {
-			continue // No pair of one class: precision has no meaning.
+			continue // Precision is not defined without a pair of one class.
 		}
 		ap, err := losses.AP(p, truth, 1)
 		if err != nil {

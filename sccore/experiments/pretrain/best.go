@@ -5,16 +5,16 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// bestOver is the number of measurements in a row whose mean says how good an encoder is: each is of one batch.
+// bestOver is the number of consecutive measurements whose mean rates an encoder; a single measurement is of one batch only.
 const bestOver = 3
 
-// improved tells whether the encoder at the end of a curve is its best so far: whether the share of the variance of patch features that is
-// between classes, in the mean of the last bestOver measurements, was never as high.
+// improved reports whether the encoder at the end of a curve is the best so far: whether the between-class share of the variance of patch features,
+// averaged over the last bestOver measurements, is higher than ever before.
 //
-// Curves without labels have no best, and the last encoder counts, as in the paper: the loss is taken against a target branch that moves with
-// the online one and is least where both have collapsed, so it does not tell which encoder is better.
+// Without labels there is no best encoder, and the last one counts, as in the paper. The loss does not show which encoder is better: its target branch
+// moves with the online branch, and it is lowest when both have collapsed.
 //
-// It looks at the curve alone, so a run that resumes writes the same encoders at the same steps as one that never stopped.
+// The result depends on the curve alone, so a resumed run writes the same encoders at the same steps as an uninterrupted one.
 func improved(curve []sccore.StepMetrics) bool {
 	if len(curve) == 0 || curve[len(curve)-1].Classes == nil {
 		return false

@@ -8,8 +8,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Curves draws the curve of a running stage: against the step the loss, the effective rank of patch features, and with labels how much
-// these vary within and between classes.
+// Curves plots a running stage against the step: the loss, the effective rank of patch features and, with labels, their variance within and between
+// classes.
 func Curves(run string, points []study.Point) figures.CurvesRow {
 	var loss, rank, variance, evaluated []figures.Series
 	for _, p := range points {
@@ -40,13 +40,12 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 	return row
 }
 
-// BothStages draws a recorded run, the second stage's steps after the first's: its losses, the entropy of its targets, the
-// effective rank of its features, and with labels the variance of patch features within and between classes. The error says that there is no such
-// run.
+// BothStages plots both stages of a recorded run, one after the other: the losses, the entropy of the targets, the effective rank of features and, with
+// labels, the variance of patch features within and between classes. A run without records is an error.
 func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 	var losses, entropies, ranks, variances, evaluated []figures.Series
 	add := func(all *[]figures.Series, name string, step int, value float64) {
-		if value > 0 { // Else it is switched off.
+		if value > 0 { // 0 means that it is switched off.
 			figures.AddPoint(all, name, float64(step), value)
 		}
 	}

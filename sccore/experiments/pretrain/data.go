@@ -13,26 +13,26 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Data is what the experiment trains on, and what it measures on.
+// Data holds the images that train encoders and the labelled images that measure them.
 type Data struct {
 	Train sccore.Data
-	// Labelled images to measure on, nil for data without labels: for training a probe, and for testing.
+	// Labelled images that train and test a probe; nil for data without labels.
 	Objects, Scenes [2]*synthetic.Set
 
 	title, identity string
 	skipped         []string
 }
 
-// Identity names what is trained on.
+// Identity identifies the images in records.
 func (d Data) Identity() string { return d.identity }
 
 // Title is "synthetic" or "images".
 func (d Data) Title() string { return d.title }
 
-// Skipped lists the files that were left out.
+// Skipped lists the files that could not be read.
 func (d Data) Skipped() []string { return d.skipped }
 
-// columns are what is measured on the data, in the order of the records.
+// columns returns the columns that are measured on the data, in the order of the records.
 func (d Data) columns() []string {
 	if d.Scenes[0] == nil {
 		return []string{ColumnRank}
@@ -40,10 +40,10 @@ func (d Data) columns() []string {
 	return []string{ColumnMIoU, ColumnKNN}
 }
 
-// smokeImages is the number of images of each kind that the smoke profile takes of those that are read.
+// smokeImages is the number of objects, and of scenes, that the smoke profile takes from real datasets.
 const smokeImages = 64
 
-// Open opens the images of ImageNet and COCO below the data folder, or draws synthetic ones without one.
+// Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws synthetic images.
 func Open(o study.Options, config Config) (Data, error) {
 	if config.Init != "" { // Before anything is compiled.
 		if _, err := os.Stat(config.Init); err != nil {
@@ -58,7 +58,7 @@ func Open(o study.Options, config Config) (Data, error) {
 			d.Objects[i] = synthetic.Objects(n, side, uint64(1+2*i))
 			d.Scenes[i] = synthetic.Scenes(n, side, uint64(2+2*i))
 		}
-		d.Train = OnLabelled(d.Objects[0], d.Scenes[0])
+		d.Train = LabelledData(d.Objects[0], d.Scenes[0])
 		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity
 		return d, nil
 	}
@@ -84,16 +84,16 @@ func Open(o study.Options, config Config) (Data, error) {
 	return d, nil
 }
 
-// wantBoth says what training wants where an image set is missing.
+// wantBoth explains which datasets training needs if one of them is missing.
 func wantBoth(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("training takes objects from imagenet/ and scenes from coco/ of the data folder (\"semcon data\" says how): %w", err)
+	return fmt.Errorf("training needs objects in imagenet/ and scenes in coco/ of the data folder (\"semcon data\" lists the expected folders): %w", err)
 }
 
-// OnLabelled is the data of a run on labelled images.
-func OnLabelled(objects, scenes *synthetic.Set) sccore.Data {
+// LabelledData returns training data of labelled images.
+func LabelledData(objects, scenes *synthetic.Set) sccore.Data {
 	return sccore.Data{Objects: objects.Images, Scenes: scenes.Images, Labels: func(image int32, canvas []uint8, side int) error {
 		masks, i := objects.ClassMask, int(image)
 		if i >= objects.Len() {

@@ -12,8 +12,8 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// measure measures an encoder: on labelled images by a linear probe of patch features on scenes and by k-NN on objects, on others by the effective
-// rank of patch features.
+// measure measures an encoder: with labels by a linear probe of the patch features of scenes and by k-NN on objects, without labels by the effective rank
+// of patch features.
 func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, c Config, seed int) ([]study.Number, error) {
 	if data.Scenes[0] == nil {
 		features, err := evaluation.Encode(frozen, data.Train.Scenes, c.Size, 256, true)
@@ -52,7 +52,7 @@ func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, 
 	}, nil
 }
 
-// Evaluators are those that run along the training of an encoder, as [Config].EvaluateEvery says.
+// Evaluators returns the evaluators that run during training, every [Config].EvaluateEvery steps.
 func Evaluators(b compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) []train.Evaluator {
 	if data.Scenes[0] == nil {
 		return []train.Evaluator{evaluation.SpreadEvaluator(c.EvaluateEvery, extractor, data.Train.Scenes, c.Size, 256)}

@@ -12,7 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Files of a stage's folder beside the checkpoints of a running stage. With labels it has the best encoder, too, see [improved].
+// Files in a stage's folder besides the checkpoints. bestFile exists only with labels; see [improved].
 const (
 	FinalFile  = "final.safetensors" // The last checkpoint.
 	onlineFile = "online.safetensors"
@@ -21,7 +21,7 @@ const (
 	curveFile  = "curve.jsonl"
 )
 
-// Stage is a compiled stage of training, and the encoder that is measured: its online branch's, as the paper has it ("Evaluation protocol").
+// Stage is a compiled stage of training, with the encoder that is measured: that of the online branch, as in the paper ("Evaluation protocol").
 type Stage struct {
 	Name    string
 	Trainer *sccore.Trainer
@@ -47,15 +47,15 @@ func (s *Stage) Close() {
 	}
 }
 
-// unfiltered is the encoder of the stage without the filter: before training it has only random weights, and a file's features are those of the
-// file.
+// unfiltered is the encoder of the stage without the filter. Before training the filter has random weights, which would change the features of a
+// checkpoint.
 func (s *Stage) unfiltered(b compute.Backend) (*evaluation.FeatureExtractor, error) {
 	vit, store, scope := s.Trainer.Encoder(sccore.Online)
 	vit.Prototypes = 0
 	return evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
 }
 
-// TrainStage brings a stage of a run to its end, from its last checkpoint or from start, and leaves its encoders in dir.
+// TrainStage completes a stage of a run, from its last checkpoint or from start, and saves its encoders in dir.
 func TrainStage[C comparable, D study.Data](
 	r *study.Run[C, D], s *Stage, dir string, start func() error, evaluators []train.Evaluator,
 ) error {
@@ -97,7 +97,7 @@ func TrainStage[C comparable, D study.Data](
 	return loop.Clean()
 }
 
-// Describe is a line of metrics for the bar.
+// Describe formats metrics for the progress bar.
 func Describe(m sccore.StepMetrics) string {
 	line := fmt.Sprintf("loss %.3f", m.Total)
 	if m.PatchEntropy > 0 {
@@ -109,7 +109,7 @@ func Describe(m sccore.StepMetrics) string {
 	return line
 }
 
-// points are the metrics of a stage as a curve.
+// points converts the metrics of a stage to a curve.
 func points(curve []sccore.StepMetrics) (points []study.Point) {
 	for _, m := range curve {
 		p := study.Point{Step: m.Step, Loss: m.Total, LearningRate: m.LearningRate}
@@ -127,7 +127,7 @@ func points(curve []sccore.StepMetrics) (points []study.Point) {
 	return points
 }
 
-// CurveOf is the curve file of a stage as records name it, with what its last point says.
+// CurveOf returns the curve file of a stage as records name it, and details from its last point.
 func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file string, details map[string]float64, err error) {
 	file = filepath.Join(dir, curveFile)
 	curve, err := study.ReadCurve[sccore.StepMetrics](file)
@@ -146,7 +146,7 @@ func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file s
 	return filepath.ToSlash(file), details, err
 }
 
-// EncoderFile is the file of the encoder that a recorded run left, after the stage "first" or "second": the online branch's, which the paper freezes
+// EncoderFile returns the file of a recorded run's encoder after the stage "first" or "second": that of the online branch, which the paper freezes
 // ("Evaluation protocol").
 func EncoderFile(out string, r study.Record, stage string) string {
 	return filepath.Join(study.Folder(out, Name), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, onlineFile)

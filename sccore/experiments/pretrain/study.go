@@ -1,5 +1,5 @@
-// Package pretrain is training with the paper's method ("Training pipeline"): alignment first, then everything. Other experiments evaluate the
-// encoders that it leaves, and some train with its stages.
+// Package pretrain trains with the paper's method in two stages ("Training pipeline"): alignment first, then the full method. Other experiments evaluate
+// its encoders, and some train with its stages.
 package pretrain
 
 import (
@@ -18,20 +18,20 @@ import (
 // Name is the experiment's name.
 const Name = "pretrain"
 
-// Config is what one run of the experiment is made from.
+// Config is the configuration of a cell.
 type Config struct {
-	// Init is a file of weights to begin with, an official checkpoint or an earlier run's: it takes the place of the first stage.
+	// Init is a file of weights to start from, an official checkpoint or that of an earlier run. It replaces the first stage.
 	Init   string        `json:"init"`
 	First  sccore.Config `json:"first"`  // The stage of alignment.
 	Second sccore.Config `json:"second"` // The stage of semantic concentration.
 
-	Images int                   `json:"images"` // Synthetic images of each kind, scenes and objects, for training and again for testing.
-	Size   int                   `json:"size"`   // Height and width in pixels of images that are evaluated, and compared for neighbours.
+	Images int                   `json:"images"` // Number of synthetic scenes, and of synthetic objects, per split.
+	Size   int                   `json:"size"`   // Height and width in pixels at which images are encoded, for evaluation and for finding neighbours.
 	Probe  evaluation.PatchProbe `json:"probe"`
 	KNN    knn.Classifier        `json:"knn"`
 
-	// EvaluateEvery is the number of steps between evaluations along the training, by the linear probe and k-NN on labelled images and by the spread of
-	// patch features on others; 0 for none. They do not change what is trained.
+	// EvaluateEvery is the number of steps between evaluations during training: with labels by the linear probe and k-NN, without by the spread of patch
+	// features. 0 means none. Evaluations do not change the training.
 	EvaluateEvery int `json:"evaluate_every,omitzero"`
 }
 
@@ -47,7 +47,7 @@ const (
 const (
 	ColumnMIoU = "linear mIoU"
 	ColumnKNN  = "object k-NN"
-	ColumnRank = "effective rank" // Of patch features: for images without labels.
+	ColumnRank = "effective rank" // Effective rank of patch features, for images without labels.
 )
 
 // ProfileConfig returns the configuration of a profile before --set.
@@ -62,7 +62,7 @@ func ProfileConfig(profile study.Profile) Config {
 		s.ImageHead, s.PatchHead = heads.Projector{HiddenDim: 256, OutDim: 64}, heads.Projector{HiddenDim: 256, OutDim: 64}
 		s.Views.GlobalCropSize, s.Views.Locals, s.ImageSize, c.Size = 48, 0, 64, 64
 		s.Batch, s.Steps, s.WarmupSteps, s.Neighbours, s.MetricsEvery = 32, 300, 30, 10, 20
-		// The parts of synthetic objects have hues a twelfth of a turn apart: the paper's jitter would make them all alike.
+		// The parts of synthetic objects have hues a twelfth of a turn apart. The paper's colour jitter would make them indistinguishable.
 		s.Views.Global.JitterStrength, s.Views.Global.Grayscale = 0.15, false
 		s.Views.Local.JitterStrength, s.Views.Local.Grayscale = 0.15, false
 		s.LearningRate, s.FinalLearningRate, s.WeightDecay, s.FinalWeightDecay, s.TargetMomentum = 1e-3, 1e-5, 0.04, 0.1, 0.99
@@ -103,7 +103,7 @@ func (c Config) Check() error {
 	case c.First.Lambdas.ImageConcentration > 0:
 		return errors.New("first.lambdas.image_concentration: neighbours are found with the first stage's features")
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
-		return fmt.Errorf("images %d are fewer than a batch or than neighbours", c.Images)
+		return fmt.Errorf("images %d is below the batch size or the number of neighbours", c.Images)
 	case c.EvaluateEvery < 0:
 		return fmt.Errorf("evaluate_every %d is negative", c.EvaluateEvery)
 	case c.Size < 8 || c.Size%8 != 0:
@@ -115,7 +115,7 @@ func (c Config) Check() error {
 	return c.KNN.Check()
 }
 
-// rows are what a cell measures, in the order in which it comes to them.
+// rows lists the rows that a cell measures, in the order of measurement.
 func (c Config) rows() []string {
 	if c.Init != "" {
 		return []string{RowInit, RowMethod}
@@ -123,7 +123,7 @@ func (c Config) rows() []string {
 	return []string{RowRandom, RowAlignment, RowMethod}
 }
 
-// steps are those of both stages.
+// steps is the number of steps of both stages.
 func (c Config) steps() int {
 	if c.Init != "" {
 		return c.Second.Steps
@@ -131,7 +131,7 @@ func (c Config) steps() int {
 	return c.First.Steps + c.Second.Steps
 }
 
-// DatasetNames is "synthetic", or "images" where there is a folder of data, which the full profile needs.
+// DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic".
 func DatasetNames(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Data != "":
@@ -151,7 +151,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		return nil, err
 	}
 	if o.Profile == study.Full && config.Init == "" {
-		return nil, errors.New("the full profile begins from an official checkpoint: --set init=FILE")
+		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
 	var cells []study.Cell[Config]
 	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 1}[o.Profile]) {
@@ -164,7 +164,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 var Study = study.Spec[Config, Data]{
 	Info: study.Info{
 		Name:       Name,
-		Title:      "Does training with the paper's method make features, from scratch in two stages or from a checkpoint?",
+		Title:      "Does training with the paper's method improve features, from scratch in two stages or from a checkpoint?",
 		Reproduces: "\"Training pipeline\"; the encoders that other experiments evaluate",
 		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
 		Cost: map[study.Profile]string{
@@ -187,8 +187,8 @@ var Study = study.Spec[Config, Data]{
 		}
 		return numbers
 	},
-	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
-	NewWorker: func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
-	Own:       func(r study.Record, _ Config) Config { return ProfileConfig(r.Profile) },
-	Tables:    func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Steps:         func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
+	NewWorker:     func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
+	ProfileConfig: func(r study.Record, _ Config) Config { return ProfileConfig(r.Profile) },
+	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 }

@@ -19,7 +19,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// table is of the rows and columns that were measured.
+// table returns a table of the rows and columns with records.
 func (r Results) table() figures.Table {
 	t := figures.Table{
 		Title:    "Training in two stages",
@@ -46,11 +46,11 @@ func (r Results) table() figures.Table {
 	return t
 }
 
-// Encoder names a file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
-// branch, or the "best" of the online branch's where the images had labels. The error says that there is no such run.
+// Encoder returns the file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
+// branch, or the "best" encoder of the online branch if the images have labels. A run without records is an error.
 func (r Results) Encoder(out string, seed int, stage, branch string) (string, error) {
 	var last study.Record
-	for _, column := range []string{ColumnMIoU, ColumnRank} { // Of synthetic images, and of those without labels.
+	for _, column := range []string{ColumnMIoU, ColumnRank} { // With labels, and without.
 		if record, ok := r.OfSeed(RowMethod, column, seed); ok && record.Finished.After(last.Finished) {
 			last = record
 		}

@@ -6,8 +6,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// NewViewer draws what encoders make of the first count scenes of a profile's data, count at least 2: the synthetic ones that nothing is trained on, or
-// those of the folder dir.
+// NewViewer returns a viewer of the first count scenes of a profile's data, at least 2: synthetic test scenes, or the scenes of the data folder dir.
 func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*features.Viewer, error) {
 	config := ProfileConfig(profile)
 	data, err := Open(study.Options{Profile: profile, Data: dir}, config)

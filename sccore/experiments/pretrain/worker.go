@@ -11,13 +11,13 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// NeighboursFile holds the neighbours that positives are drawn from, in the folder that the stages of a run share.
+// NeighboursFile holds the neighbours from which positives are drawn, in the folder that the stages of a run share.
 const NeighboursFile = "neighbours.safetensors"
 
-// run is a cell at work.
+// run is a running cell.
 type run = study.Run[Config, Data]
 
-// worker runs cells with both stages, which it compiles once.
+// worker runs cells with two stages, each compiled once.
 type worker struct{ first, second *Stage }
 
 // Close frees the device's memory.
@@ -26,7 +26,7 @@ func (w *worker) Close() {
 	w.second.Close()
 }
 
-// compile makes the stages that the cell needs.
+// compile compiles the stages that the cell needs.
 func (w *worker) compile(r *run) (err error) {
 	c := r.Cell.Config
 	if w.first == nil && c.Init == "" {
@@ -40,7 +40,7 @@ func (w *worker) compile(r *run) (err error) {
 	return err
 }
 
-// Run trains both stages of a cell, and measures what it begins from and what each leaves.
+// Run trains both stages of a cell, and measures the initial encoder and the encoder after each stage.
 func (w *worker) Run(r *run) error {
 	if err := w.compile(r); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (w *worker) Run(r *run) error {
 	return w.record(r, RowMethod, w.second.Frozen, dir)
 }
 
-// alignment trains the first stage and finds the neighbours with what it leaves.
+// alignment trains the first stage and finds the neighbours with its encoder.
 func (w *worker) alignment(r *run) error {
 	seed, dir := uint64(r.Cell.Seed), filepath.Join(r.Dir, w.first.Name)
 	begin := func() error { return w.first.Trainer.Begin(seed) }
@@ -90,7 +90,7 @@ func (w *worker) fromFile(r *run, start func() error) error {
 	if !r.Wants(RowInit) && err == nil {
 		return w.neighbours(r, nil)
 	}
-	// Any neighbours will do to begin with: the encoder is all that is needed.
+	// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
 	w.second.Trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, r.Data.Train.Objects.Len())})
 	if err := start(); err != nil {
 		return err
@@ -111,18 +111,19 @@ func (w *worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
 	if r.Cell.Config.Second.Lambdas.ImageConcentration == 0 {
 		return nil
 	}
-	found, err := Neighbours(r, r.Dir, frozen, r.Data, r.Cell.Config)
+	neighbours, err := Neighbours(r, r.Dir, frozen, r.Data, r.Cell.Config)
 	if err != nil {
 		return err
 	}
-	w.second.Trainer.SetNeighbours(found)
+	w.second.Trainer.SetNeighbours(neighbours)
 	return nil
 }
 
-// Neighbours reads the neighbours of object-centric images from the file in dir, or finds them by the [CLS] features of an encoder and writes them.
+// Neighbours reads the neighbours of object-centric images from the file in dir. If there is no file, it finds them by the [CLS] features of an encoder
+// and writes the file.
 func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.FeatureExtractor, data Data, config Config) (*knn.Neighbours, error) {
 	path, objects := filepath.Join(dir, NeighboursFile), data.Train.Objects
-	source := fmt.Sprintf("%s/seed%d, %s", data.Title(), r.Cell.Seed, data.Identity()) // What images were compared by what.
+	source := fmt.Sprintf("%s/seed%d, %s", data.Title(), r.Cell.Seed, data.Identity()) // Which images were compared, and by which run.
 	if _, err := os.Stat(path); err == nil {
 		found, err := knn.Read(path, objects.Len(), source)
 		if err != nil {
@@ -144,7 +145,7 @@ func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, froz
 	return found, found.Write(path)
 }
 
-// record measures an encoder and records its numbers; dir is the folder of the stage that has left it, if one has.
+// record measures an encoder and records its numbers. dir is the folder of the stage that trained it, or empty.
 func (w *worker) record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) (err error) {
 	if !r.Wants(row) {
 		return nil

@@ -1,9 +1,9 @@
-// Package teacherquality is the study of what patch concentration gains, against how good its teacher's correspondences are.
+// Package teacherquality studies how the gain of patch concentration depends on the quality of the teacher's correspondences.
 //
-// The paper has a teacher of one quality, a transformer that was trained on ImageNet before. One trained here in a minute is worse, and whether
-// L_sc then helps is a question of how much worse. So from one checkpoint a seed, trained by alignment alone, training goes on in several ways:
-// with patch alignment alone, and with CoTAP or binary cross-entropy beside it, with the real teacher's q, or with q from labels of which a
-// share is replaced by noise, so that it tells pairs of one class from others as well as is wanted: AUC is the area under its ROC curve.
+// The paper's teacher has one quality: it is a transformer pretrained on ImageNet. A teacher that trains here in a minute is worse, and whether L_sc
+// still helps depends on how much worse. Each seed has one checkpoint, trained by alignment alone. From it, training continues in several ways: with
+// patch alignment alone, or with CoTAP or binary cross-entropy added. Their q is the real teacher's, or comes from labels of which a share is replaced by
+// noise. The noise sets how well q separates pairs of one class from other pairs, measured as AUC, the area under the ROC curve.
 package teacherquality
 
 import (
@@ -25,37 +25,37 @@ import (
 // Name is the experiment's name.
 const Name = "teacher-quality"
 
-// Config is what one run of the study is made from.
+// Config is the configuration of a cell.
 type Config struct {
-	Loss    string  `json:"loss"`    // "start", no training beyond the first stage; "alignment"; "cotap" or "bce" beside it.
-	Lambda  float64 `json:"lambda"`  // λ2 of the latter two.
-	Teacher string  `json:"teacher"` // Their q: "head", the target branch's as in the paper, or "labels".
-	AUC     float64 `json:"auc"`     // Of labels: from 0.5, chance, to 1, the labels themselves.
+	Loss    string  `json:"loss"`    // "start" for the first stage alone, "alignment", or alignment with "cotap" or "bce".
+	Lambda  float64 `json:"lambda"`  // λ2 of "cotap" and "bce".
+	Teacher string  `json:"teacher"` // The source of their q: "head", the target branch as in the paper, or "labels".
+	AUC     float64 `json:"auc"`     // AUC of q from labels: 0.5 is chance, 1 the true labels.
 
 	First  sccore.Config         `json:"first"`  // The stage of both alignments, which makes the checkpoint.
-	Second sccore.Config         `json:"second"` // The stage that is studied; L_sc as above.
-	Images int                   `json:"images"` // Synthetic scenes and objects to train on, each, and half as many scenes for testing.
+	Second sccore.Config         `json:"second"` // The stage that is studied, before Loss sets its L_sc.
+	Images int                   `json:"images"` // Number of training scenes, and of training objects; there are half as many test scenes.
 	Probe  evaluation.PatchProbe `json:"probe"`
-	Pairs  int                   `json:"pairs"` // Batches whose pairs of patches the real teacher's AUC is of.
+	Pairs  int                   `json:"pairs"` // Number of batches whose patch pairs measure the real teacher's AUC.
 }
 
-// What a cell trains with.
+// Values of Loss without patch concentration.
 const (
 	lossStart     = "start"
 	lossAlignment = "alignment"
 )
 
-// profileConfig returns the configuration of a profile before what a cell sets, and --set.
+// profileConfig returns the configuration of a profile before --set and before a cell sets its condition.
 func profileConfig(profile study.Profile) Config {
-	toy := study.Quick // Training on labels is not the paper's: the full profile has more runs, and not larger ones.
+	size := study.Quick // The paper does not train on labels, so the full profile has more runs but no larger ones.
 	if profile == study.Smoke {
-		toy = study.Smoke
+		size = study.Smoke
 	}
-	trained := pretrain.ProfileConfig(toy)
+	trained := pretrain.ProfileConfig(size)
 	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe, Pairs: 4}
 	for _, s := range []*sccore.Config{&c.First, &c.Second} {
 		s.Prototypes, s.Lambdas = 0, losses.Lambdas{PatchAlignment: 1}
-		s.TargetMomentum = 0.95 // The target branch follows faster: a better teacher after 500 steps.
+		s.TargetMomentum = 0.95 // A faster target branch is a better teacher after 500 steps.
 		s.MetricsEvery = 1000
 	}
 	c.First.Lambdas.ImageAlignment = 1
@@ -68,7 +68,7 @@ func profileConfig(profile study.Profile) Config {
 	return c
 }
 
-// second is the configuration of the cell's training.
+// second is the configuration of the cell's second stage.
 func (c Config) second() sccore.Config {
 	s := c.Second
 	if c.Loss == lossStart || c.Loss == lossAlignment {
@@ -77,13 +77,13 @@ func (c Config) second() sccore.Config {
 	s.PatchConcentration, s.Lambdas.PatchConcentration = c.Loss, c.Lambda
 	s.Correspondences.From = c.Teacher
 	if c.Teacher == sccore.FromLabels {
-		// A pair's order with another is lost where either is replaced: 1 − AUC = noise²/2.
+		// Two pairs lose their order only if noise replaces both labels: 1 − AUC = noise²/2.
 		s.Correspondences.Noise = math.Sqrt(2 * (1 - c.AUC))
 	}
 	return s
 }
 
-// steps are those of the cell's own training.
+// steps is the number of steps of the cell's second stage.
 func (c Config) steps() int {
 	if c.Loss == lossStart {
 		return 0
@@ -101,27 +101,27 @@ func (c Config) check() error {
 	}
 	switch {
 	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.ImageSize != c.Second.ImageSize:
-		return errors.New("encoder, patch_head and canvas of the first and the second stage differ")
+		return errors.New("encoder, patch_head or canvas of the first and the second stage differ")
 	case c.First.Lambdas.PatchAlignment == 0 || c.Second.Lambdas.PatchAlignment == 0:
 		return errors.New("lambdas.patch_alignment 0: both stages align patches")
 	case c.First.Lambdas.PatchConcentration+c.First.Lambdas.ImageConcentration+c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration > 0 &&
 		(c.Loss == lossStart || c.Loss == lossAlignment):
-		return errors.New("lambdas: the study itself says where there is concentration")
+		return errors.New("lambdas: the cells set the concentration losses")
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch:
-		return fmt.Errorf("images %d are fewer than a batch", c.Images)
+		return fmt.Errorf("images %d is below the batch size", c.Images)
 	case c.Pairs < 1:
 		return fmt.Errorf("pairs %d is not positive", c.Pairs)
 	}
 	return c.Probe.Check()
 }
 
-// shared is what all runs have in common that are compared with each other.
+// shared is the part of the configuration that must be equal for runs to be compared.
 func (c Config) shared() Config {
 	c.Loss, c.Lambda, c.Teacher, c.AUC = "", 0, "", 0
 	return c
 }
 
-// teacher is the part of a cell's name that says how good its q is.
+// teacher is the part of a cell's name for the quality of its q.
 func (c Config) teacher() string {
 	switch {
 	case c.Loss == lossStart || c.Loss == lossAlignment:
@@ -137,7 +137,7 @@ func (c Config) row() string {
 	return fmt.Sprintf("%s/lambda%g/%s", c.Loss, c.Lambda, c.teacher())
 }
 
-// compared are the losses of patch concentration that are compared, lambdas their weights: the weaker ones in quick for CoTAP alone.
+// compared lists the patch-concentration losses, and lambdas their weights. The quick profile runs the smaller weight for CoTAP alone.
 var (
 	compared = []string{sccore.WithCoTAP, sccore.WithBCE}
 	lambdas  = map[study.Profile]map[string][]float64{
@@ -148,8 +148,7 @@ var (
 	aucs = map[study.Profile][]float64{study.Smoke: {1}, study.Quick: {1, 0.85, 0.7}, study.Full: {1, 0.9, 0.8, 0.7, 0.6}}
 )
 
-// rows lists the conditions of a profile: start and alignment, then those of each loss and λ2 from the best teacher down to the real
-// one.
+// rows lists the conditions of a profile: start and alignment, then for each loss and λ2 the teachers from the best down to the real one.
 func rows(profile study.Profile) (all []Config) {
 	all = append(all, Config{Loss: lossStart}, Config{Loss: lossAlignment})
 	for _, loss := range compared {
@@ -163,7 +162,7 @@ func rows(profile study.Profile) (all []Config) {
 	return all
 }
 
-// cells lists the runs of a profile, all of one seed before the next.
+// cells lists the cells of a profile, all cells of one seed before the next seed.
 func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 	base := profileConfig(o.Profile)
 	if err := settings.Apply(&base, o.Set...); err != nil {
@@ -186,12 +185,12 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 	return cells, nil
 }
 
-// startPath is the path of cells that nobody selects: the training that all others of a seed begin from.
+// startPath is the path of the cells that train the first stage. They are never selected; the other cells of their seed start from them.
 const startPath = "first stage"
 
 func isStart(c study.Cell[Config]) bool { return c.Path[0] == startPath }
 
-// shares names the cells that share a compiled step: those of one loss and one kind of q, with any λ2, AUC and seed.
+// shares names the cells that share a compiled step: those with the same loss and the same source of q, whatever their λ2, AUC and seed.
 func shares(c study.Cell[Config]) string {
 	switch {
 	case isStart(c):
@@ -208,7 +207,7 @@ var Study = study.Spec[Config, data]{
 		Name:       Name,
 		Title:      "How good must the teacher's correspondences be for patch concentration to help?",
 		Reproduces: "\"Patch correspondence distillation\"; explains what claim C16 needs",
-		Data:       "synthetic scenes and objects, whose labels make teachers of known quality",
+		Data:       "synthetic scenes and objects, whose labels give teachers of known quality",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
 			study.Quick: "about 20 minutes on 2 quiet cores",
@@ -244,10 +243,10 @@ var Study = study.Spec[Config, data]{
 		}
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, c.Hash()))
 	},
-	Own: func(r study.Record, config Config) Config {
-		own := profileConfig(r.Profile)
-		own.Loss, own.Lambda, own.Teacher, own.AUC = config.Loss, config.Lambda, config.Teacher, config.AUC
-		return own
+	ProfileConfig: func(r study.Record, config Config) Config {
+		c := profileConfig(r.Profile)
+		c.Loss, c.Lambda, c.Teacher, c.AUC = config.Loss, config.Lambda, config.Teacher, config.AUC
+		return c
 	},
 	Common: func(config, _ Config) Config { return config.shared() },
 	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },

@@ -12,12 +12,12 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// titles are the losses as tables and legends name them.
+// titles are the names of the losses in tables and legends.
 var titles = map[string]string{
 	lossStart: "alignment, first stage", lossAlignment: "patch alignment", sccore.WithCoTAP: "+ CoTAP", sccore.WithBCE: "+ binary cross-entropy",
 }
 
-// Results are the records of the study in one profile: a row is a condition, and there is one column.
+// Results are the records of the study in one profile. A row is a condition; there is one column.
 type Results struct{ study.Results }
 
 // Load reads the study's records under the folder out.
@@ -26,8 +26,8 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// Gain is what a loss of patch concentration gains over patch alignment alone, in points of linear mIoU, one value for each seed that has both:
-// "cotap" or "bce" with weight λ2 and q from labels of that AUC, or from the real teacher if auc is 0.
+// Gain is the gain of a patch-concentration loss, "cotap" or "bce" with weight λ2, over patch alignment alone, in points of linear mIoU: one value for
+// each seed with both runs. q comes from labels with the given AUC, or from the real teacher if auc is 0.
 func (r Results) Gain(loss string, lambda, auc float64) []float64 {
 	return r.gain(Config{Loss: loss, Lambda: lambda, Teacher: map[bool]string{true: sccore.FromHead, false: sccore.FromLabels}[auc == 0], AUC: auc})
 }
@@ -43,9 +43,9 @@ func (r Results) realAUC() float64 {
 
 func (r Results) table() figures.Table {
 	t := figures.Table{
-		Title: "What patch concentration gains, against its teacher's quality",
-		Caption: "Linear mIoU after training on from one checkpoint a seed, and the gain over patch alignment alone on the same seed with its 95 % interval. " +
-			"The teacher is the AUC of its correspondences: of labels with noise, and of the target branch itself. The paper has no such table.",
+		Title: "Gain of patch concentration by the quality of its teacher",
+		Caption: "Linear mIoU after the second stage, which starts from one checkpoint per seed, and the gain over patch alignment alone on the same seed with its " +
+			"95 % interval. The AUC measures the teacher's correspondences, from labels with noise or from the target branch. The paper has no such table.",
 		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "λ2"}, {Name: "teacher"}, {Name: "interval of the gain"}},
 		Columns:  []string{pretrain.ColumnMIoU, "gain"},
 	}
@@ -71,7 +71,7 @@ func (r Results) table() figures.Table {
 	return t
 }
 
-// Gains is the figure of the gain against the teacher's AUC: one series for each loss and λ2, the real teacher at its own AUC.
+// Gains plots the gain against the teacher's AUC: one series for each loss and λ2, with the real teacher at its measured AUC.
 func (r Results) Gains() figures.GainPlot {
 	f := figures.GainPlot{Title: fmt.Sprintf("Gain over patch alignment alone, %s profile", r.Profile), X: "AUC of the teacher's correspondences", Y: "gain in linear mIoU (points)"}
 	var last string

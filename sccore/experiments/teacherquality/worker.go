@@ -18,32 +18,32 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// data are the study's images; the second scenes are for testing.
+// data holds the study's images. The first scenes train, the second test.
 type data struct {
 	train    sccore.Data
 	scenes   [2]*synthetic.Set
 	identity string
 }
 
-// Identity names the images.
+// Identity identifies the images in records.
 func (d data) Identity() string { return d.identity }
 
-// Title is what they are.
+// Title describes the images.
 func (data) Title() string { return "synthetic scenes" }
 
-// Skipped is empty.
+// Skipped is nil because no files are read.
 func (data) Skipped() []string { return nil }
 
 // open draws the images.
 func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
 	n, side := cells[0].Config.Images, cells[0].Config.Second.ImageSize
 	objects, scenes := synthetic.Objects(n, side, 1), synthetic.Scenes(n, side, 2)
-	d := data{train: pretrain.OnLabelled(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
+	d := data{train: pretrain.LabelledData(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
 	return d, nil
 }
 
-// run is a cell at work.
+// run is a running cell.
 type run = study.Run[Config, data]
 
 // worker runs cells that share a compiled step.
@@ -61,7 +61,7 @@ func newWorker(r *run) (study.Worker[Config, data], error) {
 // Close frees the device's memory.
 func (w worker) Close() { w.stage.Close() }
 
-// Run trains, measures and records a cell; or it makes the checkpoint that the cells of a seed begin from.
+// Run trains, measures and records a cell, or trains the first stage that the cells of a seed start from.
 func (w worker) Run(r *run) error {
 	if isStart(r.Cell) {
 		return w.makeStart(r)
@@ -103,7 +103,7 @@ func (w worker) Run(r *run) error {
 	})
 }
 
-// train takes the steps of a training that has begun. It takes half a minute and has no checkpoints of its own.
+// train completes a training that has begun. It takes half a minute, so it writes no checkpoints.
 func (w worker) train(r *run) error {
 	for t := w.stage.Trainer; t.Done() < t.Steps(); {
 		m, err := t.Step(r.Context)
@@ -115,19 +115,19 @@ func (w worker) train(r *run) error {
 	return nil
 }
 
-// teacherAUC is how well the target branch tells pairs of patches of one class from others at the start: the area under the ROC curve of S_t.
+// teacherAUC is the AUC of S_t after the first stage: how well the target branch separates patch pairs of one class from other pairs.
 type teacherAUC struct {
-	Head     float64 `json:"head"`     // Of projected features, which are the real teacher's.
-	Backbone float64 `json:"backbone"` // Of patch tokens.
+	Head     float64 `json:"head"`     // From projected features, as the real teacher uses them.
+	Backbone float64 `json:"backbone"` // From patch tokens.
 }
 
-// start is what the cells of a seed begin from: files of a checkpoint and of what its target branch's correspondences are worth.
+// start returns the files that the cells of a seed start from: the checkpoint, and the AUC of its target branch.
 func start(root string, d data, c Config, seed int) (checkpoint, quality string) {
 	path := filepath.Join(root, startFolder(d, c, seed))
 	return path + ".safetensors", path + ".json"
 }
 
-// startFolder is where those files stand, their ending left out.
+// startFolder is the path of those files without their extensions.
 func startFolder(d data, c Config, seed int) string {
 	key := study.EncodeConfig(struct {
 		First sccore.Config
@@ -137,7 +137,7 @@ func startFolder(d data, c Config, seed int) string {
 	return filepath.Join("starts", study.Hash(key), fmt.Sprintf("seed%d", seed))
 }
 
-// makeStart trains the first stage of a seed, unless it is there.
+// makeStart trains the first stage of a seed unless its files exist.
 func (w worker) makeStart(r *run) error {
 	t, c := w.stage.Trainer, r.Cell.Config
 	checkpoint, quality := start(r.Root(), r.Data, c, r.Cell.Seed)
@@ -161,10 +161,10 @@ func (w worker) makeStart(r *run) error {
 	if err := t.Save(checkpoint, ""); err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(quality, append(content, '\n')) // Last: it says that the start is whole.
+	return atomicfile.WriteBytes(quality, append(content, '\n')) // Written last, because its existence says that the checkpoint is complete.
 }
 
-// auc measures the target branch's correspondences on some batches.
+// auc measures the AUC of the target branch's correspondences on a number of batches.
 func (w worker) auc(ctx context.Context, batches int) (auc teacherAUC, err error) {
 	for from, value := range map[string]*float64{sccore.FromHead: &auc.Head, sccore.FromBackbone: &auc.Backbone} {
 		pairs, err := w.stage.Trainer.Pairs(ctx, from, batches)

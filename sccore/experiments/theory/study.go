@@ -1,4 +1,4 @@
-// Package theory holds the paper's theorem against trained encoders: those that the augmentation study has left.
+// Package theory measures the quantities of the paper's theorem on trained encoders, which the augmentation study leaves.
 package theory
 
 import (
@@ -17,18 +17,18 @@ import (
 // Name is the experiment's name.
 const Name = "theory"
 
-// Config is what the theorem's quantities are measured with.
+// Config is the configuration of a cell.
 type Config struct {
-	// Images is n, the number of training images of each class, fewer where a class has fewer; Views is m, the number of views of each.
+	// Images is n, the number of training images per class, or the size of the smallest class if that is lower. Views is m, the number of views per image.
 	Images int `json:"images"`
 	Views  int `json:"views"`
-	// Thresholds is how finely δ_T and d_T are searched, see theory.Features.Thresholds.
+	// Thresholds is the number of values of δ_T and d_T that are searched; see theory.Features.Thresholds.
 	Thresholds int `json:"thresholds"`
-	// Trained is the hash of the configuration that the encoder was trained with.
+	// Trained is the hash of the configuration that trained the encoder.
 	Trained string `json:"trained"`
 }
 
-// profileConfig is a profile's configuration with --set applied.
+// profileConfig returns a profile's configuration with --set applied.
 func profileConfig(profile study.Profile, set []string) (Config, error) {
 	config := Config{Images: 100, Views: 4, Thresholds: 200}
 	switch profile {
@@ -41,12 +41,12 @@ func profileConfig(profile study.Profile, set []string) (Config, error) {
 		return config, err
 	}
 	if config.Images < 2 || config.Views < 1 || config.Thresholds < 2 {
-		return config, fmt.Errorf("--set images %d, views %d, thresholds %d: want 2, 1 and 2 at least", config.Images, config.Views, config.Thresholds)
+		return config, fmt.Errorf("--set images %d, views %d, thresholds %d: want at least 2, 1 and 2", config.Images, config.Views, config.Thresholds)
 	}
 	return config, nil
 }
 
-// cells are those of the augmentation study that have left an encoder, in the order of the paper's table.
+// cells lists one cell for each encoder of the augmentation study, in the order of the paper's table.
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	config, err := profileConfig(o.Profile, o.Set)
 	if err != nil {
@@ -69,7 +69,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	return cells, nil
 }
 
-// datasetNames are those of the datasets that there are encoders for.
+// datasetNames lists the datasets with encoders.
 func datasetNames(o study.Options) (names, missing []string, err error) {
 	if _, err := profileConfig(o.Profile, o.Set); err != nil {
 		return nil, nil, study.BadOption{Err: err}
@@ -83,8 +83,8 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 	return names, nil, err
 }
 
-// trainedEncoders are the records of the augmentation study whose encoders are measured, in the order of the paper's table. Without any the error
-// says how to get some.
+// trainedEncoders returns the records of the augmentation study whose encoders are measured, in the order of the paper's table. If there are none, the
+// error says how to train some.
 func trainedEncoders(o study.Options) (trained []study.Record, err error) {
 	results, err := effectaug.Load(o.Out, o.Profile)
 	if err != nil {
@@ -108,9 +108,9 @@ func trainedEncoders(o study.Options) (trained []study.Record, err error) {
 var Study = study.Spec[Config, data]{
 	Info: study.Info{
 		Name:       Name,
-		Title:      "Does the bound on the error say anything about trained encoders, and do they concentrate as the theory has it?",
-		Reproduces: "section \"Implicit Semantic Concentration\", which has no numbers: its quantities on the encoders of " + effectaug.Name,
-		Data:       "the trained encoders under out/" + effectaug.Name + " and the data that they were trained on",
+		Title:      "Is the bound on the error informative for trained encoders, and do they concentrate as the theory predicts?",
+		Reproduces: "section \"Implicit Semantic Concentration\", which has no numbers: its quantities for the encoders of " + effectaug.Name,
+		Data:       "the encoders under out/" + effectaug.Name + " and the data that trained them",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds, after " + effectaug.Name,
 			study.Quick: "about 2 minutes on 2 cores, after " + effectaug.Name,
@@ -132,16 +132,16 @@ var Study = study.Spec[Config, data]{
 	Folder: func(_ data, c study.Cell[Config]) string {
 		return filepath.Join("cells", filepath.FromSlash(c.Name())+"-"+c.Hash())
 	},
-	Own: func(r study.Record, config Config) Config {
-		own, err := profileConfig(r.Profile, nil)
+	ProfileConfig: func(r study.Record, config Config) Config {
+		c, err := profileConfig(r.Profile, nil)
 		if err != nil {
-			panic(err) // Without --set there is nothing to be wrong.
+			panic(err) // A profile's configuration is always in range.
 		}
-		own.Trained = config.Trained
-		return own
+		c.Trained = config.Trained
+		return c
 	},
 	Common: func(config, _ Config) Config {
-		config.Trained = "" // Which encoder it was is the row's, the method's and the seed's.
+		config.Trained = "" // Row, method and seed identify the encoder.
 		return config
 	},
 	Tables: func(r study.Results) ([]figures.Table, error) { return Results{r}.tables(), nil },

@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Results are the records of the experiment in one profile: the rows, columns and seeds of the augmentation study.
+// Results are the records of the experiment in one profile, with the rows, columns and seeds of the augmentation study.
 type Results struct{ study.Results }
 
 // Load reads the experiment's records under the folder out.
@@ -22,10 +22,10 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// Datasets are the titles of the datasets with records: the paper's first.
+// Datasets returns the titles of the datasets with records, the paper's first.
 func (r Results) Datasets() []string { return effectaug.Results{Results: r.Results}.Datasets() }
 
-// detail has one value a seed of a quantity; factor scales it.
+// detail returns a quantity times factor, one value per seed.
 func (r Results) detail(row, column, name string, factor float64) []float64 {
 	values := r.Details(row, column, name)
 	for i := range values {
@@ -34,7 +34,7 @@ func (r Results) detail(row, column, name string, factor float64) []float64 {
 	return values
 }
 
-// theoryColumns are the columns of the tables, in the order of what they bound.
+// theoryColumns are the columns of the tables: the error, its bounds from the tightest on, then the quantities behind them.
 var theoryColumns = []struct {
 	title, name string
 }{
@@ -43,7 +43,7 @@ var theoryColumns = []struct {
 	{"mean p", "p_mean"}, {"mean q", "q_mean"}, {"ΣΔ", "sum_delta"}, {"ΣΔ too small", "sum_delta_fails"},
 }
 
-// tables are one table a method and dataset: the theorem's quantities for each row of Tab. effect_aug_full.
+// tables returns one table per method and dataset, with the theorem's quantities for each row of Tab. effect_aug_full.
 func (r Results) tables() []figures.Table {
 	var tables []figures.Table
 	for _, dataset := range r.Datasets() {
@@ -59,7 +59,7 @@ func (r Results) tables() []figures.Table {
 			}
 			full, err := figures.Paper("effect_aug_full")
 			if err != nil {
-				panic(err) // Embedded.
+				panic(err) // The table is embedded in the binary.
 			}
 			t.RowHeads = full.RowHeads
 			for _, c := range theoryColumns {
@@ -84,7 +84,7 @@ func (r Results) tables() []figures.Table {
 	return tables
 }
 
-// Ladder is the figure of the true error and its bounds for each row and method, on a dataset.
+// Ladder plots the true error and its bounds on a dataset, for each row and method.
 func (r Results) Ladder(dataset string) figures.DotPlot {
 	figure := figures.DotPlot{Title: fmt.Sprintf("%s, %s profile", dataset, r.Profile) + ", K principal axes of centred features", Y: "error rate, or bound on it"}
 	for _, rung := range theoryColumns[:5] {
@@ -110,9 +110,9 @@ func (r Results) Ladder(dataset string) figures.DotPlot {
 	return figure
 }
 
-// Concentration is the figure of how alike an encoder's features are for views of one image and for images of one class, against its error, on a
-// dataset: a series for each row, with a point for each method and seed. On [CommonViews] encoders are compared on the same views, which are
-// those that the encoders of the first row alone were trained with; on [OwnViews] each is shown what it knows.
+// Concentration plots an encoder's error on a dataset against the mean similarity of its features, for views of one image and for images of one class:
+// a series per row, with a point per method and seed. [CommonViews] compares encoders on the same views, with which only the first row was trained;
+// [OwnViews] measures each encoder on the views that it was trained with.
 func (r Results) Concentration(dataset, views string) figures.CurvesRow {
 	var row figures.CurvesRow
 	for _, x := range []struct{ name, title string }{
@@ -135,8 +135,8 @@ func (r Results) Concentration(dataset, views string) figures.CurvesRow {
 	return row
 }
 
-// Tails is the figure of p_T against δ_T and q_T against d_T of the encoders of one method and seed, a curve for each row: means over images, as the
-// suprema over a thousand images are near 1 for all.
+// Tails plots p_T against δ_T and q_T against d_T for the encoders of one method and seed, a curve per row. It shows means over images, because the
+// suprema over a thousand images are near 1 for all encoders.
 func (r Results) Tails(out, dataset, method string, seed int) (figures.CurvesRow, error) {
 	views := figures.Curves{X: "δ_T", Y: "mean over images of p at δ_T"}
 	class := figures.Curves{X: "d_T", Y: "mean over images of q at d_T"}
@@ -151,7 +151,7 @@ func (r Results) Tails(out, dataset, method string, seed int) (figures.CurvesRow
 		}
 	}
 	if len(views.Series) == 0 {
-		return nil, fmt.Errorf("no measured encoder of %s, seed %d on %s in the %s profile", method, seed, dataset, r.Profile)
+		return nil, fmt.Errorf("no record of %s, seed %d on %s in the %s profile", method, seed, dataset, r.Profile)
 	}
 	return figures.CurvesRow{views, class}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/semcon/semcon/analysis/theory"
-
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/methods"
@@ -16,13 +15,13 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// data are the training images of a dataset, and what is recorded of the encoders that were trained on them, by cell.
+// data holds a dataset and, by cell, the records of the encoders that were trained on it.
 type data struct {
 	effectaug.Data
 	trained map[string]study.Record
 }
 
-// Skipped is empty: the records of the encoders name what was left out.
+// Skipped is empty because the records of the encoders list the skipped files.
 func (data) Skipped() []string { return []string{} }
 
 // open reads a dataset.
@@ -38,10 +37,10 @@ func open(o study.Options, dataset string, _ []study.Cell[Config]) (d data, err 
 	return d, err
 }
 
-// run is an encoder at work.
+// run is a running cell.
 type run = study.Run[Config, data]
 
-// worker measures encoders, each architecture compiled once.
+// worker measures encoders. It compiles each architecture once.
 type worker struct {
 	frozen map[string]*methods.FeatureExtractor
 }
@@ -53,11 +52,11 @@ func (w *worker) Close() {
 	}
 }
 
-// Run records the quantities of one encoder: on the views that it was trained with, and on those of the row with all transformations.
+// Run records the quantities of one encoder, on the views that it was trained with and on the views with all transformations.
 func (w *worker) Run(r *run) error {
 	trained, config := r.Data.trained[r.Cell.Name()], r.Cell.Config
 	if trained.Data != r.Data.Identity() {
-		return fmt.Errorf("trained on other data than --data gives: %s", trained.Data)
+		return fmt.Errorf("the encoder was trained on other data than --data: %s", trained.Data)
 	}
 	var settings effectaug.Config
 	if err := trained.DecodeConfig(&settings); err != nil {
@@ -69,7 +68,7 @@ func (w *worker) Run(r *run) error {
 	}
 	file := filepath.Join(study.Folder(r.Options().Out, effectaug.Name), filepath.FromSlash(path.Dir(trained.Curve)), effectaug.WeightsFile)
 	if err := encoder.Load(file); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is not there: the encoder of this record is gone", file)
+		return fmt.Errorf("%s: the encoder of this record does not exist any more", file)
 	} else if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func (w *worker) Run(r *run) error {
 			return err
 		}
 		for _, form := range theory.Forms {
-			f, err := theory.FeaturesOf(flat, dim, images.Labels, len(train.Classes), config.Views, form)
+			f, err := theory.NewFeaturesInForm(flat, dim, images.Labels, len(train.Classes), config.Views, form)
 			if err != nil {
 				return err
 			}
@@ -117,7 +116,7 @@ func (w *worker) Run(r *run) error {
 	})
 }
 
-// encoder returns the compiled encoder of a name.
+// encoder returns the compiled encoder with the given name.
 func (w *worker) encoder(r *run, name string) (*methods.FeatureExtractor, error) {
 	if w.frozen[name] == nil {
 		frozen, err := methods.NewFeatureExtractor(r.Backend(), name, effectaug.ImageSize, r.Cell.Config.Views)
@@ -129,13 +128,13 @@ func (w *worker) encoder(r *run, name string) (*methods.FeatureExtractor, error)
 	return w.frozen[name], nil
 }
 
-// tailsFile holds the curves of p_T and q_T of an encoder.
+// tailsFile holds an encoder's curves of p_T and q_T.
 const tailsFile = "tails.csv"
 
-// Which views the features are of.
+// The views that features are computed from.
 const (
-	// OwnViews are those that the encoder was trained with.
+	// OwnViews are the views that the encoder was trained with.
 	OwnViews = "own"
-	// CommonViews are those of the row with all transformations, the same for every encoder.
+	// CommonViews are the views with all transformations, the same for every encoder.
 	CommonViews = "all"
 )

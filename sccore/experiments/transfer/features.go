@@ -9,8 +9,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// keepCrops opens the file of the features of all crops, or returns nil where crops are drawn anew each time or the file would be too large.
-func keepCrops(r *run, fixed evaluation.FrozenFeatures) (*evaluation.FeatureFile, error) {
+// cacheCrops opens the cached features of all crops. It returns nil if crops are drawn anew each time or the file would be too large.
+func cacheCrops(r *run, fixed evaluation.FrozenFeatures) (*evaluation.FeatureFile, error) {
 	if r.Cell.Config.Crops == 0 {
 		return nil, nil
 	}
@@ -21,23 +21,24 @@ func keepCrops(r *run, fixed evaluation.FrozenFeatures) (*evaluation.FeatureFile
 		}
 	}
 	patches := fixed.Grid() * fixed.Grid()
-	return keep(r, "crops", len(samples), patches*fixed.Extractor.ViT.Dim, 64*patches, fixed.Crops(r.Context, samples))
+	return cacheFeatures(r, "crops", len(samples), patches*fixed.Extractor.ViT.Dim, 64*patches, fixed.Crops(r.Context, samples))
 }
 
-// keep opens a file of features, which every run on the same encoder and images shares, and makes it if it fits in what such files may take.
-func keep(r *run, kind string, count, values, labels int, compute iter.Seq2[evaluation.Patches, error]) (*evaluation.FeatureFile, error) {
+// cacheFeatures opens a file of cached features, which all runs with the same encoder and images share. It makes the file if it fits in the cache, and
+// otherwise returns nil.
+func cacheFeatures(r *run, kind string, count, values, labels int, compute iter.Seq2[evaluation.Patches, error]) (*evaluation.FeatureFile, error) {
 	c := r.Cell.Config
 	encoder := c.Encoder.Digest
 	if encoder == "" {
 		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.Cell.Seed)
 	}
 	name := study.Hash(fmt.Appendf(nil, "%s, %s, %s, crops %d of {Side:%d MinArea:%v}, whole %d, %d images",
-		r.Data.Identity(), encoder, kind, c.Crops, c.Train, c.MinArea, c.Test, count))
+		r.Data.Identity(), encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, count))
 	r.Say("features of %d %s", count, kind)
 	cache := evaluation.FeatureCache{Dir: filepath.Join(r.Root(), "features"), Limit: c.CacheGiB * (1 << 30)}
 	file, wanted, err := cache.Open(name, count, values, labels, compute)
 	if err == nil && file == nil {
-		r.Warnf("%s: features are computed anew each time: kept, all would take %.1f GiB of the %g that cache_gib allows", r.Cell.Name(), wanted/(1<<30), c.CacheGiB)
+		r.Warnf("%s: features are computed each time, because a cache of %.1f GiB exceeds cache_gib, %g", r.Cell.Name(), wanted/(1<<30), c.CacheGiB)
 	}
 	return file, err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Predictions are what the trained heads of a row ("random", "second", "dino-s16") and column, of the lowest seed, make of n test images, evenly spread,
-// and the names of the classes. A row and column without runs is an error.
+// Predictions segments n evenly spread test images with the trained heads of a row ("random", "second", "dino-s16") and column, those of the lowest seed.
+// It also returns the names of the classes. A row and column without records is an error.
 func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
 	group := r.Of(row, column)
 	if len(group) == 0 {
@@ -27,7 +27,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.Encoder, err = c.Encoder.Located(out, r.Profile, record.Seed); err != nil {
+	if c.Encoder, err = c.Encoder.Locate(out, r.Profile, record.Seed); err != nil {
 		return nil, nil, err
 	}
 	dataset, _, _ := strings.Cut(record.Cell, "/")
@@ -44,14 +44,14 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	if _, err := trainer.Resume(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), headsFile)); err != nil {
 		return nil, nil, err
 	}
-	best := slices.Index(c.Rates[:], record.Details["rate"])
+	best := slices.Index(c.LearningRates[:], record.Details["rate"])
 	var which []int
-	for _, place := range datasets.Spread(len(images.seen), n) {
-		which = append(which, images.seen[place])
+	for _, place := range datasets.Spread(len(images.tested), n) {
+		which = append(which, images.tested[place])
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.test, Crop: c.crop(), TestSize: c.Test}
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
-	err = trainer.Predict(images.test, which, c.Test/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
+	err = trainer.Predict(images.test, which, c.TestSize/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
 				predictions[place] = figures.Segmented{Image: a, Predicted: classes}

@@ -1,7 +1,7 @@
-// Package transfer is the experiment that segments with fixed features: a linear head and an FCN on a frozen encoder's patch features.
+// Package transfer is the experiment of semantic segmentation with fixed features: a linear head or an FCN on the patch features of a frozen encoder.
 //
-// In go the four datasets of the paper, or synthetic scenes, and the encoders of package encoders; out come records of mIoU and pixel accuracy, the trained
-// heads, Tab. semantic_seg and semantic_seg_acc, and claim C22.
+// In go the four datasets of the paper, or synthetic scenes, and the encoders of package encoders. Out come records of mIoU and pixel accuracy, the
+// trained heads, Tab. semantic_seg and semantic_seg_acc, and claim C22.
 package transfer
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Name is the experiment's.
+// Name is the experiment's name.
 const Name = "transfer"
 
 // Study is the experiment.
@@ -29,11 +29,11 @@ var Study = study.Spec[Config, Data]{
 		Title:      "How well do fixed features segment, with a linear head and with an FCN?",
 		Reproduces: "Tab. semantic_seg, Tab. semantic_seg_acc; claim C22",
 		Labels:     []string{"semantic_seg", "semantic_seg_acc"},
-		Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, those that --data has, or synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
+		Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
 			study.Quick: "under ten minutes on 2 cores",
-			study.Full:  "for an encoder and a dataset 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk",
+			study.Full:  "per encoder and dataset, 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk",
 		},
 	},
 	Parts:    []string{"dataset", "row", "head", "seed"},
@@ -51,44 +51,44 @@ var Study = study.Spec[Config, Data]{
 		hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + data.Identity()))
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
 	},
-	Own:    grid.Own,
-	Common: grid.Common,
-	Tables: tables,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, _ := strings.Cut(claim.Part, " on ")
 		return encoders.Gain(results, initialisation, column(dataset, heads.Linear))
 	},
 }
 
-// headTitles are what the table's columns call the heads.
+// headTitles are the names of the heads in the table's columns.
 var headTitles = map[string]string{heads.Linear: "Linear", heads.FCN: "FCN"}
 
-// column is the table's column of a dataset and a head.
+// column is the table's column for a dataset and a head.
 func column(dataset, head string) string { return dataset + "/" + headTitles[head] }
 
-// Config is what one run of the experiment is made from.
+// Config is the configuration of a cell.
 type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
 	Head  string `json:"head"`
-	Width int    `json:"width"` // Channels of the FCN, which the paper does not name.
+	Width int    `json:"width"` // Channels of the FCN, which the paper does not give.
 
-	Train   int     `json:"train"`    // Side of training crops in pixels.
-	Test    int     `json:"test"`     // Side in pixels that test images are resized to.
-	MinArea float64 `json:"min_area"` // Of a crop, as a share of its image's.
-	Crops   int     `json:"crops"`    // Different crops of an image, which allows to keep their features; 0 draws a new one each time.
+	CropSize int     `json:"train"`    // Side of training crops in pixels.
+	TestSize int     `json:"test"`     // Side in pixels that test images are resized to.
+	MinScale float64 `json:"min_area"` // The smallest crop, as a share of the image's area.
+	Crops    int     `json:"crops"`    // Different crops per image, whose features can be cached; 0 draws a new crop each time.
 
-	Batch     int        `json:"batch"`
-	Samples   int        `json:"samples"` // Crops that a head is trained on.
-	Rates     [4]float64 `json:"rates"`   // Of which the best is taken, by mIoU on held-out training images.
-	FinalRate float64    `json:"final_rate"`
-	Holdout   int        `json:"holdout"` // Training images held out to choose the rate on; at most half.
+	Batch             int        `json:"batch"`
+	Samples           int        `json:"samples"` // Crops that a head is trained on.
+	LearningRates     [4]float64 `json:"rates"`   // The rate with the highest mIoU on held-out training images counts.
+	FinalLearningRate float64    `json:"final_rate"`
+	Holdout           int        `json:"holdout"` // Training images held out to choose the learning rate; at most half.
 
-	Images   int     `json:"images"`    // Of each split that are taken, evenly spread; 0 for all. Synthetic ones are drawn.
-	CacheGiB float64 `json:"cache_gib"` // What files of features may take on disk; beyond it they are computed anew.
+	Images   int     `json:"images"`    // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
+	CacheGiB float64 `json:"cache_gib"` // Disk space for cached features; what does not fit is computed each time.
 }
 
-// Hashed is the configuration wherever the encoder's file lies.
+// Hashed omits the path of the encoder's file.
 func (c Config) Hashed() any {
 	c.Encoder = c.Encoder.Portable()
 	return c
@@ -102,42 +102,42 @@ var grid = encoders.Grid[Config]{
 	Config:   config,
 }
 
-// profileConfig is the configuration of a profile before --set. The paper counts 100k samples as 1560 iterations and 400k as 6250, which holds for its
-// batches of 64; with 128 it is the samples that count here.
+// profileConfig returns the configuration of a profile before --set. The paper equates 100k samples with 1560 iterations and 400k with 6250, which holds
+// for batches of 64. With batches of 128, the number of samples counts here.
 func profileConfig(profile study.Profile, dataset, head string) Config {
 	c := Config{
-		Head: head, Width: 256, Train: 336, Test: 448, MinArea: 0.25,
-		Batch: 128, Samples: 100_000, Rates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalRate: 1e-4, Holdout: 150, CacheGiB: 20,
+		Head: head, Width: 256, CropSize: 336, TestSize: 448, MinScale: 0.25,
+		Batch: 128, Samples: 100_000, LearningRates: [4]float64{1e-4, 1e-3, 3e-3, 1e-2}, FinalLearningRate: 1e-4, Holdout: 150, CacheGiB: 20,
 	}
 	if head == heads.FCN {
 		c.Samples = 400_000
 	}
 	if dataset == "cityscapes" {
-		c.Train, c.Test, c.Batch = 896, 1024, 64
+		c.CropSize, c.TestSize, c.Batch = 896, 1024, 64
 	}
 	if profile != study.Full {
-		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
+		c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Width = 48, 64, 4, 32, 19200, 16
 		c.Images, c.Holdout, c.CacheGiB = 400, 60, 1
 		if head == heads.FCN {
 			c.Batch, c.Samples = 16, 6400
 		}
-		if dataset != encoders.Synthetic { // Photographs show more than scenes of 64 pixels.
-			c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Images = 96, 128, 2, 8, 800, 100
+		if dataset != encoders.Synthetic { // Photographs need more pixels than synthetic scenes.
+			c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Images = 96, 128, 2, 8, 800, 100
 		}
 	}
 	if profile == study.Smoke {
-		c.Train, c.Test, c.Crops, c.Batch, c.Samples, c.Width, c.Images, c.Holdout = 16, 32, 1, 4, 16, 4, 8, 3
+		c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Width, c.Images, c.Holdout = 16, 32, 1, 4, 16, 4, 8, 3
 	}
 	return c
 }
 
-// config applies --set: "batch=16" is for all runs, "fcn.width=64" and "ade20k.train=256" for those of one head or dataset.
+// config applies --set: "batch=16" is for all runs, "fcn.width=64" and "ade20k.train=256" are for one head or dataset.
 func config(profile study.Profile, dataset, head string, set []string) (Config, error) {
 	c := profileConfig(profile, dataset, head)
 	for _, assignment := range set {
-		of, rest, _ := strings.Cut(assignment, ".")
-		if headTitles[of] != "" || of == encoders.Synthetic || slices.Contains(sources.Names, of) {
-			if of != dataset && of != head {
+		prefix, rest, _ := strings.Cut(assignment, ".")
+		if headTitles[prefix] != "" || prefix == encoders.Synthetic || slices.Contains(sources.Names, prefix) {
+			if prefix != dataset && prefix != head {
 				continue
 			}
 			assignment = rest
@@ -157,7 +157,7 @@ func (c Config) check() error {
 	for _, field := range []struct {
 		name         string
 		value, least int
-	}{{"crops", c.Crops, 0}, {"samples", c.Samples, 1}, {"holdout", c.Holdout, 1}, {"images", c.Images, 0}, {"test", c.Test, 1}} {
+	}{{"crops", c.Crops, 0}, {"samples", c.Samples, 1}, {"holdout", c.Holdout, 1}, {"images", c.Images, 0}, {"test", c.TestSize, 1}} {
 		if field.value < field.least {
 			return fmt.Errorf("%s %d is below %d", field.name, field.value, field.least)
 		}
@@ -168,20 +168,20 @@ func (c Config) check() error {
 	if err := c.crop().Check(); err != nil {
 		return err
 	}
-	return c.training(encoder.ViT{PatchSize: 1, Dim: 1}, 2).Check() // Of any encoder: the cell's is not open yet.
+	return c.training(encoder.ViT{PatchSize: 1, Dim: 1}, 2).Check() // Any encoder will do: the cell's is not open yet.
 }
 
 func (c Config) crop() evaluation.RandomResizedCrop {
-	return evaluation.RandomResizedCrop{Size: c.Train, MinScale: c.MinArea}
+	return evaluation.RandomResizedCrop{Size: c.CropSize, MinScale: c.MinScale}
 }
 
-// steps are those of the training.
+// steps is the number of training steps.
 func (c Config) steps() int { return (c.Samples + c.Batch - 1) / c.Batch }
 
-// training is what the heads are trained by, for a number of classes.
+// training is the configuration of the heads' training for a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationConfig {
 	return evaluation.SegmentationConfig{
-		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.Train / vit.PatchSize,
-		Batch: c.Batch, Steps: c.steps(), LearningRates: c.Rates[:], FinalLearningRate: c.FinalRate,
+		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.CropSize / vit.PatchSize,
+		Batch: c.Batch, Steps: c.steps(), LearningRates: c.LearningRates[:], FinalLearningRate: c.FinalLearningRate,
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// tables are the paper's two, and the same two for rows and datasets that the paper does not have.
+// tables returns the paper's two tables, and the same two for rows and datasets that the paper does not have.
 func tables(results study.Results) (all []figures.Table, err error) {
 	var ours []figures.Table
 	for _, metric := range []struct {
@@ -35,7 +35,7 @@ func tables(results study.Results) (all []figures.Table, err error) {
 	return append(all, ours...), nil
 }
 
-// byPlace orders columns and datasets as the paper does, synthetic scenes last.
+// byPlace orders columns and datasets as the paper does.
 func byPlace(a, b string) int {
 	place := func(column string) int {
 		dataset, head, _ := strings.Cut(column, "/")
@@ -57,7 +57,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// Datasets are the datasets with records, the paper's first, in its order.
+// Datasets returns the names of the datasets with records, in the paper's order.
 func (r Results) Datasets() (names []string) {
 	for _, column := range r.Columns() {
 		if name, _, _ := strings.Cut(column, "/"); !slices.Contains(names, name) {

@@ -266,7 +266,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 	for set, want := range map[string]string{
 		"weights=x":                "no key \"weights\"",
 		"weights.random=x":         `no row "random"; the rows are dino-s16, ibot-s16, leopart-s16`,
-		"weights.dino-s16=" + tiny: "holds vit-tiny, which row dino-s16 is not of",
+		"weights.dino-s16=" + tiny: "holds vit-tiny, which does not fit row dino-s16",
 		"head=fcn":                 "--set head=fcn: choose heads with --only '*/*/fcn/*'",
 		"encoder.row=first":        "weights.ROW=FILE",
 		"swin.batch=1":             `no key "swin"`,
@@ -275,7 +275,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 		"min_area=2":               "crops of at least 2 of an image's area",
 		"samples=0":                "samples 0 is below 1",
 		"cache_gib=-1":             "cache_gib -1 is negative",
-		"images=1":                 "images 1: at least 2 synthetic ones are wanted",
+		"images=1":                 "images 1: synthetic scenes need at least 2",
 		"weights.dino-s16=/none/x": "open /none/x: no such file or directory",
 		"weights.dino-s16=" + file: file + ": ",
 		"fcn.width=0":              "FCN of width 0",
@@ -306,12 +306,12 @@ func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
 			c.Holdout = 2
 		}
 		d, err := open("", "synthetic", c)
-		if err != nil || len(d.trained) != want[0] || len(d.held) != want[1] || len(d.seen) != images {
-			t.Errorf("of %d images %d train, %d are held out, %d test, %v", images, len(d.trained), len(d.held), len(d.seen), err)
+		if err != nil || len(d.trained) != want[0] || len(d.heldOut) != want[1] || len(d.tested) != images {
+			t.Errorf("of %d images %d train, %d are held out, %d test, %v", images, len(d.trained), len(d.heldOut), len(d.tested), err)
 		}
-		for _, held := range d.held {
-			if slices.Contains(d.trained, held) {
-				t.Errorf("image %d of %d is held out and trained on", held, images)
+		for _, heldOut := range d.heldOut {
+			if slices.Contains(d.trained, heldOut) {
+				t.Errorf("image %d of %d is held out and trained on", heldOut, images)
 			}
 		}
 	}

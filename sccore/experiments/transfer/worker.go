@@ -24,20 +24,20 @@ const headsFile = "heads.safetensors"
 
 type run = study.Run[Config, Data]
 
-// worker runs cells one after the other, and keeps what is compiled: heads serve all, an encoder those that follow each other.
+// worker runs cells one after the other. It keeps all compiled heads, and the encoder of the previous cell.
 type worker struct {
 	backend  compute.Backend
-	encoder  *encoders.Opened
-	of       encoders.Encoder                           // The encoder's configuration
-	seed     int                                        // and seed.
-	trainers map[string]*evaluation.SegmentationTrainer // By what they were compiled for.
+	encoder  *encoders.Loaded
+	config   encoders.Encoder                           // The encoder's configuration.
+	seed     int                                        // The encoder's seed.
+	trainers map[string]*evaluation.SegmentationTrainer // By their configuration.
 }
 
 func newWorker(b compute.Backend) *worker {
 	return &worker{backend: b, trainers: map[string]*evaluation.SegmentationTrainer{}}
 }
 
-// Close frees the memory of all that is compiled.
+// Close frees the memory of the encoder and the heads.
 func (w *worker) Close() {
 	if w.encoder != nil {
 		w.encoder.Close()
@@ -47,21 +47,21 @@ func (w *worker) Close() {
 	}
 }
 
-// prepare returns what a cell needs, compiled: its encoder and the trainer of its head, at the start of a run.
+// prepare returns the compiled encoder of a cell and the trainer of its head, at the start of training.
 func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.FeatureExtractor, trainer *evaluation.SegmentationTrainer, err error) {
-	if w.encoder == nil || w.of != c.Encoder || w.seed != seed {
+	if w.encoder == nil || w.config != c.Encoder || w.seed != seed {
 		if w.encoder != nil {
 			w.encoder.Close()
 		}
 		if w.encoder, err = c.Encoder.Open(w.backend, seed); err != nil {
 			return nil, nil, err
 		}
-		w.of, w.seed = c.Encoder, seed
+		w.config, w.seed = c.Encoder, seed
 	}
 	vit := w.encoder.ViT
-	if c.Train%vit.PatchSize != 0 || c.Test%vit.PatchSize != 0 {
+	if c.CropSize%vit.PatchSize != 0 || c.TestSize%vit.PatchSize != 0 {
 		return nil, nil, study.BadOption{
-			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.Train, c.Test, vit.PatchSize, vit.Name),
+			Err: fmt.Errorf("train %d and test %d are not both made of patches of %d, which %s sees", c.CropSize, c.TestSize, vit.PatchSize, vit.Name),
 		}
 	}
 	training := c.training(vit, classes)
@@ -75,21 +75,21 @@ func (w *worker) prepare(c Config, seed, classes int) (frozen *evaluation.Featur
 	return w.encoder.FeatureExtractor, w.trainers[key], w.trainers[key].Begin(uint64(seed))
 }
 
-// note is what a run carries along in its checkpoints.
-type note struct {
-	Seconds float64   `json:"seconds"` // Of training.
-	Losses  []float32 `json:"losses"`  // Of the last step.
+// runState is the state of a run that its checkpoints hold beside the trainer's.
+type runState struct {
+	Seconds float64   `json:"seconds"` // Training time.
+	Losses  []float32 `json:"losses"`  // Losses of the last step.
 }
 
-// Run trains the heads of a cell, chooses the rate on held-out images, and records how well the heads segment the test images.
+// Run trains the heads of a cell, chooses the learning rate on held-out images, and records mIoU on the test images.
 func (w *worker) Run(r *run) error {
 	c := r.Cell.Config
 	frozen, trainer, err := w.prepare(c, r.Cell.Seed, len(r.Data.train.Classes))
 	if err != nil {
 		return err
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, TestSize: c.Test}
-	crops, err := keepCrops(r, fixed)
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
+	crops, err := cacheCrops(r, fixed)
 	if err != nil {
 		return err
 	}
@@ -101,19 +101,19 @@ func (w *worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	held, err := evaluate(r, trainer, fixed, "held-out images", r.Data.held)
+	heldOut, err := evaluate(r, trainer, fixed, "held-out images", r.Data.heldOut)
 	if err != nil {
 		return err
 	}
 	fixed.Images = r.Data.test
-	tested, err := evaluate(r, trainer, fixed, "test images", r.Data.seen)
+	tested, err := evaluate(r, trainer, fixed, "test images", r.Data.tested)
 	if err != nil {
 		return err
 	}
-	return record(r, frozen, trained, held, tested)
+	return record(r, frozen, trained, heldOut, tested)
 }
 
-// batches yields the features and labels of a step: crops of the training images, shuffled anew for each pass over them.
+// batches yields the features and labels of a step: crops of the training images, which are shuffled for each epoch.
 func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureFile) evaluation.CropSource {
 	c, images := r.Cell.Config, r.Data.trained
 	epoch, order := -1, []int(nil)
@@ -138,17 +138,17 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureF
 	}
 }
 
-// fit brings the heads to the end of their training: from the last checkpoint, or from the start.
-func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err error) {
+// fit trains the heads, from the last checkpoint if there is one.
+func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained runState, err error) {
 	began, before := time.Now(), 0.0
 	loop := train.Loop[[]float32]{
 		Trainer: trainer, Dir: r.Dir, Final: headsFile, Keep: 1, Every: r.Options().CheckpointEvery, Note: &trained,
 		Resumed: func(done int) {
 			before = trained.Seconds
-			r.Found(done)
+			r.Resumed(done)
 		},
 		After: func(losses []float32, _ map[string]float64) error {
-			trained = note{before + time.Since(began).Seconds(), losses}
+			trained = runState{before + time.Since(began).Seconds(), losses}
 			r.Step("loss %.3f", slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return !isFinite(float64(loss)) })))
 			return nil
 		},
@@ -159,13 +159,13 @@ func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained note, err err
 	return trained, loop.Clean()
 }
 
-// evaluate tells how well the heads segment images.
+// evaluate measures how well the heads segment images.
 func evaluate(
 	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FrozenFeatures, kind string, which []int,
 ) ([]metrics.Segmentation, error) {
 	grid := fixed.TestSize / fixed.Extractor.ViT.PatchSize
 	source := fixed.Whole(r.Context, which)
-	file, err := keep(r, kind, len(which), grid*grid*fixed.Extractor.ViT.Dim, 0, source)
+	file, err := cacheFeatures(r, kind, len(which), grid*grid*fixed.Extractor.ViT.Dim, 0, source)
 	if err != nil {
 		return nil, err
 	}
@@ -177,29 +177,29 @@ func evaluate(
 	return trainer.Evaluate(fixed.Images, which, grid, source)
 }
 
-// record records the result of the rate that is best on held-out images.
-func record(r *run, frozen *evaluation.FeatureExtractor, trained note, held, tested []metrics.Segmentation) error {
+// record records the result with the learning rate that is best on held-out images.
+func record(r *run, frozen *evaluation.FeatureExtractor, trained runState, heldOut, tested []metrics.Segmentation) error {
 	c, best := r.Cell.Config, 0
-	for i := range held {
-		if held[i].MIoU > held[best].MIoU {
+	for i := range heldOut {
+		if heldOut[i].MIoU > heldOut[best].MIoU {
 			best = i
 		}
 	}
 	details := map[string]float64{
-		"accuracy": tested[best].Accuracy, "rate": c.Rates[best], "loss": float64(trained.Losses[best]),
+		"accuracy": tested[best].Accuracy, "rate": c.LearningRates[best], "loss": float64(trained.Losses[best]),
 		"crops_per_second": float64(c.steps()*c.Batch) / trained.Seconds,
 	}
-	for i, rate := range c.Rates {
-		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = held[i].MIoU, tested[i].MIoU
+	for i, rate := range c.LearningRates {
+		details[fmt.Sprintf("held_out_miou_rate_%g", rate)], details[fmt.Sprintf("miou_rate_%g", rate)] = heldOut[i].MIoU, tested[i].MIoU
 	}
 	for name, value := range details {
-		if !isFinite(value) { // JSON has no word for it.
+		if !isFinite(value) { // JSON cannot encode it.
 			delete(details, name)
 		}
 	}
 	head, decay := "linear 1×1 head", ""
 	if c.Head == heads.FCN {
-		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalRate)
+		head, decay = fmt.Sprintf("FCN of width %d", c.Width), fmt.Sprintf(" decaying to %g on a cosine", c.FinalLearningRate)
 	}
 	crops := "a new one each time"
 	if c.Crops > 0 {
@@ -214,7 +214,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, trained note, held, tes
 		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
 			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
 			"size, ignored pixels (255) left out",
-			head, frozen.ViT.Name, c.Train, c.MinArea, crops, c.steps(), c.Batch, c.Rates[best], c.Rates, decay, len(r.Data.held), len(r.Data.seen), c.Test, c.Test),
+			head, frozen.ViT.Name, c.CropSize, c.MinScale, crops, c.steps(), c.Batch, c.LearningRates[best], c.LearningRates, decay, len(r.Data.heldOut), len(r.Data.tested), c.TestSize, c.TestSize),
 		Details: details, Curve: dir, Seconds: trained.Seconds,
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Sheet is a contact sheet of one video of the experiment, counted from 0: a few of its frames with the true masks, and below with those that each
-// encoder of seed 0 finds.
+// Sheet draws a contact sheet of one of the experiment's videos, counted from 0: a row of frames with the true masks, and a row with the masks of each
+// encoder of seed 0.
 func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frames int) (sheet figures.ImageGrid, err error) {
 	names, _, err := Study.Datasets(o)
 	if err != nil {
@@ -28,7 +28,7 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 		return sheet, err
 	}
 	if video < 0 || video >= len(set.All) || frames < 2 {
-		return sheet, fmt.Errorf("%d frames of video %d: there are %d videos, and a row has at least 2 frames", frames, video, len(set.All))
+		return sheet, fmt.Errorf("%d frames of video %d: there are %d videos, and a row needs at least 2 frames", frames, video, len(set.All))
 	}
 	v := set.All[video]
 	sheet.Title, sheet.Scale = fmt.Sprintf("%s, %s", set.Name, v.Name), 1
@@ -65,8 +65,8 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 		if err != nil {
 			return sheet, err
 		}
-		err = c.Config.Propagation.TrackAll(ctx, b, vit, store, set.All[video:video+1], func(_ datasets.Video, found [][]uint8) error {
-			return add(encoders.Title(c.Config.Encoder.Row), func(i int) ([]uint8, error) { return found[i], nil })
+		err = c.Config.Propagation.TrackAll(ctx, b, vit, store, set.All[video:video+1], func(_ datasets.Video, masks [][]uint8) error {
+			return add(encoders.Title(c.Config.Encoder.Row), func(i int) ([]uint8, error) { return masks[i], nil })
 		})
 		if err != nil {
 			return sheet, err

@@ -1,6 +1,6 @@
-// Package video is the experiment of video object segmentation: a frozen encoder's features carry the first mask through each video.
+// Package video is the experiment of video object segmentation: the features of a frozen encoder propagate the first mask through each video.
 //
-// In go the videos of DAVIS, or synthetic ones, and the encoders of package encoders; out come J&F records, Tab. video_seg and claim C23.
+// In go the videos of DAVIS, or synthetic ones, and the encoders of package encoders. Out come J&F records, Tab. video_seg and claim C23.
 package video
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Name is the experiment's.
+// Name is the experiment's name.
 const Name = "video"
 
 // Study is the experiment.
@@ -29,8 +29,8 @@ var Study = study.Spec[Config, Videos]{
 		Data:       "DAVIS-2017, or synthetic videos without --data",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "a minute a row on 2 cores; give weights by --set weights.dino-s16=FILE",
-			study.Full:  "2000 frames a row: half an hour on 2 cores for ViT-S/16",
+			study.Quick: "a minute per row on 2 cores; --set weights.dino-s16=FILE adds a row",
+			study.Full:  "2000 frames per row: half an hour on 2 cores for ViT-S/16",
 		},
 	},
 	Parts:    []string{"dataset", "row", "seed"},
@@ -39,13 +39,13 @@ var Study = study.Spec[Config, Videos]{
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
 		return open(o.Data, dataset, cells[0].Config)
 	},
-	Numbers:   func(_ Videos, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
-	Steps:     func(videos Videos, _ study.Cell[Config]) int { return len(videos.All) },
-	NewWorker: study.Independent(run),
-	Serial:    true,
-	Own:       grid.Own,
-	Common:    grid.Common,
-	Tables:    tables,
+	Numbers:       func(_ Videos, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
+	Steps:         func(videos Videos, _ study.Cell[Config]) int { return len(videos.All) },
+	NewWorker:     study.Independent(run),
+	Serial:        true,
+	ProfileConfig: grid.ProfileConfig,
+	Common:        grid.Common,
+	Tables:        tables,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, ok := strings.Cut(claim.Part, " on ")
 		if !ok {
@@ -55,7 +55,7 @@ var Study = study.Spec[Config, Videos]{
 	},
 }
 
-// davis is the dataset that is read.
+// davis is the real dataset.
 const davis = "davis"
 
 var sources = encoders.Sources[*datasets.Videos]{
@@ -63,20 +63,20 @@ var sources = encoders.Sources[*datasets.Videos]{
 	Open: func(dir, _ string) (*datasets.Videos, error) { return datasets.DAVIS(dir, datasets.Test) },
 }
 
-// titles are the datasets as records and tables name them.
+// titles are the names of the datasets in records and tables.
 var titles = map[string]string{davis: "DAVIS", encoders.Synthetic: "synthetic videos"}
 
-// Config is what one run of the experiment is made from.
+// Config is the configuration of a cell.
 type Config struct {
 	Encoder     encoders.Encoder            `json:"encoder"`
 	Propagation evaluation.LabelPropagation `json:"propagation"`
 
-	Videos int `json:"videos"` // How many; all of a dataset if 0.
-	Frames int `json:"frames"` // Of each, at most; all if 0.
-	Size   int `json:"size"`   // Of synthetic frames, in pixels a side; 0 where videos are read.
+	Videos int `json:"videos"` // Number of videos; 0 for all of a dataset.
+	Frames int `json:"frames"` // Maximum number of frames per video; 0 for all.
+	Size   int `json:"size"`   // Height and width of synthetic frames in pixels; 0 for real videos.
 }
 
-// Hashed is the configuration wherever the encoder's file lies.
+// Hashed omits the path of the encoder's file.
 func (c Config) Hashed() any {
 	c.Encoder = c.Encoder.Portable()
 	return c
@@ -94,7 +94,7 @@ var grid = encoders.Grid[Config]{
 	},
 }
 
-// profileConfig is the configuration of a profile before --set. Small encoders have small patches, and so see small frames.
+// profileConfig returns the configuration of a profile before --set. Frames are small outside the full profile because small encoders have small patches.
 func profileConfig(profile study.Profile, dataset string) Config {
 	c := Config{Propagation: evaluation.DefaultLabelPropagation()}
 	switch {
@@ -113,33 +113,33 @@ func profileConfig(profile study.Profile, dataset string) Config {
 
 // check returns an error that names the first value out of range.
 func (c Config) check(dataset string) error {
-	least := 1 // Videos.
+	least := 1 // Least number of videos.
 	if dataset == davis {
 		least = 0
 	}
 	switch {
 	case dataset != davis && (c.Size < 8 || c.Frames < 3):
-		return fmt.Errorf("synthetic videos of %d frames of %d pixels a side, want at least 3 of 8", c.Frames, c.Size)
+		return fmt.Errorf("frames %d and size %d: synthetic videos need at least 3 and 8", c.Frames, c.Size)
 	case c.Videos < least:
 		return fmt.Errorf("videos %d is below %d", c.Videos, least)
 	case c.Frames != 0 && c.Frames < 3:
-		return fmt.Errorf("frames %d is below 3, of which the first and the last do not count", c.Frames)
+		return fmt.Errorf("frames %d is below 3; the first and the last frame do not count", c.Frames)
 	case dataset == davis && c.Size != 0:
-		return fmt.Errorf("size %d: videos that are read have their own", c.Size)
+		return fmt.Errorf("size %d: only synthetic videos have a size", c.Size)
 	}
 	return c.Propagation.Check()
 }
 
-// Videos is the data of a run.
+// Videos holds the videos of a run.
 type Videos struct{ *datasets.Videos }
 
-// Identity names the videos in records.
+// Identity identifies the videos in records.
 func (v Videos) Identity() string { return v.Videos.Identity }
 
 // Title is the name of the dataset.
 func (v Videos) Title() string { return v.Name }
 
-// Skipped is empty: a video that cannot be read is an error.
+// Skipped is empty because an unreadable video is an error.
 func (v Videos) Skipped() []string { return []string{} }
 
 // open opens DAVIS below dir, or draws videos.

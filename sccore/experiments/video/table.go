@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// tables are the paper's, ours from runs on DAVIS, and one with recall and decay for each dataset with runs, of the rows that have any.
+// tables returns the paper's table with our numbers on DAVIS, and a table with recall and decay for each dataset with records.
 func tables(results study.Results) ([]figures.Table, error) {
 	detail := func(column string) string {
 		if column == "J&F_mean" { // The value of a record.

@@ -70,7 +70,7 @@ func TestVideoOptions(t *testing.T) {
 		{set: "encoder.row=second", want: "weights.ROW=FILE"},
 		{set: "weights.dino=x.pth", want: `no row "dino"; the rows are dino-s16, ibot-s16`},
 		{set: "weights.dino-s16=no-such-file", want: "no-such-file"},
-		{set: "weights.dino-s16=" + tiny, want: "holds vit-tiny, which row dino-s16 is not of"},
+		{set: "weights.dino-s16=" + tiny, want: "holds vit-tiny, which does not fit row dino-s16"},
 		{only: "synthetic/second", want: `no row "second"`},
 	} {
 		options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Data: c.data}

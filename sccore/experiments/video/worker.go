@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// number is what a cell leaves, without its value.
+// number is the number that a cell records, without its value.
 func number(c study.Cell[Config]) study.Number {
 	p := c.Config.Propagation
 	return study.Number{
@@ -21,7 +21,7 @@ func number(c study.Cell[Config]) study.Number {
 	}
 }
 
-// run tracks the objects of all videos with a cell's encoder and records how well.
+// run tracks the objects of all videos with a cell's encoder and records J&F.
 func run(r *study.Run[Config, Videos]) error {
 	began, frames := time.Now(), 0
 	var objects []metrics.JF
@@ -31,8 +31,8 @@ func run(r *study.Run[Config, Videos]) error {
 		return err
 	}
 	defer store.Finalize()
-	err = c.Propagation.TrackAll(r.Context, r.Backend(), vit, store, r.Data.All, func(v datasets.Video, found [][]uint8) error {
-		measured, err := evaluation.MeasureVideo(v, found)
+	err = c.Propagation.TrackAll(r.Context, r.Backend(), vit, store, r.Data.All, func(v datasets.Video, masks [][]uint8) error {
+		measured, err := evaluation.MeasureVideo(v, masks)
 		objects = append(objects, measured...)
 		frames += v.Frames
 		r.Step("%s: J&F %.1f %%", v.Name, 100*metrics.MeanJF(measured).Mean())

@@ -14,18 +14,18 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// Files of a cell's folder that outlive a call: the seconds that calls have taken so far, as of the last checkpoint, and the files left out.
+// Files in a cell's folder that outlive a call: the seconds that all calls have taken so far, and the files that were skipped.
 const (
 	secondsFile = "seconds"
 	skippedFile = "skipped"
 )
 
-// load reads what earlier calls have left.
+// load reads the state that earlier calls left behind.
 func (r *Run[C, D]) load() error {
 	seconds, err := os.ReadFile(filepath.Join(r.Dir, secondsFile))
 	if err == nil {
 		if r.earlier, err = strconv.ParseFloat(strings.TrimSpace(string(seconds)), 64); err != nil {
-			r.earlier = 0 // The time of a run is worth no error.
+			r.earlier = 0 // A broken time does not justify an error.
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -38,15 +38,15 @@ func (r *Run[C, D]) load() error {
 	return err
 }
 
-// seconds are those of this call and of earlier ones.
+// seconds is the time that this call and earlier ones have taken.
 func (r *Run[C, D]) seconds() float64 { return r.earlier + time.Since(r.began).Seconds() }
 
-// saveSeconds notes them for later calls.
+// saveSeconds saves that time for later calls.
 func (r *Run[C, D]) saveSeconds() error {
 	return atomicfile.WriteBytes(filepath.Join(r.Dir, secondsFile), fmt.Appendf(nil, "%g\n", r.seconds()))
 }
 
-// Skip records a file that is left out, with the reason, and warns of it once a call.
+// Skip records a skipped file with the reason, and warns once per call.
 func (r *Run[C, D]) Skip(file, reason string) {
 	line := strings.ReplaceAll(file+": "+reason, "\n", " ")
 	r.call.mu.Lock()
@@ -54,7 +54,7 @@ func (r *Run[C, D]) Skip(file, reason string) {
 	r.call.skipped[line] = true
 	r.call.mu.Unlock()
 	if !known {
-		r.Warnf("left out %s", line)
+		r.Warnf("skipped %s", line)
 	}
 	if slices.Contains(r.skipped, line) {
 		return

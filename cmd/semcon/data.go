@@ -104,7 +104,10 @@ func fetchable() (names []string) {
 func fetchDataset(ctx context.Context, name, folder, from string) error {
 	const megabyte = 1_000_000
 	bar := progress.Discard // Until the server sends the size.
-	err := fetch.Dataset(ctx, name, folder, fetch.Options{BaseURL: from, Progress: func(done, total int64) {
+	waiting := func() {
+		fmt.Fprintf(os.Stderr, "another process is fetching %s into %s; waiting for it\n", name, folder)
+	}
+	err := fetch.Dataset(ctx, name, folder, fetch.Options{BaseURL: from, Waiting: waiting, Progress: func(done, total int64) {
 		if bar == progress.Discard {
 			bar = progress.New(os.Stderr, name+" (MB)", int(total/megabyte))
 		}

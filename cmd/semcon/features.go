@@ -42,7 +42,7 @@ func runFeatures(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case len(names) != 1:
-		return usagef("want one folder of images, or one .safetensors of standardised images, got %d (%s)", len(names), strings.Join(names, ", "))
+		return usagef("want one folder of images, or one .safetensors of standardised images, got %s", listed(names))
 	case *file == "":
 		return usagef("--weights FILE is missing")
 	case extension != ".npy" && extension != ".safetensors":

@@ -27,7 +27,7 @@ var importVerb = verb{
 		case err != nil:
 			return err
 		case len(names) != 1:
-			return usagef("want one file of weights, got %d (%s)", len(names), strings.Join(names, ", "))
+			return usagef("want one file of weights, got %s", listed(names))
 		case *out != "" && filepath.Ext(*out) != ".safetensors":
 			return usagef("--out %s does not end with .safetensors", *out)
 		}

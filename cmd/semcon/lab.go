@@ -174,6 +174,7 @@ const childGrace = 15 * time.Second
 // its own, so that it does not also receive the terminal's Ctrl-C.
 func stopGently(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	setup.DieWithParent(c)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = childGrace
 }

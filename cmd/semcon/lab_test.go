@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,6 +77,41 @@ func TestLabOpensPrintsItsAddressAndStopsWithCtrlC(t *testing.T) {
 		connection.Close()
 		t.Error("the server lives on")
 	}
+}
+
+// TestKilledLabLeavesNoServer kills the binary, which cannot clean up then.
+func TestKilledLabLeavesNoServer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux signals the end of a parent")
+	}
+	m := fakemachine.New(t)
+	t.Setenv("FAKE_LAB", "env SEMCON_TEST_ROLE=jupyterlab "+os.Args[0]+` "$@"`)
+	c := semcon(t, m, "lab", "--no-browser")
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := regexp.MustCompile(`127\.0\.0\.1:(\d+)`).FindStringSubmatch(line)[1]
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	for range 100 {
+		connection, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+		if err != nil {
+			return
+		}
+		connection.Close()
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("the server lives on")
 }
 
 func TestLabThatDoesNotStart(t *testing.T) {

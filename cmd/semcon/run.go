@@ -57,6 +57,10 @@ var runVerb = verb{
 			return usagef("--%v", err)
 		}
 		switch {
+		case options.CheckpointEvery < 0:
+			return usagef("--checkpoint-every %v is negative", options.CheckpointEvery)
+		case options.Out == "":
+			return usagef("--out is empty: want a folder")
 		case options.Parallel < 0:
 			return usagef("--parallel %d is negative", options.Parallel)
 		case options.Parallel == 0 && options.Profile == study.Full:
@@ -115,7 +119,7 @@ func appendTo(list *[]string) func(string) error {
 // oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
 func oneExperiment(names []string) (e study.Experiment, table string, err error) {
 	if len(names) != 1 {
-		return e, "", usagef("want the name of one experiment, got %d (%s)", len(names), strings.Join(names, ", "))
+		return e, "", usagef("want the name of one experiment, got %s", listed(names))
 	}
 	if e, table, err = experiments.Find(names[0]); err != nil {
 		err = usagef("%v", err)

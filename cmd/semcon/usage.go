@@ -109,3 +109,11 @@ func printHelp(w io.Writer) {
 	}
 	fmt.Fprint(w, "\n\"semcon VERB --help\" shows a verb's flags and an example.\n")
 }
+
+// listed says how many names a command line has, and which.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
+}

@@ -65,7 +65,7 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
 	}
 	var found listing
-	if err := found.add(tree, ".", 0); err != nil {
+	if err := found.add(tree, "."); err != nil {
 		return nil, err
 	}
 	classes, err := found.classes()

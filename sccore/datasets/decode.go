@@ -15,6 +15,10 @@ import (
 // maxDecodedPixels bounds the size that an image's header may claim: 67 million pixels, just above the largest image of ImageNet.
 const maxDecodedPixels = 1 << 26
 
+// maxSide and maxAspect bound the sides that a header may claim: JPEG's own limit, and how many times one side may be as long as the other. A picture of
+// one row of millions of pixels takes gigabytes to resample.
+const maxSide, maxAspect = 1<<16 - 1, 100
+
 // decode reads a JPEG or PNG of any colour model into size×size RGB pixels, row-major: the largest central square, turned upright by its
 // EXIF orientation, and resampled with the bicubic Catmull-Rom kernel, antialiased when shrinking. An image that already has this size
 // keeps its exact pixels. As in PIL's conversion to RGB, transparency is ignored and 16-bit channels keep their high byte.
@@ -60,6 +64,9 @@ func stored(file []byte) (image.Image, error) {
 	}
 	if config.Width < 1 || config.Height < 1 || config.Width > maxDecodedPixels/config.Height {
 		return nil, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", config.Width, config.Height, maxDecodedPixels)
+	}
+	if longer, shorter := max(config.Width, config.Height), min(config.Width, config.Height); longer > maxSide || longer > maxAspect*shorter {
+		return nil, fmt.Errorf("header says %d×%d pixels, want sides of at most %d pixels, one at most %d times the other", config.Width, config.Height, maxSide, maxAspect)
 	}
 	picture, _, err := image.Decode(bytes.NewReader(file))
 	if err != nil {

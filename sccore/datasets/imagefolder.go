@@ -36,7 +36,7 @@ func OpenImageFolder(dir string) (*ImageFolder, error) {
 	}
 	p := &ImageFolder{Name: filepath.Base(dir), tree: os.DirFS(dir)}
 	var found listing
-	if err := found.add(p.tree, ".", 0); err != nil {
+	if err := found.add(p.tree, "."); err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, err)
 	}
 	if len(found.images) == 0 {

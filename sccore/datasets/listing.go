@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 func readImage(tree fs.FS, name string, size int) ([]uint8, error) {
@@ -21,7 +23,7 @@ func readImage(tree fs.FS, name string, size int) ([]uint8, error) {
 // maxFileBytes and maxFolderDepth bound what a folder or an archive may ask for.
 const (
 	maxFileBytes   = 1 << 26 // 64 MiB for one image file.
-	maxFolderDepth = 16      // Symbolic links may form loops.
+	maxFolderDepth = 16
 )
 
 // readFile reads a file of at most maxFileBytes.
@@ -50,28 +52,42 @@ type listing struct {
 	others []Skipped
 }
 
-// add lists a folder and its subfolders. It follows symbolic links.
-func (l *listing) add(tree fs.FS, folder string, depth int) error {
-	if depth > maxFolderDepth {
-		return fmt.Errorf("%s: is more than %d folders deep", folder, maxFolderDepth)
+// add lists a folder and its subfolders. It follows symbolic links, and skips what it cannot use: broken links, links back to a folder above, pipes,
+// folders without permission.
+func (l *listing) add(tree fs.FS, folder string, above ...fs.FileInfo) error {
+	itself, err := fs.Stat(tree, folder)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, reason(err))
 	}
 	entries, err := fs.ReadDir(tree, folder)
 	if err != nil {
 		return fmt.Errorf("%s: %w", folder, reason(err))
 	}
+	above = append(above[:len(above):len(above)], itself)
 	for _, entry := range entries {
 		name := path.Join(folder, entry.Name())
 		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "__MACOSX" {
 			continue
 		}
+		skip := func(why string) { l.others = append(l.others, Skipped{strings.ToValidUTF8(name, "\uFFFD"), why}) }
 		info, err := fs.Stat(tree, name)
 		switch {
+		case !utf8.ValidString(name):
+			skip("its name is not UTF-8")
 		case err != nil:
-			return fmt.Errorf("%s: %w", name, reason(err))
+			skip(reason(err).Error())
+		case info.IsDir() && slices.ContainsFunc(above, func(other fs.FileInfo) bool { return os.SameFile(info, other) }):
+			skip("links back to a folder above it")
+		case info.IsDir() && len(above) > maxFolderDepth:
+			skip(fmt.Sprintf("is more than %d folders deep", maxFolderDepth))
 		case info.IsDir():
-			if err := l.add(tree, name, depth+1); err != nil {
+			if err := l.add(tree, name, above...); errors.Is(err, fs.ErrPermission) {
+				skip(errors.Unwrap(err).Error())
+			} else if err != nil {
 				return err
 			}
+		case !info.Mode().IsRegular():
+			skip("is not a regular file")
 		case slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(path.Ext(name))):
 			l.images = append(l.images, name)
 			l.bytes = append(l.bytes, info.Size())

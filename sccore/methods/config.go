@@ -51,8 +51,20 @@ func (c Config) Check() error {
 	if _, err := encoder.ByName(c.Encoder); err != nil {
 		return err
 	}
-	positive := map[string]float64{"batch": float64(c.Batch - 1), "epochs": float64(c.Epochs), "rate": c.LearningRate,
-		"projector_hidden": float64(c.ProjectorHidden), "projector_dim": float64(c.ProjectorDim)}
+	// What a run holds in memory and counts in grows with these: beyond, they are slips of the finger.
+	for _, field := range []struct {
+		name             string
+		value, low, high int
+	}{
+		{"batch", c.Batch, 2, 1 << 16}, {"epochs", c.Epochs, 1, 1 << 24}, {"projector_hidden", c.ProjectorHidden, 1, 1 << 16},
+		{"projector_dim", c.ProjectorDim, 1, 1 << 16}, {"predictor_hidden", c.PredictorHidden, 0, 1 << 16}, {"queue", c.Queue, 0, 1 << 22},
+		{"norm_groups", c.NormGroups, 0, 1 << 16},
+	} {
+		if field.value < field.low || field.value > field.high {
+			return fmt.Errorf("%s %d is not between %d and %d", field.name, field.value, field.low, field.high)
+		}
+	}
+	positive := map[string]float64{"rate": c.LearningRate}
 	switch c.Method {
 	case SimCLR:
 		positive["temperature"] = c.Temperature
@@ -69,7 +81,7 @@ func (c Config) Check() error {
 	case SimSiam:
 		positive["predictor_hidden"] = float64(c.PredictorHidden)
 	}
-	for _, name := range []string{"batch", "epochs", "rate", "projector_hidden", "projector_dim", "temperature", "off_diagonal", "loss_scale", "norm_groups", "queue", "predictor_hidden"} {
+	for _, name := range []string{"rate", "temperature", "off_diagonal", "loss_scale", "norm_groups", "queue", "predictor_hidden"} {
 		if value, ok := positive[name]; ok && !(value > 0) {
 			return fmt.Errorf("%s %g is too small for %s", name, value, c.Method)
 		}

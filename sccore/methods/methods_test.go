@@ -275,19 +275,19 @@ func TestBadSettings(t *testing.T) {
 	images := synthetic.Images(16, 32, 1)
 	b := testbackend.Fastest(t)
 	for want, change := range map[string]func(*Config){
-		`"byol"`:                       func(s *Config) { s.Method = "byol" },
-		`"vgg"`:                        func(s *Config) { s.Encoder = "vgg" },
-		"batch":                        func(s *Config) { s.Batch = 1 },
-		"larger than":                  func(s *Config) { s.Batch = 500; s.Queue = 500 },
-		"epochs":                       func(s *Config) { s.Epochs = 0 },
-		"rate":                         func(s *Config) { s.LearningRate = -1 },
-		"momentum 1":                   func(s *Config) { s.Momentum = 1 },
-		"weight_decay":                 func(s *Config) { s.WeightDecay = math.NaN() },
-		"warmup_epochs":                func(s *Config) { s.WarmupEpochs = 3 },
-		"temperature":                  func(s *Config) { s.Temperature = 0 },
-		"queue 4 is smaller":           func(s *Config) { s.Queue = 4 },
-		"norm_groups 3":                func(s *Config) { s.NormGroups = 3 },
-		"projector_dim 0 is too small": func(s *Config) { s.ProjectorDim = 0 },
+		`"byol"`:                 func(s *Config) { s.Method = "byol" },
+		`"vgg"`:                  func(s *Config) { s.Encoder = "vgg" },
+		"batch":                  func(s *Config) { s.Batch = 1 },
+		"larger than":            func(s *Config) { s.Batch = 500; s.Queue = 500 },
+		"epochs":                 func(s *Config) { s.Epochs = 0 },
+		"rate":                   func(s *Config) { s.LearningRate = -1 },
+		"momentum 1":             func(s *Config) { s.Momentum = 1 },
+		"weight_decay":           func(s *Config) { s.WeightDecay = math.NaN() },
+		"warmup_epochs":          func(s *Config) { s.WarmupEpochs = 3 },
+		"temperature":            func(s *Config) { s.Temperature = 0 },
+		"queue 4 is smaller":     func(s *Config) { s.Queue = 4 },
+		"norm_groups 3":          func(s *Config) { s.NormGroups = 3 },
+		"projector_dim 0 is not": func(s *Config) { s.ProjectorDim = 0 },
 	} {
 		s := small(MoCo)
 		change(&s)

@@ -42,7 +42,7 @@ func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*T
 		return nil, err
 	}
 	if images.Len() < settings.Batch {
-		return nil, fmt.Errorf("batch %d is larger than %s, which has %d images", settings.Batch, images.Name, images.Len())
+		return nil, fmt.Errorf("batch %d is larger than %s, which has %d images; --set batch=%d fits", settings.Batch, images.Name, images.Len(), images.Len())
 	}
 	if images.Height != images.Width {
 		return nil, fmt.Errorf("%s: images of %d×%d pixels are not square", images.Name, images.Width, images.Height)

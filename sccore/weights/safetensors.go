@@ -2,7 +2,9 @@ package weights
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,9 +42,9 @@ type entry struct {
 // bytes.
 func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata map[string]string) error {
 	header := make(map[string]any, len(named)+1)
-	if len(metadata) > 0 {
-		header[metadataKey] = metadata
-	}
+	withDigest := map[string]string{digestKey: noDigest}
+	maps.Copy(withDigest, metadata)
+	header[metadataKey] = withDigest
 	names := slices.Sorted(maps.Keys(named))
 	var offset int64
 	for _, name := range names {
@@ -62,13 +64,7 @@ func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata ma
 	for len(encoded)%8 != 0 { // The format aligns its data.
 		encoded = append(encoded, ' ')
 	}
-	return atomicfile.Write(path, func(w io.Writer) error {
-		if err := binary.Write(w, binary.LittleEndian, uint64(len(encoded))); err != nil {
-			return err
-		}
-		if _, err := w.Write(encoded); err != nil {
-			return err
-		}
+	writeTensors := func(w io.Writer) error {
 		for _, name := range names {
 			var writeErr error
 			if err := named[name].ConstBytes(func(data []byte) { _, writeErr = w.Write(data) }); err != nil {
@@ -79,6 +75,21 @@ func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata ma
 			}
 		}
 		return nil
+	}
+	digest := sha256.New()
+	digest.Write(encoded)
+	if err := writeTensors(digest); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	encoded = setDigest(encoded, hex.EncodeToString(digest.Sum(nil)))
+	return atomicfile.Write(path, func(w io.Writer) error {
+		if err := binary.Write(w, binary.LittleEndian, uint64(len(encoded))); err != nil {
+			return err
+		}
+		if _, err := w.Write(encoded); err != nil {
+			return err
+		}
+		return writeTensors(w)
 	})
 }
 
@@ -160,6 +171,9 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 		return nil, nil, nil, errors.New("header: more than one JSON object")
 	}
 	data = io.NewSectionReader(r, 8+int64(length), size-8-int64(length))
+	if err := checkDigest(metadata, io.NewSectionReader(r, 8, int64(length)), data); err != nil {
+		return nil, nil, nil, err
+	}
 	byOffset := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
 		x, y := entries[a].Offsets, entries[b].Offsets
 		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a, b))

@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -24,6 +26,7 @@ const OfficialURL = "https://www.cs.toronto.edu/~kriz/"
 type Options struct {
 	BaseURL  string                  // Folder of a mirror; [OfficialURL] if empty.
 	Progress func(done, total int64) // Called as bytes arrive; total is 0 if the server does not send it.
+	Waiting  func()                  // Called once if another process is fetching the dataset; Dataset waits for it. Nil for nothing.
 }
 
 // archive is a dataset as its authors publish it.
@@ -71,6 +74,20 @@ func Dataset(ctx context.Context, key, dir string, options Options) error {
 	return fmt.Errorf("cannot fetch dataset %q, only %s", key, strings.Join(known, " and "))
 }
 
+// lock takes a lock file, which the system releases when the process ends. It waits for another process that holds it, and tells whether it had to.
+func lock(ctx context.Context, path string, waiting func()) (unlock func(), waited bool, err error) {
+	file := flock.New(path)
+	taken, err := file.TryLock()
+	if err == nil && !taken {
+		waited = true
+		if waiting != nil {
+			waiting()
+		}
+		_, err = file.TryLockContext(ctx, 100*time.Millisecond)
+	}
+	return func() { file.Close() }, waited, err
+}
+
 func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 	if dir == "" {
 		return fmt.Errorf("%s needs a data folder", a.name)
@@ -84,6 +101,18 @@ func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 	home := filepath.Join(dir, a.key)
 	if err := os.MkdirAll(home, 0o777); err != nil {
 		return err
+	}
+	// Two processes would write to one part.
+	unlock, waited, err := lock(ctx, filepath.Join(dir, "."+a.key+".lock"), options.Waiting)
+	if err != nil {
+		return fmt.Errorf("waiting for another process that fetches %s: %w", a.name, err)
+	}
+	defer unlock()
+	defer os.Remove(home) // If nothing has come to it: a folder with files stays.
+	if waited {
+		if found := a.found(dir); found[0].Folder != "" {
+			return complete(found)
+		}
 	}
 	file := filepath.Join(home, a.file)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {

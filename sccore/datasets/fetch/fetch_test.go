@@ -281,8 +281,11 @@ func TestFetchFailures(t *testing.T) {
 			if left := leftIn(t, dir); left != test.left {
 				t.Errorf("left %q, want %q", left, test.left)
 			}
-			if outside, _ := filepath.Glob(filepath.Join(dir, "*")); len(outside) != 1 {
-				t.Errorf("wrote %v", outside)
+			outside, _ := filepath.Glob(filepath.Join(dir, "*"))
+			for _, path := range outside {
+				if name := filepath.Base(path); name != "cifar10" && name != ".cifar10.lock" {
+					t.Errorf("wrote %s", path)
+				}
 			}
 		})
 	}
@@ -361,5 +364,49 @@ func TestFetchKnowsItsDatasets(t *testing.T) {
 	}
 	if got := strings.Join(s.requested, ","); got != "/cifar-10-binary.tar.gz ,/cifar-100-binary.tar.gz " {
 		t.Errorf("asked for %q", got)
+	}
+}
+
+// TestFetchTwiceAtOnce: the second call waits for the first and downloads nothing.
+func TestFetchTwiceAtOnce(t *testing.T) {
+	c, content := small(), tarred(t, wholeArchive())
+	c.md5 = digestOf(content)
+	dir := t.TempDir()
+	unlock, _, err := lock(t.Context(), filepath.Join(dir, ".cifar10.lock"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{content: content}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	waiting, done := make(chan bool, 2), make(chan error, 2)
+	for range 2 {
+		go func() {
+			done <- c.fetch(t.Context(), dir, Options{BaseURL: web.URL, Waiting: func() { waiting <- true }})
+		}()
+	}
+	<-waiting
+	<-waiting
+	unlock()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(s.requested) != 1 {
+		t.Errorf("%d requests of two calls", len(s.requested))
+	}
+	if left := leftIn(t, dir); left != "cifar-10-batches-bin" {
+		t.Errorf("left %s", left)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	unlock, _, err = lock(ctx, filepath.Join(dir, ".other.lock"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	cancel()
+	if _, _, err := lock(ctx, filepath.Join(dir, ".other.lock"), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting after an interrupt: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ func (in Install) command(env []string, program string, args ...string) func(con
 		c.Stdout, c.Stderr = out, out
 		c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 		c.WaitDelay = 10 * time.Second
+		DieWithParent(c)
 		return c.Run()
 	}
 }

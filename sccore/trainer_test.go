@@ -305,9 +305,9 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		data   sccore.Data
 		config sccore.Config
 	}{
-		"object-centric":        {noObjects, tiny()},
-		"labels":                {noLabels, fromLabels},
-		"a mixture of no image": {sccore.Data{}, tiny()},
+		"object-centric":      {noObjects, tiny()},
+		"labels":              {noLabels, fromLabels},
+		"no source of images": {sccore.Data{}, tiny()},
 	} {
 		if _, err := sccore.NewTrainer(b, c.data, c.config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

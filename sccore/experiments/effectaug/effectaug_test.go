@@ -193,7 +193,8 @@ func TestInterruptedStudyEqualsUninterrupted(t *testing.T) {
 	}
 }
 
-func TestADamagedCheckpointIsNamed(t *testing.T) {
+// TestDamagedCheckpointsAreNamed damages every checkpoint of a run, so that none is left to go on from.
+func TestDamagedCheckpointsAreNamed(t *testing.T) {
 	b := studytest.GoBackend(t)
 	out := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -208,8 +209,10 @@ func TestADamagedCheckpointIsNamed(t *testing.T) {
 		t.Fatalf("checkpoints %v, %v", matches, err)
 	}
 	newest := matches[len(matches)-1]
-	if err := os.Truncate(newest, 100); err != nil {
-		t.Fatal(err)
+	for _, checkpoint := range matches {
+		if err := os.Truncate(checkpoint, 100); err != nil {
+			t.Fatal(err)
+		}
 	}
 	options.Watch = nil
 	err = Study.Run(context.Background(), b, options)

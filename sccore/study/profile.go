@@ -18,5 +18,5 @@ func ParseProfile(name string) (Profile, error) {
 	case Smoke, Quick, Full:
 		return p, nil
 	}
-	return "", fmt.Errorf("unknown profile %q; the profiles are smoke, quick and full", name)
+	return "", fmt.Errorf("profile %q is unknown; the profiles are smoke, quick and full", name)
 }

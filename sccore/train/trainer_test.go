@@ -248,7 +248,7 @@ func TestResumeNamesTheFile(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"none": "position in the run", "broken": "position in the run", "beyond": "stands at step 4 of 3", "before": "stands at step -1 of 3",
-		"foreign": "variables that the model lacks", "torn": "torn", "missing": "missing",
+		"foreign": "the model does not have these variables", "torn": "torn", "missing": "missing",
 	} {
 		if _, err := trainer.Resume(path(name)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path(name)) {
 			t.Errorf("%s: error %v, want one with %q and the file", name, err, want)

@@ -171,9 +171,6 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 		return nil, nil, nil, errors.New("header: more than one JSON object")
 	}
 	data = io.NewSectionReader(r, 8+int64(length), size-8-int64(length))
-	if err := checkDigest(metadata, io.NewSectionReader(r, 8, int64(length)), data); err != nil {
-		return nil, nil, nil, err
-	}
 	byOffset := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
 		x, y := entries[a].Offsets, entries[b].Offsets
 		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a, b))
@@ -188,6 +185,9 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 	}
 	if end != data.Size() {
 		return nil, nil, nil, fmt.Errorf("the tensors have %d bytes, but the file holds %d for them", end, data.Size())
+	}
+	if err := checkDigest(metadata, io.NewSectionReader(r, 8, int64(length)), data); err != nil {
+		return nil, nil, nil, err
 	}
 	return entries, metadata, data, nil
 }

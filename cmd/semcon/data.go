@@ -16,13 +16,14 @@ import (
 var dataVerb = verb{
 	name:    "data",
 	summary: "show which datasets are available, and fetch those that are missing",
+	args:    "[fetch DATASET...]",
 	example: "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
 	run:     runData,
 }
 
 func runData(ctx context.Context, args []string) error {
 	flags := newFlags("data")
-	folder := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets")
+	folder := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
 	from := flags.String("from", fetch.OfficialURL, "`URL` of the folder to fetch archives from")
 	names, err := parse(flags, args)
 	switch {
@@ -53,8 +54,8 @@ func runData(ctx context.Context, args []string) error {
 // listData reads every split in the folder and prints its identity, to be compared with the identities in run records.
 func listData(ctx context.Context, folder string) error {
 	if folder != "" {
-		if _, err := os.Stat(folder); err != nil {
-			return fmt.Errorf("--data: %w", err)
+		if err := requireFolder("data", folder); err != nil {
+			return err
 		}
 	}
 	count := 0

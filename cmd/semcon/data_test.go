@@ -60,7 +60,7 @@ func TestDataWithoutAFolder(t *testing.T) {
 	if status != 1 {
 		t.Errorf("exit status %d without the folder", status)
 	}
-	wantLine(t, stderr, "semcon data: --data: ", "nowhere")
+	wantLine(t, stderr, "semcon data: --data nowhere: ", "nowhere")
 }
 
 func TestDataFetchUsage(t *testing.T) {

@@ -38,7 +38,7 @@ const (
 
 func runDoctor(ctx context.Context, args []string) error {
 	flags := newFlags("doctor")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	repair := flags.Bool("repair", false, "move broken lines of the records aside")
 	if err := noNames(flags, args); err != nil {
@@ -131,7 +131,7 @@ func checkData(folder string) []finding {
 	if folder == "" {
 		return []finding{{stateMissing, "data", "no data folder, so only synthetic images; set one with --data or SEMCON_DATA"}}
 	}
-	if _, err := os.Stat(folder); err != nil {
+	if err := requireFolder("data", folder); err != nil {
 		return []finding{{stateBroken, "data", err.Error()}}
 	}
 	var findings []finding

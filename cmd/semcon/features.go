@@ -23,6 +23,7 @@ import (
 var featuresVerb = verb{
 	name:    "features",
 	summary: "compute the features of a folder of images with a transformer",
+	args:    "FOLDER",
 	example: "semcon features photos --weights dino_deitsmall16_pretrain.pth --out features.npy\n" +
 		"semcon features photos --weights weights/dino-s16.safetensors --size 448 --patches --out features.safetensors",
 	run: runFeatures,

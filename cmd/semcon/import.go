@@ -16,6 +16,7 @@ import (
 var importVerb = verb{
 	name:    "import",
 	summary: "read official weights (.pth, .safetensors), report what matches, and write them with timm's names",
+	args:    "FILE",
 	example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("import")

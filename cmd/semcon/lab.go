@@ -34,7 +34,7 @@ func runLab(ctx context.Context, args []string) error {
 	port := flags.Int("port", 0, "`PORT` of 127.0.0.1 to listen on (default: the first free one from 8888)")
 	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
 	profile := flags.String("profile", os.Getenv("SEMCON_PROFILE"), "`PROFILE` of the experiments in the notebooks: smoke, quick or full; by default $SEMCON_PROFILE, or else quick")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks; without it they draw synthetic images")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks, by default $SEMCON_DATA; without either they draw synthetic images")
 	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies in out/lab/")
 	setupOnly := flags.Bool("setup-only", false, "set up and exit")
 	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
@@ -52,10 +52,10 @@ func runLab(ctx context.Context, args []string) error {
 	if *data != "" {
 		folder, err := filepath.Abs(*data)
 		if err == nil {
-			_, err = os.Stat(folder)
+			err = requireFolder("data", folder)
 		}
 		if err != nil {
-			return fmt.Errorf("--data: %w", err)
+			return err
 		}
 		*data = folder
 	}

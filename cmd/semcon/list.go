@@ -12,11 +12,11 @@ import (
 
 var listVerb = verb{
 	name:    "list",
-	summary: "list the experiments: what each reproduces, its data and whether they are available, its cost",
+	summary: "show the engine, the data that are there, and the experiments: what each reproduces, its data, its cost",
 	example: "semcon list --data data",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("list")
-		data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets")
+		data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
 		if err := noNames(flags, args); err != nil {
 			return err
 		}

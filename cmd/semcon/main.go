@@ -22,6 +22,7 @@ import (
 type verb struct {
 	name    string
 	summary string // One line, for "semcon help".
+	args    string // The arguments that are not flags, for the usage line; may be empty.
 	example string // A command line to copy, for "semcon NAME --help".
 
 	kept  string        // What an interrupted call keeps for the next one, for the message; may be empty.

@@ -23,6 +23,7 @@ import (
 var notebooksVerb = verb{
 	name:    "notebooks",
 	summary: "execute notebooks headless; HTML and executed copies go to out/notebooks/",
+	args:    "[NOTEBOOK...]",
 	example: "semcon notebooks 01_augmentation_study --profile smoke",
 	grace:   childGrace + grace,
 	run:     runNotebooks,
@@ -35,7 +36,7 @@ func runNotebooks(ctx context.Context, args []string) error {
 	flags := newFlags("notebooks")
 	profile := flags.String("profile", string(study.Quick), "`PROFILE` of the experiments: smoke, quick or full")
 	out := flags.String("out", "out", "`FOLDER` of the results")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; without it the notebooks draw synthetic images")
+	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets, by default $SEMCON_DATA; without either the notebooks draw synthetic images")
 	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
 	names, err := parse(flags, args)
@@ -99,8 +100,8 @@ func cellEnv(profile, out, data string) ([]string, error) {
 		env = append(env, folder.name+"="+path)
 	}
 	if data != "" {
-		if _, err := os.Stat(data); err != nil {
-			return nil, fmt.Errorf("--data: %w", err)
+		if err := requireFolder("data", data); err != nil {
+			return nil, err
 		}
 	}
 	return env, nil

@@ -21,7 +21,8 @@ import (
 var runVerb = verb{
 	name:    "run",
 	summary: "run an experiment, or the rest of it",
-	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
+	args:    "EXPERIMENT",
+	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
 	kept:    "checkpoint kept",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
@@ -81,6 +82,11 @@ var runVerb = verb{
 		if experiment.GeneratesData && !dataGiven {
 			options.Data = "" // $SEMCON_DATA is for others; --data is refused.
 		}
+		if options.Data != "" && !experiment.GeneratesData {
+			if err := requireFolder("data", options.Data); err != nil {
+				return err
+			}
+		}
 		b, err := backend.Open()
 		if err != nil {
 			return err
@@ -90,20 +96,20 @@ var runVerb = verb{
 			return usagef("%v", wrong)
 		}
 		if err == nil {
-			fmt.Fprintf(os.Stderr, "show the table: %s\n", tableCommand(cmp.Or(table, experiment.Name), options))
+			fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), options.Profile, options.Out))
 		}
 		return err
 	},
 }
 
-// tableCommand returns the command that shows the results of a run.
-func tableCommand(name string, options study.Options) string {
-	words := []string{"semcon", "table", name}
-	if options.Profile != study.Quick {
-		words = append(words, "--profile", string(options.Profile))
+// commandFor returns the command that runs an experiment or shows its results, with the flags that differ from their defaults.
+func commandFor(verb, name string, profile study.Profile, out string) string {
+	words := []string{"semcon", verb, name}
+	if profile != study.Quick {
+		words = append(words, "--profile", string(profile))
 	}
-	if options.Out != "out" {
-		words = append(words, "--out", options.Out)
+	if out != "out" {
+		words = append(words, "--out", out)
 	}
 	return strings.Join(words, " ")
 }
@@ -119,7 +125,7 @@ func appendTo(list *[]string) func(string) error {
 // oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
 func oneExperiment(names []string) (e study.Experiment, table string, err error) {
 	if len(names) != 1 {
-		return e, "", usagef("want the name of one experiment, got %s", listed(names))
+		return e, "", usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
 	}
 	if e, table, err = experiments.Find(names[0]); err != nil {
 		err = usagef("%v", err)

@@ -15,6 +15,7 @@ import (
 var tableVerb = verb{
 	name:    "table",
 	summary: "print an experiment's tables from its records: paper, ours, difference",
+	args:    "EXPERIMENT",
 	example: "semcon table effect-aug --format md\nsemcon table video_seg",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("table")
@@ -50,7 +51,7 @@ var tableVerb = verb{
 			return err
 		}
 		if others := otherProfiles(records, wanted); len(records) == 0 {
-			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"semcon run %s\" makes them\n", folder, experiment.Name)
+			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, wanted, *out))
 		} else if others != nil {
 			fmt.Fprintf(os.Stderr, "semcon table: no records of profile %s in %s; there are some of --profile %s\n", wanted, folder, strings.Join(others, ", --profile "))
 		}

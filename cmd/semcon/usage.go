@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -36,7 +38,7 @@ func parse(flags *flag.FlagSet, args []string) (names []string, err error) {
 			printUsage(os.Stdout, flags)
 			return nil, errHelpShown
 		} else if err != nil {
-			return nil, usagef("%v (\"semcon %s --help\" lists the flags)", err, flags.Name())
+			return nil, usagef("%s (\"semcon %s --help\" lists the flags)", inOurWords(err), flags.Name())
 		}
 		if flags.NArg() == 0 {
 			return names, nil
@@ -50,6 +52,25 @@ func parse(flags *flag.FlagSet, args []string) (names []string, err error) {
 	}
 }
 
+// notDefined and invalidValue are what package flag says of a flag that does not exist and of a value that it cannot read.
+var (
+	notDefined   = regexp.MustCompile(`^flag provided but not defined: -+(.+)$`)
+	invalidValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-([a-z-]+): (.+)$`)
+)
+
+// inOurWords says what package flag says of an argument with two dashes and the flag first.
+func inOurWords(err error) string {
+	if m := notDefined.FindStringSubmatch(err.Error()); m != nil {
+		return "there is no flag --" + m[1]
+	}
+	if m := invalidValue.FindStringSubmatch(err.Error()); m != nil && m[3] == "parse error" {
+		return fmt.Sprintf("--%s %s cannot be read", m[2], m[1])
+	} else if m != nil {
+		return fmt.Sprintf("--%s %s: %s", m[2], m[1], m[3])
+	}
+	return err.Error()
+}
+
 // noNames is parse for verbs that take only flags.
 func noNames(flags *flag.FlagSet, args []string) error {
 	names, err := parse(flags, args)
@@ -61,7 +82,7 @@ func noNames(flags *flag.FlagSet, args []string) error {
 
 func printUsage(w io.Writer, flags *flag.FlagSet) {
 	v, _ := findVerb(flags.Name())
-	fmt.Fprintf(w, "semcon %s: %s\n", v.name, v.summary)
+	fmt.Fprintf(w, "semcon %s: %s\n\nUsage:\n  semcon %s\n", v.name, v.summary, strings.Join(slices.DeleteFunc([]string{v.name, v.args, "[flags]"}, func(s string) bool { return s == "" }), " "))
 	first := true
 	flags.VisitAll(func(f *flag.Flag) {
 		if first {
@@ -84,6 +105,7 @@ func printUsage(w io.Writer, flags *flag.FlagSet) {
 var helpVerb = verb{
 	name:    "help",
 	summary: "list the verbs, or describe one",
+	args:    "[VERB]",
 	example: "semcon help lab",
 	run: func(ctx context.Context, args []string) error {
 		names, err := parse(newFlags("help"), args)

@@ -15,7 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/optim"
 )
 
-// LinearProbe is a linear classifier on frozen [CLS] features, trained by cross-entropy with AdamW (appendix B, "Optimization strategy"). The paper
+// LinearProbe is a linear classifier on frozen [CLS] features, trained by cross-entropy with AdamW ("Main Results on ImageNet & COCO", "Optimization strategy"). The paper
 // leaves the rest open: here the learning rate follows a cosine to 0, and the weights, but not the biases, decay with PyTorch's default.
 type LinearProbe struct {
 	Images       int     `json:"images"` // Training images, drawn by the seed; all if 0 or if there are fewer.

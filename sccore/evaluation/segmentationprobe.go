@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// SegmentationProbe is the linear segmentation of the paper's first table ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
+// SegmentationProbe is the linear segmentation of Tab. main ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
 // on frozen patch features of random crops, with one learning rate and few epochs, evaluated at the full size of the annotation.
 type SegmentationProbe struct {
 	CropSize     int     `json:"train"`    // Height and width of training crops in pixels.

@@ -18,7 +18,8 @@ type Classifier struct {
 	Temperature float64 `json:"temperature"` // At least 0.02.
 }
 
-// DINOClassifier is the classifier with which DINO's code reports [CLS] features: 20 neighbours and a temperature of 0.07.
+// DINOClassifier is the classifier with which DINO's code reports [CLS] features: 20 neighbours and a temperature of 0.07. For
+// the k-NN column of Tab. main the paper refers to MoCo and gives neither; here [CLS] features are measured as DINO measures them.
 func DINOClassifier() Classifier { return Classifier{K: 20, Temperature: 0.07} }
 
 // Predict returns the class of each query: the first one from Rank.

@@ -1,4 +1,4 @@
-// Package ablation studies the effect of each part of the method ("Ablation study"). Seven lines with parts of the method on or off train from the same
+// Package ablation studies the effect of each part of the method ("Ablation Studies"). Seven lines with parts of the method on or off train from the same
 // checkpoint per seed.
 package ablation
 

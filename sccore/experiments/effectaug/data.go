@@ -101,7 +101,7 @@ func sources(profile study.Profile, dir string) ([]source, error) {
 			return []source{syntheticSource(smokeTrain, smokeTest)}, nil
 		}
 		if profile == study.Full {
-			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10\" gets one)")
+			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10 cifar100 --data DIR\" gets them)")
 		}
 		return []source{syntheticSource(4096, 1024)}, nil
 	}

@@ -63,7 +63,7 @@ func (r Results) tables() ([]figures.Table, error) {
 		}
 		return r.Values(rows[strings.Join(heads, ",")], column)
 	}
-	caption := "k-NN accuracy of frozen features under different transformations. A half circle: the same crop for both views."
+	caption := "k-NN accuracy of frozen features under different transformations."
 	describe := func(t figures.Table, title string) figures.Table {
 		t.Title, t.Caption = title, caption
 		r.Describe(&t, "%")

@@ -51,7 +51,7 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil, fmt.Errorf("%s in %s (\"semcon data\" lists the expected folders)", s.None, dir)
+		return nil, nil, fmt.Errorf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", s.None, dir)
 	}
 	return names, missing, nil
 }

@@ -29,7 +29,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, and COCOStuff-27, whichever --data has; without it synthetic objects and scenes",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "half a minute per row on 2 cores; --set weights.dino-s16=FILE adds a row",
+			study.Quick: "half a minute per row on 2 cores, and all images of --data unless --set images=N; --set weights.dino-s16=FILE adds a row",
 			study.Full:  "1.4 million images per row: a GPU",
 		},
 	},
@@ -103,7 +103,7 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	}
 	if profile != study.Full {
 		c.Class = evaluation.FastLinearProbe()
-		c.Class.Epochs = 20 // There are fewer images.
+		c.Class.Epochs = 20 // Of the paper's 100.
 	}
 	if read && profile != study.Full {
 		c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Batch, c.Segmentation.Epochs = 96, 128, 8, 8

@@ -89,7 +89,7 @@ func wantBoth(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("training needs objects in imagenet/ and scenes in coco/ of the data folder (\"semcon data\" lists the expected folders): %w", err)
+	return fmt.Errorf("training needs objects in imagenet/ and scenes in coco/ of the data folder (\"semcon data --data DIR\" lists the expected folders): %w", err)
 }
 
 // LabelledData returns training data of labelled images.

@@ -170,7 +170,7 @@ var Study = study.Spec[Config, Data]{
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
 			study.Quick: "about ten minutes on 2 cores",
-			study.Full:  "ViT-S/16, 100k steps of 256 images: 1.2e18 FLOP, hours on a GPU",
+			study.Full:  "ViT-S/16, 100k steps of 256 images: 1.2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
 		},
 	},
 	Parts:    []string{"dataset", "seed"},

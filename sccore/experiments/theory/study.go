@@ -98,8 +98,8 @@ func trainedEncoders(o study.Options) (trained []study.Record, err error) {
 		}
 	}
 	if len(trained) == 0 {
-		return nil, fmt.Errorf("no trained encoder in %s in the %s profile; \"semcon run %s --profile %s\" trains some",
-			study.Folder(o.Out, effectaug.Name), o.Profile, effectaug.Name, o.Profile)
+		return nil, fmt.Errorf("no trained encoder in %s in the %s profile; \"semcon run %s --profile %s --out %s\" trains some",
+			study.Folder(o.Out, effectaug.Name), o.Profile, effectaug.Name, o.Profile, o.Out)
 	}
 	return trained, nil
 }
@@ -109,7 +109,7 @@ var Study = study.Spec[Config, data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Is the bound on the error informative for trained encoders, and do they concentrate as the theory predicts?",
-		Reproduces: "section \"Implicit Semantic Concentration\", which has no numbers: its quantities for the encoders of " + effectaug.Name,
+		Reproduces: "section \"Theoretical Analysis\", which has no numbers: its quantities for the encoders of " + effectaug.Name,
 		Data:       "the encoders under out/" + effectaug.Name + " and the data that trained them",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds, after " + effectaug.Name,

@@ -33,7 +33,7 @@ var Study = study.Spec[Config, Data]{
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
 			study.Quick: "under ten minutes on 2 cores",
-			study.Full:  "per encoder and dataset, 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk",
+			study.Full:  "per encoder and dataset, 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk; C22 needs --seeds 3",
 		},
 	},
 	Parts:    []string{"dataset", "row", "head", "seed"},

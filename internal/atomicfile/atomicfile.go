@@ -1,4 +1,3 @@
-// Package atomicfile writes files atomically: a file is either complete or does not exist.
 package atomicfile
 
 import (

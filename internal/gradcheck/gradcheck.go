@@ -1,4 +1,3 @@
-// Package gradcheck compares gradients of graph functions with finite differences.
 package gradcheck
 
 import (

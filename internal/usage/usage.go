@@ -1,4 +1,3 @@
-// Package usage measures the CPU time and the memory that a piece of work costs this process.
 package usage
 
 import (

@@ -1,4 +1,3 @@
-// Package theory measures the quantities of the paper's theorem on trained encoders, which the augmentation study leaves.
 package theory
 
 import (

@@ -1,0 +1,2 @@
+// Package atomicfile writes files atomically: a file is either complete or does not exist.
+package atomicfile

@@ -1,0 +1,2 @@
+// Package gradcheck compares gradients of graph functions with finite differences.
+package gradcheck

@@ -30,6 +30,9 @@ func state(t *testing.T, trainer *sccore.Trainer) string {
 }
 
 func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		whole := newTrainer(t, b, tinyData(), tiny())
 		trained(t, whole, 7, 3)
@@ -68,6 +71,9 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 }
 
 func TestRunsFromFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b := onGo(t)
 	dir := t.TempDir()
 	first := newTrainer(t, b, tinyData(), sccore.Ablations[2].Config(tiny())) // Without the filter.

@@ -10,6 +10,9 @@ import (
 
 // TestCheckpointsOfEarlierVersionsResume resumes runs with every loss, in one part and in two.
 func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	for name, parts := range map[string]int{"run": 1, "run-in-parts": 2} {
 		t.Run(name, func(t *testing.T) {
 			config := tiny()

@@ -74,6 +74,9 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 // TestSwitchesOfTheStepKeepItsGradient compares the plain step with the step under gradient checkpointing and in bfloat16. bfloat16 rounds to 2⁻⁹ of
 // a number, and a gradient passes through dozens of roundings that differ.
 func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		wantLosses, want := stepGradients(t, b, func(*step) {})
 		length := func(x []float64) (sum float64) {

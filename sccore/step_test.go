@@ -53,11 +53,17 @@ func smallStep(change func(c *Config)) (step, map[string]*tensors.Tensor) {
 
 // TestGradientOfTheWholeStep compares one entry of the gradient of every variable with finite differences of the total loss.
 func TestGradientOfTheWholeStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) { checkGradient(t, b, func(*Config) {}) })
 }
 
 // TestGradientWithOtherCorrespondences does the same for other correspondences, on the Go engine alone, since XLA compiles for a minute.
 func TestGradientWithOtherCorrespondences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		t.Fatal(err)

@@ -161,6 +161,9 @@ func TestStepMetricsShowEveryLoss(t *testing.T) {
 
 // TestAblations trains a step of each line and checks which losses it reports.
 func TestAblations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b := onGo(t)
 	for _, line := range sccore.Ablations {
 		trainer := newTrainer(t, b, tinyData(), line.Config(tiny()))
@@ -225,6 +228,9 @@ func TestMasterWeightsStayFloat32(t *testing.T) {
 
 // TestAccumulatedStep trains a batch in one part and in two, without the losses that depend on batch statistics.
 func TestAccumulatedStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b := onGo(t)
 	config := tiny()
 	config.AccumulationSteps, config.Batch = 2, 8
@@ -241,6 +247,9 @@ func TestAccumulatedStep(t *testing.T) {
 
 // TestTrainingLearns aligns patches for some steps. Chance is a uniform prediction, whose cross-entropy is ln K.
 func TestTrainingLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	config := sccore.Ablations[1].Config(tiny())
 	config.Steps, config.LearningRate, config.Views.Locals = 160, 5e-3, 0
 	config.Views.Global.Jitter, config.Views.Global.Grayscale = false, false
@@ -317,6 +326,9 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 
 // TestEvaluatorsDoNotDisturbTraining trains with and without an evaluator that runs the online encoder every other step.
 func TestEvaluatorsDoNotDisturbTraining(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b := onGo(t)
 	trainer := newTrainer(t, b, tinyData(), tiny())
 	vit, store, scope := trainer.Encoder(sccore.Online)

@@ -24,6 +24,9 @@ var tinyPretrain = []string{"run", "pretrain", "--profile", "smoke", "--checkpoi
 // TestKilledPretrainingEndsWithTheSameBytes kills a run ten times, each time after another step of the two stages and some more time, and compares
 // its files with those of an uninterrupted run.
 func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	const kills, steps = 10, 40
 	m := fakemachine.New(t)
 	whole, killed := t.TempDir(), t.TempDir()

@@ -23,6 +23,9 @@ import (
 
 // TestEvaluatorsLeaveTrainingAsItIs trains a tiny encoder with and without all evaluators and compares the last checkpoints.
 func TestEvaluatorsLeaveTrainingAsItIs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,9 @@ import (
 
 // TestCheckpointsOfEarlierVersionsResume resumes a run of each kind of head.
 func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,9 @@ import (
 
 // TestHeadsLearn has features in which each class is a direction with noise; all pixels of a patch share its label.
 func TestHeadsLearn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	const batch, grid, dim, classes, steps = 4, 3, 6, 3, 60
 	draw := func(rng *rand.Rand) (batchOf Patches, truth []uint8) {
 		x, y := make([]float32, 0, batch*grid*grid*dim), make([]uint8, batch*64*grid*grid)

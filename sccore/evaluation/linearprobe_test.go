@@ -54,6 +54,9 @@ func TestLinearProbeFollowsPyTorch(t *testing.T) {
 
 // TestLinearProbeLearns has ten classes, so that chance is 10 %.
 func TestLinearProbeLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	const classes = 10
 	bank, labels := clusters(3, 600, 16, classes, 1)
 	queries, truth := clusters(4, 300, 16, classes, 1)

@@ -178,6 +178,9 @@ func TestPatchProbeEqualsReference(t *testing.T) {
 
 // TestPatchProbeLearns: with features that show the class, the probe gets most pixels right; with others, hardly more than chance, 1/4.
 func TestPatchProbeLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	const classes, chance = 4, 25.0
 	probe := evaluation.PatchProbe{Steps: 100, Batch: 64, LearningRate: 0.05}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {

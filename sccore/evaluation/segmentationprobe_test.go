@@ -24,6 +24,9 @@ import (
 
 // TestSegmentationProbeLearns trains on scenes with an untrained encoder. The result must beat the best single class for all pixels.
 func TestSegmentationProbeLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		frozen := frozenScenes(t, b, 8).Extractor
 		probe := SegmentationProbe{CropSize: 32, TestSize: 40, MinScale: 0.5, Epochs: 12, Batch: 8, LearningRate: 1e-2}

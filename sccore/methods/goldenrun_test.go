@@ -11,6 +11,9 @@ import (
 
 // TestCheckpointsOfEarlierVersionsResume resumes a run of each method in the middle of its second epoch.
 func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		t.Fatal(err)

@@ -78,6 +78,9 @@ func state(t *testing.T, trainer *Trainer) map[string]any {
 }
 
 func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	images := synthetic.Images(20, 32, 1) // Two steps per epoch, and four images left over.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, method := range Names {
@@ -129,6 +132,9 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 // TestLearns trains each method briefly. k-NN classification of new images must be above chance, 10 ± 1.9 % for 256 images of ten classes, and the
 // loss must fall.
 func TestLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b := testbackend.Fastest(t)
 	images, test := synthetic.Images(256, 32, 3), synthetic.Images(256, 32, 4)
 	for _, method := range Names {

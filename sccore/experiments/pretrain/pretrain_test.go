@@ -56,6 +56,9 @@ func TestPretrainConfigsAreInRange(t *testing.T) {
 
 // TestPretrainGoesOnAfterItWasStopped stops a run in each stage, lets it end, and runs it once more, which finds all recorded.
 func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b, err := backend.OpenConfig(backend.Go)
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +116,9 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 // TestPretrainingLearns trains the first stage on patches alone for part of its steps and looks at patch features before and after.
 // Chance is what the initial weights reach.
 func TestPretrainingLearns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	config := ProfileConfig(study.Quick)
 	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 120, 0, 384
 	if !testbackend.HasXLA() { // There the trainer's own test learns something smaller.
@@ -155,6 +161,9 @@ func TestPretrainingLearns(t *testing.T) {
 
 // TestEvaluatorsAlongTheTrainingChangeNothing compares a run with and without them: the same numbers and encoders, and their values in the curve.
 func TestEvaluatorsAlongTheTrainingChangeNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b := studytest.GoBackend(t)
 	run := func(set ...string) (numbers string, encoder []byte, curve []sccore.StepMetrics) {
 		out := t.TempDir()

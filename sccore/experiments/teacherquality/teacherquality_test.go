@@ -27,6 +27,9 @@ func runQuality(t *testing.T, b compute.Backend, options study.Options) map[stri
 }
 
 func TestTeacherQualityGoesOnAndIsTheSameWithAnyNumberOfWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	b := testbackend.Fastest(t)
 	out := t.TempDir()
 	alone := runQuality(t, b, study.Options{Profile: study.Smoke, Out: t.TempDir(), Parallel: 1})
@@ -44,6 +47,9 @@ func TestTeacherQualityGoesOnAndIsTheSameWithAnyNumberOfWorkers(t *testing.T) {
 // seen where it matters, in linear mIoU; on the Go engine, in fewer steps on smaller views, in what the loss is of: how well the online branch's
 // correspondences tell pairs of one class.
 func TestTrueCorrespondencesHelp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	if testbackend.HasXLA() {
 		t.Run("mIoU", func(t *testing.T) {
 			b := testbackend.Fastest(t)

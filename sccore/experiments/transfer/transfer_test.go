@@ -27,6 +27,9 @@ func runTransferSmoke(t *testing.T, out string, set ...string) error {
 }
 
 func TestTransferRecordsEachHeadOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	out := t.TempDir()
 	for range 2 { // The second finds everything recorded.
 		if err := runTransferSmoke(t, out); err != nil {
@@ -100,6 +103,9 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 
 // TestTransferStoppedGoesOn stops a run in its midst; it then ends as it would have.
 func TestTransferStoppedGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
 	whole, stopped := t.TempDir(), t.TempDir()
 	b := testbackend.Fastest(t)
 	options := study.Options{Profile: study.Smoke, Out: whole, Only: []string{"*/*/linear"}, Set: []string{"samples=400"}}

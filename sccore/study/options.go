@@ -47,8 +47,10 @@ func (o Options) Warnf(format string, args ...any) {
 // BadOption is the error for an invalid option. Its text names the option and the value.
 type BadOption struct{ Err error }
 
+// Error returns the text of Err.
 func (e BadOption) Error() string { return e.Err.Error() }
 
+// Unwrap returns Err.
 func (e BadOption) Unwrap() error { return e.Err }
 
 // Folder is the folder of an experiment's records and files.

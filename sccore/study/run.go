@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/train"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -157,7 +159,7 @@ func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total
 		data := c.data[cell.Dataset]
 		if complete(done, c.options.Profile, cell, data, c.Numbers(data, cell)) {
 			// A run that was killed just after recording still has its checkpoints.
-			removeCheckpoints(filepath.Join(c.dir, c.folder(data, cell)))
+			_ = train.RemoveCheckpoints(filepath.Join(c.dir, c.folder(data, cell))) // A checkpoint that cannot be removed does no harm.
 			continue
 		}
 		c.wanted[cell.Name()] = true
@@ -177,16 +179,6 @@ func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total
 		}
 	}
 	return todo, total, finished
-}
-
-// removeCheckpoints removes the checkpoints that a finished run left in its folder.
-func removeCheckpoints(dir string) {
-	for _, pattern := range []string{"checkpoint.safetensors", "step-*.safetensors"} {
-		left, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, path := range left {
-			os.Remove(path) // A checkpoint that cannot be removed does no harm.
-		}
-	}
 }
 
 // ready splits cells into those that can run now and those that need one of the others first.
@@ -267,14 +259,14 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return worker, err
 	}
-	unlock, err := lock(filepath.Join(r.Dir, "lock"))
-	if errors.Is(err, errLocked) {
+	unlock, free, err := filelock.Try(filepath.Join(r.Dir, "lock"))
+	if err != nil {
+		return worker, err
+	}
+	if !free {
 		r.Warnf("skipped %s: another process is running it", cell.Name())
 		c.setMissing(cell)
 		return worker, nil
-	}
-	if err != nil {
-		return worker, err
 	}
 	defer unlock()
 	if err := r.load(); err != nil {

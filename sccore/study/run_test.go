@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -195,12 +196,12 @@ func TestACellThatAnotherProcessRunsIsSkippedWithWhatNeedsIt(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
+	unlock, taken, err := filelock.Try(filepath.Join(dir, "lock"))
+	if err != nil || !taken {
+		t.Fatalf("lock taken: %v, %v", taken, err)
 	}
-	if _, err := lock(filepath.Join(dir, "lock")); err != errLocked {
-		t.Errorf("second lock: %v, want %v", err, errLocked)
+	if _, taken, err := filelock.Try(filepath.Join(dir, "lock")); err != nil || taken {
+		t.Errorf("second lock taken: %v, %v", taken, err)
 	}
 	var warned []string
 	records := y.run(t, Options{Out: out, Only: []string{"a"}, Warn: func(line string) { warned = append(warned, line) }})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -139,7 +140,7 @@ func (l *Loop[M]) begin() (final bool, err error) {
 	if err := atomicfile.Sweep(l.Dir); err != nil {
 		return false, err
 	}
-	checkpoints, err := l.checkpoints()
+	checkpoints, err := listCheckpoints(l.Dir)
 	if err != nil {
 		return false, err
 	}
@@ -210,9 +211,9 @@ func (l *Loop[M]) save(name string) error {
 	return l.Saved()
 }
 
-// checkpoints lists the folder's checkpoints, oldest first.
-func (l *Loop[M]) checkpoints() (names []string, err error) {
-	entries, err := os.ReadDir(l.Dir)
+// listCheckpoints lists the checkpoints of a folder, oldest first.
+func listCheckpoints(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -232,22 +233,31 @@ func (l *Loop[M]) prune() error {
 	if keep == 0 {
 		keep = 2
 	}
-	return l.remove(keep)
+	return remove(l.Dir, keep, l.Final)
 }
 
 // Clean removes all checkpoints except the final file. Callers do so once the run's results are recorded.
-func (l *Loop[M]) Clean() error { return l.remove(0) }
+func (l *Loop[M]) Clean() error { return remove(l.Dir, 0, l.Final) }
 
-func (l *Loop[M]) remove(keep int) error {
-	names, err := l.checkpoints()
+// RemoveCheckpoints removes the checkpoints that a run has left in its folder. A folder that does not exist has none.
+func RemoveCheckpoints(dir string) error {
+	if err := remove(dir, 0, ""); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// remove removes the oldest checkpoints of a folder and keeps the given number of them, and the final file.
+func remove(dir string, keep int, final string) error {
+	names, err := listCheckpoints(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names[:max(0, len(names)-keep)] {
-		if name == l.Final {
+		if name == final {
 			continue
 		}
-		if err := os.Remove(filepath.Join(l.Dir, name)); err != nil {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/gofrs/flock"
+	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/datasets"
 )
 
@@ -74,20 +73,6 @@ func Dataset(ctx context.Context, key, dir string, options Options) error {
 	return fmt.Errorf("cannot fetch dataset %q, only %s", key, strings.Join(known, " and "))
 }
 
-// lock takes a lock file, which the system releases when the process ends. It waits for another process that holds it, and tells whether it had to.
-func lock(ctx context.Context, path string, waiting func()) (unlock func(), waited bool, err error) {
-	file := flock.New(path)
-	taken, err := file.TryLock()
-	if err == nil && !taken {
-		waited = true
-		if waiting != nil {
-			waiting()
-		}
-		_, err = file.TryLockContext(ctx, 100*time.Millisecond)
-	}
-	return func() { file.Close() }, waited, err
-}
-
 func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 	if dir == "" {
 		return fmt.Errorf("%s needs a data folder", a.name)
@@ -103,7 +88,7 @@ func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 		return err
 	}
 	// Two processes would write to one part.
-	unlock, waited, err := lock(ctx, filepath.Join(dir, "."+a.key+".lock"), options.Waiting)
+	unlock, waited, err := filelock.Wait(ctx, filepath.Join(dir, "."+a.key+".lock"), options.Waiting)
 	if err != nil {
 		return fmt.Errorf("waiting for another process that fetches %s: %w", a.name, err)
 	}

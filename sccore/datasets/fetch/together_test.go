@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
+
+	"github.com/semcon/semcon/internal/filelock"
 )
 
 // TestFetchTwiceAtOnce: the second call waits for the first and downloads nothing.
@@ -13,7 +15,7 @@ func TestFetchTwiceAtOnce(t *testing.T) {
 	c, content := small(), tarred(t, wholeArchive())
 	c.md5 = digestOf(content)
 	dir := t.TempDir()
-	unlock, _, err := lock(t.Context(), filepath.Join(dir, ".cifar10.lock"), nil)
+	unlock, _, err := filelock.Wait(t.Context(), filepath.Join(dir, ".cifar10.lock"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +43,13 @@ func TestFetchTwiceAtOnce(t *testing.T) {
 		t.Errorf("left %s", left)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	unlock, _, err = lock(ctx, filepath.Join(dir, ".other.lock"), nil)
+	unlock, _, err = filelock.Wait(ctx, filepath.Join(dir, ".other.lock"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
 	cancel()
-	if _, _, err := lock(ctx, filepath.Join(dir, ".other.lock"), nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := filelock.Wait(ctx, filepath.Join(dir, ".other.lock"), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting after an interrupt: %v", err)
 	}
 }

@@ -142,18 +142,15 @@ func batches(r *run, fixed evaluation.FrozenFeatures, crops *evaluation.FeatureF
 func fit(r *run, trainer *evaluation.SegmentationTrainer) (trained runState, err error) {
 	began, before := time.Now(), 0.0
 	loop := train.Loop[[]float32]{
-		Trainer: trainer, Dir: r.Dir, Final: headsFile, Keep: 1, Every: r.Options().CheckpointEvery, Note: &trained,
-		Resumed: func(done int) {
-			before = trained.Seconds
-			r.Resumed(done)
-		},
+		Trainer: trainer, Final: headsFile, Keep: 1, Note: &trained,
+		Resumed: func(int) { before = trained.Seconds },
 		After: func(losses []float32, _ map[string]float64) error {
 			trained = runState{before + time.Since(began).Seconds(), losses}
 			r.Step("loss %.3f", slices.Min(slices.DeleteFunc(slices.Clone(losses), func(loss float32) bool { return !isFinite(float64(loss)) })))
 			return nil
 		},
 	}
-	if err := loop.Run(r.Context); err != nil {
+	if err := study.Train(r, &loop); err != nil {
 		return trained, err
 	}
 	return trained, loop.Clean()

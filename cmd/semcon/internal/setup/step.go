@@ -10,10 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/filelock"
 )
 
 // step is a part of set-up that is done completely or not at all. Its stamp is written after its last task.
@@ -85,29 +84,8 @@ func (in Install) lock(ctx context.Context, w io.Writer) (unlock func(), err err
 	if err := os.MkdirAll(in.Dir(), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(in.Dir("lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for said := false; ; said = true {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			file.Close()
-			return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
-		}
-		if !said {
-			fmt.Fprintln(w, "waiting for another set-up of this checkout")
-		}
-		select {
-		case <-ctx.Done():
-			file.Close()
-			return nil, ctx.Err()
-		case <-time.After(300 * time.Millisecond):
-		}
-	}
+	unlock, _, err = filelock.Wait(ctx, in.Dir("lock"), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") })
+	return unlock, err
 }
 
 // readAll returns the concatenated content of several files.

@@ -81,17 +81,7 @@ func (f AugmentationCurves) Render() (svg, png []byte, err error) {
 	}
 	return render(width, 360*pixel, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, []legendEntry{ours, printed, seed})
-		const gap, label = 10, 18 // The first panel is wider, for its y label.
-		each := (c.Size().X - label - gap*vg.Length(len(plots)-1)) / vg.Length(len(plots))
-		left := vg.Length(0)
-		for i, p := range plots {
-			w := each
-			if i == 0 {
-				w += label
-			}
-			p.Draw(draw.Crop(c, left, left+w-c.Size().X, 0, 0))
-			left += w + gap
-		}
+		drawRow(c, plots, 10)
 	})
 }
 

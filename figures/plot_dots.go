@@ -9,7 +9,6 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
@@ -75,17 +74,7 @@ func (f DotPlot) Render() (svg, png []byte, err error) {
 	}
 	return render(width, 480*pixel, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, entries)
-		const gap, label = 6, 18
-		each := (c.Size().X - label - gap*vg.Length(len(plots)-1)) / vg.Length(len(plots))
-		left := vg.Length(0)
-		for i, p := range plots {
-			w := each
-			if i == 0 {
-				w += label
-			}
-			p.Draw(draw.Crop(c, left, left+w-c.Size().X, 0, 0))
-			left += w + gap
-		}
+		drawRow(c, plots, 6)
 	})
 }
 

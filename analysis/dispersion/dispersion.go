@@ -97,7 +97,7 @@ func (p Patches) Measure(bins int) (PatchSimilarity, []PositiveRate, error) {
 	return s, rates, nil
 }
 
-// labelled are the patches with a class, scaled to length 1; nil if there are none.
+// labelled returns the patches that have a class, scaled to length 1. It returns nil if no patch has one.
 func (p Patches) labelled() (unit *mat.Dense, class, instance []int, err error) {
 	count, dim := p.Features.Dims()
 	if len(p.Class) != count || len(p.Instance) != count {

@@ -24,9 +24,9 @@ var claimsVerb = verb{
 		if err := noNames(flags, args); err != nil {
 			return err
 		}
-		wanted, err := study.ParseProfile(*profile)
+		wanted, err := parseProfile(*profile)
 		if err != nil {
-			return usagef("--%v", err)
+			return err
 		}
 		if !slices.Contains(figures.ScoreboardFormats, *format) {
 			return usagef("--format %q: want one of %s", *format, strings.Join(figures.ScoreboardFormats, ", "))

@@ -23,7 +23,7 @@ var dataVerb = verb{
 
 func runData(ctx context.Context, args []string) error {
 	flags := newFlags("data")
-	folder := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
+	folder := dataFlag(flags)
 	from := flags.String("from", fetch.OfficialURL, "`URL` of the folder to fetch archives from")
 	names, err := parse(flags, args)
 	switch {

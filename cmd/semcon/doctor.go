@@ -38,7 +38,7 @@ const (
 
 func runDoctor(ctx context.Context, args []string) error {
 	flags := newFlags("doctor")
-	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
+	data := dataFlag(flags)
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	repair := flags.Bool("repair", false, "move broken lines of the records aside")
 	if err := noNames(flags, args); err != nil {

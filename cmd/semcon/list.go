@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
@@ -16,7 +15,7 @@ var listVerb = verb{
 	example: "semcon list --data data",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("list")
-		data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
+		data := dataFlag(flags)
 		if err := noNames(flags, args); err != nil {
 			return err
 		}

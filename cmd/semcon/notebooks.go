@@ -43,8 +43,8 @@ func runNotebooks(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := study.ParseProfile(*profile); err != nil {
-		return usagef("--%v", err)
+	if _, err := parseProfile(*profile); err != nil {
+		return err
 	}
 	if *timeout < 0 {
 		return usagef("--timeout %s is negative", *timeout)

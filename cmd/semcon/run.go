@@ -39,7 +39,7 @@ var runVerb = verb{
 				fmt.Fprintln(os.Stderr, line)
 			},
 		}
-		flags.StringVar(&options.Data, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
+		data := dataFlag(flags)
 		flags.StringVar(&options.Out, "out", "out", "`FOLDER` for records and checkpoints")
 		flags.IntVar(&options.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
 		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
@@ -50,12 +50,13 @@ var runVerb = verb{
 		if err != nil {
 			return err
 		}
+		options.Data = *data
 		experiment, table, err := oneExperiment(names)
 		if err != nil {
 			return err
 		}
-		if options.Profile, err = study.ParseProfile(*profile); err != nil {
-			return usagef("--%v", err)
+		if options.Profile, err = parseProfile(*profile); err != nil {
+			return err
 		}
 		switch {
 		case options.CheckpointEvery < 0:

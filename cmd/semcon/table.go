@@ -30,9 +30,9 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		wanted, err := study.ParseProfile(*profile)
+		wanted, err := parseProfile(*profile)
 		if err != nil {
-			return usagef("--%v", err)
+			return err
 		}
 		if !slices.Contains(figures.Formats, *format) {
 			return usagef("--format %q: want one of %s", *format, strings.Join(figures.Formats, ", "))

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // usageError is a mistake in the command line. Its exit status is 2.
@@ -69,6 +71,20 @@ func inOurWords(err error) string {
 		return fmt.Sprintf("--%s %s: %s", m[2], m[1], m[3])
 	}
 	return err.Error()
+}
+
+// dataFlag adds the flag --data.
+func dataFlag(flags *flag.FlagSet) *string {
+	return flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
+}
+
+// parseProfile reads the value of --profile.
+func parseProfile(name string) (study.Profile, error) {
+	profile, err := study.ParseProfile(name)
+	if err != nil {
+		return "", usagef("--%v", err)
+	}
+	return profile, nil
 }
 
 // noNames is parse for verbs that take only flags.

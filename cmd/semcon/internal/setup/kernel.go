@@ -56,7 +56,7 @@ func (in Install) serverSettings() string {
 	return indented(map[string]any{
 		"ServerApp":         map[string]any{"allow_root": true, "answer_yes": true},
 		"KernelSpecManager": map[string]any{"allowed_kernelspecs": []string{KernelName}, "ensure_native_kernel": false},
-		// There are no language servers, and the search for them leaves npm files in the home folder.
+		// The search for language servers finds none, and leaves npm files in the home folder.
 		"LanguageServerManager": map[string]any{"autodetect": false},
 	})
 }

@@ -17,6 +17,12 @@ func Each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	}
 }
 
+// Go returns the pure-Go engine. It is for tests of small computations, which would spend their time on compilation elsewhere.
+func Go(t testing.TB) compute.Backend {
+	t.Helper()
+	return backends()[0].get(t)
+}
+
 // Fastest returns XLA if its plugin is installed, else the Go engine. It is for tests and benchmarks of one long computation.
 func Fastest(t testing.TB) compute.Backend {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/internal/testvalues"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -58,8 +58,8 @@ func TestLinearProbeLearns(t *testing.T) {
 		t.Skip("it trains")
 	}
 	const classes = 10
-	bank, labels := clusters(3, 600, 16, classes, 1)
-	queries, truth := clusters(4, 300, 16, classes, 1)
+	bank, labels := testvalues.Clusters(3, 600, 16, classes, 1)
+	queries, truth := testvalues.Clusters(4, 300, 16, classes, 1)
 	p := evaluation.LinearProbe{Images: 500, Epochs: 5, Batch: 64, LearningRate: 0.05} // The last batch of an epoch is smaller.
 	rank := func(b compute.Backend, seed uint64) [][]int32 {
 		ranked, err := p.Rank(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries), 5, seed)
@@ -125,28 +125,6 @@ func ExampleLinearProbe() {
 	ranked, err := probe.Rank(b, bank, []int32{0, 0, 1, 1}, 2, tensors.FromValue([][]float32{{2, 0.5}, {0, 3}}), 2, 1)
 	fmt.Println(ranked, err)
 	// Output: [[0 1] [1 0]] <nil>
-}
-
-// clusters draws n unnormalised features of dimension dim around one centre per class.
-func clusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	centres := rand.New(rand.NewPCG(1, 2)) // The same for every seed.
-	centre := make([][]float64, classes)
-	for c := range centre {
-		for range dim {
-			centre[c] = append(centre[c], centres.NormFloat64())
-		}
-	}
-	for range n {
-		label := int32(rng.IntN(classes))
-		labels = append(labels, label)
-		row, length := make([]float32, dim), 0.5+rng.Float64()
-		for j := range row {
-			row[j] = float32(length * (centre[label][j] + noise*rng.NormFloat64()))
-		}
-		features = append(features, row)
-	}
-	return features, labels
 }
 
 func errorOf[T any](_ T, err error) error { return err }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 )
@@ -30,7 +29,7 @@ func TestNearestCentroidTakesMeans(t *testing.T) {
 
 // TestNearestCentroidLooksAtMiddles: nothing but the middle of each patch is annotated, with the class that its colour tells.
 func TestNearestCentroidLooksAtMiddles(t *testing.T) {
-	frozen := frozenScenes(t, goBackend(t), 4).Extractor
+	frozen := frozenScenes(t, testbackend.Go(t), 4).Extractor
 	colours := datasets.NewSegmentation("colours", []string{"black", "white"}, "colours", 1, func(int) (*datasets.SegmentedImage, error) {
 		a := &datasets.SegmentedImage{Height: 16, Width: 16, Pixels: make([]uint8, 16*16*3), Mask: slices.Repeat([]uint8{datasets.Ignore}, 16*16)}
 		for at := range a.Mask {
@@ -71,7 +70,7 @@ func TestNearestCentroidMeasuresEncoders(t *testing.T) {
 }
 
 func TestNearestCentroidRefuses(t *testing.T) {
-	frozen := frozenScenes(t, goBackend(t), 4).Extractor
+	frozen := frozenScenes(t, testbackend.Go(t), 4).Extractor
 	scenes := synthetic.Segmentation(2, 16, 1)
 	blank := datasets.NewSegmentation("blank", scenes.Classes, "blank", 1, func(int) (*datasets.SegmentedImage, error) {
 		return &datasets.SegmentedImage{Height: 1, Width: 1, Pixels: make([]uint8, 3), Mask: []uint8{datasets.Ignore}}, nil
@@ -91,15 +90,4 @@ func TestNearestCentroidRefuses(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.NearestCentroid, err, c.want)
 		}
 	}
-}
-
-// goBackend opens the pure-Go backend, which needs no compilation.
-func goBackend(t *testing.T) compute.Backend {
-	t.Helper()
-	b, err := backend.OpenConfig(backend.Go)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Finalize)
-	return b
 }

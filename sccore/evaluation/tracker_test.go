@@ -1,14 +1,10 @@
 package evaluation_test
 
 import (
-	"bytes"
-	"compress/zlib"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +14,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/internal/testvalues"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -50,24 +47,6 @@ func still(name string, frames int, size datasets.Size, frame, mask []uint8) dat
 		func(int) ([]uint8, error) { return frame, nil }, func(int) ([]uint8, error) { return mask, nil })
 }
 
-// unpacked are the frames or masks, size bytes each, in a file from testdata/propagation.py.
-func unpacked(t *testing.T, packed string, size int) [][]uint8 {
-	t.Helper()
-	compressed, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := zlib.NewReader(bytes.NewReader(compressed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	labels, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.Collect(slices.Chunk(labels, size))
-}
-
 // TestTrackFollowsDINO compares with DINO's label propagation in PyTorch; testdata/propagation.py writes the file.
 func TestTrackFollowsDINO(t *testing.T) {
 	raw, err := os.ReadFile("testdata/propagation.json")
@@ -88,8 +67,8 @@ func TestTrackFollowsDINO(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		tracker := newTracker(t, b, golden.LabelPropagation, golden.Patch)
 		for _, v := range golden.Videos {
-			frames := unpacked(t, v.Frames, v.Height*3*v.Width)
-			first, want := unpacked(t, v.First, v.Height*v.Width)[0], unpacked(t, v.Found, v.Height*v.Width)
+			frames := testvalues.Unpacked(t, v.Frames, v.Height*3*v.Width)
+			first, want := testvalues.Unpacked(t, v.First, v.Height*v.Width)[0], testvalues.Unpacked(t, v.Found, v.Height*v.Width)
 			found, err := tracker.Track(context.Background(), datasets.NewVideo("recorded", len(frames), datasets.Size{Height: v.Height, Width: v.Width},
 				func(i int) ([]uint8, error) { return frames[i], nil }, func(int) ([]uint8, error) { return first, nil }))
 			if err != nil {

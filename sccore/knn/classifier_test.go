@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -13,32 +12,11 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/internal/testvalues"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 )
-
-// clusters draws n unnormalised features of dimension dim around one centre per class.
-func clusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	centres := rand.New(rand.NewPCG(1, 2)) // The same for every seed.
-	centre := make([][]float64, classes)
-	for c := range centre {
-		for range dim {
-			centre[c] = append(centre[c], centres.NormFloat64())
-		}
-	}
-	for range n {
-		label := int32(rng.IntN(classes))
-		labels = append(labels, label)
-		row, length := make([]float32, dim), 0.5+rng.Float64()
-		for j := range row {
-			row[j] = float32(length * (centre[label][j] + noise*rng.NormFloat64()))
-		}
-		features = append(features, row)
-	}
-	return features, labels
-}
 
 // reference is the classifier in float64, one query at a time.
 func reference(c knn.Classifier, bank [][]float32, labels []int32, classes int, queries [][]float32) []int32 {
@@ -90,8 +68,8 @@ func reference(c knn.Classifier, bank [][]float32, labels []int32, classes int, 
 
 func TestClassifierEqualsReferenceToTheLastPrediction(t *testing.T) {
 	const classes = 10
-	bank, labels := clusters(3, 700, 16, classes, 2)
-	queries, truth := clusters(4, 300, 16, classes, 2) // Neither is a multiple of the block.
+	bank, labels := testvalues.Clusters(3, 700, 16, classes, 2)
+	queries, truth := testvalues.Clusters(4, 300, 16, classes, 2) // Neither is a multiple of the block.
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range []knn.Classifier{{K: 200, Temperature: 0.1}, {K: 1, Temperature: 0.1}, {K: 20, Temperature: 0.07}, {K: 5000, Temperature: 0.5}} {
 			got, err := c.Predict(b, tensors.FromValue(bank), labels, classes, tensors.FromValue(queries))

@@ -1,18 +1,15 @@
 package metrics_test
 
 import (
-	"bytes"
-	"compress/zlib"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/internal/testvalues"
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
@@ -35,21 +32,9 @@ func readDAVISCases(t *testing.T) (cases []davisCase) {
 	return cases
 }
 
-func (c davisCase) masks(t *testing.T, packed string) (masks [][]uint8) {
+func (c davisCase) masks(t *testing.T, packed string) [][]uint8 {
 	t.Helper()
-	compressed, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, err := zlib.NewReader(bytes.NewReader(compressed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	labels, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.Collect(slices.Chunk(labels, c.Height*c.Width))
+	return testvalues.Unpacked(t, packed, c.Height*c.Width)
 }
 
 func TestEvaluateJFGolden(t *testing.T) {

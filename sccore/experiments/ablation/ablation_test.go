@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
 )
 
 // TestAblationTrainsAndResumes runs two lines at smoke size, once in one call and once in three.
@@ -34,10 +35,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 
 	values := func(out string) map[string]float64 {
 		t.Helper()
-		records, err := study.Records(filepath.Join(out, Name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		records := studytest.Records(t, out, Name)
 		values := map[string]float64{}
 		for _, r := range records {
 			key := r.Cell + " " + r.Column

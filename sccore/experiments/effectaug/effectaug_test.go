@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
@@ -146,7 +147,7 @@ func results(t *testing.T, out string) map[string]string {
 }
 
 func TestInterruptedStudyEqualsUninterrupted(t *testing.T) {
-	b := studytest.GoBackend(t)
+	b := testbackend.Go(t)
 	whole, broken := t.TempDir(), t.TempDir()
 	if err := Study.Run(context.Background(), b, tiny(whole)); err != nil {
 		t.Fatal(err)
@@ -195,7 +196,7 @@ func TestInterruptedStudyEqualsUninterrupted(t *testing.T) {
 
 // TestDamagedCheckpointsAreNamed damages every checkpoint of a run, so that none is left to go on from.
 func TestDamagedCheckpointsAreNamed(t *testing.T) {
-	b := studytest.GoBackend(t)
+	b := testbackend.Go(t)
 	out := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	options := tiny(out)
@@ -226,7 +227,7 @@ func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
 	options := tiny(t.TempDir())
 	options.Only = []string{"*/simsiam/crop+*", "*/simclr/crop+*"}
 	options.Set = append(options.Set, "simclr.rate=1e30")
-	err := Study.Run(context.Background(), studytest.GoBackend(t), options)
+	err := Study.Run(context.Background(), testbackend.Go(t), options)
 	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 runs diverged: synthetic/simclr/") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
 	}
@@ -240,7 +241,7 @@ func TestADivergedRunDoesNotStopTheOthers(t *testing.T) {
 func TestACheckpointLeftByAKillGoes(t *testing.T) {
 	options := tiny(t.TempDir())
 	options.Only = []string{"*/simsiam/crop+*"}
-	if err := Study.Run(context.Background(), studytest.GoBackend(t), options); err != nil {
+	if err := Study.Run(context.Background(), testbackend.Go(t), options); err != nil {
 		t.Fatal(err)
 	}
 	records, err := study.Records(study.Folder(options.Out, Name))
@@ -251,7 +252,7 @@ func TestACheckpointLeftByAKillGoes(t *testing.T) {
 	if err := os.WriteFile(left, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Study.Run(context.Background(), studytest.GoBackend(t), options); err != nil {
+	if err := Study.Run(context.Background(), testbackend.Go(t), options); err != nil {
 		t.Fatal(err)
 	}
 	results(t, options.Out)

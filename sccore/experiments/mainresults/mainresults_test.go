@@ -19,29 +19,17 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
 )
-
-func runMainSmoke(t *testing.T, b compute.Backend, options study.Options) []study.Record {
-	t.Helper()
-	options.Profile = study.Smoke
-	if err := Study.Run(context.Background(), b, options); err != nil {
-		t.Fatal(err)
-	}
-	records, err := study.Records(study.Folder(options.Out, Name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return records
-}
 
 func TestMainResultsRunOnEachBackendAndGoOn(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		out := t.TempDir()
-		if first := runMainSmoke(t, b, study.Options{Out: out, Only: []string{"*/random/seed1"}}); len(first) != 1 {
+		if first := studytest.Smoke(t, Study.Experiment(), b, study.Options{Out: out, Only: []string{"*/random/seed1"}}); len(first) != 1 {
 			t.Fatalf("%d records", len(first))
 		}
-		all := runMainSmoke(t, b, study.Options{Out: out, Seeds: 2})
-		whole := runMainSmoke(t, b, study.Options{Out: t.TempDir(), Seeds: 2})
+		all := studytest.Smoke(t, Study.Experiment(), b, study.Options{Out: out, Seeds: 2})
+		whole := studytest.Smoke(t, Study.Experiment(), b, study.Options{Out: t.TempDir(), Seeds: 2})
 		if len(all) != 2 || len(whole) != 2 {
 			t.Fatalf("%d and %d records", len(all), len(whole))
 		}

@@ -164,7 +164,7 @@ func TestEvaluatorsAlongTheTrainingChangeNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	b := studytest.GoBackend(t)
+	b := testbackend.Go(t)
 	run := func(set ...string) (numbers string, encoder []byte, curve []sccore.StepMetrics) {
 		out := t.TempDir()
 		if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Set: set}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
 )
 
 func TestTheoryOfTrainedEncoders(t *testing.T) {
@@ -31,10 +32,7 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 	if err := Study.Run(context.Background(), b, options); err != nil {
 		t.Fatal(err)
 	}
-	records, err := study.Records(filepath.Join(out, Name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := studytest.Records(t, out, Name)
 	if len(records) != 2 {
 		t.Fatalf("%d records", len(records))
 	}

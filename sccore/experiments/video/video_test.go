@@ -14,34 +14,22 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
 	"github.com/semcon/semcon/sccore/weights"
 )
-
-func runVideoSmoke(t *testing.T, b compute.Backend, options study.Options) []study.Record {
-	t.Helper()
-	options.Profile = study.Smoke
-	if err := Study.Run(context.Background(), b, options); err != nil {
-		t.Fatal(err)
-	}
-	records, err := study.Records(study.Folder(options.Out, Name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return records
-}
 
 func TestVideoRunsOnEachBackendAndGoesOn(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		out := t.TempDir()
-		first := runVideoSmoke(t, b, study.Options{Out: out, Only: []string{"*/random/seed1"}})
+		first := studytest.Smoke(t, Study.Experiment(), b, study.Options{Out: out, Only: []string{"*/random/seed1"}})
 		if len(first) != 1 || first[0].Cell != "synthetic/random/seed1" {
 			t.Fatalf("%+v", first)
 		}
-		all := runVideoSmoke(t, b, study.Options{Out: out})
+		all := studytest.Smoke(t, Study.Experiment(), b, study.Options{Out: out})
 		if len(all) != 3 || all[0].Cell != first[0].Cell {
 			t.Fatalf("%d records", len(all))
 		}
-		whole := runVideoSmoke(t, b, study.Options{Out: t.TempDir()})
+		whole := studytest.Smoke(t, Study.Experiment(), b, study.Options{Out: t.TempDir()})
 		again := map[string]float64{}
 		for _, r := range whole {
 			again[r.Cell] = r.Value

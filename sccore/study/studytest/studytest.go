@@ -4,19 +4,17 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// GoBackend opens the pure-Go backend, which needs no compilation: studies of seconds would spend their time on it.
-func GoBackend(t testing.TB) compute.Backend {
+// Smoke runs what is left of an experiment in the smoke profile and returns all its records.
+func Smoke(t testing.TB, experiment study.Experiment, b compute.Backend, options study.Options) []study.Record {
 	t.Helper()
-	b, err := backend.OpenConfig(backend.Go)
-	if err != nil {
+	options.Profile = study.Smoke
+	if err := experiment.Run(t.Context(), b, options); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.Finalize)
-	return b
+	return Records(t, options.Out, experiment.Name)
 }
 
 // Records reads an experiment's records.

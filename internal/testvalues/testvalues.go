@@ -1,0 +1,51 @@
+package testvalues
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Clusters draws n unnormalised features of dimension dim around one centre per class.
+func Clusters(seed uint64, n, dim, classes int, noise float64) (features [][]float32, labels []int32) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	centres := rand.New(rand.NewPCG(1, 2)) // The same for every seed.
+	centre := make([][]float64, classes)
+	for c := range centre {
+		for range dim {
+			centre[c] = append(centre[c], centres.NormFloat64())
+		}
+	}
+	for range n {
+		label := int32(rng.IntN(classes))
+		labels = append(labels, label)
+		row, length := make([]float32, dim), 0.5+rng.Float64()
+		for j := range row {
+			row[j] = float32(length * (centre[label][j] + noise*rng.NormFloat64()))
+		}
+		features = append(features, row)
+	}
+	return features, labels
+}
+
+// Unpacked returns the frames or masks of a golden file, size bytes each, from base64 of their zlib stream.
+func Unpacked(t testing.TB, packed string, size int) [][]uint8 {
+	t.Helper()
+	compressed, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := zlib.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(labels, size))
+}

@@ -110,7 +110,7 @@ func TestDataFetchLeavesAWholeDatasetAlone(t *testing.T) {
 	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
 		file := "data/cifar10/cifar-10-batches-bin/" + name + ".bin"
 		m.Write(t, file, "")
-		if err := os.Truncate(m.Path(file), 10000*3073); err != nil { // Of zeros, which take no room.
+		if err := os.Truncate(m.Path(file), 10000*3073); err != nil { // The zeros take no room.
 			t.Fatal(err)
 		}
 	}

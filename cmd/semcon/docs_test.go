@@ -21,7 +21,7 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := fakemachine.New(t)
-	flags := map[string][]string{} // Of each verb.
+	flags := map[string][]string{} // By verb.
 	var all []string
 	for _, v := range verbs {
 		help, _, status := outcome(t, semcon(t, m, v.name, "--help"))

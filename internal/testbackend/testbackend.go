@@ -1,6 +1,8 @@
 package testbackend
 
 import (
+	"flag"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -9,9 +11,22 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-// Each runs test on each backend, as the subtests "go" and "xla".
+// quickCompilation are XLA's flags for code that is generated fast and runs slowly. XLA's passes over the graph stay the same.
+const quickCompilation = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
+
+// compileQuickly sets quickCompilation if the environment has no flags of XLA and no benchmark runs. The plugin reads them once, when it is loaded.
+var compileQuickly = sync.OnceFunc(func() {
+	bench := flag.Lookup("test.bench")
+	if _, ok := os.LookupEnv("XLA_FLAGS"); !ok && (bench == nil || bench.Value.String() == "") {
+		os.Setenv("XLA_FLAGS", quickCompilation)
+	}
+})
+
+// Each runs test on each backend, as the subtests "go" and "xla". It is for small computations, whose compilation takes longer than they do: if it is
+// the first to open XLA in a process, XLA optimises less.
 func Each(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	t.Helper()
+	compileQuickly()
 	for _, open := range backends() {
 		t.Run(open.name, func(t *testing.T) { test(t, open.get(t)) })
 	}
@@ -23,7 +38,8 @@ func Go(t testing.TB) compute.Backend {
 	return backends()[0].get(t)
 }
 
-// Fastest returns XLA if its plugin is installed, else the Go engine. It is for tests and benchmarks of one long computation.
+// Fastest returns XLA if its plugin is installed, else the Go engine. It is for tests and benchmarks of one long computation. XLA then compiles as it
+// does for users, unless [Each] opened it before.
 func Fastest(t testing.TB) compute.Backend {
 	t.Helper()
 	all := backends()

@@ -22,8 +22,8 @@ type goldenCase struct {
 	Name          string
 	Parameters    [][2]any // Path and shape, in PyTorch's order.
 	Features      []float64
-	Gradients     map[string][]float64 // Of Σ features·wave(2000, …): the first 128 entries of each.
-	ImageGradient []float64            `json:"image_gradient"` // Of the first image.
+	Gradients     map[string][]float64 // The gradients of Σ features·wave(2000, …), the first 128 entries of each.
+	ImageGradient []float64            `json:"image_gradient"` // The first image only.
 	Running       map[string][]float64 // Statistics after the step.
 	Inference     []float64            // Features then.
 }

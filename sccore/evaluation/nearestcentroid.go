@@ -16,7 +16,7 @@ import (
 // Images are resized to squares and mirrored half of the time; of one that is longer than 4:3 the middle is taken. A patch has the class of the pixel
 // in its middle.
 type NearestCentroid struct {
-	Images int `json:"images"` // Of each set that are taken, evenly spread; 0 for all.
+	Images int `json:"images"` // The number taken from each set, evenly spread; 0 takes all.
 	Size   int `json:"size"`   // Side of an image in pixels.
 }
 

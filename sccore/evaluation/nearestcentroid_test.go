@@ -63,7 +63,7 @@ func TestNearestCentroidMeasuresEncoders(t *testing.T) {
 			return accuracy
 		}
 		all, again, few := measure(NearestCentroid{Size: 40}), measure(NearestCentroid{Size: 40}), measure(NearestCentroid{Images: 4, Size: 40})
-		if all < 20 || all > 100 || all != again || all == few { // Of seven classes, chance finds 14 %.
+		if all < 20 || all > 100 || all != again || all == few { // Chance is 14 % with seven classes.
 			t.Errorf("accuracy %g, once more %g, of few images %g", all, again, few)
 		}
 	})

@@ -29,7 +29,7 @@ type headGolden struct {
 		}
 		Logits []float32 // [batch, s·rows, s·columns, classes]
 		Loss   float64
-		Sizes  [][]int   // Of the images.
+		Sizes  [][]int   // Height and width of each image.
 		Maps   [][]uint8 // Their classes at full size.
 	}
 }

@@ -255,7 +255,7 @@ func TestFetchFailures(t *testing.T) {
 	const archive = "DIR/cifar10/cifar-10-binary.tar.gz"
 	for name, test := range map[string]struct {
 		server *server
-		md5    string // Of the content, if empty.
+		md5    string // If empty, the MD5 of the content.
 		want   string // How the error begins.
 		left   string // What lies in the folder afterwards.
 	}{

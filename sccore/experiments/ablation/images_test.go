@@ -208,7 +208,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trade, err := results.TradeOff() // Of images without labels of segmentation: the panel is empty.
+	trade, err := results.TradeOff() // The images have no labels of segmentation: the panel is empty.
 	if err != nil || !strings.Contains(trade.Title, "on images") || len(trade.Lines[3].X.Ours) != 0 {
 		t.Errorf("%s: %+v, %v", trade.Title, trade.Lines, err)
 	}

@@ -19,7 +19,7 @@ func TestCentroidRecordsAndTable(t *testing.T) {
 		}
 		values := studytest.ValuesByCell(t, options.Out, Name)
 		for _, cell := range []string{"synthetic/random/seed0", "synthetic/random/seed1", "synthetic/random/seed2"} {
-			if value := values[cell]; value <= 20 || value > 100 { // Of seven classes, chance finds 14 %.
+			if value := values[cell]; value <= 20 || value > 100 { // Chance is 14 % with seven classes.
 				t.Errorf("%s: accuracy %g", cell, value)
 			}
 		}

@@ -128,7 +128,7 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 	}
 	picture, mask, ignored := image.NewGray(image.Rect(0, 0, 64, 64)), image.NewGray(image.Rect(0, 0, 64, 64)), image.NewGray(image.Rect(0, 0, 64, 64))
 	for p := range picture.Pix {
-		picture.Pix[p], mask.Pix[p], ignored.Pix[p] = 30, 157-1, 255 // Of stuffthingmaps: a category less 1.
+		picture.Pix[p], mask.Pix[p], ignored.Pix[p] = 30, 157-1, 255 // Stuffthingmaps hold the category less 1.
 		if p >= 64*32 {
 			picture.Pix[p], mask.Pix[p] = 220, 155-1
 		}

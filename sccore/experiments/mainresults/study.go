@@ -98,7 +98,7 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	}
 	if profile != study.Full {
 		c.Class = evaluation.FastLinearProbe()
-		c.Class.Epochs = 20 // Of the paper's 100.
+		c.Class.Epochs = 20 // The paper has 100.
 	}
 	if read && profile != study.Full {
 		c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Batch, c.Segmentation.Epochs = 96, 128, 8, 8

@@ -16,7 +16,7 @@ func TestImprovedIsTheBestMeanOfThree(t *testing.T) {
 		{[]float64{0.9, 0.9}, []bool{false, false}},
 		{[]float64{0.1, 0.2, 0.3, 0.1, 0.3, 0.4}, []bool{false, false, true, false, true, true}},
 		{[]float64{0.1, -1, 0.2, 0.3, -1, 0.4}, []bool{false, false, false, true, false, true}},
-		{[]float64{0.5, 0.5, 0.5, 0.5}, []bool{false, false, true, false}}, // Of equals the first.
+		{[]float64{0.5, 0.5, 0.5, 0.5}, []bool{false, false, true, false}}, // The first of equals.
 		{[]float64{0, 0, 0, 0}, []bool{false, false, false, false}},
 		{[]float64{-1, -1, -1, -1}, []bool{false, false, false, false}},
 	} {

@@ -21,7 +21,7 @@ import (
 
 // TestPretrainPictures draws what a smoke run left.
 func TestPretrainPictures(t *testing.T) {
-	b := testbackend.Fastest(t)
+	b := testbackend.Go(t)
 	out := t.TempDir()
 	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func colours(picture image.Image) int {
 
 // TestPretrainPicturesOfImages draws what a run on images without labels left.
 func TestPretrainPicturesOfImages(t *testing.T) {
-	b := testbackend.Fastest(t)
+	b := testbackend.Go(t)
 	out, data := t.TempDir(), t.TempDir()
 	for folder, set := range map[string]*synthetic.Set{
 		"imagenet/train/n01440764": synthetic.Objects(10, 40, 1), "coco/train2017": synthetic.Scenes(10, 40, 2),

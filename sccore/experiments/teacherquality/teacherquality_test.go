@@ -10,7 +10,6 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/study"
@@ -30,7 +29,7 @@ func TestTeacherQualityGoesOnAndIsTheSameWithAnyNumberOfWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	b := testbackend.Fastest(t)
+	b := testbackend.Go(t)
 	out := t.TempDir()
 	alone := runQuality(t, b, study.Options{Profile: study.Smoke, Out: t.TempDir(), Parallel: 1})
 	part := runQuality(t, b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/*/auc1"}})
@@ -64,10 +63,7 @@ func TestTrueCorrespondencesHelp(t *testing.T) {
 		})
 	}
 	t.Run("correspondences", func(t *testing.T) {
-		b, err := backend.OpenConfig(backend.Go)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := testbackend.Go(t)
 		config := profileConfig(study.Smoke)
 		config.Second.Steps, config.Second.WarmupSteps, config.Second.LearningRate = 100, 5, 3e-3
 		config.Second.PatchHead = heads.Projector{HiddenDim: 64, OutDim: 16}
@@ -140,7 +136,7 @@ func TestTeacherQualityOptions(t *testing.T) {
 
 // TestDegradedLabelsHaveTheirAUC: what noise leaves of labels, drawn here as the step draws it, has the AUC that a cell is named for.
 func TestDegradedLabelsHaveTheirAUC(t *testing.T) {
-	b := testbackend.Fastest(t)
+	b := testbackend.Go(t)
 	config := profileConfig(study.Smoke)
 	d, err := open(study.Options{}, "", []study.Cell[Config]{{Config: config}})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 func runTransferSmoke(t *testing.T, out string, set ...string) error {
 	t.Helper()
-	return Study.Run(context.Background(), testbackend.Fastest(t), study.Options{Profile: study.Smoke, Out: out, Set: set})
+	return Study.Run(context.Background(), testbackend.Go(t), study.Options{Profile: study.Smoke, Out: out, Set: set})
 }
 
 func TestTransferRecordsEachHeadOnce(t *testing.T) {
@@ -86,7 +86,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 	if got := tables[2].Rows[0].Cells[0].Ours; len(got) != 1 || got[0] != records[0].Value {
 		t.Errorf("the table has %v for %g", got, records[0].Value)
 	}
-	predictions, classes, err := results.Predictions(testbackend.Fastest(t), "", out, encoders.Random, "synthetic scenes/FCN", 3)
+	predictions, classes, err := results.Predictions(testbackend.Go(t), "", out, encoders.Random, "synthetic scenes/FCN", 3)
 	if err != nil || len(predictions) != 3 || len(classes) != 7 {
 		t.Fatalf("%d predictions of %d classes, %v", len(predictions), len(classes), err)
 	}
@@ -107,7 +107,7 @@ func TestTransferStoppedGoesOn(t *testing.T) {
 		t.Skip("it trains")
 	}
 	whole, stopped := t.TempDir(), t.TempDir()
-	b := testbackend.Fastest(t)
+	b := testbackend.Go(t)
 	options := study.Options{Profile: study.Smoke, Out: whole, Only: []string{"*/*/linear"}, Set: []string{"samples=400"}}
 	if err := Study.Run(context.Background(), b, options); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func pretend(t *testing.T, out string) {
 
 func TestTransferRowsComeFromPretraining(t *testing.T) {
 	out := t.TempDir()
-	b := testbackend.Fastest(t)
+	b := testbackend.Go(t)
 	pretend(t, out)
 	if err := runTransferSmoke(t, out); err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 		if profile == study.Quick {
 			options.Data = t.TempDir()
 		}
-		if err := Study.Run(context.Background(), testbackend.Fastest(t), options); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Study.Run(context.Background(), testbackend.Go(t), options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", profile, err, want)
 		}
 	}
@@ -334,7 +334,7 @@ func TestTransferOnSamples(t *testing.T) {
 		return
 	}
 	out := t.TempDir()
-	err := Study.Run(context.Background(), testbackend.Fastest(t), study.Options{
+	err := Study.Run(context.Background(), testbackend.Go(t), study.Options{
 		Profile: study.Quick, Out: out, Data: dir, Seeds: 1, Only: []string{"*/random"},
 		Set: []string{"train=16", "test=32", "crops=1", "batch=4", "samples=8", "width=4", "images=6", "holdout=3"},
 	})

@@ -66,7 +66,7 @@ func TestJupyterStaysOutOfTheHomeFolder(t *testing.T) {
 	_, in := newInstall(t)
 	t.Setenv("JUPYTER_CONFIG_DIR", "/elsewhere")
 	t.Setenv("PYTHONPATH", "/elsewhere")
-	env := map[string]string{} // Of several entries of one name, the last counts.
+	env := map[string]string{} // The last of several entries of a name counts.
 	for _, entry := range in.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value

@@ -12,7 +12,7 @@ func conv4(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node 
 	x := images
 	for i, layer := range []struct{ channels, stride int }{{width, 2}, {2 * width, 2}, {4 * width, 2}, {4 * width, 1}} {
 		x = layers.Convolution(scope.At("conv%d", i+1), x, 3, layer.channels, layer.stride)
-		x = relu(layers.BatchNormAlong(scope.At("bn%d", i+1), x, 2, norm, true))
+		x = layers.ReLU(layers.BatchNormAlong(scope.At("bn%d", i+1), x, 2, norm, true))
 	}
 	return ReduceMean(x, 0, 1)
 }

@@ -9,7 +9,7 @@ import (
 // resNet18 is torchvision's resnet18 without its last layer, with a 3×3 stem of stride 1 and no max pooling, as is usual for CIFAR.
 func resNet18(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node {
 	x := layers.Convolution(scope.At("conv1"), images, 3, width, 1)
-	x = relu(layers.BatchNormAlong(scope.At("bn1"), x, 2, norm, true))
+	x = layers.ReLU(layers.BatchNormAlong(scope.At("bn1"), x, 2, norm, true))
 	for stage := range 4 {
 		layer := scope.At("layer%d", stage+1)
 		channels := width << stage
@@ -27,7 +27,7 @@ func resNet18(scope *model.Scope, images *Node, width int, norm layers.Norm) *No
 // basicBlock adds two convolutions to its input, or to a projection of its input if their shapes differ.
 func basicBlock(scope *model.Scope, x *Node, channels, stride int, norm layers.Norm) *Node {
 	y := layers.Convolution(scope.At("conv1"), x, 3, channels, stride)
-	y = relu(layers.BatchNormAlong(scope.At("bn1"), y, 2, norm, true))
+	y = layers.ReLU(layers.BatchNormAlong(scope.At("bn1"), y, 2, norm, true))
 	y = layers.Convolution(scope.At("conv2"), y, 3, channels, 1)
 	y = layers.BatchNormAlong(scope.At("bn2"), y, 2, norm, true)
 	if stride != 1 || x.Shape().Dim(-1) != channels {
@@ -35,7 +35,5 @@ func basicBlock(scope *model.Scope, x *Node, channels, stride int, norm layers.N
 		x = layers.Convolution(shortcut.At("0"), x, 1, channels, stride)
 		x = layers.BatchNormAlong(shortcut.At("1"), x, 2, norm, true)
 	}
-	return relu(Add(x, y))
+	return layers.ReLU(Add(x, y))
 }
-
-func relu(x *Node) *Node { return Max(x, ScalarZero(x.Graph(), x.DType())) }

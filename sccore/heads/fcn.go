@@ -11,8 +11,7 @@ func (h Segmentation) blocks(scope *model.Scope, x *Node) *Node {
 	for i := range 3 {
 		block := scope.At("block%d", i)
 		for j, size := range []int{1, 1, 3} {
-			x = biased(block.At("conv%d", j), x, size, h.Width)
-			x = Max(x, ScalarZero(x.Graph(), x.DType()))
+			x = layers.ReLU(biased(block.At("conv%d", j), x, size, h.Width))
 		}
 		x = resized(x, 2)
 	}

@@ -2,7 +2,6 @@ package methods
 
 import (
 	"github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/layers"
 )
@@ -10,7 +9,7 @@ import (
 // hidden is a linear layer, BatchNorm and ReLU.
 func hidden(scope *model.Scope, x *graph.Node, dim int, norm layers.Norm) *graph.Node {
 	x = layers.Dense(scope.In("linear"), x, dim, false) // BatchNorm adds the bias.
-	return activation.Relu(layers.BatchNorm(scope.In("bn"), x, norm, true))
+	return layers.ReLU(layers.BatchNorm(scope.In("bn"), x, norm, true))
 }
 
 // projector maps features, [N, D], to the space where the method compares views, [N, s.ProjectorDim].
@@ -24,7 +23,7 @@ func (c Config) projector(scope *model.Scope, x *graph.Node, norm layers.Norm) *
 		x = hidden(scope.In("hidden2"), x, c.ProjectorHidden, norm)
 		return layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
 	case MoCo: // MoCo v2's: no BN.
-		x = activation.Relu(layers.Dense(scope.In("hidden"), x, c.ProjectorHidden, true))
+		x = layers.ReLU(layers.Dense(scope.In("hidden"), x, c.ProjectorHidden, true))
 		return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
 	default: // SimSiam: two layers, its authors' choice for CIFAR-10, with BN on the output too, without affine parameters.
 		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)

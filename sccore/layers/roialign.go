@@ -8,7 +8,8 @@ import (
 )
 
 // RoIAlign pools one box of each feature map to OutputSize×OutputSize features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align
-// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples.
+// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples. Along an axis where a box has no length, all samples
+// lie at one place; if their number follows from the size, there are none and the features are 0.
 //
 // The paper aligns two views with it ("Cross-view alignment"). Given each view's box of the overlap, from [views.Overlap], the pooled
 // features of both views belong to the same places in the image.
@@ -61,11 +62,12 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 	start := AddScalar(MulScalar(offset, float64(extent)), -0.5)
 	samples := Scalar(g, dtype, most)
 	if r.SamplingRatio == 0 {
-		samples = MinScalar(MaxScalar(Ceil(step), 1), most)
+		samples = MinScalar(Ceil(step), most) // None in a box of no length.
 	}
+	divisor := MaxScalar(samples, 1)
 	var sum *Node
 	for i := range most {
-		place := Add(start, Mul(step, Add(bin, Div(Scalar(g, dtype, float64(i)+0.5), samples))))
+		place := Add(start, Mul(step, Add(bin, Div(Scalar(g, dtype, float64(i)+0.5), divisor))))
 		// The first and last features extend to the border. Samples more than one feature beyond it do not count.
 		counts := LogicalAnd(GreaterOrEqual(place, Scalar(g, dtype, -1)), LessOrEqual(place, Scalar(g, dtype, extent)))
 		counts = LogicalAnd(counts, LessThan(Scalar(g, dtype, i), samples))
@@ -77,7 +79,7 @@ func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
 			sum = Add(sum, weights)
 		}
 	}
-	sum = Div(sum, samples)
+	sum = Div(sum, divisor)
 	sum.AssertDims(n, r.OutputSize, extent)
 	return StopGradient(sum)
 }

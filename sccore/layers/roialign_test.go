@@ -33,8 +33,8 @@ func readRoIAlignCases(t *testing.T) (cases []roiAlignCase) {
 	if err := json.Unmarshal(raw, &cases); err != nil {
 		t.Fatal(err)
 	}
-	if len(cases) != 5 {
-		t.Fatalf("%d cases of RoI-Align, want 5", len(cases))
+	if len(cases) != 7 {
+		t.Fatalf("%d cases of RoI-Align, want 7", len(cases))
 	}
 	return cases
 }

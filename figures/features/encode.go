@@ -1,6 +1,7 @@
 package features
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -72,6 +73,9 @@ func (w *Viewer) run(v encoder.ViT, store *model.Store) (encoded, error) {
 		}
 		s.rows, s.columns = out[0].Shape().Dim(1), out[0].Shape().Dim(2)
 		places := s.rows * s.columns
+		if err := weights.CheckFinite(tensors.MustCopyFlatData[float32](out[0])); err != nil {
+			return encoded{}, fmt.Errorf("image %s: its features are not finite: %w", im.Name, err)
+		}
 		for patch := range slices.Chunk(float64s(out[0]), v.Dim) {
 			s.patches = append(s.patches, patch)
 		}

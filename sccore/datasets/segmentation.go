@@ -35,6 +35,7 @@ func NewSegmentation(name string, classes []string, identity string, count int, 
 
 // SegmentedImage is an image with a class for every pixel.
 type SegmentedImage struct {
+	Name          string  // The path of its file, for errors; empty for a drawn one.
 	Height, Width int     // In pixels.
 	Pixels        []uint8 // [Height, Width, 3], row-major, RGB from 0 to 255.
 	Mask          []uint8 // [Height, Width], a class or [Ignore].
@@ -113,7 +114,7 @@ func (s *layout) read(p pair) (*SegmentedImage, error) {
 	}
 	// Masks belong to the pixels as stored: the EXIF orientation does not apply.
 	rgba := opaque(picture, picture.Bounds())
-	out := &SegmentedImage{Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
+	out := &SegmentedImage{Name: p.image, Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
 	for at := 0; at < len(rgba.Pix); at += 4 {
 		out.Pixels = append(out.Pixels, rgba.Pix[at:at+3]...)
 	}

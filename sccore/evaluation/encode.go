@@ -3,6 +3,7 @@ package evaluation
 import (
 	"fmt"
 	"iter"
+	"path/filepath"
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -62,11 +63,25 @@ func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 				yield(Image{}, err)
 				return
 			}
-			if !yield(NewImage(pixels, height, width), nil) {
+			im := NewImage(pixels, height, width)
+			if im.Name = nameOf(source, i); !yield(im, nil) {
 				return
 			}
 		}
 	}
+}
+
+// nameOf names an image of a set in errors.
+func nameOf(source datasets.Source, i int) string {
+	switch source := source.(type) {
+	case *datasets.ImageFolder:
+		return filepath.Join(source.Name, source.File(i))
+	case LabelledPictures:
+		return nameOf(source.ImageFolder, i)
+	case *datasets.Images:
+		return fmt.Sprintf("%d of %s", i, source.Name)
+	}
+	return ""
 }
 
 // EncodeScenes encodes the patches of training and test scenes, with their annotation.

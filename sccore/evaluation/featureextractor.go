@@ -1,8 +1,10 @@
 package evaluation
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
+	"strconv"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -10,10 +12,12 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Image is one image as an encoder takes it.
 type Image struct {
+	Name          string // For errors; may be empty.
 	Height, Width int
 	Pixels        []float32 // [Height, Width, 3], normalised.
 }
@@ -48,6 +52,17 @@ type Features struct {
 	Class         []float32 // The [CLS] token, [Dim].
 	Rows, Columns int
 	Patches       []float32 // The patch tokens, [Rows, Columns, Dim]; nil unless asked for.
+}
+
+// checkFinite returns an error that names the first value that is NaN or infinite.
+func (f Features) checkFinite() error {
+	if err := weights.CheckFinite(f.Class); err != nil {
+		return fmt.Errorf("its [CLS] feature is not finite: %w", err)
+	}
+	if err := weights.CheckFinite(f.Patches); err != nil {
+		return fmt.Errorf("its patch features are not finite: %w", err)
+	}
+	return nil
 }
 
 // FeatureExtractor runs a frozen encoder on images.
@@ -102,16 +117,22 @@ func (f *FeatureExtractor) Close() {
 
 // Features yields the features of each image in turn; those of patches only if asked for. It holds one batch of images at a time, so memory does not
 // grow with their number. Images may have any size that is a whole number of patches. A graph is compiled once per size, and consecutive images of
-// one size share a batch. It ends with the first error, of images or its own.
+// one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names the image.
 func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool) iter.Seq2[Features, error] {
 	return func(yield func(Features, error) bool) {
 		var pending []Image
+		done := 0
 		flush := func() bool {
 			if len(pending) == 0 {
 				return true
 			}
 			all, err := f.run(pending, patches)
-			pending = pending[:0]
+			for i := 0; i < len(all) && err == nil; i++ {
+				if err = all[i].checkFinite(); err != nil {
+					err = fmt.Errorf("image %s: %w", cmp.Or(pending[i].Name, strconv.Itoa(done+i)), err)
+				}
+			}
+			done, pending = done+len(pending), pending[:0]
 			if err != nil {
 				yield(Features{}, err)
 				return false

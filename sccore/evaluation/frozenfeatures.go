@@ -1,7 +1,9 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"runtime"
@@ -42,7 +44,9 @@ func (f FrozenFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[P
 		}
 		rng := rand.New(rand.NewPCG(f.Seed, uint64(samples[i].Image)<<32|uint64(samples[i].Crop)))
 		pixels, labels := f.Crop.Cut(a, heads.Upsampling*f.Grid(), rng)
-		return NewImage(pixels, f.Crop.Size, f.Crop.Size), labels, nil
+		im := NewImage(pixels, f.Crop.Size, f.Crop.Size)
+		im.Name = f.nameOf(a, samples[i].Image)
+		return im, labels, nil
 	})
 }
 
@@ -53,8 +57,15 @@ func (f FrozenFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patch
 		if err != nil {
 			return Image{}, nil, err
 		}
-		return NewImage(part(a, a.Image().Rect, f.TestSize, f.TestSize), f.TestSize, f.TestSize), nil, nil
+		im := NewImage(part(a, a.Image().Rect, f.TestSize, f.TestSize), f.TestSize, f.TestSize)
+		im.Name = f.nameOf(a, images[i])
+		return im, nil, nil
 	})
+}
+
+// nameOf names an image in errors.
+func (f FrozenFeatures) nameOf(a *datasets.SegmentedImage, i int) string {
+	return cmp.Or(a.Name, fmt.Sprintf("%d of %s", i, f.Images.Name))
 }
 
 // encode reads images in parallel, a block at a time, and encodes them.

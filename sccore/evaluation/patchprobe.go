@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // AnnotatedPatches are patch features of N images, computed once, and the annotation of the images' pixels.
@@ -43,6 +44,12 @@ func (a AnnotatedPatches) Check(classes int) error {
 	if n < 1 || len(a.Truth) != n*a.Height*a.Width || len(a.Patches) != n*a.Rows*a.Columns*a.Dim {
 		return fmt.Errorf("annotated patches: %d features and %d pixels do not make images of %d×%d patches of %d features and %d×%d pixels",
 			len(a.Patches), len(a.Truth), a.Rows, a.Columns, a.Dim, a.Height, a.Width)
+	}
+	image := a.Rows * a.Columns * a.Dim
+	for i := range n {
+		if err := weights.CheckFinite(a.Patches[i*image : (i+1)*image]); err != nil {
+			return fmt.Errorf("annotated patches: features of image %d are not finite: %w", i, err)
+		}
 	}
 	counted := 0
 	for i, class := range a.Truth {

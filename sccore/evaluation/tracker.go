@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // maxObjects is the number of objects that the compiled propagation can follow, the most in DAVIS-2017: an unused label costs less than another
@@ -145,6 +146,10 @@ func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
 	out, err := t.encode.Call(tensors.FromFlatDataAndDimensions(pixels, v.Height, v.Width, 3))
 	if err != nil {
 		return nil, err
+	}
+	if err := weights.CheckFinite(tensors.MustCopyFlatData[float32](out[0])); err != nil {
+		out[0].MustFinalizeAll()
+		return nil, fmt.Errorf("frame %d: its features are not finite: %w", i, err)
 	}
 	return out[0], nil
 }

@@ -22,12 +22,32 @@ func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, clas
 	case top < 1:
 		return fmt.Errorf("%s: top %d is below 1", classifier, top)
 	}
+	if err := checkFinite(bank); err != nil {
+		return fmt.Errorf("%s: training image %w", classifier, err)
+	}
+	if err := checkFinite(queries); err != nil {
+		return fmt.Errorf("%s: query %w", classifier, err)
+	}
 	for i, label := range labels {
 		if label < 0 || int(label) >= classes {
 			return fmt.Errorf("%s: label %d of feature %d is not in [0, %d)", classifier, label, i, classes)
 		}
 	}
 	return nil
+}
+
+// checkFinite returns an error that names the first row, [N, D], with a value that is NaN or infinite.
+func checkFinite(features *tensors.Tensor) (err error) {
+	dim := features.Shape().Dimensions[1]
+	tensors.MustConstFlatData(features, func(values []float32) {
+		for i, x := range values {
+			if x-x != 0 {
+				err = fmt.Errorf("%d: feature %d is %v", i/dim, i%dim, x)
+				return
+			}
+		}
+	})
+	return err
 }
 
 // RankBlocks passes the queries to score in blocks of 256, the last one padded with zeros, and ranks the classes by the scores that come back, [256,

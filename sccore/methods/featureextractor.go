@@ -117,6 +117,9 @@ func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe
 		for i := range count {
 			for v := range f.views {
 				at := (v*featureBatch + i) * length
+				if err := weights.CheckFinite(flat[at : at+length]); err != nil {
+					return nil, 0, fmt.Errorf("image %d of %s: its features are not finite: %w", begin+i, images.Name, err)
+				}
 				features = append(features, flat[at:at+length]...)
 			}
 		}

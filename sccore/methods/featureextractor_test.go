@@ -108,3 +108,38 @@ func TestFeatureExtractorNamesWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+// Weights that overflow give no features, in training and frozen.
+func TestFeaturesThatAreNotFiniteNameTheImage(t *testing.T) {
+	b, images := testbackend.Go(t), synthetic.Images(20, 32, 1)
+	trainer := newTrainer(t, b, images, small(SimCLR))
+	begin(t, trainer, 1)
+	for variable := range trainer.Store().Scope("/" + onlineScope).IterVariables() {
+		if strings.HasSuffix(variable.Path(), "bn4/bias") {
+			bias := make([]float32, variable.Shape().Size())
+			bias[0] = float32(math.Inf(1))
+			if err := variable.SetValue(tensors.FromValue(bias)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := "image 0 of " + images.Name + ": its features are not finite"
+	if _, err := trainer.Features(images); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	path := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := trainer.SaveOnline(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	frozen, err := NewFeatureExtractor(b, "conv4-w4", 32, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	if err := frozen.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := frozen.Features(images, views.Default(), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}

@@ -121,6 +121,11 @@ func (t *Trainer) Features(images *datasets.Images) (*tensors.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i := begin; i < begin+count; i++ {
+			if err := weights.CheckFinite(rows[i*dim : (i+1)*dim]); err != nil {
+				return nil, fmt.Errorf("image %d of %s: its features are not finite: %w", i, images.Name, err)
+			}
+		}
 	}
 	return tensors.FromFlatDataAndDimensions(rows, images.Len(), dim), nil
 }

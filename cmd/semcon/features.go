@@ -112,11 +112,12 @@ func openBatches(path string, size int) (batches, error) {
 			fmt.Fprintf(os.Stderr, "ignored %s: %s\n", s.File, s.Reason)
 		}
 		b := batches{height: size, width: size, image: func(i int) (evaluation.Image, error) {
-			pixels, err := folder.CenterCrop(i, size)
+			preprocessing := datasets.DefaultPreprocessing()
+			pixels, read, err := folder.Preprocess(i, preprocessing, size, 1)
 			if err != nil {
 				return evaluation.Image{}, err
 			}
-			return evaluation.NewImage(pixels, size, size), nil
+			return evaluation.NewImage(pixels, read, preprocessing), nil
 		}}
 		for i := range folder.Len() {
 			b.names = append(b.names, folder.File(i))

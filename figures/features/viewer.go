@@ -24,11 +24,12 @@ type Viewer struct {
 // NewViewer returns a viewer of the first count images of a set, at least 2, encoded at size pixels.
 func NewViewer(b compute.Backend, config sccore.Config, size int, images datasets.Source, count int) (*Viewer, error) {
 	w := &Viewer{config: config, size: size, backend: b, scenes: images}
-	for im, err := range evaluation.ImagesOf(images, size, count) {
+	preprocessing := datasets.DefaultPreprocessing()
+	for im, err := range evaluation.ImagesOf(images, preprocessing, size, count) {
 		if err != nil {
 			return nil, err
 		}
-		w.images, w.shown = append(w.images, im), append(w.shown, figures.NewImage(im.RGB(), im.Height, im.Width))
+		w.images, w.shown = append(w.images, im), append(w.shown, figures.NewImage(im.RGB(preprocessing), im.Height, im.Width))
 	}
 	if len(w.images) < max(count, 2) {
 		return nil, fmt.Errorf("%d scenes to show, want %d", len(w.images), max(count, 2))

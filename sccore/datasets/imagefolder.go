@@ -3,7 +3,6 @@ package datasets
 import (
 	"crypto/sha256"
 	"fmt"
-	"image"
 	"io/fs"
 	"os"
 	"path"
@@ -83,18 +82,15 @@ func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
 // File returns the path of image i within the folder.
 func (p *ImageFolder) File(i int) string { return p.files[i] }
 
-// CenterCrop reads image i for evaluation, [size, size, 3]: it resizes the shorter side bicubically to 8/7 of size (256 for 224) and takes
-// the central size×size pixels. The error names the file.
-func (p *ImageFolder) CenterCrop(i, size int) ([]uint8, error) {
-	resized := size * 8 / 7
-	pixels, err := readImage(p.tree, p.files[i], resized)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
+// Preprocess reads image i for evaluation, upright by its EXIF orientation; see [Preprocessing.Apply]. The error names the file.
+func (p *ImageFolder) Preprocess(i int, by Preprocessing, size, patch int) ([]uint8, Size, error) {
+	content, err := readFile(p.tree, p.files[i])
+	if err == nil {
+		var pixels []uint8
+		var read Size
+		if pixels, read, err = by.decode(content, size, patch); err == nil {
+			return pixels, read, nil
+		}
 	}
-	crop := image.Rect(0, 0, size, size).Add(image.Pt((resized-size)/2, (resized-size)/2))
-	out := make([]uint8, 0, size*size*3)
-	for y := crop.Min.Y; y < crop.Max.Y; y++ {
-		out = append(out, pixels[(y*resized+crop.Min.X)*3:(y*resized+crop.Max.X)*3]...)
-	}
-	return out, nil
+	return nil, Size{}, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
 }

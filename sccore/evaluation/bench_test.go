@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 )
@@ -34,7 +35,7 @@ func BenchmarkFrozenViTS16(b *testing.B) {
 	for i := range pixels {
 		pixels[i] = uint8(i * 31)
 	}
-	im := evaluation.NewImage(pixels, side, side)
+	im := evaluation.NewImage(pixels, datasets.Size{Height: side, Width: side}, datasets.DefaultPreprocessing())
 	extract := func(n int) {
 		images := func(yield func(evaluation.Image, error) bool) {
 			for range n {

@@ -21,7 +21,7 @@ type Encoded struct {
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
 func Encode(extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	return encode(extractor, ImagesOf(source, size, n), patches)
+	return encode(extractor, ImagesOf(source, extractor.Preprocessing, size, n), patches)
 }
 
 func encode(extractor *FeatureExtractor, images iter.Seq2[Image, error], patches bool) (Encoded, error) {
@@ -39,23 +39,23 @@ func encode(extractor *FeatureExtractor, images iter.Seq2[Image, error], patches
 // LabelledPictures are pictures with labels. Every picture counts in the result, so [ImagesOf] returns an error if one cannot be read.
 type LabelledPictures struct{ *datasets.ImageFolder }
 
-// ImagesOf yields the first n images of a set as an encoder takes them: the central square of pictures, resized to size pixels, and images in memory
-// unchanged. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too.
-func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
+// ImagesOf yields the first n images of a set as an encoder takes them: crops of size pixels of pictures, made by a preprocessing that crops, and images in
+// memory at their own size. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too.
+func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
 		for i := range min(n, source.Len()) {
 			var pixels []uint8
 			var err error
-			height, width := size, size
+			read := datasets.Size{Height: size, Width: size}
 			switch source := source.(type) {
 			case *datasets.ImageFolder:
-				if pixels, err = source.CenterCrop(i, size); err != nil {
-					pixels, err = make([]uint8, size*size*3), nil
+				if pixels, read, err = source.Preprocess(i, by, size, 1); err != nil {
+					pixels, read, err = make([]uint8, size*size*3), datasets.Size{Height: size, Width: size}, by.Check()
 				}
 			case LabelledPictures:
-				pixels, err = source.CenterCrop(i, size)
+				pixels, read, err = source.Preprocess(i, by, size, 1)
 			case *datasets.Images:
-				pixels, height, width = source.At(i), source.Height, source.Width
+				pixels, read = source.At(i), datasets.Size{Height: source.Height, Width: source.Width}
 			default:
 				err = fmt.Errorf("cannot encode images of a %T", source)
 			}
@@ -63,7 +63,7 @@ func ImagesOf(source datasets.Source, size, n int) iter.Seq2[Image, error] {
 				yield(Image{}, err)
 				return
 			}
-			im := NewImage(pixels, height, width)
+			im := NewImage(pixels, read, by)
 			if im.Name = nameOf(source, i); !yield(im, nil) {
 				return
 			}

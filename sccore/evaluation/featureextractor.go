@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -22,27 +23,19 @@ type Image struct {
 	Pixels        []float32 // [Height, Width, 3], normalised.
 }
 
-// ImageNet's mean and standard deviation, red, green and blue.
-var colourMean, colourDeviation = [3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}
-
-// NewImage normalises pixels, [height, width, 3] of red, green and blue: it subtracts ImageNet's mean and divides by its standard deviation, as every
-// official encoder expects. It panics if the number of pixels is wrong.
-func NewImage(pixels []uint8, height, width int) Image {
-	if len(pixels) != height*width*3 {
-		panic(fmt.Sprintf("evaluation: %d bytes for an image of %d×%d pixels", len(pixels), height, width))
+// NewImage normalises pixels, [height, width, 3] of red, green and blue, as a preprocessing says. It panics if the number of pixels is wrong.
+func NewImage(pixels []uint8, size datasets.Size, by datasets.Preprocessing) Image {
+	if len(pixels) != size.Height*size.Width*3 {
+		panic(fmt.Sprintf("evaluation: %d bytes for an image of %d×%d pixels", len(pixels), size.Height, size.Width))
 	}
-	im := Image{Height: height, Width: width, Pixels: make([]float32, len(pixels))}
-	for i, p := range pixels {
-		im.Pixels[i] = (float32(p)/255 - colourMean[i%3]) / colourDeviation[i%3]
-	}
-	return im
+	return Image{Height: size.Height, Width: size.Width, Pixels: by.Normalize(pixels)}
 }
 
 // RGB undoes [NewImage]: [Height, Width, 3] in [0, 1].
-func (im Image) RGB() []float32 {
+func (im Image) RGB(by datasets.Preprocessing) []float32 {
 	colours := make([]float32, len(im.Pixels))
 	for i, x := range im.Pixels {
-		colours[i] = min(max(x*colourDeviation[i%3]+colourMean[i%3], 0), 1)
+		colours[i] = min(max(x*float32(by.Std[i%3])+float32(by.Mean[i%3]), 0), 1)
 	}
 	return colours
 }
@@ -68,6 +61,9 @@ func (f Features) checkFinite() error {
 // FeatureExtractor runs a frozen encoder on images.
 type FeatureExtractor struct {
 	ViT encoder.ViT
+	// Preprocessing is what images of [ImagesOf] and crops pass through on their way to the encoder: the default, unless the caller sets what its weights
+	// were made with.
+	Preprocessing datasets.Preprocessing
 
 	batch   int
 	class   *model.Exec // Images to [CLS] tokens.
@@ -94,7 +90,7 @@ func NewFeatureExtractor(b compute.Backend, v encoder.ViT, store *model.Store, s
 			return nil, fmt.Errorf("feature extractor %s: weight %s is %s, not %v", v.Name, path, variable.Shape(), weight.Shape)
 		}
 	}
-	f := &FeatureExtractor{ViT: v, batch: batch}
+	f := &FeatureExtractor{ViT: v, Preprocessing: datasets.DefaultPreprocessing(), batch: batch}
 	var err error
 	f.class, err = model.NewExec(b, store, func(root *model.Scope, images *Node) *Node {
 		return v.Tokens(root.Store().Scope(scope), images).Class

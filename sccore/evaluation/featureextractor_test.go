@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -35,6 +36,10 @@ func smallViT(t *testing.T) (encoder.ViT, *model.Store) {
 	return v, store
 }
 
+func newImage(pixels []uint8, height, width int) evaluation.Image {
+	return evaluation.NewImage(pixels, datasets.Size{Height: height, Width: width}, datasets.DefaultPreprocessing())
+}
+
 func stream(images []evaluation.Image) iter.Seq2[evaluation.Image, error] {
 	return func(yield func(evaluation.Image, error) bool) {
 		for _, im := range images {
@@ -49,7 +54,7 @@ func TestFeaturesDoNotDependOnTheBatch(t *testing.T) {
 	var images []evaluation.Image
 	for i, size := range []int{16, 16, 16, 24, 16} { // Full and partial batches, and another size in between.
 		scene := synthetic.Objects(i+1, size, 1)
-		images = append(images, evaluation.NewImage(scene.At(i), size, size))
+		images = append(images, newImage(scene.At(i), size, size))
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		v, store := smallViT(t)
@@ -104,9 +109,9 @@ func near(t *testing.T, got, want []float32) {
 }
 
 func TestNewImageNormalisesAsTorchvision(t *testing.T) {
-	im := evaluation.NewImage([]uint8{0, 128, 255}, 1, 1)
+	im := newImage([]uint8{0, 128, 255}, 1, 1)
 	near(t, im.Pixels, []float32{-2.117904, 0.20518199, 2.6399999})
-	near(t, im.RGB(), []float32{0, 128.0 / 255, 1})
+	near(t, im.RGB(datasets.DefaultPreprocessing()), []float32{0, 128.0 / 255, 1})
 }
 
 func TestFeatureExtractorRefuses(t *testing.T) {
@@ -132,7 +137,7 @@ func TestFeatureExtractorRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer frozen.Close()
-	good := evaluation.NewImage(make([]uint8, 16*16*3), 16, 16)
+	good := newImage(make([]uint8, 16*16*3), 16, 16)
 	broken := errors.New("broken.png: not an image")
 	for _, test := range []struct {
 		name string
@@ -140,7 +145,7 @@ func TestFeatureExtractorRefuses(t *testing.T) {
 		err  error
 		part string
 	}{
-		{"size", evaluation.NewImage(make([]uint8, 16*18*3), 16, 18), nil, "16×18"},
+		{"size", newImage(make([]uint8, 16*18*3), 16, 18), nil, "16×18"},
 		{"values", evaluation.Image{Height: 16, Width: 16, Pixels: make([]float32, 5)}, nil, "5 values"},
 		{"source", evaluation.Image{}, broken, "broken.png"},
 	} {
@@ -165,7 +170,7 @@ func TestFeatureExtractorUsesCurrentWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer frozen.Close()
-	images := []evaluation.Image{evaluation.NewImage(synthetic.Objects(1, 16, 1).At(0), 16, 16)}
+	images := []evaluation.Image{newImage(synthetic.Objects(1, 16, 1).At(0), 16, 16)}
 	class := func() []float32 {
 		for features, err := range frozen.Features(stream(images), false) {
 			if err != nil {

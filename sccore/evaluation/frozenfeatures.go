@@ -44,7 +44,7 @@ func (f FrozenFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[P
 		}
 		rng := rand.New(rand.NewPCG(f.Seed, uint64(samples[i].Image)<<32|uint64(samples[i].Crop)))
 		pixels, labels := f.Crop.Cut(a, heads.Upsampling*f.Grid(), rng)
-		im := NewImage(pixels, f.Crop.Size, f.Crop.Size)
+		im := NewImage(pixels, datasets.Size{Height: f.Crop.Size, Width: f.Crop.Size}, f.Extractor.Preprocessing)
 		im.Name = f.nameOf(a, samples[i].Image)
 		return im, labels, nil
 	})
@@ -57,7 +57,8 @@ func (f FrozenFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patch
 		if err != nil {
 			return Image{}, nil, err
 		}
-		im := NewImage(part(a, a.Image().Rect, f.TestSize, f.TestSize), f.TestSize, f.TestSize)
+		size := datasets.Size{Height: f.TestSize, Width: f.TestSize}
+		im := NewImage(part(a, a.Image().Rect, f.TestSize, f.TestSize), size, f.Extractor.Preprocessing)
 		im.Name = f.nameOf(a, images[i])
 		return im, nil, nil
 	})

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
@@ -98,7 +99,11 @@ func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err er
 		if o.Profile == study.Smoke {
 			m = m.Sample(config.Images)
 		}
-		d.measured = append(d.measured, measured{dataset, d.Identity() + "; measured on " + m.Identity(), m})
+		identity := d.Identity() + "; measured on " + m.Identity()
+		if m.Objects[0] != nil { // Numbers of crops of another kind are not compared.
+			identity += "; " + datasets.DefaultPreprocessing().Describe(config.Size)
+		}
+		d.measured = append(d.measured, measured{dataset, identity, m})
 	}
 	return d, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/knn"
@@ -60,6 +61,9 @@ var titles = map[string]string{imageNet: "ImageNet-1k", cocoStuff: "COCOStuff-27
 type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
+	// Preprocessing makes crops of Size of pictures to classify. To segment, only its colours count; the default is omitted then.
+	Preprocessing datasets.Preprocessing `json:"preprocessing,omitzero"`
+
 	Images int                    `json:"images"`         // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 	Size   int                    `json:"size,omitzero"`  // Height and width in pixels of objects and of synthetic scenes.
 	KNN    knn.Classifier         `json:"knn,omitzero"`   // Classifies [CLS] features of objects.
@@ -92,7 +96,7 @@ var grid = encoders.Grid[Config]{
 func ProfileConfig(profile study.Profile, read bool) Config {
 	c := Config{Size: 224, KNN: knn.DINOClassifier(), Class: evaluation.DefaultLinearProbe()}
 	if read {
-		c.Segmentation = evaluation.DefaultSegmentationProbe()
+		c.Segmentation, c.Preprocessing = evaluation.DefaultSegmentationProbe(), datasets.DefaultPreprocessing()
 	} else {
 		c.Size, c.Images, c.Patch = 64, 1024, evaluation.DefaultPatchProbe()
 	}
@@ -122,6 +126,11 @@ func (c Config) on(dataset string) Config {
 		c.Segmentation = evaluation.SegmentationProbe{}
 	case cocoStuff:
 		c.Size, c.KNN, c.Class = 0, knn.Classifier{}, evaluation.LinearProbe{}
+		colours := datasets.DefaultPreprocessing()
+		if colours.Mean, colours.Std = c.Preprocessing.Mean, c.Preprocessing.Std; colours == datasets.DefaultPreprocessing() {
+			colours = datasets.Preprocessing{}
+		}
+		c.Preprocessing = colours
 	}
 	return c
 }
@@ -133,7 +142,12 @@ func (c Config) check(read bool) error {
 		return fmt.Errorf("size %d is below 8", c.Size)
 	case c.Images < 0 || !read && c.Images == 0:
 		return fmt.Errorf("images %d is below 1", c.Images)
+	case read && c.Preprocessing.CropMode == datasets.WholeImage:
+		return fmt.Errorf("preprocessing: crop_mode %s: this experiment takes crops of one size", c.Preprocessing.CropMode)
 	case read:
+		if err := c.Preprocessing.Check(); err != nil {
+			return fmt.Errorf("preprocessing: %w", err)
+		}
 		return errors.Join(c.KNN.Check(), c.Class.Check(), c.Segmentation.Check())
 	}
 	return errors.Join(c.KNN.Check(), c.Class.Check(), c.Patch.Check())
@@ -143,12 +157,20 @@ func (c Config) check(read bool) error {
 func (c Config) Protocol(dataset string) string {
 	s, k, l := c.Segmentation, c.KNN, c.Class
 	if dataset == cocoStuff {
-		return fmt.Sprintf("linear 1×1 head on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %d of each training image in "+
+		text := fmt.Sprintf("linear 1×1 head on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %d of each training image in "+
 			"batches of %d, Adam at rate %g; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
 			s.CropSize, s.MinScale, s.Epochs, s.Batch, s.LearningRate, s.TestSize, s.TestSize)
+		if c.Preprocessing != (datasets.Preprocessing{}) {
+			text += "; " + c.Preprocessing.Colours()
+		}
+		return text
 	}
-	text := fmt.Sprintf("[CLS] features of %d-pixel images; weighted k-NN, K %d, temperature %g, cosine; linear probe, AdamW, %d epochs of batches of %d, rate %g",
-		c.Size, k.K, k.Temperature, l.Epochs, l.Batch, l.LearningRate)
+	images := fmt.Sprintf("%d-pixel images", c.Size)
+	if dataset == imageNet {
+		images = "images, " + c.Preprocessing.Describe(c.Size)
+	}
+	text := fmt.Sprintf("[CLS] features of %s; weighted k-NN, K %d, temperature %g, cosine; linear probe, AdamW, %d epochs of batches of %d, rate %g",
+		images, k.K, k.Temperature, l.Epochs, l.Batch, l.LearningRate)
 	if dataset == encoders.Synthetic {
 		text += fmt.Sprintf("; on scenes a linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation",
 			c.Patch.Steps, c.Patch.Batch)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
@@ -49,6 +50,9 @@ func run(r *study.Run[Config, Data]) error {
 
 // Measure evaluates an encoder and returns the table's columns that the data allow, in percent.
 func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Config, seed int) (map[string]float64, error) {
+	if c.Preprocessing != (datasets.Preprocessing{}) {
+		frozen.Preprocessing = c.Preprocessing
+	}
 	numbers := map[string]float64{}
 	if d.Objects[0] != nil {
 		if err := d.classify(b, frozen, c, seed, numbers); err != nil {

@@ -40,6 +40,15 @@ func (d Data) columns() []string {
 	return []string{ColumnMIoU, ColumnKNN}
 }
 
+// measured identifies what numbers are measured on: pictures as they are preprocessed, so that numbers of crops of another kind are not compared, or empty
+// for images in memory.
+func (d Data) measured(c Config) string {
+	if d.Scenes[0] != nil {
+		return ""
+	}
+	return d.identity + "; " + datasets.DefaultPreprocessing().Describe(c.Size)
+}
+
 // smokeImages is the number of objects, and of scenes, that the smoke profile takes from real datasets.
 const smokeImages = 64
 

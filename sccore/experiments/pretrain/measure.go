@@ -22,8 +22,8 @@ func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, 
 		}
 		spread, err := metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(features.Patches, len(features.Patches)/features.Dim, features.Dim))
 		return []study.Number{{
-			Column: ColumnRank, Metric: "effective rank", Value: spread.Rank,
-			Protocol: "patch features of the centres of the first scenes",
+			Column: ColumnRank, Metric: "effective rank", Value: spread.Rank, Data: data.measured(c),
+			Protocol: "patch features of the first scenes, " + datasets.DefaultPreprocessing().Describe(c.Size),
 		}}, err
 	}
 	annotated, err := evaluation.EncodeScenes(frozen, data.Scenes, c.Size)

@@ -180,7 +180,7 @@ var Study = study.Spec[Config, Data]{
 	Numbers: func(d Data, c study.Cell[Config]) (numbers []study.Number) {
 		for _, row := range c.Config.rows() {
 			for _, column := range d.columns() {
-				numbers = append(numbers, study.Number{Row: row, Column: column})
+				numbers = append(numbers, study.Number{Row: row, Column: column, Data: d.measured(c.Config)})
 			}
 		}
 		return numbers

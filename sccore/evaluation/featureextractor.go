@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/gomlx/compute"
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -44,7 +43,7 @@ func (im Image) RGB(by datasets.Preprocessing) []float32 {
 type Features struct {
 	Class         []float32 // The [CLS] token, [Dim].
 	Rows, Columns int
-	Patches       []float32 // The patch tokens, [Rows, Columns, Dim]; nil unless asked for.
+	Patches       []float32 // The patch tokens, or maps resized from them, [Rows, Columns, Dim]; nil unless asked for.
 }
 
 // checkFinite returns an error that names the first value that is NaN or infinite.
@@ -65,9 +64,11 @@ type FeatureExtractor struct {
 	// were made with.
 	Preprocessing datasets.Preprocessing
 
+	backend compute.Backend
+	store   *model.Store
+	scope   string
 	batch   int
-	class   *model.Exec // Images to [CLS] tokens.
-	patches *model.Exec // Images to [CLS] and patch tokens.
+	execs   map[string]*model.Exec // By their outputs.
 }
 
 // NewFeatureExtractor returns an extractor for the encoder whose weights are in the store under scope ("/online", or "/" for the root). It runs batch
@@ -90,25 +91,16 @@ func NewFeatureExtractor(b compute.Backend, v encoder.ViT, store *model.Store, s
 			return nil, fmt.Errorf("feature extractor %s: weight %s is %s, not %v", v.Name, path, variable.Shape(), weight.Shape)
 		}
 	}
-	f := &FeatureExtractor{ViT: v, Preprocessing: datasets.DefaultPreprocessing(), batch: batch}
-	var err error
-	f.class, err = model.NewExec(b, store, func(root *model.Scope, images *Node) *Node {
-		return v.Tokens(root.Store().Scope(scope), images).Class
-	})
-	if err != nil {
-		return nil, err
-	}
-	f.patches, err = model.NewExec(b, store, func(root *model.Scope, images *Node) []*Node {
-		tokens := v.Tokens(root.Store().Scope(scope), images)
-		return []*Node{tokens.Class, tokens.Patches}
-	})
-	return f, err
+	return &FeatureExtractor{
+		ViT: v, Preprocessing: datasets.DefaultPreprocessing(), backend: b, store: store, scope: scope, batch: batch, execs: map[string]*model.Exec{},
+	}, nil
 }
 
 // Close frees the device's memory except for the store's.
 func (f *FeatureExtractor) Close() {
-	f.class.Finalize()
-	f.patches.Finalize()
+	for _, exec := range f.execs {
+		exec.Finalize()
+	}
 }
 
 // Features yields the features of each image in turn; those of patches only if asked for. It holds one batch of images at a time, so memory does not
@@ -116,21 +108,42 @@ func (f *FeatureExtractor) Close() {
 // one size share a batch. It ends with the first error, of images or its own. Features that are not finite are an error that names the image.
 func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool) iter.Seq2[Features, error] {
 	return func(yield func(Features, error) bool) {
+		for all, err := range f.Extract(images, Outputs{Patches: patches}) {
+			if err != nil {
+				yield(Features{}, err)
+				return
+			}
+			if !yield(all[0], nil) {
+				return
+			}
+		}
+	}
+}
+
+// Extract is [FeatureExtractor.Features] for any outputs. It yields those of each block that is asked for, in the order of [Outputs].Blocks.
+func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outputs) iter.Seq2[[]Features, error] {
+	return func(yield func([]Features, error) bool) {
+		if err := outputs.Check(f.ViT); err != nil {
+			yield(nil, err)
+			return
+		}
 		var pending []Image
 		done := 0
 		flush := func() bool {
 			if len(pending) == 0 {
 				return true
 			}
-			all, err := f.run(pending, patches)
-			for i := 0; i < len(all) && err == nil; i++ {
-				if err = all[i].checkFinite(); err != nil {
-					err = fmt.Errorf("image %s: %w", cmp.Or(pending[i].Name, strconv.Itoa(done+i)), err)
+			all, err := f.run(pending, outputs)
+			for i, image := range all {
+				for _, features := range image {
+					if bad := features.checkFinite(); bad != nil && err == nil {
+						err = fmt.Errorf("image %s: %w", cmp.Or(pending[i].Name, strconv.Itoa(done+i)), bad)
+					}
 				}
 			}
 			done, pending = done+len(pending), pending[:0]
 			if err != nil {
-				yield(Features{}, err)
+				yield(nil, err)
 				return false
 			}
 			for _, one := range all {
@@ -149,7 +162,7 @@ func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool
 			}
 			if err != nil {
 				if flush() {
-					yield(Features{}, err)
+					yield(nil, err)
 				}
 				return
 			}
@@ -165,16 +178,16 @@ func (f *FeatureExtractor) Features(images iter.Seq2[Image, error], patches bool
 }
 
 // run returns the features of at most a batch of images of one size.
-func (f *FeatureExtractor) run(images []Image, patches bool) (all []Features, err error) {
+func (f *FeatureExtractor) run(images []Image, outputs Outputs) (all [][]Features, err error) {
 	height, width := images[0].Height, images[0].Width
 	one := height * width * 3
 	values := make([]float32, f.batch*one) // A partial batch is padded with zeros, since another shape would compile again.
 	for i, im := range images {
 		copy(values[i*one:], im.Pixels)
 	}
-	exec := f.class
-	if patches {
-		exec = f.patches
+	exec, err := f.exec(outputs)
+	if err != nil {
+		return nil, err
 	}
 	var out []*tensors.Tensor
 	caught := exceptions.TryCatch[error](func() {
@@ -186,20 +199,22 @@ func (f *FeatureExtractor) run(images []Image, patches bool) (all []Features, er
 	if err != nil {
 		return nil, err
 	}
-	class := tensors.MustCopyFlatData[float32](out[0])
-	var tokens []float32
-	if patches {
-		tokens = tensors.MustCopyFlatData[float32](out[1])
-	}
-	for _, tensor := range out {
+	flat := make([][]float32, len(out))
+	for i, tensor := range out {
+		flat[i] = tensors.MustCopyFlatData[float32](tensor)
 		tensor.FinalizeAll()
 	}
-	dim, rows, columns := f.ViT.Dim, height/f.ViT.PatchSize, width/f.ViT.PatchSize
+	dim := f.ViT.Dim
+	rows, columns := outputs.mapSize(height/f.ViT.PatchSize, width/f.ViT.PatchSize)
 	for i := range images {
-		features := Features{Class: class[i*dim : (i+1)*dim : (i+1)*dim], Rows: rows, Columns: columns}
-		if patches {
-			size := rows * columns * dim
-			features.Patches = tokens[i*size : (i+1)*size : (i+1)*size]
+		var features []Features
+		for left := flat; len(left) > 0; {
+			one := Features{Class: left[0][i*dim : (i+1)*dim : (i+1)*dim], Rows: rows, Columns: columns}
+			if left = left[1:]; outputs.Patches {
+				size := rows * columns * dim
+				one.Patches, left = left[0][i*size:(i+1)*size:(i+1)*size], left[1:]
+			}
+			features = append(features, one)
 		}
 		all = append(all, features)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -172,4 +174,17 @@ func (p Preprocessing) Normalize(pixels []uint8) []float32 {
 		values[i] = (float32(x)/255 - mean[i%3]) / std[i%3]
 	}
 	return values
+}
+
+// ReadFile is [Preprocessing.Apply] of a JPEG or PNG file, turned upright by its EXIF orientation. The error names the file.
+func (p Preprocessing) ReadFile(path string, size, patch int) ([]uint8, Size, error) {
+	content, err := readFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
+	if err == nil {
+		var pixels []uint8
+		var read Size
+		if pixels, read, err = p.decode(content, size, patch); err == nil {
+			return pixels, read, nil
+		}
+	}
+	return nil, Size{}, fmt.Errorf("%s: %w", path, err)
 }

@@ -41,6 +41,30 @@ type entry struct {
 // WriteSafetensors writes named tensors, sorted by name, and metadata to path. The write is atomic, and the same input always gives the same
 // bytes.
 func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata map[string]string) error {
+	contents := make(map[string]payload, len(named))
+	for name, tensor := range named {
+		dtype, ok := dtypeNames[tensor.DType()]
+		if !ok {
+			return fmt.Errorf("writing %s: tensor %q has type %s, which safetensors cannot hold", path, name, tensor.DType())
+		}
+		contents[name] = payload{dtype, tensor.Shape().Dimensions, int64(tensor.ByteSize()), func(w io.Writer) error {
+			var writeErr error
+			err := tensor.ConstBytes(func(data []byte) { _, writeErr = w.Write(data) })
+			return errors.Join(err, writeErr)
+		}}
+	}
+	return writeSafetensors(path, contents, metadata)
+}
+
+// payload is a tensor to be written. Its function is called twice and writes the same size bytes each time.
+type payload struct {
+	dtype string
+	shape []int
+	size  int64
+	write func(w io.Writer) error
+}
+
+func writeSafetensors(path string, named map[string]payload, metadata map[string]string) error {
 	header := make(map[string]any, len(named)+1)
 	withDigest := map[string]string{digestKey: noDigest}
 	maps.Copy(withDigest, metadata)
@@ -48,14 +72,9 @@ func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata ma
 	names := slices.Sorted(maps.Keys(named))
 	var offset int64
 	for _, name := range names {
-		tensor := named[name]
-		dtype, ok := dtypeNames[tensor.DType()]
-		if !ok {
-			return fmt.Errorf("writing %s: tensor %q has type %s, which safetensors cannot hold", path, name, tensor.DType())
-		}
-		size := int64(tensor.ByteSize())
-		header[name] = entry{dtype, append([]int{}, tensor.Shape().Dimensions...), [2]int64{offset, offset + size}}
-		offset += size
+		c := named[name]
+		header[name] = entry{c.dtype, append([]int{}, c.shape...), [2]int64{offset, offset + c.size}}
+		offset += c.size
 	}
 	encoded, err := json.Marshal(header) // Keys are sorted.
 	if err != nil {
@@ -66,12 +85,8 @@ func WriteSafetensors(path string, named map[string]*tensors.Tensor, metadata ma
 	}
 	writeTensors := func(w io.Writer) error {
 		for _, name := range names {
-			var writeErr error
-			if err := named[name].ConstBytes(func(data []byte) { _, writeErr = w.Write(data) }); err != nil {
+			if err := named[name].write(w); err != nil {
 				return err
-			}
-			if writeErr != nil {
-				return writeErr
 			}
 		}
 		return nil

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// photos writes images of several sizes and returns a function that runs the verb on the Go engine.
+func photos(t *testing.T, m *fakemachine.Machine) func(stdin string, args ...string) map[string]*tensors.Tensor {
+	t.Helper()
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	for i, size := range []image.Point{{40, 30}, {30, 40}, {64, 32}} {
+		im := image.NewRGBA(image.Rectangle{Max: size})
+		for p := range im.Pix {
+			im.Pix[p] = uint8((i + 3) * p / 5)
+		}
+		var encoded bytes.Buffer
+		if err := png.Encode(&encoded, im); err != nil {
+			t.Fatal(err)
+		}
+		write(t, encoded.Bytes(), m.Checkout, "photos", fmt.Sprintf("%d.png", i))
+	}
+	return func(stdin string, args ...string) map[string]*tensors.Tensor {
+		t.Helper()
+		c := onGo(semcon(t, m, append([]string{"features", "--weights", "tiny.safetensors", "--out", "f.safetensors", "--size", "32"}, args...)...))
+		c.Stdin = strings.NewReader(stdin)
+		if _, stderr, status := outcome(t, c); status != 0 {
+			t.Fatalf("exit status %d: %s", status, stderr)
+		}
+		named, _, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "f.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(m.Checkout, "*.partial")); len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
+		return named
+	}
+}
+
+func floats(t *testing.T, named map[string]*tensors.Tensor, name string, dims ...int) []float32 {
+	t.Helper()
+	if named[name] == nil || !slices.Equal(named[name].Shape().Dimensions, dims) {
+		t.Fatalf("%s is %v, want %v; there are %d tensors", name, named[name], dims, len(named))
+	}
+	return tensors.MustCopyFlatData[float32](named[name])
+}
+
+func TestFeaturesOfBlocksListsAndWholeImages(t *testing.T) {
+	m := fakemachine.New(t)
+	run := photos(t, m)
+	all := run("", "photos", "--patches", "--layer", "1,3")
+	last := run("", "photos", "--patches")
+	if !slices.Equal(floats(t, all, "layer3.class", 3, 64), floats(t, last, "class", 3, 64)) || !slices.Equal(floats(t, all, "layer3.patches", 3, 4, 4, 64), floats(t, last, "patches", 3, 4, 4, 64)) {
+		t.Error("the last block's features are not those of the transformer")
+	}
+	if slices.Equal(floats(t, all, "layer1.class", 3, 64), floats(t, last, "class", 3, 64)) {
+		t.Error("the first block's features are those of the last")
+	}
+	maps := run("", "photos", "--patches", "--class=false", "--resolution", "7")
+	floats(t, maps, "patches", 3, 7, 7, 64)
+	if maps["class"] != nil {
+		t.Error("--class=false writes [CLS]")
+	}
+
+	// A list, in its own order, from a file and from standard input.
+	paths := "photos/2.png\n\nphotos/0.png\r\n"
+	m.Write(t, "list.txt", paths)
+	for _, listed := range []map[string]*tensors.Tensor{run("", "list.txt"), run(paths, "-")} {
+		class, want := floats(t, listed, "class", 2, 64), floats(t, last, "class", 3, 64)
+		for i, x := range class[64:] {
+			if math.Abs(float64(x-want[i])) > 1e-5 {
+				t.Fatalf("feature %d of the listed image is %v, want %v", i, x, want[i])
+			}
+		}
+	}
+
+	// Whole images keep their aspect: 40×30 becomes 42×32 pixels, which are padded to 48×32.
+	whole := run("", "photos", "--patches", "--crop-mode", "whole")
+	floats(t, whole, "class", 3, 64)
+	floats(t, whole, "patches.0", 4, 6, 64)
+	floats(t, whole, "patches.1", 6, 4, 64)
+	floats(t, whole, "patches.2", 4, 8, 64)
+
+	// One tensor of maps fits into a .npy.
+	_, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--class=false", "--patches", "--layer", "2", "--out", "maps.npy")))
+	npy, err := os.ReadFile(filepath.Join(m.Checkout, "maps.npy"))
+	if status != 0 || err != nil || !bytes.Contains(npy, []byte("'shape': (3, 4, 4, 64)")) || len(npy) != 128+4*3*4*4*64 {
+		t.Errorf("exit status %d, %s: %d bytes, %v", status, stderr, len(npy), err)
+	}
+}
+
+// The makers' settings beside the weights count, and flags before them.
+func TestFeaturesArePreprocessedAsTheMakersDo(t *testing.T) {
+	m := fakemachine.New(t)
+	photos(t, m)
+	m.Write(t, "config.json", `{"pretrained_cfg": {"input_size": [3, 48, 48], "interpolation": "bicubic", "crop_pct": 0.9, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}`)
+	described := func(args ...string) string {
+		t.Helper()
+		if _, stderr, status := outcome(t, onGo(semcon(t, m, append([]string{"features", "photos", "--weights", "tiny.safetensors", "--out", "f.safetensors"}, args...)...))); status != 0 {
+			t.Fatal(stderr)
+		}
+		_, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "f.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return metadata["preprocessing"]
+	}
+	if got, want := described(), "shorter side resized to 53 px (bicubic), centre crop of 48 px, mean 0.5 0.5 0.5, deviation 0.5 0.5 0.5"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	got := described("--size", "32", "--crop", "1", "--interpolation", "bilinear", "--crop-mode", "squash", "--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")
+	if want := "resized to 32×32 px (bilinear), centre crop of 32 px, ImageNet's mean and deviation"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A killed call goes on where it stopped and writes the same bytes.
+func TestFeaturesGoOnAfterAKill(t *testing.T) {
+	m := fakemachine.New(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	for i := range 40 {
+		write(t, picture(t, 50+i, color.RGBA{uint8(6 * i), 200, 30, 255}), m.Checkout, "photos", fmt.Sprintf("%02d.png", i))
+	}
+	m.Write(t, "photos/07.png", "no image")
+	call := func(out string) []string {
+		return []string{"features", "photos", "--weights", "tiny.safetensors", "--size", "64", "--batch", "3", "--patches", "--out", out}
+	}
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, call("whole.safetensors")...))); status != 0 {
+		t.Fatal(stderr)
+	}
+	want, err := os.ReadFile(filepath.Join(m.Checkout, "whole.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial, journal := filepath.Join(m.Checkout, "killed.safetensors.partial"), ""
+	killed := onGo(semcon(t, m, call("killed.safetensors")...))
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); strings.Count(journal, "\n") < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		content, _ := os.ReadFile(filepath.Join(partial, "journal.jsonl"))
+		journal = string(content)
+	}
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.Wait()
+	if _, err := os.Stat(filepath.Join(m.Checkout, "killed.safetensors")); err == nil {
+		t.Fatal("it was done before it was killed")
+	}
+	// What a kill can leave behind: half a line, and values of a batch that is not in the journal.
+	for name, rubbish := range map[string]string{"journal.jsonl": `{"done": 99, "im`, "class": "half a batch", "patches": "12345"} {
+		file, err := os.OpenFile(filepath.Join(partial, name), os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteString(rubbish); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+	}
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, call("killed.safetensors")...)))
+	if status != 0 || !strings.Contains(stdout, ": 39 images") || !strings.Contains(stderr, "skipped photos/07.png: ") || strings.Contains(stderr, "anew") {
+		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
+	}
+	if got, err := os.ReadFile(filepath.Join(m.Checkout, "killed.safetensors")); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, want the %d of an uninterrupted call: %v", len(got), len(want), err)
+	}
+	if _, err := os.Stat(partial); err == nil {
+		t.Error("the partial folder is left")
+	}
+}
+
+// Features of other settings are not mixed, and none of an image that is not finite are written.
+func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
+	m := fakemachine.New(t)
+	photos(t, m)
+	m.Write(t, "f.npy.partial/settings.json", "{}")
+	m.Write(t, "f.npy.partial/journal.jsonl", `{"done":3,"images":["a","b","c"],"sizes":[0]}`+"\n")
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "features", "photos", "--weights", "tiny.safetensors", "--size", "32", "--out", "f.npy")))
+	if status != 0 || !strings.Contains(stdout, "3 images") || !strings.Contains(stderr, "f.npy.partial is of other settings or images, and is begun anew") {
+		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
+	}
+	values := make([]float32, 3*8*8*3)
+	values[8*8*3+5] = float32(math.NaN())
+	path := filepath.Join(m.Checkout, "images.safetensors")
+	if err := weights.WriteSafetensors(path, map[string]*tensors.Tensor{"images": tensors.FromFlatDataAndDimensions(values, 3, 8, 8, 3)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, status = outcome(t, onGo(semcon(t, m, "features", "images.safetensors", "--weights", "tiny.safetensors", "--out", "n.npy")))
+	if status != 1 || stdout != "" || !strings.Contains(stderr, "image 1 of images.safetensors: its [CLS] feature is not finite") {
+		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(m.Checkout, "n.npy")); err == nil {
+		t.Error("features that are not finite are written")
+	}
+	for want, args := range map[string][]string{
+		"no block 4, only 1 to 3":              {"photos", "--layer", "4"},
+		`"two" is not the number of a block`:   {"photos", "--layer", "1,two"},
+		"block 2 is there twice":               {"photos", "--layer", "2,2"},
+		"not layer1.class and layer2.class":    {"photos", "--layer", "1,2"},
+		"nothing to compute":                   {"photos", "--class=false"},
+		"--resolution 5":                       {"photos", "--resolution", "5"},
+		"--crop 2 is not":                      {"photos", "--crop", "2"},
+		`--crop-mode "tight"`:                  {"photos", "--crop-mode", "tight"},
+		"maps of whole images have several":    {"photos", "--class=false", "--patches", "--crop-mode", "whole"},
+		"--mean 1,2: want three numbers":       {"photos", "--mean", "1,2"},
+		`--std 1,2,x: "x" is not a number`:     {"photos", "--std", "1,2,x"},
+		"--resize -3":                          {"photos", "--resize", "-3"},
+		"want one folder of images, one list ": {},
+	} {
+		_, stderr, status := outcome(t, onGo(semcon(t, m, append([]string{"features", "--weights", "tiny.safetensors"}, args...)...)))
+		if status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit status %d, %q, want %q", args, status, stderr, want)
+		}
+	}
+	m.Write(t, "empty.txt", "\n\n")
+	m.Write(t, "binary.txt", "\x00\x01\n")
+	for want, args := range map[string][]string{"empty.txt: lists no images": {"empty.txt"}, "binary.txt: line 1 is not a path": {"binary.txt"}, "standard input: lists no images": {"-"}} {
+		_, stderr, status := outcome(t, onGo(semcon(t, m, append([]string{"features", "--weights", "tiny.safetensors"}, args...)...)))
+		if status != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit status %d, %q, want %q", args, status, stderr, want)
+		}
+	}
+}

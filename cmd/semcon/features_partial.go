@@ -199,12 +199,6 @@ func (p *partialFeatures) close() {
 	p.unlock()
 }
 
-// remove closes and removes the folder.
-func (p *partialFeatures) remove() error {
-	p.close()
-	return os.RemoveAll(p.dir)
-}
-
 // valuesOf lists the values of one image for each tensor, in the order of names.
 func valuesOf(image []evaluation.Features, class bool) (values [][]float32) {
 	for _, block := range image {

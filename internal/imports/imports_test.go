@@ -30,6 +30,7 @@ var order = [][]string{
 	{"sccore/study"},
 	{"sccore/experiments/*"},
 	{"sccore/experiments"},
+	{module}, // The package at the root.
 	{"cmd", "notebooks"},
 }
 

@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func fromTimm(content []byte) (p datasets.Preprocessing, size int, err error) {
 	if c.Interpolation != "" {
 		p.Interpolation = c.Interpolation
 	}
-	return p, c.InputSize[1], errors.Join(colours(c.Mean, &p.Mean), colours(c.Std, &p.Std))
+	return p, c.InputSize[1], cmp.Or(colours(c.Mean, &p.Mean), colours(c.Std, &p.Std))
 }
 
 // fromTransformers reads the settings of an image processor of transformers. The size is 0 if it has none.
@@ -138,7 +139,7 @@ func fromTransformers(content []byte) (p datasets.Preprocessing, size int, err e
 		}
 		p.Resize, size = size, crop.Height
 	}
-	return p, size, errors.Join(colours(config.ImageMean, &p.Mean), colours(config.ImageStd, &p.Std))
+	return p, size, cmp.Or(colours(config.ImageMean, &p.Mean), colours(config.ImageStd, &p.Std))
 }
 
 // sides is a size as image processors write it: one number, height and width, or the length of the shorter side.

@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,7 +43,7 @@ type Import struct {
 //	timm     none
 //
 // want is the expected transformer. If its Name is empty, ReadViT chooses the transformer of [encoder.ViTByName] that fits the shapes. It then
-// takes Positions from want, and Prototypes from want or, if that is 0, from the file's filter.
+// takes Positions from want or, if there are none, DINO's, and Prototypes from want or, if that is 0, from the file's filter.
 //
 // The error is one line that names the file: another architecture, a missing key, values that are not finite, or a damaged or hostile file.
 // Time and memory are proportional to the file and the transformer, whatever sizes the file claims.
@@ -141,7 +142,7 @@ func importViT(sources map[string]tensorSource, want encoder.ViT, branch string)
 		if err != nil {
 			return nil, err
 		}
-		found.Positions = want.Positions
+		found.Positions = cmp.Or(want.Positions, found.Positions)
 		if want.Prototypes > 0 {
 			found.Prototypes = want.Prototypes
 		}

@@ -1,0 +1,70 @@
+package weights
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The files are cut down from those that timm and transformers publish beside weights.
+func TestReadPreprocessing(t *testing.T) {
+	augreg := `{"architecture": "vit_small_patch16_224", "num_features": 384, "pretrained_cfg": {"tag": "augreg_in21k", "input_size": [3, 384, 384],
+		"pool_size": null, "interpolation": "bicubic", "crop_pct": 0.9, "crop_mode": "center", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}`
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string // Of [datasets.Preprocessing.Describe].
+		from  string
+	}{
+		"no file": {nil, "shorter side resized to 256 px (bicubic), centre crop of 224 px, ImageNet's mean and deviation", ""},
+		"timm's": {map[string]string{"config.json": augreg},
+			"shorter side resized to 426 px (bicubic), centre crop of 384 px, mean 0.5 0.5 0.5, deviation 0.5 0.5 0.5", "config.json"},
+		"a model's of transformers": {map[string]string{"config.json": `{"model_type": "dinov2", "image_size": 518}`},
+			"shorter side resized to 256 px (bicubic), centre crop of 224 px, ImageNet's mean and deviation", ""},
+		"DINOv2's": {map[string]string{"preprocessor_config.json": `{"crop_size": {"height": 224, "width": 224}, "do_center_crop": true, "image_mean": [0.485, 0.456, 0.406],
+			"image_std": [0.229, 0.224, 0.225], "resample": 3, "size": {"shortest_edge": 256}}`},
+			"shorter side resized to 256 px (bicubic), centre crop of 224 px, ImageNet's mean and deviation", "preprocessor_config.json"},
+		"DINOv3's": {map[string]string{"config.json": `{"model_type": "dinov3_vit"}`, "preprocessor_config.json": `{"crop_size": null, "do_center_crop": null,
+			"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 2, "size": {"height": 224, "width": 224}}`},
+			"resized to 224×224 px (bilinear), centre crop of 224 px, ImageNet's mean and deviation", "preprocessor_config.json"},
+		"both": {map[string]string{"config.json": augreg, "preprocessor_config.json": `{"size": 100}`},
+			"shorter side resized to 426 px (bicubic), centre crop of 384 px, mean 0.5 0.5 0.5, deviation 0.5 0.5 0.5", "config.json"},
+	} {
+		dir := t.TempDir()
+		for file, text := range c.files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, size, source, err := ReadPreprocessing(filepath.Join(dir, "model.safetensors"))
+		if err != nil || p.Describe(size) != c.want || c.from == "" && source != "" || c.from != "" && source != filepath.Join(dir, c.from) {
+			t.Errorf("%s: %q from %q, %v; want %q from %q", name, p.Describe(size), source, err, c.want, c.from)
+		}
+	}
+}
+
+func TestReadPreprocessingRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, want string }{
+		"no JSON":         {"config.json", "{", "unexpected end"},
+		"another shape":   {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 196]}}`, "want 3 channels and a square"},
+		"border":          {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "crop_mode": "border"}}`, `crop_mode "border"`},
+		"huge":            {"config.json", `{"pretrained_cfg": {"input_size": [3, 99999, 99999]}}`, "crops of 99999 pixels"},
+		"two colours":     {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "mean": [1, 1]}}`, "red, green and blue"},
+		"no deviation":    {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "std": [0, 1, 1]}}`, "std [0 1 1]"},
+		"another kernel":  {"preprocessor_config.json", `{"size": 224, "resample": 1}`, "resample 1"},
+		"a large crop":    {"preprocessor_config.json", `{"size": 224, "do_center_crop": true, "crop_size": 256}`, "crop_size 256×256"},
+		"a size of text":  {"preprocessor_config.json", `{"size": "large"}`, "cannot be read"},
+		"an empty size":   {"preprocessor_config.json", `{"size": {}}`, "neither a height"},
+		"a list":          {"preprocessor_config.json", `[1]`, "cannot unmarshal"},
+		"more than a MiB": {"config.json", strings.Repeat(" ", 1<<20+1), "larger than 1 MiB"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, _, _, err := ReadPreprocessing(filepath.Join(dir, "w.pth"))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), filepath.Join(dir, c.file)) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

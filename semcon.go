@@ -1,0 +1,107 @@
+// Package semcon gives the features of images by a vision transformer, in three lines:
+//
+//	vit, err := semcon.Open("dino_deitsmall16_pretrain.pth")
+//	features, err := vit.Features(img) // Any image.Image.
+//	fmt.Println(features.Class[:3], features.Patch(0, 0)[:3], features.Rows, features.Columns)
+//
+// A file of weights goes in, .pth or .safetensors, as package sccore/weights reads it: official ones, and those that this project trains. Features of
+// the whole image and of each patch come out, of the image as the makers of the weights preprocess it. Package sccore/evaluation computes those of many images
+// at once; sccore/encoder holds the transformer as a function of graph nodes, to train it and to build on it. The README shows the whole tree.
+package semcon
+
+import (
+	"fmt"
+	"image"
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// ViT is a vision transformer with its weights, ready to run. Its fields may be set between two calls of [ViT.Features].
+type ViT struct {
+	// Preprocessing makes the input of an image. By default it is what the makers of the weights have it, if a config.json of timm or a
+	// preprocessor_config.json of transformers beside the file says so, and else that of DINO.
+	Preprocessing datasets.Preprocessing
+	// Size is the height and width in pixels of the crop that the transformer sees, a multiple of its patches; 224 if the makers do not say.
+	Size int
+
+	extractor *evaluation.FeatureExtractor
+	store     *model.Store
+}
+
+// Features are the features of one image.
+type Features struct {
+	Class         []float32 // Of the whole image: the [CLS] token.
+	Patches       []float32 // Of each patch, [Rows, Columns, Dim], row by row.
+	Rows, Columns int       // The grid of patches.
+	Dim           int       // Length of each feature.
+}
+
+// Patch returns the feature of the patch in a row and a column, counted from the upper left, as a slice of Patches.
+func (f Features) Patch(row, column int) []float32 {
+	at := (row*f.Columns + column) * f.Dim
+	return f.Patches[at : at+f.Dim : at+f.Dim]
+}
+
+// engine is the process's own: two of them would share no memory.
+var engine = sync.OnceValues(func() (compute.Backend, error) { return backend.Open() })
+
+// Open reads a transformer from a file of weights. It runs on XLA if the plugin is installed ("semcon lab --setup-only"), and else on the pure-Go engine;
+// $GOMLX_BACKEND chooses. The error is one line that names the file.
+func Open(file string) (*ViT, error) {
+	read, err := weights.ReadViT(file, encoder.ViT{}, "")
+	if err != nil {
+		return nil, err
+	}
+	if len(read.Missing) > 0 {
+		return nil, fmt.Errorf("%s: weights of the filter are missing, first %s", file, read.Missing[0])
+	}
+	preprocessing, size, _, err := weights.ReadPreprocessing(file)
+	if err != nil {
+		return nil, err
+	}
+	b, err := engine()
+	if err != nil {
+		return nil, err
+	}
+	v := &ViT{Preprocessing: preprocessing, Size: size, store: model.NewStore()}
+	if err := read.Apply(v.store, "/"); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if v.extractor, err = evaluation.NewFeatureExtractor(b, read.ViT, v.store, "/", 1); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return v, nil
+}
+
+// Features returns the features of an image. The first call for a size compiles the transformer. Features that are not finite are an error. It is not safe
+// for concurrent use.
+func (v *ViT) Features(img image.Image) (Features, error) {
+	vit := v.extractor.ViT
+	pixels, size, err := v.Preprocessing.Apply(img, v.Size, vit.PatchSize)
+	if err != nil {
+		return Features{}, err
+	}
+	images := func(yield func(evaluation.Image, error) bool) {
+		yield(evaluation.NewImage(pixels, size, v.Preprocessing), nil)
+	}
+	for f, err := range v.extractor.Features(images, true) {
+		return Features{Class: f.Class, Patches: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: vit.Dim}, err
+	}
+	return Features{}, fmt.Errorf("%s: no features", vit.Name)
+}
+
+// Architecture returns what the transformer is: its patches, width, blocks and heads.
+func (v *ViT) Architecture() encoder.ViT { return v.extractor.ViT }
+
+// Close frees the memory of the transformer.
+func (v *ViT) Close() {
+	v.extractor.Close()
+	v.store.Finalize()
+}

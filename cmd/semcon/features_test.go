@@ -74,6 +74,12 @@ func TestImportReportsAndWrites(t *testing.T) {
 	if err != nil || written["head.mlp.0.bias"] != nil || len(written) != 42 || metadata["architecture"] != "vit-tiny" {
 		t.Errorf("%d tensors, %v, %v", len(written), metadata, err)
 	}
+	card, err := os.ReadFile(filepath.Join(m.Checkout, "ours.md"))
+	for _, want := range []string{`semcon.Open("ours.safetensors")`, `load_file("ours.safetensors"))`, "Imported from: tiny.safetensors, sha256 ", "matched         42", "centre crop of 224 px"} {
+		if err != nil || !strings.Contains(string(card), want) {
+			t.Errorf("no %q in the card: %v\n%s", want, err, card)
+		}
+	}
 	if _, _, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--head", "--out", "with.safetensors")); status != 0 {
 		t.Errorf("--head: exit status %d", status)
 	}

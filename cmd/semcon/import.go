@@ -52,9 +52,27 @@ var importVerb = verb{
 		if err := weights.ExportViT(*out, store, "/", im.ViT, head, metadata); err != nil {
 			return err
 		}
+		if err := importCard(names[0], *out, im, head != nil); err != nil {
+			return err
+		}
 		fmt.Printf("wrote %s\n", *out)
 		return nil
 	},
+}
+
+// importCard writes the model card of imported weights.
+func importCard(source, out string, im *weights.Import, head bool) error {
+	preprocessing, size, _, err := weights.ReadPreprocessing(source)
+	if err != nil {
+		return err
+	}
+	digest, err := digestOf(source)
+	if err != nil {
+		return err
+	}
+	return weights.Card{ViT: im.ViT, Preprocessing: preprocessing, Size: size, Head: head, Facts: []weights.Fact{
+		{Name: "Imported from", Text: filepath.Base(source) + ", " + digest}, {Name: "Its keys", Text: im.String()},
+	}}.Write(out)
 }
 
 // weightChoice holds the flags for a file of weights.

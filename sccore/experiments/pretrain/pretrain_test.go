@@ -111,6 +111,15 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 	if _, err := weights.ReadViT(EncoderFile(out, records[5], "second"), vit, ""); err != nil {
 		t.Error(err)
 	}
+	card, err := os.ReadFile(weights.CardPath(EncoderFile(out, records[5], "second")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`semcon.Open("online.safetensors")`, "timm.models.VisionTransformer(img_size=48, patch_size=8", "run synthetic/seed0", "Object-Aware Filter", "Record: mIoU ", `"second":{`} {
+		if !strings.Contains(string(card), want) {
+			t.Errorf("no %q in the card:\n%s", want, card)
+		}
+	}
 }
 
 // TestPretrainingLearns trains the first stage on patches alone for part of its steps and looks at patch features before and after.

@@ -166,5 +166,10 @@ func (w *worker) record(r *run, row string, frozen *evaluation.FeatureExtractor,
 		n.Row, n.Curve, n.Details = row, curve, details
 		n.Protocol += ", online branch"
 	}
+	if dir != "" { // Before the record, so that a run that is killed in between writes it again.
+		if err := writeCard(r, dir, frozen.ViT, numbers); err != nil {
+			return err
+		}
+	}
 	return r.Record(numbers...)
 }

@@ -3,6 +3,7 @@ package datasets_test
 import (
 	"context"
 	"fmt"
+	"image"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -41,4 +42,15 @@ func ExampleLoader() {
 	// Output:
 	// 2 objects and 2 scenes of 49152 bytes
 	// sizes before padding: [{32 32} {32 32} {48 48} {48 48}]
+}
+
+// An image of a camera becomes the square that DINO's evaluations see.
+func ExamplePreprocessing() {
+	p := datasets.DefaultPreprocessing()
+	pixels, size, err := p.Apply(image.NewRGBA(image.Rect(0, 0, 640, 480)), 224, 16)
+	fmt.Println(p.Describe(224))
+	fmt.Println(size.Height, size.Width, len(pixels), err)
+	// Output:
+	// shorter side resized to 256 px (bicubic), centre crop of 224 px, ImageNet's mean and deviation
+	// 224 224 150528 <nil>
 }

@@ -2,6 +2,7 @@ package evaluation_test
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -187,4 +189,31 @@ func TestFeatureExtractorUsesCurrentWeights(t *testing.T) {
 	if slices.Equal(before, class()) {
 		t.Error("features did not change with the weights")
 	}
+}
+
+// The features of a transformer without training; package weights reads those of a file.
+func ExampleFeatureExtractor() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	vit, store, err := evaluation.RandomViT("vit-tiny", 0)
+	if err != nil {
+		panic(err)
+	}
+	extractor, err := evaluation.NewFeatureExtractor(b, vit, store, "/", 8)
+	if err != nil {
+		panic(err)
+	}
+	defer extractor.Close()
+	images := synthetic.Objects(2, 48, 1)
+	for features, err := range extractor.Features(evaluation.ImagesOf(images.Images, extractor.Preprocessing, 48, images.Len()), true) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patches))
+	}
+	// Output:
+	// 64 6 6 2304
+	// 64 6 6 2304
 }

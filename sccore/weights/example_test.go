@@ -39,7 +39,7 @@ func ExampleReadViT() {
 	if err := weights.ExportViT(path, store, "/", vit, nil, nil); err != nil {
 		panic(err)
 	}
-	read, err := weights.ReadViT(path, encoder.ViT{Positions: encoder.DINOPositions}, "")
+	read, err := weights.ReadViT(path, encoder.ViT{}, "")
 	if err != nil {
 		panic(err)
 	}

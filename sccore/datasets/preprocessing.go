@@ -178,6 +178,9 @@ func (p Preprocessing) Normalize(pixels []uint8) []float32 {
 
 // ReadFile is [Preprocessing.Apply] of a JPEG or PNG file, turned upright by its EXIF orientation. The error names the file.
 func (p Preprocessing) ReadFile(path string, size, patch int) ([]uint8, Size, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // Opening a pipe would wait for its writer.
+		return nil, Size{}, fmt.Errorf("%s: is not a regular file", path)
+	}
 	content, err := readFile(os.DirFS(filepath.Dir(path)), filepath.Base(path))
 	if err == nil {
 		var pixels []uint8

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -103,6 +104,20 @@ func TestNormalizeIsTorchvisions(t *testing.T) {
 	for i, got := range p.Normalize(pixels) {
 		if want := golden.Values[i]; math.Abs(float64(got-want)) > 1e-6 {
 			t.Fatalf("value %d is %g, torchvision's %g", i, got, want)
+		}
+	}
+}
+
+// A list of images may name anything.
+func TestReadFileRefusesOddFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe.png")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	for path, want := range map[string]string{pipe: "is not a regular file", dir: "is not a regular file", filepath.Join(dir, "none.png"): "no such file"} {
+		if _, _, err := DefaultPreprocessing().ReadFile(path, 8, 1); err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

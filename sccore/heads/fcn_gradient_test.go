@@ -56,7 +56,7 @@ func TestFCNGradientsAgreeWithPyTorchAtZero(t *testing.T) {
 		defer exec.Finalize()
 		for i, gradient := range exec.MustCall(golden.Features, golden.Labels) {
 			for at, got := range tensors.MustCopyFlatData[float32](gradient) {
-				if want := golden.Gradients[names[i]].Values[at]; !(math.Abs(float64(got-want)) < 1e-5) {
+				if want := golden.Gradients[names[i]].Values[at]; !(math.Abs(float64(got-want)) < 1e-5*max(1, math.Abs(float64(want)))) {
 					t.Errorf("gradient of %s, entry %d is %g, PyTorch's %g", names[i], at, got, want)
 				}
 			}

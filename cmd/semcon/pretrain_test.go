@@ -66,7 +66,7 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
 	want, got := pretrained(t, whole), pretrained(t, killed)
-	if len(want) != 11 { // Two stages with three encoders, a final checkpoint and a curve each, and the neighbours.
+	if len(want) != 13 { // Two stages with three encoders, a final checkpoint, a curve and a model card each, and the neighbours.
 		t.Errorf("%d files", len(want))
 	}
 	for file, content := range want {

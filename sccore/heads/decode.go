@@ -49,10 +49,11 @@ func (d decoder) logits(scope *model.Scope, x *Node) *Node {
 	return initialised(scope, x, 1, d.classes, initializer.RandomNormalFn(scope, 0.01))
 }
 
-// initialised is a convolution with a bias whose weight starts with the given values.
+// initialised is a convolution with a bias. Its weight starts with the given values and its bias at 0.
 func initialised(scope *model.Scope, x *Node, size, out int, initial model.VariableInitializer) *Node {
-	scope.WithInitializer(initial).VariableWithShape("weight", shapes.Make(x.DType(), size, size, x.Shape().Dim(3), out))
-	return biased(scope, x, size, out)
+	weight := scope.WithInitializer(initial).VariableWithShape("weight", shapes.Make(x.DType(), size, size, x.Shape().Dim(3), out))
+	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out))
+	return Add(layers.ConvolutionWith(x, weight.NodeValue(x), 1), ExpandLeftToRank(bias.NodeValue(x), 4))
 }
 
 // xavier is Glorot's uniform distribution for the weight of a convolution.

@@ -39,12 +39,18 @@ func TestGradientsOfNetworksOfPyramids(t *testing.T) {
 				t.Fatal(err)
 			}
 			var variables []*model.Variable
-			exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, labels *Node) []*Node {
+			graph := func(scope *model.Scope, labels *Node) *Node {
 				tokens := store.GetVariable("/tokens").NodeValue(labels)
 				loss := ScalarZero(labels.Graph(), dtypes.Float64)
 				for _, logits := range network(scope, blocksOf(tokens), true) {
 					loss = Add(loss, CrossEntropy(logits, labels))
 				}
+				return loss
+			}
+			value := model.MustNewExec(testbackend.Go(t), store, graph)
+			defer value.Finalize()
+			gradient := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, labels *Node) []*Node {
+				loss := graph(scope, labels)
 				variables = nil
 				var values []*Node
 				for variable := range store.IterVariables() {
@@ -52,10 +58,10 @@ func TestGradientsOfNetworksOfPyramids(t *testing.T) {
 						variables, values = append(variables, variable), append(values, variable.NodeValue(labels))
 					}
 				}
-				return append([]*Node{loss}, Gradient(loss, values...)...)
+				return Gradient(loss, values...)
 			})
-			defer exec.Finalize()
-			exec.MustCall(truth) // Makes the variables.
+			defer gradient.Finalize()
+			gradient.MustCall(truth) // Makes the variables.
 			set := func(v *model.Variable, values []float64) {
 				if err := v.SetValue(tensors.FromFlatDataAndDimensions(values, v.Shape().Dimensions...)); err != nil {
 					t.Fatal(err)
@@ -64,7 +70,7 @@ func TestGradientsOfNetworksOfPyramids(t *testing.T) {
 			for _, v := range variables {
 				set(v, draw(v.Shape().Dimensions...))
 			}
-			gradients := exec.MustCall(truth)[1:]
+			gradients := gradient.MustCall(truth)
 			nonzero := 0
 			for i, v := range variables {
 				values, direction := tensors.MustCopyFlatData[float64](v.MustValue()), draw(v.Shape().Dimensions...)
@@ -74,7 +80,7 @@ func TestGradientsOfNetworksOfPyramids(t *testing.T) {
 						moved[at] += step * direction[at]
 					}
 					set(v, moved)
-					return exec.MustCall(truth)[0].Value().(float64)
+					return value.MustCall(truth)[0].Value().(float64)
 				}
 				const step = 1e-6
 				numeric, analytic := (loss(step)-loss(-step))/(2*step), 0.0
@@ -160,6 +166,33 @@ func TestInvalidHeadsOfPyramids(t *testing.T) {
 type blocksOfThree struct{}
 
 func (blocksOfThree) Check() error { return Pyramid{[4]int{0, 1, 2, 3}}.Check(3) }
+
+// Weights start as in mmcv and mmsegmentation.
+func TestInitialWeightsOfHeadsOfPyramids(t *testing.T) {
+	store := model.NewStore()
+	exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, x *Node) *Node {
+		return SemanticFPN{Classes: 100, NeckChannels: 32, Channels: 40}.Logits(scope, []*Node{x}, false)
+	})
+	defer exec.Finalize()
+	exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 1, 1, 64)))
+	for name, std := range map[string]float64{
+		"/neck/lateral_convs/0/conv/weight":            math.Sqrt(2. / (64 + 32)), // Of a uniform distribution within ±√(6/(in + out)).
+		"/neck/fpn_convs/0/conv/weight":                math.Sqrt(2. / (9 * (32 + 32))),
+		"/decode_head/scale_heads/0/0/conv/weight":     math.Sqrt(2. / (9 * 40)),
+		"/decode_head/conv_seg/weight":                 0.01,
+		"/decode_head/conv_seg/bias":                   0,
+		"/neck/fpn_convs/0/conv/bias":                  0,
+		"/decode_head/scale_heads/0/0/bn/running_mean": 0,
+	} {
+		values, sum := tensors.MustCopyFlatData[float32](store.GetVariable(name).MustValue()), 0.0
+		for _, value := range values {
+			sum += float64(value) * float64(value)
+		}
+		if got := math.Sqrt(sum / float64(len(values))); math.Abs(got-std) > 0.06*std {
+			t.Errorf("%s starts with a standard deviation of %g, want %g", name, got, std)
+		}
+	}
+}
 
 // Channels are dropped in training only, and differ between steps.
 func TestDropoutOfHeadsOfPyramids(t *testing.T) {

@@ -25,7 +25,7 @@ def listed(maps):
 
 
 maps = short(torch.randn(2, 3, 5, 7, dtype=torch.float64))
-maps[0, 0, :2, :2] = 2.5  # Equal maxima.
+maps[0, 0, :2, :2] = maps[1, 1, 0, 3] = maps[1, 1, 1, 2] = 2.5  # Equal maxima, all of a window and those of a diagonal.
 transposed = nn.ConvTranspose2d(3, 2, 2, 2).double()
 with torch.no_grad():
     for p in transposed.parameters():

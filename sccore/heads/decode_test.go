@@ -168,10 +168,11 @@ type blocksOfThree struct{}
 func (blocksOfThree) Check() error { return Pyramid{[4]int{0, 1, 2, 3}}.Check(3) }
 
 // Weights start as in mmcv and mmsegmentation.
-func TestInitialWeightsOfHeadsOfPyramids(t *testing.T) {
+func TestInitialWeightsOfHeads(t *testing.T) {
 	store := model.NewStore()
-	exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, x *Node) *Node {
-		return SemanticFPN{Classes: 100, NeckChannels: 32, Channels: 40}.Logits(scope, []*Node{x}, false)
+	exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, x *Node) []*Node {
+		linear := Segmentation{Kind: Linear, Classes: 100}.Logits(scope.At("linear"), x)
+		return []*Node{SemanticFPN{Classes: 100, NeckChannels: 32, Channels: 40}.Logits(scope, []*Node{x}, false), linear}
 	})
 	defer exec.Finalize()
 	exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 1, 1, 1, 64)))
@@ -181,6 +182,7 @@ func TestInitialWeightsOfHeadsOfPyramids(t *testing.T) {
 		"/decode_head/scale_heads/0/0/conv/weight":     math.Sqrt(2. / (9 * 40)),
 		"/decode_head/conv_seg/weight":                 0.01,
 		"/decode_head/conv_seg/bias":                   0,
+		"/linear/weight":                               1 / math.Sqrt(3*64), // Of PyTorch's uniform distribution within ±1/√in.
 		"/neck/fpn_convs/0/conv/bias":                  0,
 		"/decode_head/scale_heads/0/0/bn/running_mean": 0,
 	} {

@@ -66,8 +66,8 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 			dim, k   int
 		}{"smooth": {smooth, 6, 5}, "smooth, all": {smooth, 6, 52}, "ties": {grid, 2, 7}} {
 			want := nearestReference(c.features, c.dim, c.k)
-			for _, s := range []blocks{{queries: 7, candidates: 16, group: 4}, {queries: 64, candidates: 64, group: 2}, {queries: 53, candidates: 12, group: 6}} {
-				found, err := s.find(t.Context(), b, c.features, c.dim, c.k, progress.Discard)
+			for _, s := range []blocks{{queries: 7, features: 16}, {queries: 64, features: 64}, {queries: 53, features: 12}} {
+				found, err := find(t.Context(), b, c.features, c.dim, c.k, progress.Discard, s)
 				if err != nil {
 					t.Fatal(err)
 				}

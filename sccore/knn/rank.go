@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// queryBlock is the number of queries classified at once: 256 queries and 50,000 neighbours are 51 MB of similarities.
+// queryBlock is the number of queries whose classes RankBlocks scores at once.
 const queryBlock = 256
 
 // CheckLabelled returns an error that says what is wrong with the inputs of a classifier.
@@ -74,7 +74,7 @@ func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tens
 }
 
 // highestClasses lists the classes with the highest scores, highest first, the lower class first among equals.
-func highestClasses(scores []float32, top int) []int32 {
+func highestClasses[F float32 | float64](scores []F, top int) []int32 {
 	list := make([]int32, 0, min(top, len(scores))+1)
 	for class, score := range scores {
 		at := len(list)

@@ -40,7 +40,7 @@ func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if err := CheckLabelled("k-NN", bank, labels, classes, queries, top); err != nil {
+	if err := checkSizes("k-NN", bank, labels, classes, queries, top); err != nil {
 		return nil, err
 	}
 	tensors.MustConstFlatData(bank, func(bank []float32) {
@@ -61,19 +61,22 @@ func (c Classifier) Check() error {
 }
 
 // vote ranks the classes for each query.
-func (c Classifier) vote(b compute.Backend, bank []float32, labels []int32, classes int, queries []float32, top int) (ranked [][]int32, err error) {
-	searched, err := newBank(b, bank, len(bank)/len(labels), defaultBlocks)
+func (c Classifier) vote(b compute.Backend, values []float32, labels []int32, classes int, queries []float32, top int) (ranked [][]int32, err error) {
+	bank, err := newBank(b, values, len(values)/len(labels), defaultBlocks)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("k-NN: %w", err)
 	}
-	defer searched.Close()
+	defer bank.Close()
 	votes := make([]float64, classes)
-	err = searched.search(context.Background(), queries, min(c.K, len(labels)), func(_ int, nearest []candidate) {
+	err = bank.search(context.Background(), queries, min(c.K, bank.Len()), func(_ int, nearest []candidate) {
 		clear(votes)
 		for _, n := range nearest {
 			votes[labels[n.index()]] += math.Exp(float64(n.similarity()) / c.Temperature)
 		}
 		ranked = append(ranked, highestClasses(votes, top))
 	})
-	return ranked, err
+	if err != nil {
+		return nil, fmt.Errorf("k-NN: %w", err)
+	}
+	return ranked, nil
 }

@@ -35,18 +35,15 @@ func Find(ctx context.Context, b compute.Backend, features []float32, dim, k int
 }
 
 func find(ctx context.Context, b compute.Backend, features []float32, dim, k int, bar progress.Bar, size blocks) (*Neighbours, error) {
-	if err := checkRows(features, dim); err != nil {
+	bank, err := newBank(b, features, dim, size)
+	if err != nil {
 		return nil, fmt.Errorf("neighbours: %w", err)
 	}
-	n := len(features) / dim
+	defer bank.Close()
+	n := bank.Len()
 	if k < 1 || k >= n {
 		return nil, fmt.Errorf("neighbours: k %d of %d images, want 1 to %d", k, n, n-1)
 	}
-	bank, err := newBank(b, features, dim, size)
-	if err != nil {
-		return nil, err
-	}
-	defer bank.Close()
 	out := &Neighbours{K: k, Indices: make([]int32, 0, n*k)}
 	err = bank.search(ctx, features, k+1, func(image int, nearest []candidate) {
 		// An image is among its own k+1 nearest, unless k+1 others are equally near.

@@ -12,6 +12,20 @@ const queryBlock = 256
 
 // CheckLabelled returns an error that says what is wrong with the inputs of a classifier.
 func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
+	if err := checkSizes(classifier, bank, labels, classes, queries, top); err != nil {
+		return err
+	}
+	if err := checkFinite(bank); err != nil {
+		return fmt.Errorf("%s: training image %w", classifier, err)
+	}
+	if err := checkFinite(queries); err != nil {
+		return fmt.Errorf("%s: query %w", classifier, err)
+	}
+	return nil
+}
+
+// checkSizes is CheckLabelled without a look at the features.
+func checkSizes(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
 	switch {
 	case bank.Rank() != 2 || queries.Rank() != 2 || bank.Shape().Dimensions[1] != queries.Shape().Dimensions[1]:
 		return fmt.Errorf("%s: features %s and queries %s do not match", classifier, bank.Shape(), queries.Shape())
@@ -21,12 +35,6 @@ func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, clas
 		return fmt.Errorf("%s: no training images", classifier)
 	case top < 1:
 		return fmt.Errorf("%s: top %d is below 1", classifier, top)
-	}
-	if err := checkFinite(bank); err != nil {
-		return fmt.Errorf("%s: training image %w", classifier, err)
-	}
-	if err := checkFinite(queries); err != nil {
-		return fmt.Errorf("%s: query %w", classifier, err)
 	}
 	for i, label := range labels {
 		if label < 0 || int(label) >= classes {

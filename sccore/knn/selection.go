@@ -32,35 +32,56 @@ func (c candidate) similarity() float32 {
 	return math.Float32frombits(^bits)
 }
 
-// selection holds the k nearest of the candidates that it was offered, and for a while others.
+// selection holds the k nearest of the candidates that it was offered.
 type selection struct {
 	k          int
-	candidates []candidate
-	threshold  float32 // What is not nearer than this is not among the k nearest.
+	candidates []candidate // A heap with the farthest first once there are k, until sort.
+	threshold  float32     // The similarity of the farthest of k, or −∞ while there are fewer.
 }
 
-func (s *selection) reset() {
-	s.candidates, s.threshold = s.candidates[:0], float32(math.Inf(-1))
+// reset starts another selection in the same memory.
+func (s *selection) reset(k int) {
+	s.k, s.candidates, s.threshold = k, s.candidates[:0], float32(math.Inf(-1))
 }
 
 // offer takes the similarities of features with consecutive indices, higher than all before.
 func (s *selection) offer(similarities []float32, first int) {
 	threshold := s.threshold
 	for i, similarity := range similarities {
-		if similarity > threshold { // An equal one has a higher index than those held.
-			if s.candidates = append(s.candidates, newCandidate(similarity, first+i)); len(s.candidates) >= 2*s.k+16 {
-				s.shrink()
-				threshold = s.threshold
-			}
+		if similarity > threshold { // An equal one is farther, because its index is higher.
+			s.take(newCandidate(similarity, first+i))
+			threshold = s.threshold
 		}
 	}
 }
 
-// shrink leaves the k nearest, in order.
-func (s *selection) shrink() {
-	slices.Sort(s.candidates)
-	if len(s.candidates) >= s.k {
-		s.candidates = s.candidates[:s.k]
-		s.threshold = s.candidates[s.k-1].similarity()
+// take adds a candidate, in place of the farthest if there are k.
+func (s *selection) take(c candidate) {
+	if len(s.candidates) < s.k {
+		if s.candidates = append(s.candidates, c); len(s.candidates) < s.k {
+			return
+		}
+		slices.Sort(s.candidates)
+		slices.Reverse(s.candidates) // Descending order is a heap.
+	} else {
+		heap, at := s.candidates, 0
+		for {
+			child := 2*at + 1
+			if child >= len(heap) {
+				break
+			}
+			if right := child + 1; right < len(heap) && heap[right] > heap[child] {
+				child = right
+			}
+			if heap[child] <= c {
+				break
+			}
+			heap[at], at = heap[child], child
+		}
+		heap[at] = c
 	}
+	s.threshold = s.candidates[0].similarity()
 }
+
+// sort orders the candidates, nearest first.
+func (s *selection) sort() { slices.Sort(s.candidates) }

@@ -47,9 +47,8 @@ func run(args []string, out io.Writer) int {
 		names = []string{*name}
 	}
 	t := torture{out: out, random: rand.New(rand.NewPCG(*seed, 0)), wholes: map[string]whole{}}
-	t.deadline = time.Now().Add(time.Duration(*minutes * float64(time.Minute)))
 	fmt.Fprintf(out, "torture: seed %d, engine %s\n", *seed, cmp.Or(os.Getenv("GOMLX_BACKEND"), "as semcon chooses"))
-	if err := t.all(names, *binary); err != nil {
+	if err := t.all(names, *binary, time.Duration(*minutes*float64(time.Minute))); err != nil {
 		fmt.Fprintf(out, "torture: %v\n", err)
 		return 1
 	}
@@ -76,7 +75,7 @@ type whole struct {
 }
 
 // all tortures the experiments in turn until the time is over, each one at least once if there is time for its uninterrupted run.
-func (t *torture) all(names []string, binary string) (err error) {
+func (t *torture) all(names []string, binary string, length time.Duration) (err error) {
 	if t.dir, err = os.MkdirTemp("", "torture"); err != nil {
 		return err
 	}
@@ -86,6 +85,7 @@ func (t *torture) all(names []string, binary string) (err error) {
 			return fmt.Errorf("go build: %w\n%s", err, built)
 		}
 	}
+	t.deadline = time.Now().Add(length)
 	for i := 0; i == 0 || time.Now().Before(t.deadline); i++ {
 		if err := t.one(names[i%len(names)]); err != nil {
 			return fmt.Errorf("%w\nthe runs are kept in %s", err, t.dir)

@@ -2,6 +2,7 @@ package samerun
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -73,6 +74,9 @@ func read(out string) (files, records map[string][]byte, err error) {
 			return err
 		}
 		files[relative], err = os.ReadFile(path)
+		if strings.HasSuffix(path, ".safetensors") {
+			files[relative] = withoutTime(files[relative])
+		}
 		return err
 	})
 	return files, records, err
@@ -89,9 +93,42 @@ func readRecords(dir string, records map[string][]byte) error {
 			key += ", again"
 		}
 		r.Seconds, r.Finished = 0, time.Time{}
+		maps.DeleteFunc(r.Details, func(name string, _ float64) bool { return strings.HasSuffix(name, "_per_second") })
 		if records[key], err = json.Marshal(r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// withoutTime returns the content of a .safetensors file without the seconds in the note of a checkpoint, and without the checksum, which they change. Another
+// content stays as it is.
+func withoutTime(content []byte) []byte {
+	if len(content) < 8 {
+		return content
+	}
+	length := binary.LittleEndian.Uint64(content)
+	if length > uint64(len(content)-8) {
+		return content
+	}
+	var header map[string]json.RawMessage
+	var metadata map[string]string
+	var note map[string]json.RawMessage
+	if json.Unmarshal(content[8:8+length], &header) != nil || json.Unmarshal(header["__metadata__"], &metadata) != nil ||
+		json.Unmarshal([]byte(metadata["note"]), &note) != nil || note["seconds"] == nil {
+		return content
+	}
+	delete(note, "seconds")
+	delete(metadata, "semcon.sha256")
+	metadata["note"] = encode(note)
+	header["__metadata__"] = json.RawMessage(encode(metadata))
+	return append([]byte(encode(header)), content[8+length:]...)
+}
+
+func encode(x any) string {
+	encoded, err := json.Marshal(x)
+	if err != nil {
+		panic(err) // Maps of text always encode.
+	}
+	return string(encoded)
 }

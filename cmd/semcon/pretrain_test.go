@@ -6,7 +6,6 @@ import (
 	"image"
 	"image/png"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -65,43 +65,16 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(tinyPretrain, "--out", killed)...))); status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
-	want, got := pretrained(t, whole), pretrained(t, killed)
-	if len(want) != 13 { // Two stages with three encoders, a final checkpoint, a curve and a model card each, and the neighbours.
-		t.Errorf("%d files", len(want))
+	result, err := samerun.Compare(whole, killed)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for file, content := range want {
-		if got[file] != content {
-			t.Errorf("%s differs after %d kills", file, kills)
-		}
+	for _, difference := range result.Differences {
+		t.Errorf("after %d kills: %s", kills, difference)
 	}
-	for file := range got {
-		if _, ok := want[file]; !ok {
-			t.Errorf("%s is left after %d kills", file, kills)
-		}
-	}
-	values := func(out string) map[string]float64 {
-		records, err := study.Records(filepath.Join(out, pretrain.Name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		values := map[string]float64{}
-		for _, r := range records {
-			key := r.Row + "/" + r.Column
-			if _, twice := values[key]; twice {
-				t.Errorf("%s is recorded twice", key)
-			}
-			values[key] = r.Value
-		}
-		return values
-	}
-	measured := values(killed)
-	for key, value := range values(whole) {
-		if measured[key] != value {
-			t.Errorf("%s is %g after %d kills, %g without", key, measured[key], kills, value)
-		}
-	}
-	if len(measured) != 6 {
-		t.Errorf("%d numbers after %d kills, want 6", len(measured), kills)
+	// Two stages with three encoders, a final checkpoint, a curve and a model card each, and the neighbours.
+	if result.Files != 13 || result.Records != 6 {
+		t.Errorf("%d files and %d records, want 13 and 6", result.Files, result.Records)
 	}
 }
 
@@ -124,25 +97,6 @@ func stepsDone(t *testing.T, out string) (done int) {
 		done += last
 	}
 	return done
-}
-
-// pretrained returns the files of a run's cells, except locks and the wall time, which no run repeats.
-func pretrained(t *testing.T, out string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	root := filepath.Join(out, pretrain.Name, "cells")
-	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == "lock" || entry.Name() == "seconds" {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		files[strings.TrimPrefix(path, root)] = string(content)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
 }
 
 // TestPretrainingOnImages trains on files in the layouts of ImageNet and COCO, one of them broken, and resumes.

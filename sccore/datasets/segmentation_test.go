@@ -283,9 +283,14 @@ func FuzzMask(f *testing.F) {
 func FuzzPanoptic(f *testing.F) {
 	f.Add([]byte(panopticJSON))
 	f.Add([]byte(`{"annotations": {}}`))
+	f.Add([]byte(`{"images": [{"id": 1}], "annotations": [{"file_name": "a.png", "segments_info": [{"id": -1, "category_id": 4294967296}]}, null]}`))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		if segments, err := parsePanoptic(bytes.NewReader(file)); err == nil && segments == nil {
+		segments, err := parsePanoptic(bytes.NewReader(file))
+		if err == nil && segments == nil {
 			t.Error("neither annotations nor an error")
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			t.Errorf("%q is not one line", err)
 		}
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/filelock"
 )
 
 // FeatureCache is a folder of [FeatureFile]s with a limit on their total size.
@@ -38,7 +41,25 @@ func (c FeatureCache) Open(name string, count, features, labels int, compute ite
 		if wanted = float64(taken); wanted > c.Limit {
 			return nil, wanted, nil
 		}
+		unlock, err := c.sweep(path)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer unlock()
 	}
 	file, err = OpenFeatureFile(path, count, features, labels, compute)
 	return file, wanted, err
+}
+
+// sweep removes what killed processes have left of a file: it can be gigabytes. It returns what the caller calls after it has made the file. If another process
+// is making the file, nothing is removed, and both make it.
+func (c FeatureCache) sweep(path string) (unlock func(), err error) {
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	unlock, alone, err := filelock.Try(path + ".lock")
+	if err == nil && alone {
+		err = atomicfile.SweepFile(path)
+	}
+	return unlock, err
 }

@@ -1,17 +1,16 @@
 package knn
 
 import (
+	"context"
 	"fmt"
+	"math"
 
 	"github.com/gomlx/compute"
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/support/exceptions"
-	"github.com/semcon/semcon/losses"
 )
 
 // Classifier is the weighted k-nearest-neighbour classifier of Wu et al. 2018. Each of the K training features most similar to a query, by cosine s,
-// votes for its class with weight exp(s/Temperature). The augmentation study (appendix B.1) uses K = 200 and 0.1; for [CLS] features see
+// votes for its class with weight exp(s/Temperature). It holds the bank once, as it is given, and searches it in blocks, see [Bank]. The augmentation study (appendix B.1) uses K = 200 and 0.1; for [CLS] features see
 // [DINOClassifier].
 type Classifier struct {
 	K           int     `json:"k"`           // All training features if there are fewer.
@@ -41,13 +40,12 @@ func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if err := CheckLabelled("k-NN", bank, labels, classes, queries, top); err != nil {
+	if err := checkSizes("k-NN", bank, labels, classes, queries, top); err != nil {
 		return nil, err
 	}
-	caught := exceptions.TryCatch[error](func() { ranked, err = c.rank(b, bank, labels, classes, queries, top) })
-	if caught != nil {
-		return nil, caught
-	}
+	tensors.MustConstFlatData(bank, func(bank []float32) {
+		tensors.MustConstFlatData(queries, func(queries []float32) { ranked, err = c.vote(b, bank, labels, classes, queries, top) })
+	})
 	return ranked, err
 }
 
@@ -62,27 +60,23 @@ func (c Classifier) Check() error {
 	return nil
 }
 
-func (c Classifier) rank(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) ([][]int32, error) {
-	k := min(c.K, len(labels))
-	classify, err := NewExec(b, func(queries, bank, labels *Node) *Node {
-		similarity := MatMul(losses.Unit(queries), Transpose(losses.Unit(bank), 0, 1))
-		similarity.AssertDims(queryBlock, bank.Shape().Dimensions[0])
-		votes := Where(largest(similarity, k), Exp(DivScalar(similarity, c.Temperature)), ZerosLike(similarity))
-		scores := MatMul(votes, OneHot(labels, classes, votes.DType()))
-		scores.AssertDims(queryBlock, classes)
-		return scores
+// vote ranks the classes for each query.
+func (c Classifier) vote(b compute.Backend, values []float32, labels []int32, classes int, queries []float32, top int) (ranked [][]int32, err error) {
+	bank, err := newBank(b, values, len(values)/len(labels), defaultBlocks)
+	if err != nil {
+		return nil, fmt.Errorf("k-NN: %w", err)
+	}
+	defer bank.Close()
+	votes := make([]float64, classes)
+	err = bank.search(context.Background(), queries, min(c.K, bank.Len()), func(_ int, nearest []candidate) {
+		clear(votes)
+		for _, n := range nearest {
+			votes[labels[n.index()]] += math.Exp(float64(n.similarity()) / c.Temperature)
+		}
+		ranked = append(ranked, highestClasses(votes, top))
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("k-NN: %w", err)
 	}
-	defer classify.Finalize()
-
-	labelTensor := tensors.FromValue(labels)
-	return RankBlocks(queries, top, func(block *tensors.Tensor) (*tensors.Tensor, error) {
-		out, err := classify.Call(block, bank, labelTensor)
-		if err != nil {
-			return nil, err
-		}
-		return out[0], nil
-	})
+	return ranked, nil
 }

@@ -157,10 +157,10 @@ func TestClassifierBadInput(t *testing.T) {
 		"do not match": func() ([]int32, error) {
 			return good.Predict(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1}}))
 		},
-		"training image 1: feature 0 is NaN": func() ([]int32, error) {
+		"k-NN: bank: image 1: feature 0 is NaN": func() ([]int32, error) {
 			return good.Predict(b, tensors.FromValue([][]float32{{1, 0}, {float32(math.NaN()), 1}}), []int32{0, 1}, 2, queries)
 		},
-		"query 0: feature 1 is +Inf": func() ([]int32, error) {
+		"k-NN: queries: image 0: feature 1 is +Inf": func() ([]int32, error) {
 			return good.Predict(b, bank, []int32{0, 1}, 2, tensors.FromValue([][]float32{{1, float32(math.Inf(1))}}))
 		},
 	} {

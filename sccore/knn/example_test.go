@@ -27,3 +27,18 @@ func ExampleFind() {
 	// [1 0 3 2]
 	// 3
 }
+
+func ExampleBank() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	bank, err := knn.NewBank(b, []float32{1, 0, 0, 1, 3, 4}, 2)
+	if err != nil {
+		panic(err)
+	}
+	defer bank.Close()
+	nearest, err := bank.Find(context.Background(), []float32{0, 7, 2, 0}, 2)
+	fmt.Println(nearest.Indices, nearest.Similarities, err)
+	// Output: [1 2 0 2] [1 0.8 1 0.6] <nil>
+}

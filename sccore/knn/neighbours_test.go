@@ -66,8 +66,8 @@ func TestNeighboursAreTheNearest(t *testing.T) {
 			dim, k   int
 		}{"smooth": {smooth, 6, 5}, "smooth, all": {smooth, 6, 52}, "ties": {grid, 2, 7}} {
 			want := nearestReference(c.features, c.dim, c.k)
-			for _, s := range []blocks{{queries: 7, candidates: 16, group: 4}, {queries: 64, candidates: 64, group: 2}, {queries: 53, candidates: 12, group: 6}} {
-				found, err := s.find(t.Context(), b, c.features, c.dim, c.k, progress.Discard)
+			for _, s := range []blocks{{queries: 7, features: 16}, {queries: 64, features: 64}, {queries: 53, features: 12}} {
+				found, err := find(t.Context(), b, c.features, c.dim, c.k, progress.Discard, s)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,8 +105,8 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		"6 numbers are not rows of 0":  {good, 0, 1},
 		"k 3 of 3 images, want 1 to 2": {good, 2, 3},
 		"k 0 of 3 images":              {good, 2, 0},
-		"feature 1 of image 1 is NaN":  {[]float32{1, 0, 0, float32(math.NaN()), 1, 1}, 2, 1},
-		"feature 0 of image 0 is +Inf": {[]float32{float32(math.Inf(1)), 0, 0, 1}, 2, 1},
+		"image 1: feature 1 is NaN":    {[]float32{1, 0, 0, float32(math.NaN()), 1, 1}, 2, 1},
+		"image 0: feature 0 is +Inf":   {[]float32{float32(math.Inf(1)), 0, 0, 1}, 2, 1},
 	} {
 		if _, err := Find(t.Context(), b, c.features, c.dim, c.k, progress.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -7,11 +7,25 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// queryBlock is the number of queries classified at once: 256 queries and 50,000 neighbours are 51 MB of similarities.
+// queryBlock is the number of queries whose classes RankBlocks scores at once.
 const queryBlock = 256
 
 // CheckLabelled returns an error that says what is wrong with the inputs of a classifier.
 func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
+	if err := checkSizes(classifier, bank, labels, classes, queries, top); err != nil {
+		return err
+	}
+	if err := checkFinite(bank); err != nil {
+		return fmt.Errorf("%s: training image %w", classifier, err)
+	}
+	if err := checkFinite(queries); err != nil {
+		return fmt.Errorf("%s: query %w", classifier, err)
+	}
+	return nil
+}
+
+// checkSizes is CheckLabelled without a look at the features.
+func checkSizes(classifier string, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) error {
 	switch {
 	case bank.Rank() != 2 || queries.Rank() != 2 || bank.Shape().Dimensions[1] != queries.Shape().Dimensions[1]:
 		return fmt.Errorf("%s: features %s and queries %s do not match", classifier, bank.Shape(), queries.Shape())
@@ -21,12 +35,6 @@ func CheckLabelled(classifier string, bank *tensors.Tensor, labels []int32, clas
 		return fmt.Errorf("%s: no training images", classifier)
 	case top < 1:
 		return fmt.Errorf("%s: top %d is below 1", classifier, top)
-	}
-	if err := checkFinite(bank); err != nil {
-		return fmt.Errorf("%s: training image %w", classifier, err)
-	}
-	if err := checkFinite(queries); err != nil {
-		return fmt.Errorf("%s: query %w", classifier, err)
 	}
 	for i, label := range labels {
 		if label < 0 || int(label) >= classes {
@@ -74,7 +82,7 @@ func RankBlocks(queries *tensors.Tensor, top int, score func(block *tensors.Tens
 }
 
 // highestClasses lists the classes with the highest scores, highest first, the lower class first among equals.
-func highestClasses(scores []float32, top int) []int32 {
+func highestClasses[F float32 | float64](scores []F, top int) []int32 {
 	list := make([]int32, 0, min(top, len(scores))+1)
 	for class, score := range scores {
 		at := len(list)

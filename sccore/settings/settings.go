@@ -8,7 +8,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Apply applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's JSON, with dots
@@ -26,6 +28,9 @@ func applyOne(config any, assignment string) error {
 	key, value, ok := strings.Cut(assignment, "=")
 	if !ok {
 		return fmt.Errorf("--set %q does not have the form key=value", assignment)
+	}
+	if strings.ContainsFunc(assignment, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		assignment = strconv.Quote(assignment) // Errors are one line.
 	}
 	root, err := settingsOf(reflect.ValueOf(config).Elem())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -184,6 +185,9 @@ func (t *Trainer[M]) Resume(path string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if err := t.checkKeys(metadata); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
 	at, err := t.recorder().Restore(metadata, t.at)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
@@ -193,6 +197,20 @@ func (t *Trainer[M]) Resume(path string) (note string, err error) {
 	}
 	t.at, t.saved = at, path
 	return metadata["note"], nil
+}
+
+// checkKeys returns an error if metadata has a key that Save does not write: a damaged name of the checksum would leave the file unchecked.
+func (t *Trainer[M]) checkKeys(metadata map[string]string) error {
+	known, err := t.recorder().Metadata(t.at)
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		if _, ok := known[key]; !ok && key != "note" {
+			return fmt.Errorf("damaged, or of another program: unknown metadata %q", key)
+		}
+	}
+	return nil
 }
 
 func (t *Trainer[M]) recorder() Checkpointer {

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,7 +14,10 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// The fuzzing engine prints "0/sec" for a minute while it minimizes an input that reached new code. -fuzzminimizetime 1x avoids this.
+// These targets run with -fuzzminimizetime 1x. By default the fuzzing engine minimizes each input that reaches new code for up to a minute, in which FuzzTorch
+// runs 28 inputs:
+//
+//	go test ./sccore/weights -run '^$' -fuzz FuzzTorch -fuzztime 2m -fuzzminimizetime 1x
 
 // allocated returns the number of bytes that read allocates, including those that it frees.
 func allocated(read func()) uint64 {
@@ -118,6 +122,29 @@ func FuzzSafetensors(f *testing.F) {
 			if err != nil || tensor.ByteSize() > int64(len(content)) {
 				t.Errorf("%s: %d bytes from a file of %d (%v)", name, tensor.ByteSize(), len(content), err)
 			}
+		}
+	})
+}
+
+// FuzzCheckpointMetadata writes any metadata: it is refused, or read back as it was.
+func FuzzCheckpointMetadata(f *testing.F) {
+	f.Add("position", `{"done":3}`, "note", "[\"a\\nb\"]")
+	f.Add(digestKey, noDigest, "__metadata__", "\x00")
+	f.Add("a", string(digestEntry(noDigest)), "a", "\xff")
+	f.Add("", "", string(digestEntry(noDigest)), "\u2028<&>")
+	f.Fuzz(func(t *testing.T, key, value, other, text string) {
+		path := filepath.Join(t.TempDir(), "checkpoint.safetensors")
+		metadata := map[string]string{key: value, other: text}
+		err := WriteSafetensors(path, map[string]*tensors.Tensor{"a": tensors.FromValue([]float32{1, 2})}, metadata)
+		if err != nil {
+			if _, missing := os.Stat(path); missing == nil || strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("%v, and the file is there: %v", err, missing == nil)
+			}
+			return
+		}
+		named, read, err := ReadSafetensors(path)
+		if err != nil || !maps.Equal(read, metadata) || len(named) != 1 {
+			t.Errorf("wrote %q, read %q, %v", metadata, read, err)
 		}
 	})
 }

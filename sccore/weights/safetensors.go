@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -65,6 +66,14 @@ type payload struct {
 }
 
 func writeSafetensors(path string, named map[string]payload, metadata map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		switch {
+		case key == digestKey:
+			return fmt.Errorf("writing %s: the metadata key %q is reserved", path, key)
+		case !utf8.ValidString(key) || !utf8.ValidString(metadata[key]): // JSON would change it.
+			return fmt.Errorf("writing %s: the metadata %q: %.100q is not UTF-8", path, key, metadata[key])
+		}
+	}
 	header := make(map[string]any, len(named)+1)
 	withDigest := map[string]string{digestKey: noDigest}
 	maps.Copy(withDigest, metadata)

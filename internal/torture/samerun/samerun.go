@@ -1,0 +1,134 @@
+package samerun
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Result says what was compared and what differs.
+type Result struct {
+	Files, Records int
+	Differences    []string // One line each, which names the file or the record; in order.
+}
+
+// Compare compares all files below two folders of runs, as --out names them, byte by byte, and their records without times and in any order.
+func Compare(want, got string) (Result, error) {
+	var result Result
+	a, records, err := read(want)
+	if err != nil {
+		return result, err
+	}
+	b, others, err := read(got)
+	if err != nil {
+		return result, err
+	}
+	result.Files, result.Records = len(a), len(records)
+	result.Differences = append(differences("file ", a, b), differences("record ", records, others)...)
+	return result, nil
+}
+
+func differences(kind string, want, got map[string][]byte) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		other, ok := got[name]
+		switch {
+		case !ok:
+			lines = append(lines, kind+name+" is missing")
+		case !bytes.Equal(other, want[name]):
+			lines = append(lines, kind+name+" differs")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; !ok {
+			lines = append(lines, kind+name+" is left over")
+		}
+	}
+	return lines
+}
+
+// read returns the files below a folder by their path in it, and the records of its experiments by what they measure.
+func read(out string) (files, records map[string][]byte, err error) {
+	files, records = map[string][]byte{}, map[string][]byte{}
+	err = filepath.WalkDir(out, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		switch name := entry.Name(); {
+		case name == "lock" || strings.HasSuffix(name, ".lock") || name == "seconds":
+			return nil
+		case name == "runs.jsonl":
+			return readRecords(filepath.Dir(path), records)
+		}
+		relative, err := filepath.Rel(out, path)
+		if err != nil {
+			return err
+		}
+		files[relative], err = os.ReadFile(path)
+		if strings.HasSuffix(path, ".safetensors") {
+			files[relative] = withoutTime(files[relative])
+		}
+		return err
+	})
+	return files, records, err
+}
+
+func readRecords(dir string, records map[string][]byte) error {
+	all, err := study.Records(dir)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		key := fmt.Sprintf("%s %s, %s, %s, %s", r.Experiment, r.Cell, r.Row, r.Column, r.Metric)
+		for records[key] != nil {
+			key += ", again"
+		}
+		r.Seconds, r.Finished = 0, time.Time{}
+		maps.DeleteFunc(r.Details, func(name string, _ float64) bool { return strings.HasSuffix(name, "_per_second") })
+		if records[key], err = json.Marshal(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutTime returns the content of a .safetensors file without the seconds in the note of a checkpoint, and without the checksum, which they change. Another
+// content stays as it is.
+func withoutTime(content []byte) []byte {
+	if len(content) < 8 {
+		return content
+	}
+	length := binary.LittleEndian.Uint64(content)
+	if length > uint64(len(content)-8) {
+		return content
+	}
+	var header map[string]json.RawMessage
+	var metadata map[string]string
+	var note map[string]json.RawMessage
+	if json.Unmarshal(content[8:8+length], &header) != nil || json.Unmarshal(header["__metadata__"], &metadata) != nil ||
+		json.Unmarshal([]byte(metadata["note"]), &note) != nil || note["seconds"] == nil {
+		return content
+	}
+	delete(note, "seconds")
+	delete(metadata, "semcon.sha256")
+	metadata["note"] = encode(note)
+	header["__metadata__"] = json.RawMessage(encode(metadata))
+	return append([]byte(encode(header)), content[8+length:]...)
+}
+
+func encode(x any) string {
+	encoded, err := json.Marshal(x)
+	if err != nil {
+		panic(err) // Maps of text always encode.
+	}
+	return string(encoded)
+}

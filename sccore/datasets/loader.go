@@ -215,11 +215,11 @@ func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skip
 		if len(skipped) == maxBroken {
 			return nil, fmt.Errorf("%d images in a row cannot be read, the last: %w", maxBroken, err)
 		}
-		name := fmt.Sprintf("image %d", b.Images[position])
+		one := Skipped{fmt.Sprintf("image %d", b.Images[position]), err.Error()}
 		if folder, ok := source.(*ImageFolder); ok {
-			name = folder.files[int(b.Images[position])-first]
+			one = folder.Skip(int(b.Images[position])-first, err)
 		}
-		skipped = append(skipped, Skipped{name, err.Error()})
+		skipped = append(skipped, one)
 		b.Images[position] = int32(first + (int(b.Images[position])-first+1)%source.Len())
 	}
 }

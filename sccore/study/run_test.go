@@ -63,7 +63,7 @@ func (w toyWorker) Run(r *Run[toyConfig, GeneratedData]) error {
 		r.Step("counts")
 		if w.of.skips != "" {
 			r.Skip(w.of.skips, "truncated")
-			r.Skip(w.of.skips, "truncated")
+			r.Skip(w.of.skips, "truncated in measuring")
 		}
 		if w.of.stopAt > 0 && count == w.of.stopAt {
 			w.of.stop()

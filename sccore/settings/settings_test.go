@@ -1,4 +1,4 @@
-package settings
+package settings_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -33,7 +34,7 @@ func newSetConfig() setConfig {
 func TestApply(t *testing.T) {
 	config := newSetConfig()
 	for _, assignment := range []string{"rate=0.5", "batch=64", "knn.k=20", "recipe.MinScale=0.2", "encoder=conv4", "recipe.Crop=same"} {
-		if err := Apply(&config, assignment); err != nil {
+		if err := settings.Apply(&config, assignment); err != nil {
 			t.Error(err)
 		}
 	}
@@ -57,7 +58,7 @@ func TestApplyNamesWhatIsWrong(t *testing.T) {
 	} {
 		config := newSetConfig()
 		before := encode(t, config)
-		err := Apply(&config, assignment)
+		err := settings.Apply(&config, assignment)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), assignment) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--set %s: error %v is not one line with %q", assignment, err, want)
 		}
@@ -73,7 +74,7 @@ func TestForOneKind(t *testing.T) {
 		"bce":   {"rate=1", "rate=2", "cotap.tau1=4", "views.size=5"},
 		"cotap": {"rate=1", "rate=3", "cotap.tau1=4", "views.size=5"},
 	} {
-		if got := For(set, kind, []string{"bce", "cotap"}, "cotap.tau1"); !slices.Equal(got, want) {
+		if got := settings.For(set, kind, []string{"bce", "cotap"}, "cotap.tau1"); !slices.Equal(got, want) {
 			t.Errorf("%s gets %v, want %v", kind, got, want)
 		}
 	}

@@ -2,7 +2,6 @@ package views
 
 import (
 	"fmt"
-	"math"
 )
 
 // CropMode says how the views of an image are cropped.
@@ -89,9 +88,9 @@ func (r Recipe) Check() error {
 		value, low, high float64
 	}{
 		{"MaxScale", r.MaxScale, 0, 1}, {"MinScale", r.MinScale, 0, r.MaxScale},
-		{"MaxAspect", r.MaxAspect, 0, math.MaxFloat64}, {"MinAspect", r.MinAspect, 0, r.MaxAspect},
+		{"MaxAspect", r.MaxAspect, 0, 1e3}, {"MinAspect", r.MinAspect, 0, r.MaxAspect},
 		{"BlurProbability", r.BlurProbability, 0, 1},
-		{"MaxSigma", r.MaxSigma, 0, math.MaxFloat64}, {"MinSigma", r.MinSigma, 0, r.MaxSigma},
+		{"MaxSigma", r.MaxSigma, 0, 1e3}, {"MinSigma", r.MinSigma, 0, r.MaxSigma},
 		{"GrayscaleProbability", r.GrayscaleProbability, 0, 1},
 		{"JitterProbability", r.JitterProbability, 0, 1}, {"JitterStrength", r.JitterStrength, 0, 2.5},
 		{"FlipProbability", r.FlipProbability, 0, 1},

@@ -1,6 +1,7 @@
 package ablation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -64,10 +65,10 @@ func (c Config) check(read bool) error {
 			return fmt.Errorf("line %d: second.%w", line.Line, err)
 		}
 	}
-	if err := c.Linear.Check(); err != nil || !read {
-		return err
+	if !read {
+		return cmp.Or(c.CheckDrawn(), c.Linear.Check())
 	}
-	return c.Segmentation.Check()
+	return cmp.Or(c.Linear.Check(), c.Segmentation.Check())
 }
 
 // evaluation is the configuration of the experiment main that measures an encoder.

@@ -2,6 +2,7 @@ package sccore
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -121,7 +122,7 @@ func (c Config) Check() error {
 		{"canvas", float64(c.ImageSize), 1, 2 * settings.MaxImageSize}, {"batch", float64(c.Batch), 2, 1 << 16},
 		{"steps", float64(c.Steps), 1, math.MaxInt32}, {"accumulate", float64(c.AccumulationSteps), 1, float64(c.Batch)},
 		{"rate", c.LearningRate, 0, maxReal}, {"final_rate", c.FinalLearningRate, 0, maxReal},
-		{"warmup", float64(c.WarmupSteps), 0, float64(c.Steps - 1)},
+		{"warmup", float64(c.WarmupSteps), 0, math.MaxInt32},
 		{"decay", c.WeightDecay, 0, maxReal}, {"final_decay", c.FinalWeightDecay, 0, maxReal},
 		{"momentum", c.TargetMomentum, 0, 1}, {"final_momentum", c.FinalTargetMomentum, 0, 1}, {"clip", c.GradientClip, 0, maxReal},
 		{"lambdas.patch_alignment", c.Lambdas.PatchAlignment, 0, maxReal},
@@ -139,6 +140,8 @@ func (c Config) Check() error {
 	}
 	vit := c.vit()
 	switch {
+	case c.WarmupSteps >= c.Steps:
+		return fmt.Errorf("warmup %d is not below steps %d", c.WarmupSteps, c.Steps)
 	case c.Batch%c.AccumulationSteps != 0:
 		return fmt.Errorf("accumulate %d does not divide batch %d", c.AccumulationSteps, c.Batch)
 	case c.Views.GlobalCropSize%vit.PatchSize != 0 || c.Views.GlobalCropSize < vit.PatchSize:
@@ -152,7 +155,7 @@ func (c Config) Check() error {
 	case c.Prototypes == 0 && c.Lambdas.Prototypes > 0:
 		return fmt.Errorf("lambdas.prototypes %v without prototypes", c.Lambdas.Prototypes)
 	case !c.hasPatchLoss() && !c.hasImageLoss():
-		return fmt.Errorf("lambdas: every loss of images and patches is off")
+		return errors.New("lambdas: every loss of images and patches is off: patch_alignment, image_alignment, patch_concentration and image_concentration are 0")
 	}
 	return cmp.Or(c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check(), c.fits())
 }

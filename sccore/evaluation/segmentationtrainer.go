@@ -46,8 +46,8 @@ func (c SegmentationConfig) Check() error {
 	); err != nil {
 		return fmt.Errorf("segmentation: %w", err)
 	}
-	for _, rate := range append([]float64{c.FinalLearningRate}, c.LearningRates...) {
-		if err := settings.Above("learning rate", rate, maxRate); err != nil {
+	for _, rate := range c.LearningRates {
+		if err := cmp.Or(settings.Above("rates: learning rate", rate, maxRate), settings.Above("final_rate: learning rate", c.FinalLearningRate, maxRate)); err != nil {
 			return fmt.Errorf("segmentation: %w", err)
 		}
 	}

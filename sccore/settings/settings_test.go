@@ -2,6 +2,7 @@ package settings_test
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -87,4 +88,52 @@ func encode(t *testing.T, config any) string {
 		t.Fatal(err)
 	}
 	return string(encoded)
+}
+
+func TestNumbers(t *testing.T) {
+	config := struct {
+		setConfig
+		Rates [2]float64 `json:"rates"`
+	}{setConfig: newSetConfig()}
+	numbers, err := settings.Numbers(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"batch", "queue", "rate", "knn.k", "recipe.MinScale", "rates"} {
+		if _, ok := numbers[want]; !ok {
+			t.Errorf("%s is missing among %v", want, numbers)
+		}
+	}
+	for _, other := range []string{"encoder", "recipe", "recipe.Crop", "recipe.Blur"} {
+		if _, ok := numbers[other]; ok {
+			t.Errorf("%s is no number", other)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	nan := math.NaN()
+	for _, one := range []struct {
+		err  error
+		want string
+	}{
+		{settings.Between("k", 3, 1, 3), ""},
+		{settings.Between("k", 4, 1, 3), "k 4 is not between 1 and 3"},
+		{settings.Between("rate", nan, 0, 1), "rate NaN is not between 0 and 1"},
+		{settings.Above("rate", 1, 1), ""},
+		{settings.Above("rate", 0, 1), "rate 0 is not above 0 and at most 1"},
+		{settings.Above("rate", nan, 1), "rate NaN is not above 0 and at most 1"},
+		{settings.Fit(settings.MaxBytes, "images 2", 2, 1<<30), ""},
+		{settings.Fit(settings.MaxBytes, "images 3", 3, 1<<30), "images 3: an array of 3 GiB, more than 2"},
+		{settings.Fit(settings.MaxBytes, "images", math.MaxInt, math.MaxInt, math.MaxInt), "images: an array of 7.31e+47 GiB, more than 2"},
+		{settings.Fit(settings.MaxBytes, "images", -1, math.MaxInt), ""},
+	} {
+		got := ""
+		if one.err != nil {
+			got = one.err.Error()
+		}
+		if got != one.want {
+			t.Errorf("%q, want %q", got, one.want)
+		}
+	}
 }

@@ -40,13 +40,9 @@ func (m MultiCrop) Check() error {
 	if err := cmp.Or(
 		settings.Between("Globals", m.Globals, 1, 16), settings.Between("Locals", m.Locals, 0, 64),
 		settings.Between("GlobalSize", m.GlobalCropSize, numTaps, settings.MaxImageSize),
+		settings.Between("LocalSize", m.LocalCropSize, min(m.Locals, 1)*numTaps, settings.MaxImageSize),
 	); err != nil {
 		return fmt.Errorf("views: %w", err)
-	}
-	if m.Locals > 0 {
-		if err := settings.Between("LocalSize", m.LocalCropSize, numTaps, settings.MaxImageSize); err != nil {
-			return fmt.Errorf("views: %w", err)
-		}
 	}
 	switch {
 	case !(0 <= m.MinOverlap && m.MinOverlap <= 1):

@@ -159,10 +159,18 @@ func (c Config) check() error {
 		settings.Between("classes", c.Classes, 2, 1<<16), settings.Between("dim", c.Dim, 1, 1<<14), settings.Between("embedding", c.EmbeddingDim, 1, 1<<14),
 		settings.Between("patches", c.Patches, 1, 1<<12), settings.Between("test_size", c.TestSize, 1, 1<<20), settings.Between("batch", c.Batch, 1, 1<<20),
 		settings.Between("steps", c.Steps, 1, 1<<24),
-		settings.Between("noise", c.Noise, 0, 1e3), settings.Between("high", c.High, 0, 1), settings.Between("low", c.Low, 0, c.High),
+		settings.Between("noise", c.Noise, 0, 1e3), settings.Between("high", c.High, 0, 1), settings.Between("low", c.Low, 0, 1), c.ordered(),
 		settings.Between("label_noise", c.LabelNoise, 0, 10), settings.Between("rate", c.LearningRate, 0, 1e4), settings.Between("momentum", c.Momentum, 0, 1),
 		settings.Fit(settings.MaxBytes, fmt.Sprintf("classes %d of dim %d", c.Classes, c.Dim), c.Classes, c.Dim, 8),
 		pairs("batch", c.Batch), pairs("test_size", c.TestSize), features("batch", c.Batch), features("test_size", c.TestSize),
 		c.CoTAP.Check(),
 	)
+}
+
+// ordered returns an error unless pairs of one class have the higher pseudo labels.
+func (c Config) ordered() error {
+	if c.Low > c.High {
+		return fmt.Errorf("low %v is above high %v", c.Low, c.High)
+	}
+	return nil
 }

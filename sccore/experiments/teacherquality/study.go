@@ -102,7 +102,7 @@ func (c Config) check() error {
 		return errors.New("lambdas.patch_alignment 0: both stages align patches")
 	case c.First.Lambdas.PatchConcentration+c.First.Lambdas.ImageConcentration+c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration > 0 &&
 		(c.Loss == lossStart || c.Loss == lossAlignment):
-		return errors.New("lambdas: the cells set the concentration losses")
+		return errors.New("lambdas.patch_concentration and image_concentration: the cells set them")
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch:
 		return fmt.Errorf("images %d is below the batch size", c.Images)
 	}

@@ -155,7 +155,7 @@ func config(profile study.Profile, dataset, head string, set []string) (Config, 
 func (c Config) check(dataset string) error {
 	const most = math.MaxInt32
 	if err := cmp.Or(
-		settings.Between("crops", c.Crops, 0, most), settings.Between("samples", c.Samples, 1, most), settings.Between("holdout", c.Holdout, 1, most),
+		settings.Between("batch", c.Batch, 1, 1<<14), settings.Between("crops", c.Crops, 0, most), settings.Between("samples", c.Samples, 1, most), settings.Between("holdout", c.Holdout, 1, most),
 		settings.Between("images", c.Images, 0, most), settings.Between("test", c.TestSize, 1, settings.MaxImageSize),
 		settings.Between("cache_gib", c.CacheGiB, 0, 1e6), c.crop().Check(),
 	); err != nil {

@@ -114,6 +114,10 @@ func settingsOf(config reflect.Value) (map[string]any, error) {
 			if err != nil {
 				return nil, err
 			}
+			if c := encoded[0]; c == '-' || '0' <= c && c <= '9' {
+				settings[cmp.Or(name, field.Name)] = json.Number(encoded)
+				continue
+			}
 			decoder := json.NewDecoder(bytes.NewReader(encoded))
 			decoder.UseNumber()
 			var plain any

@@ -153,7 +153,7 @@ func TestRunsFromFiles(t *testing.T) {
 func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
 	b := onGo(t)
 	config := tiny()
-	config.LearningRate, config.FinalLearningRate, config.WeightDecay, config.FinalWeightDecay, config.GradientClip = maxReal, maxReal, maxReal, maxReal, 0
+	config.LearningRate, config.FinalLearningRate, config.WeightDecay, config.FinalWeightDecay, config.GradientClip = 1e6, 1e6, 1e6, 1e6, 0
 	trainer := newTrainer(t, b, tinyData(), config)
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
 func (c Cell) record() []string {
 	ours := stats.MeanInterval(c.Ours)
 	if ours.N == 0 {
-		return []string{exact(c.Paper), "", "", "0", ""}
+		return []string{plain(c.Paper), "", "", "0", ""}
 	}
-	return []string{exact(c.Paper), strconv.FormatFloat(ours.Mean, 'g', -1, 64), exact(ours.SD), strconv.Itoa(ours.N), joinExact(c.Ours)}
+	return []string{plain(c.Paper), sevenDigits(ours.Mean), plain(ours.SD), strconv.Itoa(ours.N), joinPlain(c.Ours)}
 }

@@ -242,3 +242,19 @@ func BenchmarkLoader(b *testing.B) {
 		})
 	}
 }
+
+// panicking is a source whose images cannot be read without a panic.
+type panicking struct{}
+
+func (panicking) Len() int { return 4 }
+
+func (panicking) Read(int, []uint8, int) (Size, error) { panic("out of range\ngoroutine 1") }
+
+// TestLoaderReturnsPanicsOfItsWorkers would end the process if a goroutine did not recover.
+func TestLoaderReturnsPanicsOfItsWorkers(t *testing.T) {
+	for _, err := range (Loader{Scenes: panicking{}, BatchSize: 2, ImageSize: 8}).Batches(t.Context(), 0) {
+		if err == nil || err.Error() != "internal error: out of range" {
+			t.Errorf("error %v", err)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func profileConfig(profile study.Profile, read bool) Config {
 }
 
 // check returns an error that names the first value out of range.
-func (c Config) check(read bool) error {
+func (c Config) check(profile study.Profile, read bool) error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c Config) check(read bool) error {
 		}
 	}
 	if !read {
-		return cmp.Or(c.CheckDrawn(), c.Linear.Check())
+		return cmp.Or(c.CheckDrawn(profile), c.Linear.Check())
 	}
 	return cmp.Or(c.Linear.Check(), c.Segmentation.Check())
 }
@@ -120,7 +120,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
-	if err := config.check(read); err != nil {
+	if err := config.check(o.Profile, read); err != nil {
 		return nil, err
 	}
 	if o.Profile == study.Full && config.Init == "" {

@@ -103,8 +103,6 @@ func (c Config) Check() error {
 		return fmt.Errorf("first.encoder %s is not second.encoder %s", c.First.Encoder, c.Second.Encoder)
 	case c.First.Lambdas.ImageConcentration > 0:
 		return errors.New("first.lambdas.image_concentration: neighbours are found with the first stage's features")
-	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
-		return fmt.Errorf("images %d is below the batch size or the number of neighbours", c.Images)
 	case c.Size < 8 || c.Size%8 != 0:
 		return fmt.Errorf("size %d is not a multiple of 8 pixels", c.Size)
 	}
@@ -114,8 +112,15 @@ func (c Config) Check() error {
 	)
 }
 
-// CheckDrawn returns an error that names the first value out of range for synthetic images.
-func (c Config) CheckDrawn() error {
+// CheckDrawn returns an error that names the first value out of range for synthetic images, or one that counts only for real images and that the profile
+// does not have.
+func (c Config) CheckDrawn(profile study.Profile) error {
+	switch size := ProfileConfig(profile).Size; {
+	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
+		return fmt.Errorf("images %d is below the batch size or the number of neighbours; --set images=%d fits", c.Images, max(c.First.Batch, c.Second.Batch, c.Second.Neighbours+1))
+	case c.Size != size:
+		return fmt.Errorf("size %d: synthetic images are encoded at their own size, second.canvas", c.Size)
+	}
 	return synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize)
 }
 
@@ -155,9 +160,11 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		return nil, err
 	}
 	if dataset == "synthetic" {
-		if err := config.CheckDrawn(); err != nil {
+		if err := config.CheckDrawn(o.Profile); err != nil {
 			return nil, err
 		}
+	} else if config.Images != ProfileConfig(o.Profile).Images {
+		return nil, fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", config.Images)
 	}
 	if o.Profile == study.Full && config.Init == "" {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")

@@ -225,7 +225,7 @@ func (s Scoreboard) HTML() string {
 	return b.String()
 }
 
-// CSV writes the scoreboard for machines: full precision, missing values empty, one value per seed separated by spaces.
+// CSV writes the scoreboard for machines: seven digits, missing values empty, one value per seed separated by spaces.
 func (s Scoreboard) CSV() string {
 	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "profile", "data", "paper", "mean", "sd", "low", "high", "n", "values", "verdict"}}
 	for _, row := range s.Rows {

@@ -50,7 +50,7 @@ func (e *extent) include(cell Cell) {
 	}
 }
 
-// cellHeader names the fields of a cell in CSV, and record returns them: full precision, missing values empty, one value per seed separated by
+// cellHeader names the fields of a cell in CSV, and record returns them: seven digits, missing values empty, one value per seed separated by
 // spaces.
 var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
 

@@ -84,7 +84,7 @@ func (f GainPlot) CSV() string {
 	for _, series := range f.Series {
 		for _, point := range series.Points {
 			gain := stats.MeanInterval(point.Gains)
-			records = append(records, []string{series.Name, exact(point.X), strconv.FormatBool(point.Real), exact(gain.Mean), exact(gain.Low), exact(gain.High), joinExact(point.Gains)})
+			records = append(records, []string{series.Name, plain(point.X), strconv.FormatBool(point.Real), plain(gain.Mean), plain(gain.Low), plain(gain.High), joinPlain(point.Gains)})
 		}
 	}
 	return csvText(records)

@@ -225,7 +225,7 @@ func (s Scoreboard) HTML() string {
 	return b.String()
 }
 
-// CSV writes the scoreboard for machines: full precision, missing values empty, one value per seed separated by spaces.
+// CSV writes the scoreboard for machines: seven digits, missing values empty, one value per seed separated by spaces.
 func (s Scoreboard) CSV() string {
 	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "profile", "data", "paper", "mean", "sd", "low", "high", "n", "values", "verdict"}}
 	for _, row := range s.Rows {
@@ -235,11 +235,11 @@ func (s Scoreboard) CSV() string {
 		}
 		mean := ""
 		if len(row.Values) > 0 {
-			mean = strconv.FormatFloat(row.Interval.Mean, 'g', -1, 64)
+			mean = sevenDigits(row.Interval.Mean)
 		}
 		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment, s.Profile, strings.Join(s.Data, "; "),
-			exact(row.Claim.Paper), mean, exact(row.Interval.SD), exact(row.Interval.Low), exact(row.Interval.High), strconv.Itoa(len(row.Values)),
-			joinExact(row.Values), string(row.Verdict)})
+			plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low), plain(row.Interval.High), strconv.Itoa(len(row.Values)),
+			joinPlain(row.Values), string(row.Verdict)})
 	}
 	return csvText(records)
 }

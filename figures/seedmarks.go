@@ -50,14 +50,14 @@ func (e *extent) include(cell Cell) {
 	}
 }
 
-// cellHeader names the fields of a cell in CSV, and record returns them: full precision, missing values empty, one value per seed separated by
+// cellHeader names the fields of a cell in CSV, and record returns them: seven digits, missing values empty, one value per seed separated by
 // spaces.
 var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
 
 func (c Cell) record() []string {
 	ours := stats.MeanInterval(c.Ours)
 	if ours.N == 0 {
-		return []string{exact(c.Paper), "", "", "0", ""}
+		return []string{plain(c.Paper), "", "", "0", ""}
 	}
-	return []string{exact(c.Paper), strconv.FormatFloat(ours.Mean, 'g', -1, 64), exact(ours.SD), strconv.Itoa(ours.N), joinExact(c.Ours)}
+	return []string{plain(c.Paper), sevenDigits(ours.Mean), plain(ours.SD), strconv.Itoa(ours.N), joinPlain(c.Ours)}
 }

@@ -109,14 +109,14 @@ func TestTableSaysHowManySeeds(t *testing.T) {
 	contains(t, table([]float64{1}, nil).Markdown(), "1 seed, so no sd.")
 }
 
-func TestCSVKeepsEveryDigit(t *testing.T) {
+func TestCSVHasSevenDigits(t *testing.T) {
 	table := small()
 	table.Rows[0].Cells[0].Ours = []float64{1.0 / 3, 1.0 / 3}
 	records, err := csv.NewReader(strings.NewReader(table.CSV())).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"Tab. small_one", "random_crop=1;gaussian_blur=1;note=a|b_c", "CIFAR-10/SimCLR", "88.5", "0.3333333333333333", "0", "2", "0.3333333333333333 0.3333333333333333"}
+	want := []string{"Tab. small_one", "random_crop=1;gaussian_blur=1;note=a|b_c", "CIFAR-10/SimCLR", "88.5", "0.3333333", "0", "2", "0.3333333 0.3333333"}
 	if !slices.Equal(records[1][:len(want)], want) {
 		t.Errorf("got %q, want %q", records[1], want)
 	}

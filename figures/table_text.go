@@ -109,8 +109,8 @@ func (n numbers) markdown(besidePaper bool) string {
 }
 
 // CSV writes the table for machines, one line per cell: table, row (its nonempty heads as name=value, separated by semicolons), column, paper, mean,
-// sd, n, values (one per seed, separated by spaces), unit, profile, data and caption. All tables have the same columns. Numbers have full precision;
-// missing values are empty.
+// sd, n, values (one per seed, separated by spaces), unit, profile, data and caption. All tables have the same columns. Numbers have seven digits,
+// more than any of them means; the records have all. Missing values are empty.
 func (t Table) CSV() string {
 	t.check()
 	records := [][]string{slices.Concat([]string{"table", "row", "column"}, cellHeader, []string{"unit", "profile", "data", "caption"})}
@@ -129,19 +129,21 @@ func (t Table) CSV() string {
 	return csvText(records)
 }
 
-// exact is a number in full precision, or nothing for NaN.
-func exact(value float64) string {
+// plain is a number for machines, with at most seven digits, or nothing for NaN.
+func plain(value float64) string {
 	if math.IsNaN(value) {
 		return ""
 	}
-	return strconv.FormatFloat(value, 'g', -1, 64)
+	return sevenDigits(value)
 }
 
-// joinExact keeps each seed's value, including the NaN of a failed run.
-func joinExact(values []float64) string {
+func sevenDigits(value float64) string { return strconv.FormatFloat(value, 'g', 7, 64) }
+
+// joinPlain keeps each seed's value, including the NaN of a failed run.
+func joinPlain(values []float64) string {
 	texts := make([]string, len(values))
 	for i, value := range values {
-		texts[i] = strconv.FormatFloat(value, 'g', -1, 64)
+		texts[i] = sevenDigits(value)
 	}
 	return strings.Join(texts, " ")
 }

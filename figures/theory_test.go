@@ -102,7 +102,7 @@ func TestDotPlot(t *testing.T) {
 	if !strings.Contains(svg, "blur + flip") || !strings.Contains(svg, "MoCo") {
 		t.Error("the names of rows and panels are missing")
 	}
-	want := "panel,row,series,mean,sd,n,values\nSimCLR,crop,true,0.15000000000000002,0.07071067811865477,2,0.1 0.2\nSimCLR,crop,bound,0.5,,1,0.5\n" +
+	want := "panel,row,series,mean,sd,n,values\nSimCLR,crop,true,0.15,0.07071068,2,0.1 0.2\nSimCLR,crop,bound,0.5,,1,0.5\n" +
 		"SimCLR,blur+flip,true,0.3,,1,0.3\nMoCo,crop,true,0.1,,1,0.1\nMoCo,crop,bound,1,,1,1\n"
 	if csv := f.CSV(); csv != want {
 		t.Errorf("%q", csv)

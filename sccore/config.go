@@ -1,6 +1,8 @@
 package sccore
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -97,6 +100,9 @@ func Default() Config {
 	}
 }
 
+// maxReal bounds learning rates, weights of losses and temperatures; larger ones overflow in float32 once they are multiplied.
+const maxReal = 1e6
+
 // Check returns an error that names the first field that is out of range.
 func (c Config) Check() error {
 	if _, err := encoder.ViTByName(c.Encoder); err != nil {
@@ -109,24 +115,24 @@ func (c Config) Check() error {
 		name             string
 		value, low, high float64
 	}{
-		{"prototypes", float64(c.Prototypes), 0, math.MaxInt32},
-		{"image_head.hidden", float64(c.ImageHead.HiddenDim), 1, math.MaxInt32}, {"image_head.out", float64(c.ImageHead.OutDim), 2, math.MaxInt32},
-		{"patch_head.hidden", float64(c.PatchHead.HiddenDim), 1, math.MaxInt32}, {"patch_head.out", float64(c.PatchHead.OutDim), 2, math.MaxInt32},
-		{"views.Globals", float64(c.Views.Globals), 2, math.MaxInt32},
-		{"canvas", float64(c.ImageSize), 1, math.MaxInt32}, {"batch", float64(c.Batch), 2, math.MaxInt32},
+		{"prototypes", float64(c.Prototypes), 0, 1 << 14},
+		{"image_head.hidden", float64(c.ImageHead.HiddenDim), 1, 1 << 14}, {"image_head.out", float64(c.ImageHead.OutDim), 2, 1 << 14},
+		{"patch_head.hidden", float64(c.PatchHead.HiddenDim), 1, 1 << 14}, {"patch_head.out", float64(c.PatchHead.OutDim), 2, 1 << 14},
+		{"views.Globals", float64(c.Views.Globals), 2, 16},
+		{"canvas", float64(c.ImageSize), 1, 2 * settings.MaxImageSize}, {"batch", float64(c.Batch), 2, 1 << 16},
 		{"steps", float64(c.Steps), 1, math.MaxInt32}, {"accumulate", float64(c.AccumulationSteps), 1, float64(c.Batch)},
-		{"rate", c.LearningRate, 0, math.MaxFloat32}, {"final_rate", c.FinalLearningRate, 0, math.MaxFloat32},
-		{"warmup", float64(c.WarmupSteps), 0, float64(c.Steps - 1)},
-		{"decay", c.WeightDecay, 0, math.MaxFloat32}, {"final_decay", c.FinalWeightDecay, 0, math.MaxFloat32},
-		{"momentum", c.TargetMomentum, 0, 1}, {"final_momentum", c.FinalTargetMomentum, 0, 1}, {"clip", c.GradientClip, 0, math.MaxFloat32},
-		{"lambdas.patch_alignment", c.Lambdas.PatchAlignment, 0, math.MaxFloat32},
-		{"lambdas.image_alignment", c.Lambdas.ImageAlignment, 0, math.MaxFloat32},
-		{"lambdas.patch_concentration", c.Lambdas.PatchConcentration, 0, math.MaxFloat32},
-		{"lambdas.image_concentration", c.Lambdas.ImageConcentration, 0, math.MaxFloat32},
-		{"lambdas.prototypes", c.Lambdas.Prototypes, 0, math.MaxFloat32},
+		{"rate", c.LearningRate, 0, maxReal}, {"final_rate", c.FinalLearningRate, 0, maxReal},
+		{"warmup", float64(c.WarmupSteps), 0, math.MaxInt32},
+		{"decay", c.WeightDecay, 0, maxReal}, {"final_decay", c.FinalWeightDecay, 0, maxReal},
+		{"momentum", c.TargetMomentum, 0, 1}, {"final_momentum", c.FinalTargetMomentum, 0, 1}, {"clip", c.GradientClip, 0, maxReal},
+		{"lambdas.patch_alignment", c.Lambdas.PatchAlignment, 0, maxReal},
+		{"lambdas.image_alignment", c.Lambdas.ImageAlignment, 0, maxReal},
+		{"lambdas.patch_concentration", c.Lambdas.PatchConcentration, 0, maxReal},
+		{"lambdas.image_concentration", c.Lambdas.ImageConcentration, 0, maxReal},
+		{"lambdas.prototypes", c.Lambdas.Prototypes, 0, maxReal},
 		{"correspondences.noise", c.Correspondences.Noise, 0, 1},
-		{"temperature", c.Temperature, 1e-3, math.MaxFloat32}, {"tau3", c.PrototypeTemperature, 1e-3, math.MaxFloat32},
-		{"neighbours", float64(c.Neighbours), 1, math.MaxInt32}, {"gauge_every", float64(c.MetricsEvery), 1, math.MaxInt32},
+		{"temperature", c.Temperature, 1e-3, maxReal}, {"tau3", c.PrototypeTemperature, 1e-3, maxReal},
+		{"neighbours", float64(c.Neighbours), 1, 1 << 16}, {"gauge_every", float64(c.MetricsEvery), 1, math.MaxInt32},
 	} {
 		if !(field.low <= field.value && field.value <= field.high) {
 			return fmt.Errorf("%s %v is not between %v and %v", field.name, field.value, field.low, field.high)
@@ -134,6 +140,8 @@ func (c Config) Check() error {
 	}
 	vit := c.vit()
 	switch {
+	case c.WarmupSteps >= c.Steps:
+		return fmt.Errorf("warmup %d is not below steps %d", c.WarmupSteps, c.Steps)
 	case c.Batch%c.AccumulationSteps != 0:
 		return fmt.Errorf("accumulate %d does not divide batch %d", c.AccumulationSteps, c.Batch)
 	case c.Views.GlobalCropSize%vit.PatchSize != 0 || c.Views.GlobalCropSize < vit.PatchSize:
@@ -147,14 +155,27 @@ func (c Config) Check() error {
 	case c.Prototypes == 0 && c.Lambdas.Prototypes > 0:
 		return fmt.Errorf("lambdas.prototypes %v without prototypes", c.Lambdas.Prototypes)
 	case !c.hasPatchLoss() && !c.hasImageLoss():
-		return fmt.Errorf("lambdas: every loss of images and patches is off")
+		return errors.New("lambdas: every loss of images and patches is off: patch_alignment, image_alignment, patch_concentration and image_concentration are 0")
 	}
-	for _, err := range []error{c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check()} {
-		if err != nil {
+	return cmp.Or(c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check(), c.fits())
+}
+
+// fits returns an error if a part of a batch is too large for memory: its images, or the attention of its global views.
+func (c Config) fits() error {
+	vit, part := c.vit(), c.Batch/c.AccumulationSteps
+	for _, crop := range []struct {
+		views, size  int
+		count, pixel string
+	}{{c.Views.Globals, c.Views.GlobalCropSize, "Globals", "GlobalSize"}, {c.Views.Locals, c.Views.LocalCropSize, "Locals", "LocalSize"}} {
+		tokens := 1 + (crop.size/vit.PatchSize)*(crop.size/vit.PatchSize)
+		what := fmt.Sprintf("views.%s %d of views.%s %d, batch %d in accumulate %d parts: attention of %d tokens",
+			crop.count, crop.views, crop.pixel, crop.size, c.Batch, c.AccumulationSteps, tokens)
+		if err := settings.Fit(settings.MaxDeviceBytes, what, part, crop.views, vit.NumHeads, tokens, tokens, 4); err != nil {
 			return err
 		}
 	}
-	return nil
+	what := fmt.Sprintf("batch %d in accumulate %d parts of images of canvas %d", c.Batch, c.AccumulationSteps, c.ImageSize)
+	return settings.Fit(settings.MaxBytes, what, part, c.ImageSize, c.ImageSize, 3)
 }
 
 // hasPatchLoss reports whether a loss uses patches, and with them scenes.

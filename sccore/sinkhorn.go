@@ -1,9 +1,11 @@
 package sccore
 
 import (
+	"cmp"
 	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Sinkhorn is the Sinkhorn–Knopp algorithm SK of "Cross-view alignment" (Cuturi 2013). It turns the target branch's outputs into targets:
@@ -18,11 +20,8 @@ func DefaultSinkhorn() Sinkhorn { return Sinkhorn{Iterations: 3, Epsilon: 0.05} 
 
 // Check returns an error that names the setting that is out of range.
 func (s Sinkhorn) Check() error {
-	if s.Iterations < 1 {
-		return fmt.Errorf("Sinkhorn: %d iterations, want at least 1", s.Iterations)
-	}
-	if !(s.Epsilon > 0) {
-		return fmt.Errorf("Sinkhorn: epsilon %g is not above 0", s.Epsilon)
+	if err := cmp.Or(settings.Between("iterations", s.Iterations, 1, 1000), settings.Above("epsilon", s.Epsilon, 1e6)); err != nil { // The graph has a step for each iteration.
+		return fmt.Errorf("sinkhorn: %w", err)
 	}
 	return nil
 }

@@ -135,6 +135,18 @@ func (t *Trainer) BeginFrom(path string, seed uint64) error {
 	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
 }
 
+// CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration. It compiles nothing. Whether a checkpoint
+// has all variables is left to BeginFrom.
+func CheckStart(path string, config Config) error {
+	if strings.HasSuffix(path, ".safetensors") {
+		if _, metadata, err := weights.ReadSafetensors(path); err != nil || metadata["position"] != "" {
+			return err
+		}
+	}
+	_, err := weights.ReadViT(path, config.vit(), "")
+	return err
+}
+
 // adopt reads the online branch from a file.
 func (t *Trainer) adopt(path string) error {
 	if strings.HasSuffix(path, ".safetensors") {

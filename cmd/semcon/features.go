@@ -34,6 +34,9 @@ func runFeatures(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := requireWritableFile("out", c.out); err != nil {
+		return err
+	}
 	im, err := choice.read(c.weights)
 	if err != nil {
 		return err

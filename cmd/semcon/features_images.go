@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/weights"
@@ -174,8 +175,9 @@ func (l imageList) from(ctx context.Context, first int) iter.Seq2[int, imageRead
 					return
 				}
 				go func() {
-					im, err := l.read(i)
-					one <- imageRead{im, err}
+					var read imageRead
+					read.err = panics.Catch(func() (err error) { read.image, err = l.read(i); return err })
+					one <- read
 				}()
 			}
 		}()

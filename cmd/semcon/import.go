@@ -32,6 +32,11 @@ var importVerb = verb{
 		case *out != "" && filepath.Ext(*out) != ".safetensors":
 			return usagef("--out %s does not end with .safetensors", *out)
 		}
+		if *out != "" {
+			if err := requireWritableFile("out", *out); err != nil {
+				return err
+			}
+		}
 		im, err := choice.read(names[0])
 		if err != nil {
 			return err

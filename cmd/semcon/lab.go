@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 )
 
@@ -69,6 +70,12 @@ func runLab(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	copies := filepath.Join(in.Root(), "out", "lab")
+	if !*originals && !*setupOnly {
+		if err := atomicfile.Writable(copies); err != nil {
+			return err
+		}
+	}
 	if err := in.Ensure(ctx, os.Stderr); err != nil {
 		return err
 	}
@@ -81,7 +88,7 @@ func runLab(ctx context.Context, args []string) error {
 	}
 	folder := filepath.Join(in.Root(), "notebooks")
 	if !*originals {
-		if folder, err = copyNotebooks(folder, filepath.Join(in.Root(), "out", "lab"), os.Stderr); err != nil {
+		if folder, err = copyNotebooks(folder, copies, os.Stderr); err != nil {
 			return err
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -106,7 +106,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "semcon: unknown verb %q (\"semcon help\" lists the verbs)\n", name)
 		return 2
 	}
-	err := protect(func() error { return v.run(ctx, args[1:]) })
+	err := panics.Catch(func() error { return v.run(ctx, args[1:]) })
 	switch {
 	case err == nil || errors.Is(err, errHelpShown):
 		return 0
@@ -123,23 +123,6 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 		return 2
 	}
 	return 1
-}
-
-// protect turns a panic into an error, so that users see no stack trace unless SEMCON_DEBUG is set.
-func protect(run func() error) (err error) {
-	defer func() {
-		if caught := recover(); caught != nil {
-			if os.Getenv("SEMCON_DEBUG") != "" {
-				fmt.Fprintf(os.Stderr, "%v\n%s", caught, debug.Stack())
-			}
-			if asError, ok := caught.(error); ok {
-				err = asError
-				return
-			}
-			err = fmt.Errorf("%v", caught)
-		}
-	}()
-	return run()
 }
 
 func findVerb(name string) (verb, bool) {

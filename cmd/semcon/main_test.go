@@ -132,9 +132,9 @@ func TestFailuresAreOneLine(t *testing.T) {
 		stderr string
 	}{
 		{"error", t.Context(), func() error { return errors.New("data/x.bin: truncated\nand a stack\n") }, 1, "semcon act: data/x.bin: truncated\n"},
-		{"panic with an error", t.Context(), func() error { panic(errors.New("\nshapes differ\nstack")) }, 1, "semcon act: shapes differ\n"},
-		{"panic with a text", t.Context(), func() error { panic("shapes differ") }, 1, "semcon act: shapes differ\n"},
-		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: runtime error: index out of range"},
+		{"panic with an error", t.Context(), func() error { panic(errors.New("\nshapes differ\nstack")) }, 1, "semcon act: internal error: shapes differ\n"},
+		{"panic with a text", t.Context(), func() error { panic("shapes differ") }, 1, "semcon act: internal error: shapes differ\n"},
+		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: internal error: runtime error: index out of range"},
 		{"usage", t.Context(), func() error { return usagef("--seeds %d: at least 1", 0) }, 2, "semcon act: --seeds 0: at least 1\n"},
 		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; run it again to continue\n"},
 		{"interrupted, and unable to save", canceled, func() error { return errors.New("out/x: no space left on device") }, 1,

@@ -49,6 +49,9 @@ func runNotebooks(ctx context.Context, args []string) error {
 	if *timeout < 0 {
 		return usagef("--timeout %s is negative", *timeout)
 	}
+	if err := requireWritable("out", *out); err != nil {
+		return err
+	}
 	in, err := checkoutInstall()
 	if err != nil {
 		return err

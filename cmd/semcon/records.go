@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -30,6 +31,25 @@ func requireFolder(flag, folder string) error {
 		return fmt.Errorf("--%s %s: the folder does not exist", flag, folder)
 	}
 	return nil
+}
+
+// requireWritable returns an error if files cannot be written in the folder that a flag names. Verbs call it before they do any work.
+func requireWritable(flag, folder string) error {
+	if folder == "" {
+		return usagef("--%s is empty: want a folder", flag)
+	}
+	if err := atomicfile.Writable(folder); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
+}
+
+// requireWritableFile is [requireWritable] for a file.
+func requireWritableFile(flag, file string) error {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return fmt.Errorf("--%s %s: is a folder, want a file", flag, file)
+	}
+	return requireWritable(flag, filepath.Dir(file))
 }
 
 // checkRecords looks for broken lines among the records of all experiments, and moves them aside if asked to.

@@ -61,8 +61,6 @@ var runVerb = verb{
 		switch {
 		case options.CheckpointEvery < 0:
 			return usagef("--checkpoint-every %v is negative", options.CheckpointEvery)
-		case options.Out == "":
-			return usagef("--out is empty: want a folder")
 		case options.Parallel < 0:
 			return usagef("--parallel %d is negative", options.Parallel)
 		case options.Parallel == 0 && options.Profile == study.Full:
@@ -87,6 +85,9 @@ var runVerb = verb{
 			if err := requireFolder("data", options.Data); err != nil {
 				return err
 			}
+		}
+		if err := requireWritable("out", options.Out); err != nil {
+			return err
 		}
 		b, err := backend.Open()
 		if err != nil {

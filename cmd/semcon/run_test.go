@@ -246,6 +246,25 @@ func TestKilledAtAnyMomentGoesOn(t *testing.T) {
 }
 
 // TestDiskFull limits the size of files, so that a write fails midway, and then removes the limit.
+// TestWhatCannotBeWrittenIsRefusedFirst gives outputs below a file. The weights do not exist, which would be found next.
+func TestWhatCannotBeWrittenIsRefusedFirst(t *testing.T) {
+	m, dir := fakemachine.New(t), t.TempDir()
+	write(t, nil, dir, "file")
+	file := filepath.Join(dir, "file")
+	for _, args := range [][]string{
+		append(slices.Clone(tinyStudy), "--out", file), append(slices.Clone(tinyStudy), "--out", filepath.Join(file, "out")),
+		{"features", dir, "--weights", "none.pth", "--out", filepath.Join(file, "features.npy")},
+		{"import", "none.pth", "--out", filepath.Join(file, "vit.safetensors")},
+		{"notebooks", "--out", file},
+	} {
+		stdout, stderr, status := outcome(t, onGo(semcon(t, m, args...)))
+		if status != 1 || stdout != "" {
+			t.Errorf("%v: exit status %d, printed %q", args, status, stdout)
+		}
+		wantLine(t, stderr, "semcon "+args[0]+": --out: cannot write in ", file)
+	}
+}
+
 func TestDiskFull(t *testing.T) {
 	m, out := fakemachine.New(t), t.TempDir()
 	study := append(tinyStudy, "--out", out)

@@ -25,7 +25,7 @@ type Viewer struct {
 func NewViewer(b compute.Backend, config sccore.Config, size int, images datasets.Source, count int) (*Viewer, error) {
 	w := &Viewer{config: config, size: size, backend: b, scenes: images}
 	preprocessing := datasets.DefaultPreprocessing()
-	for im, err := range evaluation.ImagesOf(images, preprocessing, size, count) {
+	for im, err := range evaluation.ImagesOf(images, preprocessing, size, count, nil) {
 		if err != nil {
 			return nil, err
 		}

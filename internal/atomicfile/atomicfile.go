@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -94,4 +95,29 @@ func WriteBytes(path string, content []byte) error {
 		_, err := w.Write(content)
 		return err
 	})
+}
+
+// Writable returns an error that names a folder in which files cannot be written. The folder need not exist. Writable leaves nothing behind.
+func Writable(dir string) error {
+	existing := filepath.Clean(dir)
+	for {
+		if _, err := os.Lstat(existing); !errors.Is(err, fs.ErrNotExist) || existing == filepath.Dir(existing) {
+			break
+		}
+		existing = filepath.Dir(existing)
+	}
+	info, err := os.Stat(existing)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", existing)
+	}
+	if err == nil {
+		var temp *os.File
+		if temp, err = os.CreateTemp(existing, temporary+"*"); err == nil {
+			err = errors.Join(temp.Close(), os.Remove(temp.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write in %s: %w", dir, err)
+	}
+	return nil
 }

@@ -82,3 +82,24 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("a half-written file stands: %v", err)
 	}
 }
+
+func TestWritable(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, nil, 0o644), os.Symlink(filepath.Join(dir, "nowhere"), link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, good := range []string{dir, filepath.Join(dir, "new", "folder"), "new/folder", "."} {
+		if err := atomicfile.Writable(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{file, filepath.Join(file, "folder"), link, filepath.Join(link, "folder")} {
+		if err := atomicfile.Writable(bad); err == nil || !strings.HasPrefix(err.Error(), "cannot write in "+bad+": ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
+		t.Errorf("left behind: %v", entries)
+	}
+}

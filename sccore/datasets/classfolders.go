@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/semcon/semcon/internal/panics"
 )
 
 // FindClassFolders reports whether dir holds labelled images in the layout of [ReadFolder] or [ReadZip]: the folders train and test, or
@@ -111,7 +113,8 @@ func (im *Images) decodeAll(tree fs.FS, names []string, broken Broken, workers i
 					return
 				}
 				var pixels []uint8
-				if pixels, faults[i] = readImage(tree, names[i], im.Height); faults[i] == nil {
+				faults[i] = panics.Catch(func() (err error) { pixels, err = readImage(tree, names[i], im.Height); return err })
+				if faults[i] == nil {
 					copy(im.Pixels[i*len(pixels):], pixels)
 				} else if broken == FailOnBroken {
 					stop.Store(true)

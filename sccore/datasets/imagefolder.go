@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // ImageFolder is a folder of JPEG and PNG images of any size. Images are read from disk on demand.
@@ -77,6 +78,12 @@ func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
 		labels = append(labels, int32(label))
 	}
 	return labels, names, nil
+}
+
+// Skip names image i, which could not be read because of err, as records and warnings do: below the folder's name.
+func (p *ImageFolder) Skip(i int, err error) Skipped {
+	name := filepath.Join(p.Name, p.files[i])
+	return Skipped{name, strings.TrimPrefix(err.Error(), name+": ")}
 }
 
 // File returns the path of image i within the folder.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 
+	"github.com/semcon/semcon/internal/panics"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -98,7 +99,8 @@ func (l Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] 
 			defer close(done)
 			orders := [2]order{{seed: l.Seed}, {seed: l.Seed + 1}}
 			for step := from; ; step++ {
-				batch, err := l.read(ctx, step, &orders)
+				var batch *Batch
+				err := panics.Catch(func() (err error) { batch, err = l.read(ctx, step, &orders); return err })
 				if err != nil {
 					batch = nil
 				}
@@ -182,7 +184,10 @@ func (l Loader) readFrom(ctx context.Context, b *Batch, from int) error {
 	for i := from; i < n; i++ {
 		workers.Go(func() error {
 			if faults[i] = ctx.Err(); faults[i] == nil {
-				skipped[i], faults[i] = l.readInto(b, i, b.Pixels[i*size:(i+1)*size])
+				faults[i] = panics.Catch(func() (err error) {
+					skipped[i], err = l.readInto(b, i, b.Pixels[i*size:(i+1)*size])
+					return err
+				})
 			}
 			return nil
 		})
@@ -215,11 +220,11 @@ func (l Loader) readInto(b *Batch, position int, pixels []uint8) (skipped []Skip
 		if len(skipped) == maxBroken {
 			return nil, fmt.Errorf("%d images in a row cannot be read, the last: %w", maxBroken, err)
 		}
-		name := fmt.Sprintf("image %d", b.Images[position])
+		one := Skipped{fmt.Sprintf("image %d", b.Images[position]), err.Error()}
 		if folder, ok := source.(*ImageFolder); ok {
-			name = folder.files[int(b.Images[position])-first]
+			one = folder.Skip(int(b.Images[position])-first, err)
 		}
-		skipped = append(skipped, Skipped{name, err.Error()})
+		skipped = append(skipped, one)
 		b.Images[position] = int32(first + (int(b.Images[position])-first+1)%source.Len())
 	}
 }

@@ -130,7 +130,10 @@ func TestLoaderAndBrokenImages(t *testing.T) {
 	for _, b := range want {
 		var names []string
 		for _, s := range b.Skipped {
-			names = append(names, s.File)
+			names = append(names, filepath.Base(s.File))
+			if want := filepath.Join(filepath.Base(dir), filepath.Base(s.File)); s.File != want || strings.Contains(s.Reason, ".png") {
+				t.Errorf("skipped %q because %q, want %s named once", s.File, s.Reason, want)
+			}
 		}
 		slices.Sort(names)
 		if fmt.Sprint(names) != "[002.png 003.png 003.png]" { // Image 2 goes to 3, which goes to 4, as 3 itself does.
@@ -237,5 +240,21 @@ func BenchmarkLoader(b *testing.B) {
 			}
 			b.ReportMetric(float64(batch*steps)/b.Elapsed().Seconds(), "images/s")
 		})
+	}
+}
+
+// panicking is a source whose images cannot be read without a panic.
+type panicking struct{}
+
+func (panicking) Len() int { return 4 }
+
+func (panicking) Read(int, []uint8, int) (Size, error) { panic("out of range\ngoroutine 1") }
+
+// TestLoaderReturnsPanicsOfItsWorkers would end the process if a goroutine did not recover.
+func TestLoaderReturnsPanicsOfItsWorkers(t *testing.T) {
+	for _, err := range (Loader{Scenes: panicking{}, BatchSize: 2, ImageSize: 8}).Batches(t.Context(), 0) {
+		if err == nil || err.Error() != "internal error: out of range" {
+			t.Errorf("error %v", err)
+		}
 	}
 }

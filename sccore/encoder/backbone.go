@@ -28,6 +28,9 @@ type family struct {
 	buildsFeatures func(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node
 }
 
+// maxWidth keeps the largest weight of a network below 1 GiB.
+const maxWidth = 512
+
 var families = []family{
 	{"resnet18", 64, 8, resNet18},
 	{"conv4", 16, 4, conv4},
@@ -49,8 +52,8 @@ func ByName(name string) (Backbone, error) {
 		width := f.width
 		if hasWidth {
 			var err error
-			if width, err = strconv.Atoi(narrower); err != nil || width < 1 || strconv.Itoa(width) != narrower {
-				return Backbone{}, fmt.Errorf("backbone %q: the width after -w must be a positive number", name)
+			if width, err = strconv.Atoi(narrower); err != nil || width < 1 || width > maxWidth || strconv.Itoa(width) != narrower {
+				return Backbone{}, fmt.Errorf("backbone %q: the width after -w must be a number from 1 to %d", name, maxWidth)
 			}
 		}
 		return Backbone{Name: name, Dim: width * f.dims, width: width, network: f.buildsFeatures}, nil

@@ -1,12 +1,14 @@
 package evaluation
 
 import (
+	"cmp"
 	"fmt"
 	"image"
 	"math"
 	"math/rand/v2"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 	"golang.org/x/image/draw"
 )
 
@@ -20,11 +22,8 @@ type RandomResizedCrop struct {
 
 // Check returns an error that names the setting that is out of range.
 func (c RandomResizedCrop) Check() error {
-	if c.Size < 1 {
-		return fmt.Errorf("crops of %d pixels, want at least 1", c.Size)
-	}
-	if !(c.MinScale > 0 && c.MinScale <= 1) {
-		return fmt.Errorf("crops of at least %g of an image's area, want above 0 and at most 1", c.MinScale)
+	if err := cmp.Or(settings.Between("train", c.Size, 1, settings.MaxImageSize), settings.Above("min_area", c.MinScale, 1)); err != nil {
+		return fmt.Errorf("crops: %w", err)
 	}
 	return nil
 }

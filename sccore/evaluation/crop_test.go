@@ -77,7 +77,7 @@ func TestWholeImagesKeepTheirPixels(t *testing.T) {
 }
 
 func TestCropChecks(t *testing.T) {
-	for want, c := range map[string]RandomResizedCrop{"of 0 pixels": {0, 1}, "at least 0 of": {1, 0}, "at least 1.5 of": {1, 1.5}, "NaN": {1, math.NaN()}} {
+	for want, c := range map[string]RandomResizedCrop{"train 0": {0, 1}, "min_area 0": {1, 0}, "min_area 1.5": {1, 1.5}, "NaN": {1, math.NaN()}} {
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}

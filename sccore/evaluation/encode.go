@@ -21,7 +21,7 @@ type Encoded struct {
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
 func Encode(extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	return encode(extractor, ImagesOf(source, extractor.Preprocessing, size, n), patches)
+	return encode(extractor, ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped), patches)
 }
 
 func encode(extractor *FeatureExtractor, images iter.Seq2[Image, error], patches bool) (Encoded, error) {
@@ -40,8 +40,9 @@ func encode(extractor *FeatureExtractor, images iter.Seq2[Image, error], patches
 type LabelledPictures struct{ *datasets.ImageFolder }
 
 // ImagesOf yields the first n images of a set as an encoder takes them: crops of size pixels of pictures, made by a preprocessing that crops, and images in
-// memory at their own size. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too.
-func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int) iter.Seq2[Image, error] {
+// memory at their own size. A picture of [datasets.ImageFolder] that cannot be read is black, since training skips it too; skipped is told of it unless it
+// is nil.
+func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int, skipped func(datasets.Skipped)) iter.Seq2[Image, error] {
 	return func(yield func(Image, error) bool) {
 		for i := range min(n, source.Len()) {
 			var pixels []uint8
@@ -50,6 +51,9 @@ func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int) it
 			switch source := source.(type) {
 			case *datasets.ImageFolder:
 				if pixels, read, err = source.Preprocess(i, by, size, 1); err != nil {
+					if skipped != nil {
+						skipped(source.Skip(i, err))
+					}
 					pixels, read, err = make([]uint8, size*size*3), datasets.Size{Height: size, Width: size}, by.Check()
 				}
 			case LabelledPictures:

@@ -76,7 +76,7 @@ func SpreadEvaluator(every int, extractor *FeatureExtractor, images datasets.Sou
 // encodeWhile is [Encode] until ctx ends.
 func encodeWhile(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
 	images := func(yield func(Image, error) bool) {
-		for image, err := range ImagesOf(source, extractor.Preprocessing, size, n) {
+		for image, err := range ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -63,6 +63,8 @@ type FeatureExtractor struct {
 	// Preprocessing is what images of [ImagesOf] and crops pass through on their way to the encoder: the default, unless the caller sets what its weights
 	// were made with.
 	Preprocessing datasets.Preprocessing
+	// Skipped, if not nil, is called for each picture that [Encode] and the evaluators cannot read and take as black.
+	Skipped func(datasets.Skipped)
 
 	backend compute.Backend
 	store   *model.Store

@@ -207,7 +207,7 @@ func ExampleFeatureExtractor() {
 	}
 	defer extractor.Close()
 	images := synthetic.Objects(2, 48, 1)
-	for features, err := range extractor.Features(evaluation.ImagesOf(images.Images, extractor.Preprocessing, 48, images.Len()), true) {
+	for features, err := range extractor.Features(evaluation.ImagesOf(images.Images, extractor.Preprocessing, 48, images.Len(), nil), true) {
 		if err != nil {
 			panic(err)
 		}

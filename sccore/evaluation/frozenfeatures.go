@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"golang.org/x/sync/errgroup"
@@ -83,7 +84,7 @@ func (f FrozenFeatures) encode(ctx context.Context, n int, read func(i int) (Ima
 				for i := range count {
 					workers.Go(func() error {
 						if faults[i] = ctx.Err(); faults[i] == nil {
-							images[i], truths[i], faults[i] = read(first + i)
+							faults[i] = panics.Catch(func() (err error) { images[i], truths[i], err = read(first + i); return err })
 						}
 						return nil
 					})

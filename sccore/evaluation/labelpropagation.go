@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // LabelPropagation propagates the mask of a video's first frame through the video, as DINO's official code does (Caron et al. 2021; appendix
@@ -29,18 +31,20 @@ func DefaultLabelPropagation() LabelPropagation {
 
 // Check returns an error that names the setting that is out of range.
 func (p LabelPropagation) Check() error {
-	for _, setting := range []struct {
-		name         string
-		value, least int
-	}{{"short", p.ShortSide, 1}, {"previous", p.PreviousFrames, 0}, {"k", p.K, 1}, {"radius", p.Radius, 0}} {
-		if setting.value < setting.least {
-			return fmt.Errorf("propagation: %s %d is below %d", setting.name, setting.value, setting.least)
-		}
-	}
-	if !(p.Temperature >= 0.02) { // Below, exp(1/temperature) overflows float32.
-		return fmt.Errorf("propagation: temperature %g is below 0.02", p.Temperature)
+	// The graph has a step for each of the K patches. Below a temperature of 0.02, exp(1/temperature) overflows float32.
+	if err := cmp.Or(
+		settings.Between("short", p.ShortSide, 1, settings.MaxImageSize), settings.Between("previous", p.PreviousFrames, 0, 64), settings.Between("k", p.K, 1, 256),
+		settings.Between("radius", p.Radius, 0, 1<<16), settings.Between("temperature", p.Temperature, 0.02, 1e6),
+	); err != nil {
+		return fmt.Errorf("propagation: %w", err)
 	}
 	return nil
+}
+
+// fits returns an error if the similarities of the patches of a frame, rows × columns, and of the frames that it looks at are too many for memory.
+func (p LabelPropagation) fits(rows, columns int) error {
+	what := fmt.Sprintf("propagation: short %d and previous %d: similarities of %d×%d patches to those of %d frames", p.ShortSide, p.PreviousFrames, rows, columns, p.PreviousFrames+1)
+	return settings.Fit(settings.MaxDeviceBytes, what, rows, columns, rows, columns, p.PreviousFrames+1, 4)
 }
 
 // size is the size that frames are resized to.

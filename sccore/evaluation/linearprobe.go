@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // LinearProbe is a linear classifier on frozen [CLS] features, trained by cross-entropy with AdamW ("Main Results on ImageNet & COCO", "Optimization strategy"). The paper
@@ -38,17 +40,11 @@ func FastLinearProbe() LinearProbe {
 
 // Check returns an error that names the setting that is out of range.
 func (p LinearProbe) Check() error {
-	switch {
-	case p.Images < 0:
-		return fmt.Errorf("linear probe: images %d is negative", p.Images)
-	case p.Epochs < 1:
-		return fmt.Errorf("linear probe: epochs %d is below 1", p.Epochs)
-	case p.Batch < 1:
-		return fmt.Errorf("linear probe: batch %d is below 1", p.Batch)
-	case !(p.LearningRate > 0):
-		return fmt.Errorf("linear probe: rate %g is not above 0", p.LearningRate)
-	case !(p.WeightDecay >= 0):
-		return fmt.Errorf("linear probe: decay %g is negative", p.WeightDecay)
+	if err := cmp.Or(
+		settings.Between("images", p.Images, 0, math.MaxInt32), settings.Between("epochs", p.Epochs, 1, maxEpochs), settings.Between("batch", p.Batch, 1, maxFeatures),
+		settings.Above("rate", p.LearningRate, maxRate), settings.Between("decay", p.WeightDecay, 0, maxRate),
+	); err != nil {
+		return fmt.Errorf("linear probe: %w", err)
 	}
 	return nil
 }

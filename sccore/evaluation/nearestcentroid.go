@@ -8,6 +8,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // NearestCentroid classifies each patch of an image by the class whose mean training feature is nearest, in Euclidean distance. It is the classifier of
@@ -22,8 +23,8 @@ type NearestCentroid struct {
 
 // Check returns an error that names the setting out of range.
 func (n NearestCentroid) Check() error {
-	if n.Images < 0 || n.Size < 1 {
-		return fmt.Errorf("nearest centroid: images %d and size %d, want at least 0 and 1", n.Images, n.Size)
+	if err := cmp.Or(settings.Between("images", n.Images, 0, math.MaxInt32), settings.Between("size", n.Size, 1, settings.MaxImageSize)); err != nil {
+		return fmt.Errorf("nearest centroid: %w", err)
 	}
 	return nil
 }

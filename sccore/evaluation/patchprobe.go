@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -115,8 +117,8 @@ const patchProbeBlock = 16
 
 // Check returns an error that names the setting that is out of range.
 func (p PatchProbe) Check() error {
-	if p.Steps < 1 || p.Batch < 1 || !(p.LearningRate > 0) {
-		return fmt.Errorf("patch probe: %d steps of %d patches with rate %g, want all above 0", p.Steps, p.Batch, p.LearningRate)
+	if err := cmp.Or(settings.Between("steps", p.Steps, 1, maxSteps), settings.Between("batch", p.Batch, 1, maxFeatures), settings.Above("rate", p.LearningRate, maxRate)); err != nil {
+		return fmt.Errorf("patch probe: %w", err)
 	}
 	return nil
 }

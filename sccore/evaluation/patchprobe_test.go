@@ -219,7 +219,7 @@ func TestPatchProbeRefuses(t *testing.T) {
 		classes     int
 		part        string
 	}{
-		{evaluation.PatchProbe{Steps: 0, Batch: 1, LearningRate: 1}, good, good, 4, "0 steps"},
+		{evaluation.PatchProbe{Steps: 0, Batch: 1, LearningRate: 1}, good, good, 4, "steps 0"},
 		{evaluation.PatchProbe{Steps: 1, Batch: 1, LearningRate: math.NaN()}, good, good, 4, "rate NaN"},
 		{probe, good, good, 3, "training set: annotated patches: pixel"},
 		{probe, good, good, 300, "300 classes"},

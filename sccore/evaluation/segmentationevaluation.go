@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -65,18 +66,20 @@ func (t *SegmentationTrainer) Predict(images *datasets.Segmentation, which []int
 		var workers errgroup.Group
 		for i := range count {
 			workers.Go(func() error {
-				a, err := images.Read(which[done+i])
-				if err != nil {
-					return err
-				}
-				one := side * side * t.config.Head.Classes
-				for head := range flat {
-					classes := heads.PredictPixels(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
-					if err := show(done+i, a, head, classes); err != nil {
+				return panics.Catch(func() error {
+					a, err := images.Read(which[done+i])
+					if err != nil {
 						return err
 					}
-				}
-				return nil
+					one := side * side * t.config.Head.Classes
+					for head := range flat {
+						classes := heads.PredictPixels(flat[head][i*one:(i+1)*one], side, side, t.config.Head.Classes, a.Height, a.Width)
+						if err := show(done+i, a, head, classes); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
 			})
 		}
 		err = workers.Wait()

@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // SegmentationProbe is the linear segmentation of Tab. main ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
@@ -31,10 +33,14 @@ func DefaultSegmentationProbe() SegmentationProbe {
 
 // Check returns an error that names the setting that is out of range.
 func (p SegmentationProbe) Check() error {
-	if p.TestSize < 1 || p.Epochs < 1 {
-		return fmt.Errorf("segmentation: test %d and epochs %d, want at least 1", p.TestSize, p.Epochs)
+	if err := cmp.Or(settings.Between("test", p.TestSize, 1, settings.MaxImageSize), settings.Between("epochs", p.Epochs, 1, 1000)); err != nil {
+		return fmt.Errorf("segmentation: %w", err)
 	}
 	if err := (RandomResizedCrop{p.CropSize, p.MinScale}).Check(); err != nil {
+		return err
+	}
+	// The features of a batch, of the smallest patches and the longest features.
+	if err := settings.Fit(settings.MaxBytes, fmt.Sprintf("segmentation: batch %d of crops of train %d", p.Batch, p.CropSize), p.Batch, p.CropSize/8, p.CropSize/8, 768, 4); err != nil {
 		return err
 	}
 	return p.training(1, 1, 2, 1).Check()

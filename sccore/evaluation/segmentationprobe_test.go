@@ -68,12 +68,12 @@ func TestSegmentationProbeRefuses(t *testing.T) {
 	b := testbackend.Fastest(t)
 	f := frozenScenes(t, b, 4)
 	for want, change := range map[string]func(*SegmentationProbe){
-		"test 0":                   func(p *SegmentationProbe) { p.TestSize = 0 },
-		"epochs 0":                 func(p *SegmentationProbe) { p.Epochs = 0 },
-		"batch 0":                  func(p *SegmentationProbe) { p.Batch = 0 },
-		"learning rate -1":         func(p *SegmentationProbe) { p.LearningRate = -1 },
-		"crops of 0 pixels":        func(p *SegmentationProbe) { p.CropSize = 0 },
-		"at least 0 of an image's": func(p *SegmentationProbe) { p.MinScale = 0 },
+		"test 0":           func(p *SegmentationProbe) { p.TestSize = 0 },
+		"epochs 0":         func(p *SegmentationProbe) { p.Epochs = 0 },
+		"batch 0":          func(p *SegmentationProbe) { p.Batch = 0 },
+		"learning rate -1": func(p *SegmentationProbe) { p.LearningRate = -1 },
+		"train 0":          func(p *SegmentationProbe) { p.CropSize = 0 },
+		"min_area 0":       func(p *SegmentationProbe) { p.MinScale = 0 },
 		"train 20 and test 448 are not both multiples of the patch size 8": func(p *SegmentationProbe) { p.CropSize = 20 },
 	} {
 		probe := DefaultSegmentationProbe()

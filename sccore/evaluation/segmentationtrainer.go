@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -38,17 +40,15 @@ func (c SegmentationConfig) Check() error {
 	if err := c.Head.Check(); err != nil {
 		return err
 	}
-	for _, count := range []struct {
-		name  string
-		value int
-	}{{"dim", c.Dim}, {"grid", c.Grid}, {"batch", c.Batch}, {"steps", c.Steps}, {"number of rates", len(c.LearningRates)}} {
-		if count.value < 1 {
-			return fmt.Errorf("segmentation: %s %d is not positive", count.name, count.value)
-		}
+	if err := cmp.Or(
+		settings.Between("dim", c.Dim, 1, 1<<14), settings.Between("grid", c.Grid, 1, settings.MaxImageSize), settings.Between("batch", c.Batch, 1, 1<<14),
+		settings.Between("steps", c.Steps, 1, math.MaxInt32), settings.Between("number of rates", len(c.LearningRates), 1, 64),
+	); err != nil {
+		return fmt.Errorf("segmentation: %w", err)
 	}
-	for _, rate := range append([]float64{c.FinalLearningRate}, c.LearningRates...) {
-		if !(rate > 0) || math.IsInf(rate, 0) {
-			return fmt.Errorf("segmentation: learning rate %g is not positive", rate)
+	for _, rate := range c.LearningRates {
+		if err := cmp.Or(settings.Above("rates: learning rate", rate, maxRate), settings.Above("final_rate: learning rate", c.FinalLearningRate, maxRate)); err != nil {
+			return fmt.Errorf("segmentation: %w", err)
 		}
 	}
 	return nil

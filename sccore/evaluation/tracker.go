@@ -97,6 +97,9 @@ func (t *Tracker) track(ctx context.Context, v datasets.Video) ([][]uint8, error
 	if size.Height < t.patch || size.Width < t.patch {
 		return nil, fmt.Errorf("frames of %d×%d pixels become %d×%d: too narrow", v.Width, v.Height, size.Width, size.Height)
 	}
+	if err := t.settings.fits(size.Height/t.patch, size.Width/t.patch); err != nil {
+		return nil, err
+	}
 	objects, err := v.Objects()
 	if err != nil {
 		return nil, err

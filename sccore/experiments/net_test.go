@@ -92,12 +92,12 @@ func TestNetHoldsCellsAndHashes(t *testing.T) {
 					options.Set = []string{"init=start.safetensors"}
 				}
 				fmt.Fprintf(&text, "%s %s %s\n", e.Name, profile, dataset)
-				names, hashes, err := e.Cells(options, dataset)
+				cells, err := e.Cells(options, dataset)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, name := range names {
-					fmt.Fprintf(&text, "\t%s %s\n", name, hashes[i])
+				for _, c := range cells {
+					fmt.Fprintf(&text, "\t%s %s\n", c.Name, c.Hash)
 				}
 			}
 		}

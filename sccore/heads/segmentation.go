@@ -5,6 +5,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // The kinds of segmentation heads.
@@ -33,8 +34,11 @@ func (h Segmentation) Check() error {
 		return fmt.Errorf("segmentation head %q is neither %s nor %s", h.Kind, Linear, FCN)
 	case h.Classes < 2 || h.Classes > 255:
 		return fmt.Errorf("segmentation head of %d classes, want 2 to 255", h.Classes)
-	case h.Kind == FCN && h.Width < 1:
-		return fmt.Errorf("FCN of width %d, want at least 1", h.Width)
+	}
+	if h.Kind == FCN { // The largest weight is of 3×3 by Width by Width.
+		if err := settings.Between("width", h.Width, 1, 4096); err != nil {
+			return fmt.Errorf("FCN: %w", err)
+		}
 	}
 	return nil
 }

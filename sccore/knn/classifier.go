@@ -1,12 +1,14 @@
 package knn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Classifier is the weighted k-nearest-neighbour classifier of Wu et al. 2018. Each of the K training features most similar to a query, by cosine s,
@@ -51,11 +53,9 @@ func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 
 // Check returns an error that names the setting that is out of range.
 func (c Classifier) Check() error {
-	if c.K < 1 {
-		return fmt.Errorf("k-NN: k %d is not positive", c.K)
-	}
-	if !(c.Temperature >= 0.02) { // Below, exp(1/temperature) overflows float32.
-		return fmt.Errorf("k-NN: temperature %g is below 0.02", c.Temperature)
+	// Below 0.02, exp(1/temperature) overflows float32.
+	if err := cmp.Or(settings.Between("k", c.K, 1, 1<<24), settings.Between("temperature", c.Temperature, 0.02, 1e6)); err != nil {
+		return fmt.Errorf("k-NN: %w", err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Names are the names of the methods, in the paper's order.
@@ -56,9 +57,9 @@ func (c Config) Check() error {
 		name             string
 		value, low, high int
 	}{
-		{"batch", c.Batch, 2, 1 << 16}, {"epochs", c.Epochs, 1, 1 << 24}, {"projector_hidden", c.ProjectorHidden, 1, 1 << 16},
-		{"projector_dim", c.ProjectorDim, 1, 1 << 16}, {"predictor_hidden", c.PredictorHidden, 0, 1 << 16}, {"queue", c.Queue, 0, 1 << 22},
-		{"norm_groups", c.NormGroups, 0, 1 << 16},
+		{"batch", c.Batch, 2, 4096}, {"epochs", c.Epochs, 1, 1 << 24}, {"projector_hidden", c.ProjectorHidden, 1, 1 << 14},
+		{"projector_dim", c.ProjectorDim, 1, 1 << 14}, {"predictor_hidden", c.PredictorHidden, 0, 1 << 14}, {"queue", c.Queue, 0, 1 << 17},
+		{"norm_groups", c.NormGroups, 0, 4096},
 	} {
 		if field.value < field.low || field.value > field.high {
 			return fmt.Errorf("%s %d is not between %d and %d", field.name, field.value, field.low, field.high)
@@ -86,13 +87,17 @@ func (c Config) Check() error {
 			return fmt.Errorf("%s %g is too small for %s", name, value, c.Method)
 		}
 	}
+	for name, value := range map[string]float64{
+		"rate": c.LearningRate, "weight_decay": c.WeightDecay, "temperature": c.Temperature, "off_diagonal": c.OffDiagonal, "loss_scale": c.LossScale,
+	} {
+		if err := settings.Between(name, value, 0, 1e6); err != nil {
+			return err
+		}
+	}
 	for name, value := range map[string]float64{"momentum": c.Momentum, "target_momentum": c.TargetMomentum} {
 		if !(value >= 0 && value < 1) {
 			return fmt.Errorf("%s %g is not in [0, 1)", name, value)
 		}
-	}
-	if !(c.WeightDecay >= 0) {
-		return fmt.Errorf("weight_decay %g is negative", c.WeightDecay)
 	}
 	if c.WarmupEpochs < 0 || c.WarmupEpochs >= c.Epochs {
 		return fmt.Errorf("warmup_epochs %d is not in [0, epochs %d)", c.WarmupEpochs, c.Epochs)

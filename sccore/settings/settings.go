@@ -71,6 +71,30 @@ func applyOne(config any, assignment string) error {
 	return nil
 }
 
+// Numbers returns the settings of a configuration, a struct, that are numbers or lists of numbers, by the keys of [Apply]. A number is a
+// [json.Number], a list a []any of them.
+func Numbers(config any) (map[string]any, error) {
+	root, err := settingsOf(reflect.ValueOf(config))
+	numbers := map[string]any{}
+	var walk func(prefix string, level map[string]any)
+	walk = func(prefix string, level map[string]any) {
+		for name, value := range level {
+			switch value := value.(type) {
+			case map[string]any:
+				walk(prefix+name+".", value)
+			case json.Number:
+				numbers[prefix+name] = value
+			case []any:
+				if len(value) > 0 && reflect.TypeOf(value[0]) == reflect.TypeFor[json.Number]() {
+					numbers[prefix+name] = value
+				}
+			}
+		}
+	}
+	walk("", root)
+	return numbers, err
+}
+
 // settingsOf returns a configuration as nested maps with the names of its JSON. Unlike the JSON, it includes single values that "omitzero" omits.
 func settingsOf(config reflect.Value) (map[string]any, error) {
 	settings := map[string]any{}
@@ -94,6 +118,10 @@ func settingsOf(config reflect.Value) (map[string]any, error) {
 			encoded, err := json.Marshal(value.Interface())
 			if err != nil {
 				return nil, err
+			}
+			if c := encoded[0]; c == '-' || '0' <= c && c <= '9' {
+				settings[cmp.Or(name, field.Name)] = json.Number(encoded)
+				continue
 			}
 			decoder := json.NewDecoder(bytes.NewReader(encoded))
 			decoder.UseNumber()

@@ -1,11 +1,13 @@
-package settings
+package settings_test
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -33,7 +35,7 @@ func newSetConfig() setConfig {
 func TestApply(t *testing.T) {
 	config := newSetConfig()
 	for _, assignment := range []string{"rate=0.5", "batch=64", "knn.k=20", "recipe.MinScale=0.2", "encoder=conv4", "recipe.Crop=same"} {
-		if err := Apply(&config, assignment); err != nil {
+		if err := settings.Apply(&config, assignment); err != nil {
 			t.Error(err)
 		}
 	}
@@ -57,7 +59,7 @@ func TestApplyNamesWhatIsWrong(t *testing.T) {
 	} {
 		config := newSetConfig()
 		before := encode(t, config)
-		err := Apply(&config, assignment)
+		err := settings.Apply(&config, assignment)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), assignment) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("--set %s: error %v is not one line with %q", assignment, err, want)
 		}
@@ -73,7 +75,7 @@ func TestForOneKind(t *testing.T) {
 		"bce":   {"rate=1", "rate=2", "cotap.tau1=4", "views.size=5"},
 		"cotap": {"rate=1", "rate=3", "cotap.tau1=4", "views.size=5"},
 	} {
-		if got := For(set, kind, []string{"bce", "cotap"}, "cotap.tau1"); !slices.Equal(got, want) {
+		if got := settings.For(set, kind, []string{"bce", "cotap"}, "cotap.tau1"); !slices.Equal(got, want) {
 			t.Errorf("%s gets %v, want %v", kind, got, want)
 		}
 	}
@@ -86,4 +88,52 @@ func encode(t *testing.T, config any) string {
 		t.Fatal(err)
 	}
 	return string(encoded)
+}
+
+func TestNumbers(t *testing.T) {
+	config := struct {
+		setConfig
+		Rates [2]float64 `json:"rates"`
+	}{setConfig: newSetConfig()}
+	numbers, err := settings.Numbers(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"batch", "queue", "rate", "knn.k", "recipe.MinScale", "rates"} {
+		if _, ok := numbers[want]; !ok {
+			t.Errorf("%s is missing among %v", want, numbers)
+		}
+	}
+	for _, other := range []string{"encoder", "recipe", "recipe.Crop", "recipe.Blur"} {
+		if _, ok := numbers[other]; ok {
+			t.Errorf("%s is no number", other)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	nan := math.NaN()
+	for _, one := range []struct {
+		err  error
+		want string
+	}{
+		{settings.Between("k", 3, 1, 3), ""},
+		{settings.Between("k", 4, 1, 3), "k 4 is not between 1 and 3"},
+		{settings.Between("rate", nan, 0, 1), "rate NaN is not between 0 and 1"},
+		{settings.Above("rate", 1, 1), ""},
+		{settings.Above("rate", 0, 1), "rate 0 is not above 0 and at most 1"},
+		{settings.Above("rate", nan, 1), "rate NaN is not above 0 and at most 1"},
+		{settings.Fit(settings.MaxBytes, "images 2", 2, 1<<30), ""},
+		{settings.Fit(settings.MaxBytes, "images 3", 3, 1<<30), "images 3: an array of 3 GiB, more than 2"},
+		{settings.Fit(settings.MaxBytes, "images", math.MaxInt, math.MaxInt, math.MaxInt), "images: an array of 7.31e+47 GiB, more than 2"},
+		{settings.Fit(settings.MaxBytes, "images", -1, math.MaxInt), ""},
+	} {
+		got := ""
+		if one.err != nil {
+			got = one.err.Error()
+		}
+		if got != one.want {
+			t.Errorf("%q, want %q", got, one.want)
+		}
+	}
 }

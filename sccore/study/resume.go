@@ -46,17 +46,18 @@ func (r *Run[C, D]) saveSeconds() error {
 	return atomicfile.WriteBytes(filepath.Join(r.Dir, secondsFile), fmt.Appendf(nil, "%g\n", r.seconds()))
 }
 
-// Skip records a skipped file with the reason, and warns once per call.
+// Skip records a skipped file with the first reason, and warns once per call. Training and measuring may give unlike reasons.
 func (r *Run[C, D]) Skip(file, reason string) {
-	line := strings.ReplaceAll(file+": "+reason, "\n", " ")
+	file = strings.ReplaceAll(file, "\n", " ")
+	line := file + ": " + strings.ReplaceAll(reason, "\n", " ")
 	r.call.mu.Lock()
-	known := r.call.skipped[line]
-	r.call.skipped[line] = true
+	known := r.call.skipped[file]
+	r.call.skipped[file] = true
 	r.call.mu.Unlock()
 	if !known {
 		r.Warnf("skipped %s", line)
 	}
-	if slices.Contains(r.skipped, line) {
+	if slices.ContainsFunc(r.skipped, func(other string) bool { return strings.HasPrefix(other, file+": ") }) {
 		return
 	}
 	r.skipped = append(r.skipped, line)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/train"
 	"golang.org/x/sync/errgroup"
@@ -212,31 +212,33 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 		workers = 1
 	}
 	for range workers {
-		group.Go(func() (err error) {
-			var worker Worker[C, D]
-			last, before := "", false
-			defer func() {
-				if worker != nil {
-					worker.Close()
+		group.Go(func() error {
+			return panics.Catch(func() (err error) {
+				var worker Worker[C, D]
+				last, before := "", false
+				defer func() {
+					if worker != nil {
+						worker.Close()
+					}
+				}()
+				for {
+					cell, ok := q.next(last, before)
+					if !ok {
+						return nil
+					}
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
+					if key := share(cell); worker != nil && key != last {
+						worker.Close()
+						worker = nil
+					}
+					last, before = share(cell), true
+					if worker, err = c.runCell(ctx, worker, cell); err != nil {
+						return fmt.Errorf("%s: %w", cell.Name(), err)
+					}
 				}
-			}()
-			for {
-				cell, ok := q.next(last, before)
-				if !ok {
-					return nil
-				}
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				if key := share(cell); worker != nil && key != last {
-					worker.Close()
-					worker = nil
-				}
-				last, before = share(cell), true
-				if worker, err = c.runCell(ctx, worker, cell); err != nil {
-					return fmt.Errorf("%s: %w", cell.Name(), err)
-				}
-			}
+			})
 		})
 	}
 	return group.Wait()
@@ -282,11 +284,11 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	}
 	r.Phase(progress.Compiling)
 	if worker == nil {
-		if err := protect(func() (err error) { worker, err = c.NewWorker(r); return err }); err != nil {
+		if err := panics.Catch(func() (err error) { worker, err = c.NewWorker(r); return err }); err != nil {
 			return nil, err
 		}
 	}
-	err = protect(func() error { return worker.Run(r) })
+	err = panics.Catch(func() error { return worker.Run(r) })
 	if errors.Is(err, ErrDiverged) {
 		c.setMissing(cell)
 		c.mu.Lock()
@@ -295,20 +297,6 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		return worker, nil
 	}
 	return worker, err
-}
-
-// protect turns a panic in a worker into an error of one line.
-func protect(f func() error) (err error) {
-	defer func() {
-		if caught := recover(); caught != nil {
-			if os.Getenv("SEMCON_DEBUG") != "" {
-				fmt.Fprintf(os.Stderr, "%v\n%s", caught, debug.Stack())
-			}
-			line, _, _ := strings.Cut(fmt.Sprint(caught), "\n")
-			err = fmt.Errorf("internal error: %s", line)
-		}
-	}()
-	return f()
 }
 
 func (c *call[C, D]) isMissing(cell Cell[C]) bool {

@@ -63,7 +63,7 @@ func (w toyWorker) Run(r *Run[toyConfig, GeneratedData]) error {
 		r.Step("counts")
 		if w.of.skips != "" {
 			r.Skip(w.of.skips, "truncated")
-			r.Skip(w.of.skips, "truncated")
+			r.Skip(w.of.skips, "truncated in measuring")
 		}
 		if w.of.stopAt > 0 && count == w.of.stopAt {
 			w.of.stop()
@@ -294,6 +294,16 @@ func TestARecordTellsOfAllCalls(t *testing.T) {
 	}
 	if want := []string{"skipped photo.jpg: truncated"}; !slices.Equal(warned, want) {
 		t.Errorf("warned of %q, want %q", warned, want)
+	}
+}
+
+// TestAPanicBesideAWorkerIsAnError panics in the goroutine of the workers, outside of them.
+func TestAPanicBesideAWorkerIsAnError(t *testing.T) {
+	y := newToy()
+	y.Shares = func(Cell[toyConfig]) string { panic("index out of range") } // The queue calls it.
+	err := y.Run(t.Context(), nil, Options{Profile: Quick, Out: t.TempDir()})
+	if err == nil || !strings.HasSuffix(err.Error(), "internal error: index out of range") {
+		t.Errorf("error %v", err)
 	}
 }
 

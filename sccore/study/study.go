@@ -110,8 +110,8 @@ type Experiment struct {
 	Info
 	// Run runs the cells that are not recorded yet.
 	Run func(ctx context.Context, b compute.Backend, o Options) error
-	// Cells lists the names of a dataset's cells with the hashes of their configurations.
-	Cells func(o Options, dataset string) (names, hashes []string, err error)
+	// Cells lists a dataset's cells.
+	Cells func(o Options, dataset string) ([]CellInfo, error)
 	// Tables shows the records of one profile beside the paper's numbers.
 	Tables func(records []Record, profile Profile) ([]figures.Table, error)
 	// Measure returns the quantity of a claim from the records of one profile.
@@ -120,17 +120,23 @@ type Experiment struct {
 	GeneratesData bool
 }
 
+// CellInfo is a [Cell] without its type parameter.
+type CellInfo struct {
+	Name, Hash string
+	Config     any // A struct, with the settings that --set addresses.
+}
+
 // Experiment returns the specified experiment.
 func (s Spec[C, D]) Experiment() Experiment {
 	return Experiment{
 		Info: s.Info,
 		Run:  s.Run,
-		Cells: func(o Options, dataset string) (names, hashes []string, err error) {
+		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
 			cells, err := s.Cells(o, dataset)
 			for _, c := range cells {
-				names, hashes = append(names, c.Name()), append(hashes, c.Hash())
+				infos = append(infos, CellInfo{c.Name(), c.Hash(), c.Config})
 			}
-			return names, hashes, err
+			return infos, err
 		},
 		Tables: func(records []Record, profile Profile) ([]figures.Table, error) {
 			results, err := s.Results(records, profile)

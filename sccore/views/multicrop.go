@@ -1,12 +1,14 @@
 package views
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // MultiCrop makes a few global views from large crops of a scene, and more local views of lower resolution from small crops (SwAV, DINO).
@@ -35,15 +37,14 @@ func DefaultMultiCrop() MultiCrop {
 
 // Check returns an error that names the first setting out of range.
 func (m MultiCrop) Check() error {
+	if err := cmp.Or(
+		settings.Between("Globals", m.Globals, 1, 16), settings.Between("Locals", m.Locals, 0, 64),
+		settings.Between("GlobalSize", m.GlobalCropSize, numTaps, settings.MaxImageSize),
+		settings.Between("LocalSize", m.LocalCropSize, min(m.Locals, 1)*numTaps, settings.MaxImageSize),
+	); err != nil {
+		return fmt.Errorf("views: %w", err)
+	}
 	switch {
-	case m.Globals < 1:
-		return fmt.Errorf("%d global views, want at least 1", m.Globals)
-	case m.Locals < 0:
-		return fmt.Errorf("%d local views, want at least 0", m.Locals)
-	case m.GlobalCropSize < numTaps:
-		return fmt.Errorf("global views of %d pixels, want at least %d", m.GlobalCropSize, numTaps)
-	case m.Locals > 0 && m.LocalCropSize < numTaps:
-		return fmt.Errorf("local views of %d pixels, want at least %d", m.LocalCropSize, numTaps)
 	case !(0 <= m.MinOverlap && m.MinOverlap <= 1):
 		return fmt.Errorf("MinOverlap %v is not between 0 and 1", m.MinOverlap)
 	case m.Global.Crop != IndependentCrop || m.Local.Crop != IndependentCrop:

@@ -192,15 +192,15 @@ func TestOverlapOfGivenBoxes(t *testing.T) {
 
 func TestMultiCropCheckNamesTheSetting(t *testing.T) {
 	for want, spoil := range map[string]func(*MultiCrop){
-		"0 global views":           func(m *MultiCrop) { m.Globals = 0 },
-		"-1 local views":           func(m *MultiCrop) { m.Locals = -1 },
-		"global views of 2 pixels": func(m *MultiCrop) { m.GlobalCropSize = 2 },
-		"local views of 0 pixels":  func(m *MultiCrop) { m.LocalCropSize = 0 },
-		"MinOverlap 1.5":           func(m *MultiCrop) { m.MinOverlap = 1.5 },
-		"MinOverlap NaN":           func(m *MultiCrop) { m.MinOverlap = math.NaN() },
-		"independent crops":        func(m *MultiCrop) { m.Local.Crop = SameCrop },
-		"global views: MaxScale":   func(m *MultiCrop) { m.Global.MaxScale = 2 },
-		"local views: MinScale":    func(m *MultiCrop) { m.Local.MinScale = 0.5 },
+		"Globals 0":              func(m *MultiCrop) { m.Globals = 0 },
+		"Locals -1":              func(m *MultiCrop) { m.Locals = -1 },
+		"GlobalSize 2":           func(m *MultiCrop) { m.GlobalCropSize = 2 },
+		"LocalSize 0":            func(m *MultiCrop) { m.LocalCropSize = 0 },
+		"MinOverlap 1.5":         func(m *MultiCrop) { m.MinOverlap = 1.5 },
+		"MinOverlap NaN":         func(m *MultiCrop) { m.MinOverlap = math.NaN() },
+		"independent crops":      func(m *MultiCrop) { m.Local.Crop = SameCrop },
+		"global views: MaxScale": func(m *MultiCrop) { m.Global.MaxScale = 2 },
+		"local views: MinScale":  func(m *MultiCrop) { m.Local.MinScale = 0.5 },
 	} {
 		m := DefaultMultiCrop()
 		spoil(&m)

@@ -2,7 +2,6 @@ package views
 
 import (
 	"fmt"
-	"math"
 )
 
 // CropMode says how the views of an image are cropped.
@@ -88,16 +87,24 @@ func (r Recipe) Check() error {
 		name             string
 		value, low, high float64
 	}{
-		{"MaxScale", r.MaxScale, 0, 1}, {"MinScale", r.MinScale, 0, r.MaxScale},
-		{"MaxAspect", r.MaxAspect, 0, math.MaxFloat64}, {"MinAspect", r.MinAspect, 0, r.MaxAspect},
+		{"MaxScale", r.MaxScale, 0, 1}, {"MinScale", r.MinScale, 0, 1},
+		{"MaxAspect", r.MaxAspect, 0, 1e3}, {"MinAspect", r.MinAspect, 0, 1e3},
 		{"BlurProbability", r.BlurProbability, 0, 1},
-		{"MaxSigma", r.MaxSigma, 0, math.MaxFloat64}, {"MinSigma", r.MinSigma, 0, r.MaxSigma},
+		{"MaxSigma", r.MaxSigma, 0, 1e3}, {"MinSigma", r.MinSigma, 0, 1e3},
 		{"GrayscaleProbability", r.GrayscaleProbability, 0, 1},
 		{"JitterProbability", r.JitterProbability, 0, 1}, {"JitterStrength", r.JitterStrength, 0, 2.5},
 		{"FlipProbability", r.FlipProbability, 0, 1},
 	} {
 		if !(p.low <= p.value && p.value <= p.high) {
 			return fmt.Errorf("%s %v is not between %v and %v", p.name, p.value, p.low, p.high)
+		}
+	}
+	for _, p := range []struct {
+		name     string
+		min, max float64
+	}{{"Scale", r.MinScale, r.MaxScale}, {"Aspect", r.MinAspect, r.MaxAspect}, {"Sigma", r.MinSigma, r.MaxSigma}} {
+		if p.min > p.max {
+			return fmt.Errorf("Min%[1]s %[2]v is above Max%[1]s %[3]v", p.name, p.min, p.max)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"golang.org/x/sync/errgroup"
 )
@@ -68,11 +69,15 @@ func Images(n, size int, seed uint64) *datasets.Images {
 	for i := range n {
 		im.Labels[i] = int32(i % len(imageClasses))
 		workers.Go(func() error {
-			drawObject(im.At(i), size, imageClasses[im.Labels[i]], imageRNG(seed, i))
-			return nil
+			return panics.Catch(func() error {
+				drawObject(im.At(i), size, imageClasses[im.Labels[i]], imageRNG(seed, i))
+				return nil
+			})
 		})
 	}
-	workers.Wait()
+	if err := workers.Wait(); err != nil {
+		panic(err) // Here the caller can recover it.
+	}
 	im.Identify(fmt.Sprintf("synthetic (seed %d)", seed))
 	return im
 }

@@ -1,12 +1,15 @@
 package synthetic
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
 
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -71,26 +74,30 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range n {
 		workers.Go(func() error {
-			rng := imageRNG(seed, i)
-			classes := classes(i, rng)
-			drawn := newObjectsScene(classes, rng)
-			s.Labels[i] = int32(classes[0])
-			sample(s.At(i), size, sceneSize, drawn.colour, rng)
-			for p := range area {
-				step := float64(sceneSize) / float64(size)
-				instance, in, _ := drawn.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
-				if instance == 0 {
-					continue
+			return panics.Catch(func() error {
+				rng := imageRNG(seed, i)
+				classes := classes(i, rng)
+				drawn := newObjectsScene(classes, rng)
+				s.Labels[i] = int32(classes[0])
+				sample(s.At(i), size, sceneSize, drawn.colour, rng)
+				for p := range area {
+					step := float64(sceneSize) / float64(size)
+					instance, in, _ := drawn.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
+					if instance == 0 {
+						continue
+					}
+					class := classes[instance-1]
+					s.InstanceMask[i*area+p] = uint8(instance)
+					s.ClassMask[i*area+p] = uint8(class + 1)
+					s.PartMask[i*area+p] = uint8(2*class + int(in))
 				}
-				class := classes[instance-1]
-				s.InstanceMask[i*area+p] = uint8(instance)
-				s.ClassMask[i*area+p] = uint8(class + 1)
-				s.PartMask[i*area+p] = uint8(2*class + int(in))
-			}
-			return nil
+				return nil
+			})
 		})
 	}
-	workers.Wait()
+	if err := workers.Wait(); err != nil {
+		panic(err) // Here the caller can recover it.
+	}
 	s.Identify(fmt.Sprintf("%s (seed %d)", name, seed))
 	return s
 }
@@ -130,4 +137,18 @@ func (s *scene) clear(x, y, distance float64) bool {
 		}
 	}
 	return true
+}
+
+// MaxSize is the largest height and width of drawn scenes and objects in pixels. Encoders of small images have patches of 8 pixels, which then are a
+// thousand.
+const MaxSize = 256
+
+// Check returns an error that names the number of images or their size, in the words of an experiment's settings, if [Scenes] or [Objects] cannot draw
+// them, or if the features of all their patches do not fit in memory.
+func Check(images string, n int, size string, side int) error {
+	const bytesOfPixel = 48 // Features of the widest encoder, 768 numbers for 8×8 pixels.
+	return cmp.Or(
+		settings.Between(size, side, 8, MaxSize), settings.Between(images, n, 1, math.MaxInt32),
+		settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of %s %d", images, n, size, side), n, side, side, bytesOfPixel),
+	)
 }

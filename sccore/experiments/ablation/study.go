@@ -1,6 +1,7 @@
 package ablation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -55,7 +56,7 @@ func profileConfig(profile study.Profile, read bool) Config {
 }
 
 // check returns an error that names the first value out of range.
-func (c Config) check(read bool) error {
+func (c Config) check(profile study.Profile, read bool) error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
@@ -64,10 +65,10 @@ func (c Config) check(read bool) error {
 			return fmt.Errorf("line %d: second.%w", line.Line, err)
 		}
 	}
-	if err := c.Linear.Check(); err != nil || !read {
-		return err
+	if !read {
+		return cmp.Or(c.CheckDrawn(profile), c.Linear.Check())
 	}
-	return c.Segmentation.Check()
+	return cmp.Or(c.Linear.Check(), c.Segmentation.Check())
 }
 
 // evaluation is the configuration of the experiment main that measures an encoder.
@@ -119,7 +120,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
-	if err := config.check(read); err != nil {
+	if err := config.check(o.Profile, read); err != nil {
 		return nil, err
 	}
 	if o.Profile == study.Full && config.Init == "" {

@@ -63,8 +63,10 @@ var grid = encoders.Grid[Config]{
 		if err := settings.Apply(&c, set...); err != nil {
 			return c, err
 		}
-		if v := c.Classifier; dataset == encoders.Synthetic && (v.Images < 1 || v.Size < 8) {
-			return c, fmt.Errorf("classifier: images %d and size %d; synthetic scenes need at least 1 and 8", v.Images, v.Size)
+		if dataset == encoders.Synthetic {
+			if err := synthetic.Check("classifier.images", c.Classifier.Images, "classifier.size", c.Classifier.Size); err != nil {
+				return c, err
+			}
 		}
 		return c, c.Classifier.Check()
 	},

@@ -1,6 +1,7 @@
 package effectaug
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -217,13 +218,7 @@ func (c Config) check() error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
-	if c.EvaluateEvery < 1 {
-		return fmt.Errorf("evaluate_every %d is not positive", c.EvaluateEvery)
-	}
-	if err := c.KNN.Check(); err != nil {
-		return err
-	}
-	return c.Recipe.Check()
+	return cmp.Or(settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), c.KNN.Check(), c.Recipe.Check())
 }
 
 // profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.

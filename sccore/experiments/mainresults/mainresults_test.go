@@ -190,7 +190,7 @@ func TestMainResultsOptions(t *testing.T) {
 		"speed=1":             `"speed"`,
 		"knn.k=0":             "k 0",
 		"class.epochs=0":      "epochs 0",
-		"patch.steps=0":       "0 steps",
+		"patch.steps=0":       "steps 0",
 		"images=0":            "images 0",
 		"size=1":              "size 1",
 		"segmentation.rate=1": `no key "segmentation"`,

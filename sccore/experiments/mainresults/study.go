@@ -1,10 +1,12 @@
 package mainresults
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/knn"
@@ -137,20 +139,19 @@ func (c Config) on(dataset string) Config {
 
 // check returns an error that names the first value out of range.
 func (c Config) check(read bool) error {
-	switch {
-	case c.Size < 8:
-		return fmt.Errorf("size %d is below 8", c.Size)
-	case c.Images < 0 || !read && c.Images == 0:
-		return fmt.Errorf("images %d is below 1", c.Images)
-	case read && c.Preprocessing.CropMode == datasets.WholeImage:
-		return fmt.Errorf("preprocessing: crop_mode %s: this experiment takes crops of one size", c.Preprocessing.CropMode)
-	case read:
-		if err := c.Preprocessing.Check(); err != nil {
-			return fmt.Errorf("preprocessing: %w", err)
-		}
-		return errors.Join(c.KNN.Check(), c.Class.Check(), c.Segmentation.Check())
+	if !read {
+		return cmp.Or(synthetic.Check("images", c.Images, "size", c.Size), c.KNN.Check(), c.Class.Check(), c.Patch.Check())
 	}
-	return errors.Join(c.KNN.Check(), c.Class.Check(), c.Patch.Check())
+	if err := cmp.Or(settings.Between("images", c.Images, 0, math.MaxInt32), settings.Between("size", c.Size, 8, settings.MaxImageSize)); err != nil {
+		return err
+	}
+	if c.Preprocessing.CropMode == datasets.WholeImage {
+		return fmt.Errorf("preprocessing: crop_mode %s: this experiment takes crops of one size", c.Preprocessing.CropMode)
+	}
+	if err := c.Preprocessing.Check(); err != nil {
+		return fmt.Errorf("preprocessing: %w", err)
+	}
+	return cmp.Or(c.KNN.Check(), c.Class.Check(), c.Segmentation.Check())
 }
 
 // Protocol describes how the numbers of a dataset are measured.

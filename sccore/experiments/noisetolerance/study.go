@@ -1,6 +1,7 @@
 package noisetolerance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -147,20 +148,29 @@ var Study = study.Spec[Config, study.GeneratedData]{
 
 // check returns an error that names the first value out of range.
 func (c Config) check() error {
-	for name, count := range map[string]int{
-		"dim": c.Dim, "patches": c.Patches, "test_size": c.TestSize, "embedding": c.EmbeddingDim, "batch": c.Batch, "steps": c.Steps,
-	} {
-		if count < 1 {
-			return fmt.Errorf("%s %d is not positive", name, count)
-		}
+	const bytesOfPair = 64 // Scores, labels and what CoTAP sorts.
+	pairs := func(name string, images int) error {
+		return settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of patches %d: all pairs of patches", name, images, c.Patches), images, c.Patches, c.Patches, bytesOfPair)
 	}
-	if c.Classes < 2 {
-		return fmt.Errorf("classes %d is below 2", c.Classes)
+	features := func(name string, images int) error {
+		return settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of patches %d of dim %d", name, images, c.Patches, c.Dim), images, c.Patches, max(c.Dim, c.EmbeddingDim), 8)
 	}
-	for name, value := range map[string]float64{"noise": c.Noise, "label_noise": c.LabelNoise, "rate": c.LearningRate, "momentum": c.Momentum} {
-		if !(value >= 0) {
-			return fmt.Errorf("%s %v is negative", name, value)
-		}
+	return cmp.Or(
+		settings.Between("classes", c.Classes, 2, 1<<16), settings.Between("dim", c.Dim, 1, 1<<14), settings.Between("embedding", c.EmbeddingDim, 1, 1<<14),
+		settings.Between("patches", c.Patches, 1, 1<<12), settings.Between("test_size", c.TestSize, 1, 1<<20), settings.Between("batch", c.Batch, 1, 1<<20),
+		settings.Between("steps", c.Steps, 1, 1<<24),
+		settings.Between("noise", c.Noise, 0, 1e3), settings.Between("high", c.High, 0, 1), settings.Between("low", c.Low, 0, 1), c.ordered(),
+		settings.Between("label_noise", c.LabelNoise, 0, 10), settings.Between("rate", c.LearningRate, 0, 1e4), settings.Between("momentum", c.Momentum, 0, 1),
+		settings.Fit(settings.MaxBytes, fmt.Sprintf("classes %d of dim %d", c.Classes, c.Dim), c.Classes, c.Dim, 8),
+		pairs("batch", c.Batch), pairs("test_size", c.TestSize), features("batch", c.Batch), features("test_size", c.TestSize),
+		c.CoTAP.Check(),
+	)
+}
+
+// ordered returns an error unless pairs of one class have the higher pseudo labels.
+func (c Config) ordered() error {
+	if c.Low > c.High {
+		return fmt.Errorf("low %v is above high %v", c.Low, c.High)
 	}
-	return c.CoTAP.Check()
+	return nil
 }

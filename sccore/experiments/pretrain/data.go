@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore"
@@ -54,8 +53,8 @@ const smokeImages = 64
 
 // Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws synthetic images.
 func Open(o study.Options, config Config) (Data, error) {
-	if config.Init != "" { // Before anything is compiled.
-		if _, err := os.Stat(config.Init); err != nil {
+	if config.Init != "" { // Before anything is compiled or written.
+		if err := sccore.CheckStart(config.Init, config.Second); err != nil {
 			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
 		}
 	}

@@ -124,14 +124,13 @@ func colours(picture image.Image) int {
 	return len(found)
 }
 
-// TestPretrainPicturesOfImages draws what a run on images without labels left.
-func TestPretrainPicturesOfImages(t *testing.T) {
-	b := testbackend.Go(t)
-	out, data := t.TempDir(), t.TempDir()
+// writeImages writes n objects and n scenes in the layouts of ImageNet and COCO below dir.
+func writeImages(t *testing.T, dir string, n int) {
+	t.Helper()
 	for folder, set := range map[string]*synthetic.Set{
-		"imagenet/train/n01440764": synthetic.Objects(10, 40, 1), "coco/train2017": synthetic.Scenes(10, 40, 2),
+		"imagenet/train/n01440764": synthetic.Objects(n, 40, 1), "coco/train2017": synthetic.Scenes(n, 40, 2),
 	} {
-		if err := os.MkdirAll(filepath.Join(data, folder), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		for i := range set.Len() {
@@ -139,11 +138,18 @@ func TestPretrainPicturesOfImages(t *testing.T) {
 			if err := png.Encode(&encoded, set.Image(i)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(data, folder, fmt.Sprintf("%d.png", i)), encoded.Bytes(), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, folder, fmt.Sprintf("%d.png", i)), encoded.Bytes(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+}
+
+// TestPretrainPicturesOfImages draws what a run on images without labels left.
+func TestPretrainPicturesOfImages(t *testing.T) {
+	b := testbackend.Go(t)
+	out, data := t.TempDir(), t.TempDir()
+	writeImages(t, data, 10)
 	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Data: data, Out: out}); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestPretrainConfigsAreInRange(t *testing.T) {
 		"images=5":                            "images 5",
 		"size=20":                             "size 20",
 		"knn.k=0":                             "k 0",
-		"probe.steps=0":                       "0 steps",
+		"probe.steps=0":                       "steps 0",
 		"second.views.Global.JitterStrength=\"much\"": "much",
 	} {
 		options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}}

@@ -39,6 +39,12 @@ func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Co
 	return &Stage{name, trainer, frozen}, err
 }
 
+// Report makes a run's records and warnings name the images that the stage cannot read, in training and in measuring.
+func Report[C comparable, D study.Data](r *study.Run[C, D], s *Stage) {
+	skip := func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
+	s.Trainer.Skipped, s.Frozen.Skipped = skip, skip
+}
+
 // Close frees the device's memory.
 func (s *Stage) Close() {
 	if s != nil {
@@ -52,7 +58,11 @@ func (s *Stage) Close() {
 func (s *Stage) unfiltered(b compute.Backend) (*evaluation.FeatureExtractor, error) {
 	vit, store, scope := s.Trainer.Encoder(sccore.Online)
 	vit.Prototypes = 0
-	return evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
+	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
+	if err == nil {
+		frozen.Skipped = s.Frozen.Skipped
+	}
+	return frozen, err
 }
 
 // TrainStage completes a stage of a run, from its last checkpoint or from start, and saves its encoders in dir.
@@ -60,7 +70,7 @@ func TrainStage[C comparable, D study.Data](
 	r *study.Run[C, D], s *Stage, dir string, start func() error, evaluators []train.Evaluator,
 ) error {
 	t := s.Trainer
-	t.Skipped = func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
+	Report(r, s)
 	save := func(branch sccore.Branch, file string) error {
 		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{
 			"run": r.Cell.Name(), "stage": s.Name, "step": fmt.Sprint(t.Done()), "config": string(study.EncodeConfig(r.Cell.Config)),

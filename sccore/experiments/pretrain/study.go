@@ -1,11 +1,14 @@
 package pretrain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
@@ -100,17 +103,25 @@ func (c Config) Check() error {
 		return fmt.Errorf("first.encoder %s is not second.encoder %s", c.First.Encoder, c.Second.Encoder)
 	case c.First.Lambdas.ImageConcentration > 0:
 		return errors.New("first.lambdas.image_concentration: neighbours are found with the first stage's features")
-	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
-		return fmt.Errorf("images %d is below the batch size or the number of neighbours", c.Images)
-	case c.EvaluateEvery < 0:
-		return fmt.Errorf("evaluate_every %d is negative", c.EvaluateEvery)
 	case c.Size < 8 || c.Size%8 != 0:
 		return fmt.Errorf("size %d is not a multiple of 8 pixels", c.Size)
 	}
-	if err := c.Probe.Check(); err != nil {
-		return err
+	return cmp.Or(
+		settings.Between("images", c.Images, 1, math.MaxInt32), settings.Between("evaluate_every", c.EvaluateEvery, 0, math.MaxInt32),
+		settings.Between("size", c.Size, 8, settings.MaxImageSize), c.Probe.Check(), c.KNN.Check(),
+	)
+}
+
+// CheckDrawn returns an error that names the first value out of range for synthetic images, or one that counts only for real images and that the profile
+// does not have.
+func (c Config) CheckDrawn(profile study.Profile) error {
+	switch size := ProfileConfig(profile).Size; {
+	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
+		return fmt.Errorf("images %d is below the batch size or the number of neighbours; --set images=%d fits", c.Images, max(c.First.Batch, c.Second.Batch, c.Second.Neighbours+1))
+	case c.Size != size:
+		return fmt.Errorf("size %d: synthetic images are encoded at their own size, second.canvas", c.Size)
 	}
-	return c.KNN.Check()
+	return synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize)
 }
 
 // rows lists the rows that a cell measures, in the order of measurement.
@@ -147,6 +158,13 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	}
 	if err := config.Check(); err != nil {
 		return nil, err
+	}
+	if dataset == "synthetic" {
+		if err := config.CheckDrawn(o.Profile); err != nil {
+			return nil, err
+		}
+	} else if config.Images != ProfileConfig(o.Profile).Images {
+		return nil, fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", config.Images)
 	}
 	if o.Profile == study.Full && config.Init == "" {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")

@@ -35,9 +35,16 @@ func (w *worker) compile(r *run) (err error) {
 		}
 	}
 	if w.second == nil {
-		w.second, err = NewStage(r.Backend(), "second", r.Data.Train, c.Second)
+		if w.second, err = NewStage(r.Backend(), "second", r.Data.Train, c.Second); err != nil {
+			return err
+		}
 	}
-	return err
+	for _, stage := range []*Stage{w.first, w.second} {
+		if stage != nil {
+			Report(r, stage)
+		}
+	}
+	return nil
 }
 
 // Run trains both stages of a cell, and measures the initial encoder and the encoder after each stage.

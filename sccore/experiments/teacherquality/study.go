@@ -1,6 +1,7 @@
 package teacherquality
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/settings"
@@ -100,13 +102,11 @@ func (c Config) check() error {
 		return errors.New("lambdas.patch_alignment 0: both stages align patches")
 	case c.First.Lambdas.PatchConcentration+c.First.Lambdas.ImageConcentration+c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration > 0 &&
 		(c.Loss == lossStart || c.Loss == lossAlignment):
-		return errors.New("lambdas: the cells set the concentration losses")
+		return errors.New("lambdas.patch_concentration and image_concentration: the cells set them")
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch:
 		return fmt.Errorf("images %d is below the batch size", c.Images)
-	case c.Pairs < 1:
-		return fmt.Errorf("pairs %d is not positive", c.Pairs)
 	}
-	return c.Probe.Check()
+	return cmp.Or(settings.Between("pairs", c.Pairs, 1, 1024), synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize), c.Probe.Check())
 }
 
 // shared is the part of the configuration that must be equal for runs to be compared.

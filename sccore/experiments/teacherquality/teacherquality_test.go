@@ -117,7 +117,7 @@ func TestTeacherQualityOptions(t *testing.T) {
 		{set: "second.patch_head.out=16", want: "patch_head"},
 		{set: "first.lambdas.patch_alignment=0", want: "patch_alignment 0"},
 		{set: "second.lambdas.patch_concentration=1", want: "concentration"},
-		{set: "probe.steps=0", want: "0 steps"},
+		{set: "probe.steps=0", want: "steps 0"},
 		{only: "cotap/lambda10/auc0.1", want: `no teacher "auc0.1"`},
 	} {
 		options := study.Options{Profile: study.Smoke, Out: t.TempDir()}

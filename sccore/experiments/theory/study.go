@@ -1,6 +1,7 @@
 package theory
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -39,10 +40,11 @@ func profileConfig(profile study.Profile, set []string) (Config, error) {
 	if err := settings.Apply(&config, set...); err != nil {
 		return config, err
 	}
-	if config.Images < 2 || config.Views < 1 || config.Thresholds < 2 {
-		return config, fmt.Errorf("--set images %d, views %d, thresholds %d: want at least 2, 1 and 2", config.Images, config.Views, config.Thresholds)
-	}
-	return config, nil
+	const classes, bytesOfFeature = 10, 4 * 512 // CIFAR-10's; with more classes there are fewer images of each.
+	return config, cmp.Or(
+		settings.Between("images", config.Images, 2, 1<<16), settings.Between("views", config.Views, 1, 1024), settings.Between("thresholds", config.Thresholds, 2, 10_000),
+		settings.Fit(settings.MaxBytes, fmt.Sprintf("images %d of views %d", config.Images, config.Views), classes, config.Images, config.Views, bytesOfFeature),
+	)
 }
 
 // cells lists one cell for each encoder of the augmentation study, in the order of the paper's table.

@@ -55,6 +55,9 @@ func read(dir, dataset string) (d Data, err error) {
 	return d, err
 }
 
+// drawnSize is the height and width of synthetic scenes in pixels.
+const drawnSize = 64
+
 // open opens a dataset for a configuration. The seeds of synthetic scenes differ from those that encoders are pretrained on.
 func open(dir, dataset string, c Config) (d Data, err error) {
 	if dataset != encoders.Synthetic {
@@ -62,10 +65,7 @@ func open(dir, dataset string, c Config) (d Data, err error) {
 			return d, err
 		}
 	} else {
-		if c.Images < 2 {
-			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
-		}
-		d.train, d.test = synthetic.Segmentation(c.Images, 64, 12), synthetic.Segmentation(c.Images, 64, 14)
+		d.train, d.test = synthetic.Segmentation(c.Images, drawnSize, 12), synthetic.Segmentation(c.Images, drawnSize, 14)
 	}
 	d.tested = datasets.Spread(d.test.Len(), c.Images)
 	all := datasets.Spread(d.train.Len(), c.Images)

@@ -1,12 +1,15 @@
 package transfer
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
@@ -145,26 +148,35 @@ func config(profile study.Profile, dataset, head string, set []string) (Config, 
 	if c.Head != head {
 		return c, fmt.Errorf("--set head=%s: choose heads with --only '*/*/%s/*'", c.Head, c.Head)
 	}
-	return c, c.check()
+	return c, c.check(dataset)
 }
 
 // check returns an error that names the first value out of range.
-func (c Config) check() error {
-	for _, field := range []struct {
-		name         string
-		value, least int
-	}{{"crops", c.Crops, 0}, {"samples", c.Samples, 1}, {"holdout", c.Holdout, 1}, {"images", c.Images, 0}, {"test", c.TestSize, 1}} {
-		if field.value < field.least {
-			return fmt.Errorf("%s %d is below %d", field.name, field.value, field.least)
-		}
-	}
-	if !(c.CacheGiB >= 0) {
-		return fmt.Errorf("cache_gib %g is negative", c.CacheGiB)
-	}
-	if err := c.crop().Check(); err != nil {
+func (c Config) check(dataset string) error {
+	const most = math.MaxInt32
+	if err := cmp.Or(
+		settings.Between("batch", c.Batch, 1, 1<<14), settings.Between("crops", c.Crops, 0, most), settings.Between("samples", c.Samples, 1, most), settings.Between("holdout", c.Holdout, 1, most),
+		settings.Between("images", c.Images, 0, most), settings.Between("test", c.TestSize, 1, settings.MaxImageSize),
+		settings.Between("cache_gib", c.CacheGiB, 0, 1e6), c.crop().Check(),
+	); err != nil {
 		return err
 	}
-	return c.training(encoder.ViT{PatchSize: 1, Dim: 1}, 2).Check() // Any encoder will do: the cell's is not open yet.
+	if dataset == encoders.Synthetic {
+		if err := cmp.Or(settings.Between("images", c.Images, 2, most), synthetic.Check("images", c.Images, "size", drawnSize)); err != nil {
+			return err
+		}
+	}
+	// Any encoder will do, because the cell's is not open yet: the widest of patches of 16 pixels.
+	if err := c.training(encoder.ViT{PatchSize: 1, Dim: 768}, 2).Check(); err != nil {
+		return err
+	}
+	side := max(1, c.CropSize/16)
+	what := fmt.Sprintf("batch %d of crops of train %d", c.Batch, c.CropSize)
+	if err := settings.Fit(settings.MaxBytes, what, c.Batch, side, side, 768, 4); err != nil || c.Head != heads.FCN {
+		return err
+	}
+	side *= heads.Upsampling
+	return settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("%s through width %d", what, c.Width), c.Batch, side, side, c.Width, 4)
 }
 
 func (c Config) crop() evaluation.RandomResizedCrop {

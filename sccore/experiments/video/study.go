@@ -1,6 +1,7 @@
 package video
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -117,14 +118,19 @@ func (c Config) check(dataset string) error {
 	switch {
 	case dataset != davis && (c.Size < 8 || c.Frames < 3):
 		return fmt.Errorf("frames %d and size %d: synthetic videos need at least 3 and 8", c.Frames, c.Size)
-	case c.Videos < least:
-		return fmt.Errorf("videos %d is below %d", c.Videos, least)
 	case c.Frames != 0 && c.Frames < 3:
 		return fmt.Errorf("frames %d is below 3; the first and the last frame do not count", c.Frames)
 	case dataset == davis && c.Size != 0:
 		return fmt.Errorf("size %d: only synthetic videos have a size", c.Size)
 	}
-	return c.Propagation.Check()
+	if dataset != davis {
+		// The drawn frames of a video, and its masks, are in memory together.
+		what := fmt.Sprintf("frames %d of size %d", c.Frames, c.Size)
+		if err := cmp.Or(settings.Between("size", c.Size, 8, settings.MaxImageSize), settings.Fit(settings.MaxBytes, what, c.Frames, c.Size, c.Size, 4)); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(settings.Between("videos", c.Videos, least, 1<<16), settings.Between("frames", c.Frames, 0, 1<<16), c.Propagation.Check())
 }
 
 // Videos holds the videos of a run.

@@ -1,0 +1,42 @@
+package panics
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+)
+
+// Catch runs f and returns its error, or a panic of f as an error of one line, "internal error: …". It prints the stack if SEMCON_DEBUG is set.
+func Catch(f func() error) (err error) {
+	defer func() {
+		caught := recover()
+		if caught == nil {
+			return
+		}
+		if os.Getenv("SEMCON_DEBUG") != "" {
+			fmt.Fprintf(os.Stderr, "%v\n%s", caught, debug.Stack())
+		}
+		if known, ok := caught.(caughtError); ok { // A goroutine's, which its caller panics with.
+			err = known
+			return
+		}
+		err = caughtError(firstLine(fmt.Sprint(caught)))
+	}()
+	return f()
+}
+
+// caughtError is what remains of a panic.
+type caughtError string
+
+func (e caughtError) Error() string { return "internal error: " + string(e) }
+
+// firstLine returns the first line that is not blank. Panics of other libraries include stack traces.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			return line
+		}
+	}
+	return "a panic without a message"
+}

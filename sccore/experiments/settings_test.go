@@ -1,0 +1,101 @@
+package experiments
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/theory"
+	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// largestSetting is what no setting may exceed: products of two still fit in an int.
+const largestSetting = math.MaxInt32
+
+// TestEverySettingHasBounds sets every numeric setting of every experiment, one at a time, to numbers without sense. Each is refused in one line that names
+// the setting, or it is accepted, and then the largest number that is accepted for it is not beyond largestSetting. What arrays of several settings may
+// take is bounded by [settings.Fit] where the settings are checked.
+func TestEverySettingHasBounds(t *testing.T) {
+	walked := 0
+	for _, e := range All() {
+		datasets := netDatasets[e.Name][study.Quick]
+		if e.Name == theory.Name {
+			datasets = []string{"synthetic"}
+		}
+		if len(datasets) == 0 {
+			t.Errorf("%s: which datasets?", e.Name)
+		}
+		for _, dataset := range datasets {
+			t.Run(e.Name+"/"+dataset, func(t *testing.T) { walked += walkSettings(t, e, dataset) })
+		}
+	}
+	if walked < 500 {
+		t.Errorf("%d settings, want those of all experiments", walked)
+	}
+}
+
+func walkSettings(t *testing.T, e study.Experiment, dataset string) (walked int) {
+	options := study.Options{Profile: study.Quick, Out: t.TempDir(), Seeds: 1}
+	if dataset != "" && dataset != "synthetic" {
+		options.Data = "data"
+	}
+	if e.Name == theory.Name { // It evaluates recorded encoders.
+		trained := study.Record{
+			Experiment: effectaug.Name, Cell: "synthetic/simclr/" + effectaug.Rows[0].Name + "/seed0", Row: effectaug.Rows[0].Name, Column: "synthetic objects/SimCLR", Profile: study.Quick,
+			Config: study.EncodeConfig(effectaug.ProfileConfig(study.Quick, methods.SimCLR)),
+		}
+		if err := trained.Append(study.Folder(options.Out, effectaug.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	numbers := map[string]any{}
+	cells, err := e.Cells(options, dataset)
+	if err != nil || len(cells) == 0 {
+		t.Fatalf("%d cells, %v", len(cells), err)
+	}
+	for _, c := range cells {
+		found, err := settings.Numbers(c.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(numbers, found)
+	}
+	for _, key := range slices.Sorted(maps.Keys(numbers)) {
+		// set returns the error of a value.
+		set := func(value string) error {
+			t.Helper()
+			if list, ok := numbers[key].([]any); ok {
+				value = "[" + strings.Join(slices.Repeat([]string{value}, len(list)), ",") + "]"
+			}
+			changed := options
+			changed.Set = append(slices.Clone(options.Set), key+"="+value)
+			_, err := e.Cells(changed, dataset)
+			if err == nil {
+				return nil
+			}
+			names := strings.Split(key, ".") // The whole key, its end, or the group that it lies in.
+			names = names[max(0, len(names)-2):]
+			line := err.Error()
+			if strings.Contains(line, "\n") || !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(line, name) }) {
+				t.Errorf("--set %s=%s: %q is not one line that names it", key, value, line)
+			}
+			return err
+		}
+		for _, value := range []string{"-1", "0", "1"} {
+			_ = set(value) // Both are fine.
+		}
+		for _, value := range []string{"9223372036854775807", "-9223372036854775808", "1e300", "-1e300", "1e400", "NaN", "Inf", "-Inf", strconv.Itoa(4 * largestSetting)} {
+			if err := set(value); err == nil {
+				t.Errorf("--set %s=%s is accepted", key, value)
+			}
+		}
+		walked++
+	}
+	return walked
+}

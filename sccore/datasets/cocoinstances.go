@@ -198,7 +198,7 @@ func (p *instanceParser) annotation(i int) error {
 	if err != nil && !errors.As(err, new(*jsonstream.ValueError)) {
 		return err
 	}
-	if a.ID == nil {
+	if a.ID == nil || err != nil && *a.ID == 0 { // A wrong id is left at 0.
 		if err == nil {
 			err = errors.New("it has no id")
 		}

@@ -123,8 +123,9 @@ func curve(cells []*cocoCell, matched [][len(cocoIoUs)]matches, objects, detecti
 			if at == len(order) {
 				break
 			}
-			precision[i] += precisions[at] / float64(len(cocoRecalls))
+			precision[i] += precisions[at]
 		}
+		precision[i] /= float64(len(cocoRecalls))
 	}
 	return precision, recall
 }

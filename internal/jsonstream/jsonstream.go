@@ -140,10 +140,12 @@ func (r *Reader) Skip() error {
 
 // End makes sure that nothing follows the value.
 func (r *Reader) End() error {
-	if _, err := r.token(); err == nil {
+	r.source.left = MaxValue
+	switch _, err := r.decoder.Token(); {
+	case err == nil:
 		return fmt.Errorf("more follows the end, at byte %d", r.decoder.InputOffset())
-	} else if !errors.Is(err, io.EOF) {
-		return err
+	case !errors.Is(err, io.EOF):
+		return r.broken(err)
 	}
 	return nil
 }
@@ -171,7 +173,7 @@ func (r *Reader) broken(err error) error {
 	case r.source.err != nil:
 		return r.source.err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("ends too soon, at byte %d: %w", r.decoder.InputOffset(), io.EOF)
+		return errors.New("ends too soon")
 	}
 	return fmt.Errorf("is not JSON at byte %d: %w", r.decoder.InputOffset(), err)
 }

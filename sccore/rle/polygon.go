@@ -10,9 +10,9 @@ import (
 // Polygons are drawn on a grid this many times finer than the pixels.
 const upsampling = 5
 
-// maxOutline is the longest outline that is drawn, in points of the fine grid. It bounds time and memory, and is 1,000 times around an image of
+// maxOutline is the longest outline that is drawn, in points of the fine grid. It bounds time and memory, and is 250 times around an image of
 // 800×800 pixels.
-const maxOutline = 1 << 24
+const maxOutline = 1 << 22
 
 // FromPolygons returns the union of polygons, each a list x, y, x, y, … of at least three corners in pixels. Corners may lie outside the image. The
 // rounding is that of maskApi.c, which pycocotools uses. A polygon alone is filled by the even-odd rule.

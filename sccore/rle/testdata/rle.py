@@ -14,7 +14,7 @@ import pathlib
 import numpy as np
 from pycocotools import mask
 
-CASES, SHOWN = 5000, 12
+CASES, SHOWN = 2000, 12
 
 
 class Integers:

@@ -6,11 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"reflect"
 )
 
 // MaxValue is the longest value in bytes that is read at once: an element of a list or a value of an object.
 const MaxValue = 64 << 20
+
+// Open opens a file, and no pipe, which nobody may ever write to. Its error names the file.
+func Open(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	var file *os.File
+	if err == nil {
+		file, err = os.Open(path)
+	}
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathError.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
 
 // Reader reads one JSON value. Its methods read the parts of it in their order.
 type Reader struct {

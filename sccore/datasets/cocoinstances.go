@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/semcon/semcon/internal/jsonstream"
@@ -62,24 +61,12 @@ func (in *Instances) HasCategory(category int64) bool { return in.categories[cat
 
 // OpenInstances reads a file of [ReadInstances].
 func OpenInstances(path string) (*Instances, error) {
-	file, err := openRegular(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, reason(err))
-	}
-	defer file.Close()
-	return ReadInstances(file, path)
-}
-
-// openRegular opens a file, and no pipe, which nobody may ever write to.
-func openRegular(path string) (*os.File, error) {
-	info, err := os.Stat(path)
+	file, err := jsonstream.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
-	}
-	return os.Open(path)
+	defer file.Close()
+	return ReadInstances(file, path)
 }
 
 // ReadInstances reads COCO's annotations of instances: a JSON object with the lists images, categories and annotations. Other keys are passed over.

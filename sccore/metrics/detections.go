@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -21,14 +20,7 @@ type Detection struct {
 
 // OpenDetections reads a file of [ReadDetections].
 func OpenDetections(path string, truth *datasets.Instances) ([]Detection, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is not a regular file", path)
-	}
-	file, err := os.Open(path)
+	file, err := jsonstream.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"strings"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -53,4 +54,31 @@ func ExamplePreprocessing() {
 	// Output:
 	// shorter side resized to 256 px (bicubic), centre crop of 224 px, ImageNet's mean and deviation
 	// 224 224 150528 <nil>
+}
+
+// An annotation that cannot be used is left out and said.
+func ExampleReadInstances() {
+	in, err := datasets.ReadInstances(strings.NewReader(`{
+		"images": [{"id": 1, "file_name": "cats.jpg", "height": 8, "width": 10}],
+		"categories": [{"id": 17, "name": "cat"}],
+		"annotations": [
+			{"id": 1, "image_id": 1, "category_id": 17, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0, "segmentation": [[1, 2, 4, 2, 4, 6, 1, 6]]},
+			{"id": 2, "image_id": 1, "category_id": 18, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0}]}`), "cats.json")
+	if err != nil {
+		panic(err)
+	}
+	cat := in.Annotations[0]
+	size, _ := in.ImageSize(cat.Image)
+	mask, err := cat.Mask.Runs(size)
+	fmt.Println(cat.Box, mask.Area(), err)
+	fmt.Println(in.Skipped[0].File, in.Skipped[0].Reason)
+	// Output:
+	// [1 2 3 4] 12 <nil>
+	// cats.json annotation 2: there is no category 18
+}
+
+func ExampleOpenInstances() {
+	_, err := datasets.OpenInstances("instances_val2017.json")
+	fmt.Println(err)
+	// Output: instances_val2017.json: no such file or directory
 }

@@ -1,0 +1,200 @@
+// Package jsonstream reads large JSON files value by value, in memory that the largest value bounds.
+package jsonstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+)
+
+// MaxValue is the longest value in bytes that is read at once: an element of a list or a value of an object.
+const MaxValue = 64 << 20
+
+// Open opens a file, and no pipe, which nobody may ever write to. Its error names the file.
+func Open(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	var file *os.File
+	if err == nil {
+		file, err = os.Open(path)
+	}
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathError.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
+// Reader reads one JSON value. Its methods read the parts of it in their order.
+type Reader struct {
+	source  limited
+	decoder *json.Decoder
+}
+
+// New returns a reader of the one value in a stream.
+func New(r io.Reader) *Reader {
+	s := &Reader{source: limited{from: r}}
+	s.decoder = json.NewDecoder(&s.source)
+	return s
+}
+
+// limited passes on the next bytes of a stream up to a limit, and remembers its error.
+type limited struct {
+	from io.Reader
+	left int
+	err  error
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		l.err = fmt.Errorf("a value is longer than %d MiB", MaxValue>>20)
+		return 0, l.err
+	}
+	n, err := l.from.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	if err != nil && err != io.EOF {
+		l.err = err
+	}
+	return n, err
+}
+
+// ValueError is a value of another type than the one wanted. The reader stands behind it, and the next value can be read.
+type ValueError struct{ message string }
+
+func (e *ValueError) Error() string { return e.message }
+
+// Object reads an object and calls each with its keys. Each time, it must read the value.
+func (r *Reader) Object(each func(key string) error) error {
+	if err := r.delimiter('{', "a JSON object"); err != nil {
+		return err
+	}
+	for r.decoder.More() {
+		key, err := r.token()
+		if err != nil {
+			return err
+		}
+		if err := each(key.(string)); err != nil { // The decoder takes nothing else for a key.
+			return err
+		}
+		r.source.left = MaxValue
+	}
+	_, err := r.token()
+	return err
+}
+
+// Array reads a list and calls each for its elements, from 0. Each time, it must read the element.
+func (r *Reader) Array(each func(i int) error) error {
+	if err := r.delimiter('[', "a list"); err != nil {
+		return err
+	}
+	for i := 0; r.decoder.More(); i++ {
+		if err := each(i); err != nil {
+			return err
+		}
+		r.source.left = MaxValue
+	}
+	_, err := r.token()
+	return err
+}
+
+// Decode reads a value as [json.Unmarshal] does. A [*ValueError] says that the value is well formed, and not what is wanted.
+func (r *Reader) Decode(into any) error {
+	r.source.left = MaxValue
+	err := r.decoder.Decode(into)
+	if err == nil {
+		return nil
+	}
+	if r.source.err != nil || errors.As(err, new(*json.SyntaxError)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return r.broken(err)
+	}
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) {
+		return &ValueError{err.Error()} // Of an UnmarshalJSON.
+	}
+	field := ""
+	if mismatch.Field != "" {
+		field = mismatch.Field + ": "
+	}
+	return &ValueError{fmt.Sprintf("%s%s, want %s", field, mismatch.Value, wanted(mismatch.Type))}
+}
+
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
+	case reflect.String:
+		return "a string"
+	case reflect.Float64:
+		return "a number"
+	}
+	return "a whole number"
+}
+
+// Skip reads the next value and forgets it, in little memory.
+func (r *Reader) Skip() error {
+	for depth := 0; ; {
+		token, err := r.token()
+		if err != nil {
+			return err
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+// End makes sure that nothing follows the value.
+func (r *Reader) End() error {
+	r.source.left = MaxValue
+	switch _, err := r.decoder.Token(); {
+	case err == nil:
+		return fmt.Errorf("more follows the end, at byte %d", r.decoder.InputOffset())
+	case !errors.Is(err, io.EOF):
+		return r.broken(err)
+	}
+	return nil
+}
+
+func (r *Reader) delimiter(want json.Delim, name string) error {
+	token, err := r.token()
+	if err == nil && token != want {
+		err = fmt.Errorf("want %s at byte %d", name, r.decoder.InputOffset())
+	}
+	return err
+}
+
+func (r *Reader) token() (json.Token, error) {
+	r.source.left = MaxValue
+	token, err := r.decoder.Token()
+	if err != nil {
+		return nil, r.broken(err)
+	}
+	return token, nil
+}
+
+// broken is the error of a stream that cannot be read on.
+func (r *Reader) broken(err error) error {
+	switch {
+	case r.source.err != nil:
+		return r.source.err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("ends too soon")
+	}
+	return fmt.Errorf("is not JSON at byte %d: %w", r.decoder.InputOffset(), err)
+}

@@ -18,9 +18,10 @@ func (p Inference) Evaluate(ctx context.Context, images *datasets.Segmentation, 
 		err error
 	}
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	next := make(chan read)
+	next, done := make(chan read), make(chan struct{})
+	defer func() { stop(); <-done }()
 	go func() {
+		defer close(done)
 		for i := range images.Len() {
 			a, err := images.Read(i)
 			if err == nil {

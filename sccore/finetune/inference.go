@@ -61,8 +61,28 @@ type Logits struct {
 	Values                 []float32 // [Count, Rows, Columns, Classes].
 }
 
-// Segment returns the logits of crops, which are resized bilinearly to the crops' size, as mmsegmentation's decode heads have them (align_corners=false).
+// Segment returns the logits of crops, which are resized bilinearly to the crops' size, as mmsegmentation resizes those of its heads (align_corners=false).
 type Segment func(ctx context.Context, crops Crops) (Logits, error)
+
+// InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
+// with black crops.
+func InBatches(size int, segment Segment) Segment {
+	return func(ctx context.Context, crops Crops) (all Logits, err error) {
+		one := 3 * crops.Height * crops.Width
+		for first := 0; first < crops.Count; first += size {
+			count := min(size, crops.Count-first)
+			pixels := make([]uint8, size*one)
+			copy(pixels, crops.Pixels[first*one:(first+count)*one])
+			part, err := segment(ctx, Crops{size, crops.Height, crops.Width, pixels})
+			if err != nil {
+				return all, err
+			}
+			all.Rows, all.Columns, all.Classes = part.Rows, part.Columns, part.Classes
+			all.Values = append(all.Values, part.Values[:len(part.Values)/size*count]...)
+		}
+		return all, nil
+	}
+}
 
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. Of logits it keeps those of the
 // crops and a few rows of pixels. The error is that of segment, or one line that names the image: the logits have the wrong number, or are not finite.

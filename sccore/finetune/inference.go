@@ -65,8 +65,11 @@ type Logits struct {
 type Segment func(ctx context.Context, crops Crops) (Logits, error)
 
 // InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
-// with black crops.
+// with black crops. It panics unless size is at least 1.
 func InBatches(size int, segment Segment) Segment {
+	if size < 1 {
+		panic(fmt.Sprintf("finetune: batches of %d crops", size))
+	}
 	return func(ctx context.Context, crops Crops) (all Logits, err error) {
 		one := 3 * crops.Height * crops.Width
 		for first := 0; first < crops.Count; first += size {

@@ -74,7 +74,7 @@ func (l SegmentationLoader) Batches(ctx context.Context, from int) iter.Seq2[*Se
 		if workers == 0 {
 			workers = runtime.GOMAXPROCS(0)
 		}
-		places := make(chan struct{}, workers)             // One for each image that is being read.
+		places := make(chan struct{}, workers)           // One for each image that is being read.
 		queue := make(chan chan result, max(l.Ahead, 1)) // The batches in order.
 		all.Go(func() {
 			var order shuffle

@@ -24,6 +24,10 @@ type golden struct {
 		From, To int
 		Taken    []int
 	}
+	Sizes []struct {
+		From, To    [2]int
+		Long, Short int
+	}
 	Distortion struct {
 		Height, Width int
 		Pixels        []byte
@@ -92,6 +96,15 @@ func TestResizeIsOpenCVs(t *testing.T) {
 	for _, c := range g.Nearest {
 		if got := nearest(c.From, c.To); !slices.Equal(got, c.Taken) {
 			t.Errorf("%d to %d: takes %v, cv2.resize %v", c.From, c.To, got, c.Taken)
+		}
+	}
+}
+
+func TestScaleIsMMCVs(t *testing.T) {
+	for _, c := range readGolden(t).Sizes {
+		got := Scale{c.Long, c.Short}.Of(datasets.Size{Height: c.From[0], Width: c.From[1]})
+		if want := (datasets.Size{Height: c.To[0], Width: c.To[1]}); got != want {
+			t.Errorf("%v at %d×%d becomes %v, want %v", c.From, c.Long, c.Short, got, want)
 		}
 	}
 }

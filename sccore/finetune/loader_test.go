@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,19 +55,23 @@ func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
 
 	// Each epoch has each image once, and other crops of it.
 	seen := map[int]int{}
-	crops := map[string]bool{}
+	crops, orders := map[string]bool{}, [3]string{}
 	for i, batch := range want {
 		if batch.Step != i || len(batch.Pixels) != 4*16*16*3 || len(batch.Labels) != 4*16*16 || len(batch.Sizes) != 8 || len(batch.Skipped) != 0 {
 			t.Fatalf("batch %d: %+v", i, batch)
 		}
 		for k, image := range batch.Images {
 			if place := 4*i + k; place < 21 {
+				orders[place/7] += strconv.Itoa(image)
 				if seen[image]++; seen[image] > place/7+1 {
 					t.Errorf("image %d comes twice in epoch %d", image, place/7)
 				}
 			}
 			crops[string(batch.Pixels[k*16*16*3:(k+1)*16*16*3])] = true
 		}
+	}
+	if orders[0] == orders[1] || orders[1] == orders[2] {
+		t.Errorf("orders of the epochs: %v", orders)
 	}
 	if len(crops) != 24 {
 		t.Errorf("%d different crops of 24", len(crops))

@@ -123,7 +123,7 @@ func (t SegmentationTransform) geometry(a *datasets.SegmentedImage, random *rand
 	return g
 }
 
-// isMixed reports whether a crop has several classes and none fills it.
+// isMixed reports whether no class fills a crop. One class alone has a share of 1.
 func (t SegmentationTransform) isMixed(a *datasets.SegmentedImage, g geometry) bool {
 	var counts [256]int
 	for _, row := range g.rows[g.box.Min.Y:g.box.Max.Y] {
@@ -132,13 +132,11 @@ func (t SegmentationTransform) isMixed(a *datasets.SegmentedImage, g geometry) b
 			counts[line[column]]++
 		}
 	}
-	classes, most, all := 0, 0, 0
+	most, all := 0, 0
 	for _, count := range counts[:datasets.Ignore] {
-		if count > 0 {
-			classes, most, all = classes+1, max(most, count), all+count
-		}
+		most, all = max(most, count), all+count
 	}
-	return classes > 1 && float64(most)/float64(all) < t.CatMaxRatio
+	return all > 0 && float64(most)/float64(all) < t.CatMaxRatio
 }
 
 // mirror reverses a row of pixels.

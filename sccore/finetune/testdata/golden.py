@@ -53,6 +53,14 @@ def rescaled(size, scale):
     return int(h * float(factor) + 0.5), int(w * float(factor) + 0.5)
 
 
+def sizes():
+    cases = [((512, 683), (2048, 512)), ((1024, 2048), (2048, 512)), ((100, 900), (2048, 512)), ((128, 171), (512, 128))]
+    for _ in range(30):
+        ratio = rng.uniform(0.5, 2)
+        cases.append((tuple(rng.integers(40, 900, 2).tolist()), (int(2048 * ratio), int(512 * ratio))))
+    return [{"from": size, "long": scale[0], "short": scale[1], "to": rescaled(size, scale)} for size, scale in cases]
+
+
 # Photometric distortion: mmsegmentation's definition with the draws given. Images are BGR there.
 def convert(img, alpha=1, beta=0):
     img = img.astype(np.float32) * alpha + beta
@@ -94,6 +102,7 @@ def colours():
     hsv = rng.integers(0, 256, (1, 512, 3), dtype=np.uint8)
     hsv[..., 0] = rng.integers(0, 180, (1, 512))
     hsv[0, :6, 0] = [0, 30, 60, 90, 120, 150]
+    hsv[0, 6:14] = [[1, 90, 85], [5, 204, 66], [11, 238, 225], [44, 238, 225], [50, 153, 50], [57, 85, 120], [105, 24, 85], [117, 85, 100]]  # These need fused operations.
     return {"rgb": text(rgb), "to_hsv": text(cv2.cvtColor(rgb, cv2.COLOR_RGB2HSV)), "hsv": text(hsv), "to_rgb": text(cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB))}
 
 
@@ -165,7 +174,7 @@ if sys.argv[1:] == ["check"]:
     check()
 else:
     resize, nearest = resizing()
-    out = {"resize": resize, "nearest": nearest, "distortion": distorting(), "colours": colours(), "inference": inferring()}
+    out = {"resize": resize, "nearest": nearest, "sizes": sizes(), "distortion": distorting(), "colours": colours(), "inference": inferring()}
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden.json"), "w") as file:
         json.dump(out, file, separators=(",", ":"))
         file.write("\n")

@@ -2,6 +2,7 @@ package heads_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -9,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 )
 
@@ -23,6 +25,100 @@ func ExampleSegmentation() {
 	features := tensors.FromShape(shapes.Make(dtypes.Float32, 2, 6, 4, 64)) // [batch, rows, columns, features]
 	fmt.Println(exec.MustCall(features)[0].Shape())
 	// Output: (Float32)[48, 32, 2, 21]
+}
+
+// The pyramid of a vision transformer, and UPerNet on it. In training, the auxiliary head adds its loss.
+func ExampleUPerNet() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	vit := encoder.ViT{PatchSize: 4, Dim: 8, Depth: 4, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions}
+	head, auxiliary := heads.DefaultUPerNet(21), heads.DefaultAuxiliary(21)
+	head.Channels, auxiliary.Channels = 16, 16
+	store := model.NewStore()
+	exec := model.MustNewExec(b, store, func(scope *model.Scope, images, labels *graph.Node) (logits, loss *graph.Node) {
+		tokens := vit.Tokens(scope.At("backbone"), images)
+		levels := heads.DefaultPyramid(vit.Depth).Levels(scope, tokens.Blocks, 4, 6, true)
+		logits = head.Logits(scope, levels, true)
+		beside := heads.CrossEntropy(auxiliary.Logits(scope, levels, true), labels)
+		return logits, graph.Add(heads.CrossEntropy(logits, labels), graph.MulScalar(beside, heads.AuxiliaryWeight))
+	})
+	images := tensors.FromShape(shapes.Make(dtypes.Float32, 2, 16, 24, 3)) // [batch, height, width, 3]
+	labels := tensors.FromShape(shapes.Make(dtypes.Uint8, 16, 24, 2))      // [height, width, batch]
+	out := exec.MustCall(images, labels)
+	fmt.Println(out[0].Shape(), out[1].Shape()) // [4·rows, 4·columns, batch, classes]
+	fmt.Println(store.GetVariable("/decode_head/psp_modules/0/1/conv/weight").Shape())
+	// Output:
+	// (Float32)[16, 24, 2, 21] (Float32)
+	// (Float32)[1, 1, 8, 16]
+}
+
+// The pyramid reads the outputs of four blocks, with the [CLS] token first, and makes maps of four sizes from them.
+func ExamplePyramid() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	pyramid := heads.DefaultPyramid(12)
+	fmt.Println(pyramid.Blocks)
+	exec := model.MustNewExec(b, model.NewStore(), func(scope *model.Scope, tokens *graph.Node) []*graph.Node {
+		blocks := slices.Repeat([]*graph.Node{tokens}, 12) // A transformer has another output in each block.
+		return pyramid.Levels(scope, blocks, 4, 6, true)
+	})
+	for _, level := range exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 2, 1+4*6, 8))) {
+		fmt.Println(level.Shape())
+	}
+	// Output:
+	// [3 5 7 11]
+	// (Float32)[16, 24, 2, 8]
+	// (Float32)[8, 12, 2, 8]
+	// (Float32)[4, 6, 2, 8]
+	// (Float32)[2, 3, 2, 8]
+}
+
+func ExampleAuxiliary() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	head := heads.DefaultAuxiliary(21)
+	exec := model.MustNewExec(b, model.NewStore(), func(scope *model.Scope, level *graph.Node) *graph.Node {
+		return head.Logits(scope, []*graph.Node{nil, nil, level, nil}, false) // It takes level 2 only.
+	})
+	fmt.Println(exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 4, 6, 2, 8)))[0].Shape())
+	// Output: (Float32)[4, 6, 2, 21]
+}
+
+func ExampleSemanticFPN() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	head := heads.DefaultSemanticFPN(21)
+	head.NeckChannels, head.Channels = 16, 8
+	exec := model.MustNewExec(b, model.NewStore(), func(scope *model.Scope, tokens *graph.Node) *graph.Node {
+		levels := heads.DefaultPyramid(1).Levels(scope, []*graph.Node{tokens}, 4, 6, false)
+		return head.Logits(scope, levels, false)
+	})
+	fmt.Println(exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 2, 1+4*6, 8)))[0].Shape())
+	// Output: (Float32)[16, 24, 2, 21]
+}
+
+// Half of the pixels are ignored. They count in the mean, so that the loss is half of ln 2.
+func ExampleCrossEntropy() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	logits := [][][][]float32{{{{0, 0}}}}             // [rows, columns, batch, classes]
+	labels := [][][]uint8{{{0}, {255}}, {{255}, {1}}} // [height, width, batch]
+	loss, err := graph.CallOnce(b, heads.CrossEntropy, logits, labels)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.4f\n", loss.Value())
+	// Output: 0.3466
 }
 
 func ExamplePredictPixels() {

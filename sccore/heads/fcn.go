@@ -20,7 +20,5 @@ func (h Segmentation) blocks(scope *model.Scope, x *Node) *Node {
 
 // resized upsamples x, [rows, columns, batch, channels], bilinearly.
 func resized(x *Node, by int) *Node {
-	rows, columns, batch, channels := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
-	x = layers.ResizeBilinear(Reshape(x, 1, rows, columns, batch*channels), by*rows, by*columns)
-	return Reshape(x, by*rows, by*columns, batch, channels)
+	return resizedTo(x, by*x.Shape().Dim(0), by*x.Shape().Dim(1), layers.ResizeBilinear)
 }

@@ -12,10 +12,8 @@ import (
 
 // classes is the layer that returns the logits. Its weight is initialised as in PyTorch's convolutions, so that the first logits are small.
 func (h Segmentation) classes(scope *model.Scope, x *Node) *Node {
-	in := x.Shape().Dim(-1)
-	limit := 1 / math.Sqrt(float64(in))
-	scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit)).VariableWithShape("weight", shapes.Make(x.DType(), 1, 1, in, h.Classes))
-	return biased(scope, x, 1, h.Classes)
+	limit := 1 / math.Sqrt(float64(x.Shape().Dim(-1)))
+	return initialised(scope, x, 1, h.Classes, initializer.RandomUniformFn(scope, -limit, limit))
 }
 
 // biased is a convolution with a bias, which starts at 0.

@@ -3,8 +3,6 @@ package heads
 import (
 	"fmt"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -63,8 +61,6 @@ func (h Segmentation) Loss(logits, labels *Node) *Node {
 	}
 	rows, columns, batch := logits.Shape().Dim(0), logits.Shape().Dim(1), logits.Shape().Dim(2)
 	labels.AssertDims(rows, columns, batch)
-	classes := Iota(logits.Graph(), shapes.Make(dtypes.Int32, 1, 1, 1, h.Classes), 3)
-	chosen := ConvertDType(Equal(InsertAxes(ConvertDType(labels, dtypes.Int32), -1), classes), logits.DType())
-	sum := Neg(ReduceAllSum(Mul(LogSoftmax(logits), chosen)))
-	return Div(sum, MaxScalar(ReduceAllSum(chosen), 1))
+	sum, count := crossEntropy(logits, labels)
+	return Div(sum, MaxScalar(count, 1))
 }

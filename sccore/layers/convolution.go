@@ -36,14 +36,19 @@ import (
 // splits the image into its even and odd rows and columns.
 func Convolution(scope *model.Scope, x *Node, size, out, stride int) *Node {
 	x.AssertRank(4)
-	in := x.Shape().Dim(-1)
 	he := initializer.RandomNormalFn(scope, math.Sqrt(2/float64(size*size*out)))
-	shape := shapes.Make(x.DType(), size, size, in, out)
-	weight := scope.WithInitializer(he).VariableWithShape("weight", shape).NodeValue(x)
+	shape := shapes.Make(x.DType(), size, size, x.Shape().Dim(-1), out)
+	return ConvolutionWith(x, scope.WithInitializer(he).VariableWithShape("weight", shape).NodeValue(x), stride)
+}
+
+// ConvolutionWith is [Convolution] with the given weight, [size, size, in, out].
+func ConvolutionWith(x, weight *Node, stride int) *Node {
+	x.AssertRank(4)
+	size := weight.Shape().Dim(0)
 	switch {
 	case isAccelerator(x.Graph().Backend()):
 		return libraryConvolution(x, weight, stride)
-	case size == 3 && stride == 1 && in > 3:
+	case size == 3 && stride == 1 && x.Shape().Dim(-1) > 3:
 		return winograd(x, weight)
 	default:
 		return patchConvolution(x, weight, stride)

@@ -14,6 +14,10 @@ var cityscapes = &layout{
 	official: map[Split]int{Train: 2975, Test: 500},
 	list:     (*layout).listCityscapes,
 	mask:     cityscapesMask,
+	colours: []uint32{ // As in labels.py of the official scripts.
+		0x804080, 0xf423e8, 0x464646, 0x66669c, 0xbe9999, 0x999999, 0xfaaa1e, 0xdcdc00, 0x6b8e23, 0x98fb98,
+		0x4682b4, 0xdc143c, 0xff0000, 0x00008e, 0x000046, 0x003c64, 0x005064, 0x0000e6, 0x770b20,
+	},
 }
 
 // cityscapesIDs are the label ids of the classes in the order of their train ids, as in labels.py of the official scripts. Training and

@@ -84,6 +84,7 @@ var cocoStuff = &layout{
 	}(),
 	official: map[Split]int{Train: 118287, Test: 5000},
 	list:     (*layout).listCOCOStuff,
+	colours:  vocColours(1, len(cocoGroups)), // The groups have no official ones, and no background for VOC's black.
 	mask:     cocoMask,
 }
 

@@ -1,6 +1,10 @@
 package datasets
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Spread returns at most the given number of the indices 0 to n-1, evenly spread and ascending. If most is 0, it returns all.
 func Spread(n, most int) []int {
@@ -38,4 +42,45 @@ func (s *Segmentation) Pick(places []int) *Segmentation {
 	picked.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
 	picked.Identity = fmt.Sprintf("%d spread evenly of (%s)", len(places), s.Identity)
 	return &picked
+}
+
+// Only returns the same images with only some of the classes, in the order given. Pixels of other classes are ignored. It is for sets in which some classes
+// hardly occur. The error names a class that the dataset does not have, or that is given twice.
+func (s *Segmentation) Only(classes ...string) (*Segmentation, error) {
+	var of [256]uint8
+	for i := range of {
+		of[i] = Ignore
+	}
+	only := *s
+	only.Classes, only.colours = slices.Clone(classes), nil
+	palette := s.Colours()
+	for i, name := range classes {
+		class := slices.Index(s.Classes, name)
+		if class < 0 {
+			return nil, fmt.Errorf("%s has no class %q", s.Name, name)
+		}
+		if of[class] != Ignore {
+			return nil, fmt.Errorf("class %q is given twice", name)
+		}
+		of[class] = uint8(i)
+		r, g, b, _ := palette[class].RGBA()
+		only.colours = append(only.colours, r>>8<<16|g>>8<<8|b>>8)
+	}
+	if len(classes) == 0 {
+		return nil, fmt.Errorf("%s: no classes to keep", s.Name)
+	}
+	only.read = func(i int) (*SegmentedImage, error) {
+		a, err := s.read(i)
+		if err != nil {
+			return nil, err
+		}
+		kept := *a
+		kept.Mask = make([]uint8, len(a.Mask))
+		for p, class := range a.Mask {
+			kept.Mask[p] = of[class]
+		}
+		return &kept, nil
+	}
+	only.Identity = fmt.Sprintf("classes %s of (%s)", strings.Join(classes, ", "), s.Identity)
+	return &only, nil
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Segmentation is a split of a semantic-segmentation dataset, read one image at a time so that it needs little memory. [VOC], [ADE20k],
-// [Cityscapes] and [COCOStuff27] open real datasets, and package synthetic draws one. As in the paper, [Test] is the official validation
-// split.
+// [Cityscapes], [COCOStuff27] and [CamVid] open real datasets, and package synthetic draws one. As in the paper, [Test] is the official
+// validation split, save for CamVid.
 type Segmentation struct {
 	Name    string   // The dataset's name, "PASCAL VOC".
 	Classes []string // The name of each class, at most 255.
@@ -23,9 +23,10 @@ type Segmentation struct {
 	// images and masks.
 	Identity string
 
-	folder string
-	count  int
-	read   func(i int) (*SegmentedImage, error)
+	folder  string
+	count   int
+	read    func(i int) (*SegmentedImage, error)
+	colours []uint32 // The authors' colour of each class, 0xRRGGBB; nil without such.
 }
 
 // NewSegmentation makes a dataset from a function that reads its images, as [Segmentation.Read] does.
@@ -58,6 +59,7 @@ type pair struct{ image, mask string }
 type layout struct {
 	key, name string
 	classes   []string
+	colours   []uint32 // 0xRRGGBB; nil for VOC's.
 	official  map[Split]int
 	// list finds the files below a data folder. Its error for missing data is an [fs.ErrNotExist].
 	list func(s *layout, dir string, split Split) (folder string, pairs []pair, err error)
@@ -65,7 +67,7 @@ type layout struct {
 	mask func(path string, file []byte) (height, width int, classes []uint8, err error)
 }
 
-var layouts = []*layout{cocoStuff, voc, ade20k, cityscapes}
+var layouts = []*layout{cocoStuff, voc, ade20k, cityscapes, camVid}
 
 // open lists the files of a split and checks that each is there.
 func (s *layout) open(dir string, split Split) (*Segmentation, error) {
@@ -97,7 +99,7 @@ func (s *layout) open(dir string, split Split) (*Segmentation, error) {
 		}
 	}
 	return &Segmentation{
-		Name: s.name, Classes: slices.Clone(s.classes), folder: folder, count: len(pairs),
+		Name: s.name, Classes: slices.Clone(s.classes), folder: folder, count: len(pairs), colours: s.colours,
 		Identity: fmt.Sprintf("%s %s: %d images, %d classes, sha256 of names and sizes %x", s.name, split, len(pairs), len(s.classes), digest.Sum(nil)[:8]),
 		read:     func(i int) (*SegmentedImage, error) { return s.read(pairs[i]) },
 	}, nil

@@ -74,6 +74,10 @@ func TestSegmentationReadsEachLayout(t *testing.T) {
 		"Cityscapes train ids": {Cityscapes, Test, map[string][]byte{
 			"leftImg8bit/val/bonn/bonn_1_leftImg8bit.png": png, "gtFine/val/bonn/bonn_1_gtFine_labelTrainIds.png": maskPNG(t, false, 18, 255),
 		}, [2]uint8{18, Ignore}},
+		"CamVid": {CamVid, Train, map[string][]byte{
+			"camvid/train/a.png": png, "camvid/trainannot/a.png": maskPNG(t, true, 10, 11), "camvid/train.txt": []byte("a"),
+		}, [2]uint8{10, Ignore}},
+		"CamVid pack": {CamVid, Test, map[string][]byte{"test/a.jpg": jpeg, "testannot/a.png": maskPNG(t, true, 255, 0)}, [2]uint8{Ignore, 0}},
 		"COCO-Stuff": {COCOStuff27, Test, map[string][]byte{
 			"coco/val2017/1.jpg": jpeg, "coco/stuffthingmaps/val2017/1.png": maskPNG(t, false, 0, 255), "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 2, 2),
 		}, [2]uint8{9, Ignore}},
@@ -156,6 +160,10 @@ func TestSegmentationSaysWhatIsWrong(t *testing.T) {
 			"gtFine/val/c/a_gtFine_labelIds.png": maskPNG(t, false, 7, 34)}, "DIR/gtFine/val/c/a_gtFine_labelIds.png: pixel (1, 0) has id 34, which", false},
 		"Cityscapes train id": {Cityscapes, map[string][]byte{"leftImg8bit/val/c/a_leftImg8bit.png": encodePNG(t, flat(2, 1, color.White)),
 			"gtFine/val/c/a_gtFine_labelTrainIds.png": maskPNG(t, false, 19, 0)}, "pixel (0, 0) has id 19, which", false},
+		"CamVid id": {CamVid, map[string][]byte{"test/a.jpg": jpeg, "testannot/a.png": maskPNG(t, true, 0, 12)}, "DIR/testannot/a.png: pixel (1, 0) has id 12, which", false},
+		"CamVid without a mask": {CamVid, map[string][]byte{"test/a.jpg": jpeg, "testannot/b.png": maskPNG(t, true, 0, 1)},
+			"CamVid: DIR/testannot/a.png: no such file or directory", false},
+		"no CamVid":          {CamVid, map[string][]byte{"camvid/train/a.jpg": jpeg}, "no CamVid in DIR: CamVid/test does not exist", true},
 		"COCO without masks": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg}, "no COCOStuff-27 test in DIR/coco: want val2017 and one of stuffthingmaps, ", true},
 		"COCO category": {COCOStuff27, map[string][]byte{"coco/val2017/1.jpg": jpeg, "coco/semantic_masks/val2017/1.png": maskPNG(t, false, 201, 0)},
 			"pixel (0, 0) has id 201, which", false},
@@ -231,7 +239,7 @@ func TestSegmentationSamples(t *testing.T) {
 		return
 	}
 	read := 0
-	for _, open := range []func(dir string, split Split) (*Segmentation, error){COCOStuff27, VOC, ADE20k, Cityscapes} {
+	for _, open := range []func(dir string, split Split) (*Segmentation, error){COCOStuff27, VOC, ADE20k, Cityscapes, CamVid} {
 		for _, split := range []Split{Train, Test} {
 			s, err := open(dir, split)
 			if (Status{Err: err}).Missing() {

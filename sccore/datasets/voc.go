@@ -11,6 +11,7 @@ var voc = &layout{
 		pottedplant sheep sofa train tvmonitor`),
 	official: map[Split]int{Train: 10582, Test: 1449},
 	list:     (*layout).listVOC,
+	colours:  vocColours(0, 21),
 	mask: idMask(func(id uint32) (uint8, bool) {
 		return uint8(id), id <= 20 || id == uint32(Ignore) // 255 marks the borders of objects and difficult regions.
 	}),

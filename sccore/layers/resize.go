@@ -1,8 +1,6 @@
 package layers
 
 import (
-	"math"
-
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 )
@@ -37,13 +35,9 @@ func resample(maps *Node, height, width int, weights func(from, to int) []float6
 // BilinearWeights returns the weights, [to, from], of a bilinear resize of one axis.
 func BilinearWeights(from, to int) []float64 {
 	weights := make([]float64, to*from)
-	for i := range to {
-		// Positions beyond the centres of the border samples take the border's value.
-		at := min(max((float64(i)+0.5)*float64(from)/float64(to)-0.5, 0), float64(from-1))
-		low := int(math.Floor(at))
-		share := at - float64(low)
-		weights[i*from+low] += 1 - share
-		weights[i*from+min(low+1, from-1)] += share
+	for i, tap := range BilinearTaps(from, to) {
+		weights[i*from+tap.Low] += 1 - tap.Share
+		weights[i*from+tap.High] += tap.Share
 	}
 	return weights
 }

@@ -1,0 +1,159 @@
+package finetune
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"math"
+
+	"github.com/semcon/semcon/sccore/datasets"
+)
+
+// Inference says how the classes of an image's pixels are predicted, as by mmsegmentation. The image is resized; a network gives the logits of overlapping
+// crops, or of the whole; the logits of a pixel are averaged over the crops that show it, and resized to the image's own size, where the largest is the
+// prediction.
+type Inference struct {
+	Scale    Scale         `json:"scale"` // What images are resized to.
+	Mode     InferenceMode `json:"mode"`
+	CropSize int           `json:"crop_size,omitzero"` // Height and width of crops in pixels, for [Slide]. A shorter image has shorter crops.
+	Stride   int           `json:"stride,omitzero"`    // From one crop to the next, at most CropSize, for [Slide]. The last crop ends with the image.
+}
+
+// InferenceMode says what a network sees of an image.
+type InferenceMode string
+
+// The modes.
+const (
+	Slide InferenceMode = "slide" // Overlapping crops.
+	Whole InferenceMode = "whole" // The whole image.
+)
+
+// DefaultInference is that of UPerNet in the recipes on ADE20k. Semantic FPN takes the same with [Whole].
+func DefaultInference() Inference {
+	return Inference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}
+}
+
+// Check returns an error that names the first setting that is out of range, in the words of the JSON.
+func (p Inference) Check() error {
+	if err := p.Scale.check(); err != nil {
+		return err
+	}
+	switch {
+	case p.Mode != Slide && p.Mode != Whole:
+		return fmt.Errorf("mode %q: want %s or %s", p.Mode, Slide, Whole)
+	case p.Mode == Slide && (p.CropSize < 1 || p.CropSize > maxScale):
+		return fmt.Errorf("crop_size %d is not between 1 and %d", p.CropSize, maxScale)
+	case p.Mode == Slide && (p.Stride < 1 || p.Stride > p.CropSize):
+		return fmt.Errorf("stride %d is not between 1 and the crop_size %d", p.Stride, p.CropSize)
+	}
+	return nil
+}
+
+// Crops are parts of one image.
+type Crops struct {
+	Count, Height, Width int
+	Pixels               []uint8 // [Count, Height, Width, 3], RGB.
+}
+
+// Logits are what a network says of crops.
+type Logits struct {
+	Rows, Columns, Classes int       // A crop's logits may be fewer than its pixels.
+	Values                 []float32 // [Count, Rows, Columns, Classes].
+}
+
+// Segment returns the logits of crops, which are resized bilinearly to the crops' size, as mmsegmentation resizes those of its heads (align_corners=false).
+type Segment func(ctx context.Context, crops Crops) (Logits, error)
+
+// InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
+// with black crops. It panics unless size is at least 1.
+func InBatches(size int, segment Segment) Segment {
+	if size < 1 {
+		panic(fmt.Sprintf("finetune: batches of %d crops", size))
+	}
+	return func(ctx context.Context, crops Crops) (all Logits, err error) {
+		one := 3 * crops.Height * crops.Width
+		for first := 0; first < crops.Count; first += size {
+			count := min(size, crops.Count-first)
+			pixels := make([]uint8, size*one)
+			copy(pixels, crops.Pixels[first*one:(first+count)*one])
+			part, err := segment(ctx, Crops{size, crops.Height, crops.Width, pixels})
+			if err != nil {
+				return all, err
+			}
+			all.Rows, all.Columns, all.Classes = part.Rows, part.Columns, part.Classes
+			all.Values = append(all.Values, part.Values[:len(part.Values)/size*count]...)
+		}
+		return all, nil
+	}
+}
+
+// Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. Of logits it keeps those of the
+// crops and a few rows of pixels. The error is that of segment, or one line that names the image: the logits have the wrong number, or are not finite.
+func (p Inference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	from := datasets.Size{Height: a.Height, Width: a.Width}
+	size := p.Scale.Of(from)
+	pixels := make([]uint8, 3*size.Height*size.Width)
+	resize(pixels, size.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
+
+	s := stitched{size: size, corners: p.corners(size), crop: p.crop(size)}
+	crops := Crops{Count: len(s.corners), Height: s.crop.Height, Width: s.crop.Width}
+	for _, corner := range s.corners {
+		for y := range s.crop.Height {
+			crops.Pixels = append(crops.Pixels, pixels[3*((corner.Y+y)*size.Width+corner.X):][:3*s.crop.Width]...)
+		}
+	}
+	var err error
+	if s.Logits, err = segment(ctx, crops); err != nil {
+		return nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Name, err)
+	}
+	return s.predict(from), nil
+}
+
+// crop is the size of the crops of an image.
+func (p Inference) crop(size datasets.Size) datasets.Size {
+	if p.Mode == Whole {
+		return size
+	}
+	return datasets.Size{Height: min(p.CropSize, size.Height), Width: min(p.CropSize, size.Width)}
+}
+
+// corners returns the top left corners of the crops of an image, row by row.
+func (p Inference) corners(size datasets.Size) []image.Point {
+	if p.Mode == Whole {
+		return []image.Point{{}}
+	}
+	starts := func(length int) (all []int) {
+		for start := 0; ; start += p.Stride {
+			if start+p.CropSize >= length {
+				return append(all, max(length-p.CropSize, 0))
+			}
+			all = append(all, start)
+		}
+	}
+	var corners []image.Point
+	for _, y := range starts(size.Height) {
+		for _, x := range starts(size.Width) {
+			corners = append(corners, image.Pt(x, y))
+		}
+	}
+	return corners
+}
+
+// check returns an error for logits that have the wrong number or are not finite.
+func (s *stitched) check() error {
+	if l := s.Logits; l.Rows < 1 || l.Columns < 1 || l.Classes < 1 || l.Classes > int(datasets.Ignore) || len(l.Values) != len(s.corners)*l.Rows*l.Columns*l.Classes {
+		return fmt.Errorf("%d logits do not make %d×%d of %d classes for each of %d crops", len(l.Values), l.Rows, l.Columns, l.Classes, len(s.corners))
+	}
+	for _, x := range s.Values {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("a logit is %g", x)
+		}
+	}
+	return nil
+}

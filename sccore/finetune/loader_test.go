@@ -1,0 +1,202 @@
+package finetune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+)
+
+var smallTransform = SegmentationTransform{Scale: Scale{48, 24}, MinRatio: 0.5, MaxRatio: 2, CropSize: 16, CatMaxRatio: 0.75, PhotometricDistortion: true}
+
+// take returns the first batches from a step on.
+func take(t *testing.T, l SegmentationLoader, from, count int) (batches []*SegmentationBatch) {
+	t.Helper()
+	for batch, err := range l.Batches(t.Context(), from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batches = append(batches, batch); len(batches) == count {
+			break
+		}
+	}
+	return batches
+}
+
+func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
+	l := SegmentationLoader{Images: synthetic.Segmentation(7, 24, 1), Transform: smallTransform, BatchSize: 4, Seed: 9, Workers: 1}
+	want := take(t, l, 0, 6)
+	for name, change := range map[string]func(*SegmentationLoader){
+		"3 workers": func(l *SegmentationLoader) { l.Workers = 3 }, "all workers": func(l *SegmentationLoader) { l.Workers = 0 },
+		"5 ahead": func(l *SegmentationLoader) { l.Ahead = 5; l.Workers = 2 },
+	} {
+		other := l
+		change(&other)
+		if !reflect.DeepEqual(take(t, other, 0, 6), want) {
+			t.Errorf("%s: other batches", name)
+		}
+	}
+	if got := take(t, l, 3, 3); !reflect.DeepEqual(got, want[3:]) {
+		t.Error("a run that resumes at step 3 draws other batches")
+	}
+	other := l
+	other.Seed++
+	if reflect.DeepEqual(take(t, other, 0, 1), want[:1]) {
+		t.Error("another seed draws the same batch")
+	}
+
+	// Each epoch has each image once, and other crops of it.
+	seen := map[int]int{}
+	crops, orders := map[string]bool{}, [3]string{}
+	for i, batch := range want {
+		if batch.Step != i || len(batch.Pixels) != 4*16*16*3 || len(batch.Labels) != 4*16*16 || len(batch.Sizes) != 8 || len(batch.Skipped) != 0 {
+			t.Fatalf("batch %d: %+v", i, batch)
+		}
+		for k, image := range batch.Images {
+			if place := 4*i + k; place < 21 {
+				orders[place/7] += strconv.Itoa(image)
+				if seen[image]++; seen[image] > place/7+1 {
+					t.Errorf("image %d comes twice in epoch %d", image, place/7)
+				}
+			}
+			crops[string(batch.Pixels[k*16*16*3:(k+1)*16*16*3])] = true
+		}
+	}
+	if orders[0] == orders[1] || orders[1] == orders[2] {
+		t.Errorf("orders of the epochs: %v", orders)
+	}
+	if len(crops) != 24 {
+		t.Errorf("%d different crops of 24", len(crops))
+	}
+	// A crop of a batch is the crop of its image.
+	a, err := l.Images.Read(want[4].Images[1]) // Place 17, in epoch 2.
+	if err != nil {
+		t.Fatal(err)
+	}
+	if crop := l.Transform.Apply(a, 9, 2, want[4].Images[1]); string(crop.Pixels) != string(want[4].Pixels[16*16*3:2*16*16*3]) || string(crop.Labels) != string(want[4].Labels[16*16:2*16*16]) {
+		t.Error("the batch has another crop of its image")
+	}
+}
+
+// broken has five images, of which some cannot be used.
+func broken(bad map[int]*datasets.SegmentedImage) *datasets.Segmentation {
+	return datasets.NewSegmentation("five", []string{"a", "b"}, "", 5, func(i int) (*datasets.SegmentedImage, error) {
+		if a, is := bad[i]; is && a == nil {
+			return nil, fmt.Errorf("image%d.jpg: damaged", i)
+		} else if is {
+			return a, nil
+		}
+		return &datasets.SegmentedImage{Height: 2, Width: 2, Pixels: make([]uint8, 12), Mask: []uint8{0, 1, 1, datasets.Ignore}}, nil
+	})
+}
+
+func TestBrokenImages(t *testing.T) {
+	pixels := make([]uint8, 12)
+	for want, a := range map[string]*datasets.SegmentedImage{
+		"image3.jpg: damaged":                               nil,
+		"x.png: pixel (1, 0) has label 2, want one below 2": {Name: "x.png", Height: 2, Width: 2, Pixels: pixels, Mask: []uint8{0, 2, 0, 0}},
+		"x.png: the mask has another size than the image":   {Name: "x.png", Height: 2, Width: 2, Pixels: pixels, Mask: []uint8{0, 0}},
+		"x.png: 12 bytes do not make 3×2 pixels":            {Name: "x.png", Height: 2, Width: 3, Pixels: pixels, Mask: make([]uint8, 6)},
+	} {
+		l := SegmentationLoader{Images: broken(map[int]*datasets.SegmentedImage{3: a}), Transform: smallTransform, BatchSize: 5, Workers: 2}
+		for batch, err := range l.Batches(t.Context(), 0) {
+			if err == nil || err.Error() != want || batch != nil {
+				t.Errorf("%v, error %v, want %s", batch, err, want)
+			}
+		}
+		l.Broken = datasets.SkipBroken
+		batch := take(t, l, 0, 1)[0]
+		if len(batch.Skipped) != 1 || batch.Skipped[0] != (datasets.Skipped{File: "image 3", Reason: want}) {
+			t.Errorf("skipped %v, want %s", batch.Skipped, want)
+		}
+		fours := 0
+		for _, i := range batch.Images {
+			if i == 3 {
+				t.Error("the broken image is in the batch")
+			} else if i == 4 {
+				fours++
+			}
+		}
+		if fours != 2 {
+			t.Errorf("images %v, want the next one in place of image 3", batch.Images)
+		}
+	}
+	all := map[int]*datasets.SegmentedImage{0: nil, 1: nil, 2: nil, 3: nil, 4: nil}
+	l := SegmentationLoader{Images: broken(all), Transform: smallTransform, BatchSize: 1, Broken: datasets.SkipBroken}
+	for _, err := range l.Batches(t.Context(), 0) {
+		if err == nil || !strings.HasPrefix(err.Error(), "100 images in a row cannot be used, the last: image") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// TestBrokenFiles has files in VOC's layout, as users have them.
+func TestBrokenFiles(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"ImageSets/Segmentation/train.txt": "a\n", "JPEGImages/a.jpg": "not a picture", "SegmentationClass/a.png": ""}
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	images, err := datasets.VOC(dir, datasets.Train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range (SegmentationLoader{Images: images, Transform: smallTransform, BatchSize: 2}).Batches(t.Context(), 0) {
+		if want := filepath.Join(dir, "JPEGImages/a.jpg") + ": is neither JPEG nor PNG"; err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+func TestLoaderStops(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	count := 0
+	for _, err := range (SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, BatchSize: 2, Ahead: 3}).Batches(ctx, 0) {
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			break
+		}
+		if count++; count == 2 {
+			stop()
+		}
+		if count > 10 {
+			t.Fatal("the loader goes on")
+		}
+	}
+	stop()
+}
+
+func TestLoaderChecks(t *testing.T) {
+	good := SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, BatchSize: 2}
+	for want, change := range map[string]func(*SegmentationLoader){
+		"no images to train on": func(l *SegmentationLoader) { l.Images = nil },
+		"batch size 0":          func(l *SegmentationLoader) { l.BatchSize = 0 },
+		"-1 workers":            func(l *SegmentationLoader) { l.Workers = -1 },
+		"-2 batches ahead":      func(l *SegmentationLoader) { l.Ahead = -2 },
+		"crop_size 0":           func(l *SegmentationLoader) { l.Transform.CropSize = 0 },
+	} {
+		l := good
+		change(&l)
+		for _, err := range l.Batches(t.Context(), 0) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package finetune
+
+import (
+	"image"
+	"math"
+
+	"github.com/semcon/semcon/sccore/datasets"
+)
+
+// coefBits is the number of binary digits of weights, as in OpenCV.
+const coefBits = 11
+
+// tap is how one sample of a resized line is computed: two samples of the old line and their weights in units of 2^−coefBits.
+type tap struct{ low, high, lowWeight, highWeight int32 }
+
+// taps returns the taps of cv2.resize with INTER_LINEAR, without antialiasing. Beyond the centres of the border samples, a row takes the border's value, and
+// a column weighs the border's value with itself, which rounds differently.
+func taps(from, to int, alongRow bool) []tap {
+	step := 1 / (float64(to) / float64(from))
+	last := int32(from - 1)
+	all := make([]tap, to)
+	for i := range all {
+		at := float32(float64((float64(i)+0.5)*step) - 0.5)
+		low := int32(math.Floor(float64(at)))
+		share := at - float32(low)
+		if alongRow && (low < 0 || low >= last) {
+			share = 0
+		}
+		weight := func(share float32) int32 { return int32(math.RoundToEven(float64(share * (1 << coefBits)))) }
+		inside := func(i int32) int32 { return min(max(i, 0), last) }
+		all[i] = tap{inside(low), inside(low + 1), weight(1 - share), weight(share)}
+	}
+	return all
+}
+
+// resize resizes RGB pixels, [from.Height, from.Width, 3], and writes a part of the result to the top left corner of out, whose rows have stride pixels. It
+// computes as cv2.resize with INTER_LINEAR, to the last bit.
+func resize(out []uint8, stride int, pixels []uint8, from, to datasets.Size, part image.Rectangle) {
+	across := taps(from.Width, to.Width, true)[part.Min.X:part.Max.X]
+	down := taps(from.Height, to.Height, false)[part.Min.Y:part.Max.Y]
+	var lines [2][]int32 // Old rows, resized along the row. A row stays while rows of the result need it.
+	holds := [2]int32{-1, -1}
+	line := func(row, other int32) []int32 {
+		for k := range lines {
+			if holds[k] == row {
+				return lines[k]
+			}
+		}
+		k := 0
+		if holds[0] == other {
+			k = 1
+		}
+		if lines[k] == nil {
+			lines[k] = make([]int32, 3*len(across))
+		}
+		old, sums := pixels[int(row)*from.Width*3:][:from.Width*3], lines[k]
+		for x, tap := range across {
+			low, high := old[3*tap.low:][:3], old[3*tap.high:][:3]
+			for c := range 3 {
+				sums[3*x+c] = (int32(low[c])*tap.lowWeight + int32(high[c])*tap.highWeight) >> 4
+			}
+		}
+		holds[k] = row
+		return sums
+	}
+	for y, tap := range down {
+		high := line(tap.high, tap.low)
+		low := line(tap.low, tap.high)
+		row := out[3*y*stride:][:len(low)]
+		for i := range row {
+			row[i] = uint8(min(((tap.lowWeight*low[i])>>16+(tap.highWeight*high[i])>>16+2)>>2, 255))
+		}
+	}
+}
+
+// nearest returns which sample of a line each sample of the resized line takes, as cv2.resize with INTER_NEAREST. This rounds down and does not go by the
+// centres of samples, so that labels lie up to half a pixel beside the image; the recipes train with it.
+func nearest(from, to int) []int {
+	step := 1 / (float64(to) / float64(from))
+	all := make([]int, to)
+	for i := range all {
+		all[i] = min(int(float64(i)*step), from-1)
+	}
+	return all
+}

@@ -1,0 +1,182 @@
+package finetune
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"math/rand/v2"
+
+	"github.com/semcon/semcon/sccore/datasets"
+)
+
+// SegmentationTransform makes training crops of annotated images, as mmsegmentation 0.x: the image is resized to Scale times a random ratio; a square is cropped
+// at random, and flipped half of the time; its colours are distorted; and what the image does not fill is padded at the right and at the bottom. Labels
+// follow by nearest neighbour.
+type SegmentationTransform struct {
+	Scale    Scale   `json:"scale"`
+	MinRatio float64 `json:"min_ratio"` // Of the scale.
+	MaxRatio float64 `json:"max_ratio"`
+	CropSize int     `json:"crop_size"` // Height and width in pixels.
+
+	// CatMaxRatio is the share of a crop's annotated pixels that its largest class stays below, in (0, 1]. A crop with a larger share or with one class alone is drawn
+	// again, ten times at most; the last one is taken as it is. 1 takes the first.
+	CatMaxRatio float64 `json:"cat_max_ratio"`
+
+	// PhotometricDistortion changes brightness by up to 32 levels, contrast and saturation by a factor of 0.5 to 1.5, and hue by up to 36 degrees, each
+	// for half of the images.
+	PhotometricDistortion bool `json:"photometric_distortion"`
+}
+
+// DefaultSegmentationTransform is that of mmsegmentation's recipes on ADE20k, which UPerNet and semantic FPN share.
+func DefaultSegmentationTransform() SegmentationTransform {
+	return SegmentationTransform{Scale: Scale{2048, 512}, MinRatio: 0.5, MaxRatio: 2, CropSize: 512, CatMaxRatio: 0.75, PhotometricDistortion: true}
+}
+
+// Check returns an error that names the first setting that is out of range, in the words of the JSON.
+func (t SegmentationTransform) Check() error {
+	if err := t.Scale.check(); err != nil {
+		return err
+	}
+	switch {
+	case !(t.MinRatio > 0 && t.MinRatio <= t.MaxRatio) || !(t.MaxRatio*float64(t.Scale.Long) <= maxScale):
+		return fmt.Errorf("min_ratio %g and max_ratio %g: want 0 < min ≤ max, and sides of at most %d pixels", t.MinRatio, t.MaxRatio, maxScale)
+	case t.CropSize < 1 || t.CropSize > maxScale:
+		return fmt.Errorf("crop_size %d is not between 1 and %d", t.CropSize, maxScale)
+	case !(t.CatMaxRatio > 0 && t.CatMaxRatio <= 1):
+		return fmt.Errorf("cat_max_ratio %g is not above 0 and at most 1", t.CatMaxRatio)
+	}
+	return nil
+}
+
+// SegmentationCrop is a training crop.
+type SegmentationCrop struct {
+	Pixels []uint8       // [CropSize, CropSize, 3], RGB; 0 where the image does not fill the crop.
+	Labels []uint8       // [CropSize, CropSize], a class or [datasets.Ignore]; [datasets.Ignore] where the image does not fill the crop.
+	Size   datasets.Size // What the image fills, from the top left corner.
+}
+
+// Apply makes the crop of an image that a seed, an epoch and the image's index in its set determine. It panics if [SegmentationTransform.Check] fails.
+func (t SegmentationTransform) Apply(a *datasets.SegmentedImage, seed uint64, epoch, image int) SegmentationCrop {
+	if err := t.Check(); err != nil {
+		panic("finetune: " + err.Error())
+	}
+	crop := SegmentationCrop{Pixels: make([]uint8, 3*t.CropSize*t.CropSize), Labels: make([]uint8, t.CropSize*t.CropSize)}
+	crop.Size = t.write(crop.Pixels, crop.Labels, a, seed, epoch, image)
+	return crop
+}
+
+// write is Apply into pixels that are 0.
+func (t SegmentationTransform) write(pixels, labels []uint8, a *datasets.SegmentedImage, seed uint64, epoch, image int) datasets.Size {
+	g := t.geometry(a, stream(seed, epoch, image, "geometry"))
+	size := datasets.Size{Height: g.box.Dy(), Width: g.box.Dx()}
+	resize(pixels, t.CropSize, a.Pixels, datasets.Size{Height: a.Height, Width: a.Width}, g.size, g.box)
+	for i := range labels {
+		labels[i] = datasets.Ignore
+	}
+	for y, row := range g.rows[g.box.Min.Y:g.box.Max.Y] {
+		for x, column := range g.columns[g.box.Min.X:g.box.Max.X] {
+			labels[y*t.CropSize+x] = a.Mask[row*a.Width+column]
+		}
+	}
+	if g.flip {
+		for y := range size.Height {
+			mirror(pixels[3*y*t.CropSize:][:3*size.Width], 3)
+			mirror(labels[y*t.CropSize:][:size.Width], 1)
+		}
+	}
+	if t.PhotometricDistortion {
+		drawDistortion(stream(seed, epoch, image, "colours")).apply(pixels, t.CropSize, size)
+	}
+	return size
+}
+
+// geometry says where the pixels of a crop come from.
+type geometry struct {
+	size          datasets.Size   // The size of the resized image.
+	rows, columns []int           // The row and the column of the image that each row and column of its resized labels takes.
+	box           image.Rectangle // The crop in the resized image.
+	flip          bool
+}
+
+// cropTries is how often a crop is drawn again.
+const cropTries = 10
+
+// geometry draws the ratio, the flip and the crops, whose number varies.
+func (t SegmentationTransform) geometry(a *datasets.SegmentedImage, random *rand.Rand) (g geometry) {
+	ratio := t.MinRatio + float64((t.MaxRatio-t.MinRatio)*random.Float64())
+	g.flip = random.IntN(2) == 1
+	g.size = t.Scale.times(ratio).Of(datasets.Size{Height: a.Height, Width: a.Width})
+	g.rows, g.columns = nearest(a.Height, g.size.Height), nearest(a.Width, g.size.Width)
+	draw := func() image.Rectangle {
+		height, width := min(t.CropSize, g.size.Height), min(t.CropSize, g.size.Width)
+		top, left := random.IntN(g.size.Height-height+1), random.IntN(g.size.Width-width+1)
+		return image.Rect(left, top, left+width, top+height)
+	}
+	g.box = draw()
+	for range cropTries {
+		if t.CatMaxRatio == 1 || t.isMixed(a, g) {
+			break
+		}
+		g.box = draw()
+	}
+	return g
+}
+
+// isMixed reports whether no class fills a crop. One class alone has a share of 1.
+func (t SegmentationTransform) isMixed(a *datasets.SegmentedImage, g geometry) bool {
+	var counts [256]int
+	for _, row := range g.rows[g.box.Min.Y:g.box.Max.Y] {
+		line := a.Mask[row*a.Width:][:a.Width]
+		for _, column := range g.columns[g.box.Min.X:g.box.Max.X] {
+			counts[line[column]]++
+		}
+	}
+	most, all := 0, 0
+	for _, count := range counts[:datasets.Ignore] {
+		most, all = max(most, count), all+count
+	}
+	return all > 0 && float64(most)/float64(all) < t.CatMaxRatio
+}
+
+// mirror reverses a row of pixels.
+func mirror(row []uint8, channels int) {
+	for i, j := 0, len(row)-channels; i < j; i, j = i+channels, j-channels {
+		for c := range channels {
+			row[i+c], row[j+c] = row[j+c], row[i+c]
+		}
+	}
+}
+
+// stream returns the random numbers of one purpose.
+func stream(seed uint64, epoch, image int, purpose string) *rand.Rand {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[0:], seed)
+	binary.LittleEndian.PutUint64(key[8:], uint64(epoch))
+	binary.LittleEndian.PutUint64(key[16:], uint64(image))
+	copy(key[24:], purpose)
+	return rand.New(rand.NewChaCha8(key))
+}
+
+// check returns an error, which names the file, for an image whose parts do not fit together or whose labels are beyond the classes. Readers of package
+// datasets return no such images.
+func check(a *datasets.SegmentedImage, classes int) error {
+	fail := func(err error) error {
+		if a.Name != "" {
+			err = fmt.Errorf("%s: %w", a.Name, err)
+		}
+		return err
+	}
+	if a.Height < 1 || a.Width < 1 || len(a.Pixels) != 3*a.Height*a.Width {
+		return fail(fmt.Errorf("%d bytes do not make %d×%d pixels", len(a.Pixels), a.Width, a.Height))
+	}
+	if len(a.Mask) != a.Height*a.Width {
+		return fail(errors.New("the mask has another size than the image"))
+	}
+	for i, label := range a.Mask {
+		if int(label) >= classes && label != datasets.Ignore {
+			return fail(fmt.Errorf("pixel (%d, %d) has label %d, want one below %d", i%a.Width, i/a.Width, label, classes))
+		}
+	}
+	return nil
+}

@@ -1,9 +1,11 @@
-package settings
+package settings_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // FuzzApply gives --set any text: it is refused in one line and changes nothing, or it changes what [Changed] then says, and no more.
@@ -17,20 +19,20 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, assignment string) {
 		config := newSetConfig()
 		before := encode(t, config)
-		if err := Apply(&config, assignment); err != nil {
+		if err := settings.Apply(&config, assignment); err != nil {
 			if strings.ContainsAny(err.Error(), "\n\r") || encode(t, config) != before {
 				t.Errorf("%q: error %q, and the configuration is %s", assignment, err, encode(t, config))
 			}
 			return
 		}
 		key, _, _ := strings.Cut(assignment, "=")
-		changed, err := Changed("", newSetConfig(), config)
+		changed, err := settings.Changed("", newSetConfig(), config)
 		if err != nil || len(changed) > 1 || len(changed) == 1 && !strings.HasPrefix(changed[0], key+"=") {
 			t.Fatalf("%q changed %q, %v", assignment, changed, err)
 		}
 		again := newSetConfig()
 		for _, assignments := range [][]string{{assignment, assignment}, changed} {
-			if err := Apply(&again, assignments...); err != nil || encode(t, again) != encode(t, config) {
+			if err := settings.Apply(&again, assignments...); err != nil || encode(t, again) != encode(t, config) {
 				// A text with escapes is shown as JSON writes it.
 				if slices.Equal(assignments, changed) && strings.HasPrefix(assignment, "encoder=") {
 					return

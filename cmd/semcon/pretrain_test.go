@@ -108,7 +108,7 @@ func TestPretrainingOnImages(t *testing.T) {
 		write(t, encoded, data, "coco", "train2017", string(rune('a'+i))+".png")
 	}
 	write(t, []byte("no JPEG"), data, "coco", "train2017", "broken.jpg")
-	args := []string{"run", "pretrain", "--profile", "smoke", "--data", data, "--out", out, "--set", "images=12"}
+	args := []string{"run", "pretrain", "--profile", "smoke", "--data", data, "--out", out}
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, args...))); status != 0 || !strings.Contains(stderr, "broken.jpg") {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}

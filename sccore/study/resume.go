@@ -20,8 +20,11 @@ const (
 	skippedFile = "skipped"
 )
 
-// load reads the state that earlier calls left behind.
+// load reads the state that earlier calls left behind, and removes what they were writing when they were killed.
 func (r *Run[C, D]) load() error {
+	if err := atomicfile.Sweep(r.Dir); err != nil {
+		return err
+	}
 	seconds, err := os.ReadFile(filepath.Join(r.Dir, secondsFile))
 	if err == nil {
 		if r.earlier, err = strconv.ParseFloat(strings.TrimSpace(string(seconds)), 64); err != nil {

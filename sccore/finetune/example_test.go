@@ -1,0 +1,45 @@
+package finetune_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/finetune"
+)
+
+// A run of many steps ranges over the batches; one that resumes begins at its step.
+func ExampleSegmentationLoader() {
+	loader := finetune.SegmentationLoader{
+		Images: synthetic.Segmentation(10, 48, 1), BatchSize: 4, Seed: 1,
+		Transform: finetune.SegmentationTransform{Scale: finetune.Scale{Long: 192, Short: 48}, MinRatio: 0.5, MaxRatio: 2, CropSize: 32, CatMaxRatio: 0.75, PhotometricDistortion: true},
+	}
+	for batch, err := range loader.Batches(context.Background(), 2) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("step", batch.Step, "has", len(batch.Images), "crops,", len(batch.Pixels)/len(batch.Images), "bytes each")
+		if batch.Step == 3 {
+			break
+		}
+	}
+	// Output:
+	// step 2 has 4 crops, 3072 bytes each
+	// step 3 has 4 crops, 3072 bytes each
+}
+
+// The network here says the same class everywhere. A real one normalizes the crops and computes logits on a device.
+func ExampleInference_Evaluate() {
+	test := synthetic.Segmentation(3, 48, 2)
+	network := func(_ context.Context, crops finetune.Crops) (finetune.Logits, error) {
+		values := make([]float32, crops.Count*len(test.Classes))
+		return finetune.Logits{Rows: 1, Columns: 1, Classes: len(test.Classes), Values: values}, nil
+	}
+	inference := finetune.Inference{Scale: finetune.Scale{Long: 192, Short: 48}, Mode: finetune.Slide, CropSize: 32, Stride: 21}
+	result, err := inference.Evaluate(context.Background(), test, finetune.InBatches(2, network))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("always", test.Classes[0], "is right for more than a tenth of the pixels:", result.Accuracy > 10)
+	// Output: always background is right for more than a tenth of the pixels: true
+}

@@ -15,13 +15,14 @@ import (
 
 var importVerb = verb{
 	name:    "import",
-	summary: "read official weights (.pth, .safetensors), report what matches, and write them with timm's names",
+	summary: "read weights (.pth, .safetensors, sharded), report what matches, and write them with official, timm's or transformers' names",
 	args:    "FILE",
 	example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("import")
 		choice := addWeightFlags(flags)
-		out := flags.String("out", "", "`FILE` to write, .safetensors; without it only the report is printed")
+		out := flags.String("out", "", "`FILE` to write, .safetensors; without it only the report is printed. FOLDER/model.safetensors gets a config.json beside it")
+		naming := flags.String("naming", string(weights.Timm), "`NAMES` to write: official, timm or transformers")
 		keepHead := flags.Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
 		names, err := parse(flags, args)
 		switch {
@@ -31,6 +32,12 @@ var importVerb = verb{
 			return usagef("want one file of weights, got %s", listed(names))
 		case *out != "" && filepath.Ext(*out) != ".safetensors":
 			return usagef("--out %s does not end with .safetensors", *out)
+		case weights.Naming(*naming).Check() != nil:
+			return usagef("--%v", weights.Naming(*naming).Check())
+		case *naming == string(weights.Transformers) && *out != "" && filepath.Base(*out) != weights.ModelFile:
+			return usagef("--out %s: transformers only finds weights that are called %s, with a config.json beside them", *out, weights.ModelFile)
+		case *keepHead && *naming != string(weights.Timm):
+			return usagef("--head: only timm's names leave room for a projection head")
 		}
 		im, err := choice.read(names[0])
 		if err != nil {
@@ -40,39 +47,48 @@ var importVerb = verb{
 		if *out == "" {
 			return nil
 		}
-		store := model.NewStore()
-		if err := im.Apply(store, "/"); err != nil {
-			return err
-		}
 		var head map[string]*tensors.Tensor
 		if *keepHead {
 			head = im.Head
 		}
-		metadata := map[string]string{"architecture": im.ViT.Name, "source": filepath.Base(names[0])}
-		if err := weights.ExportViT(*out, store, "/", im.ViT, head, metadata); err != nil {
-			return err
-		}
-		if err := importCard(names[0], *out, im, head != nil); err != nil {
-			return err
-		}
-		fmt.Printf("wrote %s\n", *out)
-		return nil
+		return export(names[0], *out, weights.Naming(*naming), im, head)
 	},
 }
 
-// importCard writes the model card of imported weights.
-func importCard(source, out string, im *weights.Import, head bool) error {
+// export writes imported weights with what belongs beside them.
+func export(source, out string, naming weights.Naming, im *weights.Import, head map[string]*tensors.Tensor) error {
+	if err := naming.Fits(im.ViT); err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	store := model.NewStore()
+	if err := im.Apply(store, "/"); err != nil {
+		return err
+	}
+	metadata := map[string]string{"architecture": im.ViT.Name, "source": filepath.Base(source), "format": "pt"}
+	if err := weights.ExportAs(out, naming, store, "/", im.ViT, head, metadata); err != nil {
+		return err
+	}
 	preprocessing, size, _, err := weights.ReadPreprocessing(source)
 	if err != nil {
 		return err
+	}
+	if filepath.Base(out) == weights.ModelFile {
+		if err := weights.WriteConfig(out, naming, im.ViT, preprocessing, size); err != nil {
+			return err
+		}
 	}
 	digest, err := digestOf(source)
 	if err != nil {
 		return err
 	}
-	return weights.Card{ViT: im.ViT, Preprocessing: preprocessing, Size: size, Head: head, Facts: []weights.Fact{
+	card := weights.Card{ViT: im.ViT, Naming: naming, Preprocessing: preprocessing, Size: size, Head: head != nil, Facts: []weights.Fact{
 		{Name: "Imported from", Text: filepath.Base(source) + ", " + digest}, {Name: "Its keys", Text: im.String()},
-	}}.Write(out)
+	}}
+	if err := card.Write(out); err != nil {
+		return err
+	}
+	fmt.Printf("wrote %s\n", out)
+	return nil
 }
 
 // weightChoice holds the flags for a file of weights.

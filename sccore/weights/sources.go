@@ -16,9 +16,12 @@ type tensorSource interface {
 	Floats() ([]float32, error) // Row-major.
 }
 
-// openSources lists the tensors of a file by key. The keys of nested dictionaries are joined with dots. The tensors can be read until close is
+// openSources lists the tensors of a file, or of the files of an index, by key. The keys of nested dictionaries are joined with dots. The tensors can be read until close is
 // called.
 func openSources(path string) (sources map[string]tensorSource, close func(), err error) {
+	if strings.HasSuffix(path, indexSuffix) {
+		return openIndex(path)
+	}
 	f, size, err := openFile(path)
 	if err != nil {
 		return nil, nil, err

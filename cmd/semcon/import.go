@@ -64,7 +64,7 @@ func export(source, out string, naming weights.Naming, im *weights.Import, head 
 	if err := im.Apply(store, "/"); err != nil {
 		return err
 	}
-	metadata := map[string]string{"architecture": im.ViT.Name, "source": filepath.Base(source), "format": "pt"}
+	metadata := map[string]string{"source": filepath.Base(source), "format": "pt"}
 	if err := weights.ExportAs(out, naming, store, "/", im.ViT, head, metadata); err != nil {
 		return err
 	}
@@ -92,14 +92,34 @@ func export(source, out string, naming weights.Naming, im *weights.Import, head 
 }
 
 // weightChoice holds the flags for a file of weights.
-type weightChoice struct{ arch, branch, positions *string }
+type weightChoice struct {
+	arch, branch, positions *string
+	heads                   *int
+	epsilon                 *float64
+	ignore                  *patterns
+}
+
+// patterns are the values of a flag that can be given several times.
+type patterns []string
+
+func (p *patterns) String() string { return strings.Join(*p, " ") }
+
+func (p *patterns) Set(value string) error {
+	*p = append(*p, value)
+	return nil
+}
 
 func addWeightFlags(flags *flag.FlagSet) weightChoice {
-	return weightChoice{
-		arch:      flags.String("arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+"; by default the one that fits"),
+	choice := weightChoice{
+		arch:      flags.String("arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+" or such as vit-s14-grid37-reg4-ls; by default the one that fits"),
 		branch:    flags.String("branch", "", "`NAME` of the branch, if the file has several: teacher or student; by default the teacher"),
-		positions: flags.String("positions", string(encoder.DINOPositions), "`METHOD` of resizing position embeddings: dino or timm"),
+		positions: flags.String("positions", "", "`METHOD` of resizing position embeddings: dino, timm or transformers; by default that of the file's makers"),
+		heads:     flags.Int("heads", 0, "`NUMBER` of attention heads, where neither the file nor a config.json beside it says it"),
+		epsilon:   flags.Float64("epsilon", 0, "`NUMBER` that normalisation adds to the variance; by default that of config.json or of the file's makers"),
+		ignore:    new(patterns),
 	}
+	flags.Var(choice.ignore, "ignore", "leave out the keys that match `PATTERN`, with * for any text; can be given several times")
+	return choice
 }
 
 // read checks the flags and reads the file.
@@ -110,13 +130,26 @@ func (c weightChoice) read(path string) (*weights.Import, error) {
 		if want, err = encoder.ViTByName(*c.arch); err != nil {
 			return nil, usagef("--arch: %v", err)
 		}
+		if *c.heads != 0 || *c.epsilon != 0 {
+			return nil, usagef("--arch already says the heads and the epsilon")
+		}
 	}
-	want.Positions = encoder.Positions(*c.positions)
-	if err := want.Positions.Check(); err != nil {
-		return nil, usagef("--%v", err)
+	if *c.positions != "" {
+		want.Positions = encoder.Positions(*c.positions)
+		if err := want.Positions.Check(); err != nil {
+			return nil, usagef("--%v", err)
+		}
 	}
-	if *c.branch != "" && *c.branch != "teacher" && *c.branch != "student" {
+	switch {
+	case *c.branch != "" && *c.branch != "teacher" && *c.branch != "student":
 		return nil, usagef("--branch %s: want teacher or student", *c.branch)
+	case *c.heads < 0 || *c.heads > 1<<12:
+		return nil, usagef("--heads %d is out of range", *c.heads)
+	case !(*c.epsilon >= 0 && *c.epsilon < 1):
+		return nil, usagef("--epsilon %g is not between 0 and 1", *c.epsilon)
 	}
-	return weights.ReadViT(path, want, *c.branch)
+	if want.Dim == 0 {
+		want.NumHeads, want.Epsilon = *c.heads, *c.epsilon
+	}
+	return weights.ReadViT(path, want, *c.branch, *c.ignore...)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/encoder"
 )
 
 // The fuzzing engine prints "0/sec" for a minute while it minimizes an input that reached new code. -fuzzminimizetime 1x avoids this.
@@ -29,12 +30,14 @@ func allocated(read func()) uint64 {
 func modest(size int) uint64 { return 16<<20 + 600*uint64(size) }
 
 // readModestly reads an arbitrary file within the memory bound.
-func readModestly(t *testing.T, content []byte, open func(into map[string]tensorSource, r io.ReaderAt, size int64) error) {
+func readModestly(t *testing.T, content []byte, open func(into map[string]tensorSource, r io.ReaderAt, size int64) (map[string]string, error)) {
 	taken := allocated(func() {
-		sources := map[string]tensorSource{}
-		err := open(sources, bytes.NewReader(content), int64(len(content)))
-		if err == nil {
-			_, err = importViT(sources, tiny, "")
+		var err error
+		for _, want := range []encoder.ViT{tiny, {NumHeads: 2}} {
+			all := &sources{tensors: map[string]tensorSource{}}
+			if all.metadata, err = open(all.tensors, bytes.NewReader(content), int64(len(content))); err == nil {
+				_, err = importViT(all, modelFacts{}, want, "", nil)
+			}
 		}
 		if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000 || err.Error() == "") {
 			t.Errorf("%.200q… is not one line", err)
@@ -45,12 +48,12 @@ func readModestly(t *testing.T, content []byte, open func(into map[string]tensor
 	}
 }
 
-func addTorch(into map[string]tensorSource, r io.ReaderAt, size int64) error {
+func addTorch(into map[string]tensorSource, r io.ReaderAt, size int64) (map[string]string, error) {
 	objects, err := openTorch(r, size)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return flatten(into, "", objects, 0, new(int))
+	return nil, flatten(into, "", objects, 0, new(int))
 }
 
 func addSeeds(f *testing.F, names ...string) {

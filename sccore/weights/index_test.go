@@ -25,12 +25,12 @@ func TestIndexNamesAllTensors(t *testing.T) {
 	if err := json.Unmarshal(content, &index); err != nil {
 		t.Fatal(err)
 	}
-	sources, closeAll, err := openSources(sharded)
+	read, err := openSources(sharded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeAll()
-	if got, want := slices.Sorted(maps.Keys(sources)), slices.Sorted(maps.Keys(index.FileOf)); !slices.Equal(got, want) {
+	defer read.close()
+	if got, want := slices.Sorted(maps.Keys(read.tensors)), slices.Sorted(maps.Keys(index.FileOf)); !slices.Equal(got, want) {
 		t.Errorf("tensors %q, want %q", got, want)
 	}
 	for key, file := range index.FileOf {
@@ -38,7 +38,7 @@ func TestIndexNamesAllTensors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := sources[key].Floats()
+		got, err := read.tensors[key].Floats()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,14 +65,13 @@ func TestHostileIndex(t *testing.T) {
 		"not JSON":         {index: "{", want: "unexpected end of JSON input"},
 		"no map":           {index: `{"metadata": {}}`, want: "it has no weight_map"},
 		"another type":     {index: `{"weight_map": 3}`, want: "cannot unmarshal number"},
-		"too large":        {index: strings.Repeat(" ", maxConfig+1), want: "is larger than 1 MiB"},
-		"outside":          {index: replaced("model-00001-of", "../model-00001-of"), want: `"../model-00001-of-00003.safetensors", which is not a .safetensors file beside it`},
-		"absolute":         {index: replaced("model-00001-of-00003", "/etc/model"), want: `"/etc/model.safetensors", which is not`},
-		"another format":   {index: replaced("model-00001-of-00003.safetensors", "model.bin"), want: `"model.bin", which is not`},
-		"itself":           {index: replaced("model-00001-of-00003.safetensors", "model.safetensors.index.json"), want: "which is not a .safetensors file beside it"},
-		"a file is gone":   {index: string(index), without: "model-00002-of-00003.safetensors", want: "file model-00002-of-00003.safetensors of the index"},
-		"a tensor is gone": {index: replaced(`"weight_map": {`, `"weight_map": {"more": "model-00001-of-00003.safetensors",`), want: `file model-00001-of-00003.safetensors of the index does not hold "more"`},
-		"a tensor moved":   {index: replaced("model-00001-of-00003", "model-00002-of-00003"), want: `holds "embeddings.cls_token", which the index does not say`},
+		"too large":        {index: strings.Repeat(" ", maxIndex+1), want: "is larger than 4 MiB"},
+		"outside":          {index: replaced("model-00001-of", "../model-00001-of"), want: `"../model-00001-of-00003.safetensors", which is no .safetensors file beside the index`},
+		"absolute":         {index: replaced("model-00001-of-00003", "/etc/model"), want: `"/etc/model.safetensors", which is no`},
+		"another format":   {index: replaced("model-00001-of-00003.safetensors", "model.bin"), want: `"model.bin", which is no`},
+		"itself":           {index: replaced("model-00001-of-00003.safetensors", "model.safetensors.index.json"), want: "which is no .safetensors file beside the index"},
+		"a file is gone":   {index: string(index), without: "model-00002-of-00003.safetensors", want: "model-00002-of-00003.safetensors: "},
+		"a tensor is gone": {index: replaced(`"weight_map": {`, `"weight_map": {"more": "model-00001-of-00003.safetensors",`), want: `key "more" is in the index, but not in model-00001-of-00003.safetensors`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -90,9 +89,9 @@ func TestHostileIndex(t *testing.T) {
 			if err := os.WriteFile(path, []byte(test.index), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			_, closeAll, err := openSources(path)
+			read, err := openSources(path)
 			if err == nil {
-				closeAll()
+				read.close()
 			}
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("said %v, want %s", err, test.want)

@@ -168,7 +168,7 @@ func TestWeightVerbsRefuse(t *testing.T) {
 		{[]string{"import", "none.pth"}, 1, []string{"none.pth"}},
 		{[]string{"import", "page.pth"}, 1, []string{"page.pth: neither"}},
 		{[]string{"import", "tiny.safetensors", "--out", "x.pth"}, 2, []string{"--out x.pth"}},
-		{[]string{"import", "tiny.safetensors", "--arch", "vit-l16"}, 2, []string{`--arch`, `"vit-l16"`}},
+		{[]string{"import", "tiny.safetensors", "--arch", "vit-q16"}, 2, []string{`--arch`, `"vit-q16"`}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-s16"}, 1, []string{"tiny.safetensors", "cls_token", "[1 1 64]"}},
 		{[]string{"import", "tiny.safetensors", "--branch", "best"}, 2, []string{"--branch best"}},
 		{[]string{"import", "tiny.safetensors", "--branch", "student"}, 1, []string{`no branch "student"`}},

@@ -11,13 +11,14 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
-// evidence is what tells the architecture of a transformer.
+// evidence is what a file says about a transformer.
 type evidence struct {
-	all      map[string]renamed // Its tensors under our names.
-	names    naming
-	facts    modelFacts        // Of a config.json.
-	metadata map[string]string // Of a .safetensors file.
-	unused   []string          // The keys that are no weights of it.
+	prefix          string // Of its keys.
+	names           naming
+	all             map[string]renamed // Its tensors under our names.
+	unused, ignored []string           // The keys that are no weights of it, and those that were left out.
+	facts           modelFacts         // Of a config.json.
+	metadata        map[string]string  // Of a .safetensors file.
 }
 
 // Metadata of the files that this project exports.

@@ -123,6 +123,20 @@ func ReadSafetensors(path string) (named map[string]*tensors.Tensor, metadata ma
 	return named, metadata, nil
 }
 
+// ReadMetadata returns the metadata of the file at path, whose checksum it compares.
+func ReadMetadata(path string) (map[string]string, error) {
+	f, size, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	_, metadata, _, err := parseHeader(f, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return metadata, nil
+}
+
 func readSafetensors(r io.ReaderAt, size int64) (map[string]*tensors.Tensor, map[string]string, error) {
 	entries, metadata, data, err := parseHeader(r, size)
 	if err != nil {

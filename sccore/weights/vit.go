@@ -60,100 +60,65 @@ type Import struct {
 //
 // The error is one line that names the file: another architecture, a missing key, values that are not finite, or a damaged or hostile file.
 // Time and memory are proportional to the file and the transformer, whatever sizes the file claims.
-func ReadViT(path string, want encoder.ViT, branch string, ignore ...string) (*Import, error) {
+func ReadViT(path string, want encoder.ViT, branch string, ignore ...string) (im *Import, err error) {
+	err = open(path, func(file *sources, facts modelFacts) error {
+		im, err = importViT(file, facts, want, branch, ignore)
+		return err
+	})
+	return im, err
+}
+
+// Identify returns the transformer that [ReadViT] would identify, without reading its weights.
+func Identify(path string, branch string, ignore ...string) (v encoder.ViT, err error) {
+	err = open(path, func(file *sources, facts modelFacts) error {
+		found, err := examine(file, facts, branch, ignore)
+		if err == nil {
+			v, err = found.identify(encoder.ViT{})
+		}
+		return err
+	})
+	return v, err
+}
+
+// open opens a file of weights and what is beside it. Errors name the file.
+func open(path string, use func(file *sources, facts modelFacts) error) error {
 	file, err := openSources(path)
 	if err == nil {
 		defer file.close()
 		var facts modelFacts
 		if facts, err = readFacts(path); err == nil {
-			var im *Import
-			if im, err = importViT(file, facts, want, branch, ignore); err == nil {
-				return im, nil
-			}
+			err = use(file, facts)
 		}
 	}
-	if !strings.Contains(err.Error(), path) {
+	if err != nil && !strings.Contains(err.Error(), path) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return nil, err
+	return err
 }
 
-// anchors end the keys that identify a transformer.
-var anchors = []struct {
-	text  string
-	names naming
-}{{"embeddings.cls_token", transformersNames}, {"cls_token", officialNames}} // The first that fits counts.
-
-// findPrefix returns the prefix of the keys of the branch's transformer, and how they are named.
-func findPrefix(keys []string, branch string) (prefix string, names naming, err error) {
-	var prefixes []string
-	named := map[string]naming{}
-	for _, key := range keys {
-		for _, anchor := range anchors {
-			if prefix, ok := strings.CutSuffix(key, anchor.text); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
-				prefixes, named[prefix] = append(prefixes, prefix), anchor.names
-				break
-			}
-		}
+// examine finds the tensors of a branch's transformer.
+func examine(file *sources, facts modelFacts, branch string, ignore []string) (e evidence, err error) {
+	e = evidence{facts: facts, metadata: file.metadata}
+	if e.ignored, err = file.leaveOut(ignore); err != nil {
+		return e, err
 	}
-	slices.Sort(prefixes)
-	if len(prefixes) == 0 {
-		return "", "", fmt.Errorf("contains no vision transformer: none of its %d keys ends with cls_token (%.80s)", len(keys), strings.Join(keys[:min(3, len(keys))], ", "))
+	keys := slices.Sorted(maps.Keys(file.tensors))
+	if e.prefix, e.names, err = findPrefix(keys, branch); err != nil {
+		return e, err
 	}
-	prefix, err = choosePrefix(prefixes, branch)
-	return prefix, named[prefix], err
-}
-
-func choosePrefix(prefixes []string, branch string) (string, error) {
-	wanted := branch
-	if wanted == "" {
-		wanted = "teacher"
+	if e.all, e.unused, err = rename(file.tensors, e.prefix, e.names, keys); err != nil {
+		return e, err
 	}
-	of := func(name string) (found, others []string) {
-		for _, prefix := range prefixes {
-			if slices.Contains(strings.Split(prefix, "."), name) {
-				found = append(found, prefix)
-			} else {
-				others = append(others, prefix)
-			}
-		}
-		return found, others
-	}
-	ofBranch, _ := of(wanted)
-	if teachers, others := of("teacher"); wanted == "student" && len(ofBranch) == 0 && len(teachers) > 0 {
-		ofBranch = others // Leopart calls its student "model".
-	}
-	shown := prefixes[:min(4, len(prefixes))]
-	switch {
-	case len(ofBranch) == 1:
-		return ofBranch[0], nil
-	case len(ofBranch) == 0 && branch != "":
-		return "", fmt.Errorf("contains no branch %q, only %q", branch, shown)
-	case len(ofBranch) == 0 && len(prefixes) == 1:
-		return prefixes[0], nil
-	}
-	return "", fmt.Errorf("contains %d transformers, and not exactly one of the %s: %q", len(prefixes), wanted, shown)
+	return e, normalize(e.all)
 }
 
 func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string, ignore []string) (*Import, error) {
-	ignored, err := file.leaveOut(ignore)
-	if err != nil {
-		return nil, err
-	}
-	keys := slices.Sorted(maps.Keys(file.tensors))
-	prefix, names, err := findPrefix(keys, branch)
-	if err != nil {
-		return nil, err
-	}
-	all, unused, err := rename(file.tensors, prefix, names, keys)
-	if err == nil {
-		err = normalize(all)
-	}
+	found, err := examine(file, facts, branch, ignore)
 	if err != nil {
 		return nil, err
 	}
 	if want.Dim == 0 {
-		if want, err = (evidence{all, names, facts, file.metadata, unused}).identify(want); err != nil {
+		if want, err = found.identify(want); err != nil {
 			return nil, err
 		}
 	}
@@ -161,26 +126,26 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 		return nil, err
 	}
 	im := &Import{
-		ViT: want, Prefix: prefix, Unused: unused, Ignore: ignore, Ignored: ignored, values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{},
+		ViT: want, Prefix: found.prefix, Unused: found.unused, Ignore: ignore, Ignored: found.ignored, values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{},
 	}
 	for _, w := range want.Weights() {
 		name := strings.ReplaceAll(w.Path, "/", ".")
-		source, ok := all[name]
+		source, ok := found.all[name]
 		switch {
 		case ok:
 		case w.Filter:
 			im.Missing = append(im.Missing, w.Path)
 			continue
 		default:
-			return nil, fmt.Errorf("missing key %s%s, which the transformer needs", prefix, name)
+			return nil, fmt.Errorf("missing key %s%s, which the transformer needs", found.prefix, name)
 		}
-		delete(all, name)
+		delete(found.all, name)
 		if err := im.convert(w, source); err != nil {
 			return nil, fmt.Errorf("key %s: %w", source.key(), err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		source := all[name]
+	for _, name := range slices.Sorted(maps.Keys(found.all)) {
+		source := found.all[name]
 		switch {
 		case strings.Contains(name, ".filter.") && want.Prototypes == 0: // Asked for without it.
 			im.Unused = append(im.Unused, source.keys...)

@@ -119,6 +119,13 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
+	said, err := config.Follow(o.Set, !read)
+	if err != nil {
+		return nil, err
+	}
+	if said != "" {
+		o.Warnf("%s", said)
+	}
 	if err := config.check(read); err != nil {
 		return nil, err
 	}

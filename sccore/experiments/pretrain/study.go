@@ -6,6 +6,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
@@ -20,8 +21,9 @@ const Name = "pretrain"
 type Config struct {
 	// Init is a file of weights to start from, an official checkpoint or that of an earlier run. It replaces the first stage.
 	Init   string        `json:"init"`
-	First  sccore.Config `json:"first"`  // The stage of alignment.
-	Second sccore.Config `json:"second"` // The stage of semantic concentration.
+	Ignore string        `json:"ignore,omitzero"` // Patterns of the keys in it that are left out, with spaces between them, as weights.ReadViT takes them.
+	First  sccore.Config `json:"first"`           // The stage of alignment.
+	Second sccore.Config `json:"second"`          // The stage of semantic concentration.
 
 	Images int                   `json:"images"` // Number of synthetic scenes, and of synthetic objects, per split.
 	Size   int                   `json:"size"`   // Height and width in pixels at which images are encoded, for evaluation and for finding neighbours.
@@ -104,8 +106,12 @@ func (c Config) Check() error {
 		return fmt.Errorf("images %d is below the batch size or the number of neighbours", c.Images)
 	case c.EvaluateEvery < 0:
 		return fmt.Errorf("evaluate_every %d is negative", c.EvaluateEvery)
-	case c.Size < 8 || c.Size%8 != 0:
-		return fmt.Errorf("size %d is not a multiple of 8 pixels", c.Size)
+	case c.Ignore != "" && c.Init == "":
+		return errors.New("ignore: there is no init whose keys it could match")
+	}
+	// The encoder is one that is known.
+	if vit, err := encoder.ViTByName(c.Second.Encoder); err == nil && (c.Size < vit.PatchSize || c.Size%vit.PatchSize != 0) {
+		return fmt.Errorf("size %d is not a multiple of %s's patch size %d, want %d", c.Size, vit.Name, vit.PatchSize, sccore.Nearest(c.Size, vit.PatchSize))
 	}
 	if err := c.Probe.Check(); err != nil {
 		return err
@@ -144,6 +150,13 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	config := ProfileConfig(o.Profile)
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
+	}
+	said, err := config.Follow(o.Set, o.Data == "")
+	if err != nil {
+		return nil, err
+	}
+	if said != "" {
+		o.Warnf("%s", said)
 	}
 	if err := config.Check(); err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -69,7 +71,7 @@ func transformersConfig(v encoder.ViT) map[string]any {
 	kind, biased := kindOf(v), v.Bias != encoder.NoBias
 	config := map[string]any{
 		"model_type": kind, "hidden_size": v.Dim, "num_hidden_layers": v.Depth, "num_attention_heads": v.NumHeads, "patch_size": v.PatchSize,
-		"image_size": v.PatchSize * cmp.Or(v.GridSize, 14), "num_channels": 3, "hidden_act": "gelu", "layer_norm_eps": cmp.Or(v.Epsilon, 1e-6),
+		"image_size": v.PatchSize * cmp.Or(v.GridSize, 14), "num_channels": 3, "hidden_act": "gelu", "layer_norm_eps": decimal(cmp.Or(v.Epsilon, 1e-6)),
 		"dtype": "float32",
 	}
 	set := func(more map[string]any) { maps.Copy(config, more) }
@@ -78,7 +80,7 @@ func transformersConfig(v encoder.ViT) map[string]any {
 		set(map[string]any{"architectures": []string{"ViTModel"}, "intermediate_size": hidden(v), "qkv_bias": biased})
 	case "dinov3_vit":
 		set(map[string]any{"architectures": []string{"DINOv3ViTModel"}, "intermediate_size": hidden(v), "num_register_tokens": v.Registers,
-			"rope_theta": v.RoPE.Base, "use_gated_mlp": v.SwiGLU, "query_bias": biased, "value_bias": biased, "key_bias": v.Bias == encoder.QKVBias})
+			"rope_theta": decimal(v.RoPE.Base), "use_gated_mlp": v.SwiGLU, "query_bias": biased, "value_bias": biased, "key_bias": v.Bias == encoder.QKVBias})
 		if v.SwiGLU {
 			config["hidden_act"] = "silu" // Of the gate.
 		}
@@ -90,6 +92,15 @@ func transformersConfig(v encoder.ViT) map[string]any {
 		}
 	}
 	return config
+}
+
+// decimal is a number with a decimal point, without which transformers takes it for an integer and refuses it.
+func decimal(x float64) json.RawMessage {
+	text := strconv.FormatFloat(x, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return json.RawMessage(text)
 }
 
 // processorConfig is the preprocessor_config.json of transformers.

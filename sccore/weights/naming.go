@@ -41,7 +41,7 @@ func (n Naming) Fits(v encoder.ViT) error {
 	case rotated && timm && v.Bias == encoder.QKVBias:
 		return refuse("bias of keys")
 	case v.RoPE.BF16 && n != Official:
-		return refuse("periods of RoPE in bfloat16, which move features by about 0.01")
+		return fmt.Errorf("%s does not round the periods of RoPE to bfloat16, which moves features by about 0.01: --ignore '*rope_embed.periods' reads them unrounded", n.code(v))
 	}
 	if n == Transformers && kindOf(v) != "vit" && kindOf(v) != "dinov3_vit" {
 		if _, err := mlpRatio(v); err != nil {

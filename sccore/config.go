@@ -145,9 +145,11 @@ func (c Config) Check() error {
 	case c.Batch%c.AccumulationSteps != 0:
 		return fmt.Errorf("accumulate %d does not divide batch %d", c.AccumulationSteps, c.Batch)
 	case c.Views.GlobalCropSize%vit.PatchSize != 0 || c.Views.GlobalCropSize < vit.PatchSize:
-		return fmt.Errorf("views.GlobalSize %d is not a multiple of %s's patch size %d", c.Views.GlobalCropSize, c.Encoder, vit.PatchSize)
+		return fmt.Errorf("views.GlobalSize %d is not a multiple of %s's patch size %d, want %d",
+			c.Views.GlobalCropSize, c.Encoder, vit.PatchSize, Nearest(c.Views.GlobalCropSize, vit.PatchSize))
 	case c.Views.Locals > 0 && (c.Views.LocalCropSize%vit.PatchSize != 0 || c.Views.LocalCropSize < vit.PatchSize):
-		return fmt.Errorf("views.LocalSize %d is not a multiple of %s's patch size %d", c.Views.LocalCropSize, c.Encoder, vit.PatchSize)
+		return fmt.Errorf("views.LocalSize %d is not a multiple of %s's patch size %d, want %d",
+			c.Views.LocalCropSize, c.Encoder, vit.PatchSize, Nearest(c.Views.LocalCropSize, vit.PatchSize))
 	case !slices.Contains([]string{WithCoTAP, WithBCE}, c.PatchConcentration):
 		return fmt.Errorf("patch_concentration %q: want %s or %s", c.PatchConcentration, WithCoTAP, WithBCE)
 	case !slices.Contains([]string{FromHead, FromBackbone, FromLabels}, c.Correspondences.From):

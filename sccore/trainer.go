@@ -124,12 +124,13 @@ func (o *Objective) checkNeighbours() error {
 
 // BeginFrom is [Trainer.Begin] with weights from a file in both branches. The file is a checkpoint of any configuration with the same encoder, of
 // which the online branch is read, the one that the paper keeps; or a transformer that weights.ReadViT reads. Variables that the file lacks have the
-// initial values of the seed: the filter and heads for an official checkpoint, and heads of other sizes.
-func (t *Trainer) BeginFrom(path string, seed uint64) error {
+// initial values of the seed: the filter and heads for an official checkpoint, and heads of other sizes. Keys of a transformer that match ignore are left
+// out.
+func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 	if err := t.Begin(seed); err != nil {
 		return err
 	}
-	if err := t.adopt(path); err != nil {
+	if err := t.adopt(path, ignore); err != nil {
 		return err
 	}
 	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
@@ -148,7 +149,7 @@ func CheckStart(path string, config Config) error {
 }
 
 // adopt reads the online branch from a file.
-func (t *Trainer) adopt(path string) error {
+func (t *Trainer) adopt(path string, ignore []string) error {
 	if strings.HasSuffix(path, ".safetensors") {
 		named, metadata, err := weights.ReadSafetensors(path)
 		if err != nil {
@@ -177,7 +178,7 @@ func (t *Trainer) adopt(path string) error {
 			return nil
 		}
 	}
-	read, err := weights.ReadViT(path, t.objective.step.vit, "")
+	read, err := weights.ReadViT(path, t.objective.step.vit, "", ignore...)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -139,16 +140,22 @@ func openStandardised(path string) (imageList, error) {
 	return list, nil
 }
 
-// digestOf identifies the content of a file.
+// digestOf identifies the content of a file of weights and, if it is an index, of the files that it names.
 func digestOf(path string) (string, error) {
-	file, err := os.Open(path)
+	files, err := weights.Files(path)
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
 	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		_, err = io.Copy(digest, file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	return fmt.Sprintf("sha256 %x", digest.Sum(nil)), nil
 }

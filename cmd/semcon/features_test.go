@@ -88,6 +88,38 @@ func TestImportReportsAndWrites(t *testing.T) {
 	}
 }
 
+// TestImportWritesOtherNames: a folder under transformers' names holds all that transformers loads, and is read again by what its config.json says.
+func TestImportWritesOtherNames(t *testing.T) {
+	m := fakemachine.New(t)
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	m.Write(t, "theirs/README.md", "other things")
+	if _, stderr, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--naming", "transformers", "--positions", "timm", "--out", "theirs/model.safetensors")); status != 0 {
+		t.Fatalf("exit status %d: %s", status, stderr)
+	}
+	written, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "theirs", "model.safetensors"))
+	if err != nil || written["encoder.layer.2.attention.attention.key.bias"] == nil || metadata["positions"] != "timm" || metadata["format"] != "pt" {
+		t.Errorf("%d tensors, %v, %v", len(written), metadata, err)
+	}
+	for file, want := range map[string]string{
+		"config.json": `"model_type": "vit"`, "preprocessor_config.json": `"shortest_edge": 256`, "model.md": `ViTModel.from_pretrained(".", add_pooling_layer=False)`,
+	} {
+		if content, err := os.ReadFile(filepath.Join(m.Checkout, "theirs", file)); err != nil || !strings.Contains(string(content), want) {
+			t.Errorf("%s: %v, no %s in\n%s", file, err, want, content)
+		}
+	}
+	stdout, stderr, status := outcome(t, semcon(t, m, "import", "theirs/model.safetensors", "--ignore", "encoder.layer.2.*"))
+	if status != 1 || !strings.Contains(stderr, "num_hidden_layers is 3") {
+		t.Errorf("exit status %d: %s%s, want one that misses the last block", status, stdout, stderr)
+	}
+	if stdout, stderr, status = outcome(t, semcon(t, m, "import", "theirs/model.safetensors", "--ignore", "norm*", "--ignore", "layernorm.*", "--naming", "official")); status != 1 {
+		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
+	}
+	stdout, stderr, status = outcome(t, semcon(t, m, "import", "theirs/model.safetensors"))
+	if status != 0 || !strings.Contains(stdout, "vit-tiny from keys *\n") {
+		t.Errorf("exit status %d: %s%s", status, stdout, stderr)
+	}
+}
+
 func TestFeaturesOfAFolder(t *testing.T) {
 	m := fakemachine.New(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
@@ -168,11 +200,20 @@ func TestWeightVerbsRefuse(t *testing.T) {
 		{[]string{"import", "none.pth"}, 1, []string{"none.pth"}},
 		{[]string{"import", "page.pth"}, 1, []string{"page.pth: neither"}},
 		{[]string{"import", "tiny.safetensors", "--out", "x.pth"}, 2, []string{"--out x.pth"}},
-		{[]string{"import", "tiny.safetensors", "--arch", "vit-l16"}, 2, []string{`--arch`, `"vit-l16"`}},
+		{[]string{"import", "tiny.safetensors", "--arch", "vit-xl16"}, 2, []string{`--arch`, `"vit-xl16"`}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-s16"}, 1, []string{"tiny.safetensors", "cls_token", "[1 1 64]"}},
 		{[]string{"import", "tiny.safetensors", "--branch", "best"}, 2, []string{"--branch best"}},
 		{[]string{"import", "tiny.safetensors", "--branch", "student"}, 1, []string{`no branch "student"`}},
 		{[]string{"import", "tiny.safetensors", "--positions", "linear"}, 2, []string{`--positions "linear"`}},
+		{[]string{"import", "tiny.safetensors", "--naming", "jax"}, 2, []string{`--naming "jax"`}},
+		{[]string{"import", "tiny.safetensors", "--naming", "transformers", "--out", "x.safetensors"}, 2, []string{"--out x.safetensors", "model.safetensors"}},
+		{[]string{"import", "tiny.safetensors", "--naming", "official", "--head", "--out", "x.safetensors"}, 2, []string{"--head"}},
+		{[]string{"import", "tiny.safetensors", "--ignore", "none.*"}, 1, []string{`"none.*" matches no key`}},
+		{[]string{"import", "tiny.safetensors", "--ignore", "norm.*"}, 1, []string{"missing key norm.weight"}},
+		{[]string{"import", "tiny.safetensors", "--heads", "-1"}, 2, []string{"--heads -1"}},
+		{[]string{"import", "tiny.safetensors", "--heads", "7"}, 1, []string{"Dim 64 is not a multiple of NumHeads 7"}},
+		{[]string{"import", "tiny.safetensors", "--epsilon", "2"}, 2, []string{"--epsilon 2"}},
+		{[]string{"import", "tiny.safetensors", "--arch", "vit-tiny", "--heads", "4"}, 2, []string{"--arch already says"}},
 		{[]string{"features", "photos"}, 2, []string{"--weights FILE"}},
 		{[]string{"features", "photos", "--weights", "page.pth"}, 1, []string{"page.pth"}},
 		{[]string{"features", "nowhere", "--weights", "tiny.safetensors"}, 1, []string{"nowhere"}},

@@ -11,7 +11,7 @@ import (
 // prototypeSize is K_s, the number of rows and columns of a prototype ("Network architecture").
 const prototypeSize = 3
 
-// filter is the Object-Aware Filter ("Object-aware Filtering via Cross-attention", with erratum E4). It adds to x, [batch, 1 + rows·columns,
+// filter is the Object-Aware Filter ("Object-aware Filtering via Cross-attention", with erratum E4). It adds to x, [batch, prefix + rows·columns,
 // Dim], what its patches attend to among the object prototypes U. With the normalised patch tokens h as a map, each head computes
 //
 //	h_q = W_q h,  U_k = W_k U,  U_v = W_v U
@@ -20,12 +20,12 @@ const prototypeSize = 3
 //
 // The paper does not say where in the last block the filter is, how h_o is mapped back to Dim features, or how many heads there are. Here the
 // filter is between self-attention and MLP, as cross-attention is in a transformer's decoder. A linear layer maps h_o to a residual of the
-// patch tokens, as after self-attention. The heads are those of the block. The [CLS] token has no position on the map and passes unchanged:
-// for given weights its features are the same as without the filter. The filter affects them only through the training of shared blocks.
+// patch tokens, as after self-attention. The heads are those of the block. The [CLS] token and registers have no position on the map and pass
+// unchanged: for given weights the features of [CLS] are the same as without the filter. The filter affects them only through the training of shared blocks.
 func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {
 	batch, head := x.Shape().Dim(0), v.Dim/v.NumHeads
 	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSize, prototypeSize, v.Dim)
-	h := Reshape(layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisRange(1))), -1, v.Dim)
+	h := Reshape(layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisRange(v.prefix()))), -1, v.Dim)
 	u := Reshape(ConvertDType(prototypes, p.compute), -1, v.Dim)
 
 	const places = prototypeSize * prototypeSize
@@ -45,7 +45,7 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 
 	y := linear(scope.At("proj"), p, Concatenate([]*Node{h, Reshape(aggregated, -1, v.Dim)}, -1), v.Dim)
 	y = Reshape(y, batch, rows*columns, v.Dim)
-	none := Zeros(x.Graph(), SliceAxis(x, 1, AxisElem(0)).Shape())
+	none := Zeros(x.Graph(), SliceAxis(x, 1, AxisRange(0, v.prefix())).Shape())
 	out.Prototypes = prototypes
 	out.FilterAttention = Reshape(TransposeAllAxes(attention, 1, 0, 2, 3), batch, v.NumHeads, rows, columns, v.Prototypes)
 	return Add(x, Concatenate([]*Node{none, y}, 1))

@@ -34,7 +34,7 @@ func TestFilterIsItsFormulas(t *testing.T) {
 		input := waveform(100, batch, tokens, dim)
 		exec := model.MustNewExec(b, store, func(scope *model.Scope, x *Node) []*Node {
 			var out Tokens
-			y := v.filter(scope, parameters{g: x.Graph(), master: dtypes.Float64, compute: dtypes.Float64}, x, rows, columns, &out)
+			y := v.filter(scope, parameters{g: x.Graph(), master: dtypes.Float64, compute: dtypes.Float64, epsilon: 1e-6}, x, rows, columns, &out)
 			return []*Node{y, out.FilterAttention}
 		})
 		defer exec.Finalize()

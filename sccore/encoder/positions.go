@@ -8,22 +8,26 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// Positions names a method of resizing position embeddings for images of another size. Both methods are bicubic and in common use. They place
-// samples differently, so features of the same checkpoint differ by up to 2 between them.
+// Positions names a method of resizing position embeddings for images of another size. All are bicubic and in common use. They place samples
+// differently, so features of the same checkpoint differ by up to 2 between them.
 type Positions string
 
 const (
-	// DINOPositions is the method of the official code of DINO, iBOT, Mugs and Leopart: the cubic kernel with a = −0.75, sampled as if the
-	// new grid had 0.1 more rows and columns than it has.
+	// DINOPositions is the method of the official code of DINO, iBOT, Mugs, Leopart and of DINOv2 without registers: the cubic kernel with
+	// a = −0.75, sampled as if the new grid had 0.1 more rows and columns than it has.
 	DINOPositions Positions = "dino"
-	// TimmPositions is the method of timm: the cubic kernel with a = −0.5, antialiased when the grid shrinks.
+	// TimmPositions is the method of timm and of DINOv2 with registers, official and in transformers: the cubic kernel with a = −0.5,
+	// antialiased when the grid shrinks.
 	TimmPositions Positions = "timm"
+	// TransformersPositions is the method of transformers for ViT and for DINOv2 without registers, and that of MAE: the cubic kernel with
+	// a = −0.75.
+	TransformersPositions Positions = "transformers"
 )
 
 // Check returns an error that lists the known methods unless p is one of them.
 func (p Positions) Check() error {
-	if p != DINOPositions && p != TimmPositions {
-		return fmt.Errorf("positions %q: want %s or %s", p, DINOPositions, TimmPositions)
+	if p != DINOPositions && p != TimmPositions && p != TransformersPositions {
+		return fmt.Errorf("positions %q: want %s, %s or %s", p, DINOPositions, TimmPositions, TransformersPositions)
 	}
 	return nil
 }
@@ -33,9 +37,12 @@ func (p Positions) Matrix(from, to int) [][]float64 {
 	matrix := make([][]float64, to)
 	for i := range matrix {
 		matrix[i] = make([]float64, from)
-		if p == TimmPositions {
+		switch p {
+		case TimmPositions:
 			widenedRow(matrix[i], float64(from)/float64(to), i)
-		} else {
+		case TransformersPositions:
+			sampledRow(matrix[i], float64(from)/float64(to), i)
+		default:
 			sampledRow(matrix[i], float64(from)/(float64(to)+0.1), i)
 		}
 	}

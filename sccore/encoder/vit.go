@@ -1,8 +1,10 @@
 package encoder
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
+	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -10,15 +12,26 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// ViT is a vision transformer (Dosovitskiy et al., 2021) as in DINO: a [CLS] token and one token per patch, blocks that normalise before
-// attention and before an MLP four times as wide, and a final normalisation. [ViTByName] returns the usual ones.
+// ViT is a vision transformer (Dosovitskiy et al., 2021): a [CLS] token and one token per patch, blocks that normalise before attention and
+// before an MLP, and a final normalisation. The zero values of its parts are DINO's transformer of 2021. [ViTByName] returns the usual ones.
 type ViT struct {
-	Name      string
-	PatchSize int // Height and width of a patch in pixels.
-	Dim       int // Length of a token.
-	Depth     int // Number of blocks.
-	NumHeads  int // Number of attention heads, a divisor of Dim.
-	GridSize  int // Rows and columns of the stored position embeddings: 14 for patches of 16 in images of 224².
+	Name      string // What [ViTByName] makes this transformer of; [ViT.Named] sets it.
+	PatchSize int    // Height and width of a patch in pixels.
+	Dim       int    // Length of a token.
+	Depth     int    // Number of blocks.
+	NumHeads  int    // Number of attention heads, a divisor of Dim.
+	GridSize  int    // Rows and columns of the stored position embeddings: 14 for patches of 16 in images of 224². 0 for none, with RoPE.
+
+	// The parts that later transformers have.
+
+	Registers  int     // Register tokens, between [CLS] and the patches (Darcet et al., 2024). With them [CLS] has no position embedding, as in timm.
+	LayerScale bool    // Learnt factors on the residuals of attention and MLP (Touvron et al., 2021).
+	MLPWidth   int     // Width of the MLP's hidden layer; 0 for 4·Dim.
+	SwiGLU     bool    // The hidden layer is silu(W1·x)·W2·x (Shazeer, 2020), with W1 and W2 in one matrix; else gelu(W1·x).
+	QKNorm     bool    // Queries and keys of each head are normalised.
+	Bias       Bias    // Which of queries, keys and values have a bias.
+	RoPE       RoPE    // Rotary position embeddings.
+	Epsilon    float64 // What normalisation adds to the variance; 0 for DINO's 1e-6.
 
 	// Positions is the method of resizing position embeddings for images of other sizes.
 	Positions Positions
@@ -35,49 +48,42 @@ type ViT struct {
 	GradientCheckpointing bool
 }
 
-// vits lists the usual sizes: the paper's three ("Network architecture") and a tiny one that runs in seconds on a CPU.
-var vits = []ViT{
-	{Name: "vit-s16", PatchSize: 16, Dim: 384, Depth: 12, NumHeads: 6, GridSize: 14},
-	{Name: "vit-b16", PatchSize: 16, Dim: 768, Depth: 12, NumHeads: 12, GridSize: 14},
-	{Name: "vit-b8", PatchSize: 8, Dim: 768, Depth: 12, NumHeads: 12, GridSize: 28},
-	// With 0.02, so narrow a network is almost linear in the pixels and stays so for hundreds of steps. 0.1 is close to Xavier's value.
-	{Name: "vit-tiny", PatchSize: 8, Dim: 64, Depth: 3, NumHeads: 4, GridSize: 6, InitStd: 0.1},
-}
+// Bias says which of queries, keys and values have a bias.
+type Bias string
 
-// ViTByName returns "vit-s16", "vit-b16" or "vit-b8", with position embeddings for images of 224², or "vit-tiny", with 3 blocks of width 64,
-// patches of 8 and positions for images of 48². Positions are resized as in DINO, and there is no filter. The error for an unknown name lists
-// these names.
-func ViTByName(name string) (ViT, error) {
-	for _, v := range vits {
-		if v.Name == name {
-			v.Positions = DINOPositions
-			return v, nil
-		}
-	}
-	return ViT{}, fmt.Errorf("unknown vision transformer %q, want one of %s", name, strings.Join(ViTNames(), ", "))
-}
-
-// ViTNames lists the names that [ViTByName] knows.
-func ViTNames() (names []string) {
-	for _, v := range vits {
-		names = append(names, v.Name)
-	}
-	return names
-}
+// Which biases there are.
+const (
+	QKVBias Bias = ""     // All of them, as in DINO.
+	QVBias  Bias = "qv"   // None of keys, as in DINOv3.
+	NoBias  Bias = "none" // None at all.
+)
 
 // Check returns an error that names the first invalid field.
 func (v ViT) Check() error {
+	leastGrid := 1
+	if v.RoPE.Base > 0 {
+		leastGrid = 0
+	}
 	for _, field := range []struct {
 		name         string
 		value, least int
-	}{{"PatchSize", v.PatchSize, 1}, {"Dim", v.Dim, 1}, {"Depth", v.Depth, 1}, {"NumHeads", v.NumHeads, 1}, {"GridSize", v.GridSize, 1},
-		{"Prototypes", v.Prototypes, 0}} {
+	}{{"PatchSize", v.PatchSize, 1}, {"Dim", v.Dim, 1}, {"Depth", v.Depth, 1}, {"NumHeads", v.NumHeads, 1}, {"GridSize", v.GridSize, leastGrid},
+		{"Registers", v.Registers, 0}, {"MLPWidth", v.MLPWidth, 0}, {"Prototypes", v.Prototypes, 0}} {
 		if field.value < field.least {
 			return fmt.Errorf("vision transformer: %s %d is below %d", field.name, field.value, field.least)
 		}
 	}
 	if v.Dim%v.NumHeads != 0 {
 		return fmt.Errorf("vision transformer: Dim %d is not a multiple of NumHeads %d", v.Dim, v.NumHeads)
+	}
+	if v.RoPE.Base > 0 && v.Dim/v.NumHeads%4 != 0 {
+		return fmt.Errorf("vision transformer: heads of width %d cannot be rotated, want a multiple of 4", v.Dim/v.NumHeads)
+	}
+	if !slices.Contains([]Bias{QKVBias, QVBias, NoBias}, v.Bias) {
+		return fmt.Errorf("vision transformer: Bias %q: want %q, %q or %q", v.Bias, QKVBias, QVBias, NoBias)
+	}
+	if !(v.Epsilon >= 0) || !(v.RoPE.Base >= 0) || math.IsInf(v.RoPE.Base, 0) {
+		return fmt.Errorf("vision transformer: Epsilon %g or the base %g of RoPE is out of range", v.Epsilon, v.RoPE.Base)
 	}
 	if !(v.InitStd >= 0) {
 		return fmt.Errorf("vision transformer: InitStd %g is negative", v.InitStd)
@@ -93,8 +99,10 @@ type Tokens struct {
 	Class   *Node // The [CLS] token after the final normalisation, [batch, Dim].
 	Patches *Node // The patch tokens after the final normalisation, [batch, rows, columns, Dim].
 
-	Blocks    []*Node // The output of each block, not normalised, with the [CLS] token first: [batch, 1 + rows·columns, Dim].
-	Attention []*Node // The attention maps of each block, [batch, NumHeads, 1 + rows·columns, 1 + rows·columns]. The last axis sums to 1.
+	// The output of each block, not normalised, with the [CLS] token first and then the registers: [batch, 1 + Registers + rows·columns, Dim].
+	Blocks []*Node
+	// The attention maps of each block among the same tokens, [batch, NumHeads, tokens, tokens]. The last axis sums to 1.
+	Attention []*Node
 
 	// These are nil without the Object-Aware Filter:
 	FilterAttention *Node // Attention of each patch to the prototypes, [batch, NumHeads, rows, columns, Prototypes]. The last axis sums to 1.
@@ -116,7 +124,7 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 		exceptions.Panicf("images of %d×%d pixels cannot be split into patches of %d", height, width, v.PatchSize)
 	}
 	rows, columns := height/v.PatchSize, width/v.PatchSize
-	p := parameters{g: images.Graph(), master: images.DType(), compute: v.ComputeDType, initStd: v.InitStd}
+	p := parameters{g: images.Graph(), master: images.DType(), compute: v.ComputeDType, initStd: v.InitStd, epsilon: cmp.Or(v.Epsilon, 1e-6)}
 	if p.initStd == 0 {
 		p.initStd = 0.02
 	}
@@ -125,18 +133,20 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 	}
 
 	var out Tokens
+	turn := v.rotation(p, rows, columns)
 	x := v.embed(scope, p, images, rows, columns)
 	for i := range v.Depth {
 		if v.GradientCheckpointing {
 			x = x.Checkpoint()
 		}
 		block := scope.At("blocks").At("%d", i)
-		y, maps := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x))
-		x = Add(x, y)
+		y, maps := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), turn)
+		x = Add(x, v.scaled(block.At("ls1"), p, y))
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			x = v.filter(block.At("filter"), p, x, rows, columns, &out)
 		}
-		x = Add(x, v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x)))
+		y = v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x))
+		x = Add(x, v.scaled(block.At("ls2"), p, y))
 		out.Blocks, out.Attention = append(out.Blocks, x), append(out.Attention, maps)
 	}
 	if v.GradientCheckpointing {
@@ -144,11 +154,25 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 	}
 	x = ConvertDType(layerNorm(scope.At("norm"), p, x), p.master)
 	out.Class = Reshape(SliceAxis(x, 1, AxisElem(0)), batch, v.Dim)
-	out.Patches = Reshape(SliceAxis(x, 1, AxisRange(1)), batch, rows, columns, v.Dim)
+	out.Patches = Reshape(SliceAxis(x, 1, AxisRange(v.prefix())), batch, rows, columns, v.Dim)
 	return out
 }
 
-// embed maps patches to tokens with positions, [batch, 1 + rows·columns, Dim], the [CLS] token first.
+// prefix is the number of tokens before those of the patches.
+func (v ViT) prefix() int { return 1 + v.Registers }
+
+// hidden is the width of the MLP's hidden layer.
+func (v ViT) hidden() int { return cmp.Or(v.MLPWidth, 4*v.Dim) }
+
+// positions is the number of position embeddings.
+func (v ViT) positions() int {
+	if v.Registers > 0 {
+		return v.GridSize * v.GridSize
+	}
+	return 1 + v.GridSize*v.GridSize
+}
+
+// embed maps patches to tokens with positions, [batch, prefix + rows·columns, Dim].
 func (v ViT) embed(scope *model.Scope, p parameters, images *Node, rows, columns int) *Node {
 	batch := images.Shape().Dim(0)
 	patches := Reshape(images, batch, rows, v.PatchSize, columns, v.PatchSize, 3)
@@ -161,14 +185,24 @@ func (v ViT) embed(scope *model.Scope, p parameters, images *Node, rows, columns
 	x = Reshape(x, batch, rows*columns, v.Dim)
 
 	class := p.masterNode(scope, "cls_token", p.normal, 1, 1, v.Dim)
-	positions := p.masterNode(scope, "pos_embed", p.normal, 1, 1+v.GridSize*v.GridSize, v.Dim)
-	class = Add(class, SliceAxis(positions, 1, AxisElem(0)))
-	grid := Reshape(SliceAxis(positions, 1, AxisRange(1)), v.GridSize, v.GridSize, v.Dim)
-	grid = Reshape(resizePositions(grid, v.Positions, rows, columns), 1, rows*columns, v.Dim)
-
-	x = Add(x, ConvertDType(grid, p.compute))
-	class = BroadcastToDims(ConvertDType(class, p.compute), batch, 1, v.Dim)
+	var registers *Node
+	if v.Registers > 0 {
+		registers = p.masterNode(scope, "reg_token", p.normal, 1, v.Registers, v.Dim)
+	}
+	if v.GridSize > 0 {
+		positions := p.masterNode(scope, "pos_embed", p.normal, 1, v.positions(), v.Dim)
+		if registers == nil {
+			class = Add(class, SliceAxis(positions, 1, AxisElem(0)))
+			positions = SliceAxis(positions, 1, AxisRange(1))
+		}
+		grid := resizePositions(Reshape(positions, v.GridSize, v.GridSize, v.Dim), v.Positions, rows, columns)
+		x = Add(x, ConvertDType(Reshape(grid, 1, rows*columns, v.Dim), p.compute))
+	}
+	if registers != nil {
+		class = Concatenate([]*Node{class, registers}, 1)
+	}
+	class = BroadcastToDims(ConvertDType(class, p.compute), batch, v.prefix(), v.Dim)
 	x = Concatenate([]*Node{class, x}, 1)
-	x.AssertDims(batch, 1+rows*columns, v.Dim)
+	x.AssertDims(batch, v.prefix()+rows*columns, v.Dim)
 	return x
 }

@@ -9,14 +9,12 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// layerNormEpsilon is the value of DINO and timm. PyTorch's default is 1e-5.
-const layerNormEpsilon = 1e-6
-
 // parameters returns a transformer's variables as nodes. Variables have the master dtype, nodes the compute dtype.
 type parameters struct {
 	g               *Graph
 	master, compute dtypes.DType
 	initStd         float64 // Standard deviation of initial weights.
+	epsilon         float64 // Of normalisation.
 }
 
 // masterNode returns the value of a variable in its own dtype.
@@ -45,7 +43,7 @@ func linear(scope *model.Scope, p parameters, x *Node, out int) *Node {
 	return Add(MatMul(x, weight), InsertAxes(p.node(scope, "bias", zeros, out), 0))
 }
 
-// layerNorm shifts and scales each token of x, [batch, tokens, Dim], to mean 0 and variance 1, multiplies by weight and adds bias.
+// layerNorm shifts and scales each vector on the last axis of x to mean 0 and variance 1, multiplies by weight and adds bias.
 func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 	dim := x.Shape().Dim(-1)
 	weight := ConvertDType(p.masterNode(scope, "weight", ones, dim), p.exact())
@@ -54,18 +52,24 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 	mean := ReduceAndKeep(x, ReduceMean, -1)
 	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
 	variance := ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, -1)
-	y := Mul(Sub(x, mean), Inverse(Sqrt(AddScalar(variance, layerNormEpsilon))))
-	return ConvertDType(Add(Mul(y, ExpandLeftToRank(weight, 3)), ExpandLeftToRank(bias, 3)), p.compute)
+	y := Mul(Sub(x, mean), Inverse(Sqrt(AddScalar(variance, p.epsilon))))
+	return ConvertDType(Add(Mul(y, ExpandLeftToRank(weight, x.Rank())), ExpandLeftToRank(bias, x.Rank())), p.compute)
 }
 
 // attention is multi-head self-attention among the tokens of each image, [batch, tokens, Dim]. It also returns the attention maps,
-// [batch, NumHeads, tokens, tokens].
-func (v ViT) attention(scope *model.Scope, p parameters, x *Node) (y, maps *Node) {
+// [batch, NumHeads, tokens, tokens]. turn is nil or rotates queries and keys by their positions.
+func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps *Node) {
 	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
-	qkv := linear(scope.At("qkv"), p, Reshape(x, -1, v.Dim), 3*v.Dim)
-	qkv = Reshape(qkv, batch, tokens, 3, v.NumHeads, head)
+	qkv := Reshape(v.project(scope, p, Reshape(x, -1, v.Dim)), batch, tokens, 3, v.NumHeads, head)
 	part := func(i int) *Node { return Reshape(SliceAxis(qkv, 2, AxisElem(i)), batch, tokens, v.NumHeads, head) }
-	query, key, value := MulScalar(part(0), 1/math.Sqrt(float64(head))), part(1), part(2)
+	query, key, value := part(0), part(1), part(2)
+	if v.QKNorm {
+		query, key = layerNorm(scope.At("q_norm"), p, query), layerNorm(scope.At("k_norm"), p, key)
+	}
+	if turn != nil {
+		query, key = turn(query), turn(key)
+	}
+	query = MulScalar(query, 1/math.Sqrt(float64(head)))
 	maps = Softmax(ConvertDType(Einsum("bqhd,bkhd->bhqk", query, key), p.exact()), -1)
 	maps.AssertDims(batch, v.NumHeads, tokens, tokens)
 	y = Einsum("bhqk,bkhd->bqhd", ConvertDType(maps, p.compute), value)
@@ -73,10 +77,39 @@ func (v ViT) attention(scope *model.Scope, p parameters, x *Node) (y, maps *Node
 	return Reshape(y, batch, tokens, v.Dim), maps
 }
 
-// mlp maps each token of x, [batch, tokens, Dim], through a hidden layer four times as wide.
+// project returns the queries, keys and values of x, [tokens, Dim], side by side: [tokens, 3·Dim].
+func (v ViT) project(scope *model.Scope, p parameters, x *Node) *Node {
+	if v.Bias == QKVBias {
+		return linear(scope.At("qkv"), p, x, 3*v.Dim)
+	}
+	y := MatMul(x, p.node(scope.At("qkv"), "weight", p.normal, v.Dim, 3*v.Dim))
+	if v.Bias == QVBias {
+		query, value := p.node(scope, "q_bias", zeros, v.Dim), p.node(scope, "v_bias", zeros, v.Dim)
+		y = Add(y, InsertAxes(Concatenate([]*Node{query, ZerosLike(query), value}, 0), 0))
+	}
+	return y
+}
+
+// mlp maps each token of x, [batch, tokens, Dim], through the hidden layer.
 func (v ViT) mlp(scope *model.Scope, p parameters, x *Node) *Node {
-	hidden := gelu(linear(scope.At("fc1"), p, Reshape(x, -1, v.Dim), 4*v.Dim))
+	width := v.hidden()
+	hidden := Reshape(x, -1, v.Dim)
+	if v.SwiGLU {
+		both := linear(scope.At("fc1"), p, hidden, 2*width)
+		gate := SliceAxis(both, 1, AxisRange(0, width))
+		hidden = Mul(Mul(gate, Sigmoid(gate)), SliceAxis(both, 1, AxisRange(width)))
+	} else {
+		hidden = gelu(linear(scope.At("fc1"), p, hidden, width))
+	}
 	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), x.Shape().Dimensions...)
+}
+
+// scaled multiplies a residual, [batch, tokens, Dim], by the factors of LayerScale, if there are any.
+func (v ViT) scaled(scope *model.Scope, p parameters, residual *Node) *Node {
+	if !v.LayerScale {
+		return residual
+	}
+	return Mul(residual, ExpandLeftToRank(p.node(scope, "gamma", small, v.Dim), 3))
 }
 
 // gelu is x·Φ(x) with the exact normal distribution function Φ (Hendrycks and Gimpel, 2016), not an approximation.

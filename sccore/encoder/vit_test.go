@@ -24,6 +24,12 @@ func vit(t testing.TB, name string) encoder.ViT {
 	return v
 }
 
+// later has every part of later transformers.
+var later = encoder.ViT{
+	PatchSize: 2, Dim: 8, Depth: 2, NumHeads: 2, GridSize: 0, Positions: encoder.DINOPositions, Prototypes: 3,
+	Registers: 2, LayerScale: true, MLPWidth: 6, SwiGLU: true, QKNorm: true, Bias: encoder.QVBias, RoPE: encoder.RoPE{Base: 100}, Epsilon: 1e-5,
+}
+
 // smallest is a transformer with a filter, small enough for a finite-difference test.
 var smallest = encoder.ViT{PatchSize: 2, Dim: 4, Depth: 2, NumHeads: 2, GridSize: 2, Positions: encoder.DINOPositions, Prototypes: 3}
 
@@ -70,8 +76,8 @@ func TestViTsHaveTheWeightsOfTheirTwins(t *testing.T) {
 }
 
 func TestViTRefusesWhatMakesNoSense(t *testing.T) {
-	if _, err := encoder.ViTByName("vit-l16"); err == nil {
-		t.Error("there is a vit-l16")
+	if _, err := encoder.ViTByName("vit-q16"); err == nil {
+		t.Error("there is a vit-q16")
 	}
 	for name, change := range map[string]func(v *encoder.ViT){
 		"heads":     func(v *encoder.ViT) { v.NumHeads = 3 },
@@ -79,6 +85,11 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 		"positions": func(v *encoder.ViT) { v.Positions = "linear" },
 		"compute":   func(v *encoder.ViT) { v.ComputeDType = dtypes.Int32 },
 		"filter":    func(v *encoder.ViT) { v.Prototypes = -1 },
+		"grid":      func(v *encoder.ViT) { v.GridSize = 0 },
+		"bias":      func(v *encoder.ViT) { v.Bias = "key" },
+		"rope":      func(v *encoder.ViT) { v.RoPE.Base = 100 }, // Heads of width 2.
+		"registers": func(v *encoder.ViT) { v.Registers = -1 },
+		"epsilon":   func(v *encoder.ViT) { v.Epsilon = -1 },
 	} {
 		v := smallest
 		change(&v)
@@ -112,7 +123,7 @@ func tokensAndGradients(t *testing.T, b compute.Backend, v encoder.ViT, images *
 
 func TestCheckpointingChangesNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		kept, recomputed := smallest, smallest
+		kept, recomputed := later, later
 		recomputed.GradientCheckpointing = true
 		want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
 		for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
@@ -162,18 +173,29 @@ func TestAttentionMapsSumToOne(t *testing.T) {
 
 // The gradient of every weight, including the filter's, is compared along one direction with finite differences in float64.
 func TestViTGradientsAreDifferences(t *testing.T) {
+	positioned := later
+	positioned.GridSize, positioned.SwiGLU, positioned.Bias = 2, false, encoder.NoBias
+	for name, v := range map[string]encoder.ViT{"of 2021": smallest, "later": later, "later with positions": positioned} {
+		t.Run(name, func(t *testing.T) { checkGradients(t, v) })
+	}
+}
+
+func checkGradients(t *testing.T, v encoder.ViT) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		if b.Name() == "xla" && v != smallest {
+			return // Compiling for XLA once is enough.
+		}
 		store := seeded(t, 7)
 		var all []*model.Variable
 		exec := model.MustNewExec(b, store, func(scope *model.Scope, images *Node) []*Node {
-			tokens := smallest.Tokens(scope, images)
+			tokens := v.Tokens(scope, images)
 			toward := func(x *Node) *Node { return ReduceAllSum(Mul(x, Sin(IotaFull(x.Graph(), x.Shape())))) }
 			loss := Add(toward(tokens.Class), toward(tokens.Patches))
 			var values []*Node
 			all = nil
-			for _, w := range smallest.Weights() {
-				v := store.GetVariable("/" + w.Path)
-				all, values = append(all, v), append(values, v.NodeValue(images))
+			for _, w := range v.Weights() {
+				variable := store.GetVariable("/" + w.Path)
+				all, values = append(all, variable), append(values, variable.NodeValue(images))
 			}
 			return append([]*Node{loss}, Gradient(loss, values...)...)
 		})

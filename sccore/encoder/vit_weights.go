@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
@@ -29,9 +30,14 @@ func zeros(*model.Scope) model.VariableInitializer { return Zeros }
 
 func ones(*model.Scope) model.VariableInitializer { return Ones }
 
+// small initialises LayerScale, with the value of DINOv2 and DINOv3.
+func small(*model.Scope) model.VariableInitializer {
+	return func(g *Graph, shape shapes.Shape) *Node { return MulScalar(Ones(g, shape), 1e-5) }
+}
+
 // Weight is one trainable variable of a [ViT].
 type Weight struct {
-	Path   string // Below the transformer's scope: blocks/0/attn/qkv/weight. With "." for "/" it is DINO's and timm's name.
+	Path   string // Below the transformer's scope: blocks/0/attn/qkv/weight. With "." for "/" it is the name in timm's VisionTransformer.
 	Shape  []int
 	Filter bool // It belongs to the Object-Aware Filter, which transformers of DINO and timm do not have.
 }
@@ -45,19 +51,39 @@ func (v ViT) Weights() []Weight {
 		add(path+"/weight", in, out)
 		add(path+"/bias", out)
 	}
-	norm := func(path string) {
-		add(path+"/weight", v.Dim)
-		add(path+"/bias", v.Dim)
+	normOf := func(path string, dim int) {
+		add(path+"/weight", dim)
+		add(path+"/bias", dim)
 	}
+	norm := func(path string) { normOf(path, v.Dim) }
 	add("cls_token", 1, 1, v.Dim)
-	add("pos_embed", 1, 1+v.GridSize*v.GridSize, v.Dim)
+	if v.Registers > 0 {
+		add("reg_token", 1, v.Registers, v.Dim)
+	}
+	if v.GridSize > 0 {
+		add("pos_embed", 1, v.positions(), v.Dim)
+	}
 	add("patch_embed/proj/weight", v.PatchSize, v.PatchSize, 3, v.Dim)
 	add("patch_embed/proj/bias", v.Dim)
 	for i := range v.Depth {
 		block := fmt.Sprintf("blocks/%d/", i)
 		norm(block + "norm1")
-		linear(block+"attn/qkv", v.Dim, 3*v.Dim)
+		add(block+"attn/qkv/weight", v.Dim, 3*v.Dim)
+		switch v.Bias {
+		case QKVBias:
+			add(block+"attn/qkv/bias", 3*v.Dim)
+		case QVBias:
+			add(block+"attn/q_bias", v.Dim)
+			add(block+"attn/v_bias", v.Dim)
+		}
+		if v.QKNorm {
+			normOf(block+"attn/q_norm", v.Dim/v.NumHeads)
+			normOf(block+"attn/k_norm", v.Dim/v.NumHeads)
+		}
 		linear(block+"attn/proj", v.Dim, v.Dim)
+		if v.LayerScale {
+			add(block+"ls1/gamma", v.Dim)
+		}
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			filter = true
 			add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
@@ -69,8 +95,15 @@ func (v ViT) Weights() []Weight {
 			filter = false
 		}
 		norm(block + "norm2")
-		linear(block+"mlp/fc1", v.Dim, 4*v.Dim)
-		linear(block+"mlp/fc2", 4*v.Dim, v.Dim)
+		if v.SwiGLU {
+			linear(block+"mlp/fc1", v.Dim, 2*v.hidden())
+		} else {
+			linear(block+"mlp/fc1", v.Dim, v.hidden())
+		}
+		linear(block+"mlp/fc2", v.hidden(), v.Dim)
+		if v.LayerScale {
+			add(block+"ls2/gamma", v.Dim)
+		}
 	}
 	norm("norm")
 	return all

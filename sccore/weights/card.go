@@ -15,6 +15,7 @@ type Card struct {
 	ViT           encoder.ViT
 	Preprocessing datasets.Preprocessing // What the transformer expects.
 	Size          int                    // Side of a crop in pixels.
+	Naming        Naming                 // Whose names the file has; timm's if empty.
 	Head          bool                   // The file also holds a projection head.
 	Facts         []Fact                 // Where the weights come from: settings, data, records.
 }
@@ -38,25 +39,15 @@ func (c Card) Write(weightsFile string) error {
 func (c Card) markdown(file string) string {
 	var text strings.Builder
 	v := c.ViT
-	fmt.Fprintf(&text, "# %s\n\nA vision transformer (%s): patches of %d pixels, width %d, %d blocks, %d heads, positions of a grid of %d×%d, resized as in %s.\n",
-		file, v.Name, v.PatchSize, v.Dim, v.Depth, v.NumHeads, v.GridSize, v.GridSize, v.Positions)
+	fmt.Fprintf(&text, "# %s\n\nA vision transformer (%s): patches of %d pixels, width %d, %d blocks, %d heads, %s.\n",
+		file, v.Name, v.PatchSize, v.Dim, v.Depth, v.NumHeads, strings.Join(parts(v), ", "))
 	if v.Prototypes > 0 {
 		fmt.Fprintf(&text, "Its last block has the Object-Aware Filter with %d prototypes.\n", v.Prototypes)
 	}
 	fmt.Fprintf(&text, "\nImages: %s.\n", c.Preprocessing.Describe(c.Size))
 	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q)       // github.com/semcon/semcon\nfeatures, err := vit.Features(img) // Any image.Image.\n"+
 		"fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patch(0, 0)))\n```\n", file)
-	strict, after := "", ""
-	switch {
-	case v.Prototypes > 0:
-		strict, after = ", strict=False", "  # timm has no filter and leaves it out: other features"
-	case c.Head:
-		strict, after = ", strict=False", "  # without the projection head"
-	}
-	fmt.Fprintf(&text, "\nIn Python with timm:\n\n```python\nimport safetensors.torch, timm\n"+
-		"model = timm.models.VisionTransformer(img_size=%d, patch_size=%d, embed_dim=%d, depth=%d, num_heads=%d, num_classes=0, dynamic_img_size=True).eval()\n"+
-		"model.load_state_dict(safetensors.torch.load_file(%q)%s)%s\n```\n",
-		v.PatchSize*v.GridSize, v.PatchSize, v.Dim, v.Depth, v.NumHeads, file, strict, after)
+	text.WriteString(c.python(file))
 	for _, fact := range c.Facts {
 		if strings.ContainsAny(fact.Text, "\n{") {
 			fmt.Fprintf(&text, "\n%s:\n\n```\n%s\n```\n", fact.Name, strings.Trim(fact.Text, "\n"))
@@ -65,4 +56,66 @@ func (c Card) markdown(file string) string {
 		}
 	}
 	return text.String()
+}
+
+// parts names the parts of a transformer that its sizes do not say.
+func parts(v encoder.ViT) (all []string) {
+	if v.GridSize > 0 {
+		all = append(all, fmt.Sprintf("positions of a grid of %[1]d×%[1]d, resized as in %[2]s", v.GridSize, v.Positions))
+	}
+	if v.RoPE.Base > 0 {
+		all = append(all, fmt.Sprintf("RoPE with base %g", v.RoPE.Base))
+		if v.RoPE.BF16 {
+			all = append(all, "its periods rounded to bfloat16")
+		}
+	}
+	if v.Registers > 0 {
+		all = append(all, fmt.Sprintf("%d registers", v.Registers))
+	}
+	if v.SwiGLU {
+		all = append(all, "SwiGLU")
+	}
+	return all
+}
+
+// python says how to load the file in Python with the library that has its names.
+func (c Card) python(file string) string {
+	v := c.ViT
+	load := fmt.Sprintf("model.load_state_dict(safetensors.torch.load_file(%q)", file)
+	block := func(with, code string) string {
+		return fmt.Sprintf("\nIn Python with %s:\n\n```python\n%s\n```\n", with, code)
+	}
+	switch c.Naming {
+	case Official:
+		with := fmt.Sprintf("the official code of DINO, version %d", generation(v))
+		return block(with, "import safetensors.torch\n"+load+")  # model is that of this size, without its weights")
+	case Transformers:
+		class := transformersConfig(v)["architectures"].([]string)[0]
+		more := map[bool]string{true: ", add_pooling_layer=False"}[class == "ViTModel"]
+		return block("transformers, from this folder", "import transformers\nmodel = transformers."+class+`.from_pretrained("."`+more+").eval()")
+	}
+	class, modules := "VisionTransformer", "safetensors.torch, timm"
+	if v.RoPE.Base > 0 {
+		class = "Eva"
+	}
+	var arguments []string
+	for _, a := range timmArguments(v) {
+		arguments = append(arguments, a.python())
+		if a.code {
+			modules = "functools, safetensors.torch, timm, torch"
+		}
+	}
+	end := ")"
+	switch err := Timm.Fits(v); {
+	case v.Prototypes > 0:
+		end = ", strict=False)  # timm has no filter and leaves it out: other features"
+	case v.RoPE.BF16:
+		end = ")  # timm does not round periods to bfloat16: other features"
+	case err != nil:
+		end = ", strict=False)  # " + err.Error()
+	case c.Head:
+		end = ", strict=False)  # without the projection head"
+	}
+	return block("timm", fmt.Sprintf("import %s\nmodel = timm.models.%s(%s, num_classes=0, dynamic_img_size=True).eval()\n%s%s",
+		modules, class, strings.Join(arguments, ", "), load, end))
 }

@@ -34,17 +34,40 @@ func checkDigest(metadata map[string]string, header, data *io.SectionReader) err
 		return nil
 	}
 	delete(metadata, digestKey)
-	content, err := io.ReadAll(header)
+	if len(want) != len(noDigest) {
+		return errDigest
+	}
+	at, err := find(header, digestEntry(want))
 	if err != nil {
 		return err
 	}
 	digest := sha256.New()
-	digest.Write(bytes.Replace(content, digestEntry(want), digestEntry(noDigest), 1))
-	if _, err := io.Copy(digest, io.NewSectionReader(data, 0, data.Size())); err != nil {
-		return err
+	after := at + int64(len(digestEntry(want)))
+	for _, part := range []io.Reader{
+		io.NewSectionReader(header, 0, at), bytes.NewReader(digestEntry(noDigest)), io.NewSectionReader(header, after, header.Size()-after),
+		io.NewSectionReader(data, 0, data.Size()),
+	} {
+		if _, err := io.Copy(digest, part); err != nil {
+			return err
+		}
 	}
 	if hex.EncodeToString(digest.Sum(nil)) != want {
 		return errDigest
 	}
 	return nil
+}
+
+// find returns where a text is in a section, without reading the section at once.
+func find(section *io.SectionReader, text []byte) (int64, error) {
+	window := make([]byte, 1<<16+len(text))
+	for at := int64(0); at < section.Size(); at += 1 << 16 {
+		n, err := section.ReadAt(window, at)
+		if i := bytes.Index(window[:n], text); i >= 0 {
+			return at + int64(i), nil
+		}
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+	}
+	return 0, errDigest
 }

@@ -2,6 +2,7 @@ package weights
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,11 +11,22 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
-// ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file with timm's names and PyTorch's layout. If
-// v.Prototypes is 0, the filter is left out and timm loads the file strictly. The tensors of head, which may be empty, get the prefix
-// "head.". The write is atomic.
+// ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file with timm's names and PyTorch's layout, for [ReadViT].
+// timm loads it strictly if [Naming.Fits] allows it; an Object-Aware Filter keeps its own names. The tensors of head, which may be empty, get the prefix
+// "head.". The metadata also gets the architecture and the resizing of positions. The write is atomic.
 func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
-	named := map[string]*tensors.Tensor{}
+	return ExportAs(path, Timm, store, scope, v, head, metadata)
+}
+
+// ExportAs is [ExportViT] with other names than timm's, under which it writes only what [Naming.Fits] allows.
+func ExportAs(path string, naming Naming, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
+	if err := naming.Check(); err != nil {
+		return err
+	}
+	if err := naming.Fits(v); err != nil && naming != Timm {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	all := named{}
 	for _, w := range v.Weights() {
 		full := strings.TrimSuffix(scope, "/") + "/" + w.Path
 		variable := store.GetVariable(full)
@@ -32,10 +44,27 @@ func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, hea
 		if !slices.Equal(value.Shape().Dimensions, w.Shape) {
 			return fmt.Errorf("writing %s: variable %s has shape %s, the transformer wants %v", path, full, value.Shape(), w.Shape)
 		}
-		named[strings.ReplaceAll(w.Path, "/", ".")] = tensors.FromFlatDataAndDimensions(transposed(values, w.Shape, true), torchShape(w.Shape)...)
+		all[strings.ReplaceAll(w.Path, "/", ".")] = floats{torchShape(w.Shape), transposed(values, w.Shape, true)}
+	}
+	switch naming {
+	case Official:
+		all = all.official(v)
+	case Timm:
+		all = all.timm(v)
+	case Transformers:
+		all = all.transformers(v)
+	}
+	tensorsOf := map[string]*tensors.Tensor{}
+	for name, a := range all {
+		tensorsOf[name] = tensors.FromFlatDataAndDimensions(a.values, a.shape...)
 	}
 	for name, value := range head {
-		named["head."+name] = value
+		tensorsOf["head."+name] = value
 	}
-	return WriteSafetensors(path, named, metadata)
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	metadata[architectureKey], metadata[positionsKey] = v.Named().Name, string(v.Positions)
+	return WriteSafetensors(path, tensorsOf, metadata)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 )
 
 // These targets run with -fuzzminimizetime 1x. By default the fuzzing engine minimizes each input that reaches new code for up to a minute, in which FuzzTorch
@@ -33,12 +35,14 @@ func allocated(read func()) uint64 {
 func modest(size int) uint64 { return 16<<20 + 600*uint64(size) }
 
 // readModestly reads an arbitrary file within the memory bound.
-func readModestly(t *testing.T, content []byte, open func(into map[string]tensorSource, r io.ReaderAt, size int64) error) {
+func readModestly(t *testing.T, content []byte, open func(into map[string]tensorSource, r io.ReaderAt, size int64) (map[string]string, error)) {
 	taken := allocated(func() {
-		sources := map[string]tensorSource{}
-		err := open(sources, bytes.NewReader(content), int64(len(content)))
-		if err == nil {
-			_, err = importViT(sources, tiny, "")
+		var err error
+		for _, want := range []encoder.ViT{tiny, {NumHeads: 2}} {
+			all := &sources{tensors: map[string]tensorSource{}}
+			if all.metadata, err = open(all.tensors, bytes.NewReader(content), int64(len(content))); err == nil {
+				_, err = importViT(all, modelFacts{}, want, "", nil)
+			}
 		}
 		if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000 || err.Error() == "") {
 			t.Errorf("%.200q… is not one line", err)
@@ -49,12 +53,12 @@ func readModestly(t *testing.T, content []byte, open func(into map[string]tensor
 	}
 }
 
-func addTorch(into map[string]tensorSource, r io.ReaderAt, size int64) error {
+func addTorch(into map[string]tensorSource, r io.ReaderAt, size int64) (map[string]string, error) {
 	objects, err := openTorch(r, size)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return flatten(into, "", objects, 0, new(int))
+	return nil, flatten(into, "", objects, 0, new(int))
 }
 
 func addSeeds(f *testing.F, names ...string) {
@@ -68,7 +72,7 @@ func addSeeds(f *testing.F, names ...string) {
 }
 
 func FuzzTorch(f *testing.F) {
-	addSeeds(f, "convolution.pth", "tiny-half.pth")
+	addSeeds(f, "convolution.pth", "tiny-half.pth", "families/dinov3-nan.pth")
 	f.Add(archive(f, "}q\x00X\x01\x00\x00\x00ah\x00s.", zip.Store))
 	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, addTorch) })
 }
@@ -108,7 +112,7 @@ func FuzzUnpickle(f *testing.F) {
 }
 
 func FuzzSafetensors(f *testing.F) {
-	addSeeds(f, "tiny.safetensors", "python.safetensors")
+	addSeeds(f, "tiny.safetensors", "python.safetensors", "families/dinov3-plus.timm/model.safetensors", "families/dinov2-giant.transformers/model.safetensors")
 	f.Add(file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k":"v"}}`, 4))
 	f.Add(file(`{}`, 0))
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -145,6 +149,62 @@ func FuzzCheckpointMetadata(f *testing.F) {
 		named, read, err := ReadSafetensors(path)
 		if err != nil || !maps.Equal(read, metadata) || len(named) != 1 {
 			t.Errorf("wrote %q, read %q, %v", metadata, read, err)
+		}
+	})
+}
+
+// FuzzIndex changes an index of several files.
+func FuzzIndex(f *testing.F) {
+	addSeeds(f, "families/dinov2-reg.transformers/model.safetensors.index.json")
+	f.Add([]byte(`{"weight_map":{"a":"../b.safetensors"}}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var fileOf map[string]string
+		var err error
+		if taken := allocated(func() { fileOf, err = parseIndex(content) }); taken > modest(len(content)) {
+			t.Errorf("%d bytes took %d of memory", len(content), taken)
+		}
+		for key, name := range fileOf {
+			if err != nil || name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || filepath.Ext(name) != ".safetensors" {
+				t.Errorf("%q in %q (%v)", key, name, err)
+			}
+		}
+	})
+}
+
+// FuzzFacts changes what is beside weights: config.json, and preprocessor_config.json.
+func FuzzFacts(f *testing.F) {
+	addSeeds(f, "families/dinov3.transformers/config.json", "families/dinov3.timm/config.json", "families/dino.transformers/config.json")
+	f.Add([]byte(`{"size":{"shortest_edge":256},"crop_size":224,"do_center_crop":true,"image_mean":[0.5,0.5,0.5]}`))
+	path := filepath.Join("testdata", "families", "dinov3.timm", "model.safetensors")
+	file, err := openSources(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(file.close)
+	f.Fuzz(func(t *testing.T, content []byte) {
+		taken := allocated(func() {
+			facts, err := parseFacts(content)
+			if err == nil {
+				var found evidence
+				if found, err = examine(file, facts, "", nil); err == nil {
+					v, wrong := found.identify(encoder.ViT{})
+					if wrong == nil && v.Check() != nil {
+						t.Errorf("%+v: %v", v, v.Check())
+					}
+					err = wrong
+				}
+			}
+			if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000) {
+				t.Errorf("%.200q… is not one line", err)
+			}
+			for _, read := range []func([]byte) (datasets.Preprocessing, int, error){fromTimm, fromTransformers} {
+				if p, size, err := read(content); err == nil && size > 0 {
+					_ = p.Check()
+				}
+			}
+		})
+		if taken > modest(len(content)) {
+			t.Errorf("%d bytes took %d of memory", len(content), taken)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore/datasets"
@@ -25,7 +24,7 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 		read func([]byte) (datasets.Preprocessing, int, error)
 	}{{"preprocessor_config.json", fromTransformers}, {"config.json", fromTimm}} { // The last one counts.
 		path := filepath.Join(filepath.Dir(weightsFile), maker.name)
-		content, err := readSmall(path)
+		content, err := readSmall(path, maxConfig)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -51,17 +50,17 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 	return p, size, source, nil
 }
 
-func readSmall(path string) ([]byte, error) {
-	file, err := os.Open(path)
+// readSmall reads a regular file of at most so many bytes.
+func readSmall(path string, most int64) ([]byte, error) {
+	file, size, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
-	if err == nil && len(content) > maxConfig {
-		err = fmt.Errorf("is larger than %d MiB", maxConfig>>20)
+	if size > most {
+		return nil, fmt.Errorf("is larger than %d MiB", most>>20)
 	}
-	return content, err
+	return io.ReadAll(io.LimitReader(file, most))
 }
 
 // fromTimm reads the data configuration of a timm model. The size is 0 if there is none.

@@ -132,6 +132,20 @@ func ReadSafetensors(path string) (named map[string]*tensors.Tensor, metadata ma
 	return named, metadata, nil
 }
 
+// ReadMetadata returns the metadata of the file at path, whose checksum it compares.
+func ReadMetadata(path string) (map[string]string, error) {
+	f, size, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	_, metadata, _, err := parseHeader(f, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return metadata, nil
+}
+
 func readSafetensors(r io.ReaderAt, size int64) (map[string]*tensors.Tensor, map[string]string, error) {
 	entries, metadata, data, err := parseHeader(r, size)
 	if err != nil {
@@ -157,42 +171,8 @@ func parseHeader(r io.ReaderAt, size int64) (entries map[string]entry, metadata 
 	if length > maxHeader || length > uint64(size-8) {
 		return nil, nil, nil, fmt.Errorf("not a safetensors file, or truncated: header of %d bytes in a file of %d", length, size)
 	}
-	decoder := json.NewDecoder(io.NewSectionReader(r, 8, int64(length)))
-	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
-		return nil, nil, nil, errors.New("not a safetensors file: its header is not a JSON object")
-	}
-	entries = map[string]entry{}
-	for decoder.More() {
-		token, err := decoder.Token()
-		name, ok := token.(string)
-		if err != nil || !ok {
-			return nil, nil, nil, errors.New("header: a name is missing")
-		}
-		if _, twice := entries[name]; twice || (name == metadataKey && metadata != nil) {
-			return nil, nil, nil, fmt.Errorf("tensor %.80q is in the header twice", name)
-		}
-		var e entry
-		if name == metadataKey {
-			err = decoder.Decode(&metadata)
-		} else if err = decoder.Decode(&e); err == nil {
-			entries[name] = e
-		}
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			err = fmt.Errorf("unexpected %.40s", wrong.Value)
-		}
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("header: %.80q: %w", name, err)
-		}
-		if len(e.Shape) > 16 {
-			return nil, nil, nil, fmt.Errorf("tensor %.80q: impossible shape of %d axes", name, len(e.Shape))
-		}
-	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, nil, nil, errors.New("header: it is not closed")
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return nil, nil, nil, errors.New("header: more than one JSON object")
+	if entries, metadata, err = readHeader(io.NewSectionReader(r, 8, int64(length))); err != nil {
+		return nil, nil, nil, err
 	}
 	data = io.NewSectionReader(r, 8+int64(length), size-8-int64(length))
 	byOffset := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {

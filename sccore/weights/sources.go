@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,38 +19,84 @@ type tensorSource interface {
 	Floats() ([]float32, error) // Row-major.
 }
 
-// openSources lists the tensors of a file by key. The keys of nested dictionaries are joined with dots. The tensors can be read until close is
-// called.
-func openSources(path string) (sources map[string]tensorSource, close func(), err error) {
-	f, size, err := openFile(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	sources = map[string]tensorSource{}
-	if filepath.Ext(path) == ".safetensors" {
-		err = addEntries(sources, f, size)
-	} else {
-		var objects any
-		if objects, err = openTorch(f, size); err == nil {
-			err = flatten(sources, "", objects, 0, new(int))
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return sources, func() { f.Close() }, nil
+// sources are the tensors of a file, or of several with an index, by key. They can be read until close is called.
+type sources struct {
+	tensors  map[string]tensorSource
+	metadata map[string]string // Of a .safetensors file.
+	files    []*os.File
 }
 
-func addEntries(into map[string]tensorSource, r io.ReaderAt, size int64) error {
-	entries, _, data, err := parseHeader(r, size)
+func (s *sources) close() {
+	for _, file := range s.files {
+		file.Close()
+	}
+}
+
+// openSources lists the tensors of a file by key. The keys of nested dictionaries are joined with dots.
+func openSources(path string) (*sources, error) {
+	s := &sources{tensors: map[string]tensorSource{}}
+	add := s.addFile
+	if filepath.Ext(path) == ".json" {
+		add = s.addIndex
+	}
+	if err := add(path); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *sources) addFile(path string) error {
+	f, size, err := openFile(path)
+	if err != nil {
+		return err
+	}
+	s.files = append(s.files, f)
+	if filepath.Ext(path) == ".safetensors" {
+		s.metadata, err = addEntries(s.tensors, f, size)
+		return err
+	}
+	objects, err := openTorch(f, size)
+	if err != nil {
+		return err
+	}
+	return flatten(s.tensors, "", objects, 0, new(int))
+}
+
+// leaveOut removes the keys that match a pattern, with * for any text, and returns them.
+func (s *sources) leaveOut(patterns []string) (keys []string, err error) {
+	for _, pattern := range patterns {
+		found := len(keys)
+		expression := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
+		for key := range s.tensors {
+			if expression.MatchString(key) {
+				keys = append(keys, key)
+				delete(s.tensors, key)
+			}
+		}
+		if len(keys) == found {
+			return nil, fmt.Errorf("--ignore %.80q matches no key", pattern)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+func addEntries(into map[string]tensorSource, r io.ReaderAt, size int64) (metadata map[string]string, err error) {
+	entries, metadata, data, err := parseHeader(r, size)
+	if err != nil {
+		return nil, err
+	}
 	for name, e := range entries {
 		if err := checkKey(name); err != nil {
-			return err
+			return nil, err
+		}
+		if into[name] != nil {
+			return nil, fmt.Errorf("key %.80q is in two files", name)
 		}
 		into[name] = inData{e, data}
 	}
-	return err
+	return metadata, nil
 }
 
 // inData is a tensor of a safetensors file.

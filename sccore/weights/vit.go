@@ -2,7 +2,6 @@ package weights
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -20,10 +19,12 @@ type Import struct {
 	Prefix string // Prefix of the transformer's keys in the file, such as "teacher.backbone.".
 
 	Matched      []string // Keys that were taken unchanged.
-	Reshaped     []string // Keys whose values were reshaped.
+	Reshaped     []string // Keys whose values were rearranged.
 	Interpolated []string // Position embeddings that were resized from another grid.
 	Missing      []string // Weights of the Object-Aware Filter that the file does not have. They keep their initial values.
 	Unused       []string // Keys that do not belong to the transformer: heads, the other branch, the state of an optimizer.
+	Ignored      []string // Keys that were left out, because they match one of the patterns in Ignore.
+	Ignore       []string
 
 	// Head holds the projection head in the file, the keys below "head.", with its own names (mlp.0.weight) and PyTorch's layout. The counters
 	// of its batch normalisation are left out.
@@ -32,163 +33,157 @@ type Import struct {
 	values map[string]*tensors.Tensor // By path, in our layout.
 }
 
-// ReadViT reads a vision transformer from official files of DINO, iBOT, Mugs and Leopart (.pth, in both formats of PyTorch, without running
-// code in them) and from .safetensors files of timm. Keys may be in nested dictionaries and have any prefix. If a file holds several
-// transformers, branch selects one: "teacher" or "student", or the teacher if branch is empty. Training code writes these prefixes:
+// ReadViT reads a vision transformer from the official files of its makers (.pth, in both formats of PyTorch, without running code in them) and from
+// .safetensors files of timm and transformers, or the model.safetensors.index.json of one in several files. It knows the transformers of DINO, iBOT, Mugs,
+// Leopart, MAE, DeiT, DINOv2 and DINOv3, and those of timm and transformers that differ from them only in [encoder.ViT]'s fields. Keys may be in nested
+// dictionaries and have any prefix. If a file holds several transformers, branch selects one: "teacher" or "student", or the teacher if branch is empty.
+// Training code writes these prefixes:
 //
-//	DINO     teacher.backbone. and student.module.backbone., with heads under head.; none in a published backbone
-//	iBOT     teacher. or teacher.module., otherwise as DINO, with a masked_embed and a last_layer2; state_dict. in a published backbone
-//	Mugs     as DINO or teacher.module.backbone., with relation_blocks and heads of other names, which are unused
-//	Leopart  state_dict.teacher., and state_dict.model. for the student, from Lightning; model. in a published file
-//	timm     none
+//	DINO          teacher.backbone. and student.module.backbone., with heads under head.; none in a published backbone
+//	iBOT          teacher. or teacher.module., otherwise as DINO, with a masked_embed and a last_layer2; state_dict. in a published backbone
+//	Mugs          as DINO or teacher.module.backbone., with relation_blocks and heads of other names, which are unused
+//	Leopart       state_dict.teacher., and state_dict.model. for the student, from Lightning; model. in a published file
+//	MAE, DeiT     model.
+//	DINOv2, DINOv3, timm  none
+//	transformers  none, vit., dinov2. or dinov2_with_registers.
 //
-// want is the expected transformer. If its Name is empty, ReadViT chooses the transformer of [encoder.ViTByName] that fits the shapes. It then
-// takes Positions from want or, if there are none, DINO's, and Prototypes from want or, if that is 0, from the file's filter.
+// want is the expected transformer. If its Dim is 0, the transformer is identified: by the names and shapes of tensors, and by a config.json of timm or
+// transformers beside the file for the number of heads, the epsilon, the resizing of positions and the base of RoPE. Without one they are those of the
+// makers, and the heads those of the usual widths. NumHeads, Epsilon, Positions and Prototypes of want then count where they are not 0. The grid of
+// positions is kept as it is in the file, and resized to GridSize if want has a Dim.
+//
+// A tensor must have the shape that the transformer wants. Only these are rearranged: a patch embedding by a linear layer, [Dim, 3·P·P]; queries, keys and
+// values, or the two matrices of SwiGLU, in separate tensors; and what [CLS] adds to its position embedding, see [encoder.ViT].Registers.
+//
+// A key that is not understood is an error. Heads, the other branch, the state of an optimizer, decoders and mask tokens are known and unused. Keys that
+// match a pattern of ignore, with * for any text, are left out before anything else.
 //
 // The error is one line that names the file: another architecture, a missing key, values that are not finite, or a damaged or hostile file.
 // Time and memory are proportional to the file and the transformer, whatever sizes the file claims.
-func ReadViT(path string, want encoder.ViT, branch string) (*Import, error) {
-	sources, closeFile, err := openSources(path)
+func ReadViT(path string, want encoder.ViT, branch string, ignore ...string) (im *Import, err error) {
+	err = open(path, func(file *sources, facts modelFacts) error {
+		im, err = importViT(file, facts, want, branch, ignore)
+		return err
+	})
+	return im, err
+}
+
+// Identify returns the transformer that [ReadViT] would identify, without reading its weights.
+func Identify(path string, branch string, ignore ...string) (v encoder.ViT, err error) {
+	err = open(path, func(file *sources, facts modelFacts) error {
+		found, err := examine(file, facts, branch, ignore)
+		if err == nil {
+			v, err = found.identify(encoder.ViT{})
+		}
+		return err
+	})
+	return v, err
+}
+
+// open opens a file of weights and what is beside it. Errors name the file.
+func open(path string, use func(file *sources, facts modelFacts) error) error {
+	file, err := openSources(path)
 	if err == nil {
-		defer closeFile()
-		var im *Import
-		if im, err = importViT(sources, want, branch); err == nil {
-			return im, nil
+		defer file.close()
+		var facts modelFacts
+		if facts, err = readFacts(path); err == nil {
+			err = use(file, facts)
 		}
 	}
-	if !strings.Contains(err.Error(), path) {
+	if err != nil && !strings.Contains(err.Error(), path) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return nil, err
+	return err
 }
 
-// anchor is the key that identifies a transformer.
-const anchor = "cls_token"
-
-// findPrefix returns the prefix of the keys of the branch's transformer.
-func findPrefix(sources map[string]tensorSource, branch string) (string, error) {
-	var prefixes []string
-	for key := range sources {
-		if prefix, ok := strings.CutSuffix(key, anchor); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
-			prefixes = append(prefixes, prefix)
-		}
+// examine finds the tensors of a branch's transformer.
+func examine(file *sources, facts modelFacts, branch string, ignore []string) (e evidence, err error) {
+	e = evidence{facts: facts, metadata: file.metadata}
+	if e.ignored, err = file.leaveOut(ignore); err != nil {
+		return e, err
 	}
-	slices.Sort(prefixes)
-	if len(prefixes) == 0 {
-		keys := slices.Sorted(maps.Keys(sources))
-		return "", fmt.Errorf("contains no vision transformer: none of its %d keys ends with %s (%.80s)", len(keys), anchor, strings.Join(keys[:min(3, len(keys))], ", "))
+	keys := slices.Sorted(maps.Keys(file.tensors))
+	if e.prefix, e.names, err = findPrefix(keys, branch); err != nil {
+		return e, err
 	}
-	wanted := branch
-	if wanted == "" {
-		wanted = "teacher"
+	if e.all, e.unused, err = rename(file.tensors, e.prefix, e.names, keys); err != nil {
+		return e, err
 	}
-	of := func(name string) (found, others []string) {
-		for _, prefix := range prefixes {
-			if slices.Contains(strings.Split(prefix, "."), name) {
-				found = append(found, prefix)
-			} else {
-				others = append(others, prefix)
-			}
-		}
-		return found, others
-	}
-	ofBranch, _ := of(wanted)
-	if teachers, others := of("teacher"); wanted == "student" && len(ofBranch) == 0 && len(teachers) > 0 {
-		ofBranch = others // Leopart calls its student "model".
-	}
-	shown := prefixes[:min(4, len(prefixes))]
-	switch {
-	case len(ofBranch) == 1:
-		return ofBranch[0], nil
-	case len(ofBranch) == 0 && branch != "":
-		return "", fmt.Errorf("contains no branch %q, only %q", branch, shown)
-	case len(ofBranch) == 0 && len(prefixes) == 1:
-		return prefixes[0], nil
-	}
-	return "", fmt.Errorf("contains %d transformers, and not exactly one of the %s: %q", len(prefixes), wanted, shown)
+	return e, normalize(e.all)
 }
 
-// identify returns the transformer of [encoder.ViTByName] that fits the shapes in the file.
-func identify(sources map[string]tensorSource, prefix string) (encoder.ViT, error) {
-	class, patch := sources[prefix+anchor].Shape(), sources[prefix+"patch_embed.proj.weight"]
-	depth := 0
-	for sources[fmt.Sprintf("%sblocks.%d.norm1.weight", prefix, depth)] != nil {
-		depth++
-	}
-	if patch == nil || len(patch.Shape()) != 4 || len(class) == 0 || depth == 0 {
-		return encoder.ViT{}, errors.New("contains no vision transformer: its patches or blocks are of another kind")
-	}
-	dim, patchSize := class[len(class)-1], patch.Shape()[3]
-	for _, name := range encoder.ViTNames() {
-		if v, err := encoder.ViTByName(name); err == nil && v.Dim == dim && v.PatchSize == patchSize && v.Depth == depth {
-			filter := sources[fmt.Sprintf("%sblocks.%d.filter.prototypes", prefix, depth-1)]
-			if filter != nil && len(filter.Shape()) == 4 {
-				v.Prototypes = filter.Shape()[2]
-			}
-			return v, nil
-		}
-	}
-	return encoder.ViT{}, fmt.Errorf("its transformer of width %d with %d blocks and patches of %d is unknown, want one of %s",
-		dim, depth, patchSize, strings.Join(encoder.ViTNames(), ", "))
-}
-
-func importViT(sources map[string]tensorSource, want encoder.ViT, branch string) (*Import, error) {
-	prefix, err := findPrefix(sources, branch)
+func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string, ignore []string) (*Import, error) {
+	found, err := examine(file, facts, branch, ignore)
 	if err != nil {
 		return nil, err
 	}
-	if want.Name == "" && want.Dim == 0 {
-		found, err := identify(sources, prefix)
-		if err != nil {
+	if want.Dim == 0 {
+		if want, err = found.identify(want); err != nil {
 			return nil, err
 		}
-		found.Positions = cmp.Or(want.Positions, found.Positions)
-		if want.Prototypes > 0 {
-			found.Prototypes = want.Prototypes
-		}
-		want = found
 	}
 	if err := want.Check(); err != nil {
 		return nil, err
 	}
-	im := &Import{ViT: want, Prefix: prefix, values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{}}
-	used := map[string]bool{}
+	im := &Import{
+		ViT: want, Prefix: found.prefix, Unused: found.unused, Ignore: ignore, Ignored: found.ignored, values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{},
+	}
 	for _, w := range want.Weights() {
-		key := prefix + strings.ReplaceAll(w.Path, "/", ".")
-		source := sources[key]
+		name := strings.ReplaceAll(w.Path, "/", ".")
+		source, ok := found.all[name]
 		switch {
-		case source != nil:
+		case ok:
 		case w.Filter:
 			im.Missing = append(im.Missing, w.Path)
 			continue
 		default:
-			return nil, fmt.Errorf("missing key %s, which the transformer needs", key)
+			return nil, fmt.Errorf("missing key %s%s, which the transformer needs", found.prefix, name)
 		}
-		used[key] = true
-		if err := im.convert(w, key, source); err != nil {
-			return nil, fmt.Errorf("key %s: %w", key, err)
+		delete(found.all, name)
+		if err := im.convert(w, source); err != nil {
+			return nil, fmt.Errorf("key %s: %w", source.key(), err)
 		}
 	}
-	around := strings.TrimSuffix(strings.TrimSuffix(prefix, "backbone."), "encoder.")
-	left := maxHead
-	for _, key := range slices.Sorted(maps.Keys(sources)) {
-		if used[key] {
-			continue
+	for _, name := range slices.Sorted(maps.Keys(found.all)) {
+		source := found.all[name]
+		switch {
+		case strings.Contains(name, ".filter.") && want.Prototypes == 0: // Asked for without it.
+			im.Unused = append(im.Unused, source.keys...)
+		case name == periodsName:
+			values, err := readPeriods(source, want.Dim/want.NumHeads)
+			if err == nil && (want.RoPE.Base == 0 || !fits(values, want.RoPE)) {
+				err = fmt.Errorf("key %s: has other periods than the RoPE of %s", source.key(), want.Name)
+			}
+			if err != nil {
+				return nil, err
+			}
+			im.Matched = append(im.Matched, source.keys...)
+		default:
+			return nil, fmt.Errorf("key %s: %s has no such weight", source.key(), cmp.Or(want.Name, "the transformer"))
 		}
-		im.Unused = append(im.Unused, key)
+	}
+	slices.Sort(im.Unused)
+	return im, im.readHead(file.tensors)
+}
+
+// readHead reads the projection head beside the transformer.
+func (im *Import) readHead(tensorsOf map[string]tensorSource) error {
+	around := strings.TrimSuffix(strings.TrimSuffix(im.Prefix, "backbone."), "encoder.")
+	left := maxHead
+	for _, key := range im.Unused {
 		name, ok := strings.CutPrefix(key, around+"head.")
-		size, err := entries(sources[key].Shape())
+		size, err := entries(tensorsOf[key].Shape())
 		if !ok || err != nil || size > left || strings.HasSuffix(name, batchCount) {
 			continue
 		}
-		values, err := finite(sources[key])
+		values, err := finite(tensorsOf[key])
 		if err != nil {
-			return nil, fmt.Errorf("key %s: %w", key, err)
+			return fmt.Errorf("key %s: %w", key, err)
 		}
 		left -= size
-		im.Head[name] = tensors.FromFlatDataAndDimensions(values, sources[key].Shape()...)
+		im.Head[name] = tensors.FromFlatDataAndDimensions(values, tensorsOf[key].Shape()...)
 	}
-	return im, nil
+	return nil
 }
 
 // maxHead bounds the number of values in a head. DINO's last layer has 65536·256, the other layers 6 million.
@@ -218,29 +213,37 @@ func entries(shape []int) (int, error) {
 	return size, nil
 }
 
-// convert reshapes a tensor of the file to the shape and layout of a weight.
-func (im *Import) convert(w encoder.Weight, key string, source tensorSource) error {
-	shape := source.Shape()
+// convert brings a tensor of the file to the layout of a weight.
+func (im *Import) convert(w encoder.Weight, source renamed) error {
+	shape, theirs := source.Shape(), torchShape(w.Shape)
 	size, err := entries(shape)
 	if err != nil {
 		return err
 	}
-	theirs := torchShape(w.Shape)
-	grid := w.Path == "pos_embed" && len(shape) == 3 && shape[2] == im.ViT.Dim && shape[1] != w.Shape[1]
-	rows := int(math.Round(math.Sqrt(float64(max(size/im.ViT.Dim-1, 0)))))
-	if grid = grid && shape[0] == 1 && rows > 0 && 1+rows*rows == shape[1] && rows <= 256; !grid && size != w.Size() {
+	linear := w.Path == "patch_embed/proj/weight" && len(shape) == 2 && shape[0] == theirs[0] && size == w.Size()
+	grid, special := 0, 1
+	if im.ViT.Registers > 0 {
+		special = 0
+	}
+	if w.Path == "pos_embed" && len(shape) == 3 && shape[0] == 1 && shape[2] == im.ViT.Dim && isSquare(shape[1]-special) && shape[1] <= 1<<16 {
+		grid = root(shape[1] - special)
+	}
+	if resized := grid > 0 && grid != im.ViT.GridSize; !resized && !linear && !slices.Equal(shape, theirs) {
 		return fmt.Errorf("has shape %v, the transformer wants %v", shape, theirs)
 	}
 	values, err := finite(source)
 	if err != nil {
 		return err
 	}
+	key := source.key()
 	switch {
-	case grid:
-		values = resizedPositions(values, im.ViT, rows)
-		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, rows, rows, im.ViT.GridSize, im.ViT.GridSize))
-	case !slices.Equal(shape, theirs):
+	case grid > 0 && grid != im.ViT.GridSize:
+		values = resizedPositions(values, im.ViT, special, grid)
+		im.Interpolated = append(im.Interpolated, fmt.Sprintf("%s from %d×%d to %d×%d", key, grid, grid, im.ViT.GridSize, im.ViT.GridSize))
+	case linear:
 		im.Reshaped = append(im.Reshaped, fmt.Sprintf("%s from %v to %v", key, shape, theirs))
+	case source.how != "":
+		im.Reshaped = append(im.Reshaped, key+" "+source.how)
 	default:
 		im.Matched = append(im.Matched, key)
 	}
@@ -248,10 +251,10 @@ func (im *Import) convert(w encoder.Weight, key string, source tensorSource) err
 	return nil
 }
 
-// resizedPositions resizes a table of position embeddings, with that of the [CLS] token first, from size² to the transformer's grid.
-func resizedPositions(values []float32, v encoder.ViT, size int) []float32 {
+// resizedPositions resizes a table of position embeddings, with that of the [CLS] token first if special is 1, from size² to the transformer's grid.
+func resizedPositions(values []float32, v encoder.ViT, special, size int) []float32 {
 	matrix, dim := v.Positions.Matrix(size, v.GridSize), v.Dim
-	out := append(make([]float32, 0, (1+v.GridSize*v.GridSize)*dim), values[:dim]...)
+	out := append(make([]float32, 0, (special+v.GridSize*v.GridSize)*dim), values[:special*dim]...)
 	for row := range v.GridSize {
 		for column := range v.GridSize {
 			for f := range dim {
@@ -262,7 +265,7 @@ func resizedPositions(values []float32, v encoder.ViT, size int) []float32 {
 					}
 					for c, byColumn := range matrix[column] {
 						if byColumn != 0 {
-							sum += byRow * byColumn * float64(values[(1+r*size+c)*dim+f])
+							sum += byRow * byColumn * float64(values[(special+r*size+c)*dim+f])
 						}
 					}
 				}
@@ -346,7 +349,8 @@ func (im *Import) String() string {
 	for _, kind := range []struct {
 		name string
 		keys []string
-	}{{"matched", im.Matched}, {"reshaped", im.Reshaped}, {"interpolated", im.Interpolated}, {"missing", im.Missing}, {"unused", im.Unused}} {
+	}{{"matched", im.Matched}, {"reshaped", im.Reshaped}, {"interpolated", im.Interpolated}, {"missing", im.Missing}, {"unused", im.Unused},
+		{"ignored", im.Ignored}} {
 		fmt.Fprintf(&text, "%-13s %4d", kind.name, len(kind.keys))
 		if shown := kind.keys[:min(len(kind.keys), 4)]; kind.name != "matched" && len(shown) > 0 {
 			fmt.Fprintf(&text, "  %s", strings.Join(shown, ", "))

@@ -120,6 +120,9 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
+	if said := config.Follow(o.Set, !read); said != "" {
+		o.Warnf("%s", said)
+	}
 	if err := config.check(o.Profile, read); err != nil {
 		return nil, err
 	}

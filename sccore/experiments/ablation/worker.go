@@ -49,7 +49,7 @@ func (w worker) Run(r *run) error {
 		}
 		return w.record(r, "")
 	case pretrain.RowInit:
-		if err := t.BeginFrom(c.Init, seed); err != nil {
+		if err := t.BeginFrom(c.Init, seed, c.Patterns()...); err != nil {
 			return err
 		}
 		return w.recordStart(r, shared, "")
@@ -70,7 +70,7 @@ func (w worker) Run(r *run) error {
 	if from == "" {
 		from = filepath.Join(shared, "first", pretrain.FinalFile)
 	}
-	if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed) }, evaluators); err != nil {
+	if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed, c.Patterns()...) }, evaluators); err != nil {
 		return err
 	}
 	return w.record(r, r.Dir)

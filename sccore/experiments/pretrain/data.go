@@ -57,6 +57,9 @@ func Open(o study.Options, config Config) (Data, error) {
 		if err := sccore.CheckStart(config.Init, config.Second); err != nil {
 			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
 		}
+		if err := config.CheckInit(o.Set); err != nil {
+			return Data{}, err
+		}
 	}
 	dir := o.Data
 	if dir == "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/knn"
@@ -23,8 +24,9 @@ const Name = "pretrain"
 type Config struct {
 	// Init is a file of weights to start from, an official checkpoint or that of an earlier run. It replaces the first stage.
 	Init   string        `json:"init"`
-	First  sccore.Config `json:"first"`  // The stage of alignment.
-	Second sccore.Config `json:"second"` // The stage of semantic concentration.
+	Ignore string        `json:"ignore,omitzero"` // Patterns of the keys in it that are left out, with spaces between them, as weights.ReadViT takes them.
+	First  sccore.Config `json:"first"`           // The stage of alignment.
+	Second sccore.Config `json:"second"`          // The stage of semantic concentration.
 
 	Images int                   `json:"images"` // Number of synthetic scenes, and of synthetic objects, per split.
 	Size   int                   `json:"size"`   // Height and width in pixels at which images are encoded, for evaluation and for finding neighbours.
@@ -103,8 +105,12 @@ func (c Config) Check() error {
 		return fmt.Errorf("first.encoder %s is not second.encoder %s", c.First.Encoder, c.Second.Encoder)
 	case c.First.Lambdas.ImageConcentration > 0:
 		return errors.New("first.lambdas.image_concentration: neighbours are found with the first stage's features")
-	case c.Size < 8 || c.Size%8 != 0:
-		return fmt.Errorf("size %d is not a multiple of 8 pixels", c.Size)
+	case c.Ignore != "" && c.Init == "":
+		return errors.New("ignore: there is no init whose keys it could match")
+	}
+	// The encoder is one that is known.
+	if vit, err := encoder.ViTByName(c.Second.Encoder); err == nil && (c.Size < vit.PatchSize || c.Size%vit.PatchSize != 0) {
+		return fmt.Errorf("size %d is not a multiple of %s's patch size %d, want %d", c.Size, vit.Name, vit.PatchSize, sccore.Nearest(c.Size, vit.PatchSize))
 	}
 	return cmp.Or(
 		settings.Between("images", c.Images, 1, math.MaxInt32), settings.Between("evaluate_every", c.EvaluateEvery, 0, math.MaxInt32),
@@ -155,6 +161,9 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	config := ProfileConfig(o.Profile)
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
+	}
+	if said := config.Follow(o.Set, o.Data == ""); said != "" {
+		o.Warnf("%s", said)
 	}
 	if err := config.Check(); err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func (w *worker) Run(r *run) error {
 	}
 	c, seed := r.Cell.Config, uint64(r.Cell.Seed)
 	from := filepath.Join(r.Dir, w.second.Name, "..", "first", FinalFile)
-	start := func() error { return w.second.Trainer.BeginFrom(from, seed) }
+	start := func() error { return w.second.Trainer.BeginFrom(from, seed, c.Patterns()...) }
 	if c.Init != "" {
 		from = c.Init
 		if err := w.fromFile(r, start); err != nil {

@@ -1,0 +1,164 @@
+package encoder
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// tinyViT runs in seconds on a CPU. With 0.02, so narrow a network is almost linear in the pixels and stays so for hundreds of steps. 0.1 is close
+// to Xavier's value.
+var tinyViT = ViT{Name: "vit-tiny", PatchSize: 8, Dim: 64, Depth: 3, NumHeads: 4, GridSize: 6, InitStd: 0.1}
+
+// vitSizes are the sizes that have a letter.
+var vitSizes = []struct {
+	letter            string
+	dim, depth, heads int
+}{{"ti", 192, 12, 3}, {"s", 384, 12, 6}, {"b", 768, 12, 12}, {"l", 1024, 24, 16}, {"h", 1280, 32, 20}, {"g", 1536, 40, 24}}
+
+// ViTByName returns a transformer by its name:
+//
+//   - "vit-s16", "vit-b16" and "vit-b8", the paper's: a size, a patch size, and position embeddings for images of 224². Other sizes are ti, l, h
+//     and g, with the widths, depths and heads of timm and DINOv3, and others patch sizes are possible: "vit-l14".
+//   - "vit-tiny": 3 blocks of width 64 with 4 heads, patches of 8 and positions for images of 48².
+//   - "vit-48x2x3p14": width, depth, heads and patch size of any other.
+//
+// These are DINO's transformers of 2021. Parts of later ones follow, each after a hyphen, in this order: "grid37", the stored grid of positions;
+// "reg4", registers; "ls", LayerScale; "mlp2048" and "swiglu4096", the MLP; "qknorm"; "qv" and "none", the [Bias]; "rope100", the base of RoPE,
+// with "bf16" for rounded periods and no stored positions unless a grid is named; and "eps0.00001". So DINOv2's small transformer with registers is
+// "vit-s14-grid37-reg4-ls", and DINOv3's is "vit-s16-reg4-ls-qv-rope100bf16-eps0.00001".
+//
+// Positions are resized as in DINO, and there is no filter. The error for an unknown name lists the usual ones.
+func ViTByName(name string) (ViT, error) {
+	kind, rest, _ := cutName(name)
+	v, ok := vitOfKind(kind)
+	for rest != "" && ok {
+		var part string
+		part, rest, _ = strings.Cut(rest, "-")
+		ok = v.addPart(part)
+	}
+	if v.RoPE.Base > 0 && !strings.Contains(name, "-grid") {
+		v.GridSize = 0
+	}
+	v.Positions = DINOPositions
+	if !ok || v.Check() != nil || v.Named().Name != name {
+		return ViT{}, fmt.Errorf("unknown vision transformer %.80q, want one of %s, or such as vit-l14-grid37-reg4-ls", name, strings.Join(ViTNames(), ", "))
+	}
+	v.Name = name
+	return v, nil
+}
+
+// ViTNames lists the usual names that [ViTByName] knows: the paper's three ("Network architecture") and the tiny one.
+func ViTNames() []string { return []string{"vit-s16", "vit-b16", "vit-b8", tinyViT.Name} }
+
+// cutName splits a name into what it is without the parts of later transformers, and those.
+func cutName(name string) (kind, parts string, found bool) {
+	first, rest, _ := strings.Cut(name, "-")
+	second, parts, found := strings.Cut(rest, "-")
+	return first + "-" + second, parts, found
+}
+
+var (
+	sizedName = regexp.MustCompile(`^vit-([a-z]+)([1-9]\d{0,2})$`)
+	anyName   = regexp.MustCompile(`^vit-([1-9]\d{0,4})x([1-9]\d{0,2})x([1-9]\d{0,2})p([1-9]\d{0,2})$`)
+	partName  = regexp.MustCompile(`^([a-z]+)([0-9.]*)(bf16)?$`)
+)
+
+// vitOfKind returns the transformer of a name without parts.
+func vitOfKind(kind string) (v ViT, ok bool) {
+	if kind == tinyViT.Name {
+		return tinyViT, true
+	}
+	number := func(text string) int { n, _ := strconv.Atoi(text); return n } // Digits, by the expression.
+	if found := sizedName.FindStringSubmatch(kind); found != nil {
+		for _, size := range vitSizes {
+			if size.letter == found[1] {
+				v = ViT{PatchSize: number(found[2]), Dim: size.dim, Depth: size.depth, NumHeads: size.heads}
+			}
+		}
+	} else if found := anyName.FindStringSubmatch(kind); found != nil {
+		v = ViT{Dim: number(found[1]), Depth: number(found[2]), NumHeads: number(found[3]), PatchSize: number(found[4])}
+	}
+	if v.Dim == 0 || v.PatchSize > 224 {
+		return v, false
+	}
+	v.Name, v.GridSize = kind, 224/v.PatchSize
+	return v, true
+}
+
+// addPart adds the part that a piece of a name stands for.
+func (v *ViT) addPart(text string) bool {
+	found := partName.FindStringSubmatch(text)
+	if found == nil || len(text) > 20 {
+		return false
+	}
+	value, err := strconv.ParseFloat(found[2], 64)
+	if err != nil && found[2] != "" {
+		return false
+	}
+	n := int(value)
+	switch found[1] {
+	case "grid":
+		v.GridSize = n
+	case "reg":
+		v.Registers = n
+	case "ls":
+		v.LayerScale = true
+	case "mlp":
+		v.MLPWidth = n
+	case "swiglu":
+		v.MLPWidth, v.SwiGLU = n, true
+	case "qknorm":
+		v.QKNorm = true
+	case string(QVBias), string(NoBias):
+		v.Bias = Bias(found[1])
+	case "rope":
+		v.RoPE = RoPE{value, found[3] != ""}
+	case "eps":
+		v.Epsilon = value
+	default:
+		return false
+	}
+	return n <= 1<<16
+}
+
+// Named returns the transformer with the name that [ViTByName] makes it of. The name does not say how positions are resized, nor anything about the
+// filter, the initial values and the way of computing.
+func (v ViT) Named() ViT {
+	kind := fmt.Sprintf("vit-%dx%dx%dp%d", v.Dim, v.Depth, v.NumHeads, v.PatchSize)
+	for _, size := range vitSizes {
+		if size.dim == v.Dim && size.depth == v.Depth && size.heads == v.NumHeads {
+			kind = fmt.Sprintf("vit-%s%d", size.letter, v.PatchSize)
+		}
+	}
+	if v.Dim == tinyViT.Dim && v.Depth == tinyViT.Depth && v.NumHeads == tinyViT.NumHeads && v.PatchSize == tinyViT.PatchSize {
+		kind = tinyViT.Name
+	}
+	usual, _ := vitOfKind(kind)
+	if v.RoPE.Base > 0 {
+		usual.GridSize = 0
+	}
+	name := []string{kind}
+	add := func(has bool, format string, values ...any) {
+		if has {
+			name = append(name, fmt.Sprintf(format, values...))
+		}
+	}
+	decimal := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+	add(v.GridSize != usual.GridSize, "grid%d", v.GridSize)
+	add(v.Registers > 0, "reg%d", v.Registers)
+	add(v.LayerScale, "ls")
+	add(!v.SwiGLU && v.hidden() != 4*v.Dim, "mlp%d", v.MLPWidth)
+	add(v.SwiGLU, "swiglu%d", v.hidden())
+	add(v.QKNorm, "qknorm")
+	add(v.Bias != QKVBias, "%s", v.Bias)
+	rope := "rope" + decimal(v.RoPE.Base)
+	if v.RoPE.BF16 {
+		rope += "bf16"
+	}
+	add(v.RoPE.Base > 0, "%s", rope)
+	add(v.Epsilon != 0 && v.Epsilon != 1e-6, "eps%s", decimal(v.Epsilon))
+	v.Name = strings.Join(name, "-")
+	return v
+}

@@ -1,0 +1,234 @@
+package weights
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// evidence is what a file says about a transformer.
+type evidence struct {
+	prefix          string // Of its keys.
+	names           naming
+	all             map[string]renamed // Its tensors under our names.
+	unused, ignored []string           // The keys that are no weights of it, and those that were left out.
+	facts           modelFacts         // Of a config.json.
+	metadata        map[string]string  // Of a .safetensors file.
+}
+
+// Metadata of the files that this project exports.
+const (
+	architectureKey = "architecture" // A name that encoder.ViTByName knows.
+	positionsKey    = "positions"
+)
+
+// identify returns the transformer in a file. Most follows from the names and shapes of tensors. The rest, the number of heads and a few numbers, follows
+// from given, where it says something, from the file's metadata or its config.json, or is that of the published transformers of its kind.
+func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
+	none := encoder.ViT{}
+	class, patch := e.all["cls_token"].Shape(), e.all["patch_embed.proj.weight"].shape()
+	v := encoder.ViT{}
+	for e.all[fmt.Sprintf("blocks.%d.norm1.weight", v.Depth)].tensorSource != nil {
+		v.Depth++
+	}
+	switch {
+	case len(patch) == 4:
+		v.PatchSize = patch[3]
+	case len(patch) == 2:
+		v.PatchSize = root(patch[1] / 3)
+	}
+	if len(class) == 0 || v.PatchSize == 0 || v.Depth == 0 {
+		return none, errors.New("contains no vision transformer: its patches or blocks are of another kind")
+	}
+	v.Dim = class[len(class)-1]
+	if registers, ok := e.all["reg_token"]; ok {
+		if len(registers.Shape()) != 3 {
+			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 registers %d]", registers.key(), registers.Shape(), v.Dim)
+		}
+		v.Registers = registers.Shape()[1]
+	}
+	if positions, ok := e.all["pos_embed"]; ok {
+		if len(positions.Shape()) != 3 {
+			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 1+grid² %d]", positions.key(), positions.Shape(), v.Dim)
+		}
+		if v.GridSize = root(positions.Shape()[1] - 1); v.Registers > 0 {
+			v.GridSize = root(positions.Shape()[1])
+		}
+	}
+	_, v.LayerScale = e.all["blocks.0.ls1.gamma"]
+	_, v.QKNorm = e.all["blocks.0.attn.q_norm.weight"]
+	fc1, fc2 := e.all["blocks.0.mlp.fc1.weight"].shape(), e.all["blocks.0.mlp.fc2.weight"].shape()
+	if len(fc1) == 2 && len(fc2) == 2 {
+		if v.SwiGLU = fc1[0] == 2*fc2[1]; v.SwiGLU || fc2[1] != 4*v.Dim {
+			v.MLPWidth = fc2[1]
+		}
+	}
+	if _, ok := e.all["blocks.0.attn.q_bias"]; ok {
+		v.Bias = encoder.QVBias
+	} else if _, ok := e.all["blocks.0.attn.qkv.bias"]; !ok {
+		v.Bias = encoder.NoBias
+	}
+	if filter := e.all[fmt.Sprintf("blocks.%d.filter.prototypes", v.Depth-1)].shape(); len(filter) == 4 {
+		v.Prototypes = filter[2]
+	}
+	if err := e.facts.check(v.Dim, v.Depth); err != nil {
+		return none, err
+	}
+	if v.NumHeads = cmp.Or(given.NumHeads, e.heads(v)); v.NumHeads == 0 {
+		return none, fmt.Errorf("the number of heads of its transformer of width %d with %d blocks and patches of %d is not in the file: put its config.json beside it, or name the transformer",
+			v.Dim, v.Depth, v.PatchSize)
+	}
+	if err := e.rotate(&v); err != nil {
+		return none, err
+	}
+	if v.Epsilon = cmp.Or(given.Epsilon, e.epsilon(v)); v.Epsilon == 1e-6 {
+		v.Epsilon = 0
+	}
+	v.Positions = cmp.Or(given.Positions, e.positions(v))
+	v.Prototypes = cmp.Or(given.Prototypes, v.Prototypes)
+	v = v.Named()
+	if err := v.Check(); err != nil {
+		return none, err
+	}
+	if usual, err := encoder.ViTByName(v.Name); err == nil {
+		v.InitStd = usual.InitStd
+	}
+	return v, nil
+}
+
+// shape is that of a tensor that may be missing.
+func (r renamed) shape() []int {
+	if r.tensorSource == nil {
+		return nil
+	}
+	return r.Shape()
+}
+
+// exported is the transformer that the metadata of a file names, if it fits the shapes.
+func (e evidence) exported(v encoder.ViT) (named encoder.ViT, ok bool) {
+	named, err := encoder.ViTByName(e.metadata[architectureKey])
+	return named, err == nil && named.Dim == v.Dim && named.Depth == v.Depth
+}
+
+// headsOf are the heads of the published transformers of a width. Most have a width of 64.
+var headsOf = map[int]int{192: 3, 384: 6, 768: 12, 1024: 16, 1280: 16, 1408: 16, 1536: 24, 1664: 16, 4096: 32}
+
+// heads is the number of heads, 0 if nothing says it.
+func (e evidence) heads(v encoder.ViT) int {
+	named, ok := e.exported(v)
+	tiny, err := encoder.ViTByName("vit-tiny")
+	switch periods := e.all[periodsName].shape(); {
+	case ok:
+		return named.NumHeads
+	case e.facts.heads() > 0:
+		return e.facts.heads()
+	case len(periods) == 1 && periods[0] > 0:
+		return v.Dim / (4 * periods[0])
+	case err == nil && v.Dim == tiny.Dim && v.Depth == tiny.Depth && v.PatchSize == tiny.PatchSize:
+		return tiny.NumHeads
+	case v.Dim == 1280 && v.GridSize == 0:
+		return 20 // DINOv3's.
+	}
+	return headsOf[v.Dim]
+}
+
+// rotate sets the RoPE of a transformer without stored positions: with registers and LayerScale it is DINOv3's.
+func (e evidence) rotate(v *encoder.ViT) error {
+	periods, hasPeriods := e.all[periodsName]
+	named, ok := e.exported(*v)
+	switch {
+	case v.GridSize > 0 && !hasPeriods:
+		if v.Bias == encoder.QVBias {
+			return fmt.Errorf("key %s: an EVA or BEiT transformer with stored positions, which is not known", e.all["blocks.0.attn.q_bias"].key())
+		}
+		return nil
+	case !hasPeriods && (v.Registers == 0 || !v.LayerScale):
+		return errors.New("missing key pos_embed, which the transformer needs")
+	case !hasPeriods && e.facts.Architecture != "" && !strings.Contains(e.facts.Architecture, "dinov3"):
+		return fmt.Errorf("%s: the rotary positions of %.80q are not known", e.facts.file, e.facts.Architecture)
+	case !hasPeriods && ok && named.RoPE.Base > 0:
+		v.RoPE = named.RoPE
+		return nil
+	case !hasPeriods:
+		v.RoPE.Base = cmp.Or(e.facts.RoPETheta, 100)
+		return nil
+	}
+	values, err := readPeriods(periods, v.Dim/v.NumHeads)
+	if err != nil {
+		return err
+	}
+	// The base follows from the last period, Base^((n−1)/n), which may be rounded.
+	n := float64(len(values))
+	bases := []float64{100, math.Round(math.Pow(float64(values[len(values)-1]), n/max(n-1, 1)))}
+	for _, base := range bases {
+		for _, rounded := range []bool{false, true} {
+			if v.RoPE = (encoder.RoPE{Base: base, BF16: rounded}); base > 0 && fits(values, v.RoPE) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("key %s: the periods %.80v are not those of a base", periods.key(), fmt.Sprint(values))
+}
+
+// readPeriods returns the periods in a file, one for each four entries of a head.
+func readPeriods(periods renamed, head int) ([]float32, error) {
+	if shape := periods.Shape(); len(shape) != 1 || shape[0] < 1 || shape[0] != head/4 {
+		return nil, fmt.Errorf("key %s: has shape %v, the transformer wants [%d]", periods.key(), shape, head/4)
+	}
+	values, err := finite(periods)
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w", periods.key(), err)
+	}
+	return values, nil
+}
+
+// fits reports whether periods are those of r, but for rounding in the last bits of float32.
+func fits(periods []float32, r encoder.RoPE) bool {
+	for i, want := range r.Periods(4 * len(periods)) {
+		if math.Abs(float64(periods[i]/want-1)) > 1e-6 {
+			return false
+		}
+	}
+	return true
+}
+
+// epsilon is what normalisation adds to the variance.
+func (e evidence) epsilon(v encoder.ViT) float64 {
+	named, ok := e.exported(v)
+	switch {
+	case ok:
+		return named.Epsilon
+	case e.facts.Epsilon != nil:
+		return *e.facts.Epsilon
+	case v.RoPE.Base > 0:
+		return 1e-5
+	case e.names == transformersNames && !v.LayerScale:
+		return 1e-12
+	}
+	return 1e-6
+}
+
+// positions is the makers' method of resizing position embeddings. DINO's names are also timm's, and without a config.json they count as DINO's.
+func (e evidence) positions(v encoder.ViT) encoder.Positions {
+	has := func(part string) bool {
+		return slices.ContainsFunc(e.unused, func(key string) bool { return strings.Contains(key, part) })
+	}
+	switch exported := encoder.Positions(e.metadata[positionsKey]); {
+	case v.GridSize == 0:
+		return encoder.DINOPositions // There are none to resize.
+	case exported.Check() == nil:
+		return exported
+	case v.Registers > 0, e.facts.Architecture != "":
+		return encoder.TimmPositions
+	case e.names == transformersNames, has("decoder_embed."): // MAE's.
+		return encoder.TransformersPositions
+	case v.LayerScale && !has("mask_token"): // DINOv2's own files have one.
+		return encoder.TimmPositions
+	}
+	return encoder.DINOPositions
+}

@@ -268,3 +268,15 @@ func (a Ablation) Config(all Config) Config {
 	}
 	return all
 }
+
+// Adapt returns the configuration with another encoder, and the nearest sizes of views that are made of its patches: views of 96 pixels become 98 for
+// patches of 14.
+func (c Config) Adapt(v encoder.ViT) Config {
+	c.Encoder, c.Positions = v.Name, v.Positions
+	c.Views.GlobalCropSize = Nearest(c.Views.GlobalCropSize, v.PatchSize)
+	c.Views.LocalCropSize = Nearest(c.Views.LocalCropSize, v.PatchSize)
+	return c
+}
+
+// Nearest returns the multiple of patch, at least 1, that is nearest to a size. Of two it is the larger one.
+func Nearest(size, patch int) int { return max((size+patch/2)/patch, 1) * patch }

@@ -1,6 +1,7 @@
 package sccore
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -204,4 +205,27 @@ func (t *Trainer) Encoder(branch Branch) (vit encoder.ViT, store *model.Store, s
 func (t *Trainer) SaveEncoder(path string, branch Branch, metadata map[string]string) error {
 	vit, store, scope := t.Encoder(branch)
 	return weights.ExportViT(path, store, scope, vit, nil, metadata)
+}
+
+// EncoderOf returns the encoder in a file that [Trainer.BeginFrom] takes, without its weights. The error names the file.
+func EncoderOf(path string, ignore ...string) (encoder.ViT, error) {
+	if strings.HasSuffix(path, ".safetensors") {
+		metadata, err := weights.ReadMetadata(path)
+		if err != nil {
+			return encoder.ViT{}, err
+		}
+		if metadata["position"] != "" {
+			config := Default()
+			if err := json.Unmarshal([]byte(metadata["config"]), &config); err != nil {
+				return encoder.ViT{}, fmt.Errorf("%s: configuration of the run: %w", path, err)
+			}
+			v, err := encoder.ViTByName(config.Encoder)
+			if err != nil {
+				return v, fmt.Errorf("%s: configuration of the run: %w", path, err)
+			}
+			v.Positions = config.Positions
+			return v, v.Check()
+		}
+	}
+	return weights.Identify(path, "", ignore...)
 }

@@ -121,7 +121,11 @@ func (c Config) Check() error {
 // CheckDrawn returns an error that names the first value out of range for synthetic images, or one that counts only for real images and that the profile
 // does not have.
 func (c Config) CheckDrawn(profile study.Profile) error {
-	switch size := ProfileConfig(profile).Size; {
+	size := ProfileConfig(profile).Size
+	if vit, err := encoder.ViTByName(c.Second.Encoder); err == nil {
+		size = sccore.Nearest(size, vit.PatchSize) // As [Config.Follow] does.
+	}
+	switch {
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
 		return fmt.Errorf("images %d is below the batch size or the number of neighbours; --set images=%d fits", c.Images, max(c.First.Batch, c.Second.Batch, c.Second.Neighbours+1))
 	case c.Size != size:

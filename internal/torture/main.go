@@ -2,8 +2,9 @@
 //
 //	go run ./internal/torture --minutes 3
 //
-// It runs smoke profiles on the engine that $GOMLX_BACKEND names, one experiment after the other in the order that the seed draws, with short times between checkpoints. Each kill is a SIGKILL,
-// which no program can answer. It prints what it did. The exit status is 1 if anything differs, and the two folders are then kept.
+// It runs smoke profiles on the engine that $GOMLX_BACKEND names, one experiment after the other in the order that the seed draws, with short times between
+// checkpoints. Each kill is a SIGKILL, which no program can answer. It prints what it did. The exit status is 1 if anything differs, and the two folders are
+// then kept.
 package main
 
 import (

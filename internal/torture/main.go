@@ -2,8 +2,9 @@
 //
 //	go run ./internal/torture --minutes 3
 //
-// It runs smoke profiles on the engine that $GOMLX_BACKEND names, one experiment after the other, with short times between checkpoints. Each kill is a SIGKILL,
-// which no program can answer. It prints what it did. The exit status is 1 if anything differs, and the two folders are then kept.
+// It runs smoke profiles on the engine that $GOMLX_BACKEND names, one experiment after the other in the order that the seed draws, with short times between
+// checkpoints. Each kill is a SIGKILL, which no program can answer. It prints what it did. The exit status is 1 if anything differs, and the two folders are
+// then kept.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,7 +25,7 @@ import (
 	"github.com/semcon/semcon/internal/torture/samerun"
 )
 
-// training are the experiments that train, the fast ones first.
+// training are the experiments that train.
 var training = []string{"noise-tolerance", "transfer", "main", "pretrain", "teacher-quality", "effect-aug", "ablation"}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
@@ -42,11 +44,12 @@ func run(args []string, out io.Writer) int {
 		fmt.Fprintln(out, "torture: want --minutes above 0 and nothing after the flags")
 		return 2
 	}
-	names := training
+	t := torture{out: out, random: rand.New(rand.NewPCG(*seed, 0)), wholes: map[string]whole{}}
+	names := slices.Clone(training)
+	t.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	if *name != "" {
 		names = []string{*name}
 	}
-	t := torture{out: out, random: rand.New(rand.NewPCG(*seed, 0)), wholes: map[string]whole{}}
 	fmt.Fprintf(out, "torture: seed %d, engine %s\n", *seed, cmp.Or(os.Getenv("GOMLX_BACKEND"), "as semcon chooses"))
 	if err := t.all(names, *binary, time.Duration(*minutes*float64(time.Minute))); err != nil {
 		fmt.Fprintf(out, "torture: %v\n", err)
@@ -105,12 +108,15 @@ func (t *torture) one(name string) error {
 		}
 		want.took = time.Since(begun)
 		t.wholes[name] = want
+		if t.runs > 0 && time.Now().After(t.deadline) {
+			return nil
+		}
 	}
 	got, kills, begun := filepath.Join(t.dir, name, fmt.Sprintf("killed%d", t.runs)), 0, time.Now()
 	for {
-		// Most attempts are short against the run, and some long, so that it ends. After the time is over none is killed.
+		// Most attempts are short against the run, and some long, so that it ends. After the time is over none is killed, except once.
 		limit := time.Duration(max(1, t.random.ExpFloat64()*float64(want.took)/3))
-		if time.Now().After(t.deadline) {
+		if kills > 0 && time.Now().After(t.deadline) {
 			limit = 0
 		}
 		every := []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}[t.random.IntN(3)]

@@ -64,7 +64,9 @@ func export(source, out string, naming weights.Naming, im *weights.Import, head 
 	if err := im.Apply(store, "/"); err != nil {
 		return err
 	}
-	metadata := map[string]string{"source": filepath.Base(source), "format": "pt"}
+	metadata := map[string]string{
+		"architecture": im.ViT.Name, "positions": string(im.ViT.Positions), "source": filepath.Base(source), "format": "pt",
+	}
 	if err := weights.ExportAs(out, naming, store, "/", im.ViT, head, metadata); err != nil {
 		return err
 	}

@@ -4,7 +4,8 @@
 //	features, err := vit.Features(img) // Any image.Image.
 //	fmt.Println(features.Class[:3], features.Patch(0, 0)[:3], features.Rows, features.Columns)
 //
-// A file of weights goes in, .pth or .safetensors, as package sccore/weights reads it: official ones, and those that this project trains. Features of
+// A file of weights goes in, .pth or .safetensors, as package sccore/weights reads it: those of DINO, iBOT, MAE, DINOv2, DINOv3 and their like, of timm and
+// transformers, and those that this project trains. Features of
 // the whole image and of each patch come out, of the image as the makers of the weights preprocess it. Package sccore/evaluation computes those of many images
 // at once; sccore/encoder holds the transformer as a function of graph nodes, to train it and to build on it. The README shows the whole tree.
 package semcon
@@ -52,10 +53,11 @@ func (f Features) Patch(row, column int) []float32 {
 // engine is the process's own: two of them would share no memory.
 var engine = sync.OnceValues(func() (compute.Backend, error) { return backend.Open() })
 
-// Open reads a transformer from a file of weights. It runs on XLA if the plugin is installed ("semcon lab --setup-only"), and else on the pure-Go engine;
+// Open reads a transformer from a file of weights. A key that is not understood is an error; those that match a pattern of ignore, with * for any text, are
+// left out. It runs on XLA if the plugin is installed ("semcon lab --setup-only"), and else on the pure-Go engine;
 // $GOMLX_BACKEND chooses. The error is one line that names the file.
-func Open(file string) (*ViT, error) {
-	read, err := weights.ReadViT(file, encoder.ViT{}, "")
+func Open(file string, ignore ...string) (*ViT, error) {
+	read, err := weights.ReadViT(file, encoder.ViT{}, "", ignore...)
 	if err != nil {
 		return nil, err
 	}

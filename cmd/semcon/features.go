@@ -64,7 +64,7 @@ func runFeatures(ctx context.Context, args []string) error {
 		described = "standardised images"
 	}
 	p, err := openPartial(c.out, map[string]any{
-		"weights": digest, "transformer": fmt.Sprintf("%+v", im.ViT), "prefix": im.Prefix, "images": images.identity, "preprocessing": described,
+		"weights": digest, "transformer": fmt.Sprintf("%+v", im.ViT), "prefix": im.Prefix, "ignore": im.Ignore, "images": images.identity, "preprocessing": described,
 		"outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
 	}, c.names())
 	if err != nil {
@@ -176,7 +176,11 @@ func writeFeatures(c featureChoice, im *weights.Import, p *partialFeatures, prep
 	if err != nil {
 		return err
 	}
-	return weights.WriteRawSafetensors(c.out, named, map[string]string{
+	metadata := map[string]string{
 		"images": string(names), "architecture": im.ViT.Name, "positions": string(im.ViT.Positions), "preprocessing": preprocessing,
-	})
+	}
+	if len(im.Ignored) > 0 {
+		metadata["ignored"] = strings.Join(im.Ignored, " ")
+	}
+	return weights.WriteRawSafetensors(c.out, named, metadata)
 }

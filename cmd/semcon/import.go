@@ -67,6 +67,9 @@ func export(source, out string, naming weights.Naming, im *weights.Import, head 
 	metadata := map[string]string{
 		"architecture": im.ViT.Name, "positions": string(im.ViT.Positions), "source": filepath.Base(source), "format": "pt",
 	}
+	if len(im.Ignored) > 0 {
+		metadata["ignored"] = strings.Join(im.Ignored, " ")
+	}
 	if err := weights.ExportAs(out, naming, store, "/", im.ViT, head, metadata); err != nil {
 		return err
 	}

@@ -46,10 +46,16 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 		return none, errors.New("contains no vision transformer: its patches or blocks are of another kind")
 	}
 	v.Dim = class[len(class)-1]
-	if registers, ok := e.all["reg_token"]; ok && len(registers.Shape()) == 3 {
+	if registers, ok := e.all["reg_token"]; ok {
+		if len(registers.Shape()) != 3 {
+			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 registers %d]", registers.key(), registers.Shape(), v.Dim)
+		}
 		v.Registers = registers.Shape()[1]
 	}
-	if positions, ok := e.all["pos_embed"]; ok && len(positions.Shape()) == 3 {
+	if positions, ok := e.all["pos_embed"]; ok {
+		if len(positions.Shape()) != 3 {
+			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 1+grid² %d]", positions.key(), positions.Shape(), v.Dim)
+		}
 		if v.GridSize = root(positions.Shape()[1] - 1); v.Registers > 0 {
 			v.GridSize = root(positions.Shape()[1])
 		}

@@ -101,8 +101,16 @@ func TestFamiliesAgreeWithTheirMakers(t *testing.T) {
 		t.Fatal(err)
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		seen := map[string]bool{}
 		for _, m := range members(t) {
-			if m.Refused != "" {
+			cases := m.Cases
+			if b.Name() == "xla" { // Compiling takes a second: the oblong image, for the first naming of each family.
+				if seen[m.Family] {
+					continue
+				}
+				cases = cases[max(len(cases)-1, 0):]
+			}
+			if seen[m.Family] = true; m.Refused != "" {
 				continue
 			}
 			t.Run(m.Name, func(t *testing.T) {
@@ -119,7 +127,7 @@ func TestFamiliesAgreeWithTheirMakers(t *testing.T) {
 					return []*Node{tokens.Class, tokens.Patches}
 				})
 				defer exec.Finalize()
-				for _, c := range m.Cases {
+				for _, c := range cases {
 					name := fmt.Sprintf("%s/%dx%d", m.Name, c.Height, c.Width)
 					for i, got := range exec.MustCall(sine(1, 1, c.Height, c.Width, 3)) {
 						of := []string{"class", "patches"}[i]

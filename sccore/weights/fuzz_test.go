@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
@@ -67,7 +68,7 @@ func addSeeds(f *testing.F, names ...string) {
 }
 
 func FuzzTorch(f *testing.F) {
-	addSeeds(f, "convolution.pth", "tiny-half.pth")
+	addSeeds(f, "convolution.pth", "tiny-half.pth", "families/dinov3-nan.pth")
 	f.Add(archive(f, "}q\x00X\x01\x00\x00\x00ah\x00s.", zip.Store))
 	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, addTorch) })
 }
@@ -107,7 +108,7 @@ func FuzzUnpickle(f *testing.F) {
 }
 
 func FuzzSafetensors(f *testing.F) {
-	addSeeds(f, "tiny.safetensors", "python.safetensors")
+	addSeeds(f, "tiny.safetensors", "python.safetensors", "families/dinov3-plus.timm/model.safetensors", "families/dinov2-giant.transformers/model.safetensors")
 	f.Add(file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k":"v"}}`, 4))
 	f.Add(file(`{}`, 0))
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -121,6 +122,62 @@ func FuzzSafetensors(f *testing.F) {
 			if err != nil || tensor.ByteSize() > int64(len(content)) {
 				t.Errorf("%s: %d bytes from a file of %d (%v)", name, tensor.ByteSize(), len(content), err)
 			}
+		}
+	})
+}
+
+// FuzzIndex changes an index of several files.
+func FuzzIndex(f *testing.F) {
+	addSeeds(f, "families/dinov2-reg.transformers/model.safetensors.index.json")
+	f.Add([]byte(`{"weight_map":{"a":"../b.safetensors"}}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var fileOf map[string]string
+		var err error
+		if taken := allocated(func() { fileOf, err = parseIndex(content) }); taken > modest(len(content)) {
+			t.Errorf("%d bytes took %d of memory", len(content), taken)
+		}
+		for key, name := range fileOf {
+			if err != nil || name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || filepath.Ext(name) != ".safetensors" {
+				t.Errorf("%q in %q (%v)", key, name, err)
+			}
+		}
+	})
+}
+
+// FuzzFacts changes what is beside weights: config.json, and preprocessor_config.json.
+func FuzzFacts(f *testing.F) {
+	addSeeds(f, "families/dinov3.transformers/config.json", "families/dinov3.timm/config.json", "families/dino.transformers/config.json")
+	f.Add([]byte(`{"size":{"shortest_edge":256},"crop_size":224,"do_center_crop":true,"image_mean":[0.5,0.5,0.5]}`))
+	path := filepath.Join("testdata", "families", "dinov3.timm", "model.safetensors")
+	file, err := openSources(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(file.close)
+	f.Fuzz(func(t *testing.T, content []byte) {
+		taken := allocated(func() {
+			facts, err := parseFacts(content)
+			if err == nil {
+				var found evidence
+				if found, err = examine(file, facts, "", nil); err == nil {
+					v, wrong := found.identify(encoder.ViT{})
+					if wrong == nil && v.Check() != nil {
+						t.Errorf("%+v: %v", v, v.Check())
+					}
+					err = wrong
+				}
+			}
+			if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000) {
+				t.Errorf("%.200q… is not one line", err)
+			}
+			for _, read := range []func([]byte) (datasets.Preprocessing, int, error){fromTimm, fromTransformers} {
+				if p, size, err := read(content); err == nil && size > 0 {
+					_ = p.Check()
+				}
+			}
+		})
+		if taken > modest(len(content)) {
+			t.Errorf("%d bytes took %d of memory", len(content), taken)
 		}
 	})
 }

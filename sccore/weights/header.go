@@ -2,27 +2,29 @@ package weights
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Bounds of a header, which hold its memory far below its size. Its own length is bounded by maxHeader and by the file.
 const (
-	maxTensors  = 1 << 17
-	maxAxes     = 16
-	maxName     = 1 << 10
-	maxMetadata = 16 << 20 // All of it, in bytes.
+	maxTensors = 1 << 16
+	maxFacts   = 1 << 14 // Of the metadata.
+	maxAxes    = 16
+	maxName    = 1 << 10
 )
 
 // readHeader reads the JSON of a safetensors header as a stream: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__":
 // {"key": "value"}}. Names are unique.
-func readHeader(r io.Reader) (entries map[string]entry, metadata map[string]string, err error) {
-	h := headerReader{bufio.NewReaderSize(r, 1<<16)}
+func readHeader(section *io.SectionReader) (entries map[string]entry, metadata map[string]string, err error) {
+	read := &counter{r: section}
+	h := headerReader{bufio.NewReaderSize(read, 1<<16), read, section}
 	entries = map[string]entry{}
 	err = h.object(maxName, func(name string) error {
 		if _, twice := entries[name]; twice || name == metadataKey && metadata != nil {
@@ -52,7 +54,11 @@ func readHeader(r io.Reader) (entries map[string]entry, metadata map[string]stri
 }
 
 // headerReader reads the values of a header.
-type headerReader struct{ *bufio.Reader }
+type headerReader struct {
+	*bufio.Reader
+	read    *counter
+	section *io.SectionReader
+}
 
 // next returns the next byte that is not space.
 func (h headerReader) next() (byte, error) {
@@ -116,28 +122,96 @@ func (h headerReader) text(longest int) (string, error) {
 
 // rest reads a string after its first quote.
 func (h headerReader) rest(longest int) (string, error) {
-	literal, escaped := []byte{'"'}, false
+	length, err := h.ahead(longest)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	text.Grow(length) // A builder that grew would take several times the header.
+	var half rune     // The first half of a surrogate pair.
 	for {
 		c, err := h.ReadByte()
-		if err != nil {
-			return "", errors.New("it is not closed")
-		}
-		if literal = append(literal, c); len(literal) > longest+2 {
-			return "", fmt.Errorf("%.80q… is longer than %d bytes and not the name of a tensor", literal[1:], longest)
-		}
 		switch {
-		case escaped:
-			escaped = false
-		case c == '\\':
-			escaped = true
-		case c == '"':
-			var text string
-			if err := json.Unmarshal(literal, &text); err != nil {
-				return "", fmt.Errorf("%.80q is no string: %w", literal, err)
+		case err != nil:
+			return "", err
+		case c == '"' && half == 0:
+			if !utf8.ValidString(text.String()) {
+				return "", fmt.Errorf("%.80q is not UTF-8", text.String())
 			}
-			return text, nil
+			return text.String(), nil
+		case c < ' ' || half != 0 && c != '\\':
+			return "", fmt.Errorf("unexpected %q in the string %.80q", c, text.String())
+		case c != '\\':
+			text.WriteByte(c)
+			continue
+		}
+		r, err := h.escape()
+		switch {
+		case err != nil:
+			return "", err
+		case half != 0:
+			text.WriteRune(utf16.DecodeRune(half, r))
+			half = 0
+		case utf16.IsSurrogate(r):
+			half = r
+		default:
+			text.WriteRune(r)
 		}
 	}
+}
+
+// ahead returns the length of the string that comes, with its escapes.
+func (h headerReader) ahead(longest int) (int, error) {
+	window, err := h.Peek(h.Buffered())
+	if err != nil {
+		return 0, err
+	}
+	at, length, escaped := h.read.read, 0, false
+	for {
+		for _, c := range window {
+			switch {
+			case length > longest:
+				start, _ := h.Peek(min(h.Buffered(), 80))
+				return 0, fmt.Errorf("%.80q… is longer than %d bytes and not the name of a tensor", start, longest)
+			case escaped:
+				escaped = false
+			case c == '\\':
+				escaped = true
+			case c == '"':
+				return length, nil
+			}
+			length++
+		}
+		window = make([]byte, 1<<16)
+		n, _ := h.section.ReadAt(window, at)
+		if n == 0 {
+			return 0, errors.New("it is not closed")
+		}
+		window, at = window[:n], at+int64(n)
+	}
+}
+
+// escape reads what follows a backslash.
+func (h headerReader) escape() (rune, error) {
+	c, err := h.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	if c != 'u' {
+		if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
+			return rune("\"\\/\b\f\n\r\t"[i]), nil
+		}
+		return 0, fmt.Errorf("unexpected %q after a backslash", c)
+	}
+	var digits [4]byte
+	if _, err := io.ReadFull(h, digits[:]); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(string(digits[:]), 16, 16)
+	if err != nil {
+		return 0, fmt.Errorf("unexpected %q after \\u", digits[:])
+	}
+	return rune(n), nil
 }
 
 // integers reads a list of at most so many numbers.
@@ -211,18 +285,14 @@ func (h headerReader) entry() (e entry, err error) {
 
 // metadata reads an object of strings.
 func (h headerReader) metadata() (map[string]string, error) {
-	all, left := map[string]string{}, maxMetadata
+	all := map[string]string{}
 	err := h.object(maxName, func(name string) error {
-		value, err := h.text(left)
+		if _, twice := all[name]; twice || len(all) == maxFacts {
+			return fmt.Errorf("%s: %.80q is there twice, or comes after %d others", metadataKey, name, maxFacts)
+		}
+		value, err := h.text(maxHeader)
 		if err != nil {
 			return fmt.Errorf("%s: %w", metadataKey, err)
-		}
-		if _, twice := all[name]; twice {
-			return fmt.Errorf("%s: %.80q is there twice", metadataKey, name)
-		}
-		// A name without a value takes memory too.
-		if left -= len(name) + len(value) + 64; left < 0 {
-			return fmt.Errorf("%s is larger than %d MiB", metadataKey, maxMetadata>>20)
 		}
 		all[name] = value
 		return nil

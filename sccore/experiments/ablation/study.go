@@ -119,11 +119,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
-	said, err := config.Follow(o.Set, !read)
-	if err != nil {
-		return nil, err
-	}
-	if said != "" {
+	if said := config.Follow(o.Set, !read); said != "" {
 		o.Warnf("%s", said)
 	}
 	if err := config.check(read); err != nil {

@@ -99,26 +99,40 @@ func list(o study.Options, table string, seeds int) (all []seeded, rest []string
 		return nil, nil, err
 	}
 	all = append(all, trained...)
+	ignore := map[string]string{} // By row.
 	for _, assignment := range o.Set {
+		if given, ok := strings.CutPrefix(assignment, "ignore."); ok {
+			key, patterns, _ := strings.Cut(given, "=")
+			ignore[key] = patterns
+		}
+	}
+	for _, assignment := range o.Set {
+		if strings.HasPrefix(assignment, "ignore.") {
+			continue
+		}
 		given, isWeights := strings.CutPrefix(assignment, "weights.")
 		if !isWeights {
 			rest = append(rest, assignment)
 			continue
 		}
 		key, file, _ := strings.Cut(given, "=")
-		more, err := fromFiles(rows, key, file, seeds)
+		more, err := fromFiles(rows, key, file, ignore[key], seeds)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--set %s: %w", assignment, err)
 		}
 		all = append(all, more...)
+		delete(ignore, key)
+	}
+	for key := range ignore {
+		return nil, nil, fmt.Errorf("--set ignore.%s: there is no --set weights.%s=FILE", key, key)
 	}
 	slices.SortStableFunc(all, func(a, b seeded) int { return a.seed - b.seed })
 	return all, rest, nil
 }
 
 // fromFiles returns the encoders that --set weights.KEY=FILE names. It reads each file, so that a file that does not fit its row is an error before
-// anything runs.
-func fromFiles(rows []Row, key, file string, seeds int) (all []seeded, err error) {
+// anything runs. Keys in it that match a pattern of ignore are left out.
+func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, err error) {
 	if !slices.ContainsFunc(rows, func(r Row) bool { return r.Key == key }) {
 		var keys []string
 		for _, row := range rows {
@@ -130,7 +144,7 @@ func fromFiles(rows []Row, key, file string, seeds int) (all []seeded, err error
 		seeds = 1
 	}
 	for seed := range seeds {
-		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlaceholder, fmt.Sprint(seed))}
+		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlaceholder, fmt.Sprint(seed)), Ignore: ignore}
 		if e.Digest, err = Digest(e.Weights); err != nil {
 			return nil, err
 		}

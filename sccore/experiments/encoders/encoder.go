@@ -22,6 +22,8 @@ type Encoder struct {
 	Architecture string `json:"architecture"` // Empty for weights that --set names.
 	Weights      string `json:"weights"`      // The file; empty for random weights.
 	Digest       string `json:"digest"`       // The first 16 hexadecimal digits of the file's SHA-256.
+	// Patterns of the keys in the file that are left out, with spaces between them, as weights.ReadViT takes them.
+	Ignore string `json:"ignore,omitzero"`
 }
 
 // Portable returns the encoder without the path of its file, so that the hash of a configuration does not depend on it.
@@ -30,30 +32,37 @@ func (e Encoder) Portable() Encoder {
 	return e
 }
 
-// Digest identifies a file's content.
+// Digest identifies the content of a file of weights and, if it is an index, of the files that it names.
 func Digest(path string) (string, error) {
-	file, err := os.Open(path)
+	files, err := weights.Files(path)
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
 	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		if _, err := io.Copy(digest, file); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
 // read reads the file, which must hold all weights of the row's architecture.
 func (e Encoder) read() (*weights.Import, error) {
-	read, err := weights.ReadViT(e.Weights, encoder.ViT{Positions: encoder.DINOPositions}, "")
+	read, err := weights.ReadViT(e.Weights, encoder.ViT{}, "", strings.Fields(e.Ignore)...)
 	if err != nil {
 		return nil, err
 	}
 	if len(read.Missing) > 0 {
 		return nil, fmt.Errorf("%s: weights of the filter are missing, first %s", e.Weights, read.Missing[0])
 	}
-	if size := strings.TrimPrefix(read.ViT.Name, "vit"); titles[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
+	size := "-" + strings.Split(read.ViT.Name, "-")[1] // Without the parts of later transformers.
+	if titles[e.Row] == "" && !strings.HasSuffix(e.Row, size) {
 		return nil, fmt.Errorf("%s: holds %s, which does not fit row %s", e.Weights, read.ViT.Name, e.Row)
 	}
 	return read, nil

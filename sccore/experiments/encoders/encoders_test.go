@@ -4,8 +4,13 @@ import (
 	"errors"
 	"maps"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
@@ -51,6 +56,55 @@ func TestLoadReadsWhatWasWritten(t *testing.T) {
 		a, b := store.GetVariable("/"+w.Path), random.GetVariable("/"+w.Path)
 		if a == nil || b == nil || !a.MustValue().Equal(b.MustValue()) {
 			t.Errorf("%s is not what was written", w.Path)
+		}
+	}
+}
+
+// TestKeysAreIgnoredByRow adds a key that nobody knows to DINOv2's weights of timm, which are the row's.
+func TestKeysAreIgnoredByRow(t *testing.T) {
+	v, err := encoder.ViTByName("vit-s16-grid2-ls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, path := model.NewStore(), filepath.Join(t.TempDir(), "v2.safetensors")
+	for _, w := range v.Weights() {
+		if _, err := store.CreateVariable("/"+w.Path, tensors.FromShape(shapes.Make(dtypes.Float32, w.Shape...))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := weights.ExportViT(path, store, "/", v, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	named, metadata, err := weights.ReadSafetensors(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named["extra"] = tensors.FromValue([]float32{1})
+	if err := weights.WriteSafetensors(path, named, metadata); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		set  []string
+		part string
+	}{
+		{[]string{"weights.dino-s16=" + path}, "key extra is not understood"},
+		{[]string{"weights.dino-s16=" + path, "ignore.ibot-s16=extra"}, "key extra is not understood"},
+		{[]string{"ignore.dino-s16=extra"}, "there is no --set weights.dino-s16=FILE"},
+		{[]string{"ignore.dino-s16=extra", "weights.dino-s16=" + path}, ""},
+	} {
+		cells, _, err := list(study.Options{Set: c.set}, "video_seg", 1)
+		if c.part != "" {
+			if err == nil || !strings.Contains(err.Error(), c.part) {
+				t.Errorf("%q: %v", c.set, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := cells[len(cells)-1].Encoder
+		if read, err := last.read(); last.Ignore != "extra" || err != nil || read.ViT.Name != v.Name {
+			t.Errorf("%+v: %v", last, err)
 		}
 	}
 }

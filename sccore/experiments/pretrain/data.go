@@ -58,6 +58,9 @@ func Open(o study.Options, config Config) (Data, error) {
 		if _, err := os.Stat(config.Init); err != nil {
 			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
 		}
+		if err := config.CheckInit(o.Set); err != nil {
+			return Data{}, err
+		}
 	}
 	dir := o.Data
 	if dir == "" {

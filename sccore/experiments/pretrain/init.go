@@ -1,9 +1,7 @@
 package pretrain
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -13,25 +11,33 @@ import (
 // Patterns are those of Ignore.
 func (c Config) Patterns() []string { return strings.Fields(c.Ignore) }
 
+// given reports whether set has an assignment to a key.
+func given(set []string, key string) bool {
+	return slices.ContainsFunc(set, func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		return name == key
+	})
+}
+
+// CheckInit returns the error of a file that [Config.Follow] cannot follow. It is for those who open the data: before anything is compiled.
+func (c Config) CheckInit(set []string) error {
+	if c.Init == "" || given(set, "second.encoder") {
+		return nil
+	}
+	_, err := sccore.EncoderOf(c.Init, c.Patterns()...)
+	return err
+}
+
 // Follow takes from Init, if there is one, what set leaves open: the encoder, the resizing of its positions, and the nearest sizes of views and images that
 // are made of its patches; drawn images, if drawn is true, are encoded whole. It returns a line that says what became another, or nothing. A set that names
-// an encoder leaves nothing open. A file that does not exist is the error of whoever reads it.
-func (c *Config) Follow(set []string, drawn bool) (said string, err error) {
-	given := func(key string) bool {
-		return slices.ContainsFunc(set, func(assignment string) bool {
-			name, _, _ := strings.Cut(assignment, "=")
-			return name == key
-		})
-	}
-	if c.Init == "" || given("second.encoder") {
-		return "", nil
+// an encoder leaves nothing open, and a file that cannot be read says nothing.
+func (c *Config) Follow(set []string, drawn bool) (said string) {
+	if c.Init == "" || given(set, "second.encoder") {
+		return ""
 	}
 	v, err := sccore.EncoderOf(c.Init, c.Patterns()...)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
 	if err != nil {
-		return "", err
+		return ""
 	}
 	before := *c
 	c.First = c.First.Adapt(v) // It is not run.
@@ -41,14 +47,14 @@ func (c *Config) Follow(set []string, drawn bool) (said string, err error) {
 		"second.views.GlobalSize": func() { c.Second.Views.GlobalCropSize = before.Second.Views.GlobalCropSize },
 		"second.views.LocalSize":  func() { c.Second.Views.LocalCropSize = before.Second.Views.LocalCropSize },
 	} {
-		if given(key) {
+		if given(set, key) {
 			restore()
 		}
 	}
-	if drawn && !given("second.canvas") {
+	if drawn && !given(set, "second.canvas") {
 		c.Second.ImageSize = sccore.Nearest(c.Second.ImageSize, v.PatchSize)
 	}
-	if !given("size") {
+	if !given(set, "size") {
 		c.Size = sccore.Nearest(c.Size, v.PatchSize)
 	}
 	var changes []string
@@ -68,7 +74,7 @@ func (c *Config) Follow(set []string, drawn bool) (said string, err error) {
 	add("second.canvas", before.Second.ImageSize, c.Second.ImageSize, true)
 	add("size", before.Size, c.Size, true)
 	if len(changes) == 0 {
-		return "", nil
+		return ""
 	}
-	return fmt.Sprintf("%s: %s", c.Init, strings.Join(changes, ", ")), nil
+	return fmt.Sprintf("%s: %s", c.Init, strings.Join(changes, ", "))
 }

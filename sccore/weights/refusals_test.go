@@ -1,0 +1,223 @@
+package weights
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// changed writes a member of a family with changed tensors to a folder of its own, and returns the path.
+func changed(t *testing.T, name string, change func(named map[string]*tensors.Tensor)) string {
+	t.Helper()
+	from := filepath.Join("testdata", "families", name)
+	named, _, err := ReadSafetensors(filepath.Join(from, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(named)
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := WriteSafetensors(path, named, nil); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(from, "config.json"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(filepath.Dir(path), "config.json"), config, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// reshaped returns a tensor with the same entries in another shape.
+func reshaped(tensor *tensors.Tensor, dims ...int) *tensors.Tensor {
+	return tensors.FromFlatDataAndDimensions(tensors.MustCopyFlatData[float32](tensor), dims...)
+}
+
+// TestWeightsThatWouldBeReadWronglyAreRefused changes members of families to what other transformers have. Each was read without a word once.
+func TestWeightsThatWouldBeReadWronglyAreRefused(t *testing.T) {
+	extra := func(key string) func(map[string]*tensors.Tensor) {
+		return func(named map[string]*tensors.Tensor) { named[key] = sine(1, 16) }
+	}
+	for name, c := range map[string]struct {
+		file   string
+		change func(named map[string]*tensors.Tensor)
+		part   string
+	}{
+		"a normalisation before blocks": {"dino.timm", extra("norm_pre.weight"), "key norm_pre.weight is not understood; --ignore norm_pre.weight leaves it out"},
+		"a normalisation of features":   {"dino.timm", extra("fc_norm.bias"), "key fc_norm.bias is not understood"},
+		"a normalisation in attention":  {"dino.timm", extra("blocks.1.attn.norm.weight"), "key blocks.1.attn.norm.weight"},
+		"a second class token":          {"dino.timm", extra("dist_token"), "key dist_token"},
+		"relative positions":            {"dino.timm", extra("blocks.0.attn.relative_position_bias_table"), "relative_position_bias_table"},
+		"in transformers":               {"dino.transformers", extra("encoder.layer.0.lambda_1"), "key encoder.layer.0.lambda_1"},
+		"a block too many":              {"dino.timm", extra("blocks.7.norm1.weight"), "key blocks.7.norm1.weight: vit-16x2x2p4-grid4 has no such weight"},
+		"two names of a weight":         {"dinov2.timm", extra("blocks.0.gamma_1"), "keys blocks.0.gamma_1 and blocks.0.ls1.gamma are the same weight"},
+		"a key without its value": {"dino.transformers", func(named map[string]*tensors.Tensor) {
+			delete(named, "encoder.layer.1.attention.attention.value.weight")
+		}, "there is only encoder.layer.1.attention.attention.query.weight, encoder.layer.1.attention.attention.key.weight"},
+		"EVA":          {"dinov3.timm", func(named map[string]*tensors.Tensor) { named["pos_embed"] = sine(2, 1, 16, 24) }, "key blocks.0.attn.q_bias: an EVA"},
+		"no positions": {"dino.timm", func(named map[string]*tensors.Tensor) { delete(named, "pos_embed") }, "missing key pos_embed"},
+		"a transposed matrix": {"dino.timm", func(named map[string]*tensors.Tensor) {
+			named["blocks.0.attn.qkv.weight"] = reshaped(named["blocks.0.attn.qkv.weight"], 16, 48)
+		}, "key blocks.0.attn.qkv.weight: has shape [16 48], the transformer wants [48 16]"},
+		"flat positions": {"dino.timm", func(named map[string]*tensors.Tensor) {
+			named["pos_embed"] = reshaped(named["pos_embed"], 17, 16)
+		}, "key pos_embed: has shape [17 16], the transformer wants [1 1+grid² 16]"},
+		"channels last": {"dino.timm", func(named map[string]*tensors.Tensor) {
+			named["patch_embed.proj.weight"] = reshaped(named["patch_embed.proj.weight"], 16, 4, 3, 4)
+		}, "key patch_embed.proj.weight: has shape [16 4 3 4]"},
+		"registers without an axis": {"dinov2-reg.timm", func(named map[string]*tensors.Tensor) {
+			named["reg_token"] = reshaped(named["reg_token"], 4, 16)
+		}, "key reg_token: has shape [4 16], the transformer wants [1 registers 16]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := changed(t, c.file, c.change)
+			_, err := ReadViT(path, encoder.ViT{}, "")
+			if err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), c.part) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("said %v, want %s", err, c.part)
+			}
+		})
+	}
+}
+
+func TestIgnoredKeysAreLeftOutAndRecorded(t *testing.T) {
+	path := changed(t, "dino.timm", func(named map[string]*tensors.Tensor) {
+		named["fc_norm.weight"], named["fc_norm.bias"], named["head.weight"] = sine(1, 16), sine(2, 16), sine(3, 2, 16)
+	})
+	im, err := ReadViT(path, encoder.ViT{}, "", "fc_*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantKeys(t, "ignored", im.Ignored, "fc_norm.weight", "fc_norm.bias")
+	wantKeys(t, "unused", im.Unused, "head.weight")
+	if !slices.Equal(im.Ignore, []string{"fc_*"}) || !strings.Contains(im.String(), "ignored") {
+		t.Errorf("ignored %q:\n%s", im.Ignore, im)
+	}
+	for pattern, part := range map[string]string{"fc_norm": `--ignore "fc_norm" matches no key`, "*": "no vision transformer", "*norm*": "patches or blocks"} {
+		if _, err := ReadViT(path, encoder.ViT{}, "", pattern); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("--ignore %s: %v", pattern, err)
+		}
+	}
+}
+
+// TestGridsAreKept reads positions of an unusual grid, and of one with positions for patches alone.
+func TestGridsAreKept(t *testing.T) {
+	v, err := encoder.ViTByName("vit-tiny-grid5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, path := model.NewStore(), filepath.Join(t.TempDir(), "five.safetensors")
+	for k, w := range v.Weights() {
+		if _, err := store.CreateVariable("/"+w.Path, sine(k, w.Shape...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ExportViT(path, store, "/", v, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	im, err := ReadViT(path, encoder.ViT{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if im.ViT.GridSize != 5 || im.ViT.Name != "vit-tiny-grid5" || im.ViT.InitStd != 0.1 || len(im.Interpolated) > 0 {
+		t.Errorf("read %+v\n%s", im.ViT, im)
+	}
+	patchesAlone := changed(t, "dino.timm", func(named map[string]*tensors.Tensor) { named["pos_embed"] = sine(1, 1, 25, 16) })
+	if im, err = ReadViT(patchesAlone, encoder.ViT{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	positions := tensors.MustCopyFlatData[float32](im.values["pos_embed"])
+	want := tensors.MustCopyFlatData[float32](sine(1, 1, 25, 16))
+	if im.ViT.GridSize != 5 || len(positions) != 26*16 || positions[15] != 0 || !slices.Equal(positions[16:], want) {
+		t.Errorf("read a grid of %d with %d values", im.ViT.GridSize, len(positions))
+	}
+}
+
+// TestFactsBesideTheFile reads weights with a config.json that is wrong, hostile or of something else.
+func TestFactsBesideTheFile(t *testing.T) {
+	for content, part := range map[string]string{
+		`{"model_type": "dinov2", "hidden_size": 768, "num_attention_heads": 12}`: "hidden_size is 768, but that of the weights beside it is 16",
+		`{"architecture": "vit_x", "model_args": {"depth": 12}}`:                  "depth is 12",
+		`{"model_type": "swin"}`:                                                `model_type "swin"`,
+		`{"model_type": "vit", "hidden_act": "quick_gelu"}`:                     `hidden_act "quick_gelu": want gelu`,
+		`{"model_type": "vit", "num_attention_heads": -2}`:                      "num_attention_heads -2 is out of range",
+		`{"model_type": "vit", "num_attention_heads": 3}`:                       "Dim 16 is not a multiple of NumHeads 3",
+		`{"model_type": "vit", "layer_norm_eps": -1, "num_attention_heads": 2}`: "out of range",
+		`{"model_type": 7}`:                                                     "cannot be read",
+		`{`:                                                                     "cannot be read",
+		`{"anything": "else"}`:                                                  "number of heads of its transformer of width 16 with 2 blocks and patches of 4 is not in the file",
+		strings.Repeat(" ", maxConfig+1):                                        "larger than 1 MiB",
+		`{"architecture": "vit_16", "num_features": 16}`:                        "number of heads",
+	} {
+		path := changed(t, "dino.timm", func(map[string]*tensors.Tensor) {})
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "config.json"), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadViT(path, encoder.ViT{}, ""); err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.80s: %v, want %s", content, err, part)
+		}
+	}
+}
+
+// TestLargeHeadersTakeLittleMemory reads headers that would take many times their size.
+func TestLargeHeadersTakeLittleMemory(t *testing.T) {
+	repeated := func(n int, member string) string {
+		var text strings.Builder
+		text.WriteString("{")
+		for i := range n {
+			fmt.Fprintf(&text, member, i)
+		}
+		return strings.TrimSuffix(text.String(), ",") + "}"
+	}
+	const million = 1_000_000
+	for name, c := range map[string]struct{ header, part string }{
+		"a million tensors":   {repeated(million, `"%d":{"dtype":"F32","shape":[],"data_offsets":[0,0]},`), "lists more than 65536 tensors"},
+		"a million facts":     {`{"__metadata__":` + repeated(million, `"%d":"",`) + "}", "comes after 16384 others"},
+		"a fact of 8 MB":      {`{"__metadata__":{"a":"` + strings.Repeat(`\n`, 4<<20) + `"}}`, "no vision transformer"},
+		"a name of 8 MB":      {`{"` + strings.Repeat("a", 8<<20) + `":1}`, "longer than 1024 bytes"},
+		"a shape of 8 MB":     {`{"a":{"shape":[` + strings.Repeat("1,", 4<<20) + "1]}}", "more than 16 numbers"},
+		"a number of 8 MB":    {`{"a":{"shape":[` + strings.Repeat("1", 8<<20) + "]}}", "unexpected '1'"},
+		"unknown fields":      {`{"a":{"b":` + strings.Repeat("[", 8<<20), `unknown field "b"`},
+		"a million doubled":   {`{"a":{"dtype":` + strings.Repeat(`"F32","dtype":`, million), "there twice"},
+		"backslashes of 8 MB": {`{"` + strings.Repeat(`\`, 8<<20) + `":1}`, "longer than 1024 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a.safetensors")
+			content := file(c.header, 0)
+			if err := os.WriteFile(path, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			taken := allocated(func() { _, err = ReadViT(path, tiny, "") })
+			if err == nil || !strings.Contains(err.Error(), c.part) || len(err.Error()) > 500+len(path) {
+				t.Errorf("said %.500v, want %s", err, c.part)
+			}
+			if taken > 64<<20+uint64(len(content)) {
+				t.Errorf("%d bytes took %d of memory", len(content), taken)
+			}
+		})
+	}
+	index := map[string]string{}
+	for i := range 100_000 {
+		index[fmt.Sprint(i)] = "a.safetensors"
+	}
+	text, err := json.Marshal(map[string]any{"weight_map": index})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.safetensors.index.json")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if taken := allocated(func() { _, err = ReadViT(path, tiny, "") }); err == nil || taken > 64<<20 {
+		t.Errorf("an index of %d bytes took %d of memory: %v", len(text), taken, err)
+	}
+}

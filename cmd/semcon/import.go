@@ -69,7 +69,9 @@ func export(source, out string, naming weights.Naming, im *weights.Import, head 
 	if err := im.Apply(store, "/"); err != nil {
 		return err
 	}
-	metadata := map[string]string{"source": filepath.Base(source), "format": "pt"}
+	metadata := map[string]string{
+		"architecture": im.ViT.Name, "positions": string(im.ViT.Positions), "source": filepath.Base(source), "format": "pt",
+	}
 	if len(im.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(im.Ignored, " ")
 	}

@@ -13,7 +13,7 @@ import (
 
 // ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file with timm's names and PyTorch's layout, for [ReadViT].
 // timm loads it strictly if [Naming.Fits] allows it; an Object-Aware Filter keeps its own names. The tensors of head, which may be empty, get the prefix
-// "head.". The metadata also gets the architecture and the resizing of positions. The write is atomic.
+// "head.". The metadata also gets what the tensors of unusual transformers do not say. The write is atomic.
 func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
 	return ExportAs(path, Timm, store, scope, v, head, metadata)
 }
@@ -61,10 +61,20 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 	for name, value := range head {
 		tensorsOf["head."+name] = value
 	}
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]string{}
+	return WriteSafetensors(path, tensorsOf, described(metadata, naming, v))
+}
+
+// described adds what the names and shapes of tensors do not say to the metadata of a file. Those of the usual transformers under timm's
+// names say all, as in the files of earlier versions.
+func described(metadata map[string]string, naming Naming, v encoder.ViT) map[string]string {
+	named := v.Named()
+	if naming == Timm && slices.Contains(encoder.ViTNames(), named.Name) && v.Positions == encoder.DINOPositions {
+		return metadata
 	}
-	metadata[architectureKey], metadata[positionsKey] = v.Named().Name, string(v.Positions)
-	return WriteSafetensors(path, tensorsOf, metadata)
+	all := map[string]string{architectureKey: named.Name}
+	if v.GridSize > 0 && v.Positions != "" {
+		all[positionsKey] = string(v.Positions)
+	}
+	maps.Copy(all, metadata)
+	return all
 }

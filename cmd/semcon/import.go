@@ -64,7 +64,9 @@ func export(source, out string, naming weights.Naming, im *weights.Import, head 
 	if err := im.Apply(store, "/"); err != nil {
 		return err
 	}
-	metadata := map[string]string{"source": filepath.Base(source), "format": "pt"}
+	metadata := map[string]string{
+		"source": filepath.Base(source), "format": "pt", "architecture": im.ViT.Name, "positions": string(im.ViT.Positions), // Beside a config.json they count.
+	}
 	if len(im.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(im.Ignored, " ")
 	}

@@ -13,7 +13,7 @@ import (
 
 // ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file with timm's names and PyTorch's layout, for [ReadViT].
 // timm loads it strictly if [Naming.Fits] allows it; an Object-Aware Filter keeps its own names. The tensors of head, which may be empty, get the prefix
-// "head.". The metadata also gets the architecture and the resizing of positions. The write is atomic.
+// "head.". The metadata also gets the architecture and the resizing of positions, unless they are one of [encoder.ViTNames] and DINO's. The write is atomic.
 func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
 	return ExportAs(path, Timm, store, scope, v, head, metadata)
 }
@@ -65,6 +65,9 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
-	metadata[architectureKey], metadata[positionsKey] = v.Named().Name, string(v.Positions)
+	// What is read without them stays the same file to the byte: records name encoders by their content.
+	if name := v.Named().Name; !slices.Contains(encoder.ViTNames(), name) || v.Positions != encoder.DINOPositions {
+		metadata[architectureKey], metadata[positionsKey] = name, string(v.Positions)
+	}
 	return WriteSafetensors(path, tensorsOf, metadata)
 }

@@ -70,7 +70,7 @@ func export(source, out string, naming weights.Naming, im *weights.Import, head 
 		return err
 	}
 	metadata := map[string]string{
-		"architecture": im.ViT.Name, "positions": string(im.ViT.Positions), "source": filepath.Base(source), "format": "pt",
+		"source": filepath.Base(source), "format": "pt", "architecture": im.ViT.Name, "positions": string(im.ViT.Positions), // Beside a config.json they count.
 	}
 	if len(im.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(im.Ignored, " ")

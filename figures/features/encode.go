@@ -80,8 +80,9 @@ func (w *Viewer) run(v encoder.ViT, store *model.Store) (encoded, error) {
 			s.patches = append(s.patches, patch)
 		}
 		var heads [][]float64
-		for head := range slices.Chunk(float64s(out[1]), (1+places)*(1+places)) {
-			heads = append(heads, head[1:1+places]) // The first row is the attention of [CLS].
+		first := 1 + v.Registers // Of the patches.
+		for head := range slices.Chunk(float64s(out[1]), (first+places)*(first+places)) {
+			heads = append(heads, head[first:first+places]) // The first row is the attention of [CLS].
 		}
 		s.attention = append(s.attention, heads)
 		if len(out) > 2 {

@@ -13,7 +13,7 @@ import (
 
 // ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file with timm's names and PyTorch's layout, for [ReadViT].
 // timm loads it strictly if [Naming.Fits] allows it; an Object-Aware Filter keeps its own names. The tensors of head, which may be empty, get the prefix
-// "head.". The metadata also gets what the tensors of unusual transformers do not say. The write is atomic.
+// "head.". The metadata also gets the architecture and the resizing of positions, unless they are one of [encoder.ViTNames] and DINO's. The write is atomic.
 func ExportViT(path string, store *model.Store, scope string, v encoder.ViT, head map[string]*tensors.Tensor, metadata map[string]string) error {
 	return ExportAs(path, Timm, store, scope, v, head, metadata)
 }
@@ -65,7 +65,7 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 }
 
 // described adds what the names and shapes of tensors do not say to the metadata of a file. Those of the usual transformers under timm's
-// names say all, as in the files of earlier versions.
+// names say all, and their files stay the same to the byte: records name encoders by their content.
 func described(metadata map[string]string, naming Naming, v encoder.ViT) map[string]string {
 	named := v.Named()
 	if naming == Timm && slices.Contains(encoder.ViTNames(), named.Name) && v.Positions == encoder.DINOPositions {

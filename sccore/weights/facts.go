@@ -62,11 +62,12 @@ func parseFacts(content []byte) (facts modelFacts, err error) {
 		if known := []string{"vit", "vit_mae", "vit_msn", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit"}; !slices.Contains(known, facts.ModelType) {
 			return modelFacts{}, fmt.Errorf("model_type %.40q is no vision transformer that is known, only %s", facts.ModelType, strings.Join(known, ", "))
 		}
+		facts.fillIn()
 		want := "gelu"
 		if facts.UseGatedMLP {
 			want = "silu"
 		}
-		if facts.HiddenAct != "" && facts.HiddenAct != want {
+		if facts.HiddenAct != want {
 			return modelFacts{}, fmt.Errorf("hidden_act %.40q: want %s", facts.HiddenAct, want)
 		}
 	}
@@ -82,6 +83,26 @@ func parseFacts(content []byte) (facts modelFacts, err error) {
 		return modelFacts{}, errors.New("layer_norm_eps or rope_theta is out of range")
 	}
 	return facts, nil
+}
+
+// fillIn adds the values that transformers leaves out because they are its defaults.
+func (f *modelFacts) fillIn() {
+	heads, epsilon := 12, 1e-12
+	switch f.ModelType {
+	case "dinov3_vit":
+		heads, epsilon = 6, 1e-5
+	case "dinov2", "dinov2_with_registers", "vit_msn":
+		epsilon = 1e-6
+	}
+	if f.NumHeads == 0 {
+		f.NumHeads = heads
+	}
+	if f.Epsilon == nil {
+		f.Epsilon = &epsilon
+	}
+	if f.HiddenAct == "" {
+		f.HiddenAct = "gelu"
+	}
 }
 
 // heads is the number of attention heads, 0 if it is not there.

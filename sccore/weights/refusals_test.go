@@ -146,16 +146,18 @@ func TestFactsBesideTheFile(t *testing.T) {
 	for content, part := range map[string]string{
 		`{"model_type": "dinov2", "hidden_size": 768, "num_attention_heads": 12}`: "hidden_size is 768, but that of the weights beside it is 16",
 		`{"architecture": "vit_x", "model_args": {"depth": 12}}`:                  "depth is 12",
-		`{"model_type": "swin"}`:                                                `model_type "swin"`,
-		`{"model_type": "vit", "hidden_act": "quick_gelu"}`:                     `hidden_act "quick_gelu": want gelu`,
-		`{"model_type": "vit", "num_attention_heads": -2}`:                      "num_attention_heads -2 is out of range",
-		`{"model_type": "vit", "num_attention_heads": 3}`:                       "Dim 16 is not a multiple of NumHeads 3",
-		`{"model_type": "vit", "layer_norm_eps": -1, "num_attention_heads": 2}`: "out of range",
-		`{"model_type": 7}`:                                                     "cannot be read",
-		`{`:                                                                     "cannot be read",
-		`{"anything": "else"}`:                                                  "number of heads of its transformer of width 16 with 2 blocks and patches of 4 is not in the file",
-		strings.Repeat(" ", maxConfig+1):                                        "larger than 1 MiB",
-		`{"architecture": "vit_16", "num_features": 16}`:                        "number of heads",
+		`{"model_type": "swin"}`:                                                 `model_type "swin"`,
+		`{"model_type": "vit", "hidden_act": "quick_gelu"}`:                      `hidden_act "quick_gelu": want gelu`,
+		`{"model_type": "vit", "use_gated_mlp": true, "num_attention_heads": 2}`: `hidden_act "gelu": want silu`,
+		`{"model_type": "vit"}`:                                                  "Dim 16 is not a multiple of NumHeads 12",
+		`{"model_type": "vit", "num_attention_heads": -2}`:                       "num_attention_heads -2 is out of range",
+		`{"model_type": "vit", "num_attention_heads": 3}`:                        "Dim 16 is not a multiple of NumHeads 3",
+		`{"model_type": "vit", "layer_norm_eps": -1, "num_attention_heads": 2}`:  "out of range",
+		`{"model_type": 7}`:                                                      "cannot be read",
+		`{`:                                                                      "cannot be read",
+		`{"anything": "else"}`:                                                   "number of heads of its transformer of width 16 with 2 blocks and patches of 4 is not in the file",
+		strings.Repeat(" ", maxConfig+1):                                         "larger than 1 MiB",
+		`{"architecture": "vit_16", "num_features": 16}`:                         "number of heads",
 	} {
 		path := changed(t, "dino.timm", func(map[string]*tensors.Tensor) {})
 		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "config.json"), []byte(content), 0o644); err != nil {

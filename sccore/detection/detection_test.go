@@ -56,3 +56,16 @@ func agree(t *testing.T, what string, got, want any, tolerance float64) {
 		}
 	}
 }
+
+// sines returns a tensor of values of a sine. The values depend on k.
+func sines(k int, dims ...int) *tensors.Tensor {
+	size := 1
+	for _, d := range dims {
+		size *= d
+	}
+	values := make([]float64, size)
+	for i := range values {
+		values[i] = math.Sin(12.9898*float64(i) + 78.233*float64(k))
+	}
+	return tensors.FromFlatDataAndDimensions(values, dims...)
+}

@@ -63,7 +63,7 @@ func levelOf(boxes *Node, levels int) *Node {
 	const finest = 56 // The side of the squares that are twice the size for the first level.
 	side := Sqrt(MaxScalar(area(boxes), 0))
 	level := Floor(MulScalar(Log(AddScalar(DivScalar(side, finest), 1e-6)), 1/math.Ln2))
-	return ConvertDType(MinScalar(MaxScalar(level, 0), levels-1), dtypes.Int32)
+	return ConvertDType(StopGradient(MinScalar(MaxScalar(level, 0), levels-1)), dtypes.Int32)
 }
 
 // pool aligns boxes, [n, 4], in places of their maps, and returns [size, size, n, channels].
@@ -85,6 +85,9 @@ func (t table) pool(boxes *Node, size int) *Node {
 	weights := Reshape(Mul(byRow(rowWeights), byColumn(columnWeights)), size, size, n, -1, 1)
 
 	values := Gather(t.features, at)
+	if !values.DType().IsFloat() {
+		values = ConvertDType(values, weights.DType())
+	}
 	y := ReduceSum(Mul(values, ConvertDType(weights, values.DType())), 3)
 	y.AssertDims(size, size, n, channels)
 	return y
@@ -112,5 +115,5 @@ func neighbours(low, high, extent *Node, size int) (places, weights *Node) {
 	arranged := func(x *Node) *Node { // From [size·samples, n, 2].
 		return Reshape(TransposeAllAxes(Reshape(x, size, samples, n, 2), 0, 2, 1, 3), size, n, samples*2)
 	}
-	return ConvertDType(arranged(pair), dtypes.Int32), arranged(weight)
+	return ConvertDType(StopGradient(arranged(pair)), dtypes.Int32), StopGradient(arranged(weight))
 }

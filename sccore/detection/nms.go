@@ -40,10 +40,13 @@ func NMS(boxes, scores, groups, present *Node, threshold float64) *Node {
 		suppresses = LogicalAnd(suppresses, Equal(InsertAxes(groups, 2), InsertAxes(groups, 1)))
 	}
 
-	// The Go engine fails where a function's last node has a lower number than a parameter or result, so the condition computes something and the
-	// result is the last part of the state.
-	state := []*Node{Const(g, false), present, suppresses, present}
-	parameters := func(g *Graph) (stable, present, suppresses, keep *Node) {
+	// Masks are numbers inside the loop, and sums are products, because go-xla cannot reduce by one operation in two functions; zeros are
+	// differences, because GoMLX shares scalars between functions, which it then refuses. The condition computes
+	// something and the result is the last part of the state, because the Go engine fails where the last node of a function has a lower number than a
+	// parameter or result.
+	there := ConvertDType(present, dtypes.Float32)
+	state := []*Node{Scalar(g, dtypes.Float32, 1), there, ConvertDType(suppresses, dtypes.Float32), there}
+	parameters := func(g *Graph) (changes, there, suppresses, keep *Node) {
 		p := make([]*Node, len(state))
 		for i, node := range state {
 			p[i] = Parameter(g, fmt.Sprintf("state%d", i), node.Shape())
@@ -51,16 +54,18 @@ func NMS(boxes, scores, groups, present *Node, threshold float64) *Node {
 		return p[0], p[1], p[2], p[3]
 	}
 	again := NewClosure(g, func(g *Graph) []*Node {
-		stable, _, _, _ := parameters(g)
-		return []*Node{LogicalNot(stable)}
+		changes, _, _, _ := parameters(g)
+		return []*Node{GreaterThan(changes, Sub(changes, changes))}
 	})
 	round := NewClosure(g, func(g *Graph) []*Node {
-		_, present, suppresses, keep := parameters(g)
-		suppressed := ReduceLogicalOr(LogicalAnd(suppresses, InsertAxes(keep, 1)), 2)
-		next := LogicalAnd(present, LogicalNot(suppressed))
-		return []*Node{LogicalNot(ReduceLogicalOr(LogicalXor(next, keep))), present, suppresses, next}
+		_, there, suppresses, keep := parameters(g)
+		none := Sub(there, there)
+		suppressors := DotGeneral(suppresses, []int{2}, []int{0}, keep, []int{1}, []int{0})
+		next := Where(GreaterThan(suppressors, none), none, there)
+		change := Reshape(Sub(next, keep), batch*n)
+		return []*Node{DotGeneral(change, []int{0}, nil, change, []int{0}, nil), there, suppresses, next}
 	})
-	return While(again, round, state...)[3]
+	return GreaterThan(While(again, round, state...)[3], Scalar(g, dtypes.Float32, 0))
 }
 
 // Best returns the indices, [batch, count], of the count highest scores, [batch, n], among those that chosen, [batch, n], marks, in falling order and the

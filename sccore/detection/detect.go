@@ -30,7 +30,6 @@ func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
 	batch, dtype := features.Shape().Dim(0), exact(features.DType())
 	levels := Pyramid(scope.At("pyramid"), features, c.Channels)
 	boxes, present := c.RPN(scope.At("rpn"), levels).Proposals(sizes, c.TestProposals)
-	boxes = ConvertDType(boxes, dtype)
 	n := boxes.Shape().Dim(1)
 	levels = levels[:headLevels]
 

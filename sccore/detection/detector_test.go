@@ -2,6 +2,7 @@ package detection
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -123,9 +124,11 @@ func TestLossesAgreeWithPyTorch(t *testing.T) {
 		features, masks, uniform := tinyInputs()
 		store := tinyStore(t, golden)
 		var names []string
-		exec := model.MustNewExec(b, store, func(scope *model.Scope, features, masks, uniform *Node) []*Node {
+		exec := model.MustNewExec(b, store, func(scope *model.Scope, features, masks, uniform, boxes, labels *Node) []*Node {
 			g := features.Graph()
-			losses := tiny.Losses(scope, features, Const(g, tinySizes), tinyObjects(g, masks), uniform)
+			objects := tinyObjects(g, masks)
+			objects.Boxes, objects.Labels = boxes, labels
+			losses := tiny.Losses(scope, features, Const(g, tinySizes), objects, uniform)
 			var out []*Node
 			names, out = lossesByName(losses)
 			variables := []*Node{features}
@@ -135,7 +138,7 @@ func TestLossesAgreeWithPyTorch(t *testing.T) {
 			return append(out, Gradient(losses.Total(), variables...)...)
 		})
 		defer exec.Finalize()
-		out := exec.MustCall(features, masks, uniform)
+		out := exec.MustCall(features, masks, uniform, tinyBoxes, tinyLabels)
 		for i, name := range names {
 			agree(t, name, out[i], []float64{golden.Losses[name]}, 1e-9)
 		}
@@ -151,6 +154,26 @@ func TestLossesAgreeWithPyTorch(t *testing.T) {
 		}
 		for name, want := range golden.Running {
 			agree(t, name, store.GetVariable("/"+name).MustValue(), want, 1e-9)
+		}
+
+		// What is in the place of padding does not matter.
+		odd := [][][]float64{tinyBoxes[0], {tinyBoxes[1][0], tinyBoxes[1][1], {10, 10, 90, 70}}}
+		for i, loss := range exec.MustCall(features, masks, uniform, odd, tinyLabels)[:len(names)] {
+			agree(t, names[i]+" with other padding", loss, out[i], 0)
+		}
+		// Images without objects.
+		for i, values := range exec.MustCall(features, masks, uniform, odd, [][]int32{{-1, -1, -1}, {-1, -1, -1}}) {
+			for _, v := range flat(values) {
+				if math.IsNaN(v) || math.IsInf(v, 0) || i < len(names) && (v != 0) != strings.Contains(strings.ToLower(names[i]), "class") {
+					t.Fatalf("output %d without objects: %g", i, v)
+				}
+			}
+		}
+		store = tinyStore(t, golden)
+		for name, want := range golden.Running {
+			if _, err := store.CreateVariable("/"+name, tensors.FromValue(want)); err != nil {
+				t.Fatal(err)
+			}
 		}
 
 		detect := model.MustNewExec(b, store, func(scope *model.Scope, features *Node) []*Node {

@@ -63,6 +63,6 @@ func maskTargets(boxes, object *Node, objects Objects) *Node {
 		start:    Reshape(MulScalar(Add(MulScalar(image, count), object), height*width), batch*n),
 		height:   each(height), width: each(width), right: each(1), beneath: each(width),
 	}
-	inside := from.pool(Reshape(scaled, batch*n, 4), MaskSize)
-	return asNumbers(GreaterOrEqual(Squeeze(inside, -1), Scalar(g, dtype, 0.5)), dtype)
+	cover := from.pool(Reshape(scaled, batch*n, 4), MaskSize)
+	return asNumbers(GreaterOrEqual(Squeeze(cover, -1), Scalar(g, dtype, 0.5)), dtype)
 }

@@ -35,12 +35,13 @@ func (c Config) RPN(scope *model.Scope, levels []*Node) RPN {
 		height, width, batch := level.Shape().Dim(0), level.Shape().Dim(1), level.Shape().Dim(2)
 		initial := normal(scope, anchorHeadInit)
 		x := layers.ReLU(convolution(scope.At("conv"), level, 3, c.Channels, initial))
-		perImage := func(x *Node) *Node { return TransposeAllAxes(x, 2, 0, 1, 3) }
+		dtype := exact(level.DType())
+		perImage := func(x *Node) *Node { return ConvertDType(TransposeAllAxes(x, 2, 0, 1, 3), dtype) }
 		logits := perImage(convolution(scope.At("cls"), x, 1, ratios, initial))
 		codes := perImage(convolution(scope.At("reg"), x, 1, 4*ratios, initial))
 		out.Logits = append(out.Logits, Reshape(logits, batch, height*width*ratios))
 		out.Codes = append(out.Codes, Reshape(codes, batch, height*width*ratios, 4))
-		out.Anchors = append(out.Anchors, Anchors(level.Graph(), level.DType(), height, width, finestStride<<i))
+		out.Anchors = append(out.Anchors, Anchors(level.Graph(), dtype, height, width, finestStride<<i))
 	}
 	return out
 }

@@ -30,45 +30,43 @@ func TestGradientsAreFiniteDifferences(t *testing.T) {
 			Valid:    Const(g, [][]bool{{true, true, true, false}, {true, true, true, false}}),
 		}
 	}
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		features, masks, uniform := tinyInputs()
-		exec := model.MustNewExec(b, tinyStore(t, golden), func(scope *model.Scope, features, masks, uniform *Node) []*Node {
-			g := features.Graph()
-			objects, sizes := tinyObjects(g, masks), Const(g, tinySizes)
-			levels := Pyramid(scope.At("pyramid"), features, tiny.Channels)
-			rpn := tiny.RPN(scope.At("rpn"), levels)
-			uniform = SliceAxis(uniform, 1, AxisRange(0, Concatenate(rpn.Anchors, 0).Shape().Dim(0)))
-			class, box := rpn.Losses(objects, sizes, uniform, tiny.AnchorSamples)
+	features, masks, uniform := tinyInputs()
+	exec := model.MustNewExec(testbackend.Go(t), tinyStore(t, golden), func(scope *model.Scope, features, masks, uniform *Node) []*Node {
+		g := features.Graph()
+		objects, sizes := tinyObjects(g, masks), Const(g, tinySizes)
+		levels := Pyramid(scope.At("pyramid"), features, tiny.Channels)
+		rpn := tiny.RPN(scope.At("rpn"), levels)
+		uniform = SliceAxis(uniform, 1, AxisRange(0, Concatenate(rpn.Anchors, 0).Shape().Dim(0)))
+		class, box := rpn.Losses(objects, sizes, uniform, tiny.AnchorSamples)
 
-			levels = levels[:headLevels]
-			sampled, object, s := Const(g, boxes), Const(g, [][]int32{{0, 1, 0, 0}, {0, 1, 0, 0}}), samples(g)
-			at := scope.At("stage0")
-			out := tiny.boxHead(at.At("box"), levels, sampled, s.Valid)
-			class0, box0 := tiny.losses(out, stages[0].coder, sampled, take(objects.Boxes, object), take(objects.Labels, object), s, 2)
-			mask0 := maskLoss(tiny.maskHead(at.At("mask"), levels, sampled), sampled, s.Positive, object, objects)
-			loss := Add(Add(Add(class, box), Add(class0, box0)), mask0)
-			return []*Node{loss, Gradient(loss, features)[0]}
-		})
-		defer exec.Finalize()
-		at := tensors.MustCopyFlatData[float64](features)
-		value := func(x []float64) (loss float64, gradient []float64) {
-			out := exec.MustCall(tensors.FromFlatDataAndDimensions(x, features.Shape().Dimensions...), masks, uniform)
-			return out[0].Value().(float64), tensors.MustCopyFlatData[float64](out[1])
-		}
-		_, gradient := value(at)
-		for k := range 2 {
-			const step = 1e-6
-			ahead, behind, slope := slices.Clone(at), slices.Clone(at), 0.0
-			for i, d := range noise(50+k, len(at)) {
-				ahead[i], behind[i], slope = ahead[i]+step*d, behind[i]-step*d, slope+d*gradient[i]
-			}
-			up, _ := value(ahead)
-			down, _ := value(behind)
-			if difference := (up - down) / (2 * step); !(math.Abs(difference-slope) < 1e-6*math.Abs(slope)) {
-				t.Errorf("direction %d: slope %g, finite differences %g", k, slope, difference)
-			}
-		}
+		levels = levels[:headLevels]
+		sampled, object, s := Const(g, boxes), Const(g, [][]int32{{0, 1, 0, 0}, {0, 1, 0, 0}}), samples(g)
+		at := scope.At("stage0")
+		out := tiny.boxHead(at.At("box"), levels, sampled, s.Valid)
+		class0, box0 := tiny.losses(out, stages[0].coder, sampled, take(objects.Boxes, object), take(objects.Labels, object), s, 2)
+		mask0 := maskLoss(tiny.maskHead(at.At("mask"), levels, sampled), sampled, s.Positive, object, objects)
+		loss := Add(Add(Add(class, box), Add(class0, box0)), mask0)
+		return []*Node{loss, Gradient(loss, features)[0]}
 	})
+	defer exec.Finalize()
+	at := tensors.MustCopyFlatData[float64](features)
+	value := func(x []float64) (loss float64, gradient []float64) {
+		out := exec.MustCall(tensors.FromFlatDataAndDimensions(x, features.Shape().Dimensions...), masks, uniform)
+		return out[0].Value().(float64), tensors.MustCopyFlatData[float64](out[1])
+	}
+	_, gradient := value(at)
+	for k := range 2 {
+		const step = 1e-6
+		ahead, behind, slope := slices.Clone(at), slices.Clone(at), 0.0
+		for i, d := range noise(50+k, len(at)) {
+			ahead[i], behind[i], slope = ahead[i]+step*d, behind[i]-step*d, slope+d*gradient[i]
+		}
+		up, _ := value(ahead)
+		down, _ := value(behind)
+		if difference := (up - down) / (2 * step); !(math.Abs(difference-slope) < 1e-6*math.Abs(slope)) {
+			t.Errorf("direction %d: slope %g, finite differences %g", k, slope, difference)
+		}
+	}
 }
 
 // Masks of crops give the same targets as masks of the whole canvas, as long as a border of zeros is in the crop.

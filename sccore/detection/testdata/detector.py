@@ -13,7 +13,7 @@ from torchvision.ops import box_iou, generalized_box_iou, nms, roi_align
 
 torch.set_default_dtype(torch.float64)
 ROWS, COLUMNS, DIM, BATCH = 6, 8, 8, 2
-CLASSES, CHANNELS, CONVOLUTIONS, HIDDEN = 3, 5, 2, 16
+CLASSES, CHANNELS, CONVOLUTIONS, HIDDEN = 3, 5, 1, 16
 ANCHOR_SAMPLES, TRAIN, TEST, SAMPLES, CANDIDATES, DETECTIONS = 32, 24, 20, 32, 50, 10
 SIZES = [(96, 128), (90, 101)]
 STAGES = [(0.5, (0.1, 0.1, 0.2, 0.2), 1), (0.6, (0.05, 0.05, 0.1, 0.1), 0.5), (0.7, (0.033, 0.033, 0.067, 0.067), 0.25)]

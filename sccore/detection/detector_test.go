@@ -123,6 +123,10 @@ func TestLossesAgreeWithPyTorch(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		features, masks, uniform := tinyInputs()
 		store := tinyStore(t, golden)
+		checked := golden.Variables
+		if b != testbackend.Go(t) {
+			checked = checked[:10] // All of them take XLA seconds to compile.
+		}
 		var names []string
 		exec := model.MustNewExec(b, store, func(scope *model.Scope, features, masks, uniform, boxes, labels *Node) []*Node {
 			g := features.Graph()
@@ -132,7 +136,7 @@ func TestLossesAgreeWithPyTorch(t *testing.T) {
 			var out []*Node
 			names, out = lossesByName(losses)
 			variables := []*Node{features}
-			for _, v := range golden.Variables {
+			for _, v := range checked {
 				variables = append(variables, store.GetVariable("/"+v.Name).NodeValue(features))
 			}
 			return append(out, Gradient(losses.Total(), variables...)...)
@@ -143,7 +147,7 @@ func TestLossesAgreeWithPyTorch(t *testing.T) {
 			agree(t, name, out[i], []float64{golden.Losses[name]}, 1e-9)
 		}
 		agree(t, "gradient of the features", out[len(names)], golden.FeatureGradient, 1e-7)
-		for i, v := range golden.Variables {
+		for i, v := range checked {
 			gradient := tensors.MustCopyFlatData[float64](out[len(names)+1+i])
 			sum, square := 0.0, 0.0
 			for j, weight := range noise(7, len(gradient)) {

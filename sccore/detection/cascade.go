@@ -93,8 +93,8 @@ func (c Config) Losses(scope *model.Scope, features, sizes *Node, objects Object
 	return out
 }
 
-// sample draws the boxes of a stage, [batch, BoxSamples, 4], from boxes, [batch, n, 4], and the objects' own boxes, which come first. Object is the index of the
-// object of each.
+// sample draws the boxes of a stage, [batch, BoxSamples, 4], from boxes, [batch, n, 4], and the objects' own boxes, which come first. Object is the index
+// of the object of each.
 func (c Config) sample(m Matcher, boxes, present *Node, objects Objects, uniform *Node) (s Samples, sampled, object *Node) {
 	own := objects.present()
 	matches := m.Match(boxes, objects.Boxes, own)

@@ -49,8 +49,8 @@ func drawScene(rng *rand.Rand) scene {
 	return s
 }
 
-// TestOverfitting trains a small detector on 8 images, with their pixels as features. It has to find 14 of the 16 objects, with class, box and mask, and at most
-// one that is not there. The first of two objects in an image may be hidden by the second in part.
+// TestOverfitting trains a small detector on 8 images, with their pixels as features. It has to find 14 of the 16 objects, with class, box and mask, and
+// at most one that is not there. The first of two objects in an image may be hidden by the second in part.
 func TestOverfitting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains a detector")

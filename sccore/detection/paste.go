@@ -9,8 +9,8 @@ import (
 const maskThreshold = 0.5
 
 // Paste returns the pixels of an object in an image of height × width, in reading order, from its mask, [size·size] probabilities, and its box x1, y1, x2,
-// y2 in pixels of that image. A pixel belongs to the object if the mask, interpolated bilinearly at the pixel's centre and 0 outside, is at least 1/2: detectron2's
-// paste_masks_in_image on the CPU. It computes in float32, as detectron2 does. A box without area has no pixels. The error names what is out of range.
+// y2 in pixels of that image. A pixel belongs to the object if the mask, interpolated bilinearly at the pixel's centre and 0 outside, is at least 1/2, as
+// in detectron2's paste_masks_in_image on the CPU. It computes in float32, as detectron2 does. A box without area has no pixels. The error names what is out of range.
 func Paste(mask []float32, size int, box [4]float32, height, width int) ([]bool, error) {
 	if size < 1 || len(mask) != size*size {
 		return nil, fmt.Errorf("mask of %d values, want %d×%d", len(mask), size, size)

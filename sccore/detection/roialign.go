@@ -24,8 +24,8 @@ type table struct {
 // PoolLevels pools boxes, [batch, n, 4], in pixels, to size×size features each, from the levels of a pyramid with the strides 4, 8, 16 and so on, each
 // [height, width, batch, channels]. It returns [size, size, batch·n, channels].
 //
-// A box is pooled from one level, by the rule of Lin et al., Feature Pyramid Networks (2017): level k of the strides 2ᵏ with k = ⌊4 + log₂(√area/224)⌋, within
-// those that are there. The pooling is torchvision.ops.roi_align with aligned=True and a sampling ratio of 2. The gradient passes to the features.
+// A box is pooled from one level, by the rule of Lin et al., Feature Pyramid Networks (2017): level k of the strides 2ᵏ with k = ⌊4 + log₂(√area/224)⌋,
+// within those that are there. The pooling is torchvision.ops.roi_align with aligned=True and a sampling ratio of 2. The gradient passes to the features.
 func PoolLevels(levels []*Node, boxes *Node, size int) *Node {
 	batch, channels := levels[0].Shape().Dim(2), levels[0].Shape().Dim(3)
 	boxes.AssertDims(batch, -1, 4)

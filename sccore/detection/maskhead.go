@@ -21,9 +21,8 @@ func (c Config) maskHead(scope *model.Scope, levels []*Node, boxes *Node) *Node 
 	}
 	up, cls := scope.At("up"), scope.At("cls")
 	in := x.Shape().Dim(3)
-	variable(up, x, "weight", normal(up, kaiming(2, in)), 2, 2, c.Channels, in)
-	variable(up, x, "bias", Zeros, c.Channels)
-	x = layers.ReLU(layers.TransposedConvolution(up, x, c.Channels))
+	weight := variable(up, x, "weight", normal(up, kaiming(2, in)), 2, 2, c.Channels, in)
+	x = layers.ReLU(layers.TransposedConvolutionWith(x, weight, variable(up, x, "bias", Zeros, c.Channels)))
 	return convolution(cls, x, 1, c.Classes, normal(cls, kaiming(1, c.Classes)))
 }
 

@@ -36,7 +36,6 @@ func convolution(scope *model.Scope, x *Node, size, out int, initial model.Varia
 
 // dense is a dense layer with a bias, which starts at 0. Its weight starts with the initial values.
 func dense(scope *model.Scope, x *Node, out int, initial model.VariableInitializer) *Node {
-	variable(scope, x, "weight", initial, x.Shape().Dim(1), out)
-	variable(scope, x, "bias", Zeros, out)
-	return layers.Dense(scope, x, out, true)
+	y := MatMul(x, variable(scope, x, "weight", initial, x.Shape().Dim(1), out))
+	return Add(y, InsertAxes(variable(scope, x, "bias", Zeros, out), 0))
 }

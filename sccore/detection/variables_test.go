@@ -13,6 +13,9 @@ func TestInitialWeightsAreTheRecipes(t *testing.T) {
 	c := tiny
 	c.Channels, c.Hidden = 32, 128
 	store := model.NewStore()
+	if err := store.SetRNGStateFromSeed(1); err != nil {
+		t.Fatal(err)
+	}
 	exec := model.MustNewExec(testbackend.Go(t), store, func(scope *model.Scope, features *Node) *Node {
 		return c.Detect(scope, features, Const(features.Graph(), tinySizes)).Masks // Behind all variables.
 	})

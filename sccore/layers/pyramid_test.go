@@ -65,7 +65,7 @@ func TestLayersOfPyramidsAgreeWithPyTorch(t *testing.T) {
 	tensor := func(v values) *tensors.Tensor { return tensors.FromFlatDataAndDimensions(v.Values, v.Shape...) }
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		all, err := CallOnceN(b, func(in []*Node) []*Node {
-			nodes := []*Node{transposedConvolution(in[0], in[1], in[2])}
+			nodes := []*Node{TransposedConvolutionWith(in[0], in[1], in[2])}
 			for _, output := range outputs {
 				nodes = append(nodes, output.of(in[0]))
 			}
@@ -91,7 +91,7 @@ func TestLayersOfPyramidsAgreeWithPyTorch(t *testing.T) {
 func TestGradientsOfLayersOfPyramids(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		gradcheck.Scalar(t, b, func(in []*Node) *Node {
-			sum := ReduceAllSum(Square(transposedConvolution(in[0], in[1], in[2])))
+			sum := ReduceAllSum(Square(TransposedConvolutionWith(in[0], in[1], in[2])))
 			for _, y := range []*Node{MaxPool2(in[0]), AveragePool(in[0], 3), ResizeNearest(in[0], 5, 4)} {
 				sum = Add(sum, ReduceAllSum(Square(y)))
 			}

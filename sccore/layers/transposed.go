@@ -20,10 +20,11 @@ func TransposedConvolution(scope *model.Scope, x *Node, out int) *Node {
 	scope = scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit))
 	weight := scope.VariableWithShape("weight", shapes.Make(x.DType(), 2, 2, out, x.Shape().Dim(3))).NodeValue(x)
 	bias := scope.VariableWithShape("bias", shapes.Make(x.DType(), out)).NodeValue(x)
-	return transposedConvolution(x, weight, bias)
+	return TransposedConvolutionWith(x, weight, bias)
 }
 
-func transposedConvolution(x, weight, bias *Node) *Node {
+// TransposedConvolutionWith is [TransposedConvolution] with the given weight, [2, 2, out, in], and bias, [out].
+func TransposedConvolutionWith(x, weight, bias *Node) *Node {
 	height, width, batch, out := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), weight.Shape().Dim(2)
 	y := Einsum("hwbi,rcoi->hwbrco", x, weight)
 	y = Reshape(TransposeAllAxes(y, 0, 3, 1, 4, 2, 5), 2*height, 2*width, batch, out)

@@ -1,0 +1,43 @@
+package detection
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheck(t *testing.T) {
+	if err := Recipe(80).Check(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Config){
+		"classes 0":        func(c *Config) { c.Classes = 0 },
+		"channels 0":       func(c *Config) { c.Channels = 0 },
+		"convolutions -1":  func(c *Config) { c.Convolutions = -1 },
+		"hidden 0":         func(c *Config) { c.Hidden = 0 },
+		"anchorSamples 1":  func(c *Config) { c.AnchorSamples = 1 },
+		"trainProposals 0": func(c *Config) { c.TrainProposals = 0 },
+		"testProposals 0":  func(c *Config) { c.TestProposals = 0 },
+		"boxSamples 3":     func(c *Config) { c.BoxSamples = 3 },
+		"candidates 0":     func(c *Config) { c.Candidates = 0 },
+		"101 detections":   func(c *Config) { c.Detections, c.Candidates = 101, 100 },
+	} {
+		c := Recipe(80)
+		change(&c)
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestUniform(t *testing.T) {
+	a, b := flat(Uniform(1, 2, 3, 5)), flat(Uniform(1, 2, 3, 5))
+	agree(t, "the same seed and step", a, b, 0)
+	if c := flat(Uniform(1, 3, 3, 5)); c[0] == a[0] && c[1] == a[1] {
+		t.Error("another step draws the same numbers")
+	}
+	for _, v := range a {
+		if v < 0 || v >= 1 {
+			t.Errorf("drew %g", v)
+		}
+	}
+}

@@ -48,6 +48,7 @@ func init() {
 		claimsVerb,
 		importVerb,
 		featuresVerb,
+		segmentVerb,
 		evaluateVerb,
 		helpVerb,
 	}

@@ -115,6 +115,13 @@ type Tokens struct {
 // Variables live under scope with the names of DINO and timm, with "/" for ".", in the layouts of package layers. They have the dtype of the
 // images, and calls with the same scope share them. Tokens panics on images of another shape and if [ViT.Check] returns an error.
 func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
+	return v.TokensDropPath(scope, images, nil)
+}
+
+// TokensDropPath is [ViT.Tokens] with stochastic depth (Huang et al., 2016): what attention and MLP of each block add to the tokens of an image is
+// multiplied by a factor of that image. keep holds the factors, [Depth, 2, batch], with those of attention first: 0 for what is dropped and 1/(1 − p)
+// for the rest, where p is the probability of dropping it. Nil keeps everything. What the Object-Aware Filter adds is always kept.
+func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
 	if err := v.Check(); err != nil {
 		panic(err)
 	}
@@ -132,6 +139,14 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 		p.compute = images.DType()
 	}
 
+	kept := func(block, branch int, y *Node) *Node {
+		if keep == nil {
+			return y
+		}
+		keep.AssertDims(v.Depth, 2, batch)
+		factor := Reshape(Slice(keep, AxisElem(block), AxisElem(branch)), batch, 1, 1)
+		return Mul(y, ConvertDType(factor, y.DType()))
+	}
 	var out Tokens
 	turn := v.rotation(p, rows, columns)
 	x := v.embed(scope, p, images, rows, columns)
@@ -141,12 +156,12 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 		}
 		block := scope.At("blocks").At("%d", i)
 		y, maps := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), turn)
-		x = Add(x, v.scaled(block.At("ls1"), p, y))
+		x = Add(x, kept(i, 0, v.scaled(block.At("ls1"), p, y)))
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			x = v.filter(block.At("filter"), p, x, rows, columns, &out)
 		}
 		y = v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x))
-		x = Add(x, v.scaled(block.At("ls2"), p, y))
+		x = Add(x, kept(i, 1, v.scaled(block.At("ls2"), p, y)))
 		out.Blocks, out.Attention = append(out.Blocks, x), append(out.Attention, maps)
 	}
 	if v.GradientCheckpointing {

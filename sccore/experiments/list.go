@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
@@ -30,6 +31,7 @@ func All() []study.Experiment {
 		ablation.Study.Experiment(),
 		mainresults.Study.Experiment(),
 		transfer.Study.Experiment(),
+		finetuning.Study.Experiment(),
 		video.Study.Experiment(),
 		centroid.Study.Experiment(),
 	}

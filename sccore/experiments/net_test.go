@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
@@ -76,6 +77,7 @@ var netDatasets = map[string]map[study.Profile][]string{
 	ablation.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
 	mainresults.Name:    {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
 	transfer.Name:       {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
+	finetuning.Name:     {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
 	video.Name:          {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
 }
 

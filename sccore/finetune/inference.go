@@ -17,6 +17,8 @@ type Inference struct {
 	Mode     InferenceMode `json:"mode"`
 	CropSize int           `json:"crop_size,omitzero"` // Height and width of crops in pixels, for [Slide]. A shorter image has shorter crops.
 	Stride   int           `json:"stride,omitzero"`    // From one crop to the next, at most CropSize, for [Slide]. The last crop ends with the image.
+	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1. XCiT's recipe of semantic FPN has 32.
+	Divisor int `json:"divisor,omitzero"`
 }
 
 // InferenceMode says what a network sees of an image.
@@ -43,6 +45,8 @@ func (p Inference) Check() error {
 		return fmt.Errorf("mode %q: want %s or %s", p.Mode, Slide, Whole)
 	case p.Mode == Slide && (p.CropSize < 1 || p.CropSize > maxScale):
 		return fmt.Errorf("crop_size %d is not between 1 and %d", p.CropSize, maxScale)
+	case p.Divisor < 0 || p.Divisor > maxScale:
+		return fmt.Errorf("divisor %d is not between 0 and %d", p.Divisor, maxScale)
 	case p.Mode == Slide && (p.Stride < 1 || p.Stride > p.CropSize):
 		return fmt.Errorf("stride %d is not between 1 and the crop_size %d", p.Stride, p.CropSize)
 	}
@@ -94,7 +98,7 @@ func (p Inference) Predict(ctx context.Context, a *datasets.SegmentedImage, segm
 		return nil, err
 	}
 	from := datasets.Size{Height: a.Height, Width: a.Width}
-	size := p.Scale.Of(from)
+	size := p.size(from)
 	pixels := make([]uint8, 3*size.Height*size.Width)
 	resize(pixels, size.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
 
@@ -113,6 +117,12 @@ func (p Inference) Predict(ctx context.Context, a *datasets.SegmentedImage, segm
 		return nil, fmt.Errorf("%s: %w", a.Name, err)
 	}
 	return s.predict(from), nil
+}
+
+// size is what an image of a size is resized to.
+func (p Inference) size(from datasets.Size) datasets.Size {
+	size, by := p.Scale.Of(from), max(1, p.Divisor)
+	return datasets.Size{Height: (size.Height + by - 1) / by * by, Width: (size.Width + by - 1) / by * by}
 }
 
 // crop is the size of the crops of an image.

@@ -43,7 +43,7 @@ func (p Pyramid) Check(depth int) error {
 //	level 2   [rows, columns, batch, dim]            the tokens
 //	level 3   [⌊rows/2⌋, ⌊columns/2⌋, batch, dim]    the maxima of 2×2 tokens
 //
-// Blocks holds the outputs of the transformer's blocks, not normalised and with the [CLS] token first, [batch, 1 + rows·columns, dim], as
+// Blocks holds the outputs of the transformer's blocks, not normalised and with the [CLS] token and registers first, [batch, tokens, dim], as
 // [encoder.Tokens] has them. Variables live in backbone/fpn1 and backbone/fpn2 under scope and have the dtype of the tokens, but float32 for half
 // precision. If train is true, batch normalisation uses the statistics of the whole batch, else the running ones. Levels panics on blocks of another
 // shape and if [Pyramid.Check] returns an error.
@@ -54,11 +54,11 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 	var levels []*Node
 	for _, block := range p.Blocks {
 		tokens := blocks[block]
-		tokens.AssertDims(-1, 1+rows*columns, -1)
+		tokens.AssertRank(3)
 		if tokens.DType().IsHalfPrecision() {
 			tokens = ConvertDType(tokens, dtypes.Float32)
 		}
-		x := Reshape(SliceAxis(tokens, 1, AxisRange(1)), -1, rows, columns, tokens.Shape().Dim(2))
+		x := Reshape(SliceAxis(tokens, 1, AxisRange(tokens.Shape().Dim(1)-rows*columns)), -1, rows, columns, tokens.Shape().Dim(2))
 		levels = append(levels, TransposeAllAxes(x, 1, 2, 0, 3))
 	}
 	dim := levels[0].Shape().Dim(3)

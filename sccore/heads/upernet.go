@@ -14,8 +14,8 @@ type UPerNet struct {
 	Dropout  float64 // Probability that a channel is dropped before the classifier, in training.
 }
 
-// poolScales are the bins along each side of the pooled features.
-var poolScales = []int{1, 2, 3, 6}
+// PoolScales are the bins along each side of the pooled features.
+var PoolScales = []int{1, 2, 3, 6}
 
 // DefaultUPerNet returns mmsegmentation's head of 512 channels and dropout 0.1. For a vision transformer, iBOT's recipe sets Channels to the length of
 // a token: 384 for ViT-S.
@@ -61,7 +61,7 @@ func (h UPerNet) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
 // (2017).
 func (h UPerNet) pooled(d decoder, scope *model.Scope, x *Node) *Node {
 	joined := []*Node{x}
-	for i, scale := range poolScales {
+	for i, scale := range PoolScales {
 		bins := resizedTo(x, scale, scale, func(maps *Node, _, _ int) *Node { return layers.AveragePool(maps, scale) })
 		bins = d.module(scope.At("psp_modules").At("%d", i).At("1"), bins, 1, h.Channels)
 		joined = append(joined, like(x, bins, layers.ResizeBilinear))

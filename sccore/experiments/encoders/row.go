@@ -51,7 +51,7 @@ func PaperRows(table string) ([]Row, error) {
 	var rows []Row
 	for _, row := range printed.Rows {
 		architecture := "ViT-S/16"
-		if printed.RowHeads[1].Name == "arch" {
+		if len(printed.RowHeads) > 1 && printed.RowHeads[1].Name == "arch" {
 			architecture = row.Heads[1]
 		}
 		if size, ok := strings.CutPrefix(architecture, "ViT-"); ok {

@@ -1,0 +1,72 @@
+package finetuning
+
+import (
+	"fmt"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// splits opens a split of each real dataset.
+var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmentation, error){
+	"ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes, "coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "camvid": datasets.CamVid,
+}
+
+// sources are the real datasets: the paper's in its order, and two more.
+var sources = encoders.Sources[Data]{
+	Needed: "ADE20k, Cityscapes, COCO, PASCAL VOC or CamVid (\"semcon data\" lists what there is)",
+	None:   "none of ADE20k, Cityscapes, COCO, PASCAL VOC and CamVid is",
+	Names:  []string{"ade20k", "cityscapes", "coco", "voc2012", "camvid"},
+	Open:   read,
+}
+
+// present lists the datasets to run on. It warns if all encoders have random weights.
+func present(o study.Options) (names, missing []string, err error) {
+	names, missing, err = sources.Datasets(o)
+	if err == nil && !encoders.AnyTrained(o) {
+		missing = append(missing, fmt.Sprintf(
+			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.dino-s16=FILE names one", o.Profile))
+	}
+	return names, missing, err
+}
+
+// Data is a dataset to train and test on.
+type Data struct {
+	train, test     *datasets.Segmentation
+	trained, tested *datasets.Segmentation // The images that train and test.
+}
+
+// Identity identifies the images in records.
+func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
+
+// Title is the name of the dataset.
+func (d Data) Title() string { return d.train.Name }
+
+// Skipped is empty because an unreadable image is an error.
+func (d Data) Skipped() []string { return []string{} }
+
+// read opens a dataset below dir.
+func read(dir, dataset string) (d Data, err error) {
+	if d.train, err = splits[dataset](dir, datasets.Train); err == nil {
+		d.test, err = splits[dataset](dir, datasets.Test)
+	}
+	return d, err
+}
+
+// open opens a dataset for a configuration. Synthetic scenes are those of the experiment transfer, whose frozen heads can be compared.
+func open(dir, dataset string, c Config) (d Data, err error) {
+	if dataset != encoders.Synthetic {
+		if d, err = read(dir, dataset); err != nil {
+			return d, err
+		}
+	} else {
+		if c.Images < 2 {
+			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
+		}
+		d.train, d.test = synthetic.Segmentation(c.Images, 64, 12), synthetic.Segmentation(c.Images, 64, 14)
+	}
+	d.trained, d.tested = d.train.Pick(datasets.Spread(d.train.Len(), c.Images)), d.test.Pick(datasets.Spread(d.test.Len(), c.Images))
+	return d, nil
+}

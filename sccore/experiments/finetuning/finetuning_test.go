@@ -1,0 +1,102 @@
+package finetuning
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/finetune"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+func TestSmokeRecordsEachHeadOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	out, b := t.TempDir(), testbackend.Go(t)
+	for range 2 { // The second finds everything recorded.
+		if err := Study.Run(context.Background(), b, study.Options{Profile: study.Smoke, Out: out}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, err := study.Records(study.Folder(out, Name))
+	if err != nil || len(records) != 2 {
+		t.Fatalf("%d records, %v, want one for each head", len(records), err)
+	}
+	for i, column := range []string{"synthetic scenes/UperNet", "synthetic scenes/FPN"} {
+		r := records[i]
+		if r.Row != encoders.Random || r.Column != column || !(r.Value >= 0 && r.Value < 100) || !(r.Details["gflop_per_crop"] > 0) {
+			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
+		}
+	}
+	results, err := Study.Load(out, study.Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := Study.Tables(results)
+	if err != nil || len(tables) != 2 {
+		t.Fatal(len(tables), err)
+	}
+	for i, rows := range []int{10, 3} {
+		if len(tables[i].Rows) != rows {
+			t.Errorf("%s has %d rows, want %d", tables[i].Title, len(tables[i].Rows), rows)
+		}
+	}
+	if got := tables[1].Rows[0].Cells[0].Ours; len(got) != 1 || got[0] != records[0].Value {
+		t.Errorf("the table has %v for %g", got, records[0].Value)
+	}
+
+	// The exported model predicts what the trained one did.
+	for _, r := range records {
+		m, err := finetune.OpenModel(b, filepath.Join(study.Folder(out, Name), r.Curve, modelFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic, m.Segmenter.Head))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := m.Inference.Evaluate(context.Background(), data.tested, m.Segment)
+		m.Close()
+		if err != nil || again.MIoU != r.Value {
+			t.Errorf("%s: the exported model has mIoU %g, the record %g; %v", r.Column, again.MIoU, r.Value, err)
+		}
+	}
+}
+
+func TestFullIsTheRecipe(t *testing.T) {
+	for head, want := range map[string]string{
+		finetune.UPerNet: "160000 steps of 16 crops, rate 3e-05, layer decay 0.9, weight decay 0.05, slide",
+		finetune.FPN:     "80000 steps of 16 crops, rate 6e-05, layer decay 1, weight decay 0.01, whole",
+	} {
+		c, err := config(study.Full, "ade20k", head, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := c.Optimizer
+		got := fmt.Sprintf("%d steps of %d crops, rate %g, layer decay %g, weight decay %g, %s", c.Steps, c.Batch, o.LearningRate, o.LayerDecay, o.WeightDecay, c.Inference.Mode)
+		if got != want {
+			t.Errorf("%s: %s, want %s", head, got, want)
+		}
+	}
+}
+
+func TestSetIsForAHeadOrADataset(t *testing.T) {
+	set := []string{"batch=4", "fpn.steps=7", "ade20k.images=3", "optimizer.rate=0.5"}
+	c, err := config(study.Quick, "coco", finetune.FPN, set)
+	if err != nil || c.Batch != 4 || c.Steps != 7 || c.Images == 3 || c.Optimizer.LearningRate != 0.5 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for assignment, want := range map[string]string{
+		"head=linear": "--only", "augmentation.crop_size=0": "augmentation.crop_size 0", "inference.stride=1000": "inference.stride 1000",
+		"batch=-1": "batch -1", "images=-1": "images -1", "parts=3": "parts", "parts=8": "UPerNet", "optimizer.rate=0": "rate 0", "channels=1": "channels 1",
+	} {
+		if _, err := config(study.Quick, "coco", finetune.UPerNet, []string{assignment}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v, want an error with %q", assignment, err, want)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package finetuning
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// tables returns the paper's table, and the same one for rows and datasets that the paper does not have.
+func tables(results study.Results) ([]figures.Table, error) {
+	t := encoders.Table{
+		Title: "Tab. semantic_seg_ft", Caption: "Semantic segmentation with full fine-tuning: mIoU at the full size of the annotation.",
+		Detail: func(string) string { return "" },
+	}
+	beside, err := t.Beside(results, "semantic_seg_ft")
+	if err != nil {
+		return nil, err
+	}
+	all := []figures.Table{beside}
+	t.Title += " for encoders and datasets that the paper does not have"
+	t.Caption += " Alignment is what the full method begins from."
+	rows, err := encoders.PaperRows("semantic_seg_ft")
+	if err != nil {
+		return nil, err
+	}
+	columns := slices.DeleteFunc(results.Columns(), func(column string) bool { return slices.Contains(beside.Columns, column) })
+	t.Rows = append(encoders.OurRows(), encoders.WithRecords(results, rows, columns...)...)
+	t.Heads, t.Columns = []figures.RowHead{{Name: "encoder"}}, encoders.ColumnsOf(results, t.Rows, results.Columns()...)
+	slices.SortFunc(t.Columns, byPlace)
+	if len(t.Columns) > 0 {
+		all = append(all, t.Alone(results))
+	}
+	return all, nil
+}
+
+// byPlace orders columns as the paper does, with its datasets before others.
+func byPlace(a, b string) int {
+	place := func(column string) int {
+		dataset, head, _ := strings.Cut(column, "/")
+		at := 2 * slices.Index([]string{"synthetic scenes", "CamVid", "PASCAL VOC", "COCOStuff-27", "Cityscapes", "ADE20k"}, dataset)
+		if head == headTitles["upernet"] {
+			at++
+		}
+		return -at
+	}
+	return place(a) - place(b)
+}

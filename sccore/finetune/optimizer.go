@@ -1,0 +1,137 @@
+package finetune
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
+)
+
+// Optimizer says how a pretrained transformer and the new layers on top of it are trained together: by AdamW, whose rate falls from the new layers
+// towards the image, block by block.
+type Optimizer struct {
+	LearningRate float64 `json:"rate"`         // The peak rate, that of the new layers.
+	LayerDecay   float64 `json:"layer_decay"`  // The rate of a block over that of the block above it, in (0, 1]; 1 trains all alike.
+	WeightDecay  float64 `json:"weight_decay"` // Acts neither on biases and norms nor on [CLS], registers and position embeddings.
+
+	WarmUp      int     `json:"warmup"`       // Steps of linear warm-up.
+	WarmUpRatio float64 `json:"warmup_ratio"` // The share of the rate at step 0, in (0, 1].
+
+	// Power is the exponent of the polynomial schedule; 0 for the schedule of Milestones.
+	Power      float64    `json:"power"`
+	Milestones [2]float64 `json:"milestones"` // Without Power, shares of the steps after which the rate falls to a tenth; each in (0, 1].
+
+	DropPath float64 `json:"drop_path"` // The probability that the last block drops a branch for an image; it falls linearly to 0 at the first block.
+}
+
+// Check returns an error that names the first setting that is out of range, as --set calls it.
+func (o Optimizer) Check() error {
+	return cmp.Or(
+		settings.Above("rate", o.LearningRate, 1e3), settings.Above("layer_decay", o.LayerDecay, 1), settings.Between("weight_decay", o.WeightDecay, 0, 1e3),
+		settings.Between("warmup", o.WarmUp, 0, math.MaxInt32), settings.Above("warmup_ratio", o.WarmUpRatio, 1), settings.Between("power", o.Power, 0, 100),
+		settings.Between("drop_path", o.DropPath, 0, 0.99),
+		settings.Above("milestones", o.Milestones[0], 1), settings.Above("milestones", o.Milestones[1], 1),
+	)
+}
+
+// Rate is the learning rate of the new layers at a step of a run, counted from 0.
+func (o Optimizer) Rate(step, steps int) float64 {
+	rate := 0.0
+	if o.Power > 0 {
+		rate = optim.Poly(step, steps, o.LearningRate, o.Power)
+	} else {
+		at := func(share float64) int { return int(math.Round(share * float64(steps))) }
+		rate = optim.Milestones(step, o.LearningRate, 0.1, at(o.Milestones[0]), at(o.Milestones[1]))
+	}
+	return optim.WarmUp(step, o.WarmUp, o.WarmUpRatio, rate)
+}
+
+// layer is the number of a variable's layer in a transformer of the given depth: 0 for what makes tokens of the image, 1 for the first block, and depth
+// + 1 for the final normalisation and everything outside the encoder, as in the fine-tuning of BEiT, MAE and iBOT.
+func layer(path, encoderScope string, depth int) int {
+	name, ok := strings.CutPrefix(path, encoderScope+model.ScopeSeparator)
+	first, rest, _ := strings.Cut(name, model.ScopeSeparator)
+	switch {
+	case ok && first == "blocks":
+		number, _, _ := strings.Cut(rest, model.ScopeSeparator)
+		if i, err := strconv.Atoi(number); err == nil {
+			return i + 1
+		}
+	case ok && (first == "patch_embed" || isToken(name)):
+		return 0
+	}
+	return depth + 1
+}
+
+// isToken reports whether a variable of the encoder is a token or a table of position embeddings. They do not decay.
+func isToken(path string) bool {
+	name := path[strings.LastIndex(path, model.ScopeSeparator)+1:]
+	return strings.HasSuffix(name, "_token") || name == "pos_embed"
+}
+
+// Update sets the next value of each variable from its gradient. encoderScope is the scope of the transformer of the given depth. rate, a float32
+// scalar, is that of [Optimizer.Rate]. The optimizer's state lives under scope.
+func (o Optimizer) Update(scope *model.Scope, encoderScope string, depth int, variables []*model.Variable, gradients []*Node, rate *Node) {
+	type group struct {
+		layer     int
+		decays    bool
+		variables []*model.Variable
+		gradients []*Node
+	}
+	var groups []*group
+	for i, variable := range variables {
+		number, decays := layer(variable.Path(), encoderScope, depth), !isToken(variable.Path())
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.layer == number && g.decays == decays })
+		if at < 0 {
+			at, groups = len(groups), append(groups, &group{layer: number, decays: decays})
+		}
+		groups[at].variables, groups[at].gradients = append(groups[at].variables, variable), append(groups[at].gradients, gradients[i])
+	}
+	for _, g := range groups {
+		name, weightDecay := fmt.Sprintf("layer%d", g.layer), o.WeightDecay
+		if !g.decays {
+			name, weightDecay = name+"_tokens", 0
+		}
+		scale := math.Pow(o.LayerDecay, float64(depth+1-g.layer))
+		optim.DefaultAdamW().Update(scope.At("%s", name), g.variables, g.gradients, MulScalar(rate, scale), Scalar(rate.Graph(), rate.DType(), weightDecay))
+	}
+}
+
+// DropPaths draws the factors of [encoder.ViT.TokensDropPath] for a batch, [depth, 2, batch]: the probability rises linearly from 0 in the first block
+// to DropPath in the last one.
+func (o Optimizer) DropPaths(random *rand.Rand, depth, batch int) []float32 {
+	factors := make([]float32, 0, 2*depth*batch)
+	for block := range depth {
+		p := o.DropPath * float64(block) / float64(max(1, depth-1))
+		for range 2 * batch {
+			factors = append(factors, keepFactor(random, p))
+		}
+	}
+	return factors
+}
+
+// keepFactor is 0 with probability p and 1/(1 − p) otherwise.
+func keepFactor(random *rand.Rand, p float64) float32 {
+	if random.Float64() < p {
+		return 0
+	}
+	return float32(1 / (1 - p))
+}
+
+// trainable lists the trainable variables below scope.
+func trainable(scope *model.Scope) (all []*model.Variable) {
+	for variable := range scope.IterVariables() {
+		if variable.Trainable {
+			all = append(all, variable)
+		}
+	}
+	return all
+}

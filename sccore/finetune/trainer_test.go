@@ -1,0 +1,108 @@
+package finetune
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// tiny is a training of seconds on the Go engine.
+func tiny(head string) Training {
+	vit := encoder.ViT{Name: "tiny", PatchSize: 4, Dim: 8, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions, InitStd: 0.2}
+	return Training{
+		Segmenter: Segmenter{ViT: vit, Head: head, Classes: 3, Channels: 8},
+		Optimizer: Optimizer{LearningRate: 1e-2, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 2, WarmUpRatio: 0.1, Power: 1, Milestones: [2]float64{1, 1}, DropPath: 0.1},
+		CropSize:  16, Batch: 4, Parts: 1, Steps: 60, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.25, 0.25, 0.25},
+	}
+}
+
+// stripes are scenes whose left part is red, of class 0, and whose right part is blue, of class 1; the last column is ignored.
+func stripes(size int) *datasets.Segmentation {
+	return datasets.NewSegmentation("stripes", []string{"red", "blue", "green"}, "stripes", 16, func(i int) (*datasets.SegmentedImage, error) {
+		random := rand.New(rand.NewPCG(1, uint64(i)))
+		a := &datasets.SegmentedImage{Height: size, Width: size}
+		edge := 4 + random.IntN(8)
+		for range size {
+			for x := range size {
+				pixel, class := []uint8{200, uint8(random.IntN(60)), 30}, uint8(0)
+				if x >= edge {
+					pixel, class = []uint8{30, uint8(random.IntN(60)), 200}, 1
+				}
+				if x == size-1 {
+					class = datasets.Ignore
+				}
+				a.Pixels, a.Mask = append(a.Pixels, pixel...), append(a.Mask, class)
+			}
+		}
+		return a, nil
+	})
+}
+
+func TestTrainingLearnsAndResumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	for _, head := range []string{UPerNet, FPN} {
+		for _, parts := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s in %d parts", head, parts), func(t *testing.T) {
+				testLearnsAndResumes(t, testbackend.Go(t), head, parts)
+			})
+		}
+	}
+}
+
+func testLearnsAndResumes(t *testing.T, b compute.Backend, head string, parts int) {
+	config := tiny(head)
+	config.Parts = parts
+	trainer, err := NewTrainer(b, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trainer.Close()
+	trainer.Loader = SegmentationLoader{
+		Images:    stripes(config.CropSize),
+		Transform: SegmentationTransform{Scale: Scale{16, 16}, MinRatio: 0.8, MaxRatio: 1.5, CropSize: config.CropSize, CatMaxRatio: 1},
+	}
+	ctx := context.Background()
+	checkpoint := filepath.Join(t.TempDir(), "half.safetensors")
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	var first, last Step
+	for i := range config.Steps {
+		if last, err = trainer.Step(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = last
+		}
+		if i == config.Steps/2 {
+			if err := trainer.Save(checkpoint, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%+v %+v", first, last)
+	if last.Loss > 0.3 || first.Loss < 0.9 { // Guessing among three classes has a loss of log 3, times the share of pixels that count.
+		t.Errorf("the loss fell from %.2f to %.2f, want from above 0.9 to below 0.3", first.Loss, last.Loss)
+	}
+	if _, err := trainer.Resume(checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	var again Step
+	for trainer.Done() < config.Steps {
+		if again, err = trainer.Step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again != last {
+		t.Errorf("after resuming, the last step is %+v, and was %+v", again, last)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,11 +34,11 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
 		}
 	}
-	results, err := Study.Load(out, study.Smoke)
-	if err != nil {
-		t.Fatal(err)
+	results, err := Load(out, study.Smoke)
+	if err != nil || !slices.Equal(results.Datasets(), []string{"synthetic scenes"}) {
+		t.Fatal(results.Datasets(), err)
 	}
-	tables, err := Study.Tables(results)
+	tables, err := Study.Tables(results.Results)
 	if err != nil || len(tables) != 2 {
 		t.Fatal(len(tables), err)
 	}
@@ -48,6 +49,19 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 	}
 	if got := tables[1].Rows[0].Cells[0].Ours; len(got) != 1 || got[0] != records[0].Value {
 		t.Errorf("the table has %v for %g", got, records[0].Value)
+	}
+
+	predictions, classes, err := results.Predictions(b, "", out, encoders.Random, "synthetic scenes/UperNet", 3)
+	if err != nil || len(predictions) != 3 || len(classes) != 7 {
+		t.Fatalf("%d predictions of %d classes, %v", len(predictions), len(classes), err)
+	}
+	for _, p := range predictions {
+		if len(p.Predicted) != 64*64 || len(p.Image.Mask) != 64*64 {
+			t.Errorf("%d pixels are predicted of %d", len(p.Predicted), len(p.Image.Mask))
+		}
+	}
+	if sheet, err := Crops("", encoders.Synthetic, study.Smoke, 4); err != nil || len(sheet.Images[0]) != 4 || len(sheet.Images[1]) != 4 {
+		t.Errorf("%d crops, %v", len(sheet.Images[0]), err)
 	}
 
 	// The exported model predicts what the trained one did.

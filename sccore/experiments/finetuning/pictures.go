@@ -1,0 +1,102 @@
+package finetuning
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/finetune"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Results are the records of the experiment in one profile.
+type Results struct{ study.Results }
+
+// Load reads the experiment's records under the folder out.
+func Load(out string, profile study.Profile) (Results, error) {
+	results, err := Study.Load(out, profile)
+	return Results{results}, err
+}
+
+// Predictions segments n evenly spread test images with the trained model of a row ("random", "second", "dino-s16") and column, that of the lowest seed.
+// It also returns the names of the classes. A row and column without records is an error.
+func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
+	group := r.Of(row, column)
+	if len(group) == 0 {
+		return nil, nil, fmt.Errorf("no record of %s, %s in the %s profile", row, column, r.Profile)
+	}
+	record := group[0]
+	var c Config
+	if err := record.DecodeConfig(&c); err != nil {
+		return nil, nil, err
+	}
+	dataset, _, _ := strings.Cut(record.Cell, "/")
+	images, err := open(data, dataset, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	model, err := finetune.OpenModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), modelFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer model.Close()
+	var predictions []figures.Segmented
+	for _, place := range datasets.Spread(images.tested.Len(), n) {
+		a, err := images.tested.Read(place)
+		if err != nil {
+			return nil, nil, err
+		}
+		classes, err := model.Inference.Predict(context.Background(), a, model.Segment)
+		if err != nil {
+			return nil, nil, err
+		}
+		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes})
+	}
+	return predictions, images.test.Classes, nil
+}
+
+// Crops draws the first n training crops of a dataset with their labels, as the profile's configuration makes them. Ignored pixels, which include the
+// padding, are grey.
+func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
+	c, err := config(profile, dataset, finetune.UPerNet, nil)
+	if err != nil {
+		return figures.ImageGrid{}, err
+	}
+	d, err := open(data, dataset, c)
+	if err != nil {
+		return figures.ImageGrid{}, err
+	}
+	side := c.Augmentation.CropSize
+	sheet := figures.ImageGrid{
+		Title: fmt.Sprintf("training crops of %d px, %s", side, d.Title()), RowLabels: []string{"crop", "labels"}, Images: make([][]image.Image, 2), Scale: max(1, 168/side),
+	}
+	for i := range min(n, d.trained.Len()) {
+		a, err := d.trained.Read(i)
+		if err != nil {
+			return sheet, err
+		}
+		crop := c.Augmentation.Apply(a, 0, 0, i)
+		picture := datasets.SegmentedImage{Height: side, Width: side, Pixels: crop.Pixels}
+		sheet.Images[0] = append(sheet.Images[0], picture.Image())
+		sheet.Images[1] = append(sheet.Images[1], figures.ClassMap(crop.Labels, side))
+	}
+	return sheet, nil
+}
+
+// Datasets returns the names of the datasets with records, in the order of the table.
+func (r Results) Datasets() (names []string) {
+	columns := r.Columns()
+	slices.SortFunc(columns, byPlace)
+	for _, column := range columns {
+		if name, _, _ := strings.Cut(column, "/"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

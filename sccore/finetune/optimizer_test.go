@@ -80,7 +80,7 @@ func TestThreeStepsAgreeWithPyTorch(t *testing.T) {
 				}
 			}
 			set("/head/weight", tensors.FromFlatDataAndDimensions(transposed, vit.Dim, classes))
-			set("/head/bias", im.Head["bias"])
+			set("/head/bias", tensors.FromFlatDataAndDimensions(tensors.MustCopyFlatData[float32](im.Head["bias"]), classes)) // The store frees it.
 		}
 		setHead(before, func(path string, value *tensors.Tensor) {
 			if _, err := store.CreateVariable(path, value); err != nil {

@@ -137,15 +137,15 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
 }
 
-// CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration. It compiles nothing. Whether a checkpoint
+// CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration and the keys to ignore. It compiles nothing. Whether a checkpoint
 // has all variables is left to BeginFrom.
-func CheckStart(path string, config Config) error {
+func CheckStart(path string, config Config, ignore ...string) error {
 	if strings.HasSuffix(path, ".safetensors") {
 		if _, metadata, err := weights.ReadSafetensors(path); err != nil || metadata["position"] != "" {
 			return err
 		}
 	}
-	_, err := weights.ReadViT(path, config.vit(), "")
+	_, err := weights.ReadViT(path, config.vit(), "", ignore...)
 	return err
 }
 

@@ -1,9 +1,13 @@
 package weights
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 )
@@ -28,6 +32,26 @@ func Files(path string) ([]string, error) {
 		all = append(all, filepath.Join(filepath.Dir(path), name))
 	}
 	return all, nil
+}
+
+// Digest identifies the content of a file of weights and, if it is an index, of the files that it names: the first 16 hexadecimal digits of their SHA-256.
+func Digest(path string) (string, error) {
+	files, err := Files(path)
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.New()
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		if _, err := io.Copy(digest, file); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
 // readIndex returns the names of the files of an index, in order, and the file of each tensor.

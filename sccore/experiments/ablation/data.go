@@ -2,11 +2,9 @@ package ablation
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
@@ -16,11 +14,7 @@ import (
 type data struct {
 	pretrain.Data
 	measured []measured
-	weights  string // Identifies the file of weights that the lines start from, if any.
 }
-
-// Identity identifies the training images and the weights that the lines start from.
-func (d data) Identity() string { return d.Data.Identity() + d.weights }
 
 // measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
 type measured struct {
@@ -65,13 +59,6 @@ func (m measured) protocol(column string, config Config) string {
 // labels at all, that is an error.
 func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err error) {
 	config := cells[0].Config
-	if config.Init != "" {
-		digest, err := encoders.Digest(config.Init)
-		if err != nil {
-			return d, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
-		}
-		d.weights = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
-	}
 	if d.Data, err = pretrain.Open(o, config.Config); err != nil {
 		return d, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Grid lists the cells of an evaluation: each encoder with each variant, all cells of one seed before the next seed. C is the configuration of a cell.
@@ -145,7 +146,7 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 	}
 	for seed := range seeds {
 		e := Encoder{Row: key, Weights: strings.ReplaceAll(file, seedPlaceholder, fmt.Sprint(seed)), Ignore: ignore}
-		if e.Digest, err = Digest(e.Weights); err != nil {
+		if e.Digest, err = weights.Digest(e.Weights); err != nil {
 			return nil, err
 		}
 		if _, err := e.read(); err != nil {
@@ -182,7 +183,7 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 				return nil, err
 			}
 			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: pretrain.EncoderFile(out, records[i], stage)}
-			if e.Digest, err = Digest(e.Weights); err != nil {
+			if e.Digest, err = weights.Digest(e.Weights); err != nil {
 				return nil, err
 			}
 			all = append(all, seeded{e, seed})

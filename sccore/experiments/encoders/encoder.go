@@ -1,11 +1,7 @@
 package encoders
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -30,26 +26,6 @@ type Encoder struct {
 func (e Encoder) Portable() Encoder {
 	e.Weights = ""
 	return e
-}
-
-// Digest identifies the content of a file of weights and, if it is an index, of the files that it names.
-func Digest(path string) (string, error) {
-	files, err := weights.Files(path)
-	if err != nil {
-		return "", err
-	}
-	digest := sha256.New()
-	for _, name := range files {
-		file, err := os.Open(name)
-		if err != nil {
-			return "", err
-		}
-		defer file.Close()
-		if _, err := io.Copy(digest, file); err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
 // read reads the file, which must hold all weights of the row's architecture.

@@ -10,6 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Data holds the images that train encoders and the labelled images that measure them.
@@ -22,7 +23,7 @@ type Data struct {
 	skipped         []string
 }
 
-// Identity identifies the images in records.
+// Identity identifies in records the images and the file of weights that the training starts from, if any.
 func (d Data) Identity() string { return d.identity }
 
 // Title is "synthetic" or "images".
@@ -53,13 +54,19 @@ const smokeImages = 64
 
 // Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws synthetic images.
 func Open(o study.Options, config Config) (Data, error) {
+	start := ""
 	if config.Init != "" { // Before anything is compiled or written.
-		if err := sccore.CheckStart(config.Init, config.Second); err != nil {
+		if err := sccore.CheckStart(config.Init, config.Second, config.Patterns()...); err != nil {
 			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
 		}
 		if err := config.CheckInit(o.Set); err != nil {
 			return Data{}, err
 		}
+		digest, err := weights.Digest(config.Init)
+		if err != nil {
+			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
+		}
+		start = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
 	}
 	dir := o.Data
 	if dir == "" {
@@ -70,7 +77,7 @@ func Open(o study.Options, config Config) (Data, error) {
 			d.Scenes[i] = synthetic.Scenes(n, side, uint64(2+2*i))
 		}
 		d.Train = LabelledData(d.Objects[0], d.Scenes[0])
-		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity
+		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity + start
 		return d, nil
 	}
 	objects, err := imageNet(dir)
@@ -85,7 +92,7 @@ func Open(o study.Options, config Config) (Data, error) {
 		objects = objects.Pick(datasets.Spread(objects.Len(), smokeImages))
 		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))
 	}
-	d := Data{title: "images", identity: objects.Identity + "; " + scenes.Identity, skipped: []string{}}
+	d := Data{title: "images", identity: objects.Identity + "; " + scenes.Identity + start, skipped: []string{}}
 	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
 		for _, skipped := range pictures.Skipped {
 			d.skipped = append(d.skipped, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)

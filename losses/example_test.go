@@ -120,3 +120,39 @@ func ExampleTotal() {
 	}, 3.0, 0.2)
 	// Output: 5.0000
 }
+
+// One image of three patches: the student's third patch has left the first for the second.
+var (
+	exampleStudent = [][][]float64{{{1, 0}, {0, 1}, {0, 2}}}
+	exampleTeacher = [][][]float64{{{1, 0}, {0, 1}, {2, 0}}}
+)
+
+func ExampleGramAnchoring() {
+	printLoss(losses.GramAnchoring, exampleStudent, exampleTeacher)
+	// Output: 0.4444
+}
+
+func ExamplePaKA() {
+	printLoss(losses.PaKA, exampleStudent, exampleTeacher)
+	// Output: 0.8276
+}
+
+func ExampleNeCo() {
+	neco := losses.DefaultNeCo()
+	references := [][][]float64{{{3, 4}, {4, 3}, {1, 0}}}
+	printLoss(neco.Loss, exampleStudent, exampleTeacher, references)
+	printLoss(neco.Loss, exampleTeacher, exampleTeacher, references)
+	// Output:
+	// 1.3296
+	// 0.1293
+}
+
+func ExampleFastAP() {
+	printLoss(losses.DefaultFastAP().Loss, exampleP, exampleQ)
+	// Output: 0.1667
+}
+
+func ExampleSmoothAP() {
+	printLoss(losses.DefaultSmoothAP().Loss, exampleP, exampleQ)
+	// Output: 0.1667
+}

@@ -5,6 +5,12 @@ import (
 	"github.com/semcon/semcon/losses/internal/pairsum"
 )
 
+// SoftRanks and Arctan are parts of [NeCo].
+var (
+	SoftRanks = softRanks
+	Arctan    = arctan
+)
+
 // Tree is [CoTAP.Loss] by the tree, even for few pairs.
 func (c CoTAP) Tree(p, q *graph.Node) *graph.Node { return c.loss(p, q, pairsum.Tree) }
 

@@ -97,6 +97,12 @@ var terms = map[string]term{
 			return distributions(rng, 4, 3), distributions(rng, 4, 3)
 		},
 	},
+	"GramAnchoring": gramTerm,
+	"PaKA":          pakaTerm,
+	"NeCo odd-even": necoTerm(losses.OddEven),
+	"NeCo bitonic":  necoTerm(losses.Bitonic),
+	"FastAP":        fastAPTerm,
+	"SmoothAP":      smoothAPTerm,
 }
 
 func TestTermsAgainstReference(t *testing.T) {
@@ -129,22 +135,31 @@ func TestTermsAgainstReference(t *testing.T) {
 	})
 }
 
-// TestTermsGolden compares with PyTorch; testdata/framework.py writes the file.
+// TestTermsGolden compares with PyTorch; testdata/framework.py and testdata/rivals.py write the files.
 func TestTermsGolden(t *testing.T) {
-	raw, err := os.ReadFile("testdata/framework.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct {
+	type golden struct {
 		Loss  string
 		X, Y  matrix
 		Value float64
 	}
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
+	var cases []golden
+	for _, file := range []string{"testdata/framework.json", "testdata/rivals.json"} {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var some []golden
+		if err := json.Unmarshal(raw, &some); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, some...)
 	}
-	if len(cases) < len(terms) {
-		t.Fatalf("%d golden cases for %d losses", len(cases), len(terms))
+	covered := map[string]bool{}
+	for _, c := range cases {
+		covered[c.Loss] = true
+	}
+	if len(covered) != len(terms) {
+		t.Fatalf("golden cases for %d of %d losses", len(covered), len(terms))
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range cases {

@@ -1,0 +1,99 @@
+package losses
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// NeCo is patch neighbour consistency (Pariza et al. 2025, arXiv 2408.11054; vpariza/NeCo): each patch sorts reference patches by their cosine with it,
+// once with the student's feature and once with the teacher's. Sorting is relaxed, so that a patch has a doubly stochastic matrix of references and
+// ranks, and not a permutation. The loss is the mean over patches and references of the cross-entropy −Σ_r Q_r log P_r of the ranks, P the student's
+// and Q the teacher's.
+//
+// A sorting network compares fixed pairs of wires and swaps those in the wrong order. Its relaxation (Petersen et al. 2022, arXiv 2203.09630) leaves a
+// pair (a, b) as it is with weight 1/2 + arctan(β(b − a))/π, β being the steepness: the Cauchy distribution, the default of diffsort 0.2.0, with which
+// the code sorts.
+type NeCo struct {
+	Network          SortingNetwork `json:"network"`
+	StudentSteepness float64        `json:"student_steepness"` // Positive: the sorting is exact in the limit of large values.
+	TeacherSteepness float64        `json:"teacher_steepness"`
+}
+
+// DefaultNeCo has the settings of the authors' configurations. An ablation of theirs has the odd-even network.
+func DefaultNeCo() NeCo { return NeCo{Network: Bitonic, StudentSteepness: 100, TeacherSteepness: 100} }
+
+// Check returns an error that names the first setting that is out of range.
+func (c NeCo) Check() error {
+	if c.Network != OddEven && c.Network != Bitonic {
+		return fmt.Errorf("network %q is neither %q nor %q", c.Network, OddEven, Bitonic)
+	}
+	if !(c.StudentSteepness > 0 && c.StudentSteepness <= limit) {
+		return fmt.Errorf("student_steepness %v is not in (0, %v]", c.StudentSteepness, limit)
+	}
+	if !(c.TeacherSteepness > 0 && c.TeacherSteepness <= limit) {
+		return fmt.Errorf("teacher_steepness %v is not in (0, %v]", c.TeacherSteepness, limit)
+	}
+	return nil
+}
+
+// necoFloor keeps the logarithm finite where a product of many weights underflows.
+const necoFloor = 1e-30
+
+// Loss is the loss of student and teacher, [B, N, D], the patch features of B images at the same places, and of references, [B, M, D], the patches that
+// each image's patches sort. Features are of any norm. Differentiable in student only. The loss is at least the entropy of Q, and at most that if the
+// student's features are the teacher's and both have one steepness.
+//
+// The code draws the references at random from the teacher's patches of the batch, or from a queue of 8192, 49 for each image; that is the caller's, as
+// is a mask of the foreground. The code sorts by ascending cosine, and so does this. Time and memory are O(B·N·M²) a layer, with M layers of the
+// odd-even network and about log₂²(M)/2 of the bitonic one.
+func (c NeCo) Loss(student, teacher, references *Node) *Node {
+	if err := c.Check(); err != nil {
+		panic(err)
+	}
+	shape := student.Shape()
+	teacher.AssertDims(shape.Dimensions...)
+	references.AssertDims(shape.Dim(0), -1, shape.Dim(2))
+	references = StopGradient(references)
+	ranks := func(patches *Node, steepness float64) *Node {
+		similarity := cosines(patches, references)
+		return softRanks(Reshape(similarity, -1, similarity.Shape().Dim(2)), c.Network, steepness)
+	}
+	p, q := ranks(student, c.StudentSteepness), ranks(StopGradient(teacher), c.TeacherSteepness)
+	return Neg(ReduceAllMean(ReduceSum(Mul(q, Log(MaxScalar(p, necoFloor))), 0)))
+}
+
+// softRanks sorts each row of x, [R, M], in ascending order by a relaxed network. The result, [M, M, R], holds for each rank, value and row the weight
+// of the value at that rank. Its sums over ranks and over values are 1.
+func softRanks(x *Node, network SortingNetwork, steepness float64) *Node {
+	g, dtype, m := x.Graph(), x.DType(), x.Shape().Dim(1)
+	x = Transpose(x, 0, 1) // Wires come first, where gathering is cheapest.
+	rows := x.Shape().Dim(1)
+	weights := BroadcastToDims(InsertAxes(ConvertDType(Diagonal(g, m), dtype), -1), m, m, rows)
+	for _, layer := range network.layers(m) {
+		partners, signs := make([][]int32, m), make([][]float64, m)
+		for wire := range m {
+			partners[wire], signs[wire] = []int32{int32(wire)}, []float64{0}
+		}
+		for _, c := range layer {
+			partners[c.low][0], partners[c.high][0] = int32(c.high), int32(c.low)
+			signs[c.low][0], signs[c.high][0] = 1, -1
+		}
+		partner := Const(g, partners)
+		swapped := Gather(x, partner)
+		order := Mul(ConvertDType(Const(g, signs), dtype), Sub(swapped, x))
+		keep := AddScalar(DivScalar(arctan(MulScalar(order, steepness)), math.Pi), 0.5)
+		mix := func(kept, swapped, keep *Node) *Node { return Add(swapped, Mul(keep, Sub(kept, swapped))) }
+		x, weights = mix(x, swapped, keep), mix(weights, Gather(weights, partner), InsertAxes(keep, 1))
+	}
+	return weights
+}
+
+// arctan is differentiable, as GoMLX's Atan2 is not.
+func arctan(x *Node) *Node {
+	fixed := StopGradient(x)
+	value := Atan2(fixed, OnesLike(fixed))
+	carrier := IdentityWithCustomGradient(x, func(x, adjoint *Node) *Node { return Div(adjoint, AddScalar(Square(x), 1)) })
+	return Add(value, Sub(carrier, fixed)) // The difference is zero; it carries the gradient.
+}

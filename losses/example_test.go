@@ -52,6 +52,43 @@ func ExampleNegativeCosine() {
 	// Output: -1.0000
 }
 
+// A student's two views of one image, and the teacher's of the same.
+var (
+	exampleStudent = [][][]float64{{{0.2, 0}}, {{0, 0.1}}}
+	exampleTeacher = [][][]float64{{{0.1, 0}}, {{0.2, 0.1}}}
+)
+
+func ExampleDINO() {
+	printLoss(func(student, teacher, center *graph.Node) *graph.Node {
+		temperature := graph.Const(student.Graph(), losses.TeacherTemperature(0, 30, 0.04, 0.07))
+		return losses.DINO(student, losses.DINOTargets(teacher, center, temperature), 0.1)
+	}, exampleStudent, exampleTeacher, []float64{0.1, 0})
+	// Output: 0.9701
+}
+
+func ExampleDINOCenter() {
+	printLoss(func(center, teacher *graph.Node) *graph.Node {
+		next := losses.DINOCenter(center, teacher, 0.9) // 0.9 times the old one and 0.1 times (0.15, 0.05).
+		return graph.Reshape(graph.Slice(next, graph.AxisElem(0)))
+	}, []float64{0.1, 0}, exampleTeacher)
+	// Output: 0.1050
+}
+
+func ExampleTeacherTemperature() {
+	for _, epoch := range []int{0, 1, 2, 3, 100} {
+		fmt.Printf("%.2f ", losses.TeacherTemperature(epoch, 4, 0.04, 0.07))
+	}
+	// Output: 0.04 0.05 0.06 0.07 0.07
+}
+
+func ExampleSinkhornKnopp() {
+	printLoss(func(scores *graph.Node) *graph.Node {
+		targets := losses.SinkhornKnopp(graph.DivScalar(scores, 0.1), nil, 3)
+		return graph.Reshape(graph.Slice(targets, graph.AxisElem(1), graph.AxisElem(0))) // Both rows prefer the first entry; the second gives way.
+	}, [][]float64{{0.2, 0}, {0.1, 0}})
+	// Output: 0.3774
+}
+
 // The scores of four patch pairs: the student p ranks the middle two differently from the teacher q.
 var (
 	exampleP = []float64{0.9, 0.4, 0.6, 0.1}

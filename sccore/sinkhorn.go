@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -28,23 +29,7 @@ func (s Sinkhorn) Check() error {
 
 // Targets returns distributions q, [N, D], for scores, [N, D]: each row sums to 1, and each column to about N/D. An iteration scales columns to equal
 // sums, then rows, starting from exp(scores/ε). Sums run over all N rows: the whole batch, and for patches all patches of it. By E2 the scores are
-// the target branch's; no gradient passes.
-//
-// The computation is in the log domain, so that no score overflows and no row or column vanishes.
+// the target branch's; no gradient passes. [losses.SinkhornKnopp] is the algorithm.
 func (s Sinkhorn) Targets(scores *Node) *Node {
-	scores.AssertRank(2)
-	scores = DivScalar(StopGradient(scores), s.Epsilon)
-	rows := ZerosLike(Slice(scores, AxisRange(), AxisElem(0)))
-	var columns *Node
-	for range s.Iterations {
-		columns = logSum(Sub(scores, rows), 0)
-		rows = logSum(Sub(scores, columns), 1)
-	}
-	return Exp(Sub(Sub(scores, columns), rows))
-}
-
-// logSum is the log-sum-exp along an axis, which is kept with dimension 1.
-func logSum(x *Node, axis int) *Node {
-	highest := ReduceAndKeep(x, ReduceMax, axis)
-	return Add(highest, Log(ReduceAndKeep(Exp(Sub(x, highest)), ReduceSum, axis)))
+	return losses.SinkhornKnopp(DivScalar(scores, s.Epsilon), nil, s.Iterations)
 }

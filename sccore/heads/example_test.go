@@ -140,3 +140,19 @@ func ExampleProjector() {
 	fmt.Println(exec.MustCall(tokens)[0].Shape())
 	// Output: (Float32)[2, 6, 4, 16]
 }
+
+// DINO's head maps the [CLS] tokens of a batch to cosines with 16 directions.
+func ExampleDINOHead() {
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		panic(err)
+	}
+	head := heads.DINOHead{HiddenDim: 32, BottleneckDim: 8, OutDim: 16, NormLastLayer: true}
+	store := model.NewStore()
+	exec := model.MustNewExec(b, store, head.Logits)
+	fmt.Println(exec.MustCall(tensors.FromShape(shapes.Make(dtypes.Float32, 4, 12)))[0].Shape())
+	fmt.Println(store.GetVariable("/last_layer/weight_v").Shape())
+	// Output:
+	// (Float32)[4, 16]
+	// (Float32)[8, 16]
+}

@@ -29,9 +29,21 @@ func DefaultAdamW() AdamW { return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8
 // Update sets the next value of each variable from its gradient. learningRate and weightDecay are float32 scalars ≥ 0. Update panics if a
 // gradient and its variable have different shapes.
 func (o AdamW) Update(scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node) {
+	o.update(scope, variables, gradients, learningRate, weightDecay, func(old, next *Node) *Node { return next })
+}
+
+// UpdateUnless is [AdamW.Update] in steps where frozen, a scalar of bool, is false. In the others it leaves the variables, their moments and the step
+// count as they are, as PyTorch does for parameters without a gradient. DINO freezes its head's last layer so, in the first epoch.
+func (o AdamW) UpdateUnless(frozen *Node, scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node) {
+	o.update(scope, variables, gradients, learningRate, weightDecay, func(old, next *Node) *Node { return Where(frozen, old, next) })
+}
+
+// update sets each variable, and what it keeps for it, to what choose returns of the old and the next value.
+func (o AdamW) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node, choose func(old, next *Node) *Node) {
 	counter := scope.Store().VariableWithShape(model.JoinPath(scope.Scope(), "step"), shapes.Make(dtypes.Int64), Zeros).SetTrainable(false)
-	step := AddScalar(counter.NodeValue(learningRate), 1)
-	counter.SetNodeValue(step)
+	before := counter.NodeValue(learningRate)
+	step := AddScalar(before, 1)
+	counter.SetNodeValue(choose(before, step))
 	// Float32 holds 1 − 0.999 to only five digits.
 	step = ConvertDType(step, dtypes.Float64)
 	correction := func(beta float64) *Node { return OneMinus(Pow(Const(learningRate.Graph(), beta), step)) }
@@ -42,18 +54,19 @@ func (o AdamW) Update(scope *model.Scope, variables []*model.Variable, gradients
 		gradient.AssertDims(variable.Shape().Dimensions...)
 		dtype := gradient.DType()
 		mean, square := slot(scope, "mean", variable), slot(scope, "square", variable)
-		m := Add(MulScalar(mean.NodeValue(gradient), o.Beta1), MulScalar(gradient, 1-o.Beta1))
-		v := Add(MulScalar(square.NodeValue(gradient), o.Beta2), MulScalar(Square(gradient), 1-o.Beta2))
-		mean.SetNodeValue(m)
-		square.SetNodeValue(v)
+		oldMean, oldSquare, old := mean.NodeValue(gradient), square.NodeValue(gradient), variable.NodeValue(gradient)
+		m := Add(MulScalar(oldMean, o.Beta1), MulScalar(gradient, 1-o.Beta1))
+		v := Add(MulScalar(oldSquare, o.Beta2), MulScalar(Square(gradient), 1-o.Beta2))
+		mean.SetNodeValue(choose(oldMean, m))
+		square.SetNodeValue(choose(oldSquare, v))
 
 		rate := ConvertDType(learningRate, dtype)
-		value := variable.NodeValue(gradient)
+		value := old
 		if Decays(variable) {
 			value = Mul(value, OneMinus(Mul(rate, ConvertDType(weightDecay, dtype))))
 		}
 		size := AddScalar(Sqrt(Div(v, ConvertDType(correction2, dtype))), o.Epsilon)
-		variable.SetNodeValue(Sub(value, Mul(rate, Div(Div(m, ConvertDType(correction1, dtype)), size))))
+		variable.SetNodeValue(choose(old, Sub(value, Mul(rate, Div(Div(m, ConvertDType(correction1, dtype)), size)))))
 	}
 }
 

@@ -160,25 +160,25 @@ func ExampleTotal() {
 
 // One image of three patches: the student's third patch has left the first for the second.
 var (
-	exampleStudent = [][][]float64{{{1, 0}, {0, 1}, {0, 2}}}
-	exampleTeacher = [][][]float64{{{1, 0}, {0, 1}, {2, 0}}}
+	patchStudent = [][][]float64{{{1, 0}, {0, 1}, {0, 2}}}
+	patchTeacher = [][][]float64{{{1, 0}, {0, 1}, {2, 0}}}
 )
 
 func ExampleGramAnchoring() {
-	printLoss(losses.GramAnchoring, exampleStudent, exampleTeacher)
+	printLoss(losses.GramAnchoring, patchStudent, patchTeacher)
 	// Output: 0.4444
 }
 
 func ExamplePaKA() {
-	printLoss(losses.PaKA, exampleStudent, exampleTeacher)
+	printLoss(losses.PaKA, patchStudent, patchTeacher)
 	// Output: 0.8276
 }
 
 func ExampleNeCo() {
 	neco := losses.DefaultNeCo()
 	references := [][][]float64{{{3, 4}, {4, 3}, {1, 0}}}
-	printLoss(neco.Loss, exampleStudent, exampleTeacher, references)
-	printLoss(neco.Loss, exampleTeacher, exampleTeacher, references)
+	printLoss(neco.Loss, patchStudent, patchTeacher, references)
+	printLoss(neco.Loss, patchTeacher, patchTeacher, references)
 	// Output:
 	// 1.3296
 	// 0.1293

@@ -274,7 +274,12 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if err := r.load(); err != nil {
 		return worker, err
 	}
-	defer func() { err = errors.Join(err, r.saveSeconds()) }()
+	defer func() {
+		// No later call opens the folder of a complete cell, or sweeps what a kill would leave in it.
+		if err != nil || !complete(r.recorded, c.options.Profile, cell, data, c.Numbers(data, cell)) {
+			err = errors.Join(err, r.saveSeconds())
+		}
+	}()
 	// Another process may have finished the cell since this call read the records.
 	if r.recorded, err = readRecorded(c.dir); err != nil {
 		return worker, err

@@ -39,8 +39,10 @@ func Affinities(features mat.Matrix, perplexity float64) (*mat.SymDense, error) 
 	inParallel(n, func(i int) {
 		squared := make([]float64, n)
 		for j := range squared {
-			distance := floats.Distance(rows[i], rows[j], 2)
-			squared[j] = distance * distance
+			for d, x := range rows[i] {
+				difference := x - rows[j][d]
+				squared[j] += difference * difference
+			}
 		}
 		conditional[i] = neighbourhood(squared, i, perplexity)
 	})

@@ -44,7 +44,9 @@ type SampledPatch struct {
 }
 
 // Feature returns the feature of patch i.
-func (s SampledPatches) Feature(i int) []float32 { return s.Features[i*s.Dim : (i+1)*s.Dim : (i+1)*s.Dim] }
+func (s SampledPatches) Feature(i int) []float32 {
+	return s.Features[i*s.Dim : (i+1)*s.Dim : (i+1)*s.Dim]
+}
 
 // Draw draws patches and computes their features. Which patches of an image are drawn depends on the seed and the image alone, so it is the same for
 // encoders with patches of one size. A set without an annotated patch is an error.

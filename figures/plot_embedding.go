@@ -52,9 +52,11 @@ func (f Embedding) check() error {
 }
 
 // Render implements [Figure].
-func (f Embedding) Render() (svg, png []byte, err error) {
+func (f Embedding) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f Embedding) page() (sheet, error) {
 	if err := f.check(); err != nil {
-		return nil, nil, err
+		return sheet{}, err
 	}
 	// The classes that occur get colours and shapes in their order, so that few classes are as different as can be.
 	occurring := slices.Clone(f.Class)
@@ -70,7 +72,7 @@ func (f Embedding) Render() (svg, png []byte, err error) {
 	for _, class := range occurring {
 		entries = append(entries, legendEntry{name: f.Classes[class], glyph: glyphOf(class)})
 	}
-	return render(width, embeddingHeight*pixel, func(c draw.Canvas) {
+	return newSheet(width, embeddingHeight*pixel, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, entries)
 		at := f.places(c)
 		if f.Pictures == nil {

@@ -44,6 +44,8 @@ func init() {
 		dataVerb,
 		listVerb,
 		runVerb,
+		statusVerb,
+		submitVerb,
 		tableVerb,
 		claimsVerb,
 		importVerb,

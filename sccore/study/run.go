@@ -275,7 +275,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	unlock, free, err := filelock.Try(filepath.Join(r.Dir, lockFile))
 	if err == nil && !free && c.options.Wait {
 		r.Say("waits for the process that is running it")
-		unlock, free, err = filelock.Wait(ctx, filepath.Join(r.Dir, lockFile), nil)
+		unlock, _, err = filelock.Wait(ctx, filepath.Join(r.Dir, lockFile), nil)
 		free = err == nil
 	}
 	if err != nil {

@@ -255,11 +255,7 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
 	data := c.data[cell.Dataset]
 	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
-	defer func() {
-		if err == nil { // The bar of a run that fails stays where it fails.
-			r.end()
-		}
-	}()
+	defer func() { r.end(err) }()
 	if c.Needs != nil {
 		for _, needed := range c.Needs(cell) {
 			if c.isMissing(needed) {

@@ -1,9 +1,9 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -71,7 +71,7 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 		return nil, fmt.Errorf("%s: description of the detector: %w", path, err)
 	}
 	d := m.Detector
-	if err := errors.Join(d.Check(), m.Inference.Check()); err != nil {
+	if err := cmp.Or(d.Check(), m.Inference.Check()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	switch canvas := m.Inference.canvas(&datasets.SegmentedImage{Height: 1, Width: 2}); {

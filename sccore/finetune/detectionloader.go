@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/detection"
+	"github.com/semcon/semcon/sccore/rle"
 )
 
 // DetectionLoader makes training batches of images with objects. The images of a batch share their canvas, which lies across or upright as they do. They are
@@ -173,6 +176,32 @@ func objectsOf(images *datasets.ObjectImages, i int, classes map[int64]int) (obj
 			return nil, fmt.Errorf("%s: annotation %d: %w", images.Truth.Name, a.ID, err)
 		}
 		objects = append(objects, Object{Class: classes[a.Category], Box: [4]float64{x1, y1, x2, y2}, Mask: mask})
+	}
+	return objects, nil
+}
+
+// Drawn returns the objects of image i of a batch as they are trained on, in pixels of the canvas, for pictures.
+func (b *DetectionBatch) Drawn(i int) (objects []Object, err error) {
+	count := len(b.Labels) / len(b.Images)
+	side := int(math.Round(math.Sqrt(float64(len(b.Masks) / len(b.Labels)))))
+	for k := i * count; k < (i+1)*count && b.Labels[k] >= 0; k++ {
+		frame := ([4]float32)(b.Frames[4*k:])
+		cells := make([]float32, side*side)
+		for c, inside := range b.Masks[k*side*side:][:side*side] {
+			cells[c] = float32(inside)
+		}
+		pixels, err := detection.Paste(cells, side, frame, b.Canvas.Height, b.Canvas.Width)
+		if err != nil {
+			return nil, err
+		}
+		o := Object{Class: int(b.Labels[k])}
+		for c := range o.Box {
+			o.Box[c] = float64(b.Boxes[4*k+c])
+		}
+		if o.Mask, err = rle.Encode(b.Canvas.Height, b.Canvas.Width, pixels); err != nil {
+			return nil, err
+		}
+		objects = append(objects, o)
 	}
 	return objects, nil
 }

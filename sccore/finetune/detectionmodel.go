@@ -52,8 +52,10 @@ func (t *DetectionTrainer) Export(path string, d DetectorDescription, metadata m
 type DetectionModel struct {
 	DetectorDescription
 
-	store  *model.Store
-	detect *model.Exec
+	backend compute.Backend
+	store   *model.Store
+	detect  *model.Exec
+	stages  *model.Exec // Nil until it is asked for.
 }
 
 // OpenDetectionModel reads a file that [DetectionTrainer.Export] wrote. The error is one line that names the file.
@@ -66,7 +68,7 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 	if !ok {
 		return nil, fmt.Errorf("%s: holds no detector; \"semcon run detection\" trains one", path)
 	}
-	m := &DetectionModel{store: model.NewStore()}
+	m := &DetectionModel{backend: b, store: model.NewStore()}
 	if err := json.Unmarshal([]byte(text), &m.DetectorDescription); err != nil {
 		return nil, fmt.Errorf("%s: description of the detector: %w", path, err)
 	}
@@ -102,7 +104,47 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 // Close frees the model's memory.
 func (m *DetectionModel) Close() {
 	m.detect.Finalize()
+	if m.stages != nil {
+		m.stages.Finalize()
+	}
 	m.store.Finalize()
+}
+
+// Entering returns the boxes that enter each of the three stages for an image, x1, y1, x2, y2 in its pixels, the best proposals first: what the region proposal
+// network proposes, and what the stages before have made of the same boxes.
+func (m *DetectionModel) Entering(ctx context.Context, a *datasets.SegmentedImage) (stages [3][][4]float64, err error) {
+	if m.stages == nil {
+		m.stages, err = model.NewExec(m.backend, m.store, func(scope *model.Scope, pixels, sizes *Node) []*Node {
+			found := m.Detector.detect(scope, Normalize(pixels, sizes, m.Mean, m.Std), sizes)
+			return []*Node{found.Entering[0], found.Entering[1], found.Entering[2], found.Entered}
+		})
+		if err != nil {
+			return stages, err
+		}
+	}
+	_, err = m.Inference.Predict(ctx, a, func(_ context.Context, in Canvases) (Raw, error) {
+		down, across := float64(a.Height)/float64(in.Fill[0]), float64(a.Width)/float64(in.Fill[1])
+		return Raw{}, caught(func() error {
+			outputs, err := m.stages.Call(in.tensors()...)
+			if err != nil {
+				return err
+			}
+			entered := tensors.MustCopyFlatData[bool](outputs[len(stages)])
+			for i := range stages {
+				boxes := tensors.MustCopyFlatData[float32](outputs[i])
+				for k, there := range entered {
+					if b := boxes[4*k:]; there {
+						stages[i] = append(stages[i], [4]float64{float64(b[0]) * across, float64(b[1]) * down, float64(b[2]) * across, float64(b[3]) * down})
+					}
+				}
+			}
+			for _, output := range outputs {
+				output.MustFinalizeAll()
+			}
+			return nil
+		})
+	})
+	return stages, err
 }
 
 // Detect returns what the model finds, for [DetectionInference].
@@ -118,6 +160,11 @@ func newDetectExec(b compute.Backend, store *model.Store, d Detector, mean, std 
 	})
 }
 
+// tensors returns the inputs of a graph of newDetectExec.
+func (in Canvases) tensors() []any {
+	return []any{tensors.FromFlatDataAndDimensions(in.Pixels, in.Count, in.Size.Height, in.Size.Width, 3), tensors.FromFlatDataAndDimensions(in.Fill, in.Count, 2)}
+}
+
 // detectWith returns the [Detect] of a graph.
 func detectWith(exec *model.Exec) Detect {
 	return func(ctx context.Context, in Canvases) (raw Raw, err error) {
@@ -125,8 +172,7 @@ func detectWith(exec *model.Exec) Detect {
 			return raw, err
 		}
 		err = caught(func() error {
-			outputs, err := exec.Call(tensors.FromFlatDataAndDimensions(in.Pixels, in.Count, in.Size.Height, in.Size.Width, 3),
-				tensors.FromFlatDataAndDimensions(in.Fill, in.Count, 2))
+			outputs, err := exec.Call(in.tensors()...)
 			if err != nil {
 				return err
 			}

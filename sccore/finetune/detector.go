@@ -58,7 +58,9 @@ func (d Detector) losses(scope *model.Scope, images, sizes, keep *Node, objects 
 // detect returns the detections of normalised images, in pixels of the canvas.
 func (d Detector) detect(scope *model.Scope, images, sizes *Node) detection.Detections {
 	found := d.Detect(scope, d.features(scope, images, nil), d.inDetector(sizes, images))
-	found.Boxes = DivScalar(found.Boxes, d.scale())
+	for _, boxes := range []**Node{&found.Boxes, &found.Entering[0], &found.Entering[1], &found.Entering[2]} {
+		*boxes = DivScalar(*boxes, d.scale())
+	}
 	return found
 }
 

@@ -49,6 +49,7 @@ func init() {
 		importVerb,
 		featuresVerb,
 		segmentVerb,
+		detectVerb,
 		evaluateVerb,
 		helpVerb,
 	}

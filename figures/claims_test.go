@@ -150,7 +150,7 @@ func TestVerdictsOfClaimsInParts(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", id, verdicts[id], want)
 		}
 	}
-	equal(t, len(verdicts), 25)
+	equal(t, len(verdicts), 26)
 }
 
 func TestParseClaimsRefuses(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"image"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
@@ -158,9 +159,9 @@ type DetectionResult struct {
 	Detections   []metrics.Detection // In the order of the images.
 }
 
-// Evaluate finds the objects in the images of a set and compares them with the annotations, as pycocotools does. Images are detected in batches of the
-// given size that share a canvas, and in the order of the set where there is one canvas only; the result does not depend on the order. It is an error if
-// an image cannot be read. Classes of the detector are the categories of the set.
+// Evaluate finds the objects in the images of a set and compares them with the annotations, as pycocotools does. Areas of detected masks are their
+// own, not those of their boxes. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes
+// of the detector are the categories of the set.
 func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (DetectionResult, error) {
 	if err := p.Check(); err != nil {
 		return DetectionResult{}, err
@@ -210,8 +211,13 @@ func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.Objec
 		result.Detections = append(result.Detections, detections...)
 	}
 	var err error
-	if result.Boxes, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes); err == nil {
-		result.Masks, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Masks)
+	if result.Boxes, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes); err != nil {
+		return result, err
 	}
+	maskOnly := slices.Clone(result.Detections) // Their areas are then those of the masks, as in mmdetection and detectron2.
+	for i := range maskOnly {
+		maskOnly[i].Box = nil
+	}
+	result.Masks, err = metrics.EvaluateCOCO(images.Truth, maskOnly, metrics.Masks)
 	return result, err
 }

@@ -51,6 +51,7 @@ func init() {
 		importVerb,
 		featuresVerb,
 		segmentVerb,
+		detectVerb,
 		evaluateVerb,
 		helpVerb,
 	}

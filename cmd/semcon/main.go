@@ -43,6 +43,7 @@ func init() {
 		doctorVerb,
 		dataVerb,
 		listVerb,
+		trainVerb,
 		runVerb,
 		statusVerb,
 		submitVerb,

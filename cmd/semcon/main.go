@@ -53,6 +53,7 @@ func init() {
 		featuresVerb,
 		segmentVerb,
 		detectVerb,
+		attentionVerb,
 		evaluateVerb,
 		helpVerb,
 	}

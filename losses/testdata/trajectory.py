@@ -67,8 +67,8 @@ class Branches:
         self.teacher = {name: value.clone() for name, value in start.items() if name not in alone}
         trained = {name: value for name, value in self.student.items() if value.requires_grad}
         self.optimizer = torch.optim.AdamW([
-            {"params": [v for n, v in trained.items() if not n.endswith("bias")], "weight_decay": DECAY},
-            {"params": [v for n, v in trained.items() if n.endswith("bias")], "weight_decay": 0.0},
+            {"params": [v for v in trained.values() if v.dim() > 1], "weight_decay": DECAY},
+            {"params": [v for v in trained.values() if v.dim() == 1], "weight_decay": 0.0},
         ], lr=RATE)
 
     def update(self, loss, epoch):

@@ -88,9 +88,9 @@ func (r Results) anyColumn(baseline string) string {
 	return ablation.ColumnMIoU
 }
 
-func readCurve(out string, record study.Record) ([]point, error) {
+func readCurve(out string, record study.Record) ([]anyPoint, error) {
 	path := filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve))
-	curve, err := study.ReadCurve[point](path)
+	curve, err := study.ReadCurve[anyPoint](path)
 	if err == nil && len(curve) == 0 {
 		err = fmt.Errorf("%s: no points", path)
 	}

@@ -146,10 +146,17 @@ func (w baseline) Run(r *run) error {
 	return record(r, frozen, map[sccore.Branch]string{sccore.Online: "online", sccore.Target: "target"}[branch])
 }
 
-// point is a point of a baseline's curve. Its names are those of sccore.StepMetrics.
+// point is a point of a baseline's curve.
 type point struct {
 	selfdistillation.StepMetrics
 	Evaluated map[string]float64 `json:"evaluated,omitempty"`
+}
+
+// anyPoint is what the curves of all arms have: those of baselines, and those of the method, whose points are sccore.StepMetrics.
+type anyPoint struct {
+	Step      int                `json:"step"`
+	Total     float64            `json:"total"`
+	Evaluated map[string]float64 `json:"evaluated"`
 }
 
 // train completes a training from its last checkpoint or from begin.
@@ -196,7 +203,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, branch string) error {
 	curve, details := "", map[string]float64{}
 	if row != rowStart || c.Weights == "" {
 		file := filepath.Join(r.Dir, curveFile)
-		points, err := study.ReadCurve[point](file)
+		points, err := study.ReadCurve[anyPoint](file)
 		if err != nil {
 			return err
 		}

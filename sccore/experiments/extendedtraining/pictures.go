@@ -43,18 +43,18 @@ func (r Results) Curves(out, baseline string) (figures.CurvesRow, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no curves of %s from a start that was trained here are recorded in the %s profile", titles[baseline], r.Profile)
+		return nil, fmt.Errorf("no curves of %s are recorded in the %s profile", titles[baseline], r.Profile)
 	}
 	all[0].Title = titles[baseline]
 	return all, nil
 }
 
-// gainsAlong are the gains of a row by step, one per seed. A start without a curve, which was read from a file, gives none.
+// gainsAlong are the gains of a row by step, one per seed.
 func (r Results) gainsAlong(out, baseline, row, value string) (map[int][]float64, error) {
 	gains := map[int][]float64{}
 	for _, record := range r.Of(row, columnOf(baseline, r.anyColumn(baseline))) {
 		start, ok := r.OfSeed(rowStart, record.Column, record.Seed)
-		if !ok || start.Curve == "" {
+		if !ok {
 			continue
 		}
 		before, err := readCurve(out, start)

@@ -132,6 +132,9 @@ func (w baseline) Run(r *run) error {
 		if err := begin(); err != nil {
 			return err
 		}
+		if err := w.evaluate(r, frozen); err != nil {
+			return err
+		}
 	} else if err := w.train(r, begin, frozen); err != nil {
 		return err
 	}
@@ -182,6 +185,21 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 	return loop.Clean()
 }
 
+// evaluate writes the curve of a start that is not trained here: one point, at step 0.
+func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
+	start := point{Evaluated: map[string]float64{}}
+	for _, evaluator := range pretrain.Evaluators(r.Backend(), frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
+		values, err := evaluator.Evaluate(r.Context)
+		if err != nil {
+			return err
+		}
+		for name, value := range values {
+			start.Evaluated[evaluator.Name+"/"+name] = value
+		}
+	}
+	return study.WriteCurve(filepath.Join(r.Dir, curveFile), []point{start})
+}
+
 // points converts a curve for those who watch.
 func points(curve []point) (points []study.Point) {
 	for _, p := range curve {
@@ -200,18 +218,15 @@ func record(r *run, frozen *evaluation.FeatureExtractor, branch string) error {
 		return nil
 	}
 	r.Say("measuring")
-	curve, details := "", map[string]float64{}
-	if row != rowStart || c.Weights == "" {
-		file := filepath.Join(r.Dir, curveFile)
-		points, err := study.ReadCurve[anyPoint](file)
-		if err != nil {
-			return err
-		}
-		last := points[len(points)-1]
-		details = map[string]float64{"loss": last.Total, "steps": float64(last.Step), "images": float64(last.Step * c.Second.Batch)}
-		if curve, err = r.Path(curveFile); err != nil {
-			return err
-		}
+	points, err := study.ReadCurve[anyPoint](filepath.Join(r.Dir, curveFile))
+	if err != nil {
+		return err
+	}
+	last := points[len(points)-1]
+	details := map[string]float64{"loss": last.Total, "steps": float64(last.Step), "images": float64(last.Step * c.Second.Batch)}
+	curve, err := r.Path(curveFile)
+	if err != nil {
+		return err
 	}
 	numbers, err := r.Data.Measure(r.Context, r.Backend(), frozen, c.Config, r.Cell.Seed)
 	if err != nil {

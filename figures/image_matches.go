@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"strconv"
 
 	"gonum.org/v1/plot/vg"
@@ -83,6 +84,7 @@ func (f Matches) page() (sheet, error) {
 			}
 			for _, line := range pair.Lines {
 				from, to := at(0, line.FromX, line.FromY), at(1, line.ToX, line.ToY)
+				c.StrokeLine2(draw.LineStyle{Color: color.White, Width: vg.Points(2.6)}, from.X, from.Y, to.X, to.Y) // Seen on any picture.
 				c.StrokeLine2(style(line.Kind), from.X, from.Y, to.X, to.Y)
 				for _, end := range []vg.Point{from, to} {
 					c.DrawGlyphNoClip(draw.GlyphStyle{Color: palette[line.Kind%len(palette)], Radius: vg.Points(2), Shape: marker{circle, false}}, end)

@@ -30,7 +30,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 }
 
 // shortTitles are the names of rows in the narrow panels of the figure.
-var shortTitles = map[string]string{rowAlignment: "line 2", rowConcentration: "line 5"}
+var shortTitles = map[string]string{rowAlignment: "alignment", rowConcentration: "and concentration"}
 
 // Results are the records of the experiment in one profile.
 type Results struct{ study.Results }
@@ -45,9 +45,9 @@ func Load(out string, profile study.Profile) (Results, error) {
 // those of two: means over seeds, from the curves that records below out name. Without records it is an error.
 func (r Results) Figure(out string) (figures.CurvesRow, error) {
 	f := figures.CurvesRow{
-		{Title: fmt.Sprintf("%s profile", r.Profile), X: "step", Y: "linear segmentation, mIoU (%)"},
-		{X: "step", Y: "k-NN accuracy (%)"},
-		{X: "step", Y: "cosine, one class − two classes"},
+		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: "linear segmentation, mIoU (%)"},
+		{Title: "images", X: "step", Y: "k-NN accuracy (%)"},
+		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
 		type sample struct{ step, panel int }

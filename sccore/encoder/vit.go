@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // ViT is a vision transformer (Dosovitskiy et al., 2021): a [CLS] token and one token per patch, blocks that normalise before attention and
@@ -195,8 +196,8 @@ func (v ViT) embed(scope *model.Scope, p parameters, images *Node, rows, columns
 	proj := scope.At("patch_embed").At("proj")
 	initial := uniform(v.PatchSize * v.PatchSize * 3)
 	weight := p.node(proj, "weight", initial, v.PatchSize, v.PatchSize, 3, v.Dim)
-	x := MatMul(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
-	x = Add(x, InsertAxes(p.node(proj, "bias", initial, v.Dim), 0))
+	x := layers.Product(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
+	x = layers.AddBias(x, p.masterNode(proj, "bias", initial, v.Dim))
 	x = Reshape(x, batch, rows*columns, v.Dim)
 
 	class := p.masterNode(scope, "cls_token", p.normal, 1, 1, v.Dim)

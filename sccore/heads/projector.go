@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
@@ -13,6 +14,9 @@ import (
 type Projector struct {
 	HiddenDim int `json:"hidden"` // Width of the two hidden layers.
 	OutDim    int `json:"out"`    // Width of the output.
+	// ComputeDType is the dtype of products and hidden activations; the zero value is that of the tokens. Variables and outputs have the dtype of the
+	// tokens. GELU and the norm are computed in it too.
+	ComputeDType dtypes.DType `json:"-"`
 }
 
 // DefaultProjector returns the paper's widths: 2048 in the hidden layers and 256 in the output.
@@ -23,9 +27,16 @@ func DefaultProjector() Projector { return Projector{HiddenDim: 2048, OutDim: 25
 func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 	dims := tokens.Shape().Dimensions
 	before := dims[:len(dims)-1]
+	master, compute := tokens.DType(), p.ComputeDType
+	if compute == dtypes.InvalidDType {
+		compute = master
+	}
+	layer := func(name string, x *Node, out int) *Node {
+		return ConvertDType(layers.DenseOf(scope.In(name), master, ConvertDType(x, compute), out, true), master)
+	}
 	x := Reshape(tokens, -1, dims[len(dims)-1])
-	x = activation.Gelu(layers.Dense(scope.In("layer1"), x, p.HiddenDim, true))
-	x = activation.Gelu(layers.Dense(scope.In("layer2"), x, p.HiddenDim, true))
-	x = losses.Unit(layers.Dense(scope.In("layer3"), x, p.OutDim, true))
+	x = activation.Gelu(layer("layer1", x, p.HiddenDim))
+	x = activation.Gelu(layer("layer2", x, p.HiddenDim))
+	x = losses.Unit(layer("layer3", x, p.OutDim))
 	return Reshape(x, append(append([]int{}, before...), p.OutDim)...)
 }

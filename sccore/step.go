@@ -102,7 +102,11 @@ type outputs struct {
 
 // show makes the views of images, given as bytes, that params describe.
 func (s step) show(images, params *Node, size, objects int) shown {
-	pixels := ConvertDType(views.Apply(images, params, size), s.dtype)
+	dtype := s.dtype
+	if s.BF16 {
+		dtype = dtypes.BFloat16
+	}
+	pixels := ConvertDType(views.ApplyIn(dtype, images, params, size), s.dtype)
 	return shown{pixels: pixels, params: params, images: images.Shape().Dim(0), objects: objects}
 }
 

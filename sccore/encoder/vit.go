@@ -140,6 +140,9 @@ func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
 		p.compute = images.DType()
 	}
 
+	// Recomputation would lose the gradients that are written by hand.
+	p.narrow = p.compute.IsHalfPrecision() && !v.GradientCheckpointing
+
 	kept := func(block, branch int, y *Node) *Node {
 		if keep == nil {
 			return y

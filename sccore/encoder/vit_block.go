@@ -17,6 +17,7 @@ type parameters struct {
 	master, compute dtypes.DType
 	initStd         float64 // Standard deviation of initial weights.
 	epsilon         float64 // Of normalisation.
+	narrow          bool    // Whether to keep as little as possible for the backward pass, in half precision.
 }
 
 // masterNode returns the value of a variable in its own dtype.
@@ -50,6 +51,9 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 	dim := x.Shape().Dim(-1)
 	weight := ConvertDType(p.masterNode(scope, "weight", ones, dim), p.exact())
 	bias := ConvertDType(p.masterNode(scope, "bias", zeros, dim), p.exact())
+	if p.narrow {
+		return layers.NarrowNorm(x, weight, bias, p.epsilon)
+	}
 	x = ConvertDType(x, p.exact())
 	mean := ReduceAndKeep(x, ReduceMean, -1)
 	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
@@ -132,7 +136,12 @@ func (v ViT) mlp(scope *model.Scope, p parameters, x *Node) *Node {
 		gate := SliceAxis(both, 1, AxisRange(0, width))
 		hidden = Mul(Mul(gate, Sigmoid(gate)), SliceAxis(both, 1, AxisRange(width)))
 	} else {
-		hidden = ConvertDType(gelu(ConvertDType(linear(scope.At("fc1"), p, hidden, width), p.exact())), p.compute)
+		hidden = linear(scope.At("fc1"), p, hidden, width)
+		if p.narrow {
+			hidden = layers.NarrowGELU(hidden)
+		} else {
+			hidden = gelu(hidden)
+		}
 	}
 	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), x.Shape().Dimensions...)
 }

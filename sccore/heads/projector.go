@@ -14,8 +14,7 @@ import (
 type Projector struct {
 	HiddenDim int `json:"hidden"` // Width of the two hidden layers.
 	OutDim    int `json:"out"`    // Width of the output.
-	// ComputeDType is the dtype of products and hidden activations; the zero value is that of the tokens. Variables and outputs have the dtype of the
-	// tokens. GELU and the norm are computed in it too.
+	// ComputeDType is the dtype of products and hidden activations; the zero value is that of the tokens, which variables and outputs always have.
 	ComputeDType dtypes.DType `json:"-"`
 }
 
@@ -31,12 +30,13 @@ func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 	if compute == dtypes.InvalidDType {
 		compute = master
 	}
-	layer := func(name string, x *Node, out int) *Node {
-		return ConvertDType(layers.DenseOf(scope.In(name), master, ConvertDType(x, compute), out, true), master)
+	gelu := activation.Gelu
+	if compute.IsHalfPrecision() {
+		gelu = layers.NarrowGELU
 	}
-	x := Reshape(tokens, -1, dims[len(dims)-1])
-	x = activation.Gelu(layer("layer1", x, p.HiddenDim))
-	x = activation.Gelu(layer("layer2", x, p.HiddenDim))
-	x = losses.Unit(layer("layer3", x, p.OutDim))
+	x := ConvertDType(Reshape(tokens, -1, dims[len(dims)-1]), compute)
+	x = gelu(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
+	x = gelu(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
+	x = losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
 	return Reshape(x, append(append([]int{}, before...), p.OutDim)...)
 }

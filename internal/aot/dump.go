@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
@@ -18,13 +19,22 @@ import (
 //
 // go-xla emits the program for CUDA if the plugin's path has "cuda" in it, so a link with such a name makes it do so on the CPU plugin. go-xla logs a
 // program before it compiles it.
-func dump(config sccore.Config, plugin, path string) error {
+func dump(config sccore.Config, path string) error {
+	plugin := ""
+	for _, installed := range backend.Plugins() {
+		if strings.HasSuffix(installed, "cpu_pjrt.so") {
+			plugin = installed
+		}
+	}
+	if plugin == "" {
+		return errors.New("XLA's CPU plugin is not installed: semcon lab --setup-only")
+	}
 	folder, err := os.MkdirTemp("", "semcon-cuda-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	link := filepath.Join(folder, "pjrt.so")
+	link := filepath.Join(folder, "cuda_pjrt.so")
 	if err := os.Symlink(plugin, link); err != nil {
 		return err
 	}

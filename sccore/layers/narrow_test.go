@@ -23,7 +23,9 @@ func near(t *testing.T, what string, got, want []float64, share float64) {
 }
 
 // narrowInputs returns values that bfloat16 holds exactly, so that only the computation differs.
-func narrowInputs(x *Node) *Node { return ConvertDType(ConvertDType(x, dtypes.BFloat16), dtypes.Float32) }
+func narrowInputs(x *Node) *Node {
+	return ConvertDType(ConvertDType(x, dtypes.BFloat16), dtypes.Float32)
+}
 
 // The forms in half precision agree with automatic gradients in float32, to what bfloat16 holds.
 func TestNarrowFormsFollowFloat32(t *testing.T) {

@@ -92,8 +92,11 @@ func (m *machine) choosePlugin(ctx context.Context) {
 	}
 }
 
-// hasGPU reports whether an NVIDIA driver answers.
+// hasGPU reports whether an NVIDIA driver answers, or has left its files where its tools are missing.
 func hasGPU(ctx context.Context) bool {
+	if backend.HasGPU() {
+		return true
+	}
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
 		return false

@@ -33,10 +33,24 @@ func blended(x, pixel, meanGray, gray *Node) *Node {
 	g := x.Graph()
 	toGray := Const(g, [][]float32{luma})
 	mean := ReduceAndKeep(Mul(ReduceMean(ConvertDType(x, dtypes.Float32), 2), toGray), ReduceSum, 1)
+	if x.DType().IsHalfPrecision() {
+		// A GPU makes one pass of this, where products of matrices as small as these take three.
+		wide := ConvertDType(x, dtypes.Float32)
+		var own *Node
+		for i, weight := range luma {
+			if plane := MulScalar(Slice(wide, AxisRange(), AxisElem(i)), float64(weight)); own == nil {
+				own = plane
+			} else {
+				own = Add(own, plane)
+			}
+		}
+		wide = Add(Add(Mul(pixel, wide), Mul(gray, own)), Mul(meanGray, InsertAxes(mean, -1)))
+		return ConvertDType(ClipScalar(wide, 0, 1), x.DType())
+	}
 	matrix := Add(Mul(pixel, InsertAxes(identity(g, 3), 0)), Mul(gray, InsertAxes(toGray, 0)))
 	matrix.AssertDims(x.Shape().Dim(0), 3, 3)
-	x = DotGeneral(ConvertDType(matrix, x.DType()), []int{2}, []int{0}, x, []int{1}, []int{0})
-	return ClipScalar(Add(x, ConvertDType(Mul(meanGray, InsertAxes(mean, -1)), x.DType())), 0, 1)
+	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
+	return ClipScalar(Add(x, Mul(meanGray, InsertAxes(mean, -1))), 0, 1)
 }
 
 // hueShifted shifts the hue of views [n, 3, pixels] by turns [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue does. A shift of 0

@@ -60,8 +60,9 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 // pull is [Sums.Pull] over the pairs of i's leaf. weight and the result are [leaves·leaf] of float64.
 func (l leafPairs) pull(weight *Node) *Node {
 	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
+	higher := l.apart(l.q.i)
 	sums := l.steps(1, func(i int) []*Node {
-		apart := Where(GreaterThan(l.pair(l.q.i, i), l.q.j), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
+		apart := Where(GreaterThan(l.pair(higher, i), l.q.j), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
 		return []*Node{Mul(l.pair(weights.i, i), Sub(l.reach(apart)))}
 	})
 	return l.collect(sums[0], func(i, j int) int { return j })

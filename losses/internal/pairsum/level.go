@@ -87,7 +87,7 @@ func (l treeLevel) tally(x *Node) *Node {
 		return scatterTo(l.cell(l.here()), x, false)
 	}
 	part := Iota(x.Graph(), shapes.Make(l.part.DType(), 1, l.radix, 1), 1)
-	_, theirs := l.strip(l.part)
+	_, theirs := l.strip(l.apart(l.part))
 	_, x = l.strip(x)
 	dims := []int{x.Shape().Dim(0), l.radix, l.radix}
 	x = BroadcastToDims(x, dims...)
@@ -114,15 +114,25 @@ func (l treeLevel) overParts(tables *Node) []*Node {
 	rows, all := tables.Shape().Dimensions[0], tables.Shape().Dimensions[1]
 	square := shapes.Make(tables.DType(), l.radix, l.radix)
 	g := tables.Graph()
-	ahead := ConvertDType(LessThan(Iota(g, square, 1), Iota(g, square, 0)), tables.DType())
+	before := LessThan(Iota(g, square, 1), Iota(g, square, 0))
 	nodes := rows * all / l.size
+	if l.threads {
+		dims := []int{nodes, l.radix, l.radix, l.size / l.radix}
+		each := BroadcastToDims(Reshape(tables, nodes, 1, l.radix, dims[3]), dims...)
+		sums := ReduceSum(Where(BroadcastToDims(Reshape(before, 1, l.radix, l.radix, 1), dims...), each, ZerosLike(each)), 2)
+		return l.rows(Reshape(sums, rows, all))
+	}
+	ahead := ConvertDType(before, tables.DType())
 	ahead = BroadcastToDims(InsertAxes(ahead, 0), nodes, l.radix, l.radix)
 	// A product per node needs no transposition.
 	sums := Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix))
-	sums = Reshape(sums, rows, all)
-	var each []*Node
-	for i := range rows {
-		each = append(each, row(sums, i))
+	return l.rows(Reshape(sums, rows, all))
+}
+
+// rows are the rows of tables.
+func (l treeLevel) rows(tables *Node) (each []*Node) {
+	for i := range tables.Shape().Dim(0) {
+		each = append(each, row(tables, i))
 	}
 	return each
 }

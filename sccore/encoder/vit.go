@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // ViT is a vision transformer (Dosovitskiy et al., 2021): a [CLS] token and one token per patch, blocks that normalise before attention and
@@ -140,6 +141,9 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 	rows, columns := height/v.PatchSize, width/v.PatchSize
 	p := v.parameters(images)
 
+	// Recomputation would lose the gradients that are written by hand.
+	p.narrow = p.compute.IsHalfPrecision() && !v.GradientCheckpointing
+
 	kept := func(block, branch int, y *Node) *Node {
 		if keep == nil {
 			return y
@@ -208,8 +212,8 @@ func (v ViT) embed(scope *model.Scope, p parameters, images, masks *Node, rows, 
 	proj := scope.At("patch_embed").At("proj")
 	initial := uniform(v.PatchSize * v.PatchSize * 3)
 	weight := p.node(proj, "weight", initial, v.PatchSize, v.PatchSize, 3, v.Dim)
-	x := MatMul(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
-	x = Add(x, InsertAxes(p.node(proj, "bias", initial, v.Dim), 0))
+	x := layers.Product(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
+	x = layers.AddBias(x, p.masterNode(proj, "bias", initial, v.Dim))
 	x = Reshape(x, batch, rows*columns, v.Dim)
 	if masks != nil {
 		masks.AssertDims(batch, rows*columns)

@@ -21,6 +21,7 @@ type Gauges struct {
 	Std        float64 `json:"std"`        // Their spread over the sphere; 0 if they have collapsed.
 	Similarity float64 `json:"similarity"` // Linear CKA of patch features with those of the initial encoder; see metrics.Similarity.
 	Cosine     float64 `json:"cosine"`     // Mean cosine of patch features with those of the initial encoder.
+	Kept       float64 `json:"kept"`       // Share of a patch's ten nearest patches that are those of the initial encoder; see metrics.Similarity.
 	KNN        float64 `json:"knn"`        // k-NN accuracy over class folders in %; 0 without them.
 }
 
@@ -124,7 +125,7 @@ func (m *meter) measure(ctx context.Context) (*Gauges, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gauges{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine}
+	g := &Gauges{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine, Kept: similarity.Kept}
 	if m.images.classes != nil {
 		if g.KNN, err = m.accuracy(ctx); err != nil {
 			return nil, err

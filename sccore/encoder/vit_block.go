@@ -57,8 +57,8 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 }
 
 // attention is multi-head self-attention among the tokens of each image, [batch, tokens, Dim]. It also returns the attention maps,
-// [batch, NumHeads, tokens, tokens]. turn is nil or rotates queries and keys by their positions.
-func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps *Node) {
+// [batch, NumHeads, tokens, tokens], and the keys before they are rotated, [batch, tokens, Dim]. turn is nil or rotates queries and keys by their positions.
+func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps, keys *Node) {
 	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
 	qkv := Reshape(v.project(scope, p, Reshape(x, -1, v.Dim)), batch, tokens, 3, v.NumHeads, head)
 	part := func(i int) *Node { return Reshape(SliceAxis(qkv, 2, AxisElem(i)), batch, tokens, v.NumHeads, head) }
@@ -66,6 +66,7 @@ func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *N
 	if v.QKNorm {
 		query, key = layerNorm(scope.At("q_norm"), p, query), layerNorm(scope.At("k_norm"), p, key)
 	}
+	keys = Reshape(key, batch, tokens, v.Dim)
 	if turn != nil {
 		query, key = turn(query), turn(key)
 	}
@@ -74,7 +75,7 @@ func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *N
 	maps.AssertDims(batch, v.NumHeads, tokens, tokens)
 	y = Einsum("bhqk,bkhd->bqhd", ConvertDType(maps, p.compute), value)
 	y = linear(scope.At("proj"), p, Reshape(y, -1, v.Dim), v.Dim)
-	return Reshape(y, batch, tokens, v.Dim), maps
+	return Reshape(y, batch, tokens, v.Dim), maps, keys
 }
 
 // project returns the queries, keys and values of x, [tokens, Dim], side by side: [tokens, 3·Dim].

@@ -45,13 +45,14 @@ func TestHeldOut(t *testing.T) {
 }
 
 func TestGaugesSayWhatIsDamaged(t *testing.T) {
-	initial := Gauges{Rank: 20, Similarity: 1}
+	initial := Gauges{Rank: 20, Similarity: 1, Kept: 1}
 	for _, test := range []struct {
 		gauges     Gauges
 		pretrained bool
 		want       string
 	}{
-		{Gauges{Rank: 18, Similarity: 0.9}, true, ""}, {Gauges{Rank: 40, Similarity: 0.3}, true, "similarity 0.30"}, {Gauges{Rank: 9, Similarity: 0.9}, true, "rank 9.0"},
+		{Gauges{Rank: 18, Similarity: 0.9, Kept: 0.8}, true, ""}, {Gauges{Rank: 40, Similarity: 0.3, Kept: 0.8}, true, "similarity 0.30"},
+		{Gauges{Rank: 9, Similarity: 0.9, Kept: 0.8}, true, "rank 9.0"}, {Gauges{Rank: 20, Similarity: 0.9, Kept: 0.3}, true, "0.30 of them"},
 		{Gauges{Rank: 18, Similarity: 0.1}, false, ""}, {Gauges{Rank: 2, Similarity: 0.9}, false, "rank 2.0"},
 	} {
 		if got := test.gauges.Damage(initial, test.pretrained); test.want == "" && got != "" || !strings.Contains(got, test.want) {
@@ -61,7 +62,7 @@ func TestGaugesSayWhatIsDamaged(t *testing.T) {
 }
 
 func TestCurveImproves(t *testing.T) {
-	good, bad := Gauges{Rank: 20, Similarity: 0.9}, Gauges{Rank: 20, Similarity: 0.1}
+	good, bad := Gauges{Rank: 20, Similarity: 0.9, Kept: 0.9}, Gauges{Rank: 20, Similarity: 0.1, Kept: 0.9}
 	at := func(knn float64) Gauges { g := good; g.KNN = knn; return g }
 	for name, test := range map[string]struct {
 		gauges  []Gauges

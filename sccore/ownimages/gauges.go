@@ -31,21 +31,28 @@ type Point struct {
 	Gauges *Gauges `json:"gauges,omitempty"`
 }
 
-// Bounds of the verdict on an encoder that began as a trained one. A damaged encoder's features have little in common with the initial ones, or use less than
-// half as many dimensions.
+// Bounds of the verdict on an encoder that began as a trained one, and of the rank of one that began with random weights.
 const (
-	leastSimilarity = 0.5
-	leastRankShare  = 0.5
+	leastSimilarity  = 0.5
+	leastKept        = 0.5
+	leastRankShare   = 0.6
+	leastRandomShare = 0.25
 )
 
-// Damage says how gauges differ from the initial ones so much that training damages the encoder, or nothing. Features of random weights have nothing to
-// lose but their rank.
+// Damage says how gauges differ from the initial ones so much that training damages the encoder, or nothing. Features of a damaged encoder have little in
+// common with the initial ones, or use far fewer dimensions. Features of random weights have nothing to lose but their rank.
 func (g Gauges) Damage(initial Gauges, pretrained bool) string {
+	share := leastRandomShare
+	if pretrained {
+		share = leastRankShare
+	}
 	switch {
 	case pretrained && g.Similarity < leastSimilarity:
 		return fmt.Sprintf("features have little in common with the initial ones: similarity %.2f, below %g", g.Similarity, leastSimilarity)
-	case g.Rank < leastRankShare*initial.Rank:
-		return fmt.Sprintf("features collapse: effective rank %.1f, below %g of the initial %.1f", g.Rank, leastRankShare, initial.Rank)
+	case pretrained && g.Kept < leastKept:
+		return fmt.Sprintf("patches have lost their neighbours: %.2f of them are kept, below %g", g.Kept, leastKept)
+	case g.Rank < share*initial.Rank:
+		return fmt.Sprintf("features collapse: effective rank %.1f, below %g of the initial %.1f", g.Rank, share, initial.Rank)
 	}
 	return ""
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // small are settings of a run of seconds.
-var small = []string{"encoder=vit-16x2x2p8-grid6", "batch=4", "steps=6"}
+var small = []string{"encoder=vit-16x2x2p8-grid6", "batch=4", "steps=3"}
 
 // stopAt is a bar that stops a run after a step.
 type stopAt struct {
@@ -54,61 +54,97 @@ func filesOf(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// TestTrainGoesOnAfterItWasStopped trains from random weights, and then from what came out with all losses; each once without a stop and once with stops.
+// sineWeights writes weights of a sine to a file of some names.
+func sineWeights(t *testing.T, naming weights.Naming) (file string) {
+	t.Helper()
+	v, err := encoder.ViTByName("vit-16x2x2p8-grid6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := model.NewStore()
+	for k, w := range v.Weights() {
+		values := make([]float32, w.Size())
+		for i := range values {
+			values[i] = 0.3 * float32(math.Sin(12.9898*float64(i)+78.233*float64(k)))
+		}
+		if _, err := store.CreateVariable("/"+w.Path, tensors.FromFlatDataAndDimensions(values, w.Shape...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file = filepath.Join(t.TempDir(), weights.ModelFile)
+	if err := weights.ExportAs(file, naming, store, "/", v, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := weights.WriteConfig(file, naming, v, datasets.DefaultPreprocessing(), 48); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestTrainFromRandomWeights looks into what a run leaves, and calls for it again.
+func TestTrainFromRandomWeights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	dir := folder(t, 24, "cats", "dogs")
+	put(t, filepath.Join(dir, "cats", "cut.png"), []byte("cut"))
+	var said []string
+	o := Options{
+		Folders: Folders{Images: dir}, Start: Start{Smoke: true, Set: small}, Out: filepath.Join(t.TempDir(), "run"), Command: "semcon train",
+		Say: func(line string) { said = append(said, line) },
+	}
+	if err := Train(t.Context(), testbackend.Go(t), o); err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "step 0: effective rank") || !strings.Contains(all, "step 3: ") || !strings.Contains(all, "k-NN") {
+		t.Errorf("said\n%s", all)
+	}
+	checkFiles(t, filesOf(t, o.Out))
+	if err := Train(t.Context(), nil, o); err != nil { // It needs no backend, since nothing is left to do.
+		t.Error(err)
+	}
+	o.Start.Set = append(o.Start.Set, "rate=1")
+	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), o.Out+": is the folder of a run with other settings") {
+		t.Errorf("another run in the folder: %v", err)
+	}
+}
+
+// TestTrainGoesOnAfterItWasStopped trains with all losses from weights, once without a stop and once with two.
 func TestTrainGoesOnAfterItWasStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
 	b := testbackend.Go(t)
-	dir := folder(t, 24, "cats", "dogs")
-	put(t, filepath.Join(dir, "cats", "cut.png"), []byte("cut"))
-	first := filepath.Join(t.TempDir(), "run")
-	for _, start := range []Start{{Smoke: true, Set: small}, {Smoke: true, Set: small[1:], Init: filepath.Join(first, EncoderFile)}} {
-		o := Options{Folders: Folders{Images: dir}, Start: start, Seed: 3, Command: "semcon train"}
-		if o.Out = first; start.Init != "" {
-			o.Out = filepath.Join(t.TempDir(), "run")
+	o := Options{
+		Folders: Folders{Images: folder(t, 24)}, Start: Start{Smoke: true, Set: []string{"batch=4", "steps=3"}, Init: sineWeights(t, weights.Timm)},
+		Seed: 3, Out: filepath.Join(t.TempDir(), "run"),
+	}
+	if err := Train(t.Context(), b, o); err != nil {
+		t.Fatal(err)
+	}
+	want, whole := filesOf(t, o.Out), o.Out
+	o.Out = filepath.Join(t.TempDir(), "run")
+	for _, at := range []int{1, 2, 0} {
+		ctx, stop := context.WithCancel(t.Context())
+		o.Bar = func(title string, _ int) progress.Bar {
+			if title == "train" {
+				return stopAt{progress.Discard, at, stop}
+			}
+			return progress.Discard
 		}
-		var said []string
-		o.Say = func(line string) { said = append(said, line) }
-		if err := Train(t.Context(), b, o); err != nil {
-			t.Fatal(err)
+		if err := Train(ctx, b, o); at > 0 && !errors.Is(err, context.Canceled) || at == 0 && err != nil {
+			t.Fatalf("stopped at step %d: %v", at, err)
 		}
-		if all := strings.Join(said, "\n"); !strings.Contains(all, "step 0: effective rank") || !strings.Contains(all, "step 6: ") || !strings.Contains(all, "k-NN") {
-			t.Errorf("said\n%s", all)
-		}
-		uninterrupted := o.Out
-		want := filesOf(t, o.Out)
-		checkFiles(t, want)
-
-		for stops := range 3 { // The last call goes on to the end.
-			ctx, stop := context.WithCancel(t.Context())
-			o := o
-			o.Out, o.Say = filepath.Join(filepath.Dir(first), "again"+filepath.Base(start.Init)), nil
-			o.Bar = func(string, int) progress.Bar { return stopAt{progress.Discard, 2 + 2*stops, stop} }
-			if stops == 2 {
-				o.Bar = nil
-			}
-			if err := Train(ctx, b, o); stops < 2 != errors.Is(err, context.Canceled) || stops == 2 && err != nil {
-				t.Fatalf("call %d: %v", stops, err)
-			}
-			stop()
-			if stops < 2 {
-				continue
-			}
-			got := filesOf(t, o.Out)
-			for name, content := range want { // The report names its folder.
-				if !bytes.Equal(bytes.ReplaceAll(got[name], []byte(o.Out), []byte("OUT")), bytes.ReplaceAll(content, []byte(uninterrupted), []byte("OUT"))) {
-					t.Errorf("%s differs in %s", name, o.Out)
-				}
-			}
-			if len(got) != len(want) {
-				t.Errorf("%d files, want %d", len(got), len(want))
-			}
+		stop()
+	}
+	got := filesOf(t, o.Out)
+	for name, content := range want { // The report names its folder.
+		if !bytes.Equal(bytes.ReplaceAll(got[name], []byte(o.Out), []byte("OUT")), bytes.ReplaceAll(content, []byte(whole), []byte("OUT"))) {
+			t.Errorf("%s differs", name)
 		}
 	}
-	o := Options{Folders: Folders{Images: dir}, Start: Start{Smoke: true, Set: append(small, "rate=1")}, Out: first, Seed: 3}
-	if err := Train(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), first+": is the folder of a run with other settings") {
-		t.Errorf("another run in the folder: %v", err)
+	if len(got) != len(want) {
+		t.Errorf("%d files, want %d", len(got), len(want))
 	}
 }
 
@@ -121,7 +157,7 @@ func checkFiles(t *testing.T, files map[string][]byte) {
 		}
 	}
 	page := string(files["/"+ReportFile])
-	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "&#34;steps&#34;: 6"} {
+	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "&#34;steps&#34;: 3"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the report", want)
 		}
@@ -132,7 +168,7 @@ func checkFiles(t *testing.T, files map[string][]byte) {
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(string(files["/"+MetricsFile])), "\n")
-	if len(lines) != 8 || !strings.HasPrefix(lines[0], "step,learning_rate,gradient_norm,loss,") || !strings.HasPrefix(lines[1], "0,,,,") || !strings.HasPrefix(lines[7], "6,") {
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "step,learning_rate,gradient_norm,loss,") || !strings.HasPrefix(lines[1], "0,,,,") || !strings.HasPrefix(lines[4], "3,") {
 		t.Errorf("metrics\n%s", files["/"+MetricsFile])
 	}
 }
@@ -144,11 +180,7 @@ func TestDriftGaugeTellsARateThatIsTooHigh(t *testing.T) {
 	}
 	b := testbackend.Go(t)
 	dir := folder(t, 24)
-	first := filepath.Join(t.TempDir(), "first")
-	if err := Train(t.Context(), b, Options{Folders: Folders{Images: dir}, Start: Start{Smoke: true, Set: small}, Out: first}); err != nil {
-		t.Fatal(err)
-	}
-	from := Start{Smoke: true, Init: filepath.Join(first, EncoderFile), Set: []string{"batch=4", "steps=20", "warmup=1"}}
+	from := Start{Smoke: true, Init: sineWeights(t, weights.Timm), Set: []string{"batch=4", "steps=12", "warmup=0"}}
 	config, err := from.Config(18)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +190,7 @@ func TestDriftGaugeTellsARateThatIsTooHigh(t *testing.T) {
 		start := from
 		start.Set = append(start.Set[:3:3], "rate="+number(factor*config.LearningRate), "final_rate="+number(factor*config.LearningRate))
 		err := Train(t.Context(), b, Options{Folders: Folders{Images: dir}, Start: start, Out: out, Say: func(line string) {
-			warned = warned || strings.Contains(line, "\nwarning: features")
+			warned = warned || strings.Contains(line, "\nwarning: ")
 			t.Logf("rate × %g: %s", factor, line)
 		}})
 		if err != nil {
@@ -177,30 +209,9 @@ func TestTrainKeepsTheNaming(t *testing.T) {
 		t.Skip("it trains")
 	}
 	b := testbackend.Go(t)
-	v, err := encoder.ViTByName("vit-16x1x2p8-grid6")
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := model.NewStore()
-	for k, w := range v.Weights() {
-		values := make([]float32, w.Size())
-		for i := range values {
-			values[i] = 0.1 * float32(math.Sin(12.9898*float64(i)+78.233*float64(k)))
-		}
-		if _, err := store.CreateVariable("/"+w.Path, tensors.FromFlatDataAndDimensions(values, w.Shape...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	base := t.TempDir()
-	file := filepath.Join(base, weights.ModelFile)
-	if err := weights.ExportAs(file, weights.Transformers, store, "/", v, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := weights.WriteConfig(file, weights.Transformers, v, datasets.DefaultPreprocessing(), 48); err != nil {
-		t.Fatal(err)
-	}
+	file := sineWeights(t, weights.Transformers)
 	o := Options{
-		Folders: Folders{Images: folder(t, 12), Objects: folder(t, 12)}, Out: filepath.Join(base, "run"),
+		Folders: Folders{Images: folder(t, 12), Objects: folder(t, 12)}, Out: filepath.Join(t.TempDir(), "run"),
 		Start: Start{Smoke: true, Init: file, Set: []string{"batch=4", "steps=1"}},
 	}
 	if err := Train(t.Context(), b, o); err != nil {

@@ -104,6 +104,8 @@ type Tokens struct {
 	Blocks []*Node
 	// The attention maps of each block among the same tokens, [batch, NumHeads, tokens, tokens]. The last axis sums to 1.
 	Attention []*Node
+	// The keys of each block's attention, before a rotation by RoPE, the heads side by side: [batch, 1 + Registers + rows·columns, Dim].
+	Keys []*Node
 
 	// These are nil without the Object-Aware Filter:
 	FilterAttention *Node // Attention of each patch to the prototypes, [batch, NumHeads, rows, columns, Prototypes]. The last axis sums to 1.
@@ -160,7 +162,7 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 			x = x.Checkpoint()
 		}
 		block := scope.At("blocks").At("%d", i)
-		y, maps := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), turn)
+		y, maps, keys := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), turn)
 		x = Add(x, kept(i, 0, v.scaled(block.At("ls1"), p, y)))
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			x = v.filter(block.At("filter"), p, x, rows, columns, &out)
@@ -168,6 +170,7 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 		y = v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x))
 		x = Add(x, kept(i, 1, v.scaled(block.At("ls2"), p, y)))
 		out.Blocks, out.Attention = append(out.Blocks, x), append(out.Attention, maps)
+		out.Keys = append(out.Keys, ConvertDType(keys, p.master))
 	}
 	if v.GradientCheckpointing {
 		x = x.StopCheckpoint()

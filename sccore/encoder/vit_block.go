@@ -68,8 +68,8 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 }
 
 // attention is multi-head self-attention among the tokens of each image, [batch, tokens, Dim]. It also returns the attention maps,
-// [batch, NumHeads, tokens, tokens]. turn is nil or rotates queries and keys by their positions.
-func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps *Node) {
+// [batch, NumHeads, tokens, tokens], and the keys before they are rotated, [batch, tokens, Dim]. turn is nil or rotates queries and keys by their positions.
+func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps, keys *Node) {
 	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
 	fused := fusesAttention(x.Graph().Backend(), p.compute)
 	parts := v.project(scope, p, Reshape(x, -1, v.Dim), fused)
@@ -78,6 +78,7 @@ func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *N
 	if v.QKNorm {
 		query, key = layerNorm(scope.At("q_norm"), p, query), layerNorm(scope.At("k_norm"), p, key)
 	}
+	keys = Reshape(key, batch, tokens, v.Dim)
 	if turn != nil {
 		query, key = turn(query), turn(key)
 	}
@@ -90,7 +91,7 @@ func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *N
 		y = layers.Contract("bhqk,bkhd->bqhd", ConvertDType(maps, p.compute), value)
 	}
 	y = linear(scope.At("proj"), p, Reshape(y, -1, v.Dim), v.Dim)
-	return Reshape(y, batch, tokens, v.Dim), maps
+	return Reshape(y, batch, tokens, v.Dim), maps, keys
 }
 
 // fusesAttention reports whether a backend has a kernel of its own for attention in a dtype, forward and backward. Such a kernel keeps no attention

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -182,7 +183,13 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 			if err := records[i].DecodeConfig(&config); err != nil {
 				return nil, err
 			}
-			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: pretrain.EncoderFile(out, records[i], stage)}
+			changed, err := settings.Changed("", pretrain.Study.ProfileConfig(records[i], config), config)
+			if err != nil {
+				return nil, err
+			}
+			e := Encoder{
+				Row: stage, Architecture: config.Second.Encoder, Weights: pretrain.EncoderFile(out, records[i], stage), Changed: strings.Join(changed, ", "),
+			}
 			if e.Digest, err = weights.Digest(e.Weights); err != nil {
 				return nil, err
 			}

@@ -63,14 +63,25 @@ func PaperRows(table string) ([]Row, error) {
 }
 
 // Gain is the gain of the full method over its initialisation in a column, one value per seed. Claims name the initialisation: "DINO", "iBOT" or "Mugs"
-// with ViT-S/16, or "own" for our own alignment stage.
+// with ViT-S/16, or "own" for our own alignment stage. Settings that --set changed in our own training are among those of the evidence.
 func Gain(results study.Results, initialisation, column string) study.Evidence {
 	method, before := Second, First
 	if initialisation != "own" {
 		before = strings.ToLower(initialisation) + "-s16"
 		method = strings.ToLower(initialisation) + "+ours-s16"
 	}
-	return results.Evidence(results.Differences(column, method, before), column)
+	evidence := results.Evidence(results.Differences(column, method, before), column)
+	for _, row := range []string{method, before} {
+		for _, record := range results.Of(row, column) {
+			var config struct {
+				Encoder Encoder `json:"encoder"`
+			}
+			if err := record.DecodeConfig(&config); err == nil && config.Encoder.Changed != "" && !slices.Contains(evidence.Changed, config.Encoder.Changed) {
+				evidence.Changed = append(evidence.Changed, config.Encoder.Changed)
+			}
+		}
+	}
+	return evidence
 }
 
 // WithRecords returns the rows that have records in at least one of the columns.

@@ -115,7 +115,7 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 		t.Errorf("table:\n%s", text)
 	}
 	claim := figures.Claims()[len(figures.Claims())-1]
-	if _, verdict := claim.Evaluate(results.Tolerance()); claim.ID != "C25" || verdict != figures.Holds {
+	if _, verdict := claim.Evaluate(results.Tolerance()); claim.ID != "C25" || verdict != figures.HoldsAlone {
 		t.Errorf("%s: %s", claim.ID, verdict)
 	}
 	if _, _, err := results.Curves().Render(); err != nil {

@@ -216,8 +216,14 @@ var Study = study.Spec[Config, Data]{
 		}
 		return numbers
 	},
-	Steps:         func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
-	NewWorker:     func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
-	ProfileConfig: func(r study.Record, _ Config) Config { return ProfileConfig(r.Profile) },
-	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
+	NewWorker: func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
+	ProfileConfig: func(r study.Record, config Config) Config {
+		c := ProfileConfig(r.Profile)
+		if r.Profile == study.Full {
+			c.Init = config.Init // The full profile needs --set init; the data of a record identify the file.
+		}
+		return c
+	},
+	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 }

@@ -46,6 +46,7 @@ type Config struct {
 
 	// Lambdas weight the losses. A loss of weight 0 is not computed: the rows of the ablation are such configurations, see [Ablation].
 	Lambdas              losses.Lambdas  `json:"lambdas"`
+	LambdaBy             string          `json:"lambda_by,omitzero"`  // [ByGradient], or empty: Lambdas are the weights.
 	PatchConcentration   string          `json:"patch_concentration"` // [WithCoTAP] or [WithBCE].
 	CoTAP                losses.CoTAP    `json:"cotap"`
 	Correspondences      Correspondences `json:"correspondences"`
@@ -159,7 +160,7 @@ func (c Config) Check() error {
 	case !c.hasPatchLoss() && !c.hasImageLoss():
 		return errors.New("lambdas: every loss of images and patches is off: patch_alignment, image_alignment, patch_concentration and image_concentration are 0")
 	}
-	return cmp.Or(c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check(), c.fits())
+	return cmp.Or(c.checkLambdas(), c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check(), c.fits())
 }
 
 // fits returns an error if a part of a batch is too large for memory: its images, or the attention of its global views.
@@ -220,7 +221,7 @@ func (c Config) shape() Config {
 	c.Steps, c.WarmupSteps, c.MetricsEvery, c.Neighbours = 0, 0, 0, 0
 	c.LearningRate, c.FinalLearningRate, c.WeightDecay, c.FinalWeightDecay, c.TargetMomentum, c.FinalTargetMomentum = 0, 0, 0, 0, 0, 0
 	c.Views.Global, c.Views.Local, c.Views.MinOverlap = views.Recipe{}, views.Recipe{}, 0
-	c.Correspondences.Noise = 0
+	c.Correspondences.Noise, c.LambdaBy = 0, ""
 	for _, weight := range []*float64{&c.Lambdas.PatchAlignment, &c.Lambdas.ImageAlignment, &c.Lambdas.PatchConcentration,
 		&c.Lambdas.ImageConcentration, &c.Lambdas.Prototypes} {
 		if *weight > 0 {

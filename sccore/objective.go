@@ -15,6 +15,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
@@ -29,6 +30,8 @@ type Objective struct {
 	step    step
 	skipped func(datasets.Skipped)
 	reports []string // The names of Graph's outputs, in order.
+	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
+	measured *losses.Lambdas
 
 	// Batches are read ahead. next returns the one for part number ahead of the run with this seed.
 	next  func() (*datasets.Batch, error, bool)
@@ -112,11 +115,7 @@ func (o *Objective) Initialize(store *model.Store, seed uint64) error {
 
 // Inputs reads the batch of a part of a step and draws its views.
 func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
-	rate, decay, momentum := o.config.schedule(at.Step)
-	l := o.config.Lambdas
-	scheduled := []float32{float32(rate), float32(decay), float32(momentum),
-		float32(l.PatchAlignment), float32(l.ImageAlignment), float32(l.PatchConcentration), float32(l.ImageConcentration), float32(l.Prototypes),
-		float32(o.config.Correspondences.Noise)}
+	scheduled := o.scheduled(at.Step)
 	if at.Part > 0 && at.Part == o.Parts() {
 		return []any{scheduled}, nil
 	}
@@ -132,6 +131,17 @@ func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
 	return o.inputs(o.step, batch, at.Seed, scheduled)
 }
 
+// scheduled are the scalars of [inScheduled] at a step.
+func (o *Objective) scheduled(step int) []float32 {
+	rate, decay, momentum := o.config.schedule(step)
+	scheduled := []float32{float32(rate), float32(decay), float32(momentum)}
+	l := o.lambdas()
+	for _, lambda := range each(&l) {
+		scheduled = append(scheduled, float32(*lambda))
+	}
+	return append(scheduled, float32(o.config.Correspondences.Noise))
+}
+
 // Metrics reads the reports of a part or of the update. Losses are the mean over parts; spreads are those of the first part.
 func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tensor) {
 	if at.Part > 0 && at.Part == o.Parts() {
@@ -140,6 +150,7 @@ func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tens
 	}
 	m.Step = at.Step + 1
 	m.LearningRate, _, _ = o.config.schedule(at.Step)
+	m.Lambdas = o.measured
 	spreads := at.Part == 0 && m.Step%o.config.MetricsEvery == 0
 	for i, name := range o.reports {
 		switch {
@@ -171,7 +182,11 @@ func (o *Objective) Metadata(at train.Position) (map[string]string, error) {
 		return nil, err
 	}
 	config, err := json.Marshal(o.config)
-	return map[string]string{"position": string(position), "config": string(config)}, err
+	if err != nil {
+		return nil, err
+	}
+	metadata := map[string]string{"position": string(position), "config": string(config)}
+	return metadata, o.saveLambdas(metadata)
 }
 
 // Restore requires the configuration to be that of the run.
@@ -186,7 +201,7 @@ func (o *Objective) Restore(metadata map[string]string, _ train.Position) (at tr
 	if config != o.config {
 		return at, errors.New("belongs to a run with another configuration")
 	}
-	return at, nil
+	return at, o.restoreLambdas(metadata)
 }
 
 // mixture reads the parts of a run's batches, one per step.
@@ -256,7 +271,7 @@ func (s step) inputs() []input {
 	if positives > 0 {
 		all = append(all, input{inPositives, shapes.Make(dtypes.Float32, positives, views.NumParams)})
 	}
-	if s.Lambdas.PatchConcentration > 0 {
+	if s.Lambdas.PatchConcentration > 0 || s.paired {
 		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
 	}
 	if s.labelled {
@@ -299,7 +314,7 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 		row := len(flat) / (theirs.Globals * s.positives())
 		named[inPositives] = tensors.FromFlatDataAndDimensions(flat[s.positives()*row:2*s.positives()*row], s.positives(), row)
 	}
-	if s.Lambdas.PatchConcentration > 0 {
+	if s.Lambdas.PatchConcentration > 0 || s.paired {
 		named[inPartners] = partners(seed, draws, images)
 	}
 	if s.labelled {

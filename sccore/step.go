@@ -29,6 +29,7 @@ type step struct {
 	vit             encoder.ViT
 	objects, scenes int  // Images in one part of a batch.
 	labelled        bool // Whether label maps come with the images.
+	paired          bool // Whether partners come with them also without L_sc.
 	dtype           dtypes.DType
 }
 
@@ -145,8 +146,16 @@ func ofViews(x *Node, numbers ...int) *Node {
 	return Concatenate(parts, 0)
 }
 
-// forward returns the total loss of a step and everything else that it reports, by name.
-func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
+// pass is what a step computes before it weights its losses.
+type pass struct {
+	online, target []outputs // By size of the views, global views first; target's second are the positives.
+	terms          losses.Terms
+	read           scheduled
+	reports        map[string]*Node
+}
+
+// pass runs both branches and computes the losses that are on.
+func (s step) pass(scope *model.Scope, in map[string]*Node) pass {
 	images, positives := s.images(), s.positives()
 	pixels := SliceAxis(in[inPixels], 0, AxisRange(0, images))
 	globals := s.show(pixels, in[inGlobals], s.Views.GlobalCropSize, s.objects)
@@ -161,7 +170,7 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 		online = append(online, s.branch(scope.At(onlineScope), s.show(pixels, in[inLocals], s.Views.LocalCropSize, s.objects))...)
 	}
 
-	reports = map[string]*Node{}
+	reports := map[string]*Node{}
 	var terms losses.Terms
 	if s.hasImageLoss() {
 		targets := s.imageTargets(target[0])
@@ -178,12 +187,19 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 	}
 	read := readScheduled(in[inScheduled])
 	if s.Lambdas.PatchConcentration > 0 {
-		terms.PatchConcentration = s.patchConcentration(online[0], target[0], in[inPartners], in[inLabels], read.noise, in[inNoiseKey])
+		terms.PatchConcentration = s.patchConcentration(s.pairs(online[0], target[0], in, read.noise))
 	}
 	if s.Lambdas.Prototypes > 0 {
 		terms.Prototypes = s.prototypeLoss(online[0].prototypes, target[0], s.objects)
 	}
-	total = losses.Total(s.weighted(terms, read.lambdas, reports), s.shape().Lambdas)
+	return pass{online, target, terms, read, reports}
+}
+
+// forward returns the total loss of a step and everything else that it reports, by name.
+func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
+	made := s.pass(scope, in)
+	online, reports := made.online, made.reports
+	total = losses.Total(s.weighted(made.terms, made.read.lambdas, reports), s.shape().Lambdas)
 	reports[reportTotal] = total
 	reports[reportClassSpread] = metrics.Covariance(ofViews(online[0].class, 0))
 	reports[reportPatchSpread] = metrics.Covariance(ofViews(online[0].tokens, 0))

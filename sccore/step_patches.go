@@ -64,18 +64,23 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 	return DivScalar(loss, float64(count)), targetEntropy
 }
 
-// patchConcentration is L_sc(x, x') ("Patch correspondence distillation"). For each image x and its partner x', another image of the batch,
+// pairs are the scores that L_sc(x, x') compares ("Patch correspondence distillation"). For each image x and its partner x', another image of the batch,
 //
 //	p̂ = S_o(v1(x), v1(x')),   q̂ = S_t(v2(x), v2(x'))
 //
 // over all (HW)² pairs of a place of x and a place of x'. Places lie in the overlap of v1 and v2, so that p̂_k and q̂_k are about the same pair of
-// places. partners, [images], are indices of images; labels, [images, size, size], serve correspondences from labels.
-func (s step) patchConcentration(online, target outputs, partners, labels, noise, noiseKey *Node) *Node {
+// places. Correspondences from labels get noise.
+func (s step) pairs(online, target outputs, in map[string]*Node, noise *Node) (p, q *Node) {
 	o := overlapOf(online, target, [][2]int{{0, 1}})
-	p, q := s.correspondences(o, online, target, partners)
+	p, q = s.correspondences(o, online, target, in[inPartners])
 	if s.fromLabels() {
-		q = noisy(sameLabel(o.labels(labels), partners, p.DType()), noise, noiseKey)
+		q = noisy(sameLabel(o.labels(in[inLabels]), in[inPartners], p.DType()), noise, in[inNoiseKey])
 	}
+	return p, q
+}
+
+// patchConcentration is L_sc.
+func (s step) patchConcentration(p, q *Node) *Node {
 	if s.PatchConcentration == WithBCE {
 		return losses.BCE(p, q)
 	}

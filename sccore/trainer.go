@@ -39,6 +39,7 @@ type Trainer struct {
 
 	backend   compute.Backend
 	objective *Objective
+	gauge     *model.Exec // Measures gauges, once it is compiled.
 }
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
@@ -66,6 +67,9 @@ func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) 
 // Close frees the device's memory and stops reading images.
 func (t *Trainer) Close() {
 	t.objective.rewind()
+	if t.gauge != nil {
+		t.gauge.Finalize()
+	}
 	t.Trainer.Close()
 }
 
@@ -81,7 +85,7 @@ func (t *Trainer) Configure(config Config) error {
 	if config.shape() != t.objective.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}
-	t.objective.config = config
+	t.objective.config, t.objective.measured = config, nil
 	t.objective.rewind()
 	return nil
 }
@@ -97,6 +101,7 @@ func (t *Trainer) Begin(seed uint64) error {
 	if err := t.objective.checkNeighbours(); err != nil {
 		return err
 	}
+	t.objective.measured = nil
 	return t.Trainer.Begin(seed)
 }
 

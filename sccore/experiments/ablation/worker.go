@@ -41,7 +41,7 @@ func (w worker) Run(r *run) error {
 	c, seed, t := r.Cell.Config, uint64(r.Cell.Seed), w.stage.Trainer
 	pretrain.Report(r, w.stage)
 	shared := filepath.Dir(r.Dir) // By the stages of a seed.
-	evaluators := pretrain.Evaluators(r.Backend(), w.stage.Frozen, r.Data.Data, c.Config, r.Cell.Seed)
+	evaluators := pretrain.Evaluators(r.Backend(), w.stage, r.Data.Data, c.Config, r.Cell.Seed)
 	switch row := rowOf(r.Cell); row {
 	case pretrain.RowRandom:
 		if err := t.Begin(seed); err != nil {

@@ -36,6 +36,9 @@ type Config struct {
 	// EvaluateEvery is the number of steps between evaluations during training: with labels by the linear probe and k-NN, without by the spread of patch
 	// features. 0 means none. Evaluations do not change the training.
 	EvaluateEvery int `json:"evaluate_every,omitzero"`
+	// GradientsEvery is the number of steps between measurements of each loss's gradient, and with labels of the precision of correspondences, see
+	// [sccore.Gauges]. 0 means none. They do not change the training.
+	GradientsEvery int `json:"gradients_every,omitzero"`
 }
 
 // The experiment's rows.
@@ -114,6 +117,7 @@ func (c Config) Check() error {
 	}
 	return cmp.Or(
 		settings.Between("images", c.Images, 1, math.MaxInt32), settings.Between("evaluate_every", c.EvaluateEvery, 0, math.MaxInt32),
+		settings.Between("gradients_every", c.GradientsEvery, 0, math.MaxInt32),
 		settings.Between("size", c.Size, 8, settings.MaxImageSize), c.Probe.Check(), c.KNN.Check(),
 	)
 }

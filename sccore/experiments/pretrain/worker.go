@@ -64,7 +64,7 @@ func (w *worker) Run(r *run) error {
 		return err
 	}
 	dir := filepath.Join(r.Dir, w.second.Name)
-	if err := TrainStage(r, w.second, dir, start, Evaluators(r.Backend(), w.second.Frozen, r.Data, c, r.Cell.Seed)); err != nil {
+	if err := TrainStage(r, w.second, dir, start, Evaluators(r.Backend(), w.second, r.Data, c, r.Cell.Seed)); err != nil {
 		return err
 	}
 	return w.record(r, RowMethod, w.second.Frozen, dir)
@@ -82,7 +82,7 @@ func (w *worker) alignment(r *run) error {
 			return err
 		}
 	}
-	if err := TrainStage(r, w.first, dir, begin, Evaluators(r.Backend(), w.first.Frozen, r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
+	if err := TrainStage(r, w.first, dir, begin, Evaluators(r.Backend(), w.first, r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
 		return err
 	}
 	if err := w.neighbours(r, w.first.Frozen); err != nil {

@@ -248,7 +248,11 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
 	data := c.data[cell.Dataset]
 	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
-	defer r.end()
+	defer func() {
+		if err == nil { // The bar of a run that fails stays where it fails.
+			r.end()
+		}
+	}()
 	if c.Needs != nil {
 		for _, needed := range c.Needs(cell) {
 			if c.isMissing(needed) {
@@ -274,7 +278,12 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if err := r.load(); err != nil {
 		return worker, err
 	}
-	defer func() { err = errors.Join(err, r.saveSeconds()) }()
+	defer func() {
+		// No later call opens the folder of a complete cell, or sweeps what a kill would leave in it.
+		if err != nil || !complete(r.recorded, c.options.Profile, cell, data, c.Numbers(data, cell)) {
+			err = errors.Join(err, r.saveSeconds())
+		}
+	}()
 	// Another process may have finished the cell since this call read the records.
 	if r.recorded, err = readRecorded(c.dir); err != nil {
 		return worker, err

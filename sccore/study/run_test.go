@@ -292,6 +292,10 @@ func TestARecordTellsOfAllCalls(t *testing.T) {
 			t.Errorf("record of %g seconds, skipped %q; want those of both calls", r.Seconds, r.Skipped)
 		}
 	}
+	// A kill while a complete cell saves its time would leave a file that no later call sweeps.
+	if kept, err := os.ReadFile(filepath.Join(dir, secondsFile)); err != nil || string(kept) != "1000\n" {
+		t.Errorf("a complete cell has saved its time, %q, %v", kept, err)
+	}
 	if want := []string{"skipped photo.jpg: truncated"}; !slices.Equal(warned, want) {
 		t.Errorf("warned of %q, want %q", warned, want)
 	}

@@ -114,3 +114,39 @@ func TestSetIsForAHeadOrADataset(t *testing.T) {
 		}
 	}
 }
+
+func TestGainsArePairedBySeed(t *testing.T) {
+	c, err := config(study.Quick, encoders.Synthetic, finetune.UPerNet, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []study.Record
+	for row, values := range map[string][]float64{encoders.Random: {10, 30, 20}, encoders.First: {12, 33, 24}, encoders.Second: {19, 39}} {
+		for seed, value := range values {
+			records = append(records, study.Record{
+				Row: row, Column: "synthetic scenes/UperNet", Value: value, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(c),
+			})
+		}
+	}
+	results, err := Study.Results(records, study.Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := Study.Tables(results)
+	if err != nil || len(tables) != 3 {
+		t.Fatal(len(tables), err)
+	}
+	gains := tables[2]
+	for i, want := range []struct {
+		title  string
+		values []float64
+	}{{"alignment − random init", []float64{2, 3, 4}}, {"full method − random init", []float64{9, 9}}, {"full method − alignment", []float64{7, 6}}} {
+		if row := gains.Rows[i]; !strings.EqualFold(row.Heads[0], want.title) || !slices.Equal(row.Cells[0].Ours, want.values) {
+			t.Errorf("row %d is %s: %v, want %s: %v", i, row.Heads[0], row.Cells[0].Ours, want.title, want.values)
+		}
+	}
+	// The mean of 2, 3, 4 is 3, its standard error 1/√3, and t(2) is 4.303.
+	if !strings.Contains(gains.Caption, "synthetic scenes/UperNet: 0.5 to 5.5") {
+		t.Error(gains.Caption)
+	}
+}

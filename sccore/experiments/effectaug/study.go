@@ -99,6 +99,9 @@ const (
 	rowCropOnly = "crop"
 )
 
+// RowUntrained is the row of encoders with their initial weights, above which a training must come.
+const RowUntrained = "untrained"
+
 // MethodTitles are the names of the methods in the paper's table.
 var MethodTitles = map[string]string{
 	methods.SimCLR: "SimCLR", methods.BarlowTwins: "Barlow Twins", methods.MoCo: "MoCo", methods.SimSiam: "SimSiam",
@@ -201,6 +204,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 				c.Config.Recipe = row.Recipe(config.Recipe)
 				cells = append(cells, c)
 			}
+			cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: []string{dataset, method, RowUntrained}, Seed: seed, Config: config})
 		}
 	}
 	return cells, nil
@@ -250,7 +254,12 @@ var Study = study.Spec[Config, Data]{
 	Numbers: func(d Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Path[2], Column: column(d, c)}}
 	},
-	Steps:         func(d Data, c study.Cell[Config]) int { return c.Config.Epochs * (d.Train.Len() / c.Config.Batch) },
+	Steps: func(d Data, c study.Cell[Config]) int {
+		if c.Path[2] == RowUntrained {
+			return 0
+		}
+		return c.Config.Epochs * (d.Train.Len() / c.Config.Batch)
+	},
 	NewWorker:     newWorker,
 	Shares:        func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
 	ProfileConfig: profileConfig,

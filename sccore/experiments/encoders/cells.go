@@ -158,8 +158,8 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 	return all, nil
 }
 
-// pretrained returns the encoders that the experiment pretrain has left in out, after both stages of the last run of each seed in the profile. Both
-// stages are from the same run: the full method started from that run's alignment.
+// pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
+// profile. All are from the same run: the full method and its control started from that run's alignment.
 func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err error) {
 	records, err := study.Records(study.Folder(out, pretrain.Name))
 	if err != nil {
@@ -172,11 +172,11 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 			continue
 		}
 		last := records[at]
-		for _, stage := range []string{First, Second} {
+		for _, stage := range []string{First, Control, Second} {
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
 			})
-			if i < 0 { // The run started from a file.
+			if i < 0 { // The run started from a file, or has no control.
 				continue
 			}
 			var config pretrain.Config

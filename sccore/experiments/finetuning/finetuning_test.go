@@ -121,7 +121,7 @@ func TestGainsArePairedBySeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var records []study.Record
-	for row, values := range map[string][]float64{encoders.Random: {10, 30, 20}, encoders.First: {12, 33, 24}, encoders.Second: {19, 39}} {
+	for row, values := range map[string][]float64{encoders.Random: {10, 30, 20}, encoders.First: {12, 33, 24}, encoders.Control: {12, 33, 24}, encoders.Second: {19, 39}} {
 		for seed, value := range values {
 			records = append(records, study.Record{
 				Row: row, Column: "synthetic scenes/UperNet", Value: value, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(c),

@@ -64,7 +64,7 @@ func TestPretrainRecordsWhatItSkips(t *testing.T) {
 			t.Fatal(err)
 		}
 		records := studytest.Records(t, out, Name)
-		if len(records) != 3 {
+		if len(records) != 4 {
 			t.Fatalf("%d records", len(records))
 		}
 		var lists []string
@@ -72,7 +72,7 @@ func TestPretrainRecordsWhatItSkips(t *testing.T) {
 			slices.Sort(r.Skipped)
 			lists = append(lists, strings.Join(r.Skipped, "; "))
 		}
-		content, err := os.ReadFile(EncoderFile(out, records[2], "second"))
+		content, err := os.ReadFile(EncoderFile(out, records[3], "second"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,8 @@ type Config struct {
 	// GradientsEvery is the number of steps between measurements of each loss's gradient, and with labels of the precision of correspondences, see
 	// [sccore.Gauges]. 0 means none. They do not change the training.
 	GradientsEvery int `json:"gradients_every,omitzero"`
+	// WithoutControl leaves out the control of the second stage: see [Config.Control].
+	WithoutControl bool `json:"without_control,omitzero"`
 }
 
 // The experiment's rows.
@@ -46,8 +48,13 @@ const (
 	RowRandom    = "random init"
 	RowInit      = "initialisation" // A file of weights.
 	RowAlignment = "alignment"      // After the first stage.
-	RowMethod    = "full method"    // After the second.
+	RowControl   = "alignment, equal steps"
+	RowMethod    = "full method" // After the second.
 )
+
+// Control is the configuration of the control of the second stage: it goes on from the same start with both alignments alone, for as many steps on as many
+// images. What the full method gains over it is not the gain of training longer.
+func (c Config) Control() sccore.Config { return sccore.Ablations[2].Config(c.Second) }
 
 // The experiment's columns.
 const (
@@ -103,6 +110,11 @@ func (c Config) Check() error {
 			return fmt.Errorf("%s.correspondences.from: this experiment trains without labels", stage.name)
 		}
 	}
+	if !c.WithoutControl {
+		if err := c.Control().Check(); err != nil {
+			return fmt.Errorf("control (--set without_control=true leaves it out): second.%w", err)
+		}
+	}
 	switch {
 	case c.First.Encoder != c.Second.Encoder:
 		return fmt.Errorf("first.encoder %s is not second.encoder %s", c.First.Encoder, c.Second.Encoder)
@@ -139,19 +151,27 @@ func (c Config) CheckDrawn(profile study.Profile) error {
 }
 
 // rows lists the rows that a cell measures, in the order of measurement.
-func (c Config) rows() []string {
+func (c Config) rows() (rows []string) {
+	rows = []string{RowRandom, RowAlignment}
 	if c.Init != "" {
-		return []string{RowInit, RowMethod}
+		rows = []string{RowInit}
 	}
-	return []string{RowRandom, RowAlignment, RowMethod}
+	if !c.WithoutControl {
+		rows = append(rows, RowControl)
+	}
+	return append(rows, RowMethod)
 }
 
-// steps is the number of steps of both stages.
+// steps is the number of steps of both stages and the control.
 func (c Config) steps() int {
-	if c.Init != "" {
-		return c.Second.Steps
+	steps := c.Second.Steps
+	if !c.WithoutControl {
+		steps += c.Second.Steps
 	}
-	return c.First.Steps + c.Second.Steps
+	if c.Init == "" {
+		steps += c.First.Steps
+	}
+	return steps
 }
 
 // DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic".
@@ -202,8 +222,8 @@ var Study = study.Spec[Config, Data]{
 		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "about ten minutes on 2 cores",
-			study.Full:  "ViT-S/16, 100k steps of 256 images: 1.2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
+			study.Quick: "about a quarter of an hour on 2 cores",
+			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
 		},
 	},
 	Parts:    []string{"dataset", "seed"},

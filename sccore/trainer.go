@@ -90,6 +90,17 @@ func (t *Trainer) Configure(config Config) error {
 	return nil
 }
 
+// SetData sets the images of the runs to come. They must be of the kinds that the step is compiled for: objects, scenes and labels, as before.
+func (t *Trainer) SetData(data Data) error {
+	old := t.objective.data
+	if (data.Objects == nil) != (old.Objects == nil) || (data.Scenes == nil) != (old.Scenes == nil) || (data.Labels == nil) != (old.Labels == nil) {
+		return errors.New("these images need another compiled step")
+	}
+	t.objective.data = data
+	t.objective.rewind()
+	return nil
+}
+
 // SetNeighbours sets the neighbours from which the runs to come draw positives. They are often found with the features of an earlier run.
 func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) {
 	t.objective.data.Neighbours = neighbours

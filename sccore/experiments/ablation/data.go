@@ -59,7 +59,7 @@ func (m measured) protocol(column string, config Config) string {
 // labels at all, that is an error.
 func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err error) {
 	config := cells[0].Config
-	if d.Data, err = pretrain.Open(o, config.Config); err != nil {
+	if d.Data, err = pretrain.Open(o, config.Config, cells[0].Seed); err != nil {
 		return d, err
 	}
 	if o.Data == "" {

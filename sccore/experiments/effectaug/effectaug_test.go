@@ -101,7 +101,7 @@ func TestSources(t *testing.T) {
 		{study.Quick, empty, empty, true},
 		{study.Quick, filepath.Join(empty, "nowhere"), "nowhere", true},
 	} {
-		found, err := sources(c.profile, c.dir)
+		found, err := sources(c.profile, c.dir, 0)
 		switch {
 		case c.fails && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
 			t.Errorf("%s on %q: error %v is not one line with %q", c.profile, c.dir, err, c.want)

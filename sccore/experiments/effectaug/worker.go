@@ -44,6 +44,9 @@ type runState struct {
 // Run trains and evaluates a cell, and saves its weights.
 func (w worker) Run(r *run) error {
 	t, c := w.trainer, r.Cell.Config
+	if err := w.trainer.SetImages(r.Data.Train); err != nil {
+		return err
+	}
 	if r.Cell.Path[2] == RowUntrained {
 		return w.untrained(r)
 	}

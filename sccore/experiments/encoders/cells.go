@@ -15,7 +15,7 @@ import (
 // Grid lists the cells of an evaluation: each encoder with each variant, all cells of one seed before the next seed. C is the configuration of a cell.
 type Grid[C comparable] struct {
 	Table    string                // The paper's table whose rows --set weights.ROW=FILE can name.
-	Seeds    map[study.Profile]int // Number of seeds, if it is not 3.
+	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the quick profile.
 	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
 	Encoder  func(config *C) *Encoder
 	// Config returns the configuration of a profile without the encoder, with the assignments of --set applied and checked.
@@ -25,6 +25,9 @@ type Grid[C comparable] struct {
 // Cells implements Cells of a [study.Spec].
 func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
 	seeds := 3
+	if o.Profile == study.Quick {
+		seeds = 5
+	}
 	if count, ok := g.Seeds[o.Profile]; ok {
 		seeds = count
 	}

@@ -70,7 +70,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic, m.Segmenter.Head))
+		data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic, m.Segmenter.Head), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,7 +135,7 @@ func TestPretrainingLearns(t *testing.T) {
 		return
 	}
 	config.Second = config.First
-	data, err := Open(study.Options{}, config)
+	data, err := Open(study.Options{}, config, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

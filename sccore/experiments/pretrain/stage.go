@@ -40,6 +40,9 @@ func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Co
 	return &Stage{name, trainer, frozen}, err
 }
 
+// SetData gives a compiled stage the images of a run.
+func (s *Stage) SetData(data sccore.Data) error { return s.Trainer.SetData(data) }
+
 // Report makes a run's records and warnings name the images that the stage cannot read, in training and in measuring.
 func Report[C comparable, D study.Data](r *study.Run[C, D], s *Stage) {
 	skip := func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }

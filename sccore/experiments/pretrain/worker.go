@@ -47,6 +47,9 @@ func (w *worker) compile(r *run) (err error) {
 	}
 	for _, stage := range []*Stage{w.first, w.control, w.second} {
 		if stage != nil {
+			if err := stage.SetData(r.Data.Train); err != nil {
+				return err
+			}
 			Report(r, stage)
 		}
 	}

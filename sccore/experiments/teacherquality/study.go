@@ -166,7 +166,7 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 		return nil, errors.New("--set loss, lambda, teacher or auc: choose runs with --only 'cotap/lambda10/auc1'")
 	}
 	var cells []study.Cell[Config]
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 10}[o.Profile]) {
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]) {
 		for _, row := range rows(o.Profile) {
 			c := base
 			c.Loss, c.Lambda, c.Teacher, c.AUC = row.Loss, row.Lambda, row.Teacher, row.AUC
@@ -204,13 +204,14 @@ var Study = study.Spec[Config, data]{
 		Data:       "synthetic scenes and objects, whose labels give teachers of known quality",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "about 20 minutes on 2 quiet cores",
+			study.Quick: "about 35 minutes on 2 quiet cores",
 			study.Full:  "about 5 hours on 2 cores: ten seeds, finer steps",
 		},
 	},
-	Parts: []string{"loss", "lambda", "teacher", "seed"},
-	Cells: cells,
-	Open:  open,
+	Parts:  []string{"loss", "lambda", "teacher", "seed"},
+	Cells:  cells,
+	Open:   open,
+	BySeed: func(string) bool { return true },
 	Numbers: func(_ data, c study.Cell[Config]) []study.Number {
 		if isStart(c) {
 			return nil

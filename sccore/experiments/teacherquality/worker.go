@@ -37,8 +37,9 @@ func (data) Skipped() []string { return nil }
 // open draws the images.
 func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
 	n, side := cells[0].Config.Images, cells[0].Config.Second.ImageSize
-	objects, scenes := synthetic.Objects(n, side, 1), synthetic.Scenes(n, side, 2)
-	d := data{train: pretrain.LabelledData(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
+	run := synthetic.Run(cells[0].Seed)
+	objects, scenes := run.Objects(n, side, 1), run.Scenes(n, side, 2)
+	d := data{train: pretrain.LabelledData(objects, scenes), scenes: [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
 	return d, nil
 }
@@ -63,6 +64,9 @@ func (w worker) Close() { w.stage.Close() }
 
 // Run trains, measures and records a cell, or trains the first stage that the cells of a seed start from.
 func (w worker) Run(r *run) error {
+	if err := w.stage.SetData(r.Data.train); err != nil {
+		return err
+	}
 	if isStart(r.Cell) {
 		return w.makeStart(r)
 	}

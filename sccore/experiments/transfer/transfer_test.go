@@ -311,7 +311,7 @@ func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
 		if images == 9 {
 			c.Holdout = 2
 		}
-		d, err := open("", "synthetic", c)
+		d, err := open("", "synthetic", c, 0)
 		if err != nil || len(d.trained) != want[0] || len(d.heldOut) != want[1] || len(d.tested) != images {
 			t.Errorf("of %d images %d train, %d are held out, %d test, %v", images, len(d.trained), len(d.heldOut), len(d.tested), err)
 		}

@@ -21,6 +21,9 @@ type Gauges struct {
 	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs of two patches without a label;
 	// nil without labels or a loss of patches.
 	Precision []float64
+	// Scores are S_t of those pairs, and Same says which are of one class.
+	Scores []float64
+	Same   []bool
 }
 
 // TopShares are the shares of pairs of [Gauges].Precision.
@@ -98,7 +101,13 @@ func (t *Trainer) gauges(ctx context.Context, part int) (g Gauges, err error) {
 				*each(&g.Lengths)[i] = float64(length)
 			}
 			if s.paired {
-				g.Precision = precisions(tensors.MustCopyFlatData[float32](out[1]), tensors.MustCopyFlatData[float32](out[2]))
+				scores := tensors.MustCopyFlatData[float32](out[1])
+				for i, mark := range tensors.MustCopyFlatData[float32](out[2]) {
+					if mark >= 0 {
+						g.Scores, g.Same = append(g.Scores, float64(scores[i])), append(g.Same, mark == 1)
+					}
+				}
+				g.Precision = metrics.PrecisionAtTop(g.Scores, g.Same, TopShares...)
 			}
 		})
 	}
@@ -128,8 +137,8 @@ func (s step) gauges(scope *model.Scope, inputs []*Node) []*Node {
 	}
 	out := []*Node{Stack(lengths, 0)}
 	if s.paired {
-		_, q := s.pairs(made.online[0], made.target[0], in, made.read.noise)
-		o := overlapOf(made.online[0], made.target[0], [][2]int{{0, 1}})
+		_, q := s.pairs(made.online[0], made.source, in, made.read.noise)
+		o := overlapOf(made.online[0], made.source, [][2]int{{0, 1}})
 		out = append(out, q, judged(o.labels(in[inLabels]), in[inPartners], s.dtype))
 	}
 	return out
@@ -143,16 +152,4 @@ func judged(labels, partners *Node, dtype dtypes.DType) *Node {
 	ours := InsertAxes(labels, -1)
 	neither := LogicalAnd(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs)))
 	return Sub(sameLabel(labels, partners, dtype), Reshape(ConvertDType(neither, dtype), images, places*places))
-}
-
-// precisions are those of the judged pairs.
-func precisions(scores, judged []float32) []float64 {
-	var kept []float64
-	var same []bool
-	for i, mark := range judged {
-		if mark >= 0 {
-			kept, same = append(kept, float64(scores[i])), append(same, mark == 1)
-		}
-	}
-	return metrics.PrecisionAtTop(kept, same, TopShares...)
 }

@@ -58,6 +58,7 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
 	}
 	o.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
+	o.step.taught = data.TeacherLabels != nil && config.fromLabels()
 	return o, nil
 }
 
@@ -107,7 +108,7 @@ func (o *Objective) Update(scope *model.Scope, inputs []*Node) []*Node {
 
 // Initialize gives both branches the same initial values.
 func (o *Objective) Initialize(store *model.Store, seed uint64) error {
-	if err := train.Initialize(store, seed, "/"+targetScope); err != nil {
+	if err := train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope); err != nil {
 		return err
 	}
 	return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
@@ -249,7 +250,10 @@ const (
 	inPartners  = "partners"  // The partner x' of each image x, [images].
 	inLabels    = "labels"    // Label maps, [images, size, size] of bytes.
 	inNoiseKey  = "noise key" // The key that label noise is drawn from.
-	inScheduled = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
+	inImages    = "images"    // The numbers of the images, [images].
+	// Label maps that correspondences from labels are made of, if they are not inLabels.
+	inTeacherLabels = "teacher labels"
+	inScheduled     = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
 )
 
 // input is an input of the compiled step.
@@ -278,7 +282,14 @@ func (s step) inputs() []input {
 		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
 	}
 	if s.fromLabels() {
-		all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+		if s.taught {
+			all = append(all, input{inTeacherLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
+		}
+		if s.Correspondences.Fixed {
+			all = append(all, input{inImages, shapes.Make(dtypes.Int32, images)})
+		} else {
+			all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+		}
 	}
 	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
 }
@@ -317,16 +328,24 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 	if s.Lambdas.PatchConcentration > 0 || s.paired {
 		named[inPartners] = partners(seed, draws, images)
 	}
+	maps := map[string]func(image int32, labels []uint8, size int) error{}
 	if s.labelled {
+		maps[inLabels] = o.data.Labels
+	}
+	if s.taught {
+		maps[inTeacherLabels] = o.data.TeacherLabels
+	}
+	for name, read := range maps {
 		labels := make([]uint8, images*size)
 		for i := range images {
-			if err := o.data.Labels(batch.Images[i], labels[i*size:(i+1)*size], o.config.ImageSize); err != nil {
+			if err := read(batch.Images[i], labels[i*size:(i+1)*size], o.config.ImageSize); err != nil {
 				return nil, err
 			}
 		}
-		named[inLabels] = tensors.FromFlatDataAndDimensions(labels, images, o.config.ImageSize, o.config.ImageSize)
+		named[name] = tensors.FromFlatDataAndDimensions(labels, images, o.config.ImageSize, o.config.ImageSize)
 	}
 	if s.fromLabels() {
+		named[inImages] = slices.Clone(batch.Images[:images])
 		named[inNoiseKey] = rand.New(rand.NewPCG(seed, uint64(draws))).Uint32()
 	}
 	var inputs []any

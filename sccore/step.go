@@ -30,6 +30,7 @@ type step struct {
 	objects, scenes int  // Images in one part of a batch.
 	labelled        bool // Whether label maps come with the images.
 	paired          bool // Whether partners come with them also without L_sc.
+	taught          bool // Whether correspondences from labels have label maps of their own.
 	dtype           dtypes.DType
 }
 
@@ -149,6 +150,7 @@ func ofViews(x *Node, numbers ...int) *Node {
 // pass is what a step computes before it weights its losses.
 type pass struct {
 	online, target []outputs // By size of the views, global views first; target's second are the positives.
+	source         outputs   // The branch that S_t comes from.
 	terms          losses.Terms
 	read           scheduled
 	reports        map[string]*Node
@@ -185,14 +187,17 @@ func (s step) pass(scope *model.Scope, in map[string]*Node) pass {
 	if s.Lambdas.PatchAlignment > 0 {
 		terms.PatchAlignment, reports[reportPatchEntropy] = s.patchAlignment(online, target[0])
 	}
-	read := readScheduled(in[inScheduled])
+	read, source := readScheduled(in[inScheduled]), target[0]
 	if s.Lambdas.PatchConcentration > 0 {
-		terms.PatchConcentration = s.patchConcentration(s.pairs(online[0], target[0], in, read.noise))
+		if s.fromTeacher() {
+			source = s.teacher().branch(scope.At(teacherScope), globals)[0]
+		}
+		terms.PatchConcentration = s.patchConcentration(online[0], source, in, read.noise)
 	}
 	if s.Lambdas.Prototypes > 0 {
 		terms.Prototypes = s.prototypeLoss(online[0].prototypes, target[0], s.objects)
 	}
-	return pass{online, target, terms, read, reports}
+	return pass{online, target, source, terms, read, reports}
 }
 
 // forward returns the total loss of a step and everything else that it reports, by name.
@@ -242,8 +247,10 @@ func learnt(scope *model.Scope) (variables []*model.Variable) {
 // backward is forward with the gradients of the online branch.
 func (s step) backward(scope *model.Scope, in map[string]*Node) (gradients []*Node, reports map[string]*Node) {
 	total, reports := s.forward(scope, in)
-	for variable := range scope.At(targetScope).IterVariables() {
-		variable.SetTrainable(false)
+	for _, frozen := range []string{targetScope, teacherScope} {
+		for variable := range scope.At("%s", frozen).IterVariables() {
+			variable.SetTrainable(false)
+		}
 	}
 	var values []*Node
 	for _, variable := range learnt(scope) {

@@ -25,6 +25,8 @@ type Data struct {
 	// numbered after all objects. Nil for images without labels. [StepMetrics].Classes uses them; training uses them only for correspondences from
 	// labels.
 	Labels func(image int32, labels []uint8, size int) error
+	// TeacherLabels are those that correspondences from labels are made of, such as wrong ones; nil for Labels.
+	TeacherLabels func(image int32, labels []uint8, size int) error
 
 	Workers int             // Images decoded in parallel; 0 for one per processor. It changes nothing else.
 	Broken  datasets.Broken // What to do about an image that cannot be read.
@@ -93,7 +95,8 @@ func (t *Trainer) Configure(config Config) error {
 // SetData sets the images of the runs to come. They must be of the kinds that the step is compiled for: objects, scenes and labels, as before.
 func (t *Trainer) SetData(data Data) error {
 	old := t.objective.data
-	if (data.Objects == nil) != (old.Objects == nil) || (data.Scenes == nil) != (old.Scenes == nil) || (data.Labels == nil) != (old.Labels == nil) {
+	if (data.Objects == nil) != (old.Objects == nil) || (data.Scenes == nil) != (old.Scenes == nil) || (data.Labels == nil) != (old.Labels == nil) ||
+		(data.TeacherLabels == nil) != (old.TeacherLabels == nil) {
 		return errors.New("these images need another compiled step")
 	}
 	t.objective.data = data

@@ -42,7 +42,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 	if err != nil || len(tables) != 2 {
 		t.Fatal(len(tables), err)
 	}
-	for i, rows := range []int{10, 3} {
+	for i, rows := range []int{10, 4} {
 		if len(tables[i].Rows) != rows {
 			t.Errorf("%s has %d rows, want %d", tables[i].Title, len(tables[i].Rows), rows)
 		}
@@ -140,7 +140,7 @@ func TestGainsArePairedBySeed(t *testing.T) {
 	for i, want := range []struct {
 		title  string
 		values []float64
-	}{{"alignment − random init", []float64{2, 3, 4}}, {"full method − random init", []float64{9, 9}}, {"full method − alignment", []float64{7, 6}}} {
+	}{{"alignment − random init", []float64{2, 3, 4}}, {"full method − random init", []float64{9, 9}}, {"full method − alignment, equal steps", []float64{7, 6}}} {
 		if row := gains.Rows[i]; !strings.EqualFold(row.Heads[0], want.title) || !slices.Equal(row.Cells[0].Ours, want.values) {
 			t.Errorf("row %d is %s: %v, want %s: %v", i, row.Heads[0], row.Cells[0].Ours, want.title, want.values)
 		}

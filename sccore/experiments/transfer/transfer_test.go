@@ -223,8 +223,8 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err := runTransferSmoke(t, moved); err != nil {
 		t.Fatal(err)
 	}
-	if records, err := study.Records(study.Folder(moved, Name)); err != nil || len(records) != 6 {
-		t.Errorf("%d records in a copy of 6, %v", len(records), err)
+	if records, err := study.Records(study.Folder(moved, Name)); err != nil || len(records) != 8 {
+		t.Errorf("%d records in a copy of 8, %v", len(records), err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Claim is the sign of a quantity that the paper claims. A claim with several parts has one Claim per part, all with the same ID.
 type Claim struct {
-	// ID is C1 to C25.
+	// ID is C1 to C26.
 	ID string
 	// Part tells the parts of one ID apart, or names the method in C1 to C12; it may be empty.
 	Part string

@@ -4,7 +4,8 @@
 //
 //   - table*.go: [Table] is written as Markdown, HTML, LaTeX or CSV.
 //   - scoreboard.go, claims.go: [Scoreboard] shows the paper's claims beside what runs say about them.
-//   - plot_*.go: [Curves], [CurvesRow], [Heatmap], [DotPlot], [GainPlot], [TradeOff], [AccuracyDrop] and [AugmentationCurves] are plots.
+//   - plot_*.go: [Curves], [CurvesRow], [Heatmap], [DotPlot], [GainPlot], [TradeOff], [AccuracyDrop], [AugmentationCurves] and [Embedding]
+//     are plots.
 //   - image_*.go: [ImageGrid], [ClassMap] and [HeatImage] are images.
 //   - theory_*.go: [BoundCurves], [BoundHeatmaps], [Feasibility], [TailCurves] and [BoundTable] show what the theorem of implicit semantic
 //     concentration says.

@@ -3,7 +3,9 @@ package figures
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -21,6 +23,36 @@ type Figure interface {
 	Render() (svg, png []byte, err error)
 	// CSV has the numbers in full precision, one per line; it is empty for a picture that shows none.
 	CSV() string
+
+	// page is what Render draws.
+	page() (sheet, error)
+}
+
+// FigureFormats are the formats that [SaveAs] knows, by the ending of the file.
+var FigureFormats = []string{".svg", ".png", ".pdf"}
+
+// CheckFormat returns an error unless the file's ending is one of [FigureFormats].
+func CheckFormat(file string) error {
+	if !slices.Contains(FigureFormats, filepath.Ext(file)) {
+		return fmt.Errorf("%s: want a file that ends with one of %s", file, strings.Join(FigureFormats, ", "))
+	}
+	return nil
+}
+
+// SaveAs writes a figure to a file, atomically, in the format that its ending names. Text of a PDF is drawn as outlines.
+func SaveAs(file string, figure Figure) error {
+	if err := CheckFormat(file); err != nil {
+		return err
+	}
+	s, err := figure.page()
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", file, err)
+	}
+	content, err := map[string]func() ([]byte, error){".svg": s.svg, ".png": s.png, ".pdf": s.pdf}[filepath.Ext(file)]()
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", file, err)
+	}
+	return atomicfile.WriteBytes(file, content)
 }
 
 // SaveFigure writes NAME.svg, NAME.png and, if the figure shows numbers, NAME.csv into dir, each atomically.
@@ -49,22 +81,46 @@ const (
 	width       = 900 * pixel
 )
 
-// render draws onto an SVG and a PNG canvas.
-func render(width, height vg.Length, paint func(draw.Canvas)) (svg, png []byte, err error) {
-	vector := vgsvg.New(width, height)
-	paint(draw.New(vector))
-	var buffer bytes.Buffer
-	if _, err := vector.WriteTo(&buffer); err != nil {
-		return nil, nil, err
-	}
-	// Viewers without the Liberation fonts have others with the same widths.
-	svg = []byte(strings.ReplaceAll(buffer.String(), "font-family:Liberation Sans", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
+// sheet is a page of a size with what is drawn on it.
+type sheet struct {
+	width, height vg.Length
+	paint         func(draw.Canvas)
+}
 
-	raster := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))}
-	paint(draw.New(raster))
-	buffer.Reset()
-	if _, err := raster.WriteTo(&buffer); err != nil {
+func newSheet(width, height vg.Length, paint func(draw.Canvas)) (sheet, error) {
+	return sheet{width, height, paint}, nil
+}
+
+// rendered is [Figure.Render] of any figure.
+func rendered(figure Figure) (svg, png []byte, err error) {
+	s, err := figure.page()
+	if err != nil {
 		return nil, nil, err
 	}
-	return svg, buffer.Bytes(), nil
+	if svg, err = s.svg(); err != nil {
+		return nil, nil, err
+	}
+	png, err = s.png()
+	return svg, png, err
+}
+
+// encode draws onto a canvas and returns its file.
+func (s sheet) encode(canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}) ([]byte, error) {
+	s.paint(draw.New(canvas))
+	var buffer bytes.Buffer
+	_, err := canvas.WriteTo(&buffer)
+	return buffer.Bytes(), err
+}
+
+func (s sheet) svg() ([]byte, error) {
+	file, err := s.encode(vgsvg.New(s.width, s.height))
+	// Viewers without the Liberation fonts have others with the same widths.
+	return bytes.ReplaceAll(file, []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif")), err
+}
+
+func (s sheet) png() ([]byte, error) {
+	return s.encode(vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(s.width, s.height), vgimg.UseDPI(dotsPerInch))})
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -226,5 +227,50 @@ func TestSaveFigure(t *testing.T) {
 	equal(t, len(entries), 3) // nothing of the failed figure, no temporary files
 	if err := SaveFigure(filepath.Join(dir, "drop.csv"), "drop", drops()); err == nil || !strings.Contains(err.Error(), "drop.csv") {
 		t.Errorf("the folder is a file: %v", err)
+	}
+}
+
+// TestSaveAsWritesEachFormat: the same figure gives the same bytes, and SVG and PNG are those of Render.
+func TestSaveAsWritesEachFormat(t *testing.T) {
+	figure := Curves{Title: "Δ title", X: "step", Y: "loss", Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{2, 1}}}}
+	dir := t.TempDir()
+	svg, raster, err := figure.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range FigureFormats {
+		var files [2][]byte
+		for i := range files {
+			file := filepath.Join(dir, "figure"+format)
+			if err := SaveAs(file, figure); err != nil {
+				t.Fatal(err)
+			}
+			if files[i], err = os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if !bytes.Equal(files[0], files[1]) {
+			t.Errorf("%s: a second file has other bytes", format)
+		}
+		switch format {
+		case ".svg":
+			if !bytes.Equal(files[0], svg) {
+				t.Error("the SVG is another one")
+			}
+		case ".png":
+			if !bytes.Equal(files[0], raster) {
+				t.Error("the PNG is another one")
+			}
+		case ".pdf":
+			if !bytes.HasPrefix(files[0], []byte("%PDF-")) || !bytes.Contains(files[0], []byte("(D:20000101000000")) {
+				t.Error("no PDF with a fixed date")
+			}
+		}
+	}
+	if err := SaveAs("figure.jpg", figure); err == nil || err.Error() != "figure.jpg: want a file that ends with one of .svg, .png, .pdf" {
+		t.Error(err)
 	}
 }

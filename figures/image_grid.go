@@ -32,7 +32,9 @@ type ColourName struct {
 }
 
 // Render implements [Figure]. The sheet is as large as its images need.
-func (g ImageGrid) Render() (svg, png []byte, err error) {
+func (g ImageGrid) Render() (svg, png []byte, err error) { return rendered(g) }
+
+func (g ImageGrid) page() (sheet, error) {
 	columns, cell := 0, image.Point{}
 	scale := g.Scale
 	if scale == 0 {
@@ -49,13 +51,13 @@ func (g ImageGrid) Render() (svg, png []byte, err error) {
 	}
 	switch {
 	case scale < 0:
-		return nil, nil, fmt.Errorf("scale %d is negative", scale)
+		return sheet{}, fmt.Errorf("scale %d is negative", scale)
 	case cell.X == 0 || cell.Y == 0:
-		return nil, nil, errors.New("no images")
+		return sheet{}, errors.New("no images")
 	case g.RowLabels != nil && len(g.RowLabels) != len(g.Images):
-		return nil, nil, fmt.Errorf("%d row labels for %d rows", len(g.RowLabels), len(g.Images))
+		return sheet{}, fmt.Errorf("%d row labels for %d rows", len(g.RowLabels), len(g.Images))
 	case g.ColumnLabels != nil && len(g.ColumnLabels) != columns:
-		return nil, nil, fmt.Errorf("%d column labels for %d columns", len(g.ColumnLabels), columns)
+		return sheet{}, fmt.Errorf("%d column labels for %d columns", len(g.ColumnLabels), columns)
 	}
 
 	// All positions are whole pixels, so that the pixels of an enlarged image stay sharp.
@@ -92,7 +94,7 @@ func (g ImageGrid) Render() (svg, png []byte, err error) {
 	at := func(x, y int) vg.Point { // From the top left corner.
 		return vg.Point{X: vg.Length(x) * pixel, Y: vg.Length(h-y) * pixel}
 	}
-	return render(vg.Length(w)*pixel, vg.Length(h)*pixel, func(c draw.Canvas) {
+	return newSheet(vg.Length(w)*pixel, vg.Length(h)*pixel, func(c draw.Canvas) {
 		page(c)
 		if g.Title != "" {
 			title := sans(titleSize, true)

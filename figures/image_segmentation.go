@@ -26,7 +26,7 @@ func SegmentationGrid(title string, predictions []Segmented, classes []string) I
 			occurs[class] = true
 		}
 		for i, picture := range []image.Image{p.Image.Image(), ClassMap(p.Image.Mask, p.Image.Width), ClassMap(p.Predicted, p.Image.Width)} {
-			sheet.Images[i] = append(sheet.Images[i], fitted(picture, i == 0))
+			sheet.Images[i] = append(sheet.Images[i], Fitted(picture, sheetSide, i == 0))
 		}
 	}
 	for class, name := range classes {
@@ -40,13 +40,13 @@ func SegmentationGrid(title string, predictions []Segmented, classes []string) I
 	return sheet
 }
 
-// fitted brings a picture's longer side to sheetSide: photographs smoothly, maps without mixing their colours.
-func fitted(picture image.Image, smooth bool) image.Image {
+// Fitted brings a picture's longer side to a length in pixels: photographs smoothly, maps without mixing their colours.
+func Fitted(picture image.Image, side int, smooth bool) image.Image {
 	size := picture.Bounds().Size()
 	longer := max(size.X, size.Y)
-	small := image.NewRGBA(image.Rect(0, 0, max(1, size.X*sheetSide/longer), max(1, size.Y*sheetSide/longer)))
+	small := image.NewRGBA(image.Rect(0, 0, max(1, size.X*side/longer), max(1, size.Y*side/longer)))
 	var scaler draw.Scaler = draw.NearestNeighbor
-	if smooth && longer > sheetSide {
+	if smooth && longer > side {
 		scaler = draw.CatmullRom
 	}
 	scaler.Scale(small, small.Rect, picture, picture.Bounds(), draw.Src, nil)

@@ -27,7 +27,9 @@ type MethodDrop struct {
 }
 
 // Render implements [Figure].
-func (f AccuracyDrop) Render() (svg, png []byte, err error) {
+func (f AccuracyDrop) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f AccuracyDrop) page() (sheet, error) {
 	p := newPlot("", "drop in k-NN accuracy (points)")
 	zero := draw.LineStyle{Color: grey, Width: vg.Points(0.8)}
 	p.Add(&plotter.Line{XYs: plotter.XYs{{X: -0.5, Y: 0}, {X: float64(len(f.Methods)) - 0.5, Y: 0}}, LineStyle: zero})
@@ -59,7 +61,7 @@ func (f AccuracyDrop) Render() (svg, png []byte, err error) {
 		{name: "paper", glyph: glyph(palette[1], square, true)},
 		{name: "one seed", glyph: draw.GlyphStyle{Color: faint(grey), Radius: vg.Points(2.2), Shape: marker{circle, false}}},
 	}
-	return render(width, 420*pixel, func(c draw.Canvas) { p.Draw(drawHead(page(c), f.Title, entries)) })
+	return newSheet(width, 420*pixel, func(c draw.Canvas) { p.Draw(drawHead(page(c), f.Title, entries)) })
 }
 
 // CSV implements [Figure]: method, crop, then paper, mean, sd, n and values.

@@ -28,14 +28,16 @@ type AugmentationCurve struct {
 }
 
 // Render implements [Figure].
-func (f AugmentationCurves) Render() (svg, png []byte, err error) {
+func (f AugmentationCurves) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f AugmentationCurves) page() (sheet, error) {
 	if len(f.Methods) == 0 {
-		return nil, nil, errors.New("no methods")
+		return sheet{}, errors.New("no methods")
 	}
 	xs, ys := newExtent(), newExtent()
 	for _, method := range f.Methods {
 		if len(method.Transformations) != len(method.Cells) {
-			return nil, nil, fmt.Errorf("method %q has %d numbers of transformations and %d cells", method.Method, len(method.Transformations), len(method.Cells))
+			return sheet{}, fmt.Errorf("method %q has %d numbers of transformations and %d cells", method.Method, len(method.Transformations), len(method.Cells))
 		}
 		for i, cell := range method.Cells {
 			xs.add(float64(method.Transformations[i]))
@@ -79,7 +81,7 @@ func (f AugmentationCurves) Render() (svg, png []byte, err error) {
 		setRange(&p.Y, ys.low, ys.high)
 		plots[i] = p
 	}
-	return render(width, 360*pixel, func(c draw.Canvas) {
+	return newSheet(width, 360*pixel, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, []legendEntry{ours, printed, seed})
 		drawRow(c, plots, 10)
 	})

@@ -34,7 +34,9 @@ type Series struct {
 }
 
 // Render implements [Figure].
-func (f Curves) Render() (svg, png []byte, err error) { return CurvesRow{f}.Render() }
+func (f Curves) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f Curves) page() (sheet, error) { return CurvesRow{f}.page() }
 
 // CSV implements [Figure]: series, x, y.
 func (f Curves) CSV() string {
@@ -54,16 +56,18 @@ func (f Curves) records() (records [][]string) {
 type CurvesRow []Curves
 
 // Render implements [Figure].
-func (f CurvesRow) Render() (svg, png []byte, err error) {
+func (f CurvesRow) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f CurvesRow) page() (sheet, error) {
 	if len(f) == 0 {
-		return nil, nil, errors.New("no curves")
+		return sheet{}, errors.New("no curves")
 	}
 	for _, curves := range f {
 		if err := curves.check(); err != nil {
-			return nil, nil, err
+			return sheet{}, err
 		}
 	}
-	return render(width, 360*pixel, func(c draw.Canvas) {
+	return newSheet(width, 360*pixel, func(c draw.Canvas) {
 		c = page(c)
 		const gap = 14
 		each := (c.Size().X - gap*vg.Length(len(f)-1)) / vg.Length(len(f))

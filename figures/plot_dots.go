@@ -31,9 +31,11 @@ type DotPanel struct {
 }
 
 // Render implements [Figure].
-func (f DotPlot) Render() (svg, png []byte, err error) {
+func (f DotPlot) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f DotPlot) page() (sheet, error) {
 	if len(f.Panels) == 0 {
-		return nil, nil, errors.New("no panels")
+		return sheet{}, errors.New("no panels")
 	}
 	var entries []legendEntry
 	for j, name := range f.Series {
@@ -42,7 +44,7 @@ func (f DotPlot) Render() (svg, png []byte, err error) {
 	plots := make([]*plot.Plot, len(f.Panels))
 	for i, panel := range f.Panels {
 		if len(panel.Values) != len(panel.Rows) {
-			return nil, nil, fmt.Errorf("panel %q has %d rows and values for %d", panel.Title, len(panel.Rows), len(panel.Values))
+			return sheet{}, fmt.Errorf("panel %q has %d rows and values for %d", panel.Title, len(panel.Rows), len(panel.Values))
 		}
 		label := ""
 		if i == 0 {
@@ -56,7 +58,7 @@ func (f DotPlot) Render() (svg, png []byte, err error) {
 		for row, name := range panel.Rows {
 			ticks = append(ticks, plot.Tick{Value: float64(row), Label: strings.ReplaceAll(name, "+", " + ")})
 			if len(panel.Values[row]) != len(f.Series) {
-				return nil, nil, fmt.Errorf("panel %q, row %q has %d numbers for %d series", panel.Title, name, len(panel.Values[row]), len(f.Series))
+				return sheet{}, fmt.Errorf("panel %q, row %q has %d numbers for %d series", panel.Title, name, len(panel.Values[row]), len(f.Series))
 			}
 			for j, values := range panel.Values[row] {
 				if mean := stats.MeanInterval(values).Mean; isFinite(mean) {
@@ -72,7 +74,7 @@ func (f DotPlot) Render() (svg, png []byte, err error) {
 		p.Y.Min, p.Y.Max = -0.03, 1.03
 		plots[i] = p
 	}
-	return render(width, 480*pixel, func(c draw.Canvas) {
+	return newSheet(width, 480*pixel, func(c draw.Canvas) {
 		c = drawHead(page(c), f.Title, entries)
 		drawRow(c, plots, 6)
 	})

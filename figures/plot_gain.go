@@ -33,7 +33,9 @@ type GainPoint struct {
 }
 
 // Render implements [Figure].
-func (f GainPlot) Render() (svg, png []byte, err error) {
+func (f GainPlot) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f GainPlot) page() (sheet, error) {
 	p := newPlot(f.X, f.Y)
 	xs, ys := newExtent(), newExtent()
 	ys.add(0)
@@ -41,7 +43,7 @@ func (f GainPlot) Render() (svg, png []byte, err error) {
 	for _, series := range f.Series {
 		for _, point := range series.Points {
 			if len(point.Gains) == 0 || !isFinite(point.X) {
-				return nil, nil, fmt.Errorf("series %q has a point at %v with %d gains", series.Name, point.X, len(point.Gains))
+				return sheet{}, fmt.Errorf("series %q has a point at %v with %d gains", series.Name, point.X, len(point.Gains))
 			}
 			xs.add(point.X)
 		}
@@ -75,7 +77,7 @@ func (f GainPlot) Render() (svg, png []byte, err error) {
 	zero := draw.LineStyle{Color: grey, Width: vg.Points(0.8)}
 	p.Add(&plotter.Line{XYs: plotter.XYs{{X: p.X.Min, Y: 0}, {X: p.X.Max, Y: 0}}, LineStyle: zero})
 	entries = append(entries, legendEntry{name: "mean and 95 % interval; hollow: the real teacher"})
-	return render(width, 420*pixel, func(c draw.Canvas) { p.Draw(drawHead(page(c), f.Title, entries)) })
+	return newSheet(width, 420*pixel, func(c draw.Canvas) { p.Draw(drawHead(page(c), f.Title, entries)) })
 }
 
 // CSV implements [Figure]: series, x, whether it is real, mean, interval, values.

@@ -33,7 +33,9 @@ type Heatmap struct {
 type HeatmapRow []Heatmap
 
 // Render implements [Figure].
-func (f Heatmap) Render() (svg, png []byte, err error) { return HeatmapRow{f}.Render() }
+func (f Heatmap) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f Heatmap) page() (sheet, error) { return HeatmapRow{f}.page() }
 
 // CSV implements [Figure]: x, y, value; the value is empty for NaN.
 func (f Heatmap) CSV() string {
@@ -138,13 +140,15 @@ func edges(values []float64) []float64 {
 }
 
 // Render implements [Figure].
-func (f HeatmapRow) Render() (svg, png []byte, err error) {
+func (f HeatmapRow) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f HeatmapRow) page() (sheet, error) {
 	if len(f) == 0 {
-		return nil, nil, errors.New("no heatmaps")
+		return sheet{}, errors.New("no heatmaps")
 	}
 	for _, m := range f {
 		if err := m.check(); err != nil {
-			return nil, nil, err
+			return sheet{}, err
 		}
 	}
 	var entries []legendEntry
@@ -157,7 +161,7 @@ func (f HeatmapRow) Render() (svg, png []byte, err error) {
 			entries = append(entries, legendEntry{name: special.name, glyph: patch})
 		}
 	}
-	return render(width, 400*pixel, func(c draw.Canvas) {
+	return newSheet(width, 400*pixel, func(c draw.Canvas) {
 		c = page(c)
 		const gap, bar = 14, 74
 		c = drawHead(c, "", entries)

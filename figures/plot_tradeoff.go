@@ -28,7 +28,9 @@ type TradeOffLine struct {
 }
 
 // Render implements [Figure].
-func (f TradeOff) Render() (svg, png []byte, err error) {
+func (f TradeOff) Render() (svg, png []byte, err error) { return rendered(f) }
+
+func (f TradeOff) page() (sheet, error) {
 	ours, paper := newPlot(f.X, f.Y), newPlot(f.X, f.Y)
 	ours.Title.Text, paper.Title.Text = "ours, mean ± sd", "paper"
 	ours.Title.TextStyle, paper.Title.TextStyle = sans(textSize, false), sans(textSize, false)
@@ -60,7 +62,7 @@ func (f TradeOff) Render() (svg, png []byte, err error) {
 		setRange(&p.X, ranges[i][0].low, ranges[i][0].high)
 		setRange(&p.Y, ranges[i][1].low, ranges[i][1].high)
 	}
-	return render(width, 400*pixel, func(c draw.Canvas) {
+	return newSheet(width, 400*pixel, func(c draw.Canvas) {
 		c = draw.Crop(drawHead(page(c), f.Title, nil), 0, 0, 0, -vg.Points(10)) // Room between the titles.
 		middle := (c.Min.X + c.Max.X) / 2
 		ours.Draw(draw.Crop(c, 0, middle-c.Max.X-vg.Points(6), 0, 0))

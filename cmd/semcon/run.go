@@ -26,36 +26,27 @@ var runVerb = verb{
 	kept:    "checkpoint kept",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
-		profile := flags.String("profile", string(study.Quick), "`PROFILE` of the run: smoke, quick or full")
+		choice := studyFlags(flags)
+		options := &choice.options
 		// A run first prints its engine. A refused run prints only the reason.
 		announce := sync.OnceFunc(func() { announceEngine(os.Stderr) })
-		options := study.Options{
-			Bar: func(title string, total int) progress.Bar {
-				announce()
-				return progress.New(os.Stderr, title, total)
-			},
-			Warn: func(line string) {
-				announce()
-				fmt.Fprintln(os.Stderr, line)
-			},
+		options.Bar = func(title string, total int) progress.Bar {
+			announce()
+			return progress.New(os.Stderr, title, total)
 		}
-		data := dataFlag(flags)
-		flags.StringVar(&options.Out, "out", "out", "`FOLDER` for records and checkpoints")
-		flags.IntVar(&options.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
+		options.Warn = func(line string) {
+			announce()
+			fmt.Fprintln(os.Stderr, line)
+		}
 		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
 		flags.DurationVar(&options.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
-		flags.Func("set", "change the configuration: `KEY=VALUE`; may be repeated", appendTo(&options.Set))
-		flags.Func("only", "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated", appendTo(&options.Only))
+		flags.BoolVar(&options.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
 		names, err := parse(flags, args)
 		if err != nil {
 			return err
 		}
-		options.Data = *data
-		experiment, table, err := oneExperiment(names)
+		experiment, table, err := choice.complete(flags, names)
 		if err != nil {
-			return err
-		}
-		if options.Profile, err = parseProfile(*profile); err != nil {
 			return err
 		}
 		switch {
@@ -68,24 +59,6 @@ var runVerb = verb{
 		case options.Parallel == 0:
 			options.Parallel = runtime.NumCPU() // A small step fills only one core.
 		}
-		dataGiven := false
-		flags.Visit(func(f *flag.Flag) {
-			dataGiven = dataGiven || f.Name == "data"
-			if f.Name == "seeds" && options.Seeds < 1 {
-				err = usagef("--seeds %d is not positive", options.Seeds)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if experiment.GeneratesData && !dataGiven {
-			options.Data = "" // $SEMCON_DATA is for others; --data is refused.
-		}
-		if options.Data != "" && !experiment.GeneratesData {
-			if err := requireFolder("data", options.Data); err != nil {
-				return err
-			}
-		}
 		if err := requireWritable("out", options.Out); err != nil {
 			return err
 		}
@@ -93,15 +66,67 @@ var runVerb = verb{
 		if err != nil {
 			return err
 		}
-		err = experiment.Run(ctx, b, options)
-		if wrong := (study.BadOption{}); errors.As(err, &wrong) {
-			return usagef("%v", wrong)
-		}
+		err = experiment.Run(ctx, b, *options)
 		if err == nil {
 			fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), options.Profile, options.Out))
 		}
-		return err
+		return choiceError(err)
 	},
+}
+
+// choiceError makes an invalid option of an experiment an error of usage.
+func choiceError(err error) error {
+	if wrong := (study.BadOption{}); errors.As(err, &wrong) {
+		return usagef("%v", wrong)
+	}
+	return err
+}
+
+// studyChoice is what the flags of run, status and submit choose of an experiment.
+type studyChoice struct {
+	options       study.Options
+	profile, data *string
+}
+
+// studyFlags adds the flags that choose an experiment's cells.
+func studyFlags(flags *flag.FlagSet) *studyChoice {
+	c := &studyChoice{profile: flags.String("profile", string(study.Quick), "`PROFILE` of the run: smoke, quick or full"), data: dataFlag(flags)}
+	o := &c.options
+	flags.StringVar(&o.Out, "out", "out", "`FOLDER` for records and checkpoints")
+	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
+	flags.Func("set", "change the configuration: `KEY=VALUE`; may be repeated", appendTo(&o.Set))
+	flags.Func("only", "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated", appendTo(&o.Only))
+	return c
+}
+
+// complete completes the options after the flags are parsed, and finds the experiment that names has. table is the table by whose name it is given, if it
+// is.
+func (c *studyChoice) complete(flags *flag.FlagSet, names []string) (e study.Experiment, table string, err error) {
+	if e, table, err = oneExperiment(names); err != nil {
+		return e, "", err
+	}
+	o := &c.options
+	if o.Profile, err = parseProfile(*c.profile); err != nil {
+		return e, "", err
+	}
+	o.Data = *c.data
+	dataGiven := false
+	flags.Visit(func(f *flag.Flag) {
+		dataGiven = dataGiven || f.Name == "data"
+		if f.Name == "seeds" && o.Seeds < 1 {
+			err = usagef("--seeds %d is not positive", o.Seeds)
+		}
+	})
+	if err != nil {
+		return e, "", err
+	}
+	if e.GeneratesData && !dataGiven {
+		o.Data = "" // $SEMCON_DATA is for others; --data is refused.
+	}
+	if o.Data != "" && !e.GeneratesData {
+		err = requireFolder("data", o.Data)
+	}
+	return e, table, err
 }
 
 // commandFor returns the command that runs an experiment or shows its results, with the flags that differ from their defaults.

@@ -42,7 +42,7 @@ func runSegment(ctx context.Context, args []string) error {
 	case *file == "":
 		return usagef("--weights FILE is missing")
 	}
-	stems, err := stemsOf(paths)
+	stems, err := stemsOf(paths, "_mask.png")
 	if err != nil {
 		return err
 	}
@@ -78,11 +78,11 @@ func runSegment(ctx context.Context, args []string) error {
 }
 
 // stemsOf returns the names of images without folder and ending. Two images with one name would overwrite each other's pictures.
-func stemsOf(paths []string) (stems []string, err error) {
+func stemsOf(paths []string, ending string) (stems []string, err error) {
 	for _, path := range paths {
 		stem := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 		if i := slices.Index(stems, stem); i >= 0 {
-			return nil, usagef("%s and %s would both become %s_mask.png", paths[i], path, stem)
+			return nil, usagef("%s and %s would both become %s%s", paths[i], path, stem, ending)
 		}
 		stems = append(stems, stem)
 	}

@@ -4,70 +4,100 @@ import (
 	"cmp"
 	"fmt"
 	"image"
+	"path/filepath"
 	"slices"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/evaluation"
 )
 
-// Attention draws the attention of [CLS] in the last block, as the mean over heads and for the first two heads. It also draws the attention of each patch
-// to prototypes of the Object-Aware Filter, for the three prototypes whose attention varies most.
-func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: "Attention of [CLS], and of patches to prototypes of the Object-Aware Filter", ColumnLabels: []string{"scene", "[CLS], all heads", "head 1", "head 2"}, Scale: w.enlargement()}
-	s, err := w.encode(file)
-	if err != nil {
-		return sheet, err
+// AttentionMaps says how many maps a figure of attention shows; the paper's has three of each kind.
+type AttentionMaps struct {
+	Heads  int // Heads of [CLS], the first ones; 0 for all.
+	Filter int // Maps of the filter: of the heads of prototypes, those that vary most over the images; 0 for all.
+}
+
+// attentionSide is the longer side of a picture in pixels.
+const attentionSide = 112
+
+// Draw draws attention maps of the last block as the paper does (Fig. vis_attn): a column an image, below it what the heads of [CLS] attend to, and
+// below those how much each patch takes of a prototype of the Object-Aware Filter, by head, if the encoder has one. Each map has its own scale.
+func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evaluation.Image) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{Title: "Attention of [CLS] by head", Scale: 1, RowLabels: []string{"image"}, Images: make([][]image.Image, 1)}
+	var all []evaluation.Attention
+	for _, im := range images {
+		a, err := frozen.Attention(im)
+		if err != nil {
+			return sheet, err
+		}
+		all = append(all, a)
+		sheet.ColumnLabels = append(sheet.ColumnLabels, shortened(im.Name))
+		sheet.Images[0] = append(sheet.Images[0], figures.Fitted(figures.NewImage(im.RGB(frozen.Preprocessing), im.Height, im.Width), attentionSide, true))
 	}
-	places := s.rows * s.columns
-	// prototypeMaps are the means over heads, [scenes][Prototypes][rows·columns].
-	var prototypeMaps [][][]float64
-	for _, of := range s.filter {
-		prototypes := w.config.Prototypes
-		heads := len(of) / (places * prototypes)
-		maps := make([][]float64, prototypes)
-		for m := range maps {
-			maps[m] = make([]float64, places)
-			for h := range heads {
-				for p := range places {
-					maps[m][p] += of[(h*places+p)*prototypes+m] / float64(heads)
-				}
-			}
+	row := func(label string, of func(a evaluation.Attention) []float64) {
+		var line []image.Image
+		for i, a := range all {
+			heat := figures.HeatImage(of(a), a.Columns, images[i].Height, images[i].Width)
+			line = append(line, figures.Fitted(heat, attentionSide, false))
 		}
-		prototypeMaps = append(prototypeMaps, maps)
+		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, line)
 	}
-	var chosen []int
-	if prototypeMaps != nil {
-		for m := range prototypeMaps[0] {
-			chosen = append(chosen, m)
-		}
-		spread := func(m int) float64 {
-			var all []float64
-			for _, maps := range prototypeMaps {
-				all = append(all, maps[m]...)
-			}
-			return stats.MeanInterval(all).SD
-		}
-		slices.SortStableFunc(chosen, func(a, b int) int { return cmp.Compare(spread(b), spread(a)) })
-		chosen = chosen[:min(3, len(chosen))]
-		for _, m := range chosen {
-			sheet.ColumnLabels = append(sheet.ColumnLabels, fmt.Sprintf("prototype %d", m))
-		}
+	heads := frozen.ViT.NumHeads
+	for h := range cmp.Or(min(m.Heads, heads), heads) {
+		row(fmt.Sprintf("[CLS], head %d", h+1), func(a evaluation.Attention) []float64 { return a.Class[h] })
 	}
-	for i, im := range w.images {
-		mean := make([]float64, places)
-		for _, head := range s.attention[i] {
-			for p, x := range head {
-				mean[p] += x / float64(len(s.attention[i]))
-			}
-		}
-		row := []image.Image{w.shown[i]}
-		for _, values := range append([][]float64{mean}, s.attention[i][:2]...) {
-			row = append(row, figures.HeatImage(values, s.columns, im.Height, im.Width))
-		}
-		for _, m := range chosen {
-			row = append(row, figures.HeatImage(prototypeMaps[i][m], s.columns, im.Height, im.Width))
-		}
-		sheet.Images = append(sheet.Images, row)
+	if frozen.ViT.Prototypes == 0 {
+		return sheet, nil
+	}
+	sheet.Title += ", and of patches to prototypes of the Object-Aware Filter"
+	for _, place := range m.chosen(all, heads) {
+		prototype, head := place/heads, place%heads
+		row(fmt.Sprintf("prototype %d, head %d", prototype+1, head+1), func(a evaluation.Attention) []float64 { return a.Filter[prototype][head] })
 	}
 	return sheet, nil
+}
+
+// chosen returns the filter's maps to show, prototype·heads + head, by falling deviation over all images.
+func (m AttentionMaps) chosen(all []evaluation.Attention, heads int) (places []int) {
+	var deviations []float64
+	for place := range len(all[0].Filter) * heads {
+		var values []float64
+		for _, a := range all {
+			values = append(values, a.Filter[place/heads][place%heads]...)
+		}
+		places, deviations = append(places, place), append(deviations, stats.MeanInterval(values).SD)
+	}
+	if m.Filter == 0 {
+		return places
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(deviations[b], deviations[a]) })
+	return places[:min(m.Filter, len(places))]
+}
+
+// shortened is a file's name without folders that fits above a picture.
+func shortened(name string) string {
+	short := []rune(filepath.Base(name))
+	if name == "" {
+		return ""
+	}
+	const most = 15
+	if len(short) > most {
+		short = append(short[:most-1], '…')
+	}
+	return string(short)
+}
+
+// Attention is [AttentionMaps.Draw] of the viewer's scenes, with as many maps as in the paper.
+func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
+	frozen, closeAll, err := w.open(file)
+	if err != nil {
+		return figures.ImageGrid{}, err
+	}
+	defer closeAll()
+	images := slices.Clone(w.images)
+	for i := range images {
+		images[i].Name = fmt.Sprintf("scene %d", i+1)
+	}
+	return AttentionMaps{Heads: 3, Filter: 3}.Draw(frozen, images)
 }

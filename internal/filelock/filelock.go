@@ -3,18 +3,33 @@ package filelock
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gofrs/flock"
 )
 
-// Try takes a lock that no other process holds. taken is false if another one does.
+// Try takes a lock that no other process holds. taken is false if another one does. Its holder may remove the file.
 func Try(path string) (unlock func(), taken bool, err error) {
 	file := flock.New(path)
 	if taken, err = file.TryLock(); err != nil {
 		return nil, false, fmt.Errorf("locking %s: %w", path, err)
 	}
+	if taken && !isAt(path, file) { // The last holder removed it between the opening and the locking.
+		file.Close()
+		return Try(path)
+	}
 	return func() { file.Close() }, taken, nil
+}
+
+// isAt reports whether a locked file is still the one that other processes find at the path.
+func isAt(path string, file *flock.Flock) bool {
+	locked, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	present, err := os.Stat(path)
+	return err == nil && os.SameFile(locked, present)
 }
 
 // Wait takes a lock. If another process holds it, Wait calls waiting once, unless it is nil, and then waits until the lock is free or ctx ends, whose
@@ -27,11 +42,14 @@ func Wait(ctx context.Context, path string, waiting func()) (unlock func(), wait
 	if waiting != nil {
 		waiting()
 	}
-	file := flock.New(path)
-	if _, err := file.TryLockContext(ctx, 100*time.Millisecond); ctx.Err() != nil {
-		return nil, true, ctx.Err()
-	} else if err != nil {
-		return nil, true, fmt.Errorf("locking %s: %w", path, err)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, true, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		if unlock, taken, err := Try(path); err != nil || taken {
+			return unlock, true, err
+		}
 	}
-	return func() { file.Close() }, true, nil
 }

@@ -12,7 +12,7 @@ const module = "github.com/semcon/semcon"
 // order lists the packages from first to last. An entry stands for a package and for the packages below it that have no entry of their own. An
 // entry that ends in /* stands only for the packages below it. A package may import packages of its own and of earlier lines.
 var order = [][]string{
-	{"internal", "sccore/backend", "sccore/progress", "sccore/settings", "sccore/rle"}, // For all packages.
+	{"internal", "sccore/backend", "sccore/progress", "sccore/settings", "sccore/rle", "sccore/tensorboard"}, // For all packages.
 	{"sccore/datasets"},
 	{"sccore/datasets/*"},
 	{"sccore/views"},
@@ -28,6 +28,7 @@ var order = [][]string{
 	{"analysis"},
 	{"figures"},
 	{"sccore/study"},
+	{"sccore/ownimages"},
 	{"sccore/experiments/*"},
 	{"sccore/experiments"},
 	{module}, // The package at the root.

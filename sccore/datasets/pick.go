@@ -32,6 +32,23 @@ func (p *ImageFolder) Pick(places []int) *ImageFolder {
 	return &picked
 }
 
+// HoldOut splits a folder in two: n of its images, evenly spread over the sorted paths and so over class folders, and the rest. n is between 1 and
+// Len − 1.
+func (p *ImageFolder) HoldOut(n int) (rest, held *ImageFolder) {
+	places := Spread(p.Len(), n)
+	kept := *p
+	kept.files = nil
+	for i, file := range p.files {
+		if len(places) > 0 && places[0] == i {
+			places = places[1:]
+			continue
+		}
+		kept.files = append(kept.files, file)
+	}
+	kept.Identity = fmt.Sprintf("all but %d spread evenly of (%s)", n, p.Identity)
+	return &kept, p.Pick(Spread(p.Len(), n))
+}
+
 // Pick returns the images at the given places, in their order. Its identity says which they are.
 func (s *Segmentation) Pick(places []int) *Segmentation {
 	if len(places) == s.Len() {

@@ -106,21 +106,12 @@ func (s *layout) open(dir string, split Split) (*Segmentation, error) {
 }
 
 func (s *layout) read(p pair) (*SegmentedImage, error) {
-	file, err := readFile(os.DirFS(filepath.Dir(p.image)), filepath.Base(p.image))
+	out, err := readStored(p.image)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.image, err)
+		return nil, err
 	}
-	picture, err := stored(file)
+	file, err := readFile(os.DirFS(filepath.Dir(p.mask)), filepath.Base(p.mask))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.image, err)
-	}
-	// Masks belong to the pixels as stored: the EXIF orientation does not apply.
-	rgba := opaque(picture, picture.Bounds())
-	out := &SegmentedImage{Name: p.image, Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
-	for at := 0; at < len(rgba.Pix); at += 4 {
-		out.Pixels = append(out.Pixels, rgba.Pix[at:at+3]...)
-	}
-	if file, err = readFile(os.DirFS(filepath.Dir(p.mask)), filepath.Base(p.mask)); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.mask, err)
 	}
 	height, width, classes, err := s.mask(p.mask, file)

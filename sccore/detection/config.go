@@ -1,6 +1,11 @@
 package detection
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/semcon/semcon/sccore/settings"
+)
 
 // Config is the size of a detector. What the recipe fixes otherwise, such as thresholds and weights of losses, is constant in the files of its parts.
 type Config struct {
@@ -9,10 +14,10 @@ type Config struct {
 	Convolutions int `json:"convolutions"` // 3×3 convolutions of each box head and of each mask head.
 	Hidden       int `json:"hidden"`       // Width of the fully connected layer of each box head.
 
-	AnchorSamples  int `json:"anchorSamples"`  // Anchors an image in the losses of the RPN. At most half of them are positive.
-	TrainProposals int `json:"trainProposals"` // Proposals an image in training, and the most of one level before NMS.
-	TestProposals  int `json:"testProposals"`  // The same at test time.
-	BoxSamples     int `json:"boxSamples"`     // Proposals an image in the losses of each stage. At most a quarter of them are positive.
+	AnchorSamples  int `json:"anchor_samples"`  // Anchors an image in the losses of the RPN. At most half of them are positive.
+	TrainProposals int `json:"train_proposals"` // Proposals an image in training, and the most of one level before NMS.
+	TestProposals  int `json:"test_proposals"`  // The same at test time.
+	BoxSamples     int `json:"box_samples"`     // Proposals an image in the losses of each stage. At most a quarter of them are positive.
 
 	// Candidates is the most pairs of box and class an image that enter the last NMS. The recipe has no bound; an image rarely has more than 2,000 pairs
 	// above the least score.
@@ -31,20 +36,18 @@ func Recipe(classes int) Config {
 
 // Check returns an error that names the first setting that is out of range.
 func (c Config) Check() error {
-	for _, setting := range []struct {
-		name         string
-		value, least int
-	}{
-		{"classes", c.Classes, 1}, {"channels", c.Channels, 1}, {"convolutions", c.Convolutions, 0}, {"hidden", c.Hidden, 1},
-		{"anchorSamples", c.AnchorSamples, 2}, {"trainProposals", c.TrainProposals, 1}, {"testProposals", c.TestProposals, 1},
-		{"boxSamples", c.BoxSamples, 4}, {"candidates", c.Candidates, 1}, {"detections", c.Detections, 1},
-	} {
-		if setting.value < setting.least {
-			return fmt.Errorf("detector with %s %d, want at least %d", setting.name, setting.value, setting.least)
-		}
+	const most = 1 << 14
+	if err := cmp.Or(
+		settings.Between("classes", c.Classes, 1, most), settings.Between("channels", c.Channels, 1, most), settings.Between("convolutions", c.Convolutions, 0, 100),
+		settings.Between("hidden", c.Hidden, 1, most), settings.Between("anchor_samples", c.AnchorSamples, 2, most),
+		settings.Between("train_proposals", c.TrainProposals, 1, most), settings.Between("test_proposals", c.TestProposals, 1, most),
+		settings.Between("box_samples", c.BoxSamples, 4, most), settings.Between("candidates", c.Candidates, 1, most),
+		settings.Between("detections", c.Detections, 1, most),
+	); err != nil {
+		return err
 	}
 	if c.Detections > c.Candidates {
-		return fmt.Errorf("detector with %d detections of %d candidates", c.Detections, c.Candidates)
+		return fmt.Errorf("detections %d of %d candidates", c.Detections, c.Candidates)
 	}
 	return nil
 }

@@ -10,16 +10,16 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Config){
-		"classes 0":        func(c *Config) { c.Classes = 0 },
-		"channels 0":       func(c *Config) { c.Channels = 0 },
-		"convolutions -1":  func(c *Config) { c.Convolutions = -1 },
-		"hidden 0":         func(c *Config) { c.Hidden = 0 },
-		"anchorSamples 1":  func(c *Config) { c.AnchorSamples = 1 },
-		"trainProposals 0": func(c *Config) { c.TrainProposals = 0 },
-		"testProposals 0":  func(c *Config) { c.TestProposals = 0 },
-		"boxSamples 3":     func(c *Config) { c.BoxSamples = 3 },
-		"candidates 0":     func(c *Config) { c.Candidates = 0 },
-		"101 detections":   func(c *Config) { c.Detections, c.Candidates = 101, 100 },
+		"classes 0":         func(c *Config) { c.Classes = 0 },
+		"channels 0":        func(c *Config) { c.Channels = 0 },
+		"convolutions -1":   func(c *Config) { c.Convolutions = -1 },
+		"hidden 0":          func(c *Config) { c.Hidden = 0 },
+		"anchor_samples 1":  func(c *Config) { c.AnchorSamples = 1 },
+		"train_proposals 0": func(c *Config) { c.TrainProposals = 0 },
+		"test_proposals 0":  func(c *Config) { c.TestProposals = 0 },
+		"box_samples 3":     func(c *Config) { c.BoxSamples = 3 },
+		"candidates 0":      func(c *Config) { c.Candidates = 0 },
+		"detections 101":    func(c *Config) { c.Detections, c.Candidates = 101, 100 },
 	} {
 		c := Recipe(80)
 		change(&c)

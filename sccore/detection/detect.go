@@ -18,6 +18,11 @@ type Detections struct {
 	Labels  *Node // [batch, Detections], int32, 0 to Classes − 1.
 	Present *Node // [batch, Detections], bool. The others are padding.
 	Masks   *Node // Probability of the object in each part of the box, [batch, Detections, MaskSize, MaskSize]. [Paste] puts them into an image.
+
+	// Entering are the boxes that enter each stage, [batch, TestProposals, 4], at most: first the proposals, the best first, then the same ones as
+	// the stages before have refined them. Entered, [batch, TestProposals], is false for padding.
+	Entering [len(stages)]*Node
+	Entered  *Node
 }
 
 // Detect returns the detections of a batch: features and sizes are those of [Config.Losses], and so are the variables. The boxes are refined by each stage
@@ -34,7 +39,9 @@ func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
 	levels = levels[:headLevels]
 
 	var logits, perClass *Node
+	var entering [len(stages)]*Node
 	for i, stage := range stages {
+		entering[i] = boxes
 		out := c.boxHead(scope.At("stage%d", i).At("box"), levels, boxes, nil)
 		if i == 0 {
 			logits = ConvertDType(out.logits, dtype)
@@ -60,6 +67,7 @@ func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
 	keep := NMS(pairBoxes, pairScores, labels, isCandidate, detectionNMS)
 	best, found := Best(pairScores, keep, c.Detections)
 	out := Detections{Boxes: take(pairBoxes, best), Scores: take(pairScores, best), Labels: ConvertDType(take(labels, best), dtypes.Int32), Present: found}
+	out.Entering, out.Entered = entering, present
 	out.Masks = c.masks(scope, levels, out)
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/centroid"
+	"github.com/semcon/semcon/sccore/experiments/detection"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
@@ -32,6 +33,7 @@ func All() []study.Experiment {
 		mainresults.Study.Experiment(),
 		transfer.Study.Experiment(),
 		finetuning.Study.Experiment(),
+		detection.Study.Experiment(),
 		video.Study.Experiment(),
 		centroid.Study.Experiment(),
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/experiments/centroid"
+	"github.com/semcon/semcon/sccore/experiments/detection"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
@@ -78,6 +79,7 @@ var netDatasets = map[string]map[study.Profile][]string{
 	mainresults.Name:    {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
 	transfer.Name:       {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
 	finetuning.Name:     {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
+	detection.Name:      {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 	video.Name:          {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"runtime"
-	"sync"
 
 	"github.com/semcon/semcon/sccore/datasets"
 )
@@ -57,57 +55,19 @@ func (l SegmentationLoader) Check() error {
 
 // Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a file.
 func (l SegmentationLoader) Batches(ctx context.Context, from int) iter.Seq2[*SegmentationBatch, error] {
-	return func(yield func(*SegmentationBatch, error) bool) {
-		if err := l.Check(); err != nil {
-			yield(nil, err)
-			return
-		}
-		ctx, stop := context.WithCancel(ctx)
-		var all sync.WaitGroup
-		defer all.Wait()
-		defer stop()
-		type result struct {
-			batch *SegmentationBatch
-			err   error
-		}
-		workers := l.Workers
-		if workers == 0 {
-			workers = runtime.GOMAXPROCS(0)
-		}
-		places := make(chan struct{}, workers)           // One for each image that is being read.
-		queue := make(chan chan result, max(l.Ahead, 1)) // The batches in order.
-		all.Go(func() {
-			var order shuffle
-			for step := from; ; step++ {
-				images := make([]sample, l.BatchSize)
-				for i := range images {
-					images[i] = order.at(l.Seed, step*l.BatchSize+i, l.Images.Len())
-				}
-				ready := make(chan result, 1)
-				select {
-				case queue <- ready:
-				case <-ctx.Done():
-					return
-				}
-				all.Go(func() {
-					batch, err := l.read(ctx, step, images, places)
-					ready <- result{batch, err}
-				})
-			}
-		})
-		for {
-			select {
-			case ready := <-queue:
-				r := <-ready
-				if !yield(r.batch, r.err) || r.err != nil {
-					return
-				}
-			case <-ctx.Done():
-				yield(nil, ctx.Err())
-				return
-			}
-		}
+	if err := l.Check(); err != nil {
+		return func(yield func(*SegmentationBatch, error) bool) { yield(nil, err) }
 	}
+	var order shuffle
+	return ordered(ctx, from, l.Workers, l.Ahead, func(step int) job[*SegmentationBatch] {
+		images := make([]sample, l.BatchSize)
+		for i := range images {
+			images[i] = order.at(l.Seed, step*l.BatchSize+i, l.Images.Len())
+		}
+		return func(ctx context.Context, places chan struct{}) (*SegmentationBatch, error) {
+			return l.read(ctx, step, images, places)
+		}
+	})
 }
 
 // sample is an image in an epoch.
@@ -133,33 +93,20 @@ func (l SegmentationLoader) read(ctx context.Context, step int, samples []sample
 	b := &SegmentationBatch{
 		Step: step, Pixels: make([]uint8, 3*area*len(samples)), Labels: make([]uint8, area*len(samples)), Sizes: make([]int32, 2*len(samples)), Images: make([]int, len(samples)),
 	}
-	skipped, faults := make([][]datasets.Skipped, len(samples)), make([]error, len(samples))
-	var crops sync.WaitGroup
-	for i, s := range samples {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			faults[i] = ctx.Err()
-			continue
+	skipped := make([][]datasets.Skipped, len(samples))
+	err := eachImage(ctx, len(samples), places, func(i int) (err error) {
+		var a *datasets.SegmentedImage
+		if a, b.Images[i], skipped[i], err = l.image(ctx, samples[i].image); err != nil {
+			return err
 		}
-		crops.Go(func() {
-			defer func() { <-places }()
-			var a *datasets.SegmentedImage
-			if a, b.Images[i], skipped[i], faults[i] = l.image(ctx, s.image); faults[i] == nil {
-				size := l.Transform.write(b.Pixels[3*area*i:][:3*area], b.Labels[area*i:][:area], a, l.Seed, s.epoch, b.Images[i])
-				b.Sizes[2*i], b.Sizes[2*i+1] = int32(size.Height), int32(size.Width)
-			}
-		})
-	}
-	crops.Wait()
-	if err := ctx.Err(); err != nil {
+		size := l.Transform.write(b.Pixels[3*area*i:][:3*area], b.Labels[area*i:][:area], a, l.Seed, samples[i].epoch, b.Images[i])
+		b.Sizes[2*i], b.Sizes[2*i+1] = int32(size.Height), int32(size.Width)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	// The error is the first one of the batch, whichever worker came to it first.
-	for i := range faults {
-		if faults[i] != nil {
-			return nil, faults[i]
-		}
+	for i := range skipped {
 		b.Skipped = append(b.Skipped, skipped[i]...)
 	}
 	return b, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/settings"
@@ -264,8 +265,13 @@ func (o *objective) Initialize(store *model.Store, seed uint64) error {
 	if err := train.Initialize(store, seed); err != nil || o.of.Pretrained == nil {
 		return err
 	}
-	for _, w := range o.Segmenter.ViT.Weights() {
-		from, to := o.of.Pretrained.GetVariable(model.ScopeSeparator+w.Path), store.GetVariable(model.JoinPath(model.ScopeSeparator, backboneScope, w.Path))
+	return takeWeights(store, o.Segmenter.ViT, o.of.Pretrained)
+}
+
+// takeWeights sets the encoder of a store from the one at the root of another.
+func takeWeights(store *model.Store, vit encoder.ViT, pretrained *model.Store) error {
+	for _, w := range vit.Weights() {
+		from, to := pretrained.GetVariable(model.ScopeSeparator+w.Path), store.GetVariable(model.JoinPath(model.ScopeSeparator, backboneScope, w.Path))
 		if from == nil {
 			return fmt.Errorf("fine-tuning: the pretrained weights have no %s", w.Path)
 		}

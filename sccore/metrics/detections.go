@@ -1,10 +1,14 @@
 package metrics
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
@@ -48,6 +52,49 @@ func ReadDetections(r io.Reader, name string, truth *datasets.Instances) (detect
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return detections, nil
+}
+
+// WriteDetections writes a result file of COCO, which [ReadDetections] and pycocotools read, one detection a line: masks are compressed text. The error is
+// that of the writer.
+func WriteDetections(w io.Writer, detections []Detection) error {
+	type runs struct {
+		Size   [2]int `json:"size"` // Height and width.
+		Counts string `json:"counts"`
+	}
+	text, separator := bufio.NewWriter(w), "[\n"
+	for _, d := range detections {
+		out := struct {
+			Image    int64       `json:"image_id"`
+			Category int64       `json:"category_id"`
+			Box      *[4]float64 `json:"bbox,omitempty"`
+			Score    float64     `json:"score"`
+			Mask     *runs       `json:"segmentation,omitempty"`
+		}{Image: d.Image, Category: d.Category, Box: d.Box, Score: d.Score}
+		if d.Mask != nil {
+			height, width := d.Mask.Size()
+			out.Mask = &runs{[2]int{height, width}, d.Mask.String()}
+		}
+		line, err := json.Marshal(out)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(text, "%s%s", separator, line)
+		separator = ",\n"
+	}
+	if len(detections) == 0 {
+		fmt.Fprint(text, "[")
+	}
+	fmt.Fprint(text, "\n]\n")
+	return text.Flush()
+}
+
+// WriteDetectionsFile writes a file with [WriteDetections], atomically.
+func WriteDetectionsFile(path string, detections []Detection) error {
+	var text bytes.Buffer
+	if err := WriteDetections(&text, detections); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return atomicfile.WriteBytes(path, text.Bytes())
 }
 
 func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (Detection, error) {

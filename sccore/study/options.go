@@ -18,6 +18,9 @@ type Options struct {
 	Only     []string // Patterns of the cells to run; all if empty.
 	Parallel int      // Number of cells that run at a time; 1 if not positive.
 
+	// Wait says that a cell that another process is running is waited for. Otherwise it is skipped, with all cells that need it.
+	Wait bool
+
 	// CheckpointEvery is the time between a run's checkpoints, and so the most work that a kill can lose. 0 writes one after every step.
 	CheckpointEvery time.Duration
 

@@ -14,15 +14,21 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// Files in a cell's folder that outlive a call: the seconds that all calls have taken so far, and the files that were skipped.
+// Files in a cell's folder that outlive a call: the seconds that all calls have taken so far, the files that were skipped, and the error that ended the
+// last call. A running cell holds its lock.
 const (
 	secondsFile = "seconds"
 	skippedFile = "skipped"
+	failureFile = "failure"
+	lockFile    = "lock"
 )
 
 // load reads the state that earlier calls left behind, and removes what they were writing when they were killed.
 func (r *Run[C, D]) load() error {
 	if err := atomicfile.Sweep(r.Dir); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(r.Dir, failureFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	seconds, err := os.ReadFile(filepath.Join(r.Dir, secondsFile))
@@ -47,6 +53,12 @@ func (r *Run[C, D]) seconds() float64 { return r.earlier + time.Since(r.began).S
 // saveSeconds saves that time for later calls.
 func (r *Run[C, D]) saveSeconds() error {
 	return atomicfile.WriteBytes(filepath.Join(r.Dir, secondsFile), fmt.Appendf(nil, "%g\n", r.seconds()))
+}
+
+// saveFailure saves the error that ends the cell, as one line, for [Spec.Status].
+func (r *Run[C, D]) saveFailure(err error) error {
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	return atomicfile.WriteBytes(filepath.Join(r.Dir, failureFile), []byte(line+"\n"))
 }
 
 // Skip records a skipped file with the first reason, and warns once per call. Training and measuring may give unlike reasons.

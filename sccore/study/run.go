@@ -37,28 +37,25 @@ type call[C comparable, D Data] struct {
 	missing  map[string]bool // Cells that another process is running or that diverged. Cells that need them cannot run.
 }
 
-// Run runs the selected cells that are not recorded yet, several at a time. It returns the first error of a cell. A cell whose loss diverges does not
-// stop the others.
-func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error {
+// open opens the data of the selected cells. The titles are those of the data.
+func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], cells []Cell[C], titles []string, err error) {
 	if s.Datasets == nil && o.Data != "" {
-		return BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
+		return nil, nil, nil, BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
 	}
 	names, missing, err := s.datasets(o)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	for _, line := range missing {
 		o.Warnf("%s", line)
 	}
-	cells, err := s.selected(o, names)
-	if err != nil {
-		return BadOption{err}
+	if cells, err = s.selected(o, names); err != nil {
+		return nil, nil, nil, BadOption{err}
 	}
-	c := &call[C, D]{
+	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
 		data: map[dataKey]D{}, wanted: map[string]bool{}, needed: map[string]bool{}, missing: map[string]bool{}, skipped: map[string]bool{},
 	}
-	var titles []string
 	for _, name := range names {
 		onDataset := slices.DeleteFunc(slices.Clone(cells), func(c Cell[C]) bool { return c.Dataset != name })
 		if len(onDataset) == 0 {
@@ -67,7 +64,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 		for _, together := range s.openedTogether(onDataset) {
 			data, err := s.Open(o, name, together)
 			if err != nil {
-				return err
+				return nil, nil, nil, err
 			}
 			for _, skipped := range data.Skipped() {
 				o.Warnf("skipped %s", skipped)
@@ -77,6 +74,16 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 				titles = append(titles, data.Title())
 			}
 		}
+	}
+	return c, cells, titles, nil
+}
+
+// Run runs the selected cells that are not recorded yet, several at a time. It returns the first error of a cell. A cell whose loss diverges does not
+// stop the others.
+func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error {
+	c, cells, titles, err := s.open(b, o)
+	if err != nil {
+		return err
 	}
 	done, err := readRecorded(c.dir)
 	if err != nil {
@@ -279,11 +286,7 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
 	data := c.data[c.dataKey(cell)]
 	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
-	defer func() {
-		if err == nil { // The bar of a run that fails stays where it fails.
-			r.end()
-		}
-	}()
+	defer func() { r.end(err) }()
 	if c.Needs != nil {
 		for _, needed := range c.Needs(cell) {
 			if c.isMissing(needed) {
@@ -296,7 +299,12 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return worker, err
 	}
-	unlock, free, err := filelock.Try(filepath.Join(r.Dir, "lock"))
+	unlock, free, err := filelock.Try(filepath.Join(r.Dir, lockFile))
+	if err == nil && !free && c.options.Wait {
+		r.Say("waits for the process that is running it")
+		unlock, _, err = filelock.Wait(ctx, filepath.Join(r.Dir, lockFile), nil)
+		free = err == nil
+	}
 	if err != nil {
 		return worker, err
 	}
@@ -329,6 +337,9 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		}
 	}
 	err = panics.Catch(func() error { return worker.Run(r) })
+	if err != nil && ctx.Err() == nil {
+		err = errors.Join(err, r.saveFailure(err))
+	}
 	if errors.Is(err, ErrDiverged) {
 		c.setMissing(cell)
 		c.mu.Lock()

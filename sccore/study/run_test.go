@@ -14,6 +14,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -176,12 +177,25 @@ func TestAnyNumberOfWorkersLeavesTheSame(t *testing.T) {
 	}
 }
 
+// recordingBar knows how many steps it shows as done.
+type recordingBar struct{ done int }
+
+func (b *recordingBar) Set(done int, _ string) { b.done = done }
+func (b *recordingBar) Resumed(steps int)      { b.done += steps }
+func (b *recordingBar) Phase(string)           {}
+func (b *recordingBar) Close()                 {}
+
 func TestAStoppedRunGoesOn(t *testing.T) {
 	y, out := newToy(), t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
 	y.stopAt, y.stop = 2, stop
-	if err := y.Run(ctx, nil, Options{Profile: Quick, Out: out, Only: []string{"a/seed0"}}); !errors.Is(err, context.Canceled) {
+	var bar recordingBar
+	o := Options{Profile: Quick, Out: out, Only: []string{"a/seed0"}, Bar: func(string, int) progress.Bar { return &bar }}
+	if err := y.Run(ctx, nil, o); !errors.Is(err, context.Canceled) {
 		t.Fatalf("stopped: %v", err)
+	}
+	if want := 1 + 2; bar.done != want { // The start, and two steps of the cell.
+		t.Errorf("the bar stops at %d, want %d", bar.done, want)
 	}
 	y.stopAt = 0
 	if records := y.run(t, Options{Out: out, Only: []string{"a/seed0"}}); len(records) != 1 || records[0].Value != 3 {

@@ -113,6 +113,8 @@ type Experiment struct {
 	Info
 	// Run runs the cells that are not recorded yet.
 	Run func(ctx context.Context, b compute.Backend, o Options) error
+	// Status tells how far each selected cell is.
+	Status func(o Options) ([]CellStatus, error)
 	// Cells lists a dataset's cells.
 	Cells func(o Options, dataset string) ([]CellInfo, error)
 	// Tables shows the records of one profile beside the paper's numbers.
@@ -132,8 +134,9 @@ type CellInfo struct {
 // Experiment returns the specified experiment.
 func (s Spec[C, D]) Experiment() Experiment {
 	return Experiment{
-		Info: s.Info,
-		Run:  s.Run,
+		Info:   s.Info,
+		Run:    s.Run,
+		Status: s.Status,
 		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
 			cells, err := s.Cells(o, dataset)
 			for _, c := range cells {

@@ -60,10 +60,10 @@ func (r *Run[C, D]) Resumed(steps int) {
 	r.call.bar.resumed(steps)
 }
 
-// end moves the bar to the end of the cell's steps.
-func (r *Run[C, D]) end() {
+// end moves the bar to the end of the cell's steps, unless the cell has failed or was interrupted.
+func (r *Run[C, D]) end(err error) {
 	r.Phase("")
-	if r.moved < r.steps {
+	if err == nil && r.moved < r.steps {
 		r.call.bar.resumed(r.steps - r.moved)
 	}
 }

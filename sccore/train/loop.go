@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -225,6 +226,19 @@ func listCheckpoints(dir string) (names []string, err error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// CheckpointStep returns the steps that a checkpoint with this file name holds; ok is false for other files.
+func CheckpointStep(name string) (step int, ok bool) {
+	number, ok := strings.CutPrefix(name, checkpointPrefix)
+	if !ok {
+		return 0, false
+	}
+	if number, ok = strings.CutSuffix(number, checkpointSuffix); !ok {
+		return 0, false
+	}
+	step, err := strconv.Atoi(number)
+	return step, err == nil && step >= 0
 }
 
 // prune removes all but the newest checkpoints.

@@ -3,6 +3,8 @@ package weights
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"strings"
 
 	"github.com/semcon/semcon/sccore/encoder"
 )
@@ -23,6 +25,31 @@ func (n Naming) Check() error {
 		return fmt.Errorf("naming %q: want %s, %s or %s", n, Official, Timm, Transformers)
 	}
 	return nil
+}
+
+// onlyOfficial matches names that the official code has and timm does not.
+var onlyOfficial = regexp.MustCompile(`^(?:register_tokens|storage_tokens|mask_token|masked_embed|rope_embed\.periods|blocks\..*\.(?:mlp\.w(?:12|[123])\..*|attn\.qkv\.bias_mask))$`)
+
+// NamingOf returns whose names the transformer in a file has, of which [ReadViT] reads the branch. Names that timm shares with the official code, as those of
+// DINO's first transformers, count as timm's.
+func NamingOf(path, branch string, ignore ...string) (n Naming, err error) {
+	err = open(path, func(file *sources, facts modelFacts) error {
+		found, err := examine(file, facts, branch, ignore)
+		if err != nil {
+			return err
+		}
+		n = Timm
+		if found.names == transformersNames {
+			n = Transformers
+		}
+		for key := range file.tensors {
+			if name, ok := strings.CutPrefix(key, found.prefix); ok && n == Timm && onlyOfficial.MatchString(name) {
+				n = Official
+			}
+		}
+		return nil
+	})
+	return n, err
 }
 
 // Fits returns an error that says why the library of that naming cannot compute what v computes, or nil if it can.

@@ -83,17 +83,28 @@ func (a archive) fetch(ctx context.Context, dir string, options Options) error {
 		}
 		return nil
 	}
-	home := filepath.Join(dir, a.key)
-	if err := os.MkdirAll(home, 0o777); err != nil {
+	home, lock := filepath.Join(dir, a.key), filepath.Join(dir, "."+a.key+".lock")
+	_, err := os.Stat(dir)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	// Two processes would write to one part.
-	unlock, waited, err := filelock.Wait(ctx, filepath.Join(dir, "."+a.key+".lock"), options.Waiting)
+	unlock, waited, err := filelock.Wait(ctx, lock, options.Waiting)
 	if err != nil {
 		return fmt.Errorf("waiting for another process that fetches %s: %w", a.name, err)
 	}
 	defer unlock()
-	defer os.Remove(home) // If nothing has come to it: a folder with files stays.
+	defer func() {
+		os.Remove(lock)
+		os.Remove(home) // If nothing has come to it: a folder with files stays.
+		if isNew {
+			os.Remove(dir)
+		}
+	}()
+	if err := os.MkdirAll(home, 0o777); err != nil {
+		return err
+	}
 	if waited {
 		if found := a.found(dir); found[0].Folder != "" {
 			return complete(found)

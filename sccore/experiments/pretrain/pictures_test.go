@@ -52,7 +52,7 @@ func TestPretrainPictures(t *testing.T) {
 		"correspondences": {func() (figures.ImageGrid, error) {
 			return viewer.Correspondences(file("second", "online"), file("second", "target"))
 		}, 3, 4},
-		"attention": {func() (figures.ImageGrid, error) { return viewer.Attention(file("second", "target").File) }, 4, 7},
+		"attention": {func() (figures.ImageGrid, error) { return viewer.Attention(file("second", "target").File) }, 7, 4},
 		"no filter": {func() (figures.ImageGrid, error) { return viewer.Attention(file("first", "target").File) }, 4, 4},
 	} {
 		sheet, err := c.draw()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -85,12 +86,15 @@ func (m *machine) choosePlugin(ctx context.Context) {
 		m.limits = append(m.limits, "no C compiler, so only the slow pure-Go backend, without XLA (Debian, Ubuntu: apt install build-essential; then run this again)")
 	case platform != "linux/amd64":
 		m.limits = append(m.limits, "no XLA plugin for "+platform+", so only the slow pure-Go backend, unless GOMLX_BACKEND names a plugin of your own")
-	case hasGPU(ctx):
+	case hasGPU(ctx) || os.Getenv(GPUVariable) == "1":
 		m.plugin = xlaCPUPackages + xlaCUDAPackages
 	default:
 		m.plugin = xlaCPUPackages
 	}
 }
+
+// GPUVariable set to 1 installs the plugin for GPUs where none is seen, such as while a container image is built.
+const GPUVariable = "SEMCON_GPU"
 
 // hasGPU reports whether an NVIDIA driver answers.
 func hasGPU(ctx context.Context) bool {

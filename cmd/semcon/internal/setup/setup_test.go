@@ -188,6 +188,7 @@ func TestPluginForThisMachine(t *testing.T) {
 	for _, test := range []struct{ name, variable, value, platform, plugin, limit string }{
 		{"processor", "", "", "linux/amd64", "xla-cpu-pjrt==", ""},
 		{"GPU", "FAKE_GPU", "yes", "linux/amd64", "jax-cuda13-pjrt==", ""},
+		{"GPU that is not seen", GPUVariable, "1", "linux/amd64", "jax-cuda13-pjrt==", ""},
 		{"no compiler", "FAKE_CGO", "0", "linux/amd64", "", "no C compiler, so only the slow pure-Go backend"},
 		{"no wheel", "", "", "darwin/arm64", "", "no XLA plugin for darwin/arm64"},
 	} {

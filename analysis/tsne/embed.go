@@ -1,0 +1,148 @@
+package tsne
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Options are the settings of the descent.
+type Options struct {
+	Steps int    // Number of steps; the first 250 exaggerate P. Want at least 250; 1000 is usual.
+	Seed  uint64 // Draws the first points.
+}
+
+// Point is the place of a vector in the plane.
+type Point struct{ X, Y float64 }
+
+// The descent is scikit-learn's: P is exaggerated during the first steps, and each coordinate has a gain of its own.
+const (
+	exaggeration      = 12
+	exaggerated       = 250 // Steps.
+	leastGain         = 0.01
+	firstMomentum     = 0.5
+	momentum          = 0.8
+	initialDeviation  = 1e-4
+	leastLearningRate = 50
+)
+
+// Embed moves one point per row of P downhill on the divergence that [Divergence] returns, and returns the points with the last divergence. Equal
+// options give equal bytes, whatever the number of processors. It ends early with ctx's error.
+func (o Options) Embed(ctx context.Context, p *mat.SymDense) (points []Point, divergence float64, err error) {
+	if o.Steps < exaggerated {
+		return nil, 0, fmt.Errorf("t-SNE: %d steps, want at least %d", o.Steps, exaggerated)
+	}
+	n := p.SymmetricDim()
+	random := rand.New(rand.NewPCG(o.Seed, 0x75e))
+	points = make([]Point, n)
+	for i := range points {
+		points[i] = Point{initialDeviation * random.NormFloat64(), initialDeviation * random.NormFloat64()}
+	}
+	if err := descend(ctx, p, points, o.Steps); err != nil {
+		return nil, 0, err
+	}
+	return points, Divergence(p, points), nil
+}
+
+// descend moves the points.
+func descend(ctx context.Context, p *mat.SymDense, points []Point, steps int) error {
+	n := len(points)
+	rate := max(float64(n)/exaggeration/4, leastLearningRate)
+	var velocity, gain []Point
+	move := func(at, v, gain *float64, slope, momentum float64) {
+		if slope**v < 0 {
+			*gain += 0.2
+		} else {
+			*gain = max(*gain*0.8, leastGain)
+		}
+		*v = momentum**v - rate**gain*slope
+		*at += *v
+	}
+	full := mat.DenseCopyOf(p) // Rows lie in a row of memory.
+	for step := range steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if step == 0 || step == exaggerated { // Afterwards it starts anew.
+			velocity, gain = make([]Point, n), slices.Repeat([]Point{{1, 1}}, n)
+		}
+		scale, inertia := 1.0, momentum
+		if step < exaggerated {
+			scale, inertia = exaggeration, firstMomentum
+		}
+		for i, slope := range gradient(full, scale, points) {
+			move(&points[i].X, &velocity[i].X, &gain[i].X, slope.X, inertia)
+			move(&points[i].Y, &velocity[i].Y, &gain[i].Y, slope.Y, inertia)
+		}
+	}
+	return nil
+}
+
+// Divergence is the Kullback–Leibler divergence KL(P‖Q) = Σ p_ij·log(p_ij/q_ij) in nats, where q_ij is proportional to 1/(1 + ‖y_i − y_j‖²).
+func Divergence(p *mat.SymDense, points []Point) float64 {
+	sums := make([]struct{ q, cross float64 }, len(points))
+	inParallel(len(points), func(i int) {
+		row := p.RawSymmetric().Data[i*len(points):]
+		for j := i + 1; j < len(points); j++ {
+			q := closeness(points[i], points[j])
+			sums[i].q += 2 * q
+			if row[j] > 0 {
+				sums[i].cross += 2 * row[j] * math.Log(row[j]/q)
+			}
+		}
+	})
+	z, cross, total := 0.0, 0.0, 0.0
+	for i, s := range sums {
+		z, cross = z+s.q, cross+s.cross
+		for j := i + 1; j < len(points); j++ {
+			total += 2 * p.At(i, j)
+		}
+	}
+	return cross + total*math.Log(z)
+}
+
+// Gradient is the gradient of [Divergence] with respect to the points: 4·Σ_j (p_ij − q_ij)·(y_i − y_j)/(1 + ‖y_i − y_j‖²).
+func Gradient(p *mat.SymDense, points []Point) []Point {
+	return gradient(mat.DenseCopyOf(p), 1, points)
+}
+
+// gradient is [Gradient] of P times a scale. Each point sums over all others by itself, so that sums do not depend on the number of processors.
+func gradient(p *mat.Dense, scale float64, points []Point) []Point {
+	n := len(points)
+	attraction, repulsion, sums := make([]Point, n), make([]Point, n), make([]float64, n)
+	inParallel(n, func(i int) {
+		var a, r Point
+		row, sum := p.RawRowView(i), 0.0
+		for j, other := range points {
+			if j == i {
+				continue
+			}
+			q := closeness(points[i], other)
+			sum += q
+			pq, qq := row[j]*q, q*q
+			dx, dy := points[i].X-other.X, points[i].Y-other.Y
+			a.X, a.Y = a.X+pq*dx, a.Y+pq*dy
+			r.X, r.Y = r.X+qq*dx, r.Y+qq*dy
+		}
+		attraction[i], repulsion[i], sums[i] = a, r, sum
+	})
+	z := 0.0
+	for _, sum := range sums {
+		z += sum
+	}
+	slopes := make([]Point, n)
+	for i := range slopes {
+		slopes[i] = Point{4 * (scale*attraction[i].X - repulsion[i].X/z), 4 * (scale*attraction[i].Y - repulsion[i].Y/z)}
+	}
+	return slopes
+}
+
+// closeness is a Student t kernel with one degree of freedom.
+func closeness(a, b Point) float64 {
+	dx, dy := a.X-b.X, a.Y-b.Y
+	return 1 / (1 + dx*dx + dy*dy)
+}

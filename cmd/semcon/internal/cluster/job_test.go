@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	batch "k8s.io/api/batch/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func job() Job {
+	return Job{
+		Name: "semcon-ablation", Command: []string{"/opt/semcon", "run", "ablation", "--set", "a=it's b"}, Cells: []string{"line1/seed0", "crop+flip/seed[1]"},
+		Folder: "/shared/work", Logs: "/shared/work/out/logs", GPUs: 2, CPUs: 8, Memory: "64G", Time: 36 * time.Hour, AtOnce: 1, Retries: 3,
+		Partition: "gpu", Image: "registry.example/semcon:1", Claim: "shared",
+	}
+}
+
+func written(t *testing.T, kind string, j Job) string {
+	t.Helper()
+	k, err := KindByName(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := j.Write(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestKubernetesAcceptsTheJob(t *testing.T) {
+	var j batch.Job
+	if err := yaml.UnmarshalStrict([]byte(written(t, "k8s", job())), &j); err != nil {
+		t.Fatal(err)
+	}
+	container := j.Spec.Template.Spec.Containers[0]
+	gpus, memory := container.Resources.Limits["nvidia.com/gpu"], container.Resources.Limits["memory"]
+	if *j.Spec.CompletionMode != batch.IndexedCompletion || *j.Spec.Completions != 2 || *j.Spec.Parallelism != 1 || *j.Spec.BackoffLimitPerIndex != 3 {
+		t.Errorf("%v", j.Spec)
+	}
+	if gpus.Value() != 2 || memory.Value() != 64<<30 || j.Spec.PodFailurePolicy.Rules[0].Action != batch.PodFailurePolicyActionIgnore {
+		t.Errorf("%v GPUs, %v memory", gpus, memory)
+	}
+	if container.WorkingDir != "/shared/work" || container.VolumeMounts[0].MountPath != "/shared/work" || j.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "shared" {
+		t.Errorf("%v", container)
+	}
+	// The shell of the container runs one cell.
+	script := strings.ReplaceAll(container.Args[0], "exec /opt/semcon", "printf '%s\\n'")
+	command := exec.Command("bash", "-c", script)
+	command.Env = append(os.Environ(), "JOB_COMPLETION_INDEX=1")
+	words, err := command.Output()
+	if want := "run\nablation\n--set\na=it's b\n--only\ncrop+flip/seed\\[1]\n"; err != nil || string(words) != want {
+		t.Errorf("the task runs %q, %v; want %q", words, err, want)
+	}
+}
+
+func TestSlurmDirectives(t *testing.T) {
+	lines := strings.Split(written(t, "slurm", job()), "\n")
+	for _, want := range []string{
+		"--job-name=semcon-ablation", "--array=0-1%1", "--cpus-per-task=8", "--mem=64G", "--gres=gpu:2", "--partition=gpu", "--time=36:00:00", "--requeue",
+		"--open-mode=append", "--signal=B:USR2@120", `--output="/shared/work/out/logs/%A_%a.log"`,
+	} {
+		if !slices.Contains(lines, "#SBATCH "+want) {
+			t.Errorf("no directive %s", want)
+		}
+	}
+	// sbatch reads no directive after the first command.
+	if first := slices.IndexFunc(lines, func(line string) bool { return line != "" && line[0] != '#' }); slices.ContainsFunc(lines[first:], func(line string) bool { return strings.HasPrefix(line, "#SBATCH") }) {
+		t.Error("a directive follows the first command")
+	}
+	j := job()
+	j.GPUs, j.Partition, j.AtOnce = 0, "", 0
+	if text := written(t, "slurm", j); strings.Contains(text, "gres") || strings.Contains(text, "partition") || !strings.Contains(text, "--array=0-1\n") {
+		t.Error(text)
+	}
+}
+
+// TestSlurmTask runs the file as Slurm does, with a command that takes its time, and a scontrol that notes what it is asked.
+func TestSlurmTask(t *testing.T) {
+	for _, test := range []struct {
+		name, command, signal string
+		restarts              string
+		status                int
+		requeued              bool
+	}{
+		{name: "done", command: "exit 0"},
+		{name: "fails", command: "exit 1", requeued: true},
+		{name: "fails too often", command: "exit 1", restarts: "3", status: 1},
+		{name: "its time is over", command: "trap 'exit 130' TERM; touch begun; sleep 60 & wait", signal: "USR2", requeued: true},
+		{name: "done when its time is over", command: "trap 'exit 0' TERM; touch begun; sleep 60 & wait", signal: "USR2"},
+		{name: "preempted", command: "trap 'exit 130' TERM; touch begun; sleep 60 & wait", signal: "TERM", status: 130},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for name, text := range map[string]string{"scontrol": "#!/bin/bash\necho \"$@\" > " + dir + "/asked\n", "semcon": "#!/bin/bash\n" + test.command + "\n"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j := job()
+			j.Folder, j.Command = dir, []string{filepath.Join(dir, "semcon")}
+			task := exec.CommandContext(t.Context(), "bash", "-c", written(t, "slurm", j))
+			task.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=1", "SLURM_RESTART_COUNT="+test.restarts)
+			if err := task.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if test.signal != "" {
+				for {
+					if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
+						break
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if err := exec.Command("bash", "-c", "kill -"+test.signal+" \"$0\"", strconv.Itoa(task.Process.Pid)).Run(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			task.Wait() // Its error is the exit status.
+			asked, err := os.ReadFile(filepath.Join(dir, "asked"))
+			if requeued := err == nil; requeued != test.requeued || requeued && string(asked) != "requeue 7_1\n" {
+				t.Errorf("scontrol was asked %q", asked)
+			}
+			if status := task.ProcessState.ExitCode(); status != test.status {
+				t.Errorf("exit status %d, want %d", status, test.status)
+			}
+		})
+	}
+}
+
+func TestCheckNamesTheFlag(t *testing.T) {
+	for want, change := range map[string]func(*Job){
+		"no cells": func(j *Job) { j.Cells = nil }, "--gpus -1": func(j *Job) { j.GPUs = -1 }, "--cpus 0": func(j *Job) { j.CPUs = 0 },
+		`--memory "64"`: func(j *Job) { j.Memory = "64" }, "--time 1s": func(j *Job) { j.Time = time.Second }, "--at-once -1": func(j *Job) { j.AtOnce = -1 },
+		"--retries -1": func(j *Job) { j.Retries = -1 }, `--partition "a b"`: func(j *Job) { j.Partition = "a b" }, `--image ""`: func(j *Job) { j.Image = "" },
+		`--claim "A"`: func(j *Job) { j.Claim = "A" }, "line break": func(j *Job) { j.Folder = "a\nb" },
+	} {
+		j := job()
+		change(&j)
+		if err := j.Check(Kinds[1]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %s", err, want)
+		}
+	}
+	if _, err := KindByName("pbs"); err == nil || !strings.Contains(err.Error(), "slurm or k8s") {
+		t.Error(err)
+	}
+}

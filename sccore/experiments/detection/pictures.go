@@ -1,0 +1,137 @@
+package detection
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/finetune"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// pictureSide is the least length in pixels of the longer side of a drawn image; small images are enlarged.
+const pictureSide = 160
+
+// leastDrawn is the least score of a detection that is drawn, and mostProposals the number of proposals.
+const (
+	leastDrawn    = 0.3
+	mostProposals = 25
+)
+
+// enlargement is the factor by which an image is enlarged.
+func enlargement(height, width int) int { return max(1, pictureSide/max(height, width)) }
+
+// TrainingImages draws the first n training images of a dataset with their boxes and masks, as the profile's configuration makes them.
+func TrainingImages(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
+	c, err := config(profile, dataset, "", nil)
+	if err != nil {
+		return figures.ImageGrid{}, err
+	}
+	d, err := open(data, dataset, c)
+	if err != nil {
+		return figures.ImageGrid{}, err
+	}
+	sheet := figures.ImageGrid{Title: "training images, " + d.Title(), Images: make([][]image.Image, 1), Scale: 1}
+	loader := finetune.DetectionLoader{
+		Images: d.trained, Transform: c.Augmentation, Divisor: 16, Objects: c.Objects, MaskSize: c.MaskSize, BatchSize: 1,
+	}
+	for batch, err := range loader.Batches(context.Background(), 0) {
+		if err != nil {
+			return sheet, err
+		}
+		picture := datasets.SegmentedImage{Height: batch.Canvas.Height, Width: batch.Canvas.Width, Pixels: batch.Pixels}
+		objects, err := batch.Drawn(0)
+		if err != nil {
+			return sheet, err
+		}
+		var drawn []figures.Object
+		for _, o := range objects {
+			drawn = append(drawn, figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class})
+		}
+		sheet.Images[0] = append(sheet.Images[0], figures.DrawObjects(picture.Image(), drawn, enlargement(picture.Height, picture.Width)))
+		if len(sheet.Images[0]) == min(n, d.trained.Len()) {
+			return sheet, nil
+		}
+	}
+	return sheet, nil
+}
+
+// Stages draws n evenly spread test images with the trained model of a row ("random", "second", "ibot-s16") and a dataset, that of the lowest seed: the truth; the
+// best proposals; what the first and the second stage make of them; and the detections with scores above 0.3. A row and dataset without records is an error.
+func (r Results) Stages(b compute.Backend, data, out, row, dataset string, n int) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{RowLabels: []string{"truth", "proposals", "after stage 1", "after stage 2", "detections"}, Images: make([][]image.Image, 5), Scale: 1}
+	group := r.Of(row, column(dataset, boxes))
+	if len(group) == 0 {
+		return sheet, fmt.Errorf("no record of %s on %s in the %s profile", row, dataset, r.Profile)
+	}
+	record := group[0]
+	var c Config
+	if err := record.DecodeConfig(&c); err != nil {
+		return sheet, err
+	}
+	key, _, _ := strings.Cut(record.Cell, "/")
+	d, err := open(data, key, c)
+	if err != nil {
+		return sheet, err
+	}
+	model, err := finetune.OpenDetectionModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), modelFile))
+	if err != nil {
+		return sheet, err
+	}
+	defer model.Close()
+	for _, place := range datasets.Spread(d.tested.Len(), n) {
+		a, err := d.tested.Read(place)
+		if err != nil {
+			return sheet, err
+		}
+		pictures, err := stagesOf(model, d.tested, place, a)
+		if err != nil {
+			return sheet, err
+		}
+		for i, objects := range pictures {
+			sheet.Images[i] = append(sheet.Images[i], figures.DrawObjects(a.Image(), objects, enlargement(a.Height, a.Width)))
+		}
+	}
+	return sheet, nil
+}
+
+// stagesOf returns what the rows of Stages show of an image.
+func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, place int, a *datasets.SegmentedImage) (rows [5][]figures.Object, err error) {
+	classes := map[int64]int{}
+	for class, category := range images.Truth.Categories {
+		classes[category.ID] = class
+	}
+	for _, t := range images.Annotations(place) {
+		mask, err := t.Mask.Runs(datasets.Size{Height: a.Height, Width: a.Width})
+		if err != nil {
+			return rows, fmt.Errorf("%s: annotation %d: %w", images.Truth.Name, t.ID, err)
+		}
+		box := [4]float64{t.Box[0], t.Box[1], t.Box[0] + t.Box[2], t.Box[1] + t.Box[3]}
+		rows[0] = append(rows[0], figures.Object{Box: box, Mask: mask, Class: classes[t.Category]})
+	}
+	ctx := context.Background()
+	stages, err := model.Entering(ctx, a)
+	if err != nil {
+		return rows, err
+	}
+	for i, entering := range stages {
+		for k, box := range entering[:min(len(entering), mostProposals)] {
+			rows[1+i] = append(rows[1+i], figures.Object{Box: box, Class: k}) // A colour for each proposal, to follow it.
+		}
+	}
+	found, err := model.Inference.Predict(ctx, a, model.Detect)
+	if err != nil {
+		return rows, err
+	}
+	for _, f := range found {
+		if f.Score > leastDrawn {
+			rows[4] = append(rows[4], figures.Object{Box: f.Box, Mask: f.Mask, Class: f.Class, Label: fmt.Sprintf("%.2f", f.Score)})
+		}
+	}
+	return rows, nil
+}

@@ -1,0 +1,65 @@
+package detection
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// tables returns the paper's two tables, and the numbers of the second one for each dataset and encoder that the paper does not have.
+func tables(results study.Results) ([]figures.Table, error) {
+	coco := []string{column("COCO", boxes), column("COCO", masks)}
+	var all []figures.Table
+	for _, name := range []string{"obj_det", "obj_det_full"} {
+		t := encoders.Table{Title: "Tab. " + name, Caption: "Object detection and instance segmentation on COCO: AP of boxes (b) and of masks (m).", From: coco}
+		beside, err := t.Beside(results, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, beside)
+	}
+	rows, err := encoders.PaperRows("obj_det")
+	if err != nil {
+		return nil, err
+	}
+	full := all[1].Columns
+	for _, dataset := range (Results{results}).Datasets() {
+		from := []string{column(dataset, boxes), column(dataset, masks)}
+		ours := encoders.OurRows()
+		if dataset != "COCO" {
+			ours = append(ours, encoders.WithRecords(results, rows, from...)...)
+		}
+		if len(encoders.WithRecords(results, ours, from...)) == 0 {
+			continue
+		}
+		t := encoders.Table{
+			Title:   "Tab. obj_det_full on " + dataset + ", for encoders that the paper does not have",
+			Caption: "AP of boxes (b) and of masks (m). Alignment is what the full method begins from.",
+			Rows:    ours, Heads: []figures.RowHead{{Name: "encoder"}}, Columns: full, From: from,
+		}
+		all = append(all, t.Alone(results))
+	}
+	return all, nil
+}
+
+// Results are the records of the experiment in one profile.
+type Results struct{ study.Results }
+
+// Load reads the experiment's records under the folder out.
+func Load(out string, profile study.Profile) (Results, error) {
+	results, err := Study.Load(out, profile)
+	return Results{results}, err
+}
+
+// Datasets returns the names of the datasets with records, in alphabetical order.
+func (r Results) Datasets() (names []string) {
+	for _, column := range r.Columns() {
+		if name, _, _ := strings.Cut(column, "/"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,144 @@
+package finetune
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/sccore/datasets"
+)
+
+// wantError reports an error that is not one line with a text.
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one line with %q", err, want)
+	}
+}
+
+func detectionLoader() DetectionLoader {
+	return DetectionLoader{
+		Images: upright(10, 32), Transform: DetectionTransform{MinShort: 24, MaxShort: 32, Step: 4, Long: 48, CropShort: [3]int{32, 40, 48}, MinCrop: 20, MaxCrop: 32},
+		Divisor: 16, Objects: 3, MaskSize: 8, BatchSize: 2, Seed: 3,
+	}
+}
+
+func takeDetection(t *testing.T, l DetectionLoader, from, count int) (batches []*DetectionBatch) {
+	t.Helper()
+	for batch, err := range l.Batches(t.Context(), from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batches = append(batches, batch); len(batches) == count {
+			break
+		}
+	}
+	return batches
+}
+
+func TestDetectionBatches(t *testing.T) {
+	l := detectionLoader()
+	want := takeDetection(t, l, 0, 12) // Two epochs: 5 images of each canvas are 3 batches.
+	for name, change := range map[string]func(*DetectionLoader){
+		"one worker": func(l *DetectionLoader) { l.Workers = 1 }, "5 ahead": func(l *DetectionLoader) { l.Workers, l.Ahead = 3, 5 },
+	} {
+		other := l
+		change(&other)
+		if !reflect.DeepEqual(takeDetection(t, other, 0, 12), want) {
+			t.Errorf("%s: other batches", name)
+		}
+	}
+	if !reflect.DeepEqual(takeDetection(t, l, 7, 5), want[7:]) {
+		t.Error("a run that resumes at step 7 draws other batches")
+	}
+	for epoch := range 2 {
+		var images []int
+		canvases := map[datasets.Size]int{}
+		for _, batch := range want[6*epoch : 6*epoch+6] {
+			canvases[batch.Canvas]++
+			images = append(images, batch.Images...)
+			for _, i := range batch.Images {
+				if im := l.Images.Image(i); (im.Width >= im.Height) != (batch.Canvas.Width >= batch.Canvas.Height) {
+					t.Errorf("image %d of %d×%d on canvas %v", i, im.Width, im.Height, batch.Canvas)
+				}
+			}
+			if area := batch.Canvas.Height * batch.Canvas.Width; len(batch.Pixels) != 2*3*area || len(batch.Boxes) != 2*3*4 || len(batch.Masks) != 2*3*8*8 {
+				t.Errorf("%d pixels, %d numbers of boxes, %d of masks", len(batch.Pixels), len(batch.Boxes), len(batch.Masks))
+			}
+		}
+		slices.Sort(images)
+		if images = slices.Compact(images); len(images) != 10 || len(canvases) != 2 || canvases[datasets.Size{Height: 32, Width: 48}] != 3 {
+			t.Errorf("epoch %d: %d images on %v", epoch, len(images), canvases)
+		}
+	}
+	if reflect.DeepEqual(want[0].Images, want[6].Images) && reflect.DeepEqual(want[1].Images, want[7].Images) && reflect.DeepEqual(want[2].Images, want[8].Images) {
+		t.Error("both epochs have one order")
+	}
+	objects, err := want[0].Drawn(0)
+	if err != nil || len(objects) == 0 {
+		t.Fatal(objects, err)
+	}
+	drawn := 0
+	for _, o := range objects { // What is drawn of a mask lies in its box.
+		b := o.Mask.Box()
+		if drawn += o.Mask.Area(); o.Mask.Area() == 0 { // A crop has left a corner of the box.
+			continue
+		}
+		if b[0] < o.Box[0]-2 || b[1] < o.Box[1]-2 || b[0]+b[2] > o.Box[2]+2 || b[1]+b[3] > o.Box[3]+2 {
+			t.Errorf("mask in %v, box %v", b, o.Box)
+		}
+	}
+	if drawn < 100 {
+		t.Errorf("%d pixels of %d objects", drawn, len(objects))
+	}
+}
+
+func TestObjectsThatAreTrainedOn(t *testing.T) {
+	square := func(x, y float64) datasets.InstanceMask {
+		return datasets.InstanceMask{Polygons: [][]float64{{x, y, x + 4, y, x + 4, y + 4, x, y + 4}}}
+	}
+	at := func(id int64, box [4]float64, area float64, crowd bool, mask datasets.InstanceMask) datasets.Annotation {
+		return datasets.Annotation{ID: id, Image: 1, Category: 7, Box: box, Area: area, Crowd: crowd, Mask: mask}
+	}
+	make := func(annotations ...datasets.Annotation) *datasets.ObjectImages {
+		truth := datasets.NewInstances("in.json", []datasets.InstanceImage{{ID: 1, Height: 20, Width: 20}}, []datasets.ObjectCategory{{ID: 7, Name: "cat"}}, annotations)
+		return datasets.NewObjectImages("set", "set", truth, nil)
+	}
+	classes := map[int64]int{7: 2}
+	objects, err := objectsOf(make(
+		at(1, [4]float64{2, 2, 4, 4}, 16, false, square(2, 2)), at(2, [4]float64{2, 2, 4, 4}, 16, true, square(2, 2)), at(3, [4]float64{2, 2, 4, 0.5}, 2, false, square(2, 2)),
+		at(4, [4]float64{2, 2, 4, 4}, 0, false, square(2, 2)), at(5, [4]float64{20, 2, 4, 4}, 16, false, square(2, 2)), at(6, [4]float64{18, 2, 4, 4}, 16, false, square(18, 2)),
+	), 0, classes)
+	if err != nil || len(objects) != 2 || objects[0].Class != 2 || objects[0].Box != [4]float64{2, 2, 6, 6} || objects[1].Box != [4]float64{18, 2, 22, 6} || objects[1].Mask.Area() != 8 {
+		t.Errorf("%+v, %v; want annotations 1 and 6", objects, err)
+	}
+	_, err = objectsOf(make(at(9, [4]float64{2, 2, 4, 4}, 16, false, datasets.InstanceMask{})), 0, classes)
+	wantError(t, err, "in.json: annotation 9: there is no segmentation")
+}
+
+func TestDetectionLoaderErrors(t *testing.T) {
+	for want, change := range map[string]func(*DetectionLoader){
+		"no images": func(l *DetectionLoader) { l.Images = nil }, "divisor 0": func(l *DetectionLoader) { l.Divisor = 0 }, "objects 0": func(l *DetectionLoader) { l.Objects = 0 },
+		"mask size 2": func(l *DetectionLoader) { l.MaskSize = 2 }, "batch size 0": func(l *DetectionLoader) { l.BatchSize = 0 }, "-1 workers": func(l *DetectionLoader) { l.Workers = -1 },
+		"-1 batches": func(l *DetectionLoader) { l.Ahead = -1 }, "long 0": func(l *DetectionLoader) { l.Transform.Long = 0 },
+	} {
+		l := detectionLoader()
+		change(&l)
+		for _, err := range l.Batches(t.Context(), 0) {
+			wantError(t, err, want)
+		}
+	}
+	l := detectionLoader()
+	truth := *l.Images.Truth
+	truth.Images = slices.Clone(truth.Images)
+	truth.Images[0].Height = 31
+	l.Images = datasets.NewObjectImages("set", "set", &truth, func(i int) (*datasets.SegmentedImage, error) {
+		return &datasets.SegmentedImage{Name: "scene.jpg", Height: 32, Width: 32, Pixels: make([]uint8, 3*32*32)}, nil
+	})
+	var last error
+	for _, err := range l.Batches(t.Context(), 0) {
+		last = err
+	}
+	wantError(t, last, "scene.jpg: image ")
+}

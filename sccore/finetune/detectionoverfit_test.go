@@ -1,0 +1,60 @@
+package finetune
+
+import (
+	"context"
+	"testing"
+
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/detection"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// TestDetectorOverfits trains on 8 scenes until it finds their objects, by the judge of COCO.
+func TestDetectorOverfits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains a detector")
+	}
+	if !testbackend.HasXLA() {
+		t.Skip("takes minutes on the Go engine")
+	}
+	config := tinyDetection()
+	vit, err := encoder.ViTByName("vit-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Detector = Detector{vit, detection.Config{
+		Classes: 6, Channels: 32, Convolutions: 1, Hidden: 64, AnchorSamples: 64, TrainProposals: 64, TestProposals: 32, BoxSamples: 32, Candidates: 64, Detections: 10,
+	}}
+	config.Optimizer.DropPath, config.Optimizer.WarmUp, config.Optimizer.LayerDecay = 0, 20, 1
+	config.Transform = DetectionTransform{MinShort: 64, MaxShort: 64, Step: 1, Long: 64, CropShort: [3]int{64, 64, 64}, MinCrop: 64, MaxCrop: 64}
+	config.MaskSize, config.Batch, config.Steps = 56, 8, 300
+	trainer, err := NewDetectionTrainer(testbackend.Fastest(t), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trainer.Close()
+	trainer.Images = synthetic.Instances(8, 64, 1)
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	inference := config.Inference(config.Transform.scale())
+	for trainer.Done() < config.Steps {
+		step, err := trainer.Step(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trainer.Done()%25 == 0 {
+			t.Logf("step %d: %+v", trainer.Done(), step)
+		}
+	}
+	result, err := inference.Evaluate(ctx, trainer.Images, 8, trainer.Detect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d detections, boxes %+v, masks %+v", len(result.Detections), result.Boxes, result.Masks)
+	if result.Boxes.AP < 0.9 || result.Masks.AP < 0.8 {
+		t.Errorf("AP %.3f of boxes and %.3f of masks, want 0.9 and 0.8", result.Boxes.AP, result.Masks.AP)
+	}
+}

@@ -1,0 +1,201 @@
+package finetune
+
+import (
+	"cmp"
+	"image"
+	"math/rand/v2"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/rle"
+	"github.com/semcon/semcon/sccore/settings"
+)
+
+// DetectionTransform resizes images with their objects for training, as DETR (Carion et al. 2020) and the recipes of Swin, iBOT and Mugs in mmdetection: half of
+// the images are resized to a random scale; the others are resized, cropped at random and resized to such a scale. Half of all are flipped. The result
+// lies in the top left corner of a canvas.
+type DetectionTransform struct {
+	// The shorter side in pixels is MinShort, MinShort + Step, … or MaxShort. The longer one is at most Long.
+	MinShort int `json:"min_short"`
+	MaxShort int `json:"max_short"`
+	Step     int `json:"step"`
+	Long     int `json:"long"`
+
+	CropShort [3]int `json:"crop_short"` // The shorter side before a crop is one of these.
+	MinCrop   int    `json:"min_crop"`   // The sides of a crop are drawn from this range; those of a smaller image are kept.
+	MaxCrop   int    `json:"max_crop"`
+}
+
+// DefaultDetectionTransform is that of the recipe.
+func DefaultDetectionTransform() DetectionTransform {
+	return DetectionTransform{MinShort: 480, MaxShort: 800, Step: 32, Long: 1333, CropShort: [3]int{400, 500, 600}, MinCrop: 384, MaxCrop: 600}
+}
+
+// Check returns an error that names the first setting that is out of range, in the words of the JSON.
+func (t DetectionTransform) Check() error {
+	return cmp.Or(
+		settings.Between("long", t.Long, 1, settings.MaxImageSize), settings.Between("max_short", t.MaxShort, 1, t.Long),
+		settings.Between("min_short", t.MinShort, 1, t.MaxShort), settings.Between("step", t.Step, 1, maxScale),
+		settings.Between("crop_short", t.CropShort[0], 1, maxScale), settings.Between("crop_short", t.CropShort[1], 1, maxScale),
+		settings.Between("crop_short", t.CropShort[2], 1, maxScale), settings.Between("max_crop", t.MaxCrop, 1, maxScale),
+		settings.Between("min_crop", t.MinCrop, 1, t.MaxCrop),
+	)
+}
+
+// scale is the largest scale.
+func (t DetectionTransform) scale() Scale { return Scale{Long: t.Long, Short: t.MaxShort} }
+
+// canvasFor returns the canvas for images of one orientation, the scale rounded up to a multiple of divisor. Images that are as wide as high lie across.
+func (s Scale) canvasFor(size datasets.Size, divisor int) datasets.Size {
+	up := func(side int) int { return (side + divisor - 1) / divisor * divisor }
+	if size.Height > size.Width {
+		return datasets.Size{Height: up(s.Long), Width: up(s.Short)}
+	}
+	return datasets.Size{Height: up(s.Short), Width: up(s.Long)}
+}
+
+// Object is an annotated object of an image.
+type Object struct {
+	Class int
+	Box   [4]float64 // x1, y1, x2, y2 in pixels.
+	Mask  rle.Mask   // Of the image's size.
+}
+
+// DetectionImage is a training image on its canvas. Objects are padded to one number.
+type DetectionImage struct {
+	Pixels []uint8       // [canvas height, canvas width, 3], RGB; 0 where the image does not fill it.
+	Size   datasets.Size // What the image fills, from the top left corner.
+	Boxes  []float32     // [objects, 4], x1, y1, x2, y2 in pixels of the canvas; 0 for padding.
+	Labels []int32       // [objects], the class, and -1 for padding.
+	Masks  []uint8       // [objects, mask size, mask size], 1 inside, of the frames, with a border of zeros.
+	Frames []float32     // [objects, 4], the region of the canvas that a mask covers, as boxes; 0 for padding.
+}
+
+// Apply makes the training image of an image that a seed, an epoch and the image's index in its set determine. At most count objects are kept, the first ones;
+// those that a crop leaves out do not count. maskSize is the side of masks, at least 3. It panics if [DetectionTransform.Check] fails.
+func (t DetectionTransform) Apply(a *datasets.SegmentedImage, objects []Object, canvas datasets.Size, count, maskSize int, seed uint64, epoch, image int) DetectionImage {
+	if err := t.Check(); err != nil {
+		panic("finetune: " + err.Error())
+	}
+	g := t.geometry(datasets.Size{Height: a.Height, Width: a.Width}, canvas, stream(seed, epoch, image, "geometry"))
+	out := DetectionImage{
+		Pixels: make([]uint8, 3*canvas.Height*canvas.Width), Size: g.size,
+		Boxes: make([]float32, 4*count), Labels: make([]int32, count), Masks: make([]uint8, count*maskSize*maskSize), Frames: make([]float32, 4*count),
+	}
+	g.write(out.Pixels, canvas.Width, a)
+	for i := range out.Labels {
+		out.Labels[i] = -1
+	}
+	n := 0
+	for _, object := range objects {
+		box, ok := g.box(object.Box)
+		if !ok || n == count {
+			continue
+		}
+		out.Labels[n] = int32(object.Class)
+		cells := float64(maskSize - 2)
+		across, down := (box[2]-box[0])/cells, (box[3]-box[1])/cells
+		for i, v := range [4]float64{box[0] - across, box[1] - down, box[2] + across, box[3] + down} {
+			out.Boxes[4*n+i], out.Frames[4*n+i] = float32(box[i]), float32(v)
+		}
+		g.mask(out.Masks[n*maskSize*maskSize:][:maskSize*maskSize], maskSize, object.Mask, box)
+		n++
+	}
+	return out
+}
+
+// detectionGeometry says where the pixels of a training image come from: the image is resized to first, cropped to crop, resized to size and flipped.
+type detectionGeometry struct {
+	from, first datasets.Size
+	crop        image.Rectangle
+	size        datasets.Size
+	flip        bool
+}
+
+// geometry draws the flip, the path and its numbers.
+func (t DetectionTransform) geometry(from, canvas datasets.Size, random *rand.Rand) detectionGeometry {
+	g := detectionGeometry{from: from, first: from, flip: random.IntN(2) == 1}
+	g.crop = image.Rect(0, 0, from.Width, from.Height)
+	if random.IntN(2) == 1 {
+		g.first = Scale{Long: maxScale, Short: t.CropShort[random.IntN(len(t.CropShort))]}.Of(from)
+		side := func(length int) int {
+			low, high := min(t.MinCrop, length), min(t.MaxCrop, length)
+			return low + random.IntN(high-low+1)
+		}
+		height, width := side(g.first.Height), side(g.first.Width)
+		top, left := random.IntN(g.first.Height-height+1), random.IntN(g.first.Width-width+1)
+		g.crop = image.Rect(left, top, left+width, top+height)
+	}
+	short := min(t.MinShort+t.Step*random.IntN((t.MaxShort-t.MinShort)/t.Step+1), t.MaxShort)
+	part := datasets.Size{Height: g.crop.Dy(), Width: g.crop.Dx()}
+	g.size = Scale{Long: t.Long, Short: short}.Of(part)
+	if g.size.Height > canvas.Height || g.size.Width > canvas.Width { // The crop has the other orientation than the canvas of its image.
+		factor := min(float64(canvas.Height)/float64(part.Height), float64(canvas.Width)/float64(part.Width))
+		length := func(side, most int) int { return min(max(1, int(float64(float64(side)*factor)+0.5)), most) }
+		g.size = datasets.Size{Height: length(part.Height, canvas.Height), Width: length(part.Width, canvas.Width)}
+	}
+	return g
+}
+
+// write writes the pixels of the image into the top left corner of a canvas whose rows have stride pixels.
+func (g detectionGeometry) write(pixels []uint8, stride int, a *datasets.SegmentedImage) {
+	source, size := a.Pixels, g.from
+	if g.crop.Size() != image.Pt(g.from.Width, g.from.Height) || g.first != g.from {
+		size = datasets.Size{Height: g.crop.Dy(), Width: g.crop.Dx()}
+		source = make([]uint8, 3*size.Height*size.Width)
+		resize(source, size.Width, a.Pixels, g.from, g.first, g.crop)
+	}
+	resize(pixels, stride, source, size, g.size, image.Rect(0, 0, g.size.Width, g.size.Height))
+	if g.flip {
+		for y := range g.size.Height {
+			mirror(pixels[3*y*stride:][:3*g.size.Width], 3)
+		}
+	}
+}
+
+// scales are the factors from the image to the first size and from the crop to the second, along an axis.
+func scales(from, first, crop, size int) (before, after float64) {
+	return float64(first) / float64(from), float64(size) / float64(crop)
+}
+
+// box moves a box of the image onto the canvas, and clips it. It reports whether something of it is left.
+func (g detectionGeometry) box(box [4]float64) (out [4]float64, ok bool) {
+	along := func(low, high float64, from, first, start, crop, size int) (float64, float64) {
+		before, after := scales(from, first, crop, size)
+		to := func(v float64) float64 {
+			return min(max(float64(float64(v*before)-float64(start))*after, 0), float64(size))
+		}
+		return to(low), to(high)
+	}
+	out[0], out[2] = along(box[0], box[2], g.from.Width, g.first.Width, g.crop.Min.X, g.crop.Dx(), g.size.Width)
+	out[1], out[3] = along(box[1], box[3], g.from.Height, g.first.Height, g.crop.Min.Y, g.crop.Dy(), g.size.Height)
+	if g.flip {
+		out[0], out[2] = float64(g.size.Width)-out[2], float64(g.size.Width)-out[0]
+	}
+	return out, out[2] > out[0] && out[3] > out[1]
+}
+
+// mask samples the mask of an object in a box of the canvas: each of the inner cells takes the pixel of the image at its centre.
+func (g detectionGeometry) mask(cells []uint8, side int, mask rle.Mask, box [4]float64) {
+	inside := mask.Pixels()
+	places := func(low, high float64, flip bool, from, first, start, crop, size int) []int {
+		before, after := scales(from, first, crop, size)
+		all := make([]int, side-2)
+		for i := range all {
+			at := low + float64((high-low)*(float64(i)+0.5)/float64(side-2))
+			if flip {
+				at = float64(size) - at
+			}
+			all[i] = min(max(int((float64(at/after)+float64(start))/before), 0), from-1)
+		}
+		return all
+	}
+	columns := places(box[0], box[2], g.flip, g.from.Width, g.first.Width, g.crop.Min.X, g.crop.Dx(), g.size.Width)
+	rows := places(box[1], box[3], false, g.from.Height, g.first.Height, g.crop.Min.Y, g.crop.Dy(), g.size.Height)
+	for y, row := range rows {
+		for x, column := range columns {
+			if inside[row*g.from.Width+column] {
+				cells[(y+1)*side+x+1] = 1
+			}
+		}
+	}
+}

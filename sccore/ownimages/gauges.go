@@ -1,0 +1,191 @@
+package ownimages
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// Gauges say what has become of the encoder, measured on images that are held out of training.
+type Gauges struct {
+	Rank       float64 `json:"rank"`       // Effective rank of patch features; see metrics.Spread.
+	Std        float64 `json:"std"`        // Their spread over the sphere; 0 if they have collapsed.
+	Similarity float64 `json:"similarity"` // Linear CKA of patch features with those of the initial encoder; see metrics.Similarity.
+	Cosine     float64 `json:"cosine"`     // Mean cosine of patch features with those of the initial encoder.
+	KNN        float64 `json:"knn"`        // k-NN accuracy over class folders in %; 0 without them.
+}
+
+// Point is a moment of a run: after step 0, before anything was trained, the gauges alone.
+type Point struct {
+	sccore.StepMetrics
+	Gauges *Gauges `json:"gauges,omitempty"`
+}
+
+// Bounds of the verdict on an encoder that began as a trained one. A damaged encoder's features have little in common with the initial ones, or use less than
+// half as many dimensions.
+const (
+	leastSimilarity = 0.5
+	leastRankShare  = 0.5
+)
+
+// Damage says how gauges differ from the initial ones so much that training damages the encoder, or nothing. Features of random weights have nothing to
+// lose but their rank.
+func (g Gauges) Damage(initial Gauges, pretrained bool) string {
+	switch {
+	case pretrained && g.Similarity < leastSimilarity:
+		return fmt.Sprintf("features have little in common with the initial ones: similarity %.2f, below %g", g.Similarity, leastSimilarity)
+	case g.Rank < leastRankShare*initial.Rank:
+		return fmt.Sprintf("features collapse: effective rank %.1f, below %g of the initial %.1f", g.Rank, leastRankShare, initial.Rank)
+	}
+	return ""
+}
+
+// Curve is a run so far.
+type Curve []Point
+
+// gauged returns the points with gauges.
+func (c Curve) gauged() (points []Point) {
+	for _, p := range c {
+		if p.Gauges != nil {
+			points = append(points, p)
+		}
+	}
+	return points
+}
+
+// improved reports whether the last point has the best encoder so far: by the k-NN accuracy if the images have classes and it is above chance, and else the
+// last one that is not damaged, since without labels nothing says which is best. The first point is no training.
+func (c Curve) improved(pretrained bool, classes, queries int) bool {
+	points := c.gauged()
+	if len(points) < 2 {
+		return false
+	}
+	initial, last := *points[0].Gauges, *points[len(points)-1].Gauges
+	if damage := last.Damage(initial, pretrained); damage != "" {
+		return false
+	}
+	if classes == 0 || last.KNN <= significant(classes, queries) {
+		for _, p := range points[1 : len(points)-1] {
+			if classes > 0 && p.Gauges.KNN > significant(classes, queries) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, p := range points[1 : len(points)-1] {
+		if p.Gauges.KNN >= last.KNN && p.Gauges.Damage(initial, pretrained) == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// significant is the accuracy in % that guessing one of the classes for so many images exceeds once in about a thousand times.
+func significant(classes, queries int) float64 {
+	chance := 1 / float64(classes)
+	return 100 * (chance + 3*math.Sqrt(chance*(1-chance)/float64(queries)))
+}
+
+// meter measures gauges.
+type meter struct {
+	backend   compute.Backend
+	extractor *evaluation.FeatureExtractor // Of the encoder that is trained.
+	images    *Images
+	initial   []float32 // Patch features of the initial encoder.
+}
+
+// patchImages and mostPatches bound the patches that are compared: CKA takes time quadratic in the width.
+const (
+	patchImages = 64
+	mostPatches = 4096
+)
+
+// measure measures the encoder as it is.
+func (m *meter) measure(ctx context.Context) (*Gauges, error) {
+	patches, err := m.patches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dim := m.extractor.ViT.Dim
+	spread, err := metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim))
+	if err != nil {
+		return nil, err
+	}
+	similarity, err := metrics.MeasureSimilarity(patches, m.initial, dim)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gauges{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine}
+	if m.images.classes != nil {
+		if g.KNN, err = m.accuracy(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// patches returns the features of patches of held-out images, evenly spread.
+func (m *meter) patches(ctx context.Context) ([]float32, error) {
+	held := m.images.held
+	encoded, err := evaluation.Encode(m.extractor, held, m.images.measured, min(held.Len(), patchImages), true)
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var chosen []float32
+	for _, i := range datasets.Spread(len(encoded.Patches)/encoded.Dim, mostPatches) {
+		chosen = append(chosen, encoded.Patches[i*encoded.Dim:(i+1)*encoded.Dim]...)
+	}
+	return chosen, nil
+}
+
+// accuracy is the k-NN accuracy on held-out images, in %.
+func (m *meter) accuracy(ctx context.Context) (float64, error) {
+	class, err := evaluation.EncodeObjects(m.extractor, [2]datasets.Source{m.images.bank, m.images.queries}, m.images.measured)
+	if err != nil {
+		return 0, err
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	classifier := knn.DINOClassifier()
+	predictions, err := classifier.Predict(m.backend, class[0], m.images.bank.Labels, len(m.images.classes), class[1])
+	if err != nil {
+		return 0, err
+	}
+	return metrics.Accuracy(predictions, m.images.queries.Labels), nil
+}
+
+// saveInitial measures and writes what later gauges are compared with.
+func (m *meter) saveInitial(ctx context.Context, path string) (err error) {
+	if m.initial, err = m.patches(ctx); err != nil {
+		return err
+	}
+	dim := m.extractor.ViT.Dim
+	features := tensors.FromFlatDataAndDimensions(m.initial, len(m.initial)/dim, dim)
+	return weights.WriteSafetensors(path, map[string]*tensors.Tensor{"patches": features}, nil)
+}
+
+// readInitial reads what saveInitial wrote.
+func (m *meter) readInitial(path string) error {
+	named, _, err := weights.ReadSafetensors(path)
+	if err != nil {
+		return err
+	}
+	if named["patches"] == nil {
+		return fmt.Errorf("%s: has no features", path)
+	}
+	m.initial, err = tensors.CopyFlatData[float32](named["patches"])
+	return err
+}

@@ -1,0 +1,370 @@
+package ownimages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// Files in the folder of a run.
+const (
+	EncoderFile = "encoder.safetensors" // The trained encoder: the online branch after the last step.
+	BestFile    = "best.safetensors"    // The best encoder; see [Curve].
+	InitialFile = "initial.safetensors" // The encoder before the first step.
+	MetricsFile = "metrics.csv"
+	EventsFile  = "events.out.tfevents.semcon" // For TensorBoard.
+	ReportFile  = "report.html"
+	runFile     = "run.json" // What the run is, so that another one does not go on in its folder.
+
+	checkpoints    = "checkpoints" // The folder of what resuming needs.
+	finalFile      = "final.safetensors"
+	initialPatches = "initial-patches.safetensors"
+	neighboursFile = "neighbours.safetensors"
+)
+
+// Options are what a run is made of.
+type Options struct {
+	Folders Folders
+	Start   Start
+	Out     string // The folder of the run.
+	Seed    uint64
+	Command string // The command line, for the report.
+
+	CheckpointEvery time.Duration
+	Bar             func(title string, total int) progress.Bar // Nil for none.
+	Say             func(line string)                          // Called with each gauge and warning; nil for nothing.
+}
+
+// description is the content of runFile. Two calls with another command continue the same run if everything else is the same.
+type description struct {
+	Command string          `json:"command"`
+	Images  string          `json:"images"`
+	Init    string          `json:"init"`
+	Ignore  []string        `json:"ignore,omitempty"`
+	Naming  weights.Naming  `json:"naming"`
+	Size    int             `json:"gauge_size"`
+	Every   int             `json:"gauge_every"`
+	Seed    uint64          `json:"seed"`
+	Config  json.RawMessage `json:"config"`
+}
+
+// run is a run in progress.
+type run struct {
+	Options
+	backend compute.Backend
+	images  *Images
+	config  sccore.Config
+	naming  weights.Naming
+	about   description
+	trainer *sccore.Trainer
+	meter   *meter
+	state   state
+}
+
+// state is what checkpoints keep beside the weights.
+type state struct {
+	Curve   Curve    `json:"curve"`
+	Skipped []string `json:"skipped"` // Files that training could not read.
+}
+
+// Train trains an encoder, or goes on with what an earlier call has begun in the same folder. A run that was killed, any number of times, leaves the same
+// files as one that was not. The error is ctx's, [train.ErrDiverged], or one line that names the file or the setting.
+func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	if o.Bar == nil {
+		o.Bar = func(string, int) progress.Bar { return progress.Discard }
+	}
+	r := &run{Options: o, backend: b}
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.path(checkpoints), 0o755); err != nil {
+		return err
+	}
+	unlock, free, err := filelock.Try(r.path("lock"))
+	if err != nil {
+		return err
+	}
+	if !free {
+		return fmt.Errorf("%s: another process is training there", o.Out)
+	}
+	defer unlock()
+	if err := errors.Join(atomicfile.Sweep(o.Out), atomicfile.Sweep(r.path(checkpoints)), r.claim()); err != nil {
+		return err
+	}
+	if _, err := os.Stat(r.path(filepath.Join(checkpoints, finalFile))); err == nil {
+		if _, err := os.Stat(r.path(ReportFile)); err == nil {
+			return nil // The report is the last file of a run.
+		}
+	}
+	return r.train(ctx)
+}
+
+func (r *run) path(name string) string { return filepath.Join(r.Out, name) }
+
+// open reads everything that can be wrong before something is compiled or written.
+func (r *run) open(ctx context.Context) (err error) {
+	v, err := r.Start.encoder()
+	if err != nil {
+		return err
+	}
+	r.naming, r.about.Init = weights.Timm, "random weights"
+	if r.Start.Init != "" {
+		if err := r.openInit(v); err != nil {
+			return err
+		}
+	}
+	// The sizes do not depend on the number of images, which follows from reading them.
+	config, err := r.Start.Config(leastImages)
+	if err != nil {
+		return err
+	}
+	size := measuredSize(config, v)
+	if r.images, err = Open(ctx, r.Folders, size, r.Start.Smoke); err != nil {
+		return err
+	}
+	if r.config, err = r.Start.Config(r.images.Count); err != nil {
+		return err
+	}
+	if trained := r.trained(); r.naming != weights.Timm && r.naming.Fits(trained) != nil {
+		return fmt.Errorf("prototypes %d: %w", r.config.Prototypes, r.naming.Fits(trained))
+	}
+	encoded, err := json.Marshal(r.config)
+	r.about = description{
+		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size, Every: gaugeEvery(r.config.Steps),
+		Seed: r.Seed, Config: encoded,
+	}
+	return err
+}
+
+// trained is the encoder that is trained.
+func (r *run) trained() encoder.ViT {
+	v, err := encoder.ViTByName(r.config.Encoder)
+	if err != nil { // It is checked.
+		panic(err)
+	}
+	v.Positions, v.Prototypes = r.config.Positions, r.config.Prototypes
+	return v
+}
+
+// openInit checks the file of weights that the training starts from.
+func (r *run) openInit(v encoder.ViT) error {
+	path := r.Start.Init
+	p, _, source, err := weights.ReadPreprocessing(path)
+	if err != nil {
+		return err
+	}
+	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
+		return fmt.Errorf("%s: images have mean %v and std %v, training has ImageNet's", source, p.Mean, p.Std)
+	}
+	config := sccore.Default().Adapt(v)
+	config.Prototypes, config.Lambdas.Prototypes = 0, 0
+	if err := sccore.CheckStart(path, config, r.Start.Ignore...); err != nil {
+		return err
+	}
+	if naming, err := weights.NamingOf(path, "", r.Start.Ignore...); err == nil { // A checkpoint of a run has none.
+		r.naming = naming
+	}
+	digest, err := weights.Digest(path)
+	r.about.Init = fmt.Sprintf("%s, sha256 %s", filepath.Base(path), digest)
+	return err
+}
+
+// claim writes what the run is, or checks that the folder is of the same run.
+func (r *run) claim() error {
+	path := r.path(runFile)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		content, err := json.MarshalIndent(r.about, "", "  ")
+		if err != nil {
+			return err
+		}
+		return atomicfile.WriteBytes(path, append(content, '\n'))
+	} else if err != nil {
+		return err
+	}
+	var before description
+	if err := json.Unmarshal(content, &before); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, part := range []struct{ name, before, now string }{
+		{"images", before.Images, r.about.Images}, {"initial weights", before.Init, r.about.Init}, {"ignored keys", fmt.Sprint(before.Ignore), fmt.Sprint(r.about.Ignore)},
+		{"seed", fmt.Sprint(before.Seed), fmt.Sprint(r.Seed)}, {"settings", compact(before.Config), compact(r.about.Config)},
+	} {
+		if part.before != part.now {
+			return fmt.Errorf("%s: is the folder of a run with other %s; name another folder", r.Out, part.name)
+		}
+	}
+	r.about.Command = before.Command
+	return nil
+}
+
+// compact is JSON without spaces.
+func compact(raw json.RawMessage) string {
+	var config sccore.Config
+	if json.Unmarshal(raw, &config) != nil {
+		return string(raw)
+	}
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		return string(raw)
+	}
+	return string(encoded)
+}
+
+// train trains to the end and writes the results.
+func (r *run) train(ctx context.Context) (err error) {
+	if r.trainer, err = sccore.NewTrainer(r.backend, r.images.Train, r.config); err != nil {
+		return err
+	}
+	defer r.trainer.Close()
+	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
+	vit, store, scope := r.trainer.Encoder(sccore.Online)
+	extractor, err := evaluation.NewFeatureExtractor(r.backend, vit, store, scope, evaluation.EncodeBatch)
+	if err != nil {
+		return err
+	}
+	defer extractor.Close()
+	r.meter = &meter{backend: r.backend, extractor: extractor, images: r.images}
+	bar := r.Bar("train", r.config.Steps)
+	defer bar.Close()
+	if err := r.neighbours(ctx); err != nil {
+		return err
+	}
+	loop := train.Loop[sccore.StepMetrics]{
+		Trainer: r.trainer, Dir: r.path(checkpoints), Final: finalFile, Every: r.CheckpointEvery, Note: &r.state,
+		Start:   func() error { return r.begin(ctx) },
+		Resumed: func(done int) { bar.Resumed(done) },
+		Damaged: func(file string, err error) {
+			r.Say(fmt.Sprintf("resumes from an older checkpoint: %v; the damaged file is kept as %s", err, file))
+		},
+		Phase: func(phase train.Phase) {
+			bar.Phase(map[train.Phase]string{train.Compiling: progress.Compiling, train.Training: progress.Training, train.Evaluating: progress.Measuring}[phase])
+		},
+	}
+	var measured *Gauges
+	loop.Evaluators = []train.Evaluator{{Name: "gauges", Every: r.about.Every, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
+		if r.meter.initial == nil {
+			if err := r.meter.readInitial(r.path(filepath.Join(checkpoints, initialPatches))); err != nil {
+				return nil, err
+			}
+		}
+		measured, err = r.meter.measure(ctx)
+		return nil, err
+	}}}
+	loop.After = func(m sccore.StepMetrics, _ map[string]float64) error {
+		bar.Set(r.trainer.Done(), fmt.Sprintf("loss %.3f", m.Total))
+		point := Point{StepMetrics: m, Gauges: measured}
+		measured = nil
+		if m.Class == nil && point.Gauges == nil && m.Step > 1 {
+			return nil
+		}
+		r.state.Curve = append(r.state.Curve, point)
+		return r.gauged(point)
+	}
+	if err := loop.Run(ctx); err != nil {
+		return err
+	}
+	if err := r.finish(); err != nil {
+		return err
+	}
+	return loop.Clean()
+}
+
+// skip notes a file that training could not read, once.
+func (r *run) skip(line string) {
+	if !r.images.named[line] && !slices.Contains(r.state.Skipped, line) {
+		r.state.Skipped = append(r.state.Skipped, line)
+		r.Say("skipped " + line)
+	}
+}
+
+// begin sets the initial weights and measures them.
+func (r *run) begin(ctx context.Context) error {
+	if err := r.initialize(); err != nil {
+		return err
+	}
+	if err := r.export(InitialFile); err != nil {
+		return err
+	}
+	if err := r.meter.saveInitial(ctx, r.path(filepath.Join(checkpoints, initialPatches))); err != nil {
+		return err
+	}
+	g, err := r.meter.measure(ctx)
+	if err != nil {
+		return err
+	}
+	r.state = state{Curve: Curve{{Gauges: g}}}
+	return r.gauged(r.state.Curve[0])
+}
+
+func (r *run) initialize() error {
+	if r.Start.Init == "" {
+		return r.trainer.Begin(r.Seed)
+	}
+	return r.trainer.BeginFrom(r.Start.Init, r.Seed, r.Start.Ignore...)
+}
+
+// neighbours finds the neighbours of images from which positives are drawn, by the initial encoder, or reads those that an earlier call has found.
+func (r *run) neighbours(ctx context.Context) error {
+	if r.config.Lambdas.ImageConcentration == 0 {
+		return nil
+	}
+	path, objects := r.path(filepath.Join(checkpoints, neighboursFile)), r.images.Train.Objects
+	source := r.about.Images + "; " + r.about.Init
+	if _, err := os.Stat(path); err == nil {
+		found, err := knn.Read(path, objects.Len(), source)
+		if err != nil {
+			return fmt.Errorf("%w (remove the file to find them again)", err)
+		}
+		r.trainer.SetNeighbours(found)
+		return nil
+	}
+	bar := r.Bar("neighbours", objects.Len())
+	defer bar.Close()
+	// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
+	r.trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, objects.Len())})
+	if err := r.initialize(); err != nil {
+		return err
+	}
+	r.meter.extractor.Skipped = func(s datasets.Skipped) {} // Training names it.
+	var class []float32
+	images := evaluation.ImagesOf(objects, r.meter.extractor.Preprocessing, r.about.Size, objects.Len(), r.meter.extractor.Skipped)
+	for features, err := range r.meter.extractor.Features(images, false) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		class = append(class, features.Class...)
+		bar.Set(len(class)/len(features.Class), "")
+	}
+	found, err := knn.Find(ctx, r.backend, class, r.meter.extractor.ViT.Dim, min(r.config.Neighbours, objects.Len()-1), progress.Discard)
+	if err != nil {
+		return err
+	}
+	found.Source = source
+	r.trainer.SetNeighbours(found)
+	return found.Write(path)
+}

@@ -1,0 +1,101 @@
+package study
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// State is how far a cell is.
+type State string
+
+// The states.
+const (
+	Done    State = "done"    // All its numbers are recorded.
+	Running State = "running" // A process holds its lock.
+	Failed  State = "failed"  // Its last call ended with an error.
+	Stopped State = "stopped" // It has begun, and no process runs it: it was interrupted or killed.
+	ToDo    State = "to do"   // It has not begun.
+)
+
+// CellStatus tells how far a cell is.
+type CellStatus struct {
+	Name    string
+	State   State
+	Step    int           // Steps done at the last checkpoint; 0 without one.
+	Age     time.Duration // Since the cell last wrote a file; 0 if it has none.
+	Failure string        // The error that ended its last call, as one line; empty unless it failed.
+}
+
+// Status tells how far each selected cell is, from records, locks and files. Other processes may be running the cells.
+func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
+	c, cells, _, err := s.open(nil, o)
+	if err != nil {
+		return nil, err
+	}
+	done, err := readRecorded(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []CellStatus
+	for _, cell := range cells {
+		data := c.data[c.dataKey(cell)]
+		status := CellStatus{Name: cell.Name(), State: Done}
+		if !complete(done, o.Profile, cell, data, s.Numbers(data, cell)) {
+			if err := status.read(filepath.Join(c.dir, s.folder(data, cell))); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, status)
+	}
+	return all, nil
+}
+
+// read reads the state of a cell that is not recorded from its folder.
+func (c *CellStatus) read(dir string) error {
+	c.State = ToDo
+	var last, saved time.Time
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // The cell has no folder, or a running one has removed a file.
+			return nil
+		} else if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil // Removed meanwhile.
+		}
+		if info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+		if step, ok := train.CheckpointStep(entry.Name()); ok && info.ModTime().After(saved) {
+			saved, c.Step = info.ModTime(), step
+		}
+		return nil
+	})
+	if err != nil || last.IsZero() {
+		return err
+	}
+	c.State, c.Age = Stopped, max(0, time.Since(last))
+	unlock, free, err := filelock.Try(filepath.Join(dir, lockFile))
+	if err != nil {
+		return err
+	}
+	if !free {
+		c.State = Running
+		return nil
+	}
+	unlock()
+	failure, err := os.ReadFile(filepath.Join(dir, failureFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	c.State, c.Failure = Failed, strings.TrimSpace(string(failure))
+	return err
+}

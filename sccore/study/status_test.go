@@ -1,0 +1,97 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/semcon/semcon/internal/filelock"
+)
+
+func TestStatusTellsHowFarEachCellIs(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	o := Options{Profile: Quick, Out: out}
+	states := func() map[string]CellStatus {
+		t.Helper()
+		cells, err := y.Status(o)
+		if err != nil || len(cells) != 4 {
+			t.Fatal(cells, err)
+		}
+		all := map[string]CellStatus{}
+		for _, c := range cells {
+			all[c.Name] = c
+		}
+		return all
+	}
+	for name, c := range states() {
+		if c.State != ToDo || c.Age != 0 {
+			t.Errorf("%s is %+v before any run", name, c)
+		}
+	}
+
+	y.diverges = "a"
+	if err := y.Run(t.Context(), nil, Options{Profile: Quick, Out: out, Only: []string{"a/seed0"}}); err == nil {
+		t.Fatal(err)
+	}
+	y.diverges = ""
+	ctx, stop := context.WithCancel(t.Context())
+	y.stopAt, y.stop = 2, stop
+	if err := y.Run(ctx, nil, Options{Profile: Quick, Out: out, Only: []string{"b/seed0"}}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	y.stopAt = 0
+	y.run(t, Options{Out: out, Only: []string{"b/seed1"}})
+	running := filepath.Join(out, "toy", y.folder("numbers", Cell[toyConfig]{Path: []string{"a"}, Seed: 1, Config: toyConfig{Kind: "a", Steps: 3}}))
+	if err := os.MkdirAll(running, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(running, "step-000000120.safetensors"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	unlock, _, err := filelock.Try(filepath.Join(running, lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+
+	now := states()
+	if c := now["a/seed0"]; c.State != Failed || c.Failure != "the loss diverged: it is NaN" {
+		t.Errorf("the cell that diverged is %+v", c)
+	}
+	if c := now["b/seed0"]; c.State != Stopped || c.Failure != "" || c.Age <= 0 {
+		t.Errorf("the cell that was stopped is %+v", c)
+	}
+	if c := now["b/seed1"]; c.State != Done {
+		t.Errorf("the recorded cell is %+v", c)
+	}
+	if c := now["a/seed1"]; c.State != Running || c.Step != 120 {
+		t.Errorf("the cell whose lock is held is %+v", c)
+	}
+
+	// A failure is forgotten when the cell runs again.
+	y.run(t, Options{Out: out, Only: []string{"a/seed0"}})
+	if c := states()["a/seed0"]; c.State != Done {
+		t.Errorf("the cell that ran again is %+v", c)
+	}
+}
+
+func TestAWaitingCallTakesTheCellOver(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	start := Cell[toyConfig]{Path: []string{"start"}, Seed: 0, Config: toyConfig{Kind: "start", Steps: 1, Start: true}}
+	dir := filepath.Join(out, "toy", y.folder("numbers", start))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, _, err := filelock.Try(filepath.Join(dir, lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(300*time.Millisecond, unlock)
+	began := time.Now()
+	if records := y.run(t, Options{Out: out, Only: []string{"a/seed0"}, Wait: true}); len(records) != 1 || time.Since(began) < 300*time.Millisecond {
+		t.Errorf("%d records after %v", len(records), time.Since(began))
+	}
+}

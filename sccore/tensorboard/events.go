@@ -1,0 +1,67 @@
+package tensorboard
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"maps"
+	"math"
+	"slices"
+)
+
+// FilePrefix begins the name of a file that TensorBoard reads.
+const FilePrefix = "events.out.tfevents."
+
+// Point is the scalars of one step.
+type Point struct {
+	Step     int64
+	WallTime float64 // Seconds since 1970, or any other clock.
+	Scalars  map[string]float64
+}
+
+// Encode returns the content of an event file: the version, and then one event for each point with its scalars in the order of their names. The same points
+// give the same bytes, and those of more points begin with those of fewer, so that TensorBoard can follow a file that is written anew.
+func Encode(points []Point) []byte {
+	wall := 0.0
+	if len(points) > 0 {
+		wall = points[0].WallTime
+	}
+	version := bytesField(nil, 3, []byte("brain.Event:2")) // Event.file_version
+	content := record(nil, append(doubleField(nil, 1, wall), version...))
+	for _, p := range points {
+		var summary []byte
+		for _, name := range slices.Sorted(maps.Keys(p.Scalars)) {
+			value := bytesField(nil, 1, []byte(name))                                                                   // Value.tag
+			value = binary.LittleEndian.AppendUint32(append(value, 2<<3|5), math.Float32bits(float32(p.Scalars[name]))) // Value.simple_value
+			summary = bytesField(summary, 1, value)                                                                     // Summary.value
+		}
+		event := doubleField(nil, 1, p.WallTime)                          // Event.wall_time
+		event = binary.AppendUvarint(append(event, 2<<3), uint64(p.Step)) // Event.step
+		content = record(content, bytesField(event, 5, summary))          // Event.summary
+	}
+	return content
+}
+
+// doubleField appends a protocol-buffer field of type double.
+func doubleField(to []byte, number byte, value float64) []byte {
+	return binary.LittleEndian.AppendUint64(append(to, number<<3|1), math.Float64bits(value))
+}
+
+// bytesField appends a protocol-buffer field of bytes, text or a message.
+func bytesField(to []byte, number byte, value []byte) []byte {
+	return append(binary.AppendUvarint(append(to, number<<3|2), uint64(len(value))), value...)
+}
+
+// record appends a TFRecord: the length, its checksum, the data and their checksum.
+func record(to, data []byte) []byte {
+	length := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
+	to = binary.LittleEndian.AppendUint32(append(to, length...), masked(length))
+	return binary.LittleEndian.AppendUint32(append(to, data...), masked(data))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// masked is the checksum of a TFRecord: CRC-32C, rotated and shifted so that a checksum of data with checksums in it stays useful.
+func masked(data []byte) uint32 {
+	sum := crc32.Checksum(data, castagnoli)
+	return (sum>>15 | sum<<17) + 0xa282ead8
+}

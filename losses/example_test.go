@@ -193,3 +193,38 @@ func ExampleSmoothAP() {
 	printLoss(losses.DefaultSmoothAP().Loss, exampleP, exampleQ)
 	// Output: 0.1667
 }
+
+// Two patches of one view of one image, of which the second is hidden from the student.
+func ExampleIBOTPatches() {
+	student, teacher := [][][][]float64{{{{0.3, 0}, {0, 0.1}}}}, [][][][]float64{{{{0.1, 0}, {0.2, 0.1}}}}
+	printLoss(func(student, teacher, center *graph.Node) *graph.Node {
+		targets := losses.DINOTargets(teacher, center, graph.Const(student.Graph(), 0.07))
+		masks := graph.Const(student.Graph(), [][][]bool{{{false, true}}})
+		return losses.IBOTPatches(student, targets, masks, 0.1)
+	}, student, teacher, []float64{0.1, 0})
+	// Output: 0.8133
+}
+
+// The student's two views of two images find the teacher's other view among it and one row of the queue.
+func ExampleMugsContrast() {
+	views := [][][]float64{exampleView1, exampleView1}
+	printLoss(func(student, targets, queue *graph.Node) *graph.Node {
+		return losses.MugsContrast(student, targets, queue, 0.2)
+	}, views, views, [][]float64{{-1, 0}})
+	// Output: 0.0034
+}
+
+func ExampleMugsGroup() {
+	printLoss(func(student, teacher, center *graph.Node) *graph.Node {
+		return losses.MugsGroup(student, losses.DINOTargets(teacher, center, graph.Const(student.Graph(), 0.04)), 0.1)
+	}, exampleStudent, exampleTeacher, []float64{0.1, 0})
+	// Output: 0.9701
+}
+
+func ExampleEnqueue() {
+	printLoss(func(queue, rows *graph.Node) *graph.Node {
+		next := losses.Enqueue(queue, rows) // {3}, {5}: the oldest row has made place.
+		return graph.Reshape(graph.Slice(next, graph.AxisElem(1)))
+	}, [][]float64{{1}, {3}}, [][]float64{{5}})
+	// Output: 5.0000
+}

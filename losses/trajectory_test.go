@@ -18,7 +18,7 @@ import (
 // Tests of DINO, iBOT and Mugs follow PyTorch over several steps: the student's update by AdamW with a last layer that is frozen in the first epoch, and
 // the teacher's moving average.
 
-// weightsOf are the variables of a branch by their paths below it. Biases have one row.
+// weightsOf are the variables of a branch by their paths below it. Biases, and the weights of norms, have one row.
 type weightsOf map[string]matrix
 
 // recipe is what the files in testdata say about a training.
@@ -46,7 +46,7 @@ func (w weightsOf) set(t *testing.T, store *model.Store, branch string) {
 	t.Helper()
 	for name, rows := range w {
 		var value any = [][]float64(rows)
-		if strings.HasSuffix(name, "bias") {
+		if strings.HasSuffix(name, "bias") || strings.Contains(name, "norm") {
 			value = rows[0]
 		}
 		variable, err := store.CreateVariable("/"+branch+"/"+name, tensors.MustFromAnyValue(value))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -33,11 +32,7 @@ type Objective struct {
 	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
 	measured *losses.Lambdas
 
-	// Batches are read ahead. next returns the one for part number ahead of the run with this seed.
-	next  func() (*datasets.Batch, error, bool)
-	stop  func()
-	seed  uint64
-	ahead int
+	batches datasets.Ahead
 }
 
 // NewObjective returns the objective of a configuration. The error names what is out of range or missing.
@@ -219,28 +214,11 @@ func (o *Objective) mixture(seed uint64) datasets.Loader {
 
 // batch returns the batch of a part of a step and reads the following ones ahead.
 func (o *Objective) batch(ctx context.Context, at train.At) (*datasets.Batch, error) {
-	number := at.Step*o.Parts() + at.Part
-	if o.next == nil || o.seed != at.Seed || o.ahead != number {
-		o.rewind()
-		// The batches read ahead belong to the objective, not to this call, so they outlive ctx.
-		o.next, o.stop = iter.Pull2(o.mixture(at.Seed).Batches(context.WithoutCancel(ctx), number))
-	}
-	batch, err, _ := o.next()
-	if err != nil {
-		o.rewind()
-		return nil, err
-	}
-	o.seed, o.ahead = at.Seed, number+1
-	return batch, nil
+	return o.batches.Batch(ctx, o.mixture(at.Seed), at.Step*o.Parts()+at.Part)
 }
 
 // rewind stops reading images; the next step starts again.
-func (o *Objective) rewind() {
-	if o.stop != nil {
-		o.stop()
-	}
-	o.next, o.stop = nil, nil
-}
+func (o *Objective) rewind() { o.batches.Stop() }
 
 const (
 	inPixels    = "pixels"    // Images, positives last, [images + positives, size, size, 3] of bytes.

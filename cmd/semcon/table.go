@@ -76,10 +76,11 @@ var tableVerb = verb{
 	},
 }
 
-// namedTables returns the tables that show the paper's table with the label, or all tables if the label is empty.
+// namedTables returns the tables that show the paper's table or figure with the label, or all tables if the label is empty.
 func namedTables(tables []figures.Table, label string) (named []figures.Table) {
 	for _, table := range tables {
-		if rest, ok := strings.CutPrefix(table.Title, "Tab. "+label); label == "" || ok && (rest == "" || strings.ContainsAny(rest[:1], " ,")) {
+		title := strings.TrimPrefix(strings.TrimPrefix(table.Title, "Tab. "), "Fig. ")
+		if rest, ok := strings.CutPrefix(title, label); label == "" || ok && (rest == "" || strings.ContainsAny(rest[:1], " ,")) {
 			named = append(named, table)
 		}
 	}

@@ -23,7 +23,7 @@ var order = [][]string{
 	{"sccore/optim", "sccore/weights"},
 	{"sccore/metrics", "sccore/knn"},
 	{"sccore/train"},
-	{"sccore", "sccore/methods"},
+	{"sccore", "sccore/methods", "sccore/selfdistillation"},
 	{"sccore/finetune", "sccore/detection", "sccore/evaluation"},
 	{"analysis"},
 	{"figures"},

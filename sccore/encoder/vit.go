@@ -122,6 +122,13 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 // multiplied by a factor of that image. keep holds the factors, [Depth, 2, batch], with those of attention first: 0 for what is dropped and 1/(1 − p)
 // for the rest, where p is the probability of dropping it. Nil keeps everything. What the Object-Aware Filter adds is always kept.
 func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
+	return v.TokensMasked(scope, images, keep, nil)
+}
+
+// TokensMasked is [ViT.TokensDropPath] with hidden patches (Bao et al., 2022, "BEiT"; iBOT): where masks, [batch, rows·columns] of bool, is true, a learnt
+// vector takes the place of the embedded patch, before the positions are added. The vector is the variable masked_embed, [1, Dim], which starts at 0 as in
+// iBOT; it is not among [ViT.Weights]. Nil hides nothing and needs no such variable.
+func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens {
 	if err := v.Check(); err != nil {
 		panic(err)
 	}
@@ -131,13 +138,7 @@ func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
 		exceptions.Panicf("images of %d×%d pixels cannot be split into patches of %d", height, width, v.PatchSize)
 	}
 	rows, columns := height/v.PatchSize, width/v.PatchSize
-	p := parameters{g: images.Graph(), master: images.DType(), compute: v.ComputeDType, initStd: v.InitStd, epsilon: cmp.Or(v.Epsilon, 1e-6)}
-	if p.initStd == 0 {
-		p.initStd = 0.02
-	}
-	if p.compute == dtypes.InvalidDType {
-		p.compute = images.DType()
-	}
+	p := v.parameters(images)
 
 	kept := func(block, branch int, y *Node) *Node {
 		if keep == nil {
@@ -149,7 +150,7 @@ func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
 	}
 	var out Tokens
 	turn := v.rotation(p, rows, columns)
-	x := v.embed(scope, p, images, rows, columns)
+	x := v.embed(scope, p, images, masks, rows, columns)
 	for i := range v.Depth {
 		if v.GradientCheckpointing {
 			x = x.Checkpoint()
@@ -173,6 +174,18 @@ func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
 	return out
 }
 
+// parameters returns the variables for inputs of a graph.
+func (v ViT) parameters(input *Node) parameters {
+	p := parameters{g: input.Graph(), master: input.DType(), compute: v.ComputeDType, initStd: v.InitStd, epsilon: cmp.Or(v.Epsilon, 1e-6)}
+	if p.initStd == 0 {
+		p.initStd = 0.02
+	}
+	if p.compute == dtypes.InvalidDType {
+		p.compute = input.DType()
+	}
+	return p
+}
+
 // prefix is the number of tokens before those of the patches.
 func (v ViT) prefix() int { return 1 + v.Registers }
 
@@ -188,7 +201,7 @@ func (v ViT) positions() int {
 }
 
 // embed maps patches to tokens with positions, [batch, prefix + rows·columns, Dim].
-func (v ViT) embed(scope *model.Scope, p parameters, images *Node, rows, columns int) *Node {
+func (v ViT) embed(scope *model.Scope, p parameters, images, masks *Node, rows, columns int) *Node {
 	batch := images.Shape().Dim(0)
 	patches := Reshape(images, batch, rows, v.PatchSize, columns, v.PatchSize, 3)
 	patches = Reshape(TransposeAllAxes(patches, 0, 1, 3, 2, 4, 5), batch*rows*columns, v.PatchSize*v.PatchSize*3)
@@ -198,6 +211,11 @@ func (v ViT) embed(scope *model.Scope, p parameters, images *Node, rows, columns
 	x := MatMul(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
 	x = Add(x, InsertAxes(p.node(proj, "bias", initial, v.Dim), 0))
 	x = Reshape(x, batch, rows*columns, v.Dim)
+	if masks != nil {
+		masks.AssertDims(batch, rows*columns)
+		learnt := Reshape(p.node(scope, "masked_embed", zeros, 1, v.Dim), 1, 1, v.Dim)
+		x = Where(BroadcastToShape(InsertAxes(masks, -1), x.Shape()), BroadcastToShape(learnt, x.Shape()), x)
+	}
 
 	class := p.masterNode(scope, "cls_token", p.normal, 1, 1, v.Dim)
 	var registers *Node

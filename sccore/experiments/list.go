@@ -10,6 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/detection"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/extendedtraining"
 	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
@@ -30,6 +31,7 @@ func All() []study.Experiment {
 		pretrain.Study.Experiment(),
 		teacherquality.Study.Experiment(),
 		ablation.Study.Experiment(),
+		extendedtraining.Study.Experiment(),
 		mainresults.Study.Experiment(),
 		transfer.Study.Experiment(),
 		finetuning.Study.Experiment(),
@@ -51,7 +53,7 @@ func ByName(name string) (study.Experiment, error) {
 	return study.Experiment{}, fmt.Errorf("experiment %q is unknown; the experiments are %s", name, strings.Join(names, ", "))
 }
 
-// Find returns the experiment with the given name, or the one that reproduces the paper's table with that label, which it then returns as table. The
+// Find returns the experiment with the given name, or the one that reproduces the paper's table or figure with that label, which it then returns as table. The
 // error lists the known names of both kinds.
 func Find(name string) (e study.Experiment, table string, err error) {
 	if e, err = ByName(name); err == nil {

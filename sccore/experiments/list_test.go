@@ -25,6 +25,9 @@ func TestThePapersTablesFindTheirExperiments(t *testing.T) {
 	}
 	for _, e := range All() {
 		for _, label := range e.Labels {
+			if strings.Contains(e.Reproduces, "Fig. "+label) { // The paper prints no numbers.
+				continue
+			}
 			if !strings.Contains(e.Reproduces, "Tab. "+label) || !slices.Contains(figures.PaperNames(), label) {
 				t.Errorf("%s does not say that it reproduces Tab. %s, or the paper has no such table", e.Name, label)
 			}

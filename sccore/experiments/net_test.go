@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/centroid"
 	"github.com/semcon/semcon/sccore/experiments/detection"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/extendedtraining"
 	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
@@ -70,17 +71,18 @@ var segmented = []string{"coco", "voc2012", "ade20k", "cityscapes"}
 
 // netDatasets are the datasets of each experiment that decides by them, by profile.
 var netDatasets = map[string]map[study.Profile][]string{
-	effectaug.Name:      {study.Smoke: {"synthetic", "cifar10"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
-	noisetolerance.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
-	pretrain.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
-	centroid.Name:       {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
-	teacherquality.Name: {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
-	ablation.Name:       {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
-	mainresults.Name:    {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
-	transfer.Name:       {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
-	finetuning.Name:     {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
-	detection.Name:      {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
-	video.Name:          {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
+	effectaug.Name:        {study.Smoke: {"synthetic", "cifar10"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
+	noisetolerance.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	pretrain.Name:         {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	centroid.Name:         {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
+	teacherquality.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	extendedtraining.Name: {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	ablation.Name:         {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	mainresults.Name:      {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},
+	transfer.Name:         {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
+	finetuning.Name:       {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
+	video.Name:            {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
+	detection.Name:        {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 }
 
 func TestNetHoldsCellsAndHashes(t *testing.T) {
@@ -94,6 +96,13 @@ func TestNetHoldsCellsAndHashes(t *testing.T) {
 				}
 				if profile == study.Full && (e.Name == pretrain.Name || e.Name == ablation.Name) {
 					options.Set = []string{"init=start.safetensors"}
+				}
+				if profile == study.Full && e.Name == extendedtraining.Name { // The hashes are of the content.
+					file := filepath.Join(t.TempDir(), "start.safetensors")
+					if err := os.WriteFile(file, []byte("weights"), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					options.Set = []string{"dino.weights=" + file, "mugs.weights=" + file}
 				}
 				fmt.Fprintf(&text, "%s %s %s\n", e.Name, profile, dataset)
 				cells, err := e.Cells(options, dataset)
@@ -124,7 +133,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	out := t.TempDir()
 	var records, tables strings.Builder
 	// In the order of needs.
-	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name} {
+	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, extendedtraining.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name} {
 		e, err := ByName(name)
 		if err != nil {
 			t.Fatal(err)

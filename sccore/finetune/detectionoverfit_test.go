@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"context"
+	"flag"
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
@@ -10,13 +11,15 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 )
 
-// TestDetectorOverfits trains on 8 scenes until it finds their objects, by the judge of COCO.
+var overfit = flag.Bool("overfit", false, "train a detector on 8 scenes until it finds their objects, in minutes of processor time on XLA")
+
+// TestDetectorOverfits trains on 8 scenes until it finds their objects, by the judge of COCO. It is too long for every day; a smaller one is in
+// sccore/detection:
+//
+//	go test ./sccore/finetune -run DetectorOverfits -overfit -v
 func TestDetectorOverfits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains a detector")
-	}
-	if !testbackend.HasXLA() {
-		t.Skip("takes minutes on the Go engine")
+	if !*overfit {
+		t.Skip("runs with -overfit")
 	}
 	config := tinyDetection()
 	vit, err := encoder.ViTByName("vit-tiny")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -62,29 +61,15 @@ func upright(n, size int) *datasets.ObjectImages {
 	})
 }
 
+// TestDetectionTrainingResumes trains to the end, and once more from the middle in another trainer, as after a kill. Both end with the same bytes.
 func TestDetectionTrainingResumes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	for name, change := range map[string]func(c *DetectionTraining){
-		"one canvas":              func(*DetectionTraining) {},
-		"two canvases, two parts": func(c *DetectionTraining) { c.Transform.Long, c.Parts = 48, 2 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			config := tinyDetection()
-			change(&config)
-			images := upright(6, 32)
-			if config.Transform.Long == 32 {
-				images = synthetic.Instances(6, 32, 1)
-			}
-			testDetectionResumes(t, testbackend.Go(t), config, images)
-		})
-	}
-}
-
-// testDetectionResumes trains to the end, and once more from the middle in another trainer, as after a kill. Both end with the same bytes.
-func testDetectionResumes(t *testing.T, b compute.Backend, config DetectionTraining, images *datasets.ObjectImages) {
-	dir, ctx := t.TempDir(), context.Background()
+	// Two canvases and two parts.
+	config, images := tinyDetection(), upright(4, 32)
+	config.Transform.Long, config.Parts = 48, 2
+	b, dir, ctx := testbackend.Go(t), t.TempDir(), context.Background()
 	var steps []DetectionStep
 	var evaluated []string
 	for run := range 2 {

@@ -1,8 +1,10 @@
 package metrics_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -130,4 +132,23 @@ func FuzzReadDetections(f *testing.F) {
 			t.Errorf("%q is not one line", err)
 		}
 	})
+}
+
+// TestDetectionsAreWrittenAsTheyAreRead: what is written is read again, and the first detection decides as before.
+func TestDetectionsAreWrittenAsTheyAreRead(t *testing.T) {
+	truth, read := readCOCO(t, smallTruth, `[{"image_id": 5, "category_id": 3, "bbox": [1, 2.25, 3, 4], "score": 0.5, "segmentation": [[1, 2, 4, 2, 4, 6]]},
+		{"image_id": 5, "category_id": 99, "bbox": [0, 0, 0, 0], "score": 0.25}, {"image_id": 5, "category_id": 3, "score": 1, "segmentation": {"size": [8, 10], "counts": [80]}}]`)
+	for _, want := range [][]metrics.Detection{read, nil} {
+		file := filepath.Join(t.TempDir(), "results.json")
+		if err := metrics.WriteDetectionsFile(file, want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := metrics.OpenDetections(file, truth)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	if err := metrics.WriteDetections(new(strings.Builder), []metrics.Detection{{Score: math.NaN()}}); err == nil {
+		t.Error("a score that is no number is written")
+	}
 }

@@ -17,6 +17,15 @@ func ClipByGlobalNorm(gradients []*Node, limit float64) (clipped []*Node, norm *
 	return clipped, norm
 }
 
+// ClipEach scales each gradient so that its own norm is at most limit, which is above 0, by the factor of [ClipByGlobalNorm]. DINO, iBOT and Mugs clip so.
+func ClipEach(gradients []*Node, limit float64) (clipped []*Node) {
+	for _, gradient := range gradients {
+		one, _ := ClipByGlobalNorm([]*Node{gradient}, limit)
+		clipped = append(clipped, one...)
+	}
+	return clipped
+}
+
 // GlobalNorm is the Euclidean norm of all gradients as one vector, a scalar.
 func GlobalNorm(gradients []*Node) *Node {
 	squares := ReduceAllSum(Square(gradients[0]))

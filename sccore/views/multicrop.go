@@ -22,6 +22,8 @@ type MultiCrop struct {
 	// MinOverlap in [0, 1] is the least overlap of each view with each global view, as a share of the smaller view's area. RoI-Align
 	// needs some overlap.
 	MinOverlap float64
+	// Independent draws each view without regard to the others, as DINO, iBOT and Mugs do. MinOverlap is then 0.
+	Independent bool `json:",omitzero"`
 }
 
 // DefaultMultiCrop returns the paper's views ("Optimization strategy"): 2 global ones of 224×224 pixels and 4 local ones of 96×96, with all
@@ -47,6 +49,8 @@ func (m MultiCrop) Check() error {
 	switch {
 	case !(0 <= m.MinOverlap && m.MinOverlap <= 1):
 		return fmt.Errorf("MinOverlap %v is not between 0 and 1", m.MinOverlap)
+	case m.Independent && m.MinOverlap > 0:
+		return fmt.Errorf("views: Independent views with MinOverlap %v", m.MinOverlap)
 	case m.Global.Crop != IndependentCrop || m.Local.Crop != IndependentCrop:
 		return errors.New("views of scenes have independent crops")
 	}
@@ -94,7 +98,11 @@ func (m MultiCrop) draw(seed uint64, epoch int, image int32, size datasets.Size)
 		if view < m.Globals {
 			r = m.Global
 		}
-		t := m.overlapping(r, stream(seed, epoch, image, view, "crop"), size, drawn[:min(view, m.Globals)])
+		others := drawn[:min(view, m.Globals)]
+		if m.Independent {
+			others = nil
+		}
+		t := m.overlapping(r, stream(seed, epoch, image, view, "crop"), size, others)
 		r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
 		drawn = append(drawn, t)
 	}

@@ -35,6 +35,11 @@ func (r Run) Segmentation(n, size, set int) *datasets.Segmentation {
 	return segmentation(r.Scenes(n, size, set))
 }
 
+// Instances is [Instances] for a run.
+func (r Run) Instances(n, size, set int) *datasets.ObjectImages {
+	return instances(r.Scenes(n, size, set))
+}
+
 // Videos is [Videos] for a run.
 func (r Run) Videos(n, frames, size, set int) *datasets.Videos {
 	videos := Videos(n, frames, size, r.seed(set))

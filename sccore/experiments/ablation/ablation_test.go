@@ -119,13 +119,13 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 
 // TestAblationClaims judges made-up numbers.
 func TestAblationClaims(t *testing.T) {
-	config := study.EncodeConfig(profileConfig(study.Quick, false))
+	config := study.EncodeConfig(ProfileConfig(study.Quick, false))
 	var records []study.Record
 	for seed := range 3 {
 		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {
 			for _, column := range columns {
 				v := value + float64(seed)
-				if column == columnKNN {
+				if column == ColumnKNN {
 					v = 50 - value
 				}
 				records = append(records, study.Record{Row: row, Column: column, Value: v, Seed: seed, Profile: study.Quick, Config: config, Data: "made up"})

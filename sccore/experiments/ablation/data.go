@@ -1,17 +1,20 @@
 package ablation
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
+	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// data holds the images that train the lines, and the labelled images that measure them.
-type data struct {
+// Data holds the images that train the lines, and the labelled images that measure them.
+type Data struct {
 	pretrain.Data
 	measured []measured
 }
@@ -24,16 +27,16 @@ type measured struct {
 
 // metrics are the metrics of the columns.
 var metrics = map[string]string{
-	columnMIoU: "mIoU", columnAccuracy: "pixel accuracy", columnLinear: "top-1 accuracy", columnKNN: "k-NN accuracy",
+	ColumnMIoU: "mIoU", ColumnAccuracy: "pixel accuracy", ColumnLinear: "top-1 accuracy", ColumnKNN: "k-NN accuracy",
 }
 
 // columns returns the columns that the images have labels for, in the order of the table.
 func (m measured) columns() (columns []string) {
 	if m.Scenes[0] != nil || m.Annotated[0] != nil {
-		columns = append(columns, columnMIoU, columnAccuracy)
+		columns = append(columns, ColumnMIoU, ColumnAccuracy)
 	}
 	if m.Objects[0] != nil {
-		columns = append(columns, columnLinear, columnKNN)
+		columns = append(columns, ColumnLinear, ColumnKNN)
 	}
 	return columns
 }
@@ -41,13 +44,13 @@ func (m measured) columns() (columns []string) {
 // protocol describes how the numbers of a column are measured.
 func (m measured) protocol(column string, config Config) string {
 	switch {
-	case column == columnLinear:
+	case column == ColumnLinear:
 		images := "all images"
 		if config.Linear.Images > 0 {
 			images = fmt.Sprintf("at most %d images", config.Linear.Images)
 		}
 		return fmt.Sprintf("linear probe of [CLS] features, %d epochs of batches of %d of %s", config.Linear.Epochs, config.Linear.Batch, images)
-	case column == columnKNN:
+	case column == ColumnKNN:
 		return fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", config.KNN.K, config.KNN.Temperature)
 	case m.dataset == "coco":
 		return config.evaluation().Protocol(m.dataset)
@@ -55,11 +58,10 @@ func (m measured) protocol(column string, config Config) string {
 	return config.Probe.Protocol()
 }
 
-// open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no
-// labels at all, that is an error.
-func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err error) {
-	config := cells[0].Config
-	if d.Data, err = pretrain.Open(o, config.Config, cells[0].Seed); err != nil {
+// Open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no
+// labels at all, that is an error. Synthetic images are those of a seed.
+func Open(o study.Options, config Config, seed int) (d Data, err error) {
+	if d.Data, err = pretrain.Open(o, config.Config, seed); err != nil {
 		return d, err
 	}
 	if o.Data == "" {
@@ -93,4 +95,30 @@ func open(o study.Options, _ string, cells []study.Cell[Config]) (d data, err er
 		d.measured = append(d.measured, measured{dataset, identity, m})
 	}
 	return d, nil
+}
+
+// Numbers lists the numbers of a row that [Data.Measure] measures, without their values.
+func (d Data) Numbers(row string) (numbers []study.Number) {
+	for _, m := range d.measured {
+		for _, column := range m.columns() {
+			numbers = append(numbers, study.Number{Row: row, Column: column, Data: m.identity})
+		}
+	}
+	return numbers
+}
+
+// Measure measures a frozen encoder: the columns of the table that the images have labels for.
+func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, config Config, seed int) (numbers []study.Number, err error) {
+	for _, m := range d.measured {
+		values, err := m.Measure(ctx, b, frozen, config.evaluation(), seed)
+		if err != nil {
+			return nil, err
+		}
+		for _, column := range m.columns() {
+			numbers = append(numbers, study.Number{
+				Column: column, Metric: metrics[column], Unit: "%", Value: values[column], Protocol: m.protocol(column, config), Data: m.identity,
+			})
+		}
+	}
+	return numbers, nil
 }

@@ -116,8 +116,8 @@ func TestAblationReadsImages(t *testing.T) {
 			t.Errorf("%s on %s", r.Cell, r.Data)
 		}
 	}
-	if values[pretrain.RowAlignment+" "+columnKNN] < 90 { // Chance is 50, of two classes.
-		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[pretrain.RowAlignment+" "+columnKNN])
+	if values[pretrain.RowAlignment+" "+ColumnKNN] < 90 { // Chance is 50, of two classes.
+		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[pretrain.RowAlignment+" "+ColumnKNN])
 	}
 
 	found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "first", "online.safetensors"))
@@ -186,8 +186,8 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 		for seed := range 3 {
 			for row, value := range map[string]float64{"1": 50, "4": 50 + gain} {
 				records = append(records, study.Record{
-					Cell: newCell(dataset, row, seed, Config{}).Name(), Row: row, Column: columnKNN, Value: value, Seed: seed, Profile: study.Quick,
-					Config: study.EncodeConfig(profileConfig(study.Quick, dataset == "images")), Data: dataset + " made up",
+					Cell: newCell(dataset, row, seed, Config{}).Name(), Row: row, Column: ColumnKNN, Value: value, Seed: seed, Profile: study.Quick,
+					Config: study.EncodeConfig(ProfileConfig(study.Quick, dataset == "images")), Data: dataset + " made up",
 				})
 				if err := records[len(records)-1].Append(filepath.Join(out, Name)); err != nil {
 					t.Fatal(err)
@@ -224,7 +224,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 		value       float64
 	}{{"Tab. ablation on images", "images made up", 53}, {"Tab. ablation on synthetic images", "synthetic made up", 48}} {
 		table := tables[2*i]
-		knn := slices.Index(table.Columns, columnKNN)
+		knn := slices.Index(table.Columns, ColumnKNN)
 		got := table.Rows[slices.IndexFunc(table.Rows, func(row figures.Row) bool { return row.Heads[0] == "4" })].Cells[knn].Ours
 		if table.Title != want.title || !slices.Equal(table.Data, []string{want.data}) || !slices.Equal(got, slices.Repeat([]float64{want.value}, 3)) {
 			t.Errorf("%s of %q: line 4 is %v", table.Title, table.Data, got)

@@ -29,16 +29,16 @@ type Config struct {
 
 // The columns of the paper's table.
 const (
-	columnMIoU     = "linear_seg_mIoU"
-	columnAccuracy = "linear_seg_Acc"
-	columnLinear   = "linear_cls_Acc@1"
-	columnKNN      = "knn_Acc@1"
+	ColumnMIoU     = "linear_seg_mIoU"
+	ColumnAccuracy = "linear_seg_Acc"
+	ColumnLinear   = "linear_cls_Acc@1"
+	ColumnKNN      = "knn_Acc@1"
 )
 
-var columns = []string{columnMIoU, columnAccuracy, columnLinear, columnKNN}
+var columns = []string{ColumnMIoU, ColumnAccuracy, ColumnLinear, ColumnKNN}
 
-// profileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
-func profileConfig(profile study.Profile, read bool) Config {
+// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
+func ProfileConfig(profile study.Profile, read bool) Config {
 	c := Config{Config: pretrain.ProfileConfig(profile), Linear: evaluation.FastLinearProbe()}
 	if read {
 		c.Segmentation = mainresults.ProfileConfig(profile, true).Segmentation
@@ -55,8 +55,8 @@ func profileConfig(profile study.Profile, read bool) Config {
 	return c
 }
 
-// check returns an error that names the first value out of range.
-func (c Config) check(profile study.Profile, read bool) error {
+// Check returns an error that names the first value out of range.
+func (c Config) Check(profile study.Profile, read bool) error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
@@ -116,14 +116,14 @@ func lineOf(c study.Cell[Config]) (line sccore.Ablation, ok bool) {
 // cells lists the cells of a call. The cells that others start from come first.
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	read := dataset == "images"
-	config := profileConfig(o.Profile, read)
+	config := ProfileConfig(o.Profile, read)
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
 	if said := config.Follow(o.Set, !read); said != "" {
 		o.Warnf("%s", said)
 	}
-	if err := config.check(o.Profile, read); err != nil {
+	if err := config.Check(o.Profile, read); err != nil {
 		return nil, err
 	}
 	if o.Profile == study.Full && config.Init == "" {
@@ -158,7 +158,7 @@ func needs(c study.Cell[Config]) []study.Cell[Config] {
 }
 
 // steps is the number of steps that a cell trains.
-func steps(_ data, c study.Cell[Config]) int {
+func steps(_ Data, c study.Cell[Config]) int {
 	switch rowOf(c) {
 	case pretrain.RowRandom, pretrain.RowInit:
 		return 0
@@ -169,7 +169,7 @@ func steps(_ data, c study.Cell[Config]) int {
 }
 
 // folder is the folder of a cell's files. The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
-func folder(d data, c study.Cell[Config]) string {
+func folder(d Data, c study.Cell[Config]) string {
 	trained := pretrain.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
 	name, _ := stageOf(c)
 	if rowOf(c) == pretrain.RowRandom {
@@ -179,7 +179,7 @@ func folder(d data, c study.Cell[Config]) string {
 }
 
 // Study is the experiment.
-var Study = study.Spec[Config, data]{
+var Study = study.Spec[Config, Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "What does each part of the method contribute for images, and what for patches?",
@@ -200,23 +200,18 @@ var Study = study.Spec[Config, data]{
 		return pretrain.DatasetNames(o)
 	},
 	Cells:  cells,
-	Open:   open,
-	BySeed: func(dataset string) bool { return dataset == "synthetic" },
-	Numbers: func(d data, c study.Cell[Config]) (numbers []study.Number) {
-		for _, m := range d.measured {
-			for _, column := range m.columns() {
-				numbers = append(numbers, study.Number{Row: rowOf(c), Column: column, Data: m.identity})
-			}
-		}
-		return numbers
+	BySeed: pretrain.Drawn,
+	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
+		return Open(o, cells[0].Config, cells[0].Seed)
 	},
+	Numbers:   func(d Data, c study.Cell[Config]) []study.Number { return d.Numbers(rowOf(c)) },
 	Steps:     steps,
 	NewWorker: newWorker,
 	Shares:    func(c study.Cell[Config]) string { name, _ := stageOf(c); return name },
 	Needs:     needs,
 	Folder:    folder,
 	ProfileConfig: func(r study.Record, config Config) Config {
-		c := profileConfig(r.Profile, onImages(r))
+		c := ProfileConfig(r.Profile, onImages(r))
 		if r.Profile == study.Full {
 			c.Init = config.Init // The full profile needs --set init; the data of a record identify the file.
 		}

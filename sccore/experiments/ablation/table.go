@@ -74,21 +74,21 @@ func measure(all study.Results, claim figures.Claim) study.Evidence {
 
 // measure returns the quantity of one of the claims C13 to C18; nil for other claims and without records.
 func (r Results) measure(claim figures.Claim) []float64 {
-	column := map[string]string{"k-NN": columnKNN, "mIoU": columnMIoU}[claim.Part]
+	column := map[string]string{"k-NN": ColumnKNN, "mIoU": ColumnMIoU}[claim.Part]
 	switch claim.ID {
 	case "C13":
 		if claim.Part == "mIoU" {
-			return r.Differences(columnMIoU, "2", "1")
+			return r.Differences(ColumnMIoU, "2", "1")
 		}
-		return r.Differences(columnKNN, "1", "2")
+		return r.Differences(ColumnKNN, "1", "2")
 	case "C14":
 		return r.Differences(column, "3", "1", "2")
 	case "C15":
-		return r.Differences(columnKNN, "4", "1")
+		return r.Differences(ColumnKNN, "4", "1")
 	case "C16":
-		return r.Differences(columnMIoU, "5", "2")
+		return r.Differences(ColumnMIoU, "5", "2")
 	case "C17":
-		return r.Differences(columnMIoU, "6", "3")
+		return r.Differences(ColumnMIoU, "6", "3")
 	case "C18":
 		return r.Differences(column, "7", "6")
 	}
@@ -225,9 +225,9 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 	for _, line := range sccore.Ablations {
 		name := strconv.Itoa(line.Line)
 		// Only seeds with both numbers count, because the two are paired.
-		x, y := figures.Cell{Paper: r.printed(paper, columnKNN, name)}, figures.Cell{Paper: r.printed(paper, columnMIoU, name)}
-		for _, record := range r.Of(name, columnKNN) {
-			if miou, ok := r.OfSeed(name, columnMIoU, record.Seed); ok {
+		x, y := figures.Cell{Paper: r.printed(paper, ColumnKNN, name)}, figures.Cell{Paper: r.printed(paper, ColumnMIoU, name)}
+		for _, record := range r.Of(name, ColumnKNN) {
+			if miou, ok := r.OfSeed(name, ColumnMIoU, record.Seed); ok {
 				x.Ours, y.Ours = append(x.Ours, record.Value), append(y.Ours, miou.Value)
 			}
 		}

@@ -10,12 +10,12 @@ import (
 )
 
 // run is a running cell.
-type run = study.Run[Config, data]
+type run = study.Run[Config, Data]
 
 // worker trains the cells of one row with one compiled step.
 type worker struct{ stage *pretrain.Stage }
 
-func newWorker(r *run) (study.Worker[Config, data], error) {
+func newWorker(r *run) (study.Worker[Config, Data], error) {
 	name, config := stageOf(r.Cell)
 	r.Say("compiling")
 	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.Train, config)
@@ -44,7 +44,7 @@ func (w worker) Run(r *run) error {
 	}
 	pretrain.Report(r, w.stage)
 	shared := filepath.Dir(r.Dir) // By the stages of a seed.
-	evaluators := pretrain.Evaluators(r.Backend(), w.stage, r.Data.Data, c.Config, r.Cell.Seed)
+	evaluators := w.stage.Evaluators(r.Backend(), r.Data.Data, c.Config, r.Cell.Seed)
 	switch row := rowOf(r.Cell); row {
 	case pretrain.RowRandom:
 		if err := t.Begin(seed); err != nil {
@@ -102,21 +102,13 @@ func (w worker) record(r *run, dir string) (err error) {
 		delete(details, "within_classes") // The curve has them.
 		delete(details, "between_classes")
 	}
-	c := r.Cell.Config.evaluation()
-	for _, m := range r.Data.measured {
-		values, err := m.Measure(r.Context, r.Backend(), w.stage.Frozen, c, r.Cell.Seed)
-		if err != nil {
-			return err
-		}
-		for _, column := range m.columns() {
-			err := r.Record(study.Number{
-				Row: row, Column: column, Metric: metrics[column], Unit: "%", Value: values[column],
-				Protocol: m.protocol(column, r.Cell.Config) + ", online branch", Data: m.identity, Details: details, Curve: curve,
-			})
-			if err != nil {
-				return err
-			}
-		}
+	numbers, err := r.Data.Measure(r.Context, r.Backend(), w.stage.Frozen, r.Cell.Config, r.Cell.Seed)
+	if err != nil {
+		return err
 	}
-	return nil
+	for i := range numbers {
+		numbers[i].Row, numbers[i].Details, numbers[i].Curve = row, details, curve
+		numbers[i].Protocol += ", online branch"
+	}
+	return r.Record(numbers...)
 }

@@ -52,15 +52,18 @@ func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, 
 	}, nil
 }
 
-// Evaluators returns the evaluators that run during training, every [Config].EvaluateEvery and GradientsEvery steps.
-func Evaluators(b compute.Backend, s *Stage, data Data, c Config, seed int) []train.Evaluator {
-	gauges, extractor := s.Trainer.GaugeEvaluator(c.GradientsEvery), s.Frozen
+// Evaluators returns the evaluators that run during a stage's training: its gauges, every [Config].GradientsEvery steps, and those of [Evaluators].
+func (s *Stage) Evaluators(b compute.Backend, data Data, c Config, seed int) []train.Evaluator {
+	return append([]train.Evaluator{s.Trainer.GaugeEvaluator(c.GradientsEvery)}, Evaluators(b, s.Frozen, data, c, seed)...)
+}
+
+// Evaluators returns the evaluators of an encoder that run during training, every [Config].EvaluateEvery steps.
+func Evaluators(b compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) []train.Evaluator {
 	if data.Scenes[0] == nil {
-		return []train.Evaluator{gauges, evaluation.SpreadEvaluator(c.EvaluateEvery, extractor, data.Train.Scenes, c.Size, 256)}
+		return []train.Evaluator{evaluation.SpreadEvaluator(c.EvaluateEvery, extractor, data.Train.Scenes, c.Size, 256)}
 	}
 	objects := [2]*datasets.Images{data.Objects[0].Images, data.Objects[1].Images}
 	return []train.Evaluator{
-		gauges,
 		evaluation.KNNEvaluator(c.EvaluateEvery, b, extractor, c.KNN, objects, c.Size),
 		evaluation.PatchProbeEvaluator(c.EvaluateEvery, b, extractor, c.Probe, data.Scenes, c.Size, uint64(seed)),
 	}

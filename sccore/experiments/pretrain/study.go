@@ -213,8 +213,8 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	return cells, nil
 }
 
-// drawn reports whether a dataset is drawn, for each seed anew.
-func drawn(dataset string) bool { return dataset == "synthetic" }
+// Drawn reports whether a dataset is drawn, for each seed anew.
+func Drawn(dataset string) bool { return dataset == "synthetic" }
 
 // Study is the experiment.
 var Study = study.Spec[Config, Data]{
@@ -235,7 +235,7 @@ var Study = study.Spec[Config, Data]{
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
 		return Open(o, cells[0].Config, cells[0].Seed)
 	},
-	BySeed: drawn,
+	BySeed: Drawn,
 	Numbers: func(d Data, c study.Cell[Config]) (numbers []study.Number) {
 		for _, row := range c.Config.rows() {
 			for _, column := range d.columns() {

@@ -87,7 +87,7 @@ func (w *worker) Run(r *run) error {
 // goOn trains a stage that begins where the first has ended, and records it.
 func (w *worker) goOn(r *run, row string, s *Stage, start func() error) error {
 	dir := filepath.Join(r.Dir, s.Name)
-	if err := TrainStage(r, s, dir, start, Evaluators(r.Backend(), s, r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
+	if err := TrainStage(r, s, dir, start, s.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
 		return err
 	}
 	return w.record(r, row, s.Frozen, dir)
@@ -105,7 +105,7 @@ func (w *worker) alignment(r *run) error {
 			return err
 		}
 	}
-	if err := TrainStage(r, w.first, dir, begin, Evaluators(r.Backend(), w.first, r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
+	if err := TrainStage(r, w.first, dir, begin, w.first.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
 		return err
 	}
 	if err := w.neighbours(r, w.first.Frozen); err != nil {

@@ -1,0 +1,173 @@
+package extendedtraining
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/selfdistillation"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
+)
+
+// TestArmsStartAlikeAndResume runs a baseline at smoke size, once in one call and once in three.
+func TestArmsStartAlikeAndResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(out string, only ...string) {
+		t.Helper()
+		if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: only, Parallel: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, parts := t.TempDir(), t.TempDir()
+	run(whole, "mugs")
+	run(parts, "mugs/own-mixture")
+	run(parts, "mugs/method", "mugs/start")
+	run(parts, "mugs")
+
+	values := map[string]float64{}
+	for _, r := range studytest.Records(t, whole, Name) {
+		values[r.Cell+" "+r.Column] = r.Value
+		steps, branch := 4.0, ", online branch"
+		if r.Row == rowStart {
+			steps, branch = 6, ", target branch"
+		}
+		if r.Details["steps"] != steps || r.Details["images"] != 8*steps || !strings.HasSuffix(r.Protocol, branch) {
+			t.Errorf("record %+v", r)
+		}
+	}
+	if len(values) != len(rows)*len(ofFullFigure) {
+		t.Errorf("%d numbers", len(values))
+	}
+	for _, r := range studytest.Records(t, parts, Name) {
+		if before, ok := values[r.Cell+" "+r.Column]; !ok || before != r.Value {
+			t.Errorf("%s %s is %g in one call and %g in three", r.Cell, r.Column, before, r.Value)
+		}
+	}
+	files := func(out string) map[string]string {
+		found, err := filepath.Glob(filepath.Join(out, Name, "cells", "mugs", "*", "*", "*.safetensors"))
+		if err != nil || len(found) < 12 {
+			t.Fatalf("files %v, %v", found, err)
+		}
+		contents := map[string]string{}
+		for _, path := range found {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			contents[filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))] = string(content)
+		}
+		return contents
+	}
+	one, other := files(whole), files(parts)
+	for name, content := range one {
+		if other[name] != content {
+			t.Errorf("%s differs between one call and three", name)
+		}
+	}
+
+	results, err := Load(whole, study.Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curves, err := results.Curves(whole, selfdistillation.Mugs)
+	if err != nil || len(curves) != 2 || len(curves[0].Series) != len(rows)-1 {
+		t.Fatalf("curves %+v, %v", curves, err)
+	}
+	for _, series := range curves[0].Series {
+		if !slices.Equal(series.X, []float64{0, 4}) || series.Y[0] != 0 {
+			t.Errorf("curve of %s: %v, %v", series.Name, series.X, series.Y)
+		}
+	}
+	if _, err := results.Curves(whole, selfdistillation.DINO); err == nil {
+		t.Error("curves of a baseline that did not run")
+	}
+
+	// The encoder of the start is a file of weights for another run.
+	start, err := filepath.Glob(filepath.Join(whole, Name, "cells", "mugs", "*", rowStart, encoderFile))
+	if err != nil || len(start) != 1 {
+		t.Fatalf("%v, %v", start, err)
+	}
+	fromFile := t.TempDir()
+	options := study.Options{Profile: study.Smoke, Out: fromFile, Only: []string{"mugs/start"}, Set: []string{"mugs.weights=" + start[0]}}
+	if err := Study.Run(t.Context(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range studytest.Records(t, fromFile, Name) {
+		if want := values[r.Cell+" "+r.Column]; r.Value != want || !strings.Contains(string(r.Config), "weights_sha256") || r.Details["steps"] != 0 {
+			t.Errorf("from the file %s is %g, want %g: %s", r.Column, r.Value, want, r.Config)
+		}
+	}
+}
+
+func TestRefusesWhatItCannotDo(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none.pth")
+	for want, options := range map[string]study.Options{
+		"dino.weights=FILE":     {Profile: study.Full, Data: t.TempDir()},
+		none:                    {Profile: study.Smoke, Set: []string{"ibot.weights=" + none}},
+		"same number of steps":  {Profile: study.Smoke, Set: []string{"own.steps=9"}},
+		"same number of images": {Profile: study.Smoke, Set: []string{"dino.first.batch=16"}},
+		"own.queue":             {Profile: study.Smoke, Set: []string{"mugs.own.queue=1"}},
+		"one encoder":           {Profile: study.Smoke, Set: []string{"start.encoder=vit-s16"}},
+		"evaluate_every 0":      {Profile: study.Smoke, Set: []string{"evaluate_every=0"}},
+		"--only 'ibot'":         {Profile: study.Smoke, Set: []string{"dino.own.method=ibot"}},
+		"a file of its own":     {Profile: study.Smoke, Set: []string{"ignore=head.*", "init=a.pth"}},
+	} {
+		options.Out = t.TempDir()
+		err := Study.Run(t.Context(), nil, options)
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, new(study.BadOption)) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+}
+
+// TestClaim judges made-up numbers.
+func TestClaim(t *testing.T) {
+	var records []study.Record
+	for i, baseline := range selfdistillation.Names {
+		config := study.EncodeConfig(ProfileConfig(study.Quick, false, baseline))
+		for seed := range 3 {
+			for j, row := range rows {
+				value := float64(30 + seed + j*(1+i))
+				records = append(records, study.Record{
+					Row: row, Column: columnOf(baseline, ablation.ColumnMIoU), Value: value, Seed: seed, Profile: study.Quick, Config: config, Data: "made up",
+				})
+			}
+		}
+	}
+	c24 := figures.Claims()[slices.IndexFunc(figures.Claims(), func(c figures.Claim) bool { return c.ID == "C24" })]
+	judge := func(records []study.Record) []float64 {
+		results, err := Study.Results(records, study.Quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return measure(results, c24).Values
+	}
+	// Two rows lie between: 2, 4 and 6 points for the three baselines.
+	if got := judge(records); !slices.EqualFunc(got, []float64{4, 4, 4}, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) {
+		t.Errorf("C24 is %v, want three times 4", got)
+	}
+	withoutMugs := slices.DeleteFunc(slices.Clone(records), func(r study.Record) bool { return strings.HasPrefix(r.Column, "Mugs") })
+	if got := judge(withoutMugs); got != nil {
+		t.Errorf("C24 without Mugs is %v", got)
+	}
+	oneSeedShort := slices.DeleteFunc(slices.Clone(records), func(r study.Record) bool {
+		return r.Column == columnOf(selfdistillation.IBOT, ablation.ColumnMIoU) && r.Seed == 1 && r.Row == rowMixture
+	})
+	if got := judge(oneSeedShort); len(got) != 2 {
+		t.Errorf("C24 without one of iBOT's seeds is %v", got)
+	}
+}

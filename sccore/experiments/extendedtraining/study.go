@@ -1,0 +1,293 @@
+package extendedtraining
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/selfdistillation"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// Name is the experiment's name.
+const Name = "extended-training"
+
+// Config is the configuration that all arms of a baseline share: First are the method's alignment losses alone, Second is the method, and both start from
+// the baseline. The rest of ablation.Config measures encoders; its Init and Ignore are not used.
+type Config struct {
+	ablation.Config
+	Start selfdistillation.Config `json:"start"` // The baseline from scratch.
+	Own   selfdistillation.Config `json:"own"`   // The baseline continued.
+
+	// Weights is a file of weights that replaces Start, such as the baseline's official checkpoint, and WeightsSHA256 its digest.
+	Weights       string `json:"weights,omitzero"`
+	WeightsSHA256 string `json:"weights_sha256,omitzero"`
+}
+
+// Hashed omits the path of the file of weights.
+func (c Config) Hashed() any {
+	c.Weights = ""
+	return c
+}
+
+// The rows: what the arms of a baseline start from, and the arms.
+const (
+	rowStart     = "start"
+	rowObjects   = "own-objects"
+	rowScenes    = "own-scenes"
+	rowMixture   = "own-mixture"
+	rowAlignment = "alignment"
+	rowMethod    = "method"
+)
+
+// rows are in the order of the table.
+var rows = []string{rowStart, rowObjects, rowScenes, rowMixture, rowAlignment, rowMethod}
+
+// titles are the names of rows and baselines in tables and figures.
+var titles = map[string]string{
+	rowStart: "initial model", rowObjects: "own loss, objects", rowScenes: "own loss, scenes", rowMixture: "own loss, mixture",
+	rowAlignment: "alignment alone, mixture", rowMethod: "the method, mixture",
+	selfdistillation.DINO: "DINO", selfdistillation.IBOT: "iBOT", selfdistillation.Mugs: "Mugs",
+}
+
+// ProfileConfig returns the configuration of a baseline in a profile before --set, for real images if read is true, else for synthetic ones.
+func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
+	c := Config{Config: ablation.ProfileConfig(profile, read), Start: selfdistillation.Default(baseline), Own: selfdistillation.Default(baseline)}
+	method := &c.Second
+	switch profile {
+	case study.Full:
+		c.EvaluateEvery = 10_000
+		// The authors' schedules are at their ends, and would begin anew: rate, momentum and steps are the method's, so that the arms are alike; temperature
+		// and decay are what the authors end with. Heads are new, since files of encoders have none.
+		c.Own.Batch, c.Own.Steps, c.Own.EpochSteps, c.Own.WarmupSteps = method.Batch, method.Steps, 1_281_167/method.Batch, method.WarmupSteps
+		c.Own.LearningRate, c.Own.FinalLearningRate = method.LearningRate, method.FinalLearningRate
+		c.Own.TargetMomentum, c.Own.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum
+		c.Own.WeightDecay, c.Own.TemperatureWarmupEpochs = c.Own.FinalWeightDecay, 0
+	case study.Quick:
+		method.Steps, method.WarmupSteps, c.EvaluateEvery = 150, 15, 50
+		c.small(256, 64, 256, 1024)
+		c.Start.Steps, c.Start.WarmupSteps, c.Start.LearningRate = 300, 30, 2e-3
+	case study.Smoke:
+		method.Steps, c.EvaluateEvery = 4, 4
+		c.small(16, 8, 12, 32)
+		c.Start.Steps, c.Start.WarmupSteps = 6, 1
+	}
+	c.First = sccore.Ablations[2].Config(c.Second)
+	return c
+}
+
+// small makes the baseline as small as the method in the quick and smoke profiles: the same encoder, views, batch, steps and rate. Epochs are those of the
+// synthetic images.
+func (c *Config) small(hidden, bottleneck, out, queue int) {
+	method, s := c.Second, &c.Own
+	s.Encoder, s.Views, s.ImageSize, s.Batch, s.Steps, s.WarmupSteps = method.Encoder, method.Views, method.ImageSize, method.Batch, method.Steps, method.WarmupSteps
+	s.Head = heads.DINOHead{HiddenDim: hidden, BottleneckDim: bottleneck, OutDim: out}
+	s.DropPath, s.EpochSteps, s.TemperatureWarmupEpochs, s.FrozenEpochs = 0, max(1, c.Images/method.Batch), 3, 0
+	s.LearningRate, s.FinalLearningRate, s.WeightDecay, s.FinalWeightDecay = method.LearningRate, method.FinalLearningRate, method.WeightDecay, method.FinalWeightDecay
+	s.TargetMomentum, s.FinalTargetMomentum = method.TargetMomentum, method.FinalTargetMomentum
+	if s.Method == selfdistillation.Mugs {
+		s.Discrimination, s.Queue = heads.DiscriminationHead{HiddenDim: hidden, OutDim: bottleneck, PredictorDim: hidden}, queue
+	}
+	c.Start = *s
+	c.Start.FrozenEpochs = 1
+	s.TemperatureWarmupEpochs = 0 // It has ended.
+}
+
+// check returns an error that names the first value out of range.
+func (c Config) check(profile study.Profile, read bool) error {
+	if err := c.Config.Check(profile, read); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name   string
+		config selfdistillation.Config
+	}{{"start", c.Start}, {"own", c.Own}} {
+		if part.name == "start" && profile == study.Full { // Nobody trains it here: it is the authors' run.
+			continue
+		}
+		if err := part.config.Check(); err != nil {
+			return fmt.Errorf("%s.%w", part.name, err)
+		}
+	}
+	switch {
+	case c.Init != "" || c.Ignore != "":
+		return errors.New("init: each baseline has a file of its own: --set dino.weights=FILE")
+	case c.First.Steps != c.Second.Steps || c.Own.Steps != c.Second.Steps:
+		return fmt.Errorf("first.steps %d, second.steps %d, own.steps %d: all arms take the same number of steps", c.First.Steps, c.Second.Steps, c.Own.Steps)
+	case c.First.Batch != c.Second.Batch || c.Own.Batch != c.Second.Batch:
+		return fmt.Errorf("first.batch %d, second.batch %d, own.batch %d: all arms take the same number of images", c.First.Batch, c.Second.Batch, c.Own.Batch)
+	case c.Own.Encoder != c.Second.Encoder || c.First.Encoder != c.Second.Encoder || c.Weights == "" && c.Start.Encoder != c.Own.Encoder:
+		return fmt.Errorf("start.encoder %s, own.encoder %s, first.encoder %s, second.encoder %s: want one encoder", c.Start.Encoder, c.Own.Encoder, c.First.Encoder, c.Second.Encoder)
+	case c.EvaluateEvery == 0:
+		return errors.New("evaluate_every 0: the curves need evaluations")
+	}
+	return nil
+}
+
+// baselineOf and rowOf are the parts of a cell's path: baseline/row, or images/baseline/row.
+func baselineOf(c study.Cell[Config]) string { return c.Path[len(c.Path)-2] }
+func rowOf(c study.Cell[Config]) string      { return c.Path[len(c.Path)-1] }
+
+func newCell(dataset, baseline, row string, seed int, config Config) study.Cell[Config] {
+	c := study.Cell[Config]{Dataset: dataset, Path: []string{baseline, row}, Seed: seed, Config: config}
+	if dataset == "images" {
+		c.Path = append([]string{dataset}, c.Path...)
+	}
+	return c
+}
+
+// cells lists the cells of a call: all arms of a baseline and a seed before the next baseline.
+func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
+	read, configs := dataset == "images", map[string]Config{}
+	for _, baseline := range selfdistillation.Names {
+		c := ProfileConfig(o.Profile, read, baseline)
+		// "dino.own.rate=0.1" is for one baseline, "own.rate=0.1" for all.
+		if err := settings.Apply(&c, settings.For(o.Set, baseline, selfdistillation.Names)...); err != nil {
+			return nil, err
+		}
+		if c.Own.Method != baseline || c.Start.Method != baseline {
+			return nil, fmt.Errorf("--set own.method=%s, start.method=%s: choose baselines with --only '%s'", c.Own.Method, c.Start.Method, c.Own.Method)
+		}
+		if o.Profile == study.Full && c.Weights == "" {
+			continue
+		}
+		if err := c.check(o.Profile, read); err != nil {
+			return nil, err
+		}
+		if c.WeightsSHA256 = ""; c.Weights != "" {
+			if c.WeightsSHA256, err = weights.Digest(c.Weights); err != nil {
+				return nil, fmt.Errorf("--set %s.weights=%s: %w", baseline, c.Weights, err)
+			}
+		}
+		configs[baseline] = c
+	}
+	if len(configs) == 0 {
+		return nil, errors.New("the full profile starts from official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE")
+	}
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile]) {
+		for _, baseline := range selfdistillation.Names {
+			if config, ok := configs[baseline]; ok {
+				for _, row := range rows {
+					cells = append(cells, newCell(dataset, baseline, row, seed, config))
+				}
+			}
+		}
+	}
+	return cells, nil
+}
+
+// needs returns the cell that an arm starts from.
+func needs(c study.Cell[Config]) []study.Cell[Config] {
+	if rowOf(c) == rowStart {
+		return nil
+	}
+	return []study.Cell[Config]{newCell(c.Dataset, baselineOf(c), rowStart, c.Seed, c.Config)}
+}
+
+// steps is the number of steps that a cell trains.
+func steps(_ ablation.Data, c study.Cell[Config]) int {
+	switch {
+	case rowOf(c) != rowStart:
+		return c.Config.Own.Steps
+	case c.Config.Weights != "":
+		return 0
+	}
+	return c.Config.Start.Steps
+}
+
+// folder is the folder of a cell's files. The cells of a baseline and a seed share a folder, whose name depends on the training but not on the evaluation.
+func folder(d ablation.Data, c study.Cell[Config]) string {
+	trained := Config{Start: c.Config.Start, Own: c.Config.Own, WeightsSHA256: c.Config.WeightsSHA256}
+	trained.First, trained.Second, trained.Images = c.Config.First, c.Config.Second, c.Config.Images
+	name := fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity())))
+	return filepath.Join("cells", baselineOf(c), name, rowOf(c))
+}
+
+// shares names the cells that share compiled steps.
+func shares(c study.Cell[Config]) string {
+	if row := rowOf(c); row == rowAlignment || row == rowMethod {
+		return row
+	}
+	return baselineOf(c)
+}
+
+// onImages reports whether a record is of real images.
+func onImages(r study.Record) bool { return strings.HasPrefix(r.Cell, "images/") }
+
+// columnOf is the column of a baseline's numbers: "DINO/knn_Acc@1".
+func columnOf(baseline, column string) string { return titles[baseline] + "/" + column }
+
+// Study is the experiment.
+var Study = study.Spec[Config, ablation.Data]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "Is the method's gain just longer training, or more data?",
+		Reproduces: "Fig. longer_training, Fig. longer_training_full; claim C24",
+		Labels:     []string{"longer_training", "longer_training_full"},
+		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
+		Cost: map[study.Profile]string{
+			study.Smoke: "about a minute on 2 cores",
+			study.Quick: "about 40 minutes on 2 quiet cores",
+			study.Full:  "45 times ViT-S/16, 100k steps of 256 images, from official checkpoints: days on a GPU",
+		},
+	},
+	Parts: []string{"dataset", "baseline", "row", "seed"},
+	Datasets: func(o study.Options) (names, missing []string, err error) {
+		if o.Profile == study.Full && o.Data == "" {
+			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
+		}
+		return pretrain.DatasetNames(o)
+	},
+	Cells:  cells,
+	BySeed: pretrain.Drawn,
+	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (ablation.Data, error) {
+		for _, c := range cells {
+			if file := c.Config.Weights; file != "" { // Before anything is compiled or written.
+				if err := sccore.CheckStart(file, c.Config.Second); err != nil {
+					return ablation.Data{}, study.BadOption{Err: fmt.Errorf("--set %s.weights=%s: %w", baselineOf(c), file, err)}
+				}
+			}
+		}
+		return ablation.Open(o, cells[0].Config.Config, cells[0].Seed)
+	},
+	Numbers: func(d ablation.Data, c study.Cell[Config]) []study.Number {
+		numbers := d.Numbers(rowOf(c))
+		for i := range numbers {
+			numbers[i].Column = columnOf(baselineOf(c), numbers[i].Column)
+		}
+		return numbers
+	},
+	Steps:     steps,
+	NewWorker: newWorker,
+	Shares:    shares,
+	Needs:     needs,
+	Folder:    folder,
+	ProfileConfig: func(r study.Record, config Config) Config {
+		c := ProfileConfig(r.Profile, onImages(r), config.Own.Method)
+		if r.Profile == study.Full { // It needs a file.
+			c.Weights, c.WeightsSHA256 = config.Weights, config.WeightsSHA256
+		}
+		return c
+	},
+	Common: func(config, _ Config) Config {
+		config.Weights = ""
+		return config
+	},
+	Tables:  tables,
+	Measure: measure,
+}
+
+// baselines lists those of the records, in the paper's order.
+func (r Results) baselines() []string {
+	return slices.DeleteFunc(slices.Clone(selfdistillation.Names), func(baseline string) bool {
+		return !slices.ContainsFunc(r.Columns(), func(column string) bool { return strings.HasPrefix(column, titles[baseline]+"/") })
+	})
+}

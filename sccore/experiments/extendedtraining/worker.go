@@ -1,0 +1,244 @@
+package extendedtraining
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/selfdistillation"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// Files in a cell's folder besides the checkpoints. The arms start from the encoder of the start's teacher.
+const (
+	encoderFile = "encoder.safetensors"
+	curveFile   = "curve.jsonl"
+)
+
+// run is a running cell.
+type run = study.Run[Config, ablation.Data]
+
+func newWorker(r *run) (study.Worker[Config, ablation.Data], error) {
+	r.Say("compiling")
+	c := r.Cell.Config
+	switch rowOf(r.Cell) {
+	case rowAlignment:
+		stage, err := pretrain.NewStage(r.Backend(), "alignment", r.Data.Train, c.First)
+		return arm{stage}, err
+	case rowMethod:
+		stage, err := pretrain.NewStage(r.Backend(), "method", r.Data.Train, c.Second)
+		return arm{stage}, err
+	}
+	config := c.Own
+	trainer, err := selfdistillation.NewTrainer(r.Backend(), images(r.Data, rowMixture), config)
+	if err != nil {
+		return nil, err
+	}
+	w := baseline{trainer: trainer, frozen: map[sccore.Branch]*evaluation.FeatureExtractor{}}
+	for _, branch := range []sccore.Branch{sccore.Online, sccore.Target} {
+		vit, store, scope := trainer.Encoder(branch)
+		if w.frozen[branch], err = evaluation.NewFeatureExtractor(r.Backend(), vit, store, scope, evaluation.EncodeBatch); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// images are the training images of a row.
+func images(d ablation.Data, row string) selfdistillation.Data {
+	data := selfdistillation.Data{Objects: d.Train.Objects, Scenes: d.Train.Scenes, Broken: d.Train.Broken}
+	switch row {
+	case rowObjects:
+		data.Scenes = nil
+	case rowScenes:
+		data.Objects = nil
+	}
+	return data
+}
+
+// started is the folder of the cell that an arm starts from.
+func started(r *run) string { return filepath.Join(filepath.Dir(r.Dir), rowStart) }
+
+// arm trains the method or its alignment losses from the encoder of a baseline.
+type arm struct{ stage *pretrain.Stage }
+
+// Close frees the device's memory.
+func (w arm) Close() { w.stage.Close() }
+
+// Run trains and measures an arm.
+func (w arm) Run(r *run) error {
+	t, c := w.stage.Trainer, r.Cell.Config
+	if err := w.stage.SetData(r.Data.Train); err != nil {
+		return err
+	}
+	pretrain.Report(r, w.stage)
+	if t.Config().Lambdas.ImageConcentration > 0 {
+		neighbours, err := pretrain.Neighbours(r, started(r), nil, r.Data.Data, c.Config.Config)
+		if err != nil {
+			return err
+		}
+		t.SetNeighbours(neighbours)
+	}
+	from := filepath.Join(started(r), encoderFile)
+	evaluators := pretrain.Evaluators(r.Backend(), w.stage.Frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
+	begin := func() error { return t.BeginFrom(from, uint64(r.Cell.Seed)) }
+	if err := pretrain.TrainStage(r, w.stage, r.Dir, begin, evaluators); err != nil {
+		return err
+	}
+	return record(r, w.stage.Frozen, "online")
+}
+
+// baseline trains a baseline from scratch, and continues it.
+type baseline struct {
+	trainer *selfdistillation.Trainer
+	frozen  map[sccore.Branch]*evaluation.FeatureExtractor
+}
+
+// Close frees the device's memory.
+func (w baseline) Close() {
+	for _, frozen := range w.frozen {
+		frozen.Close()
+	}
+	w.trainer.Close()
+}
+
+// Run trains and measures a baseline, or continues it from the teacher of the start: as an encoder that is read from a file has one branch, all arms start
+// from the same one. The start itself is that teacher.
+func (w baseline) Run(r *run) error {
+	c, seed, t, row := r.Cell.Config, uint64(r.Cell.Seed), w.trainer, rowOf(r.Cell)
+	skip := func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
+	t.Skipped = skip
+	for _, frozen := range w.frozen {
+		frozen.Skipped = skip
+	}
+	config, branch, from := c.Own, sccore.Online, filepath.Join(started(r), pretrain.FinalFile)
+	begin := func() error { return t.BeginFrom(from, seed) }
+	switch {
+	case row == rowStart && c.Weights != "":
+		branch, from = sccore.Target, c.Weights
+	case row == rowStart:
+		config, branch = c.Start, sccore.Target
+		begin = func() error { return t.Begin(seed) }
+	case c.Weights != "":
+		from = c.Weights
+	}
+	if err := t.Configure(images(r.Data, row), config); err != nil {
+		return err
+	}
+	frozen := w.frozen[branch]
+	if row == rowStart && c.Weights != "" {
+		if err := begin(); err != nil {
+			return err
+		}
+		if err := w.evaluate(r, frozen); err != nil {
+			return err
+		}
+	} else if err := w.train(r, begin, frozen); err != nil {
+		return err
+	}
+	if err := t.SaveEncoder(filepath.Join(r.Dir, encoderFile), branch, map[string]string{"run": r.Cell.Name(), "config": string(study.EncodeConfig(c))}); err != nil {
+		return err
+	}
+	if row == rowStart && c.Second.Lambdas.ImageConcentration > 0 {
+		if _, err := pretrain.Neighbours(r, r.Dir, frozen, r.Data.Data, c.Config.Config); err != nil {
+			return err
+		}
+	}
+	return record(r, frozen, map[sccore.Branch]string{sccore.Online: "online", sccore.Target: "target"}[branch])
+}
+
+// point is a point of a baseline's curve.
+type point struct {
+	selfdistillation.StepMetrics
+	Evaluated map[string]float64 `json:"evaluated,omitempty"`
+}
+
+// anyPoint is what the curves of all arms have: those of baselines, and those of the method, whose points are sccore.StepMetrics.
+type anyPoint struct {
+	Step      int                `json:"step"`
+	Total     float64            `json:"total"`
+	Evaluated map[string]float64 `json:"evaluated"`
+}
+
+// train completes a training from its last checkpoint or from begin.
+func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureExtractor) error {
+	t, c := w.trainer, r.Cell.Config
+	var curve []point
+	loop := train.Loop[selfdistillation.StepMetrics]{Trainer: t, Dir: r.Dir, Final: pretrain.FinalFile, Start: begin, Note: &curve}
+	loop.Evaluators = pretrain.Evaluators(r.Backend(), frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
+	loop.After = func(m selfdistillation.StepMetrics, evaluated map[string]float64) error {
+		r.Step("loss %.3f  entropy %.2f", m.Total, m.Entropy)
+		if evaluated == nil && m.Step%c.Second.MetricsEvery > 0 {
+			return nil
+		}
+		curve = append(curve, point{m, evaluated})
+		if watch := r.Options().Watch; watch != nil {
+			watch(r.Cell.Name(), points(curve))
+		}
+		return study.WriteCurve(filepath.Join(r.Dir, curveFile), curve)
+	}
+	if err := study.Train(r, &loop); err != nil {
+		return err
+	}
+	return loop.Clean()
+}
+
+// evaluate writes the curve of a start that is not trained here: one point, at step 0.
+func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
+	start := point{Evaluated: map[string]float64{}}
+	for _, evaluator := range pretrain.Evaluators(r.Backend(), frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
+		values, err := evaluator.Evaluate(r.Context)
+		if err != nil {
+			return err
+		}
+		for name, value := range values {
+			start.Evaluated[evaluator.Name+"/"+name] = value
+		}
+	}
+	return study.WriteCurve(filepath.Join(r.Dir, curveFile), []point{start})
+}
+
+// points converts a curve for those who watch.
+func points(curve []point) (points []study.Point) {
+	for _, p := range curve {
+		points = append(points, study.Point{
+			Step: p.Step, Loss: p.Total, LearningRate: p.LearningRate, Evaluated: p.Evaluated != nil,
+			KNN: p.Evaluated["knn/accuracy"], MIoU: p.Evaluated["probe/miou"], EffectiveRank: p.Evaluated["spread/rank"],
+		})
+	}
+	return points
+}
+
+// record measures an encoder of a branch and records its numbers.
+func record(r *run, frozen *evaluation.FeatureExtractor, branch string) error {
+	row, c := rowOf(r.Cell), r.Cell.Config
+	if !r.Wants(row) {
+		return nil
+	}
+	r.Say("measuring")
+	points, err := study.ReadCurve[anyPoint](filepath.Join(r.Dir, curveFile))
+	if err != nil {
+		return err
+	}
+	last := points[len(points)-1]
+	details := map[string]float64{"loss": last.Total, "steps": float64(last.Step), "images": float64(last.Step * c.Second.Batch)}
+	curve, err := r.Path(curveFile)
+	if err != nil {
+		return err
+	}
+	numbers, err := r.Data.Measure(r.Context, r.Backend(), frozen, c.Config, r.Cell.Seed)
+	if err != nil {
+		return err
+	}
+	for i := range numbers {
+		n := &numbers[i]
+		n.Row, n.Column, n.Details, n.Curve = row, columnOf(baselineOf(r.Cell), n.Column), details, curve
+		n.Protocol += fmt.Sprintf(", %s branch", branch)
+	}
+	return r.Record(numbers...)
+}

@@ -1,0 +1,87 @@
+package selfdistillation_test
+
+import (
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/selfdistillation"
+)
+
+// TestLearnsFromScratch trains each method for a short time: the teacher's features tell the six classes of objects apart far better than chance and than
+// random weights, and it does not collapse.
+func TestLearnsFromScratch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	const size = 32
+	sets := [2]*synthetic.Set{synthetic.Objects(192, size, 1), synthetic.Objects(192, size, 3)}
+	b := testbackend.Fastest(t)
+	for _, method := range selfdistillation.Names {
+		t.Run(method, func(t *testing.T) {
+			c := selfdistillation.Default(method)
+			c.Encoder, c.DropPath = "vit-tiny", 0
+			c.Head = heads.DINOHead{HiddenDim: 64, BottleneckDim: 32, OutDim: 64}
+			c.Views.GlobalCropSize, c.Views.Locals, c.ImageSize = 24, 0, size
+			c.Views.Global.JitterStrength, c.Views.Global.Grayscale, c.Views.Local = 0.15, false, c.Views.Global
+			c.Batch, c.Steps, c.EpochSteps, c.WarmupSteps, c.TemperatureWarmupEpochs = 16, 60, 12, 6, 3
+			c.LearningRate, c.FinalLearningRate, c.TargetMomentum = 3e-3, 1e-4, 0.95
+			if method == selfdistillation.Mugs {
+				c.Discrimination, c.Queue = heads.DiscriminationHead{HiddenDim: 64, OutDim: 32, PredictorDim: 64}, 256
+			}
+			trainer, err := selfdistillation.NewTrainer(b, selfdistillation.Data{Objects: sets[0].Images}, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer trainer.Close()
+			if err := trainer.Begin(0); err != nil {
+				t.Fatal(err)
+			}
+			vit, store, scope := trainer.Encoder(sccore.Target)
+			frozen, err := evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer frozen.Close()
+			evaluate := func() (accuracy, rank float64) {
+				t.Helper()
+				var features [2]*tensors.Tensor
+				for i, set := range sets {
+					encoded, err := evaluation.Encode(frozen, datasets.Source(set.Images), size, set.Len(), false)
+					if err != nil {
+						t.Fatal(err)
+					}
+					features[i] = tensors.FromFlatDataAndDimensions(encoded.Class, set.Len(), encoded.Dim)
+				}
+				predictions, err := knn.Classifier{K: 10, Temperature: 0.07}.Predict(b, features[0], sets[0].Labels, len(sets[0].Classes), features[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				spread, err := metrics.MeasureSpread(features[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return metrics.Accuracy(predictions, sets[1].Labels), spread.Rank
+			}
+			before, _ := evaluate()
+			var last selfdistillation.StepMetrics
+			for range c.Steps {
+				if last, err = trainer.Step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			after, rank := evaluate()
+			t.Logf("k-NN accuracy %.1f, of random weights %.1f; effective rank %.1f; entropy %.2f, of the mean %.2f", after, before, rank, last.Entropy, last.MeanEntropy)
+			if chance := 100.0 / float64(len(sets[0].Classes)); after < 2*chance || after < before+5 || rank < 3 {
+				t.Errorf("k-NN accuracy %.1f, of random weights %.1f, by chance %.1f; effective rank %.1f", after, before, chance, rank)
+			}
+		})
+	}
+}

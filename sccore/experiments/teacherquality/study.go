@@ -95,8 +95,8 @@ func profileConfig(profile study.Profile) Config {
 	if profile == study.Smoke {
 		c.First.Steps, c.Second.Steps, c.Images = 4, 4, 24
 	} else {
-		c.Second.Steps, c.Second.WarmupSteps = 150, 15
-		c.Probe.Steps = 500
+		c.Second.Steps, c.Second.WarmupSteps = 120, 12
+		c.Probe.Steps = 300
 	}
 	c.Third = c.First
 	return c
@@ -172,13 +172,13 @@ func (c Config) shared() Config {
 // conditions lists those of a profile. Each loss learns from one teacher with a gradient as long as alignment's. CoTAP and binary cross-entropy have
 // other shares too, and other sources, of known and unlike quality.
 func conditions(profile study.Profile) (all []Condition) {
-	teachers, shares, levels := []int{2000, 100}, []float64{0.3, 3}, []float64{0.5}
+	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
 	compared := sccore.PatchConcentrations
 	switch profile {
 	case study.Smoke:
 		teachers, shares, compared = []int{4}, nil, []string{sccore.WithCoTAP, sccore.WithPaKA}
 	case study.Full:
-		teachers, shares, levels = []int{2000, 5000, 500, 100}, []float64{0.1, 0.3, 3}, []float64{0.25, 0.5, 0.75}
+		teachers, shares, levels = []int{1000, 5000, 500, 100}, []float64{0.1, 0.3, 3}, []float64{0.25, 0.5, 0.75}
 	}
 	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment})
 	for _, loss := range compared {
@@ -270,8 +270,8 @@ var Study = study.Spec[Config, data]{
 		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality",
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute",
-			study.Quick: "about 40 minutes on 2 quiet cores",
-			study.Full:  "about 5 hours on 2 cores: ten seeds, more shares, teachers and errors",
+			study.Quick: "about 40 minutes on 2 quiet cores, by an estimate",
+			study.Full:  "about 4 hours on 2 cores, by an estimate: ten seeds, more shares, teachers and errors",
 		},
 	},
 	Parts:  []string{"loss", "share", "source", "seed"},

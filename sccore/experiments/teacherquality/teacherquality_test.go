@@ -155,7 +155,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := tables[0].Markdown()
-	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | third encoder, 2000 steps |", "| patch alignment |", "| untrained |", "objects mistaken"} {
+	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | third encoder, 1000 steps |", "| patch alignment |", "| untrained |", "objects mistaken"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

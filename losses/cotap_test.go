@@ -20,7 +20,7 @@ type lossFunction = func(p, q *graph.Node) *graph.Node
 
 // algorithms compute the same loss in different ways.
 func algorithms(c losses.CoTAP) map[string]lossFunction {
-	return map[string]lossFunction{"brute force": c.BruteForce, "tree": c.Tree, "deep tree": c.DeepTree}
+	return map[string]lossFunction{"brute force": c.BruteForce, "tree": c.Tree, "deep tree": c.DeepTree, "tree for GPUs": c.GPUTree}
 }
 
 // withGradient compiles a loss together with its gradient in p.

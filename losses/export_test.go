@@ -21,6 +21,13 @@ func (c CoTAP) DeepTree(p, q *graph.Node) *graph.Node {
 	})
 }
 
+// GPUTree is [CoTAP.DeepTree] in the form for GPUs, which every backend can compute.
+func (c CoTAP) GPUTree(p, q *graph.Node) *graph.Node {
+	return c.loss(p, q, func(p, q *graph.Node, margin float64) pairsum.Sums {
+		return pairsum.TreeOf(pairsum.Shape{Leaf: 8, Radix: 8, Threads: true}, p, q, margin)
+	})
+}
+
 // EvaluateInDigits is [CoTAP.Evaluate] with digits of two bits, so that few pairs need many.
 func (c CoTAP) EvaluateInDigits(p, q []float64) (loss float64, gradient []float64, err error) {
 	return c.evaluate(p, q, 2)

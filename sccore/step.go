@@ -37,6 +37,7 @@ type step struct {
 // newStep returns the step of a checked configuration, for batches with or without objects, scenes and labels.
 func newStep(c Config, hasObjects, hasScenes, labelled bool) step {
 	s := step{Config: c, vit: c.vit(), dtype: dtypes.Float32, labelled: labelled}
+	s.ImageHead.ComputeDType, s.PatchHead.ComputeDType = s.vit.ComputeDType, s.vit.ComputeDType
 	part := c.Batch / c.AccumulationSteps
 	switch {
 	case !hasScenes:
@@ -103,7 +104,11 @@ type outputs struct {
 
 // show makes the views of images, given as bytes, that params describe.
 func (s step) show(images, params *Node, size, objects int) shown {
-	pixels := ConvertDType(views.Apply(images, params, size), s.dtype)
+	dtype := s.dtype
+	if s.BF16 {
+		dtype = dtypes.BFloat16
+	}
+	pixels := ConvertDType(views.ApplyIn(dtype, images, params, size), s.dtype)
 	return shown{pixels: pixels, params: params, images: images.Shape().Dim(0), objects: objects}
 }
 

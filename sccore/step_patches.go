@@ -115,13 +115,21 @@ func (s step) correspondences(o overlap, online, target outputs, partners *Node)
 		return ofViews(of.patches, number)
 	}
 	correspondence := func(patches *Node) *Node {
-		return losses.Correspondence(patches, Gather(patches, InsertAxes(partners, -1)))
+		return losses.Correspondence(patches, permuted(patches, partners))
 	}
 	p = correspondence(o.ofOnline(maps(online, 0)))
 	if s.Correspondences.SameView {
 		return p, correspondence(o.ofOnline(maps(target, 0)))
 	}
 	return p, correspondence(o.ofTarget(maps(target, 1)))
+}
+
+// permuted is x[order] for a permutation of the rows of x. Its gradient reads rows where that of Gather adds them, in an order that a GPU does not fix.
+func permuted(x, order *Node) *Node {
+	back := ScatterSum(ZerosLike(order), InsertAxes(order, -1), Iota(x.Graph(), order.Shape(), 0), false, true)
+	carrier := IdentityWithCustomGradient(x, func(_, adjoint *Node) *Node { return Gather(adjoint, InsertAxes(back, -1)) })
+	// The difference is zero; it carries the gradient.
+	return Add(StopGradient(Gather(x, InsertAxes(order, -1))), Sub(carrier, StopGradient(x)))
 }
 
 func firsts(pairs [][2]int) (numbers []int) {

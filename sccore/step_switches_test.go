@@ -71,6 +71,11 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 	return losses, gradients
 }
 
+// inBFloat16 is what newStep does with Config.BF16.
+func inBFloat16(s *step) {
+	s.BF16, s.vit.ComputeDType, s.ImageHead.ComputeDType, s.PatchHead.ComputeDType = true, dtypes.BFloat16, dtypes.BFloat16, dtypes.BFloat16
+}
+
 // TestSwitchesOfTheStepKeepItsGradient compares the plain step with the step under gradient checkpointing and in bfloat16. bfloat16 rounds to 2⁻⁹ of
 // a number, and a gradient passes through dozens of roundings that differ.
 func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
@@ -89,8 +94,10 @@ func TestSwitchesOfTheStepKeepItsGradient(t *testing.T) {
 			change                   func(s *step)
 			losses, gradient, atWork float64 // Largest relative differences, and the smallest one of the gradient that shows that the switch does something.
 		}{
-			"checkpoint": {func(s *step) { s.vit.GradientCheckpointing = true }, 1e-5, 1e-5, 0},
-			"bfloat16":   {func(s *step) { s.vit.ComputeDType = dtypes.BFloat16 }, 0.02, 0.05, 1e-4},
+			"checkpoint":          {func(s *step) { s.vit.GradientCheckpointing = true }, 1e-5, 1e-5, 0},
+			"bfloat16 encoder":    {func(s *step) { s.vit.ComputeDType = dtypes.BFloat16 }, 0.02, 0.05, 1e-4},
+			"bfloat16":            {inBFloat16, 0.02, 0.03, 1e-4},
+			"bfloat16 checkpoint": {func(s *step) { inBFloat16(s); s.vit.GradientCheckpointing = true }, 0.02, 0.03, 1e-4},
 		} {
 			losses, got := stepGradients(t, b, c.change)
 			for loss, x := range losses {

@@ -68,6 +68,9 @@ func runDoctor(ctx context.Context, args []string) error {
 // checkBackends computes on the Go engine and on the backend that runs would use.
 func checkBackends() []finding {
 	findings := []finding{tryBackend("Go backend", backend.Go), {stateOK, "engine", backend.Engine()}}
+	if unused := backend.UnusedGPU(); unused != "" {
+		findings = append(findings, finding{stateMissing, "GPU", unused + "; to use the GPU: " + xlaRemedy()})
+	}
 	if backend.IsGo() {
 		return append(findings, finding{stateMissing, "XLA backend", "everything runs on the slow Go backend; to get XLA: " + xlaRemedy()})
 	}

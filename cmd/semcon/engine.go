@@ -13,11 +13,13 @@ import (
 // setupCommand repairs the set-up of a checkout.
 const setupCommand = "go run ./cmd/semcon lab --setup-only"
 
-// announceEngine prints the engine of a run, and a warning for the slow one.
+// announceEngine prints the engine of a run, and a warning where there is a faster one.
 func announceEngine(w io.Writer) {
 	fmt.Fprintf(w, "engine: %s\n", backend.Engine())
 	if backend.IsGo() {
 		fmt.Fprintf(w, "warning: training on the pure-Go engine takes about 25 times as long as on XLA; to get XLA: %s\n", xlaRemedy())
+	} else if unused := backend.UnusedGPU(); unused != "" {
+		fmt.Fprintf(w, "warning: %s; to use the GPU: %s\n", unused, xlaRemedy())
 	}
 }
 

@@ -21,12 +21,17 @@ func CPU() time.Duration {
 // memory that the process held before and did not use.
 func PeakMemory(work func()) int64 {
 	before := status("VmRSS")
+	return max(0, PeakResident(work)-before)
+}
+
+// PeakResident runs work and returns the most memory that the process held meanwhile, in bytes, or 0 if the system does not say.
+func PeakResident(work func()) int64 {
 	reset := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil // Resets the peak.
 	work()
 	if !reset {
 		return 0
 	}
-	return max(0, status("VmHWM")-before)
+	return status("VmHWM")
 }
 
 // status reads a size in bytes from /proc/self/status. It returns 0 if there is none.

@@ -30,6 +30,9 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 	if err := forbidDownloads(); err != nil {
 		return nil, err
 	}
+	if err := checkCUDA(config, HasGPU()); err != nil {
+		return nil, err
+	}
 	opened := config
 	if config == Go {
 		opened = Go + ":ops_sequential"
@@ -102,7 +105,7 @@ func pluginsOf(installs []install) []string {
 	for _, in := range installs {
 		var found []string
 		packages := filepath.Join(in.folder, "venv", "lib", "python3*", "site-packages")
-		if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
+		if HasGPU() {
 			found = append(found, glob(packages, "jax_plugins", "xla_cuda*", "xla_cuda_plugin.so")...)
 		}
 		found = append(found, glob(packages, "xla_plugins", "xla_cpu_pjrt", "xla_cpu_pjrt.so")...)

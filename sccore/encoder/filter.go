@@ -38,10 +38,10 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 	// One product sums over the positions and the features of a prototype.
 	query = Reshape(TransposeAllAxes(query, 0, 1, 3, 2, 4), batch, rows*columns, v.NumHeads, places*head)
 	key = Reshape(TransposeAllAxes(key, 0, 2, 1, 3), v.Prototypes, v.NumHeads, places*head)
-	similarity := MulScalar(ConvertDType(Einsum("bphf,mhf->hbpm", query, key), p.exact()), 1/math.Sqrt(float64(head)))
+	similarity := MulScalar(ConvertDType(layers.Contract("bphf,mhf->hbpm", query, key), p.exact()), 1/math.Sqrt(float64(head)))
 	attention := Softmax(similarity, -1)
 	attention.AssertDims(v.NumHeads, batch, rows*columns, v.Prototypes)
-	aggregated := Einsum("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
+	aggregated := layers.Contract("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
 
 	y := linear(scope.At("proj"), p, Concatenate([]*Node{h, Reshape(aggregated, -1, v.Dim)}, -1), v.Dim)
 	y = Reshape(y, batch, rows*columns, v.Dim)

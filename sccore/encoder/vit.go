@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // ViT is a vision transformer (Dosovitskiy et al., 2021): a [CLS] token and one token per patch, blocks that normalise before attention and
@@ -103,6 +104,8 @@ type Tokens struct {
 	Blocks []*Node
 	// The attention maps of each block among the same tokens, [batch, NumHeads, tokens, tokens]. The last axis sums to 1.
 	Attention []*Node
+	// The keys of each block's attention, before a rotation by RoPE, the heads side by side: [batch, 1 + Registers + rows·columns, Dim].
+	Keys []*Node
 
 	// These are nil without the Object-Aware Filter:
 	FilterAttention *Node // Attention of each patch to the prototypes, [batch, NumHeads, rows, columns, Prototypes]. The last axis sums to 1.
@@ -140,6 +143,9 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 	rows, columns := height/v.PatchSize, width/v.PatchSize
 	p := v.parameters(images)
 
+	// Recomputation would lose the gradients that are written by hand.
+	p.narrow = p.compute.IsHalfPrecision() && !v.GradientCheckpointing
+
 	kept := func(block, branch int, y *Node) *Node {
 		if keep == nil {
 			return y
@@ -156,7 +162,7 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 			x = x.Checkpoint()
 		}
 		block := scope.At("blocks").At("%d", i)
-		y, maps := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), turn)
+		y, maps, keys := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), turn)
 		x = Add(x, kept(i, 0, v.scaled(block.At("ls1"), p, y)))
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			x = v.filter(block.At("filter"), p, x, rows, columns, &out)
@@ -164,6 +170,7 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 		y = v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x))
 		x = Add(x, kept(i, 1, v.scaled(block.At("ls2"), p, y)))
 		out.Blocks, out.Attention = append(out.Blocks, x), append(out.Attention, maps)
+		out.Keys = append(out.Keys, ConvertDType(keys, p.master))
 	}
 	if v.GradientCheckpointing {
 		x = x.StopCheckpoint()
@@ -208,8 +215,8 @@ func (v ViT) embed(scope *model.Scope, p parameters, images, masks *Node, rows, 
 	proj := scope.At("patch_embed").At("proj")
 	initial := uniform(v.PatchSize * v.PatchSize * 3)
 	weight := p.node(proj, "weight", initial, v.PatchSize, v.PatchSize, 3, v.Dim)
-	x := MatMul(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
-	x = Add(x, InsertAxes(p.node(proj, "bias", initial, v.Dim), 0))
+	x := layers.Product(ConvertDType(patches, p.compute), Reshape(weight, v.PatchSize*v.PatchSize*3, v.Dim))
+	x = layers.AddBias(x, p.masterNode(proj, "bias", initial, v.Dim))
 	x = Reshape(x, batch, rows*columns, v.Dim)
 	if masks != nil {
 		masks.AssertDims(batch, rows*columns)

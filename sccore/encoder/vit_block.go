@@ -3,10 +3,12 @@ package encoder
 import (
 	"math"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/layers"
 )
 
 // parameters returns a transformer's variables as nodes. Variables have the master dtype, nodes the compute dtype.
@@ -15,6 +17,7 @@ type parameters struct {
 	master, compute dtypes.DType
 	initStd         float64 // Standard deviation of initial weights.
 	epsilon         float64 // Of normalisation.
+	narrow          bool    // Whether to keep as little as possible for the backward pass, in half precision.
 }
 
 // masterNode returns the value of a variable in its own dtype.
@@ -24,7 +27,12 @@ func (p parameters) masterNode(scope *model.Scope, name string, initial initialV
 
 // node returns the value of a variable in the dtype of matrix products.
 func (p parameters) node(scope *model.Scope, name string, initial initialValue, dims ...int) *Node {
-	return ConvertDType(p.masterNode(scope, name, initial, dims...), p.compute)
+	value := ConvertDType(p.masterNode(scope, name, initial, dims...), p.compute)
+	if p.narrow {
+		// XLA copies activations of views of two sizes next to each other to multiply them by a weight that both share. Behind a barrier they do not.
+		value = OptimizationBarrier(value)
+	}
+	return value
 }
 
 // exact returns the dtype for operations that bfloat16 is too coarse for: at least float32.
@@ -40,7 +48,7 @@ func (p parameters) exact() dtypes.DType {
 func linear(scope *model.Scope, p parameters, x *Node, out int) *Node {
 	x.AssertRank(2)
 	weight := p.node(scope, "weight", p.normal, x.Shape().Dim(1), out)
-	return Add(MatMul(x, weight), InsertAxes(p.node(scope, "bias", zeros, out), 0))
+	return layers.AddBias(layers.Product(x, weight), p.masterNode(scope, "bias", zeros, out))
 }
 
 // layerNorm shifts and scales each vector on the last axis of x to mean 0 and variance 1, multiplies by weight and adds bias.
@@ -48,6 +56,9 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 	dim := x.Shape().Dim(-1)
 	weight := ConvertDType(p.masterNode(scope, "weight", ones, dim), p.exact())
 	bias := ConvertDType(p.masterNode(scope, "bias", zeros, dim), p.exact())
+	if p.narrow {
+		return layers.NarrowNorm(x, weight, bias, p.epsilon)
+	}
 	x = ConvertDType(x, p.exact())
 	mean := ReduceAndKeep(x, ReduceMean, -1)
 	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
@@ -57,37 +68,69 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 }
 
 // attention is multi-head self-attention among the tokens of each image, [batch, tokens, Dim]. It also returns the attention maps,
-// [batch, NumHeads, tokens, tokens]. turn is nil or rotates queries and keys by their positions.
-func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps *Node) {
+// [batch, NumHeads, tokens, tokens], and the keys before they are rotated, [batch, tokens, Dim]. turn is nil or rotates queries and keys by their positions.
+func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps, keys *Node) {
 	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
-	qkv := Reshape(v.project(scope, p, Reshape(x, -1, v.Dim)), batch, tokens, 3, v.NumHeads, head)
-	part := func(i int) *Node { return Reshape(SliceAxis(qkv, 2, AxisElem(i)), batch, tokens, v.NumHeads, head) }
+	fused := fusesAttention(x.Graph().Backend(), p.compute)
+	parts := v.project(scope, p, Reshape(x, -1, v.Dim), fused)
+	part := func(i int) *Node { return Reshape(parts[i], batch, tokens, v.NumHeads, head) }
 	query, key, value := part(0), part(1), part(2)
 	if v.QKNorm {
 		query, key = layerNorm(scope.At("q_norm"), p, query), layerNorm(scope.At("k_norm"), p, key)
 	}
+	keys = Reshape(key, batch, tokens, v.Dim)
 	if turn != nil {
 		query, key = turn(query), turn(key)
 	}
-	query = MulScalar(query, 1/math.Sqrt(float64(head)))
-	maps = Softmax(ConvertDType(Einsum("bqhd,bkhd->bhqk", query, key), p.exact()), -1)
+	scaled := MulScalar(query, 1/math.Sqrt(float64(head)))
+	maps = Softmax(ConvertDType(layers.Contract("bqhd,bkhd->bhqk", scaled, key), p.exact()), -1)
 	maps.AssertDims(batch, v.NumHeads, tokens, tokens)
-	y = Einsum("bhqk,bkhd->bqhd", ConvertDType(maps, p.compute), value)
+	if fused {
+		y, _ = BackendFusedScaledDotProductAttention(query, key, value, compute.AttentionAxesLayoutBSHD, &compute.ScaledDotProductAttentionConfig{})
+	} else {
+		y = layers.Contract("bhqk,bkhd->bqhd", ConvertDType(maps, p.compute), value)
+	}
 	y = linear(scope.At("proj"), p, Reshape(y, -1, v.Dim), v.Dim)
-	return Reshape(y, batch, tokens, v.Dim), maps
+	return Reshape(y, batch, tokens, v.Dim), maps, keys
 }
 
-// project returns the queries, keys and values of x, [tokens, Dim], side by side: [tokens, 3·Dim].
-func (v ViT) project(scope *model.Scope, p parameters, x *Node) *Node {
-	if v.Bias == QKVBias {
-		return linear(scope.At("qkv"), p, x, 3*v.Dim)
+// fusesAttention reports whether a backend has a kernel of its own for attention in a dtype, forward and backward. Such a kernel keeps no attention
+// maps in memory. It is never taken in float32 or wider, so that these mean the same on every backend.
+func fusesAttention(b compute.Backend, dtype dtypes.DType) bool {
+	has := b.Capabilities().Operations
+	return dtype.IsHalfPrecision() && has[compute.OpTypeFusedScaledDotProductAttention] && has[compute.OpTypeFusedScaledDotProductAttentionVJP]
+}
+
+// project returns the queries, keys and values of x, [tokens, Dim], each [tokens, Dim]. Apart, they are products of their own, so that each lies dense
+// in memory, as a fused kernel needs them; else they are slices of one product.
+func (v ViT) project(scope *model.Scope, p parameters, x *Node, apart bool) (parts [3]*Node) {
+	weight := p.node(scope.At("qkv"), "weight", p.normal, v.Dim, 3*v.Dim)
+	var bias *Node
+	switch v.Bias {
+	case QKVBias:
+		bias = p.masterNode(scope.At("qkv"), "bias", zeros, 3*v.Dim)
+	case QVBias:
+		query, value := p.masterNode(scope, "q_bias", zeros, v.Dim), p.masterNode(scope, "v_bias", zeros, v.Dim)
+		bias = Concatenate([]*Node{query, ZerosLike(query), value}, 0)
 	}
-	y := MatMul(x, p.node(scope.At("qkv"), "weight", p.normal, v.Dim, 3*v.Dim))
-	if v.Bias == QVBias {
-		query, value := p.node(scope, "q_bias", zeros, v.Dim), p.node(scope, "v_bias", zeros, v.Dim)
-		y = Add(y, InsertAxes(Concatenate([]*Node{query, ZerosLike(query), value}, 0), 0))
+	var all *Node
+	if !apart {
+		if all = layers.Product(x, weight); bias != nil {
+			all = layers.AddBias(all, bias)
+		}
+		all = Reshape(all, -1, 3, v.Dim)
 	}
-	return y
+	for i := range parts {
+		columns := AxisRange(i*v.Dim, (i+1)*v.Dim)
+		if !apart {
+			parts[i] = SliceAxis(all, 1, AxisElem(i))
+			continue
+		}
+		if parts[i] = layers.Product(x, SliceAxis(weight, 1, columns)); bias != nil {
+			parts[i] = layers.AddBias(parts[i], SliceAxis(bias, 0, columns))
+		}
+	}
+	return parts
 }
 
 // mlp maps each token of x, [batch, tokens, Dim], through the hidden layer.
@@ -99,7 +142,12 @@ func (v ViT) mlp(scope *model.Scope, p parameters, x *Node) *Node {
 		gate := SliceAxis(both, 1, AxisRange(0, width))
 		hidden = Mul(Mul(gate, Sigmoid(gate)), SliceAxis(both, 1, AxisRange(width)))
 	} else {
-		hidden = gelu(linear(scope.At("fc1"), p, hidden, width))
+		hidden = linear(scope.At("fc1"), p, hidden, width)
+		if p.narrow {
+			hidden = layers.NarrowGELU(hidden)
+		} else {
+			hidden = gelu(hidden)
+		}
 	}
 	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), x.Shape().Dimensions...)
 }

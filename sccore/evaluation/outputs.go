@@ -19,6 +19,8 @@ type Outputs struct {
 	// Resolution is the number of rows or columns, whichever are fewer, to which maps of patch features are resized, bilinearly and with the aspect kept; 0
 	// for those of the patches.
 	Resolution int
+	// Keys takes the keys of a block's attention instead of patch tokens, see [encoder.Tokens].
+	Keys bool `json:",omitzero"`
 }
 
 // Check returns an error that names what a transformer does not have.
@@ -64,6 +66,10 @@ func (f *FeatureExtractor) exec(o Outputs) (*model.Exec, error) {
 					continue
 				}
 				maps := tokens.Patches
+				if o.Keys {
+					keys := tokens.Keys[block-1]
+					maps = Reshape(SliceAxis(keys, 1, AxisRange(1+v.Registers)), maps.Shape().Dimensions...)
+				}
 				if rows, columns := o.mapSize(maps.Shape().Dim(1), maps.Shape().Dim(2)); !slices.Equal(maps.Shape().Dimensions[1:3], []int{rows, columns}) {
 					maps = layers.ResizeBilinear(maps, rows, columns)
 				}

@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
@@ -13,6 +14,8 @@ import (
 type Projector struct {
 	HiddenDim int `json:"hidden"` // Width of the two hidden layers.
 	OutDim    int `json:"out"`    // Width of the output.
+	// ComputeDType is the dtype of products and hidden activations; the zero value is that of the tokens, which variables and outputs always have.
+	ComputeDType dtypes.DType `json:"-"`
 }
 
 // DefaultProjector returns the paper's widths: 2048 in the hidden layers and 256 in the output.
@@ -23,9 +26,17 @@ func DefaultProjector() Projector { return Projector{HiddenDim: 2048, OutDim: 25
 func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 	dims := tokens.Shape().Dimensions
 	before := dims[:len(dims)-1]
-	x := Reshape(tokens, -1, dims[len(dims)-1])
-	x = activation.Gelu(layers.Dense(scope.In("layer1"), x, p.HiddenDim, true))
-	x = activation.Gelu(layers.Dense(scope.In("layer2"), x, p.HiddenDim, true))
-	x = losses.Unit(layers.Dense(scope.In("layer3"), x, p.OutDim, true))
+	master, compute := tokens.DType(), p.ComputeDType
+	if compute == dtypes.InvalidDType {
+		compute = master
+	}
+	gelu := activation.Gelu
+	if compute.IsHalfPrecision() {
+		gelu = layers.NarrowGELU
+	}
+	x := ConvertDType(Reshape(tokens, -1, dims[len(dims)-1]), compute)
+	x = gelu(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
+	x = gelu(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
+	x = losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
 	return Reshape(x, append(append([]int{}, before...), p.OutDim)...)
 }

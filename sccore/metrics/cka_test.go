@@ -32,6 +32,9 @@ func TestSimilarity(t *testing.T) {
 		"others":  {change(func([]float32) []float32 { return []float32{float32(rng.NormFloat64()), 0, 0, 0} }), 0, math.NaN()},
 	} {
 		got, err := MeasureSimilarity(a, c.b, dim)
+		if same := c.cka == 1; same && got.Kept < 0.999 || !same && got.Kept > 0.2 {
+			t.Errorf("%s: %g of the neighbours are kept", name, got.Kept)
+		}
 		if err != nil || math.Abs(got.CKA-c.cka) > 0.02 || !math.IsNaN(c.cosine) && math.Abs(got.Cosine-c.cosine) > 1e-6 {
 			t.Errorf("%s: %+v, %v, want CKA %g and cosine %g", name, got, err, c.cka, c.cosine)
 		}

@@ -40,6 +40,14 @@ func (c *Confusion) Add(truth, prediction []uint8) error {
 	return nil
 }
 
+// AddCount adds pixels of class truth that are predicted as class prediction. It panics if a class is out of range.
+func (c *Confusion) AddCount(truth, prediction int, pixels int64) {
+	if truth < 0 || truth >= c.classes || prediction < 0 || prediction >= c.classes {
+		panic(fmt.Sprintf("metrics: classes %d and %d of %d", truth, prediction, c.classes))
+	}
+	c.counts[truth*c.classes+prediction] += pixels
+}
+
 // At is the number of pixels of class truth that were predicted as class prediction.
 func (c *Confusion) At(truth, prediction int) int64 { return c.counts[truth*c.classes+prediction] }
 

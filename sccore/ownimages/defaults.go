@@ -133,8 +133,12 @@ func (s Start) size(c *sccore.Config, v encoder.ViT) {
 }
 
 // measuredSize is the height and width in pixels at which gauges encode: those of a global view, but enough patches to see something on.
-func measuredSize(c sccore.Config, v encoder.ViT) int {
-	return sccore.Nearest(max(c.Views.GlobalCropSize, 96), v.PatchSize)
+func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
+	least := 96
+	if s.Smoke {
+		least = 2 * c.Views.GlobalCropSize
+	}
+	return sccore.Nearest(max(c.Views.GlobalCropSize, least), v.PatchSize)
 }
 
 // gaugeEvery is the number of steps between gauges: twenty times in a run, and more often in a long one.

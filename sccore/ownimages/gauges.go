@@ -21,6 +21,7 @@ type Gauges struct {
 	Std        float64 `json:"std"`        // Their spread over the sphere; 0 if they have collapsed.
 	Similarity float64 `json:"similarity"` // Linear CKA of patch features with those of the initial encoder; see metrics.Similarity.
 	Cosine     float64 `json:"cosine"`     // Mean cosine of patch features with those of the initial encoder.
+	Kept       float64 `json:"kept"`       // Share of a patch's ten nearest patches that are those of the initial encoder; see metrics.Similarity.
 	KNN        float64 `json:"knn"`        // k-NN accuracy over class folders in %; 0 without them.
 }
 
@@ -30,21 +31,28 @@ type Point struct {
 	Gauges *Gauges `json:"gauges,omitempty"`
 }
 
-// Bounds of the verdict on an encoder that began as a trained one. A damaged encoder's features have little in common with the initial ones, or use less than
-// half as many dimensions.
+// Bounds of the verdict on an encoder that began as a trained one, and of the rank of one that began with random weights.
 const (
-	leastSimilarity = 0.5
-	leastRankShare  = 0.5
+	leastSimilarity  = 0.5
+	leastKept        = 0.5
+	leastRankShare   = 0.6
+	leastRandomShare = 0.25
 )
 
-// Damage says how gauges differ from the initial ones so much that training damages the encoder, or nothing. Features of random weights have nothing to
-// lose but their rank.
+// Damage says how gauges differ from the initial ones so much that training damages the encoder, or nothing. Features of a damaged encoder have little in
+// common with the initial ones, or use far fewer dimensions. Features of random weights have nothing to lose but their rank.
 func (g Gauges) Damage(initial Gauges, pretrained bool) string {
+	share := leastRandomShare
+	if pretrained {
+		share = leastRankShare
+	}
 	switch {
 	case pretrained && g.Similarity < leastSimilarity:
 		return fmt.Sprintf("features have little in common with the initial ones: similarity %.2f, below %g", g.Similarity, leastSimilarity)
-	case g.Rank < leastRankShare*initial.Rank:
-		return fmt.Sprintf("features collapse: effective rank %.1f, below %g of the initial %.1f", g.Rank, leastRankShare, initial.Rank)
+	case pretrained && g.Kept < leastKept:
+		return fmt.Sprintf("patches have lost their neighbours: %.2f of them are kept, below %g", g.Kept, leastKept)
+	case g.Rank < share*initial.Rank:
+		return fmt.Sprintf("features collapse: effective rank %.1f, below %g of the initial %.1f", g.Rank, share, initial.Rank)
 	}
 	return ""
 }
@@ -124,7 +132,7 @@ func (m *meter) measure(ctx context.Context) (*Gauges, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gauges{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine}
+	g := &Gauges{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine, Kept: similarity.Kept}
 	if m.images.classes != nil {
 		if g.KNN, err = m.accuracy(ctx); err != nil {
 			return nil, err

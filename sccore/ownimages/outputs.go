@@ -63,7 +63,8 @@ func columns(c sccore.Config, classes int) []column {
 		column{"effective_rank", "gauge/effective_rank", gauge(func(g Gauges) float64 { return g.Rank })},
 		column{"feature_std", "gauge/feature_std", gauge(func(g Gauges) float64 { return g.Std })},
 		column{"similarity", "gauge/similarity", gauge(func(g Gauges) float64 { return g.Similarity })},
-		column{"cosine", "gauge/cosine", gauge(func(g Gauges) float64 { return g.Cosine })})
+		column{"cosine", "gauge/cosine", gauge(func(g Gauges) float64 { return g.Cosine })},
+		column{"kept_neighbours", "gauge/kept_neighbours", gauge(func(g Gauges) float64 { return g.Kept })})
 	add(classes > 0, column{"knn_accuracy", "gauge/knn_accuracy", gauge(func(g Gauges) float64 { return g.KNN })})
 	return all
 }
@@ -94,7 +95,7 @@ func (r *run) queries() int {
 // describe says the gauges of a point in a line.
 func (r *run) describe(p Point) string {
 	g := *p.Gauges
-	line := fmt.Sprintf("step %d: effective rank %.1f, similarity %.3f", p.Step, g.Rank, g.Similarity)
+	line := fmt.Sprintf("step %d: effective rank %.1f, similarity %.3f, %.0f %% of neighbours kept", p.Step, g.Rank, g.Similarity, 100*g.Kept)
 	if p.Step > 0 {
 		line += fmt.Sprintf(", loss %.3f", p.Total)
 	}

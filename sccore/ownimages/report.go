@@ -142,6 +142,7 @@ func (r *run) fillVerdict(p *report) {
 		add("k-NN accuracy", "of held-out images, by their 20 nearest training images and the class folders", format("%.1f %%", func(g Gauges) float64 { return g.KNN }))
 	}
 	add("similarity", "to the initial features (linear CKA): 1 is equal up to rotation and scale, 0 is nothing in common", format("%.3f", func(g Gauges) float64 { return g.Similarity }))
+	add("neighbours kept", "of the ten nearest patches of a patch, those that are the same as before", format("%.2f", func(g Gauges) float64 { return g.Kept }))
 	add("cosine", "of a patch's feature with its initial one", format("%.3f", func(g Gauges) float64 { return g.Cosine }))
 	add("effective rank", fmt.Sprintf("of patch features, of at most %d", r.meter.extractor.ViT.Dim), format("%.1f", func(g Gauges) float64 { return g.Rank }))
 	add("spread", "of patch features: 0 when they have collapsed to a point", format("%.3f", func(g Gauges) float64 { return g.Std }))
@@ -173,7 +174,7 @@ func (r *run) curves() figures.CurvesRow {
 				figures.AddPoint(&entropies, names[c.name], float64(p.Step), value)
 			case "effective_rank":
 				figures.AddPoint(&ranks, names[c.name], float64(p.Step), value)
-			case "similarity", "cosine":
+			case "similarity", "cosine", "kept_neighbours":
 				figures.AddPoint(&similarities, names[c.name], float64(p.Step), value)
 			case "knn_accuracy":
 				figures.AddPoint(&similarities, names[c.name], float64(p.Step), value/100)
@@ -190,5 +191,5 @@ func (r *run) curves() figures.CurvesRow {
 var names = map[string]string{
 	"loss": "total", "image_alignment": "image alignment", "patch_alignment": "patch alignment", "image_concentration": "image concentration",
 	"patch_concentration": "CoTAP", "prototypes": "prototypes", "image_entropy": "images", "patch_entropy": "patches", "patch_entropy_bound": "at most, ln K",
-	"effective_rank": "patch features", "similarity": "similarity", "cosine": "cosine", "knn_accuracy": "k-NN accuracy",
+	"effective_rank": "patch features", "similarity": "similarity", "cosine": "cosine", "kept_neighbours": "neighbours kept", "knn_accuracy": "k-NN accuracy",
 }

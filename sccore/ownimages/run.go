@@ -139,7 +139,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	size := measuredSize(config, v)
+	size := r.Start.measuredSize(config, v)
 	if r.images, err = Open(ctx, r.Folders, size, r.Start.Smoke); err != nil {
 		return err
 	}

@@ -40,13 +40,13 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 		t.parts = inParts.Parts()
 	}
 	err := try(func() (err error) {
-		if t.step, err = model.NewExec(b, t.store, objective.Graph); err != nil {
+		if t.step, err = model.NewExec(b, t.store, inPlace(objective.Graph)); err != nil {
 			return err
 		}
 		if _, err = t.step.Compile(objective.Shapes()...); err != nil || t.parts == 1 {
 			return err
 		}
-		if t.update, err = model.NewExec(b, t.store, inParts.Update); err == nil {
+		if t.update, err = model.NewExec(b, t.store, inPlace(inParts.Update)); err == nil {
 			_, err = t.update.Compile(inParts.UpdateShapes()...)
 		}
 		return err

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/support/exceptions"
 )
@@ -13,6 +14,12 @@ import (
 //
 // It returns [views*batch, size, size, 3] in float32 within [0, 1], in the order of params. Gradients do not pass through it.
 func Apply(images, params *Node, size int) *Node {
+	return ApplyIn(dtypes.Float32, images, params, size)
+}
+
+// ApplyIn is [Apply] in another dtype. In bfloat16 pixels move half the memory and are off by about one part in 255, as where every operation rounds to
+// bytes. Weights of resizing and blur, hues and means are computed in float32.
+func ApplyIn(dtype dtypes.DType, images, params *Node, size int) *Node {
 	images.AssertRank(4)
 	params.AssertDims(-1, NumParams)
 	if size < numTaps {
@@ -30,13 +37,21 @@ func Apply(images, params *Node, size int) *Node {
 	p := Reshape(params, views, batch, NumParams)
 	p = Reshape(Transpose(p, 0, 1), batch*views, NumParams)
 
-	x := cropped(images, p, views, size)
+	x := cropped(ConvertDType(images, dtype), p, views, size, pixelMaximum(images))
 	x = coloured(x, p)
 	x = blurred(x, p)
 	x = Reshape(x, batch, views, size, 3, size)
 	x = TransposeAllAxes(x, 1, 0, 2, 4, 3)
 	x = Reshape(x, views*batch, size, size, 3)
 	return StopGradient(ClipScalar(x, 0, 1)) // Rounding may exceed 1 slightly.
+}
+
+// pixelMaximum is the value of white.
+func pixelMaximum(images *Node) float64 {
+	if images.DType() == dtypes.Uint8 {
+		return 255
+	}
+	return 1
 }
 
 // Boxes returns the crop of each view, [n, 4] for params [n, NumParams]: top, left, height and width in pixels of the image. It also returns

@@ -2,11 +2,13 @@ package views
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
@@ -33,6 +35,25 @@ func TestBytesAndFloatsGiveTheSameViews(t *testing.T) {
 		fromFloats := apply(t, b, tensors.FromFlatDataAndDimensions(floats, 4, 10, 12, 3), params, 9)
 		if _, most := difference(fromBytes, fromFloats); most > 2e-6 {
 			t.Errorf("they differ by up to %v", most)
+		}
+	})
+}
+
+// Views in bfloat16 are off by about as much as rounding to bytes, for every augmentation.
+func TestViewsInBFloat16FollowFloat32(t *testing.T) {
+	const batch, views, size = 4, 8, 16
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		pixels := generate(batch*size*size*3, func(i int) uint8 { return uint8(128 + 120*math.Sin(float64(i)/40)*math.Cos(float64(i*i%97))) })
+		params := Default().Draw(5, 0, []int32{0, 1, 2, 3}, views, size, size)
+		both, err := graph.CallOnceN(b, func(images, params *graph.Node) []*graph.Node {
+			return []*graph.Node{Apply(images, params, size), graph.ConvertDType(ApplyIn(dtypes.BFloat16, images, params, size), dtypes.Float32)}
+		}, tensors.FromFlatDataAndDimensions(pixels, batch, size, size, 3), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean, most := difference(flat(t, both[1]), flat(t, both[0]))
+		if t.Logf("off by %.2g on average, at most by %.2g", mean, most); mean > 2.0/255 || most > 10.0/255 || mean == 0 {
+			t.Errorf("off by %g on average, at most by %g", mean, most)
 		}
 	})
 }

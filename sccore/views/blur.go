@@ -15,6 +15,7 @@ func blurred(x, params *Node) *Node {
 		matrix = Add(matrix, Mul(param(params, tapsAt+distance), InsertAxes(neighbours, 0)))
 	}
 	matrix.AssertDims(n, size, size)
+	matrix = ConvertDType(matrix, x.DType())
 	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
 	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{2}, []int{0})
 	x.AssertDims(n, size, 3, size)

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
@@ -31,7 +32,21 @@ func coloured(x, params *Node) *Node {
 func blended(x, pixel, meanGray, gray *Node) *Node {
 	g := x.Graph()
 	toGray := Const(g, [][]float32{luma})
-	mean := ReduceAndKeep(Mul(ReduceMean(x, 2), toGray), ReduceSum, 1)
+	mean := ReduceAndKeep(Mul(ReduceMean(ConvertDType(x, dtypes.Float32), 2), toGray), ReduceSum, 1)
+	if x.DType().IsHalfPrecision() {
+		// A GPU makes one pass of this, where products of matrices as small as these take three.
+		wide := ConvertDType(x, dtypes.Float32)
+		var own *Node
+		for i, weight := range luma {
+			if plane := MulScalar(Slice(wide, AxisRange(), AxisElem(i)), float64(weight)); own == nil {
+				own = plane
+			} else {
+				own = Add(own, plane)
+			}
+		}
+		wide = Add(Add(Mul(pixel, wide), Mul(gray, own)), Mul(meanGray, InsertAxes(mean, -1)))
+		return ConvertDType(ClipScalar(wide, 0, 1), x.DType())
+	}
 	matrix := Add(Mul(pixel, InsertAxes(identity(g, 3), 0)), Mul(gray, InsertAxes(toGray, 0)))
 	matrix.AssertDims(x.Shape().Dim(0), 3, 3)
 	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
@@ -41,7 +56,8 @@ func blended(x, pixel, meanGray, gray *Node) *Node {
 // hueShifted shifts the hue of views [n, 3, pixels] by turns [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue does. A shift of 0
 // leaves the view exactly as it is.
 func hueShifted(x, turns *Node) *Node {
-	g := x.Graph()
+	g, dtype := x.Graph(), x.DType()
+	x = ConvertDType(x, dtypes.Float32)
 	channel := func(i int) *Node { return Slice(x, AxisRange(), AxisElem(i)) }
 	perChannel := func(red, green, blue float32) *Node { return Const(g, [][][]float32{{{red}, {green}, {blue}}}) }
 
@@ -66,5 +82,5 @@ func hueShifted(x, turns *Node) *Node {
 	shifted := Sub(value, Mul(chroma, ClipScalar(share, 0, 1)))
 	shifted.AssertDims(x.Shape().Dimensions...)
 	unshifted := BroadcastToShape(Equal(turns, ZerosLike(turns)), x.Shape())
-	return Where(unshifted, x, shifted)
+	return ConvertDType(Where(unshifted, x, shifted), dtype)
 }

@@ -7,23 +7,17 @@ import (
 )
 
 // cropped crops the boxes from the images [batch, height, width, 3], resizes them to size, and flips them where the parameters say so. The
-// views of an image are consecutive in the rows of params and in the result, [batch*views, 3, size, size].
+// views of an image are consecutive in the rows of params and in the result, [batch*views, 3, size, size]. full is the value of white.
 //
 // Resizing is separable. Each axis is a product with one matrix per view, made from the box.
-func cropped(images, params *Node, views, size int) *Node {
+func cropped(images, params *Node, views, size int, full float64) *Node {
 	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
-	full := 1.0
-	if images.DType() == dtypes.Uint8 {
-		full = 255
-	}
-	images = ConvertDType(images, dtypes.Float32)
-
 	rows := interpolation(param(params, boxAt), param(params, boxAt+2), nil, size, height)
-	rows = Reshape(rows, batch, views*size, height)
+	rows = ConvertDType(Reshape(rows, batch, views*size, height), images.DType())
 	x := DotGeneral(rows, []int{2}, []int{0}, images, []int{1}, []int{0})
 	x.AssertDims(batch, views*size, width, 3)
 
-	cols := interpolation(param(params, boxAt+1), param(params, boxAt+3), param(params, flipAt), size, width)
+	cols := ConvertDType(interpolation(param(params, boxAt+1), param(params, boxAt+3), param(params, flipAt), size, width), images.DType())
 	x = Reshape(x, batch*views, size, width, 3)
 	x = DotGeneral(TransposeAllAxes(x, 0, 3, 1, 2), []int{3}, []int{0}, cols, []int{2}, []int{0})
 	x.AssertDims(batch*views, 3, size, size)

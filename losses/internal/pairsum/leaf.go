@@ -9,9 +9,10 @@ import (
 
 // leafPairs compares each pair of a leaf of the tree with those before or after it.
 //
-// A leaf is cut into blocks, and each block i meets each block j ≤ i. All meetings are alike, so they form one array, and the compiler makes one loop
+// On a GPU all pairs of a leaf meet in one reduction. Elsewhere a leaf is cut into blocks, and each block i meets each block j ≤ i. All meetings are alike, so they form one array, and the compiler makes one loop
 // for each sum. A step of the loop takes one pair of each block. XLA vectorises the steps; this takes a third of the time of reductions over an axis.
 type leafPairs struct {
+	threads
 	p, q   meeting // By ascending q, in the dtype of the scores: differences of scores are exact where they are small.
 	leaf   int
 	margin float64
@@ -19,19 +20,25 @@ type leafPairs struct {
 	zero, margins, never *Node
 }
 
-// meeting holds the entries of the blocks i and j of all meetings, [leaves, meetings, block].
+// meeting holds the entries of the blocks i and j of all meetings, [leaves, meetings, block]. On a GPU a leaf is one block, and i is [leaves, leaf, 1] and j
+// [leaves, 1, leaf].
 type meeting struct{ i, j *Node }
 
 // leafBlock is the number of pairs in a block: smaller blocks make fewer useless comparisons and more copies.
 const leafBlock = 32
 
-// newLeafPairs cuts p and q, [B, padded], into leaves.
-func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
-	l := leafPairs{leaf: leaf, margin: margin}
+// newLeafPairs cuts the pairs into leaves.
+func newLeafPairs(o pairOrder, margin float64) leafPairs {
+	p, q := o.p, o.q
+	l := leafPairs{threads: o.threads, leaf: o.leaf, margin: margin}
 	// The padding of the last block has the highest q, so it is never a negative.
 	l.p, l.q = l.meet(p, -1), l.meet(q, 2)
 	all := func(value float64) *Node {
-		return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), l.p.i.Shape().Dimensions...)
+		if dims := l.p.i.Shape().Dimensions; !l.threads {
+			return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), dims...)
+		} else {
+			return BroadcastToDims(Scalar(p.Graph(), p.DType(), value), dims[0], l.leaf, l.leaf)
+		}
 	}
 	l.zero, l.margins, l.never = all(0), all(margin), all(math.Inf(-1))
 	return l
@@ -40,7 +47,7 @@ func newLeafPairs(p, q *Node, leaf int, margin float64) leafPairs {
 // forward returns Σ_{q_j < q_i} ℓ(p_i − p_j), the slope as in [Sums], and #{q_j < q_i, p_j ≥ p_i}, over the pairs of i's leaf: [leaves·leaf] of
 // float64.
 func (l leafPairs) forward() (huber, slope, above *Node) {
-	sums := l.steps(func(j int) []*Node {
+	sums := l.steps(2, func(j int) []*Node {
 		apart := Where(LessThan(l.pair(l.q.j, j), l.q.i), Sub(l.pair(l.p.j, j), l.p.i), l.never)
 		wide, near := l.reach(apart)
 		reach := Sub(wide, near)
@@ -53,8 +60,9 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 // pull is [Sums.Pull] over the pairs of i's leaf. weight and the result are [leaves·leaf] of float64.
 func (l leafPairs) pull(weight *Node) *Node {
 	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
-	sums := l.steps(func(i int) []*Node {
-		apart := Where(GreaterThan(l.pair(l.q.i, i), l.q.j), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
+	higher := l.apart(l.q.i)
+	sums := l.steps(1, func(i int) []*Node {
+		apart := Where(GreaterThan(l.pair(higher, i), l.q.j), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
 		return []*Node{Mul(l.pair(weights.i, i), Sub(l.reach(apart)))}
 	})
 	return l.collect(sums[0], func(i, j int) int { return j })
@@ -84,11 +92,14 @@ func (l leafPairs) meetings(visit func(i, j int)) {
 func (l leafPairs) meet(x *Node, fill float64) meeting {
 	g := x.Graph()
 	x = Reshape(x, -1, l.leaf)
+	if l.threads {
+		return meeting{InsertAxes(x, -1), InsertAxes(x, 1)}
+	}
 	leaves, block := x.Shape().Dimensions[0], l.blockSize()
 	if rest := l.blocks()*block - l.leaf; rest > 0 {
 		x = Concatenate([]*Node{x, BroadcastToDims(Scalar(g, x.DType(), fill), leaves, rest)}, 1)
 	}
-	x = hold(Reshape(x, leaves, -1, block))
+	x = l.hold(Reshape(x, leaves, -1, block))
 	var blocksI, blocksJ []*Node
 	l.meetings(func(i, j int) {
 		blocksI = append(blocksI, SliceAxis(x, 1, AxisElem(i)))
@@ -100,7 +111,10 @@ func (l leafPairs) meet(x *Node, fill float64) meeting {
 // collect sums x, [leaves, meetings, block], over the meetings of each block; whose says for which of its blocks a meeting counts. The result is
 // [leaves·leaf] of float64.
 func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
-	x = hold(x)
+	if l.threads {
+		return ConvertDType(Reshape(x, -1), dtypes.Float64)
+	}
+	x = l.hold(x)
 	blocks := make([]*Node, l.blocks())
 	meeting := 0
 	l.meetings(func(i, j int) {
@@ -117,10 +131,22 @@ func (l leafPairs) collect(x *Node, whose func(i, j int) int) *Node {
 }
 
 // pair is one entry of each block, [leaves, meetings, 1].
-func (l leafPairs) pair(x *Node, at int) *Node { return SliceAxis(x, 2, AxisElem(at)) }
+func (l leafPairs) pair(x *Node, at int) *Node {
+	if l.threads {
+		return x // All at once.
+	}
+	return SliceAxis(x, 2, AxisElem(at))
+}
 
-// steps sums the terms of each pair of a block.
-func (l leafPairs) steps(terms func(at int) []*Node) []*Node {
+// steps sums the terms of each pair of a block. On a GPU, all terms are along an axis.
+func (l leafPairs) steps(axis int, terms func(at int) []*Node) []*Node {
+	if l.threads {
+		sums := terms(0)
+		for i := range sums {
+			sums[i] = ReduceSum(sums[i], axis)
+		}
+		return sums
+	}
 	sums := terms(0)
 	for at := 1; at < l.blockSize(); at++ {
 		for i, term := range terms(at) {

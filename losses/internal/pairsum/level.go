@@ -13,6 +13,7 @@ import (
 // and strip of a node. Sums over the rest, the strip that contains the place, are computed pair by pair in the dtype of the scores. Counts within a
 // strip are bit counts: another table has, for each part and strip, one bit per pair of the part in the strip.
 type treeLevel struct {
+	threads
 	size, radix int
 	margin      float64
 	mean        *Node // The mean of p for each image pair, [B, 1] of float64.
@@ -29,7 +30,7 @@ type treeLevel struct {
 
 // firstLevel is the level with one node per image pair.
 func firstLevel(o pairOrder, margin float64) treeLevel {
-	l := treeLevel{size: o.padded, radix: o.radix, margin: margin, mean: o.mean,
+	l := treeLevel{threads: o.threads, size: o.padded, radix: o.radix, margin: margin, mean: o.mean,
 		place: o.place, near: Reshape(o.byP, o.place.Shape().Size()), last: o.last, first: o.first}
 	l.part = arrange(l.place, l.partOf(l.here()))
 	return l
@@ -81,7 +82,26 @@ func (l treeLevel) reversed(place *Node) *Node {
 }
 
 // tally sums x over the places of each cell.
-func tally(cell, x *Node) *Node { return scatterTo(cell, x, false) }
+func (l treeLevel) tally(x *Node) *Node {
+	if !l.threads {
+		return scatterTo(l.cell(l.here()), x, false)
+	}
+	part := Iota(x.Graph(), shapes.Make(l.part.DType(), 1, l.radix, 1), 1)
+	_, theirs := l.strip(l.apart(l.part))
+	_, x = l.strip(x)
+	dims := []int{x.Shape().Dim(0), l.radix, l.radix}
+	x = BroadcastToDims(x, dims...)
+	sums := ReduceSum(Where(Equal(BroadcastToDims(theirs, dims...), part), x, ZerosLike(x)), -1)
+	return Reshape(Transpose(Reshape(sums, -1, l.size/l.radix, l.radix), 1, 2), -1)
+}
+
+// tallyReversed is tally with cells numbered as by reversed.
+func (l treeLevel) tallyReversed(x *Node) *Node {
+	if !l.threads {
+		return scatterTo(l.reversed(l.here()), x, false)
+	}
+	return Reshape(Reverse(Reshape(l.tally(x), -1, l.size), 1), -1)
+}
 
 // overStrips sums tables over the strips before, part by part: [tables, B·padded].
 func (l treeLevel) overStrips(tables ...*Node) *Node {
@@ -94,15 +114,25 @@ func (l treeLevel) overParts(tables *Node) []*Node {
 	rows, all := tables.Shape().Dimensions[0], tables.Shape().Dimensions[1]
 	square := shapes.Make(tables.DType(), l.radix, l.radix)
 	g := tables.Graph()
-	ahead := ConvertDType(LessThan(Iota(g, square, 1), Iota(g, square, 0)), tables.DType())
+	before := LessThan(Iota(g, square, 1), Iota(g, square, 0))
 	nodes := rows * all / l.size
+	if l.threads {
+		dims := []int{nodes, l.radix, l.radix, l.size / l.radix}
+		each := BroadcastToDims(Reshape(tables, nodes, 1, l.radix, dims[3]), dims...)
+		sums := ReduceSum(Where(BroadcastToDims(Reshape(before, 1, l.radix, l.radix, 1), dims...), each, ZerosLike(each)), 2)
+		return l.rows(Reshape(sums, rows, all))
+	}
+	ahead := ConvertDType(before, tables.DType())
 	ahead = BroadcastToDims(InsertAxes(ahead, 0), nodes, l.radix, l.radix)
 	// A product per node needs no transposition.
 	sums := Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix))
-	sums = Reshape(sums, rows, all)
-	var each []*Node
-	for i := range rows {
-		each = append(each, row(sums, i))
+	return l.rows(Reshape(sums, rows, all))
+}
+
+// rows are the rows of tables.
+func (l treeLevel) rows(tables *Node) (each []*Node) {
+	for i := range tables.Shape().Dim(0) {
+		each = append(each, row(tables, i))
 	}
 	return each
 }
@@ -129,9 +159,9 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 	score, ownCell, last := l.score(), l.cell(l.here()), l.cell(l.last)
 	_, inStrip := divMod(l.here(), l.radix)
 	bit := BitwiseShiftLeft(OnesLike(inStrip), inStrip)
-	l.bits = tally(ownCell, bit)
+	l.bits = l.tally(bit)
 	counts := ConvertDType(BitCount(l.bits), dtypes.Float64)
-	strips := l.overStrips(counts, tally(ownCell, score), tally(ownCell, Square(score)))
+	strips := l.overStrips(counts, l.tally(score), l.tally(Square(score)))
 	l.ahead = row(strips, 0)
 	bits := ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64)
 	parts := l.overParts(Concatenate([]*Node{strips, bits}, 0))
@@ -172,10 +202,10 @@ func (l treeLevel) next() treeLevel {
 		inStrip = BitCount(BitwiseAnd(take(l.bits, cell), before))
 		return Add(begin, Add(ConvertDType(take(l.ahead, cell), dtypes.Int32), inStrip))
 	}
-	moved := hold(move(l.here(), 0))
+	moved := l.hold(move(l.here(), 0))
 	next := l
 	next.size = partSize
-	next.place = hold(take(moved, l.place))
+	next.place = l.hold(take(moved, l.place))
 	next.near = arrange(moved, l.near)
 	next.last, next.first = arrange(moved, AddScalar(move(l.last, 1), -1)), arrange(moved, move(l.first, 0))
 	next.part = arrange(next.place, next.partOf(l.here()))
@@ -187,7 +217,7 @@ func (l treeLevel) pull(weight *Node) *Node {
 	score, ownCell, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
 	weight = arrange(l.place, ConvertDType(weight, l.near.DType()))
 	wide64 := ConvertDType(weight, dtypes.Float64)
-	parts := l.overParts(l.overStrips(tally(ownCell, wide64), tally(ownCell, Mul(wide64, score))))
+	parts := l.overParts(l.overStrips(l.tallyReversed(wide64), l.tallyReversed(Mul(wide64, score))))
 
 	// Σ weight_k [x − p_k]₊ over whole strips.
 	read := func(cell, x *Node) *Node {

@@ -12,6 +12,9 @@ import (
 type Shape struct {
 	Leaf  int // Largest number of pairs in a leaf, up to rounding: comparing that many costs about as much as a level.
 	Radix int // Largest number of parts of a node, up to 30: a strip has as many pairs, with one bit of an int32 each.
+	// Threads chooses, at the same results, what a device of thousands of threads does faster and always in the same order: more work in fewer passes over
+	// memory, and reductions for scatters.
+	Threads threads
 }
 
 var fastShape = Shape{Leaf: 160, Radix: 16}
@@ -19,6 +22,7 @@ var fastShape = Shape{Leaf: 160, Radix: 16}
 // pairOrder holds the pairs of B image pairs by ascending q, those of equal q by descending p, padded from N to a leaf size times a power of the
 // radix. Arrays are [B, padded]. A pair's place is its position by descending p.
 type pairOrder struct {
+	threads
 	n, padded, leaf, radix int
 
 	p, q  *Node // Scores by ascending q, in their dtype, or in float32 for shorter ones.
@@ -63,7 +67,7 @@ func (s Shape) divide(n int) (radix, leaf, padded int) {
 func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	g := p.Graph()
 	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
-	o := pairOrder{n: n}
+	o := pairOrder{threads: shape.Threads, n: n}
 	o.radix, o.leaf, o.padded = shape.divide(n)
 	begins := func(size int) *Node {
 		return Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, size))
@@ -76,19 +80,19 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 		return ConvertDType(BitwiseShiftRightLogicalScalar(packed, int32(32)), dtypes.Int32), ConvertDType(packed, dtypes.Int32)
 	}
 
-	codeP, decodeP := scoreCode(p)
-	codeQ, decodeQ := scoreCode(q)
+	codeP, decodeP := o.scoreCode(p)
+	codeQ, decodeQ := o.scoreCode(q)
 	top, each := Scalar(g, dtypes.Int32, 1<<30), Iota(g, shapes.Make(dtypes.Int32, batch, n), 1)
 	o.code = pack(Sub(top, codeP), codeQ)
 	o.keys = Sort(o.code, 1, true)
 	high, low := unpack(o.keys)
-	byP := hold(decodeP(Sub(top, high)))
+	byP := o.hold(decodeP(Sub(top, high)))
 	codes, place := unpack(Sort(pack(low, each), 1, true))
 	o.q, o.p = decodeQ(codes), inRow(byP, place)
 
-	notBelow := countWhile(byP, byP, GreaterOrEqual)
-	last := AddScalar(countWhile(byP, AddScalar(byP, -margin), GreaterThan), -1)
-	first := countWhile(byP, AddScalar(byP, margin), GreaterOrEqual)
+	notBelow := o.countWhile(byP, byP, GreaterOrEqual)
+	last := AddScalar(o.countWhile(byP, AddScalar(byP, -margin), GreaterThan), -1)
+	first := o.countWhile(byP, AddScalar(byP, margin), GreaterOrEqual)
 
 	// Padding has the highest q and the lowest p.
 	pad := func(x *Node, value *Node) *Node {
@@ -105,10 +109,10 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	o.valid = LessThan(Iota(g, shapes.Make(dtypes.Int32, batch, o.padded), 1), Scalar(g, dtypes.Int32, n))
 	o.mean = ReduceAndKeep(ConvertDType(byP, dtypes.Float64), ReduceMean, -1)
 	o.p, o.q = pad(o.p, fill(byP.DType(), -1)), pad(o.q, fill(byP.DType(), 2))
-	o.byP = hold(pad(byP, fill(byP.DType(), -1)))
-	o.notBelow = pad(ConvertDType(inRow(hold(notBelow), place), dtypes.Float64), fill(dtypes.Float64, float64(o.padded)))
+	o.byP = o.hold(pad(byP, fill(byP.DType(), -1)))
+	o.notBelow = pad(ConvertDType(inRow(o.hold(notBelow), place), dtypes.Float64), fill(dtypes.Float64, float64(o.padded)))
 	number := func(places *Node) *Node {
-		return hold(Reshape(Add(pad(places, beyond), begins(o.padded)), batch*o.padded))
+		return o.hold(Reshape(Add(pad(places, beyond), begins(o.padded)), batch*o.padded))
 	}
 	o.place, o.last, o.first = number(place), number(last), number(first)
 	return o
@@ -121,7 +125,7 @@ func (o pairOrder) restore(entries *Node) *Node {
 	byP := arrange(o.place, Reshape(entries, batch*o.padded))
 	// Pairs of the same p and q have the same entry, so any of them will do.
 	begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.padded))
-	return take(byP, Add(countWhile(o.keys, o.code, LessThan), begin))
+	return take(byP, Add(o.countWhile(o.keys, o.code, LessThan), begin))
 }
 
 // arrange moves each entry of x to its place.
@@ -131,7 +135,7 @@ func arrange(place, x *Node) *Node {
 
 // scoreCode encodes scores in [0, 1] as integers from 0 to 2³⁰ in the same order. decode turns codes back: to float64 from float64, to float32 from
 // shorter ones.
-func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
+func (t threads) scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	if x.DType() != dtypes.Float64 {
 		// The bits of floats that are not negative have their order, and those of 1 are below 2³⁰.
 		code = Bitcast(ConvertDType(x, dtypes.Float32), dtypes.Int32)
@@ -141,7 +145,7 @@ func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 	}
 	batch, n := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	sorted := Sort(x, 1, true)
-	code = countWhile(sorted, x, LessThan)
+	code = t.countWhile(sorted, x, LessThan)
 	return code, func(code *Node) *Node {
 		begin := Mul(Iota(x.Graph(), shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(x.Graph(), dtypes.Int32, n))
 		return take(Reshape(sorted, batch*n), Add(code, begin))
@@ -151,11 +155,20 @@ func scoreCode(x *Node) (code *Node, decode func(code *Node) *Node) {
 // countWhile counts, for each bound of [B, M], the leading entries s of a row of sorted, [B, N], with holds(s, bound), by binary search. holds must
 // be true up to some index of the row and false from there on.
 //
-// The steps are a loop in the graph: unrolled, they would be a third of all kernels to compile.
-func countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
+// The steps are a loop in the graph: unrolled, they would be a third of all kernels to compile on a CPU. A GPU makes one kernel of them.
+func (t threads) countWhile(sorted, bounds *Node, holds func(s, bound *Node) *Node) *Node {
 	g, batch, n := sorted.Graph(), sorted.Shape().Dimensions[0], sorted.Shape().Dimensions[1]
 	counts := shapes.Make(dtypes.Int32, bounds.Shape().Dimensions...)
 	steps := bits.Len(uint(n))
+	if t {
+		count, flat, rows := Zeros(g, counts), Reshape(sorted, batch*n), MulScalar(Iota(g, counts, 0), float64(n))
+		for step := range steps {
+			next := AddScalar(count, float64(int(1)<<(steps-1-step)))
+			entry := take(flat, Add(MinScalar(AddScalar(next, -1), float64(n-1)), rows))
+			count = Where(And(LessOrEqual(next, Scalar(g, dtypes.Int32, n)), holds(entry, bounds)), next, count)
+		}
+		return count
+	}
 	parameters := func(g *Graph) (step, count, sorted, bound *Node) {
 		return Parameter(g, "step", shapes.Make(dtypes.Int32)), Parameter(g, "count", counts),
 			Parameter(g, "sorted", shapes.Make(bounds.DType(), batch*n)), Parameter(g, "bound", bounds.Shape())

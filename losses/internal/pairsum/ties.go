@@ -8,6 +8,7 @@ import (
 // leafTies are the sums over pairs of equal q in different leaves, which the tree counts as lower and higher. Only runs of equal q that cross a
 // leaf's boundary matter, so each leaf has one run before and one after. Arrays are [B·leaves, 1] unless stated otherwise.
 type leafTies struct {
+	threads
 	centred *Node // p minus its mean, [B, padded] of float64.
 	// before is the number of pairs before the leaf with the q of its first pair, and sum the sum of their centred p, both float64.
 	before, sum *Node
@@ -23,15 +24,15 @@ func newLeafTies(o pairOrder) leafTies {
 	q := Reshape(o.q, batch*leaves, o.leaf)
 	firstQ, lastQ := SliceAxis(q, 1, AxisElem(0)), SliceAxis(q, 1, AxisElem(o.leaf-1))
 
-	t := leafTies{centred: Sub(ConvertDType(o.p, dtypes.Float64), o.mean), begins: Equal(q, firstQ), ends: Equal(q, lastQ)}
-	each := func(q *Node) *Node { return hold(Reshape(q, batch, leaves)) }
+	t := leafTies{threads: o.threads, centred: Sub(ConvertDType(o.p, dtypes.Float64), o.mean), begins: Equal(q, firstQ), ends: Equal(q, lastQ)}
+	each := func(q *Node) *Node { return o.hold(Reshape(q, batch, leaves)) }
 	firstQ, lastQ = each(firstQ), each(lastQ)
-	t.behind = countWhile(firstQ, lastQ, LessOrEqual)
+	t.behind = o.countWhile(firstQ, lastQ, LessOrEqual)
 	// From the first leaf that ends with that q up to the leaf.
-	from, to := countWhile(lastQ, firstQ, LessThan), Iota(o.q.Graph(), t.behind.Shape(), 1)
+	from, to := o.countWhile(lastQ, firstQ, LessThan), Iota(o.q.Graph(), t.behind.Shape(), 1)
 	centred := Reshape(t.centred, batch*leaves, o.leaf)
-	t.before = sumOfLeaves(t.ends, OnesLike(centred), from, to)
-	t.sum = sumOfLeaves(t.ends, centred, from, to)
+	t.before = o.sumOfLeaves(t.ends, OnesLike(centred), from, to)
+	t.sum = o.sumOfLeaves(t.ends, centred, from, to)
 	return t
 }
 
@@ -49,13 +50,13 @@ func (t leafTies) forward(margin float64) (huber, slope, above *Node) {
 // pull returns the sum over the pairs after, like pullSums, for weights [B·padded]. Those pairs have p_k ≤ p_i.
 func (t leafTies) pull(weight *Node, margin float64) *Node {
 	from := AddScalar(Iota(weight.Graph(), t.behind.Shape(), 1), 1)
-	weights := sumOfLeaves(t.begins, Reshape(weight, t.begins.Shape().Dimensions...), from, t.behind)
+	weights := t.sumOfLeaves(t.begins, Reshape(weight, t.begins.Shape().Dimensions...), from, t.behind)
 	pull := BroadcastToDims(MulScalar(weights, margin), t.ends.Shape().Dimensions...)
 	return Reshape(Where(t.ends, pull, ZerosLike(pull)), weight.Shape().Size())
 }
 
 // sumOfLeaves sums the entries of x, [B·leaves, leaf], where mask holds, over the leaves in [from, to) of the same image pair, [B, leaves] each.
-func sumOfLeaves(mask, x, from, to *Node) *Node {
+func (t threads) sumOfLeaves(mask, x, from, to *Node) *Node {
 	batch, leaves := from.Shape().Dimensions[0], from.Shape().Dimensions[1]
 	each := Reshape(ReduceSum(Where(mask, x, ZerosLike(x)), -1), batch, leaves)
 	upTo := Reshape(cumulate(each), batch*leaves)
@@ -63,5 +64,5 @@ func sumOfLeaves(mask, x, from, to *Node) *Node {
 	row := MulScalar(Iota(x.Graph(), from.Shape(), 0), float64(leaves))
 	first, last := Add(row, MinScalar(from, float64(leaves-1))), Add(row, MaxScalar(AddScalar(to, -1), 0.0))
 	sum := Add(Sub(take(upTo, last), take(upTo, first)), take(each, first))
-	return hold(Reshape(Where(LessThan(from, to), sum, ZerosLike(sum)), batch*leaves, 1))
+	return t.hold(Reshape(Where(LessThan(from, to), sum, ZerosLike(sum)), batch*leaves, 1))
 }

@@ -1,6 +1,7 @@
 package pairsum
 
 import (
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -26,12 +27,16 @@ type pairTree struct {
 }
 
 // Tree computes the sums by a tree of the fastest shape in O(N log N) time, for scores in [0, 1], [B, N].
-func Tree(p, q *Node, margin float64) Sums { return TreeOf(fastShape, p, q, margin) }
+func Tree(p, q *Node, margin float64) Sums {
+	shape := fastShape
+	shape.Threads = manyThreads(p.Graph().Backend())
+	return TreeOf(shape, p, q, margin)
+}
 
 // TreeOf is [Tree] with a given shape.
 func TreeOf(shape Shape, p, q *Node, margin float64) Sums {
 	order := newPairOrder(p, q, margin, shape)
-	return &pairTree{order: order, margin: margin, leaves: newLeafPairs(order.p, order.q, order.leaf, margin), ties: newLeafTies(order)}
+	return &pairTree{order: order, margin: margin, leaves: newLeafPairs(order, margin), ties: newLeafTies(order)}
 }
 
 func (t *pairTree) Target() (q, valid *Node) {
@@ -53,7 +58,7 @@ func (t *pairTree) Forward() (huber, same, slope *Node) {
 			level = t.levels[len(t.levels)-1].next()
 		}
 		levelHuber, levelSlope, levelAbove := level.forward()
-		add := func(sums, terms *Node) *Node { return Add(sums, take(hold(terms), level.place)) }
+		add := func(sums, terms *Node) *Node { return Add(sums, take(o.hold(terms), level.place)) }
 		huber, slope, above = add(huber, levelHuber), add(slope, levelSlope), add(above, levelAbove)
 		t.levels = append(t.levels, level)
 	}
@@ -65,15 +70,23 @@ func (t *pairTree) Forward() (huber, same, slope *Node) {
 
 func (t *pairTree) Pull(weight *Node) *Node {
 	o := t.order
-	weight = Reshape(hold(weight), o.p.Shape().Size())
+	weight = Reshape(o.hold(weight), o.p.Shape().Size())
 	pull := Sub(t.leaves.pull(weight), t.ties.pull(weight, t.margin))
 	for _, level := range t.levels {
-		pull = Add(pull, take(hold(level.pull(weight)), level.place))
+		pull = Add(pull, take(o.hold(level.pull(weight)), level.place))
 	}
 	return Reshape(pull, o.p.Shape().Dimensions...)
 }
 
 func (t *pairTree) Restore(entries *Node) *Node { return t.order.restore(entries) }
+
+// apart keeps a GPU from sharing what is computed of x: comparing again costs less than keeping an entry for every comparison.
+func (t threads) apart(x *Node) *Node {
+	if t {
+		return OptimizationBarrier(x)
+	}
+	return x
+}
 
 // row is x[i] of a matrix.
 func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0) }
@@ -81,9 +94,20 @@ func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0)
 // take is x[index] for each entry of index.
 func take(x, index *Node) *Node { return Gather(x, InsertAxes(index, -1)) }
 
+// threads says whether the device has thousands of threads: a GPU.
+type threads bool
+
+func manyThreads(b compute.Backend) threads {
+	device, ok := b.(interface{ IsCUDA() bool })
+	return threads(ok && device.IsCUDA())
+}
+
 // hold makes x, of integers or floats, computed once: XLA repeats long chains of cheap operations in each consumer, but it does not repeat a scatter,
-// except one of a single row. This scatter takes the larger of each entry and itself.
-func hold(x *Node) *Node {
+// except one of a single row. This scatter takes the larger of each entry and itself. A GPU repeats only what costs less than memory.
+func (t threads) hold(x *Node) *Node {
+	if t {
+		return x
+	}
 	rows := x
 	if x.Shape().Dimensions[0] == 1 {
 		rows = Reshape(x, x.Shape().Size())

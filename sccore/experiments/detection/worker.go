@@ -82,7 +82,7 @@ func (w *worker) Run(r *run) error {
 		return err
 	}
 	var trained runState
-	peak := usage.PeakMemory(func() { trained, err = fit(r, trainer) })
+	peak := usage.PeakResident(func() { trained, err = fit(r, trainer) })
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ var Study = study.Spec[Config, Data]{
 			"--set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute",
-			study.Quick: "40 minutes on 2 cores",
+			study.Quick: "20 minutes on 2 cores",
 			study.Full:  "per encoder and dataset, 160k steps of 16 crops of 512² with UPerNet and 80k with the FPN: a day on a GPU",
 		},
 	},

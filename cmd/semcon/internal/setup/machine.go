@@ -96,8 +96,11 @@ func (m *machine) choosePlugin(ctx context.Context) {
 // GPUVariable set to 1 installs the plugin for GPUs where none is seen, such as while a container image is built.
 const GPUVariable = "SEMCON_GPU"
 
-// hasGPU reports whether an NVIDIA driver answers.
+// hasGPU reports whether an NVIDIA driver answers, or has left its files where its tools are missing.
 func hasGPU(ctx context.Context) bool {
+	if backend.HasGPU() {
+		return true
+	}
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
 		return false

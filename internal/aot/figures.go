@@ -1,0 +1,226 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/semcon/semcon/sccore"
+)
+
+// What an H200 SXM does at most: bytes a second, and FLOP a second in dense products by dtype, of which float32 are in TF32.
+const bandwidth = 4.8e12
+
+var peak = map[string]float64{"f32": 494.7e12, "bf16": 989.4e12, "f64": 67e12}
+
+// figures say what a step takes. A roof is a lower bound on time: for each launch of a kernel the longer of moving its bytes and computing its FLOP.
+type figures struct {
+	Name      string  `json:"name"`
+	MemoryGB  float64 `json:"memory_gb"`
+	DonatedGB float64 `json:"donated_gb"` // Arguments whose memory results take.
+	MovedGB   float64 `json:"moved_gb"`
+	RoofMS    float64 `json:"roof_ms"`
+	CoTAPMS   float64 `json:"cotap_ms"` // The part of the roof in launches on arrays of patch pairs.
+	TFLOP     float64 `json:"tflop"`    // In products.
+	Float32   float64 `json:"float32"`  // Their share in float32.
+	Launches  int     `json:"launches"`
+	Racing    int     `json:"racing"` // Scatters that add floats in an order that is not fixed.
+	Images    float64 `json:"images"` // A second, at the roof.
+}
+
+// free are the operations that launch nothing.
+var free = []string{"parameter", "get-tuple-element", "tuple", "bitcast", "constant", "after-all"}
+
+var (
+	aliased   = regexp.MustCompile(`\{\d*\}: \((\d+), \{\}`)
+	contracts = regexp.MustCompile(`"lhs_contracting_dimensions":\[([^\]]*)\]`)
+	trips     = regexp.MustCompile(`known_trip_count"?:\{"n":"(\d+)"`)
+)
+
+// read fills in the figures of an optimised program.
+func (f *figures) read(text string, config sccore.Config) error {
+	m, err := parse(text)
+	if err != nil {
+		return err
+	}
+	places := config.Views.GlobalCropSize / 16
+	r := roofline{module: m, figures: f, pairs: config.Batch * places * places * places * places}
+	r.walk(m.entry, 1)
+	f.MovedGB, f.TFLOP, f.RoofMS, f.CoTAPMS = f.MovedGB/1e9, f.TFLOP/1e12, f.RoofMS*1e3, f.CoTAPMS*1e3
+	if f.TFLOP > 0 {
+		f.Float32 /= f.TFLOP * 1e12
+	}
+	f.Images = float64(config.Batch) / f.RoofMS * 1e3
+	for _, line := range strings.Split(text, "\n") {
+		if _, shape, _ := strings.Cut(line, " = "); strings.Contains(line, " scatter(") && !strings.Contains(line, "unique_indices=true") &&
+			regexp.MustCompile(`^b?f\d+\[`).MatchString(shape) {
+			f.Racing++
+		}
+	}
+	_, aliases, _ := strings.Cut(m.header, "input_output_alias={")
+	aliases, _, _ = strings.Cut(aliases, "entry_computation_layout")
+	arguments := map[string]float64{}
+	for _, in := range m.computations[m.entry] {
+		if in.op == "parameter" {
+			number, _, _ := strings.Cut(in.rest, ")")
+			arguments[number] = bytesOf(in.shape)
+		}
+	}
+	for _, found := range aliased.FindAllStringSubmatch(aliases, -1) {
+		f.DonatedGB += arguments[found[1]] / 1e9
+	}
+	return nil
+}
+
+// roofline adds up the launches of a program.
+type roofline struct {
+	module
+	*figures
+	pairs int // The number of patch pairs of a step.
+}
+
+// walk adds the launches of a computation that runs some times.
+func (r roofline) walk(computation string, times int) {
+	shapes := map[string]string{}
+	for _, in := range r.computations[computation] {
+		shapes[in.name] = in.shape
+	}
+	for _, in := range r.computations[computation] {
+		switch {
+		case slices.Contains(free, in.op):
+			continue
+		case in.op == "while":
+			count := 1
+			if found := trips.FindStringSubmatch(in.rest); found != nil {
+				count, _ = strconv.Atoi(found[1])
+			}
+			r.walk(in.attribute("body="), times*count)
+			continue
+		case in.op == "call" || in.op == "conditional" || in.op == "async-start":
+			for _, name := range []string{"to_apply=", "calls="} {
+				if called := in.attribute(name); called != "" {
+					r.walk(called, times)
+				}
+			}
+			continue
+		}
+		moved, flop, dtype := bytesOf(in.shape), 0.0, ""
+		if in.op == "fusion" {
+			moved += r.reads(in.attribute("calls="))
+		} else {
+			for i, operand := range in.operands {
+				if !slices.Contains(in.operands[:i], operand) {
+					moved += bytesOf(shapes[operand])
+				}
+			}
+		}
+		if in.op == "custom-call" && strings.Contains(in.rest, "cublas") {
+			flop, dtype = product(in, shapes)
+		}
+		if in.op == "sort" {
+			moved *= 2 * 4 // The passes of a radix sort, about.
+		}
+		seconds := moved / bandwidth
+		if flop > 0 {
+			seconds = max(seconds, flop/peak[dtype])
+		}
+		n := float64(times)
+		r.Launches += times
+		r.MovedGB += n * moved
+		r.TFLOP += n * flop
+		r.RoofMS += n * seconds
+		if dtype == "f32" {
+			r.Float32 += n * flop
+		}
+		if r.ofPairs(in, shapes) {
+			r.CoTAPMS += n * seconds
+		}
+	}
+}
+
+// reads are the bytes that a fusion reads of its parameters: of one that is only sliced or gathered from, what is taken.
+func (r roofline) reads(computation string) (sum float64) {
+	parameters, used := map[string]float64{}, map[string]float64{}
+	for _, in := range r.computations[computation] {
+		if in.op == "parameter" {
+			parameters[in.name] = bytesOf(in.shape)
+		}
+	}
+	for _, in := range r.computations[computation] {
+		for _, operand := range in.operands {
+			whole, ok := parameters[operand]
+			switch {
+			case !ok || in.op == "dynamic-update-slice":
+			case slices.Contains([]string{"slice", "dynamic-slice", "gather"}, in.op):
+				used[operand] += bytesOf(in.shape)
+			default:
+				used[operand] = whole
+			}
+		}
+	}
+	for name, whole := range parameters {
+		sum += min(used[name], whole)
+	}
+	return sum
+}
+
+// product is the FLOP of a product and the dtype of its operands.
+func product(in instruction, shapes map[string]string) (flop float64, dtype string) {
+	left, out := arraysOf(shapes[in.operands[0]]), arraysOf(in.shape)
+	found := contracts.FindStringSubmatch(in.rest)
+	if len(left) == 0 || len(out) == 0 || found == nil {
+		return 0, ""
+	}
+	flop = 2 * float64(out[0].size())
+	for _, axis := range strings.Split(strings.ReplaceAll(found[1], `"`, ""), ",") {
+		if at, err := strconv.Atoi(axis); err == nil {
+			flop *= float64(left[0].dims[at])
+		}
+	}
+	return flop, left[0].dtype
+}
+
+// ofPairs reports whether a launch works on arrays with an entry per patch pair, or per pair and padding, or in the float64 that only CoTAP sums in.
+func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
+	all := in.shape
+	for _, operand := range in.operands {
+		all += " " + shapes[operand]
+	}
+	for _, a := range arraysOf(all) {
+		size := a.size()
+		short := size >= r.pairs && len(a.dims) > 1 && slices.Max(a.dims[1:]) <= 32 // Blocks, strips and parts of the tree.
+		wide := (a.dtype == "f64" || a.dtype == "s64") && size > r.pairs/100
+		if short || wide || slices.Contains(a.dims, r.pairs) || size >= r.pairs && size < r.pairs+r.pairs/50 {
+			return true
+		}
+	}
+	return false
+}
+
+// table prints figures side by side.
+func table(out io.Writer, all []figures) {
+	row := func(what string, value func(f figures) string) {
+		fmt.Fprintf(out, "%-40s", what)
+		for _, f := range all {
+			fmt.Fprintf(out, "%14s", value(f))
+		}
+		fmt.Fprintln(out)
+	}
+	number := func(digits int, value func(f figures) float64) func(f figures) string {
+		return func(f figures) string { return strconv.FormatFloat(value(f), 'f', digits, 64) }
+	}
+	row("", func(f figures) string { return f.Name })
+	row("memory, GB", number(1, func(f figures) float64 { return f.MemoryGB }))
+	row("of it donated, GB", number(2, func(f figures) float64 { return f.DonatedGB }))
+	row("moved, GB", number(0, func(f figures) float64 { return f.MovedGB }))
+	row("products, TFLOP", number(1, func(f figures) float64 { return f.TFLOP }))
+	row("of it in float32, %", number(1, func(f figures) float64 { return 100 * f.Float32 }))
+	row("roof, ms", number(1, func(f figures) float64 { return f.RoofMS }))
+	row("CoTAP's part of it, ms", number(1, func(f figures) float64 { return f.CoTAPMS }))
+	row("images/s at most", number(0, func(f figures) float64 { return f.Images }))
+	row("launches", number(0, func(f figures) float64 { return float64(f.Launches) }))
+	row("scatters that add in any order", number(0, func(f figures) float64 { return float64(f.Racing) }))
+}

@@ -1,0 +1,40 @@
+package backend
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gomlx/compute"
+)
+
+// HasGPU reports whether this machine has an NVIDIA GPU, by the files of its driver. Containers and sandboxes have only some of them.
+func HasGPU() bool { return gpuBelow("/") }
+
+func gpuBelow(root string) bool {
+	_, err := os.Stat(filepath.Join(root, "proc", "driver", "nvidia", "version"))
+	return err == nil || len(glob(root, "dev", "nvidia[0-9]*")) > 0
+}
+
+// UnusedGPU says, in one line, that this machine has an NVIDIA GPU which [Open] leaves alone though nobody asked for that; it is empty otherwise.
+func UnusedGPU() string { return unusedGPU(HasGPU(), Config(), os.Getenv(compute.ConfigEnvVar)) }
+
+func unusedGPU(hasGPU bool, config, asked string) string {
+	if !hasGPU || asked != "" || strings.Contains(config, "cuda") {
+		return ""
+	}
+	return "this machine has an NVIDIA GPU, and XLA's CUDA plugin is not installed, so that the CPU computes"
+}
+
+// checkCUDA returns an error in clear words if a configuration asks for "xla:cuda" and nothing can answer.
+func checkCUDA(config string, hasGPU bool) error {
+	plugin, _, _ := strings.Cut(config, ",")
+	switch {
+	case plugin != "xla:cuda":
+		return nil
+	case !hasGPU:
+		return fmt.Errorf("backend %q needs an NVIDIA GPU, and this machine has none: there is no /dev/nvidia0 and no /proc/driver/nvidia/version", config)
+	}
+	return fmt.Errorf("backend %q needs XLA's CUDA plugin, which is not installed: \"semcon lab --setup-only\" installs it", config)
+}

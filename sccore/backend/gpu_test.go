@@ -1,0 +1,57 @@
+package backend
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGPUIsFoundByAnyOfItsFiles(t *testing.T) {
+	for _, file := range []string{"proc/driver/nvidia/version", "dev/nvidia0", "dev/nvidia7"} {
+		root := t.TempDir()
+		if gpuBelow(root) {
+			t.Fatal("found in an empty folder")
+		}
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if !gpuBelow(root) {
+			t.Errorf("not found by %s", file)
+		}
+	}
+}
+
+func TestUnusedGPUIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		hasGPU        bool
+		config, asked string
+		said          bool
+	}{
+		{true, "xla:/a/xla_cpu_pjrt.so", "", true}, {true, "go", "", true},
+		{false, "go", "", false}, {true, "go", "go", false}, {true, "xla:/a/xla_cuda_plugin.so", "", false},
+	} {
+		if got := unusedGPU(c.hasGPU, c.config, c.asked); (got != "") != c.said {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+func TestCUDAThatCannotBeIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		config string
+		hasGPU bool
+		want   string
+	}{
+		{"xla:cuda", false, "needs an NVIDIA GPU"}, {"xla:cuda,tf32=false", true, "semcon lab --setup-only"}, {"xla:/a/xla_cuda_plugin.so", false, ""}, {"go", false, ""},
+	} {
+		err := checkCUDA(c.config, c.hasGPU)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, GPU %v: %v", c.config, c.hasGPU, err)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package evaluation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/settings"
+)
+
+// InContext segments by the labels of the nearest patches in a memory, without training (Balažević et al. 2023, "Hummingbird", section 3): a patch of the
+// test image attends, by the cosine of features over a temperature, to its nearest patches of training images, and takes the mean of their labels.
+type InContext struct {
+	Neighbours  int     `json:"neighbours"`
+	Temperature float64 `json:"temperature"`
+	Memory      int     `json:"memory"` // Patches in the memory, as many of each image; fewer if there are fewer.
+}
+
+// DefaultInContext has the settings of Balažević et al. 2023, with a memory of 102,400 patches, one of those that they report.
+func DefaultInContext() InContext {
+	return InContext{Neighbours: 30, Temperature: 0.02, Memory: 102_400}
+}
+
+// Check returns an error that names the setting out of range.
+func (c InContext) Check() error {
+	if !(c.Temperature >= 1e-3 && c.Temperature <= 1e3) {
+		return fmt.Errorf("temperature %g is not between 0.001 and 1000", c.Temperature)
+	}
+	return cmp.Or(settings.Between("neighbours", c.Neighbours, 1, 1<<16), settings.Between("memory", c.Memory, 1, 1<<27))
+}
+
+// Protocol describes the evaluation in one line.
+func (c InContext) Protocol(size int) string {
+	return fmt.Sprintf("in-context segmentation: %d nearest of %d patches, temperature %g, images of %d² px, mIoU at the masks' own size", c.Neighbours, c.Memory, c.Temperature, size)
+}
+
+// Memory holds patches of training images with their labels.
+type Memory struct {
+	Dim, Classes int
+	Features     []float32 // [N, Dim]
+	Labels       []float32 // [N, Classes]: the share of each class among the annotated pixels of the patch.
+}
+
+// Remember fills a memory with patches of the images of train, of whole images. As in Balažević et al. 2023, appendix, each image gives the same number of
+// patches, rare classes of the image first: those with the lowest product of a uniform number and the summed frequencies of the patch's classes. Patches
+// without annotated pixels are left out. The draw depends on train's seed and the image alone.
+func (c InContext) Remember(ctx context.Context, train FrozenFeatures) (*Memory, error) {
+	images := train.Images.Len()
+	quota := (c.Memory + images - 1) / images
+	grid := train.TestSize / train.Extractor.ViT.PatchSize
+	m := &Memory{Dim: train.Extractor.ViT.Dim, Classes: len(train.Images.Classes)}
+	most := min(c.Memory, min(quota, grid*grid)*images)
+	m.Features, m.Labels = make([]float32, 0, most*m.Dim), make([]float32, 0, most*m.Classes)
+	i := 0
+	for patches, err := range train.Whole(ctx, datasets.Spread(images, 0)) {
+		if err != nil {
+			return nil, err
+		}
+		a, err := train.Images.Read(i)
+		if err != nil {
+			return nil, err
+		}
+		shares := classShares(a, grid, m.Classes)
+		chosen := rareFirst(shares, m.Classes, quota, rand.New(rand.NewPCG(train.Seed, uint64(i))))
+		for _, p := range chosen[:min(len(chosen), c.Memory-len(m.Labels)/m.Classes)] {
+			m.Features = append(m.Features, patches.Features[p*m.Dim:(p+1)*m.Dim]...)
+			m.Labels = append(m.Labels, shares[p*m.Classes:(p+1)*m.Classes]...)
+		}
+		i++
+	}
+	if len(m.Labels) == 0 {
+		return nil, errNotAnnotated
+	}
+	return m, nil
+}
+
+// classShares returns the share of each class among the annotated pixels of each of grid×grid patches, [grid·grid, classes]; all 0 without such pixels.
+func classShares(a *datasets.SegmentedImage, grid, classes int) []float32 {
+	shares, counts := make([]float32, grid*grid*classes), make([]float32, grid*grid)
+	for y := range a.Height {
+		for x := range a.Width {
+			if class := a.Mask[y*a.Width+x]; class != datasets.Ignore {
+				p := y*grid/a.Height*grid + x*grid/a.Width
+				shares[p*classes+int(class)]++
+				counts[p]++
+			}
+		}
+	}
+	for i := range shares {
+		if n := counts[i/classes]; n > 0 {
+			shares[i] /= n
+		}
+	}
+	return shares
+}
+
+// rareFirst draws at most count patches that have classes.
+func rareFirst(shares []float32, classes, count int, rng *rand.Rand) []int {
+	frequency := make([]float64, classes)
+	for i, share := range shares {
+		if share > 0 {
+			frequency[i%classes]++
+		}
+	}
+	var places []int
+	scores := make([]float64, len(shares)/classes)
+	for p := range scores {
+		for class := range classes {
+			if shares[p*classes+class] > 0 {
+				scores[p] += frequency[class]
+			}
+		}
+		if scores[p] > 0 {
+			scores[p] *= rng.Float64()
+			places = append(places, p)
+		}
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
+	return places[:min(count, len(places))]
+}
+
+// Label returns the labels that patches take from a memory in which bank searches, [Q, Classes]: the sum over the nearest patches of the softmax of
+// cosine over temperature, times their labels. Queries are [Q, Dim].
+func (c InContext) Label(ctx context.Context, bank *knn.Bank, m *Memory, queries []float32) ([]float32, error) {
+	found, err := bank.Find(ctx, queries, min(c.Neighbours, bank.Len()))
+	if err != nil {
+		return nil, err
+	}
+	labels := make([]float32, len(found.Indices)/found.K*m.Classes)
+	sums := make([]float64, m.Classes)
+	for q := range len(labels) / m.Classes {
+		clear(sums)
+		similarities, total := found.Similarities[q*found.K:(q+1)*found.K], 0.0
+		for j, s := range similarities {
+			weight := math.Exp(float64(s-similarities[0]) / c.Temperature)
+			total += weight
+			at := int(found.Indices[q*found.K+j]) * m.Classes
+			for class, share := range m.Labels[at : at+m.Classes] {
+				sums[class] += weight * float64(share)
+			}
+		}
+		for class, sum := range sums {
+			labels[q*m.Classes+class] = float32(sum / total)
+		}
+	}
+	return labels, nil
+}
+
+// Evaluate segments the images of test by a memory. Labels of patches are resized to the annotation bilinearly, and the largest is the prediction.
+func (c InContext) Evaluate(ctx context.Context, b compute.Backend, m *Memory, test FrozenFeatures) (metrics.Segmentation, error) {
+	none := metrics.Segmentation{}
+	if err := c.Check(); err != nil {
+		return none, err
+	}
+	bank, err := knn.NewBank(b, m.Features, m.Dim)
+	if err != nil {
+		return none, err
+	}
+	defer bank.Close()
+	grid := test.TestSize / test.Extractor.ViT.PatchSize
+	confusion := metrics.NewConfusion(m.Classes)
+	var waiting []float32 // Features of images that are not segmented yet; a search is fast for many at once.
+	done := 0
+	flush := func() error {
+		labels, err := c.Label(ctx, bank, m, waiting)
+		if err != nil {
+			return err
+		}
+		for one := range slices.Chunk(labels, grid*grid*m.Classes) {
+			a, err := test.Images.Read(done)
+			if err != nil {
+				return err
+			}
+			if err := confusion.Add(a.Mask, heads.PredictPixels(one, grid, grid, m.Classes, a.Height, a.Width)); err != nil {
+				return err
+			}
+			done++
+		}
+		waiting = waiting[:0]
+		return nil
+	}
+	for patches, err := range test.Whole(ctx, datasets.Spread(test.Images.Len(), 0)) {
+		if err != nil {
+			return none, err
+		}
+		if waiting = append(waiting, patches.Features...); len(waiting) >= 4096*m.Dim {
+			if err := flush(); err != nil {
+				return none, err
+			}
+		}
+	}
+	if len(waiting) > 0 {
+		if err := flush(); err != nil {
+			return none, err
+		}
+	}
+	result := confusion.Segmentation()
+	if math.IsNaN(result.Accuracy) {
+		return none, errNotAnnotated
+	}
+	return result, nil
+}

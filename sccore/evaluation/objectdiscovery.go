@@ -1,0 +1,167 @@
+package evaluation
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Box is a rectangle in pixels: the left, top, right and bottom edge.
+type Box [4]float64
+
+// IoU is the area of the intersection of two boxes over that of their union, 0 for boxes without area.
+func (b Box) IoU(other Box) float64 {
+	area := func(b Box) float64 { return max(b[2]-b[0], 0) * max(b[3]-b[1], 0) }
+	both := area(Box{max(b[0], other[0]), max(b[1], other[1]), min(b[2], other[2]), min(b[3], other[3])})
+	if either := area(b) + area(other) - both; either > 0 {
+		return both / either
+	}
+	return 0
+}
+
+// ObjectDiscovery finds the main object of an image in the features of its patches, [rows, columns, dim], without labels. The result says which patches are
+// of the object.
+type ObjectDiscovery func(features []float32, rows, columns, dim int) (object []bool, err error)
+
+// LOST finds an object as Siméoni et al. 2021 do: from the patch that is like the fewest others, to those of the expansion least connected patches that are
+// like it, and to all that are like the sum of those, as far as they touch the first. Features are keys of the last block, compared by inner products. The
+// paper's expansion is 100.
+func LOST(expansion int) ObjectDiscovery {
+	return func(features []float32, rows, columns, dim int) ([]bool, error) {
+		n := rows * columns
+		like := products(features, n, dim)
+		degree := make([]int, n)
+		order := make([]int, n)
+		for i := range n {
+			order[i] = i
+			for j := range n {
+				if i != j && like.At(i, j) > 0 {
+					degree[i]++
+				}
+			}
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(degree[a], degree[b]) })
+		seed := order[0]
+		sum := make([]float64, n)
+		for _, i := range order[:min(expansion, n)] {
+			if like.At(seed, i) > 0 {
+				for j := range n {
+					sum[j] += like.At(i, j)
+				}
+			}
+		}
+		foreground := make([]bool, n)
+		for j := range n {
+			foreground[j] = sum[j] > 0
+		}
+		return connected(foreground, seed, rows, columns), nil
+	}
+}
+
+// TokenCut finds an object as Wang et al. 2022 do: by the normalised cut of the graph of patches whose cosine exceeds a threshold. Features are keys of the
+// last block. The paper's threshold is 0.2, and edges below it have weight 10⁻⁵. It takes time cubic in the number of patches.
+func TokenCut(threshold float64) ObjectDiscovery {
+	const weak = 1e-5
+	return func(features []float32, rows, columns, dim int) ([]bool, error) {
+		n := rows * columns
+		unit := slices.Clone(features)
+		unitLength(unit, dim)
+		like := products(unit, n, dim)
+		degree := make([]float64, n)
+		for i := range n {
+			for j := range n {
+				weight := weak
+				if like.At(i, j) > threshold {
+					weight = 1
+				}
+				like.Set(i, j, weight)
+				degree[i] += weight
+			}
+		}
+		// (D − W) y = λ D y has the eigenvectors D^(−1/2) z of D^(−1/2) W D^(−1/2), in reverse order.
+		normal := mat.NewSymDense(n, nil)
+		for i := range n {
+			for j := i; j < n; j++ {
+				normal.SetSym(i, j, like.At(i, j)/math.Sqrt(degree[i]*degree[j]))
+			}
+		}
+		var eigen mat.EigenSym
+		if !eigen.Factorize(normal, true) {
+			return nil, errors.New("the eigenvectors of the graph of patches cannot be found")
+		}
+		var vectors mat.Dense
+		eigen.VectorsTo(&vectors)
+		second, mean, seed := make([]float64, n), 0.0, 0
+		for i := range n {
+			second[i] = vectors.At(i, n-2) / math.Sqrt(degree[i])
+			mean += second[i] / float64(n)
+			if math.Abs(second[i]) > math.Abs(second[seed]) {
+				seed = i
+			}
+		}
+		foreground := make([]bool, n)
+		for i := range n {
+			foreground[i] = second[i] > mean == (second[seed] > mean)
+		}
+		return connected(foreground, seed, rows, columns), nil
+	}
+}
+
+// products returns the inner products of n features, [n, n], in float64.
+func products(features []float32, n, dim int) *mat.Dense {
+	all := mat.NewDense(n, dim, nil)
+	for i, x := range features[:n*dim] {
+		all.Set(i/dim, i%dim, float64(x))
+	}
+	var like mat.Dense
+	like.Mul(all, all.T())
+	return &like
+}
+
+// connected returns the patches of the foreground that touch the seed through others, side by side or one above the other. A seed outside the foreground
+// gives none.
+func connected(foreground []bool, seed, rows, columns int) []bool {
+	of := make([]bool, len(foreground))
+	if !foreground[seed] {
+		return of
+	}
+	of[seed] = true
+	for queue := []int{seed}; len(queue) > 0; queue = queue[1:] {
+		y, x := queue[0]/columns, queue[0]%columns
+		for _, next := range [][2]int{{y - 1, x}, {y + 1, x}, {y, x - 1}, {y, x + 1}} {
+			if next[0] < 0 || next[0] >= rows || next[1] < 0 || next[1] >= columns {
+				continue
+			}
+			if p := next[0]*columns + next[1]; foreground[p] && !of[p] {
+				of[p] = true
+				queue = append(queue, p)
+			}
+		}
+	}
+	return of
+}
+
+// BoxOf returns the box around the patches of an object, clipped to an image of height×width pixels that starts at the first patch.
+func BoxOf(object []bool, columns, patch, height, width int) Box {
+	box, found := Box{math.Inf(1), math.Inf(1), 0, 0}, false
+	for p, of := range object {
+		if of {
+			x, y := float64(p%columns*patch), float64(p/columns*patch)
+			box = Box{min(box[0], x), min(box[1], y), max(box[2], x+float64(patch)), max(box[3], y+float64(patch))}
+			found = true
+		}
+	}
+	if !found {
+		return Box{}
+	}
+	box[2], box[3] = min(box[2], float64(width)), min(box[3], float64(height))
+	return box
+}
+
+// Localized reports whether a box has an IoU of a half or more with one of the true ones: an image of CorLoc.
+func Localized(box Box, truth []Box) bool {
+	return slices.ContainsFunc(truth, func(t Box) bool { return box.IoU(t) >= 0.5 })
+}

@@ -1,0 +1,195 @@
+package evaluation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/settings"
+)
+
+// Overclustering clusters the patches of a dataset without labels and then names each cluster, as Leopart evaluates (Ziegler & Asano 2022): by the class that
+// most of its pixels have or, where there are as many clusters as classes, by the one-to-one matching with the most pixels right. Clusters are found by
+// spherical k-means: features have length 1, and are compared by cosine.
+type Overclustering struct {
+	Clusters   int `json:"clusters"`   // 500 on COCO-Stuff and 300 on PASCAL VOC in Leopart's table, or the number of classes.
+	Iterations int `json:"iterations"` // Of Lloyd's algorithm, fewer if nothing changes any more.
+}
+
+// DefaultOverclustering returns Leopart's setting for PASCAL VOC.
+func DefaultOverclustering() Overclustering { return Overclustering{Clusters: 300, Iterations: 50} }
+
+// Check returns an error that names the setting out of range.
+func (o Overclustering) Check() error {
+	return cmp.Or(settings.Between("clusters", o.Clusters, 2, 1<<16), settings.Between("iterations", o.Iterations, 1, 1<<16))
+}
+
+// Clustered is the result of an overclustering.
+type Clustered struct {
+	Majority  metrics.Segmentation  `json:"majority"`
+	Hungarian *metrics.Segmentation `json:"hungarian,omitempty"` // Nil unless there are as many clusters as classes.
+}
+
+// Evaluate clusters the patches of whole images and names the clusters on the same images. A pixel is in the cluster of its patch. Seed draws the first
+// centres.
+func (o Overclustering) Evaluate(ctx context.Context, b compute.Backend, images FrozenFeatures, seed uint64) (Clustered, error) {
+	if err := o.Check(); err != nil {
+		return Clustered{}, err
+	}
+	dim, grid := images.Extractor.ViT.Dim, images.TestSize/images.Extractor.ViT.PatchSize
+	var features []float32
+	for patches, err := range images.Whole(ctx, datasets.Spread(images.Images.Len(), 0)) {
+		if err != nil {
+			return Clustered{}, err
+		}
+		features = append(features, patches.Features...)
+	}
+	unitLength(features, dim)
+	if n := len(features) / dim; n <= o.Clusters {
+		return Clustered{}, fmt.Errorf("clusters %d: there are only %d patches", o.Clusters, n)
+	}
+	found, err := o.cluster(ctx, b, features, dim, firstCentres(features, dim, o.Clusters, rand.New(rand.NewPCG(seed, 0))))
+	if err != nil {
+		return Clustered{}, err
+	}
+	classes := len(images.Images.Classes)
+	counts := make([]int64, o.Clusters*classes) // Pixels, [cluster, class].
+	for i := range images.Images.Len() {
+		a, err := images.Images.Read(i)
+		if err != nil {
+			return Clustered{}, err
+		}
+		for p, class := range a.Mask {
+			if class != datasets.Ignore {
+				place := p/a.Width*grid/a.Height*grid + p%a.Width*grid/a.Width
+				counts[int(found[i*grid*grid+place])*classes+int(class)]++
+			}
+		}
+	}
+	return nameClusters(counts, o.Clusters, classes)
+}
+
+// nameClusters scores clusters by their pixels of each class, [clusters, classes].
+func nameClusters(counts []int64, clusters, classes int) (r Clustered, err error) {
+	name := make([]int, clusters)
+	for cluster := range name {
+		row := counts[cluster*classes : (cluster+1)*classes]
+		for class := range row {
+			if row[class] > row[name[cluster]] {
+				name[cluster] = class
+			}
+		}
+	}
+	r.Majority = scoreNames(counts, name, classes)
+	if math.IsNaN(r.Majority.Accuracy) {
+		return r, errNotAnnotated
+	}
+	if clusters == classes {
+		matched := scoreNames(counts, metrics.Assign(counts, classes), classes)
+		r.Hungarian = &matched
+	}
+	return r, nil
+}
+
+// scoreNames is the segmentation in which every cluster has a class.
+func scoreNames(counts []int64, name []int, classes int) metrics.Segmentation {
+	confusion := metrics.NewConfusion(classes)
+	for i, n := range counts {
+		confusion.AddCount(i%classes, name[i/classes], n)
+	}
+	return confusion.Segmentation()
+}
+
+// unitLength scales rows to length 1; rows of zeros stay.
+func unitLength(values []float32, dim int) {
+	for from := 0; from < len(values); from += dim {
+		norm := 0.0
+		for _, x := range values[from : from+dim] {
+			norm += float64(x) * float64(x)
+		}
+		if norm = math.Sqrt(norm); norm > 0 {
+			for i := from; i < from+dim; i++ {
+				values[i] = float32(float64(values[i]) / norm)
+			}
+		}
+	}
+}
+
+// firstCentres draws centres by k-means++ (Arthur & Vassilvitskii 2007): each with a probability proportional to the squared distance to the nearest of
+// those before.
+func firstCentres(features []float32, dim, count int, rng *rand.Rand) []float32 {
+	n := len(features) / dim
+	row := func(i int) []float32 { return features[i*dim : (i+1)*dim] }
+	nearest := make([]float64, n)
+	for i := range nearest {
+		nearest[i] = math.Inf(1)
+	}
+	centres := append([]float32{}, row(rng.IntN(n))...)
+	for {
+		last, total := centres[len(centres)-dim:], 0.0
+		for i := range nearest {
+			distance := 0.0
+			for d, x := range row(i) {
+				distance += float64(x-last[d]) * float64(x-last[d])
+			}
+			nearest[i] = min(nearest[i], distance)
+			total += nearest[i]
+		}
+		if len(centres) == count*dim {
+			return centres
+		}
+		left, chosen := rng.Float64()*total, n-1
+		for i, distance := range nearest {
+			if left -= distance; left < 0 {
+				chosen = i
+				break
+			}
+		}
+		centres = append(centres, row(chosen)...)
+	}
+}
+
+// cluster returns the cluster of each feature of length 1, by Lloyd's algorithm from the given centres. A cluster that loses all features keeps its centre.
+func (o Overclustering) cluster(ctx context.Context, b compute.Backend, features []float32, dim int, centres []float32) ([]int32, error) {
+	var clusters []int32
+	for range o.Iterations {
+		bank, err := knn.NewBank(b, centres, dim)
+		if err != nil {
+			return nil, err
+		}
+		found, err := bank.Find(ctx, features, 1)
+		bank.Close()
+		if err != nil {
+			return nil, err
+		}
+		changed := clusters == nil
+		for i := range found.Indices {
+			changed = changed || clusters[i] != found.Indices[i]
+		}
+		if clusters = found.Indices; !changed {
+			break
+		}
+		sums, members := make([]float64, len(centres)), make([]int, o.Clusters)
+		for i, cluster := range clusters {
+			members[cluster]++
+			for d, x := range features[i*dim : (i+1)*dim] {
+				sums[int(cluster)*dim+d] += float64(x)
+			}
+		}
+		next := make([]float32, len(centres))
+		for i := range next {
+			if next[i] = centres[i]; members[i/dim] > 0 {
+				next[i] = float32(sums[i] / float64(members[i/dim]))
+			}
+		}
+		unitLength(next, dim)
+		centres = next
+	}
+	return clusters, nil
+}

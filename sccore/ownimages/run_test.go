@@ -1,0 +1,245 @@
+package ownimages
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// small are settings of a run of seconds.
+var small = []string{"encoder=vit-16x2x2p8-grid6", "batch=4", "steps=3"}
+
+// stopAt is a bar that stops a run after a step.
+type stopAt struct {
+	progress.Bar
+	step int
+	stop func()
+}
+
+func (b stopAt) Set(done int, note string) {
+	if done == b.step {
+		b.stop()
+	}
+}
+
+// filesOf returns the content of all files of a run by name, but for what it locks.
+func filesOf(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == "lock" {
+			return err
+		}
+		files[strings.TrimPrefix(path, dir)], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// sineWeights writes weights of a sine to a file of some names.
+func sineWeights(t *testing.T, naming weights.Naming) (file string) {
+	t.Helper()
+	v, err := encoder.ViTByName("vit-16x2x2p8-grid6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := model.NewStore()
+	for k, w := range v.Weights() {
+		values := make([]float32, w.Size())
+		for i := range values {
+			values[i] = 0.3 * float32(math.Sin(12.9898*float64(i)+78.233*float64(k)))
+		}
+		if _, err := store.CreateVariable("/"+w.Path, tensors.FromFlatDataAndDimensions(values, w.Shape...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file = filepath.Join(t.TempDir(), weights.ModelFile)
+	if err := weights.ExportAs(file, naming, store, "/", v, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := weights.WriteConfig(file, naming, v, datasets.DefaultPreprocessing(), 48); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestTrainFromRandomWeights looks into what a run leaves, and calls for it again.
+func TestTrainFromRandomWeights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	dir := folder(t, 24, "cats", "dogs")
+	put(t, filepath.Join(dir, "cats", "cut.png"), []byte("cut"))
+	var said []string
+	o := Options{
+		Folders: Folders{Images: dir}, Start: Start{Smoke: true, Set: small}, Out: filepath.Join(t.TempDir(), "run"), Command: "semcon train",
+		Say: func(line string) { said = append(said, line) },
+	}
+	if err := Train(t.Context(), testbackend.Go(t), o); err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "step 0: effective rank") || !strings.Contains(all, "step 3: ") || !strings.Contains(all, "k-NN") {
+		t.Errorf("said\n%s", all)
+	}
+	checkFiles(t, filesOf(t, o.Out))
+	if err := Train(t.Context(), nil, o); err != nil { // It needs no backend, since nothing is left to do.
+		t.Error(err)
+	}
+	o.Start.Set = append(o.Start.Set, "rate=1")
+	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), o.Out+": is the folder of a run with other settings") {
+		t.Errorf("another run in the folder: %v", err)
+	}
+}
+
+// TestTrainGoesOnAfterItWasStopped trains with all losses from weights, once without a stop and once with two.
+func TestTrainGoesOnAfterItWasStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b := testbackend.Go(t)
+	o := Options{
+		Folders: Folders{Images: folder(t, 24)}, Start: Start{Smoke: true, Set: []string{"batch=4", "steps=3"}, Init: sineWeights(t, weights.Timm)},
+		Seed: 3, Out: filepath.Join(t.TempDir(), "run"),
+	}
+	if err := Train(t.Context(), b, o); err != nil {
+		t.Fatal(err)
+	}
+	want, whole := filesOf(t, o.Out), o.Out
+	o.Out = filepath.Join(t.TempDir(), "run")
+	for _, at := range []int{1, 2, 0} {
+		ctx, stop := context.WithCancel(t.Context())
+		o.Bar = func(title string, _ int) progress.Bar {
+			if title == "train" {
+				return stopAt{progress.Discard, at, stop}
+			}
+			return progress.Discard
+		}
+		if err := Train(ctx, b, o); at > 0 && !errors.Is(err, context.Canceled) || at == 0 && err != nil {
+			t.Fatalf("stopped at step %d: %v", at, err)
+		}
+		stop()
+	}
+	got := filesOf(t, o.Out)
+	for name, content := range want { // The report names its folder.
+		if !bytes.Equal(bytes.ReplaceAll(got[name], []byte(o.Out), []byte("OUT")), bytes.ReplaceAll(content, []byte(whole), []byte("OUT"))) {
+			t.Errorf("%s differs", name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d files, want %d", len(got), len(want))
+	}
+}
+
+// checkFiles looks into the files of a run.
+func checkFiles(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	for _, name := range []string{EncoderFile, BestFile, InitialFile, MetricsFile, EventsFile, ReportFile, "encoder.md", "config.json"} {
+		if len(files["/"+name]) == 0 {
+			t.Errorf("no %s", name)
+		}
+	}
+	page := string(files["/"+ReportFile])
+	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "&#34;steps&#34;: 3"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in the report", want)
+		}
+	}
+	for _, bad := range []string{"http:", "https:", "src=\"//", "<script"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q in the report", bad)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(string(files["/"+MetricsFile])), "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "step,learning_rate,gradient_norm,loss,") || !strings.HasPrefix(lines[1], "0,,,,") || !strings.HasPrefix(lines[4], "3,") {
+		t.Errorf("metrics\n%s", files["/"+MetricsFile])
+	}
+}
+
+// TestDriftGaugeTellsARateThatIsTooHigh trains from the same weights at the default rate and at a hundred times as much.
+func TestDriftGaugeTellsARateThatIsTooHigh(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b := testbackend.Go(t)
+	dir := folder(t, 24)
+	from := Start{Smoke: true, Init: sineWeights(t, weights.Timm), Set: []string{"batch=4", "steps=12", "warmup=0"}}
+	config, err := from.Config(18)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for factor, want := range map[float64]bool{1: false, 100: true} {
+		out, warned := t.TempDir(), false
+		start := from
+		start.Set = append(start.Set[:3:3], "rate="+number(factor*config.LearningRate), "final_rate="+number(factor*config.LearningRate))
+		err := Train(t.Context(), b, Options{Folders: Folders{Images: dir}, Start: start, Out: out, Say: func(line string) {
+			warned = warned || strings.Contains(line, "\nwarning: ")
+			t.Logf("rate × %g: %s", factor, line)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join(out, ReportFile))
+		if err != nil || strings.Contains(string(page), "Training has damaged the encoder") != want || warned != want {
+			t.Errorf("rate × %g: damage is seen: %t, warned: %t, want %t; %v", factor, !want, warned, want, err)
+		}
+	}
+}
+
+// TestTrainKeepsTheNaming trains on scenes and objects from weights under the names of transformers.
+func TestTrainKeepsTheNaming(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b := testbackend.Go(t)
+	file := sineWeights(t, weights.Transformers)
+	o := Options{
+		Folders: Folders{Images: folder(t, 12), Objects: folder(t, 12)}, Out: filepath.Join(t.TempDir(), "run"),
+		Start: Start{Smoke: true, Init: file, Set: []string{"batch=4", "steps=1"}},
+	}
+	if err := Train(t.Context(), b, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, written := range []string{EncoderFile, InitialFile} {
+		if naming, err := weights.NamingOf(filepath.Join(o.Out, written), ""); err != nil || naming != weights.Transformers {
+			t.Errorf("%s has the names of %q, %v", written, naming, err)
+		}
+	}
+	before, _, err := weights.ReadSafetensors(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	initial, _, err := weights.ReadSafetensors(filepath.Join(o.Out, InitialFile))
+	if err != nil || len(initial) != len(before) {
+		t.Fatalf("%d tensors, want %d: %v", len(initial), len(before), err)
+	}
+	for name, tensor := range before {
+		if !tensor.Equal(initial[name]) {
+			t.Errorf("%s is not the initial one", name)
+		}
+	}
+	o.Start.Set = append(o.Start.Set, "prototypes=4")
+	o.Out += "2"
+	if err := Train(t.Context(), b, o); err == nil || !strings.Contains(err.Error(), "Object-Aware Filter") {
+		t.Errorf("a filter under the names of transformers: %v", err)
+	}
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

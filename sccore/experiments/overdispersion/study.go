@@ -142,8 +142,9 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 	Parts: []string{"line", "seed"},
 	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[pretrain.Config]) (pretrain.Data, error) {
-		return pretrain.Open(o, cells[0].Config)
+		return pretrain.Open(o, cells[0].Config, cells[0].Seed)
 	},
+	BySeed: func(string) bool { return true },
 	Numbers: func(_ pretrain.Data, c study.Cell[pretrain.Config]) (numbers []study.Number) {
 		if rowOf(c) == start {
 			return nil

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"image"
+	"image/color"
 	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
@@ -12,12 +13,32 @@ import (
 type Segmented struct {
 	Image     *datasets.SegmentedImage
 	Predicted []uint8 // [Height, Width]
+	// Colours are those of the dataset's authors, by class, as datasets.Segmentation.Colours returns them; nil for [ClassColour].
+	Colours color.Palette
+}
+
+// colour is the colour of a class.
+func (s Segmented) colour(class uint8) color.Color {
+	if s.Colours == nil || class == IgnoredClass { // Ignored pixels are grey in every figure.
+		return ClassColour(class)
+	}
+	return s.Colours[class]
+}
+
+// painted draws a map of classes.
+func (s Segmented) painted(classes []uint8) image.Image {
+	picture := image.NewRGBA(image.Rect(0, 0, s.Image.Width, s.Image.Height))
+	for p, class := range classes {
+		picture.Set(p%s.Image.Width, p/s.Image.Width, s.colour(class))
+	}
+	return picture
 }
 
 // sheetSide is the longer side of a picture in [SegmentationGrid].
 const sheetSide = 168
 
-// SegmentationGrid shows predictions below their images and the truth, one column an image, with a legend of the classes that occur.
+// SegmentationGrid shows predictions below their images and the truth, one column an image, with a legend of the classes that occur, in the colours
+// of the first prediction.
 func SegmentationGrid(title string, predictions []Segmented, classes []string) ImageGrid {
 	sheet := ImageGrid{Title: title, RowLabels: []string{"image", "truth", "prediction"}, Images: make([][]image.Image, 3), Scale: 1}
 	occurs := map[uint8]bool{}
@@ -25,13 +46,13 @@ func SegmentationGrid(title string, predictions []Segmented, classes []string) I
 		for _, class := range slices.Concat(p.Image.Mask, p.Predicted) {
 			occurs[class] = true
 		}
-		for i, picture := range []image.Image{p.Image.Image(), ClassMap(p.Image.Mask, p.Image.Width), ClassMap(p.Predicted, p.Image.Width)} {
+		for i, picture := range []image.Image{p.Image.Image(), p.painted(p.Image.Mask), p.painted(p.Predicted)} {
 			sheet.Images[i] = append(sheet.Images[i], Fitted(picture, sheetSide, i == 0))
 		}
 	}
 	for class, name := range classes {
 		if occurs[uint8(class)] {
-			sheet.Legend = append(sheet.Legend, ColourName{Colour: ClassColour(uint8(class)), Name: name})
+			sheet.Legend = append(sheet.Legend, ColourName{Colour: predictions[0].colour(uint8(class)), Name: name})
 		}
 	}
 	if occurs[datasets.Ignore] {

@@ -15,11 +15,11 @@ type Terms struct {
 
 // Lambdas are the weights of the terms: λ1, λ̄1, λ2, λ̄2 of the total loss and λ3, which it leaves out (erratum E3).
 type Lambdas struct {
-	PatchAlignment     float64 `json:"patch_alignment"`
-	ImageAlignment     float64 `json:"image_alignment"`
-	PatchConcentration float64 `json:"patch_concentration"`
-	ImageConcentration float64 `json:"image_concentration"`
-	Prototypes         float64 `json:"prototypes"`
+	PatchAlignment     float64 `json:"patch_alignment"`     // Weight λ1 of patch alignment.
+	ImageAlignment     float64 `json:"image_alignment"`     // Weight λ̄1 of image alignment.
+	PatchConcentration float64 `json:"patch_concentration"` // Weight λ2 of CoTAP on patches.
+	ImageConcentration float64 `json:"image_concentration"` // Weight λ̄2 of alignment with a neighbour.
+	Prototypes         float64 `json:"prototypes"`          // Weight λ3 of the entropy of the filter's prototypes.
 }
 
 // DefaultLambdas are all 1 ("Optimization strategy").

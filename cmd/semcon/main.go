@@ -55,6 +55,8 @@ func init() {
 		detectVerb,
 		attentionVerb,
 		evaluateVerb,
+		settingsVerb,
+		versionVerb,
 		helpVerb,
 	}
 }

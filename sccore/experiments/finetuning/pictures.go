@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"image/color"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -47,6 +49,10 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	}
 	defer model.Close()
 	var predictions []figures.Segmented
+	var colours color.Palette // Drawn classes have those of every figure.
+	if dataset != encoders.Synthetic {
+		colours = images.test.Colours()
+	}
 	for _, place := range datasets.Spread(images.tested.Len(), n) {
 		a, err := images.tested.Read(place)
 		if err != nil {
@@ -56,7 +62,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 		if err != nil {
 			return nil, nil, err
 		}
-		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes})
+		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes, Colours: colours})
 	}
 	return predictions, images.test.Classes, nil
 }

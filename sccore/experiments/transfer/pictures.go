@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"image/color"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -51,10 +53,14 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	}
 	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
+	var colours color.Palette // Drawn classes have those of every figure.
+	if dataset != encoders.Synthetic {
+		colours = images.test.Colours()
+	}
 	err = trainer.Predict(images.test, which, c.TestSize/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
-				predictions[place] = figures.Segmented{Image: a, Predicted: classes}
+				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: colours}
 			}
 			return nil
 		})

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+var updateSettings = flag.Bool("update", false, "write the file of settings' meanings")
+
+const modulePath = "github.com/semcon/semcon/"
+
+// TestSettingsHaveTheMeaningsOfTheirComments: settings.json has the comment of the field behind every setting of every experiment.
+func TestSettingsHaveTheMeaningsOfTheirComments(t *testing.T) {
+	meanings, folders := map[string]string{}, map[string]map[string]string{}
+	for _, e := range experiments.All() {
+		for _, profile := range []study.Profile{study.Smoke, study.Quick} {
+			for _, dataset := range []string{"", "synthetic", "coco", "images", "cifar10", "davis", "imagenet", "voc2012", "camvid"} {
+				o := study.Options{Profile: profile, Seeds: 1, Out: t.TempDir()}
+				if dataset != "" && dataset != "synthetic" {
+					o.Data = "data"
+				}
+				all, err := settingsOfCells(e, o, dataset)
+				if err != nil {
+					continue // The experiment does not have the dataset.
+				}
+				for _, s := range all {
+					if meanings[s.Field] != "" {
+						continue
+					}
+					name := strings.TrimPrefix(s.Field, modulePath)
+					dot := strings.Index(name, ".")
+					if dot < 0 || !strings.HasPrefix(s.Field, modulePath) {
+						t.Errorf("%s is of another module: %s", s.Key, s.Field)
+						continue
+					}
+					folder := name[:dot]
+					if folders[folder] == nil {
+						folders[folder] = commentsOf(t, filepath.Join("../..", folder))
+					}
+					if meanings[s.Field] = folders[folder][name[dot+1:]]; meanings[s.Field] == "" {
+						t.Errorf("%s of %s: field %s has no comment", s.Key, e.Name, s.Field)
+					}
+				}
+			}
+		}
+	}
+	var want bytes.Buffer
+	encoder := json.NewEncoder(&want)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "\t")
+	if err := encoder.Encode(meanings); err != nil {
+		t.Fatal(err)
+	}
+	if *updateSettings {
+		if err := os.WriteFile("settings.json", want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if !bytes.Equal(want.Bytes(), meaningsFile) {
+		t.Error("settings.json is not what the comments say; \"go test ./cmd/semcon -run SettingsHave -update\" writes it")
+	}
+}
+
+// commentsOf returns the comments of the fields of a package's structs, by "Type.Field". A name that needs no comment is its own.
+func commentsOf(t *testing.T, folder string) map[string]string {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(folder, err)
+	}
+	comments := map[string]string{}
+	for _, file := range files {
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			structure, ok := spec.Type.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, field := range structure.Fields.List {
+				text := strings.Join(strings.Fields(field.Doc.Text()+" "+field.Comment.Text()), " ")
+				for _, name := range field.Names {
+					comments[spec.Name.Name+"."+name.Name] = cmp.Or(text, words(name.Name))
+				}
+			}
+			return true
+		})
+	}
+	return comments
+}
+
+// words are those of a field's name: WeightDecay is "weight decay".
+func words(name string) string {
+	return strings.TrimSpace(strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1 $2"))) + "."
+}
+
+func TestSettingsAndVersion(t *testing.T) {
+	m := fakemachine.New(t)
+	for _, c := range []struct {
+		status int
+		want   string
+		args   []string
+	}{
+		{0, "second.lambdas.", []string{"settings", "pretrain", "lambdas"}},
+		{0, "sample.per_image=16\n    The most patches drawn from each; 0 takes all.", []string{"settings", "noise-rate"}},
+		{0, "sample.per_image=8\n", []string{"settings", "noise-rate", "--profile", "smoke"}},
+		{0, "engine ", []string{"version"}},
+		{2, `no setting with "nothing"`, []string{"settings", "pretrain", "nothing"}},
+		{2, "want the name of one experiment", []string{"settings"}},
+		{2, "unexpected", []string{"version", "all"}},
+	} {
+		stdout, stderr, status := outcome(t, onGo(semcon(t, m, c.args...)))
+		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
+			t.Errorf("%v: exit status %d: %.300s%s", c.args, status, stdout, stderr)
+		}
+	}
+}

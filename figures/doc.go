@@ -6,10 +6,10 @@
 //   - scoreboard.go, claims.go: [Scoreboard] shows the paper's claims beside what runs say about them.
 //   - plot_*.go: [Curves], [CurvesRow], [Heatmap], [DotPlot], [GainPlot], [TradeOff], [AccuracyDrop], [AugmentationCurves] and [Embedding]
 //     are plots.
-//   - image_*.go: [ImageGrid], [ClassMap] and [HeatImage] are images.
+//   - image_*.go: [ImageGrid], [Matches], [ClassMap] and [HeatImage] are images.
 //   - theory_*.go: [BoundCurves], [BoundHeatmaps], [Feasibility], [TailCurves] and [BoundTable] show what the theorem of implicit semantic
 //     concentration says.
 //
-// Each [Figure] renders to SVG and PNG, and [SaveFigure] writes both with their numbers. The next plot gets a file plot_NAME.go; fonts, colours and
+// Each [Figure] renders to SVG and PNG, and [SaveFigure] writes both with their numbers; [SaveAs] writes PDFs, too. The next plot gets a file plot_NAME.go; fonts, colours and
 // markers come from style.go and seedmarks.go.
 package figures

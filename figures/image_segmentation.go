@@ -44,9 +44,14 @@ func SegmentationGrid(title string, predictions []Segmented, classes []string) I
 func Fitted(picture image.Image, side int, smooth bool) image.Image {
 	size := picture.Bounds().Size()
 	longer := max(size.X, size.Y)
-	small := image.NewRGBA(image.Rect(0, 0, max(1, size.X*side/longer), max(1, size.Y*side/longer)))
+	return Resized(picture, max(1, size.X*side/longer), max(1, size.Y*side/longer), smooth && longer > side)
+}
+
+// Resized brings a picture to a width and a height in pixels, smoothly or without mixing its colours.
+func Resized(picture image.Image, width, height int, smooth bool) image.Image {
+	small := image.NewRGBA(image.Rect(0, 0, width, height))
 	var scaler draw.Scaler = draw.NearestNeighbor
-	if smooth && longer > side {
+	if smooth {
 		scaler = draw.CatmullRom
 	}
 	scaler.Scale(small, small.Rect, picture, picture.Bounds(), draw.Src, nil)

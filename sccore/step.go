@@ -104,7 +104,7 @@ type outputs struct {
 
 // show makes the views of images, given as bytes, that params describe.
 func (s step) show(images, params *Node, size, objects int) shown {
-	dtype := s.dtype
+	dtype := dtypes.Float32 // That of params.
 	if s.BF16 {
 		dtype = dtypes.BFloat16
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/extendedtraining"
 	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
+	"github.com/semcon/semcon/sccore/experiments/noiserate"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
+	"github.com/semcon/semcon/sccore/experiments/overdispersion"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/experiments/teacherquality"
 	"github.com/semcon/semcon/sccore/experiments/theory"
@@ -37,6 +39,8 @@ func All() []study.Experiment {
 		finetuning.Study.Experiment(),
 		detection.Study.Experiment(),
 		video.Study.Experiment(),
+		noiserate.Study.Experiment(),
+		overdispersion.Study.Experiment(),
 		centroid.Study.Experiment(),
 	}
 }

@@ -24,7 +24,9 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/extendedtraining"
 	"github.com/semcon/semcon/sccore/experiments/finetuning"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
+	"github.com/semcon/semcon/sccore/experiments/noiserate"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
+	"github.com/semcon/semcon/sccore/experiments/overdispersion"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/experiments/teacherquality"
 	"github.com/semcon/semcon/sccore/experiments/theory"
@@ -133,7 +135,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	out := t.TempDir()
 	var records, tables strings.Builder
 	// In the order of needs.
-	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, extendedtraining.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name} {
+	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, extendedtraining.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name, noiserate.Name, overdispersion.Name} {
 		e, err := ByName(name)
 		if err != nil {
 			t.Fatal(err)

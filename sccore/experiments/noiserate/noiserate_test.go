@@ -1,0 +1,113 @@
+package noiserate
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/analysis/dispersion"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
+	"gonum.org/v1/gonum/mat"
+)
+
+func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		options := study.Options{Profile: study.Smoke, Out: t.TempDir()}
+		if err := Study.Run(context.Background(), b, options); err != nil {
+			t.Fatal(err)
+		}
+		values := studytest.ValuesByCell(t, options.Out, Name)
+		for _, cell := range []string{"synthetic/random/seed0", "synthetic/random/seed1", "synthetic/random/seed2"} {
+			if value := values[cell]; value <= 0 || value > 100 {
+				t.Errorf("%s: positive rate %g", cell, value)
+			}
+		}
+		records := studytest.Records(t, options.Out, Name)
+		tables, err := Study.Experiment().Tables(records, study.Smoke)
+		if err != nil || len(tables) != 1 || len(tables[0].Rows) != 1 || len(tables[0].Rows[0].Cells[1].Ours) != 3 {
+			t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
+		}
+		results, err := Load(options.Out, study.Smoke)
+		if err != nil {
+			t.Fatal(err)
+		}
+		figure, err := results.Figure("synthetic scenes")
+		if err != nil || len(figure) != 2 || len(figure[0].Series) != 1 || len(figure[1].Series[0].X) != groups {
+			t.Fatal(figure, err)
+		}
+		dir := os.Getenv("SEMCON_TEST_FIGURES")
+		if dir == "" {
+			dir = t.TempDir()
+		}
+		if err := figures.SaveFigure(dir, "noise-rate", figure); err != nil {
+			t.Error(err)
+		}
+		if _, err := results.Figure("COCOStuff-27"); err == nil {
+			t.Error("a figure without records")
+		}
+	})
+}
+
+// TestRates: two classes of directions, and one patch on the wrong side.
+func TestRates(t *testing.T) {
+	p := dispersion.Patches{Features: mat.NewDense(4, 2, []float64{1, 0.1, 1, -0.1, -1, 0.1, -1, 0}), Class: []int{0, 0, 1, 0}, Instance: []int{0, 1, 2, 3}}
+	top, details, err := rates(p, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 3 of 6 pairs are positive. The nearest are 2 and 3 with different classes, then 0 and 1 with one.
+	if top != 0 || math.Abs(details[detailAll]-50) > 1e-9 || math.Abs(details[binRate(3)]-50) > 1e-9 || math.Abs(details[binPairs(3)]-100.0/3) > 1e-9 {
+		t.Errorf("top %g, %v", top, details)
+	}
+	if _, ok := details[binRate(1)]; ok {
+		t.Error("a bin without pairs has a rate")
+	}
+	p.Instance = []int{0, 0, 0, 0}
+	if _, _, err := rates(p, 4); err == nil {
+		t.Error("one image alone is no error")
+	}
+}
+
+// TestMeasure: C20 is the trend before, C21 the gain of the top decile.
+func TestMeasure(t *testing.T) {
+	var records []study.Record
+	for seed := range 3 {
+		for i, row := range []string{"first", "second"} {
+			records = append(records, study.Record{
+				Cell: "synthetic/" + row, Row: row, Column: "synthetic scenes", Seed: seed, Profile: study.Quick, Value: 60 + 5*float64(i) + float64(seed),
+				Config: study.EncodeConfig(Config{}), Details: map[string]float64{detailTrend: 0.5 + float64(i)},
+			})
+		}
+	}
+	results, err := Study.Results(records, study.Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := measure(results, figures.Claim{ID: "C20"}).Values; len(got) != 3 || got[0] != 0.5 {
+		t.Errorf("C20: %v", got)
+	}
+	if got := measure(results, figures.Claim{ID: "C21"}).Values; len(got) != 3 || got[2] != 5 {
+		t.Errorf("C21: %v", got)
+	}
+}
+
+func TestNoiseRateOptions(t *testing.T) {
+	for set, want := range map[string]string{
+		"sample.images=1": "sample.images 1", "sample.per_image=0": "sample.per_image 0", "sample.size=4": "size 4", "bins=1": "bins 1", "encoder.row=first": "weights.ROW=FILE",
+		"sample.per_image=4000": "sample.per_image 4000",
+	} {
+		options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}}
+		if err := Study.Run(context.Background(), nil, options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v, want %q", set, err, want)
+		}
+	}
+	if err := Study.Run(context.Background(), nil, study.Options{Profile: study.Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data") {
+		t.Errorf("full without data: %v", err)
+	}
+}

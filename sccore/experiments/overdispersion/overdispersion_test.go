@@ -1,0 +1,134 @@
+package overdispersion
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
+)
+
+func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b, err := backend.OpenConfig(backend.Go) // The ablation trains the same graphs on XLA.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Finalize()
+	options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Parallel: 1}
+	if err := Study.Run(context.Background(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	records := studytest.Records(t, options.Out, Name)
+	if len(records) != 2*len(columns) {
+		t.Fatalf("%d records", len(records))
+	}
+	tables, err := Study.Experiment().Tables(records, study.Smoke)
+	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[1].Cells[0].Ours) != 1 {
+		t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
+	}
+	results, err := Load(options.Out, study.Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	figure, err := results.Figure(options.Out)
+	if err != nil || len(figure) != 3 || len(figure[0].Series) != 2 || len(figure[2].Series[1].X) != 6 {
+		t.Fatalf("%+v, %v", figure, err)
+	}
+	dir := os.Getenv("SEMCON_TEST_FIGURES")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	if err := figures.SaveFigure(dir, "over-dispersion", figure); err != nil {
+		t.Error(err)
+	}
+	before := len(records)
+	if err := Study.Run(context.Background(), b, options); err != nil || len(studytest.Records(t, options.Out, Name)) != before {
+		t.Errorf("a second call records again, or fails: %v", err)
+	}
+}
+
+// TestSummary: mIoU falls by 2 points each 10 steps in the last third, 4 a epoch of 20 steps; k-NN rises by 1.
+func TestSummary(t *testing.T) {
+	var points []sccore.StepMetrics
+	for step := 10; step <= 90; step += 10 {
+		miou := 50.0
+		if step > 60 {
+			miou -= 0.2 * float64(step-60)
+		}
+		points = append(points, sccore.StepMetrics{Step: step - 5}, sccore.StepMetrics{Step: step, Evaluated: map[string]float64{
+			evaluatedMIoU: miou, evaluatedKNN: 0.1 * float64(step), evaluatedInstance: 0.9, evaluatedClass: 0.7, evaluatedOther: 0.4,
+		}})
+	}
+	numbers, err := summary(points, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{columnMIoUSlope: -4, columnKNNSlope: 2, columnMIoU: 44, columnKNN: 9, columnContrast: 0.3}
+	for _, n := range numbers {
+		if math.Abs(n.Value-want[n.Column]) > 1e-9 {
+			t.Errorf("%s: %g, want %g", n.Column, n.Value, want[n.Column])
+		}
+	}
+	if _, err := summary(points[:2], 20); err == nil || !strings.Contains(err.Error(), "1 evaluations in the last third") {
+		t.Error(err)
+	}
+}
+
+// TestPatchesAreLabelledByTheirMiddle compares with the masks, pixel by pixel.
+func TestPatchesAreLabelledByTheirMiddle(t *testing.T) {
+	scenes := synthetic.Scenes(2, 16, 1)
+	p := patchesOf(evaluation.Encoded{Dim: 1, Rows: 2, Columns: 2, Patches: make([]float32, 8)}, scenes)
+	for i := range 8 {
+		at := i/4*256 + (8*(i%4/2)+4)*16 + 8*(i%2) + 4
+		if p.Class[i] != int(scenes.ClassMask[at])-1 || p.Instance[i] != i/4*256+int(scenes.InstanceMask[at]) {
+			t.Errorf("patch %d has class %d and object %d", i, p.Class[i], p.Instance[i])
+		}
+	}
+}
+
+func TestClaimC19(t *testing.T) {
+	var records []study.Record
+	for seed := range 3 {
+		for row, slope := range map[string]float64{rowAlignment: -0.5, rowConcentration: 0.25} {
+			records = append(records, study.Record{
+				Cell: "line" + row, Row: row, Column: columnMIoUSlope, Seed: seed, Profile: study.Quick, Value: slope, Config: study.EncodeConfig(profileConfig(study.Quick)),
+			})
+		}
+	}
+	results, err := Study.Results(records, study.Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, want := range map[string]float64{"line 2": -0.5, "line 5 − line 2": 0.75} {
+		if got := Study.Measure(results, figures.Claim{ID: "C19", Part: part}).Values; len(got) != 3 || got[1] != want {
+			t.Errorf("%s: %v, want %g", part, got, want)
+		}
+	}
+}
+
+func TestOverDispersionOptions(t *testing.T) {
+	for set, want := range map[string]string{
+		"evaluate_every=0": "evaluate_every 0", "evaluate_every=2": "evaluate_every 2: want 1 to 1", "init=a.safetensors": "init", "images=2": "images 2",
+	} {
+		_, err := Study.Experiment().Cells(study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}}, "")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v, want %q", set, err, want)
+		}
+	}
+	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+		if cells, err := Study.Experiment().Cells(study.Options{Profile: profile, Out: t.TempDir()}, ""); err != nil || len(cells)%3 != 0 {
+			t.Errorf("%s: %d cells, %v", profile, len(cells), err)
+		}
+	}
+}

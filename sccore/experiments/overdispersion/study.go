@@ -1,0 +1,177 @@
+package overdispersion
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Name is the experiment's name.
+const Name = "over-dispersion"
+
+// Rows of the records: lines of the ablation.
+const (
+	rowAlignment     = "2" // Patch alignment alone.
+	rowConcentration = "5" // With patch concentration.
+)
+
+// rowTitles are the names of rows in tables and figures.
+var rowTitles = map[string]string{rowAlignment: "patch alignment (line 2)", rowConcentration: "with concentration (line 5)"}
+
+// Columns of the records. Slopes are over the last third of training.
+const (
+	columnMIoUSlope = "mIoU slope"
+	columnKNNSlope  = "k-NN slope"
+	columnMIoU      = "mIoU"
+	columnKNN       = "k-NN"
+	columnContrast  = "contrast"
+)
+
+var columns = []string{columnMIoUSlope, columnKNNSlope, columnMIoU, columnKNN, columnContrast}
+
+// start is the cell that both lines begin from: the first stage of the experiment pretrain.
+const start = "start"
+
+// profileConfig returns the configuration of a profile before --set.
+func profileConfig(profile study.Profile) pretrain.Config {
+	c := pretrain.ProfileConfig(study.Quick)
+	switch profile {
+	case study.Smoke:
+		c = pretrain.ProfileConfig(study.Smoke)
+		c.EvaluateEvery, c.First.Steps, c.Second.Steps = 1, 2, 6
+	case study.Quick:
+		c.EvaluateEvery, c.Second.Steps, c.Images = 50, 600, 512
+	case study.Full:
+		c.EvaluateEvery, c.Second.Steps = 100, 3000
+	}
+	return c
+}
+
+// leastEvaluations is the least number of evaluations in a training: its last third has a slope then.
+const leastEvaluations = 6
+
+func config(o study.Options) (pretrain.Config, error) {
+	c := profileConfig(o.Profile)
+	if err := settings.Apply(&c, o.Set...); err != nil {
+		return c, err
+	}
+	if said := c.Follow(o.Set, true); said != "" {
+		o.Warnf("%s", said)
+	}
+	if err := c.Check(); err != nil {
+		return c, err
+	}
+	for _, row := range []string{rowAlignment, rowConcentration} {
+		if err := lineOf(row).Config(c.Second).Check(); err != nil {
+			return c, fmt.Errorf("line %s: second.%w", row, err)
+		}
+	}
+	drawn := o.Profile
+	if drawn == study.Full { // Its images are those of quick.
+		drawn = study.Quick
+	}
+	if err := c.CheckDrawn(drawn); err != nil {
+		return c, err
+	}
+	if c.Init != "" {
+		return c, errors.New("init: both lines begin from the first stage of this experiment")
+	}
+	if c.EvaluateEvery < 1 || c.Second.Steps < leastEvaluations*c.EvaluateEvery {
+		return c, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/leastEvaluations, leastEvaluations, c.Second.Steps)
+	}
+	return c, nil
+}
+
+// lineOf returns the ablation's line of a row.
+func lineOf(row string) sccore.Ablation {
+	for _, line := range sccore.Ablations {
+		if strconv.Itoa(line.Line) == row {
+			return line
+		}
+	}
+	panic("overdispersion: no line " + row)
+}
+
+func cells(o study.Options, _ string) (cells []study.Cell[pretrain.Config], err error) {
+	c, err := config(o)
+	if err != nil {
+		return nil, err
+	}
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 5}[o.Profile]) {
+		for _, name := range []string{start, "line" + rowAlignment, "line" + rowConcentration} {
+			cells = append(cells, study.Cell[pretrain.Config]{Path: []string{name}, Seed: seed, Config: c})
+		}
+	}
+	return cells, nil
+}
+
+// rowOf returns the row of a cell, or start.
+func rowOf(c study.Cell[pretrain.Config]) string {
+	if name := c.Path[0]; name != start {
+		return name[len("line"):]
+	}
+	return start
+}
+
+// stageConfig is what a cell trains with.
+func stageConfig(c study.Cell[pretrain.Config]) sccore.Config {
+	if row := rowOf(c); row != start {
+		return lineOf(row).Config(c.Config.Second)
+	}
+	return c.Config.First
+}
+
+// Study is the experiment.
+var Study = study.Spec[pretrain.Config, pretrain.Data]{
+	Info: study.Info{
+		Name:       Name,
+		Title:      "Does aligning patches alone disperse their features as training goes on?",
+		Reproduces: "Fig. over-disp; claim C19",
+		Data:       "synthetic scenes and objects",
+		Cost: map[study.Profile]string{
+			study.Smoke: "a minute on 2 cores", study.Quick: "not measured: about an hour on 2 cores", study.Full: "not measured: a night on 2 cores",
+		},
+	},
+	Parts: []string{"line", "seed"},
+	Cells: cells,
+	Open: func(o study.Options, _ string, cells []study.Cell[pretrain.Config]) (pretrain.Data, error) {
+		return pretrain.Open(o, cells[0].Config)
+	},
+	Numbers: func(_ pretrain.Data, c study.Cell[pretrain.Config]) (numbers []study.Number) {
+		if rowOf(c) == start {
+			return nil
+		}
+		for _, column := range columns {
+			numbers = append(numbers, study.Number{Row: rowOf(c), Column: column})
+		}
+		return numbers
+	},
+	Steps:     func(_ pretrain.Data, c study.Cell[pretrain.Config]) int { return stageConfig(c).Steps },
+	NewWorker: newWorker,
+	Shares:    rowOf,
+	Needs: func(c study.Cell[pretrain.Config]) []study.Cell[pretrain.Config] {
+		if rowOf(c) == start {
+			return nil
+		}
+		return []study.Cell[pretrain.Config]{{Path: []string{start}, Seed: c.Seed, Config: c.Config}}
+	},
+	Folder: func(d pretrain.Data, c study.Cell[pretrain.Config]) string { // The cells of a seed share a folder.
+		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(c.Config), []byte(d.Identity()))), c.Path[0])
+	},
+	ProfileConfig: func(r study.Record, _ pretrain.Config) pretrain.Config { return profileConfig(r.Profile) },
+	AcrossColumns: true,
+	Tables:        tables,
+	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
+		if claim.Part == "line 2" {
+			return results.Evidence(results.Values(rowAlignment, columnMIoUSlope))
+		}
+		return results.Evidence(results.Differences(columnMIoUSlope, rowConcentration, rowAlignment))
+	},
+}

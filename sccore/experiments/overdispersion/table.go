@@ -1,0 +1,82 @@
+package overdispersion
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// tables returns a table of both lines.
+func tables(results study.Results) ([]figures.Table, error) {
+	table := figures.Table{
+		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}}, Columns: columns,
+		Caption: "mIoU of a linear probe of patches and k-NN accuracy of [CLS] in percent, their slopes over the last third of training in points per epoch, and the mean cosine " +
+			"of patches of one class minus that of two. The paper has it as Fig. over-disp alone.",
+	}
+	for _, row := range []string{rowAlignment, rowConcentration} {
+		line := figures.Row{Heads: []string{rowTitles[row]}}
+		for _, column := range columns {
+			line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: results.Values(row, column)})
+		}
+		table.Rows = append(table.Rows, line)
+	}
+	results.DescribeAs(&table, "", columns...)
+	return []figures.Table{table}, nil
+}
+
+// shortTitles are the names of rows in the narrow panels of the figure.
+var shortTitles = map[string]string{rowAlignment: "alignment", rowConcentration: "and concentration"}
+
+// Results are the records of the experiment in one profile.
+type Results struct{ study.Results }
+
+// Load reads the experiment's records under the folder out.
+func Load(out string, profile study.Profile) (Results, error) {
+	results, err := Study.Load(out, profile)
+	return Results{results}, err
+}
+
+// Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
+// those of two: means over seeds, from the curves that records below out name. Without records it is an error.
+func (r Results) Figure(out string) (figures.CurvesRow, error) {
+	f := figures.CurvesRow{
+		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: "linear segmentation, mIoU (%)"},
+		{Title: "images", X: "step", Y: "k-NN accuracy (%)"},
+		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
+	}
+	for _, row := range []string{rowAlignment, rowConcentration} {
+		type sample struct{ step, panel int }
+		values, steps := map[sample][]float64{}, []int{}
+		for _, record := range r.Of(row, columnMIoU) {
+			points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)))
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range points {
+				if _, ok := p.Evaluated[evaluatedMIoU]; !ok {
+					continue
+				}
+				if values[sample{p.Step, 0}] == nil {
+					steps = append(steps, p.Step)
+				}
+				for panel, value := range []float64{p.Evaluated[evaluatedMIoU], p.Evaluated[evaluatedKNN], p.Evaluated[evaluatedClass] - p.Evaluated[evaluatedOther]} {
+					values[sample{p.Step, panel}] = append(values[sample{p.Step, panel}], value)
+				}
+			}
+		}
+		for _, step := range steps {
+			for panel := range f {
+				figures.AddPoint(&f[panel].Series, shortTitles[row], float64(step), stats.MeanInterval(values[sample{step, panel}]).Mean)
+			}
+		}
+	}
+	if f[0].Series == nil {
+		return nil, fmt.Errorf("no records of %s in the %s profile", Name, r.Profile)
+	}
+	return f, nil
+}

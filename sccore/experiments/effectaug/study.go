@@ -243,7 +243,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "CIFAR-10 (quick), CIFAR-10 and CIFAR-100 (full), class folders, or synthetic objects without --data",
 		Cost: map[study.Profile]string{
 			study.Smoke: "under a minute on 2 cores",
-			study.Quick: "about an hour on 2 cores",
+			study.Quick: "about 100 minutes on 2 cores, by an estimate",
 			study.Full:  "312 trainings of ResNet-18 for 800 epochs: a GPU, or several with --only",
 		},
 	},

@@ -29,12 +29,9 @@ type Objective struct {
 	step    step
 	skipped func(datasets.Skipped)
 	reports []string // The names of Graph's outputs, in order.
-<<<<<<< HEAD
+	given   []any    // The inputs of the part that runs.
 	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
 	measured *losses.Lambdas
-=======
-	given   []any    // The inputs of the part that runs.
->>>>>>> main
 
 	batches datasets.Ahead
 }
@@ -132,7 +129,6 @@ func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
 	return o.given, err
 }
 
-<<<<<<< HEAD
 // scheduled are the scalars of [inScheduled] at a step.
 func (o *Objective) scheduled(step int) []float32 {
 	rate, decay, momentum := o.config.schedule(step)
@@ -144,11 +140,8 @@ func (o *Objective) scheduled(step int) []float32 {
 	return append(scheduled, float32(o.config.Correspondences.Noise))
 }
 
-// Metrics reads the reports of a part or of the update. Losses are the mean over parts; spreads are those of the first part.
-=======
 // Metrics reads the reports of a part or of the update. Losses are the mean over parts; spreads are those of the first part. It frees the batch, which is
 // large: a device's memory would wait for Go's garbage collector, which does not see it.
->>>>>>> main
 func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tensor) {
 	if at.Part > 0 && at.Part == o.Parts() {
 		m.set(reportGradientNorm, float64(tensors.ToScalar[float32](outputs[0])))

@@ -29,9 +29,10 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
+	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		if c := cells[0].Config.Sample; dataset == encoders.Synthetic { // The seed differs from those of the experiment pretrain.
-			return Data{synthetic.Segmentation(c.Images, c.Size, 14)}, nil
+		if c := cells[0].Config.Sample; dataset == encoders.Synthetic { // The set differs from those of the experiment pretrain.
+			return Data{synthetic.Run(cells[0].Seed).Segmentation(c.Images, c.Size, 14)}, nil
 		}
 		return sources.Open(o.Data, dataset)
 	},

@@ -15,7 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/selfdistillation"
 )
 
-// TestLearnsFromScratch trains each method for a short time: the teacher's features tell the six classes of objects apart far better than chance and not worse than
+// TestLearnsFromScratch trains each method for a short time: the teacher's features tell the six classes of objects apart far better than chance and better than
 // random weights, and it does not collapse. The experiment extended-training trains longer, with three seeds.
 func TestLearnsFromScratch(t *testing.T) {
 	if testing.Short() {
@@ -79,8 +79,9 @@ func TestLearnsFromScratch(t *testing.T) {
 			}
 			after, rank := evaluate()
 			t.Logf("k-NN accuracy %.1f, of random weights %.1f; effective rank %.1f; entropy %.2f, of the mean %.2f", after, before, rank, last.Entropy, last.MeanEntropy)
-			if chance := 100.0 / float64(len(sets[0].Classes)); after < 2*chance || after < before || rank < 3 {
-				t.Errorf("k-NN accuracy %.1f, of random weights %.1f, by chance %.1f; effective rank %.1f", after, before, chance, rank)
+			// By chance it is 16.7 ± 2.7 for 192 images of six classes.
+			if after < 16.7+4*2.7 || after <= before || rank < 3 {
+				t.Errorf("k-NN accuracy %.1f, of random weights %.1f, by chance 16.7; effective rank %.1f", after, before, rank)
 			}
 		})
 	}

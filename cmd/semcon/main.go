@@ -50,6 +50,7 @@ func init() {
 		importVerb,
 		featuresVerb,
 		segmentVerb,
+		showVerb,
 		evaluateVerb,
 		helpVerb,
 	}

@@ -78,7 +78,7 @@ var grid = encoders.Grid[Config]{
 			}
 		}
 		if err := cmp.Or(
-			settings.Between("images", c.Sample.Images, 2, maxPatches), settings.Between("per_image", c.Sample.PerImage, 1, maxPatches/c.Sample.Images),
+			settings.Between("images", c.Sample.Images, 2, maxPatches), settings.Between("per_image", c.Sample.PerImage, 1, maxPatches/max(c.Sample.Images, 1)),
 			c.Sample.Check(),
 		); err != nil {
 			return c, fmt.Errorf("sample.%w", err)

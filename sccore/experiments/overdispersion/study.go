@@ -139,9 +139,8 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 			study.Smoke: "a minute on 2 cores", study.Quick: "not measured: about an hour on 2 cores", study.Full: "not measured: a night on 2 cores",
 		},
 	},
-	Parts:  []string{"line", "seed"},
-	Cells:  cells,
-	BySeed: func(string) bool { return true },
+	Parts: []string{"line", "seed"},
+	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[pretrain.Config]) (pretrain.Data, error) {
 		return pretrain.Open(o, cells[0].Config, cells[0].Seed)
 	},

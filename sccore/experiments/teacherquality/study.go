@@ -141,6 +141,9 @@ func (c Config) check() error {
 	if err := c.First.Check(); err != nil {
 		return fmt.Errorf("first.%w", err)
 	}
+	if err := c.Third.Check(); err != nil {
+		return fmt.Errorf("third.%w", err)
+	}
 	if c.Teacher > 0 {
 		if err := c.third().Check(); err != nil {
 			return fmt.Errorf("third.%w", err)

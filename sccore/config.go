@@ -140,8 +140,8 @@ func (c Config) Check() error {
 		{"temperature", c.Temperature, 1e-3, maxReal}, {"tau3", c.PrototypeTemperature, 1e-3, maxReal},
 		{"neighbours", float64(c.Neighbours), 1, 1 << 16}, {"gauge_every", float64(c.MetricsEvery), 1, math.MaxInt32},
 	} {
-		if !(field.low <= field.value && field.value <= field.high) {
-			return fmt.Errorf("%s %v is not between %v and %v", field.name, field.value, field.low, field.high)
+		if err := settings.Between(field.name, field.value, field.low, field.high); err != nil {
+			return err
 		}
 	}
 	vit := c.vit()

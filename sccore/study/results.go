@@ -16,7 +16,7 @@ import (
 type Results struct {
 	Profile Profile
 	runs    map[[2]string][]Record
-	changed map[string][]string // By column, the settings that differ from the profile's.
+	changed map[string][]string  // By column, the settings that differ from the profile's.
 	leftOut map[[2]string]string // By row and column without numbers, why its records are left out.
 	group   func([]Record) (Results, error)
 	records []Record

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,27 @@ type Claim struct {
 	Unit string
 	// Experiment names the experiment whose records decide.
 	Experiment string
+	// Kind is the only kind of data that the claim is about; empty for both.
+	Kind DataKind
+	// Control says what the runs that are compared have in common, or what a comparison lacks.
+	Control string
+}
+
+// DataKind tells drawn data from real ones. What holds on one kind says nothing about the other.
+type DataKind string
+
+// The kinds of data.
+const (
+	Synthetic DataKind = "synthetic"
+	Real      DataKind = "real"
+)
+
+// KindOf returns the kind of the data with an identity, as records hold it.
+func KindOf(identity string) DataKind {
+	if strings.HasPrefix(identity, "synthetic ") || strings.HasPrefix(identity, "patches of synthetic ") {
+		return Synthetic
+	}
+	return Real
 }
 
 // MinSeeds is the number of seeds that a verdict needs.
@@ -36,12 +58,16 @@ const MinSeeds = 3
 // Verdict says what the runs say about a claim.
 type Verdict string
 
-// The verdicts. A claim holds if the 95 % interval lies on the claimed side of 0, fails if on the other side, and is open otherwise, also with fewer
-// than [MinSeeds] seeds or a run that failed with NaN. Without runs it has none.
+// The verdicts on a claim among those of a table, see [Scoreboard.Judge]. Without runs there is none.
 const (
-	Holds  Verdict = "holds"
+	// HoldsCorrected: the mean lies on the claimed side of 0, also after Holm's correction for all claims of the table.
+	HoldsCorrected Verdict = "holds, corrected"
+	// HoldsAlone: the claim's own 95 % interval lies on the claimed side, but that of one of so many claims may do so by chance.
+	HoldsAlone Verdict = "holds alone"
+	// Open: the interval holds 0, there are fewer than [MinSeeds] seeds, or a run failed with NaN.
+	Open Verdict = "open"
+	// Fails: the claim's own interval lies on the other side. A correction would only favour the claim.
 	Fails  Verdict = "fails"
-	Open   Verdict = "open"
 	NoRuns Verdict = "no runs"
 )
 
@@ -67,12 +93,13 @@ func parseClaims(text string) ([]Claim, error) {
 	var claims []Claim
 	for line, record := range records {
 		if line == 0 {
-			if header := strings.Join(record, ","); header != "id,part,claim,measure,sign,paper,unit,experiment" {
+			if header := strings.Join(record, ","); header != "id,part,claim,measure,sign,paper,unit,experiment,data,control" {
 				return nil, fmt.Errorf("unexpected header %s", header)
 			}
 			continue
 		}
-		claim := Claim{ID: record[0], Part: record[1], Text: record[2], Measure: record[3], Paper: math.NaN(), Unit: record[6], Experiment: record[7]}
+		claim := Claim{ID: record[0], Part: record[1], Text: record[2], Measure: record[3], Paper: math.NaN(), Unit: record[6], Experiment: record[7],
+			Kind: DataKind(record[8]), Control: record[9]}
 		switch record[4] {
 		case "+":
 			claim.Sign = 1
@@ -86,13 +113,16 @@ func parseClaims(text string) ([]Claim, error) {
 				return nil, fmt.Errorf("line %d: %q is not a number", line+1, record[5])
 			}
 		}
+		if !slices.Contains([]DataKind{"", Synthetic, Real}, claim.Kind) {
+			return nil, fmt.Errorf("line %d: data %q are neither %s nor %s", line+1, claim.Kind, Synthetic, Real)
+		}
 		claims = append(claims, claim)
 	}
 	return claims, nil
 }
 
-// Evaluate returns the mean of the claim's quantity over seeds with its 95 % t-interval, and the verdict. values has one value per seed: the
-// difference of two runs that share it, or a rank correlation within it. Verdicts are not corrected for the number of claims.
+// Evaluate returns the mean of the claim's quantity over seeds with its 95 % t-interval, and the verdict on the claim alone, which takes a correction
+// for [HoldsCorrected]. values has one value per seed: the difference of two runs that share it, or a rank correlation within it.
 func (c Claim) Evaluate(values []float64) (stats.Interval, Verdict) {
 	interval := stats.MeanInterval(values)
 	low, high := float64(c.Sign)*interval.Low, float64(c.Sign)*interval.High
@@ -105,7 +135,7 @@ func (c Claim) Evaluate(values []float64) (stats.Interval, Verdict) {
 	case len(values) < MinSeeds:
 		return interval, Open
 	case low > 0:
-		return interval, Holds
+		return interval, HoldsAlone
 	case high < 0:
 		return interval, Fails
 	}

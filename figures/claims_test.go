@@ -103,10 +103,10 @@ func TestClaimEvaluate(t *testing.T) {
 	}{
 		{nil, NoRuns, NoRuns},
 		{[]float64{5, 5.1}, Open, Open}, // too few seeds
-		{[]float64{5, 5.1, 5.2}, Holds, Fails},
-		{[]float64{-5, -5.1, -5.2}, Fails, Holds},
+		{[]float64{5, 5.1, 5.2}, HoldsAlone, Fails},
+		{[]float64{-5, -5.1, -5.2}, Fails, HoldsAlone},
 		{[]float64{-1, 2, 5}, Open, Open},
-		{[]float64{1, 1, 1}, Holds, Fails}, // no spread
+		{[]float64{1, 1, 1}, HoldsAlone, Fails}, // no spread
 		{[]float64{0, 0, 0}, Open, Open},
 		{[]float64{5, 5.1, nan}, Open, Open},
 	} {
@@ -125,7 +125,12 @@ func board() Scoreboard {
 		"C1 SimCLR": {12, 13.5, 11}, "C2 Barlow Twins": {-3, -3.5, -2.8}, "C3 MoCo": {1, -1, 2}, "C4 SimSiam": {4}, "C10 Barlow Twins": {0.9, 1, 1},
 		"C13 k-NN": {4, 5, 6}, "C18 k-NN": {4, 5, 6}, "C18 mIoU": {1, 1.5, 1.25}, "C14 k-NN": {-2, -2.5, -2.25},
 	}
-	board := NewScoreboard("quick", []string{"CIFAR-10 (4068 + 1017)"}, func(c Claim) []float64 { return values[c.ID+" "+c.Part] })
+	board := NewScoreboard("quick", []string{"CIFAR-10 (4068 + 1017)", "synthetic scenes (seed 1)"}, func(c Claim, kind DataKind) []float64 {
+		if kind == Synthetic {
+			return map[string][]float64{"C15 ": {2, 3, 4}, "C16 ": {2, 3, 4}, "C22 own on synthetic scenes": {2, 2.1, 2.2}}[c.ID+" "+c.Part]
+		}
+		return values[c.ID+" "+c.Part]
+	})
 	return board
 }
 
@@ -144,22 +149,78 @@ func TestScoreboardGolden(t *testing.T) {
 }
 
 func TestVerdictsOfClaimsInParts(t *testing.T) {
-	verdicts := board().Verdicts()
-	for id, want := range map[string]Verdict{"C1": Holds, "C2": Fails, "C3": Open, "C4": Open, "C5": NoRuns, "C13": Open, "C14": Open, "C18": Holds, "C22": NoRuns} {
+	verdicts := board().Verdicts(Real)
+	for id, want := range map[string]Verdict{
+		"C1": HoldsCorrected, "C2": Fails, "C3": Open, "C4": Open, "C5": NoRuns, "C10": HoldsCorrected, "C13": Open, "C14": Open, "C16": NoRuns, "C18": HoldsAlone, "C22": NoRuns,
+	} {
 		if verdicts[id] != want {
 			t.Errorf("%s: got %s, want %s", id, verdicts[id], want)
 		}
 	}
-	equal(t, len(verdicts), 26)
+	equal(t, len(verdicts), 25) // C25 is about synthetic data.
+	verdicts = board().Verdicts(Synthetic)
+	for id, want := range map[string]Verdict{"C1": NoRuns, "C16": HoldsAlone, "C22": HoldsCorrected} {
+		if verdicts[id] != want {
+			t.Errorf("%s on synthetic data: got %s, want %s", id, verdicts[id], want)
+		}
+	}
+}
+
+// TestScoreboardCorrectsEachKindOfDataApart judges one p-value among few claims and among many.
+func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
+	weak := []float64{1, 2, 3} // p is .074, so that it is open; shifted by 1 it is .034.
+	judge := func(others int) (board Scoreboard) {
+		left := others
+		board.Judge(func(c Claim, kind DataKind) []float64 {
+			switch {
+			case kind == Synthetic && c.ID == "C16":
+				return []float64{weak[0] + 1, weak[1] + 1, weak[2] + 1}
+			case kind == Real && left > 0:
+				left--
+				return weak
+			}
+			return nil
+		})
+		return board
+	}
+	for _, row := range judge(5).of(Synthetic) { // The other kind's claims do not count.
+		if row.Claim.ID == "C16" && (row.Verdict != HoldsCorrected || row.P != row.Corrected) {
+			t.Errorf("%s, p %g, corrected %g", row.Verdict, row.P, row.Corrected)
+		}
+	}
+	rows := judge(3).of(Real)
+	for _, row := range rows[:3] {
+		if row.Verdict != Open || math.Abs(row.Corrected-3*row.P) > 1e-12 {
+			t.Errorf("%s, p %g, corrected %g", row.Verdict, row.P, row.Corrected)
+		}
+	}
+	if empty := judge(0).of(Real); empty != nil {
+		t.Errorf("%d rows of real data without runs", len(empty))
+	}
+	var none Scoreboard
+	none.Judge(func(Claim, DataKind) []float64 { return nil })
+	equal(t, len(none.of(Synthetic)), 0)
+	if len(none.of(Real)) < 40 {
+		t.Errorf("%d rows without runs", len(none.of(Real)))
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for identity, want := range map[string]DataKind{
+		"synthetic scenes (seed 1): 24 images": Synthetic, "patches of synthetic classes": Synthetic, "CIFAR-10 (4068 + 1017)": Real, "synthetics: 12 images": Real,
+	} {
+		equal(t, KindOf(identity), want)
+	}
 }
 
 func TestParseClaimsRefuses(t *testing.T) {
-	const header = "id,part,claim,measure,sign,paper,unit,experiment\n"
+	const header = "id,part,claim,measure,sign,paper,unit,experiment,data,control\n"
 	for text, want := range map[string]string{
-		"a,b\n":                      "unexpected header a,b",
-		header + "C1,,x,y,0,,,z\n":   `line 2: sign "0" is neither + nor -`,
-		header + "C1,,x,y,+,?,,z\n":  `line 2: "?" is not a number`,
-		header + "C1,,x,y,+,1,,z,\n": "record on line 2: wrong number of fields",
+		"a,b\n":                           "unexpected header a,b",
+		header + "C1,,x,y,0,,,z,,\n":      `line 2: sign "0" is neither + nor -`,
+		header + "C1,,x,y,+,?,,z,,\n":     `line 2: "?" is not a number`,
+		header + "C1,,x,y,+,,,z,mixed,\n": `line 2: data "mixed" are neither synthetic nor real`,
+		header + "C1,,x,y,+,1,,z,\n":      "record on line 2: wrong number of fields",
 	} {
 		if _, err := parseClaims(text); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", text, err, want)

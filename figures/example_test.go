@@ -51,7 +51,7 @@ func ExampleClaim_Evaluate() {
 	interval, verdict := claim.Evaluate([]float64{12, 13.5, 11})
 	fmt.Printf("%s %s, %s: %.1f in [%.1f, %.1f]: %s\n", claim.ID, claim.Part, claim.Text, interval.Mean, interval.Low, interval.High, verdict)
 	// Output:
-	// C1 SimCLR, independent random crops help: 12.2 in [9.0, 15.3]: holds
+	// C1 SimCLR, independent random crops help: 12.2 in [9.0, 15.3]: holds alone
 }
 
 func ExampleCurves() {

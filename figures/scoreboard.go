@@ -12,44 +12,103 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 )
 
-// Scoreboard shows the paper's claims beside what the runs of one profile say. Write it with [Scoreboard.Text], [Scoreboard.Markdown],
-// [Scoreboard.HTML] or [Scoreboard.CSV].
+// Scoreboard shows the paper's claims beside what the runs of one profile say, on synthetic and on real data apart. Write it with [Scoreboard.Text],
+// [Scoreboard.Markdown], [Scoreboard.HTML] or [Scoreboard.CSV].
 type Scoreboard struct {
 	// Profile is that of the runs, and Data identifies each dataset.
 	Profile string
 	Data    []string
-	// Notes are sentences on what stands behind the numbers, such as settings that are not the profile's.
+	// Notes are sentences on what stands behind the numbers.
 	Notes []string
-	// Rows has each part of each claim, in the order of [Claims].
+	// Rows has each part of each claim, in the order of [Claims]: first on synthetic data, then on real ones. A kind of data without runs is left out.
 	Rows []ScoreboardRow
 }
 
 // ScoreboardRow is one claim, or one part of a claim, with its verdict.
 type ScoreboardRow struct {
 	Claim Claim
+	Kind  DataKind
 	// Values has one value per seed; it is empty without runs.
 	Values []float64
 	// Interval is that of their mean.
 	Interval stats.Interval
-	Verdict  Verdict
+	// P is the p-value of the two-sided t-test that the mean is 0, and Corrected that after Holm's correction. NaN if there is none.
+	P, Corrected float64
+	Verdict      Verdict
 }
 
-// NewScoreboard evaluates every claim. It calls measured for each claim, which returns the claim's quantity, one value per seed (see
-// [Claim.Evaluate]), or nil without runs.
-func NewScoreboard(profile string, data []string, measured func(Claim) []float64) Scoreboard {
+// NewScoreboard evaluates every claim, see [Scoreboard.Judge].
+func NewScoreboard(profile string, data []string, measured func(Claim, DataKind) []float64) Scoreboard {
 	board := Scoreboard{Profile: profile, Data: data}
 	board.Judge(measured)
 	return board
 }
 
-// Judge fills in the rows: it judges every claim by its quantity, see [NewScoreboard].
-func (s *Scoreboard) Judge(measured func(Claim) []float64) {
+// Judge fills in the rows. It calls measured for each claim and each kind of data that the claim is about, which returns the claim's quantity, one value
+// per seed (see [Claim.Evaluate]), or nil without runs. Holm's correction is over all claims on one kind of data that have [MinSeeds] seeds.
+func (s *Scoreboard) Judge(measured func(Claim, DataKind) []float64) {
 	s.Rows = nil
-	for _, claim := range Claims() {
-		values := measured(claim)
-		interval, verdict := claim.Evaluate(values)
-		s.Rows = append(s.Rows, ScoreboardRow{Claim: claim, Values: values, Interval: interval, Verdict: verdict})
+	for _, kind := range []DataKind{Synthetic, Real} {
+		var rows []ScoreboardRow
+		for _, claim := range Claims() {
+			if claim.Kind == "" || claim.Kind == kind {
+				values := measured(claim, kind)
+				interval, verdict := claim.Evaluate(values)
+				rows = append(rows, ScoreboardRow{claim, kind, values, interval, math.NaN(), math.NaN(), verdict})
+			}
+		}
+		correct(rows)
+		if hasRuns(rows) || kind == Real && len(s.Rows) == 0 {
+			s.Rows = append(s.Rows, rows...)
+		}
 	}
+}
+
+func hasRuns(rows []ScoreboardRow) bool {
+	return slices.ContainsFunc(rows, func(row ScoreboardRow) bool { return row.Verdict != NoRuns })
+}
+
+// correct fills in p-values, and the verdicts that need them.
+func correct(rows []ScoreboardRow) {
+	var tested []*ScoreboardRow
+	var p []float64
+	for i := range rows {
+		if row := &rows[i]; len(row.Values) >= MinSeeds {
+			row.P = stats.PValue(row.Values)
+			tested, p = append(tested, row), append(p, row.P)
+		}
+	}
+	for i, corrected := range stats.Holm(p) {
+		tested[i].Corrected = corrected
+		if tested[i].Verdict == HoldsAlone && corrected < 1-stats.Confidence {
+			tested[i].Verdict = HoldsCorrected
+		}
+	}
+}
+
+// of returns the rows of one kind of data.
+func (s Scoreboard) of(kind DataKind) (rows []ScoreboardRow) {
+	for _, row := range s.Rows {
+		if row.Kind == kind {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// sections are the rows of each kind of data that has any, with a title.
+func (s Scoreboard) sections() (sections []scoreboardSection) {
+	for _, kind := range []DataKind{Synthetic, Real} {
+		if rows := s.of(kind); len(rows) > 0 {
+			sections = append(sections, scoreboardSection{strings.ToUpper(string(kind[:1])) + string(kind[1:]) + " data", rows})
+		}
+	}
+	return sections
+}
+
+type scoreboardSection struct {
+	title string
+	rows  []ScoreboardRow
 }
 
 // ScoreboardFormats are the formats that [Scoreboard.Format] knows.
@@ -70,43 +129,49 @@ func (s Scoreboard) Format(format string) (string, error) {
 	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(ScoreboardFormats, ", "))
 }
 
-// Verdicts returns one verdict per claim. A claim of several parts holds if each part holds, fails if one part fails, has no runs if no part has any,
-// and is open otherwise.
-func (s Scoreboard) Verdicts() map[string]Verdict {
+// Verdicts returns one verdict per claim on one kind of data. A claim of several parts holds if each part holds, and is corrected if each is; it fails if
+// one part fails, has no runs if no part has any, and is open otherwise.
+func (s Scoreboard) Verdicts(kind DataKind) map[string]Verdict {
 	verdicts := map[string]Verdict{}
-	for _, row := range s.Rows {
+	for _, row := range s.of(kind) {
 		before, seen := verdicts[row.Claim.ID]
+		both := []Verdict{before, row.Verdict}
 		switch {
 		case !seen || before == row.Verdict:
 			verdicts[row.Claim.ID] = row.Verdict
-		case before == Fails || row.Verdict == Fails:
+		case slices.Contains(both, Fails):
 			verdicts[row.Claim.ID] = Fails
-		default:
+		case slices.Contains(both, Open) || slices.Contains(both, NoRuns):
 			verdicts[row.Claim.ID] = Open
+		default:
+			verdicts[row.Claim.ID] = HoldsAlone
 		}
 	}
 	return verdicts
 }
 
 // caption sums up, says how to read the columns, and names what is behind our numbers, in one sentence each.
-func (s Scoreboard) caption() []string {
-	count := map[Verdict]int{}
-	verdicts := s.Verdicts()
-	for _, verdict := range verdicts {
-		count[verdict]++
+func (s Scoreboard) caption() (sentences []string) {
+	for _, section := range s.sections() {
+		count := map[Verdict]int{}
+		verdicts := s.Verdicts(section.rows[0].Kind)
+		for _, verdict := range verdicts {
+			count[verdict]++
+		}
+		sentences = append(sentences, fmt.Sprintf("%s: of %d claims, %d hold corrected, %d hold alone, %d fail, %d are open and %d have no runs.",
+			section.title, len(verdicts), count[HoldsCorrected], count[HoldsAlone], count[Fails], count[Open], count[NoRuns]))
 	}
-	sentences := []string{
-		fmt.Sprintf("Of %d claims, %d hold, %d fail, %d are open and %d have no runs.", len(verdicts), count[Holds], count[Fails], count[Open], count[NoRuns]),
-		fmt.Sprintf("Ours: mean ± sd over n seeds; a claim holds where the 95 %% t-interval of the mean lies on the claimed side of 0, with at least %d seeds.", MinSeeds),
-	}
+	sentences = append(sentences,
+		"Ours: mean ± sd over n seeds, with the 95 % t-interval and Holm's corrected p-value over the claims of its kind of data.",
+		fmt.Sprintf("Holds, corrected: the corrected p-value is below 0.05, on the claimed side of 0. Holds alone: only the claim's own interval lies there. "+
+			"Fails: it lies on the other side. Open: it holds 0, or there are fewer than %d seeds.", MinSeeds))
 	if s.Profile != "" {
 		sentences = append(sentences, "Profile: "+s.Profile+".")
 	}
-	if slices.ContainsFunc(s.Data, func(identity string) bool { return strings.HasPrefix(identity, "synthetic") }) {
+	if len(s.of(Synthetic)) > 0 {
 		sentences = append(sentences, "On synthetic data a verdict says nothing about the paper's datasets.")
 	}
-	sentences = append(sentences, s.Notes...)
-	return sentences
+	return append(sentences, s.Notes...)
 }
 
 // claim is the claim with its part in front: "SimCLR: independent random crops help".
@@ -125,20 +190,35 @@ func (r ScoreboardRow) claimed() string {
 	return r.Claim.Measure + "\u00a0>\u00a00"
 }
 
-// numbers are the texts of paper, ours, interval and n, empty if there is nothing to show.
-func (r ScoreboardRow) numbers() (paper, ours, interval, n string) {
+// measured is what is claimed, and the control.
+func (r ScoreboardRow) measured() string {
+	if r.Claim.Control == "" {
+		return r.claimed()
+	}
+	return r.claimed() + "; control: " + r.Claim.Control
+}
+
+// numbers are the texts of paper, ours, interval, n and the corrected p-value, empty if there is nothing to show.
+func (r ScoreboardRow) numbers() (paper, ours, interval, n, p string) {
 	if !math.IsNaN(r.Claim.Paper) {
 		paper = r.number(r.Claim.Paper)
 	}
 	if len(r.Values) == 0 {
-		return paper, "", "", ""
+		return paper, "", "", "", ""
 	}
 	ours = r.number(r.Interval.Mean)
 	if !math.IsNaN(r.Interval.SD) {
 		ours += " ± " + r.number(r.Interval.SD)
 		interval = "[" + r.number(r.Interval.Low) + ", " + r.number(r.Interval.High) + "]"
 	}
-	return paper, ours, interval, strconv.Itoa(len(r.Values))
+	switch {
+	case math.IsNaN(r.Corrected):
+	case r.Corrected < 0.001:
+		p = "< 0.001"
+	default:
+		p = decimal(r.Corrected, 3)
+	}
+	return paper, ours, interval, strconv.Itoa(len(r.Values)), p
 }
 
 // number formats by unit: one decimal for points, two for correlations and shares.
@@ -149,38 +229,52 @@ func (r ScoreboardRow) number(value float64) string {
 	return decimal(value, 2)
 }
 
-// Text writes aligned columns for a terminal, without the measures.
+// Text writes aligned columns for a terminal, with what was measured below each claim that has runs.
 func (s Scoreboard) Text() string {
 	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "id\tclaim\tpaper\tours\t95 % interval\tn\tverdict")
-	for _, row := range s.Rows {
-		paper, ours, interval, n := row.numbers()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Claim.ID, row.claim(), paper, ours, interval, n, row.Verdict)
-	}
-	if err := w.Flush(); err != nil {
-		panic(err) // A strings.Builder never fails.
+	for _, section := range s.sections() {
+		var columns strings.Builder
+		w := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "id\tclaim\tpaper\tours\t95 % interval\tn\tp\tverdict")
+		for _, row := range section.rows {
+			paper, ours, interval, n, p := row.numbers()
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Claim.ID, row.claim(), paper, ours, interval, n, p, row.Verdict)
+		}
+		if err := w.Flush(); err != nil {
+			panic(err) // A strings.Builder never fails.
+		}
+		b.WriteString(section.title + "\n")
+		for i, line := range strings.Split(strings.TrimRight(columns.String(), "\n"), "\n") {
+			b.WriteString(line + "\n")
+			if i > 0 && len(section.rows[i-1].Values) > 0 {
+				b.WriteString("     " + section.rows[i-1].measured() + "\n")
+			}
+		}
+		b.WriteString("\n")
 	}
 	lines := s.caption()
 	if note := footnote(s.Data); note != "" {
 		lines = append(lines, note)
 	}
-	return b.String() + "\n" + strings.Join(lines, "\n") + "\n"
+	return b.String() + strings.Join(lines, "\n") + "\n"
 }
 
-// Markdown writes a GitHub table.
+// Markdown writes a GitHub table for each kind of data.
 func (s Scoreboard) Markdown() string {
 	var b strings.Builder
-	b.WriteString("| id | claim | measured | paper | ours | 95 % interval | n | verdict |\n| :-- | :-- | :-- | --: | --: | --: | --: | :-- |\n")
-	for _, row := range s.Rows {
-		paper, ours, interval, n := row.numbers()
-		verdict := string(row.Verdict)
-		if row.Verdict == Holds || row.Verdict == Fails {
-			verdict = "**" + verdict + "**"
+	for _, section := range s.sections() {
+		b.WriteString("**" + section.title + "**\n\n| id | claim | measured | paper | ours | 95 % interval | n | p | verdict |\n| :-- | :-- | :-- | --: | --: | --: | --: | --: | :-- |\n")
+		for _, row := range section.rows {
+			paper, ours, interval, n, p := row.numbers()
+			verdict := string(row.Verdict)
+			if row.Verdict == HoldsCorrected || row.Verdict == Fails {
+				verdict = "**" + verdict + "**"
+			}
+			markdownLine(&b, []string{row.Claim.ID, markdownText(row.claim()), markdownText(row.measured()), paper, ours, markdownText(interval), n, markdownText(p), verdict})
 		}
-		markdownLine(&b, []string{row.Claim.ID, markdownText(row.claim()), markdownText(row.claimed()), paper, ours, markdownText(interval), n, verdict})
+		b.WriteString("\n")
 	}
-	b.WriteString("\n" + markdownText(strings.Join(s.caption(), " ")) + "\n")
+	b.WriteString(markdownText(strings.Join(s.caption(), " ")) + "\n")
 	if note := footnote(s.Data); note != "" {
 		b.WriteString("\n" + markdownText(note) + "\n")
 	}
@@ -195,39 +289,50 @@ func (s Scoreboard) HTML() string {
 	const left, right = "text-align:left;padding:2px 5px", "text-align:right;padding:2px 5px;white-space:nowrap"
 	columns := []struct{ name, style string }{
 		{"id", left}, {"claim", left}, {"measured", left}, {"paper", right + ";color:" + paperColour}, {"ours", right}, {"95 % interval", right}, {"n", right},
-		{"verdict", left + ";white-space:nowrap"},
+		{"p", right}, {"verdict", left + ";white-space:nowrap"},
 	}
 	for _, column := range columns {
 		fmt.Fprintf(&b, "<th style=\"%s\">%s</th>", column.style, column.name)
 	}
 	b.WriteString("</tr>\n</thead>\n<tbody>\n")
-	for _, row := range s.Rows {
-		paper, ours, interval, n := row.numbers()
-		verdict := string(row.Verdict)
-		switch row.Verdict {
-		case Holds:
-			verdict = fmt.Sprintf("<b style=\"color:%s\">%s</b>", moreColour, verdict)
-		case Fails:
-			verdict = fmt.Sprintf("<b style=\"color:%s\">%s</b>", lessColour, verdict)
-		case NoRuns:
-			verdict = fmt.Sprintf("<span style=\"color:%s\">%s</span>", paperColour, verdict)
+	for _, section := range s.sections() {
+		fmt.Fprintf(&b, "<tr><th colspan=\"%d\" style=\"%s;border-top:1px solid #ccc\">%s</th></tr>\n", len(columns), left, section.title)
+		for _, row := range section.rows {
+			paper, ours, interval, n, p := row.numbers()
+			if ours != "" {
+				ours = "<b>" + ours + "</b>"
+			}
+			b.WriteString("<tr>")
+			for i, cell := range []string{row.Claim.ID, html.EscapeString(row.claim()), html.EscapeString(row.measured()), paper, ours, interval, n,
+				html.EscapeString(p), row.Verdict.html()} {
+				fmt.Fprintf(&b, "<td style=\"%s;border-top:1px solid #ccc\">%s</td>", columns[i].style, cell)
+			}
+			b.WriteString("</tr>\n")
 		}
-		if ours != "" {
-			ours = "<b>" + ours + "</b>"
-		}
-		b.WriteString("<tr>")
-		for i, cell := range []string{row.Claim.ID, html.EscapeString(row.claim()), html.EscapeString(row.claimed()), paper, ours, interval, n, verdict} {
-			fmt.Fprintf(&b, "<td style=\"%s;border-top:1px solid #ccc\">%s</td>", columns[i].style, cell)
-		}
-		b.WriteString("</tr>\n")
 	}
 	endHTMLTable(&b, s.Data)
 	return b.String()
 }
 
+// html is the verdict with its colour.
+func (v Verdict) html() string {
+	switch v {
+	case HoldsCorrected:
+		return fmt.Sprintf("<b style=\"color:%s\">%s</b>", moreColour, v)
+	case HoldsAlone:
+		return fmt.Sprintf("<span style=\"color:%s\">%s</span>", moreColour, v)
+	case Fails:
+		return fmt.Sprintf("<b style=\"color:%s\">%s</b>", lessColour, v)
+	case NoRuns:
+		return fmt.Sprintf("<span style=\"color:%s\">%s</span>", paperColour, v)
+	}
+	return string(v)
+}
+
 // CSV writes the scoreboard for machines: seven digits, missing values empty, one value per seed separated by spaces.
 func (s Scoreboard) CSV() string {
-	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "profile", "data", "paper", "mean", "sd", "low", "high", "n", "values", "verdict"}}
+	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "control", "kind", "profile", "data", "paper", "mean", "sd", "low", "high",
+		"n", "values", "p", "corrected_p", "verdict"}}
 	for _, row := range s.Rows {
 		sign := "+"
 		if row.Claim.Sign < 0 {
@@ -237,9 +342,15 @@ func (s Scoreboard) CSV() string {
 		if len(row.Values) > 0 {
 			mean = sevenDigits(row.Interval.Mean)
 		}
-		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment, s.Profile, strings.Join(s.Data, "; "),
-			plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low), plain(row.Interval.High), strconv.Itoa(len(row.Values)),
-			joinPlain(row.Values), string(row.Verdict)})
+		var data []string
+		for _, identity := range s.Data {
+			if KindOf(identity) == row.Kind {
+				data = append(data, identity)
+			}
+		}
+		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment,
+			row.Claim.Control, string(row.Kind), s.Profile, strings.Join(data, "; "), plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low),
+			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), string(row.Verdict)})
 	}
 	return csvText(records)
 }

@@ -49,18 +49,24 @@ const necoFloor = 1e-30
 // is a mask of the foreground. The code sorts by ascending cosine, and so does this. Time and memory are O(B·N·M²) a layer, with M layers of the
 // odd-even network and about log₂²(M)/2 of the bitonic one.
 func (c NeCo) Loss(student, teacher, references *Node) *Node {
+	teacher.AssertDims(student.Shape().Dimensions...)
+	return c.LossBetween(student, references, teacher, references)
+}
+
+// LossBetween is [NeCo.Loss] of a student and a teacher, [B, N, D] and [B, N, E], that each sort the features of the same references in a space of their
+// own, [B, M, D] and [B, M, E]: a teacher that is no average of the student has another space. Differentiable in student only.
+func (c NeCo) LossBetween(student, studentReferences, teacher, teacherReferences *Node) *Node {
 	if err := c.Check(); err != nil {
 		panic(err)
 	}
-	shape := student.Shape()
-	teacher.AssertDims(shape.Dimensions...)
-	references.AssertDims(shape.Dim(0), -1, shape.Dim(2))
-	references = StopGradient(references)
-	ranks := func(patches *Node, steepness float64) *Node {
-		similarity := cosines(patches, references)
+	assertSamePlaces(student, teacher)
+	teacherReferences.AssertDims(studentReferences.Shape().Dim(0), studentReferences.Shape().Dim(1), -1)
+	ranks := func(patches, references *Node, steepness float64) *Node {
+		references.AssertDims(patches.Shape().Dim(0), -1, patches.Shape().Dim(2))
+		similarity := cosines(patches, StopGradient(references))
 		return softRanks(Reshape(similarity, -1, similarity.Shape().Dim(2)), c.Network, steepness)
 	}
-	p, q := ranks(student, c.StudentSteepness), ranks(StopGradient(teacher), c.TeacherSteepness)
+	p, q := ranks(student, studentReferences, c.StudentSteepness), ranks(StopGradient(teacher), teacherReferences, c.TeacherSteepness)
 	return Neg(ReduceAllMean(ReduceSum(Mul(q, Log(MaxScalar(p, necoFloor))), 0)))
 }
 

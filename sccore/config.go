@@ -46,10 +46,12 @@ type Config struct {
 
 	// Lambdas weight the losses. A loss of weight 0 is not computed: the rows of the ablation are such configurations, see [Ablation].
 	Lambdas              losses.Lambdas  `json:"lambdas"`
-	PatchConcentration   string          `json:"patch_concentration"` // [WithCoTAP] or [WithBCE].
+	LambdaBy             string          `json:"lambda_by,omitzero"`  // [ByGradient], or empty: Lambdas are the weights.
+	PatchConcentration   string          `json:"patch_concentration"` // One of [PatchConcentrations].
 	CoTAP                losses.CoTAP    `json:"cotap"`
 	Correspondences      Correspondences `json:"correspondences"`
-	Temperature          float64         `json:"temperature"` // Temperature of the online branch's softmax.
+	Teacher              Teacher         `json:"teacher,omitzero"` // The third branch of correspondences from a teacher.
+	Temperature          float64         `json:"temperature"`      // Temperature of the online branch's softmax.
 	Sinkhorn             Sinkhorn        `json:"sinkhorn"`
 	PrototypeTemperature float64         `json:"tau3"`       // τ3, the temperature of L_proto.
 	Neighbours           int             `json:"neighbours"` // k: a positive is drawn from the k nearest images.
@@ -67,8 +69,8 @@ const (
 // Correspondences say where the correspondence maps S_o and S_t come from.
 type Correspondences struct {
 	// From is "head" for the projected features f, as in the paper; "backbone" for the patch tokens that go into the head; or "labels", which takes
-	// S_o from the head and replaces S_t by 1 for two patches of the same class and 0 otherwise. Labels are for experiments on how much the target
-	// branch's quality matters.
+	// S_o from the head and replaces S_t by 1 for two patches of the same class and 0 otherwise; or "teacher" for the projected features of a frozen third
+	// branch. Labels and teacher are for experiments on how much the quality of S_t matters.
 	From string `json:"from"`
 	// SameView takes S_t from the same view as S_o. The paper's text has both: S_t(v1(u), v1(v)) where it introduces pseudo labels, and S_t(v2(u),
 	// v2(v)) where it uses them, which is the default.
@@ -76,6 +78,9 @@ type Correspondences struct {
 	// Noise in [0, 1] is the share of pairs whose label is replaced by a number drawn uniformly from [0, 1]. The area under the ROC curve is then 1 −
 	// Noise²/2.
 	Noise float64 `json:"noise"`
+	// Fixed draws Noise once for each pair of places, cells of 8 pixels of two images, and not anew in each step. Errors of a teacher are of this kind: they do
+	// not average out.
+	Fixed bool `json:"fixed,omitzero"`
 }
 
 // Where correspondences come from.
@@ -83,6 +88,7 @@ const (
 	FromHead     = "head"
 	FromBackbone = "backbone"
 	FromLabels   = "labels"
+	FromTeacher  = "teacher"
 )
 
 // Default is the paper's configuration ("Network architecture", "Optimization strategy"). What the paper leaves open is as in DINO or as errata.md
@@ -134,8 +140,8 @@ func (c Config) Check() error {
 		{"temperature", c.Temperature, 1e-3, maxReal}, {"tau3", c.PrototypeTemperature, 1e-3, maxReal},
 		{"neighbours", float64(c.Neighbours), 1, 1 << 16}, {"gauge_every", float64(c.MetricsEvery), 1, math.MaxInt32},
 	} {
-		if !(field.low <= field.value && field.value <= field.high) {
-			return fmt.Errorf("%s %v is not between %v and %v", field.name, field.value, field.low, field.high)
+		if err := settings.Between(field.name, field.value, field.low, field.high); err != nil {
+			return err
 		}
 	}
 	vit := c.vit()
@@ -150,16 +156,14 @@ func (c Config) Check() error {
 	case c.Views.Locals > 0 && (c.Views.LocalCropSize%vit.PatchSize != 0 || c.Views.LocalCropSize < vit.PatchSize):
 		return fmt.Errorf("views.LocalSize %d is not a multiple of %s's patch size %d, want %d",
 			c.Views.LocalCropSize, c.Encoder, vit.PatchSize, Nearest(c.Views.LocalCropSize, vit.PatchSize))
-	case !slices.Contains([]string{WithCoTAP, WithBCE}, c.PatchConcentration):
-		return fmt.Errorf("patch_concentration %q: want %s or %s", c.PatchConcentration, WithCoTAP, WithBCE)
-	case !slices.Contains([]string{FromHead, FromBackbone, FromLabels}, c.Correspondences.From):
-		return fmt.Errorf("correspondences.from %q: want %s, %s or %s", c.Correspondences.From, FromHead, FromBackbone, FromLabels)
+	case !slices.Contains([]string{FromHead, FromBackbone, FromLabels, FromTeacher}, c.Correspondences.From):
+		return fmt.Errorf("correspondences.from %q: want %s, %s, %s or %s", c.Correspondences.From, FromHead, FromBackbone, FromLabels, FromTeacher)
 	case c.Prototypes == 0 && c.Lambdas.Prototypes > 0:
 		return fmt.Errorf("lambdas.prototypes %v without prototypes", c.Lambdas.Prototypes)
 	case !c.hasPatchLoss() && !c.hasImageLoss():
 		return errors.New("lambdas: every loss of images and patches is off: patch_alignment, image_alignment, patch_concentration and image_concentration are 0")
 	}
-	return cmp.Or(c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check(), c.fits())
+	return cmp.Or(c.checkSource(), c.checkLambdas(), c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check(), c.fits())
 }
 
 // fits returns an error if a part of a batch is too large for memory: its images, or the attention of its global views.
@@ -220,7 +224,7 @@ func (c Config) shape() Config {
 	c.Steps, c.WarmupSteps, c.MetricsEvery, c.Neighbours = 0, 0, 0, 0
 	c.LearningRate, c.FinalLearningRate, c.WeightDecay, c.FinalWeightDecay, c.TargetMomentum, c.FinalTargetMomentum = 0, 0, 0, 0, 0, 0
 	c.Views.Global, c.Views.Local, c.Views.MinOverlap = views.Recipe{}, views.Recipe{}, 0
-	c.Correspondences.Noise = 0
+	c.Correspondences.Noise, c.LambdaBy = 0, ""
 	for _, weight := range []*float64{&c.Lambdas.PatchAlignment, &c.Lambdas.ImageAlignment, &c.Lambdas.PatchConcentration,
 		&c.Lambdas.ImageConcentration, &c.Lambdas.Prototypes} {
 		if *weight > 0 {

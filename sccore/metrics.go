@@ -4,6 +4,7 @@ import (
 	"math"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/metrics"
 )
 
@@ -21,6 +22,9 @@ type StepMetrics struct {
 	PatchConcentration float64 `json:"patch_concentration,omitempty"`
 	ImageConcentration float64 `json:"image_concentration,omitempty"`
 	Prototypes         float64 `json:"prototypes,omitempty"`
+
+	// Lambdas are the weights that [ByGradient] has set; nil for those of the configuration.
+	Lambdas *losses.Lambdas `json:"lambdas,omitempty"`
 
 	// ImageEntropy and PatchEntropy are the mean entropy of the targets, in [0, ln K] for heads with K outputs. At ln K the targets carry no
 	// information.

@@ -14,6 +14,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
@@ -28,6 +29,9 @@ type Objective struct {
 	step    step
 	skipped func(datasets.Skipped)
 	reports []string // The names of Graph's outputs, in order.
+	given   []any    // The inputs of the part that runs.
+	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
+	measured *losses.Lambdas
 
 	batches datasets.Ahead
 }
@@ -50,6 +54,7 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 		return nil, fmt.Errorf("batch %d in %d parts cannot be halved into objects and scenes", config.Batch, config.AccumulationSteps)
 	}
 	o.step = newStep(config, data.Objects != nil, data.Scenes != nil, data.Labels != nil)
+	o.step.taught = data.TeacherLabels != nil && config.fromLabels()
 	return o, nil
 }
 
@@ -99,7 +104,7 @@ func (o *Objective) Update(scope *model.Scope, inputs []*Node) []*Node {
 
 // Initialize gives both branches the same initial values.
 func (o *Objective) Initialize(store *model.Store, seed uint64) error {
-	if err := train.Initialize(store, seed, "/"+targetScope); err != nil {
+	if err := train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope); err != nil {
 		return err
 	}
 	return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
@@ -107,11 +112,7 @@ func (o *Objective) Initialize(store *model.Store, seed uint64) error {
 
 // Inputs reads the batch of a part of a step and draws its views.
 func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
-	rate, decay, momentum := o.config.schedule(at.Step)
-	l := o.config.Lambdas
-	scheduled := []float32{float32(rate), float32(decay), float32(momentum),
-		float32(l.PatchAlignment), float32(l.ImageAlignment), float32(l.PatchConcentration), float32(l.ImageConcentration), float32(l.Prototypes),
-		float32(o.config.Correspondences.Noise)}
+	scheduled := o.scheduled(at.Step)
 	if at.Part > 0 && at.Part == o.Parts() {
 		return []any{scheduled}, nil
 	}
@@ -124,17 +125,37 @@ func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
 			o.skipped(skipped)
 		}
 	}
-	return o.inputs(o.step, batch, at.Seed, scheduled)
+	o.given, err = o.inputs(o.step, batch, at.Seed, scheduled)
+	return o.given, err
 }
 
-// Metrics reads the reports of a part or of the update. Losses are the mean over parts; spreads are those of the first part.
+// scheduled are the scalars of [inScheduled] at a step.
+func (o *Objective) scheduled(step int) []float32 {
+	rate, decay, momentum := o.config.schedule(step)
+	scheduled := []float32{float32(rate), float32(decay), float32(momentum)}
+	l := o.lambdas()
+	for _, lambda := range each(&l) {
+		scheduled = append(scheduled, float32(*lambda))
+	}
+	return append(scheduled, float32(o.config.Correspondences.Noise))
+}
+
+// Metrics reads the reports of a part or of the update. Losses are the mean over parts; spreads are those of the first part. It frees the batch, which is
+// large: a device's memory would wait for Go's garbage collector, which does not see it.
 func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tensor) {
 	if at.Part > 0 && at.Part == o.Parts() {
 		m.set(reportGradientNorm, float64(tensors.ToScalar[float32](outputs[0])))
 		return
 	}
+	for _, input := range o.given {
+		if tensor, ok := input.(*tensors.Tensor); ok {
+			tensor.MustFinalizeAll()
+		}
+	}
+	o.given = nil
 	m.Step = at.Step + 1
 	m.LearningRate, _, _ = o.config.schedule(at.Step)
+	m.Lambdas = o.measured
 	spreads := at.Part == 0 && m.Step%o.config.MetricsEvery == 0
 	for i, name := range o.reports {
 		switch {
@@ -166,7 +187,11 @@ func (o *Objective) Metadata(at train.Position) (map[string]string, error) {
 		return nil, err
 	}
 	config, err := json.Marshal(o.config)
-	return map[string]string{"position": string(position), "config": string(config)}, err
+	if err != nil {
+		return nil, err
+	}
+	metadata := map[string]string{"position": string(position), "config": string(config)}
+	return metadata, o.saveLambdas(metadata)
 }
 
 // Restore requires the configuration to be that of the run.
@@ -181,7 +206,7 @@ func (o *Objective) Restore(metadata map[string]string, _ train.Position) (at tr
 	if config != o.config {
 		return at, errors.New("belongs to a run with another configuration")
 	}
-	return at, nil
+	return at, o.restoreLambdas(metadata)
 }
 
 // mixture reads the parts of a run's batches, one per step.
@@ -212,7 +237,10 @@ const (
 	inPartners  = "partners"  // The partner x' of each image x, [images].
 	inLabels    = "labels"    // Label maps, [images, size, size] of bytes.
 	inNoiseKey  = "noise key" // The key that label noise is drawn from.
-	inScheduled = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
+	inImages    = "images"    // The numbers of the images, [images].
+	// Label maps that correspondences from labels are made of, if they are not inLabels.
+	inTeacherLabels = "teacher labels"
+	inScheduled     = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
 )
 
 // input is an input of the compiled step.
@@ -234,14 +262,21 @@ func (s step) inputs() []input {
 	if positives > 0 {
 		all = append(all, input{inPositives, shapes.Make(dtypes.Float32, positives, views.NumParams)})
 	}
-	if s.Lambdas.PatchConcentration > 0 {
+	if s.Lambdas.PatchConcentration > 0 || s.paired {
 		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
 	}
 	if s.labelled {
 		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
 	}
 	if s.fromLabels() {
-		all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+		if s.taught {
+			all = append(all, input{inTeacherLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
+		}
+		if s.Correspondences.Fixed {
+			all = append(all, input{inImages, shapes.Make(dtypes.Int32, images)})
+		} else {
+			all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+		}
 	}
 	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
 }
@@ -277,19 +312,27 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 		row := len(flat) / (theirs.Globals * s.positives())
 		named[inPositives] = tensors.FromFlatDataAndDimensions(flat[s.positives()*row:2*s.positives()*row], s.positives(), row)
 	}
-	if s.Lambdas.PatchConcentration > 0 {
+	if s.Lambdas.PatchConcentration > 0 || s.paired {
 		named[inPartners] = partners(seed, draws, images)
 	}
+	maps := map[string]func(image int32, labels []uint8, size int) error{}
 	if s.labelled {
+		maps[inLabels] = o.data.Labels
+	}
+	if s.taught {
+		maps[inTeacherLabels] = o.data.TeacherLabels
+	}
+	for name, read := range maps {
 		labels := make([]uint8, images*size)
 		for i := range images {
-			if err := o.data.Labels(batch.Images[i], labels[i*size:(i+1)*size], o.config.ImageSize); err != nil {
+			if err := read(batch.Images[i], labels[i*size:(i+1)*size], o.config.ImageSize); err != nil {
 				return nil, err
 			}
 		}
-		named[inLabels] = tensors.FromFlatDataAndDimensions(labels, images, o.config.ImageSize, o.config.ImageSize)
+		named[name] = tensors.FromFlatDataAndDimensions(labels, images, o.config.ImageSize, o.config.ImageSize)
 	}
 	if s.fromLabels() {
+		named[inImages] = slices.Clone(batch.Images[:images])
 		named[inNoiseKey] = rand.New(rand.NewPCG(seed, uint64(draws))).Uint32()
 	}
 	var inputs []any

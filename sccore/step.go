@@ -29,6 +29,8 @@ type step struct {
 	vit             encoder.ViT
 	objects, scenes int  // Images in one part of a batch.
 	labelled        bool // Whether label maps come with the images.
+	paired          bool // Whether partners come with them also without L_sc.
+	taught          bool // Whether correspondences from labels have label maps of their own.
 	dtype           dtypes.DType
 }
 
@@ -102,7 +104,7 @@ type outputs struct {
 
 // show makes the views of images, given as bytes, that params describe.
 func (s step) show(images, params *Node, size, objects int) shown {
-	dtype := s.dtype
+	dtype := dtypes.Float32 // That of params.
 	if s.BF16 {
 		dtype = dtypes.BFloat16
 	}
@@ -150,8 +152,17 @@ func ofViews(x *Node, numbers ...int) *Node {
 	return Concatenate(parts, 0)
 }
 
-// forward returns the total loss of a step and everything else that it reports, by name.
-func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
+// pass is what a step computes before it weights its losses.
+type pass struct {
+	online, target []outputs // By size of the views, global views first; target's second are the positives.
+	source         outputs   // The branch that S_t comes from.
+	terms          losses.Terms
+	read           scheduled
+	reports        map[string]*Node
+}
+
+// pass runs both branches and computes the losses that are on.
+func (s step) pass(scope *model.Scope, in map[string]*Node) pass {
 	images, positives := s.images(), s.positives()
 	pixels := SliceAxis(in[inPixels], 0, AxisRange(0, images))
 	globals := s.show(pixels, in[inGlobals], s.Views.GlobalCropSize, s.objects)
@@ -166,7 +177,7 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 		online = append(online, s.branch(scope.At(onlineScope), s.show(pixels, in[inLocals], s.Views.LocalCropSize, s.objects))...)
 	}
 
-	reports = map[string]*Node{}
+	reports := map[string]*Node{}
 	var terms losses.Terms
 	if s.hasImageLoss() {
 		targets := s.imageTargets(target[0])
@@ -181,14 +192,24 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 	if s.Lambdas.PatchAlignment > 0 {
 		terms.PatchAlignment, reports[reportPatchEntropy] = s.patchAlignment(online, target[0])
 	}
-	read := readScheduled(in[inScheduled])
+	read, source := readScheduled(in[inScheduled]), target[0]
 	if s.Lambdas.PatchConcentration > 0 {
-		terms.PatchConcentration = s.patchConcentration(online[0], target[0], in[inPartners], in[inLabels], read.noise, in[inNoiseKey])
+		if s.fromTeacher() {
+			source = s.teacher().branch(scope.At(teacherScope), globals)[0]
+		}
+		terms.PatchConcentration = s.patchConcentration(online[0], source, in, read.noise)
 	}
 	if s.Lambdas.Prototypes > 0 {
 		terms.Prototypes = s.prototypeLoss(online[0].prototypes, target[0], s.objects)
 	}
-	total = losses.Total(s.weighted(terms, read.lambdas, reports), s.shape().Lambdas)
+	return pass{online, target, source, terms, read, reports}
+}
+
+// forward returns the total loss of a step and everything else that it reports, by name.
+func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
+	made := s.pass(scope, in)
+	online, reports := made.online, made.reports
+	total = losses.Total(s.weighted(made.terms, made.read.lambdas, reports), s.shape().Lambdas)
 	reports[reportTotal] = total
 	reports[reportClassSpread] = metrics.Covariance(ofViews(online[0].class, 0))
 	reports[reportPatchSpread] = metrics.Covariance(ofViews(online[0].tokens, 0))
@@ -231,8 +252,10 @@ func learnt(scope *model.Scope) (variables []*model.Variable) {
 // backward is forward with the gradients of the online branch.
 func (s step) backward(scope *model.Scope, in map[string]*Node) (gradients []*Node, reports map[string]*Node) {
 	total, reports := s.forward(scope, in)
-	for variable := range scope.At(targetScope).IterVariables() {
-		variable.SetTrainable(false)
+	for _, frozen := range []string{targetScope, teacherScope} {
+		for variable := range scope.At("%s", frozen).IterVariables() {
+			variable.SetTrainable(false)
+		}
 	}
 	var values []*Node
 	for _, variable := range learnt(scope) {

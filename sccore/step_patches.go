@@ -64,20 +64,44 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 	return DivScalar(loss, float64(count)), targetEntropy
 }
 
-// patchConcentration is L_sc(x, x') ("Patch correspondence distillation"). For each image x and its partner x', another image of the batch,
+// pairs are the scores that L_sc(x, x') compares ("Patch correspondence distillation"). For each image x and its partner x', another image of the batch,
 //
 //	p̂ = S_o(v1(x), v1(x')),   q̂ = S_t(v2(x), v2(x'))
 //
 // over all (HW)² pairs of a place of x and a place of x'. Places lie in the overlap of v1 and v2, so that p̂_k and q̂_k are about the same pair of
-// places. partners, [images], are indices of images; labels, [images, size, size], serve correspondences from labels.
-func (s step) patchConcentration(online, target outputs, partners, labels, noise, noiseKey *Node) *Node {
+// places. Correspondences from labels get noise.
+func (s step) pairs(online, target outputs, in map[string]*Node, noise *Node) (p, q *Node) {
 	o := overlapOf(online, target, [][2]int{{0, 1}})
-	p, q := s.correspondences(o, online, target, partners)
+	p, q = s.correspondences(o, online, target, in[inPartners])
 	if s.fromLabels() {
-		q = noisy(sameLabel(o.labels(labels), partners, p.DType()), noise, noiseKey)
+		labels := in[inLabels]
+		if s.taught {
+			labels = in[inTeacherLabels]
+		}
+		q = sameLabel(o.labels(labels), in[inPartners], p.DType())
+		if s.Correspondences.Fixed {
+			q = noisyPairs(q, o.cells(in[inImages], s.ImageSize), in[inPartners], noise)
+		} else {
+			q = noisy(q, noise, in[inNoiseKey])
+		}
 	}
-	if s.PatchConcentration == WithBCE {
+	return p, q
+}
+
+// patchConcentration is L_sc, or a loss in its place.
+func (s step) patchConcentration(online, source outputs, in map[string]*Node, noise *Node) *Node {
+	if ComparesFeatures(s.PatchConcentration) {
+		return s.compareFeatures(online, source, in[inPartners])
+	}
+	p, q := s.pairs(online, source, in, noise)
+	places := online.tokens.Shape().Dim(2) * online.tokens.Shape().Dim(2)
+	switch s.PatchConcentration {
+	case WithBCE:
 		return losses.BCE(p, q)
+	case WithFastAP:
+		return losses.DefaultFastAP().Loss(rankings(p, places), rankings(q, places))
+	case WithSmoothAP:
+		return losses.DefaultSmoothAP().Loss(rankings(p, places), rankings(q, places))
 	}
 	return s.CoTAP.Loss(p, StopGradient(q))
 }
@@ -124,11 +148,29 @@ func seconds(pairs [][2]int) (numbers []int) {
 
 // labels reads label maps, [images, size, size], at the centre of each place of the overlap: [images, H·W] of int32.
 func (o overlap) labels(maps *Node) *Node {
+	start, length := o.box()
+	return labelsAt(maps, start, length, o.size)
+}
+
+// box is the overlap in pixels of the images: the corner, and the extent along height and width.
+func (o overlap) box() (start, length *Node) {
 	first, _ := views.Boxes(o.online)
 	second, _ := views.Boxes(o.target)
-	start := Max(topLeft(first), topLeft(second))
+	start = Max(topLeft(first), topLeft(second))
 	end := Min(Add(topLeft(first), extent(first)), Add(topLeft(second), extent(second)))
-	return labelsAt(maps, start, Sub(end, start), o.size)
+	return start, Sub(end, start)
+}
+
+// cells numbers the cells of 8 pixels in which the centres of the places of the overlap lie, alike in all steps: [images, H·W] of uint32. images are
+// numbers of the images, [images].
+func (o overlap) cells(images *Node, imageSize int) *Node {
+	const cell = 8
+	start, length := o.box()
+	row, column := pixelsAt(start, length, imageSize, o.size)
+	perSide := (imageSize + cell - 1) / cell
+	byCell := func(pixel *Node) *Node { return DivScalar(pixel, cell) }
+	number := Add(MulScalar(Add(MulScalar(InsertAxes(images, -1, -1), perSide), byCell(row)), perSide), byCell(column))
+	return ConvertDType(Reshape(number, number.Shape().Dim(0), o.size*o.size), dtypes.Uint32)
 }
 
 // labelsOfPatches reads label maps, [images, imageSize, imageSize], at the centre of each patch of the views that params, [images, NumParams],
@@ -151,6 +193,17 @@ func extent(boxes *Node) *Node  { return SliceAxis(boxes, 1, AxisRange(2, 4)) }
 // int32. The box begins at start and ends at start + length, [images, 2] in pixels along height and width; a negative length runs backwards.
 func labelsAt(maps, start, length *Node, size int) *Node {
 	g, images, imageSize := maps.Graph(), maps.Shape().Dim(0), maps.Shape().Dim(1)
+	row, column := pixelsAt(start, length, imageSize, size)
+	grid := []int{images, size, size}
+	image := Iota(g, shapes.Make(dtypes.Int32, grid...), 0)
+	pixel := Add(MulScalar(Add(MulScalar(image, imageSize), row), imageSize), column)
+	flat := Reshape(ConvertDType(maps, dtypes.Int32), -1)
+	return Reshape(Gather(flat, Reshape(pixel, -1, 1)), images, size*size)
+}
+
+// pixelsAt are the pixels at the centres of the cells of [labelsAt]: rows and columns, [images, size, size] of int32.
+func pixelsAt(start, length *Node, imageSize, size int) (row, column *Node) {
+	g, images := start.Graph(), start.Shape().Dim(0)
 	middles := func(axis int) *Node {
 		at := func(x *Node) *Node { return SliceAxis(x, 1, AxisElem(axis)) }
 		share := DivScalar(AddScalar(Iota(g, shapes.Make(start.DType(), 1, size), 1), 0.5), float64(size))
@@ -158,12 +211,8 @@ func labelsAt(maps, start, length *Node, size int) *Node {
 		return MinScalar(MaxScalar(pixel, 0), imageSize-1)
 	}
 	grid := []int{images, size, size}
-	row := BroadcastToDims(InsertAxes(middles(0), -1), grid...)
-	column := BroadcastToDims(InsertAxes(middles(1), 1), grid...)
-	image := Iota(g, shapes.Make(dtypes.Int32, grid...), 0)
-	pixel := Add(MulScalar(Add(MulScalar(image, imageSize), row), imageSize), column)
-	flat := Reshape(ConvertDType(maps, dtypes.Int32), -1)
-	return Reshape(Gather(flat, Reshape(pixel, -1, 1)), images, size*size)
+	row = BroadcastToDims(InsertAxes(middles(0), -1), grid...)
+	return row, BroadcastToDims(InsertAxes(middles(1), 1), grid...)
 }
 
 // sameLabel is 1 for a place of an image and a place of its partner with the same label other than 0, else 0: [images, (HW)²].
@@ -178,16 +227,29 @@ func sameLabel(labels, partners *Node, dtype dtypes.DType) *Node {
 // and are the same on every backend.
 func noisy(scores, share, key *Node) *Node {
 	g := scores.Graph()
-	bits := func(x uint32) *Node { return Const(g, x) }
+	x := Iota(g, shapes.Make(dtypes.Uint32, scores.Shape().Size()), 0)
+	return replaced(scores, share, scramble(BitwiseXor(Mul(x, Const(g, uint32(0x9e3779b9))), key)))
+}
+
+// noisyPairs is [noisy] with draws that depend on the cells of the two places of a pair alone, in either order. cells are [images, H·W].
+func noisyPairs(scores, cells, partners, share *Node) *Node {
+	theirs := InsertAxes(scramble(Gather(cells, InsertAxes(partners, -1))), 1)
+	return replaced(scores, share, scramble(Add(InsertAxes(scramble(cells), -1), theirs)))
+}
+
+// scramble is the finalizer of MurmurHash3, of uint32.
+func scramble(x *Node) *Node {
+	bits := func(b uint32) *Node { return Const(x.Graph(), b) }
 	mix := func(x *Node, shift, factor uint32) *Node {
 		return Mul(BitwiseXor(x, BitwiseShiftRightLogical(x, bits(shift))), bits(factor))
 	}
-	// A counter, scrambled by the finalizer of MurmurHash3.
-	x := Iota(g, shapes.Make(dtypes.Uint32, scores.Shape().Size()), 0)
-	x = BitwiseXor(Mul(x, bits(0x9e3779b9)), key)
 	x = mix(mix(x, 16, 0x85ebca6b), 13, 0xc2b2ae35)
-	x = BitwiseXor(x, BitwiseShiftRightLogical(x, bits(16)))
-	x = BitwiseShiftRightLogical(x, bits(8)) // Float32 holds 24 bits.
+	return BitwiseXor(x, BitwiseShiftRightLogical(x, bits(16)))
+}
+
+// replaced replaces a share of scores by numbers in [0, 1] that random bits give, a uint32 for each score.
+func replaced(scores, share, x *Node) *Node {
+	x = BitwiseShiftRightLogical(x, Const(x.Graph(), uint32(8))) // Float32 holds 24 bits.
 	drawn := DivScalar(ConvertDType(x, scores.DType()), 1<<24)
 	drawn = Reshape(drawn, scores.Shape().Dimensions...)
 	share = ConvertDType(share, scores.DType())

@@ -25,6 +25,8 @@ type Data struct {
 	// numbered after all objects. Nil for images without labels. [StepMetrics].Classes uses them; training uses them only for correspondences from
 	// labels.
 	Labels func(image int32, labels []uint8, size int) error
+	// TeacherLabels are those that correspondences from labels are made of, such as wrong ones; nil for Labels.
+	TeacherLabels func(image int32, labels []uint8, size int) error
 
 	Workers int             // Images decoded in parallel; 0 for one per processor. It changes nothing else.
 	Broken  datasets.Broken // What to do about an image that cannot be read.
@@ -39,6 +41,7 @@ type Trainer struct {
 
 	backend   compute.Backend
 	objective *Objective
+	gauge     *model.Exec // Measures gauges, once it is compiled.
 }
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
@@ -66,6 +69,9 @@ func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) 
 // Close frees the device's memory and stops reading images.
 func (t *Trainer) Close() {
 	t.objective.rewind()
+	if t.gauge != nil {
+		t.gauge.Finalize()
+	}
 	t.Trainer.Close()
 }
 
@@ -81,7 +87,19 @@ func (t *Trainer) Configure(config Config) error {
 	if config.shape() != t.objective.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}
-	t.objective.config = config
+	t.objective.config, t.objective.measured = config, nil
+	t.objective.rewind()
+	return nil
+}
+
+// SetData sets the images of the runs to come. They must be of the kinds that the step is compiled for: objects, scenes and labels, as before.
+func (t *Trainer) SetData(data Data) error {
+	old := t.objective.data
+	if (data.Objects == nil) != (old.Objects == nil) || (data.Scenes == nil) != (old.Scenes == nil) || (data.Labels == nil) != (old.Labels == nil) ||
+		(data.TeacherLabels == nil) != (old.TeacherLabels == nil) {
+		return errors.New("these images need another compiled step")
+	}
+	t.objective.data = data
 	t.objective.rewind()
 	return nil
 }
@@ -97,6 +115,7 @@ func (t *Trainer) Begin(seed uint64) error {
 	if err := t.objective.checkNeighbours(); err != nil {
 		return err
 	}
+	t.objective.measured = nil
 	return t.Trainer.Begin(seed)
 }
 

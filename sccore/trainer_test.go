@@ -367,3 +367,32 @@ func TestEvaluatorsDoNotDisturbTraining(t *testing.T) {
 		t.Errorf("evaluated %v, want three values", curve)
 	}
 }
+
+// TestSetData trains on other images with the same compiled step, which must be as if it had been compiled for them.
+func TestSetData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b := onGo(t)
+	other := tinyData()
+	other.Objects, other.Scenes = synthetic.Objects(6, 32, 3), synthetic.Scenes(6, 32, 4)
+	config := tiny()
+	fresh := newTrainer(t, b, other, config)
+	trained(t, fresh, 3, 2)
+	reused := newTrainer(t, b, tinyData(), config)
+	trained(t, reused, 3, 2)
+	if state(t, reused) == state(t, fresh) {
+		t.Fatal("other images train alike")
+	}
+	if err := reused.SetData(other); err != nil {
+		t.Fatal(err)
+	}
+	trained(t, reused, 3, 2)
+	if state(t, reused) != state(t, fresh) {
+		t.Error("a step that is used again ends elsewhere")
+	}
+	other.Scenes = nil
+	if err := reused.SetData(other); err == nil {
+		t.Error("the step took images that it is not compiled for")
+	}
+}

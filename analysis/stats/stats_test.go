@@ -17,7 +17,8 @@ type bounds struct {
 func readGolden(t *testing.T) (golden struct {
 	Samples []struct {
 		A         []float64
-		IntervalA bounds `json:"interval_a"`
+		IntervalA bounds  `json:"interval_a"`
+		PShifted  float64 `json:"p_shifted"` // Of a − 59.
 	}
 	Ranks []struct {
 		X, Y []float64

@@ -39,7 +39,7 @@ func TestDetect(t *testing.T) {
 		t.Errorf("wrote %q, %v", files, err)
 	}
 	// What it writes is what the judge reads.
-	write(t, []byte(`{"images": [{"id": 12, "height": 40, "width": 40}, {"id": 7, "height": 70, "width": 70}], "categories": [{"id": 1, "name": "class 0"}],
+	write(t, []byte(`{"images": [{"id": 12, "height": 45, "width": 40}, {"id": 7, "height": 75, "width": 70}], "categories": [{"id": 1, "name": "class 0"}],
 		"annotations": [{"id": 1, "image_id": 12, "category_id": 1, "bbox": [0, 0, 40, 40], "area": 1600, "segmentation": [[0, 0, 40, 0, 40, 40, 0, 40]]}]}`),
 		m.Checkout, "truth.json")
 	if stdout, stderr, status := outcome(t, semcon(t, m, "evaluate", "coco", "--annotations", "truth.json", "--detections", "detections/results.json")); status != 0 ||

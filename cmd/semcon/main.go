@@ -54,6 +54,7 @@ func init() {
 		segmentVerb,
 		detectVerb,
 		attentionVerb,
+		showVerb,
 		evaluateVerb,
 		settingsVerb,
 		versionVerb,

@@ -21,7 +21,7 @@ type Viewer struct {
 	shown   []image.Image
 }
 
-// NewViewer returns a viewer of the first count images of a set, at least 2, encoded at size pixels.
+// NewViewer returns a viewer of the first count images of a set, at least 1, encoded at size pixels.
 func NewViewer(b compute.Backend, config sccore.Config, size int, images datasets.Source, count int) (*Viewer, error) {
 	w := &Viewer{config: config, size: size, backend: b, scenes: images}
 	preprocessing := datasets.DefaultPreprocessing()
@@ -31,8 +31,8 @@ func NewViewer(b compute.Backend, config sccore.Config, size int, images dataset
 		}
 		w.images, w.shown = append(w.images, im), append(w.shown, figures.NewImage(im.RGB(preprocessing), im.Height, im.Width))
 	}
-	if len(w.images) < max(count, 2) {
-		return nil, fmt.Errorf("%d scenes to show, want %d", len(w.images), max(count, 2))
+	if len(w.images) < max(count, 1) {
+		return nil, fmt.Errorf("%d scenes to show, want %d", len(w.images), max(count, 1))
 	}
 	return w, nil
 }

@@ -32,7 +32,7 @@ var order = [][]string{
 	{"sccore/experiments/*"},
 	{"sccore/experiments"},
 	{module}, // The package at the root.
-	{"cmd", "notebooks", "internal/torture"},
+	{"cmd", "notebooks", "internal/torture", "internal/aot"},
 }
 
 // placeOf returns the line of the entry that matches the longest part of a package's path, or -1 if none does.

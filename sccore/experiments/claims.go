@@ -9,38 +9,52 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Claims returns the scoreboard of the paper's claims from the records under the folder out. Each claim is measured by the experiment that it names. The
-// scoreboard lists the data behind its numbers and the settings that --set changed.
+// Claims returns the scoreboard of the paper's claims from the records under the folder out. Each claim is measured by the experiment that it names, on
+// synthetic data and on real ones apart. Runs with settings that --set changed count for no claim; the scoreboard names them. It lists the data behind
+// its numbers.
 func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
-	measured := map[[2]string][]float64{} // By the claim's ID and part.
+	type key struct {
+		id, part string
+		kind     figures.DataKind
+	}
+	measured := map[key][]float64{}
 	board := figures.Scoreboard{Profile: string(profile)}
 	for _, e := range All() {
 		records, err := study.Records(study.Folder(out, e.Name))
 		if err != nil {
 			return figures.Scoreboard{}, err
 		}
+		byKind := map[figures.DataKind][]study.Record{}
+		for _, r := range records {
+			kind := figures.KindOf(r.Data)
+			byKind[kind] = append(byKind[kind], r)
+		}
 		for _, claim := range figures.Claims() {
-			if claim.Experiment != e.Name {
-				continue
-			}
-			evidence, err := e.Measure(records, profile, claim)
-			if err != nil {
-				return figures.Scoreboard{}, err
-			}
-			measured[[2]string{claim.ID, claim.Part}] = evidence.Values
-			for _, identity := range evidence.Data {
-				if !slices.Contains(board.Data, identity) {
-					board.Data = append(board.Data, identity)
+			for _, kind := range []figures.DataKind{figures.Synthetic, figures.Real} {
+				if claim.Experiment != e.Name || len(byKind[kind]) == 0 {
+					continue
 				}
-			}
-			if len(evidence.Changed) > 0 {
-				note := fmt.Sprintf("%s ran with settings that differ from the profile's: %s.", e.Name, strings.Join(evidence.Changed, ", "))
-				if !slices.Contains(board.Notes, note) {
-					board.Notes = append(board.Notes, note)
+				evidence, err := e.Measure(byKind[kind], profile, claim)
+				if err != nil {
+					return figures.Scoreboard{}, err
+				}
+				if len(evidence.Changed) > 0 {
+					note := fmt.Sprintf("Runs of %s on %s data count for no claim, because their settings differ from the profile's: %s.",
+						e.Name, kind, strings.Join(evidence.Changed, ", "))
+					if !slices.Contains(board.Notes, note) {
+						board.Notes = append(board.Notes, note)
+					}
+					continue
+				}
+				measured[key{claim.ID, claim.Part, kind}] = evidence.Values
+				for _, identity := range evidence.Data {
+					if !slices.Contains(board.Data, identity) {
+						board.Data = append(board.Data, identity)
+					}
 				}
 			}
 		}
 	}
-	board.Judge(func(c figures.Claim) []float64 { return measured[[2]string{c.ID, c.Part}] })
+	board.Judge(func(c figures.Claim, kind figures.DataKind) []float64 { return measured[key{c.ID, c.Part, kind}] })
 	return board, nil
 }

@@ -84,6 +84,8 @@ var netDatasets = map[string]map[study.Profile][]string{
 	transfer.Name:         {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic"), study.Full: segmented},
 	finetuning.Name:       {study.Smoke: {"synthetic", "voc2012"}, study.Quick: append(segmented, "synthetic", "camvid"), study.Full: append(segmented, "camvid")},
 	video.Name:            {study.Smoke: {"synthetic", "davis"}, study.Quick: {"synthetic", "davis"}, study.Full: {"davis"}},
+	noiserate.Name:        {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "coco", "voc2012"}, study.Full: {"coco", "voc2012"}},
+	overdispersion.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	detection.Name:        {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 }
 

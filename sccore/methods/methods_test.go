@@ -328,3 +328,27 @@ func TestResumeRejectsAnotherModel(t *testing.T) {
 		t.Errorf("error %v does not name the file", err)
 	}
 }
+
+// TestSetImages trains on other images with the same compiled step, which must be as if it had been compiled for them.
+func TestSetImages(t *testing.T) {
+	b := testbackend.Go(t)
+	images, other := synthetic.Images(20, 32, 1), synthetic.Images(20, 32, 5)
+	fresh := newTrainer(t, b, other, small(SimCLR))
+	begin(t, fresh, 7)
+	want := learn(t, fresh, 3)
+	reused := newTrainer(t, b, images, small(SimCLR))
+	begin(t, reused, 7)
+	if slices.Equal(learn(t, reused, 3), want) {
+		t.Fatal("other images train alike")
+	}
+	if err := reused.SetImages(other); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, reused, 7)
+	if got := learn(t, reused, 3); !slices.Equal(got, want) {
+		t.Errorf("losses %v, of a step compiled for the images %v", got, want)
+	}
+	if err := reused.SetImages(synthetic.Images(21, 32, 5)); err == nil {
+		t.Error("the step took more images than it is compiled for")
+	}
+}

@@ -31,6 +31,7 @@ type Trainer struct {
 	*train.Trainer[float64]
 	Config Config
 
+	backend   compute.Backend
 	objective *objective
 	features  *model.Exec
 }
@@ -51,7 +52,7 @@ func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*T
 	if err := pixels.ToDevice(b, 0); err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: settings, objective: &objective{config: settings, images: images, pixels: pixels}}
+	t := &Trainer{Config: settings, backend: b, objective: &objective{config: settings, images: images, pixels: pixels}}
 	var err error
 	if t.Trainer, err = train.New(b, t.objective); err != nil {
 		pixels.FinalizeAll()
@@ -61,6 +62,21 @@ func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*T
 		return nil, err
 	}
 	return t, nil
+}
+
+// SetImages sets the images of the runs to come: as many as before, and of one size with them.
+func (t *Trainer) SetImages(images *datasets.Images) error {
+	old := t.objective.images
+	if images == old {
+		return nil
+	}
+	if images.Len() != old.Len() || images.Height != old.Height || images.Width != old.Width {
+		return fmt.Errorf("%d images of %d×%d pixels need another compiled step than %d of %d×%d", images.Len(), images.Width, images.Height, old.Len(), old.Width, old.Height)
+	}
+	t.objective.pixels.FinalizeAll()
+	t.objective.images, t.objective.order = images, nil
+	t.objective.pixels = tensors.FromFlatDataAndDimensions(images.Pixels, images.Len(), images.Height, images.Width, 3)
+	return t.objective.pixels.ToDevice(t.backend, 0)
 }
 
 // Close frees the device's memory.

@@ -52,7 +52,7 @@ func TestGaugesSayWhatIsDamaged(t *testing.T) {
 		want       string
 	}{
 		{Gauges{Rank: 18, Similarity: 0.9, Kept: 0.8}, true, ""}, {Gauges{Rank: 40, Similarity: 0.3, Kept: 0.8}, true, "similarity 0.30"},
-		{Gauges{Rank: 9, Similarity: 0.9, Kept: 0.8}, true, "rank 9.0"}, {Gauges{Rank: 20, Similarity: 0.9, Kept: 0.3}, true, "0.30 of them"},
+		{Gauges{Rank: 9, Similarity: 0.9, Kept: 0.8}, true, "rank 9.0"}, {Gauges{Rank: 20, Similarity: 0.9, Kept: 0.1}, true, "0.10 of them"},
 		{Gauges{Rank: 18, Similarity: 0.1}, false, ""}, {Gauges{Rank: 2, Similarity: 0.9}, false, "rank 2.0"},
 	} {
 		if got := test.gauges.Damage(initial, test.pretrained); test.want == "" && got != "" || !strings.Contains(got, test.want) {

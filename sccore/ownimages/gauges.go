@@ -34,7 +34,7 @@ type Point struct {
 // Bounds of the verdict on an encoder that began as a trained one, and of the rank of one that began with random weights.
 const (
 	leastSimilarity  = 0.5
-	leastKept        = 0.5
+	leastKept        = 0.2
 	leastRankShare   = 0.6
 	leastRandomShare = 0.25
 )

@@ -170,12 +170,8 @@ func (r *run) trained() encoder.ViT {
 // openInit checks the file of weights that the training starts from.
 func (r *run) openInit(v encoder.ViT) error {
 	path := r.Start.Init
-	p, _, source, err := weights.ReadPreprocessing(path)
-	if err != nil {
+	if err := standardImages(path); err != nil {
 		return err
-	}
-	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
-		return fmt.Errorf("%s: images have mean %v and std %v, training has ImageNet's", source, p.Mean, p.Std)
 	}
 	config := sccore.Default().Adapt(v)
 	config.Prototypes, config.Lambdas.Prototypes = 0, 0
@@ -188,6 +184,18 @@ func (r *run) openInit(v encoder.ViT) error {
 	digest, err := weights.Digest(path)
 	r.about.Init = fmt.Sprintf("%s, sha256 %s", filepath.Base(path), digest)
 	return err
+}
+
+// standardImages returns an error if the makers of weights standardise images otherwise than training and pictures do.
+func standardImages(path string) error {
+	p, _, source, err := weights.ReadPreprocessing(path)
+	if err != nil {
+		return err
+	}
+	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
+		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
+	}
+	return nil
 }
 
 // claim writes what the run is, or checks that the folder is of the same run.

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // MaxBytes is the most that one array may take whose size follows from settings. Larger ones are slips of the finger, and would end the process.
@@ -17,9 +18,17 @@ const MaxImageSize = 2048
 // Between returns an error that names a setting, unless low ≤ value ≤ high. NaN is out of range.
 func Between[N int | float64](name string, value, low, high N) error {
 	if !(low <= value && value <= high) {
-		return fmt.Errorf("%s %v is not between %v and %v", name, value, low, high)
+		return fmt.Errorf("%s %s is not between %s and %s", name, text(value), text(low), text(high))
 	}
 	return nil
+}
+
+// text writes whole numbers with all digits, as users set them.
+func text[N int | float64](value N) string {
+	if whole := int64(value); N(whole) == value && math.Abs(float64(value)) < 1e15 {
+		return strconv.FormatInt(whole, 10)
+	}
+	return fmt.Sprint(value)
 }
 
 // Above returns an error that names a setting, unless 0 < value ≤ high.

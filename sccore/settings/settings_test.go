@@ -119,6 +119,8 @@ func TestBounds(t *testing.T) {
 	}{
 		{settings.Between("k", 3, 1, 3), ""},
 		{settings.Between("k", 4, 1, 3), "k 4 is not between 1 and 3"},
+		{settings.Between("batch", 99999999.0, 2, 65536), "batch 99999999 is not between 2 and 65536"},
+		{settings.Between("rate", 1e300, 0, 1), "rate 1e+300 is not between 0 and 1"},
 		{settings.Between("rate", nan, 0, 1), "rate NaN is not between 0 and 1"},
 		{settings.Above("rate", 1, 1), ""},
 		{settings.Above("rate", 0, 1), "rate 0 is not above 0 and at most 1"},

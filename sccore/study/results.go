@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +16,8 @@ import (
 type Results struct {
 	Profile Profile
 	runs    map[[2]string][]Record
-	changed map[string][]string // By column, the settings that differ from the profile's.
+	changed map[string][]string  // By column, the settings that differ from the profile's.
+	leftOut map[[2]string]string // By row and column without numbers, why its records are left out.
 	group   func([]Record) (Results, error)
 	records []Record
 }
@@ -38,7 +40,7 @@ func (s Spec[C, D]) Load(out string, profile Profile) (Results, error) {
 
 // Results groups the records of one profile.
 func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) {
-	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}}
+	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}, leftOut: map[[2]string]string{}}
 	results.group = func(subset []Record) (Results, error) { return s.Results(subset, profile) }
 	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Profile != profile })
 	results.records = records
@@ -63,11 +65,15 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) 
 		}
 	}
 	for i, r := range records {
+		key := [2]string{r.Row, r.Column}
 		if c := chosen[s.group(r)]; groupings[i].common != c.common || groupings[i].data != c.data {
+			if why := cmp.Or(strings.Join(groupings[i].changed, ", "), "other data"); len(results.runs[key]) == 0 {
+				results.leftOut[key] = why
+			}
 			continue
 		}
 		results.changed[r.Column] = groupings[i].changed
-		key := [2]string{r.Row, r.Column}
+		delete(results.leftOut, key)
 		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
 		group = append(group, r)
 		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
@@ -201,7 +207,8 @@ func (r Results) Evidence(values []float64, columns ...string) Evidence {
 	return e
 }
 
-// Describe fills in a table's unit, profile and data, and adds to its caption what --set changed in the columns with numbers of ours.
+// Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in the columns with numbers of ours, and which rows are
+// empty there because their runs had other settings.
 func (r Results) Describe(t *figures.Table, unit string) {
 	var measured []string
 	for i, column := range t.Columns {
@@ -243,5 +250,15 @@ func (r Results) DescribeAs(t *figures.Table, unit string, columns ...string) {
 		} else {
 			t.Caption += fmt.Sprintf(" %s: settings that differ from the profile's: %s.", strings.Join(sharing[text], ", "), text)
 		}
+	}
+	var leftOut []string
+	for key, why := range r.leftOut {
+		if text := key[0] + " (" + why + ")"; slices.Contains(columns, key[1]) && !slices.Contains(leftOut, text) {
+			leftOut = append(leftOut, text)
+		}
+	}
+	if len(leftOut) > 0 {
+		slices.Sort(leftOut)
+		t.Caption += fmt.Sprintf(" Runs that cannot be compared with the rest are left out: %s.", strings.Join(leftOut, "; "))
 	}
 }

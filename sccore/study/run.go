@@ -25,7 +25,7 @@ type call[C comparable, D Data] struct {
 	backend compute.Backend
 	options Options
 	dir     string // out/EXPERIMENT
-	data    map[string]D
+	data    map[dataKey]D
 	wanted  map[string]bool // Selected cells that are not recorded yet, by name.
 	needed  map[string]bool // Cells that other cells need.
 
@@ -54,22 +54,26 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], cells []C
 	}
 	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
-		data: map[string]D{}, wanted: map[string]bool{}, needed: map[string]bool{}, missing: map[string]bool{}, skipped: map[string]bool{},
+		data: map[dataKey]D{}, wanted: map[string]bool{}, needed: map[string]bool{}, missing: map[string]bool{}, skipped: map[string]bool{},
 	}
 	for _, name := range names {
 		onDataset := slices.DeleteFunc(slices.Clone(cells), func(c Cell[C]) bool { return c.Dataset != name })
 		if len(onDataset) == 0 {
 			continue
 		}
-		data, err := s.Open(o, name, onDataset)
-		if err != nil {
-			return nil, nil, nil, err
+		for _, together := range s.openedTogether(onDataset) {
+			data, err := s.Open(o, name, together)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			for _, skipped := range data.Skipped() {
+				o.Warnf("skipped %s", skipped)
+			}
+			c.data[s.dataKey(together[0])] = data
+			if !slices.Contains(titles, data.Title()) {
+				titles = append(titles, data.Title())
+			}
 		}
-		for _, skipped := range data.Skipped() {
-			o.Warnf("skipped %s", skipped)
-		}
-		c.data[name] = data
-		titles = append(titles, data.Title())
 	}
 	return c, cells, titles, nil
 }
@@ -119,6 +123,33 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	return nil
 }
 
+// dataKey identifies the data of a cell. The seed is 0 if all seeds share them.
+type dataKey struct {
+	dataset string
+	seed    int
+}
+
+func (s Spec[C, D]) dataKey(c Cell[C]) dataKey {
+	if s.BySeed == nil || !s.BySeed(c.Dataset) {
+		return dataKey{dataset: c.Dataset}
+	}
+	return dataKey{c.Dataset, c.Seed}
+}
+
+// openedTogether splits the cells of a dataset into those that share their data, in the order of the cells.
+func (s Spec[C, D]) openedTogether(cells []Cell[C]) (all [][]Cell[C]) {
+	at := map[dataKey]int{}
+	for _, cell := range cells {
+		key := s.dataKey(cell)
+		if _, ok := at[key]; !ok {
+			at[key] = len(all)
+			all = append(all, nil)
+		}
+		all[at[key]] = append(all[at[key]], cell)
+	}
+	return all
+}
+
 // selected lists the cells of all datasets that --only selects.
 func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err error) {
 	for _, dataset := range datasets {
@@ -163,7 +194,7 @@ func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total
 		todo = append(todo, cell)
 	}
 	for _, cell := range cells {
-		data := c.data[cell.Dataset]
+		data := c.data[c.dataKey(cell)]
 		if complete(done, c.options.Profile, cell, data, c.Numbers(data, cell)) {
 			// A run that was killed just after recording still has its checkpoints.
 			_ = train.RemoveCheckpoints(filepath.Join(c.dir, c.folder(data, cell))) // A checkpoint that cannot be removed does no harm.
@@ -173,7 +204,7 @@ func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total
 		add(cell)
 	}
 	for _, cell := range cells {
-		steps := c.Steps(c.data[cell.Dataset], cell)
+		steps := c.Steps(c.data[c.dataKey(cell)], cell)
 		total += steps
 		if !planned[cell.Name()] {
 			finished += steps
@@ -182,7 +213,7 @@ func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total
 	for _, cell := range todo {
 		selected := slices.ContainsFunc(cells, func(other Cell[C]) bool { return other.Name() == cell.Name() })
 		if !selected { // Another cell needs it.
-			total += c.Steps(c.data[cell.Dataset], cell)
+			total += c.Steps(c.data[c.dataKey(cell)], cell)
 		}
 	}
 	return todo, total, finished
@@ -253,7 +284,7 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 
 // runCell runs one cell, unless another process is running it. It makes the worker if it is nil, and returns it for the next cell.
 func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
-	data := c.data[cell.Dataset]
+	data := c.data[c.dataKey(cell)]
 	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
 	defer func() { r.end(err) }()
 	if c.Needs != nil {

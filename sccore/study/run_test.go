@@ -266,6 +266,11 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	if len(results.Of("a", "count")) != 0 || results.Values("b", "count")[0] != 3 {
 		t.Errorf("a run with other settings stands beside the profile's own: %v, %v", results.Values("a", "count"), results.Values("b", "count"))
 	}
+	table := figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: results.Values("b", "count")}}}}}
+	results.Describe(&table, "%")
+	if want := " Runs that cannot be compared with the rest are left out: a (steps=5)."; table.Caption != want {
+		t.Errorf("caption %q, want %q", table.Caption, want)
+	}
 	alone, err := results.Where(func(r Record) bool { return r.Row == "a" })
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +281,7 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	if e := results.Evidence(nil, "count"); e.Data != nil {
 		t.Errorf("data %v behind no values", e.Data)
 	}
-	table := figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: alone.Values("a", "count")}}}}}
+	table = figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: alone.Values("a", "count")}}}}}
 	if alone.Describe(&table, "%"); !strings.Contains(table.Caption, "Settings that differ from the profile's: steps=5.") {
 		t.Errorf("caption %q", table.Caption)
 	}

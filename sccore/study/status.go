@@ -45,7 +45,7 @@ func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
 	}
 	var all []CellStatus
 	for _, cell := range cells {
-		data := c.data[cell.Dataset]
+		data := c.data[c.dataKey(cell)]
 		status := CellStatus{Name: cell.Name(), State: Done}
 		if !complete(done, o.Profile, cell, data, s.Numbers(data, cell)) {
 			if err := status.read(filepath.Join(c.dir, s.folder(data, cell))); err != nil {

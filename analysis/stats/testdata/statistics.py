@@ -1,4 +1,4 @@
-"""Writes statistics.json: t-intervals and rank correlations by SciPy, for the tests of package stats.
+"""Writes statistics.json: t-intervals, p-values and rank correlations by SciPy, for the tests of package stats.
 
     python statistics.py        (needs numpy and scipy)
 """
@@ -31,7 +31,7 @@ def clean(value):
 samples = []
 for size in [2, 3, 3, 10, 40]:
     a = rng.normal(60, 2, size).round(3)
-    samples.append({"a": a, "interval_a": interval(a)})
+    samples.append({"a": a, "interval_a": interval(a), "p_shifted": stats.ttest_1samp(a - 59, 0).pvalue})
 
 ranks = []
 for x, y in [

@@ -10,7 +10,12 @@ import (
 // Instances draws [Scenes] as an object-detection dataset: each object that is seen is annotated with the mask of what is seen of it and the box around
 // that. It panics as [Scenes] does.
 func Instances(n, size int, seed uint64) *datasets.ObjectImages {
-	scenes := Scenes(n, size, seed)
+	return instances(Scenes(n, size, seed))
+}
+
+// instances is a set of scenes as images with objects.
+func instances(scenes *Set) *datasets.ObjectImages {
+	n, size := scenes.Len(), scenes.Width
 	var categories []datasets.ObjectCategory
 	for i, name := range scenes.Classes {
 		categories = append(categories, datasets.ObjectCategory{ID: int64(i + 1), Name: name})

@@ -4,7 +4,12 @@ import "github.com/semcon/semcon/sccore/datasets"
 
 // Segmentation draws [Scenes] as a segmentation dataset. Class 0 is "background", the six classes of objects follow, and no pixel is ignored.
 func Segmentation(n, size int, seed uint64) *datasets.Segmentation {
-	scenes := Scenes(n, size, seed)
+	return segmentation(Scenes(n, size, seed))
+}
+
+// segmentation is a set of scenes as a segmentation dataset.
+func segmentation(scenes *Set) *datasets.Segmentation {
+	n, size := scenes.Len(), scenes.Width
 	classes := append([]string{"background"}, scenes.Classes...)
 	return datasets.NewSegmentation(scenes.Name, classes, scenes.Identity, n, func(i int) (*datasets.SegmentedImage, error) {
 		area := size * size

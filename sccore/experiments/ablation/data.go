@@ -59,9 +59,9 @@ func (m measured) protocol(column string, config Config) string {
 }
 
 // Open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no
-// labels at all, that is an error.
-func Open(o study.Options, config Config) (d Data, err error) {
-	if d.Data, err = pretrain.Open(o, config.Config); err != nil {
+// labels at all, that is an error. Synthetic images are those of a seed.
+func Open(o study.Options, config Config, seed int) (d Data, err error) {
+	if d.Data, err = pretrain.Open(o, config.Config, seed); err != nil {
 		return d, err
 	}
 	if o.Data == "" {

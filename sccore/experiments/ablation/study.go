@@ -139,7 +139,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	}
 	var cells []study.Cell[Config]
 	for _, row := range rows {
-		for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 3}[o.Profile]) {
+		for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile]) {
 			cells = append(cells, newCell(dataset, row, seed, config))
 		}
 	}
@@ -188,7 +188,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
 		Cost: map[study.Profile]string{
 			study.Smoke: "about a minute on 2 cores",
-			study.Quick: "about a quarter of an hour on 2 cores",
+			study.Quick: "about 25 minutes on 2 cores",
 			study.Full:  "21 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
 		},
 	},
@@ -199,9 +199,10 @@ var Study = study.Spec[Config, Data]{
 		}
 		return pretrain.DatasetNames(o)
 	},
-	Cells: cells,
+	Cells:  cells,
+	BySeed: pretrain.Drawn,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
-		return Open(o, cells[0].Config)
+		return Open(o, cells[0].Config, cells[0].Seed)
 	},
 	Numbers:   func(d Data, c study.Cell[Config]) []study.Number { return d.Numbers(rowOf(c)) },
 	Steps:     steps,

@@ -103,6 +103,8 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 5 − line 2: + patch concentration", "5", "2"},
 	{"line 6 − line 3: + both concentrations", "6", "3"},
 	{"line 7 − line 6: + filter", "7", "6"},
+	{"line 7 − line 3: all of the method against both alignments", "7", "3"},
+	{"line 3 − stage 1: both alignments, trained on", "3", pretrain.RowAlignment},
 	{"line 7 − stage 1: all of stage 2", "7", pretrain.RowAlignment},
 	{"stage 1 − random weights", pretrain.RowAlignment, pretrain.RowRandom},
 	{"line 7 − initialisation: all of the method", "7", pretrain.RowInit},
@@ -140,8 +142,8 @@ func (r Results) tables() ([]figures.Table, error) {
 		title += " on images"
 		caption += " Segmentation of COCOStuff-27, classification of ImageNet-1k."
 	case r.Profile != study.Full:
-		title += ", ours on synthetic images"
-		caption += " Ours on synthetic objects and scenes, the paper's on ImageNet-1k and COCOStuff-27: compare signs, not sizes."
+		title += " on synthetic images"
+		caption += " On synthetic objects and scenes, with which the paper's numbers do not compare."
 	}
 	describe := func(t figures.Table, title, caption string) figures.Table {
 		t.Title, t.Caption = title, caption
@@ -149,6 +151,15 @@ func (r Results) tables() ([]figures.Table, error) {
 		return t
 	}
 	main := paper.Beside(func(heads []string, column string) []float64 { return r.Values(heads[0], column) })
+	main.Rows = append(r.starts(paper.Columns, len(main.RowHeads)), main.Rows...)
+	compared := r.read || r.Profile == study.Full
+	if !compared {
+		for _, row := range main.Rows {
+			for i := range row.Cells {
+				row.Cells[i].Paper = math.NaN()
+			}
+		}
+	}
 	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: slices.Clone(paper.Columns)}
 	for _, pair := range pairs {
 		if pair.Row == other || pair.Other == other {
@@ -156,7 +167,10 @@ func (r Results) tables() ([]figures.Table, error) {
 		}
 		row := figures.Row{Heads: []string{pair.Title}}
 		for _, column := range paper.Columns {
-			printed := r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
+			printed := math.NaN()
+			if compared {
+				printed = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
+			}
 			row.Cells = append(row.Cells, figures.Cell{Paper: printed, Ours: r.Differences(column, pair.Row, pair.Other)})
 		}
 		differences.Rows = append(differences.Rows, row)
@@ -165,6 +179,26 @@ func (r Results) tables() ([]figures.Table, error) {
 		describe(main, title, caption),
 		describe(differences, title+", what each part adds", "Differences of the lines, paired by seed."),
 	}, nil
+}
+
+// starts are the rows of what the lines start from, as far as they are recorded: random weights and the first stage, or weights from a file.
+func (r Results) starts(columns []string, heads int) (rows []figures.Row) {
+	for _, start := range []struct {
+		row      string
+		switches []string
+	}{{pretrain.RowRandom, nil}, {pretrain.RowInit, nil}, {pretrain.RowAlignment, []string{"1", "1"}}} {
+		row, recorded := figures.Row{Heads: make([]string, heads)}, false
+		copy(row.Heads, append([]string{start.row}, start.switches...))
+		for _, column := range columns {
+			values := r.Values(start.row, column)
+			recorded = recorded || len(values) > 0
+			row.Cells = append(row.Cells, figures.Cell{Paper: math.NaN(), Ours: values})
+		}
+		if recorded {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // printed returns the paper's number of a line; NaN for other rows.

@@ -39,9 +39,12 @@ func stageOf(c study.Cell[Config]) (name string, config sccore.Config) {
 // Run trains and measures a line; or what all lines of a seed begin from; or it measures random weights.
 func (w worker) Run(r *run) error {
 	c, seed, t := r.Cell.Config, uint64(r.Cell.Seed), w.stage.Trainer
+	if err := w.stage.SetData(r.Data.Train); err != nil {
+		return err
+	}
 	pretrain.Report(r, w.stage)
 	shared := filepath.Dir(r.Dir) // By the stages of a seed.
-	evaluators := pretrain.Evaluators(r.Backend(), w.stage.Frozen, r.Data.Data, c.Config, r.Cell.Seed)
+	evaluators := w.stage.Evaluators(r.Backend(), r.Data.Data, c.Config, r.Cell.Seed)
 	switch row := rowOf(r.Cell); row {
 	case pretrain.RowRandom:
 		if err := t.Begin(seed); err != nil {

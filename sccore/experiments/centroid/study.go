@@ -27,11 +27,13 @@ var Study = study.Spec[Config, Data]{
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		if c := cells[0].Config.Classifier; dataset == encoders.Synthetic { // The seeds differ from those of the experiment pretrain.
-			return Data{synthetic.Segmentation(c.Images, c.Size, 12), synthetic.Segmentation(c.Images, c.Size, 14)}, nil
+		if c := cells[0].Config.Classifier; dataset == encoders.Synthetic { // The sets differ from those of the experiment pretrain.
+			run := synthetic.Run(cells[0].Seed)
+			return Data{run.Segmentation(c.Images, c.Size, 12), run.Segmentation(c.Images, c.Size, 14)}, nil
 		}
 		return sources.Open(o.Data, dataset)
 	},
+	BySeed:        encoders.Drawn,
 	Numbers:       func(data Data, c study.Cell[Config]) []study.Number { return []study.Number{number(data, c)} },
 	Steps:         func(Data, study.Cell[Config]) int { return 1 },
 	NewWorker:     study.Independent(run),

@@ -70,7 +70,7 @@ func read(dir string) (d Data, err error) {
 }
 
 // open opens a dataset for a configuration. Synthetic scenes are those of the experiments transfer and fine-tune.
-func open(dir, dataset string, c Config) (d Data, err error) {
+func open(dir, dataset string, c Config, seed int) (d Data, err error) {
 	if dataset != encoders.Synthetic {
 		if d, err = read(dir); err != nil {
 			return d, err
@@ -79,7 +79,8 @@ func open(dir, dataset string, c Config) (d Data, err error) {
 		if c.Images < 2 {
 			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
 		}
-		d.train, d.test = synthetic.Instances(c.Images, sceneSize, 12), synthetic.Instances(c.Images, sceneSize, 14)
+		run := synthetic.Run(seed)
+		d.train, d.test = run.Instances(c.Images, sceneSize, 12), run.Instances(c.Images, sceneSize, 14)
 	}
 	d.trained = d.train.Annotated()
 	if d.trained.Len() == 0 {

@@ -69,7 +69,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic))
+	data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestClaims(t *testing.T) {
 		if err != nil || len(evidence.Values) != 3 || math.Abs(evidence.Values[1]-want) > 1e-9 {
 			t.Errorf("%s: %+v, %v, want %g for seed 1", part, evidence, err, want)
 		}
-		if _, verdict := claim.Evaluate(evidence.Values); verdict != figures.Holds {
+		if _, verdict := claim.Evaluate(evidence.Values); verdict != figures.HoldsAlone {
 			t.Errorf("%s %s", part, verdict)
 		}
 	}

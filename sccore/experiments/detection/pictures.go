@@ -32,7 +32,7 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 	if err != nil {
 		return figures.ImageGrid{}, err
 	}
-	d, err := open(data, dataset, c)
+	d, err := open(data, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err
 	}
@@ -75,7 +75,7 @@ func (r Results) Stages(b compute.Backend, data, out, row, dataset string, n int
 		return sheet, err
 	}
 	key, _, _ := strings.Cut(record.Cell, "/")
-	d, err := open(data, key, c)
+	d, err := open(data, key, c, 0)
 	if err != nil {
 		return sheet, err
 	}

@@ -35,8 +35,9 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: present,
 	Cells:    grid.Cells,
+	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		return open(o.Data, dataset, cells[0].Config)
+		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
 	},
 	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{

@@ -48,16 +48,16 @@ func (d Data) Skipped() []string {
 
 // datasetNames lists the datasets that the options provide.
 func datasetNames(o study.Options) (names, missing []string, err error) {
-	all, err := sources(o.Profile, o.Data)
+	all, err := sources(o.Profile, o.Data, 0)
 	for _, s := range all {
 		names = append(names, s.name)
 	}
 	return names, missing, err
 }
 
-// Open reads both splits of a dataset.
-func Open(o study.Options, dataset string) (Data, error) {
-	all, err := sources(o.Profile, o.Data)
+// Open reads both splits of a dataset, or draws those of a seed.
+func Open(o study.Options, dataset string, seed int) (Data, error) {
+	all, err := sources(o.Profile, o.Data, synthetic.Run(seed))
 	if err != nil {
 		return Data{}, err
 	}
@@ -83,27 +83,27 @@ func (s source) load() (Data, error) {
 	return Data{s, train, test}, nil
 }
 
-// syntheticSource draws objects.
-func syntheticSource(train, test int) source {
+// syntheticSource draws the objects of a run.
+func syntheticSource(run synthetic.Run, train, test int) source {
 	return source{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
 		if split == datasets.Train {
-			return synthetic.Images(train, ImageSize, 1), nil
+			return run.Images(train, ImageSize, 1), nil
 		}
-		return synthetic.Images(test, ImageSize, 2), nil
+		return run.Images(test, ImageSize, 2), nil
 	}}
 }
 
 // sources returns the datasets of a profile: without --data synthetic objects; with it CIFAR-10, or the user's own images if there is no CIFAR-10; in the
 // full profile CIFAR-10 and CIFAR-100.
-func sources(profile study.Profile, dir string) ([]source, error) {
+func sources(profile study.Profile, dir string, run synthetic.Run) ([]source, error) {
 	if dir == "" {
 		if profile == study.Smoke {
-			return []source{syntheticSource(smokeTrain, smokeTest)}, nil
+			return []source{syntheticSource(run, smokeTrain, smokeTest)}, nil
 		}
 		if profile == study.Full {
 			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10 cifar100 --data DIR\" gets them)")
 		}
-		return []source{syntheticSource(4096, 1024)}, nil
+		return []source{syntheticSource(run, 4096, 1024)}, nil
 	}
 	ten := source{name: "cifar10", title: "CIFAR-10", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR10(dir, split) }}
 	hundred := source{name: "cifar100", title: "CIFAR-100", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR100(dir, split) }}

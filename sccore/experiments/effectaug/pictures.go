@@ -12,9 +12,9 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// TrainingImages returns the training images of a profile's first dataset, given the folder of the datasets.
+// TrainingImages returns the training images of a profile's first dataset and of seed 0, given the folder of the datasets.
 func TrainingImages(profile study.Profile, dir string) (*datasets.Images, error) {
-	all, err := sources(profile, dir)
+	all, err := sources(profile, dir, 0)
 	if err != nil {
 		return nil, err
 	}

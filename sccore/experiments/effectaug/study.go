@@ -99,6 +99,9 @@ const (
 	rowCropOnly = "crop"
 )
 
+// RowUntrained is the row of encoders with their initial weights, above which a training must come.
+const RowUntrained = "untrained"
+
 // MethodTitles are the names of the methods in the paper's table.
 var MethodTitles = map[string]string{
 	methods.SimCLR: "SimCLR", methods.BarlowTwins: "Barlow Twins", methods.MoCo: "MoCo", methods.SimSiam: "SimSiam",
@@ -169,7 +172,7 @@ func quickSettings(s *methods.Config) {
 // cells lists the cells of a profile in the order in which they run: all rows of a method with one seed before the next seed, so that the results of an
 // interrupted study are comparable.
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
-	rows, seeds := Rows, o.SeedsOr(3)
+	rows, seeds := Rows, o.SeedsOr(map[study.Profile]int{study.Quick: 5, study.Full: 3}[o.Profile])
 	switch o.Profile {
 	case study.Quick: // The rows that claims C1 to C8 compare, and crops alone.
 		rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
@@ -201,6 +204,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 				c.Config.Recipe = row.Recipe(config.Recipe)
 				cells = append(cells, c)
 			}
+			cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: []string{dataset, method, RowUntrained}, Seed: seed, Config: config})
 		}
 	}
 	return cells, nil
@@ -239,18 +243,26 @@ var Study = study.Spec[Config, Data]{
 		Data:       "CIFAR-10 (quick), CIFAR-10 and CIFAR-100 (full), class folders, or synthetic objects without --data",
 		Cost: map[study.Profile]string{
 			study.Smoke: "under a minute on 2 cores",
-			study.Quick: "about an hour on 2 cores",
+			study.Quick: "about 100 minutes on 2 cores, by an estimate",
 			study.Full:  "312 trainings of ResNet-18 for 800 epochs: a GPU, or several with --only",
 		},
 	},
 	Parts:    []string{"dataset", "method", "row", "seed"},
 	Datasets: datasetNames,
 	Cells:    cells,
-	Open:     func(o study.Options, dataset string, _ []study.Cell[Config]) (Data, error) { return Open(o, dataset) },
+	BySeed:   func(dataset string) bool { return dataset == "synthetic" },
+	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
+		return Open(o, dataset, cells[0].Seed)
+	},
 	Numbers: func(d Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Path[2], Column: column(d, c)}}
 	},
-	Steps:         func(d Data, c study.Cell[Config]) int { return c.Config.Epochs * (d.Train.Len() / c.Config.Batch) },
+	Steps: func(d Data, c study.Cell[Config]) int {
+		if c.Path[2] == RowUntrained {
+			return 0
+		}
+		return c.Config.Epochs * (d.Train.Len() / c.Config.Batch)
+	},
 	NewWorker:     newWorker,
 	Shares:        func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
 	ProfileConfig: profileConfig,

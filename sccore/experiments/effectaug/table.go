@@ -66,6 +66,7 @@ func (r Results) tables() ([]figures.Table, error) {
 	caption := "k-NN accuracy of frozen features under different transformations."
 	describe := func(t figures.Table, title string) figures.Table {
 		t.Title, t.Caption = title, caption
+		r.addUntrained(&t)
 		r.Describe(&t, "%")
 		return t
 	}
@@ -91,6 +92,25 @@ func (r Results) tables() ([]figures.Table, error) {
 		tables = append(tables, describe(t, fmt.Sprintf("Tab. effect_aug_full on %s, which the paper does not have", dataset)))
 	}
 	return tables, nil
+}
+
+// addUntrained adds the row of encoders that have not been trained, if there are records of any. Such a row needs a head of its own: without a switch on,
+// it would look like one without transformations.
+func (r Results) addUntrained(t *figures.Table) {
+	untrained, recorded := figures.Row{Heads: append([]string{RowUntrained}, make([]string, len(t.RowHeads))...)}, false
+	for _, column := range t.Columns {
+		values := r.Values(RowUntrained, column)
+		recorded = recorded || len(values) > 0
+		untrained.Cells = append(untrained.Cells, figures.Cell{Paper: math.NaN(), Ours: values})
+	}
+	if !recorded {
+		return
+	}
+	t.RowHeads = append([]figures.RowHead{{Name: "encoder"}}, t.RowHeads...)
+	for i := range t.Rows {
+		t.Rows[i].Heads = append([]string{"trained"}, t.Rows[i].Heads...)
+	}
+	t.Rows = append(t.Rows, untrained)
 }
 
 // measure returns the quantity of one of the claims C1 to C12, one value per seed, on the first dataset with records; the paper's datasets come first.

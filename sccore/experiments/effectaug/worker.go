@@ -44,6 +44,12 @@ type runState struct {
 // Run trains and evaluates a cell, and saves its weights.
 func (w worker) Run(r *run) error {
 	t, c := w.trainer, r.Cell.Config
+	if err := w.trainer.SetImages(r.Data.Train); err != nil {
+		return err
+	}
+	if r.Cell.Path[2] == RowUntrained {
+		return w.untrained(r)
+	}
 	var h runState
 	begun, before := time.Now(), 0.0
 	if err := t.Begin(methods.Run{Recipe: c.Recipe, Seed: uint64(r.Cell.Seed)}); err != nil {
@@ -111,6 +117,29 @@ func (w worker) knn(r *run) train.Evaluator {
 	}}
 }
 
+// untrained evaluates and records the initial weights of a seed.
+func (w worker) untrained(r *run) error {
+	if err := w.trainer.Begin(methods.Run{Recipe: r.Cell.Config.Recipe, Seed: uint64(r.Cell.Seed)}); err != nil {
+		return err
+	}
+	evaluated, err := w.knn(r).Evaluate(r.Context)
+	if err != nil {
+		return err
+	}
+	n := number(r, evaluated["accuracy"])
+	n.Details = map[string]float64{"feature_std": evaluated["feature_std"], "effective_rank": evaluated["effective_rank"]}
+	return r.Record(n)
+}
+
+// number is the number of a cell, without its details.
+func number(r *run, accuracy float64) study.Number {
+	c := r.Cell.Config.KNN
+	return study.Number{
+		Row: r.Cell.Path[2], Column: column(r.Data, r.Cell), Metric: "k-NN accuracy", Unit: "%", Value: accuracy,
+		Protocol: fmt.Sprintf("weighted k-NN, K %d, temperature %g, cosine, backbone features of un-augmented images, training images as neighbours", c.K, c.Temperature),
+	}
+}
+
 // finish saves the weights, records the result and removes the checkpoints. In this order, a run that is killed in between repeats only the rest.
 func (w worker) finish(r *run, h runState, loop train.Loop[float64]) error {
 	c := r.Cell.Config
@@ -123,16 +152,13 @@ func (w worker) finish(r *run, h runState, loop train.Loop[float64]) error {
 		return err
 	}
 	last := h.Points[len(h.Points)-1]
-	err = r.Record(study.Number{
-		Row: r.Cell.Path[2], Column: column(r.Data, r.Cell), Metric: "k-NN accuracy", Unit: "%", Value: last.KNN,
-		Protocol: fmt.Sprintf("weighted k-NN, K %d, temperature %g, cosine, backbone features of un-augmented images, training images as neighbours", c.KNN.K, c.KNN.Temperature),
-		Details: map[string]float64{
-			"loss": last.Loss, "feature_std": last.FeatureStd, "effective_rank": last.EffectiveRank,
-			"images_per_second": float64(w.trainer.Steps()*c.Batch) / h.Seconds,
-		},
-		Curve: curve, Seconds: h.Seconds,
-	})
-	if err != nil {
+	n := number(r, last.KNN)
+	n.Curve, n.Seconds = curve, h.Seconds
+	n.Details = map[string]float64{
+		"loss": last.Loss, "feature_std": last.FeatureStd, "effective_rank": last.EffectiveRank,
+		"images_per_second": float64(w.trainer.Steps()*c.Batch) / h.Seconds,
+	}
+	if err := r.Record(n); err != nil {
 		return err
 	}
 	return loop.Clean()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -14,7 +15,7 @@ import (
 // Grid lists the cells of an evaluation: each encoder with each variant, all cells of one seed before the next seed. C is the configuration of a cell.
 type Grid[C comparable] struct {
 	Table    string                // The paper's table whose rows --set weights.ROW=FILE can name.
-	Seeds    map[study.Profile]int // Number of seeds, if it is not 3.
+	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the quick profile.
 	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
 	Encoder  func(config *C) *Encoder
 	// Config returns the configuration of a profile without the encoder, with the assignments of --set applied and checked.
@@ -24,6 +25,9 @@ type Grid[C comparable] struct {
 // Cells implements Cells of a [study.Spec].
 func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
 	seeds := 3
+	if o.Profile == study.Quick {
+		seeds = 5
+	}
 	if count, ok := g.Seeds[o.Profile]; ok {
 		seeds = count
 	}
@@ -157,8 +161,8 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 	return all, nil
 }
 
-// pretrained returns the encoders that the experiment pretrain has left in out, after both stages of the last run of each seed in the profile. Both
-// stages are from the same run: the full method started from that run's alignment.
+// pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
+// profile. All are from the same run: the full method and its control started from that run's alignment.
 func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err error) {
 	records, err := study.Records(study.Folder(out, pretrain.Name))
 	if err != nil {
@@ -171,18 +175,24 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 			continue
 		}
 		last := records[at]
-		for _, stage := range []string{First, Second} {
+		for _, stage := range []string{First, Control, Second} {
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
 			})
-			if i < 0 { // The run started from a file.
+			if i < 0 { // The run started from a file, or has no control.
 				continue
 			}
 			var config pretrain.Config
 			if err := records[i].DecodeConfig(&config); err != nil {
 				return nil, err
 			}
-			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: pretrain.EncoderFile(out, records[i], stage)}
+			changed, err := settings.Changed("", pretrain.Study.ProfileConfig(records[i], config), config)
+			if err != nil {
+				return nil, err
+			}
+			e := Encoder{
+				Row: stage, Architecture: config.Second.Encoder, Weights: pretrain.EncoderFile(out, records[i], stage), Changed: strings.Join(changed, ", "),
+			}
 			if e.Digest, err = weights.Digest(e.Weights); err != nil {
 				return nil, err
 			}

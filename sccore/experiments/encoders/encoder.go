@@ -20,6 +20,8 @@ type Encoder struct {
 	Digest       string `json:"digest"`       // The first 16 hexadecimal digits of the file's SHA-256.
 	// Patterns of the keys in the file that are left out, with spaces between them, as weights.ReadViT takes them.
 	Ignore string `json:"ignore,omitzero"`
+	// What --set changed in the training by the experiment pretrain, with commas between the settings.
+	Changed string `json:"changed,omitzero"`
 }
 
 // Portable returns the encoder without the path of its file, so that the hash of a configuration does not depend on it.

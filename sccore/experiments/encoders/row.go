@@ -15,15 +15,17 @@ type Row struct {
 	Heads []string // The table's row heads: method, architecture and, in some tables, training data. Our rows have the method alone.
 }
 
-// Keys of the rows that the paper's tables do not have: random weights, and the encoders that the experiment pretrain leaves after its two stages.
+// Keys of the rows that the paper's tables do not have: random weights, and the encoders that the experiment pretrain leaves after its two stages and
+// after the control of the second, alignment for as many steps.
 const (
-	Random = "random"
-	First  = "first"
-	Second = "second"
+	Random  = "random"
+	First   = "first"
+	Control = "control"
+	Second  = "second"
 )
 
 // titles are the titles of our rows in tables.
-var titles = map[string]string{Random: pretrain.RowRandom, First: pretrain.RowAlignment, Second: pretrain.RowMethod}
+var titles = map[string]string{Random: pretrain.RowRandom, First: pretrain.RowAlignment, Control: pretrain.RowControl, Second: pretrain.RowMethod}
 
 // Title is the title of a row in tables and pictures. For the paper's rows it is the key.
 func Title(key string) string {
@@ -35,7 +37,7 @@ func Title(key string) string {
 
 // OurRows returns the rows that the paper's tables do not have.
 func OurRows() (rows []Row) {
-	for _, key := range []string{Random, First, Second} {
+	for _, key := range []string{Random, First, Control, Second} {
 		rows = append(rows, Row{key, []string{titles[key]}})
 	}
 	return rows
@@ -62,15 +64,26 @@ func PaperRows(table string) ([]Row, error) {
 	return rows, nil
 }
 
-// Gain is the gain of the full method over its initialisation in a column, one value per seed. Claims name the initialisation: "DINO", "iBOT" or "Mugs"
-// with ViT-S/16, or "own" for our own alignment stage.
+// Gain is the gain of the full method in a column, one value per seed. Claims name what it is compared with: its initialisation "DINO", "iBOT" or "Mugs",
+// with ViT-S/16, or "own" for alignment alone from the same start for as many steps. Settings that --set changed in our own training are among those of the evidence.
 func Gain(results study.Results, initialisation, column string) study.Evidence {
-	method, before := Second, First
+	method, before := Second, Control
 	if initialisation != "own" {
 		before = strings.ToLower(initialisation) + "-s16"
 		method = strings.ToLower(initialisation) + "+ours-s16"
 	}
-	return results.Evidence(results.Differences(column, method, before), column)
+	evidence := results.Evidence(results.Differences(column, method, before), column)
+	for _, row := range []string{method, before} {
+		for _, record := range results.Of(row, column) {
+			var config struct {
+				Encoder Encoder `json:"encoder"`
+			}
+			if err := record.DecodeConfig(&config); err == nil && config.Encoder.Changed != "" && !slices.Contains(evidence.Changed, config.Encoder.Changed) {
+				evidence.Changed = append(evidence.Changed, config.Encoder.Changed)
+			}
+		}
+	}
+	return evidence
 }
 
 // WithRecords returns the rows that have records in at least one of the columns.

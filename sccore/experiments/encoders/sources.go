@@ -11,6 +11,9 @@ import (
 // Synthetic is the dataset of an evaluation without --data.
 const Synthetic = "synthetic"
 
+// Drawn reports whether a dataset is drawn, for each seed anew: BySeed of a [study.Spec].
+func Drawn(dataset string) bool { return dataset == Synthetic }
+
 // Sources are the datasets that an evaluation reads below --data, as values of type D. Without --data it runs on synthetic images.
 type Sources[D any] struct {
 	Needed string // The datasets that the full profile needs below --data, e.g. "DAVIS".

@@ -121,7 +121,7 @@ func TestRefusesWhatItCannotDo(t *testing.T) {
 		"same number of steps":  {Profile: study.Smoke, Set: []string{"own.steps=9"}},
 		"same number of images": {Profile: study.Smoke, Set: []string{"dino.first.batch=16"}},
 		"own.queue":             {Profile: study.Smoke, Set: []string{"mugs.own.queue=1"}},
-		"one encoder":           {Profile: study.Smoke, Set: []string{"start.encoder=vit-s16"}},
+		"one encoder":           {Profile: study.Smoke, Set: []string{"start.encoder=vit-s8"}},
 		"evaluate_every 0":      {Profile: study.Smoke, Set: []string{"evaluate_every=0"}},
 		"--only 'ibot'":         {Profile: study.Smoke, Set: []string{"dino.own.method=ibot"}},
 		"a file of its own":     {Profile: study.Smoke, Set: []string{"ignore=head.*", "init=a.pth"}},

@@ -172,7 +172,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 	if len(configs) == 0 {
 		return nil, errors.New("the full profile starts from official checkpoints: --set dino.weights=FILE, ibot.weights=FILE or mugs.weights=FILE")
 	}
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 3}[o.Profile]) {
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile]) {
 		for _, baseline := range selfdistillation.Names {
 			if config, ok := configs[baseline]; ok {
 				for _, row := range rows {
@@ -235,7 +235,7 @@ var Study = study.Spec[Config, ablation.Data]{
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
 		Cost: map[study.Profile]string{
 			study.Smoke: "about a minute on 2 cores",
-			study.Quick: "about 40 minutes on 2 quiet cores",
+			study.Quick: "about 70 minutes on 2 quiet cores, by an estimate",
 			study.Full:  "45 times ViT-S/16, 100k steps of 256 images, from official checkpoints: days on a GPU",
 		},
 	},
@@ -246,7 +246,8 @@ var Study = study.Spec[Config, ablation.Data]{
 		}
 		return pretrain.DatasetNames(o)
 	},
-	Cells: cells,
+	Cells:  cells,
+	BySeed: pretrain.Drawn,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (ablation.Data, error) {
 		for _, c := range cells {
 			if file := c.Config.Weights; file != "" { // Before anything is compiled or written.
@@ -255,7 +256,7 @@ var Study = study.Spec[Config, ablation.Data]{
 				}
 			}
 		}
-		return ablation.Open(o, cells[0].Config.Config)
+		return ablation.Open(o, cells[0].Config.Config, cells[0].Seed)
 	},
 	Numbers: func(d ablation.Data, c study.Cell[Config]) []study.Number {
 		numbers := d.Numbers(rowOf(c))

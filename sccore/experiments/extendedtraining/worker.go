@@ -73,6 +73,9 @@ func (w arm) Close() { w.stage.Close() }
 // Run trains and measures an arm.
 func (w arm) Run(r *run) error {
 	t, c := w.stage.Trainer, r.Cell.Config
+	if err := w.stage.SetData(r.Data.Train); err != nil {
+		return err
+	}
 	pretrain.Report(r, w.stage)
 	if t.Config().Lambdas.ImageConcentration > 0 {
 		neighbours, err := pretrain.Neighbours(r, started(r), nil, r.Data.Data, c.Config.Config)

@@ -56,7 +56,7 @@ func read(dir, dataset string) (d Data, err error) {
 }
 
 // open opens a dataset for a configuration. Synthetic scenes are those of the experiment transfer, whose frozen heads can be compared.
-func open(dir, dataset string, c Config) (d Data, err error) {
+func open(dir, dataset string, c Config, seed int) (d Data, err error) {
 	if dataset != encoders.Synthetic {
 		if d, err = read(dir, dataset); err != nil {
 			return d, err
@@ -65,7 +65,8 @@ func open(dir, dataset string, c Config) (d Data, err error) {
 		if c.Images < 2 {
 			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
 		}
-		d.train, d.test = synthetic.Segmentation(c.Images, 64, 12), synthetic.Segmentation(c.Images, 64, 14)
+		run := synthetic.Run(seed)
+		d.train, d.test = run.Segmentation(c.Images, 64, 12), run.Segmentation(c.Images, 64, 14)
 	}
 	d.trained, d.tested = d.train.Pick(datasets.Spread(d.train.Len(), c.Images)), d.test.Pick(datasets.Spread(d.test.Len(), c.Images))
 	return d, nil

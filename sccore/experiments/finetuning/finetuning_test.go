@@ -42,7 +42,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 	if err != nil || len(tables) != 2 {
 		t.Fatal(len(tables), err)
 	}
-	for i, rows := range []int{10, 3} {
+	for i, rows := range []int{10, 4} {
 		if len(tables[i].Rows) != rows {
 			t.Errorf("%s has %d rows, want %d", tables[i].Title, len(tables[i].Rows), rows)
 		}
@@ -70,7 +70,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic, m.Segmenter.Head))
+		data, err := open("", encoders.Synthetic, profileConfig(study.Smoke, encoders.Synthetic, m.Segmenter.Head), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestGainsArePairedBySeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var records []study.Record
-	for row, values := range map[string][]float64{encoders.Random: {10, 30, 20}, encoders.First: {12, 33, 24}, encoders.Second: {19, 39}} {
+	for row, values := range map[string][]float64{encoders.Random: {10, 30, 20}, encoders.First: {12, 33, 24}, encoders.Control: {12, 33, 24}, encoders.Second: {19, 39}} {
 		for seed, value := range values {
 			records = append(records, study.Record{
 				Row: row, Column: "synthetic scenes/UperNet", Value: value, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(c),
@@ -140,7 +140,7 @@ func TestGainsArePairedBySeed(t *testing.T) {
 	for i, want := range []struct {
 		title  string
 		values []float64
-	}{{"alignment − random init", []float64{2, 3, 4}}, {"full method − random init", []float64{9, 9}}, {"full method − alignment", []float64{7, 6}}} {
+	}{{"alignment − random init", []float64{2, 3, 4}}, {"full method − random init", []float64{9, 9}}, {"full method − alignment, equal steps", []float64{7, 6}}} {
 		if row := gains.Rows[i]; !strings.EqualFold(row.Heads[0], want.title) || !slices.Equal(row.Cells[0].Ours, want.values) {
 			t.Errorf("row %d is %s: %v, want %s: %v", i, row.Heads[0], row.Cells[0].Ours, want.title, want.values)
 		}

@@ -39,7 +39,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 		return nil, nil, err
 	}
 	dataset, _, _ := strings.Cut(record.Cell, "/")
-	images, err := open(data, dataset, c)
+	images, err := open(data, dataset, c, record.Seed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,7 +74,7 @@ func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGri
 	if err != nil {
 		return figures.ImageGrid{}, err
 	}
-	d, err := open(data, dataset, c)
+	d, err := open(data, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err
 	}

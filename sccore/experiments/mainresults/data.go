@@ -95,13 +95,13 @@ func (d Data) Sample(most int) Data {
 	return d
 }
 
-// draw draws synthetic objects and scenes. Its seeds differ from those of the experiment pretrain.
-func draw(c Config) Data {
-	d := Data{Name: encoders.Synthetic}
+// draw draws the synthetic objects and scenes of a seed. Their sets differ from those of the experiment pretrain.
+func draw(c Config, seed int) Data {
+	d, run := Data{Name: encoders.Synthetic}, synthetic.Run(seed)
 	for i := range 2 {
-		objects := synthetic.Objects(c.Images, c.Size, uint64(11+2*i))
+		objects := run.Objects(c.Images, c.Size, 11+2*i)
 		d.Objects[i], d.Labels[i], d.Classes = objects.Images, objects.Labels, len(objects.Classes)
-		d.Scenes[i] = synthetic.Scenes(c.Images, c.Size, uint64(12+2*i))
+		d.Scenes[i] = run.Scenes(c.Images, c.Size, 12+2*i)
 		if i > 0 {
 			d.ID += "; "
 		}

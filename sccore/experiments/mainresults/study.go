@@ -34,9 +34,10 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: Sources.Datasets,
 	Cells:    grid.Cells,
+	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
 		if dataset == encoders.Synthetic {
-			return draw(cells[0].Config), nil
+			return draw(cells[0].Config, cells[0].Seed), nil
 		}
 		d, err := Sources.Open(o.Data, dataset)
 		return d.Sample(cells[0].Config.Images), err

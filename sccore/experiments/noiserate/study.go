@@ -29,9 +29,10 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
+	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		if c := cells[0].Config.Sample; dataset == encoders.Synthetic { // The seed differs from those of the experiment pretrain.
-			return Data{synthetic.Segmentation(c.Images, c.Size, 14)}, nil
+		if c := cells[0].Config.Sample; dataset == encoders.Synthetic { // The set differs from those of the experiment pretrain.
+			return Data{synthetic.Run(cells[0].Seed).Segmentation(c.Images, c.Size, 14)}, nil
 		}
 		return sources.Open(o.Data, dataset)
 	},
@@ -77,7 +78,7 @@ var grid = encoders.Grid[Config]{
 			}
 		}
 		if err := cmp.Or(
-			settings.Between("images", c.Sample.Images, 2, maxPatches), settings.Between("per_image", c.Sample.PerImage, 1, maxPatches/c.Sample.Images),
+			settings.Between("images", c.Sample.Images, 2, maxPatches), settings.Between("per_image", c.Sample.PerImage, 1, maxPatches/max(c.Sample.Images, 1)),
 			c.Sample.Check(),
 		); err != nil {
 			return c, fmt.Errorf("sample.%w", err)

@@ -104,7 +104,7 @@ func cells(o study.Options, _ string) (cells []study.Cell[pretrain.Config], err 
 	if err != nil {
 		return nil, err
 	}
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 5}[o.Profile]) {
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 5}[o.Profile]) {
 		for _, name := range []string{start, "line" + rowAlignment, "line" + rowConcentration} {
 			cells = append(cells, study.Cell[pretrain.Config]{Path: []string{name}, Seed: seed, Config: c})
 		}
@@ -142,8 +142,9 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 	Parts: []string{"line", "seed"},
 	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[pretrain.Config]) (pretrain.Data, error) {
-		return pretrain.Open(o, cells[0].Config)
+		return pretrain.Open(o, cells[0].Config, cells[0].Seed)
 	},
+	BySeed: func(string) bool { return true },
 	Numbers: func(_ pretrain.Data, c study.Cell[pretrain.Config]) (numbers []study.Number) {
 		if rowOf(c) == start {
 			return nil

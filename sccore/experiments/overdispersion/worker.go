@@ -28,6 +28,9 @@ func (w worker) Close() { w.stage.Close() }
 // Run trains a line, evaluates it on the way and records what became of it; or it trains what the lines of a seed begin from.
 func (w worker) Run(r *run) error {
 	c, seed, t := r.Cell.Config, uint64(r.Cell.Seed), w.stage.Trainer
+	if err := w.stage.SetData(r.Data.Train); err != nil {
+		return err
+	}
 	if rowOf(r.Cell) == start {
 		return pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, nil)
 	}

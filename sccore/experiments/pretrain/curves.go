@@ -41,9 +41,10 @@ func Curves(run string, points []study.Point) figures.CurvesRow {
 }
 
 // BothStages plots both stages of a recorded run, one after the other: the losses, the entropy of the targets, the effective rank of features and, with
-// labels, the variance of patch features within and between classes. A run without records is an error.
+// labels, the variance of patch features within and between classes. Where the run has measured them, it adds evaluations, each loss's share of the
+// gradient, and the precision of correspondences. A run without records is an error.
 func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
-	var losses, entropies, ranks, variances, evaluated []figures.Series
+	var losses, entropies, ranks, variances, evaluated, shares, precisions []figures.Series
 	add := func(all *[]figures.Series, name string, step int, value float64) {
 		if value > 0 { // 0 means that it is switched off.
 			figures.AddPoint(all, name, float64(step), value)
@@ -71,6 +72,14 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 			add(&evaluated, "k-NN accuracy", step, g.Evaluated["knn/accuracy"])
 			add(&evaluated, "linear mIoU", step, g.Evaluated["probe/miou"])
 			add(&ranks, "evaluated patch features", step, g.Evaluated["spread/rank"])
+			for _, loss := range []struct{ title, key string }{
+				{"image alignment", "image_alignment"}, {"patch alignment", "patch_alignment"}, {"image concentration", "image_concentration"}, {"CoTAP", "patch_concentration"},
+			} {
+				add(&shares, loss.title, step, 100*g.Evaluated["gauges/share_"+loss.key])
+			}
+			for _, top := range []string{"1", "5", "10"} {
+				add(&precisions, "top "+top+" %", step, g.Evaluated["gauges/precision_top"+top])
+			}
 			if g.Patches != nil {
 				add(&ranks, "patch features", step, g.Patches.Rank)
 				add(&ranks, "[CLS] features", step, g.Class.Rank)
@@ -92,8 +101,13 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 	if len(variances) > 0 {
 		row = append(row, figures.Curves{X: "step, both stages", Y: "variance of patch features", Series: variances})
 	}
-	if len(evaluated) > 0 {
-		row = append(row, figures.Curves{X: "step, both stages", Y: "%", Series: evaluated})
+	for _, optional := range []figures.Curves{
+		{Y: "%", Series: evaluated}, {Y: "share of the gradient (%)", Series: shares}, {Y: "precision of correspondences (%)", Series: precisions},
+	} {
+		if len(optional.Series) > 0 {
+			optional.X = "step, both stages"
+			row = append(row, optional)
+		}
 	}
 	return row, nil
 }

@@ -52,8 +52,8 @@ func (d Data) measured(c Config) string {
 // smokeImages is the number of objects, and of scenes, that the smoke profile takes from real datasets.
 const smokeImages = 64
 
-// Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws synthetic images.
-func Open(o study.Options, config Config) (Data, error) {
+// Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws those of a seed.
+func Open(o study.Options, config Config, seed int) (Data, error) {
 	start := ""
 	if config.Init != "" { // Before anything is compiled or written.
 		if err := sccore.CheckStart(config.Init, config.Second, config.Patterns()...); err != nil {
@@ -70,11 +70,11 @@ func Open(o study.Options, config Config) (Data, error) {
 	}
 	dir := o.Data
 	if dir == "" {
-		n, side := config.Images, config.Second.ImageSize
+		n, side, run := config.Images, config.Second.ImageSize, synthetic.Run(seed)
 		d := Data{title: "synthetic", skipped: []string{}}
 		for i := range 2 {
-			d.Objects[i] = synthetic.Objects(n, side, uint64(1+2*i))
-			d.Scenes[i] = synthetic.Scenes(n, side, uint64(2+2*i))
+			d.Objects[i] = run.Objects(n, side, 1+2*i)
+			d.Scenes[i] = run.Scenes(n, side, 2+2*i)
 		}
 		d.Train = LabelledData(d.Objects[0], d.Scenes[0])
 		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity + start

@@ -19,7 +19,7 @@ func TestInitIsIdentifiedByItsContent(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.Follow(o.Set, true)
-		return Open(o, config)
+		return Open(o, config, 0)
 	}
 	file := filepath.Join(t.TempDir(), "w.pth")
 	var identities []string

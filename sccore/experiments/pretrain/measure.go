@@ -52,7 +52,12 @@ func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, 
 	}, nil
 }
 
-// Evaluators returns the evaluators that run during training, every [Config].EvaluateEvery steps.
+// Evaluators returns the evaluators that run during a stage's training: its gauges, every [Config].GradientsEvery steps, and those of [Evaluators].
+func (s *Stage) Evaluators(b compute.Backend, data Data, c Config, seed int) []train.Evaluator {
+	return append([]train.Evaluator{s.Trainer.GaugeEvaluator(c.GradientsEvery)}, Evaluators(b, s.Frozen, data, c, seed)...)
+}
+
+// Evaluators returns the evaluators of an encoder that run during training, every [Config].EvaluateEvery steps.
 func Evaluators(b compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) []train.Evaluator {
 	if data.Scenes[0] == nil {
 		return []train.Evaluator{evaluation.SpreadEvaluator(c.EvaluateEvery, extractor, data.Train.Scenes, c.Size, 256)}

@@ -64,7 +64,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := t.TempDir()
-	for _, stage := range []string{"/first", "/second"} {
+	for _, stage := range []string{"/first", "/control", "/second"} {
 		ctx, stop := context.WithCancel(t.Context())
 		options := study.Options{Profile: study.Smoke, Out: out, Watch: func(cell string, curve []study.Point) {
 			if strings.HasSuffix(cell, stage) && len(curve) == 2 {
@@ -83,7 +83,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range []string{RowRandom, RowAlignment, RowMethod} {
+		for _, row := range []string{RowRandom, RowAlignment, RowControl, RowMethod} {
 			for _, column := range []string{ColumnMIoU, ColumnKNN} {
 				if values := results.Values(row, column); len(values) != 1 || !(values[0] >= 0 && values[0] <= 100) {
 					t.Errorf("%s, %s: %v", row, column, values)
@@ -91,27 +91,27 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 			}
 		}
 		table := results.table()
-		if len(table.Rows) != 3 || len(table.Columns) != 2 {
+		if len(table.Rows) != 4 || len(table.Columns) != 2 {
 			t.Errorf("table of %d rows and %d columns", len(table.Rows), len(table.Columns))
 		}
 	}
 	records, err := study.Records(study.Folder(out, Name))
-	if err != nil || len(records) != 6 {
+	if err != nil || len(records) != 8 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
 	config := ProfileConfig(study.Smoke)
-	if len(records[5].Curve) == 0 || records[5].Details["step"] != float64(config.Second.Steps) {
-		t.Errorf("record %+v", records[5])
+	if len(records[7].Curve) == 0 || records[7].Details["step"] != float64(config.Second.Steps) {
+		t.Errorf("record %+v", records[7])
 	}
 	vit, err := encoder.ViTByName(config.Second.Encoder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	vit.Prototypes = config.Second.Prototypes
-	if _, err := weights.ReadViT(EncoderFile(out, records[5], "second"), vit, ""); err != nil {
+	if _, err := weights.ReadViT(EncoderFile(out, records[7], "second"), vit, ""); err != nil {
 		t.Error(err)
 	}
-	card, err := os.ReadFile(weights.CardPath(EncoderFile(out, records[5], "second")))
+	card, err := os.ReadFile(weights.CardPath(EncoderFile(out, records[7], "second")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestPretrainingLearns(t *testing.T) {
 		return
 	}
 	config.Second = config.First
-	data, err := Open(study.Options{}, config)
+	data, err := Open(study.Options{}, config, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

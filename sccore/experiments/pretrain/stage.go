@@ -3,6 +3,7 @@ package pretrain
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
@@ -38,6 +39,9 @@ func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Co
 	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
 	return &Stage{name, trainer, frozen}, err
 }
+
+// SetData gives a compiled stage the images of a run.
+func (s *Stage) SetData(data sccore.Data) error { return s.Trainer.SetData(data) }
 
 // Report makes a run's records and warnings name the images that the stage cannot read, in training and in measuring.
 func Report[C comparable, D study.Data](r *study.Run[C, D], s *Stage) {
@@ -126,7 +130,7 @@ func points(curve []sccore.StepMetrics) (points []study.Point) {
 		if m.Patches != nil {
 			p.FeatureStd, p.EffectiveRank = m.Patches.Std, m.Patches.Rank
 		}
-		if m.Evaluated != nil {
+		if _, rank := m.Evaluated["spread/rank"]; rank || m.Evaluated["knn/accuracy"] > 0 {
 			p.Evaluated, p.KNN, p.MIoU = true, m.Evaluated["knn/accuracy"], m.Evaluated["probe/miou"]
 		}
 		if m.Classes != nil {
@@ -151,6 +155,14 @@ func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file s
 	}
 	if last.Classes != nil {
 		details["within_classes"], details["between_classes"] = last.Classes.Within, last.Classes.Between
+	}
+	for key, value := range last.Evaluated {
+		if name, ok := strings.CutPrefix(key, "gauges/"); ok {
+			details[name] = value
+		}
+	}
+	if l := last.Lambdas; l != nil {
+		details["lambda_patch_concentration"], details["lambda_image_concentration"] = l.PatchConcentration, l.ImageConcentration
 	}
 	file, err = filepath.Rel(r.Root(), file)
 	return filepath.ToSlash(file), details, err

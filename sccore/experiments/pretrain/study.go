@@ -36,6 +36,11 @@ type Config struct {
 	// EvaluateEvery is the number of steps between evaluations during training: with labels by the linear probe and k-NN, without by the spread of patch
 	// features. 0 means none. Evaluations do not change the training.
 	EvaluateEvery int `json:"evaluate_every,omitzero"`
+	// GradientsEvery is the number of steps between measurements of each loss's gradient, and with labels of the precision of correspondences, see
+	// [sccore.Gauges]. 0 means none. They do not change the training.
+	GradientsEvery int `json:"gradients_every,omitzero"`
+	// WithoutControl leaves out the control of the second stage: see [Config.Control].
+	WithoutControl bool `json:"without_control,omitzero"`
 }
 
 // The experiment's rows.
@@ -43,8 +48,13 @@ const (
 	RowRandom    = "random init"
 	RowInit      = "initialisation" // A file of weights.
 	RowAlignment = "alignment"      // After the first stage.
-	RowMethod    = "full method"    // After the second.
+	RowControl   = "alignment, equal steps"
+	RowMethod    = "full method" // After the second.
 )
+
+// Control is the configuration of the control of the second stage: it goes on from the same start with both alignments alone, for as many steps on as many
+// images. What the full method gains over it is not the gain of training longer.
+func (c Config) Control() sccore.Config { return sccore.Ablations[2].Config(c.Second) }
 
 // The experiment's columns.
 const (
@@ -100,6 +110,11 @@ func (c Config) Check() error {
 			return fmt.Errorf("%s.correspondences.from: this experiment trains without labels", stage.name)
 		}
 	}
+	if !c.WithoutControl {
+		if err := c.Control().Check(); err != nil {
+			return fmt.Errorf("control (--set without_control=true leaves it out): second.%w", err)
+		}
+	}
 	switch {
 	case c.First.Encoder != c.Second.Encoder:
 		return fmt.Errorf("first.encoder %s is not second.encoder %s", c.First.Encoder, c.Second.Encoder)
@@ -114,6 +129,7 @@ func (c Config) Check() error {
 	}
 	return cmp.Or(
 		settings.Between("images", c.Images, 1, math.MaxInt32), settings.Between("evaluate_every", c.EvaluateEvery, 0, math.MaxInt32),
+		settings.Between("gradients_every", c.GradientsEvery, 0, math.MaxInt32),
 		settings.Between("size", c.Size, 8, settings.MaxImageSize), c.Probe.Check(), c.KNN.Check(),
 	)
 }
@@ -135,19 +151,27 @@ func (c Config) CheckDrawn(profile study.Profile) error {
 }
 
 // rows lists the rows that a cell measures, in the order of measurement.
-func (c Config) rows() []string {
+func (c Config) rows() (rows []string) {
+	rows = []string{RowRandom, RowAlignment}
 	if c.Init != "" {
-		return []string{RowInit, RowMethod}
+		rows = []string{RowInit}
 	}
-	return []string{RowRandom, RowAlignment, RowMethod}
+	if !c.WithoutControl {
+		rows = append(rows, RowControl)
+	}
+	return append(rows, RowMethod)
 }
 
-// steps is the number of steps of both stages.
+// steps is the number of steps of both stages and the control.
 func (c Config) steps() int {
-	if c.Init != "" {
-		return c.Second.Steps
+	steps := c.Second.Steps
+	if !c.WithoutControl {
+		steps += c.Second.Steps
 	}
-	return c.First.Steps + c.Second.Steps
+	if c.Init == "" {
+		steps += c.First.Steps
+	}
+	return steps
 }
 
 // DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic".
@@ -183,11 +207,14 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
 	var cells []study.Cell[Config]
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 1}[o.Profile]) {
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 1}[o.Profile]) {
 		cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config})
 	}
 	return cells, nil
 }
+
+// Drawn reports whether a dataset is drawn, for each seed anew.
+func Drawn(dataset string) bool { return dataset == "synthetic" }
 
 // Study is the experiment.
 var Study = study.Spec[Config, Data]{
@@ -198,16 +225,17 @@ var Study = study.Spec[Config, Data]{
 		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "about ten minutes on 2 cores",
-			study.Full:  "ViT-S/16, 100k steps of 256 images: 1.2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
+			study.Quick: "about 20 minutes on 2 cores",
+			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
 		},
 	},
 	Parts:    []string{"dataset", "seed"},
 	Datasets: DatasetNames,
 	Cells:    cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
-		return Open(o, cells[0].Config)
+		return Open(o, cells[0].Config, cells[0].Seed)
 	},
+	BySeed: Drawn,
 	Numbers: func(d Data, c study.Cell[Config]) (numbers []study.Number) {
 		for _, row := range c.Config.rows() {
 			for _, column := range d.columns() {
@@ -216,8 +244,14 @@ var Study = study.Spec[Config, Data]{
 		}
 		return numbers
 	},
-	Steps:         func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
-	NewWorker:     func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
-	ProfileConfig: func(r study.Record, _ Config) Config { return ProfileConfig(r.Profile) },
-	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
+	NewWorker: func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
+	ProfileConfig: func(r study.Record, config Config) Config {
+		c := ProfileConfig(r.Profile)
+		if r.Profile == study.Full {
+			c.Init = config.Init // The full profile needs --set init; the data of a record identify the file.
+		}
+		return c
+	},
+	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 }

@@ -23,7 +23,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 func (r Results) table() figures.Table {
 	t := figures.Table{
 		Title:    "Training in two stages",
-		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; without labels the effective rank of patch features. The paper has no such table.",
+		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; without labels the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
 		RowHeads: []figures.RowHead{{Name: "encoder"}},
 	}
 	for _, column := range []string{ColumnMIoU, ColumnKNN, ColumnRank} {
@@ -31,7 +31,7 @@ func (r Results) table() figures.Table {
 			t.Columns = append(t.Columns, column)
 		}
 	}
-	for _, name := range []string{RowRandom, RowInit, RowAlignment, RowMethod} {
+	for _, name := range []string{RowRandom, RowInit, RowAlignment, RowControl, RowMethod} {
 		row, measured := figures.Row{Heads: []string{name}}, false
 		for _, column := range t.Columns {
 			values := r.Values(name, column)

@@ -9,7 +9,7 @@ import (
 // NewViewer returns a viewer of the first count scenes of a profile's data, at least 2: synthetic test scenes, or the scenes of the data folder dir.
 func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*features.Viewer, error) {
 	config := ProfileConfig(profile)
-	data, err := Open(study.Options{Profile: profile, Data: dir}, config)
+	data, err := Open(study.Options{Profile: profile, Data: dir}, config, 0)
 	if err != nil {
 		return nil, err
 	}

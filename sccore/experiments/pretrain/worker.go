@@ -17,12 +17,13 @@ const NeighboursFile = "neighbours.safetensors"
 // run is a running cell.
 type run = study.Run[Config, Data]
 
-// worker runs cells with two stages, each compiled once.
-type worker struct{ first, second *Stage }
+// worker runs cells with two stages and the control of the second, each compiled once.
+type worker struct{ first, control, second *Stage }
 
 // Close frees the device's memory.
 func (w *worker) Close() {
 	w.first.Close()
+	w.control.Close()
 	w.second.Close()
 }
 
@@ -34,13 +35,21 @@ func (w *worker) compile(r *run) (err error) {
 			return err
 		}
 	}
+	if w.control == nil && r.Wants(RowControl) {
+		if w.control, err = NewStage(r.Backend(), "control", r.Data.Train, c.Control()); err != nil {
+			return err
+		}
+	}
 	if w.second == nil {
 		if w.second, err = NewStage(r.Backend(), "second", r.Data.Train, c.Second); err != nil {
 			return err
 		}
 	}
-	for _, stage := range []*Stage{w.first, w.second} {
+	for _, stage := range []*Stage{w.first, w.control, w.second} {
 		if stage != nil {
+			if err := stage.SetData(r.Data.Train); err != nil {
+				return err
+			}
 			Report(r, stage)
 		}
 	}
@@ -53,21 +62,35 @@ func (w *worker) Run(r *run) error {
 		return err
 	}
 	c, seed := r.Cell.Config, uint64(r.Cell.Seed)
-	from := filepath.Join(r.Dir, w.second.Name, "..", "first", FinalFile)
-	start := func() error { return w.second.Trainer.BeginFrom(from, seed, c.Patterns()...) }
+	from := filepath.Join(r.Dir, "first", FinalFile)
 	if c.Init != "" {
 		from = c.Init
-		if err := w.fromFile(r, start); err != nil {
+	}
+	start := func(s *Stage) func() error {
+		return func() error { return s.Trainer.BeginFrom(from, seed, c.Patterns()...) }
+	}
+	if c.Init != "" {
+		if err := w.fromFile(r, start(w.second)); err != nil {
 			return err
 		}
 	} else if err := w.alignment(r); err != nil {
 		return err
 	}
-	dir := filepath.Join(r.Dir, w.second.Name)
-	if err := TrainStage(r, w.second, dir, start, Evaluators(r.Backend(), w.second.Frozen, r.Data, c, r.Cell.Seed)); err != nil {
+	if r.Wants(RowControl) {
+		if err := w.goOn(r, RowControl, w.control, start(w.control)); err != nil {
+			return err
+		}
+	}
+	return w.goOn(r, RowMethod, w.second, start(w.second))
+}
+
+// goOn trains a stage that begins where the first has ended, and records it.
+func (w *worker) goOn(r *run, row string, s *Stage, start func() error) error {
+	dir := filepath.Join(r.Dir, s.Name)
+	if err := TrainStage(r, s, dir, start, s.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
 		return err
 	}
-	return w.record(r, RowMethod, w.second.Frozen, dir)
+	return w.record(r, row, s.Frozen, dir)
 }
 
 // alignment trains the first stage and finds the neighbours with its encoder.
@@ -82,7 +105,7 @@ func (w *worker) alignment(r *run) error {
 			return err
 		}
 	}
-	if err := TrainStage(r, w.first, dir, begin, Evaluators(r.Backend(), w.first.Frozen, r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
+	if err := TrainStage(r, w.first, dir, begin, w.first.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
 		return err
 	}
 	if err := w.neighbours(r, w.first.Frozen); err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -23,32 +22,70 @@ const Name = "teacher-quality"
 
 // Config is the configuration of a cell.
 type Config struct {
-	Loss    string  `json:"loss"`    // "start" for the first stage alone, "alignment", or alignment with "cotap" or "bce".
-	Lambda  float64 `json:"lambda"`  // λ2 of "cotap" and "bce".
-	Teacher string  `json:"teacher"` // The source of their q: "head", the target branch as in the paper, or "labels".
-	AUC     float64 `json:"auc"`     // AUC of q from labels: 0.5 is chance, 1 the true labels.
+	Condition `json:"condition"`
 
-	First  sccore.Config         `json:"first"`  // The stage of both alignments, which makes the checkpoint.
-	Second sccore.Config         `json:"second"` // The stage that is studied, before Loss sets its L_sc.
+	First  sccore.Config `json:"first"`  // The stage of both alignments, which makes the start.
+	Third  sccore.Config `json:"third"`  // The training of the third encoder, of as many steps as the condition says.
+	Second sccore.Config `json:"second"` // The stage that is studied, before the condition sets its L_sc.
+
 	Images int                   `json:"images"` // Number of training scenes, and of training objects; there are half as many test scenes.
 	Probe  evaluation.PatchProbe `json:"probe"`
-	Pairs  int                   `json:"pairs"` // Number of batches whose patch pairs measure the real teacher's AUC.
+}
+
+// Condition is what a cell is about.
+type Condition struct {
+	Loss  string  `json:"loss"`  // "untrained", "start" for the first stage alone, "alignment", or one of sccore.PatchConcentrations beside alignment.
+	Share float64 `json:"share"` // The length of the loss's gradient as a share of alignment's; sccore.ByGradient.
+	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels.
+	Teacher int `json:"teacher"`
+	// Errors of labels: "" for none; "pairs", independent ones, where a share Level of pairs of places has a random score; "objects", as a real teacher makes
+	// them, where a share Level of the classes in an image is taken for other classes. They are the same in all steps.
+	Errors string  `json:"errors"`
+	Level  float64 `json:"level"`
 }
 
 // Values of Loss without patch concentration.
 const (
+	lossUntrained = "untrained"
 	lossStart     = "start"
 	lossAlignment = "alignment"
 )
 
-// profileConfig returns the configuration of a profile before --set and before a cell sets its condition.
+// Errors of labels.
+const (
+	errorsOfPairs   = "pairs"
+	errorsOfObjects = "objects"
+)
+
+// concentrates reports whether there is patch concentration.
+func (c Condition) concentrates() bool {
+	return slices.Contains(sccore.PatchConcentrations, c.Loss)
+}
+
+// source names where correspondences come from.
+func (c Condition) source() string {
+	switch {
+	case !c.concentrates():
+		return "none"
+	case c.Teacher > 0:
+		return fmt.Sprintf("teacher%d", c.Teacher)
+	case c.Errors == "":
+		return "labels"
+	}
+	return fmt.Sprintf("%s%g", c.Errors, c.Level)
+}
+
+// row names the condition in records.
+func (c Condition) row() string { return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, c.source()) }
+
+// profileConfig returns the configuration of a profile without a condition and before --set.
 func profileConfig(profile study.Profile) Config {
 	size := study.Quick // The paper does not train on labels, so the full profile has more runs but no larger ones.
 	if profile == study.Smoke {
 		size = study.Smoke
 	}
 	trained := pretrain.ProfileConfig(size)
-	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe, Pairs: 4}
+	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe}
 	for _, s := range []*sccore.Config{&c.First, &c.Second} {
 		s.Prototypes, s.Lambdas = 0, losses.Lambdas{PatchAlignment: 1}
 		s.TargetMomentum = 0.95 // A faster target branch is a better teacher after 500 steps.
@@ -56,32 +93,44 @@ func profileConfig(profile study.Profile) Config {
 	}
 	c.First.Lambdas.ImageAlignment = 1
 	if profile == study.Smoke {
-		c.First.Steps, c.Second.Steps, c.Images, c.Pairs = 4, 4, 24, 1
+		c.First.Steps, c.Second.Steps, c.Images = 4, 4, 24
 	} else {
-		c.Second.Steps, c.Second.WarmupSteps = 200, 20
-		c.Probe.Steps = 500
+		c.Second.Steps, c.Second.WarmupSteps = 120, 12
+		c.Probe.Steps = 300
 	}
+	c.Third = c.First
 	return c
+}
+
+// third is the configuration of the third encoder's training.
+func (c Config) third() sccore.Config {
+	t := c.Third
+	t.Steps = c.Teacher
+	t.WarmupSteps = min(t.WarmupSteps, t.Steps-1)
+	return t
 }
 
 // second is the configuration of the cell's second stage.
 func (c Config) second() sccore.Config {
 	s := c.Second
-	if c.Loss == lossStart || c.Loss == lossAlignment {
+	if !c.concentrates() {
 		return s
 	}
-	s.PatchConcentration, s.Lambdas.PatchConcentration = c.Loss, c.Lambda
-	s.Correspondences.From = c.Teacher
-	if c.Teacher == sccore.FromLabels {
-		// Two pairs lose their order only if noise replaces both labels: 1 − AUC = noise²/2.
-		s.Correspondences.Noise = math.Sqrt(2 * (1 - c.AUC))
+	s.PatchConcentration, s.Lambdas.PatchConcentration, s.LambdaBy = c.Loss, c.Share, sccore.ByGradient
+	if c.Teacher > 0 {
+		s.Correspondences.From, s.Teacher = sccore.FromTeacher, sccore.Teacher{Encoder: c.Third.Encoder, Head: c.Third.PatchHead}
+		return s
+	}
+	s.Correspondences.From, s.Correspondences.Fixed = sccore.FromLabels, true
+	if c.Errors == errorsOfPairs {
+		s.Correspondences.Noise = c.Level
 	}
 	return s
 }
 
 // steps is the number of steps of the cell's second stage.
 func (c Config) steps() int {
-	if c.Loss == lossStart {
+	if c.Loss == lossStart || c.Loss == lossUntrained {
 		return 0
 	}
 	return c.Second.Steps
@@ -92,65 +141,63 @@ func (c Config) check() error {
 	if err := c.First.Check(); err != nil {
 		return fmt.Errorf("first.%w", err)
 	}
+	if err := c.Third.Check(); err != nil {
+		return fmt.Errorf("third.%w", err)
+	}
+	if c.Teacher > 0 {
+		if err := c.third().Check(); err != nil {
+			return fmt.Errorf("third.%w", err)
+		}
+	}
 	if err := c.second().Check(); err != nil {
 		return fmt.Errorf("second.%w", err)
 	}
 	switch {
-	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.ImageSize != c.Second.ImageSize:
-		return errors.New("encoder, patch_head or canvas of the first and the second stage differ")
-	case c.First.Lambdas.PatchAlignment == 0 || c.Second.Lambdas.PatchAlignment == 0:
-		return errors.New("lambdas.patch_alignment 0: both stages align patches")
-	case c.First.Lambdas.PatchConcentration+c.First.Lambdas.ImageConcentration+c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration > 0 &&
-		(c.Loss == lossStart || c.Loss == lossAlignment):
+	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.ImageSize != c.Second.ImageSize || c.Third.ImageSize != c.Second.ImageSize:
+		return errors.New("encoder, patch_head or canvas of the stages differ")
+	case c.First.Lambdas.PatchAlignment == 0 || c.Third.Lambdas.PatchAlignment == 0 || c.Second.Lambdas.PatchAlignment == 0:
+		return errors.New("lambdas.patch_alignment 0: all stages align patches")
+	case c.First.Lambdas.PatchConcentration+c.First.Lambdas.ImageConcentration+c.Third.Lambdas.PatchConcentration+c.Third.Lambdas.ImageConcentration+
+		c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration > 0:
 		return errors.New("lambdas.patch_concentration and image_concentration: the cells set them")
-	case c.Images < c.First.Batch || c.Images < c.Second.Batch:
+	case c.Images < c.First.Batch || c.Images < c.Third.Batch || c.Images < c.Second.Batch:
 		return fmt.Errorf("images %d is below the batch size", c.Images)
 	}
-	return cmp.Or(settings.Between("pairs", c.Pairs, 1, 1024), synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize), c.Probe.Check())
+	return cmp.Or(synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize), c.Probe.Check())
 }
 
 // shared is the part of the configuration that must be equal for runs to be compared.
 func (c Config) shared() Config {
-	c.Loss, c.Lambda, c.Teacher, c.AUC = "", 0, "", 0
+	c.Condition = Condition{}
 	return c
 }
 
-// teacher is the part of a cell's name for the quality of its q.
-func (c Config) teacher() string {
-	switch {
-	case c.Loss == lossStart || c.Loss == lossAlignment:
-		return "none"
-	case c.Teacher == sccore.FromLabels:
-		return fmt.Sprintf("auc%g", c.AUC)
+// conditions lists those of a profile. Each loss learns from one teacher with a gradient as long as alignment's. CoTAP and binary cross-entropy have
+// other shares too, and other sources, of known and unlike quality.
+func conditions(profile study.Profile) (all []Condition) {
+	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
+	compared := sccore.PatchConcentrations
+	switch profile {
+	case study.Smoke:
+		teachers, shares, compared = []int{4}, nil, []string{sccore.WithCoTAP, sccore.WithPaKA}
+	case study.Full:
+		teachers, shares, levels = []int{1000, 5000, 500, 100}, []float64{0.1, 0.3, 3}, []float64{0.25, 0.5, 0.75}
 	}
-	return "real"
-}
-
-// row names the cell's condition in records.
-func (c Config) row() string {
-	return fmt.Sprintf("%s/lambda%g/%s", c.Loss, c.Lambda, c.teacher())
-}
-
-// compared lists the patch-concentration losses, and lambdas their weights. The quick profile runs the smaller weight for CoTAP alone.
-var (
-	compared = []string{sccore.WithCoTAP, sccore.WithBCE}
-	lambdas  = map[study.Profile]map[string][]float64{
-		study.Smoke: {sccore.WithCoTAP: {10}, sccore.WithBCE: {10}},
-		study.Quick: {sccore.WithCoTAP: {1, 10}, sccore.WithBCE: {10}},
-		study.Full:  {sccore.WithCoTAP: {1, 3, 10}, sccore.WithBCE: {1, 3, 10}},
-	}
-	aucs = map[study.Profile][]float64{study.Smoke: {1}, study.Quick: {1, 0.85, 0.7}, study.Full: {1, 0.9, 0.8, 0.7, 0.6}}
-)
-
-// rows lists the conditions of a profile: start and alignment, then for each loss and λ2 the teachers from the best down to the real one.
-func rows(profile study.Profile) (all []Config) {
-	all = append(all, Config{Loss: lossStart}, Config{Loss: lossAlignment})
+	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment})
 	for _, loss := range compared {
-		for _, lambda := range lambdas[profile][loss] {
-			for _, auc := range aucs[profile] {
-				all = append(all, Config{Loss: loss, Lambda: lambda, Teacher: sccore.FromLabels, AUC: auc})
-			}
-			all = append(all, Config{Loss: loss, Lambda: lambda, Teacher: sccore.FromHead})
+		all = append(all, Condition{Loss: loss, Share: 1, Teacher: teachers[0]})
+		if loss != sccore.WithCoTAP && loss != sccore.WithBCE {
+			continue
+		}
+		for _, share := range shares {
+			all = append(all, Condition{Loss: loss, Share: share, Teacher: teachers[0]})
+		}
+		for _, steps := range teachers[1:] {
+			all = append(all, Condition{Loss: loss, Share: 1, Teacher: steps})
+		}
+		all = append(all, Condition{Loss: loss, Share: 1})
+		for _, level := range levels {
+			all = append(all, Condition{Loss: loss, Share: 1, Errors: errorsOfPairs, Level: level}, Condition{Loss: loss, Share: 1, Errors: errorsOfObjects, Level: level})
 		}
 	}
 	return all
@@ -163,85 +210,106 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 		return nil, err
 	}
 	if base != base.shared() {
-		return nil, errors.New("--set loss, lambda, teacher or auc: choose runs with --only 'cotap/lambda10/auc1'")
+		return nil, errors.New("--set condition: choose runs with --only 'cotap/share1/labels'")
 	}
 	var cells []study.Cell[Config]
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 3, study.Full: 10}[o.Profile]) {
-		for _, row := range rows(o.Profile) {
+	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]) {
+		for _, condition := range conditions(o.Profile) {
 			c := base
-			c.Loss, c.Lambda, c.Teacher, c.AUC = row.Loss, row.Lambda, row.Teacher, row.AUC
+			c.Condition = condition
 			if err := c.check(); err != nil {
 				return nil, err
 			}
-			cells = append(cells, study.Cell[Config]{Path: []string{c.Loss, fmt.Sprintf("lambda%g", c.Lambda), c.teacher()}, Seed: seed, Config: c})
+			cells = append(cells, study.Cell[Config]{Path: []string{c.Loss, fmt.Sprintf("share%g", c.Share), c.source()}, Seed: seed, Config: c})
 		}
 	}
 	return cells, nil
 }
 
-// startPath is the path of the cells that train the first stage. They are never selected; the other cells of their seed start from them.
-const startPath = "first stage"
+// The paths of the cells that train the first stage and third encoders. They are never selected; the other cells of their seed need them.
+const (
+	startPath   = "first stage"
+	teacherPath = "third encoder"
+)
 
-func isStart(c study.Cell[Config]) bool { return c.Path[0] == startPath }
+func isStart(c study.Cell[Config]) bool   { return c.Path[0] == startPath }
+func isTeacher(c study.Cell[Config]) bool { return c.Path[0] == teacherPath }
 
-// shares names the cells that share a compiled step: those with the same loss and the same source of q, whatever their λ2, AUC and seed.
+// needs lists the cells that a cell begins from.
+func needs(c study.Cell[Config]) (needed []study.Cell[Config]) {
+	if isStart(c) || isTeacher(c) {
+		return nil
+	}
+	shared := c.Config.shared()
+	needed = append(needed, study.Cell[Config]{Path: []string{startPath}, Seed: c.Seed, Config: shared})
+	if c.Config.Teacher > 0 {
+		shared.Teacher = c.Config.Teacher
+		needed = append(needed, study.Cell[Config]{Path: []string{teacherPath, fmt.Sprint(shared.Teacher)}, Seed: c.Seed, Config: shared})
+	}
+	return needed
+}
+
+// shares names the cells that share a compiled step.
 func shares(c study.Cell[Config]) string {
 	switch {
 	case isStart(c):
 		return startPath
-	case slices.Contains(compared, c.Config.Loss):
-		return c.Config.Loss + " " + c.Config.Teacher
+	case isTeacher(c):
+		return teacherPath
+	case !c.Config.concentrates():
+		return lossAlignment
+	case c.Config.Teacher > 0:
+		return c.Config.Loss + " from a teacher"
 	}
-	return lossAlignment
+	return c.Config.Loss + " from labels"
 }
 
 // Study is the experiment.
 var Study = study.Spec[Config, data]{
 	Info: study.Info{
 		Name:       Name,
-		Title:      "How good must the teacher's correspondences be for patch concentration to help?",
+		Title:      "When does patch concentration help: how good must correspondences be, and with which loss?",
 		Reproduces: "\"Patch correspondence distillation\"; explains what claim C16 needs",
-		Data:       "synthetic scenes and objects, whose labels give teachers of known quality",
+		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality",
 		Cost: map[study.Profile]string{
-			study.Smoke: "seconds",
-			study.Quick: "about 20 minutes on 2 quiet cores",
-			study.Full:  "about 5 hours on 2 cores: ten seeds, finer steps",
+			study.Smoke: "a minute",
+			study.Quick: "about 40 minutes on 2 quiet cores, by an estimate",
+			study.Full:  "about 4 hours on 2 cores, by an estimate: ten seeds, more shares, teachers and errors",
 		},
 	},
-	Parts: []string{"loss", "lambda", "teacher", "seed"},
-	Cells: cells,
-	Open:  open,
+	Parts:  []string{"loss", "share", "source", "seed"},
+	Cells:  cells,
+	Open:   open,
+	BySeed: func(string) bool { return true },
 	Numbers: func(_ data, c study.Cell[Config]) []study.Number {
-		if isStart(c) {
+		if isStart(c) || isTeacher(c) {
 			return nil
 		}
 		return []study.Number{{Row: c.Config.row(), Column: pretrain.ColumnMIoU}}
 	},
 	Steps: func(_ data, c study.Cell[Config]) int {
-		if isStart(c) {
+		switch {
+		case isStart(c):
 			return c.Config.First.Steps
+		case isTeacher(c):
+			return c.Config.Teacher
 		}
 		return c.Config.steps()
 	},
 	NewWorker: newWorker,
 	Shares:    shares,
-	Needs: func(c study.Cell[Config]) []study.Cell[Config] {
-		if isStart(c) {
-			return nil
-		}
-		return []study.Cell[Config]{{Path: []string{startPath}, Seed: c.Seed, Config: c.Config.shared()}}
-	},
+	Needs:     needs,
 	Folder: func(d data, c study.Cell[Config]) string {
-		if isStart(c) {
-			return startFolder(d, c.Config, c.Seed)
+		if isStart(c) || isTeacher(c) {
+			return madeFolder(d, c)
 		}
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, c.Hash()))
 	},
 	ProfileConfig: func(r study.Record, config Config) Config {
 		c := profileConfig(r.Profile)
-		c.Loss, c.Lambda, c.Teacher, c.AUC = config.Loss, config.Lambda, config.Teacher, config.AUC
+		c.Condition = config.Condition
 		return c
 	},
 	Common: func(config, _ Config) Config { return config.shared() },
-	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Tables: func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
 }

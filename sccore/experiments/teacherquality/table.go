@@ -3,6 +3,7 @@ package teacherquality
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
@@ -14,7 +15,9 @@ import (
 
 // titles are the names of the losses in tables and legends.
 var titles = map[string]string{
-	lossStart: "alignment, first stage", lossAlignment: "patch alignment", sccore.WithCoTAP: "+ CoTAP", sccore.WithBCE: "+ binary cross-entropy",
+	lossUntrained: "untrained", lossStart: "alignment, first stage", lossAlignment: "patch alignment",
+	sccore.WithCoTAP: "+ CoTAP", sccore.WithBCE: "+ binary cross-entropy", sccore.WithGram: "+ Gram anchoring", sccore.WithPaKA: "+ PaKA", sccore.WithNeCo: "+ NeCo",
+	sccore.WithFastAP: "+ FastAP", sccore.WithSmoothAP: "+ Smooth-AP",
 }
 
 // Results are the records of the study in one profile. A row is a condition; there is one column.
@@ -26,42 +29,63 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// Gain is the gain of a patch-concentration loss, "cotap" or "bce" with weight λ2, over patch alignment alone, in points of linear mIoU: one value for
-// each seed with both runs. q comes from labels with the given AUC, or from the real teacher if auc is 0.
-func (r Results) Gain(loss string, lambda, auc float64) []float64 {
-	return r.gain(Config{Loss: loss, Lambda: lambda, Teacher: map[bool]string{true: sccore.FromHead, false: sccore.FromLabels}[auc == 0], AUC: auc})
-}
-
-func (r Results) gain(c Config) (gains []float64) {
-	return r.Differences(pretrain.ColumnMIoU, c.row(), Config{Loss: lossAlignment}.row())
-}
-
-// realAUC is the mean over seeds of the real teacher's AUC; NaN without runs.
-func (r Results) realAUC() float64 {
-	return stats.MeanInterval(r.Details(Config{Loss: lossAlignment}.row(), pretrain.ColumnMIoU, "teacher_auc_head")).Mean
-}
-
-func (r Results) table() figures.Table {
-	t := figures.Table{
-		Title: "Gain of patch concentration by the quality of its teacher",
-		Caption: "Linear mIoU after the second stage, which starts from one checkpoint per seed, and the gain over patch alignment alone on the same seed with its " +
-			"95 % interval. The AUC measures the teacher's correspondences, from labels with noise or from the target branch. The paper has no such table.",
-		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "λ2"}, {Name: "teacher"}, {Name: "interval of the gain"}},
-		Columns:  []string{pretrain.ColumnMIoU, "gain"},
+// sourceTitle is the title of a condition's source in tables.
+func sourceTitle(c Condition) string {
+	switch {
+	case !c.concentrates():
+		return ""
+	case c.Teacher > 0:
+		return fmt.Sprintf("third encoder, %d steps", c.Teacher)
+	case c.Errors == errorsOfPairs:
+		return fmt.Sprintf("labels, %.0f %% of pairs random", 100*c.Level)
+	case c.Errors == errorsOfObjects:
+		return fmt.Sprintf("labels, %.0f %% of objects mistaken", 100*c.Level)
 	}
-	for _, c := range rows(r.Profile) {
-		heads := []string{titles[c.Loss], "", "", ""}
+	return "labels"
+}
+
+// Gain is the gain of a condition over patch alignment alone, from the same start for as many steps, in points of linear mIoU: one value for each seed
+// with both runs.
+func (r Results) Gain(c Condition) []float64 {
+	return r.Differences(pretrain.ColumnMIoU, c.row(), Condition{Loss: lossAlignment}.row())
+}
+
+// detail is a further number of a condition, the mean over seeds; NaN without runs.
+func (r Results) detail(c Condition, name string) float64 {
+	return stats.MeanInterval(r.Details(c.row(), pretrain.ColumnMIoU, name)).Mean
+}
+
+// top is the detail that gains are plotted against.
+const top = "precision_top5"
+
+func (r Results) tables() ([]figures.Table, error) {
+	predictions, err := r.predictions()
+	return []figures.Table{r.gains(), predictions}, err
+}
+
+// gains is the table of all conditions.
+func (r Results) gains() figures.Table {
+	t := figures.Table{
+		Title: "Gain of patch concentration by its loss, the share of its gradient and the quality of its correspondences",
+		Caption: "Linear mIoU after the second stage, which starts from one checkpoint per seed and has as many steps in all rows below it, and the gain over patch " +
+			"alignment alone on the same seed with its 95 % interval. The share is the length of the loss's gradient beside alignment's, set in the first steps. " +
+			"Precision is that of the correspondences among the top 1, 5 and 10 % of pairs, without pairs of background with background. The paper has no such table.",
+		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "share"}, {Name: "correspondences"}, {Name: "precision at the top 1 / 5 / 10 %"}, {Name: "AUC"}, {Name: "λ2"},
+			{Name: "interval of the gain"}},
+		Columns: []string{pretrain.ColumnMIoU, "gain"},
+	}
+	for _, c := range conditions(r.Profile) {
+		heads := []string{titles[c.Loss], "", sourceTitle(c), "", "", "", ""}
 		var gain []float64
-		if c.teacher() != "none" {
-			heads[1], heads[2] = fmt.Sprintf("%g", c.Lambda), fmt.Sprintf("labels, AUC %.2f", c.AUC)
-			if c.Teacher == sccore.FromHead {
-				if heads[2] = "real"; !math.IsNaN(r.realAUC()) {
-					heads[2] = fmt.Sprintf("real, AUC %.2f", r.realAUC())
-				}
+		if c.concentrates() {
+			heads[1] = fmt.Sprintf("%g", c.Share)
+			if auc := r.detail(c, "auc"); !math.IsNaN(auc) {
+				heads[3] = fmt.Sprintf("%.0f / %.0f / %.0f", r.detail(c, "precision_top1"), r.detail(c, "precision_top5"), r.detail(c, "precision_top10"))
+				heads[4], heads[5] = fmt.Sprintf("%.2f", auc), fmt.Sprintf("%.3g", r.detail(c, "lambda"))
 			}
-			gain = r.gain(c)
+			gain = r.Gain(c)
 			if interval := stats.MeanInterval(gain); !math.IsNaN(interval.Low) {
-				heads[3] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
+				heads[6] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
 			}
 		}
 		values := r.Values(c.row(), pretrain.ColumnMIoU)
@@ -71,25 +95,131 @@ func (r Results) table() figures.Table {
 	return t
 }
 
-// Gains plots the gain against the teacher's AUC: one series for each loss and λ2, with the real teacher at its measured AUC.
-func (r Results) Gains() figures.GainPlot {
-	f := figures.GainPlot{Title: fmt.Sprintf("Gain over patch alignment alone, %s profile", r.Profile), X: "AUC of the teacher's correspondences", Y: "gain in linear mIoU (points)"}
-	var last string
-	for _, c := range rows(r.Profile) {
-		if c.teacher() == "none" {
+// predictions is the table of what was predicted before any run: at an equal share of the gradient CoTAP gains more than each other loss, and its gain
+// follows the precision at the top and not the AUC.
+func (r Results) predictions() (figures.Table, error) {
+	t := figures.Table{
+		Title: "What was predicted",
+		Caption: "Predicted: at an equal share of the gradient and from the same source CoTAP gains more than the other losses; and over the sources, at share 1, its gain " +
+			"follows the precision at the top, not the AUC. p-values are of two-sided t-tests over seeds, with Holm's correction over the rows.",
+		RowHeads: []figures.RowHead{{Name: "prediction"}, {Name: "95 % interval"}, {Name: "corrected p"}},
+		Columns:  []string{"points or correlation"},
+	}
+	type prediction struct {
+		text   string
+		values []float64
+	}
+	var rows []prediction
+	for _, loss := range sccore.PatchConcentrations {
+		if loss != sccore.WithCoTAP {
+			rows = append(rows, prediction{fmt.Sprintf("gain of CoTAP − gain of %s > 0, mean over shares and sources of both", strings.TrimPrefix(titles[loss], "+ ")), r.over(loss)})
+		}
+	}
+	byPrecision, err := r.follows(top)
+	if err != nil {
+		return t, err
+	}
+	byAUC, err := r.follows("auc")
+	if err != nil {
+		return t, err
+	}
+	rows = append(rows, prediction{"rank correlation of CoTAP's gain with the precision at the top 5 % > 0", byPrecision}, prediction{"rank correlation of CoTAP's gain with the AUC", byAUC})
+	var p []float64
+	for _, row := range rows {
+		p = append(p, stats.PValue(row.values))
+	}
+	for i, corrected := range stats.Holm(p) {
+		heads := []string{rows[i].text, "", ""}
+		if interval := stats.MeanInterval(rows[i].values); !math.IsNaN(interval.Low) {
+			heads[1] = strings.ReplaceAll(fmt.Sprintf("%+.2f to %+.2f", interval.Low, interval.High), "-", "−")
+		}
+		if !math.IsNaN(corrected) {
+			heads[2] = fmt.Sprintf("%.3f", corrected)
+		}
+		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{{Paper: math.NaN(), Ours: rows[i].values}}})
+	}
+	r.DescribeAs(&t, "", pretrain.ColumnMIoU)
+	return t, nil
+}
+
+// over returns CoTAP's mIoU minus that of another loss, for each seed the mean over the conditions in which both have run.
+func (r Results) over(loss string) (differences []float64) {
+	bySeed := map[int][]float64{}
+	var seeds []int
+	for _, c := range conditions(r.Profile) {
+		if c.Loss != loss {
 			continue
 		}
-		name := fmt.Sprintf("%s, λ2 = %g", titles[c.Loss], c.Lambda)
-		if name != last {
-			f.Series = append(f.Series, figures.GainSeries{Name: name})
-			last = name
+		same := c
+		same.Loss = sccore.WithCoTAP
+		for _, record := range r.Of(c.row(), pretrain.ColumnMIoU) {
+			if cotap, ok := r.OfSeed(same.row(), pretrain.ColumnMIoU, record.Seed); ok {
+				if bySeed[record.Seed] == nil {
+					seeds = append(seeds, record.Seed)
+				}
+				bySeed[record.Seed] = append(bySeed[record.Seed], cotap.Value-record.Value)
+			}
 		}
-		point := figures.GainPoint{X: c.AUC, Gains: r.gain(c)}
-		if c.Teacher == sccore.FromHead {
-			point.X, point.Real = r.realAUC(), true
+	}
+	slices.Sort(seeds)
+	for _, seed := range seeds {
+		differences = append(differences, stats.MeanInterval(bySeed[seed]).Mean)
+	}
+	return differences
+}
+
+// follows returns the rank correlation of CoTAP's mIoU at share 1 with a detail of its sources, for each seed with at least three sources. The gain over
+// alignment of the same seed has the same ranks.
+func (r Results) follows(detail string) (correlations []float64, err error) {
+	gains, qualities := map[int][]float64{}, map[int][]float64{}
+	var seeds []int
+	for _, c := range conditions(r.Profile) {
+		if c.Loss != sccore.WithCoTAP || c.Share != 1 {
+			continue
 		}
-		if series := &f.Series[len(f.Series)-1]; len(point.Gains) > 0 {
-			series.Points = append(series.Points, point)
+		for _, record := range r.Of(c.row(), pretrain.ColumnMIoU) {
+			if gains[record.Seed] == nil {
+				seeds = append(seeds, record.Seed)
+			}
+			gains[record.Seed] = append(gains[record.Seed], record.Value)
+			qualities[record.Seed] = append(qualities[record.Seed], record.Details[detail])
+		}
+	}
+	slices.Sort(seeds)
+	for _, seed := range seeds {
+		if len(gains[seed]) < 3 {
+			continue
+		}
+		correlation, err := stats.Spearman(gains[seed], qualities[seed])
+		if err != nil {
+			return nil, err
+		}
+		correlations = append(correlations, correlation)
+	}
+	return correlations, nil
+}
+
+// Gains plots the gain at share 1 against the precision of correspondences at the top 5 %: one series for each loss. Hollow markers are of third encoders.
+func (r Results) Gains() figures.GainPlot {
+	f := figures.GainPlot{
+		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient, %s profile", r.Profile),
+		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in linear mIoU (points)",
+	}
+	for _, loss := range sccore.PatchConcentrations {
+		series := figures.GainSeries{Name: titles[loss]}
+		for _, c := range conditions(r.Profile) {
+			if gains := r.Gain(c); c.Loss == loss && c.Share == 1 && len(gains) > 0 {
+				series.Points = append(series.Points, figures.GainPoint{X: r.detail(c, top), Gains: gains, Real: c.Teacher > 0})
+			}
+		}
+		slices.SortFunc(series.Points, func(a, b figures.GainPoint) int {
+			if a.X < b.X {
+				return -1
+			}
+			return 1
+		})
+		if len(series.Points) > 0 {
+			f.Series = append(f.Series, series)
 		}
 	}
 	return f

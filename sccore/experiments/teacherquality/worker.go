@@ -1,16 +1,14 @@
 package teacherquality
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"github.com/semcon/semcon/analysis/stats"
-	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -34,13 +32,49 @@ func (data) Title() string { return "synthetic scenes" }
 // Skipped is nil because no files are read.
 func (data) Skipped() []string { return nil }
 
-// open draws the images.
+// open draws the images of a seed.
 func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
-	n, side := cells[0].Config.Images, cells[0].Config.Second.ImageSize
-	objects, scenes := synthetic.Objects(n, side, 1), synthetic.Scenes(n, side, 2)
-	d := data{train: pretrain.LabelledData(objects, scenes), scenes: [2]*synthetic.Set{scenes, synthetic.Scenes(max(n/2, 1), side, 4)}}
+	n, side, run := cells[0].Config.Images, cells[0].Config.Second.ImageSize, synthetic.Run(cells[0].Seed)
+	objects, scenes := run.Objects(n, side, 1), run.Scenes(n, side, 2)
+	d := data{train: pretrain.LabelledData(objects, scenes), scenes: [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
 	return d, nil
+}
+
+// of returns the training images of a condition: those from labels have labels with its errors.
+func (d data) of(c Condition, seed int) sccore.Data {
+	train := d.train
+	if c.concentrates() && c.Teacher == 0 {
+		level := 0.0
+		if c.Errors == errorsOfObjects {
+			level = c.Level
+		}
+		train.TeacherLabels = mistaken(train.Labels, len(d.scenes[0].Classes), level, uint64(seed))
+	}
+	return train
+}
+
+// mistaken returns labels in which a share of the classes of each image, drawn by the seed, is taken for another class: all their pixels in the image
+// have the same wrong label.
+func mistaken(labels func(image int32, canvas []uint8, side int) error, classes int, share float64, seed uint64) func(int32, []uint8, int) error {
+	return func(image int32, canvas []uint8, side int) error {
+		if err := labels(image, canvas, side); err != nil {
+			return err
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(image)))
+		taken := make([]uint8, 1+classes) // Label 0 is no object.
+		for class := 1; class <= classes; class++ {
+			taken[class] = uint8(class)
+			wrong, by := rng.Float64() < share, rng.IntN(classes-1)
+			if wrong {
+				taken[class] = uint8(1 + (class+by)%classes)
+			}
+		}
+		for i, label := range canvas {
+			canvas[i] = taken[label]
+		}
+		return nil
+	}
 }
 
 // run is a running cell.
@@ -51,42 +85,75 @@ type worker struct{ stage *pretrain.Stage }
 
 func newWorker(r *run) (study.Worker[Config, data], error) {
 	name, config := "second", r.Cell.Config.second()
-	if isStart(r.Cell) {
+	switch {
+	case isStart(r.Cell):
 		name, config = "start", r.Cell.Config.First
+	case isTeacher(r.Cell):
+		name, config = "teacher", r.Cell.Config.third()
 	}
-	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.train, config)
+	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), config)
 	return worker{stage}, err
 }
 
 // Close frees the device's memory.
 func (w worker) Close() { w.stage.Close() }
 
-// Run trains, measures and records a cell, or trains the first stage that the cells of a seed start from.
+// teacherSeed is what the seed of a third encoder is above that of its run.
+const teacherSeed = 1000
+
+// Run trains, measures and records a cell, or trains what the cells of a seed begin from.
 func (w worker) Run(r *run) error {
-	if isStart(r.Cell) {
-		return w.makeStart(r)
-	}
-	t, c := w.stage.Trainer, r.Cell.Config
-	checkpoint, quality := start(r.Root(), r.Data, c, r.Cell.Seed)
-	content, err := os.ReadFile(quality)
-	if err != nil {
+	c, t := r.Cell.Config, w.stage.Trainer
+	if err := w.stage.SetData(r.Data.of(c.Condition, r.Cell.Seed)); err != nil {
 		return err
 	}
-	var auc teacherAUC
-	if err := json.Unmarshal(content, &auc); err != nil {
-		return fmt.Errorf("%s: %w", quality, err)
+	switch {
+	case isStart(r.Cell):
+		return w.make(r, c.First, uint64(r.Cell.Seed))
+	case isTeacher(r.Cell):
+		return w.make(r, c.third(), uint64(r.Cell.Seed+teacherSeed))
 	}
 	if err := t.Configure(c.second()); err != nil {
 		return err
 	}
-	if err := t.BeginFrom(checkpoint, uint64(r.Cell.Seed)); err != nil {
+	details := map[string]float64{}
+	if c.Loss == lossUntrained {
+		if err := t.Begin(uint64(r.Cell.Seed)); err != nil {
+			return err
+		}
+		return w.record(r, details)
+	}
+	needed := needs(r.Cell)
+	if err := t.BeginFrom(made(r.Root(), r.Data, needed[0]), uint64(r.Cell.Seed)); err != nil {
+		return err
+	}
+	if c.Teacher > 0 {
+		if err := t.SetTeacher(made(r.Root(), r.Data, needed[1])); err != nil {
+			return err
+		}
+	}
+	g, err := t.Gauges(r.Context)
+	if err != nil {
+		return err
+	}
+	for i, precision := range g.Precision {
+		details[fmt.Sprintf("precision_top%g", 100*sccore.TopShares[i])] = precision
+	}
+	if details["auc"], err = stats.AUC(g.Scores, g.Same); err != nil {
 		return err
 	}
 	if c.Loss != lossStart {
 		if err := w.train(r); err != nil {
 			return err
 		}
+		details["lambda"] = t.Lambdas().PatchConcentration
 	}
+	return w.record(r, details)
+}
+
+// record measures the online branch.
+func (w worker) record(r *run, details map[string]float64) error {
+	c := r.Cell.Config
 	sets, err := evaluation.EncodeScenes(w.stage.Frozen, r.Data.scenes, r.Data.scenes[0].Width)
 	if err != nil {
 		return err
@@ -95,15 +162,15 @@ func (w worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	details["accuracy"] = result.Accuracy
 	return r.Record(study.Number{
-		Row: c.row(), Column: pretrain.ColumnMIoU, Metric: "mIoU", Unit: "%", Value: result.MIoU,
+		Row: c.row(), Column: pretrain.ColumnMIoU, Metric: "mIoU", Unit: "%", Value: result.MIoU, Details: details,
 		Protocol: fmt.Sprintf("linear probe of the online branch's patch features on scenes, %d steps of %d patches, background a class, logits resized to the annotation",
 			c.Probe.Steps, c.Probe.Batch),
-		Details: map[string]float64{"accuracy": result.Accuracy, "teacher_auc_head": auc.Head, "teacher_auc_backbone": auc.Backbone},
 	})
 }
 
-// train completes a training that has begun. It takes half a minute, so it writes no checkpoints.
+// train completes a training that has begun. It takes a minute, so it writes no checkpoints.
 func (w worker) train(r *run) error {
 	for t := w.stage.Trainer; t.Done() < t.Steps(); {
 		m, err := t.Step(r.Context)
@@ -115,65 +182,39 @@ func (w worker) train(r *run) error {
 	return nil
 }
 
-// teacherAUC is the AUC of S_t after the first stage: how well the target branch separates patch pairs of one class from other pairs.
-type teacherAUC struct {
-	Head     float64 `json:"head"`     // From projected features, as the real teacher uses them.
-	Backbone float64 `json:"backbone"` // From patch tokens.
+// made returns the checkpoint of a cell that others begin from.
+func made(root string, d data, c study.Cell[Config]) string {
+	return filepath.Join(root, madeFolder(d, c)) + ".safetensors"
 }
 
-// start returns the files that the cells of a seed start from: the checkpoint, and the AUC of its target branch.
-func start(root string, d data, c Config, seed int) (checkpoint, quality string) {
-	path := filepath.Join(root, startFolder(d, c, seed))
-	return path + ".safetensors", path + ".json"
-}
-
-// startFolder is the path of those files without their extensions.
-func startFolder(d data, c Config, seed int) string {
+// madeFolder is its path below the experiment's folder, without the extension.
+func madeFolder(d data, c study.Cell[Config]) string {
+	config := c.Config.First
+	if isTeacher(c) {
+		config = c.Config.third()
+	}
 	key := study.EncodeConfig(struct {
-		First sccore.Config
-		Pairs int
-		Data  string
-	}{c.First, c.Pairs, d.identity})
-	return filepath.Join("starts", study.Hash(key), fmt.Sprintf("seed%d", seed))
+		Kind   string
+		Config sccore.Config
+		Data   string
+	}{c.Path[0], config, d.identity})
+	return filepath.Join("starts", study.Hash(key), fmt.Sprintf("seed%d", c.Seed))
 }
 
-// makeStart trains the first stage of a seed unless its files exist.
-func (w worker) makeStart(r *run) error {
-	t, c := w.stage.Trainer, r.Cell.Config
-	checkpoint, quality := start(r.Root(), r.Data, c, r.Cell.Seed)
-	if _, err := os.Stat(quality); !errors.Is(err, fs.ErrNotExist) {
+// make trains what others begin from, unless its file exists.
+func (w worker) make(r *run, config sccore.Config, seed uint64) error {
+	t, path := w.stage.Trainer, made(r.Root(), r.Data, r.Cell)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := t.Begin(uint64(r.Cell.Seed)); err != nil {
+	if err := t.Configure(config); err != nil {
+		return err
+	}
+	if err := t.Begin(seed); err != nil {
 		return err
 	}
 	if err := w.train(r); err != nil {
 		return err
 	}
-	auc, err := w.auc(r.Context, c.Pairs)
-	if err != nil {
-		return err
-	}
-	content, err := json.Marshal(auc)
-	if err != nil {
-		return err
-	}
-	if err := t.Save(checkpoint, ""); err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(quality, append(content, '\n')) // Written last, because its existence says that the checkpoint is complete.
-}
-
-// auc measures the AUC of the target branch's correspondences on a number of batches.
-func (w worker) auc(ctx context.Context, batches int) (auc teacherAUC, err error) {
-	for from, value := range map[string]*float64{sccore.FromHead: &auc.Head, sccore.FromBackbone: &auc.Backbone} {
-		pairs, err := w.stage.Trainer.Pairs(ctx, from, batches)
-		if err != nil {
-			return auc, err
-		}
-		if *value, err = stats.AUC(pairs.Target, pairs.Same); err != nil {
-			return auc, err
-		}
-	}
-	return auc, nil
+	return t.Save(path, "")
 }

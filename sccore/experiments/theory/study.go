@@ -122,6 +122,7 @@ var Study = study.Spec[Config, data]{
 	Datasets: datasetNames,
 	Cells:    cells,
 	Open:     open,
+	BySeed:   effectaug.Study.BySeed,
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
 		r := d.trained[c.Name()]
 		return []study.Number{{Row: r.Row, Column: r.Column}}

@@ -24,9 +24,9 @@ type data struct {
 // Skipped is empty because the records of the encoders list the skipped files.
 func (data) Skipped() []string { return []string{} }
 
-// open reads a dataset.
-func open(o study.Options, dataset string, _ []study.Cell[Config]) (d data, err error) {
-	if d.Data, err = effectaug.Open(o, dataset); err != nil {
+// open reads a dataset, or draws that of a seed.
+func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
+	if d.Data, err = effectaug.Open(o, dataset, cells[0].Seed); err != nil {
 		return d, err
 	}
 	trained, err := trainedEncoders(o)

@@ -58,14 +58,15 @@ func read(dir, dataset string) (d Data, err error) {
 // drawnSize is the height and width of synthetic scenes in pixels.
 const drawnSize = 64
 
-// open opens a dataset for a configuration. The seeds of synthetic scenes differ from those that encoders are pretrained on.
-func open(dir, dataset string, c Config) (d Data, err error) {
+// open opens a dataset for a configuration. Synthetic scenes are those of a seed, of other sets than those that encoders are pretrained on.
+func open(dir, dataset string, c Config, seed int) (d Data, err error) {
 	if dataset != encoders.Synthetic {
 		if d, err = read(dir, dataset); err != nil {
 			return d, err
 		}
 	} else {
-		d.train, d.test = synthetic.Segmentation(c.Images, drawnSize, 12), synthetic.Segmentation(c.Images, drawnSize, 14)
+		run := synthetic.Run(seed)
+		d.train, d.test = run.Segmentation(c.Images, drawnSize, 12), run.Segmentation(c.Images, drawnSize, 14)
 	}
 	d.tested = datasets.Spread(d.test.Len(), c.Images)
 	all := datasets.Spread(d.train.Len(), c.Images)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -32,8 +33,12 @@ func cacheFeatures(r *run, kind string, count, values, labels int, compute iter.
 	if encoder == "" {
 		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.Cell.Seed)
 	}
+	identity := r.Data.Identity()
+	if encoders.Drawn(r.Cell.Dataset) {
+		identity += fmt.Sprintf(", of seed %d", r.Cell.Seed)
+	}
 	name := study.Hash(fmt.Appendf(nil, "%s, %s, %s, crops %d of {Side:%d MinArea:%v}, whole %d, %d images",
-		r.Data.Identity(), encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, count))
+		identity, encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, count))
 	r.Say("features of %d %s", count, kind)
 	cache := evaluation.FeatureCache{Dir: filepath.Join(r.Root(), "features"), Limit: c.CacheGiB * (1 << 30)}
 	file, wanted, err := cache.Open(name, count, values, labels, compute)

@@ -38,8 +38,9 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "head", "seed"},
 	Datasets: present,
 	Cells:    grid.Cells,
+	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		return open(o.Data, dataset, cells[0].Config)
+		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
 	},
 	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Config.Encoder.Row, Column: column(data.train.Name, c.Config.Head)}}

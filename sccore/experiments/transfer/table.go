@@ -25,7 +25,7 @@ func tables(results study.Results) (all []figures.Table, err error) {
 		}
 		all = append(all, beside)
 		t.Title += " for encoders of our own, which the paper does not have"
-		t.Caption += " Alignment is what the full method begins from."
+		t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment."
 		t.Rows, t.Heads, t.Columns = encoders.OurRows(), []figures.RowHead{{Name: "encoder"}}, encoders.ColumnsOf(results, encoders.OurRows(), results.Columns()...)
 		slices.SortFunc(t.Columns, byPlace)
 		if len(t.Columns) > 0 {

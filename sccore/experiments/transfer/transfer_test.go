@@ -79,7 +79,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 		t.Fatal(len(tables), err)
 	}
 	for i, table := range tables {
-		if rows := []int{9, 9, 3, 3}[i]; len(table.Rows) != rows {
+		if rows := []int{9, 9, 4, 4}[i]; len(table.Rows) != rows {
 			t.Errorf("%s has %d rows, want %d", table.Title, len(table.Rows), rows)
 		}
 	}
@@ -170,8 +170,8 @@ func pretend(t *testing.T, out string) {
 	t.Helper()
 	config := pretrain.ProfileConfig(study.Smoke)
 	config.Second.Encoder = "vit-tiny"
-	for i, row := range []string{pretrain.RowAlignment, pretrain.RowMethod} {
-		stage := []string{encoders.First, encoders.Second}[i]
+	for i, row := range []string{pretrain.RowAlignment, pretrain.RowControl, pretrain.RowMethod} {
+		stage := []string{encoders.First, encoders.Control, encoders.Second}[i]
 		r := study.Record{Profile: study.Smoke, Cell: "synthetic/seed0", Row: row, Config: study.EncodeConfig(config), Curve: "cells/x/" + stage + "/curve.jsonl"}
 		export(t, pretrain.EncoderFile(out, r, stage), 7+i)
 		if err := r.Append(study.Folder(out, pretrain.Name)); err != nil {
@@ -191,7 +191,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{encoders.Random, encoders.First, encoders.Second} {
+	for _, row := range []string{encoders.Random, encoders.First, encoders.Control, encoders.Second} {
 		for _, column := range []string{"synthetic scenes/Linear", "synthetic scenes/FCN"} {
 			if got := results.Values(row, column); len(got) != 1 {
 				t.Errorf("%d numbers for %s, %s", len(got), row, column)
@@ -202,7 +202,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	gain := func(part string) []float64 {
 		return Study.Measure(results.Results, figures.Claim{Part: part}).Values
 	}
-	if gains := gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(encoders.Second)-linear(encoders.First) {
+	if gains := gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(encoders.Second)-linear(encoders.Control) {
 		t.Errorf("gains %v", gains)
 	}
 	if gains := gain("DINO on PASCAL VOC"); gains != nil {
@@ -223,8 +223,8 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err := runTransferSmoke(t, moved); err != nil {
 		t.Fatal(err)
 	}
-	if records, err := study.Records(study.Folder(moved, Name)); err != nil || len(records) != 6 {
-		t.Errorf("%d records in a copy of 6, %v", len(records), err)
+	if records, err := study.Records(study.Folder(moved, Name)); err != nil || len(records) != 8 {
+		t.Errorf("%d records in a copy of 8, %v", len(records), err)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
 		if images == 9 {
 			c.Holdout = 2
 		}
-		d, err := open("", "synthetic", c)
+		d, err := open("", "synthetic", c, 0)
 		if err != nil || len(d.trained) != want[0] || len(d.heldOut) != want[1] || len(d.tested) != images {
 			t.Errorf("of %d images %d train, %d are held out, %d test, %v", images, len(d.trained), len(d.heldOut), len(d.tested), err)
 		}

@@ -34,8 +34,9 @@ var Study = study.Spec[Config, Videos]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
+	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
-		return open(o.Data, dataset, cells[0].Config)
+		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
 	},
 	Numbers:       func(_ Videos, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
 	Steps:         func(videos Videos, _ study.Cell[Config]) int { return len(videos.All) },
@@ -145,10 +146,10 @@ func (v Videos) Title() string { return v.Name }
 // Skipped is empty because an unreadable video is an error.
 func (v Videos) Skipped() []string { return []string{} }
 
-// open opens DAVIS below dir, or draws videos.
-func open(dir, dataset string, c Config) (Videos, error) {
+// open opens DAVIS below dir, or draws the videos of a seed.
+func open(dir, dataset string, c Config, seed int) (Videos, error) {
 	if dataset == encoders.Synthetic {
-		return Videos{synthetic.Videos(c.Videos, c.Frames, c.Size, 1)}, nil
+		return Videos{synthetic.Run(seed).Videos(c.Videos, c.Frames, c.Size, 1)}, nil
 	}
 	set, err := sources.Open(dir, dataset)
 	if err != nil {

@@ -110,7 +110,7 @@ func TestVideoMeasuresItsClaim(t *testing.T) {
 		return gains
 	}
 	for seed := range 3 {
-		add(encoders.First, "synthetic", seed, 50+float64(seed))
+		add(encoders.Control, "synthetic", seed, 50+float64(seed))
 		add(encoders.Second, "synthetic", seed, 51+float64(seed)+0.1*float64(seed))
 	}
 	if gains := measure(); len(gains) != 1 || len(gains["own on synthetic videos"]) != 3 || math.Abs(gains["own on synthetic videos"][2]-1.2) > 1e-9 {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+)
+
+// TestTrainGoesOnAfterKill kills a training with SIGKILL as soon as it has measured step 2, and compares what the next call leaves with a run that was not
+// killed.
+func TestTrainGoesOnAfterKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	m := fakemachine.New(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	for i := range 16 {
+		m.Write(t, fmt.Sprintf("photos/%02d.png", i), string(picture(t, 30+i%3, color.RGBA{uint8(15 * i), 90, uint8(255 - 13*i), 255})))
+	}
+	train := func() *exec.Cmd {
+		return semcon(t, m, "train", "photos", "--profile", "smoke", "--out", "run", "--checkpoint-every", "0s", "--set", "steps=4", "--set", "encoder=vit-16x1x2p8-grid6", "--set", "batch=4")
+	}
+	read := func() map[string]string {
+		files := map[string]string{}
+		for _, name := range []string{"encoder.safetensors", "best.safetensors", "metrics.csv", "events.out.tfevents.semcon", "report.html", "checkpoints/final.safetensors"} {
+			content, err := os.ReadFile(m.Path("run", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[name] = string(content)
+		}
+		return files
+	}
+	if stdout, stderr, status := outcome(t, train()); status != 0 || stdout != "wrote run/encoder.safetensors and run/report.html\n" {
+		t.Fatalf("exit status %d: %s%s", status, stdout, stderr)
+	}
+	want := read()
+	if err := os.RemoveAll(m.Path("run")); err != nil {
+		t.Fatal(err)
+	}
+	killed := train()
+	killed.Stderr = &killer{at: []byte("step 2: "), kill: func() { killed.Process.Kill() }}
+	if err := killed.Run(); err == nil {
+		t.Fatal("it ended before it was killed")
+	}
+	if _, err := os.Stat(m.Path("run", "report.html")); err == nil {
+		t.Fatal("it ended before it was killed")
+	}
+	if _, stderr, status := outcome(t, train()); status != 0 || strings.Contains(stderr, "step 0: ") {
+		t.Fatalf("exit status %d, or it began anew: %s", status, stderr)
+	}
+	for name, content := range read() {
+		if content != want[name] {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+// killer kills when it is written a text.
+type killer struct {
+	seen []byte
+	at   []byte
+	kill func()
+}
+
+func (k *killer) Write(p []byte) (int, error) {
+	if k.seen = append(k.seen, p...); bytes.Contains(k.seen, k.at) {
+		k.kill()
+	}
+	return len(p), nil
+}
+
+func TestTrainAndShowErrors(t *testing.T) {
+	m := fakemachine.New(t)
+	m.Write(t, "empty/notes.txt", "x")
+	m.Write(t, "one/a.png", string(picture(t, 30, color.White)))
+	m.Write(t, "broken.png", "no picture")
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	for _, test := range []struct {
+		args   string
+		status int
+		stderr string
+	}{
+		{"train", 2, "want one folder of images, got none"},
+		{"train nowhere", 1, "nowhere: no such file or directory"},
+		{"train empty", 1, "empty: contains no .jpg, .jpeg or .png file"},
+		{"train one", 1, "one: contains 1 images, training needs 8"},
+		{"train one --profile quick", 2, `--profile "quick": want full or smoke`},
+		{"train one --init nowhere.pth", 1, "nowhere.pth: no such file or directory"},
+		{"train one --set speed=1", 1, `no key "speed"`},
+		{"show", 2, "want at least one image"},
+		{"show broken.png", 2, "--weights FILE is missing"},
+		{"show broken.png --weights tiny.safetensors", 1, "broken.png: "},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			stdout, stderr, status := outcome(t, semcon(t, m, strings.Fields(test.args)...))
+			if status != test.status || stdout != "" || !strings.Contains(stderr, test.stderr) {
+				t.Errorf("exit status %d, want %d; printed %q, %q", status, test.status, stdout, stderr)
+			}
+		})
+	}
+}
+
+func TestShowDraws(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	m.Write(t, "a.png", string(picture(t, 60, color.White)))
+	m.Write(t, "b.png", string(picture(t, 50, color.RGBA{200, 30, 30, 255})))
+	for images, want := range map[string]string{"a.png": "pca attention", "a.png b.png": "pca nearest attention"} {
+		out := "out" + fmt.Sprint(len(images))
+		stdout, stderr, status := outcome(t, semcon(t, m, append(strings.Fields("show "+images), "--weights", "tiny.safetensors", "--size", "48", "--out", out)...))
+		wrote := ""
+		for name := range strings.FieldsSeq(want) {
+			wrote += "wrote " + filepath.Join(out, name+".png") + "\n"
+		}
+		if status != 0 || stdout != wrote {
+			t.Errorf("exit status %d: %s%s", status, stdout, stderr)
+		}
+	}
+}

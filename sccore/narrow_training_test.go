@@ -1,0 +1,58 @@
+package sccore_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// Training in bfloat16 ends where training in float32 does: nearer than the same training with another seed.
+func TestTrainingInBFloat16EndsWithinTheSeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	const steps, last = 60, 10
+	end := func(bf16 bool, seed uint64) (mean float64) {
+		config := tiny()
+		config.BF16, config.Steps = bf16, steps
+		for _, m := range trained(t, newTrainer(t, onGo(t), tinyData(), config), seed, steps)[steps-last:] {
+			mean += m.Total / last
+		}
+		return mean
+	}
+	one, two, three, narrow := end(false, 1), end(false, 2), end(false, 3), end(true, 1)
+	mean := (one + two + three) / 3
+	spread := math.Sqrt((math.Pow(one-mean, 2) + math.Pow(two-mean, 2) + math.Pow(three-mean, 2)) / 2)
+	t.Logf("float32 %.4f, %.4f and %.4f, bfloat16 %.4f", one, two, three, narrow)
+	if !(math.Abs(narrow-one) < spread) || narrow == one {
+		t.Errorf("bfloat16 ends at %g, float32 at %g, with %g from other seeds", narrow, one, spread)
+	}
+}
+
+// A step's images are freed when it ends, on the device too, whose memory Go's garbage collector does not see.
+func TestBatchesAreFreed(t *testing.T) {
+	objective, err := sccore.NewObjective(tinyData(), tiny())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inputs, err := objective.Inputs(t.Context(), train.At{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var metrics sccore.StepMetrics
+	objective.Metrics(&metrics, train.At{Seed: 1}, nil)
+	freed := 0
+	for _, input := range inputs {
+		if tensor, ok := input.(*tensors.Tensor); ok && tensor.Ok() {
+			t.Errorf("a tensor is kept")
+		} else if ok {
+			freed++
+		}
+	}
+	if freed < 3 {
+		t.Errorf("%d tensors, want pixels and views", freed)
+	}
+}

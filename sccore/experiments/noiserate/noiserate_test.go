@@ -92,7 +92,7 @@ func TestMeasure(t *testing.T) {
 	if got := measure(results, figures.Claim{ID: "C20"}).Values; len(got) != 3 || got[0] != 0.5 {
 		t.Errorf("C20: %v", got)
 	}
-	if got := measure(results, figures.Claim{ID: "C21"}).Values; len(got) != 3 || got[2] != 0.05 {
+	if got := measure(results, figures.Claim{ID: "C21"}).Values; len(got) != 3 || got[2] != 5 {
 		t.Errorf("C21: %v", got)
 	}
 }

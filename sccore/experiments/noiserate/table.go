@@ -53,9 +53,6 @@ func measure(results study.Results, claim figures.Claim) study.Evidence {
 			if claim.ID == "C20" {
 				return results.Evidence(results.Details(pair[0], column, detailTrend), column)
 			}
-			for i := range gains {
-				gains[i] /= 100 // The claim is about shares.
-			}
 			return results.Evidence(gains, column)
 		}
 	}

@@ -72,9 +72,9 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 	for _, difference := range result.Differences {
 		t.Errorf("after %d kills: %s", kills, difference)
 	}
-	// Two stages with three encoders, a final checkpoint, a curve and a model card each, and the neighbours.
-	if result.Files != 13 || result.Records != 6 {
-		t.Errorf("%d files and %d records, want 13 and 6", result.Files, result.Records)
+	// Two stages and the control with three encoders, a final checkpoint, a curve and a model card each, and the neighbours.
+	if result.Files != 19 || result.Records != 8 {
+		t.Errorf("%d files and %d records, want 19 and 8", result.Files, result.Records)
 	}
 }
 
@@ -113,10 +113,10 @@ func TestPretrainingOnImages(t *testing.T) {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
 	records, err := study.Records(filepath.Join(out, pretrain.Name))
-	if err != nil || len(records) != 3 {
+	if err != nil || len(records) != 4 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	file := pretrain.EncoderFile(out, records[2], "second")
+	file := pretrain.EncoderFile(out, records[3], "second")
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--set", "init="+file)...))); status != 0 {
 		t.Fatalf("from %s: exit status %d: %s", file, status, stderr)
 	}

@@ -12,7 +12,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Without a device XLA cannot choose the tiles of Triton's products.
-FLAGS = "--xla_gpu_enable_triton_gemm=false"
+# The other flag is cudaFlags of package backend.
+FLAGS = "--xla_gpu_enable_triton_gemm=false --xla_gpu_dot_merger_threshold_mb=0"
 
 
 def compile_here(program):

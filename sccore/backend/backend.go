@@ -33,6 +33,9 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 	if err := checkCUDA(config, HasGPU()); err != nil {
 		return nil, err
 	}
+	if err := setCUDAFlags(config); err != nil {
+		return nil, err
+	}
 	opened := config
 	if config == Go {
 		opened = Go + ":ops_sequential"

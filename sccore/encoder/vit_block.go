@@ -27,12 +27,7 @@ func (p parameters) masterNode(scope *model.Scope, name string, initial initialV
 
 // node returns the value of a variable in the dtype of matrix products.
 func (p parameters) node(scope *model.Scope, name string, initial initialValue, dims ...int) *Node {
-	value := ConvertDType(p.masterNode(scope, name, initial, dims...), p.compute)
-	if p.narrow {
-		// XLA copies activations of views of two sizes next to each other to multiply them by a weight that both share. Behind a barrier they do not.
-		value = OptimizationBarrier(value)
-	}
-	return value
+	return ConvertDType(p.masterNode(scope, name, initial, dims...), p.compute)
 }
 
 // exact returns the dtype for operations that bfloat16 is too coarse for: at least float32.

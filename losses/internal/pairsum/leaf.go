@@ -60,9 +60,13 @@ func (l leafPairs) forward() (huber, slope, above *Node) {
 // pull is [Sums.Pull] over the pairs of i's leaf. weight and the result are [leaves·leaf] of float64.
 func (l leafPairs) pull(weight *Node) *Node {
 	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
-	higher := l.apart(l.q.i)
+	isHigher := func(i int) *Node { return GreaterThan(l.pair(l.q.i, i), l.q.j) }
+	if l.threads {
+		// A GPU keeps what forward has compared, an entry for every two pairs, unless the comparison looks different.
+		isHigher = func(int) *Node { return LessThan(Neg(l.q.i), Neg(l.q.j)) }
+	}
 	sums := l.steps(1, func(i int) []*Node {
-		apart := Where(GreaterThan(l.pair(higher, i), l.q.j), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
+		apart := Where(isHigher(i), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
 		return []*Node{Mul(l.pair(weights.i, i), Sub(l.reach(apart)))}
 	})
 	return l.collect(sums[0], func(i, j int) int { return j })

@@ -87,7 +87,7 @@ func (l treeLevel) tally(x *Node) *Node {
 		return scatterTo(l.cell(l.here()), x, false)
 	}
 	part := Iota(x.Graph(), shapes.Make(l.part.DType(), 1, l.radix, 1), 1)
-	_, theirs := l.strip(l.apart(l.part))
+	_, theirs := l.strip(l.part)
 	_, x = l.strip(x)
 	dims := []int{x.Shape().Dim(0), l.radix, l.radix}
 	x = BroadcastToDims(x, dims...)

@@ -80,14 +80,6 @@ func (t *pairTree) Pull(weight *Node) *Node {
 
 func (t *pairTree) Restore(entries *Node) *Node { return t.order.restore(entries) }
 
-// apart keeps a GPU from sharing what is computed of x: comparing again costs less than keeping an entry for every comparison.
-func (t threads) apart(x *Node) *Node {
-	if t {
-		return OptimizationBarrier(x)
-	}
-	return x
-}
-
 // row is x[i] of a matrix.
 func row(x *Node, i int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(i)), 0) }
 

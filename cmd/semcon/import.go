@@ -121,7 +121,7 @@ func (p *patterns) Set(value string) error {
 
 func addWeightFlags(flags *flag.FlagSet) weightChoice {
 	choice := weightChoice{
-		arch:      flags.String("arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+" or such as vit-s14-grid37-reg4-ls; by default the one that fits"),
+		arch:      flags.String("arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+" or a name such as vit-s14-grid37-reg4-ls; by default the one that fits"),
 		branch:    flags.String("branch", "", "`NAME` of the branch, if the file has several: teacher or student; by default the teacher"),
 		positions: flags.String("positions", "", "`METHOD` of resizing position embeddings: dino, timm or transformers; by default that of the file's makers"),
 		heads:     flags.Int("heads", 0, "`NUMBER` of attention heads, where neither the file nor a config.json beside it says it"),

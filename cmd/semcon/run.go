@@ -23,7 +23,7 @@ var runVerb = verb{
 	summary: "run an experiment, or the rest of it",
 	args:    "EXPERIMENT",
 	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
-	kept:    "checkpoint kept",
+	kept:    "records and checkpoints are kept",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("run")
 		choice := studyFlags(flags)

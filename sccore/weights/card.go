@@ -45,7 +45,7 @@ func (c Card) markdown(file string) string {
 		fmt.Fprintf(&text, "Its last block has the Object-Aware Filter with %d prototypes.\n", v.Prototypes)
 	}
 	fmt.Fprintf(&text, "\nImages: %s.\n", c.Preprocessing.Describe(c.Size))
-	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q) // github.com/semcon/semcon\nfeatures, err := vit.Features(img) // any image.Image\n"+
+	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q)       // github.com/semcon/semcon\nfeatures, err := vit.Features(img) // Any image.Image.\n"+
 		"fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patch(0, 0)))\n```\n", file)
 	text.WriteString(c.python(file))
 	for _, fact := range c.Facts {

@@ -35,6 +35,21 @@ func pages(t *testing.T) map[string]Page {
 	return byPath
 }
 
+// TestDocsWalkAddsFewLines holds what CONTRIBUTING.md says of its evaluation: fewer than 250 lines outside tests.
+func TestDocsWalkAddsFewLines(t *testing.T) {
+	lines := 0
+	for _, file := range []string{"evaluation/nearestcentroid.go", "experiments/centroid/doc.go", "experiments/centroid/study.go", "experiments/centroid/table.go"} {
+		content, err := os.ReadFile(filepath.Join(root, "sccore", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(content), "\n")
+	}
+	if lines >= 250 {
+		t.Errorf("the walk's evaluation has %d lines", lines)
+	}
+}
+
 func TestDocsReadmeIsAPage(t *testing.T) {
 	if n := len(pages(t)["README.md"].Lines); n > 130 {
 		t.Errorf("README.md has %d lines, at most 130 are a page", n)

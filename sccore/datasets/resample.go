@@ -31,66 +31,52 @@ func (n Interpolation) kernel() (weight func(x float64) float64, support float64
 	}, 2
 }
 
-// resample resizes RGB pixels, [from.Height, from.Width, 3], and returns a part of the result. It computes as the resize of Pillow 3 to 12, to the last bit: first
-// along the rows and then along the columns, each pass in fixed point and rounded to bytes. Pillow 13 begins with the columns where they shrink more.
-func (n Interpolation) resample(pixels []uint8, from, to Size, part image.Rectangle) []uint8 {
-	width, height := part.Dx(), part.Dy()
-	if from.Width != to.Width || width != to.Width {
-		taps, out := n.taps(from.Width, to.Width)[part.Min.X:part.Max.X], make([]uint8, 0, from.Height*width*3)
-		for y := range from.Height {
-			row := pixels[y*from.Width*3 : (y+1)*from.Width*3]
-			for _, tap := range taps {
-				sums := [3]int32{half, half, half}
-				for k, w := range tap.weights {
-					pixel := row[3*(tap.first+k):][:3]
-					sums[0], sums[1], sums[2] = sums[0]+w*int32(pixel[0]), sums[1]+w*int32(pixel[1]), sums[2]+w*int32(pixel[2])
-				}
-				out = append(out, toByte(sums[0]), toByte(sums[1]), toByte(sums[2]))
-			}
-		}
-		pixels = out
-	}
-	if from.Height != to.Height || height != to.Height {
-		out, sums := make([]uint8, 0, height*width*3), make([]int32, width*3)
-		for _, tap := range n.taps(from.Height, to.Height)[part.Min.Y:part.Max.Y] {
-			for x := range sums {
-				sums[x] = half
-			}
-			for k, w := range tap.weights {
-				for x, value := range pixels[(tap.first+k)*width*3 : (tap.first+k+1)*width*3] {
-					sums[x] += w * int32(value)
-				}
-			}
-			for _, sum := range sums {
-				out = append(out, toByte(sum))
-			}
-		}
-		pixels = out
-	}
-	return pixels
+// resample resizes the colours of a picture and writes a part of the result into RGB pixels with rows of stride pixels. It computes as the resize of Pillow 3
+// to 12, to the last bit: first along the rows and then along the columns, each pass in fixed point and rounded to bytes. Pillow 13 begins with the columns
+// where they shrink more.
+func (n Interpolation) resample(out []uint8, stride int, picture *image.RGBA, to Size, part image.Rectangle) {
+	columns := n.taps(picture.Rect.Dx(), to.Width).part(part.Min.X, part.Max.X)
+	rows := n.taps(picture.Rect.Dy(), to.Height).part(part.Min.Y, part.Max.Y)
+	resampleBy(columns, rows, out, stride, picture)
 }
 
-// tap is how one sample of a resampled line is computed: the first of the old samples, and the weight of each from there on.
-type tap struct {
-	first   int
-	weights []int32 // In units of 2^−fixedPoint.
+// taps are how the samples of a resampled line are computed. Sample i is the sum of the old samples from first[i] on, each times one of the weights
+// weights[at[i]:at[i+1]].
+type taps struct {
+	first, at, weights []int32 // Weights are in units of 2^−fixedPoint.
+}
+
+// part keeps the samples from a to b − 1.
+func (t taps) part(a, b int) taps { return taps{t.first[a:b], t.at[a : b+1], t.weights} }
+
+// of returns the old samples of sample i, and their weights.
+func (t taps) of(i int) (first, end int, weights []int32) {
+	weights = t.weights[t.at[i]:t.at[i+1]]
+	return int(t.first[i]), int(t.first[i]) + len(weights), weights
+}
+
+// most is the largest number of weights of a sample.
+func (t taps) most() (most int) {
+	for i := range t.first {
+		most = max(most, int(t.at[i+1]-t.at[i]))
+	}
+	return most
 }
 
 // fixedPoint is the number of binary digits behind the point of weights, as in Pillow: products with bytes and their sums fit into 32 bits. half is what
 // rounds them.
 const fixedPoint, half = 32 - 8 - 2, int32(1) << (32 - 8 - 2 - 1)
 
-func toByte(sum int32) uint8 { return uint8(min(max(sum>>fixedPoint, 0), 255)) }
-
-func (n Interpolation) taps(from, to int) []tap {
+// taps resamples a line of from samples to another length.
+func (n Interpolation) taps(from, to int) taps {
 	weight, support := n.kernel()
 	if from == to {
 		weight, support = func(float64) float64 { return 1 }, 0.5 // Nothing is resampled.
 	}
 	step := float64(from) / float64(to)
 	widen := max(step, 1)
-	taps, all := make([]tap, to), make([]float64, 0, 16)
-	for i := range taps {
+	t, all := taps{first: make([]int32, to), at: make([]int32, to+1)}, make([]float64, 0, 16)
+	for i := range to {
 		centre := (float64(i) + 0.5) * step
 		first, end := max(int(centre-support*widen+0.5), 0), min(int(centre+support*widen+0.5), from)
 		sum := 0.0
@@ -99,13 +85,14 @@ func (n Interpolation) taps(from, to int) []tap {
 			w := weight((float64(k) - centre + 0.5) * (1 / widen))
 			all, sum = append(all, w), sum+w
 		}
-		taps[i] = tap{first, make([]int32, len(all))}
-		for k, w := range all {
+		t.first[i] = int32(first)
+		for _, w := range all {
 			if sum != 0 {
 				w /= sum
 			}
-			taps[i].weights[k] = int32(math.Round(w * (1 << fixedPoint)))
+			t.weights = append(t.weights, int32(math.Round(w*(1<<fixedPoint))))
 		}
+		t.at[i+1] = int32(len(t.weights))
 	}
-	return taps
+	return t
 }

@@ -43,13 +43,18 @@ func decodeWhole(file []byte, pixels []uint8, size int) (height, width int, err 
 	if width, height = full.X, full.Y; o.transposes() {
 		width, height = height, width
 	}
+	from := Size{height, width}
 	if longer := max(width, height); longer > size {
 		shrunk := func(length int) int { return max(1, (length*size+longer/2)/longer) }
 		width, height = shrunk(width), shrunk(height)
 	}
 	whole := upright(opaque(picture, picture.Bounds()), o)
+	factor := 1
+	for from.Width > factor*whole.Rect.Dx() {
+		factor *= 2
+	}
 	clear(pixels)
-	Bicubic.resample(pixels, size, whole, Size{height, width}, image.Rect(0, 0, width, height))
+	Bicubic.resampleShrunk(pixels, size, whole, from, factor, Size{height, width}, image.Rect(0, 0, width, height))
 	return height, width, nil
 }
 

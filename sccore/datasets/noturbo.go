@@ -16,29 +16,28 @@ func scaledJPEG([]byte, int) *image.RGBA { return nil }
 // resampleBy resizes a picture; see [Interpolation.resample].
 func resampleBy(columns, rows taps, out []uint8, stride int, picture *image.RGBA) {
 	// The rows that a row of the result needs are all that is kept of the first pass.
-	width, kept := 3*len(columns.first), rows.most()
+	width, kept := 3*len(columns.first), rows.count
 	wide, done := make([]uint8, kept*width), 0
 	sums := make([]uint64, (width+3)/4*2)
 	for y := range rows.first {
-		first, end, weights := rows.of(y)
-		for done = max(done, first); done < end; done++ {
+		first := int(rows.first[y])
+		for done = max(done, first); done < first+kept; done++ {
 			alongRow(wide[done%kept*width:][:width], picture.Pix[done*picture.Stride:], columns)
 		}
 		line := out[3*y*stride:][:width]
-		if len(weights) == 1 { // The weight is 1.
-			copy(line, wide[first%kept*width:])
+		if kept == 1 { // The height stays.
+			copy(line, wide)
 			continue
 		}
 		for i := range sums {
 			sums[i] = halves
 		}
-		for k, w := range weights {
+		for k, w := range rows.weights[y*kept : (y+1)*kept] {
 			addRow(sums, wide[(first+k)%kept*width:][:width], w)
 		}
 		for i := range line {
 			low, high := unpack(sums[i/2])
-			line[i] = toByte(low)
-			if i%2 == 1 {
+			if line[i] = toByte(low); i%2 == 1 {
 				line[i] = toByte(high)
 			}
 		}
@@ -47,20 +46,21 @@ func resampleBy(columns, rows taps, out []uint8, stride int, picture *image.RGBA
 
 // alongRow resamples a row of RGBA pixels to RGB. Two sums share 64 bits, which halves the number of products.
 func alongRow(out, row []uint8, columns taps) {
-	for x := range columns.first {
-		first, end, weights := columns.of(x)
-		to, from := out[3*x:][:3], row[4*first:4*end]
-		if len(weights) == 1 { // The weight is 1.
+	weights := columns.weights
+	for x, first := range columns.first {
+		to, from := out[3*x:][:3], row[4*first:][:4*columns.count]
+		if columns.count == 1 { // The width stays.
 			copy(to, from)
 			continue
 		}
 		redGreen, blue := halves, half
-		for _, w := range weights {
+		for _, w := range weights[:columns.count] {
 			pixel := binary.LittleEndian.Uint32(from)
 			from = from[4:]
 			redGreen += uint64(w) * (uint64(pixel&0xff) | uint64(pixel&0xff00)<<24)
 			blue += w * int32(pixel>>16&0xff)
 		}
+		weights = weights[columns.count:]
 		red, green := unpack(redGreen)
 		to[0], to[1], to[2] = toByte(red), toByte(green), toByte(blue)
 	}

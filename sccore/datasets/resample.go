@@ -35,64 +35,68 @@ func (n Interpolation) kernel() (weight func(x float64) float64, support float64
 // to 12, to the last bit: first along the rows and then along the columns, each pass in fixed point and rounded to bytes. Pillow 13 begins with the columns
 // where they shrink more.
 func (n Interpolation) resample(out []uint8, stride int, picture *image.RGBA, to Size, part image.Rectangle) {
-	columns := n.taps(picture.Rect.Dx(), to.Width).part(part.Min.X, part.Max.X)
-	rows := n.taps(picture.Rect.Dy(), to.Height).part(part.Min.Y, part.Max.Y)
+	n.resampleShrunk(out, stride, picture, Size{picture.Rect.Dy(), picture.Rect.Dx()}, 1, to, part)
+}
+
+// resampleShrunk is resample of a picture of the given full size that was shrunk by a factor, such as 4. Its last row and column may reach beyond the full
+// picture.
+func (n Interpolation) resampleShrunk(out []uint8, stride int, picture *image.RGBA, full Size, factor int, to Size, part image.Rectangle) {
+	columns := n.taps(picture.Rect.Dx(), float64(full.Width)/float64(factor), to.Width).part(part.Min.X, part.Max.X)
+	rows := n.taps(picture.Rect.Dy(), float64(full.Height)/float64(factor), to.Height).part(part.Min.Y, part.Max.Y)
 	resampleBy(columns, rows, out, stride, picture)
 }
 
-// taps are how the samples of a resampled line are computed. Sample i is the sum of the old samples from first[i] on, each times one of the weights
-// weights[at[i]:at[i+1]].
+// taps are how the samples of a resampled line are computed: sample i is the sum of count old samples from first[i] on, each times one of count weights.
 type taps struct {
-	first, at, weights []int32 // Weights are in units of 2^−fixedPoint.
+	count          int
+	first, weights []int32 // Weights are in units of 2^−fixedPoint.
 }
 
 // part keeps the samples from a to b − 1.
-func (t taps) part(a, b int) taps { return taps{t.first[a:b], t.at[a : b+1], t.weights} }
-
-// of returns the old samples of sample i, and their weights.
-func (t taps) of(i int) (first, end int, weights []int32) {
-	weights = t.weights[t.at[i]:t.at[i+1]]
-	return int(t.first[i]), int(t.first[i]) + len(weights), weights
-}
-
-// most is the largest number of weights of a sample.
-func (t taps) most() (most int) {
-	for i := range t.first {
-		most = max(most, int(t.at[i+1]-t.at[i]))
-	}
-	return most
+func (t taps) part(a, b int) taps {
+	return taps{t.count, t.first[a:b], t.weights[a*t.count : b*t.count]}
 }
 
 // fixedPoint is the number of binary digits behind the point of weights, as in Pillow: products with bytes and their sums fit into 32 bits. half is what
 // rounds them.
 const fixedPoint, half = 32 - 8 - 2, int32(1) << (32 - 8 - 2 - 1)
 
-// taps resamples a line of from samples to another length.
-func (n Interpolation) taps(from, to int) taps {
+// taps resamples the first part of a line of from samples, as long as extent, to another length.
+func (n Interpolation) taps(from int, extent float64, to int) taps {
 	weight, support := n.kernel()
-	if from == to {
+	if extent == float64(to) {
 		weight, support = func(float64) float64 { return 1 }, 0.5 // Nothing is resampled.
 	}
-	step := float64(from) / float64(to)
+	step := extent / float64(to)
 	widen := max(step, 1)
-	t, all := taps{first: make([]int32, to), at: make([]int32, to+1)}, make([]float64, 0, 16)
+	limits := func(i int) (first, end int, centre float64) {
+		centre = (float64(i) + 0.5) * step
+		return max(int(centre-support*widen+0.5), 0), min(int(centre+support*widen+0.5), from), centre
+	}
+	t := taps{first: make([]int32, to)}
 	for i := range to {
-		centre := (float64(i) + 0.5) * step
-		first, end := max(int(centre-support*widen+0.5), 0), min(int(centre+support*widen+0.5), from)
+		first, end, _ := limits(i)
+		t.count = max(t.count, end-first)
+	}
+	t.weights = make([]int32, to*t.count)
+	all := make([]float64, t.count)
+	for i := range to {
+		first, end, centre := limits(i)
+		// Fewer weights than others have, as at the ends of the line, are filled up with zeros.
+		begin := min(first, from-t.count)
+		t.first[i] = int32(begin)
 		sum := 0.0
-		all = all[:0]
 		for k := first; k < end; k++ {
-			w := weight((float64(k) - centre + 0.5) * (1 / widen))
-			all, sum = append(all, w), sum+w
+			all[k-first] = weight((float64(k) - centre + 0.5) * (1 / widen))
+			sum += all[k-first]
 		}
-		t.first[i] = int32(first)
-		for _, w := range all {
+		for k := first; k < end; k++ {
+			w := all[k-first]
 			if sum != 0 {
 				w /= sum
 			}
-			t.weights = append(t.weights, int32(math.Round(w*(1<<fixedPoint))))
+			t.weights[i*t.count+k-begin] = int32(math.Round(w * (1 << fixedPoint)))
 		}
-		t.at[i+1] = int32(len(t.weights))
 	}
 	return t
 }

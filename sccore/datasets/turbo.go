@@ -8,8 +8,8 @@ package datasets
 // #include <turbojpeg.h>
 //
 // int semcon_resample(uint8_t *out, long out_stride, const uint8_t *in, long in_stride,
-//	const int32_t *x_first, const int32_t *x_at, const int32_t *x_weights, int width,
-//	const int32_t *y_first, const int32_t *y_at, const int32_t *y_weights, int height, int kept);
+//	const int32_t *x_first, const int32_t *x_weights, int x_count, int width,
+//	const int32_t *y_first, const int32_t *y_weights, int y_count, int height);
 import "C"
 
 import (
@@ -51,8 +51,8 @@ func resampleBy(columns, rows taps, out []uint8, stride int, picture *image.RGBA
 	_ = out[3*((len(rows.first)-1)*stride+len(columns.first))-1] // The only write that is out of range if any is.
 	numbers := func(of []int32) *C.int32_t { return (*C.int32_t)(unsafe.SliceData(of)) }
 	if C.semcon_resample((*C.uint8_t)(unsafe.SliceData(out)), C.long(3*stride), (*C.uint8_t)(unsafe.SliceData(picture.Pix)), C.long(picture.Stride),
-		numbers(columns.first), numbers(columns.at), numbers(columns.weights), C.int(len(columns.first)),
-		numbers(rows.first), numbers(rows.at), numbers(rows.weights), C.int(len(rows.first)), C.int(rows.most())) == 0 {
+		numbers(columns.first), numbers(columns.weights), C.int(columns.count), C.int(len(columns.first)),
+		numbers(rows.first), numbers(rows.weights), C.int(rows.count), C.int(len(rows.first))) == 0 {
 		panic("out of memory")
 	}
 }

@@ -38,8 +38,8 @@ type Record struct {
 	Skipped    []string           `json:"skipped"` // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`
-	Versions map[string]string `json:"versions"`
-	Seconds  float64           `json:"seconds"` // Wall time of training and evaluation, summed over all calls.
+	Versions map[string]string `json:"versions"` // Of Go, the libraries and the project, and under "jpeg" what decodes JPEG files.
+	Seconds  float64           `json:"seconds"`  // Wall time of training and evaluation, summed over all calls.
 	Finished time.Time         `json:"finished"`
 }
 

@@ -62,6 +62,9 @@ func (o *objective) loader(seed uint64) datasets.Loader {
 // Steps is the number of steps of a run.
 func (o *objective) Steps() int { return o.config.Steps }
 
+// Workload counts the images of a step, and no products.
+func (o *objective) Workload() train.Workload { return train.Workload{Images: o.config.Batch} }
+
 // Shapes are the shapes of the step's inputs.
 func (o *objective) Shapes() []shapes.Shape { return o.step.shapes() }
 

@@ -41,6 +41,8 @@ type Record struct {
 	Versions map[string]string `json:"versions"` // Of Go, the libraries and the project, and under "jpeg" what decodes JPEG files.
 	Seconds  float64           `json:"seconds"`  // Wall time of training and evaluation, summed over all calls.
 	Finished time.Time         `json:"finished"`
+
+	Efficiency *Efficiency `json:"efficiency,omitempty"` // Of the training behind the number; nil without one.
 }
 
 // EncodeConfig encodes a configuration as records hold it.

@@ -27,6 +27,8 @@ type Run[C comparable, D Data] struct {
 	moved    int // How many of them are done.
 	began    time.Time
 
+	efficiency func() Efficiency // Of the training that runs or ran last; nil before.
+
 	earlier float64  // Seconds that earlier calls took.
 	skipped []string // Files that the cell has skipped, with the reason, in all calls.
 }
@@ -54,7 +56,11 @@ func (r *Run[C, D]) Say(format string, args ...any) {
 // Step moves the bar by one step and shows a note.
 func (r *Run[C, D]) Step(format string, args ...any) {
 	r.moved++
-	r.call.bar.move(1, r.Cell.Name()+"  "+fmt.Sprintf(format, args...))
+	note := fmt.Sprintf(format, args...)
+	if r.efficiency != nil {
+		note += r.efficiency().Note()
+	}
+	r.call.bar.move(1, r.Cell.Name()+"  "+note)
 }
 
 // Resumed moves the bar over the steps of earlier calls.
@@ -110,6 +116,9 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		}
 		if record.Seconds == 0 {
 			record.Seconds = r.seconds()
+		}
+		if r.efficiency != nil {
+			record.Efficiency = new(r.efficiency())
 		}
 		if err := record.Append(r.call.dir); err != nil {
 			return err

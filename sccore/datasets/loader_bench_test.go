@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/semcon/semcon/internal/usage"
 )
 
 // BenchmarkLoader reads JPEG files into batches of 16 at the size that the full profile pads images to, and at half of it, by numbers of workers. The files are
@@ -26,7 +26,7 @@ func BenchmarkLoader(b *testing.B) {
 		for _, workers := range []int{1, 2, 4} {
 			b.Run(fmt.Sprintf("%s/size=%d/workers=%d", filepath.Base(JPEGDecoder), size, workers), func(b *testing.B) {
 				const batch = 16
-				steps, began := 0, cpuTime(b)
+				steps, began := 0, usage.CPU()
 				for _, err := range (Loader{Scenes: images, BatchSize: batch, ImageSize: size, Workers: workers}).Batches(b.Context(), 0) {
 					if err != nil {
 						b.Fatal(err)
@@ -36,7 +36,7 @@ func BenchmarkLoader(b *testing.B) {
 					}
 				}
 				// The batch that is read ahead stops between images.
-				b.ReportMetric(float64(batch*steps)/(cpuTime(b)-began).Seconds(), "images/CPU-s")
+				b.ReportMetric(float64(batch*steps)/(usage.CPU()-began).Seconds(), "images/CPU-s")
 				b.ReportMetric(float64(batch*steps)/b.Elapsed().Seconds(), "images/s")
 			})
 		}
@@ -64,13 +64,4 @@ func noisyPhotographs(b *testing.B) (dir string) {
 		}
 	}
 	return dir
-}
-
-// cpuTime is the processor time of the process so far, over all cores.
-func cpuTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

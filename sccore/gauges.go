@@ -99,6 +99,7 @@ func (t *Trainer) gauges(ctx context.Context, part int) (g Gauges, err error) {
 		if err != nil {
 			return g, err
 		}
+		defer train.Free(inputs)
 		return g, train.Execute(t.gauge, inputs, func(out []*tensors.Tensor) {
 			for i, length := range tensors.MustCopyFlatData[float32](out[0]) {
 				*each(&g.Lengths)[i] = float64(length)

@@ -130,10 +130,5 @@ func readStored(path string) (*SegmentedImage, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	rgba := opaque(picture, picture.Bounds())
-	out := &SegmentedImage{Name: path, Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx()}
-	out.Pixels = make([]uint8, 0, len(rgba.Pix)/4*3)
-	for at := 0; at < len(rgba.Pix); at += 4 {
-		out.Pixels = append(out.Pixels, rgba.Pix[at:at+3]...)
-	}
-	return out, nil
+	return &SegmentedImage{Name: path, Height: rgba.Rect.Dy(), Width: rgba.Rect.Dx(), Pixels: rgb(rgba)}, nil
 }

@@ -144,8 +144,8 @@ func TestThinKeepsTheEnvelope(t *testing.T) {
 
 func drops() AccuracyDrop {
 	return AccuracyDrop{Title: "CIFAR-10, profile quick", Methods: []MethodDrop{
-		{"SimCLR", Cell{36.5, []float64{12, 13, 14}}, Cell{33.1, []float64{14, 15, 16}}},
-		{"SimSiam", Cell{58.8, nil}, Cell{math.NaN(), []float64{-2}}},
+		{"SimCLR", Cell{Paper: 36.5, Ours: []float64{12, 13, 14}}, Cell{Paper: 33.1, Ours: []float64{14, 15, 16}}},
+		{"SimSiam", Cell{Paper: 58.8}, Cell{Paper: math.NaN(), Ours: []float64{-2}}},
 	}}
 }
 
@@ -164,8 +164,8 @@ func TestAccuracyDrop(t *testing.T) {
 
 func TestAugmentationCurves(t *testing.T) {
 	rich := AugmentationCurves{Title: "CIFAR-10", Methods: []AugmentationCurve{
-		{"SimCLR", []int{1, 2, 3}, []Cell{{62.7, []float64{40, 41}}, {63.2, []float64{45}}, {83.5, nil}}},
-		{"MoCo", []int{1, 2, 3}, []Cell{{math.NaN(), nil}, {75.1, []float64{math.NaN(), 50}}, {86.8, nil}}},
+		{"SimCLR", []int{1, 2, 3}, []Cell{{Paper: 62.7, Ours: []float64{40, 41}}, {Paper: 63.2, Ours: []float64{45}}, {Paper: 83.5}}},
+		{"MoCo", []int{1, 2, 3}, []Cell{{Paper: math.NaN()}, {Paper: 75.1, Ours: []float64{math.NaN(), 50}}, {Paper: 86.8}}},
 	}}
 	svg, _ := picture(t, rich)
 	contains(t, svg, ">k-NN accuracy (%)<", ">transformations<", ">SimCLR<", ">MoCo<", ">ours, mean ± sd<", ">paper<")

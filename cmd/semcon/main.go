@@ -49,6 +49,8 @@ func init() {
 		submitVerb,
 		tableVerb,
 		claimsVerb,
+		reportVerb,
+		reproduceVerb,
 		importVerb,
 		featuresVerb,
 		segmentVerb,

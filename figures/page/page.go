@@ -13,8 +13,8 @@ import (
 //go:embed style.css
 var style string
 
-// Template parses the template of a page, a constant. {{template "head" TITLE}} in it is the head of the page, with the style of all pages. A text that is no
-// template panics.
+// Template parses the template of a page, a constant. {{template "head" TITLE}} in it begins the head of the page, with the style of all pages; the page
+// may add to it before </head>. A text that is no template panics.
 func Template(text string) *template.Template {
 	t := template.Must(template.New("page").Parse(text))
 	return template.Must(t.New("head").Parse(`<!DOCTYPE html>
@@ -25,8 +25,7 @@ func Template(text string) *template.Template {
 <title>{{.}}</title>
 <link rel="icon" href="data:,">
 <style>
-` + style + `</style>
-</head>`))
+` + style + `</style>`))
 }
 
 // Write fills a template with data and writes the page to a file, atomically.

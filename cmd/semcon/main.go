@@ -49,6 +49,7 @@ func init() {
 		submitVerb,
 		tableVerb,
 		claimsVerb,
+		compareVerb,
 		reportVerb,
 		reproduceVerb,
 		importVerb,

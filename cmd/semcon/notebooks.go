@@ -153,8 +153,8 @@ func (e execution) result(extension string) string {
 	return filepath.Join(e.folder, e.name()+extension)
 }
 
-// executed is a line of execute_notebook.py.
-type executed struct {
+// executionReport is a line of execute_notebook.py.
+type executionReport struct {
 	Total  int
 	Start  int
 	Done   int
@@ -204,7 +204,7 @@ func (e execution) follow(lines *bufio.Scanner) (failure error) {
 	defer func() { bar.Close() }()
 	done := 0
 	for lines.Scan() {
-		var r executed
+		var r executionReport
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
 			continue // A message of some library.
 		}

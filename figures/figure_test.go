@@ -11,6 +11,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -272,5 +274,26 @@ func TestSaveAsWritesEachFormat(t *testing.T) {
 	}
 	if err := SaveAs("figure.jpg", figure); err == nil || err.Error() != "figure.jpg: want a file that ends with one of .svg, .png, .pdf" {
 		t.Error(err)
+	}
+}
+
+// TestTextsOfSVGsKeepTheirWidths: a viewer with wider fonts would draw the texts of a legend into each other.
+func TestTextsOfSVGsKeepTheirWidths(t *testing.T) {
+	svg, _, err := Curves{X: "step", Y: "loss <nats>", Series: []Series{{Name: "one", X: []float64{0, 1}, Y: []float64{1, 2}}}}.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := regexp.MustCompile(`<text textLength="([0-9.]+)" lengthAdjust="spacingAndGlyphs" [^>]*>([^<]+)</text>`).FindAllStringSubmatch(string(svg), -1)
+	if n := strings.Count(string(svg), "<text"); n != len(texts) || n < 5 {
+		t.Fatalf("%d of %d texts have a width", len(texts), n)
+	}
+	widths := map[string]float64{}
+	for _, text := range texts {
+		if widths[text[2]], err = strconv.ParseFloat(text[1], 64); err != nil || widths[text[2]] < 2 {
+			t.Errorf("%q is %s wide", text[2], text[1])
+		}
+	}
+	if widths["loss &lt;nats&gt;"] < 2*widths["step"] {
+		t.Errorf("widths %v", widths)
 	}
 }

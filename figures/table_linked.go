@@ -25,7 +25,9 @@ func (c Cell) linked(text string, link func(record string) string) string {
 	if len(targets) == 0 {
 		return text
 	}
-	anchor := func(target, text string) string { return fmt.Sprintf("<a href=\"%s\">%s</a>", html.EscapeString(target), text) }
+	anchor := func(target, text string) string {
+		return fmt.Sprintf("<a href=\"%s\">%s</a>", html.EscapeString(target), text)
+	}
 	linked := anchor(targets[0], text)
 	var more []string
 	for i, target := range targets[1:min(len(targets), mostLinks)] {

@@ -42,17 +42,18 @@ type contents struct {
 	Sections               []section
 	Claims                 template.HTML
 	Problems               []string
+	Commands               []string // That make what is missing.
 }
 
 // section is what the page shows of an experiment.
 type section struct {
 	study.Info
-	Command  string
 	Records  int
 	Progress string // How many of its runs are recorded, if that can be told.
 	Complete bool
 	Tables   []template.HTML
-	Numbers  string // How many cells of its tables have a number.
+	Empty    []string // Titles of tables without a number of ours.
+	Numbers  string   // How many cells of its tables have a number.
 	Figures  []picture
 	Failures []string // Why runs have failed.
 	Others   string   // Other profiles with records.
@@ -75,6 +76,9 @@ func Write(file string, o Options) error {
 		if s.Records > 0 {
 			p.Recorded++
 		}
+		if !s.Complete {
+			p.Commands = append(p.Commands, o.Command(e.Name))
+		}
 	}
 	board, err := experiments.Claims(o.Out, o.Profile)
 	if err != nil {
@@ -87,7 +91,7 @@ func Write(file string, o Options) error {
 
 // section collects what the page, a file, shows of an experiment. Problems are one line each.
 func (o Options) section(e study.Experiment, file string) (s section, problems []string) {
-	s = section{Info: e.Info, Command: o.Command(e.Name)}
+	s = section{Info: e.Info}
 	folder := study.Folder(o.Out, e.Name)
 	broken, err := study.BrokenLines(folder)
 	if err != nil {
@@ -159,15 +163,20 @@ func (s *section) tables(e study.Experiment, records []study.Record, profile stu
 	}
 	filled, cells := 0, 0
 	for _, t := range tables {
-		s.Tables = append(s.Tables, template.HTML(t.LinkedHTML(func(place string) string { return "#" + s.Behind.anchors[place] })))
+		ours := 0
 		for _, row := range t.Rows {
 			for _, cell := range row.Cells {
 				cells++
 				if len(cell.Ours) > 0 {
-					filled++
+					ours++
 				}
 			}
 		}
+		if filled += ours; ours == 0 {
+			s.Empty = append(s.Empty, t.Title)
+			continue
+		}
+		s.Tables = append(s.Tables, template.HTML(t.LinkedHTML(func(place string) string { return "#" + s.Behind.anchors[place] })))
 	}
 	s.Numbers = fmt.Sprintf("%d of %d", filled, cells)
 	return nil

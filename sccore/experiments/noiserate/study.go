@@ -44,6 +44,7 @@ var Study = study.Spec[Config, Data]{
 	ProfileConfig: grid.ProfileConfig,
 	Common:        grid.Common,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure:       measure,
 }
 

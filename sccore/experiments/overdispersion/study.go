@@ -170,6 +170,7 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 	ProfileConfig: func(r study.Record, _ pretrain.Config) pretrain.Config { return profileConfig(r.Profile) },
 	AcrossColumns: true,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		if claim.Part == "line 2" {
 			return results.Evidence(results.Values(rowAlignment, columnMIoUSlope))

@@ -54,6 +54,7 @@ var Study = study.Spec[Config, Data]{
 	ProfileConfig: grid.ProfileConfig,
 	Common:        grid.Common,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, _ := strings.Cut(claim.Part, " on ")
 		return encoders.Gain(results, initialisation, column(dataset, heads.Linear))

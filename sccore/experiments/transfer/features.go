@@ -34,9 +34,11 @@ func cacheFeatures(r *run, kind string, count, values, labels int, compute iter.
 	if encoder == "" {
 		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.Cell.Seed)
 	}
-	identity := r.Data.Identity() + ", " + datasets.JPEGDecoder
+	identity := r.Data.Identity()
 	if encoders.Drawn(r.Cell.Dataset) {
 		identity += fmt.Sprintf(", of seed %d", r.Cell.Seed)
+	} else {
+		identity += ", " + datasets.JPEGDecoder
 	}
 	name := study.Hash(fmt.Appendf(nil, "%s, %s, %s, crops %d of {Side:%d MinArea:%v}, whole %d, %d images",
 		identity, encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, count))

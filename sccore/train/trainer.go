@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -61,6 +62,7 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 		t.store.Finalize() // The graphs stay: finalizing an Exec whose graph panicked would wait forever.
 		return nil, err
 	}
+	backend.Trim()
 	t.usage.Compiling = time.Since(began)
 	return t, nil
 }

@@ -53,8 +53,11 @@ func decodeWhole(file []byte, pixels []uint8, size int) (height, width int, err 
 	for from.Width > factor*whole.Rect.Dx() {
 		factor *= 2
 	}
-	clear(pixels)
 	Bicubic.resampleShrunk(pixels, size, whole, from, factor, Size{height, width}, image.Rect(0, 0, width, height))
+	for y := range height {
+		clear(pixels[3*(y*size+width) : 3*(y+1)*size])
+	}
+	clear(pixels[3*height*size:])
 	return height, width, nil
 }
 

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -37,14 +39,19 @@ type Trainer[M any] struct {
 	waited time.Duration // The time that the running step has waited for inputs.
 }
 
+// compiling keeps trainers from compiling at the same time. A compiler uses all cores for a step, and its memory would add up.
+var compiling sync.Mutex
+
 // New compiles the step of an objective, which creates its variables. A run starts with Begin or Resume.
 func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) {
 	t := &Trainer[M]{objective: objective, store: model.NewStore(), parts: 1}
-	began := time.Now()
 	inParts, _ := objective.(GradientAccumulator)
 	if inParts != nil {
 		t.parts = inParts.Parts()
 	}
+	compiling.Lock()
+	defer compiling.Unlock()
+	began := time.Now()
 	err := try(func() (err error) {
 		if t.step, err = model.NewExec(b, t.store, inPlace(objective.Graph)); err != nil {
 			return err
@@ -61,6 +68,7 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 		t.store.Finalize() // The graphs stay: finalizing an Exec whose graph panicked would wait forever.
 		return nil, err
 	}
+	backend.Trim()
 	t.usage.Compiling = time.Since(began)
 	return t, nil
 }

@@ -18,7 +18,7 @@ func drawn(results study.Results, from study.FigureSources) ([]study.Figure, err
 	}
 	r := Results{results}
 	for _, dataset := range r.Datasets() {
-		for _, row := range encoders.WithRecords(results, encoders.OurRows(), column(dataset, boxes)) {
+		for _, row := range encoders.DrawnRows(results, column(dataset, boxes)) {
 			sheet, err := r.Stages(from.Backend, from.Data, from.Out, row.Key, dataset, drawnImages)
 			sheet.Title = encoders.Title(row.Key) + ", " + dataset
 			all.Add(sheet, err, fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn), "stages", dataset, row.Key)

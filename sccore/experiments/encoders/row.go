@@ -93,6 +93,11 @@ func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
 	})
 }
 
+// DrawnRows are the rows whose models figures show, as far as a column has records of them: what the method has made, and random weights.
+func DrawnRows(results study.Results, column string) []Row {
+	return slices.DeleteFunc(WithRecords(results, OurRows(), column), func(row Row) bool { return row.Key == First || row.Key == Control })
+}
+
 // ColumnsOf returns the columns that have records of at least one of the rows.
 func ColumnsOf(results study.Results, rows []Row, columns ...string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })

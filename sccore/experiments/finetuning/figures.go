@@ -18,7 +18,7 @@ func drawn(results study.Results, from study.FigureSources) ([]study.Figure, err
 		return all.All()
 	}
 	for _, column := range results.Columns() {
-		for _, row := range encoders.WithRecords(results, encoders.OurRows(), column) {
+		for _, row := range encoders.DrawnRows(results, column) {
 			predictions, classes, err := Results{results}.Predictions(from.Backend, from.Data, from.Out, row.Key, column, drawnImages)
 			title := encoders.Title(row.Key) + ", " + column
 			all.Add(figures.SegmentationGrid(title, predictions, classes), err, "Test images, their classes, and what "+title+" predicts.", "segmentation", strings.ReplaceAll(column, "/", "-"), row.Key)

@@ -360,3 +360,10 @@ func (s Scoreboard) CSV() string {
 	}
 	return csvText(records)
 }
+
+// Of returns the rows of one experiment, "ablation", without the identities of all data.
+func (s Scoreboard) Of(experiment string) Scoreboard {
+	s.Data = nil
+	s.Rows = slices.DeleteFunc(slices.Clone(s.Rows), func(row ScoreboardRow) bool { return row.Claim.Experiment != experiment })
+	return s
+}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -33,7 +34,14 @@ type Objective struct {
 	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
 	measured *losses.Lambdas
 
-	batches datasets.Ahead
+	batches datasets.Ahead[prepared]
+	device  compute.Backend // Where batches are uploaded to ahead; nil leaves that to the step.
+}
+
+// prepared are the inputs of a part of a step, without the scheduled ones, which may depend on the step before.
+type prepared struct {
+	inputs  []any
+	skipped []datasets.Skipped
 }
 
 // NewObjective returns the objective of a configuration. The error names what is out of range or missing.
@@ -121,12 +129,12 @@ func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
 		return nil, err
 	}
 	if o.skipped != nil {
-		for _, skipped := range batch.Skipped {
+		for _, skipped := range batch.skipped {
 			o.skipped(skipped)
 		}
 	}
-	o.given, err = o.inputs(o.step, batch, at.Seed, scheduled)
-	return o.given, err
+	o.given = append(batch.inputs[:len(batch.inputs)-1], scheduled)
+	return o.given, nil
 }
 
 // scheduled are the scalars of [inScheduled] at a step.
@@ -147,11 +155,7 @@ func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tens
 		m.set(reportGradientNorm, float64(tensors.ToScalar[float32](outputs[0])))
 		return
 	}
-	for _, input := range o.given {
-		if tensor, ok := input.(*tensors.Tensor); ok {
-			tensor.MustFinalizeAll()
-		}
-	}
+	train.Free(o.given)
 	o.given = nil
 	m.Step = at.Step + 1
 	m.LearningRate, _, _ = o.config.schedule(at.Step)
@@ -221,9 +225,15 @@ func (o *Objective) mixture(seed uint64) datasets.Loader {
 	return m
 }
 
-// batch returns the batch of a part of a step and reads the following ones ahead.
-func (o *Objective) batch(ctx context.Context, at train.At) (*datasets.Batch, error) {
-	return o.batches.Batch(ctx, o.mixture(at.Seed), at.Step*o.Parts()+at.Part)
+// batch returns the batch of a part of a step. The following ones are read, made inputs and uploaded meanwhile.
+func (o *Objective) batch(ctx context.Context, at train.At) (prepared, error) {
+	return o.batches.Batch(ctx, o.mixture(at.Seed), at.Step*o.Parts()+at.Part, func(batch *datasets.Batch) (prepared, error) {
+		inputs, err := o.inputs(o.step, batch, at.Seed, nil)
+		if err == nil {
+			err = train.Upload(o.device, inputs)
+		}
+		return prepared{inputs, batch.Skipped}, err
+	})
 }
 
 // rewind stops reading images; the next step starts again.
@@ -296,7 +306,10 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 	draws, size := batch.Step, o.config.ImageSize*o.config.ImageSize
 	// Without a loss of patches the scenes, which lie between objects and positives, are left out.
 	first := batch.Objects + batch.Scenes
-	pixels := append(batch.Pixels[:images*size*3:images*size*3], batch.Pixels[first*size*3:]...)
+	pixels := batch.Pixels
+	if images != first {
+		pixels = slices.Concat(pixels[:images*size*3], pixels[first*size*3:])
+	}
 	named := map[string]any{
 		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), o.config.ImageSize, o.config.ImageSize, 3),
 		inScheduled: scheduled,

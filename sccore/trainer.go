@@ -55,6 +55,7 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 
 func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) {
 	t = &Trainer{backend: b, objective: objective}
+	objective.device = b
 	objective.skipped = func(image datasets.Skipped) {
 		if t.Skipped != nil {
 			t.Skipped(image)
@@ -87,8 +88,8 @@ func (t *Trainer) Configure(config Config) error {
 	if config.shape() != t.objective.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}
-	t.objective.config, t.objective.measured = config, nil
 	t.objective.rewind()
+	t.objective.config, t.objective.measured = config, nil
 	return nil
 }
 
@@ -99,15 +100,15 @@ func (t *Trainer) SetData(data Data) error {
 		(data.TeacherLabels == nil) != (old.TeacherLabels == nil) {
 		return errors.New("these images need another compiled step")
 	}
-	t.objective.data = data
 	t.objective.rewind()
+	t.objective.data = data
 	return nil
 }
 
 // SetNeighbours sets the neighbours from which the runs to come draw positives. They are often found with the features of an earlier run.
 func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) {
-	t.objective.data.Neighbours = neighbours
 	t.objective.rewind()
+	t.objective.data.Neighbours = neighbours
 }
 
 // Begin sets the weights of both branches to the initial values of a seed, the same on every backend, and the run to step 0.

@@ -19,7 +19,7 @@ import (
 
 var runVerb = verb{
 	name:    "run",
-	summary: "run an experiment, or the rest of it",
+	summary: "run an experiment, or what is left of it",
 	args:    "EXPERIMENT",
 	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
 	kept:    "records and checkpoints are kept",

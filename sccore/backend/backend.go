@@ -14,7 +14,8 @@ import (
 )
 
 // Go is the configuration of GoMLX's pure-Go engine. It runs the operations of a graph one after the other, each on all cores. By default the
-// engine runs several operations at once, which can occupy all workers and then deadlock.
+// engine runs several operations at once, which can occupy all workers and then deadlock. Operations run in the order in which the graph was built: the engine's
+// own order, by the distance to the results, begins everything before it ends anything, and holds it all.
 const Go = "go"
 
 // SetupDir is the folder in a checkout that "semcon lab" installs into.
@@ -38,7 +39,7 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 	}
 	opened := config
 	if config == Go {
-		opened = Go + ":ops_sequential"
+		opened = Go + ":ops_sequential,creation_order"
 	}
 	if caught := exceptions.TryCatch[error](func() { b, err = compute.NewWithConfig(opened) }); caught != nil {
 		err = caught

@@ -1,10 +1,14 @@
 package backend
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gomlx/compute"
 )
@@ -51,4 +55,33 @@ func checkCUDA(config string, hasGPU bool) error {
 		return fmt.Errorf("backend %q needs an NVIDIA GPU, and this machine has none: there is no /dev/nvidia0 and no /proc/driver/nvidia/version", config)
 	}
 	return fmt.Errorf("backend %q needs XLA's CUDA plugin, which is not installed: \"semcon lab --setup-only\" installs it", config)
+}
+
+// GPUModel is the model of this machine's first GPU as its driver names it, such as "NVIDIA H200"; empty if that cannot be told.
+var GPUModel = sync.OnceValue(func() string {
+	if !HasGPU() {
+		return ""
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	if names, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader").Output(); err == nil {
+		return strings.TrimSpace(firstLine(string(names)))
+	}
+	return gpuModelBelow("/")
+})
+
+// gpuModelBelow reads the model from the driver's files.
+func gpuModelBelow(root string) string {
+	for _, path := range glob(root, "proc", "driver", "nvidia", "gpus", "*", "information") {
+		information, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(information)) {
+			if model, ok := strings.CutPrefix(line, "Model:"); ok {
+				return strings.TrimSpace(model)
+			}
+		}
+	}
+	return ""
 }

@@ -69,3 +69,20 @@ func TestCUDAThatCannotBeIsSaid(t *testing.T) {
 		}
 	}
 }
+
+func TestModelOfTheGPU(t *testing.T) {
+	root := t.TempDir()
+	if model := gpuModelBelow(root); model != "" {
+		t.Errorf("model %q in an empty folder", model)
+	}
+	path := filepath.Join(root, "proc", "driver", "nvidia", "gpus", "0000:01:00.0", "information")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("Model: \t\t NVIDIA H200\nIRQ:   \t\t 17\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if model := gpuModelBelow(root); model != "NVIDIA H200" {
+		t.Errorf("model %q", model)
+	}
+}

@@ -232,9 +232,7 @@ func decodeFrame(content []byte) ([]uint8, Size, error) {
 		return nil, Size{}, err
 	}
 	size := picture.Bounds().Size()
-	pixels := make([]uint8, size.X*size.Y*3)
-	writeUpright(pixels, size.X, opaque(picture, picture.Bounds()), 1)
-	return pixels, Size{size.Y, size.X}, nil
+	return rgb(opaque(picture, picture.Bounds())), Size{size.Y, size.X}, nil
 }
 
 // decodeMask reads a mask with a palette or with 8 bits of grey, [height, width]: objects from 1, and 0 for background and void.

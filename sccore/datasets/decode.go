@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	_ "image/jpeg" // Registers the formats that decode reads.
 	_ "image/png"
-
-	"golang.org/x/image/draw"
 )
 
 // maxDecodedPixels bounds the size that an image's header may claim: 67 million pixels, just above the largest image of ImageNet.
@@ -27,77 +26,99 @@ func decode(file []byte, size int) ([]uint8, error) {
 	if err != nil {
 		return nil, err
 	}
+	square := upright(opaque(picture, centreSquare(picture.Bounds())), orientationOf(file))
 	pixels := make([]uint8, size*size*3)
-	writeUpright(pixels, size, resized(opaque(picture, centreSquare(picture.Bounds())), size, size), orientationOf(file))
+	Bicubic.resample(pixels, size, square, Size{size, size}, image.Rect(0, 0, size, size))
 	return pixels, nil
 }
 
 // decodeWhole reads the whole image, as decode does, into the top left corner of size×size RGB pixels and returns its height and width
 // there. It shrinks the image if its longer side exceeds size. The remaining pixels become black.
 func decodeWhole(file []byte, pixels []uint8, size int) (height, width int, err error) {
-	picture, err := stored(file)
+	picture, full, err := storedAtLeast(file, size)
 	if err != nil {
 		return 0, 0, err
 	}
-	bounds := picture.Bounds()
-	width, height = bounds.Dx(), bounds.Dy()
+	o := orientationOf(file)
+	if width, height = full.X, full.Y; o.transposes() {
+		width, height = height, width
+	}
+	from := Size{height, width}
 	if longer := max(width, height); longer > size {
 		shrunk := func(length int) int { return max(1, (length*size+longer/2)/longer) }
 		width, height = shrunk(width), shrunk(height)
 	}
-	clear(pixels)
-	o := orientationOf(file)
-	writeUpright(pixels, size, resized(opaque(picture, bounds), width, height), o)
-	if o.transposes() {
-		width, height = height, width
+	whole := upright(opaque(picture, picture.Bounds()), o)
+	factor := 1
+	for from.Width > factor*whole.Rect.Dx() {
+		factor *= 2
 	}
+	clear(pixels)
+	Bicubic.resampleShrunk(pixels, size, whole, from, factor, Size{height, width}, image.Rect(0, 0, width, height))
 	return height, width, nil
 }
 
 // stored decodes a JPEG or PNG as it is stored, after checking the size in its header.
 func stored(file []byte) (image.Image, error) {
+	picture, _, err := storedAtLeast(file, 0)
+	return picture, err
+}
+
+// storedAtLeast is stored of an image whose longer side will be shrunk to the given length, if it is longer; 0 for none. The picture may be shrunk already,
+// by JPEG's own means. full is its size in the file.
+func storedAtLeast(file []byte, longest int) (picture image.Image, full image.Point, err error) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(file))
 	if errors.Is(err, image.ErrFormat) {
-		return nil, errors.New("is neither JPEG nor PNG")
+		return nil, full, errors.New("is neither JPEG nor PNG")
 	} else if err != nil {
-		return nil, fmt.Errorf("damaged header: %w", err)
+		return nil, full, fmt.Errorf("damaged header: %w", err)
 	}
 	if config.Width < 1 || config.Height < 1 || config.Width > maxDecodedPixels/config.Height {
-		return nil, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", config.Width, config.Height, maxDecodedPixels)
+		return nil, full, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", config.Width, config.Height, maxDecodedPixels)
 	}
 	if longer, shorter := max(config.Width, config.Height), min(config.Width, config.Height); longer > maxSide || longer > maxAspect*shorter {
-		return nil, fmt.Errorf("header says %d×%d pixels, want sides of at most %d pixels, one at most %d times the other", config.Width, config.Height, maxSide, maxAspect)
+		return nil, full, fmt.Errorf("header says %d×%d pixels, want sides of at most %d pixels, one at most %d times the other", config.Width, config.Height, maxSide, maxAspect)
 	}
-	picture, _, err := image.Decode(bytes.NewReader(file))
-	if err != nil {
-		return nil, fmt.Errorf("damaged %s: %w", format, err)
-	}
-	return picture, nil
-}
-
-// resized resamples a picture unless it already has the size.
-func resized(picture *image.RGBA, width, height int) *image.RGBA {
-	if picture.Rect.Dx() == width && picture.Rect.Dy() == height {
-		return picture
-	}
-	small := image.NewRGBA(image.Rect(0, 0, width, height))
-	draw.CatmullRom.Scale(small, small.Rect, picture, picture.Rect, draw.Src, nil)
-	return small
-}
-
-// writeUpright turns a picture of the given orientation upright and writes it into RGB pixels with rows of stride pixels.
-func writeUpright(pixels []uint8, stride int, picture *image.RGBA, o orientation) {
-	storedWidth, storedHeight := picture.Rect.Dx(), picture.Rect.Dy()
-	width, height := storedWidth, storedHeight
-	if o.transposes() {
-		width, height = height, width
-	}
-	for y := range height {
-		for x := range width {
-			at := picture.PixOffset(o.stored(x, y, storedWidth, storedHeight))
-			copy(pixels[3*(y*stride+x):][:3], picture.Pix[at:at+3])
+	full = image.Pt(config.Width, config.Height)
+	if format == "jpeg" {
+		if picture := scaledJPEG(file, longest); picture != nil {
+			return picture, full, nil
 		}
 	}
+	picture, _, err = image.Decode(bytes.NewReader(file))
+	if err != nil {
+		return nil, full, fmt.Errorf("damaged %s: %w", format, err)
+	}
+	return picture, full, nil
+}
+
+// upright turns a picture of the given orientation upright. One that is upright is not copied.
+func upright(picture *image.RGBA, o orientation) *image.RGBA {
+	if o == 1 {
+		return picture
+	}
+	storedWidth, storedHeight := picture.Rect.Dx(), picture.Rect.Dy()
+	frame := image.Rect(0, 0, storedWidth, storedHeight)
+	if o.transposes() {
+		frame.Max = image.Pt(storedHeight, storedWidth)
+	}
+	turned := image.NewRGBA(frame)
+	for y := range frame.Max.Y {
+		for x := range frame.Max.X {
+			at := picture.PixOffset(o.stored(x, y, storedWidth, storedHeight))
+			copy(turned.Pix[turned.PixOffset(x, y):][:4], picture.Pix[at:])
+		}
+	}
+	return turned
+}
+
+// rgb returns the RGB pixels of a picture whose rectangle begins at 0, row-major.
+func rgb(picture *image.RGBA) []uint8 {
+	pixels := make([]uint8, 0, len(picture.Pix)/4*3)
+	for at := 0; at < len(picture.Pix); at += 4 {
+		pixels = append(pixels, picture.Pix[at:at+3]...)
+	}
+	return pixels
 }
 
 // centreSquare returns the largest central square. It commutes with the eight orientations up to half a pixel.
@@ -107,8 +128,11 @@ func centreSquare(r image.Rectangle) image.Rectangle {
 	return image.Rectangle{corner, corner.Add(image.Pt(side, side))}
 }
 
-// opaque copies a part of a picture and drops its transparency.
+// opaque returns a part of a picture without its transparency. It copies unless that is the whole of an RGBA picture.
 func opaque(picture image.Image, part image.Rectangle) *image.RGBA {
+	if whole, ok := picture.(*image.RGBA); ok && part == whole.Rect && part.Min == (image.Point{}) {
+		return whole
+	}
 	out := image.NewRGBA(image.Rect(0, 0, part.Dx(), part.Dy()))
 	switch picture.(type) {
 	case *image.NRGBA, *image.NRGBA64, *image.Paletted:

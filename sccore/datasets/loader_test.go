@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -209,37 +208,6 @@ func TestLoaderCheckNamesWhatIsWrong(t *testing.T) {
 				t.Errorf("error %v, want one on %q", err, want)
 			}
 		}
-	}
-}
-
-// BenchmarkLoader reads JPEG files of the size of photographs, padded to the size that global views of 224 pixels are cropped from.
-func BenchmarkLoader(b *testing.B) {
-	dir := b.TempDir()
-	noise := image.NewRGBA(image.Rect(0, 0, 500, 375))
-	for p := range noise.Pix {
-		noise.Pix[p] = uint8(p/4%251 + p/2000%97)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "photograph.jpg"), encodeJPEG(b, noise), 0o644); err != nil {
-		b.Fatal(err)
-	}
-	images, err := OpenImageFolder(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, size := range []int{512, 256} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			const batch = 16
-			steps := 0
-			for _, err := range (Loader{Scenes: images, BatchSize: batch, ImageSize: size}).Batches(b.Context(), 0) {
-				if err != nil {
-					b.Fatal(err)
-				}
-				if steps++; steps == b.N {
-					break
-				}
-			}
-			b.ReportMetric(float64(batch*steps)/b.Elapsed().Seconds(), "images/s")
-		})
 	}
 }
 

@@ -21,11 +21,6 @@ func ReadPhoto(path string) (*SegmentedImage, error) {
 	if err != nil {
 		return fail(err)
 	}
-	o, size := orientationOf(file), picture.Bounds().Size()
-	photo := &SegmentedImage{Name: path, Height: size.Y, Width: size.X, Pixels: make([]uint8, 3*size.X*size.Y)}
-	if o.transposes() {
-		photo.Height, photo.Width = size.X, size.Y
-	}
-	writeUpright(photo.Pixels, photo.Width, opaque(picture, picture.Bounds()), o)
-	return photo, nil
+	turned := upright(opaque(picture, picture.Bounds()), orientationOf(file))
+	return &SegmentedImage{Name: path, Height: turned.Rect.Dy(), Width: turned.Rect.Dx(), Pixels: rgb(turned)}, nil
 }

@@ -108,7 +108,8 @@ func (p Preprocessing) apply(picture image.Image, o orientation, size, patch int
 	if err := p.Check(); err != nil {
 		return nil, Size{}, err
 	}
-	pixels, from := upright(picture, o)
+	turned := upright(opaque(picture, picture.Bounds()), o)
+	from := Size{turned.Rect.Dy(), turned.Rect.Dx()}
 	side := p.resized(size)
 	if size < 1 || patch < 1 || p.CropMode != WholeImage && side < size {
 		return nil, Size{}, fmt.Errorf("crops of %d pixels of images resized to %d, and patches of %d", size, side, patch)
@@ -122,44 +123,28 @@ func (p Preprocessing) apply(picture image.Image, o orientation, size, patch int
 		to.Width = longer(from.Width, from.Height)
 	}
 	if p.CropMode == WholeImage {
-		return p.padded(p.Interpolation.resample(pixels, from, to, image.Rect(0, 0, to.Width, to.Height)), to, patch)
+		return p.padded(turned, to, patch)
 	}
 	middle := func(length int) int { return int(math.RoundToEven(float64(length-size) / 2)) } // Python rounds to even.
 	corner := image.Pt(middle(to.Width), middle(to.Height))
 	crop := image.Rectangle{corner, corner.Add(image.Pt(size, size))}
-	return p.Interpolation.resample(pixels, from, to, crop), Size{size, size}, nil
+	pixels := make([]uint8, size*size*3)
+	p.Interpolation.resample(pixels, size, turned, to, crop)
+	return pixels, Size{size, size}, nil
 }
 
-// upright returns a picture of the given orientation as RGB pixels.
-func upright(picture image.Image, o orientation) ([]uint8, Size) {
-	rgba := opaque(picture, picture.Bounds())
-	size := Size{rgba.Rect.Dy(), rgba.Rect.Dx()}
-	if o.transposes() {
-		size = Size{size.Width, size.Height}
-	}
-	pixels := make([]uint8, size.Height*size.Width*3)
-	writeUpright(pixels, size.Width, rgba, o)
-	return pixels, size
-}
-
-// padded adds rows and columns of the mean colour until the image is a whole number of patches.
-func (p Preprocessing) padded(pixels []uint8, from Size, patch int) ([]uint8, Size, error) {
+// padded resizes an image and adds rows and columns of the mean colour until it is a whole number of patches.
+func (p Preprocessing) padded(picture *image.RGBA, from Size, patch int) ([]uint8, Size, error) {
 	whole := func(length int) int { return (length + patch - 1) / patch * patch }
 	to := Size{whole(from.Height), whole(from.Width)}
 	if int64(to.Height)*int64(to.Width) > maxDecodedPixels {
 		return nil, Size{}, fmt.Errorf("becomes %d×%d pixels, want at most %d in all", to.Width, to.Height, maxDecodedPixels)
 	}
-	out := make([]uint8, 0, to.Height*to.Width*3)
-	for y := range to.Height {
-		if y < from.Height {
-			out = append(out, pixels[y*from.Width*3:(y+1)*from.Width*3]...)
-		}
-		for len(out) < (y+1)*to.Width*3 {
-			for _, mean := range p.Mean {
-				out = append(out, uint8(math.RoundToEven(255*mean)))
-			}
-		}
+	out := make([]uint8, to.Height*to.Width*3)
+	for i := range out {
+		out[i] = uint8(math.RoundToEven(255 * p.Mean[i%3]))
 	}
+	p.Interpolation.resample(out, to.Width, picture, from, image.Rect(0, 0, from.Width, from.Height))
 	return out, to, nil
 }
 

@@ -31,81 +31,72 @@ func (n Interpolation) kernel() (weight func(x float64) float64, support float64
 	}, 2
 }
 
-// resample resizes RGB pixels, [from.Height, from.Width, 3], and returns a part of the result. It computes as the resize of Pillow 3 to 12, to the last bit: first
-// along the rows and then along the columns, each pass in fixed point and rounded to bytes. Pillow 13 begins with the columns where they shrink more.
-func (n Interpolation) resample(pixels []uint8, from, to Size, part image.Rectangle) []uint8 {
-	width, height := part.Dx(), part.Dy()
-	if from.Width != to.Width || width != to.Width {
-		taps, out := n.taps(from.Width, to.Width)[part.Min.X:part.Max.X], make([]uint8, 0, from.Height*width*3)
-		for y := range from.Height {
-			row := pixels[y*from.Width*3 : (y+1)*from.Width*3]
-			for _, tap := range taps {
-				sums := [3]int32{half, half, half}
-				for k, w := range tap.weights {
-					pixel := row[3*(tap.first+k):][:3]
-					sums[0], sums[1], sums[2] = sums[0]+w*int32(pixel[0]), sums[1]+w*int32(pixel[1]), sums[2]+w*int32(pixel[2])
-				}
-				out = append(out, toByte(sums[0]), toByte(sums[1]), toByte(sums[2]))
-			}
-		}
-		pixels = out
-	}
-	if from.Height != to.Height || height != to.Height {
-		out, sums := make([]uint8, 0, height*width*3), make([]int32, width*3)
-		for _, tap := range n.taps(from.Height, to.Height)[part.Min.Y:part.Max.Y] {
-			for x := range sums {
-				sums[x] = half
-			}
-			for k, w := range tap.weights {
-				for x, value := range pixels[(tap.first+k)*width*3 : (tap.first+k+1)*width*3] {
-					sums[x] += w * int32(value)
-				}
-			}
-			for _, sum := range sums {
-				out = append(out, toByte(sum))
-			}
-		}
-		pixels = out
-	}
-	return pixels
+// resample resizes the colours of a picture and writes a part of the result into RGB pixels with rows of stride pixels. It computes as the resize of Pillow 3
+// to 12, to the last bit: first along the rows and then along the columns, each pass in fixed point and rounded to bytes. Pillow 13 begins with the columns
+// where they shrink more.
+func (n Interpolation) resample(out []uint8, stride int, picture *image.RGBA, to Size, part image.Rectangle) {
+	n.resampleShrunk(out, stride, picture, Size{picture.Rect.Dy(), picture.Rect.Dx()}, 1, to, part)
 }
 
-// tap is how one sample of a resampled line is computed: the first of the old samples, and the weight of each from there on.
-type tap struct {
-	first   int
-	weights []int32 // In units of 2^−fixedPoint.
+// resampleShrunk is resample of a picture of the given full size that was shrunk by a factor, such as 4. Its last row and column may reach beyond the full
+// picture.
+func (n Interpolation) resampleShrunk(out []uint8, stride int, picture *image.RGBA, full Size, factor int, to Size, part image.Rectangle) {
+	columns := n.taps(picture.Rect.Dx(), float64(full.Width)/float64(factor), to.Width).part(part.Min.X, part.Max.X)
+	rows := n.taps(picture.Rect.Dy(), float64(full.Height)/float64(factor), to.Height).part(part.Min.Y, part.Max.Y)
+	resampleBy(columns, rows, out, stride, picture)
+}
+
+// taps are how the samples of a resampled line are computed: sample i is the sum of count old samples from first[i] on, each times one of count weights.
+type taps struct {
+	count          int
+	first, weights []int32 // Weights are in units of 2^−fixedPoint.
+}
+
+// part keeps the samples from a to b − 1.
+func (t taps) part(a, b int) taps {
+	return taps{t.count, t.first[a:b], t.weights[a*t.count : b*t.count]}
 }
 
 // fixedPoint is the number of binary digits behind the point of weights, as in Pillow: products with bytes and their sums fit into 32 bits. half is what
 // rounds them.
 const fixedPoint, half = 32 - 8 - 2, int32(1) << (32 - 8 - 2 - 1)
 
-func toByte(sum int32) uint8 { return uint8(min(max(sum>>fixedPoint, 0), 255)) }
-
-func (n Interpolation) taps(from, to int) []tap {
+// taps resamples the first part of a line of from samples, as long as extent, to another length.
+func (n Interpolation) taps(from int, extent float64, to int) taps {
 	weight, support := n.kernel()
-	if from == to {
+	if extent == float64(to) {
 		weight, support = func(float64) float64 { return 1 }, 0.5 // Nothing is resampled.
 	}
-	step := float64(from) / float64(to)
+	step := extent / float64(to)
 	widen := max(step, 1)
-	taps, all := make([]tap, to), make([]float64, 0, 16)
-	for i := range taps {
-		centre := (float64(i) + 0.5) * step
-		first, end := max(int(centre-support*widen+0.5), 0), min(int(centre+support*widen+0.5), from)
+	limits := func(i int) (first, end int, centre float64) {
+		centre = (float64(i) + 0.5) * step
+		return max(int(centre-support*widen+0.5), 0), min(int(centre+support*widen+0.5), from), centre
+	}
+	t := taps{first: make([]int32, to)}
+	for i := range to {
+		first, end, _ := limits(i)
+		t.count = max(t.count, end-first)
+	}
+	t.weights = make([]int32, to*t.count)
+	all := make([]float64, t.count)
+	for i := range to {
+		first, end, centre := limits(i)
+		// Fewer weights than others have, as at the ends of the line, are filled up with zeros.
+		begin := min(first, from-t.count)
+		t.first[i] = int32(begin)
 		sum := 0.0
-		all = all[:0]
 		for k := first; k < end; k++ {
-			w := weight((float64(k) - centre + 0.5) * (1 / widen))
-			all, sum = append(all, w), sum+w
+			all[k-first] = weight((float64(k) - centre + 0.5) * (1 / widen))
+			sum += all[k-first]
 		}
-		taps[i] = tap{first, make([]int32, len(all))}
-		for k, w := range all {
+		for k := first; k < end; k++ {
+			w := all[k-first]
 			if sum != 0 {
 				w /= sum
 			}
-			taps[i].weights[k] = int32(math.Round(w * (1 << fixedPoint)))
+			t.weights[i*t.count+k-begin] = int32(math.Round(w * (1 << fixedPoint)))
 		}
 	}
-	return taps
+	return t
 }

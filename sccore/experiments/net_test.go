@@ -151,7 +151,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range found {
-			r.Backend, r.Versions, r.Seconds, r.Finished = "", nil, 0, time.Time{}
+			r.Backend, r.Versions, r.Seconds, r.Finished, r.Efficiency = "", nil, 0, time.Time{}, nil
 			for _, speed := range []string{"images_per_second", "crops_per_second", "frames/s"} {
 				delete(r.Details, speed)
 			}

@@ -139,6 +139,12 @@ type detectionObjective struct {
 // Steps is the number of steps of a run.
 func (o *detectionObjective) Steps() int { return o.DetectionTraining.Steps }
 
+// Workload counts a step by [DetectionTraining.FLOPs].
+func (o *detectionObjective) Workload() train.Workload {
+	batch := o.DetectionTraining.Batch
+	return train.Workload{Images: batch, FLOPs: 3 * float64(batch) * o.FLOPs(), BFloat16: o.Detector.ViT.ComputeDType.IsHalfPrecision()}
+}
+
 // Parts is the number of parts of a batch.
 func (o *detectionObjective) Parts() int { return o.DetectionTraining.Parts }
 

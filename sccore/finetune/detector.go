@@ -69,7 +69,7 @@ func (d Detector) detect(scope *model.Scope, images, sizes *Node) detection.Dete
 func (d Detector) FLOPs(height, width int) float64 {
 	patches := float64(height/d.ViT.PatchSize) * float64(width/d.ViT.PatchSize)
 	dim, channels, classes := float64(d.ViT.Dim), float64(d.Channels), float64(d.Classes)
-	products := encoderProducts(d.ViT, patches)
+	products := d.ViT.FLOPs(int(patches)) / 2
 
 	// The transposed convolutions of the pyramid, and the convolutions of each level.
 	products += patches * (4*dim*dim/2 + 4*4*dim/2*dim/4 + 4*dim*dim/2)

@@ -1,17 +1,12 @@
 package finetune
 
-import (
-	"cmp"
-
-	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/heads"
-)
+import "github.com/semcon/semcon/sccore/heads"
 
 // FLOPs counts the floating-point operations of the matrix products and convolutions for one square image of size pixels, forward and with the auxiliary
 // head. A product and its sum count as two. A training step takes about three times as many.
 func (s Segmenter) FLOPs(size int) float64 {
 	patches, dim := float64(size/s.ViT.PatchSize)*float64(size/s.ViT.PatchSize), float64(s.ViT.Dim)
-	products := encoderProducts(s.ViT, patches)
+	products := s.ViT.FLOPs(int(patches)) / 2
 	products += patches * 4 * dim * dim * (1 + 4 + 1) // The transposed convolutions of the pyramid.
 
 	level := []float64{16 * patches, 4 * patches, patches, patches / 4} // Places of the pyramid's levels.
@@ -30,14 +25,4 @@ func (s Segmenter) FLOPs(size int) float64 {
 	}
 	products += level[0] * (9*4*width*width + width*classes)
 	return 2 * (products + level[2]*(9*dim*auxiliary+auxiliary*classes))
-}
-
-// encoderProducts counts the products of a transformer for an image of so many patches.
-func encoderProducts(v encoder.ViT, patches float64) float64 {
-	dim, tokens := float64(v.Dim), patches+1+float64(v.Registers)
-	mlp := 2 * float64(cmp.Or(v.MLPWidth, 4*v.Dim)) * dim
-	if v.SwiGLU {
-		mlp *= 1.5
-	}
-	return patches*3*float64(v.PatchSize*v.PatchSize)*dim + float64(v.Depth)*(tokens*(4*dim*dim+mlp)+2*tokens*tokens*dim)
 }

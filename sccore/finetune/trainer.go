@@ -132,6 +132,13 @@ type objective struct {
 // Steps is the number of steps of a run.
 func (o *objective) Steps() int { return o.Training.Steps }
 
+// Workload counts a step by [Segmenter.FLOPs].
+func (o *objective) Workload() train.Workload {
+	return train.Workload{
+		Images: o.Batch, FLOPs: 3 * float64(o.Batch) * o.Segmenter.FLOPs(o.CropSize), BFloat16: o.Segmenter.ViT.ComputeDType.IsHalfPrecision(),
+	}
+}
+
 // Parts is the number of parts of a batch.
 func (o *objective) Parts() int { return o.Training.Parts }
 

@@ -40,3 +40,9 @@ func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 	x = losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
 	return Reshape(x, append(append([]int{}, before...), p.OutDim)...)
 }
+
+// FLOPs counts the floating-point operations of the products for one token of length dim, forward.
+func (p Projector) FLOPs(dim int) float64 {
+	hidden := float64(p.HiddenDim)
+	return 2 * hidden * (float64(dim) + hidden + float64(p.OutDim))
+}

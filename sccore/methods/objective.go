@@ -68,6 +68,9 @@ func (o *objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 // Steps is the number of steps of a run.
 func (o *objective) Steps() int { return o.config.Epochs * o.stepsPerEpoch() }
 
+// Workload counts the images of a step, and no products.
+func (o *objective) Workload() train.Workload { return train.Workload{Images: o.config.Batch} }
+
 func (o *objective) stepsPerEpoch() int { return o.images.Len() / o.config.Batch }
 
 // rate is the learning rate of a step.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
@@ -31,7 +32,15 @@ type objective struct {
 	step    step
 	skipped func(datasets.Skipped)
 	reports []int // The places of the graph's outputs in StepMetrics.
-	batches datasets.Ahead
+	given   []any // The inputs of the step that runs.
+	batches datasets.Ahead[prepared]
+	device  compute.Backend // Where batches are uploaded to ahead; nil leaves that to the step.
+}
+
+// prepared are the inputs of a step, without the scheduled ones.
+type prepared struct {
+	inputs  []any
+	skipped []datasets.Skipped
 }
 
 func newObjective(data Data, config Config) (*objective, error) {
@@ -52,6 +61,9 @@ func (o *objective) loader(seed uint64) datasets.Loader {
 
 // Steps is the number of steps of a run.
 func (o *objective) Steps() int { return o.config.Steps }
+
+// Workload counts the images of a step, and no products.
+func (o *objective) Workload() train.Workload { return train.Workload{Images: o.config.Batch} }
 
 // Shapes are the shapes of the step's inputs.
 func (o *objective) Shapes() []shapes.Shape { return o.step.shapes() }
@@ -77,35 +89,44 @@ func (o *objective) Initialize(store *model.Store, seed uint64) error {
 	return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
 }
 
-// Inputs reads the batch of a step and draws its views, masks and dropped paths.
+// Inputs reads the batch of a step and draws its views, masks and dropped paths. The following batches are read and uploaded meanwhile.
 func (o *objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
-	batch, err := o.batches.Batch(ctx, o.loader(at.Seed), at.Step)
+	batch, err := o.batches.Batch(ctx, o.loader(at.Seed), at.Step, func(batch *datasets.Batch) (prepared, error) {
+		inputs := o.prepare(batch, at.Seed)
+		return prepared{inputs, batch.Skipped}, train.Upload(o.device, inputs)
+	})
 	if err != nil {
 		return nil, err
 	}
 	if o.skipped != nil {
-		for _, skipped := range batch.Skipped {
+		for _, skipped := range batch.skipped {
 			o.skipped(skipped)
 		}
 	}
+	o.given = append(batch.inputs, o.config.scheduled(at.Step))
+	return o.given, nil
+}
+
+// prepare makes the inputs of a batch, without the scheduled ones.
+func (o *objective) prepare(batch *datasets.Batch, seed uint64) []any {
 	c, s := o.config, o.step
-	globals, locals := c.Views.Draw(at.Seed, at.Step, batch.Images, batch.Sizes)
+	globals, locals := c.Views.Draw(seed, batch.Step, batch.Images, batch.Sizes)
 	inputs := []any{tensors.FromFlatDataAndDimensions(batch.Pixels, c.Batch, c.ImageSize, c.ImageSize, 3), globals}
 	if locals != nil {
 		inputs = append(inputs, locals)
 	}
 	if c.Method == IBOT {
-		inputs = append(inputs, c.masks().Draw(at.Seed, at.Step, batch.Images, c.Views.Globals, s.side(), s.side()))
+		inputs = append(inputs, c.masks().Draw(seed, batch.Step, batch.Images, c.Views.Globals, s.side(), s.side()))
 	}
 	if c.DropPath > 0 {
-		random := rand.New(rand.NewPCG(at.Seed, uint64(at.Step)+1<<62))
+		random := rand.New(rand.NewPCG(seed, uint64(batch.Step)+1<<62))
 		for _, count := range []int{c.Views.Globals, c.Views.Locals} {
 			if count > 0 {
 				inputs = append(inputs, s.dropPaths(random, c.DropPath, count*c.Batch))
 			}
 		}
 	}
-	return append(inputs, c.scheduled(at.Step)), nil
+	return inputs
 }
 
 // dropPaths draws the factors of stochastic depth, [depth, 2, batch], as [encoder.ViT.TokensDropPath] takes them.
@@ -124,8 +145,10 @@ func (s step) dropPaths(random *rand.Rand, most float64, batch int) *tensors.Ten
 	return tensors.FromFlatDataAndDimensions(factors, s.vit.Depth, 2, batch)
 }
 
-// Metrics reads the reports of a step.
+// Metrics reads the reports of a step. It frees the batch.
 func (o *objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tensor) {
+	train.Free(o.given)
+	o.given = nil
 	m.Step, m.LearningRate = at.Step+1, float64(o.config.scheduled(at.Step)[0])
 	fields := m.fields()
 	for i, place := range o.reports {

@@ -32,6 +32,7 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{objective: o}
+	o.device = b
 	o.skipped = func(image datasets.Skipped) {
 		if t.Skipped != nil {
 			t.Skipped(image)

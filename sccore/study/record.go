@@ -38,9 +38,11 @@ type Record struct {
 	Skipped    []string           `json:"skipped"` // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`
-	Versions map[string]string `json:"versions"`
-	Seconds  float64           `json:"seconds"` // Wall time of training and evaluation, summed over all calls.
+	Versions map[string]string `json:"versions"` // Of Go, the libraries and the project, and under "jpeg" what decodes JPEG files.
+	Seconds  float64           `json:"seconds"`  // Wall time of training and evaluation, summed over all calls.
 	Finished time.Time         `json:"finished"`
+
+	Efficiency *Efficiency `json:"efficiency,omitempty"` // Of the training behind the number; nil without one.
 
 	// Line is the number of the record's line in its file, from 1; 0 for a record that was not read from one.
 	Line int `json:"-"`

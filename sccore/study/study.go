@@ -15,7 +15,7 @@ type Info struct {
 	Name       string
 	Title      string             // The question that it answers.
 	Reproduces string             // The paper's tables and figures.
-	Labels     []string           // The labels of the paper's tables that it reproduces, which are other names of the experiment.
+	Labels     []string           // The labels of the paper's tables and figures that it reproduces, which are other names of the experiment.
 	Data       string             // The data that it reads, and what it does without them.
 	Cost       map[Profile]string // The measured or estimated time of each profile.
 }

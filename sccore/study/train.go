@@ -31,6 +31,14 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 			train.Compiling: progress.Compiling, train.Training: progress.Training, train.Evaluating: progress.Measuring,
 		}[phase])
 	}
+	if trainer, ok := loop.Trainer.(measured); ok {
+		before, gpu := trainer.Usage(), gpuModel()
+		r.efficiency = func() Efficiency { return efficiencyOf(trainer.Usage().Since(before), trainer.Workload(), gpu) }
+		defer func() {
+			last := r.efficiency()
+			r.efficiency = func() Efficiency { return last }
+		}()
+	}
 	defer r.Phase(progress.Measuring)
 	return loop.Run(r.Context)
 }

@@ -3,12 +3,15 @@ package study
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
 )
 
 // Run is a running cell, as a worker receives it.
@@ -23,6 +26,8 @@ type Run[C comparable, D Data] struct {
 	steps    int // The number of the cell's steps on the bar.
 	moved    int // How many of them are done.
 	began    time.Time
+
+	efficiency func() Efficiency // Of the training that runs or ran last; nil before.
 
 	earlier float64  // Seconds that earlier calls took.
 	skipped []string // Files that the cell has skipped, with the reason, in all calls.
@@ -51,7 +56,11 @@ func (r *Run[C, D]) Say(format string, args ...any) {
 // Step moves the bar by one step and shows a note.
 func (r *Run[C, D]) Step(format string, args ...any) {
 	r.moved++
-	r.call.bar.move(1, r.Cell.Name()+"  "+fmt.Sprintf(format, args...))
+	note := fmt.Sprintf(format, args...)
+	if r.efficiency != nil {
+		note += r.efficiency().Note()
+	}
+	r.call.bar.move(1, r.Cell.Name()+"  "+note)
 }
 
 // Resumed moves the bar over the steps of earlier calls.
@@ -83,6 +92,13 @@ func (r *Run[C, D]) wants(n Number) bool {
 	return r.call.wanted[r.Cell.Name()] && !r.recorded[key(r.call.options.Profile, r.Cell, r.Data, n)]
 }
 
+// versions are those of what computes and of what decodes JPEG files, whose colours depend on it.
+var versions = sync.OnceValue(func() map[string]string {
+	all := maps.Clone(backend.Versions())
+	all["jpeg"] = datasets.JPEGDecoder
+	return all
+})
+
 // Record records those of the numbers that are still to be recorded.
 func (r *Run[C, D]) Record(numbers ...Number) error {
 	for _, n := range numbers {
@@ -93,13 +109,16 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 			Experiment: r.call.Name, Cell: r.Cell.Name(), Row: n.Row, Column: n.Column, Metric: n.Metric, Unit: n.Unit, Value: n.Value,
 			Seed: r.Cell.Seed, Profile: r.call.options.Profile, Config: EncodeConfig(r.Cell.Config), ConfigHash: r.Cell.Hash(),
 			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
-			Backend: backend.Name(), Versions: backend.Versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
+			Backend: backend.Name(), Versions: versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 		}
 		if record.Data == "" {
 			record.Data = r.Data.Identity()
 		}
 		if record.Seconds == 0 {
 			record.Seconds = r.seconds()
+		}
+		if r.efficiency != nil {
+			record.Efficiency = new(r.efficiency())
 		}
 		if err := record.Append(r.call.dir); err != nil {
 			return err

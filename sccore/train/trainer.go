@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -30,11 +31,16 @@ type Trainer[M any] struct {
 	begun bool
 	at    Position
 	saved string // The last checkpoint of the run.
+
+	usage  Usage
+	warm   bool          // The first step is over.
+	waited time.Duration // The time that the running step has waited for inputs.
 }
 
 // New compiles the step of an objective, which creates its variables. A run starts with Begin or Resume.
 func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) {
 	t := &Trainer[M]{objective: objective, store: model.NewStore(), parts: 1}
+	began := time.Now()
 	inParts, _ := objective.(GradientAccumulator)
 	if inParts != nil {
 		t.parts = inParts.Parts()
@@ -55,6 +61,7 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 		t.store.Finalize() // The graphs stay: finalizing an Exec whose graph panicked would wait forever.
 		return nil, err
 	}
+	t.usage.Compiling = time.Since(began)
 	return t, nil
 }
 
@@ -100,6 +107,8 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
+	began := time.Now()
+	t.waited = 0
 	at := At{Seed: t.at.Seed, Step: t.at.Done}
 	for at.Part = range t.parts {
 		if err := t.run(ctx, t.step, at, &metrics); err != nil {
@@ -121,12 +130,15 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 		return metrics, fmt.Errorf("%w: %s at step %d; %s", ErrDiverged, how, t.at.Done+1, state)
 	}
 	t.at.Done++
+	t.stepped(time.Since(began))
 	return metrics, nil
 }
 
 // run executes one part of a step, or its update.
 func (t *Trainer[M]) run(ctx context.Context, exec *model.Exec, at At, metrics *M) error {
+	began := time.Now()
 	inputs, err := t.objective.Inputs(ctx, at)
+	t.waited += time.Since(began)
 	if err != nil {
 		return err
 	}

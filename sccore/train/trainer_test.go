@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -308,4 +309,33 @@ func TestAGraphThatCannotBeBuiltIsAnError(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestUsageSeparatesWaitingFromStepping(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	slow := &inParts{leastSquares: leastSquares{steps: 4, rate: 0.1}, fail: func(train.At) error { time.Sleep(delay); return nil }}
+	trainer, err := train.New(testbackend.Go(t), train.Objective[float64](slow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trainer.Close()
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	var before train.Usage
+	for range 4 {
+		if _, err := trainer.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if trainer.Done() == 2 {
+			before = trainer.Usage()
+		}
+	}
+	used := trainer.Usage()
+	if used.Steps != 3 || used.Compiling <= 0 || used.Waiting < 6*delay || used.Stepping < used.Waiting {
+		t.Errorf("%+v: want three steps after the first, each of which waits for two parts", used)
+	}
+	if since := used.Since(before); since.Steps != 2 || since.Waiting < 4*delay || since.Compiling != used.Compiling {
+		t.Errorf("%+v since the second step", since)
+	}
 }

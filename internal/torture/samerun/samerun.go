@@ -92,7 +92,7 @@ func readRecords(dir string, records map[string][]byte) error {
 		for records[key] != nil {
 			key += ", again"
 		}
-		r.Seconds, r.Finished = 0, time.Time{}
+		r.Seconds, r.Finished, r.Efficiency = 0, time.Time{}, nil
 		maps.DeleteFunc(r.Details, func(name string, _ float64) bool { return strings.HasSuffix(name, "_per_second") })
 		if records[key], err = json.Marshal(r); err != nil {
 			return err

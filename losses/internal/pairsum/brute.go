@@ -41,22 +41,19 @@ func (a allPairs) Pull(weight *Node) *Node {
 
 func (a allPairs) Restore(entries *Node) *Node { return entries }
 
-// blockEntries is the number of comparisons in a block: enough to be worth an iteration of the loop, and few enough for the memory.
-const blockEntries = 1 << 20
+// blockEntries is the number of comparisons in a block: enough to be worth an iteration of the loop, and few enough for the memory. unrolledEntries is that of
+// blocks without a loop, each of which makes the graph larger.
+const blockEntries, unrolledEntries = 1 << 20, 1 << 22
 
 // blockwise calls sums with p and q of all pairs of some image pairs, [b, 1, N], and of some of their pairs, [b, rows, 1], and with columns, [b, N].
-// It assembles the results, [b, rows] each, to [B, N] in float64. A backend that cannot slice at a computed index compares everything at once.
+// It assembles the results, [b, rows] each, to [B, N] in float64. A backend that cannot slice at a computed index has no loop over the blocks.
 func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, rowQ, columns *Node) []*Node) []*Node {
 	g, dtype := a.p.Graph(), a.p.DType()
 	batch, n := a.p.Shape().Dimensions[0], a.p.Shape().Dimensions[1]
 	rows := min(n, max(1, blockEntries/n))
 	images := min(batch, max(1, blockEntries/(rows*n)))
 	if rows*images == n*batch || !g.Backend().Capabilities().Operations[compute.OpTypeDynamicSlice] {
-		each := sums(InsertAxes(a.p, 1), InsertAxes(a.q, 1), InsertAxes(a.p, -1), InsertAxes(a.q, -1), columns)
-		for i := range each {
-			each[i] = ConvertDType(each[i], dtypes.Float64)
-		}
-		return each
+		return a.unrolled(results, columns, sums)
 	}
 	parameters := func(g *Graph) (image, row, p, q, columns, filled *Node) {
 		scores := shapes.Make(dtype, batch, n)
@@ -86,6 +83,24 @@ func (a allPairs) blockwise(results int, columns *Node, sums func(p, q, rowP, ro
 		each = append(each, ConvertDType(row(filled, i), dtypes.Float64))
 	}
 	return each
+}
+
+// unrolled is blockwise without a loop, for blocks of some pairs of all image pairs.
+func (a allPairs) unrolled(results int, columns *Node, sums func(p, q, rowP, rowQ, columns *Node) []*Node) []*Node {
+	batch, n := a.p.Shape().Dimensions[0], a.p.Shape().Dimensions[1]
+	rows := max(1, unrolledEntries/(batch*n))
+	each := make([][]*Node, results)
+	for from := 0; from < n; from += rows {
+		part := func(x *Node) *Node { return InsertAxes(SliceAxis(x, 1, AxisRange(from, min(from+rows, n))), -1) }
+		for i, sum := range sums(InsertAxes(a.p, 1), InsertAxes(a.q, 1), part(a.p), part(a.q), columns) {
+			each[i] = append(each[i], ConvertDType(sum, dtypes.Float64))
+		}
+	}
+	whole := make([]*Node, results)
+	for i := range whole {
+		whole[i] = Concatenate(each[i], 1)
+	}
+	return whole
 }
 
 // huberSums takes apart = p_j − p_i at [b, i, j] and masks of the pairs with q_j < q_i and of those to count. It returns the sums over j of ℓ(p_i −

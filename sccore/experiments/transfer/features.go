@@ -5,6 +5,7 @@ import (
 	"iter"
 	"path/filepath"
 
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
@@ -33,7 +34,7 @@ func cacheFeatures(r *run, kind string, count, values, labels int, compute iter.
 	if encoder == "" {
 		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.Cell.Seed)
 	}
-	identity := r.Data.Identity()
+	identity := r.Data.Identity() + ", " + datasets.JPEGDecoder
 	if encoders.Drawn(r.Cell.Dataset) {
 		identity += fmt.Sprintf(", of seed %d", r.Cell.Seed)
 	}

@@ -1,0 +1,102 @@
+package study
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// Efficiency says how well the last training before a number used the machine, in the call that recorded it. Like [Record].Seconds it differs from run to run.
+// Fields that are unknown are left out.
+type Efficiency struct {
+	ImagesPerSecond float64 `json:"images_per_second,omitzero"`
+	FLOPPerImage    float64 `json:"flop_per_image,omitzero"`          // Of a step: products forward and backward, counted from the configuration.
+	Utilisation     float64 `json:"model_flop_utilisation,omitzero"`  // The share of the device's dense peak, in [0, 1].
+	Device          string  `json:"device,omitzero"`                  // The model of the GPU.
+	PeakMemory      int64   `json:"peak_host_memory_bytes,omitzero"`  // Of the process, without a GPU's memory.
+	WaitingShare    float64 `json:"waiting_for_input_share,omitzero"` // The share of the steps' time, in [0, 1].
+	CompileSeconds  float64 `json:"compile_seconds,omitzero"`
+}
+
+// peak is a GPU's dense peak in FLOP/s, without sparsity, by NVIDIA's data sheets.
+type peak struct {
+	model          string // As the driver names it, or how that begins.
+	bfloat16, tf32 float64
+}
+
+// peaks are those of usual GPUs. Longer names come first.
+var peaks = []peak{
+	{"NVIDIA H200 NVL", 835.5e12, 417.5e12}, {"NVIDIA H200", 989.5e12, 494.5e12},
+	{"NVIDIA H100 NVL", 835.5e12, 417.5e12}, {"NVIDIA H100 PCIe", 756e12, 378e12}, {"NVIDIA H100", 989.5e12, 494.5e12},
+	{"NVIDIA A100", 312e12, 156e12}, {"NVIDIA L40S", 362e12, 183e12},
+}
+
+// peakOf is the dense peak of a GPU, 0 if it is not in the table.
+func peakOf(model string, bfloat16 bool) float64 {
+	for _, p := range peaks {
+		if strings.HasPrefix(model, p.model) {
+			if bfloat16 {
+				return p.bfloat16
+			}
+			return p.tf32
+		}
+	}
+	return 0
+}
+
+// measured is a trainer that says where its time went.
+type measured interface {
+	Usage() train.Usage
+	Workload() train.Workload
+}
+
+// efficiencyOf computes the efficiency of a run of steps on a GPU of the given model, which is empty for another device.
+func efficiencyOf(u train.Usage, w train.Workload, gpu string) Efficiency {
+	e := Efficiency{Device: gpu, PeakMemory: peakMemory(), CompileSeconds: u.Compiling.Seconds()}
+	if w.Images > 0 {
+		e.FLOPPerImage = w.FLOPs / float64(w.Images)
+	}
+	if seconds := u.Stepping.Seconds(); seconds > 0 {
+		e.ImagesPerSecond, e.WaitingShare = float64(u.Steps*w.Images)/seconds, u.Waiting.Seconds()/seconds
+	}
+	if most := peakOf(gpu, w.BFloat16); most > 0 {
+		e.Utilisation = e.ImagesPerSecond * e.FLOPPerImage / most
+	}
+	return e
+}
+
+// Note is the efficiency for a bar, empty before the rate is known.
+func (e Efficiency) Note() string {
+	if e.ImagesPerSecond == 0 {
+		return ""
+	}
+	note := fmt.Sprintf("  %.3g images/s", e.ImagesPerSecond)
+	if e.Utilisation > 0 {
+		note += fmt.Sprintf(", %.0f%% of peak", 100*e.Utilisation)
+	}
+	if e.WaitingShare >= 0.01 {
+		note += fmt.Sprintf(", %.0f%% waiting for input", 100*e.WaitingShare)
+	}
+	return note
+}
+
+// peakMemory is the most memory that the process has held so far, in bytes; 0 where it is unknown.
+func peakMemory() int64 {
+	var used syscall.Rusage
+	if runtime.GOOS != "linux" || syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
+		return 0
+	}
+	return used.Maxrss << 10
+}
+
+// gpuModel is the model of the GPU that computes, empty if none does.
+func gpuModel() string {
+	if !strings.Contains(backend.Name(), "cuda") {
+		return ""
+	}
+	return backend.GPUModel()
+}

@@ -1,0 +1,80 @@
+package sccore
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
+)
+
+// TestWorkloadIsThatOfTheGraph counts the products in the graph of a step of ViT-S with two blocks. The graph also has the products of views and losses, and
+// no gradient of the pixels: a few hundredths, less with all twelve blocks.
+func TestWorkloadIsThatOfTheGraph(t *testing.T) {
+	const side = 256
+	data := Data{Objects: synthetic.Objects(4, side, 1).Images, Scenes: synthetic.Scenes(2, side, 2).Images}
+	for name, change := range map[string]func(*Config){
+		"alignment": func(c *Config) {
+			c.Lambdas.ImageConcentration, c.Lambdas.PatchConcentration, c.Lambdas.Prototypes, c.Prototypes = 0, 0, 0, 0
+		},
+		"the method": func(*Config) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Default()
+			c.Batch, c.ImageSize = 4, side
+			change(&c)
+			o, err := NewObjective(data, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.step.vit = encoder.ViT{Name: "short", PatchSize: 16, Dim: 384, Depth: 2, NumHeads: 6, GridSize: 14, Positions: o.step.vit.Positions, Prototypes: c.Prototypes}
+			counted := 0.0
+			exec, err := model.NewExec(testbackend.Go(t), model.NewStore(), func(scope *model.Scope, inputs []*Node) []*Node {
+				out := o.Graph(scope, inputs)
+				for _, node := range out[0].Graph().Nodes() {
+					counted += products(t, node)
+				}
+				return out
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exec.Finalize()
+			if _, err := exec.Compile(o.Shapes()...); err != nil {
+				t.Fatal(err)
+			}
+			w := o.Workload()
+			if off := w.FLOPs/counted - 1; math.Abs(off) > 0.05 || w.Images != 4 {
+				t.Errorf("%.4g FLOP for %d images, and %.4g in the graph: off by %.1f %%", w.FLOPs, w.Images, counted, 100*off)
+			}
+		})
+	}
+}
+
+var contracting = regexp.MustCompile(`lhsContractingAxes=\[([0-9 ]*)\]`)
+
+// products counts the FLOP of a node that is a product.
+func products(t *testing.T, node *Node) float64 {
+	if node.Type() != NodeTypeDotGeneral {
+		return 0
+	}
+	found := contracting.FindStringSubmatch(node.String())
+	if found == nil {
+		t.Fatalf("unknown form of a product: %s", node)
+	}
+	flops := 2 * float64(node.Shape().Size())
+	for _, field := range strings.Fields(found[1]) {
+		var axis int
+		if _, err := fmt.Sscan(field, &axis); err != nil {
+			t.Fatal(err)
+		}
+		flops *= float64(node.Inputs()[0].Shape().Dim(axis))
+	}
+	return flops
+}

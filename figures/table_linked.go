@@ -31,7 +31,7 @@ func (c Cell) linked(text string, link func(record string) string) string {
 	linked := anchor(targets[0], text)
 	var more []string
 	for i, target := range targets[1:min(len(targets), mostLinks)] {
-		more = append(more, anchor(target, fmt.Sprint(i+2)))
+		more = append(more, anchor(target, fmt.Sprintf("[%d]", i+2)))
 	}
 	if more != nil {
 		linked += "<sup>" + strings.Join(more, " ") + "</sup>"

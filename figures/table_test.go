@@ -171,7 +171,7 @@ func TestLinkedHTMLLinksNumbersToTheirRecords(t *testing.T) {
 		}
 		return "#" + record[:1] + "\""
 	})
-	contains(t, text, `<a href="#a&#34;"><b>`, `</b></a><sup><a href="#b&#34;">2</a></sup>`)
+	contains(t, text, `<a href="#a&#34;"><b>`, `</b></a><sup><a href="#b&#34;">[2]</a></sup>`)
 	if n := strings.Count(text, "<a "); n != 2 {
 		t.Errorf("%d links: records with one target share theirs, and those without have none", n)
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ type State string
 
 // The states.
 const (
-	Done    State = "done"    // All its numbers are recorded.
+	Done    State = "done"    // All its numbers are recorded; of a cell without numbers, those of all cells that need it.
 	Running State = "running" // A process holds its lock.
 	Failed  State = "failed"  // Its last call ended with an error.
 	Stopped State = "stopped" // It has begun, and no process runs it: it was interrupted or killed.
@@ -54,7 +55,26 @@ func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
 		}
 		all = append(all, status)
 	}
+	for i, cell := range cells {
+		if len(s.Numbers(c.data[c.dataKey(cell)], cell)) == 0 && s.unneeded(cell, cells, all) {
+			all[i] = CellStatus{Name: cell.Name(), State: Done}
+		}
+	}
 	return all, nil
+}
+
+// unneeded reports whether a cell without numbers has done its part: there are cells that need it, and all of them are done.
+func (s Spec[C, D]) unneeded(cell Cell[C], cells []Cell[C], statuses []CellStatus) bool {
+	needed := false
+	for i, other := range cells {
+		if s.Needs == nil || !slices.ContainsFunc(s.Needs(other), func(n Cell[C]) bool { return n.Name() == cell.Name() }) {
+			continue
+		}
+		if needed = true; statuses[i].State != Done {
+			return false
+		}
+	}
+	return needed
 }
 
 // read reads the state of a cell that is not recorded from its folder.

@@ -95,3 +95,28 @@ func TestAWaitingCallTakesTheCellOver(t *testing.T) {
 		t.Errorf("%d records after %v", len(records), time.Since(began))
 	}
 }
+
+// TestACellWithoutNumbersIsDoneWithWhatNeedsIt lists the cell that others start from among the cells.
+func TestACellWithoutNumbersIsDoneWithWhatNeedsIt(t *testing.T) {
+	y, out := newToy(), t.TempDir()
+	others := y.Cells
+	y.Cells = func(o Options, dataset string) ([]Cell[toyConfig], error) {
+		cells, err := others(o, dataset)
+		return append(y.Needs(cells[0]), cells...), err
+	}
+	state := func() State {
+		cells, err := y.Status(Options{Profile: Quick, Out: out, Seeds: 1})
+		if err != nil || len(cells) != 3 || cells[0].Name != "start/seed0" {
+			t.Fatal(cells, err)
+		}
+		return cells[0].State
+	}
+	y.run(t, Options{Out: out, Seeds: 1, Only: []string{"a"}})
+	if state() == Done {
+		t.Error("it is done before a cell that needs it")
+	}
+	y.run(t, Options{Out: out, Seeds: 1, Only: []string{"b"}})
+	if s := state(); s != Done {
+		t.Errorf("all that needs it is recorded, and it is %q", s)
+	}
+}

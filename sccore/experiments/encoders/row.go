@@ -93,6 +93,14 @@ func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
 	})
 }
 
+// DrawnRows are the rows whose models figures show, as far as a column has records of them: random weights, and what the method has made, ours or a table's of the paper.
+func DrawnRows(results study.Results, table, column string) ([]Row, error) {
+	paper, err := PaperRows(table)
+	return slices.DeleteFunc(WithRecords(results, slices.Concat(OurRows(), paper), column), func(row Row) bool {
+		return row.Key != Random && row.Key != Second && !strings.Contains(row.Key, "+ours")
+	}), err
+}
+
 // ColumnsOf returns the columns that have records of at least one of the rows.
 func ColumnsOf(results study.Results, rows []Row, columns ...string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/losses"
@@ -13,13 +14,13 @@ import (
 // Numbers of points in figures of a ranking.
 const (
 	thresholds = 80
-	rankBins   = 20
+	rankBins   = 10
 )
 
 // Ranking draws how CoTAP looks at the scores p of a student, given those of a teacher, q: one score in [0, 1] of each pair of patches. Left, the AP loss
 // against the labels q ≥ t, by the threshold t. In the middle, those losses summed up over the pairs as thresholds, from the lowest on, over the number of
 // pairs: it ends at the definition of CoTAP with γ = 1. Right, how hard a step of gradient descent moves a pair, by the place that the student gives it: the
-// mean in each twentieth of the ranking, over the mean size of all, for the tenth of the pairs that the teacher holds most alike and for the others. The
+// mean in each tenth of the ranking, over the mean size of all, for the third of the pairs that the teacher holds most alike and for the other thirds. The
 // errors are those of [losses.AP].
 func Ranking(p, q []float64) (figures.CurvesRow, error) {
 	if len(p) < 10 {
@@ -79,15 +80,13 @@ func pulls(p, q, gradient []float64) []figures.Series {
 		size += math.Abs(gradient[i]) / float64(len(p))
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
-	top := slices.Sorted(slices.Values(q))[len(q)-len(q)/10]
-	groups := []figures.Series{{Name: "the teacher's top tenth"}, {Name: "other pairs"}}
+	sorted := slices.Sorted(slices.Values(q))
+	groups := []figures.Series{{Name: "teacher: most alike"}, {Name: "between"}, {Name: "least alike"}}
 	for bin := range rankBins {
-		var sums, counts [2]float64
+		sums, counts := make([]float64, len(groups)), make([]float64, len(groups))
 		for _, i := range order[bin*len(order)/rankBins : (bin+1)*len(order)/rankBins] {
-			group := 1
-			if q[i] >= top {
-				group = 0
-			}
+			above := len(sorted) - sort.SearchFloat64s(sorted, q[i]) - 1
+			group := min(max(above, 0)*len(groups)/len(sorted), len(groups)-1)
 			sums[group] -= gradient[i] / max(size, math.SmallestNonzeroFloat64)
 			counts[group]++
 		}

@@ -10,9 +10,12 @@ import (
 // Point is a place in an image, in shares of its width and height from the upper left corner: 0.5, 0.5 is the middle.
 type Point struct{ X, Y float64 }
 
+// leastFrame is the least height and width of a frame around a patch, as a share of the image.
+const leastFrame = 0.1
+
 // Points draws, for each of some points of the first scene, how alike the patches of every scene are to the patch that the point lies in: the cosine of
-// their features, pale where it is high. A frame shows that patch, and in each map the patch that is most like it, in the first scene another one. A point
-// outside the image is an error.
+// their features, pale where it is high. A frame surrounds that patch, and beside each map the patch that is most like it, in the first scene another one. A
+// point outside the image is an error.
 func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1}
 	for i := range w.shown {
@@ -27,9 +30,10 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 		return sheet, err
 	}
 	scale := w.enlargement()
-	boxOf := func(place int) figures.Box {
-		height, width := 1/float64(s.rows), 1/float64(s.columns)
-		return figures.Box{Top: float64(place/s.columns) * height, Left: float64(place%s.columns) * width, Height: height, Width: width}
+	frame := func(place int) figures.Box { // Around the patch, and large enough to be seen.
+		height, width := max(1/float64(s.rows), leastFrame), max(1/float64(s.columns), leastFrame)
+		middleY, middleX := (float64(place/s.columns)+0.5)/float64(s.rows), (float64(place%s.columns)+0.5)/float64(s.columns)
+		return figures.Box{Top: middleY - height/2, Left: middleX - width/2, Height: height, Width: width}
 	}
 	for _, at := range points {
 		if !(at.X >= 0 && at.X < 1 && at.Y >= 0 && at.Y < 1) {
@@ -37,7 +41,7 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 		}
 		place := int(at.Y*float64(s.rows))*s.columns + int(at.X*float64(s.columns))
 		query := s.ofScene(0)[place]
-		row := []image.Image{figures.DrawBoxes(w.shown[0], scale, boxOf(place))}
+		row := []image.Image{figures.DrawBoxes(w.shown[0], scale, frame(place))}
 		for i, shown := range w.shown {
 			var scores []float64
 			best := -1
@@ -49,7 +53,7 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 			}
 			bounds := shown.Bounds()
 			heat := figures.HeatImage(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx())
-			row = append(row, heat, figures.DrawBoxes(shown, scale, figures.Box{}, boxOf(max(best, 0))))
+			row = append(row, heat, figures.DrawBoxes(shown, scale, figures.Box{}, frame(max(best, 0))))
 		}
 		sheet.RowLabels = append(sheet.RowLabels, fmt.Sprintf("%g, %g", at.X, at.Y))
 		sheet.Images = append(sheet.Images, row)

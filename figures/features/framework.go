@@ -46,17 +46,17 @@ func Framework(g sccore.Glimpse, v encoder.ViT, title string) (figures.Schematic
 		{Row: 0, Column: 0, Kind: online, Title: "view v1 of x", Pictures: []image.Image{view(g.Online)}, Lines: []string{size}},
 		{Row: 0, Column: 1, Kind: online, Title: "encoder and filter", Pictures: maps[:1], Lines: []string{shape, filter}},
 		{Row: 0, Column: 2, Kind: online, Title: "head, softmax", Pictures: []image.Image{assignmentMap(g.OnlineAssignments, g.Outputs, g.Grid)}, Lines: []string{overlap}},
-		{Row: 0, Column: 3, Kind: online, Title: "correspondences p̂", Pictures: []image.Image{heat(g.P)}, Lines: []string{pairs}},
+		{Row: 0, Column: 3, Kind: online, Title: "correspondences p", Pictures: []image.Image{heat(g.P)}, Lines: []string{pairs}},
 		{Row: 1, Column: 0, Kind: target, Title: "view v2 of x", Pictures: []image.Image{view(g.Target)}, Lines: []string{size}},
 		{Row: 1, Column: 1, Kind: target, Title: "encoder and filter", Pictures: maps[1:], Lines: []string{shape, "moves after the online one"}},
 		{Row: 1, Column: 2, Kind: target, Title: "head, Sinkhorn–Knopp", Pictures: []image.Image{assignmentMap(g.TargetAssignments, g.Outputs, g.Grid)}, Lines: []string{overlap}},
-		{Row: 1, Column: 3, Kind: target, Title: "correspondences q̂", Pictures: []image.Image{heat(g.Q)}, Lines: []string{pairs}},
+		{Row: 1, Column: 3, Kind: target, Title: "correspondences q", Pictures: []image.Image{heat(g.Q)}, Lines: []string{pairs}},
 		{Row: 2, Column: 0, Kind: online, Title: "partner x′", Pictures: []image.Image{view(g.Partner)}, Lines: []string{"another image of the batch", "takes both ways too"}},
 		{Row: 2, Column: 1, Kind: loss, Title: "losses of images", Lines: []string{
 			line("alignment", 1, g.Lambdas.ImageAlignment), line("concentration", 3, g.Lambdas.ImageConcentration), line("prototypes", 4, g.Lambdas.Prototypes),
 		}},
 		{Row: 2, Column: 2, Kind: loss, Title: "patch alignment", Lines: []string{line("L_align", 0, g.Lambdas.PatchAlignment), "the target's assignments", "are what the online", "branch should say"}},
-		{Row: 2, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", 2, g.Lambdas.PatchConcentration), "p̂ should rank the pairs", "as q̂ ranks them"}},
+		{Row: 2, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", 2, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},
 	}
 	f.Arrows = []figures.SchematicArrow{
 		{From: 0, To: 1}, {From: 1, To: 2}, {From: 2, To: 3}, {From: 4, To: 5, Dashed: true}, {From: 5, To: 6, Dashed: true}, {From: 6, To: 7, Dashed: true},

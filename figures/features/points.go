@@ -3,6 +3,7 @@ package features
 import (
 	"fmt"
 	"image"
+	"image/color"
 
 	"github.com/semcon/semcon/figures"
 )
@@ -41,7 +42,7 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 		}
 		place := int(at.Y*float64(s.rows))*s.columns + int(at.X*float64(s.columns))
 		query := s.ofScene(0)[place]
-		row := []image.Image{figures.DrawBoxes(w.shown[0], scale, frame(place))}
+		row := []image.Image{figures.DrawBoxes(paled(w.shown[0]), scale, frame(place))}
 		for i, shown := range w.shown {
 			var scores []float64
 			best := -1
@@ -53,10 +54,24 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 			}
 			bounds := shown.Bounds()
 			heat := figures.HeatImage(scores, s.columns, scale*bounds.Dy(), scale*bounds.Dx())
-			row = append(row, heat, figures.DrawBoxes(shown, scale, figures.Box{}, frame(max(best, 0))))
+			row = append(row, heat, figures.DrawBoxes(paled(shown), scale, figures.Box{}, frame(max(best, 0))))
 		}
 		sheet.RowLabels = append(sheet.RowLabels, fmt.Sprintf("%g, %g", at.X, at.Y))
 		sheet.Images = append(sheet.Images, row)
 	}
 	return sheet, nil
+}
+
+// paled is a picture half way to white, on which frames are seen.
+func paled(picture image.Image) image.Image {
+	bounds := picture.Bounds()
+	pale := image.NewRGBA(bounds)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			r, g, b, _ := picture.At(x, y).RGBA()
+			half := func(level uint32) uint8 { return uint8((level>>8 + 255) / 2) }
+			pale.SetRGBA(x, y, color.RGBA{half(r), half(g), half(b), 255})
+		}
+	}
+	return pale
 }

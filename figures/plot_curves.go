@@ -33,6 +33,20 @@ type Series struct {
 	X, Y []float64
 }
 
+// CurvesOf computes curves of several numbers against x: values(x) has one number for each of the names.
+func CurvesOf(x, y string, names []string, xs []float64, values func(x float64) []float64) Curves {
+	f := Curves{X: x, Y: y}
+	for _, name := range names {
+		f.Series = append(f.Series, Series{Name: name, X: xs})
+	}
+	for _, at := range xs {
+		for i, value := range values(at) {
+			f.Series[i].Y = append(f.Series[i].Y, value)
+		}
+	}
+	return f
+}
+
 // Render implements [Figure].
 func (f Curves) Render() (svg, png []byte, err error) { return rendered(f) }
 

@@ -60,6 +60,19 @@ func (f *Features) Deltas(c float64) []Deltas {
 	return deltas
 }
 
+// MeanDeltas is the mean of [Features.Deltas] over views, each term as a share of N r⁴.
+func (f *Features) MeanDeltas(c float64) (mean Deltas) {
+	share := 1 / (float64(f.Len()) * float64(f.Len()) * math.Pow(f.Radius, 4))
+	for _, d := range f.Deltas(c) {
+		mean.Same += d.Same * share
+		mean.View += d.View * share
+		mean.Other += d.Other * share
+		mean.Isotropy += d.Isotropy * share
+		mean.Alignment += d.Alignment * share
+	}
+	return mean
+}
+
 // DeltaTarget is (1 − 1/d) N r⁴, the right-hand side of lemma sum_delta.
 func (f *Features) DeltaTarget() float64 {
 	return (1 - 1/float64(f.Dim)) * float64(f.Len()) * math.Pow(f.Radius, 4)

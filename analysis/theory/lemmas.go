@@ -1,6 +1,7 @@
 package theory
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -18,6 +19,11 @@ type LemmaCheck struct {
 	// Slack is the minimum over the cases of right-hand side minus left-hand side, in the units of the inequality: negative if the lemma fails, and
 	// +Inf without cases. For the classification lemmas it is the minimum of ‖z − μ_k‖² − ‖z − μ_y‖².
 	Slack float64
+}
+
+// String is a line of a list.
+func (c LemmaCheck) String() string {
+	return fmt.Sprintf("%-34s fails in %5d of %5d cases, least slack %.3g", c.Name, c.Fails, c.Cases, c.Slack)
 }
 
 // take counts a case with this slack, given the scale of rounding errors.

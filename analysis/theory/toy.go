@@ -29,6 +29,21 @@ type Toy struct {
 	Seed uint64
 }
 
+// DefaultToy is a small toy in which classes can come together: half of the parts are shared, and a view shows a quarter.
+func DefaultToy() Toy {
+	return Toy{Classes: 3, Images: 6, Views: 4, Parts: 8, Size: 16, Shared: 0.5, Crop: 0.25, Noise: 0.02, Seed: 1}
+}
+
+// Problem is OP1 of the toy's inputs with the constant φ_f: on the unit sphere of as many dimensions as classes, with the largest α of the paper's lemmas,
+// 1/4, and two starts.
+func (t Toy) Problem(lipschitz float64) (OP1, error) {
+	inputs, err := t.Inputs()
+	return OP1{
+		Inputs: inputs, Classes: t.Classes, Images: t.Images, Views: t.Views,
+		Dim: t.Classes, Radius: 1, Alpha: 0.25, Lipschitz: lipschitz, Starts: 2,
+	}, err
+}
+
 // Inputs are the views, [K·n·m, p], class by class, image by image, view by view. A view is the mean of the parts shown, since it shows what a part
 // looks like and not where it is, plus noise. Parts are random vectors of length 1. The error names the number that is out of range.
 func (t Toy) Inputs() (*mat.Dense, error) {

@@ -27,15 +27,7 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 		if err != nil {
 			return sheet, fmt.Errorf("%s: %w", e.Name, err)
 		}
-		var low, high [3]float64 // The range of the middle 95 % of patches.
-		for c := range 3 {
-			var values []float64
-			for _, patch := range components {
-				values = append(values, patch[c])
-			}
-			slices.Sort(values)
-			low[c], high[c] = values[len(values)/40], values[len(values)-1-len(values)/40]
-		}
+		low, high := middleRange(components)
 		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
 		places := s.rows * s.columns
 		for i, im := range w.images {
@@ -43,11 +35,29 @@ func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error)
 			for p := range im.Height * im.Width {
 				patch := components[i*places+p/im.Width*s.rows/im.Height*s.columns+p%im.Width*s.columns/im.Width]
 				for c := range 3 {
-					pixels[3*p+c] = float32(min(max((patch[c]-low[c])/max(high[c]-low[c], 1e-12), 0), 1))
+					pixels[3*p+c] = shareOf(patch[c], low[c], high[c])
 				}
 			}
 			sheet.Images[i] = append(sheet.Images[i], figures.NewImage(pixels, im.Height, im.Width))
 		}
 	}
 	return sheet, nil
+}
+
+// middleRange is the range of the middle 95 % of patches, for each of three components.
+func middleRange(components [][]float64) (low, high [3]float64) {
+	for c := range 3 {
+		var values []float64
+		for _, patch := range components {
+			values = append(values, patch[c])
+		}
+		slices.Sort(values)
+		low[c], high[c] = values[len(values)/40], values[len(values)-1-len(values)/40]
+	}
+	return low, high
+}
+
+// shareOf is where a value lies in a range, from 0 to 1.
+func shareOf(value, low, high float64) float32 {
+	return float32(min(max((value-low)/max(high-low, 1e-12), 0), 1))
 }

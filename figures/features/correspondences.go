@@ -38,6 +38,22 @@ func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, e
 	return sheet, nil
 }
 
+// Scores are the correspondences of the patches of two scenes under an encoder, in [0, 1]: patch by patch of the first, that patch with each of the second,
+// half the cosine similarity of their features plus a half.
+func (w *Viewer) Scores(encoder NamedEncoder, first, second int) ([]float64, error) {
+	s, err := w.encode(encoder.File)
+	if err != nil {
+		return nil, err
+	}
+	var scores []float64
+	for _, a := range s.ofScene(first) {
+		for _, b := range s.ofScene(second) {
+			scores = append(scores, cosine(a, b)/2+0.5)
+		}
+	}
+	return scores, nil
+}
+
 func cosine(a, b []float64) float64 {
 	var ab, aa, bb float64
 	for d := range a {

@@ -8,6 +8,8 @@ import (
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // NamedFigure is a figure and the name of its file.
@@ -16,10 +18,9 @@ type NamedFigure struct {
 	Figure figures.Figure
 }
 
-// Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are
-// like the middle one of each ("nearest", for two images or more), and the attention of [CLS] ("attention"). Images are cropped to size pixels, a multiple of
-// the encoder's patches; 0 is 224 or the nearest such multiple. The error names the file.
-func Show(b compute.Backend, weightsFile string, images []string, size int) (all []NamedFigure, err error) {
+// NewViewer returns a viewer of photographs for an encoder. They are cropped to size pixels, a multiple of the encoder's patches; 0 is 224 or the nearest
+// such multiple. The error names the file.
+func NewViewer(b compute.Backend, weightsFile string, images []string, size int) (*features.Viewer, error) {
 	v, err := sccore.EncoderOf(weightsFile)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,24 @@ func Show(b compute.Backend, weightsFile string, images []string, size int) (all
 	}
 	config := sccore.Default().Adapt(v)
 	config.Prototypes = v.Prototypes
-	viewer, err := features.NewViewer(b, config, size, set, set.Len())
+	return features.NewViewer(b, config, size, set, set.Len())
+}
+
+// RandomEncoder writes a small transformer with random weights to a file, for what wants a file of weights where there is none.
+func RandomEncoder(file string) error {
+	v, store, err := evaluation.RandomViT("vit-tiny", 0)
+	if err != nil {
+		return err
+	}
+	defer store.Finalize()
+	return weights.ExportViT(file, store, "/", v, nil, map[string]string{"run": "random weights"})
+}
+
+// Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are
+// like the middle one of each ("nearest", for two images or more), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names
+// the file.
+func Show(b compute.Backend, weightsFile string, images []string, size int) (all []NamedFigure, err error) {
+	viewer, err := NewViewer(b, weightsFile, images, size)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +75,7 @@ func Show(b compute.Backend, weightsFile string, images []string, size int) (all
 	if err := add("pca", components, err); err != nil {
 		return nil, err
 	}
-	if set.Len() > 1 {
+	if len(images) > 1 {
 		encoder.Name = "likeness"
 		nearest, err := viewer.Correspondences(encoder)
 		if err := add("nearest", nearest, err); err != nil {

@@ -85,6 +85,24 @@ func TestPretrainPictures(t *testing.T) {
 	if _, _, err := curves.Render(); err != nil {
 		t.Error(err)
 	}
+	framework, err := results.Framework(t.Context(), b, out, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(framework.Boxes) != 12 || !strings.Contains(framework.Title, "smoke profile") {
+		t.Errorf("%d boxes, title %q", len(framework.Boxes), framework.Title)
+	}
+	if dir := os.Getenv("SEMCON_TEST_FIGURES"); dir != "" {
+		if err := figures.SaveFigure(dir, "framework", framework); err != nil {
+			t.Error(err)
+		}
+	}
+	if trained, name := Trained(out); trained != file("second", "online").File || name != "pretrain, smoke profile" {
+		t.Errorf("trained is %s in %s", name, trained)
+	}
+	if trained, name := Trained(t.TempDir()); trained != "" || name != "" {
+		t.Errorf("without a run, %s in %s", name, trained)
+	}
 	if _, err := results.Encoder(out, 5, "first", "target"); err == nil || !strings.Contains(err.Error(), "seed 5") {
 		t.Errorf("a run that there is not: %v", err)
 	}

@@ -2,6 +2,7 @@ package pretrain
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -58,4 +59,23 @@ func (r Results) Encoder(out string, seed int, stage, branch string) (string, er
 		return filepath.Join(filepath.Dir(EncoderFile(out, last, stage)), branch+".safetensors"), nil
 	}
 	return "", fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Name, seed, r.Profile)
+}
+
+// Trained returns the file of the best encoder that runs have left under out, that of the full method's online branch in the largest profile with seed 0, and
+// what it is. Both are empty without such a run.
+func Trained(out string) (file, name string) {
+	for _, profile := range []study.Profile{study.Full, study.Quick, study.Smoke} {
+		results, err := Load(out, profile)
+		if err != nil {
+			continue
+		}
+		file, err := results.Encoder(out, 0, "second", "online")
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(file); err == nil {
+			return file, fmt.Sprintf("%s, %s profile", Name, profile)
+		}
+	}
+	return "", ""
 }

@@ -152,8 +152,7 @@ func (w *worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
 // Neighbours reads the neighbours of object-centric images from the file in dir. If there is no file, it finds them by the [CLS] features of an encoder
 // and writes the file.
 func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.FeatureExtractor, data Data, config Config) (*knn.Neighbours, error) {
-	path, objects := filepath.Join(dir, NeighboursFile), data.Train.Objects
-	source := fmt.Sprintf("%s/seed%d, %s", data.Title(), r.Cell.Seed, data.Identity()) // Which images were compared, and by which run.
+	path, objects, source := filepath.Join(dir, NeighboursFile), data.Train.Objects, sourceOf(data, r.Cell.Seed)
 	if _, err := os.Stat(path); err == nil {
 		found, err := knn.Read(path, objects.Len(), source)
 		if err != nil {
@@ -173,6 +172,11 @@ func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, froz
 	}
 	found.Source = source
 	return found, found.Write(path)
+}
+
+// sourceOf says which images were compared to find neighbours, and by which run.
+func sourceOf(data Data, seed int) string {
+	return fmt.Sprintf("%s/seed%d, %s", data.Title(), seed, data.Identity())
 }
 
 // record measures an encoder and records its numbers. dir is the folder of the stage that trained it, or empty.

@@ -36,8 +36,8 @@ func ExamplePaperTable_Beside() {
 		return
 	}
 	fmt.Println("all four, SimCLR:", paper.Value("CIFAR-10/SimCLR", "1", "1", "1", "1"))
-	table := paper.Beside(func(heads []string, column string) []float64 {
-		return nil // The values of all seeds, from the run records.
+	table := paper.Beside(func(heads []string, column string) figures.Cell {
+		return figures.Cell{} // The values of all seeds, from the run records.
 	})
 	fmt.Println(len(table.Rows), "rows,", len(table.Columns), "columns")
 	// Output:

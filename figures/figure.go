@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -116,9 +117,32 @@ func (s sheet) encode(canvas interface {
 }
 
 func (s sheet) svg() ([]byte, error) {
-	file, err := s.encode(vgsvg.New(s.width, s.height))
-	// Viewers without the Liberation fonts have others with the same widths.
-	return bytes.ReplaceAll(file, []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif")), err
+	canvas := &measuringCanvas{Canvas: vgsvg.New(s.width, s.height)}
+	file, err := s.encode(canvas)
+	// Viewers without the Liberation fonts have others: with the same widths, or they fit each text to the width that it was laid out with.
+	file = bytes.ReplaceAll(file, []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
+	before, rest, found := bytes.Cut(file, []byte("<text "))
+	fitted := bytes.Clone(before)
+	for i := 0; found; i++ {
+		fitted = fmt.Appendf(fitted, "<text textLength=\"%.6g\" lengthAdjust=\"spacingAndGlyphs\" ", canvas.widths[i].Points())
+		before, rest, found = bytes.Cut(rest, []byte("<text "))
+		fitted = append(fitted, before...)
+	}
+	return fitted, err
+}
+
+// measuringCanvas measures the texts that are drawn.
+type measuringCanvas struct {
+	*vgsvg.Canvas
+	widths []vg.Length // In the order of the texts.
+}
+
+// FillString draws a text and measures it.
+func (c *measuringCanvas) FillString(f font.Face, at vg.Point, text string) {
+	if text != "" { // A width of 0 is an error to viewers.
+		c.widths = append(c.widths, f.Width(text))
+		c.Canvas.FillString(f, at, text)
+	}
 }
 
 func (s sheet) png() ([]byte, error) {

@@ -11,6 +11,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -144,8 +146,8 @@ func TestThinKeepsTheEnvelope(t *testing.T) {
 
 func drops() AccuracyDrop {
 	return AccuracyDrop{Title: "CIFAR-10, profile quick", Methods: []MethodDrop{
-		{"SimCLR", Cell{36.5, []float64{12, 13, 14}}, Cell{33.1, []float64{14, 15, 16}}},
-		{"SimSiam", Cell{58.8, nil}, Cell{math.NaN(), []float64{-2}}},
+		{"SimCLR", Cell{Paper: 36.5, Ours: []float64{12, 13, 14}}, Cell{Paper: 33.1, Ours: []float64{14, 15, 16}}},
+		{"SimSiam", Cell{Paper: 58.8}, Cell{Paper: math.NaN(), Ours: []float64{-2}}},
 	}}
 }
 
@@ -164,8 +166,8 @@ func TestAccuracyDrop(t *testing.T) {
 
 func TestAugmentationCurves(t *testing.T) {
 	rich := AugmentationCurves{Title: "CIFAR-10", Methods: []AugmentationCurve{
-		{"SimCLR", []int{1, 2, 3}, []Cell{{62.7, []float64{40, 41}}, {63.2, []float64{45}}, {83.5, nil}}},
-		{"MoCo", []int{1, 2, 3}, []Cell{{math.NaN(), nil}, {75.1, []float64{math.NaN(), 50}}, {86.8, nil}}},
+		{"SimCLR", []int{1, 2, 3}, []Cell{{Paper: 62.7, Ours: []float64{40, 41}}, {Paper: 63.2, Ours: []float64{45}}, {Paper: 83.5}}},
+		{"MoCo", []int{1, 2, 3}, []Cell{{Paper: math.NaN()}, {Paper: 75.1, Ours: []float64{math.NaN(), 50}}, {Paper: 86.8}}},
 	}}
 	svg, _ := picture(t, rich)
 	contains(t, svg, ">k-NN accuracy (%)<", ">transformations<", ">SimCLR<", ">MoCo<", ">ours, mean ± sd<", ">paper<")
@@ -272,5 +274,26 @@ func TestSaveAsWritesEachFormat(t *testing.T) {
 	}
 	if err := SaveAs("figure.jpg", figure); err == nil || err.Error() != "figure.jpg: want a file that ends with one of .svg, .png, .pdf" {
 		t.Error(err)
+	}
+}
+
+// TestTextsOfSVGsKeepTheirWidths: a viewer with wider fonts would draw the texts of a legend into each other.
+func TestTextsOfSVGsKeepTheirWidths(t *testing.T) {
+	svg, _, err := Curves{X: "step", Y: "loss <nats>", Series: []Series{{Name: "one", X: []float64{0, 1}, Y: []float64{1, 2}}}}.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := regexp.MustCompile(`<text textLength="([0-9.]+)" lengthAdjust="spacingAndGlyphs" [^>]*>([^<]+)</text>`).FindAllStringSubmatch(string(svg), -1)
+	if n := strings.Count(string(svg), "<text"); n != len(texts) || n < 5 {
+		t.Fatalf("%d of %d texts have a width", len(texts), n)
+	}
+	widths := map[string]float64{}
+	for _, text := range texts {
+		if widths[text[2]], err = strconv.ParseFloat(text[1], 64); err != nil || widths[text[2]] < 2 {
+			t.Errorf("%q is %s wide", text[2], text[1])
+		}
+	}
+	if widths["loss &lt;nats&gt;"] < 2*widths["step"] {
+		t.Errorf("widths %v", widths)
 	}
 }

@@ -89,11 +89,11 @@ func TestPaperRefuses(t *testing.T) {
 
 func TestBesideAsksForEveryCell(t *testing.T) {
 	printed := paper(t, "effect_aug")
-	table := printed.Beside(func(heads []string, column string) []float64 {
+	table := printed.Beside(func(heads []string, column string) Cell {
 		if heads[0] == "1" && column == "CIFAR-10/MoCo" {
-			return []float64{50, 52}
+			return Cell{Ours: []float64{50, 52}}
 		}
-		return nil
+		return Cell{}
 	})
 	if cell := table.Rows[0].Cells[2]; cell.Paper != 89.7 || !slices.Equal(cell.Ours, []float64{50, 52}) {
 		t.Error(cell)

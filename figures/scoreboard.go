@@ -282,7 +282,10 @@ func (s Scoreboard) Markdown() string {
 }
 
 // HTML writes a self-contained table with inline styles and no scripts, for notebooks. Verdicts are words; colour only repeats them.
-func (s Scoreboard) HTML() string {
+func (s Scoreboard) HTML() string { return s.LinkedHTML(nil) }
+
+// LinkedHTML is [Scoreboard.HTML] with a link from each of our numbers to the records of its experiment. link returns the target for an experiment; nil for no links.
+func (s Scoreboard) LinkedHTML(link func(experiment string) string) string {
 	var b strings.Builder
 	beginHTMLTable(&b, html.EscapeString(strings.Join(s.caption(), " ")))
 	b.WriteString("<tr>")
@@ -301,6 +304,9 @@ func (s Scoreboard) HTML() string {
 			paper, ours, interval, n, p := row.numbers()
 			if ours != "" {
 				ours = "<b>" + ours + "</b>"
+				if link != nil {
+					ours = fmt.Sprintf("<a href=\"%s\">%s</a>", html.EscapeString(link(row.Claim.Experiment)), ours)
+				}
 			}
 			b.WriteString("<tr>")
 			for i, cell := range []string{row.Claim.ID, html.EscapeString(row.claim()), html.EscapeString(row.measured()), paper, ours, interval, n,
@@ -353,4 +359,11 @@ func (s Scoreboard) CSV() string {
 			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), string(row.Verdict)})
 	}
 	return csvText(records)
+}
+
+// Of returns the rows of one experiment, "ablation", without the identities of all data.
+func (s Scoreboard) Of(experiment string) Scoreboard {
+	s.Data = nil
+	s.Rows = slices.DeleteFunc(slices.Clone(s.Rows), func(row ScoreboardRow) bool { return row.Claim.Experiment != experiment })
+	return s
 }

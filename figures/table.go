@@ -16,6 +16,8 @@ type Cell struct {
 	Paper float64
 	// Ours has one value per seed in the table's unit; it is empty if nothing was measured.
 	Ours []float64
+	// Records names the records behind our values, for [Table.LinkedHTML]; empty if they are not known.
+	Records []string
 }
 
 // Row is one row of a table.

@@ -15,7 +15,10 @@ const (
 
 // HTML writes a self-contained table with inline styles and no scripts, for notebooks: ours in bold above the paper's number in grey and the
 // difference in blue (more) or brown (less).
-func (t Table) HTML() string {
+func (t Table) HTML() string { return t.html(nil) }
+
+// html writes the table, with links to records unless link is nil.
+func (t Table) html(link func(record string) string) string {
 	t.check()
 	var b strings.Builder
 	caption := html.EscapeString(t.caption("Each cell: ours ± sd, below it the paper's number and the difference"))
@@ -60,7 +63,7 @@ func (t Table) HTML() string {
 			fmt.Fprintf(&b, "<td style=\"%s;border-top:1px solid #ccc\">%s</td>", headStyle(head), text)
 		}
 		for c, cell := range row.Cells {
-			fmt.Fprintf(&b, "<td style=\"text-align:right;white-space:nowrap;padding:2px 5px;border-top:1px solid #ccc%s\">%s</td>", border(first[c]), cell.numbers(t.seedsDiffer()).html())
+			fmt.Fprintf(&b, "<td style=\"text-align:right;white-space:nowrap;padding:2px 5px;border-top:1px solid #ccc%s\">%s</td>", border(first[c]), cell.html(t.seedsDiffer(), link))
 		}
 		b.WriteString("</tr>\n")
 	}
@@ -108,10 +111,14 @@ func (t Table) groupStarts() map[int]bool {
 	return starts
 }
 
-func (n numbers) html() string {
+func (c Cell) html(seedsDiffer bool, link func(record string) string) string {
+	n := c.numbers(seedsDiffer)
 	var ours, paper string
 	if n.mean != "" {
 		ours = "<b>" + n.mean + "</b>"
+		if link != nil {
+			ours = c.linked(ours, link)
+		}
 		if n.sd != "" {
 			ours += " ± " + n.sd
 		}

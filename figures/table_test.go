@@ -161,3 +161,21 @@ func TestCaptionsAreAsWideAsThePage(t *testing.T) {
 		}
 	}
 }
+
+func TestLinkedHTMLLinksNumbersToTheirRecords(t *testing.T) {
+	table := small()
+	table.Rows[0].Cells[0].Records = []string{"a:1", "a:2", "b:3", "none"}
+	text := table.LinkedHTML(func(record string) string {
+		if record == "none" {
+			return ""
+		}
+		return "#" + record[:1] + "\""
+	})
+	contains(t, text, `<a href="#a&#34;"><b>`, `</b></a><sup><a href="#b&#34;">2</a></sup>`)
+	if n := strings.Count(text, "<a "); n != 2 {
+		t.Errorf("%d links: records with one target share theirs, and those without have none", n)
+	}
+	if table.LinkedHTML(func(string) string { return "" }) != small().HTML() {
+		t.Error("a table without links differs")
+	}
+}

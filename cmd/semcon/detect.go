@@ -34,9 +34,9 @@ const resultsName = "results.json"
 func runDetect(ctx context.Context, args []string) error {
 	flags := newFlags("detect")
 	file := flags.String("weights", "", "`FILE` of a fine-tuned detector, as \"semcon run detection\" leaves it")
-	out := flags.String("out", "detections", "`FOLDER` for the pictures, NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number that is the "+
-		"image's name, as in COCO, or its place in the call, from 1, if not all names are numbers")
-	score := flags.Float64("score", 0.5, "least `SCORE`, from 0 to 1, of objects that are drawn and counted; "+resultsName+" has all above 0.05")
+	out := flags.String("out", "detections", "`FOLDER` for the pictures, NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number in the "+
+		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
+	score := flags.Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
 	paths, err := parse(flags, args)
 	switch {
 	case err != nil:

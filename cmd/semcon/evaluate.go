@@ -83,7 +83,7 @@ func runEvaluate(ctx context.Context, args []string) error {
 	flags.IntVar(&c.images, "images", 0, "`NUMBER` of images or pairs, evenly spread; by default all")
 	flags.IntVar(&c.expansion, "expansion", 100, "lost: `NUMBER` of patches of the seed's expansion")
 	flags.Float64Var(&c.threshold, "threshold", 0.2, "tokencut: `COSINE` above which patches are joined")
-	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that the memory and the first centres are drawn from")
+	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds the draw of the memory and of the first centres")
 	format := flags.String("format", "text", "`FORMAT`: text or json")
 	names, err := parse(flags, args)
 	if err != nil {

@@ -153,8 +153,8 @@ func (e execution) result(extension string) string {
 	return filepath.Join(e.folder, e.name()+extension)
 }
 
-// report is a line of execute_notebook.py.
-type report struct {
+// executionReport is a line of execute_notebook.py.
+type executionReport struct {
 	Total  int
 	Start  int
 	Done   int
@@ -197,14 +197,14 @@ func (e execution) run(ctx context.Context) error {
 	return nil
 }
 
-// follow shows the reports in a bar and returns the failure that they report.
+// follow shows the lines in a bar and returns the failure that they name.
 func (e execution) follow(lines *bufio.Scanner) (failure error) {
 	lines.Buffer(nil, 64<<20) // A cell may print a lot before it fails.
 	var bar progress.Bar = progress.Discard
 	defer func() { bar.Close() }()
 	done := 0
 	for lines.Scan() {
-		var r report
+		var r executionReport
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
 			continue // A message of some library.
 		}

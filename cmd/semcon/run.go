@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +19,7 @@ import (
 
 var runVerb = verb{
 	name:    "run",
-	summary: "run an experiment, or the rest of it",
+	summary: "run an experiment, or what is left of it",
 	args:    "EXPERIMENT",
 	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
 	kept:    "records and checkpoints are kept",
@@ -54,11 +53,8 @@ var runVerb = verb{
 			return usagef("--checkpoint-every %v is negative", options.CheckpointEvery)
 		case options.Parallel < 0:
 			return usagef("--parallel %d is negative", options.Parallel)
-		case options.Parallel == 0 && options.Profile == study.Full:
-			options.Parallel = 1 // A step of full size fills the device.
-		case options.Parallel == 0:
-			options.Parallel = runtime.NumCPU() // A small step fills only one core.
 		}
+		options.Parallel = parallel(*options)
 		if err := requireWritable("out", options.Out); err != nil {
 			return err
 		}

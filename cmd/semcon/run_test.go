@@ -304,6 +304,11 @@ func TestTablesByThePapersNames(t *testing.T) {
 			t.Errorf("table %s: exit status %d, printed %.60q", label, status, stdout)
 		}
 	}
+	for label, want := range map[string]string{"over-disp": "**Over-dispersion**", "noise_rate": ""} { // Without records noise-rate has no table.
+		if stdout, stderr, status := outcome(t, semcon(t, m, "table", label)); status != 0 || !strings.HasPrefix(stdout, want) || !strings.Contains(stderr, "no records") {
+			t.Errorf("table %s: exit status %d, printed %.60q and %q", label, status, stdout, stderr)
+		}
+	}
 	_, stderr, status := outcome(t, semcon(t, m, "run", "video-seg"))
 	if status != 2 {
 		t.Errorf("exit status %d", status)

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -52,6 +53,36 @@ func settingsOfCells(e study.Experiment, o study.Options, dataset string) ([]set
 	return all, nil
 }
 
+// defaults lists the settings of an experiment in a profile. Without a dataset they are those of synthetic images, and in full, which has none, of the
+// experiment's first dataset. Files of weights that full starts from need not be there.
+func defaults(e study.Experiment, profile study.Profile, dataset string) (all []settings.Setting, err error) {
+	datasets := []string{dataset}
+	switch {
+	case dataset != "":
+	case e.GeneratesData:
+	case profile == study.Full:
+		datasets = []string{"cifar10", "images", "imagenet", "coco", "davis"}
+	default:
+		datasets = []string{"synthetic"}
+	}
+	starts := [][]string{nil}
+	if profile == study.Full {
+		starts = [][]string{{"init=FILE"}, {"weights=" + os.DevNull}, nil}
+	}
+	for _, dataset := range datasets {
+		options := study.Options{Profile: profile, Seeds: 1, Out: "out"}
+		if dataset != "" && dataset != "synthetic" {
+			options.Data = "data"
+		}
+		for _, options.Set = range starts {
+			if all, err = settingsOfCells(e, options, dataset); err == nil {
+				return all, nil
+			}
+		}
+	}
+	return nil, err
+}
+
 func runSettings(_ context.Context, args []string) error {
 	flags := newFlags("settings")
 	name := flags.String("profile", string(study.Quick), "`PROFILE` whose defaults are shown: smoke, quick or full")
@@ -72,22 +103,7 @@ func runSettings(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	options := study.Options{Profile: profile, Seeds: 1, Out: "out"}
-	chosen := *dataset
-	if chosen == "" && !experiment.GeneratesData {
-		chosen = "synthetic"
-	}
-	if chosen != "synthetic" && chosen != "" {
-		options.Data = "data"
-	}
-	if profile == study.Full { // It starts from a file, which need not be there.
-		options.Set = []string{"init=FILE"}
-	}
-	all, err := settingsOfCells(experiment, options, chosen)
-	if profile == study.Full && err != nil {
-		options.Set = nil
-		all, err = settingsOfCells(experiment, options, chosen)
-	}
+	all, err := defaults(experiment, profile, *dataset)
 	if err != nil {
 		return err
 	}

@@ -134,3 +134,17 @@ func TestSettingsAndVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryExperimentListsItsSettings leaves out theory, whose cells are the records of another experiment.
+func TestEveryExperimentListsItsSettings(t *testing.T) {
+	for _, e := range experiments.All() {
+		for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+			if e.Name == "theory" {
+				continue
+			}
+			if all, err := defaults(e, profile, ""); err != nil || len(all) < 2 {
+				t.Errorf("%s in %s: %d settings, %v", e.Name, profile, len(all), err)
+			}
+		}
+	}
+}

@@ -39,7 +39,7 @@ func runSubmit(ctx context.Context, args []string) error {
 	flags.StringVar(&job.Claim, "claim", "", "`NAME` of the persistent volume claim for k8s, which is mounted at --dir")
 	dir := flags.String("dir", "", "`FOLDER` in which tasks run, on storage that they share; by default this one, and /work for k8s")
 	binary := flags.String("binary", "", "`FILE` of semcon on the nodes; by default this one, and semcon for k8s")
-	start := flags.Bool("run", false, "start the job, too")
+	start := flags.Bool("run", false, "also start the job")
 	names, err := parse(flags, args)
 	if err != nil {
 		return err

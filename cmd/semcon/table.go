@@ -76,13 +76,17 @@ var tableVerb = verb{
 	},
 }
 
-// namedTables returns the tables that show the paper's table or figure with the label, or all tables if the label is empty.
+// namedTables returns the tables that show the paper's table or figure with the label. They are all tables if no title has the label: the paper's figures of
+// noise-rate and over-dispersion have no numbers, and their tables have titles of their own.
 func namedTables(tables []figures.Table, label string) (named []figures.Table) {
 	for _, table := range tables {
 		title := strings.TrimPrefix(strings.TrimPrefix(table.Title, "Tab. "), "Fig. ")
 		if rest, ok := strings.CutPrefix(title, label); label == "" || ok && (rest == "" || strings.ContainsAny(rest[:1], " ,")) {
 			named = append(named, table)
 		}
+	}
+	if len(named) == 0 {
+		return tables
 	}
 	return named
 }

@@ -31,7 +31,7 @@ func runTrain(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Folders.Objects, "objects", "", "`FOLDER` of images that show one object each; those of the first folder then count as scenes")
 	flags.StringVar(&o.Out, "out", "", "`FOLDER` for the encoder, its curves and report.html; by default out/train/ and the name of the images' folder")
 	profile := flags.String("profile", "full", "`PROFILE`: full, or smoke, which shows in a minute that it works")
-	seed := flags.Uint64("seed", 0, "`NUMBER` that everything random is drawn from")
+	seed := flags.Uint64("seed", 0, "`NUMBER` that seeds all random draws")
 	ignore := new(patterns)
 	flags.Var(ignore, "ignore", "leave out the keys of --init that match `PATTERN`, with * for any text; can be given several times")
 	flags.DurationVar(&o.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"io/fs"
 	"net/url"
 	"os"
@@ -33,6 +34,45 @@ func pages(t *testing.T) map[string]Page {
 		}
 	}
 	return byPath
+}
+
+// TestDocsWalkAddsFewLines holds what CONTRIBUTING.md says of its evaluation: fewer than 250 lines outside tests.
+func TestDocsWalkAddsFewLines(t *testing.T) {
+	lines := 0
+	for _, file := range []string{"evaluation/nearestcentroid.go", "experiments/centroid/doc.go", "experiments/centroid/study.go", "experiments/centroid/table.go"} {
+		content, err := os.ReadFile(filepath.Join(root, "sccore", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(content), "\n")
+	}
+	if lines >= 250 {
+		t.Errorf("the walk's evaluation has %d lines", lines)
+	}
+}
+
+// TestDocsFilesAreShort holds what CONTRIBUTING.md says of files, and that sccore is the method alone.
+func TestDocsFilesAreShort(t *testing.T) {
+	method := 0
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if filepath.Ext(file) != ".go" {
+			return nil
+		}
+		content, err := os.ReadFile(file)
+		if lines := strings.Count(string(content), "\n"); lines > 400 {
+			t.Errorf("%s has %d lines, at most 400 are a page of one concept", file, lines)
+		}
+		if filepath.Dir(file) == filepath.Join(root, "sccore") && !strings.HasSuffix(file, "_test.go") {
+			method++
+		}
+		return err
+	})
+	if err != nil || method > 10 {
+		t.Errorf("%d source files in sccore, want at most 10; %v", method, err)
+	}
 }
 
 func TestDocsReadmeIsAPage(t *testing.T) {

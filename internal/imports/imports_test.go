@@ -31,6 +31,7 @@ var order = [][]string{
 	{"sccore/ownimages"},
 	{"sccore/experiments/*"},
 	{"sccore/experiments"},
+	{"sccore/report"},
 	{module}, // The package at the root.
 	{"cmd", "notebooks", "internal/torture", "internal/aot"},
 }

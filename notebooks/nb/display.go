@@ -1,19 +1,69 @@
 package nb
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"github.com/semcon/semcon/figures"
 )
+
+// Show shows figures and tables, one below the other. Each of all is a [figures.Figure], something with an HTML method such as [figures.Table], or a slice of
+// tables. An error among them ends the cell as [Check] does, so that Show takes what functions return: nb.Show(results.Curves()).
+func Show(all ...any) {
+	for _, shown := range all {
+		show(content(shown), "")
+	}
+}
+
+// Keep shows a figure and saves it with its numbers under [Out]: Keep("ablation/trade-off", figure) writes out/ablation/trade-off.svg, .png and .csv.
+func Keep(name string, figure figures.Figure) {
+	file := filepath.Join(Out(), filepath.FromSlash(name))
+	Check(figures.SaveFigure(filepath.Dir(file), filepath.Base(file), figure))
+	Show(figure)
+}
+
+// content returns what [Show] draws in all its formats, or nil for a nil error.
+func content(shown any) map[protocol.MIMEType]any {
+	switch shown := shown.(type) {
+	case nil:
+		return nil
+	case error:
+		Check(shown)
+		return nil
+	case []figures.Table:
+		var all strings.Builder
+		for _, table := range shown {
+			all.WriteString(table.HTML())
+		}
+		return page(all.String())
+	case interface{ HTML() string }:
+		return page(shown.HTML())
+	case figures.Figure:
+		svg, png, err := shown.Render()
+		Check(err)
+		if bytes.Contains(svg, []byte("<image")) { // A drawing of pixels holds them a second time.
+			svg = nil
+		}
+		return picture(svg, png)
+	}
+	Check(fmt.Errorf("a %T is neither a figure nor a table", shown))
+	return nil
+}
+
+func page(html string) map[protocol.MIMEType]any {
+	return map[protocol.MIMEType]any{protocol.MIMETextHTML: html, protocol.MIMETextPlain: plainText(html)}
+}
 
 // HTML shows a piece of HTML, such as a table.
 func HTML(content string) {
-	show(map[protocol.MIMEType]any{protocol.MIMETextHTML: content, protocol.MIMETextPlain: plainText(content)}, "")
+	show(page(content), "")
 }
 
 // Figure shows a figure given as SVG and as PNG. JupyterLab draws the SVG, and sites that strip SVG show the PNG. Either may be nil.
@@ -27,9 +77,12 @@ type Display struct{ id string }
 // NewDisplay returns an empty display.
 func NewDisplay() *Display { return &Display{gonbui.UniqueId()} }
 
+// Show replaces the content with a figure or a table, as [Show] shows it.
+func (d *Display) Show(shown any) { show(content(shown), d.id) }
+
 // HTML replaces the content with a piece of HTML.
 func (d *Display) HTML(content string) {
-	show(map[protocol.MIMEType]any{protocol.MIMETextHTML: content, protocol.MIMETextPlain: plainText(content)}, d.id)
+	show(page(content), d.id)
 }
 
 // Figure replaces the content with a figure, as [Figure] shows it.
@@ -53,6 +106,9 @@ func picture(svg, png []byte) map[protocol.MIMEType]any {
 // show sends an output in all its formats, and the front end draws the best one that it supports. Outside a notebook it prints the plain text,
 // except for updated displays, which would fill the terminal.
 func show(data map[protocol.MIMEType]any, displayID string) {
+	if data == nil {
+		return
+	}
 	if gonbui.IsNotebook {
 		gonbui.SendData(&protocol.DisplayData{Data: data, DisplayID: displayID})
 		gonbui.Sync()

@@ -19,11 +19,11 @@ var cells = map[string]func(){
 	"check":   func() { Check(nil); Check(errors.New("\ndata/x.png: truncated\nstack")) },
 	"must":    func() { Must(os.Open("/no/such/file")) },
 	"profile": func() { Profile() },
-	"shows":   showEverything,
-	"waits":   waitOnABar,
-	"trains":  func() { Context(); train(func() { <-Context().Done() }) },
-	"busy":    func() { Context(); train(func() { select {} }) },
-	"sleeps":  func() { train(func() { time.Sleep(time.Minute) }) },
+	"draws":   draw, "shows": showEverything,
+	"waits":  waitOnABar,
+	"trains": func() { Context(); train(func() { <-Context().Done() }) },
+	"busy":   func() { Context(); train(func() { select {} }) },
+	"sleeps": func() { train(func() { time.Sleep(time.Minute) }) },
 }
 
 func TestMain(m *testing.M) {

@@ -23,7 +23,8 @@ type Status struct {
 	identity func() (string, error)
 }
 
-// Available looks in a data folder for both splits of every dataset: CIFAR-10, CIFAR-100, ImageNet, the segmentation datasets and DAVIS.
+// Available looks in a data folder for both splits of every dataset: CIFAR-10, CIFAR-100, ImageNet, the segmentation datasets, the
+// objects of COCO, and DAVIS.
 // It checks only the names and sizes of files, so [Status.Identity] may still fail.
 func Available(dir string) []Status {
 	out := AvailableCIFAR(dir)
@@ -44,6 +45,9 @@ func Available(dir string) []Status {
 			}
 			out = append(out, s)
 		}
+	}
+	for _, split := range []Split{Train, Test} {
+		out = append(out, cocoObjectsStatus(dir, split))
 	}
 	for _, split := range []Split{Train, Test} {
 		s := Status{Key: "davis", Name: "DAVIS", Split: split, unit: "videos"}

@@ -51,16 +51,19 @@ func TestAvailable(t *testing.T) {
 func TestAvailableDatasetsWithoutDownload(t *testing.T) {
 	dir := davisFolder(t)
 	writeDAVIS(t, dir, "ImageSets/2016/val.txt", []byte("swan\n"))
-	write(t, dir, map[string][]byte{"imagenet/train/n01/a.JPEG": {1}, "imagenet/train/n02/a.JPEG": {1}, "imagenet/val/a.JPEG": {1}})
+	write(t, dir, map[string][]byte{"imagenet/train/n01/a.JPEG": {1}, "imagenet/train/n02/a.JPEG": {1}, "imagenet/val/a.JPEG": {1},
+		"coco/train2017/1.jpg": {1}, "coco/annotations/instances_train2017.json": []byte("{}"), "coco/val2017/2.jpg": {1}})
 	want := []string{
 		"imagenet train DIR/imagenet/train 2/1281167 missing false: short: 2 of 1281167 images",
 		"imagenet test  0/50000 missing true: ImageNet-1k has no labelled test images: DIR/imagenet/val/a.JPEG lies outside the class folders",
+		"coco train DIR/coco/train2017 1/118287 missing false: short: 1 of 118287 images",
+		"coco test  0/5000 missing true: no COCO test in DIR/coco: want val2017 and one of annotations/instances_val2017.json and annotations/panoptic_val2017.json",
 		"davis train DIR/DAVIS 2/60 missing false: short: 2 of 60 videos",
 		"davis test DIR/DAVIS 1/20 missing false: short: 1 of 20 videos",
 	}
 	var found []string
 	for _, s := range Available(dir) {
-		if s.Key == "imagenet" || s.Key == "davis" {
+		if s.Key == "imagenet" || s.Key == "davis" || s.Name == "COCO objects" {
 			found = append(found, statusLine(s, dir))
 		}
 		if identity, err := s.Identity(); s.Key == "davis" && (err != nil || !strings.Contains(identity, "videos")) {

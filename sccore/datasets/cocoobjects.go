@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -20,29 +21,62 @@ import (
 //
 // An image whose file is missing is an error.
 func COCOObjects(dir string, split Split) (*ObjectImages, error) {
-	if err := dataFolder("COCO", dir); err != nil {
+	images, annotations, err := locateCOCOObjects(dir, split)
+	if err != nil {
 		return nil, err
+	}
+	opened, _ := cocoObjectFiles.LoadOrStore(annotations, sync.OnceValues(func() (*ObjectImages, error) {
+		return openCOCOObjects(annotations, images, strings.HasPrefix(filepath.Base(annotations), "panoptic_"))
+	}))
+	return opened.(func() (*ObjectImages, error))()
+}
+
+// locateCOCOObjects returns the folder of a split's images and its file of annotations.
+func locateCOCOObjects(dir string, split Split) (images, annotations string, err error) {
+	if err := dataFolder("COCO", dir); err != nil {
+		return "", "", err
 	}
 	part := map[Split]string{Train: "train2017", Test: "val2017"}[split]
 	if part == "" {
-		return nil, fmt.Errorf("COCO has no split %q", split)
+		return "", "", fmt.Errorf("COCO has no split %q", split)
 	}
 	folder := filepath.Join(dir, "coco")
-	images := filepath.Join(folder, part)
+	images = filepath.Join(folder, part)
 	if !exists(images) {
 		images = filepath.Join(folder, "images", part)
 	}
-	annotations, panoptic := filepath.Join(folder, "annotations", "instances_"+part+".json"), false
+	annotations = filepath.Join(folder, "annotations", "instances_"+part+".json")
 	if !exists(annotations) {
-		annotations, panoptic = filepath.Join(folder, "annotations", "panoptic_"+part+".json"), true
+		annotations = filepath.Join(folder, "annotations", "panoptic_"+part+".json")
 	}
 	if !exists(images) || !exists(annotations) {
-		return nil, missingf("no COCO %s in %s: want %s and one of annotations/instances_%[3]s.json and annotations/panoptic_%[3]s.json", split, folder, part)
+		return "", "", missingf("no COCO %s in %s: want %s and one of annotations/instances_%[3]s.json and annotations/panoptic_%[3]s.json", split, folder, part)
 	}
-	opened, _ := cocoObjectFiles.LoadOrStore(annotations, sync.OnceValues(func() (*ObjectImages, error) {
-		return openCOCOObjects(annotations, images, panoptic)
-	}))
-	return opened.(func() (*ObjectImages, error))()
+	return images, annotations, nil
+}
+
+// cocoObjectsStatus is the status of a split's objects. It counts files, because COCO's annotations take seconds to read.
+func cocoObjectsStatus(dir string, split Split) Status {
+	s := Status{Key: "coco", Name: "COCO objects", Split: split, Official: cocoStuff.official[split], unit: "images"}
+	images, _, err := locateCOCOObjects(dir, split)
+	if err != nil {
+		s.Err = err
+		return s
+	}
+	files, err := os.ReadDir(images)
+	if err != nil {
+		s.Err = fmt.Errorf("%s: %w", images, reason(err))
+		return s
+	}
+	s.Folder, s.Count = images, len(files)
+	s.identity = func() (string, error) {
+		set, err := COCOObjects(dir, split)
+		if err != nil {
+			return "", err
+		}
+		return set.Identity, nil
+	}
+	return s
 }
 
 // cocoObjectFiles keeps what a process has read: COCO's file of annotations has hundreds of megabytes.

@@ -50,10 +50,9 @@ func (n NearestCentroid) Measure(ctx context.Context, frozen *FeatureExtractor, 
 
 // each visits the patches of a set that are annotated, image by image.
 func (n NearestCentroid) each(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, visit func(feature []float32, class uint8)) error {
-	most := min(cmp.Or(n.Images, set.Len()), set.Len())
 	var samples []Sample
-	for i := range most {
-		samples = append(samples, Sample{Image: i * set.Len() / most})
+	for _, image := range datasets.Spread(set.Len(), n.Images) {
+		samples = append(samples, Sample{Image: image})
 	}
 	fixed := FrozenFeatures{Extractor: frozen, Images: set, Crop: RandomResizedCrop{Size: n.Size, MinScale: 1}}
 	grid, visited := fixed.Grid(), false

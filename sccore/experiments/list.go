@@ -24,7 +24,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// All lists the experiments.
+// All lists the experiments, each after those whose runs it reads.
 func All() []study.Experiment {
 	return []study.Experiment{
 		effectaug.Study.Experiment(),

@@ -1,9 +1,7 @@
 package ownimages
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -11,7 +9,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
-	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/figures/page"
 )
 
 // Numbers of what the report shows.
@@ -21,9 +19,9 @@ const (
 )
 
 //go:embed report.html
-var page string
+var reportText string
 
-var pageTemplate = template.Must(template.New("report").Parse(page))
+var reportTemplate = page.Template(reportText)
 
 // reportRow is a line of the report's table: a number at step 0, at the best and at the last step.
 type reportRow struct{ Name, Meaning, Initial, Best, Last string }
@@ -64,7 +62,7 @@ func (r *run) report() error {
 	skipped := append(append([]string{}, r.images.Skipped...), r.state.Skipped...)
 	p.SkippedCount, p.Skipped = len(skipped), skipped[:min(len(skipped), shownSkipped)]
 	p.MoreSkipped = p.SkippedCount - len(p.Skipped)
-	if p.Curves, err = asImage(r.curves()); err != nil {
+	if p.Curves, err = page.Image(r.curves()); err != nil {
 		return err
 	}
 	config := r.config
@@ -77,34 +75,17 @@ func (r *run) report() error {
 	if err != nil {
 		return err
 	}
-	if p.Patches, err = asImage(patches); err != nil {
+	if p.Patches, err = page.Image(patches); err != nil {
 		return err
 	}
 	matches, err := viewer.Correspondences(encoders...)
 	if err != nil {
 		return err
 	}
-	if p.Matches, err = asImage(matches); err != nil {
+	if p.Matches, err = page.Image(matches); err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	if err := pageTemplate.Execute(&text, p); err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(r.path(ReportFile), text.Bytes())
-}
-
-// asImage draws a figure into the page itself: plots as SVG, pictures as PNG, which is smaller for them.
-func asImage(figure figures.Figure) (template.URL, error) {
-	svg, png, err := figure.Render()
-	if err != nil {
-		return "", err
-	}
-	kind, content := "svg+xml", svg
-	if figure.CSV() == "" {
-		kind, content = "png", png
-	}
-	return template.URL("data:image/" + kind + ";base64," + base64.StdEncoding.EncodeToString(content)), nil
+	return page.Write(r.path(ReportFile), reportTemplate, p)
 }
 
 // fillVerdict says whether training has damaged the encoder, and compares its gauges.

@@ -43,6 +43,17 @@ type Record struct {
 	Finished time.Time         `json:"finished"`
 
 	Efficiency *Efficiency `json:"efficiency,omitempty"` // Of the training behind the number; nil without one.
+
+	// Line is the number of the record's line in its file, from 1; 0 for a record that was not read from one.
+	Line int `json:"-"`
+}
+
+// Place names the record for tables that say where their numbers are from: EXPERIMENT:LINE. It is empty for a record that was not read from a file.
+func (r Record) Place() string {
+	if r.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", r.Experiment, r.Line)
 }
 
 // EncodeConfig encodes a configuration as records hold it.
@@ -62,8 +73,8 @@ func (r Record) DecodeConfig(config any) error {
 	return nil
 }
 
-// runsFile holds an experiment's records, in its folder.
-const runsFile = "runs.jsonl"
+// RunsFile holds an experiment's records, in its folder.
+const RunsFile = "runs.jsonl"
 
 // BrokenFile receives the broken lines that [Repair] moves, in an experiment's folder.
 const BrokenFile = "runs.broken.jsonl"
@@ -71,7 +82,7 @@ const BrokenFile = "runs.broken.jsonl"
 // Append adds the record to dir/runs.jsonl: one line in one synced write, with one writer at a time on the whole machine. A last line that a kill cut
 // short is removed first: its run has no record and runs again.
 func (r Record) Append(dir string) (err error) {
-	path := filepath.Join(dir, runsFile)
+	path := filepath.Join(dir, RunsFile)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("recording in %s: %w", path, err)
@@ -132,7 +143,7 @@ func BrokenLines(dir string) ([]string, error) {
 }
 
 func readRecords(dir string) (records []Record, broken []string, err error) {
-	path := filepath.Join(dir, runsFile)
+	path := filepath.Join(dir, RunsFile)
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil, nil
@@ -148,6 +159,7 @@ func readRecords(dir string) (records []Record, broken []string, err error) {
 		r, err := parseRecord(line)
 		switch {
 		case err == nil:
+			r.Line = i + 1
 			records = append(records, r)
 		case i < len(lines)-1:
 			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, i+1, err))
@@ -169,7 +181,7 @@ func parseRecord(line []byte) (r Record, err error) {
 
 // Repair moves the broken lines of an experiment's records to [BrokenFile] and returns their number.
 func Repair(dir string) (moved int, err error) {
-	path := filepath.Join(dir, runsFile)
+	path := filepath.Join(dir, RunsFile)
 	writers := flock.New(path + ".lock")
 	if err := writers.Lock(); err != nil {
 		return 0, err

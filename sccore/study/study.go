@@ -15,7 +15,7 @@ type Info struct {
 	Name       string
 	Title      string             // The question that it answers.
 	Reproduces string             // The paper's tables and figures.
-	Labels     []string           // The labels of the paper's tables that it reproduces, which are other names of the experiment.
+	Labels     []string           // The labels of the paper's tables and figures that it reproduces, which are other names of the experiment.
 	Data       string             // The data that it reads, and what it does without them.
 	Cost       map[Profile]string // The measured or estimated time of each profile.
 }
@@ -104,6 +104,8 @@ type Spec[C comparable, D Data] struct {
 	AcrossColumns bool
 	// Tables shows results beside the paper's numbers.
 	Tables func(results Results) ([]figures.Table, error)
+	// Figures draws results. It returns what it can draw, with an error for what it cannot. Optional.
+	Figures func(results Results, from FigureSources) ([]Figure, error)
 	// Measure returns the quantity of one of the paper's claims; see [Results.Evidence]. Optional.
 	Measure func(results Results, claim figures.Claim) Evidence
 }
@@ -119,6 +121,8 @@ type Experiment struct {
 	Cells func(o Options, dataset string) ([]CellInfo, error)
 	// Tables shows the records of one profile beside the paper's numbers.
 	Tables func(records []Record, profile Profile) ([]figures.Table, error)
+	// Figures draws the records of one profile. It returns what it can draw, with an error for what it cannot.
+	Figures func(records []Record, profile Profile, from FigureSources) ([]Figure, error)
 	// Measure returns the quantity of a claim from the records of one profile.
 	Measure func(records []Record, profile Profile, claim figures.Claim) (Evidence, error)
 	// GeneratesData says that the experiment generates its own data and refuses --data.
@@ -150,6 +154,13 @@ func (s Spec[C, D]) Experiment() Experiment {
 				return nil, err
 			}
 			return s.Tables(results)
+		},
+		Figures: func(records []Record, profile Profile, from FigureSources) ([]Figure, error) {
+			results, err := s.Results(records, profile)
+			if s.Figures == nil || err != nil || results.Empty() {
+				return nil, err
+			}
+			return s.Figures(results, from)
 		},
 		Measure: func(records []Record, profile Profile, claim figures.Claim) (Evidence, error) {
 			if s.Measure == nil {

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Training steps of this package against PyTorch eager, in turn on the same cores: images per second of each, and the ratio of their
-# medians. Needs PyTorch:
+# medians. The first line names the processor, its vector instructions, PyTorch and its threads: the ratio is that machine's. Needs PyTorch:
 #
 #     bench/alternate.sh [resnet18|conv4|vit-s16|vit-s16-forward] [turns]      PYTHON=/path/to/python, where PyTorch is not in python3
+#     COMPILE=--compile bench/alternate.sh vit-s16                             against torch.compile
 set -eu
 cd "$(dirname "$0")/.."
 network=${1:-resnet18}
@@ -17,12 +18,13 @@ esac
 case $network in vit*) script=bench/vit.py ;; *) script=bench/step.py ;; esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+"${PYTHON:-python3}" bench/machine.py
 go test -c -o "$folder/bench" .
 for turn in $(seq "$turns"); do
 	"$folder/bench" -test.run '^$' -test.bench "^$benchmark\$" -test.benchtime "${steps}x" |
 		awk '/images\/s/ { for (i = 2; i < NF; i++) if ($(i + 1) == "images/s") wall = $i; else if ($(i + 1) == "images/CPU-s") cpu = $i
 			print wall, cpu }' >>"$folder/ours"
-	"${PYTHON:-python3}" "$script" "$network" "$batch" --steps "$steps" >>"$folder/theirs"
+	"${PYTHON:-python3}" "$script" "$network" "$batch" --steps "$steps" ${COMPILE:-} >>"$folder/theirs"
 	echo "turn $turn: ours $(tail -n 1 "$folder/ours"), PyTorch $(tail -n 1 "$folder/theirs") images/s, images/CPU-s"
 done
 for column in 1 2; do

@@ -48,14 +48,15 @@ class ViT(nn.Module):
         return self.head(x[:, 0]), x[:, 1:]
 
 
-def measure(batch, backward, steps):
+def measure(batch, backward, steps, compiled):
     torch.manual_seed(0)
     model, images, labels = ViT(), torch.randn(batch, 3, 224, 224), torch.arange(batch) % 10
+    run = torch.compile(model) if compiled else model
     walls, cpus = [], []
     for step in range(steps + 2):
         wall, cpu = time.perf_counter(), cpu_seconds()
         with torch.set_grad_enabled(backward):
-            logits, patches = model(images)
+            logits, patches = run(images)
             loss = nn.functional.cross_entropy(logits, labels) + patches.square().mean()
         if backward:
             model.zero_grad()
@@ -71,5 +72,6 @@ if __name__ == "__main__":
     parser.add_argument("network", choices=["vit-s16", "vit-s16-forward"])
     parser.add_argument("batch", type=int)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--compile", action="store_true", help="through torch.compile")
     arguments = parser.parse_args()
-    print("%.2f %.2f" % measure(arguments.batch, arguments.network == "vit-s16", arguments.steps))
+    print("%.2f %.2f" % measure(arguments.batch, arguments.network == "vit-s16", arguments.steps, arguments.compile))

@@ -218,5 +218,6 @@ var Study = study.Spec[Config, Data]{
 		return c
 	},
 	Tables:  tables,
+	Figures: drawn,
 	Measure: measure,
 }

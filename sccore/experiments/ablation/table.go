@@ -150,7 +150,7 @@ func (r Results) tables() ([]figures.Table, error) {
 		r.DescribeAs(&t, "%", columns...)
 		return t
 	}
-	main := paper.Beside(func(heads []string, column string) []float64 { return r.Values(heads[0], column) })
+	main := paper.Beside(func(heads []string, column string) figures.Cell { return r.Cell(heads[0], column) })
 	main.Rows = append(r.starts(paper.Columns, len(main.RowHeads)), main.Rows...)
 	compared := r.read || r.Profile == study.Full
 	if !compared {
@@ -167,11 +167,11 @@ func (r Results) tables() ([]figures.Table, error) {
 		}
 		row := figures.Row{Heads: []string{pair.Title}}
 		for _, column := range paper.Columns {
-			printed := math.NaN()
+			cell := r.Derived(r.Differences(column, pair.Row, pair.Other), column, pair.Row, pair.Other)
 			if compared {
-				printed = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
+				cell.Paper = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
 			}
-			row.Cells = append(row.Cells, figures.Cell{Paper: printed, Ours: r.Differences(column, pair.Row, pair.Other)})
+			row.Cells = append(row.Cells, cell)
 		}
 		differences.Rows = append(differences.Rows, row)
 	}
@@ -190,9 +190,9 @@ func (r Results) starts(columns []string, heads int) (rows []figures.Row) {
 		row, recorded := figures.Row{Heads: make([]string, heads)}, false
 		copy(row.Heads, append([]string{start.row}, start.switches...))
 		for _, column := range columns {
-			values := r.Values(start.row, column)
-			recorded = recorded || len(values) > 0
-			row.Cells = append(row.Cells, figures.Cell{Paper: math.NaN(), Ours: values})
+			cell := r.Cell(start.row, column)
+			recorded = recorded || len(cell.Ours) > 0
+			row.Cells = append(row.Cells, cell)
 		}
 		if recorded {
 			rows = append(rows, row)

@@ -65,12 +65,10 @@ var grid = encoders.Grid[Config]{
 		if err := settings.Apply(&c, set...); err != nil {
 			return c, err
 		}
-		if dataset == encoders.Synthetic {
-			if err := synthetic.Check("classifier.images", c.Classifier.Images, "classifier.size", c.Classifier.Size); err != nil {
-				return c, err
-			}
+		if err := c.Classifier.Check(); err != nil || dataset != encoders.Synthetic {
+			return c, err
 		}
-		return c, c.Classifier.Check()
+		return c, synthetic.Check("classifier.images", c.Classifier.Images, "classifier.size", c.Classifier.Size)
 	},
 }
 

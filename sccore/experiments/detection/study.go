@@ -53,6 +53,7 @@ var Study = study.Spec[Config, Data]{
 	ProfileConfig: grid.ProfileConfig,
 	Common:        grid.Common,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure:       measure,
 }
 

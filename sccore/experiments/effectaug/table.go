@@ -2,7 +2,6 @@ package effectaug
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,11 +56,11 @@ func (r Results) tables() ([]figures.Table, error) {
 		heads := row.Heads()
 		rows[strings.Join(heads, ",")] = row.Name
 	}
-	ours := func(heads []string, column string) []float64 {
+	ours := func(heads []string, column string) figures.Cell {
 		for len(heads) < 5 { // The excerpt has no column for the flip, which none of its rows uses.
 			heads = append(slices.Clone(heads), "")
 		}
-		return r.Values(rows[strings.Join(heads, ",")], column)
+		return r.Cell(rows[strings.Join(heads, ",")], column)
 	}
 	caption := "k-NN accuracy of frozen features under different transformations."
 	describe := func(t figures.Table, title string) figures.Table {
@@ -85,7 +84,7 @@ func (r Results) tables() ([]figures.Table, error) {
 		for _, row := range Rows {
 			line := figures.Row{Heads: row.Heads()}
 			for _, column := range t.Columns {
-				line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: r.Values(row.Name, column)})
+				line.Cells = append(line.Cells, r.Cell(row.Name, column))
 			}
 			t.Rows = append(t.Rows, line)
 		}
@@ -99,9 +98,9 @@ func (r Results) tables() ([]figures.Table, error) {
 func (r Results) addUntrained(t *figures.Table) {
 	untrained, recorded := figures.Row{Heads: append([]string{RowUntrained}, make([]string, len(t.RowHeads))...)}, false
 	for _, column := range t.Columns {
-		values := r.Values(RowUntrained, column)
-		recorded = recorded || len(values) > 0
-		untrained.Cells = append(untrained.Cells, figures.Cell{Paper: math.NaN(), Ours: values})
+		cell := r.Cell(RowUntrained, column)
+		recorded = recorded || len(cell.Ours) > 0
+		untrained.Cells = append(untrained.Cells, cell)
 	}
 	if !recorded {
 		return

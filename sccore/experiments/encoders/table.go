@@ -1,7 +1,6 @@
 package encoders
 
 import (
-	"math"
 	"slices"
 
 	"github.com/semcon/semcon/figures"
@@ -30,12 +29,12 @@ func (t Table) Beside(results study.Results, paper string) (figures.Table, error
 	if t.Rows, err = PaperRows(paper); err != nil {
 		return figures.Table{}, err
 	}
-	return t.describe(results, printed.Beside(func(heads []string, column string) []float64 {
+	return t.describe(results, printed.Beside(func(heads []string, column string) figures.Cell {
 		i := slices.IndexFunc(t.Rows, func(row Row) bool { return slices.Equal(row.Heads, heads) })
 		if i < 0 {
-			return nil
+			return figures.Cell{}
 		}
-		return t.numbers(results, t.Rows[i], column)
+		return t.cell(results, t.Rows[i], column)
 	})), nil
 }
 
@@ -45,7 +44,7 @@ func (t Table) Alone(results study.Results) figures.Table {
 	for _, row := range t.Rows {
 		line := figures.Row{Heads: append(slices.Clone(row.Heads), t.architecture(results, row))[:len(t.Heads)]}
 		for _, column := range t.Columns {
-			line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: t.numbers(results, row, column)})
+			line.Cells = append(line.Cells, t.cell(results, row, column))
 		}
 		table.Rows = append(table.Rows, line)
 	}
@@ -63,20 +62,22 @@ func (t Table) records(results study.Results, row Row, column string) (records [
 	return records
 }
 
-// numbers returns the values of a row and a column by ascending seed.
-func (t Table) numbers(results study.Results, row Row, column string) (values []float64) {
+// cell returns the values of a row and a column by ascending seed.
+func (t Table) cell(results study.Results, row Row, column string) figures.Cell {
+	var values []float64
+	var behind []study.Record
 	detail := column
 	if t.Detail != nil {
 		detail = t.Detail(column)
 	}
 	for _, record := range t.records(results, row, column) {
 		if value, ok := record.Details[detail]; ok {
-			values = append(values, value)
+			values, behind = append(values, value), append(behind, record)
 		} else if detail == "" {
-			values = append(values, record.Value)
+			values, behind = append(values, record.Value), append(behind, record)
 		}
 	}
-	return values
+	return study.CellOf(values, behind)
 }
 
 // architecture returns the architecture of a row's encoder from its records; empty without records.

@@ -282,6 +282,7 @@ var Study = study.Spec[Config, ablation.Data]{
 		return config
 	},
 	Tables:  tables,
+	Figures: drawn,
 	Measure: measure,
 }
 

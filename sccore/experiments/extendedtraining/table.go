@@ -101,7 +101,7 @@ func (r Results) gains() figures.Table {
 	for _, row := range rows[1:] {
 		cells := figures.Row{Heads: []string{titles[row]}}
 		for _, column := range t.Columns {
-			cells.Cells = append(cells.Cells, figures.Cell{Paper: math.NaN(), Ours: r.Differences(column, row, rowStart)})
+			cells.Cells = append(cells.Cells, r.Derived(r.Differences(column, row, rowStart), column, row, rowStart))
 		}
 		t.Rows = append(t.Rows, cells)
 	}
@@ -114,7 +114,7 @@ func (r Results) values() figures.Table {
 	for _, row := range rows {
 		cells := figures.Row{Heads: []string{titles[row]}}
 		for _, column := range t.Columns {
-			cells.Cells = append(cells.Cells, figures.Cell{Paper: math.NaN(), Ours: r.Values(row, column)})
+			cells.Cells = append(cells.Cells, r.Cell(row, column))
 		}
 		t.Rows = append(t.Rows, cells)
 	}
@@ -131,7 +131,7 @@ func (r Results) differences() figures.Table {
 			cells.Heads[1] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
 		}
 		for _, column := range t.Columns {
-			cells.Cells = append(cells.Cells, figures.Cell{Paper: math.NaN(), Ours: r.Differences(column, d.row, d.other)})
+			cells.Cells = append(cells.Cells, r.Derived(r.Differences(column, d.row, d.other), column, d.row, d.other))
 		}
 		t.Rows = append(t.Rows, cells)
 	}

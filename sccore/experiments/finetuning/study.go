@@ -52,6 +52,7 @@ var Study = study.Spec[Config, Data]{
 	ProfileConfig: grid.ProfileConfig,
 	Common:        grid.Common,
 	Tables:        tables,
+	Figures:       drawn,
 }
 
 // headTitles are the names of the heads in the table's columns.

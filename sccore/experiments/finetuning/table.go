@@ -2,7 +2,6 @@ package finetuning
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -52,7 +51,7 @@ func gains(results study.Results, columns []string) figures.Table {
 	for _, pair := range [][2]string{{encoders.First, encoders.Random}, {encoders.Second, encoders.Random}, {encoders.Second, encoders.Control}} {
 		row, measured := figures.Row{Heads: []string{encoders.Title(pair[0]) + " − " + encoders.Title(pair[1])}}, false
 		for _, column := range columns {
-			cell := figures.Cell{Paper: math.NaN(), Ours: results.Differences(column, pair[0], pair[1])}
+			cell := results.Derived(results.Differences(column, pair[0], pair[1]), column, pair[0], pair[1])
 			if i := stats.MeanInterval(cell.Ours); i.N > 1 {
 				measured = true
 				intervals = append(intervals, fmt.Sprintf("%s, %s: %.1f to %.1f", row.Heads[0], column, i.Low, i.High))

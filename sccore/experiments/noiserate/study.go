@@ -21,6 +21,7 @@ var Study = study.Spec[Config, Data]{
 		Name:       Name,
 		Title:      "How often do similar patches of different images share their class?",
 		Reproduces: "Fig. noise_rate; claims C20, C21",
+		Labels:     []string{"noise_rate"},
 		Data:       "COCOStuff-27 or PASCAL VOC, or synthetic scenes without --data; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds", study.Quick: "seconds per row on 2 cores", study.Full: "2,000 images of 448 pixels per row: minutes on a GPU",
@@ -43,6 +44,7 @@ var Study = study.Spec[Config, Data]{
 	ProfileConfig: grid.ProfileConfig,
 	Common:        grid.Common,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure:       measure,
 }
 

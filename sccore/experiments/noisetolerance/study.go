@@ -137,6 +137,7 @@ var Study = study.Spec[Config, study.GeneratedData]{
 		return config
 	},
 	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Figures:       drawn,
 	AcrossColumns: true,
 	Measure: func(r study.Results, claim figures.Claim) study.Evidence {
 		if claim.Experiment != Name {

@@ -2,7 +2,6 @@ package noisetolerance
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/study"
@@ -66,7 +65,7 @@ func (r Results) table() figures.Table {
 	for _, loss := range lossNames {
 		row := figures.Row{Heads: []string{lossTitles[loss]}}
 		for _, share := range flippedShares {
-			row.Cells = append(row.Cells, figures.Cell{Paper: math.NaN(), Ours: r.Values(loss, flippedColumn(share))})
+			row.Cells = append(row.Cells, r.Cell(loss, flippedColumn(share)))
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -134,6 +134,7 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 		Name:       Name,
 		Title:      "Does aligning patches alone disperse their features as training goes on?",
 		Reproduces: "Fig. over-disp; claim C19",
+		Labels:     []string{"over-disp"},
 		Data:       "synthetic scenes and objects",
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute on 2 cores", study.Quick: "not measured: about an hour on 2 cores", study.Full: "not measured: a night on 2 cores",
@@ -169,6 +170,7 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 	ProfileConfig: func(r study.Record, _ pretrain.Config) pretrain.Config { return profileConfig(r.Profile) },
 	AcrossColumns: true,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		if claim.Part == "line 2" {
 			return results.Evidence(results.Values(rowAlignment, columnMIoUSlope))

@@ -2,7 +2,6 @@ package overdispersion
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 
 	"github.com/semcon/semcon/analysis/stats"
@@ -21,7 +20,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 	for _, row := range []string{rowAlignment, rowConcentration} {
 		line := figures.Row{Heads: []string{rowTitles[row]}}
 		for _, column := range columns {
-			line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: results.Values(row, column)})
+			line.Cells = append(line.Cells, results.Cell(row, column))
 		}
 		table.Rows = append(table.Rows, line)
 	}

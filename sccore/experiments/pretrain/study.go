@@ -253,5 +253,6 @@ var Study = study.Spec[Config, Data]{
 		}
 		return c
 	},
-	Tables: func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Tables:  func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Figures: drawn,
 }

@@ -2,7 +2,6 @@ package pretrain
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -34,9 +33,9 @@ func (r Results) table() figures.Table {
 	for _, name := range []string{RowRandom, RowInit, RowAlignment, RowControl, RowMethod} {
 		row, measured := figures.Row{Heads: []string{name}}, false
 		for _, column := range t.Columns {
-			values := r.Values(name, column)
-			measured = measured || len(values) > 0
-			row.Cells = append(row.Cells, figures.Cell{Paper: math.NaN(), Ours: values})
+			cell := r.Cell(name, column)
+			measured = measured || len(cell.Ours) > 0
+			row.Cells = append(row.Cells, cell)
 		}
 		if measured {
 			t.Rows = append(t.Rows, row)

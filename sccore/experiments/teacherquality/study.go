@@ -310,6 +310,7 @@ var Study = study.Spec[Config, data]{
 		c.Condition = config.Condition
 		return c
 	},
-	Common: func(config, _ Config) Config { return config.shared() },
-	Tables: func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
+	Common:  func(config, _ Config) Config { return config.shared() },
+	Tables:  func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
+	Figures: drawn,
 }

@@ -88,8 +88,9 @@ func (r Results) gains() figures.Table {
 				heads[6] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
 			}
 		}
-		values := r.Values(c.row(), pretrain.ColumnMIoU)
-		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{{Paper: math.NaN(), Ours: values}, {Paper: math.NaN(), Ours: gain}}})
+		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{
+			r.Cell(c.row(), pretrain.ColumnMIoU), r.Derived(gain, pretrain.ColumnMIoU, c.row(), Condition{Loss: lossAlignment}.row()),
+		}})
 	}
 	r.DescribeAs(&t, "%", pretrain.ColumnMIoU)
 	return t
@@ -108,11 +109,18 @@ func (r Results) predictions() (figures.Table, error) {
 	type prediction struct {
 		text   string
 		values []float64
+		rows   []string // Of the records.
 	}
 	var rows []prediction
+	var ofCoTAP []string
+	for _, c := range conditions(r.Profile) {
+		if c.Loss == sccore.WithCoTAP {
+			ofCoTAP = append(ofCoTAP, c.row())
+		}
+	}
 	for _, loss := range sccore.PatchConcentrations {
 		if loss != sccore.WithCoTAP {
-			rows = append(rows, prediction{fmt.Sprintf("gain of CoTAP − gain of %s > 0, mean over shares and sources of both", strings.TrimPrefix(titles[loss], "+ ")), r.over(loss)})
+			rows = append(rows, prediction{fmt.Sprintf("gain of CoTAP − gain of %s > 0, mean over shares and sources of both", strings.TrimPrefix(titles[loss], "+ ")), r.over(loss), ofCoTAP})
 		}
 	}
 	byPrecision, err := r.follows(top)
@@ -123,7 +131,8 @@ func (r Results) predictions() (figures.Table, error) {
 	if err != nil {
 		return t, err
 	}
-	rows = append(rows, prediction{"rank correlation of CoTAP's gain with the precision at the top 5 % > 0", byPrecision}, prediction{"rank correlation of CoTAP's gain with the AUC", byAUC})
+	rows = append(rows, prediction{"rank correlation of CoTAP's gain with the precision at the top 5 % > 0", byPrecision, ofCoTAP},
+		prediction{"rank correlation of CoTAP's gain with the AUC", byAUC, ofCoTAP})
 	var p []float64
 	for _, row := range rows {
 		p = append(p, stats.PValue(row.values))
@@ -136,7 +145,7 @@ func (r Results) predictions() (figures.Table, error) {
 		if !math.IsNaN(corrected) {
 			heads[2] = fmt.Sprintf("%.3f", corrected)
 		}
-		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{{Paper: math.NaN(), Ours: rows[i].values}}})
+		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{r.Derived(rows[i].values, pretrain.ColumnMIoU, rows[i].rows...)}})
 	}
 	r.DescribeAs(&t, "", pretrain.ColumnMIoU)
 	return t, nil

@@ -146,5 +146,6 @@ var Study = study.Spec[Config, data]{
 		config.Trained = "" // Row, method and seed identify the encoder.
 		return config
 	},
-	Tables: func(r study.Results) ([]figures.Table, error) { return Results{r}.tables(), nil },
+	Tables:  func(r study.Results) ([]figures.Table, error) { return Results{r}.tables(), nil },
+	Figures: drawn,
 }

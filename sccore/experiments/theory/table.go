@@ -2,7 +2,6 @@ package theory
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -69,7 +68,7 @@ func (r Results) tables() []figures.Table {
 				line := figures.Row{Heads: row.Heads()}
 				for _, c := range theoryColumns {
 					ours := r.detail(row.Name, column, OwnViews+"."+theory.PrincipalForm+"."+c.name, 100)
-					line.Cells = append(line.Cells, figures.Cell{Paper: math.NaN(), Ours: ours})
+					line.Cells = append(line.Cells, r.Derived(ours, column, row.Name))
 				}
 				if slices.ContainsFunc(line.Cells, func(c figures.Cell) bool { return len(c.Ours) > 0 }) {
 					t.Rows = append(t.Rows, line)

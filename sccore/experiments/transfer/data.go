@@ -11,14 +11,14 @@ import (
 
 // splits opens a split of each real dataset.
 var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmentation, error){
-	"coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes,
+	"coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes, "camvid": datasets.CamVid,
 }
 
-// sources are the real datasets, in the paper's order.
+// sources are the real datasets: the paper's in its order, and CamVid, which is small.
 var sources = encoders.Sources[Data]{
-	Needed: "COCO, PASCAL VOC, ADE20k or Cityscapes (\"semcon data\" lists what there is)",
-	None:   "none of COCO, PASCAL VOC, ADE20k and Cityscapes is",
-	Names:  []string{"coco", "voc2012", "ade20k", "cityscapes"},
+	Needed: "COCO, PASCAL VOC, ADE20k, Cityscapes or CamVid (\"semcon data\" lists what there is)",
+	None:   "none of COCO, PASCAL VOC, ADE20k, Cityscapes and CamVid is",
+	Names:  []string{"coco", "voc2012", "ade20k", "cityscapes", "camvid"},
 	Open:   read,
 }
 

@@ -28,7 +28,7 @@ var Study = study.Spec[Config, Data]{
 		Title:      "How well do fixed features segment, with a linear head and with an FCN?",
 		Reproduces: "Tab. semantic_seg, Tab. semantic_seg_acc; claim C22",
 		Labels:     []string{"semantic_seg", "semantic_seg_acc"},
-		Data:       "COCOStuff-27, PASCAL VOC, ADE20k and Cityscapes, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
+		Data:       "COCOStuff-27, PASCAL VOC, ADE20k, Cityscapes and CamVid, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
 			study.Quick: "under ten minutes on 2 cores",
@@ -54,6 +54,7 @@ var Study = study.Spec[Config, Data]{
 	ProfileConfig: grid.ProfileConfig,
 	Common:        grid.Common,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, _ := strings.Cut(claim.Part, " on ")
 		return encoders.Gain(results, initialisation, column(dataset, heads.Linear))

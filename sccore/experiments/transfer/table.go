@@ -39,7 +39,7 @@ func tables(results study.Results) (all []figures.Table, err error) {
 func byPlace(a, b string) int {
 	place := func(column string) int {
 		dataset, head, _ := strings.Cut(column, "/")
-		at := 2 * slices.Index([]string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "synthetic scenes"}, dataset)
+		at := 2 * slices.Index([]string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "CamVid", "synthetic scenes"}, dataset)
 		if head == "FCN" {
 			at++
 		}

@@ -293,7 +293,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: error %v, want one line with %q", set, err, want)
 		}
 	}
-	for profile, want := range map[study.Profile]string{study.Full: "the full profile needs --data DIR", study.Quick: "none of COCO, PASCAL VOC, ADE20k and Cityscapes is in "} {
+	for profile, want := range map[study.Profile]string{study.Full: "the full profile needs --data DIR", study.Quick: "none of COCO, PASCAL VOC, ADE20k, Cityscapes and CamVid is in "} {
 		options := study.Options{Profile: profile, Out: t.TempDir()}
 		if profile == study.Quick {
 			options.Data = t.TempDir()

@@ -15,7 +15,7 @@ import (
 // Sheet draws a contact sheet of one of the experiment's videos, counted from 0: a row of frames with the true masks, and a row with the masks of each
 // encoder of seed 0.
 func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frames int) (sheet figures.ImageGrid, err error) {
-	names, _, err := Study.Datasets(o)
+	names, _, err := sources.Datasets(o)
 	if err != nil {
 		return sheet, err
 	}

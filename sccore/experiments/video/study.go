@@ -45,6 +45,7 @@ var Study = study.Spec[Config, Videos]{
 	ProfileConfig: grid.ProfileConfig,
 	Common:        grid.Common,
 	Tables:        tables,
+	Figures:       drawn,
 	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
 		initialisation, dataset, ok := strings.Cut(claim.Part, " on ")
 		if !ok {

@@ -1,0 +1,14 @@
+package nb_test
+
+import (
+	"fmt"
+
+	"github.com/semcon/semcon/notebooks/nb"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+)
+
+// A cell of a notebook: it draws a figure from records. An error ends the cell in one line.
+func ExampleMust() {
+	results := nb.Must(pretrain.Load(nb.Out(), nb.Profile()))
+	fmt.Println(len(results.Columns()), "columns")
+}

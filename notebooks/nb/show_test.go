@@ -1,0 +1,51 @@
+package nb
+
+import (
+	"image"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"github.com/semcon/semcon/figures"
+)
+
+// draw is a cell that shows tables and figures.
+func draw() {
+	display := NewDisplay()
+	Show([]figures.Table{{Title: "one"}, {Title: "two"}}, nil)
+	Show(figures.Scoreboard{Profile: "smoke"}, nil)
+	curves := figures.Curves{X: "step", Y: "loss", Series: []figures.Series{{Name: "a", X: []float64{0, 1}, Y: []float64{2, 1}}}}
+	Keep("somewhere/loss", curves)
+	Show(figures.ImageGrid{Images: [][]image.Image{{image.NewRGBA(image.Rect(0, 0, 8, 8))}}})
+	display.Show(curves)
+	Show("a sentence")
+}
+
+func TestShowDrawsFiguresAndTables(t *testing.T) {
+	t.Setenv("SEMCON_OUT", t.TempDir())
+	sent, stderr, _ := listenTo(t, "draws", nil)
+	if stderr != "error: a string is neither a figure nor a table\n" && !strings.HasPrefix(stderr, "error: a string is neither a figure nor a table\n\t") {
+		t.Errorf("said %q", stderr)
+	}
+	if len(sent) != 5 {
+		t.Fatalf("%d outputs", len(sent))
+	}
+	if html := sent[0].Data[protocol.MIMETextHTML].(string); strings.Count(html, "<table") != 2 {
+		t.Errorf("two tables are %s", html)
+	}
+	for i, want := range []struct{ html, svg, png bool }{{html: true}, {html: true}, {svg: true, png: true}, {png: true}, {svg: true, png: true}} {
+		_, html := sent[i].Data[protocol.MIMETextHTML]
+		_, svg := sent[i].Data[protocol.MIMEImageSVG]
+		_, png := sent[i].Data[protocol.MIMEImagePNG]
+		if html != want.html || svg != want.svg || png != want.png {
+			t.Errorf("output %d has HTML %t, SVG %t and PNG %t", i, html, svg, png)
+		}
+	}
+	for _, extension := range []string{"svg", "png", "csv"} {
+		if _, err := os.Stat(filepath.Join(os.Getenv("SEMCON_OUT"), "somewhere", "loss."+extension)); err != nil {
+			t.Error(err)
+		}
+	}
+}

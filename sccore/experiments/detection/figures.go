@@ -1,0 +1,28 @@
+package detection
+
+import (
+	"fmt"
+
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// drawnImages is the number of images in a figure.
+const drawnImages = 5
+
+// drawn draws what the detectors of our own encoders make of test images, stage by stage. It needs a backend.
+func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	if from.Backend == nil {
+		return all.All()
+	}
+	r := Results{results}
+	for _, dataset := range r.Datasets() {
+		for _, row := range encoders.WithRecords(results, encoders.OurRows(), column(dataset, boxes)) {
+			sheet, err := r.Stages(from.Backend, from.Data, from.Out, row.Key, dataset, drawnImages)
+			sheet.Title = encoders.Title(row.Key) + ", " + dataset
+			all.Add(sheet, err, fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn), "stages", dataset, row.Key)
+		}
+	}
+	return all.All()
+}

@@ -1,0 +1,28 @@
+package finetuning
+
+import (
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// drawnImages is the number of images in a figure.
+const drawnImages = 6
+
+// drawn draws what the model of our own encoders make of test images, for each column with records. It needs a backend.
+func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	if from.Backend == nil {
+		return all.All()
+	}
+	for _, column := range results.Columns() {
+		for _, row := range encoders.WithRecords(results, encoders.OurRows(), column) {
+			predictions, classes, err := Results{results}.Predictions(from.Backend, from.Data, from.Out, row.Key, column, drawnImages)
+			title := encoders.Title(row.Key) + ", " + column
+			all.Add(figures.SegmentationGrid(title, predictions, classes), err, "Test images, their classes, and what "+title+" predicts.", "segmentation", strings.ReplaceAll(column, "/", "-"), row.Key)
+		}
+	}
+	return all.All()
+}

@@ -1,0 +1,14 @@
+package teacherquality
+
+import (
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// drawn draws gains by the precision of correspondences.
+func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	if gains := (Results{results}).Gains(); len(gains.Series) > 0 {
+		all.Add(gains, nil, "Gain of each loss over patch alignment alone, at equal length of the gradient, by the precision of its correspondences. Hollow: of third encoders.", "gains")
+	}
+	return all.All()
+}

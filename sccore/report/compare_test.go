@@ -1,0 +1,111 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/sccore/study"
+)
+
+func oneDigit(value float64) string { return strconv.FormatFloat(value, 'f', 1, 64) }
+
+// made makes records of a line with values by seed, and their curves.
+func made(t *testing.T, out, line, rate string, values ...float64) {
+	t.Helper()
+	dir := study.Folder(out, "lines")
+	for seed, value := range values {
+		curve := line + strconv.Itoa(seed) + rate + ".jsonl"
+		type point struct {
+			Step    int            `json:"step"`
+			Loss    float64        `json:"loss"`
+			Patches map[string]any `json:"patches"`
+		}
+		if err := study.WriteCurve(filepath.Join(dir, curve), []point{{1, 4, map[string]any{"rank": value}}, {2, 2, map[string]any{"rank": 3}}}); err != nil {
+			t.Fatal(err)
+		}
+		r := study.Record{
+			Experiment: "lines", Cell: line + "/seed" + strconv.Itoa(seed), Row: line, Column: "mIoU", Metric: "mIoU", Unit: "%", Value: value, Seed: seed, Profile: study.Quick,
+			Config: []byte(`{"second":{"rate":` + rate + `},"images":8}`), ConfigHash: study.Hash([]byte(rate)), Curve: curve, Data: "scenes",
+		}
+		if err := r.Append(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func selected(t *testing.T, out, name string) Selection {
+	t.Helper()
+	s, err := Select(out, name, study.Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestCompare(t *testing.T) {
+	out := t.TempDir()
+	made(t, out, "line2", "0.5", 10, 12, 14, 50)
+	made(t, out, "line5", "0.25", 11, 14, 17)
+	c, err := Compare(selected(t, out, "lines/line2"), selected(t, filepath.Join(out, "elsewhere"), filepath.Join(out, "lines", "line5")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Difference{{"(cell)", [2]string{"line2", "line5"}}, {"second.rate", [2]string{"0.5", "0.25"}}}; !slices.Equal(c.Settings, want) {
+		t.Errorf("settings %v, want %v", c.Settings, want)
+	}
+	if len(c.Numbers) != 1 || !slices.Equal(c.Numbers[0].Differences, []float64{1, 2, 3}) || c.Numbers[0].Name != "mIoU" {
+		t.Fatalf("numbers %+v", c.Numbers)
+	}
+	if got := c.Numbers[0].Difference(); got != "+2 [-0.4841, +4.484] (3 seeds)" { // 2 ± 4.3027·1/√3.
+		t.Error(got)
+	}
+	if len(c.Curves) != 2 || c.Curves[0].Y != "loss" || c.Curves[1].Y != "patches.rank" || c.Curves[1].Series[1].Y[0] != 14 {
+		t.Errorf("curves %+v", c.Curves)
+	}
+	for _, part := range []string{"second.rate  0.5    0.25", "0: +1, 1: +2, 2: +3", "patches.rank  A  21.5", "█▁"} {
+		if text := c.Text(); !strings.Contains(text, part) {
+			t.Errorf("%q is missing in\n%s", part, text)
+		}
+	}
+	file := filepath.Join(out, "compared.html")
+	if err := c.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(page), "<td>second.rate</td><td>0.5</td><td>0.25</td>", "0: &#43;1, 1: &#43;2, 2: &#43;3", `<img src="data:image/svg`)
+	if external.Match(page) {
+		t.Error("the page asks the network")
+	}
+}
+
+func TestRunsThatCannotBeCompared(t *testing.T) {
+	out := t.TempDir()
+	made(t, out, "line2", "0.5", 10)
+	made(t, out, "line2", "0.25", 11)
+	made(t, out, "line3", "0.25", 11)
+	hash := study.Hash([]byte("0.25"))
+	for name, want := range map[string]string{
+		"lines/line2":         "line2/seed0 was run with 2 configurations; choose one by @" + study.Hash([]byte("0.5")) + " or @" + hash,
+		"lines/line9":         "no recorded cell matches; there are line2/seed0, line3/seed0",
+		"none/line2":          "no records in " + filepath.Join(out, "none"),
+		"lines/line[":         "syntax error in pattern",
+		"lines/line2/seed0/x": "no recorded cell matches",
+	} {
+		if _, err := Select(out, name, study.Quick); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if _, err := Select(out, "lines", study.Full); err == nil || !strings.Contains(err.Error(), "no records of profile full") {
+		t.Error(err)
+	}
+	if s := selected(t, out, "lines/line2@"+hash[:4]); len(s.Records) != 1 || s.Records[0].Value != 11 {
+		t.Errorf("%+v", s.Records)
+	}
+}

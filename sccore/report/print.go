@@ -1,0 +1,59 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+)
+
+// Browsers are the programs that [Print] looks for, in this order.
+var Browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "brave-browser"}
+
+// errNoBrowser is the error where none of [Browsers] is installed.
+var errNoBrowser = fmt.Errorf("a PDF needs a browser that prints, and none is installed: looked for %s; open the HTML page in yours and print it", strings.Join(Browsers, ", "))
+
+// Browser returns the path of the browser that prints, or an error that names those it looked for.
+func Browser() (string, error) {
+	for _, name := range Browsers {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errNoBrowser
+}
+
+// Print prints an HTML page to a PDF file by a browser, without a window.
+func Print(ctx context.Context, browser, page, file string) (err error) {
+	work, err := os.MkdirTemp("", "semcon-print")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	absolute, err := filepath.Abs(page)
+	if err != nil {
+		return err
+	}
+	printed := filepath.Join(work, "page.pdf")
+	args := []string{"--headless", "--disable-gpu", "--no-first-run", "--user-data-dir=" + filepath.Join(work, "profile"), "--no-pdf-header-footer", "--print-to-pdf=" + printed}
+	if os.Getuid() == 0 { // Chromium refuses its sandbox to root.
+		args = append(args, "--no-sandbox")
+	}
+	command := exec.CommandContext(ctx, browser, append(args, "file://"+filepath.ToSlash(absolute))...)
+	var said bytes.Buffer
+	command.Stdout, command.Stderr = &said, &said
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("%s cannot print %s: %w", browser, page, err)
+	}
+	content, err := os.ReadFile(printed)
+	if err != nil {
+		return fmt.Errorf("%s has printed nothing of %s: %s", browser, page, firstLine(said.String()))
+	}
+	return atomicfile.WriteBytes(file, content)
+}

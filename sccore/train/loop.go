@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 // Trainable is what a [Loop] trains to its end. A [Trainer] is one.
@@ -55,7 +56,8 @@ type Loop[M any] struct {
 	// Phase is called with what the loop does next, whenever that changes.
 	Phase func(Phase)
 
-	phase Phase
+	phase   Phase
+	trimmed map[Phase]bool // Phases after which memory was given back.
 }
 
 // Phase says what a [Loop] is doing.
@@ -79,7 +81,7 @@ const (
 // Run trains. When ctx ends, Run writes a checkpoint and returns ctx's error. If ctx ends during an evaluation, the run resumes from the checkpoint
 // before it, so that After misses no step.
 func (l *Loop[M]) Run(ctx context.Context) error {
-	l.phase = ""
+	l.phase, l.trimmed = "", map[Phase]bool{}
 	l.enter(Compiling)
 	final, err := l.begin()
 	if err != nil {
@@ -129,6 +131,11 @@ func (l *Loop[M]) Run(ctx context.Context) error {
 func (l *Loop[M]) enter(phase Phase) {
 	if phase != l.phase && l.Phase != nil {
 		l.Phase(phase)
+	}
+	// The first step and the first evaluation compile.
+	if phase == Training && phase != l.phase && !l.trimmed[l.phase] {
+		backend.Trim()
+		l.trimmed[l.phase] = true
 	}
 	l.phase = phase
 }

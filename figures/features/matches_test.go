@@ -49,7 +49,7 @@ func TestMatchesOfViews(t *testing.T) {
 	}
 	defer b.Finalize()
 	crops := views.DefaultMultiCrop()
-	crops.Global = views.Recipe{Crop: views.IndependentCrop, MinScale: 0.5, MaxScale: 1, Flip: true, FlipProbability: 0.5}
+	crops.Global = views.Recipe{Crop: views.IndependentCrop, MinScale: 0.5, MaxScale: 1, MinAspect: 0.75, MaxAspect: 4.0 / 3, Flip: true, FlipProbability: 0.5}
 	m := SparseMatches{Size: 64, Pairs: 4, Threshold: 0.5}
 	sheet, err := m.OfViews(b, randomEncoder(t, "vit-16x1x2p8"), synthetic.Scenes(4, 64, 2).Images, crops, 3)
 	if err != nil || len(sheet.Pairs) != 4 {

@@ -16,8 +16,8 @@ import (
 // PatchEmbedding draws patches of annotated images by t-SNE of their features.
 type PatchEmbedding struct {
 	Sample     evaluation.PatchSample
-	Perplexity float64
-	Seed       uint64 // Draws the patches and the first points.
+	Perplexity float64 // About how many neighbours count. Few patches lower it to a third of their number.
+	Seed       uint64  // Draws the patches and the first points.
 }
 
 // Figures of a patch: as in the paper (Fig. vis_tsne), the height and width shown are five times those of the patch.
@@ -41,7 +41,8 @@ func (e PatchEmbedding) Draw(ctx context.Context, frozen *evaluation.FeatureExtr
 			features.Set(i, d, float64(x))
 		}
 	}
-	affinities, err := tsne.Affinities(features, e.Perplexity)
+	perplexity := min(e.Perplexity, float64((len(drawn.Patches)-1)/3)) // More has no meaning: see [tsne.Affinities].
+	affinities, err := tsne.Affinities(features, perplexity)
 	if err != nil {
 		return dots, pictures, err
 	}
@@ -50,7 +51,7 @@ func (e PatchEmbedding) Draw(ctx context.Context, frozen *evaluation.FeatureExtr
 		return dots, pictures, err
 	}
 	dots = figures.Embedding{
-		Title:   fmt.Sprintf("%d patches of %s by t-SNE, perplexity %g, KL divergence %.2f", len(points), set.Name, e.Perplexity, divergence),
+		Title:   fmt.Sprintf("%d patches of %s by t-SNE, perplexity %g, KL divergence %.2f", len(points), set.Name, perplexity, divergence),
 		Classes: set.Classes,
 	}
 	for i, p := range points {

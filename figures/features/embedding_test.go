@@ -5,6 +5,7 @@ import (
 	"image"
 	"image/color"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/semcon/semcon/figures"
@@ -54,6 +55,11 @@ func TestPatchEmbedding(t *testing.T) {
 	}
 	if len(dots.X) != 120 || dots.Pictures != nil || len(pictures.Pictures) != 120 || dots.Title != pictures.Title {
 		t.Errorf("%d dots, %d pictures, titles %q and %q", len(dots.X), len(pictures.Pictures), dots.Title, pictures.Title)
+	}
+	e.Sample.Images, e.Perplexity = 3, 30
+	few, _, err := e.Draw(context.Background(), randomEncoder(t, "vit-16x1x2p8"), synthetic.Segmentation(20, 64, 2))
+	if err != nil || !strings.Contains(few.Title, "30 patches") || !strings.Contains(few.Title, "perplexity 9,") {
+		t.Errorf("of few patches: title %q, error %v, want a third of them as perplexity", few.Title, err)
 	}
 	save(t, "tsne", dots)
 	save(t, "tsne-patches", pictures)

@@ -38,6 +38,7 @@ var runVerb = verb{
 			fmt.Fprintln(os.Stderr, line)
 		}
 		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
+		flags.StringVar(&options.Cache, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
 		flags.DurationVar(&options.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
 		flags.BoolVar(&options.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
 		names, err := parse(flags, args)

@@ -34,6 +34,7 @@ func runTrain(ctx context.Context, args []string) error {
 	seed := flags.Uint64("seed", 0, "`NUMBER` that seeds all random draws")
 	ignore := new(patterns)
 	flags.Var(ignore, "ignore", "leave out the keys of --init that match `PATTERN`, with * for any text; can be given several times")
+	flags.StringVar(&o.Folders.Cache, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
 	flags.DurationVar(&o.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
 	flags.Func("set", "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated", appendTo(&o.Start.Set))
 	names, err := parse(flags, args)

@@ -22,8 +22,10 @@ type ImageFolder struct {
 	// Skipped lists the files whose names are not those of images.
 	Skipped []Skipped
 
+	dir   string // Absolute.
 	tree  fs.FS
 	files []string
+	cache *Cache // Nil for none.
 }
 
 // OpenImageFolder lists the images at any depth below dir, sorted by path. Both a flat folder and ImageNet's class folders work. It ignores
@@ -34,7 +36,11 @@ func OpenImageFolder(dir string) (*ImageFolder, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("image folder %s: is a file", dir)
 	}
-	p := &ImageFolder{Name: filepath.Base(dir), tree: os.DirFS(dir)}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
+	}
+	p := &ImageFolder{Name: filepath.Base(dir), dir: absolute, tree: os.DirFS(dir)}
 	var found listing
 	if err := found.add(p.tree, "."); err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, err)
@@ -57,6 +63,14 @@ func (p *ImageFolder) Len() int { return len(p.files) }
 // Read decodes image i and turns it upright by its EXIF orientation. If its longer side exceeds size, it is shrunk bicubically to size. The
 // error is one line that names the file.
 func (p *ImageFolder) Read(i int, pixels []uint8, size int) (Size, error) {
+	if p.cache != nil {
+		return p.readCached(i, pixels, size)
+	}
+	return p.read(i, pixels, size)
+}
+
+// read is Read without the cache.
+func (p *ImageFolder) read(i int, pixels []uint8, size int) (Size, error) {
 	content, err := readFile(p.tree, p.files[i])
 	if err == nil {
 		var read Size

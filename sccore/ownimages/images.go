@@ -22,8 +22,9 @@ const (
 	smokeImages = 64
 )
 
-// Folders names the images to train on. Objects may be empty: each image then serves as object and as scene.
-type Folders struct{ Images, Objects string }
+// Folders names the images to train on. Objects may be empty: each image then serves as object and as scene. Cache, if not empty, keeps the images as they
+// are read, decoded and shrunk: see [datasets.Cache].
+type Folders struct{ Images, Objects, Cache string }
 
 // Images are the training images of folders, and those that gauges measure.
 type Images struct {
@@ -41,10 +42,17 @@ type Images struct {
 }
 
 // Open lists the images of folders, holds some out, and reads those that gauges measure, at size×size pixels. What cannot be read is left out and named.
-// Only a few images are taken in smoke. The error is one line that names the folder.
-func Open(ctx context.Context, f Folders, size int, smoke bool) (*Images, error) {
+// Only a few images are taken in smoke. warn receives what the cache has to say. The error is one line that names the folder.
+func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line string)) (*Images, error) {
 	im := &Images{measured: size}
-	images, held, err := im.open(f.Images, smoke)
+	var cache *datasets.Cache
+	if f.Cache != "" {
+		var err error
+		if cache, err = datasets.OpenCache(f.Cache, warn); err != nil {
+			return nil, err
+		}
+	}
+	images, held, err := im.open(f.Images, cache, smoke)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +60,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool) (*Images, error)
 	im.Count, im.Identity = images.Len(), images.Identity
 	classed, heldClassed := images, held
 	if f.Objects != "" {
-		objects, heldObjects, err := im.open(f.Objects, smoke)
+		objects, heldObjects, err := im.open(f.Objects, cache, smoke)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +80,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool) (*Images, error)
 }
 
 // open lists a folder and splits it into images for training and for gauges.
-func (im *Images) open(dir string, smoke bool) (train, held *datasets.ImageFolder, err error) {
+func (im *Images) open(dir string, cache *datasets.Cache, smoke bool) (train, held *datasets.ImageFolder, err error) {
 	all, err := datasets.OpenImageFolder(dir)
 	if err != nil {
 		return nil, nil, err
@@ -87,7 +95,7 @@ func (im *Images) open(dir string, smoke bool) (train, held *datasets.ImageFolde
 		all = all.Pick(datasets.Spread(all.Len(), smokeImages))
 	}
 	train, held = all.HoldOut(heldOut(all.Len()))
-	return train, held, nil
+	return train.Cached(cache), held, nil
 }
 
 // heldOut is the number of images that are held out of n: a twentieth, but ten where there are enough for the report's pictures.

@@ -140,7 +140,7 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	size := r.Start.measuredSize(config, v)
-	if r.images, err = Open(ctx, r.Folders, size, r.Start.Smoke); err != nil {
+	if r.images, err = Open(ctx, r.Folders, size, r.Start.Smoke, r.Say); err != nil {
 		return err
 	}
 	if r.config, err = r.Start.Config(r.images.Count); err != nil {

@@ -12,6 +12,7 @@ import (
 type Options struct {
 	Profile  Profile
 	Data     string   // Folder of the datasets; empty for synthetic images.
+	Cache    string   // Folder that keeps training images of Data as they are read, decoded and shrunk; empty for none.
 	Out      string   // Folder of the records, e.g. "out".
 	Seeds    int      // Number of seeds; 0 for the profile's default.
 	Set      []string // "key=value" changes to the configuration.

@@ -42,6 +42,13 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], cells []C
 	if s.Datasets == nil && o.Data != "" {
 		return nil, nil, nil, BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
 	}
+	if o.Cache != "" && (!s.Caches || o.Data == "") {
+		why := "does not train on a folder of images"
+		if s.Caches {
+			why = "reads images from a folder only with --data"
+		}
+		return nil, nil, nil, BadOption{fmt.Errorf("--cache %s: %s %s", o.Cache, s.Name, why)}
+	}
 	names, missing, err := s.datasets(o)
 	if err != nil {
 		return nil, nil, nil, err

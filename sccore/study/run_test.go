@@ -246,6 +246,7 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		`no key "speed"`: {Set: []string{"speed=1"}},
 		`no kind "c"`:    {Only: []string{"c"}},
 		"--data photos":  {Data: "photos"},
+		"--cache kept: toy does not train on a folder of images": {Cache: "kept"},
 	} {
 		o.Profile, o.Out = Quick, t.TempDir()
 		err := newToy().Run(t.Context(), nil, o)

@@ -79,6 +79,8 @@ type Spec[C comparable, D Data] struct {
 	// BySeed reports whether each seed has its own data of a dataset, of one identity. Open is then called for the cells of one seed at a time, and workers
 	// run cells of several seeds, each with its data. Optional: without it all seeds share their data.
 	BySeed func(dataset string) bool
+	// Caches says that Open reads training images through Options.Cache. Others refuse it.
+	Caches bool
 	// Numbers lists the numbers that the cell records; only their rows, columns and data matter. A cell without numbers runs whenever another cell
 	// needs it.
 	Numbers func(data D, c Cell[C]) []Number

@@ -201,6 +201,7 @@ var Study = study.Spec[Config, Data]{
 	},
 	Cells:  cells,
 	BySeed: pretrain.Drawn,
+	Caches: true,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
 		return Open(o, cells[0].Config, cells[0].Seed)
 	},

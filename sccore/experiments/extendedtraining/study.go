@@ -248,6 +248,7 @@ var Study = study.Spec[Config, ablation.Data]{
 	},
 	Cells:  cells,
 	BySeed: pretrain.Drawn,
+	Caches: true,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (ablation.Data, error) {
 		for _, c := range cells {
 			if file := c.Config.Weights; file != "" { // Before anything is compiled or written.

@@ -88,6 +88,13 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	if err != nil {
 		return Data{}, wantBoth(err)
 	}
+	if o.Cache != "" {
+		cache, err := datasets.OpenCache(o.Cache, o.Warn)
+		if err != nil {
+			return Data{}, err
+		}
+		objects, scenes = objects.Cached(cache), scenes.Cached(cache)
+	}
 	if o.Profile == study.Smoke {
 		objects = objects.Pick(datasets.Spread(objects.Len(), smokeImages))
 		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))

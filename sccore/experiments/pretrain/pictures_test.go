@@ -166,10 +166,17 @@ func writeImages(t *testing.T, dir string, n int) {
 // TestPretrainPicturesOfImages draws what a run on images without labels left.
 func TestPretrainPicturesOfImages(t *testing.T) {
 	b := testbackend.Go(t)
-	out, data := t.TempDir(), t.TempDir()
+	out, data, kept := t.TempDir(), t.TempDir(), t.TempDir()
 	writeImages(t, data, 10)
-	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Data: data, Out: out}); err != nil {
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Data: data, Cache: kept, Out: out}); err != nil {
 		t.Fatal(err)
+	}
+	if folders, err := os.ReadDir(kept); err != nil || len(folders) == 0 {
+		t.Errorf("the cache holds %d folders, %v", len(folders), err)
+	}
+	refused := study.Options{Profile: study.Smoke, Cache: kept, Out: out}
+	if err := Study.Run(t.Context(), b, refused); err == nil || !strings.Contains(err.Error(), "only with --data") {
+		t.Errorf("a cache of generated images: %v", err)
 	}
 	results, err := Load(out, study.Smoke)
 	if err != nil {

@@ -232,6 +232,7 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "seed"},
 	Datasets: DatasetNames,
 	Cells:    cells,
+	Caches:   true,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
 		return Open(o, cells[0].Config, cells[0].Seed)
 	},

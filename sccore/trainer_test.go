@@ -73,6 +73,22 @@ func newTrainer(t testing.TB, b compute.Backend, data sccore.Data, config sccore
 	return trainer
 }
 
+var tinyTrainers = map[string]*sccore.Trainer{}
+
+// tinyTrainer is the trainer of tiny's configuration that the tests of a backend share, since compiling it takes most of their time. Each begins its own run.
+func tinyTrainer(t *testing.T, b compute.Backend) *sccore.Trainer {
+	t.Helper()
+	trainer, ok := tinyTrainers[b.Name()]
+	if !ok {
+		var err error
+		if trainer, err = sccore.NewTrainer(b, tinyData(), tiny()); err != nil {
+			t.Fatal(err)
+		}
+		tinyTrainers[b.Name()] = trainer
+	}
+	return trainer
+}
+
 // trained begins a run of the seed, takes steps and returns their metrics.
 func trained(t *testing.T, trainer *sccore.Trainer, seed uint64, steps int) []sccore.StepMetrics {
 	t.Helper()
@@ -117,7 +133,7 @@ func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
 func TestStepMetricsShowEveryLoss(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		config := tiny()
-		trainer := newTrainer(t, b, tinyData(), config)
+		trainer := tinyTrainer(t, b)
 		g := trained(t, trainer, 1, 2)[1]
 		sum := g.PatchAlignment + g.ImageAlignment + g.PatchConcentration + g.ImageConcentration + g.Prototypes
 		if math.Abs(sum-g.Total) > 1e-4 {
@@ -155,6 +171,9 @@ func TestStepMetricsShowEveryLoss(t *testing.T) {
 		config.Lambdas.Prototypes = 0
 		if err := trainer.Configure(config); err == nil {
 			t.Error("a compiled step serves another set of losses")
+		}
+		if err := trainer.Configure(tiny()); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -45,7 +45,9 @@ func TestNMSAgreesWithTorchvision(t *testing.T) {
 				boxes, scores, groups = append(boxes, c.Boxes), append(scores, c.Scores), append(groups, c.Groups)
 				present, want = append(present, there), append(want, c.Keep)
 			}
-			keep := MustExecOnce(b, func(boxes, scores, groups, present *Node) *Node { return NMS(boxes, scores, groups, present, threshold) }, boxes, scores, groups, present)
+			keep := MustExecOnce(b, func(boxes, scores, groups, present *Node) *Node {
+				return NMS(boxes, scores, groups, present, threshold)
+			}, boxes, scores, groups, present)
 			got := tensors.MustCopyFlatData[bool](keep)
 			for i, want := range want {
 				if got := got[i*most : (i+1)*most]; !slices.Equal(got, want) {

@@ -111,6 +111,14 @@ func (o *Objective) Shapes() (all []shapes.Shape) {
 	return all
 }
 
+// Divided divides images and views over devices, and what belongs to each of them.
+func (o *Objective) Divided() (all []bool) {
+	for _, in := range o.step.inputs() {
+		all = append(all, in.shape.Rank() > 0 && in.name != inScheduled)
+	}
+	return all
+}
+
 // Graph computes a batch, or one part of it: forward and backward, and the update unless the batch comes in parts.
 func (o *Objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 	named := o.step.named(inputs)
@@ -261,7 +269,7 @@ func (o *Objective) batch(ctx context.Context, at train.At) (prepared, error) {
 	return o.batches.Batch(ctx, o.mixture(at.Seed), at.Step*o.Parts()+at.Part, func(batch *datasets.Batch) (prepared, error) {
 		inputs, err := o.inputs(o.step, batch, at.Seed, nil)
 		if err == nil {
-			err = train.Upload(o.device, inputs)
+			err = train.Upload(o.device, inputs, o.Divided())
 		}
 		return prepared{inputs, batch.Skipped}, err
 	})

@@ -47,9 +47,9 @@ func openDevices(config string, n int) (b compute.Backend, err error) {
 	plugin, _, _ = strings.Cut(plugin, ",")
 	switch {
 	case n < 1:
-		return nil, fmt.Errorf("%d devices: want 1 or more", n)
+		return nil, fmt.Errorf("devices %d: want 1 or more", n)
 	case name == Go:
-		return nil, fmt.Errorf("%d devices need XLA: the pure-Go engine has one", n)
+		return nil, fmt.Errorf("devices %d: the pure-Go engine has 1", n)
 	case strings.Contains(filepath.Base(plugin), "cpu"):
 		b, err = openAs(config, func() (compute.Backend, error) { return openCPUs(config, n) })
 	default:
@@ -60,7 +60,7 @@ func openDevices(config string, n int) (b compute.Backend, err error) {
 	}
 	if has := b.NumDevices(); has < n {
 		b.Finalize()
-		return nil, fmt.Errorf("%d devices: backend %q has %d", n, config, has)
+		return nil, fmt.Errorf("devices %d: backend %q has %d", n, config, has)
 	}
 	mesh, err := distributed.NewDeviceMesh([]int{n}, []string{BatchAxis})
 	if err != nil {

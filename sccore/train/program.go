@@ -35,28 +35,28 @@ func NewProgram(b compute.Backend, store *model.Store, graph func(*model.Scope, 
 	if err != nil {
 		return nil, err
 	}
-	e := &Program{exec, b, divided}
-	mesh := backend.Mesh(b)
-	if mesh == nil {
-		_, err = exec.Compile(inputs...)
-		return e, err
-	}
-	var specs []*distributed.ShardingSpec
-	var shards []shapes.Shape
-	for i, input := range inputs {
-		spec, err := specOf(mesh, input, e.divides(i))
-		if err != nil {
-			return nil, err
+	p := &Program{exec, b, divided}
+	if mesh := backend.Mesh(b); mesh != nil {
+		var specs []*distributed.ShardingSpec
+		var shards []shapes.Shape
+		for i, input := range inputs {
+			spec, err := specOf(mesh, input, p.divides(i))
+			if err != nil {
+				return nil, err
+			}
+			specs, shards = append(specs, spec), append(shards, spec.ShardShape(input))
 		}
-		specs, shards = append(specs, spec), append(shards, spec.ShardShape(input))
+		exec.AutoSharding(mesh).WithInputShardingSpecs(specs...)
+		inputs = slices.Repeat(shards, mesh.NumDevices())
 	}
-	exec.AutoSharding(mesh).WithInputShardingSpecs(specs...)
-	_, err = exec.Compile(slices.Repeat(shards, mesh.NumDevices())...)
-	return e, err
+	if _, err := exec.Compile(inputs...); err != nil {
+		return nil, err // The graph stays: finalizing an Exec whose graph panicked would wait forever.
+	}
+	return p, nil
 }
 
 // divides reports whether devices share the rows of an input.
-func (e *Program) divides(input int) bool { return e.divided != nil && e.divided[input] }
+func (p *Program) divides(input int) bool { return p.divided != nil && p.divided[input] }
 
 // specOf says how the rows of an input lie on devices. Rows that cannot be divided equally are given to each device.
 func specOf(mesh *distributed.DeviceMesh, input shapes.Shape, divided bool) (*distributed.ShardingSpec, error) {
@@ -69,10 +69,10 @@ func specOf(mesh *distributed.DeviceMesh, input shapes.Shape, divided bool) (*di
 }
 
 // Call runs the graph on its inputs, passes its outputs to read and frees them.
-func (e *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) error {
-	mesh := backend.Mesh(e.backend)
+func (p *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) error {
+	mesh := backend.Mesh(p.backend)
 	if mesh == nil {
-		return Execute(e.exec, inputs, read)
+		return Execute(p.exec, inputs, read)
 	}
 	placed := slices.Clone(inputs)
 	for i, input := range inputs {
@@ -80,16 +80,16 @@ func (e *Program) Call(inputs []any, read func(outputs []*tensors.Tensor)) error
 			continue
 		}
 		var err error
-		if placed[i], err = place(mesh, input, e.divides(i)); err != nil {
+		if placed[i], err = place(mesh, input, p.divides(i)); err != nil {
 			return err
 		}
 		defer placed[i].(*dtensor.Tensor).Finalize()
 	}
-	return Execute(e.exec, placed, func(outputs []*tensors.Tensor) { read(outputs[:len(outputs)/mesh.NumDevices()]) }) // All devices have the same.
+	return Execute(p.exec, placed, func(outputs []*tensors.Tensor) { read(outputs[:len(outputs)/mesh.NumDevices()]) }) // All devices have the same.
 }
 
 // Finalize frees the compiled graph.
-func (e *Program) Finalize() { e.exec.Finalize() }
+func (p *Program) Finalize() { p.exec.Finalize() }
 
 // place divides an input over devices. It leaves the input as it is.
 func place(mesh *distributed.DeviceMesh, input any, divided bool) (*dtensor.Tensor, error) {
@@ -139,8 +139,8 @@ func checkDevices[M any](b compute.Backend, objective Objective[M], parts int) e
 		return nil
 	}
 	if o, ok := objective.(Workloader); ok {
-		if images := o.Workload().Images; images%(parts*devices) != 0 {
-			return fmt.Errorf("%d devices cannot share a batch of %d images in %d parts equally", devices, images, parts)
+		if images := o.Workload().Images / parts; images%devices != 0 {
+			return fmt.Errorf("devices %d: they cannot share %d images of a batch equally", devices, images)
 		}
 	}
 	return nil

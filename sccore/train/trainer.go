@@ -67,7 +67,7 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 		return err
 	})
 	if err != nil {
-		t.store.Finalize() // The graphs stay: finalizing an Exec whose graph panicked would wait forever.
+		t.store.Finalize()
 		return nil, err
 	}
 	backend.Trim()

@@ -32,7 +32,7 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			agree(t, "on two devices", append(got, learn(t, two, 10)...), want)
-			distance := testbackend.Distance(testbackend.Values(t, two.Store()), weights, nil)
+			distance := testbackend.Distance(testbackend.Values(t, two.Store()), weights)
 			if t.Logf("the weights are %.1e apart", distance); !(distance < 1e-5) {
 				t.Errorf("the weights are %g apart", distance)
 			}

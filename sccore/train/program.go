@@ -46,7 +46,8 @@ func NewProgram(b compute.Backend, store *model.Store, graph func(*model.Scope, 
 			}
 			specs, shards = append(specs, spec), append(shards, spec.ShardShape(input))
 		}
-		exec.AutoSharding(mesh).WithInputShardingSpecs(specs...)
+		// Without a word about the outputs XLA would divide some of them, and GoMLX take the share of a device for a variable's value.
+		exec.AutoSharding(mesh).WithInputShardingSpecs(specs...).WithOutputShardingSpecs(distributed.NewReplicatedShardingSpec(mesh))
 		inputs = slices.Repeat(shards, mesh.NumDevices())
 	}
 	if _, err := exec.Compile(inputs...); err != nil {

@@ -66,7 +66,8 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 // [batch, NumHeads, tokens, tokens], and the keys before they are rotated, [batch, tokens, Dim]. turn is nil or rotates queries and keys by their positions.
 func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps, keys *Node) {
 	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
-	fused := fusesAttention(x.Graph().Backend(), p.compute)
+	// XLA divides its own operations over several devices. A kernel that it does not know would run on each device for all images.
+	fused := fusesAttention(x.Graph().Backend(), p.compute) && x.Graph().NumDevices() == 1
 	parts := v.project(scope, p, Reshape(x, -1, v.Dim), fused)
 	part := func(i int) *Node { return Reshape(parts[i], batch, tokens, v.NumHeads, head) }
 	query, key, value := part(0), part(1), part(2)

@@ -19,7 +19,8 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 	for _, method := range Names {
 		t.Run(method, func(t *testing.T) {
 			config := small(method)
-			config.Batch, config.Epochs, config.LearningRate = 10, 10, 1e-4 // Larger steps scale up a rounding at the kink of a ReLU.
+			config.Batch, config.Epochs, config.Queue = 20, 20, 2*config.Queue
+			config.LearningRate = 1e-4 // Larger steps scale up a rounding at the kink of a ReLU.
 			one, two := newTrainer(t, testbackend.Devices(t, 1), images, config), newTrainer(t, testbackend.Devices(t, 2), images, config)
 			ofOne, ofTwo := filepath.Join(t.TempDir(), "one.safetensors"), filepath.Join(t.TempDir(), "two.safetensors")
 			begin(t, one, 7)

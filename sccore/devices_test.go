@@ -28,7 +28,7 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 	}
 	agree(t, "on two devices", append(got, more(t, two, 10)...), want)
 	distance := testbackend.Distance(testbackend.Values(t, two.Store()), weights)
-	if t.Logf("the weights are %.1e apart", distance); !(distance < 1e-5) {
+	if t.Logf("the weights are %.1e apart", distance); !(distance < 1e-4) {
 		t.Errorf("the weights are %g apart", distance)
 	}
 
@@ -49,16 +49,14 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 // agree compares the losses of steps, the norms of their gradients and their gauges.
 func agree(t *testing.T, what string, got, want []sccore.StepMetrics) {
 	t.Helper()
-	worst := 0.0
+	var all []float64
 	for step, w := range want {
 		g := got[step]
 		off := max(math.Abs(g.Total-w.Total)/w.Total, math.Abs(g.GradientNorm-w.GradientNorm)/w.GradientNorm)
 		if w.Class != nil {
 			off = max(off, math.Abs(g.Class.Std-w.Class.Std)/w.Class.Std, math.Abs(g.Patches.Std-w.Patches.Std)/w.Patches.Std)
 		}
-		if worst = max(worst, off); !(off < 1e-5) {
-			t.Errorf("%s: at step %d the loss is %g, want %g, and the gradient %g, want %g", what, w.Step, g.Total, w.Total, g.GradientNorm, w.GradientNorm)
-		}
+		all = append(all, off)
 	}
-	t.Logf("%s: losses, gradients and gauges agree to %.1e", what, worst)
+	testbackend.Agree(t, what, all)
 }

@@ -2,6 +2,7 @@ package testbackend
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,4 +66,16 @@ func Distance(got, want map[string][]float32) float64 {
 		}
 	}
 	return math.Sqrt(difference / length)
+}
+
+// Agree checks how far off each step of a training on several devices is, relative to one device. Each step adds in another order, and training scales roundings up, at the
+// kink of a ReLU for instance. So most steps must agree to 1e-5, and all to 1e-3; a batch that is not treated as a whole is off by percents.
+func Agree(t testing.TB, what string, off []float64) {
+	t.Helper()
+	sorted := slices.Sorted(slices.Values(off))
+	middle, worst := sorted[len(sorted)/2], sorted[len(sorted)-1]
+	t.Logf("%s: the middle step is off by %.1e, the worst by %.1e", what, middle, worst)
+	if !(worst < 1e-3) || len(off) >= 20 && !(middle < 1e-5) {
+		t.Errorf("%s: the steps are off by %.1e", what, off)
+	}
 }

@@ -34,7 +34,7 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 			}
 			agree(t, "on two devices", append(got, learn(t, two, 10)...), want)
 			distance := testbackend.Distance(testbackend.Values(t, two.Store()), weights)
-			if t.Logf("the weights are %.1e apart", distance); !(distance < 1e-5) {
+			if t.Logf("the weights are %.1e apart", distance); !(distance < 1e-4) {
 				t.Errorf("the weights are %g apart", distance)
 			}
 
@@ -56,13 +56,10 @@ func TestTwoDevicesEqualOne(t *testing.T) {
 // agree compares the losses of steps and the norms of their gradients.
 func agree(t *testing.T, what string, got, want []StepMetrics) {
 	t.Helper()
-	worst := 0.0
+	var off []float64
 	for step, w := range want {
 		g := got[step]
-		off := max(math.Abs(g.Total-w.Total)/math.Abs(w.Total), math.Abs(g.GradientNorm-w.GradientNorm)/w.GradientNorm)
-		if worst = max(worst, off); !(off < 1e-5) {
-			t.Errorf("%s: at step %d the loss is %g, want %g, and the gradient %g, want %g", what, w.Step, g.Total, w.Total, g.GradientNorm, w.GradientNorm)
-		}
+		off = append(off, max(math.Abs(g.Total-w.Total)/math.Abs(w.Total), math.Abs(g.GradientNorm-w.GradientNorm)/w.GradientNorm))
 	}
-	t.Logf("%s: losses and gradients agree to %.1e", what, worst)
+	testbackend.Agree(t, what, off)
 }

@@ -29,6 +29,8 @@ type figures struct {
 	Launches  int     `json:"launches"`
 	Racing    int     `json:"racing"` // Scatters that add floats in an order that is not fixed.
 	Images    float64 `json:"images"` // A second, at the roof.
+
+	movers map[string]*mover
 }
 
 // free are the operations that launch nothing.
@@ -135,9 +137,11 @@ func (r roofline) walk(computation string, times int) {
 		if dtype == "f32" {
 			r.Float32 += n * flop
 		}
-		if r.ofPairs(in, shapes) {
+		ofPairs := r.ofPairs(in, shapes)
+		if ofPairs {
 			r.CoTAPMS += n * seconds
 		}
+		r.count(in, shapes, n, moved, seconds, ofPairs)
 	}
 }
 

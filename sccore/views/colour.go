@@ -11,9 +11,6 @@ var luma = []float32{0.2989, 0.587, 0.114}
 func coloured(x, params *Node) *Node {
 	n, height, width := x.Shape().Dim(0), x.Shape().Dim(2), x.Shape().Dim(3)
 	x = Reshape(x, n, 3, height*width)
-	if x.DType().IsHalfPrecision() {
-		return Reshape(narrowColoured(x, params), n, 3, height, width)
-	}
 	for slot := range numBlends {
 		if slot == blendsBeforeHue {
 			x = planesOf(x).hueShifted(param(params, hueAt)).join()
@@ -47,7 +44,7 @@ type planes [3]*Node
 // planesOf splits views, [n, 3, pixels], and join puts them together.
 func planesOf(x *Node) (rgb planes) {
 	for i := range rgb {
-		rgb[i] = Slice(x, AxisRange(), AxisElem(i))
+		rgb[i] = SliceAxis(x, 1, AxisElem(i))
 	}
 	return rgb
 }

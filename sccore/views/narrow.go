@@ -5,10 +5,22 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// narrowColoured is [coloured] in half precision, of views [n, 3, pixels]. It computes in float32. A GPU moves least memory for planes of colour, each
-// with its own operations. Between these pixels are bytes, as in PIL and torchvision: a compiler would keep them in float32.
-func narrowColoured(x, params *Node) *Node {
-	rgb := planesOf(ConvertDType(x, dtypes.Float32))
+// narrowView makes views in half precision, as cropped, coloured and blurred do: [batch*views, size, 3, size]. In this layout products need no
+// transpositions on a GPU. Colours are computed in float32. The operations on each colour are their own, so that they move least memory, and between them
+// pixels are bytes, as in PIL and torchvision: a compiler would keep them in float32.
+func narrowView(images, params *Node, views, size int, full float64) *Node {
+	batch, width, n := images.Shape().Dim(0), images.Shape().Dim(2), params.Shape().Dim(0)
+	rows, cols := resizing(images, params, views, size)
+	x := DotGeneral(rows, []int{2}, []int{0}, TransposeAllAxes(images, 0, 1, 3, 2), []int{1}, []int{0})
+	x.AssertDims(batch, views*size, 3, width)
+	x = DotGeneral(Reshape(x, n, size, 3, width), []int{3}, []int{0}, cols, []int{2}, []int{0})
+	x.AssertDims(n, size, 3, size)
+
+	var rgb planes
+	for i := range rgb {
+		plane := DivScalar(ConvertDType(SliceAxis(x, 2, AxisElem(i)), dtypes.Float32), full)
+		rgb[i] = Reshape(plane, n, 1, size*size)
+	}
 	for slot := range numBlends {
 		if slot == blendsBeforeHue {
 			rgb = rgb.rounded().hueShifted(param(params, hueAt))
@@ -18,7 +30,16 @@ func narrowColoured(x, params *Node) *Node {
 		}
 		rgb = rgb.blended(param(params, blendAt+3*slot), param(params, blendAt+3*slot+1), param(params, blendAt+3*slot+2))
 	}
-	return ConvertDType(rgb.join(), x.DType())
+	for i := range rgb {
+		rgb[i] = Reshape(ConvertDType(rgb[i], x.DType()), n, size, 1, size)
+	}
+	x = Concatenate(rgb[:], 2)
+
+	matrix := blur(x, params, size)
+	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
+	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
+	x.AssertDims(n, size, 3, size)
+	return x
 }
 
 // rounded rounds colours in [0, 1] to bytes.

@@ -62,8 +62,7 @@ func (l leafPairs) pull(weight *Node) *Node {
 	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
 	isHigher := func(i int) *Node { return GreaterThan(l.pair(l.q.i, i), l.q.j) }
 	if l.threads {
-		// A GPU keeps what forward has compared, an entry for every two pairs, unless the comparison looks different.
-		isHigher = func(int) *Node { return LessThan(Neg(l.q.i), Neg(l.q.j)) }
+		isHigher = func(int) *Node { return GreaterThan(MulScalar(l.q.i, 2), MulScalar(l.q.j, 2)) } // As [threads.unlike] does with integers.
 	}
 	sums := l.steps(1, func(i int) []*Node {
 		apart := Where(isHigher(i), Sub(l.p.j, l.pair(l.p.i, i)), l.never)

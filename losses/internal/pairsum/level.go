@@ -81,8 +81,8 @@ func (l treeLevel) reversed(place *Node) *Node {
 	return Sub(AddScalar(MulScalar(l.begin(), 2), l.size-1), l.cell(place))
 }
 
-// tally sums x over the places of each cell.
-func (l treeLevel) tally(x *Node) *Node {
+// tally sums x over the places of each cell. number is that of [threads.unlike].
+func (l treeLevel) tally(number int, x *Node) *Node {
 	if !l.threads {
 		return scatterTo(l.cell(l.here()), x, false)
 	}
@@ -91,16 +91,17 @@ func (l treeLevel) tally(x *Node) *Node {
 	_, x = l.strip(x)
 	dims := []int{x.Shape().Dim(0), l.radix, l.radix}
 	x = BroadcastToDims(x, dims...)
-	sums := ReduceSum(Where(Equal(BroadcastToDims(theirs, dims...), part), x, ZerosLike(x)), -1)
+	theirs, part = l.unlike(number, BroadcastToDims(theirs, dims...), part)
+	sums := ReduceSum(Where(Equal(theirs, part), x, ZerosLike(x)), -1)
 	return Reshape(Transpose(Reshape(sums, -1, l.size/l.radix, l.radix), 1, 2), -1)
 }
 
 // tallyReversed is tally with cells numbered as by reversed.
-func (l treeLevel) tallyReversed(x *Node) *Node {
+func (l treeLevel) tallyReversed(number int, x *Node) *Node {
 	if !l.threads {
 		return scatterTo(l.reversed(l.here()), x, false)
 	}
-	return Reshape(Reverse(Reshape(l.tally(x), -1, l.size), 1), -1)
+	return Reshape(Reverse(Reshape(l.tally(number, x), -1, l.size), 1), -1)
 }
 
 // overStrips sums tables over the strips before, part by part: [tables, B·padded].
@@ -159,9 +160,9 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 	score, ownCell, last := l.score(), l.cell(l.here()), l.cell(l.last)
 	_, inStrip := divMod(l.here(), l.radix)
 	bit := BitwiseShiftLeft(OnesLike(inStrip), inStrip)
-	l.bits = l.tally(bit)
+	l.bits = l.tally(1, bit)
 	counts := ConvertDType(BitCount(l.bits), dtypes.Float64)
-	strips := l.overStrips(counts, l.tally(score), l.tally(Square(score)))
+	strips := l.overStrips(counts, l.tally(2, score), l.tally(3, Square(score)))
 	l.ahead = row(strips, 0)
 	bits := ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64)
 	parts := l.overParts(Concatenate([]*Node{strips, bits}, 0))
@@ -179,13 +180,13 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 
 	p, others := l.strip(l.near)
 	mine, theirs := l.strip(l.part)
-	apart, isLower := MaxScalar(Sub(others, p), 0.0), LessThan(theirs, mine)
-	narrowSquares, narrow = Add(narrowSquares, l.sum(isLower, Square(apart))), Add(narrow, l.sum(isLower, apart))
+	apart, isLower := MaxScalar(Sub(others, p), 0.0), func(number int) *Node { return LessThan(l.unlike(number, theirs, mine)) }
+	narrowSquares, narrow = Add(narrowSquares, l.sum(isLower(1), Square(apart))), Add(narrow, l.sum(isLower(2), apart))
 
 	p, others = l.stripOf(l.near, l.last)
 	mine, theirs = l.stripOf(l.part, l.last)
-	apart, isLower = MaxScalar(AddScalar(Sub(others, p), l.margin), 0.0), LessThan(theirs, mine)
-	wideSquares, wide = Add(wideSquares, l.sum(isLower, Square(apart))), Add(wide, l.sum(isLower, apart))
+	apart = MaxScalar(AddScalar(Sub(others, p), l.margin), 0.0)
+	wideSquares, wide = Add(wideSquares, l.sum(isLower(3), Square(apart))), Add(wide, l.sum(isLower(4), apart))
 	return DivScalar(Sub(wideSquares, narrowSquares), l.margin*l.margin), Sub(wide, narrow), above
 }
 
@@ -217,7 +218,7 @@ func (l treeLevel) pull(weight *Node) *Node {
 	score, ownCell, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
 	weight = arrange(l.place, ConvertDType(weight, l.near.DType()))
 	wide64 := ConvertDType(weight, dtypes.Float64)
-	parts := l.overParts(l.overStrips(l.tallyReversed(wide64), l.tallyReversed(Mul(wide64, score))))
+	parts := l.overParts(l.overStrips(l.tallyReversed(4, wide64), l.tallyReversed(5, Mul(wide64, score))))
 
 	// Σ weight_k [x − p_k]₊ over whole strips.
 	read := func(cell, x *Node) *Node {

@@ -107,7 +107,7 @@ func (l treeLevel) tallyReversed(number int, x *Node) *Node {
 // overStrips sums tables over the strips before, part by part: [tables, B·padded].
 func (l treeLevel) overStrips(tables ...*Node) *Node {
 	each := Reshape(Stack(tables, 0), -1, l.size/l.radix)
-	return Reshape(Sub(cumulate(each), each), len(tables), -1)
+	return Reshape(Sub(l.cumulate(each), each), len(tables), -1)
 }
 
 // overParts sums tables, [tables, B·padded], over the parts before, strip by strip.

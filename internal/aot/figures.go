@@ -122,7 +122,7 @@ func (r roofline) walk(computation string, times int) {
 		if in.op == "custom-call" && strings.Contains(in.rest, "cublas") {
 			flop, dtype = product(in, shapes)
 		}
-		if in.op == "sort" {
+		if in.op == "sort" || in.op == "fusion" && r.sorts(in.attribute("calls=")) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
 		seconds := moved / bandwidth
@@ -143,6 +143,11 @@ func (r roofline) walk(computation string, times int) {
 		}
 		r.count(in, shapes, n, moved, seconds, ofPairs)
 	}
+}
+
+// sorts reports whether a fusion is a sort whose input is computed in place.
+func (r roofline) sorts(computation string) bool {
+	return slices.ContainsFunc(r.computations[computation], func(in instruction) bool { return in.op == "sort" })
 }
 
 // reads are the bytes that a fusion reads of its parameters: of one that is only sliced or gathered from, what is taken.

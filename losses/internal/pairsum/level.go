@@ -104,14 +104,32 @@ func (l treeLevel) tallyReversed(number int, x *Node) *Node {
 	return Reshape(Reverse(Reshape(l.tally(number, x), -1, l.size), 1), -1)
 }
 
-// overStrips sums tables over the strips before, part by part: [tables, B·padded].
-func (l treeLevel) overStrips(tables ...*Node) *Node {
-	each := Reshape(Stack(tables, 0), -1, l.size/l.radix)
-	return Reshape(Sub(l.cumulate(each), each), len(tables), -1)
+// overStrips sums tables over the strips before, part by part. It returns groups of tables, [tables, B·padded]: one of all, or on a GPU, which would copy
+// them out of it, one of each.
+func (l treeLevel) overStrips(tables ...*Node) (groups []*Node) {
+	if !l.threads {
+		tables = []*Node{Stack(tables, 0)}
+	}
+	for _, table := range tables {
+		each := Reshape(table, -1, l.size/l.radix)
+		groups = append(groups, Reshape(Sub(l.cumulate(each), each), -1, l.place.Shape().Size()))
+	}
+	return groups
 }
 
-// overParts sums tables, [tables, B·padded], over the parts before, strip by strip.
-func (l treeLevel) overParts(tables *Node) []*Node {
+// overParts sums groups of tables over the parts before, strip by strip, and returns the tables.
+func (l treeLevel) overParts(groups ...*Node) (each []*Node) {
+	if !l.threads && len(groups) > 1 {
+		groups = []*Node{Concatenate(groups, 0)}
+	}
+	for _, tables := range groups {
+		each = append(each, l.rows(l.sumParts(tables))...)
+	}
+	return each
+}
+
+// sumParts is overParts of a group.
+func (l treeLevel) sumParts(tables *Node) *Node {
 	rows, all := tables.Shape().Dimensions[0], tables.Shape().Dimensions[1]
 	square := shapes.Make(tables.DType(), l.radix, l.radix)
 	g := tables.Graph()
@@ -121,13 +139,12 @@ func (l treeLevel) overParts(tables *Node) []*Node {
 		dims := []int{nodes, l.radix, l.radix, l.size / l.radix}
 		each := BroadcastToDims(Reshape(tables, nodes, 1, l.radix, dims[3]), dims...)
 		sums := ReduceSum(Where(BroadcastToDims(Reshape(before, 1, l.radix, l.radix, 1), dims...), each, ZerosLike(each)), 2)
-		return l.rows(Reshape(sums, rows, all))
+		return Reshape(sums, rows, all)
 	}
 	ahead := ConvertDType(before, tables.DType())
 	ahead = BroadcastToDims(InsertAxes(ahead, 0), nodes, l.radix, l.radix)
 	// A product per node needs no transposition.
-	sums := Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix))
-	return l.rows(Reshape(sums, rows, all))
+	return Reshape(Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix)), rows, all)
 }
 
 // rows are the rows of tables.
@@ -163,9 +180,8 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 	l.bits = l.tally(1, bit)
 	counts := ConvertDType(BitCount(l.bits), dtypes.Float64)
 	strips := l.overStrips(counts, l.tally(2, score), l.tally(3, Square(score)))
-	l.ahead = row(strips, 0)
-	bits := ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64)
-	parts := l.overParts(Concatenate([]*Node{strips, bits}, 0))
+	l.ahead = row(strips[0], 0)
+	parts := l.overParts(append(strips, ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64))...)
 
 	// W(x) and Σ [p_j − x]₊ over whole strips.
 	read := func(cell, x *Node) (squares, sum, count *Node) {
@@ -218,7 +234,7 @@ func (l treeLevel) pull(weight *Node) *Node {
 	score, ownCell, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
 	weight = arrange(l.place, ConvertDType(weight, l.near.DType()))
 	wide64 := ConvertDType(weight, dtypes.Float64)
-	parts := l.overParts(l.overStrips(l.tallyReversed(4, wide64), l.tallyReversed(5, Mul(wide64, score))))
+	parts := l.overParts(l.overStrips(l.tallyReversed(4, wide64), l.tallyReversed(5, Mul(wide64, score)))...)
 
 	// Σ weight_k [x − p_k]₊ over whole strips.
 	read := func(cell, x *Node) *Node {

@@ -46,6 +46,30 @@ type Table struct {
 	Rows     []Row
 }
 
+// PaperAlone reports whether the table shows numbers of the paper and none of ours.
+func (t Table) PaperAlone() bool {
+	printed := false
+	for _, row := range t.Rows {
+		for _, cell := range row.Cells {
+			if len(cell.Ours) > 0 {
+				return false
+			}
+			printed = printed || !math.IsNaN(cell.Paper)
+		}
+	}
+	return printed
+}
+
+// Measured leaves out the tables of the paper alone where others have numbers of ours, such as those of the same columns on synthetic images. Where none has,
+// it returns all tables.
+func Measured(tables []Table) []Table {
+	measured := slices.DeleteFunc(slices.Clone(tables), Table.PaperAlone)
+	if len(measured) == 0 {
+		return tables
+	}
+	return measured
+}
+
 // Formats are the formats that [Table.Format] knows.
 var Formats = []string{"md", "csv", "latex", "html"}
 

@@ -179,3 +179,20 @@ func TestLinkedHTMLLinksNumbersToTheirRecords(t *testing.T) {
 		t.Error("a table without links differs")
 	}
 }
+
+func TestMeasuredLeavesOutThePaperAlone(t *testing.T) {
+	table := func(title string, c Cell) Table {
+		return Table{Title: title, Columns: []string{"x"}, Rows: []Row{{Cells: []Cell{c}}}}
+	}
+	paper, both := table("paper", Cell{Paper: 1}), table("both", Cell{Paper: 1, Ours: []float64{2}})
+	ours, empty := table("ours", Cell{Paper: math.NaN(), Ours: []float64{2}}), table("empty", Cell{Paper: math.NaN()})
+	titles := func(tables ...Table) (names string) {
+		for _, t := range Measured(tables) {
+			names += t.Title + " "
+		}
+		return names
+	}
+	equal(t, titles(paper, both, ours, empty), "both ours empty ")
+	equal(t, titles(paper, paper), "paper paper ")
+	equal(t, titles(paper, ours), "ours ")
+}

@@ -34,7 +34,7 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 		t.Skip("it trains")
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		whole := newTrainer(t, b, tinyData(), tiny())
+		whole := tinyTrainer(t, b)
 		trained(t, whole, 7, 3)
 		middle := filepath.Join(t.TempDir(), "middle.safetensors")
 		if err := whole.Save(middle, "a note"); err != nil {

@@ -87,7 +87,7 @@ func (t *Trainer) gauges(ctx context.Context, part int) (g Gauges, err error) {
 	s := o.step
 	s.paired = s.labelled && s.hasPatchLoss()
 	if t.gauge == nil {
-		if t.gauge, err = model.NewExec(t.backend, t.Store(), s.gauges); err != nil {
+		if t.gauge, err = train.NewProgram(t.backend, t.Store(), s.gauges, s.shapes(), s.divided()); err != nil {
 			return g, err
 		}
 	}
@@ -100,7 +100,7 @@ func (t *Trainer) gauges(ctx context.Context, part int) (g Gauges, err error) {
 			return g, err
 		}
 		defer train.Free(inputs)
-		return g, train.Execute(t.gauge, inputs, func(out []*tensors.Tensor) {
+		return g, t.gauge.Call(inputs, func(out []*tensors.Tensor) {
 			for i, length := range tensors.MustCopyFlatData[float32](out[0]) {
 				*each(&g.Lengths)[i] = float64(length)
 			}

@@ -26,7 +26,7 @@ func gaugesOf(t *testing.T, trainer *sccore.Trainer) sccore.Gauges {
 
 func TestGaugesOfEveryLoss(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		trainer := newTrainer(t, b, tinyData(), tiny())
+		trainer := tinyTrainer(t, b)
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-var narrowSteps = flag.Int("narrow-steps", 40, "`STEPS` of the trainings that bfloat16 is compared in")
+var narrowSteps = flag.Int("narrow-steps", 25, "`STEPS` of the trainings that bfloat16 is compared in")
 
 // Training in bfloat16 ends where training in float32 does: nearer than the same training with another seed.
 func TestTrainingInBFloat16EndsWithinTheSeeds(t *testing.T) {

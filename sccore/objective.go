@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
+	"math"
 	"slices"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
@@ -20,7 +19,6 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/train"
-	"github.com/semcon/semcon/sccore/views"
 )
 
 // Objective is the method as package train takes it: the graph of its step, and the batches.
@@ -104,12 +102,10 @@ func (o *Objective) Workload() train.Workload {
 func (o *Objective) Parts() int { return o.config.AccumulationSteps }
 
 // Shapes are the shapes of the inputs of one part of a step.
-func (o *Objective) Shapes() (all []shapes.Shape) {
-	for _, in := range o.step.inputs() {
-		all = append(all, in.shape)
-	}
-	return all
-}
+func (o *Objective) Shapes() []shapes.Shape { return o.step.shapes() }
+
+// Divided divides images and views over devices, and what belongs to each of them.
+func (o *Objective) Divided() []bool { return o.step.divided() }
 
 // Graph computes a batch, or one part of it: forward and backward, and the update unless the batch comes in parts.
 func (o *Objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
@@ -261,7 +257,7 @@ func (o *Objective) batch(ctx context.Context, at train.At) (prepared, error) {
 	return o.batches.Batch(ctx, o.mixture(at.Seed), at.Step*o.Parts()+at.Part, func(batch *datasets.Batch) (prepared, error) {
 		inputs, err := o.inputs(o.step, batch, at.Seed, nil)
 		if err == nil {
-			err = train.Upload(o.device, inputs)
+			err = train.Upload(o.device, inputs, o.Divided())
 		}
 		return prepared{inputs, batch.Skipped}, err
 	})
@@ -270,128 +266,80 @@ func (o *Objective) batch(ctx context.Context, at train.At) (prepared, error) {
 // rewind stops reading images; the next step starts again.
 func (o *Objective) rewind() { o.batches.Stop() }
 
+// StepMetrics are what a training step reports. A loss that is off is 0.
+type StepMetrics struct {
+	Step         int     `json:"step"` // Steps done, including this one.
+	LearningRate float64 `json:"rate"` // The one this step used.
+
+	// Evaluated are the values of evaluators that ran behind the step, as "evaluator/value".
+	Evaluated map[string]float64 `json:"evaluated,omitempty"`
+
+	Total              float64 `json:"total"` // The sum of the losses, each times its λ.
+	PatchAlignment     float64 `json:"patch_alignment,omitempty"`
+	ImageAlignment     float64 `json:"image_alignment,omitempty"`
+	PatchConcentration float64 `json:"patch_concentration,omitempty"`
+	ImageConcentration float64 `json:"image_concentration,omitempty"`
+	Prototypes         float64 `json:"prototypes,omitempty"`
+
+	// Lambdas are the weights that [ByGradient] has set; nil for those of the configuration.
+	Lambdas *losses.Lambdas `json:"lambdas,omitempty"`
+
+	// ImageEntropy and PatchEntropy are the mean entropy of the targets, in [0, ln K] for heads with K outputs. At ln K the targets carry no
+	// information.
+	ImageEntropy float64 `json:"image_entropy,omitempty"`
+	PatchEntropy float64 `json:"patch_entropy,omitempty"`
+
+	GradientNorm float64 `json:"gradient_norm"` // Before clipping.
+
+	// Class and Patches are the spread of the online branch's [CLS] and patch tokens in a global view. They are measured every MetricsEvery steps and
+	// nil otherwise.
+	Class   *metrics.Spread `json:"class,omitempty"`
+	Patches *metrics.Spread `json:"patches,omitempty"`
+	// Classes is the spread of the same patch tokens within and between classes, if the images have labels.
+	Classes *metrics.ClassSpread `json:"classes,omitempty"`
+}
+
+// The names of a step's reports: losses and entropies are scalars, covariances are [D, D], the spread of classes is [2].
 const (
-	inPixels    = "pixels"    // Images, positives last, [images + positives, size, size, 3] of bytes.
-	inGlobals   = "globals"   // Parameters of the global views, [globals·images, NumParams].
-	inLocals    = "locals"    // Parameters of the local views.
-	inPositives = "positives" // Parameters of one view of each positive, [positives, NumParams].
-	inPartners  = "partners"  // The partner x' of each image x, [images].
-	inLabels    = "labels"    // Label maps, [images, size, size] of bytes.
-	inNoiseKey  = "noise key" // The key that label noise is drawn from.
-	inImages    = "images"    // The numbers of the images, [images].
-	// Label maps that correspondences from labels are made of, if they are not inLabels.
-	inTeacherLabels = "teacher labels"
-	inScheduled     = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
+	reportTotal              = "total"
+	reportPatchAlignment     = "patch alignment"
+	reportImageAlignment     = "image alignment"
+	reportPatchConcentration = "patch concentration"
+	reportImageConcentration = "image concentration"
+	reportPrototypes         = "prototypes"
+	reportImageEntropy       = "image entropy"
+	reportPatchEntropy       = "patch entropy"
+	reportGradientNorm       = "gradient norm"
+	reportClassSpread        = "class spread"
+	reportPatchSpread        = "patch spread"
+	reportSpreadOfClasses    = "spread of classes"
 )
 
-// input is an input of the compiled step.
-type input struct {
-	name  string
-	shape shapes.Shape
-}
-
-// inputs lists the inputs of the step.
-func (s step) inputs() []input {
-	images, positives := s.images(), s.positives()
-	all := []input{
-		{inPixels, shapes.Make(dtypes.Uint8, images+positives, s.ImageSize, s.ImageSize, 3)},
-		{inGlobals, shapes.Make(dtypes.Float32, s.Views.Globals*images, views.NumParams)},
-	}
-	if s.Views.Locals > 0 {
-		all = append(all, input{inLocals, shapes.Make(dtypes.Float32, s.Views.Locals*images, views.NumParams)})
-	}
-	if positives > 0 {
-		all = append(all, input{inPositives, shapes.Make(dtypes.Float32, positives, views.NumParams)})
-	}
-	if s.Lambdas.PatchConcentration > 0 || s.paired {
-		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
-	}
-	if s.labelled {
-		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
-	}
-	if s.fromLabels() {
-		if s.taught {
-			all = append(all, input{inTeacherLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
-		}
-		if s.Correspondences.Fixed {
-			all = append(all, input{inImages, shapes.Make(dtypes.Int32, images)})
-		} else {
-			all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+// set adds a scalar report to its metric.
+func (m *StepMetrics) set(report string, value float64) {
+	for name, metric := range map[string]*float64{
+		reportTotal: &m.Total, reportPatchAlignment: &m.PatchAlignment, reportImageAlignment: &m.ImageAlignment,
+		reportPatchConcentration: &m.PatchConcentration, reportImageConcentration: &m.ImageConcentration, reportPrototypes: &m.Prototypes,
+		reportImageEntropy: &m.ImageEntropy, reportPatchEntropy: &m.PatchEntropy, reportGradientNorm: &m.GradientNorm,
+	} {
+		if name == report {
+			*metric += value
 		}
 	}
-	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
 }
 
-// named returns the nodes of the step's inputs by name.
-func (s step) named(inputs []*Node) map[string]*Node {
-	named := map[string]*Node{}
-	for i, in := range s.inputs() {
-		named[in.name] = inputs[i]
-	}
-	return named
-}
-
-// inputs builds a step's inputs from a batch or a part of one.
-func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled []float32) ([]any, error) {
-	images := s.images()
-	draws, size := batch.Step, o.config.ImageSize*o.config.ImageSize
-	// Without a loss of patches the scenes, which lie between objects and positives, are left out.
-	first := batch.Objects + batch.Scenes
-	pixels := batch.Pixels
-	if images != first {
-		pixels = slices.Concat(pixels[:images*size*3], pixels[first*size*3:])
-	}
-	named := map[string]any{
-		inPixels:    tensors.FromFlatDataAndDimensions(pixels, images+s.positives(), o.config.ImageSize, o.config.ImageSize, 3),
-		inScheduled: scheduled,
-	}
-	globals, locals := o.config.Views.Draw(seed, draws, batch.Images[:images], batch.Sizes[:images])
-	named[inGlobals], named[inLocals] = globals, locals
-	if s.positives() > 0 {
-		// Positives take their second view: the first view of a positive that is itself in the batch is the online branch's.
-		theirs := o.config.Views
-		theirs.Locals = 0
-		all, _ := theirs.Draw(seed, draws, batch.Images[first:], batch.Sizes[first:])
-		flat := tensors.MustCopyFlatData[float32](all)
-		row := len(flat) / (theirs.Globals * s.positives())
-		named[inPositives] = tensors.FromFlatDataAndDimensions(flat[s.positives()*row:2*s.positives()*row], s.positives(), row)
-	}
-	if s.Lambdas.PatchConcentration > 0 || s.paired {
-		named[inPartners] = partners(seed, draws, images)
-	}
-	maps := map[string]func(image int32, labels []uint8, size int) error{}
-	if s.labelled {
-		maps[inLabels] = o.data.Labels
-	}
-	if s.taught {
-		maps[inTeacherLabels] = o.data.TeacherLabels
-	}
-	for name, read := range maps {
-		labels := make([]uint8, images*size)
-		for i := range images {
-			if err := read(batch.Images[i], labels[i*size:(i+1)*size], o.config.ImageSize); err != nil {
-				return nil, err
-			}
+// finite reports whether the loss and its gradient are finite.
+func (m *StepMetrics) finite() bool {
+	for _, x := range []float64{m.Total, m.GradientNorm} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return false
 		}
-		named[name] = tensors.FromFlatDataAndDimensions(labels, images, o.config.ImageSize, o.config.ImageSize)
 	}
-	if s.fromLabels() {
-		named[inImages] = slices.Clone(batch.Images[:images])
-		named[inNoiseKey] = rand.New(rand.NewPCG(seed, uint64(draws))).Uint32()
-	}
-	var inputs []any
-	for _, in := range s.inputs() {
-		inputs = append(inputs, named[in.name])
-	}
-	return inputs, nil
+	return true
 }
 
-// partners draws another image for each of n images, the paper's x': a cycle through all of them in random order.
-func partners(seed uint64, step, n int) []int32 {
-	order := rand.New(rand.NewPCG(seed, uint64(step)+1<<63)).Perm(n)
-	drawn := make([]int32, n)
-	for i, image := range order {
-		drawn[image] = int32(order[(i+1)%n])
-	}
-	return drawn
+// entropy is the mean entropy of distributions, [N, K].
+func entropy(distributions *Node) *Node {
+	log := Log(MaxScalar(distributions, 1e-30))
+	return Neg(ReduceAllMean(ReduceSum(Mul(distributions, log), -1)))
 }

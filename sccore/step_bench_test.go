@@ -7,6 +7,7 @@ import (
 	"image/jpeg"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -114,6 +115,28 @@ func photographs(b *testing.B) *datasets.ImageFolder {
 	}
 	b.Logf("%d synthetic scenes of %d²", pictures.Len(), side)
 	return pictures
+}
+
+// BenchmarkMemory takes steps of ViT-S/16 on two images and reports the most memory that the process holds in the first and in the second half of them, the
+// first two steps apart. Weights, moments and images of steps that are over must not add up: -benchtime 30x takes 30 steps.
+func BenchmarkMemory(b *testing.B) {
+	config := sccore.Default()
+	config.ImageSize, config.Batch = 256, 2
+	trainer := begun(b, config, 256)
+	var peaks []int64
+	for b.Loop() {
+		peaks = append(peaks, usage.PeakResident(func() {
+			if _, err := trainer.Step(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}))
+	}
+	if b.N < 10 {
+		return // The first call of a benchmark takes one step.
+	}
+	peaks = peaks[2:]
+	b.ReportMetric(float64(slices.Max(peaks[:len(peaks)/2]))/1e6, "MB-first-half")
+	b.ReportMetric(float64(slices.Max(peaks[len(peaks)/2:]))/1e6, "MB-second-half")
 }
 
 // begun returns a trainer that has taken a step, and so compiled it.

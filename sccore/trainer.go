@@ -41,7 +41,7 @@ type Trainer struct {
 
 	backend   compute.Backend
 	objective *Objective
-	gauge     *model.Exec // Measures gauges, once it is compiled.
+	gauge     *train.Program // Measures gauges, once it is compiled.
 }
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.

@@ -20,9 +20,10 @@ import (
 
 var evaluateVerb = verb{
 	name:    "evaluate",
-	summary: "evaluate weights: in-context segmentation, overclustering, keypoints, objects; or COCO's detections",
+	summary: "evaluate weights: in-context and linear segmentation, overclustering, keypoints, objects; or COCO's detections",
 	args:    "NAME",
 	example: "semcon evaluate in-context --weights dino_deitsmall16_pretrain.pth --data data --memory 1024,102400\n" +
+		"semcon evaluate linear --weights runs/photos/encoder.safetensors --data data --dataset camvid\n" +
 		"semcon evaluate overclustering --weights runs/photos/encoder.safetensors --data data --clusters 300\n" +
 		"semcon evaluate spair --weights dino_deitsmall16_pretrain.pth --data data --size 448\n" +
 		"semcon evaluate lost --weights dino_deitsmall16_pretrain.pth --data data\n" +
@@ -33,6 +34,7 @@ var evaluateVerb = verb{
 // evaluations are those of weights, by name.
 var evaluations = map[string]func(context.Context, evaluationCall) (evaluated, error){
 	"in-context":     evaluateInContext,
+	"linear":         evaluateLinear,
 	"overclustering": evaluateOverclustering,
 	"spair":          evaluateSPair,
 	"lost": func(ctx context.Context, c evaluationCall) (evaluated, error) {
@@ -48,6 +50,7 @@ type evaluationCall struct {
 	weights, data, dataset string
 	classes                []string
 	size, clusters, images int
+	epochs                 int
 	expansion              int
 	threshold              float64
 	memories               []int
@@ -75,15 +78,16 @@ func runEvaluate(ctx context.Context, args []string) error {
 	var c evaluationCall
 	data := dataFlag(flags)
 	flags.StringVar(&c.weights, "weights", "", "`FILE` of the weights, .pth or .safetensors")
-	flags.StringVar(&c.dataset, "dataset", "voc2012", "in-context, overclustering: `NAME` of the dataset: "+strings.Join(slices.Sorted(maps.Keys(segmentations)), ", "))
-	classes := flags.String("classes", "", "in-context, overclustering: `NAMES` of the only classes that count, with commas between them; by default all")
+	flags.StringVar(&c.dataset, "dataset", "voc2012", "in-context, linear, overclustering: `NAME` of the dataset: "+strings.Join(slices.Sorted(maps.Keys(segmentations)), ", "))
+	classes := flags.String("classes", "", "in-context, linear, overclustering: `NAMES` of the only classes that count, with commas between them; by default all")
 	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
 	memory := flags.String("memory", strconv.Itoa(evaluation.DefaultInContext().Memory), "in-context: `SIZES` of the memory in patches, with commas between them")
 	flags.IntVar(&c.clusters, "clusters", evaluation.DefaultOverclustering().Clusters, "overclustering: `NUMBER` of clusters; with that of the classes they are also matched one to one")
+	flags.IntVar(&c.epochs, "epochs", 20, "linear: `NUMBER` of epochs of training")
 	flags.IntVar(&c.images, "images", 0, "`NUMBER` of images or pairs, evenly spread; by default all")
 	flags.IntVar(&c.expansion, "expansion", 100, "lost: `NUMBER` of patches of the seed's expansion")
 	flags.Float64Var(&c.threshold, "threshold", 0.2, "tokencut: `COSINE` above which patches are joined")
-	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds the draw of the memory and of the first centres")
+	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres")
 	format := flags.String("format", "text", "`FORMAT`: text or json")
 	names, err := parse(flags, args)
 	if err != nil {
@@ -106,8 +110,8 @@ func runEvaluate(ctx context.Context, args []string) error {
 		return usagef("--dataset %q: want one of %s", c.dataset, strings.Join(slices.Sorted(maps.Keys(segmentations)), ", "))
 	case c.size < 0 || c.size > 8192:
 		return usagef("--size %d is not between 1 and 8192", c.size)
-	case c.images < 0 || c.expansion < 1:
-		return usagef("--images %d and --expansion %d: want a positive number", c.images, c.expansion)
+	case c.images < 0 || c.expansion < 1 || c.epochs < 1:
+		return usagef("--images %d, --expansion %d and --epochs %d: want positive numbers", c.images, c.expansion, c.epochs)
 	}
 	if *classes != "" {
 		c.classes = strings.Split(*classes, ",")

@@ -71,6 +71,9 @@ func evaluateCOCO(annotations, detections string) (r cocoResult, err error) {
 		return r, inFile(detections, err)
 	}
 	if masked {
+		for _, s := range truth.RequireMasks() {
+			fmt.Fprintf(os.Stderr, "masks: skipped %s: %s\n", s.File, s.Reason)
+		}
 		masks, err := metrics.EvaluateCOCO(truth, found, metrics.Masks)
 		if err != nil {
 			return r, inFile(detections, err)

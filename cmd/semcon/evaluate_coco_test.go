@@ -75,6 +75,17 @@ boxes.json: 1 detections have categories that truth.json does not have, and do n
 	}
 }
 
+// TestEvaluateCOCOGoesOnWithoutAMask: boxes count, as in pycocotools, and masks are judged among the annotations that have one.
+func TestEvaluateCOCOGoesOnWithoutAMask(t *testing.T) {
+	m := fakemachine.New(t)
+	m.Write(t, "truth.json", strings.Replace(oneObject, `"annotations": [`, `"annotations": [{"id": 7, "image_id": 5, "category_id": 3, "bbox": [60, 0, 20, 20], "area": 400, "segmentation": []},`, 1))
+	m.Write(t, "masks.json", oneMask)
+	stdout, stderr, status := outcome(t, semcon(t, m, "evaluate", "coco", "--annotations", "truth.json", "--detections", "masks.json"))
+	if status != 0 || stderr != "masks: skipped truth.json: annotation 7: it has no segmentation\n" || !strings.HasSuffix(stdout, "masks\n"+sixTenths) || strings.HasPrefix(stdout, "boxes\n"+sixTenths) {
+		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
+	}
+}
+
 func TestEvaluateErrors(t *testing.T) {
 	m := fakemachine.New(t)
 	m.Write(t, "truth.json", oneObject)
@@ -87,8 +98,8 @@ func TestEvaluateErrors(t *testing.T) {
 		status int
 		stderr string
 	}{
-		{"", 2, "want one evaluation of coco, in-context, lost, overclustering, spair, tokencut, got none"},
-		{"voc", 2, "want one evaluation of coco, in-context, lost, overclustering, spair, tokencut, got 1 (voc)"},
+		{"", 2, "want one evaluation of coco, in-context, linear, lost, overclustering, spair, tokencut, got none"},
+		{"voc", 2, "want one evaluation of coco, in-context, linear, lost, overclustering, spair, tokencut, got 1 (voc)"},
 		{"coco", 2, "--annotations FILE is missing"},
 		{"coco --annotations truth.json", 2, "--detections FILE is missing"},
 		{"coco --annotations truth.json --detections boxes.json --format xml", 2, `--format "xml": want text or json`},

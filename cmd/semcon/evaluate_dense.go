@@ -61,6 +61,29 @@ func evaluateInContext(ctx context.Context, c evaluationCall) (r evaluated, err 
 	return r, nil
 }
 
+// evaluateLinear trains a linear layer on the patches of crops, which have the size of the test images.
+func evaluateLinear(ctx context.Context, c evaluationCall) (r evaluated, err error) {
+	train, err := c.open(datasets.Train)
+	if err != nil {
+		return r, err
+	}
+	test, err := c.open(datasets.Test)
+	if err != nil {
+		return r, err
+	}
+	settings := evaluation.DefaultSegmentationProbe()
+	settings.CropSize, settings.TestSize, settings.Epochs, settings.Batch = c.size, c.size, c.epochs, 32
+	result, err := settings.Evaluate(ctx, c.engine, c.extractor, train.Images, test.Images, c.seed)
+	if err != nil {
+		return r, err
+	}
+	r.Numbers, r.Data = result, "training: "+train.Images.Identity+"; test: "+test.Images.Identity
+	r.Protocol = fmt.Sprintf("linear layer on frozen patches of crops of %[1]d² px, %[2]d epochs of batches of %[3]d, rate %[4]g; tested on images of %[1]d² px",
+		c.size, settings.Epochs, settings.Batch, settings.LearningRate)
+	r.lines = []string{fmt.Sprintf("mIoU %6.2f %%, pixel accuracy %6.2f %%", result.MIoU, result.Accuracy)}
+	return r, nil
+}
+
 func evaluateOverclustering(ctx context.Context, c evaluationCall) (r evaluated, err error) {
 	test, err := c.open(datasets.Test)
 	if err != nil {

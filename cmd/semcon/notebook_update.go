@@ -41,6 +41,7 @@ func cleanNotebook(content []byte, root string) ([]byte, error) {
 				delete(metadata, "execution")
 			}
 			cell["outputs"] = withoutPath(cell["outputs"], root)
+			smallPictures(cell["outputs"])
 			if cell["outputs"] == nil {
 				delete(cell, "outputs") // Only code cells have outputs.
 			}

@@ -51,7 +51,7 @@ func runReproduce(ctx context.Context, args []string) error {
 	case o.Parallel < 0:
 		return usagef("--parallel %d is negative", o.Parallel)
 	}
-	o.Parallel = parallel(o)
+	o.Parallel = parallel(o, 1)
 	if o.Data = *data; o.Data != "" {
 		if err := requireFolder("data", o.Data); err != nil {
 			return err
@@ -67,7 +67,7 @@ func runReproduce(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	announce := sync.OnceFunc(func() { announceEngine(os.Stderr) })
+	announce := sync.OnceFunc(func() { announceEngine(os.Stderr, 1) })
 	o.Bar = func(title string, total int) progress.Bar {
 		announce()
 		return progress.New(os.Stderr, title, total)
@@ -121,13 +121,15 @@ func inOrder(names []string) (chosen []study.Experiment, err error) {
 	return chosen, nil
 }
 
-// parallel returns the number of runs at the same time: the one that the options have, or the default of their profile.
-func parallel(o study.Options) int {
+// parallel returns the number of runs at the same time on so many devices: the one that the options have, or the default of their profile.
+func parallel(o study.Options, devices int) int {
 	switch {
 	case o.Parallel > 0:
 		return o.Parallel
 	case o.Profile == study.Full:
 		return 1 // A step of full size fills the device.
+	case devices > 1:
+		return 1 // Two runs that wait for each other's devices would wait for ever.
 	}
 	return runtime.NumCPU() // A small step fills only one core.
 }

@@ -27,8 +27,9 @@ var runVerb = verb{
 		flags := newFlags("run")
 		choice := studyFlags(flags)
 		options := &choice.options
+		devices := devicesFlag(flags)
 		// A run first prints its engine. A refused run prints only the reason.
-		announce := sync.OnceFunc(func() { announceEngine(os.Stderr) })
+		announce := sync.OnceFunc(func() { announceEngine(os.Stderr, *devices) })
 		options.Bar = func(title string, total int) progress.Bar {
 			announce()
 			return progress.New(os.Stderr, title, total)
@@ -54,12 +55,17 @@ var runVerb = verb{
 			return usagef("--checkpoint-every %v is negative", options.CheckpointEvery)
 		case options.Parallel < 0:
 			return usagef("--parallel %d is negative", options.Parallel)
+		case *devices > 1 && options.Parallel > 1:
+			return usagef("--parallel %d: runs on several devices go one after the other", options.Parallel)
 		}
-		options.Parallel = parallel(*options)
+		if err := checkDevices(*devices); err != nil {
+			return err
+		}
+		options.Parallel = parallel(*options, *devices)
 		if err := requireWritable("out", options.Out); err != nil {
 			return err
 		}
-		b, err := backend.Open()
+		b, err := backend.OpenDevices(*devices)
 		if err != nil {
 			return err
 		}

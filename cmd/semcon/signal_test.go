@@ -84,7 +84,7 @@ func end(t *testing.T, c *exec.Cmd, signals ...syscall.Signal) time.Duration {
 func TestARunThatCompilesEndsSoon(t *testing.T) {
 	config := backend.Config()
 	m := fakemachine.New(t)
-	c := semcon(t, m, "run", "pretrain", "--profile", "quick", "--parallel", "1", "--out", t.TempDir())
+	c := semcon(t, m, "run", "pretrain", "--profile", "quick", "--seeds", "1", "--parallel", "1", "--out", t.TempDir())
 	c.Env = append(c.Env, "GOMLX_BACKEND="+config)
 	stderr, err := c.StderrPipe()
 	if err != nil {

@@ -28,7 +28,7 @@ func runSubmit(ctx context.Context, args []string) error {
 	flags := newFlags("submit")
 	choice := studyFlags(flags)
 	var job cluster.Job
-	flags.IntVar(&job.GPUs, "gpus", 1, "`NUMBER` of GPUs of a task")
+	flags.IntVar(&job.GPUs, "gpus", 1, "`NUMBER` of GPUs of a task, which share each batch")
 	flags.IntVar(&job.CPUs, "cpus", 8, "`NUMBER` of CPU cores of a task")
 	flags.StringVar(&job.Memory, "memory", "64G", "`SIZE` of the main memory of a task")
 	flags.DurationVar(&job.Time, "time", 24*time.Hour, "`TIME` after which Slurm ends a task, which then goes back into the queue")
@@ -88,7 +88,7 @@ func runSubmit(ctx context.Context, args []string) error {
 	} else if job.Folder, err = filepath.Abs(cmp.Or(job.Folder, here)); err != nil {
 		return err
 	}
-	job.Command = append([]string{cmp.Or(*binary, installedBinary()), "run", experiment.Name}, taskFlags(o)...)
+	job.Command = append([]string{cmp.Or(*binary, installedBinary()), "run", experiment.Name}, taskFlags(o, job.GPUs)...)
 	text, err := job.Write(kind)
 	if err != nil {
 		return usagef("%v", err)
@@ -114,9 +114,12 @@ func runSubmit(ctx context.Context, args []string) error {
 	return nil
 }
 
-// taskFlags are the flags of a task's run, without the cell.
-func taskFlags(o study.Options) []string {
+// taskFlags are the flags of a task's run on so many GPUs, without the cell.
+func taskFlags(o study.Options, gpus int) []string {
 	flags := []string{"--profile", string(o.Profile), "--out", o.Out, "--wait", "--parallel", "1"}
+	if gpus > 1 {
+		flags = append(flags, "--devices", fmt.Sprint(gpus))
+	}
 	if o.Data != "" {
 		flags = append(flags, "--data", o.Data)
 	}

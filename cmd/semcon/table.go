@@ -59,7 +59,14 @@ var tableVerb = verb{
 		if err != nil {
 			return err
 		}
-		for i, table := range namedTables(tables, label) {
+		shown := namedTables(tables, label)
+		if measured := figures.Measured(shown); label == "" && len(measured) < len(shown) {
+			fmt.Fprintf(os.Stderr, "semcon table: left out, as they show the paper's numbers alone: %s\n", paperAlone(shown))
+			shown = measured
+		} else if label != "" && len(figures.Measured(tables)) < len(tables) && paperAlone(shown) != "" {
+			fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, wanted, *out))
+		}
+		for i, table := range shown {
 			text, err := table.Format(*format)
 			if err != nil {
 				return err
@@ -89,6 +96,17 @@ func namedTables(tables []figures.Table, label string) (named []figures.Table) {
 		return tables
 	}
 	return named
+}
+
+// paperAlone lists the tables that show the paper's numbers alone, by their names in the paper.
+func paperAlone(tables []figures.Table) string {
+	var names []string
+	for _, table := range tables {
+		if table.PaperAlone() {
+			names = append(names, strings.TrimPrefix(table.Title, "Tab. "))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // otherProfiles returns the sorted profiles of the records if none of them has the wanted profile.

@@ -37,6 +37,7 @@ func runTrain(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Folders.Cache, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
 	flags.DurationVar(&o.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
 	flags.Func("set", "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated", appendTo(&o.Start.Set))
+	devices := devicesFlag(flags)
 	names, err := parse(flags, args)
 	switch {
 	case err != nil:
@@ -47,6 +48,9 @@ func runTrain(ctx context.Context, args []string) error {
 		return usagef("--profile %q: want full or smoke", *profile)
 	case o.CheckpointEvery < 0:
 		return usagef("--checkpoint-every %v is negative", o.CheckpointEvery)
+	}
+	if err := checkDevices(*devices); err != nil {
+		return err
 	}
 	o.Folders.Images, o.Start.Smoke, o.Start.Ignore, o.Seed = names[0], *profile == "smoke", *ignore, *seed
 	if o.Out == "" {
@@ -59,12 +63,12 @@ func runTrain(ctx context.Context, args []string) error {
 	if err := requireWritable("out", o.Out); err != nil {
 		return err
 	}
-	engine, err := backend.Open()
+	engine, err := backend.OpenDevices(*devices)
 	if err != nil {
 		return err
 	}
 	o.Command = commandLine(append([]string{"semcon", "train"}, args...))
-	announceEngine(os.Stderr)
+	announceEngine(os.Stderr, *devices)
 	o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
 	o.Bar = func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
 	if err := ownimages.Train(ctx, engine, o); err != nil {

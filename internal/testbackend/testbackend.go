@@ -48,6 +48,13 @@ func Fastest(t testing.TB) compute.Backend {
 	return last.get(t)
 }
 
+// Soonest is [Fastest] for computations that take less time than their compilation: if it is the first to open XLA in a process, XLA optimises less.
+func Soonest(t testing.TB) compute.Backend {
+	t.Helper()
+	compileQuickly()
+	return Fastest(t)
+}
+
 // HasXLA reports whether the XLA plugin is installed.
 func HasXLA() bool { return len(backends()) > 1 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Show shows figures and tables, one below the other. Each of all is a [figures.Figure], something with an HTML method such as [figures.Table], or a slice of
-// tables. An error among them ends the cell as [Check] does, so that Show takes what functions return: nb.Show(results.Curves()).
+// tables, of which it leaves out those that [figures.Measured] does. An error among them ends the cell as [Check] does, so that Show takes what functions return: nb.Show(results.Curves()).
 func Show(all ...any) {
 	for _, shown := range all {
 		show(content(shown), "")
@@ -39,7 +39,7 @@ func content(shown any) map[protocol.MIMEType]any {
 		return nil
 	case []figures.Table:
 		var all strings.Builder
-		for _, table := range shown {
+		for _, table := range figures.Measured(shown) {
 			all.WriteString(table.HTML())
 		}
 		return page(all.String())

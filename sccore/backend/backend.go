@@ -27,7 +27,16 @@ func Open() (compute.Backend, error) {
 }
 
 // OpenConfig opens the backend of a configuration in the syntax of $GOMLX_BACKEND. The error names the configuration.
-func OpenConfig(config string) (b compute.Backend, err error) {
+func OpenConfig(config string) (compute.Backend, error) {
+	opened := config
+	if config == Go {
+		opened = Go + ":ops_sequential,creation_order"
+	}
+	return openAs(config, func() (compute.Backend, error) { return compute.NewWithConfig(opened) })
+}
+
+// openAs opens the backend of a configuration with open.
+func openAs(config string, open func() (compute.Backend, error)) (b compute.Backend, err error) {
 	if err := forbidDownloads(); err != nil {
 		return nil, err
 	}
@@ -37,11 +46,7 @@ func OpenConfig(config string) (b compute.Backend, err error) {
 	if err := setCUDAFlags(config); err != nil {
 		return nil, err
 	}
-	opened := config
-	if config == Go {
-		opened = Go + ":ops_sequential,creation_order"
-	}
-	if caught := exceptions.TryCatch[error](func() { b, err = compute.NewWithConfig(opened) }); caught != nil {
+	if caught := exceptions.TryCatch[error](func() { b, err = open() }); caught != nil {
 		err = caught
 	}
 	if err != nil {

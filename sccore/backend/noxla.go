@@ -2,4 +2,14 @@
 
 package backend
 
+import (
+	"errors"
+
+	"github.com/gomlx/compute"
+)
+
 const hasXLA = false
+
+func openCPUs(string, int) (compute.Backend, error) {
+	return nil, errors.New("this program is built without a C compiler, and cannot load XLA")
+}

@@ -73,7 +73,7 @@ func OpenInstances(path string) (*Instances, error) {
 //
 // An annotation is skipped, with a line that names its id, if it lacks id, image, category, box or area; if its image or category is not in the file or
 // its id is there twice; if its box has a negative side or lies outside the image; and if its mask has a polygon of fewer than three corners, the size of
-// another image, or runs that do not add up. An annotation without a mask is none of these. Everything else that is wrong is an error that names the
+// another image, or runs that do not add up. An annotation without a mask is none of these; see [Instances.RequireMasks]. Everything else that is wrong is an error that names the
 // file.
 func ReadInstances(r io.Reader, name string) (*Instances, error) {
 	in := &Instances{Name: name, images: map[int64]Size{}, categories: map[int64]bool{}}
@@ -245,6 +245,19 @@ func (p *instanceParser) skip(which string, why error) {
 	if len(p.in.Skipped) < maxListed {
 		p.in.Skipped = append(p.in.Skipped, Skipped{p.in.Name, which + ": " + why.Error()})
 	}
+}
+
+// RequireMasks skips the annotations without a mask, which training and AP of masks cannot use, and returns their lines.
+func (in *Instances) RequireMasks() []Skipped {
+	p := instanceParser{in: in}
+	before := len(in.Skipped)
+	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
+		if a.Mask.None() {
+			p.skip(fmt.Sprintf("annotation %d", a.ID), errors.New("it has no segmentation"))
+		}
+		return a.Mask.None()
+	})
+	return in.Skipped[before:]
 }
 
 // crowdFlag is 0 or 1, or false or true.

@@ -19,7 +19,7 @@ import (
 //   - annotations/panoptic_train2017.json with the masks in annotations/panoptic_train2017: the segments of things become objects, with the box around
 //     their pixels. Objects do not overlap there, and what is behind another one is missing.
 //
-// An image whose file is missing is an error.
+// An image whose file is missing is an error. Annotations without a mask are skipped.
 func COCOObjects(dir string, split Split) (*ObjectImages, error) {
 	images, annotations, err := locateCOCOObjects(dir, split)
 	if err != nil {
@@ -91,6 +91,7 @@ func openCOCOObjects(annotations, images string, panoptic bool) (*ObjectImages, 
 	if err != nil {
 		return nil, err
 	}
+	truth.RequireMasks()
 	digest := sha256.New()
 	file, err := os.Open(annotations)
 	if err != nil {

@@ -5,8 +5,10 @@ import (
 	"image"
 	"image/color"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +73,14 @@ func TestCOCOObjectsOfInstances(t *testing.T) {
 	}
 	if _, err := COCOObjects(dir, Train); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the other split: %v", err)
+	}
+
+	// Without a mask an object cannot be trained on; crowds are skipped alike.
+	bare := maps.Clone(files)
+	bare["coco/annotations/instances_val2017.json"] = regexp.MustCompile(`"segmentation": *(\[\[[^}]*?\]\]|\{[^}]*\})`).ReplaceAll([]byte(objectsJSON), []byte(`"segmentation": []`))
+	none, err := COCOObjects(writeTree(t, bare), Test)
+	if err != nil || len(none.Truth.Annotations) != 0 || none.Truth.SkippedCount != 3 || none.Truth.Skipped[0].Reason != "annotation 1: it has no segmentation" {
+		t.Errorf("without masks: %+v, %v", none.Truth, err)
 	}
 
 	delete(files, "coco/val2017/b.jpg")

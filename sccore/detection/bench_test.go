@@ -54,8 +54,8 @@ func random(rng *rand.Rand, dims ...int) *tensors.Tensor {
 }
 
 // BenchmarkStep measures the parts of a training step on one image at the recipe's sizes, and the whole without the encoder. Share is what RoI-Align, NMS and
-// matching take of it together, in percent of the CPU time: three stages align boxes and masks, NMS thins five levels, of which none has more boxes than
-// here, and anchors are matched once. With the encoder the share is smaller.
+// matching take of it together, in percent of the CPU time: three stages match and sample boxes, cut the masks' targets and align boxes and masks, NMS
+// thins five levels, of which none has more boxes than here, and anchors are matched once. With the encoder the share is smaller.
 //
 //	go test ./sccore/detection -run '^$' -bench Step -benchtime 3x
 func BenchmarkStep(b *testing.B) {
@@ -103,22 +103,32 @@ func BenchmarkStep(b *testing.B) {
 	uniform := Uniform(1, 0, 1, c.UniformNumbers(benchRows, benchColumns, benchObjects))
 	match := MustNewExec(backend, func(objects, uniform *Node) *Node {
 		var all []*Node
-		for i := range headLevels {
+		for i := range headLevels + 1 {
 			all = append(all, Anchors(objects.Graph(), dtypes.Float32, benchRows*4>>i, benchColumns*4>>i, finestStride<<i))
 		}
 		anchors := Concatenate(all, 0)
 		present := GreaterOrEqual(Squeeze(Slice(objects, AxisRange(), AxisRange(), AxisElem(0)), -1), ScalarZero(objects.Graph(), dtypes.Float32))
-		m := anchorMatcher.Match(InsertAxes(anchors, 0), objects, present)
+		m := anchorMatcher.Match(InsertAxes(anchors, 0), objects, present, nil)
 		s := Sampler{c.AnchorSamples, c.AnchorSamples / 2}.Sample(m.Positive, m.Negative, Slice(uniform, AxisRange(), AxisRange(0, anchors.Shape().Dim(0))))
 		return ConvertDType(s.Index, dtypes.Float32)
 	})
-	measure("Match", 1, func() []*tensors.Tensor { return match.MustCall(objects, uniform) })
+	measure("Match/anchors", 1, func() []*tensors.Tensor { return match.MustCall(objects, uniform) })
 
 	labels := make([]int32, benchObjects)
 	for i := range labels {
 		labels[i] = int32(i % c.Classes)
 	}
 	features, masks := random(rng, 1, benchRows, benchColumns, benchDim), random(rng, 1, benchObjects, 112, 112)
+	stage := MustNewExec(backend, func(boxes, masks, proposals, uniform *Node) *Node {
+		g := boxes.Graph()
+		all := Objects{boxes, Const(g, [][]int32{labels}), masks, boxes}
+		everywhere := ConvertDType(OnesLike(Squeeze(Slice(proposals, AxisRange(), AxisRange(), AxisElem(0)), -1)), dtypes.Bool)
+		_, sampled, object := c.sample(stages[0].matcher, proposals, everywhere, all, Slice(uniform, AxisRange(), AxisRange(0, benchObjects+c.TrainProposals)))
+		first := func(x *Node) *Node { return SliceAxis(x, 1, AxisRange(0, c.positives())) }
+		return ConvertDType(maskTargets(first(sampled), first(object), all), dtypes.Float32)
+	})
+	measure("Match/stage", 3, func() []*tensors.Tensor { return stage.MustCall(objects, masks, proposals, uniform) })
+
 	step := model.MustNewExec(backend, model.NewStore(), func(scope *model.Scope, features, boxes, masks, uniform *Node) []*Node {
 		g := features.Graph()
 		loss := c.Losses(scope, features, ConstTensor(g, sizes), Objects{boxes, Const(g, [][]int32{labels}), masks, boxes}, uniform).Total()

@@ -97,7 +97,7 @@ func (c Config) Losses(scope *model.Scope, features, sizes *Node, objects Object
 // of the object of each.
 func (c Config) sample(m Matcher, boxes, present *Node, objects Objects, uniform *Node) (s Samples, sampled, object *Node) {
 	own := objects.present()
-	matches := m.Match(boxes, objects.Boxes, own)
+	matches := m.Match(boxes, objects.Boxes, own, nil)
 	index := Iota(boxes.Graph(), shapes.Make(dtypes.Int32, own.Shape().Dimensions...), 1)
 	join := func(a, b *Node) *Node { return Concatenate([]*Node{a, b}, 1) }
 	positive := join(own, LogicalAnd(matches.Positive, present))

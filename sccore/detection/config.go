@@ -26,7 +26,8 @@ type Config struct {
 }
 
 // Recipe returns the configuration of Mugs and iBOT for the given number of classes, 80 for COCO (sail-sg/mugs,
-// eval/eval_object_detection/configs/cascade_rcnn/vit_small_giou_4conv1f_coco_1x.py).
+// eval/eval_object_detection/configs/cascade_rcnn/vit_small_giou_4conv1f_coco_1x.py), but for the neck: theirs takes blocks 3, 5, 7 and 11, ours is the simple
+// feature pyramid on the last block (Li et al., 2022, ViTDet).
 func Recipe(classes int) Config {
 	return Config{
 		Classes: classes, Channels: 256, Convolutions: 4, Hidden: 1024,

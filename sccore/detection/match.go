@@ -29,16 +29,21 @@ type Matches struct {
 }
 
 // Match assigns boxes, [batch or 1, n, 4], to objects, [batch, objects, 4]. Present, [batch, objects], is false for padding. In an image without objects, all
-// boxes are negative. No gradient passes.
-func (m Matcher) Match(boxes, objects, present *Node) Matches {
+// boxes are negative. Eligible, [batch, n], is false for boxes that no object gets, not even as its best one; they come out as negative. Nil means all boxes.
+// No gradient passes.
+func (m Matcher) Match(boxes, objects, present, eligible *Node) Matches {
 	batch, count := objects.Shape().Dim(0), objects.Shape().Dim(1)
 	present.AssertDims(batch, count)
 	n := boxes.Shape().Dim(1)
 	boxes = BroadcastToDims(StopGradient(boxes), batch, n, 4)
 	g := boxes.Graph()
 	iou := IoU(boxes, objects)
-	present = BroadcastToDims(InsertAxes(present, 1), batch, n, count)
-	iou = Where(present, iou, Scalar(g, iou.DType(), -1))
+	meets := BroadcastToDims(InsertAxes(present, 1), batch, n, count)
+	if eligible != nil {
+		eligible.AssertDims(batch, n)
+		meets = LogicalAnd(meets, BroadcastToDims(InsertAxes(eligible, 2), batch, n, count))
+	}
+	iou = Where(meets, iou, Scalar(g, iou.DType(), -1))
 
 	best := ReduceMax(iou, 2)
 	least := func(value float64) *Node { return Scalar(g, iou.DType(), value) }

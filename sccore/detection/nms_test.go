@@ -23,16 +23,36 @@ func TestNMSAgreesWithTorchvision(t *testing.T) {
 		}
 	}
 	readGolden(t, "ops.json", &golden)
-	if len(golden.NMS) != 5 {
-		t.Fatalf("%d cases, want 5", len(golden.NMS))
+	if len(golden.NMS) != 205 {
+		t.Fatalf("%d cases, want 205", len(golden.NMS))
 	}
+	const most = 40
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		for i, c := range golden.NMS {
-			keep := MustExecOnce(b, func(boxes, scores, groups *Node) *Node {
-				return NMS(boxes, scores, groups, LogicalNot(NotEqual(groups, groups)), c.Threshold)
-			}, [][][]float64{c.Boxes}, [][]float64{c.Scores}, [][]int32{c.Groups})
-			if got := tensors.MustCopyFlatData[bool](keep); !slices.Equal(got, c.Keep) {
-				t.Errorf("case %d keeps %v, want %v", i, got, c.Keep)
+		for _, threshold := range []float64{0.1, 0.3, 0.5, 0.7} {
+			var boxes [][][]float64 // Of all cases of the threshold, padded.
+			var scores [][]float64
+			var groups [][]int32
+			var present, want [][]bool
+			for _, c := range golden.NMS {
+				if c.Threshold != threshold {
+					continue
+				}
+				there := slices.Repeat([]bool{true}, len(c.Boxes))
+				for range most - len(c.Boxes) {
+					c.Boxes, c.Scores, c.Groups = append(c.Boxes, []float64{0, 0, 9, 9}), append(c.Scores, 1), append(c.Groups, 0)
+					c.Keep, there = append(c.Keep, false), append(there, false)
+				}
+				boxes, scores, groups = append(boxes, c.Boxes), append(scores, c.Scores), append(groups, c.Groups)
+				present, want = append(present, there), append(want, c.Keep)
+			}
+			keep := MustExecOnce(b, func(boxes, scores, groups, present *Node) *Node {
+				return NMS(boxes, scores, groups, present, threshold)
+			}, boxes, scores, groups, present)
+			got := tensors.MustCopyFlatData[bool](keep)
+			for i, want := range want {
+				if got := got[i*most : (i+1)*most]; !slices.Equal(got, want) {
+					t.Errorf("threshold %g, case %d keeps %v, want %v", threshold, i, got, want)
+				}
 			}
 		}
 	})

@@ -58,7 +58,7 @@ func TestMatchesAgreeWithMMDetection(t *testing.T) {
 			}
 			matcher := Matcher{Positive: c.Rule[0], Negative: c.Rule[1], LowQuality: c.Rule[2]}
 			out := MustExecOnceN(b, func(boxes, objects, present *Node) []*Node {
-				m := matcher.Match(boxes, objects, present)
+				m := matcher.Match(boxes, objects, present, nil)
 				return []*Node{m.Object, m.Positive, m.Negative}
 			}, [][][]float64{c.Boxes}, [][][]float64{c.Objects}, [][]bool{present})
 			objects := tensors.MustCopyFlatData[int32](out[0])

@@ -46,13 +46,13 @@ func (c Config) RPN(scope *model.Scope, levels []*Node) RPN {
 	return out
 }
 
-// Losses returns the mean binary cross-entropy of the sampled anchors, and the smooth L1 loss of the codes of the positive ones, divided by the number of all
+// Losses matches the anchors within the image with the objects, and samples from them. It returns the mean binary cross-entropy of the sampled anchors, and the smooth L1 loss of the codes of the positive ones, divided by the number of all
 // samples of the batch. Uniform, [batch, anchors of all levels], decides the samples. Sizes, [batch, 2], are the heights and widths of the images.
 func (r RPN) Losses(objects Objects, sizes, uniform *Node, samples int) (class, box *Node) {
 	anchors := Concatenate(r.Anchors, 0)
 	dtype := anchors.DType()
-	matches := anchorMatcher.Match(InsertAxes(anchors, 0), objects.Boxes, objects.present())
 	within := inside(anchors, sizes)
+	matches := anchorMatcher.Match(InsertAxes(anchors, 0), objects.Boxes, objects.present(), within)
 	drawn := Sampler{samples, samples / 2}.Sample(LogicalAnd(matches.Positive, within), LogicalAnd(matches.Negative, within), uniform)
 
 	logits := take(Concatenate(r.Logits, 1), drawn.Index)

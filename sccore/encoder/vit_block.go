@@ -107,7 +107,8 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 // [batch, NumHeads, tokens, tokens], and the keys before they are rotated, [batch, tokens, Dim]. turn is nil or rotates queries and keys by their positions.
 func (v ViT) attention(scope *model.Scope, p parameters, n normed, turn func(x *Node) *Node) (y, maps, keys *Node) {
 	batch, tokens, head := n.x.Shape().Dim(0), n.x.Shape().Dim(1), v.Dim/v.NumHeads
-	fused := fusesAttention(n.x.Graph().Backend(), p.compute)
+	// XLA divides its own operations over several devices. A kernel that it does not know would run on each device for all images.
+	fused := fusesAttention(n.x.Graph().Backend(), p.compute) && n.x.Graph().NumDevices() == 1
 	parts := v.project(scope, p, n.rows(), fused)
 	part := func(i int) *Node { return Reshape(parts[i], batch, tokens, v.NumHeads, head) }
 	query, key, value := part(0), part(1), part(2)

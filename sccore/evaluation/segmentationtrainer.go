@@ -148,6 +148,9 @@ func (o *segmentationObjective) Shapes() []shapes.Shape {
 	}
 }
 
+// Divided divides crops over devices.
+func (o *segmentationObjective) Divided() []bool { return []bool{true, true, false} }
+
 // Graph returns the losses.
 func (o *segmentationObjective) Graph(scope *model.Scope, inputs []*Node) []*Node {
 	features, labels, rates := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0), inputs[2]

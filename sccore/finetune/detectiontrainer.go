@@ -163,6 +163,11 @@ func (o *detectionObjective) shapesOf(canvas datasets.Size) []shapes.Shape {
 	}
 }
 
+// Divided divides images over devices, and what belongs to each of them.
+func (o *detectionObjective) Divided() []bool {
+	return []bool{true, true, true, true, true, true, true, false, false}
+}
+
 // UpdateShapes are the shapes of Update's inputs.
 func (o *detectionObjective) UpdateShapes() []shapes.Shape {
 	return []shapes.Shape{shapes.Make(dtypes.Float32)}

@@ -116,7 +116,7 @@ func (t DetectionTransform) geometry(from, canvas datasets.Size, random *rand.Ra
 	g := detectionGeometry{from: from, first: from, flip: random.IntN(2) == 1}
 	g.crop = image.Rect(0, 0, from.Width, from.Height)
 	if random.IntN(2) == 1 {
-		g.first = Scale{Long: maxScale, Short: t.CropShort[random.IntN(len(t.CropShort))]}.Of(from)
+		g.first = Scale{Long: t.Long, Short: t.CropShort[random.IntN(len(t.CropShort))]}.Of(from)
 		side := func(length int) int {
 			low, high := min(t.MinCrop, length), min(t.MaxCrop, length)
 			return low + random.IntN(high-low+1)

@@ -151,6 +151,9 @@ func (o *objective) Shapes() []shapes.Shape {
 	}
 }
 
+// Divided divides crops over devices, and what belongs to each of them.
+func (o *objective) Divided() []bool { return []bool{true, true, true, false, false} }
+
 // UpdateShapes are the shapes of Update's inputs.
 func (o *objective) UpdateShapes() []shapes.Shape { return []shapes.Shape{shapes.Make(dtypes.Float32)} }
 

@@ -23,7 +23,7 @@ import (
 type objective struct {
 	config Config
 	images *datasets.Images
-	pixels *tensors.Tensor // All images, on the device.
+	pixels train.Input // All images, on each device.
 
 	recipe  views.Recipe // The current run's.
 	seed    uint64       // The seed and epoch that order was drawn for.
@@ -40,6 +40,9 @@ func (o *objective) Shapes() []shapes.Shape {
 		o.pixels.Shape(), shapeOf[int32](batch), shapeOf[float32](2*batch, views.NumParams), shapeOf[int32](batch), shapeOf[float32](2),
 	}
 }
+
+// Divided divides a batch and its views over devices. Each device has all images.
+func (o *objective) Divided() []bool { return []bool{false, true, true, false, false} }
 
 // Graph is one training step. It returns the loss.
 func (o *objective) Graph(scope *model.Scope, inputs []*Node) []*Node {

@@ -48,12 +48,11 @@ func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*T
 	if images.Height != images.Width {
 		return nil, fmt.Errorf("%s: images of %d×%d pixels are not square", images.Name, images.Width, images.Height)
 	}
-	pixels := tensors.FromFlatDataAndDimensions(images.Pixels, images.Len(), images.Height, images.Width, 3)
-	if err := pixels.ToDevice(b, 0); err != nil {
+	pixels, err := place(b, images)
+	if err != nil {
 		return nil, err
 	}
 	t := &Trainer{Config: settings, backend: b, objective: &objective{config: settings, images: images, pixels: pixels}}
-	var err error
 	if t.Trainer, err = train.New(b, t.objective); err != nil {
 		pixels.FinalizeAll()
 		return nil, err
@@ -75,8 +74,14 @@ func (t *Trainer) SetImages(images *datasets.Images) error {
 	}
 	t.objective.pixels.FinalizeAll()
 	t.objective.images, t.objective.order = images, nil
-	t.objective.pixels = tensors.FromFlatDataAndDimensions(images.Pixels, images.Len(), images.Height, images.Width, 3)
-	return t.objective.pixels.ToDevice(t.backend, 0)
+	var err error
+	t.objective.pixels, err = place(t.backend, images)
+	return err
+}
+
+// place moves all images to each device.
+func place(b compute.Backend, images *datasets.Images) (train.Input, error) {
+	return train.Place(b, tensors.FromFlatDataAndDimensions(images.Pixels, images.Len(), images.Height, images.Width, 3), false)
 }
 
 // Close frees the device's memory.

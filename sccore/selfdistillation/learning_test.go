@@ -23,7 +23,7 @@ func TestLearnsFromScratch(t *testing.T) {
 	}
 	const size = 64
 	sets := [2]*synthetic.Set{synthetic.Objects(192, size, 1), synthetic.Objects(192, size, 3)}
-	b := testbackend.Fastest(t)
+	b := testbackend.Soonest(t)
 	for _, method := range selfdistillation.Names {
 		t.Run(method, func(t *testing.T) {
 			c := selfdistillation.Default(method)

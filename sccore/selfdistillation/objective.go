@@ -68,6 +68,13 @@ func (o *objective) Workload() train.Workload { return train.Workload{Images: o.
 // Shapes are the shapes of the step's inputs.
 func (o *objective) Shapes() []shapes.Shape { return o.step.shapes() }
 
+// Divided divides images and views over devices. Masks and dropped paths, whose rows are no images, are small.
+func (o *objective) Divided() []bool {
+	all := make([]bool, len(o.Shapes()))
+	all[0], all[1], all[2] = true, true, o.config.Views.Locals > 0 // Images and the parameters of their views.
+	return all
+}
+
 // Graph is one training step.
 func (o *objective) Graph(scope *model.Scope, inputs []*Node) (out []*Node) {
 	in := o.step.read(inputs)
@@ -93,7 +100,7 @@ func (o *objective) Initialize(store *model.Store, seed uint64) error {
 func (o *objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
 	batch, err := o.batches.Batch(ctx, o.loader(at.Seed), at.Step, func(batch *datasets.Batch) (prepared, error) {
 		inputs := o.prepare(batch, at.Seed)
-		return prepared{inputs, batch.Skipped}, train.Upload(o.device, inputs)
+		return prepared{inputs, batch.Skipped}, train.Upload(o.device, inputs, o.Divided())
 	})
 	if err != nil {
 		return nil, err

@@ -15,8 +15,9 @@ import (
 type Efficiency struct {
 	ImagesPerSecond float64 `json:"images_per_second,omitzero"`
 	FLOPPerImage    float64 `json:"flop_per_image,omitzero"`          // Of a step: products forward and backward, counted from the configuration.
-	Utilisation     float64 `json:"model_flop_utilisation,omitzero"`  // The share of the device's dense peak, in [0, 1].
+	Utilisation     float64 `json:"model_flop_utilisation,omitzero"`  // The share of the devices' dense peak, in [0, 1].
 	Device          string  `json:"device,omitzero"`                  // The model of the GPU.
+	Devices         int     `json:"devices,omitzero"`                 // The number of devices that shared each batch.
 	PeakMemory      int64   `json:"peak_host_memory_bytes,omitzero"`  // Of the process, without a GPU's memory.
 	WaitingShare    float64 `json:"waiting_for_input_share,omitzero"` // The share of the steps' time, in [0, 1].
 	CompileSeconds  float64 `json:"compile_seconds,omitzero"`
@@ -54,9 +55,9 @@ type measured interface {
 	Workload() train.Workload
 }
 
-// efficiencyOf computes the efficiency of a run of steps on a GPU of the given model, which is empty for another device.
-func efficiencyOf(u train.Usage, w train.Workload, gpu string) Efficiency {
-	e := Efficiency{Device: gpu, PeakMemory: peakMemory(), CompileSeconds: u.Compiling.Seconds()}
+// efficiencyOf computes the efficiency of a run of steps on so many GPUs of the given model, which is empty for other devices.
+func efficiencyOf(u train.Usage, w train.Workload, gpu string, devices int) Efficiency {
+	e := Efficiency{Device: gpu, Devices: devices, PeakMemory: peakMemory(), CompileSeconds: u.Compiling.Seconds()}
 	if w.Images > 0 {
 		e.FLOPPerImage = w.FLOPs / float64(w.Images)
 	}
@@ -64,7 +65,7 @@ func efficiencyOf(u train.Usage, w train.Workload, gpu string) Efficiency {
 		e.ImagesPerSecond, e.WaitingShare = float64(u.Steps*w.Images)/seconds, u.Waiting.Seconds()/seconds
 	}
 	if most := peakOf(gpu, w.BFloat16); most > 0 {
-		e.Utilisation = e.ImagesPerSecond * e.FLOPPerImage / most
+		e.Utilisation = e.ImagesPerSecond * e.FLOPPerImage / most / float64(devices)
 	}
 	return e
 }

@@ -13,14 +13,14 @@ import (
 func TestEfficiency(t *testing.T) {
 	used := train.Usage{Compiling: 3 * time.Second, Steps: 10, Stepping: 4 * time.Second, Waiting: time.Second}
 	work := train.Workload{Images: 256, FLOPs: 256 * 1e11, BFloat16: true}
-	e := efficiencyOf(used, work, "NVIDIA H100 80GB HBM3")
-	if e.ImagesPerSecond != 640 || e.FLOPPerImage != 1e11 || e.WaitingShare != 0.25 || e.CompileSeconds != 3 || e.PeakMemory < 1<<20 {
+	e := efficiencyOf(used, work, "NVIDIA H100 80GB HBM3", 2)
+	if e.ImagesPerSecond != 640 || e.FLOPPerImage != 1e11 || e.WaitingShare != 0.25 || e.CompileSeconds != 3 || e.Devices != 2 || e.PeakMemory < 1<<20 {
 		t.Errorf("%+v", e)
 	}
-	if want := 640 * 1e11 / 989.5e12; math.Abs(e.Utilisation-want) > 1e-12 {
+	if want := 640 * 1e11 / 989.5e12 / 2; math.Abs(e.Utilisation-want) > 1e-12 {
 		t.Errorf("utilisation %g, want %g", e.Utilisation, want)
 	}
-	if note := e.Note(); note != "  640 images/s, 6% of peak, 25% waiting for input" {
+	if note := e.Note(); note != "  640 images/s, 3% of peak, 25% waiting for input" {
 		t.Errorf("note %q", note)
 	}
 	for device, want := range map[string]float64{"": 0, "NVIDIA T4": 0, "NVIDIA H200 NVL": 835.5e12, "NVIDIA H200": 989.5e12, "NVIDIA A100-SXM4-80GB": 312e12} {
@@ -28,7 +28,7 @@ func TestEfficiency(t *testing.T) {
 			t.Errorf("peak of %q: %g, want %g", device, got, want)
 		}
 	}
-	unknown, err := json.Marshal(efficiencyOf(train.Usage{}, train.Workload{}, ""))
+	unknown, err := json.Marshal(efficiencyOf(train.Usage{}, train.Workload{}, "", 1))
 	if err != nil || strings.Contains(string(unknown), "utilisation") || strings.Contains(string(unknown), "images_per") {
 		t.Errorf("%s, %v: what is unknown is left out", unknown, err)
 	}

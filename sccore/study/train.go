@@ -1,6 +1,7 @@
 package study
 
 import (
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/train"
 )
@@ -32,8 +33,10 @@ func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error
 		}[phase])
 	}
 	if trainer, ok := loop.Trainer.(measured); ok {
-		before, gpu := trainer.Usage(), gpuModel()
-		r.efficiency = func() Efficiency { return efficiencyOf(trainer.Usage().Since(before), trainer.Workload(), gpu) }
+		before, gpu, devices := trainer.Usage(), gpuModel(), backend.Devices(r.Backend())
+		r.efficiency = func() Efficiency {
+			return efficiencyOf(trainer.Usage().Since(before), trainer.Workload(), gpu, devices)
+		}
 		defer func() {
 			last := r.efficiency()
 			r.efficiency = func() Efficiency { return last }

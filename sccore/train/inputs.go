@@ -5,13 +5,16 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 )
 
-// Upload moves the tensors among a step's inputs to a device's memory, so that the step need not. It does nothing without a device.
-func Upload(device compute.Backend, inputs []any) error {
-	for _, input := range inputs {
-		if tensor, ok := input.(*tensors.Tensor); ok && tensor != nil && device != nil {
-			if err := tensor.ToDevice(device, 0); err != nil {
+// Upload moves the tensors among a step's inputs to the memory of a backend's devices, so that the step need not. It does nothing without a backend. divided says
+// which inputs the devices share.
+func Upload(b compute.Backend, inputs []any, divided []bool) error {
+	for i, input := range inputs {
+		if tensor, ok := input.(*tensors.Tensor); ok && tensor != nil && b != nil {
+			placed, err := Place(b, tensor, divided[i])
+			if err != nil {
 				return err
 			}
+			inputs[i] = placed
 		}
 	}
 	return nil
@@ -20,8 +23,10 @@ func Upload(device compute.Backend, inputs []any) error {
 // Free frees the tensors among a step's inputs. Go's garbage collector does not see a device's memory, and comes too late.
 func Free(inputs []any) {
 	for _, input := range inputs {
-		if tensor, ok := input.(*tensors.Tensor); ok && tensor != nil {
-			tensor.MustFinalizeAll()
+		if tensor, ok := input.(Input); ok {
+			if err := tensor.FinalizeAll(); err != nil {
+				panic(err)
+			}
 		}
 	}
 }

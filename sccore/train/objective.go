@@ -9,7 +9,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Objective is what a [Trainer] compiles and runs. M is what a step reports. [GradientAccumulator], [Initializer] and [Checkpointer] are optional.
+// Objective is what a [Trainer] compiles and runs. M is what a step reports. [DataParallel], [GradientAccumulator], [Initializer] and [Checkpointer] are
+// optional.
 type Objective[M any] interface {
 	// Shapes are the shapes of Graph's inputs.
 	Shapes() []shapes.Shape

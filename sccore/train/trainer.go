@@ -26,8 +26,8 @@ var ErrDiverged = errors.New("the loss diverged")
 type Trainer[M any] struct {
 	objective Objective[M]
 	store     *model.Store
-	step      *model.Exec
-	update    *model.Exec // The update after a batch in parts, else nil.
+	step      *Program
+	update    *Program // The update after a batch in parts, else nil.
 	parts     int
 
 	begun bool
@@ -49,23 +49,25 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 	if inParts != nil {
 		t.parts = inParts.Parts()
 	}
+	if err := checkDevices(b, objective, t.parts); err != nil {
+		return nil, err
+	}
+	var divided []bool
+	if o, ok := objective.(DataParallel); ok {
+		divided = o.Divided()
+	}
 	compiling.Lock()
 	defer compiling.Unlock()
 	began := time.Now()
 	err := try(func() (err error) {
-		if t.step, err = model.NewExec(b, t.store, inPlace(objective.Graph)); err != nil {
+		if t.step, err = NewProgram(b, t.store, inPlace(objective.Graph), objective.Shapes(), divided); err != nil || t.parts == 1 {
 			return err
 		}
-		if _, err = t.step.Compile(objective.Shapes()...); err != nil || t.parts == 1 {
-			return err
-		}
-		if t.update, err = model.NewExec(b, t.store, inPlace(inParts.Update)); err == nil {
-			_, err = t.update.Compile(inParts.UpdateShapes()...)
-		}
+		t.update, err = NewProgram(b, t.store, inPlace(inParts.Update), inParts.UpdateShapes(), nil)
 		return err
 	})
 	if err != nil {
-		t.store.Finalize() // The graphs stay: finalizing an Exec whose graph panicked would wait forever.
+		t.store.Finalize()
 		return nil, err
 	}
 	backend.Trim()
@@ -75,7 +77,7 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 
 // Close frees the device's memory.
 func (t *Trainer[M]) Close() {
-	for _, exec := range []*model.Exec{t.step, t.update} {
+	for _, exec := range []*Program{t.step, t.update} {
 		if exec != nil {
 			exec.Finalize()
 		}
@@ -143,14 +145,14 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 }
 
 // run executes one part of a step, or its update.
-func (t *Trainer[M]) run(ctx context.Context, exec *model.Exec, at At, metrics *M) error {
+func (t *Trainer[M]) run(ctx context.Context, program *Program, at At, metrics *M) error {
 	began := time.Now()
 	inputs, err := t.objective.Inputs(ctx, at)
 	t.waited += time.Since(began)
 	if err != nil {
 		return err
 	}
-	return Execute(exec, inputs, func(outputs []*tensors.Tensor) { t.objective.Metrics(metrics, at, outputs) })
+	return program.Call(inputs, func(outputs []*tensors.Tensor) { t.objective.Metrics(metrics, at, outputs) })
 }
 
 // Execute runs a graph, passes its outputs to read and frees them.

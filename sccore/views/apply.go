@@ -47,7 +47,17 @@ func ApplyIn(dtype dtypes.DType, images, params *Node, size int) *Node {
 	x = Reshape(x, batch, views, size, 3, size)
 	x = TransposeAllAxes(x, 1, 0, 2, 4, 3)
 	x = Reshape(x, views*batch, size, size, 3)
-	return StopGradient(ClipScalar(x, 0, 1)) // Rounding may exceed 1 slightly.
+	return StopGradient(dividedLike(params, ClipScalar(x, 0, 1))) // Rounding may exceed 1 slightly.
+}
+
+// dividedLike divides views over several devices as their parameters are. XLA cannot tell how the rows of the views are divided, since they are transposed, and
+// each device would encode all of them. It follows an operation with something that it knows to be divided: here a sum with zeros.
+func dividedLike(params, x *Node) *Node {
+	if x.Graph().NumDevices() == 1 {
+		return x
+	}
+	zeros := MulScalar(ConvertDType(Slice(params, AxisRange(), AxisElem(0)), x.DType()), 0)
+	return Add(x, InsertAxes(zeros, -1, -1))
 }
 
 // pixelMaximum is the value of white.

@@ -17,7 +17,7 @@ CLASSES, CHANNELS, CONVOLUTIONS, HIDDEN = 3, 5, 1, 16
 ANCHOR_SAMPLES, TRAIN, TEST, SAMPLES, CANDIDATES, DETECTIONS = 32, 24, 20, 32, 50, 10
 SIZES = [(96, 128), (90, 101)]
 STAGES = [(0.5, (0.1, 0.1, 0.2, 0.2), 1), (0.6, (0.05, 0.05, 0.1, 0.1), 0.5), (0.7, (0.033, 0.033, 0.067, 0.067), 0.25)]
-BOXES = torch.tensor([[[10.3, 8.1, 60.7, 40.2], [50.9, 30.4, 120.3, 90.6], [70.2, 4.8, 99.5, 37.3]], [[5.2, 20.7, 44.6, 51.9], [31.7, 33.3, 97.1, 88.8], [0, 0, 0, 0]]])
+BOXES = torch.tensor([[[10.3, 8.1, 60.7, 40.2], [50.9, 30.4, 120.3, 90.6], [70.2, 4.8, 99.5, 37.3]], [[0.2, 30.7, 14.1, 61.9], [31.7, 33.3, 97.1, 88.8], [0, 0, 0, 0]]])
 LABELS = torch.tensor([[0, 2, 1], [2, 0, -1]])
 
 variables, gradients_of = [], {}
@@ -220,8 +220,8 @@ def train(features):
     for b in range(BATCH):
         h, w = SIZES[b]
         inside = (flat[:, 0] >= 0) & (flat[:, 1] >= 0) & (flat[:, 2] < w) & (flat[:, 3] < h)
-        assigned = match(flat, objects[b], 0.7, 0.3, 0.3)
-        assigned[~inside] = -1
+        assigned = torch.full((len(flat),), -1)  # As mmdetection: anchors outside take part in nothing.
+        assigned[inside] = match(flat[inside], objects[b], 0.7, 0.3, 0.3)
         at, positive = sample(assigned, uniform[b, : len(flat)], ANCHOR_SAMPLES, ANCHOR_SAMPLES // 2)
         assert positive > 2
         target = (torch.arange(len(at)) < positive).double()

@@ -30,11 +30,13 @@ for deviations in [(0.1, 0.1, 0.2, 0.2), (0.05, 0.05, 0.1, 0.1), (0.033, 0.033, 
 out["Clipped"] = clip_boxes_to_image(a * 2 - 9, (13, 21)).tolist()
 
 out["NMS"] = []
-for n, groups, levels, threshold in [(1, 1, 3, 0.5), (40, 1, 5, 0.3), (40, 3, 4, 0.5), (40, 1, 1000, 0.7), (40, 2, 1, 0.1)]:
+large = [(1, 1, 3, 0.5), (40, 1, 5, 0.3), (40, 3, 4, 0.5), (40, 1, 1000, 0.7), (40, 2, 1, 0.1)]
+small = [(2 + i % 9, 1 + i % 3, 1 + i % 5, (0.1, 0.3, 0.5, 0.7)[i % 4]) for i in range(200)]  # Few scores, so that there are ties.
+for n, groups, levels, threshold in large + small:
     x, scores, ids = boxes(n, 12), torch.randint(0, levels, (n,)) / levels, torch.randint(0, groups, (n,))
     keep = torch.zeros(n, dtype=torch.bool)
     keep[batched_nms(x, scores.double(), ids, threshold)] = True
-    out["NMS"].append({"Boxes": x.tolist(), "Scores": scores.double().tolist(), "Groups": ids.tolist(), "Threshold": threshold, "Keep": keep.tolist()})
+    out["NMS"].append({"Boxes": x.int().tolist(), "Scores": scores.double().tolist(), "Groups": ids.tolist(), "Threshold": threshold, "Keep": keep.tolist()})
 
 with open("ops.json", "w") as f:
     json.dump(out, f, separators=(",", ":"))

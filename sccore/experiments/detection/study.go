@@ -27,7 +27,7 @@ var Study = study.Spec[Config, Data]{
 		Labels:     []string{"obj_det", "obj_det_full"},
 		Data:       "COCO if --data has it, without it synthetic scenes; encoders from pretrain's runs, or --set weights.ibot-s16=FILE",
 		Cost: map[study.Profile]string{
-			study.Smoke: "a minute",
+			study.Smoke: "two minutes on 2 cores, mostly compiling",
 			study.Quick: "40 minutes on 2 cores",
 			study.Full:  "per encoder, 12 epochs of COCO in images of 800×1333: six hours on a GPU with 140 GB",
 		},

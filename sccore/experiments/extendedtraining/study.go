@@ -234,8 +234,8 @@ var Study = study.Spec[Config, ablation.Data]{
 		Labels:     []string{"longer_training", "longer_training_full"},
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
 		Cost: map[study.Profile]string{
-			study.Smoke: "about a minute on 2 cores",
-			study.Quick: "about 70 minutes on 2 quiet cores, by an estimate",
+			study.Smoke: "two minutes on 2 cores, mostly compiling",
+			study.Quick: "about an hour and a half on 2 cores",
 			study.Full:  "45 times ViT-S/16, 100k steps of 256 images, from official checkpoints: days on a GPU",
 		},
 	},

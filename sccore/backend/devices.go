@@ -1,0 +1,71 @@
+package backend
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/distributed"
+)
+
+// BatchAxis is the axis of [Mesh].
+const BatchAxis = "batch"
+
+// meshes has a mesh for each backend that [OpenDevices] has opened for several devices.
+var meshes sync.Map
+
+// Mesh is the row of devices that training on a backend divides a batch over; nil unless [OpenDevices] opened it for several. It is the same in each call, as
+// GoMLX wants for graphs that share variables.
+func Mesh(b compute.Backend) *distributed.DeviceMesh {
+	if mesh, ok := meshes.Load(b); ok {
+		return mesh.(*distributed.DeviceMesh)
+	}
+	return nil
+}
+
+// Devices is the number of devices that training on a backend divides a batch over.
+func Devices(b compute.Backend) int {
+	if mesh := Mesh(b); mesh != nil {
+		return mesh.NumDevices()
+	}
+	return 1
+}
+
+// OpenDevices is [Open] for training on n devices of this host: GPUs with XLA's CUDA plugin, virtual devices with its CPU plugin, which share the cores.
+// With 1 it is Open. The error says why there are not as many.
+func OpenDevices(n int) (compute.Backend, error) {
+	if n == 1 {
+		return Open()
+	}
+	return openDevices(Config(), n)
+}
+
+func openDevices(config string, n int) (b compute.Backend, err error) {
+	name, plugin, _ := strings.Cut(config, ":")
+	plugin, _, _ = strings.Cut(plugin, ",")
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("devices %d: want 1 or more", n)
+	case name == Go:
+		return nil, fmt.Errorf("devices %d: the pure-Go engine has 1", n)
+	case strings.Contains(filepath.Base(plugin), "cpu"):
+		b, err = openAs(config, func() (compute.Backend, error) { return openCPUs(config, n) })
+	default:
+		b, err = OpenConfig(config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if has := b.NumDevices(); has < n {
+		b.Finalize()
+		return nil, fmt.Errorf("devices %d: backend %q has %d", n, config, has)
+	}
+	mesh, err := distributed.NewDeviceMesh([]int{n}, []string{BatchAxis})
+	if err != nil {
+		return nil, err
+	}
+	meshes.Store(b, mesh)
+	return b, nil
+}

@@ -1,0 +1,64 @@
+package sccore_test
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore"
+)
+
+// TestTwoDevicesEqualOne trains on two devices and on one, and resumes the checkpoint of each on the other. Sinkhorn's assignments, positives, pairs of images,
+// prototypes and gauges are those of the whole batch.
+func TestTwoDevicesEqualOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	config := tiny()
+	config.Views.Locals, config.Steps = 0, 20
+	one, two := newTrainer(t, testbackend.Devices(t, 1), tinyData(), config), newTrainer(t, testbackend.Devices(t, 2), tinyData(), config)
+
+	want := trained(t, one, 1, 20)
+	weights := testbackend.Values(t, one.Store())
+	got := trained(t, two, 1, 10)
+	ofTwo := filepath.Join(t.TempDir(), "two.safetensors")
+	if err := two.Save(ofTwo, ""); err != nil {
+		t.Fatal(err)
+	}
+	agree(t, "on two devices", append(got, more(t, two, 10)...), want)
+	distance := testbackend.Distance(testbackend.Values(t, two.Store()), weights)
+	if t.Logf("the weights are %.1e apart", distance); !(distance < 1e-5) {
+		t.Errorf("the weights are %g apart", distance)
+	}
+
+	ofOne := filepath.Join(t.TempDir(), "one.safetensors")
+	if _, err := one.Resume(ofTwo); err != nil {
+		t.Fatal(err)
+	}
+	agree(t, "resumed on one", more(t, one, 5), want[10:15])
+	if err := one.Save(ofOne, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := two.Resume(ofOne); err != nil {
+		t.Fatal(err)
+	}
+	agree(t, "resumed on two", more(t, two, 5), want[15:])
+}
+
+// agree compares the losses of steps, the norms of their gradients and their gauges.
+func agree(t *testing.T, what string, got, want []sccore.StepMetrics) {
+	t.Helper()
+	worst := 0.0
+	for step, w := range want {
+		g := got[step]
+		off := max(math.Abs(g.Total-w.Total)/w.Total, math.Abs(g.GradientNorm-w.GradientNorm)/w.GradientNorm)
+		if w.Class != nil {
+			off = max(off, math.Abs(g.Class.Std-w.Class.Std)/w.Class.Std, math.Abs(g.Patches.Std-w.Patches.Std)/w.Patches.Std)
+		}
+		if worst = max(worst, off); !(off < 1e-5) {
+			t.Errorf("%s: at step %d the loss is %g, want %g, and the gradient %g, want %g", what, w.Step, g.Total, w.Total, g.GradientNorm, w.GradientNorm)
+		}
+	}
+	t.Logf("%s: losses, gradients and gauges agree to %.1e", what, worst)
+}

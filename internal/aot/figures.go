@@ -29,6 +29,8 @@ type figures struct {
 	Launches  int     `json:"launches"`
 	Racing    int     `json:"racing"` // Scatters that add floats in an order that is not fixed.
 	Images    float64 `json:"images"` // A second, at the roof.
+
+	movers map[string]*mover
 }
 
 // free are the operations that launch nothing.
@@ -120,7 +122,7 @@ func (r roofline) walk(computation string, times int) {
 		if in.op == "custom-call" && strings.Contains(in.rest, "cublas") {
 			flop, dtype = product(in, shapes)
 		}
-		if in.op == "sort" {
+		if in.op == "sort" || in.op == "fusion" && r.sorts(in.attribute("calls=")) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
 		seconds := moved / bandwidth
@@ -135,10 +137,17 @@ func (r roofline) walk(computation string, times int) {
 		if dtype == "f32" {
 			r.Float32 += n * flop
 		}
-		if r.ofPairs(in, shapes) {
+		ofPairs := r.ofPairs(in, shapes)
+		if ofPairs {
 			r.CoTAPMS += n * seconds
 		}
+		r.count(in, shapes, n, moved, seconds, ofPairs)
 	}
+}
+
+// sorts reports whether a fusion is a sort whose input is computed in place.
+func (r roofline) sorts(computation string) bool {
+	return slices.ContainsFunc(r.computations[computation], func(in instruction) bool { return in.op == "sort" })
 }
 
 // reads are the bytes that a fusion reads of its parameters: of one that is only sliced or gathered from, what is taken.

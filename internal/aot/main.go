@@ -35,6 +35,7 @@ func run(args []string, out io.Writer) int {
 	write := flags.Bool("write", false, "write the figures to figures.json under their name")
 	hlo := flags.String("hlo", "", "read this optimised program, a `FILE`, and compile nothing")
 	keep := flags.String("keep", "", "keep the optimised program as this `FILE`")
+	top := flags.Int("top", 0, "also list the `N` groups of launches with the most of the roof")
 	program := flags.String("dump", "", "write the program of the step to this `FILE` and compile nothing")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -47,7 +48,7 @@ func run(args []string, out io.Writer) int {
 	case *program != "":
 		err = dump(config, *program) // It ends the process.
 	default:
-		err = report(out, config, *name, *hlo, *keep, args, *write)
+		err = report(out, config, *name, *hlo, *keep, *top, args, *write)
 	}
 	if err != nil {
 		fmt.Fprintf(out, "aot: %v\n", err)
@@ -57,7 +58,7 @@ func run(args []string, out io.Writer) int {
 }
 
 // report prints the figures of a configuration beside those of figures.json.
-func report(out io.Writer, config sccore.Config, name, hlo, keep string, args []string, write bool) error {
+func report(out io.Writer, config sccore.Config, name, hlo, keep string, top int, args []string, write bool) error {
 	root := backend.CheckoutRoot()
 	if root == "" {
 		return errors.New("run it in a checkout")
@@ -105,6 +106,7 @@ func report(out io.Writer, config sccore.Config, name, hlo, keep string, args []
 	}
 	all = append(kept, now)
 	table(out, all)
+	now.list(out, top)
 	if !write {
 		return nil
 	}

@@ -27,9 +27,9 @@ func (v ViT) Relate(scope *model.Scope, mean, memory *Node, neighbours int) *Nod
 	p := v.parameters(mean)
 	x := ConvertDType(Concatenate([]*Node{InsertAxes(mean, 1), near}, 1), p.compute)
 	block := scope.At("relation_blocks").At("0")
-	y, _, _ := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), nil)
+	y, _, _ := v.attention(block.At("attn"), p, norm(block.At("norm1"), p, x), nil)
 	x = Add(x, v.scaled(block.At("ls1"), p, y))
-	x = Add(x, v.scaled(block.At("ls2"), p, v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x))))
+	x = Add(x, v.scaled(block.At("ls2"), p, v.mlp(block.At("mlp"), p, norm(block.At("norm2"), p, x))))
 	x = layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisElem(0)))
 	return ConvertDType(Reshape(x, batch, v.Dim), p.master)
 }

@@ -162,12 +162,12 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 			x = x.Checkpoint()
 		}
 		block := scope.At("blocks").At("%d", i)
-		y, maps, keys := v.attention(block.At("attn"), p, layerNorm(block.At("norm1"), p, x), turn)
+		y, maps, keys := v.attention(block.At("attn"), p, norm(block.At("norm1"), p, x), turn)
 		x = Add(x, kept(i, 0, v.scaled(block.At("ls1"), p, y)))
 		if v.Prototypes > 0 && i == v.Depth-1 {
 			x = v.filter(block.At("filter"), p, x, rows, columns, &out)
 		}
-		y = v.mlp(block.At("mlp"), p, layerNorm(block.At("norm2"), p, x))
+		y = v.mlp(block.At("mlp"), p, norm(block.At("norm2"), p, x))
 		x = Add(x, kept(i, 1, v.scaled(block.At("ls2"), p, y)))
 		out.Blocks, out.Attention = append(out.Blocks, x), append(out.Attention, maps)
 		out.Keys = append(out.Keys, ConvertDType(keys, p.master))

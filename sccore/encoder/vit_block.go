@@ -41,16 +41,57 @@ func (p parameters) exact() dtypes.DType {
 // linear maps x, [rows, in], to x·weight + bias, [rows, out]. Also tried on the CPU plugin, with a third less throughput: the bias as a
 // product with ones, so that its gradient is a product too.
 func linear(scope *model.Scope, p parameters, x *Node, out int) *Node {
-	x.AssertRank(2)
-	weight := p.node(scope, "weight", p.normal, x.Shape().Dim(1), out)
-	return layers.AddBias(layers.Product(x, weight), p.masterNode(scope, "bias", zeros, out))
+	return linearOf(scope, p, normed{x: x}, out)
+}
+
+// linearOf is linear after a norm.
+func linearOf(scope *model.Scope, p parameters, n normed, out int) *Node {
+	n.x.AssertRank(2)
+	weight := p.masterNode(scope, "weight", p.normal, n.x.Shape().Dim(1), out)
+	weight, bias := n.into(weight, p.masterNode(scope, "bias", zeros, out))
+	return layers.AddBias(layers.Product(n.x, ConvertDType(weight, p.compute)), bias)
+}
+
+// normed is what linear layers take from a norm, [rows, in] or [batch, tokens, in]. If weight and bias are not nil, x lacks them, and the layers' own
+// take them, which saves a pass over x's gradient for each.
+type normed struct{ x, weight, bias *Node }
+
+// norm is layerNorm before linear layers.
+func norm(scope *model.Scope, p parameters, x *Node) normed {
+	if !p.narrow {
+		return normed{x: layerNorm(scope, p, x)}
+	}
+	weight, bias := normWeights(scope, p, x.Shape().Dim(-1))
+	return normed{layers.NarrowNormal(x, p.epsilon), weight, bias}
+}
+
+// into returns the weight, [in, out], and the bias, [out] or nil, of a linear layer with those of the norm before it.
+func (n normed) into(weight, bias *Node) (*Node, *Node) {
+	if n.weight == nil {
+		return weight, bias
+	}
+	shift := ReduceSum(Mul(weight, InsertAxes(n.bias, -1)), 0)
+	if bias != nil {
+		shift = Add(bias, shift)
+	}
+	return Mul(weight, InsertAxes(n.weight, -1)), shift
+}
+
+// rows is n with x as rows.
+func (n normed) rows() normed {
+	n.x = Reshape(n.x, -1, n.x.Shape().Dim(-1))
+	return n
+}
+
+// normWeights are a norm's variables, in the dtype that it computes in.
+func normWeights(scope *model.Scope, p parameters, dim int) (weight, bias *Node) {
+	weight = ConvertDType(p.masterNode(scope, "weight", ones, dim), p.exact())
+	return weight, ConvertDType(p.masterNode(scope, "bias", zeros, dim), p.exact())
 }
 
 // layerNorm shifts and scales each vector on the last axis of x to mean 0 and variance 1, multiplies by weight and adds bias.
 func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
-	dim := x.Shape().Dim(-1)
-	weight := ConvertDType(p.masterNode(scope, "weight", ones, dim), p.exact())
-	bias := ConvertDType(p.masterNode(scope, "bias", zeros, dim), p.exact())
+	weight, bias := normWeights(scope, p, x.Shape().Dim(-1))
 	if p.narrow {
 		return layers.NarrowNorm(x, weight, bias, p.epsilon)
 	}
@@ -64,11 +105,11 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 
 // attention is multi-head self-attention among the tokens of each image, [batch, tokens, Dim]. It also returns the attention maps,
 // [batch, NumHeads, tokens, tokens], and the keys before they are rotated, [batch, tokens, Dim]. turn is nil or rotates queries and keys by their positions.
-func (v ViT) attention(scope *model.Scope, p parameters, x *Node, turn func(x *Node) *Node) (y, maps, keys *Node) {
-	batch, tokens, head := x.Shape().Dim(0), x.Shape().Dim(1), v.Dim/v.NumHeads
+func (v ViT) attention(scope *model.Scope, p parameters, n normed, turn func(x *Node) *Node) (y, maps, keys *Node) {
+	batch, tokens, head := n.x.Shape().Dim(0), n.x.Shape().Dim(1), v.Dim/v.NumHeads
 	// XLA divides its own operations over several devices. A kernel that it does not know would run on each device for all images.
-	fused := fusesAttention(x.Graph().Backend(), p.compute) && x.Graph().NumDevices() == 1
-	parts := v.project(scope, p, Reshape(x, -1, v.Dim), fused)
+	fused := fusesAttention(n.x.Graph().Backend(), p.compute) && n.x.Graph().NumDevices() == 1
+	parts := v.project(scope, p, n.rows(), fused)
 	part := func(i int) *Node { return Reshape(parts[i], batch, tokens, v.NumHeads, head) }
 	query, key, value := part(0), part(1), part(2)
 	if v.QKNorm {
@@ -97,10 +138,10 @@ func fusesAttention(b compute.Backend, dtype dtypes.DType) bool {
 	return dtype.IsHalfPrecision() && has[compute.OpTypeFusedScaledDotProductAttention] && has[compute.OpTypeFusedScaledDotProductAttentionVJP]
 }
 
-// project returns the queries, keys and values of x, [tokens, Dim], each [tokens, Dim]. Apart, they are products of their own, so that each lies dense
+// project returns the queries, keys and values of rows, [tokens, Dim], each [tokens, Dim]. Apart, they are products of their own, so that each lies dense
 // in memory, as a fused kernel needs them; else they are slices of one product.
-func (v ViT) project(scope *model.Scope, p parameters, x *Node, apart bool) (parts [3]*Node) {
-	weight := p.node(scope.At("qkv"), "weight", p.normal, v.Dim, 3*v.Dim)
+func (v ViT) project(scope *model.Scope, p parameters, n normed, apart bool) (parts [3]*Node) {
+	weight := p.masterNode(scope.At("qkv"), "weight", p.normal, v.Dim, 3*v.Dim)
 	var bias *Node
 	switch v.Bias {
 	case QKVBias:
@@ -109,9 +150,11 @@ func (v ViT) project(scope *model.Scope, p parameters, x *Node, apart bool) (par
 		query, value := p.masterNode(scope, "q_bias", zeros, v.Dim), p.masterNode(scope, "v_bias", zeros, v.Dim)
 		bias = Concatenate([]*Node{query, ZerosLike(query), value}, 0)
 	}
+	weight, bias = n.into(weight, bias)
+	weight = ConvertDType(weight, p.compute)
 	var all *Node
 	if !apart {
-		if all = layers.Product(x, weight); bias != nil {
+		if all = layers.Product(n.x, weight); bias != nil {
 			all = layers.AddBias(all, bias)
 		}
 		all = Reshape(all, -1, 3, v.Dim)
@@ -122,30 +165,30 @@ func (v ViT) project(scope *model.Scope, p parameters, x *Node, apart bool) (par
 			parts[i] = SliceAxis(all, 1, AxisElem(i))
 			continue
 		}
-		if parts[i] = layers.Product(x, SliceAxis(weight, 1, columns)); bias != nil {
+		if parts[i] = layers.Product(n.x, SliceAxis(weight, 1, columns)); bias != nil {
 			parts[i] = layers.AddBias(parts[i], SliceAxis(bias, 0, columns))
 		}
 	}
 	return parts
 }
 
-// mlp maps each token of x, [batch, tokens, Dim], through the hidden layer.
-func (v ViT) mlp(scope *model.Scope, p parameters, x *Node) *Node {
+// mlp maps each token, [batch, tokens, Dim], through the hidden layer.
+func (v ViT) mlp(scope *model.Scope, p parameters, n normed) *Node {
 	width := v.hidden()
-	hidden := Reshape(x, -1, v.Dim)
+	var hidden *Node
 	if v.SwiGLU {
-		both := linear(scope.At("fc1"), p, hidden, 2*width)
+		both := linearOf(scope.At("fc1"), p, n.rows(), 2*width)
 		gate := SliceAxis(both, 1, AxisRange(0, width))
 		hidden = Mul(Mul(gate, Sigmoid(gate)), SliceAxis(both, 1, AxisRange(width)))
 	} else {
-		hidden = linear(scope.At("fc1"), p, hidden, width)
+		hidden = linearOf(scope.At("fc1"), p, n.rows(), width)
 		if p.narrow {
 			hidden = layers.NarrowGELU(hidden)
 		} else {
 			hidden = gelu(hidden)
 		}
 	}
-	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), x.Shape().Dimensions...)
+	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), n.x.Shape().Dimensions...)
 }
 
 // scaled multiplies a residual, [batch, tokens, Dim], by the factors of LayerScale, if there are any.

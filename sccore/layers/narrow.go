@@ -20,25 +20,33 @@ func NarrowGELU(x *Node) *Node {
 	})
 }
 
-// NarrowNorm shifts and scales each vector on the last axis of x, in half precision, to mean 0 and variance 1, multiplies by weight and adds bias, both
-// in float32. It is computed in float32. The backward pass keeps x, and the mean and the scale of each vector.
+// NarrowNorm is [NarrowNormal], multiplied by weight, with bias added, both in float32.
 func NarrowNorm(x, weight, bias *Node, epsilon float64) *Node {
+	y := ConvertDType(NarrowNormal(x, epsilon), dtypes.Float32)
+	return ConvertDType(Add(Mul(y, ExpandLeftToRank(weight, x.Rank())), ExpandLeftToRank(bias, x.Rank())), x.DType())
+}
+
+// NarrowNormal shifts and scales each vector on the last axis of x, in half precision, to mean 0 and variance 1. It is computed in float32. The backward
+// pass keeps x alone.
+func NarrowNormal(x *Node, epsilon float64) *Node {
 	dims, dtype := x.Shape().Dimensions, x.DType()
 	x = Reshape(x, -1, dims[len(dims)-1])
 	wide := func(x *Node) *Node { return ConvertDType(x, dtypes.Float32) }
 	rows := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, -1) }
-	all := func(vector *Node) *Node { return BroadcastToDims(InsertAxes(vector, 0), x.Shape().Dimensions...) }
-	mean := StopGradient(rows(wide(x)))
-	scale := StopGradient(Inverse(Sqrt(AddScalar(rows(Square(Sub(wide(x), mean))), epsilon))))
-	again := func() *Node { return Mul(Sub(wide(OptimizationBarrier(x)), mean), scale) }
-
-	y := StopGradient(ConvertDType(Add(Mul(Mul(Sub(wide(x), mean), scale), all(weight)), all(bias)), dtype))
-	y = withGradient(y, x, func(adjoint *Node) *Node {
-		normal, adjoint := again(), Mul(wide(adjoint), all(weight))
+	// normal takes a multiple of x.
+	normal := func(x *Node, factor float64) (y, scale *Node) {
+		centred := Sub(x, rows(x))
+		scale = Inverse(Sqrt(AddScalar(rows(Square(centred)), factor*factor*epsilon)))
+		return Mul(centred, scale), MulScalar(scale, factor)
+	}
+	y, _ := normal(wide(x), 1)
+	y = withGradient(StopGradient(ConvertDType(y, dtype)), x, func(adjoint *Node) *Node {
+		// Of twice x it is the same to the last bit. A GPU makes one pass over memory of each direction so; of x it would keep means and scales, and
+		// read x three times in the forward pass.
+		normal, scale := normal(MulScalar(wide(x), 2), 2)
+		adjoint = wide(adjoint)
 		return Mul(scale, Sub(Sub(adjoint, rows(adjoint)), Mul(normal, rows(Mul(adjoint, normal)))))
 	})
-	y = withGradient(y, all(weight), func(adjoint *Node) *Node { return Mul(adjoint, again()) })
-	y = withGradient(y, all(bias), func(adjoint *Node) *Node { return adjoint })
 	return Reshape(y, dims...)
 }
 

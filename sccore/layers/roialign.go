@@ -38,9 +38,10 @@ func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
 	rows := r.sampling(side(0), side(2), ZerosLike(side(0)), height)
 	x := DotGeneral(rows, []int{2}, []int{0}, Reshape(features, n, height, width*dim), []int{1}, []int{0})
 	x = Reshape(x, n, r.OutputSize, width, dim)
-	columns := r.sampling(side(1), side(3), Reshape(flips, n, 1, 1), width)
-	x = DotGeneral(columns, []int{2}, []int{0}, x, []int{2}, []int{0})
-	x = Transpose(x, 1, 2)
+	// A product for each row of each map needs no transposition.
+	columns := InsertAxes(r.sampling(side(1), side(3), Reshape(flips, n, 1, 1), width), 1)
+	columns = BroadcastToDims(columns, n, r.OutputSize, r.OutputSize, width)
+	x = DotGeneral(columns, []int{3}, []int{0, 1}, x, []int{2}, []int{0, 1})
 	x.AssertDims(n, r.OutputSize, r.OutputSize, dim)
 	return x
 }

@@ -37,9 +37,13 @@ func ApplyIn(dtype dtypes.DType, images, params *Node, size int) *Node {
 	p := Reshape(params, views, batch, NumParams)
 	p = Reshape(Transpose(p, 0, 1), batch*views, NumParams)
 
-	x := cropped(ConvertDType(images, dtype), p, views, size, pixelMaximum(images))
-	x = coloured(x, p)
-	x = blurred(x, p)
+	images, full := ConvertDType(images, dtype), pixelMaximum(images)
+	var x *Node
+	if dtype.IsHalfPrecision() {
+		x = narrowView(images, p, views, size, full)
+	} else {
+		x = blurred(coloured(cropped(images, p, views, size, full), p), p)
+	}
 	x = Reshape(x, batch, views, size, 3, size)
 	x = TransposeAllAxes(x, 1, 0, 2, 4, 3)
 	x = Reshape(x, views*batch, size, size, 3)

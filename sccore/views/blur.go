@@ -9,17 +9,22 @@ import (
 // The kernel is separable. Each axis is a product with one matrix per view.
 func blurred(x, params *Node) *Node {
 	n, size := x.Shape().Dim(0), x.Shape().Dim(2)
+	matrix := blur(x, params, size)
+	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
+	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{2}, []int{0})
+	x.AssertDims(n, size, 3, size)
+	return x
+}
+
+// blur returns the matrices that blur a line of views x of size pixels, [n, size, size].
+func blur(x, params *Node, size int) *Node {
 	matrix := Mul(param(params, tapsAt), InsertAxes(identity(x.Graph(), size), 0))
 	for distance := 1; distance < numTaps; distance++ {
 		neighbours := Const(x.Graph(), neighbours(size, distance))
 		matrix = Add(matrix, Mul(param(params, tapsAt+distance), InsertAxes(neighbours, 0)))
 	}
-	matrix.AssertDims(n, size, size)
-	matrix = ConvertDType(matrix, x.DType())
-	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
-	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{2}, []int{0})
-	x.AssertDims(n, size, 3, size)
-	return x
+	matrix.AssertDims(x.Shape().Dim(0), size, size)
+	return ConvertDType(matrix, x.DType())
 }
 
 // neighbours returns the matrix that sums the two pixels at a distance along a line of size pixels. As in torchvision, borders reflect

@@ -1,7 +1,6 @@
 package views
 
 import (
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
@@ -14,7 +13,7 @@ func coloured(x, params *Node) *Node {
 	x = Reshape(x, n, 3, height*width)
 	for slot := range numBlends {
 		if slot == blendsBeforeHue {
-			x = hueShifted(x, param(params, hueAt))
+			x = planesOf(x).hueShifted(param(params, hueAt)).join()
 		}
 		x = blended(x, param(params, blendAt+3*slot), param(params, blendAt+3*slot+1), param(params, blendAt+3*slot+2))
 	}
@@ -32,42 +31,36 @@ func coloured(x, params *Node) *Node {
 func blended(x, pixel, meanGray, gray *Node) *Node {
 	g := x.Graph()
 	toGray := Const(g, [][]float32{luma})
-	mean := ReduceAndKeep(Mul(ReduceMean(ConvertDType(x, dtypes.Float32), 2), toGray), ReduceSum, 1)
-	if x.DType().IsHalfPrecision() {
-		// A GPU makes one pass of this, where products of matrices as small as these take three.
-		wide := ConvertDType(x, dtypes.Float32)
-		var own *Node
-		for i, weight := range luma {
-			if plane := MulScalar(Slice(wide, AxisRange(), AxisElem(i)), float64(weight)); own == nil {
-				own = plane
-			} else {
-				own = Add(own, plane)
-			}
-		}
-		wide = Add(Add(Mul(pixel, wide), Mul(gray, own)), Mul(meanGray, InsertAxes(mean, -1)))
-		return ConvertDType(ClipScalar(wide, 0, 1), x.DType())
-	}
+	mean := ReduceAndKeep(Mul(ReduceMean(x, 2), toGray), ReduceSum, 1)
 	matrix := Add(Mul(pixel, InsertAxes(identity(g, 3), 0)), Mul(gray, InsertAxes(toGray, 0)))
 	matrix.AssertDims(x.Shape().Dim(0), 3, 3)
 	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
 	return ClipScalar(Add(x, Mul(meanGray, InsertAxes(mean, -1))), 0, 1)
 }
 
-// hueShifted shifts the hue of views [n, 3, pixels] by turns [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue does. A shift of 0
-// leaves the view exactly as it is.
-func hueShifted(x, turns *Node) *Node {
-	g, dtype := x.Graph(), x.DType()
-	x = ConvertDType(x, dtypes.Float32)
-	channel := func(i int) *Node { return Slice(x, AxisRange(), AxisElem(i)) }
-	perChannel := func(red, green, blue float32) *Node { return Const(g, [][][]float32{{{red}, {green}, {blue}}}) }
+// planes are the red, green and blue of views, [n, 1, pixels] each.
+type planes [3]*Node
 
+// planesOf splits views, [n, 3, pixels], and join puts them together.
+func planesOf(x *Node) (rgb planes) {
+	for i := range rgb {
+		rgb[i] = SliceAxis(x, 1, AxisElem(i))
+	}
+	return rgb
+}
+
+func (rgb planes) join() *Node { return Concatenate(rgb[:], 1) }
+
+// hueShifted shifts the hue by turns, [n, 1, 1], within [-0.5, 0.5], as torchvision's adjust_hue does. A shift of 0 leaves the view exactly as it is.
+func (rgb planes) hueShifted(turns *Node) planes {
+	red, green, blue := rgb[0], rgb[1], rgb[2]
+	g, dtype := red.Graph(), red.DType()
 	// RGB becomes hue, in sixths of a turn with red at 0, green at 2 and blue at 4; value, the highest of the three; and chroma, which
 	// is value times saturation.
-	red, green, blue := channel(0), channel(1), channel(2)
 	value := Max(Max(red, green), blue)
 	chroma := Sub(value, Min(Min(red, green), blue))
 	isRed, isGreen, isGray := Equal(value, red), Equal(value, green), Equal(chroma, ZerosLike(chroma))
-	sector := Where(isRed, ZerosLike(value), Where(isGreen, Scalar(g, x.DType(), 2), Scalar(g, x.DType(), 4)))
+	sector := Where(isRed, ZerosLike(value), Where(isGreen, Scalar(g, dtype, 2), Scalar(g, dtype, 4)))
 	within := Where(isRed, Sub(green, blue), Where(isGreen, Sub(blue, red), Sub(red, green)))
 	hue := Add(sector, Div(within, Where(isGray, OnesLike(chroma), chroma)))
 
@@ -77,10 +70,10 @@ func hueShifted(x, turns *Node) *Node {
 	// And back: each channel is the value minus a share of the chroma. Around the circle the share stays 0 for two sixths, rises for
 	// one, stays 1 for two, and falls for one. Green's and blue's shares depend on the distance from their own hue. Red lies at the
 	// seam of the circle, so its share depends on the distance from the opposite hue.
-	distance := Abs(Sub(hue, perChannel(3, 2, 4)))
-	share := Add(perChannel(2, -1, -1), Mul(perChannel(-1, 1, 1), distance))
-	shifted := Sub(value, Mul(chroma, ClipScalar(share, 0, 1)))
-	shifted.AssertDims(x.Shape().Dimensions...)
-	unshifted := BroadcastToShape(Equal(turns, ZerosLike(turns)), x.Shape())
-	return ConvertDType(Where(unshifted, x, shifted), dtype)
+	unshifted := BroadcastToShape(Equal(turns, ZerosLike(turns)), red.Shape())
+	for i, c := range [3]struct{ middle, offset, slope float64 }{{3, 2, -1}, {2, -1, 1}, {4, -1, 1}} {
+		share := AddScalar(MulScalar(Abs(AddScalar(hue, -c.middle)), c.slope), c.offset)
+		rgb[i] = Where(unshifted, rgb[i], Sub(value, Mul(chroma, ClipScalar(share, 0, 1))))
+	}
+	return rgb
 }

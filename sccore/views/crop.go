@@ -11,17 +11,22 @@ import (
 //
 // Resizing is separable. Each axis is a product with one matrix per view, made from the box.
 func cropped(images, params *Node, views, size int, full float64) *Node {
-	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
-	rows := interpolation(param(params, boxAt), param(params, boxAt+2), nil, size, height)
-	rows = ConvertDType(Reshape(rows, batch, views*size, height), images.DType())
+	batch, width := images.Shape().Dim(0), images.Shape().Dim(2)
+	rows, cols := resizing(images, params, views, size)
 	x := DotGeneral(rows, []int{2}, []int{0}, images, []int{1}, []int{0})
 	x.AssertDims(batch, views*size, width, 3)
-
-	cols := ConvertDType(interpolation(param(params, boxAt+1), param(params, boxAt+3), param(params, flipAt), size, width), images.DType())
 	x = Reshape(x, batch*views, size, width, 3)
 	x = DotGeneral(TransposeAllAxes(x, 0, 3, 1, 2), []int{3}, []int{0}, cols, []int{2}, []int{0})
 	x.AssertDims(batch*views, 3, size, size)
 	return DivScalar(x, full)
+}
+
+// resizing returns the matrices that crop and resize rows, [batch, views*size, height], and columns, [batch*views, size, width].
+func resizing(images, params *Node, views, size int) (rows, cols *Node) {
+	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
+	rows = interpolation(param(params, boxAt), param(params, boxAt+2), nil, size, height)
+	rows = ConvertDType(Reshape(rows, batch, views*size, height), images.DType())
+	return rows, ConvertDType(interpolation(param(params, boxAt+1), param(params, boxAt+3), param(params, flipAt), size, width), images.DType())
 }
 
 // interpolation returns the matrices [n, size, extent] that resize a segment of a line of extent pixels to size pixels. The segment starts

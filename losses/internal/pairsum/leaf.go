@@ -48,10 +48,14 @@ func newLeafPairs(o pairOrder, margin float64) leafPairs {
 // float64.
 func (l leafPairs) forward() (huber, slope, above *Node) {
 	sums := l.steps(2, func(j int) []*Node {
-		apart := Where(LessThan(l.pair(l.q.j, j), l.q.i), Sub(l.pair(l.p.j, j), l.p.i), l.never)
-		wide, near := l.reach(apart)
-		reach := Sub(wide, near)
-		return []*Node{Mul(reach, Add(wide, near)), reach, ConvertDType(GreaterOrEqual(apart, l.zero), apart.DType())}
+		apart := func(isLower *Node) *Node { return Where(isLower, Sub(l.pair(l.p.j, j), l.p.i), l.never) }
+		first := apart(LessThan(l.pair(l.q.j, j), l.q.i))
+		second, third := first, first
+		if l.threads {
+			second, third = apart(l.above(l.q.i, l.q.j, 2)), apart(l.above(l.q.i, l.q.j, 4))
+		}
+		wide, near := l.reach(first)
+		return []*Node{Mul(Sub(wide, near), Add(wide, near)), Sub(l.reach(second)), ConvertDType(GreaterOrEqual(third, l.zero), third.DType())}
 	})
 	collect := func(x *Node) *Node { return l.collect(x, func(i, j int) int { return i }) }
 	return DivScalar(collect(sums[0]), l.margin*l.margin), collect(sums[1]), collect(sums[2])
@@ -62,14 +66,18 @@ func (l leafPairs) pull(weight *Node) *Node {
 	weights := l.meet(ConvertDType(weight, l.p.i.DType()), 0)
 	isHigher := func(i int) *Node { return GreaterThan(l.pair(l.q.i, i), l.q.j) }
 	if l.threads {
-		// A GPU keeps what forward has compared, an entry for every two pairs, unless the comparison looks different.
-		isHigher = func(int) *Node { return LessThan(Neg(l.q.i), Neg(l.q.j)) }
+		isHigher = func(int) *Node { return l.above(l.q.i, l.q.j, 8) }
 	}
 	sums := l.steps(1, func(i int) []*Node {
 		apart := Where(isHigher(i), Sub(l.p.j, l.pair(l.p.i, i)), l.never)
 		return []*Node{Mul(l.pair(weights.i, i), Sub(l.reach(apart)))}
 	})
 	return l.collect(sums[0], func(i, j int) int { return j })
+}
+
+// above is x > y, of scores, in another form for each factor, a power of two: see [threads.unlike].
+func (l leafPairs) above(x, y *Node, factor float64) *Node {
+	return GreaterThan(MulScalar(x, factor), MulScalar(y, factor))
 }
 
 // reach is [margin + apart]₊ and [apart]₊.

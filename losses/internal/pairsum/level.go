@@ -81,8 +81,8 @@ func (l treeLevel) reversed(place *Node) *Node {
 	return Sub(AddScalar(MulScalar(l.begin(), 2), l.size-1), l.cell(place))
 }
 
-// tally sums x over the places of each cell.
-func (l treeLevel) tally(x *Node) *Node {
+// tally sums x over the places of each cell. number is that of [threads.unlike].
+func (l treeLevel) tally(number int, x *Node) *Node {
 	if !l.threads {
 		return scatterTo(l.cell(l.here()), x, false)
 	}
@@ -91,26 +91,45 @@ func (l treeLevel) tally(x *Node) *Node {
 	_, x = l.strip(x)
 	dims := []int{x.Shape().Dim(0), l.radix, l.radix}
 	x = BroadcastToDims(x, dims...)
-	sums := ReduceSum(Where(Equal(BroadcastToDims(theirs, dims...), part), x, ZerosLike(x)), -1)
+	theirs, part = l.unlike(number, BroadcastToDims(theirs, dims...), part)
+	sums := ReduceSum(Where(Equal(theirs, part), x, ZerosLike(x)), -1)
 	return Reshape(Transpose(Reshape(sums, -1, l.size/l.radix, l.radix), 1, 2), -1)
 }
 
 // tallyReversed is tally with cells numbered as by reversed.
-func (l treeLevel) tallyReversed(x *Node) *Node {
+func (l treeLevel) tallyReversed(number int, x *Node) *Node {
 	if !l.threads {
 		return scatterTo(l.reversed(l.here()), x, false)
 	}
-	return Reshape(Reverse(Reshape(l.tally(x), -1, l.size), 1), -1)
+	return Reshape(Reverse(Reshape(l.tally(number, x), -1, l.size), 1), -1)
 }
 
-// overStrips sums tables over the strips before, part by part: [tables, B·padded].
-func (l treeLevel) overStrips(tables ...*Node) *Node {
-	each := Reshape(Stack(tables, 0), -1, l.size/l.radix)
-	return Reshape(Sub(cumulate(each), each), len(tables), -1)
+// overStrips sums tables over the strips before, part by part. It returns groups of tables, [tables, B·padded]: one of all, or on a GPU, which would copy
+// them out of it, one of each.
+func (l treeLevel) overStrips(tables ...*Node) (groups []*Node) {
+	if !l.threads {
+		tables = []*Node{Stack(tables, 0)}
+	}
+	for _, table := range tables {
+		each := Reshape(table, -1, l.size/l.radix)
+		groups = append(groups, Reshape(Sub(l.cumulate(each), each), -1, l.place.Shape().Size()))
+	}
+	return groups
 }
 
-// overParts sums tables, [tables, B·padded], over the parts before, strip by strip.
-func (l treeLevel) overParts(tables *Node) []*Node {
+// overParts sums groups of tables over the parts before, strip by strip, and returns the tables.
+func (l treeLevel) overParts(groups ...*Node) (each []*Node) {
+	if !l.threads && len(groups) > 1 {
+		groups = []*Node{Concatenate(groups, 0)}
+	}
+	for _, tables := range groups {
+		each = append(each, l.rows(l.sumParts(tables))...)
+	}
+	return each
+}
+
+// sumParts is overParts of a group.
+func (l treeLevel) sumParts(tables *Node) *Node {
 	rows, all := tables.Shape().Dimensions[0], tables.Shape().Dimensions[1]
 	square := shapes.Make(tables.DType(), l.radix, l.radix)
 	g := tables.Graph()
@@ -120,13 +139,12 @@ func (l treeLevel) overParts(tables *Node) []*Node {
 		dims := []int{nodes, l.radix, l.radix, l.size / l.radix}
 		each := BroadcastToDims(Reshape(tables, nodes, 1, l.radix, dims[3]), dims...)
 		sums := ReduceSum(Where(BroadcastToDims(Reshape(before, 1, l.radix, l.radix, 1), dims...), each, ZerosLike(each)), 2)
-		return l.rows(Reshape(sums, rows, all))
+		return Reshape(sums, rows, all)
 	}
 	ahead := ConvertDType(before, tables.DType())
 	ahead = BroadcastToDims(InsertAxes(ahead, 0), nodes, l.radix, l.radix)
 	// A product per node needs no transposition.
-	sums := Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix))
-	return l.rows(Reshape(sums, rows, all))
+	return Reshape(Einsum("mcd,mds->mcs", ahead, Reshape(tables, nodes, l.radix, l.size/l.radix)), rows, all)
 }
 
 // rows are the rows of tables.
@@ -159,12 +177,11 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 	score, ownCell, last := l.score(), l.cell(l.here()), l.cell(l.last)
 	_, inStrip := divMod(l.here(), l.radix)
 	bit := BitwiseShiftLeft(OnesLike(inStrip), inStrip)
-	l.bits = l.tally(bit)
+	l.bits = l.tally(1, bit)
 	counts := ConvertDType(BitCount(l.bits), dtypes.Float64)
-	strips := l.overStrips(counts, l.tally(score), l.tally(Square(score)))
-	l.ahead = row(strips, 0)
-	bits := ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64)
-	parts := l.overParts(Concatenate([]*Node{strips, bits}, 0))
+	strips := l.overStrips(counts, l.tally(2, score), l.tally(3, Square(score)))
+	l.ahead = row(strips[0], 0)
+	parts := l.overParts(append(strips, ConvertDType(Reshape(l.bits, 1, -1), dtypes.Float64))...)
 
 	// W(x) and Σ [p_j − x]₊ over whole strips.
 	read := func(cell, x *Node) (squares, sum, count *Node) {
@@ -179,13 +196,13 @@ func (l *treeLevel) forward() (huber, slope, above *Node) {
 
 	p, others := l.strip(l.near)
 	mine, theirs := l.strip(l.part)
-	apart, isLower := MaxScalar(Sub(others, p), 0.0), LessThan(theirs, mine)
-	narrowSquares, narrow = Add(narrowSquares, l.sum(isLower, Square(apart))), Add(narrow, l.sum(isLower, apart))
+	apart, isLower := MaxScalar(Sub(others, p), 0.0), func(number int) *Node { return LessThan(l.unlike(number, theirs, mine)) }
+	narrowSquares, narrow = Add(narrowSquares, l.sum(isLower(1), Square(apart))), Add(narrow, l.sum(isLower(2), apart))
 
 	p, others = l.stripOf(l.near, l.last)
 	mine, theirs = l.stripOf(l.part, l.last)
-	apart, isLower = MaxScalar(AddScalar(Sub(others, p), l.margin), 0.0), LessThan(theirs, mine)
-	wideSquares, wide = Add(wideSquares, l.sum(isLower, Square(apart))), Add(wide, l.sum(isLower, apart))
+	apart = MaxScalar(AddScalar(Sub(others, p), l.margin), 0.0)
+	wideSquares, wide = Add(wideSquares, l.sum(isLower(3), Square(apart))), Add(wide, l.sum(isLower(4), apart))
 	return DivScalar(Sub(wideSquares, narrowSquares), l.margin*l.margin), Sub(wide, narrow), above
 }
 
@@ -217,7 +234,7 @@ func (l treeLevel) pull(weight *Node) *Node {
 	score, ownCell, first := l.score(), l.reversed(l.here()), l.reversed(l.first)
 	weight = arrange(l.place, ConvertDType(weight, l.near.DType()))
 	wide64 := ConvertDType(weight, dtypes.Float64)
-	parts := l.overParts(l.overStrips(l.tallyReversed(wide64), l.tallyReversed(Mul(wide64, score))))
+	parts := l.overParts(l.overStrips(l.tallyReversed(4, wide64), l.tallyReversed(5, Mul(wide64, score)))...)
 
 	// Σ weight_k [x − p_k]₊ over whole strips.
 	read := func(cell, x *Node) *Node {

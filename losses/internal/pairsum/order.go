@@ -36,6 +36,7 @@ type pairOrder struct {
 	last, first *Node
 
 	keys, code *Node // The codes of p: sorted, and in the order of the inputs. [B, N]
+	index      *Node // On a GPU, the input at each place, [B, N] of int32; nil elsewhere.
 }
 
 // divide returns the number of parts of a node, the size of a leaf, and the number of pairs of a tree of n pairs with padding.
@@ -63,7 +64,7 @@ func (s Shape) divide(n int) (radix, leaf, padded int) {
 // newPairOrder sorts pairs with scores in [0, 1], [B, N].
 //
 // XLA sorts single integers fast. So each score becomes a 31-bit code of the same order, a sort of (p, q) gives places, and these tell pairs apart in
-// a second sort, of (q, place).
+// a second sort, of (q, place). On a GPU the first sort moves the pairs' numbers, too, since a search for each pair takes longer.
 func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	g := p.Graph()
 	batch, n := p.Shape().Dimensions[0], p.Shape().Dimensions[1]
@@ -84,7 +85,19 @@ func newPairOrder(p, q *Node, margin float64, shape Shape) pairOrder {
 	codeQ, decodeQ := o.scoreCode(q)
 	top, each := Scalar(g, dtypes.Int32, 1<<30), Iota(g, shapes.Make(dtypes.Int32, batch, n), 1)
 	o.code = pack(Sub(top, codeP), codeQ)
-	o.keys = Sort(o.code, 1, true)
+	if o.threads {
+		less := NewClosure(g, func(g *Graph) []*Node {
+			scalar := func(name string, dtype dtypes.DType) *Node { return Parameter(g, name, shapes.Make(dtype)) }
+			left, right := scalar("left", dtypes.Int64), scalar("right", dtypes.Int64)
+			scalar("left number", dtypes.Int32)
+			scalar("right number", dtypes.Int32)
+			return []*Node{LessThan(left, right)}
+		})
+		sorted := SortFunc(less, 1, false, o.code, each)
+		o.keys, o.index = sorted[0], sorted[1]
+	} else {
+		o.keys = Sort(o.code, 1, true)
+	}
 	high, low := unpack(o.keys)
 	byP := o.hold(decodeP(Sub(top, high)))
 	codes, place := unpack(Sort(pack(low, each), 1, true))
@@ -123,6 +136,11 @@ func (o pairOrder) restore(entries *Node) *Node {
 	g := entries.Graph()
 	batch := entries.Shape().Dimensions[0]
 	byP := arrange(o.place, Reshape(entries, batch*o.padded))
+	if o.index != nil {
+		byP = SliceAxis(Reshape(byP, batch, o.padded), 1, AxisRange(0, o.n))
+		begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.n))
+		return Reshape(arrange(Reshape(Add(o.index, begin), -1), Reshape(byP, -1)), batch, o.n)
+	}
 	// Pairs of the same p and q have the same entry, so any of them will do.
 	begin := Mul(Iota(g, shapes.Make(dtypes.Int32, batch, 1), 0), Scalar(g, dtypes.Int32, o.padded))
 	return take(byP, Add(o.countWhile(o.keys, o.code, LessThan), begin))

@@ -59,7 +59,7 @@ func (t leafTies) pull(weight *Node, margin float64) *Node {
 func (t threads) sumOfLeaves(mask, x, from, to *Node) *Node {
 	batch, leaves := from.Shape().Dimensions[0], from.Shape().Dimensions[1]
 	each := Reshape(ReduceSum(Where(mask, x, ZerosLike(x)), -1), batch, leaves)
-	upTo := Reshape(cumulate(each), batch*leaves)
+	upTo := Reshape(t.cumulate(each), batch*leaves)
 	each = Reshape(each, batch*leaves)
 	row := MulScalar(Iota(x.Graph(), from.Shape(), 0), float64(leaves))
 	first, last := Add(row, MinScalar(from, float64(leaves-1))), Add(row, MaxScalar(AddScalar(to, -1), 0.0))

@@ -108,6 +108,15 @@ func (t threads) hold(x *Node) *Node {
 	return Reshape(ScatterMax(rows, each, rows, true, true), x.Shape().Dimensions...)
 }
 
+// unlike makes comparing x and y, integers, look different from comparing them with another number. A GPU keeps a mask that several passes take, with an
+// entry for every two pairs that meet, and reading that takes longer than comparing again.
+func (t threads) unlike(number int, x, y *Node) (*Node, *Node) {
+	if !t {
+		return x, y
+	}
+	return AddScalar(x, number), AddScalar(y, number)
+}
+
 // scatterTo adds the entries of x, integers ≥ 0 or finite floats, to their places.
 //
 // The initial zeros depend on x. Plain zeros would be allocated early and hold memory for all scatters at once.

@@ -8,18 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/semcon/semcon/sccore"
+	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/datasets/synthetic"
-	"github.com/semcon/semcon/sccore/knn"
 	"k8s.io/klog/v2"
 )
 
-// dump writes the program of a configuration's training step, as GoMLX hands it to XLA for CUDA, and ends the process: nothing compiles it here.
+// dump writes the program of the training step that compile compiles first, as GoMLX hands it to XLA for CUDA, and ends the process: nothing compiles it here.
 //
 // go-xla emits the program for CUDA if the plugin's path has "cuda" in it, so a link with such a name makes it do so on the CPU plugin. go-xla logs a
 // program before it compiles it.
-func dump(config sccore.Config, path string) error {
+func dump(compile func(compute.Backend) error, path string) error {
 	plugin := ""
 	for _, installed := range backend.Plugins() {
 		if strings.HasSuffix(installed, "cpu_pjrt.so") {
@@ -49,10 +47,7 @@ func dump(config sccore.Config, path string) error {
 	}
 	klog.SetOutput(&programs{path: path, folder: folder})
 
-	const images, size = 256, 32
-	data := sccore.Data{Objects: synthetic.Objects(images, size, 1).Images, Scenes: synthetic.Scenes(images, size, 2).Images,
-		Neighbours: &knn.Neighbours{K: 1, Indices: make([]int32, images)}}
-	if _, err := sccore.NewTrainer(b, data, config); err != nil {
+	if err := compile(b); err != nil {
 		return err
 	}
 	return errors.New("go-xla has logged no program")

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/semcon/semcon/sccore"
 )
 
 // What an H200 SXM does at most: bytes a second, and FLOP a second in dense products by dtype, of which float32 are in TF32.
@@ -18,6 +16,7 @@ var peak = map[string]float64{"f32": 494.7e12, "bf16": 989.4e12, "f64": 67e12}
 
 // figures say what a step takes. A roof is a lower bound on time: for each launch of a kernel the longer of moving its bytes and computing its FLOP.
 type figures struct {
+	Step      string  `json:"step"`
 	Name      string  `json:"name"`
 	MemoryGB  float64 `json:"memory_gb"`
 	DonatedGB float64 `json:"donated_gb"` // Arguments whose memory results take.
@@ -39,23 +38,23 @@ var free = []string{"parameter", "get-tuple-element", "tuple", "bitcast", "const
 var (
 	aliased   = regexp.MustCompile(`\{\d*\}: \((\d+), \{\}`)
 	contracts = regexp.MustCompile(`"lhs_contracting_dimensions":\[([^\]]*)\]`)
+	labelled  = regexp.MustCompile(`dim_labels=\w+_(\w+)->`)
 	trips     = regexp.MustCompile(`known_trip_count"?:\{"n":"(\d+)"`)
 )
 
 // read fills in the figures of an optimised program.
-func (f *figures) read(text string, config sccore.Config) error {
+func (f *figures) read(text string, step step) error {
 	m, err := parse(text)
 	if err != nil {
 		return err
 	}
-	places := config.Views.GlobalCropSize / 16
-	r := roofline{module: m, figures: f, pairs: config.Batch * places * places * places * places}
+	r := roofline{module: m, figures: f, pairs: step.pairs}
 	r.walk(m.entry, 1)
 	f.MovedGB, f.TFLOP, f.RoofMS, f.CoTAPMS = f.MovedGB/1e9, f.TFLOP/1e12, f.RoofMS*1e3, f.CoTAPMS*1e3
 	if f.TFLOP > 0 {
 		f.Float32 /= f.TFLOP * 1e12
 	}
-	f.Images = float64(config.Batch) / f.RoofMS * 1e3
+	f.Images = float64(step.images) / f.RoofMS * 1e3
 	for _, line := range strings.Split(text, "\n") {
 		if _, shape, _ := strings.Cut(line, " = "); strings.Contains(line, " scatter(") && !strings.Contains(line, "unique_indices=true") &&
 			regexp.MustCompile(`^b?f\d+\[`).MatchString(shape) {
@@ -121,6 +120,9 @@ func (r roofline) walk(computation string, times int) {
 		}
 		if in.op == "custom-call" && strings.Contains(in.rest, "cublas") {
 			flop, dtype = product(in, shapes)
+		}
+		if in.op == "custom-call" && strings.Contains(in.rest, "__cudnn$conv") {
+			flop, dtype = convolution(in, shapes)
 		}
 		if in.op == "sort" || in.op == "fusion" && r.sorts(in.attribute("calls=")) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
@@ -192,11 +194,31 @@ func product(in instruction, shapes map[string]string) (flop float64, dtype stri
 	return flop, left[0].dtype
 }
 
+// convolution is the FLOP of a convolution, of its gradient by the input, or of that by the filter, and the dtype of its operands.
+func convolution(in instruction, shapes map[string]string) (flop float64, dtype string) {
+	images, filter, out := shapes[in.operands[0]], shapes[in.operands[1]], in.shape // As cuDNN's forward pass has them.
+	switch {
+	case strings.Contains(in.rest, "convBackwardInput"):
+		images, out = out, images
+	case strings.Contains(in.rest, "convBackwardFilter"):
+		filter, out = out, filter
+	}
+	labels := labelled.FindStringSubmatch(in.rest)
+	kernel, maps := arraysOf(filter), arraysOf(out)
+	if len(labels) == 0 || len(kernel) == 0 || len(maps) == 0 {
+		return 0, ""
+	}
+	return 2 * float64(maps[0].size()) * float64(kernel[0].size()) / float64(kernel[0].dims[strings.Index(labels[1], "o")]), arraysOf(images)[0].dtype
+}
+
 // ofPairs reports whether a launch works on arrays with an entry per patch pair, or per pair and padding, or in the float64 that only CoTAP sums in.
 func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
 	all := in.shape
 	for _, operand := range in.operands {
 		all += " " + shapes[operand]
+	}
+	if r.pairs == 0 {
+		return false
 	}
 	for _, a := range arraysOf(all) {
 		size := a.size()

@@ -9,11 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // folder is where this program's files are in a checkout.
@@ -30,7 +29,8 @@ func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("aot", flag.ContinueOnError)
 	flags.SetOutput(out)
 	var set assignments
-	flags.Var(&set, "set", "`KEY=VALUE` of the configuration; may be repeated")
+	which := flags.String("step", pretrain, "`NAME` of a training step: "+strings.Join(stepNames, ", "))
+	flags.Var(&set, "set", "`KEY=VALUE` of the configuration; may be repeated. Steps of fine-tuning have batch and bf16")
 	name := flags.String("name", "now", "`NAME` of these figures")
 	write := flags.Bool("write", false, "write the figures to figures.json under their name")
 	hlo := flags.String("hlo", "", "read this optimised program, a `FILE`, and compile nothing")
@@ -40,15 +40,13 @@ func run(args []string, out io.Writer) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	config := sccore.Default()
-	config.BF16 = true
-	err := settings.Apply(&config, set...)
+	step, err := stepOf(*which, set)
 	switch {
 	case err != nil:
 	case *program != "":
-		err = dump(config, *program) // It ends the process.
+		err = dump(step.compile, *program) // It ends the process.
 	default:
-		err = report(out, config, *name, *hlo, *keep, *top, args, *write)
+		err = report(out, step, figures{Step: *which, Name: *name}, *hlo, *keep, *top, args, *write)
 	}
 	if err != nil {
 		fmt.Fprintf(out, "aot: %v\n", err)
@@ -57,13 +55,12 @@ func run(args []string, out io.Writer) int {
 	return 0
 }
 
-// report prints the figures of a configuration beside those of figures.json.
-func report(out io.Writer, config sccore.Config, name, hlo, keep string, top int, args []string, write bool) error {
+// report prints the figures of a step, which have their names only, beside those of figures.json.
+func report(out io.Writer, step step, now figures, hlo, keep string, top int, args []string, write bool) error {
 	root := backend.CheckoutRoot()
 	if root == "" {
 		return errors.New("run it in a checkout")
 	}
-	now := figures{Name: name}
 	if hlo == "" {
 		work, err := os.MkdirTemp("", "semcon-aot-")
 		if err != nil {
@@ -83,7 +80,7 @@ func report(out io.Writer, config sccore.Config, name, hlo, keep string, top int
 			return err
 		}
 	}
-	if err := now.read(string(text), config); err != nil {
+	if err := now.read(string(text), step); err != nil {
 		return fmt.Errorf("%s: %w", hlo, err)
 	}
 	if memory, err := os.ReadFile(strings.TrimSuffix(hlo, ".txt") + "-memory-usage-report.txt"); err == nil {
@@ -98,14 +95,8 @@ func report(out io.Writer, config sccore.Config, name, hlo, keep string, top int
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	kept := all[:0]
-	for _, f := range all {
-		if f.Name != name {
-			kept = append(kept, f)
-		}
-	}
-	all = append(kept, now)
-	table(out, all)
+	all = append(slices.DeleteFunc(all, func(f figures) bool { return f.Step == now.Step && f.Name == now.Name }), now)
+	table(out, slices.DeleteFunc(slices.Clone(all), func(f figures) bool { return f.Step != now.Step }))
 	now.list(out, top)
 	if !write {
 		return nil

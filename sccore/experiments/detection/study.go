@@ -179,6 +179,11 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.DetectionTrainin
 	}
 }
 
+// Training is the configuration of the full profile's training on COCO for an encoder.
+func Training(vit encoder.ViT) finetune.DetectionTraining {
+	return profileConfig(study.Full, "coco").training(vit, 80)
+}
+
 // testScale is what test images are resized to.
 func (c Config) testScale() finetune.Scale {
 	return finetune.Scale{Long: c.Augmentation.Long, Short: c.Augmentation.MaxShort}

@@ -182,3 +182,8 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.Training {
 		Optimizer: c.Optimizer, CropSize: c.Augmentation.CropSize, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std,
 	}
 }
+
+// Training is the configuration of the full profile's training on ADE20k for an encoder and a head, [finetune.UPerNet] or [finetune.FPN].
+func Training(vit encoder.ViT, head string) finetune.Training {
+	return profileConfig(study.Full, "ade20k", head).training(vit, 150)
+}

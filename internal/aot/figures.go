@@ -38,7 +38,6 @@ var free = []string{"parameter", "get-tuple-element", "tuple", "bitcast", "const
 var (
 	aliased   = regexp.MustCompile(`\{\d*\}: \((\d+), \{\}`)
 	contracts = regexp.MustCompile(`"lhs_contracting_dimensions":\[([^\]]*)\]`)
-	labelled  = regexp.MustCompile(`dim_labels=\w+_(\w+)->`)
 	trips     = regexp.MustCompile(`known_trip_count"?:\{"n":"(\d+)"`)
 )
 
@@ -121,9 +120,6 @@ func (r roofline) walk(computation string, times int) {
 		if in.op == "custom-call" && strings.Contains(in.rest, "cublas") {
 			flop, dtype = product(in, shapes)
 		}
-		if in.op == "custom-call" && strings.Contains(in.rest, "__cudnn$conv") {
-			flop, dtype = convolution(in, shapes)
-		}
 		if in.op == "sort" || in.op == "fusion" && r.sorts(in.attribute("calls=")) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
@@ -194,23 +190,6 @@ func product(in instruction, shapes map[string]string) (flop float64, dtype stri
 	return flop, left[0].dtype
 }
 
-// convolution is the FLOP of a convolution, of its gradient by the input, or of that by the filter, and the dtype of its operands.
-func convolution(in instruction, shapes map[string]string) (flop float64, dtype string) {
-	images, filter, out := shapes[in.operands[0]], shapes[in.operands[1]], in.shape // As cuDNN's forward pass has them.
-	switch {
-	case strings.Contains(in.rest, "convBackwardInput"):
-		images, out = out, images
-	case strings.Contains(in.rest, "convBackwardFilter"):
-		filter, out = out, filter
-	}
-	labels := labelled.FindStringSubmatch(in.rest)
-	kernel, maps := arraysOf(filter), arraysOf(out)
-	if len(labels) == 0 || len(kernel) == 0 || len(maps) == 0 {
-		return 0, ""
-	}
-	return 2 * float64(maps[0].size()) * float64(kernel[0].size()) / float64(kernel[0].dims[strings.Index(labels[1], "o")]), arraysOf(images)[0].dtype
-}
-
 // ofPairs reports whether a launch works on arrays with an entry per patch pair, or per pair and padding, or in the float64 that only CoTAP sums in.
 func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
 	all := in.shape
@@ -234,9 +213,9 @@ func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
 // table prints figures side by side.
 func table(out io.Writer, all []figures) {
 	row := func(what string, value func(f figures) string) {
-		fmt.Fprintf(out, "%-40s", what)
+		fmt.Fprintf(out, "%-36s", what)
 		for _, f := range all {
-			fmt.Fprintf(out, "%14s", value(f))
+			fmt.Fprintf(out, "%18s", value(f))
 		}
 		fmt.Fprintln(out)
 	}

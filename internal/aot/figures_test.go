@@ -68,20 +68,6 @@ func TestFiguresOfAProgram(t *testing.T) {
 	}
 }
 
-// TestConvolutionsCountTheSame holds a convolution's three products to the same count: 2 images of 8×8 with 16 channels become 32 by a filter of 3×3.
-func TestConvolutionsCountTheSame(t *testing.T) {
-	shapes := map[string]string{"image": "bf16[2,8,8,16]{3,2,1,0}", "filter": "bf16[32,3,3,16]{3,2,1,0}", "maps": "bf16[2,8,8,32]{3,2,1,0}"}
-	for _, c := range []struct{ target, left, right, out string }{
-		{"__cudnn$convForward", "image", "filter", "maps"}, {"__cudnn$convBackwardInput", "maps", "filter", "image"}, {"__cudnn$convBackwardFilter", "image", "maps", "filter"},
-	} {
-		in := instruction{op: "custom-call", operands: []string{c.left, c.right}, shape: "(" + shapes[c.out] + ", u8[4096]{0})",
-			rest: `custom_call_target="` + c.target + `", window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_o01i->b01f`}
-		if flop, dtype := convolution(in, shapes); flop != 2*2*8*8*32*16*9 || dtype != "bf16" {
-			t.Errorf("%s: %g FLOP in %q", c.target, flop, dtype)
-		}
-	}
-}
-
 func TestWhatIsNoProgramIsRefused(t *testing.T) {
 	var f figures
 	if err := f.read("nothing", step{images: 128, pairs: 128 * 38_416}); err == nil {

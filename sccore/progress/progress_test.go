@@ -101,6 +101,19 @@ func TestCompilationIsNotAStep(t *testing.T) {
 	check("measured", 134*time.Second) // 80 of them for 800 steps; and 20 were measured for the 300 steps before.
 }
 
+// TestTheTimeLeftIsOfAllKindsOfSteps alternates between cells of fast and of slow steps, half of each.
+func TestTheTimeLeftIsOfAllKindsOfSteps(t *testing.T) {
+	c := newClock()
+	const cells, each = 40, 50
+	s, done := NewState("cells", cells*each, c.now), 0
+	for cell := range cells {
+		done = steps(s, c, done, each, []time.Duration{100 * time.Millisecond, 2 * time.Second}[cell%2])
+		if left, want := s.Left(), time.Duration(cells*each-done)*1050*time.Millisecond; cell >= 5 && cell < cells-1 && (left < want*3/4 || left > want*5/4) {
+			t.Errorf("after %d cells %s left, want about %s", cell+1, left, want)
+		}
+	}
+}
+
 // TestTheRateIsOfLate checks that the rate soon follows when steps become slower.
 func TestTheRateIsOfLate(t *testing.T) {
 	c := newClock()

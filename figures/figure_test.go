@@ -195,6 +195,8 @@ func TestTicks(t *testing.T) {
 	equal(t, labels(niceTicks(0, 1)), "0.0 0.2 0.4 0.6 0.8 1.0")
 	equal(t, labels(niceTicks(-0.06, -0.01)), "−0.06 −0.05 −0.04 −0.03 −0.02 −0.01")
 	equal(t, labels(niceTicks(0, 3e6)), "0 500000 1e+06 1.5e+06 2e+06 2.5e+06 3e+06")
+	equal(t, labels(sparseTicks(sans(tickSize, false), 500)(0, 3000)), "0 500 1000 1500 2000 2500 3000")
+	equal(t, labels(sparseTicks(sans(tickSize, false), 120)(0, 3000)), "0  1000  2000  3000")
 	equal(t, labels(logTicks(0.04, 30)), "0.05 0.1 0.2 0.5 1 2 5 10 20")
 	equal(t, labels(logTicks(1e-3, 1e3)), "0.001 0.01 0.1 1 10 100 1000")
 	equal(t, labels(logTicks(3, 6)), "3.0 3.5 4.0 4.5 5.0 5.5 6.0")

@@ -159,7 +159,11 @@ func (f Curves) draw(c draw.Canvas) {
 	if f.LogY {
 		p.Y.Tick.Marker = plot.TickerFunc(ticksOfLogarithms)
 	}
-	p.Draw(drawHead(c, f.Title, entries))
+	c = drawHead(c, f.Title, entries)
+	if !f.LogX {
+		p.X.Tick.Marker = sparseTicks(p.X.Tick.Label, p.DataCanvas(c).Size().X)
+	}
+	p.Draw(c)
 }
 
 // logarithms returns decimal logarithms.

@@ -168,6 +168,32 @@ func niceTicks(low, high float64) []plot.Tick {
 	return ticks
 }
 
+// sparseTicks are niceTicks of an axis of some width. Where their labels would touch, only every second, fifth or tenth has one.
+func sparseTicks(style text.Style, width vg.Length) plot.TickerFunc {
+	return func(low, high float64) []plot.Tick {
+		ticks := niceTicks(low, high)
+		if len(ticks) < 2 {
+			return ticks
+		}
+		step, widest := ticks[1].Value-ticks[0].Value, vg.Length(0)
+		for _, tick := range ticks {
+			widest = max(widest, style.Width(tick.Label))
+		}
+		apart, every := width*vg.Length(step/(high-low)), 1
+		for _, every = range []int{1, 2, 5, 10} {
+			if vg.Length(every)*apart > widest+4 {
+				break
+			}
+		}
+		for i := range ticks {
+			if int(math.Round(ticks[i].Value/step))%every != 0 {
+				ticks[i].Label = ""
+			}
+		}
+		return ticks
+	}
+}
+
 // tickLabel writes plain numbers up to a million; beyond that, and below a ten-thousandth, it uses an exponent.
 func tickLabel(value float64, digits int) string {
 	if math.Abs(value) >= 1e6 || digits > 4 {

@@ -31,7 +31,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "COCOStuff-27, PASCAL VOC, ADE20k, Cityscapes and CamVid, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "under ten minutes on 2 cores",
+			study.Quick: "a quarter of an hour on 2 cores",
 			study.Full:  "per encoder and dataset, 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk; C22 needs --seeds 3",
 		},
 	},

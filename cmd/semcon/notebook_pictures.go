@@ -18,7 +18,7 @@ const (
 )
 
 // smallPictures makes the pictures in a cell's outputs small, since those of all notebooks are committed, and each time they change. A plot, which has both forms,
-// stays as a PNG of few colours. A PNG of pixels becomes a JPEG if that is half as large. Pictures that cannot be read stay as they are.
+// stays as a PNG of few colours. A PNG of pixels becomes a JPEG if that saves a third. Pictures that cannot be read stay as they are.
 func smallPictures(outputs any) {
 	list, _ := outputs.([]any)
 	for _, output := range list {
@@ -42,7 +42,7 @@ func smallPictures(outputs any) {
 			if few := fewColours(picture); few != nil && (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, few) == nil && small.Len() < len(stored) {
 				data[typePNG] = base64.StdEncoding.EncodeToString(small.Bytes())
 			}
-		} else if jpeg.Encode(&small, picture, &jpeg.Options{Quality: 85}) == nil && 2*small.Len() < len(stored) {
+		} else if jpeg.Encode(&small, picture, &jpeg.Options{Quality: 75}) == nil && 3*small.Len() < 2*len(stored) {
 			delete(data, typePNG)
 			data[typeJPEG] = base64.StdEncoding.EncodeToString(small.Bytes())
 		}

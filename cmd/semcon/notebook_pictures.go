@@ -42,7 +42,7 @@ func smallPictures(outputs any) {
 			if few := fewColours(picture); few != nil && (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, few) == nil && small.Len() < len(stored) {
 				data[typePNG] = base64.StdEncoding.EncodeToString(small.Bytes())
 			}
-		} else if jpeg.Encode(&small, picture, &jpeg.Options{Quality: 75}) == nil && 3*small.Len() < 2*len(stored) {
+		} else if jpeg.Encode(&small, picture, &jpeg.Options{Quality: 65}) == nil && 3*small.Len() < 2*len(stored) {
 			delete(data, typePNG)
 			data[typeJPEG] = base64.StdEncoding.EncodeToString(small.Bytes())
 		}

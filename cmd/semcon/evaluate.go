@@ -20,10 +20,11 @@ import (
 
 var evaluateVerb = verb{
 	name:    "evaluate",
-	summary: "evaluate weights: in-context and linear segmentation, overclustering, keypoints, objects; or COCO's detections",
+	summary: "evaluate weights: in-context and linear segmentation, classes of patches, overclustering, keypoints, objects; or COCO's detections",
 	args:    "NAME",
 	example: "semcon evaluate in-context --weights dino_deitsmall16_pretrain.pth --data data --memory 1024,102400\n" +
 		"semcon evaluate linear --weights runs/photos/encoder.safetensors --data data --dataset camvid\n" +
+		"semcon evaluate patches --weights runs/photos/encoder.safetensors --data data --classes background,cat,dog,person\n" +
 		"semcon evaluate overclustering --weights runs/photos/encoder.safetensors --data data --clusters 300\n" +
 		"semcon evaluate spair --weights dino_deitsmall16_pretrain.pth --data data --size 448\n" +
 		"semcon evaluate lost --weights dino_deitsmall16_pretrain.pth --data data\n" +
@@ -35,6 +36,7 @@ var evaluateVerb = verb{
 var evaluations = map[string]func(context.Context, evaluationCall) (evaluated, error){
 	"in-context":     evaluateInContext,
 	"linear":         evaluateLinear,
+	"patches":        evaluatePatches,
 	"overclustering": evaluateOverclustering,
 	"spair":          evaluateSPair,
 	"lost": func(ctx context.Context, c evaluationCall) (evaluated, error) {
@@ -78,8 +80,8 @@ func runEvaluate(ctx context.Context, args []string) error {
 	var c evaluationCall
 	data := dataFlag(flags)
 	flags.StringVar(&c.weights, "weights", "", "`FILE` of the weights, .pth or .safetensors")
-	flags.StringVar(&c.dataset, "dataset", "voc2012", "in-context, linear, overclustering: `NAME` of the dataset: "+strings.Join(slices.Sorted(maps.Keys(segmentations)), ", "))
-	classes := flags.String("classes", "", "in-context, linear, overclustering: `NAMES` of the only classes that count, with commas between them; by default all")
+	flags.StringVar(&c.dataset, "dataset", "voc2012", "in-context, linear, patches, overclustering: `NAME` of the dataset: "+strings.Join(slices.Sorted(maps.Keys(segmentations)), ", "))
+	classes := flags.String("classes", "", "in-context, linear, patches, overclustering: `NAMES` of the only classes that count, with commas between them; by default all")
 	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
 	memory := flags.String("memory", strconv.Itoa(evaluation.DefaultInContext().Memory), "in-context: `SIZES` of the memory in patches, with commas between them")
 	flags.IntVar(&c.clusters, "clusters", evaluation.DefaultOverclustering().Clusters, "overclustering: `NUMBER` of clusters; with that of the classes they are also matched one to one")

@@ -84,6 +84,32 @@ func evaluateLinear(ctx context.Context, c evaluationCall) (r evaluated, err err
 	return r, nil
 }
 
+// evaluatePatches measures the recall of classes over single patches.
+func evaluatePatches(ctx context.Context, c evaluationCall) (r evaluated, err error) {
+	train, err := c.open(datasets.Train)
+	if err != nil {
+		return r, err
+	}
+	test, err := c.open(datasets.Test)
+	if err != nil {
+		return r, err
+	}
+	settings := evaluation.DefaultPatchRecall()
+	result, err := settings.Evaluate(ctx, c.engine, train, test)
+	if err != nil {
+		return r, err
+	}
+	r.Numbers, r.Data, r.Protocol = result, "training: "+train.Images.Identity+"; test: "+test.Images.Identity, settings.Protocol(c.size)
+	line := func(which string, recall evaluation.Recall) {
+		r.lines = append(r.lines, fmt.Sprintf("%-18s mean recall: linear %6.2f %%, k-NN %6.2f %%, chance %6.2f %%", which, recall.Linear, recall.KNN, recall.Chance))
+	}
+	line(fmt.Sprintf("%d classes", result.All.Classes), result.All)
+	if result.Foreground != nil {
+		line("without background", *result.Foreground)
+	}
+	return r, nil
+}
+
 func evaluateOverclustering(ctx context.Context, c evaluationCall) (r evaluated, err error) {
 	test, err := c.open(datasets.Test)
 	if err != nil {

@@ -84,22 +84,32 @@ func (c InContext) Remember(ctx context.Context, train FrozenFeatures) (*Memory,
 
 // classShares returns the share of each class among the annotated pixels of each of grid×grid patches, [grid·grid, classes]; all 0 without such pixels.
 func classShares(a *datasets.SegmentedImage, grid, classes int) []float32 {
-	shares, counts := make([]float32, grid*grid*classes), make([]float32, grid*grid)
-	for y := range a.Height {
-		for x := range a.Width {
-			if class := a.Mask[y*a.Width+x]; class != datasets.Ignore {
-				p := y*grid/a.Height*grid + x*grid/a.Width
-				shares[p*classes+int(class)]++
-				counts[p]++
-			}
+	shares, _ := classCounts(a, grid, classes)
+	for patch := range slices.Chunk(shares, classes) {
+		annotated := float32(0)
+		for _, count := range patch {
+			annotated += count
 		}
-	}
-	for i := range shares {
-		if n := counts[i/classes]; n > 0 {
-			shares[i] /= n
+		for class := range patch {
+			patch[class] /= max(annotated, 1)
 		}
 	}
 	return shares
+}
+
+// classCounts returns the pixels of each class in each of grid×grid patches, [grid·grid, classes], and all pixels of each patch, annotated or not.
+func classCounts(a *datasets.SegmentedImage, grid, classes int) (counts, pixels []float32) {
+	counts, pixels = make([]float32, grid*grid*classes), make([]float32, grid*grid)
+	for y := range a.Height {
+		for x := range a.Width {
+			patch := y*grid/a.Height*grid + x*grid/a.Width
+			pixels[patch]++
+			if class := a.Mask[y*a.Width+x]; class != datasets.Ignore {
+				counts[patch*classes+int(class)]++
+			}
+		}
+	}
+	return counts, pixels
 }
 
 // rareFirst draws at most count patches that have classes.

@@ -123,14 +123,23 @@ func (p PatchProbe) Check() error {
 	return nil
 }
 
-// Evaluate trains the head on one set and returns how well it segments the other. The seed draws the patches of each step; the head starts at 0.
+// Evaluate trains the head on one set and returns how well it segments the other, see [PatchProbe.Confusion].
+func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
+	confusion, err := p.Confusion(b, train, test, classes, seed)
+	if err != nil {
+		return metrics.Segmentation{}, err
+	}
+	return confusion.Segmentation(), nil
+}
+
+// Confusion trains the head on one set and counts what it predicts on the other. The seed draws the patches of each step; the head starts at 0.
 //
 // In training, the target of a patch is the distribution of classes over its pixels, which gives the cross-entropy of all pixels under their patch's
 // prediction; ignored pixels do not count. In testing, logits are resized bilinearly to the annotation's size (align_corners=false), and every pixel
 // counts. Features stay on the host except for the current batch.
-func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (result metrics.Segmentation, err error) {
+func (p PatchProbe) Confusion(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (confusion *metrics.Confusion, err error) {
 	if err := p.check(train, test, classes); err != nil {
-		return metrics.Segmentation{}, err
+		return nil, err
 	}
 	caught := exceptions.TryCatch[error](func() {
 		store := model.NewStore()
@@ -144,13 +153,13 @@ func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, cl
 			variable.SetTrainable(false)
 		}
 		if err = p.train(b, store, train, classes, seed); err == nil {
-			result, err = p.test(b, store, test, classes)
+			confusion, err = p.test(b, store, test, classes)
 		}
 	})
 	if caught != nil {
 		err = caught
 	}
-	return result, err
+	return confusion, err
 }
 
 func (p PatchProbe) check(train, test AnnotatedPatches, classes int) error {
@@ -226,14 +235,14 @@ func (p PatchProbe) train(b compute.Backend, store *model.Store, set AnnotatedPa
 }
 
 // test predicts every pixel of the set.
-func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (metrics.Segmentation, error) {
+func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPatches, classes int) (*metrics.Confusion, error) {
 	predict, err := model.NewExec(b, store, func(scope *model.Scope, patches *Node) *Node {
 		logits := head(scope, standardised(scope, Reshape(patches, -1, set.Dim)), classes)
 		logits = Reshape(logits, patchProbeBlock, set.Rows, set.Columns, classes)
 		return ArgMax(layers.ResizeBilinear(logits, set.Height, set.Width), -1, dtypes.Uint8)
 	})
 	if err != nil {
-		return metrics.Segmentation{}, err
+		return nil, err
 	}
 	defer predict.Finalize()
 	confusion := metrics.NewConfusion(classes)
@@ -244,15 +253,15 @@ func (p PatchProbe) test(b compute.Backend, store *model.Store, set AnnotatedPat
 		copy(block, set.Patches[first*one:(first+count)*one])
 		out, err := predict.Call(tensors.FromFlatDataAndDimensions(block, patchProbeBlock, set.Rows, set.Columns, set.Dim))
 		if err != nil {
-			return metrics.Segmentation{}, err
+			return nil, err
 		}
 		predicted := tensors.MustCopyFlatData[uint8](out[0])
 		out[0].FinalizeAll()
 		if err := confusion.Add(set.Truth[first*pixels:(first+count)*pixels], predicted[:count*pixels]); err != nil {
-			return metrics.Segmentation{}, err
+			return nil, err
 		}
 	}
-	return confusion.Segmentation(), nil
+	return confusion, nil
 }
 
 // patchProbeOrder draws the patches of each step.

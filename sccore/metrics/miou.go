@@ -87,3 +87,20 @@ func (c *Confusion) Segmentation() Segmentation {
 	s.Accuracy = 100 * float64(right) / float64(all)
 	return s
 }
+
+// Recall is the mean over classes of the share of their pixels that are predicted as them, in percent: the balanced accuracy of scikit-learn. Classes
+// without pixels are left out; without any pixels it is NaN.
+func (c *Confusion) Recall() float64 {
+	sum, occurring := 0.0, 0
+	for class := range c.classes {
+		var truth int64
+		for other := range c.classes {
+			truth += c.At(class, other)
+		}
+		if truth > 0 {
+			sum += 100 * float64(c.At(class, class)) / float64(truth)
+			occurring++
+		}
+	}
+	return sum / float64(occurring)
+}

@@ -1,0 +1,189 @@
+package evaluation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/settings"
+)
+
+// PatchRecall classifies single patches, every class counting the same. It sees what mIoU hides where one class covers most pixels: a linear head that
+// answers background everywhere has a high accuracy and an mIoU near that of any other weak encoder, but the recall of chance.
+//
+// A patch counts if one class covers enough of its pixels. Training takes as many patches of each class. Recall is the mean over classes of the share
+// of their patches that are classified rightly, so chance is 100 % over the number of classes.
+type PatchRecall struct {
+	Purity   float64        // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
+	PerClass int            // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
+	Probe    PatchProbe     // The linear classifier.
+	KNN      knn.Classifier // The classifier that trains nothing.
+}
+
+// DefaultPatchRecall takes up to 4,000 patches of each class, of which it covers 60 %.
+func DefaultPatchRecall() PatchRecall {
+	return PatchRecall{Purity: 0.6, PerClass: 4000, Probe: DefaultPatchProbe(), KNN: knn.DINOClassifier()}
+}
+
+// Check returns an error that names the setting out of range.
+func (p PatchRecall) Check() error {
+	if !(p.Purity > 0.5 && p.Purity <= 1) {
+		return fmt.Errorf("purity %g is not above 0.5 and at most 1", p.Purity)
+	}
+	return cmp.Or(settings.Between("per_class", p.PerClass, 1, 1<<20), p.Probe.Check(), p.KNN.Check())
+}
+
+// Protocol describes the evaluation in one line.
+func (p PatchRecall) Protocol(size int) string {
+	return fmt.Sprintf("mean recall of classes over patches that one class covers by %g %% of the pixels, at most %d a class and as many of each in training; "+
+		"linear probe of %d steps of %d patches, and weighted k-NN, K %d, temperature %g; images of %d² px",
+		100*p.Purity, p.PerClass, p.Probe.Steps, p.Probe.Batch, p.KNN.K, p.KNN.Temperature, size)
+}
+
+// Recall is the mean recall of classes, in percent.
+type Recall struct {
+	Classes  int     `json:"classes"`
+	Chance   float64 `json:"chance"`
+	Training int     `json:"training"` // Patches of each class.
+	Linear   float64 `json:"linear"`
+	KNN      float64 `json:"knn"`
+}
+
+// PatchRecalls are the recalls of all classes, and of those beside background where the first class is background; nil elsewhere.
+type PatchRecalls struct {
+	All        Recall  `json:"all"`
+	Foreground *Recall `json:"foreground,omitempty"`
+}
+
+// Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A
+// class without a training patch is an error.
+func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
+	if err := p.Check(); err != nil {
+		return r, err
+	}
+	classes := train.Images.Classes
+	known, err := p.draw(ctx, train)
+	if err != nil {
+		return r, err
+	}
+	for class, features := range known {
+		if len(features) == 0 {
+			return r, fmt.Errorf("%s: no patch has %g %% of %q: choose the classes that count", train.Images.Name, 100*p.Purity, classes[class])
+		}
+	}
+	asked, err := p.draw(ctx, test)
+	if err != nil {
+		return r, err
+	}
+	if r.All, err = p.classify(b, known, asked, train.Seed); err != nil || classes[0] != "background" || len(classes) < 3 {
+		return r, err
+	}
+	foreground, err := p.classify(b, known[1:], asked[1:], train.Seed)
+	r.Foreground = &foreground
+	return r, err
+}
+
+// draw returns features of patches by class: of each, as many as are drawn without preference from all of its patches.
+func (p PatchRecall) draw(ctx context.Context, set FrozenFeatures) ([][][]float32, error) {
+	classes := len(set.Images.Classes)
+	grid := set.TestSize / set.Extractor.ViT.PatchSize
+	drawn, seen, rng := make([][][]float32, classes), make([]int, classes), rand.New(rand.NewPCG(set.Seed, uint64(p.PerClass)))
+	i := 0
+	for patches, err := range set.Whole(ctx, datasets.Spread(set.Images.Len(), 0)) {
+		if err != nil {
+			return nil, err
+		}
+		a, err := set.Images.Read(i)
+		if err != nil {
+			return nil, err
+		}
+		i++
+		dim := len(patches.Features) / (grid * grid)
+		for patch, class := range pureClasses(a, grid, classes, p.Purity) {
+			if class == datasets.Ignore {
+				continue
+			}
+			feature := append([]float32(nil), patches.Features[patch*dim:(patch+1)*dim]...)
+			seen[class]++
+			if len(drawn[class]) < p.PerClass {
+				drawn[class] = append(drawn[class], feature)
+			} else if at := rng.IntN(seen[class]); at < p.PerClass { // So each of those seen is held with the same probability.
+				drawn[class][at] = feature
+			}
+		}
+	}
+	return drawn, nil
+}
+
+// pureClasses returns the class of each of grid×grid patches that covers at least the share purity of all its pixels, or [datasets.Ignore] without one.
+func pureClasses(a *datasets.SegmentedImage, grid, classes int, purity float64) []uint8 {
+	counts, pixels := classCounts(a, grid, classes)
+	pure := make([]uint8, grid*grid)
+	for patch := range pure {
+		pure[patch] = datasets.Ignore
+		for class, count := range counts[patch*classes : (patch+1)*classes] {
+			if count > 0 && float64(count) >= purity*float64(pixels[patch]) {
+				pure[patch] = uint8(class)
+			}
+		}
+	}
+	return pure
+}
+
+// classify measures both classifiers on patches by class.
+func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, seed uint64) (r Recall, err error) {
+	classes := len(known)
+	r = Recall{Classes: classes, Chance: 100 / float64(classes), Training: p.PerClass}
+	for _, features := range known {
+		r.Training = min(r.Training, len(features))
+	}
+	var balanced [][][]float32
+	for _, features := range known {
+		balanced = append(balanced, features[:r.Training])
+	}
+	train, test := asPatches(balanced), asPatches(asked)
+	if len(test.Truth) == 0 {
+		return r, errNotAnnotated
+	}
+	linear, err := p.Probe.Confusion(b, train, test, classes, seed)
+	if err != nil {
+		return r, err
+	}
+	r.Linear = linear.Recall()
+	labels := make([]int32, len(train.Truth))
+	for i, class := range train.Truth {
+		labels[i] = int32(class)
+	}
+	matrix := func(a AnnotatedPatches) *tensors.Tensor {
+		return tensors.FromFlatDataAndDimensions(a.Patches, len(a.Truth), a.Dim)
+	}
+	predicted, err := p.KNN.Predict(b, matrix(train), labels, classes, matrix(test))
+	if err != nil {
+		return r, err
+	}
+	nearest := metrics.NewConfusion(classes)
+	for i, class := range test.Truth {
+		nearest.AddCount(int(class), int(predicted[i]), 1)
+	}
+	r.KNN = nearest.Recall()
+	return r, nil
+}
+
+// asPatches lists patches, one class after the other, as annotated images of one patch and one pixel.
+func asPatches(byClass [][][]float32) AnnotatedPatches {
+	a := AnnotatedPatches{Rows: 1, Columns: 1, Height: 1, Width: 1}
+	for class, features := range byClass {
+		for _, feature := range features {
+			a.Dim = len(feature)
+			a.Patches = append(a.Patches, feature...)
+			a.Truth = append(a.Truth, uint8(class))
+		}
+	}
+	return a
+}

@@ -1,0 +1,156 @@
+package evaluation
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+)
+
+func TestPureClasses(t *testing.T) {
+	const void = datasets.Ignore
+	a := &datasets.SegmentedImage{Height: 4, Width: 5, Mask: []uint8{ // Columns 0 to 2 and 3 to 4.
+		1, 1, 0, 2, 2,
+		1, 1, 0, 2, void,
+		0, 0, 0, void, void,
+		0, 0, 1, void, 2,
+	}}
+	for purity, want := range map[float64][]uint8{0.6: {1, 2, 0, void}, 0.75: {void, 2, 0, void}, 0.8: {void, void, 0, void}, 1: {void, void, void, void}} {
+		if got := pureClasses(a, 2, 3, purity); !slices.Equal(got, want) {
+			t.Errorf("purity %g: %v, want %v", purity, got, want)
+		}
+	}
+}
+
+// recallSets are scenes to train and to test on. Where strangers is set, each has the annotation of another scene.
+func recallSets(frozen *FeatureExtractor, strangers bool) (sets [2]FrozenFeatures) {
+	for i := range sets {
+		scenes := synthetic.Segmentation(40, 32, uint64(3+i))
+		images := datasets.NewSegmentation("scenes", scenes.Classes, "", scenes.Len(), func(i int) (*datasets.SegmentedImage, error) {
+			a, err := scenes.Read(i)
+			if err != nil || !strangers {
+				return a, err
+			}
+			other, err := scenes.Read((i + 7) % scenes.Len())
+			if err != nil {
+				return nil, err
+			}
+			mixed := *a
+			mixed.Mask = other.Mask
+			return &mixed, nil
+		})
+		sets[i] = FrozenFeatures{Extractor: frozen, Images: images, TestSize: 32}
+	}
+	return sets
+}
+
+func TestPatchRecall(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		v, store, err := RandomViT("vit-32x1x2p4", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Finalize()
+		frozen, err := NewFeatureExtractor(b, v, store, "/", 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer frozen.Close()
+		recall := DefaultPatchRecall()
+		recall.Probe.Steps = 300
+		measure := func(strangers bool) PatchRecalls {
+			sets := recallSets(frozen, strangers)
+			r, err := recall.Evaluate(t.Context(), b, sets[0], sets[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Foreground == nil || r.All.Classes != 7 || r.Foreground.Classes != 6 || r.All.Training < 20 {
+				t.Fatalf("%+v", r)
+			}
+			return r
+		}
+		own, other := measure(false), measure(true)
+		for name, pair := range map[string][2]Recall{"all": {own.All, other.All}, "foreground": {*own.Foreground, *other.Foreground}} {
+			own, other := pair[0], pair[1]
+			if own.Linear < own.Chance+12 || own.KNN < own.Chance+12 {
+				t.Errorf("%s: %+v is not above chance", name, own)
+			}
+			if math.Abs(other.Linear-other.Chance) > 9 || math.Abs(other.KNN-other.Chance) > 9 {
+				t.Errorf("%s: with the annotation of other scenes %+v, far from chance", name, other)
+			}
+		}
+		if again := measure(false); again.All != own.All || *again.Foreground != *own.Foreground {
+			t.Error("measured twice, the numbers differ")
+		}
+	})
+}
+
+// Testing may hold any number of each class: recall is that of classes, not of patches.
+func TestPatchRecallCountsClassesEqually(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		classes := func(counts ...int) (byClass [][][]float32) {
+			for class, count := range counts {
+				var features [][]float32
+				for i := range count {
+					feature := []float32{0, 0, 0, 0.01 * float32(i%5)}
+					feature[class] = 1
+					if class == 2 && i%2 == 1 { // Half of class 2 looks like class 0.
+						feature[0], feature[2] = 1, 0
+					}
+					features = append(features, feature)
+				}
+				byClass = append(byClass, features)
+			}
+			return byClass
+		}
+		known := classes(60, 50, 0)
+		known[2] = slices.Repeat([][]float32{{0, 0, 1, 0}}, 40)
+		r, err := DefaultPatchRecall().classify(b, known, classes(300, 30, 10), 0)
+		if want := 100 * (1 + 1 + 0.5) / 3.; err != nil || math.Abs(r.Linear-want) > 1e-9 || math.Abs(r.KNN-want) > 1e-9 || r.Training != 40 {
+			t.Errorf("%+v, %v, want recalls of %.2f and 40 patches of each class", r, err, want)
+		}
+	})
+}
+
+func TestPatchRecallRefuses(t *testing.T) {
+	for want, p := range map[string]PatchRecall{
+		"purity 0.5":  {Purity: 0.5, PerClass: 1},
+		"purity NaN":  {Purity: math.NaN(), PerClass: 1},
+		"per_class 0": {Purity: 1},
+		"steps 0":     {Purity: 1, PerClass: 1},
+	} {
+		if _, err := p.Evaluate(context.Background(), nil, FrozenFeatures{}, FrozenFeatures{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	b := testbackend.Soonest(t)
+	v, store, err := RandomViT("vit-8x1x2p8", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Finalize()
+	frozen, err := NewFeatureExtractor(b, v, store, "/", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	sets := recallSets(frozen, false)
+	scenes := sets[0].Images
+	sets[0].Images = datasets.NewSegmentation("scenes", append(slices.Clone(scenes.Classes), "unicorn"), "", scenes.Len(), scenes.Read)
+	if _, err := DefaultPatchRecall().Evaluate(context.Background(), b, sets[0], sets[1]); err == nil || !strings.Contains(err.Error(), `no patch has 60 % of "unicorn"`) {
+		t.Errorf("%v, want the class without patches", err)
+	}
+}
+
+func ExamplePatchRecall_Protocol() {
+	fmt.Println(DefaultPatchRecall().Protocol(96))
+	// Output:
+	// mean recall of classes over patches that one class covers by 60 % of the pixels, at most 4000 a class and as many of each in training; linear probe of 1000 steps of 512 patches, and weighted k-NN, K 20, temperature 0.07; images of 96² px
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -70,6 +71,9 @@ func init() {
 const grace = 4 * time.Second
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // Most memory of Go is images and features, which are collected fast, and most time passes in the backend.
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())

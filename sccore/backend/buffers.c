@@ -37,6 +37,11 @@ __attribute__((constructor)) static void reserve(void) {
 	// Smaller allocations also stay with the process.
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, -1);
+	// Eight arenas a core, the library's default, each keep what a compilation on one of XLA's threads has left. One a core does.
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	if (!getenv("MALLOC_ARENA_MAX")) {
+		mallopt(M_ARENA_MAX, cores < 2 ? 2 : (int)cores);
+	}
 	size_t size = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) & ~(size_t)(huge - 1);
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	size_t table = size / unit * sizeof(uint32_t);

@@ -25,6 +25,9 @@ type Config struct {
 	KNN    knn.Classifier `json:"knn"`
 	// EvaluateEvery is the number of epochs between evaluations; the end of training is always evaluated.
 	EvaluateEvery int `json:"evaluate_every"`
+	// Validation, from 0 to 0.5, is the share of each class of the training images that is held out. Above 0, accuracy is measured on these images, and
+	// training and neighbours use the others. Settings are chosen so, without the test images. The same images are held out for every seed.
+	Validation float64 `json:"validation,omitempty"`
 }
 
 // Row is one row of Tab. effect_aug_full.
@@ -222,7 +225,7 @@ func (c Config) check() error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
-	return cmp.Or(settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), c.KNN.Check(), c.Recipe.Check())
+	return cmp.Or(settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), c.KNN.Check(), c.Recipe.Check())
 }
 
 // profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.
@@ -261,7 +264,7 @@ var Study = study.Spec[Config, Data]{
 		if c.Path[2] == RowUntrained {
 			return 0
 		}
-		return c.Config.Epochs * (d.Train.Len() / c.Config.Batch)
+		return c.Config.Epochs * ((d.Train.Len() - d.Train.HeldOut(c.Config.Validation)) / c.Config.Batch)
 	},
 	NewWorker:     newWorker,
 	Shares:        func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },

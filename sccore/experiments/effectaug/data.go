@@ -114,7 +114,7 @@ func sources(profile study.Profile, dir string, run synthetic.Run) ([]source, er
 		if profile == study.Full {
 			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10 cifar100 --data DIR\" gets them)")
 		}
-		return []source{syntheticSource(run, 4096, 1024)}, nil
+		return []source{syntheticSource(run, 10000, 2000)}, nil
 	}
 	ten := source{name: "cifar10", title: "CIFAR-10", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR10(dir, split) }}
 	hundred := source{name: "cifar100", title: "CIFAR-100", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR100(dir, split) }}

@@ -158,7 +158,7 @@ func quickSettings(s *methods.Config) {
 	case methods.SimCLR:
 		s.Batch, s.LearningRate, s.Temperature = 128, 0.12, 0.2
 	case methods.BarlowTwins:
-		s.Batch, s.LearningRate, s.ProjectorDim, s.OffDiagonal, s.LossScale = 64, 0.03, 128, 0.005, 0.1
+		s.Batch, s.LearningRate, s.ProjectorDim, s.OffDiagonal, s.LossScale = 64, 0.03, 128, 0.02, 0.1
 	case methods.MoCo:
 		s.Batch, s.Temperature, s.Queue, s.NormGroups = 64, 0.2, 1024, 1
 	case methods.SimSiam:

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"image"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -80,10 +81,7 @@ func (im *Images) Subset(n int) *Images {
 	if n >= im.Len() {
 		return im
 	}
-	byClass := make([][]int, len(im.Classes))
-	for i, label := range im.Labels {
-		byClass[label] = append(byClass[label], i)
-	}
+	byClass := im.byClass()
 	chosen := make([]bool, im.Len())
 	for rank := 0; n > 0; rank++ {
 		for _, members := range byClass {
@@ -93,15 +91,57 @@ func (im *Images) Subset(n int) *Images {
 			}
 		}
 	}
-	head := &Images{Name: im.Name, Height: im.Height, Width: im.Width, Classes: im.Classes, Skipped: im.Skipped}
-	for i, take := range chosen {
-		if take {
-			head.Pixels = append(head.Pixels, im.At(i)...)
-			head.Labels = append(head.Labels, im.Labels[i])
+	return im.pick("first of each class of", chosen, true)
+}
+
+// HoldOut draws the given share of each class, rounded down, for validation. It returns the other images and those drawn; both keep their order. The
+// draw depends on the labels alone, so that every configuration is validated on the same images.
+func (im *Images) HoldOut(share float64) (rest, held *Images) {
+	byClass := im.byClass()
+	drawn := make([]bool, im.Len())
+	for class, members := range byClass {
+		order := rand.New(rand.NewPCG(holdOutSeed, uint64(class))).Perm(len(members))
+		for _, i := range order[:countOf(share, len(members))] {
+			drawn[members[i]] = true
 		}
 	}
-	head.Identify("first of each class of (" + im.Identity + ")")
-	return head
+	return im.pick("not held out of", drawn, false), im.pick("held out of", drawn, true)
+}
+
+// HeldOut is the number of images that HoldOut draws.
+func (im *Images) HeldOut(share float64) (n int) {
+	for _, members := range im.byClass() {
+		n += countOf(share, len(members))
+	}
+	return n
+}
+
+// countOf is a share of n, rounded down, where 0.29 of 100 is 29 in spite of float64.
+func countOf(share float64, n int) int { return int(share*float64(n) + 1e-9) }
+
+// holdOutSeed is fixed: another one would change every choice made on held-out images.
+const holdOutSeed = 1
+
+// byClass lists the images of each class in order.
+func (im *Images) byClass() [][]int {
+	byClass := make([][]int, len(im.Classes))
+	for i, label := range im.Labels {
+		byClass[label] = append(byClass[label], i)
+	}
+	return byClass
+}
+
+// pick returns the images whose flag is want, in order. how says in the identity which they are.
+func (im *Images) pick(how string, flags []bool, want bool) *Images {
+	picked := &Images{Name: im.Name, Height: im.Height, Width: im.Width, Classes: im.Classes, Skipped: im.Skipped}
+	for i, flag := range flags {
+		if flag == want {
+			picked.Pixels = append(picked.Pixels, im.At(i)...)
+			picked.Labels = append(picked.Labels, im.Labels[i])
+		}
+	}
+	picked.Identify(how + " (" + im.Identity + ")")
+	return picked
 }
 
 func (im *Images) imageBytes() int { return im.Height * im.Width * 3 }

@@ -53,6 +53,55 @@ func TestSubsetTakesTheFirstOfEachClass(t *testing.T) {
 	}
 }
 
+func TestHoldOut(t *testing.T) {
+	labels := make([]int32, 0, 60)
+	for i := range 60 { // 30, 20 and 10 images of the classes.
+		labels = append(labels, []int32{0, 0, 0, 1, 1, 2}[i%6])
+	}
+	im := labelled(labels...)
+	rest, held := im.HoldOut(0.29)
+	if held.Len() != 8+5+2 || held.Len() != im.HeldOut(0.29) || rest.Len()+held.Len() != im.Len() {
+		t.Fatalf("%d images are held out and %d not; %d were announced", held.Len(), rest.Len(), im.HeldOut(0.29))
+	}
+	seen, counts := map[byte]bool{}, make([]int, 3)
+	for part, images := range []*Images{rest, held} {
+		for i := range images.Len() {
+			place := images.At(i)[0]
+			if seen[place] || images.Labels[i] != im.Labels[place] || i > 0 && place < images.At(i - 1)[0] {
+				t.Errorf("image %d of part %d is image %d with label %d", i, part, place, images.Labels[i])
+			}
+			seen[place] = true
+			if part == 1 {
+				counts[images.Labels[i]]++
+			}
+		}
+	}
+	if want := []int{8, 5, 2}; !slices.Equal(counts, want) {
+		t.Errorf("%v images of the classes are held out, want %v", counts, want)
+	}
+	againRest, again := im.HoldOut(0.29)
+	if again.Identity != held.Identity || againRest.Identity != rest.Identity || held.Identity == rest.Identity {
+		t.Errorf("drawn twice: %q and %q", held.Identity, again.Identity)
+	}
+	for i := range im.Pixels { // Other pixels, the same draw.
+		im.Pixels[i] += 100
+	}
+	for i, other := 0, second(im.HoldOut(0.29)); i < held.Len(); i++ {
+		if other.At(i)[0] != held.At(i)[0]+100 {
+			t.Fatal("the draw depends on the pixels")
+		}
+	}
+	if im.HeldOut(0.29) != 15 || im.HeldOut(0) != 0 || im.HeldOut(0.5) != 30 || labelled(0, 1).HeldOut(0.5) != 0 {
+		t.Errorf("held out: %d, %d, %d", im.HeldOut(0.29), im.HeldOut(0), im.HeldOut(0.5))
+	}
+	hundred := make([]int32, 100)
+	if n := labelled(hundred...).HeldOut(0.29); n != 29 {
+		t.Errorf("0.29 of 100 images are %d", n)
+	}
+}
+
+func second[A, B any](_ A, b B) B { return b }
+
 func TestIdentityFollowsContent(t *testing.T) {
 	im := labelled(0, 1, 2)
 	pixel, label := labelled(0, 1, 2), labelled(0, 2, 1)

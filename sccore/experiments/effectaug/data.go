@@ -83,6 +83,17 @@ func (s source) load() (Data, error) {
 	return Data{s, train, test}, nil
 }
 
+// heldOut puts a share of the training images in place of the test images; training and neighbours do without them. Share 0 changes nothing.
+func (d Data) heldOut(share float64) (Data, error) {
+	if share > 0 {
+		all := d.Train
+		if d.Train, d.Test = all.HoldOut(share); d.Test.Len() == 0 {
+			return d, fmt.Errorf("validation %g holds out none of the %d training images of %s", share, all.Len(), all.Name)
+		}
+	}
+	return d, nil
+}
+
 // syntheticSource draws the objects of a run.
 func syntheticSource(run synthetic.Run, train, test int) source {
 	return source{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
@@ -103,7 +114,7 @@ func sources(profile study.Profile, dir string, run synthetic.Run) ([]source, er
 		if profile == study.Full {
 			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10 cifar100 --data DIR\" gets them)")
 		}
-		return []source{syntheticSource(run, 4096, 1024)}, nil
+		return []source{syntheticSource(run, 10000, 2000)}, nil
 	}
 	ten := source{name: "cifar10", title: "CIFAR-10", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR10(dir, split) }}
 	hundred := source{name: "cifar100", title: "CIFAR-100", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR100(dir, split) }}

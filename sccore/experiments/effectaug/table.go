@@ -67,6 +67,9 @@ func (r Results) tables() ([]figures.Table, error) {
 		t.Title, t.Caption = title, caption
 		r.addUntrained(&t)
 		r.Describe(&t, "%")
+		if strings.Contains(t.Caption, "validation=") { // Among the changed settings.
+			t.Caption += " Numbers with validation are on held-out training images, not on test images."
+		}
 		return t
 	}
 	tables := []figures.Table{

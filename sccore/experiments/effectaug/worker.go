@@ -27,7 +27,11 @@ type run = study.Run[Config, Data]
 type worker struct{ trainer *methods.Trainer }
 
 func newWorker(r *run) (study.Worker[Config, Data], error) {
-	trainer, err := methods.NewTrainer(r.Backend(), r.Data.Train, r.Cell.Config.Config)
+	d, err := r.Data.heldOut(r.Cell.Config.Validation)
+	if err != nil {
+		return nil, err
+	}
+	trainer, err := methods.NewTrainer(r.Backend(), d.Train, r.Cell.Config.Config)
 	return worker{trainer}, err
 }
 
@@ -44,11 +48,15 @@ type runState struct {
 // Run trains and evaluates a cell, and saves its weights.
 func (w worker) Run(r *run) error {
 	t, c := w.trainer, r.Cell.Config
-	if err := w.trainer.SetImages(r.Data.Train); err != nil {
+	d, err := r.Data.heldOut(c.Validation)
+	if err != nil {
+		return err
+	}
+	if err := t.SetImages(d.Train); err != nil {
 		return err
 	}
 	if r.Cell.Path[2] == RowUntrained {
-		return w.untrained(r)
+		return w.untrained(r, d)
 	}
 	var h runState
 	begun, before := time.Now(), 0.0
@@ -64,7 +72,7 @@ func (w worker) Run(r *run) error {
 				r.Warnf("%s resumes on %s after %s: its results will equal those of neither backend alone", r.Cell.Name(), backend.Name(), h.Backend)
 			}
 		},
-		Evaluators: []train.Evaluator{w.knn(r)},
+		Evaluators: []train.Evaluator{w.knn(r, d)},
 	}
 	loop.After = func(loss float64, evaluated map[string]float64) error {
 		h.Seconds, h.Backend = before+time.Since(begun).Seconds(), backend.Name()
@@ -92,9 +100,9 @@ func (w worker) Run(r *run) error {
 	return w.finish(r, h, loop)
 }
 
-// knn evaluates frozen features: k-NN accuracy on the test images, and the standard deviation and effective rank of training features.
-func (w worker) knn(r *run) train.Evaluator {
-	c, d := r.Cell.Config, r.Data
+// knn evaluates frozen features: k-NN accuracy on the test images, or on those held out, and the standard deviation and effective rank of training features.
+func (w worker) knn(r *run, d Data) train.Evaluator {
+	c := r.Cell.Config
 	return train.Evaluator{Name: "knn", Every: c.EvaluateEvery * w.trainer.StepsPerEpoch(), Evaluate: func(context.Context) (map[string]float64, error) {
 		bank, err := w.trainer.Features(d.Train)
 		if err != nil {
@@ -118,11 +126,11 @@ func (w worker) knn(r *run) train.Evaluator {
 }
 
 // untrained evaluates and records the initial weights of a seed.
-func (w worker) untrained(r *run) error {
+func (w worker) untrained(r *run, d Data) error {
 	if err := w.trainer.Begin(methods.Run{Recipe: r.Cell.Config.Recipe, Seed: uint64(r.Cell.Seed)}); err != nil {
 		return err
 	}
-	evaluated, err := w.knn(r).Evaluate(r.Context)
+	evaluated, err := w.knn(r, d).Evaluate(r.Context)
 	if err != nil {
 		return err
 	}
@@ -134,9 +142,12 @@ func (w worker) untrained(r *run) error {
 // number is the number of a cell, without its details.
 func number(r *run, accuracy float64) study.Number {
 	c := r.Cell.Config.KNN
+	protocol := fmt.Sprintf("weighted k-NN, K %d, temperature %g, cosine, backbone features of un-augmented images, training images as neighbours", c.K, c.Temperature)
+	if share := r.Cell.Config.Validation; share > 0 {
+		protocol += fmt.Sprintf(", on held-out training images: %g of each class", share)
+	}
 	return study.Number{
-		Row: r.Cell.Path[2], Column: column(r.Data, r.Cell), Metric: "k-NN accuracy", Unit: "%", Value: accuracy,
-		Protocol: fmt.Sprintf("weighted k-NN, K %d, temperature %g, cosine, backbone features of un-augmented images, training images as neighbours", c.K, c.Temperature),
+		Row: r.Cell.Path[2], Column: column(r.Data, r.Cell), Metric: "k-NN accuracy", Unit: "%", Value: accuracy, Protocol: protocol,
 	}
 }
 

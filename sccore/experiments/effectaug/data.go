@@ -18,6 +18,9 @@ const ImageSize = 32
 // smokeTrain and smokeTest are the numbers of images in the smoke profile.
 const smokeTrain, smokeTest = 256, 128
 
+// quickTrain is the most training images of the quick profile. Its epochs suit as many.
+const quickTrain = 10_000
+
 // source is a dataset that the study can run on.
 type source struct {
 	name  string // The name in cell names.
@@ -62,10 +65,16 @@ func Open(o study.Options, dataset string, seed int) (Data, error) {
 		return Data{}, err
 	}
 	d, err := all[slices.IndexFunc(all, func(s source) bool { return s.name == dataset })].load()
-	if err == nil && o.Profile == study.Smoke {
-		d.Train, d.Test = d.Train.Subset(smokeTrain), d.Test.Subset(smokeTest)
+	if err != nil {
+		return Data{}, err
 	}
-	return d, err
+	switch o.Profile {
+	case study.Smoke:
+		d.Train, d.Test = d.Train.Subset(smokeTrain), d.Test.Subset(smokeTest)
+	case study.Quick:
+		d.Train = d.Train.Subset(quickTrain)
+	}
+	return d, nil
 }
 
 func (s source) load() (Data, error) {
@@ -114,7 +123,7 @@ func sources(profile study.Profile, dir string, run synthetic.Run) ([]source, er
 		if profile == study.Full {
 			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10 cifar100 --data DIR\" gets them)")
 		}
-		return []source{syntheticSource(run, 10000, 2000)}, nil
+		return []source{syntheticSource(run, quickTrain, 2000)}, nil
 	}
 	ten := source{name: "cifar10", title: "CIFAR-10", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR10(dir, split) }}
 	hundred := source{name: "cifar100", title: "CIFAR-100", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR100(dir, split) }}

@@ -339,3 +339,26 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestQuickTakesAtMostItsImages: more images would make more steps than quick's epochs are for, and hours of them with all of CIFAR-10.
+func TestQuickTakesAtMostItsImages(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "cifar10", "cifar-10-batches-bin")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, count := range map[string]int{"data_batch_1.bin": 10_000, "data_batch_2.bin": 500, "test_batch.bin": 30} {
+		const record = 1 + 3*ImageSize*ImageSize
+		batch := make([]byte, count*record)
+		for i := range count {
+			batch[i*record] = byte(i % 10)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), batch, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Open(study.Options{Profile: study.Quick, Data: dir}, "cifar10", 0)
+	if err != nil || d.Train.Len() != 10_000 || d.Train.SmallestClass() != 1000 || d.Test.Len() != 30 {
+		t.Errorf("%d training and %d test images, %v", d.Train.Len(), d.Test.Len(), err)
+	}
+}

@@ -91,6 +91,9 @@ func runLab(ctx context.Context, args []string) error {
 		if folder, err = copyNotebooks(folder, copies, os.Stderr); err != nil {
 			return err
 		}
+		if err := copyPages(in.Root(), copies); err != nil {
+			return err
+		}
 	}
 	lab := labCommand(ctx, in, folder, *port, !*noBrowser && hasDesktop())
 	lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data)

@@ -52,10 +52,17 @@ func copyNotebooks(from, to string, w io.Writer) (string, error) {
 		}
 	}
 	for _, name := range names {
-		original, copy := filepath.Join(from, name), filepath.Join(to, name)
-		state, present := stateOf(original), stateOf(copy)
+		copy := filepath.Join(to, name)
+		content, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return "", err
+		}
+		content = relinked(content, linksOfNotebooks)
+		state, present := stateIn(name, content), stateOf(copy)
 		switch {
-		case state == "" || present != "" && state == copied[name]:
+		case present != "" && state == copied[name]:
 			continue
 		case present == state: // Already the same.
 			copied[name] = state
@@ -63,10 +70,6 @@ func copyNotebooks(from, to string, w io.Writer) (string, error) {
 		case present != "" && present != copied[name]:
 			fmt.Fprintf(w, "%s has changed in the project, but you have edited your copy, which is kept; remove %s to get the new version\n", name, copy)
 			continue
-		}
-		content, err := os.ReadFile(original)
-		if err != nil {
-			return "", err
 		}
 		if err := atomicfile.WriteBytes(copy, content); err != nil {
 			return "", err
@@ -78,6 +81,51 @@ func copyNotebooks(from, to string, w io.Writer) (string, error) {
 		return "", err
 	}
 	return to, atomicfile.WriteBytes(filepath.Join(to, copiesFile), text)
+}
+
+// projectPage is the copy of the project's README among the copies of its docs.
+const projectPage = "project.md"
+
+// Links lead elsewhere from the copies: JupyterLab opens nothing outside the folder that it serves, so the pages that notebooks link to lie in its docs/.
+var (
+	linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+readme, "](docs/"+projectPage)
+	linksOfDocs      = strings.NewReplacer("](../notebooks/", "](../", "](../"+readme, "]("+projectPage)
+	linksOfProject   = strings.NewReplacer("](docs/", "](", "](notebooks/", "](../")
+)
+
+func relinked(content []byte, links *strings.Replacer) []byte {
+	return []byte(links.Replace(string(content)))
+}
+
+// copyPages copies the project's pages, its README and docs/, to the folder docs of the copies.
+func copyPages(root, to string) error {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*"))
+	if err != nil {
+		return err
+	}
+	to = filepath.Join(to, "docs")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, page := range append(pages, filepath.Join(root, readme)) {
+		content, err := os.ReadFile(page)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		name := filepath.Base(page)
+		switch {
+		case filepath.Dir(page) == filepath.Clean(root):
+			name, content = projectPage, relinked(content, linksOfProject)
+		case filepath.Ext(page) == ".md":
+			content = relinked(content, linksOfDocs)
+		}
+		if err := atomicfile.WriteBytes(filepath.Join(to, name), content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readCopies(path string) (map[string]string, error) {
@@ -100,6 +148,11 @@ func stateOf(path string) string {
 	if err != nil {
 		return ""
 	}
+	return stateIn(path, content)
+}
+
+// stateIn is the state of a file with some content.
+func stateIn(path string, content []byte) string {
 	var notebook struct {
 		Cells []struct {
 			Kind   string          `json:"cell_type"`

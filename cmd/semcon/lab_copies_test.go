@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -63,4 +65,43 @@ func TestTheUserWorksOnCopies(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 	holds("edited.ipynb", "second")
+}
+
+var markdownLink = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+
+// TestLinksOfCopiesLeadSomewhere follows every link between the project's pages in the copies: JupyterLab serves nothing outside their folder.
+func TestLinksOfCopiesLeadSomewhere(t *testing.T) {
+	root, to := filepath.Join("..", ".."), t.TempDir()
+	if _, err := copyNotebooks(filepath.Join(root, "notebooks"), to, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyPages(root, to); err != nil {
+		t.Fatal(err)
+	}
+	followed := 0
+	for _, pattern := range []string{"*.ipynb", "*.md", "docs/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(to, filepath.FromSlash(pattern)))
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, pages, err)
+		}
+		for _, page := range pages {
+			content, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, link := range markdownLink.FindAllStringSubmatch(string(content), -1) {
+				target := link[1]
+				if !strings.HasSuffix(target, ".md") && !strings.HasSuffix(target, ".ipynb") || strings.HasSuffix(target, "CONTRIBUTING.md") || strings.HasSuffix(target, "CHANGELOG.md") {
+					continue // Pages for contributors stay in the checkout.
+				}
+				followed++
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), filepath.FromSlash(target))); err != nil {
+					t.Errorf("%s links to %s, which is not there", page, target)
+				}
+			}
+		}
+	}
+	if followed < 50 {
+		t.Errorf("followed %d links only", followed)
+	}
 }

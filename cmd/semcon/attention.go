@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/weights"
@@ -45,6 +46,9 @@ func runAttention(ctx context.Context, args []string) error {
 	}
 	if err := figures.CheckFormat(*out); err != nil {
 		return usagef("--out %v", err)
+	}
+	if err := requireReadableFile("weights", *file); err != nil {
+		return err
 	}
 	if err := requireWritableFile("out", *out); err != nil {
 		return err
@@ -99,6 +103,6 @@ func runAttention(ctx context.Context, args []string) error {
 	if err := figures.SaveAs(filepath.Clean(*out), sheet); err != nil {
 		return err
 	}
-	fmt.Printf("wrote %s: %d maps of %d images, from %s\n", *out, len(sheet.Images)-1, len(images), read.ViT.Name)
+	fmt.Printf("wrote %s: %s of %s, from %s\n", *out, plural.Count(len(sheet.Images)-1, "map"), plural.Count(len(images), "image"), read.ViT.Name)
 	return nil
 }

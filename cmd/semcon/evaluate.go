@@ -69,7 +69,11 @@ type evaluated struct {
 	Data       string `json:"data"`
 	Protocol   string `json:"protocol"`
 	Numbers    any    `json:"numbers"`
-	lines      []string
+
+	// Everywhere is what a segmentation reaches that answers one class everywhere; nil for what is no segmentation.
+	Everywhere *everywhere `json:"everywhere,omitempty"`
+
+	lines []string
 }
 
 func runEvaluate(ctx context.Context, args []string) error {
@@ -89,7 +93,7 @@ func runEvaluate(ctx context.Context, args []string) error {
 	flags.IntVar(&c.images, "images", 0, "`NUMBER` of images or pairs, evenly spread; by default all")
 	flags.IntVar(&c.expansion, "expansion", 100, "lost: `NUMBER` of patches of the seed's expansion")
 	flags.Float64Var(&c.threshold, "threshold", 0.2, "tokencut: `COSINE` above which patches are joined")
-	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres")
+	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres; the images stay the same, so seeds do not measure the spread over images")
 	format := flags.String("format", "text", "`FORMAT`: text or json")
 	names, err := parse(flags, args)
 	if err != nil {
@@ -116,7 +120,9 @@ func runEvaluate(ctx context.Context, args []string) error {
 		return usagef("--images %d, --expansion %d and --epochs %d: want positive numbers", c.images, c.expansion, c.epochs)
 	}
 	if *classes != "" {
-		c.classes = strings.Split(*classes, ",")
+		if c.classes = strings.Split(*classes, ","); len(c.classes) == 1 {
+			return usagef("--classes %s: one class leaves nothing to tell apart; name two or more", *classes)
+		}
 	}
 	for part := range strings.SplitSeq(*memory, ",") {
 		size, err := strconv.Atoi(strings.TrimSpace(part))
@@ -124,6 +130,9 @@ func runEvaluate(ctx context.Context, args []string) error {
 			return usagef("--memory %s: %q is no number of patches", *memory, part)
 		}
 		c.memories = append(c.memories, size)
+	}
+	if err := requireReadableFile("weights", c.weights); err != nil {
+		return err
 	}
 	c.data = *data
 	result, err := c.run(ctx, names[0], choice)

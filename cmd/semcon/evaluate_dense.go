@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -40,6 +41,7 @@ func evaluateInContext(ctx context.Context, c evaluationCall) (r evaluated, err 
 		metrics.Segmentation
 	}
 	var numbers []number
+	var last metrics.Segmentation
 	for _, size := range c.memories {
 		settings := evaluation.DefaultInContext()
 		settings.Memory = size
@@ -54,11 +56,25 @@ func evaluateInContext(ctx context.Context, c evaluationCall) (r evaluated, err 
 		held := len(memory.Features) / memory.Dim
 		numbers = append(numbers, number{held, result})
 		r.lines = append(r.lines, fmt.Sprintf("memory of %8d patches: mIoU %6.2f %%, pixel accuracy %6.2f %%", held, result.MIoU, result.Accuracy))
-		settings.Memory = held
+		settings.Memory, last = held, result
 		r.Protocol = settings.Protocol(c.size)
 	}
 	r.Numbers, r.Data = numbers, "memory: "+train.Images.Identity+"; test: "+test.Images.Identity
+	r.compare(last, test.Images.Classes)
 	return r, nil
+}
+
+// everywhere is what the commonest class of the test images reaches as the answer for every pixel.
+type everywhere struct {
+	Class string `json:"class"`
+	metrics.Segmentation
+}
+
+// compare adds what a segmentation is to be compared with.
+func (r *evaluated) compare(measured metrics.Segmentation, classes []string) {
+	class, constant := measured.Commonest()
+	r.Everywhere = &everywhere{classes[class], constant}
+	r.lines = append(r.lines, fmt.Sprintf("%s everywhere: mIoU %.2f %%, pixel accuracy %.2f %%", classes[class], constant.MIoU, constant.Accuracy))
 }
 
 // evaluateLinear trains a linear layer on the patches of crops, which have the size of the test images.
@@ -78,9 +94,10 @@ func evaluateLinear(ctx context.Context, c evaluationCall) (r evaluated, err err
 		return r, err
 	}
 	r.Numbers, r.Data = result, "training: "+train.Images.Identity+"; test: "+test.Images.Identity
-	r.Protocol = fmt.Sprintf("linear layer on frozen patches of crops of %[1]d² px, %[2]d epochs of batches of %[3]d, rate %[4]g; tested on images of %[1]d² px",
-		c.size, settings.Epochs, settings.Batch, settings.LearningRate)
+	r.Protocol = fmt.Sprintf("linear layer on frozen patches of crops of %[1]d² px, %[2]s of batches of %[3]d, rate %[4]g; tested on images of %[1]d² px",
+		c.size, plural.Count(settings.Epochs, "epoch"), settings.Batch, settings.LearningRate)
 	r.lines = []string{fmt.Sprintf("mIoU %6.2f %%, pixel accuracy %6.2f %%", result.MIoU, result.Accuracy)}
+	r.compare(result, test.Images.Classes)
 	return r, nil
 }
 
@@ -101,12 +118,15 @@ func evaluatePatches(ctx context.Context, c evaluationCall) (r evaluated, err er
 	}
 	r.Numbers, r.Data, r.Protocol = result, "training: "+train.Images.Identity+"; test: "+test.Images.Identity, settings.Protocol(c.size)
 	line := func(which string, recall evaluation.Recall) {
-		r.lines = append(r.lines, fmt.Sprintf("%-18s mean recall: linear %6.2f %%, k-NN %6.2f %%, chance %6.2f %%", which, recall.Linear, recall.KNN, recall.Chance))
+		r.lines = append(r.lines, fmt.Sprintf("%-18s mean recall: linear %5.1f ± %.1f %%, k-NN %5.1f ± %.1f %%, chance %.1f %%; %s of each class, %s",
+			which, recall.Linear, recall.LinearError, recall.KNN, recall.KNNError, recall.Chance,
+			plural.Count(recall.Training, "training patch"), plural.Count(recall.Test, "test patch")))
 	}
-	line(fmt.Sprintf("%d classes", result.All.Classes), result.All)
+	line(plural.Count(result.All.Classes, "class"), result.All)
 	if result.Foreground != nil {
 		line("without background", *result.Foreground)
 	}
+	r.lines = append(r.lines, "± is the standard error over test patches, as if they were independent; patches of an image are not, so it is rather larger")
 	return r, nil
 }
 

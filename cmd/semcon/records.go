@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -50,6 +52,19 @@ func requireWritableFile(flag, file string) error {
 		return fmt.Errorf("--%s %s: is a folder, want a file", flag, file)
 	}
 	return requireWritable(flag, filepath.Dir(file))
+}
+
+// requireReadableFile returns an error that names the flag if its file is not there or cannot be seen.
+func requireReadableFile(flag, file string) error {
+	_, err := os.Stat(file)
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	if err != nil {
+		return fmt.Errorf("--%s %s: %w", flag, file, err)
+	}
+	return nil
 }
 
 // checkRecords looks for broken lines among the records of all experiments, and moves them aside if asked to.

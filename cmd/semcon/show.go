@@ -35,6 +35,9 @@ func runShow(_ context.Context, args []string) error {
 	case *size < 0 || *size > 2048:
 		return usagef("--size %d is not between 1 and 2048", *size)
 	}
+	if err := requireReadableFile("weights", *file); err != nil {
+		return err
+	}
 	if err := requireWritable("out", *out); err != nil {
 		return err
 	}
@@ -52,6 +55,11 @@ func runShow(_ context.Context, args []string) error {
 			return err
 		}
 		fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))
+	}
+	if last := paths[len(paths)-1]; len(paths) == 1 {
+		fmt.Println("no nearest.png: it compares each image with the next, and there is one image")
+	} else {
+		fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", last)
 	}
 	return nil
 }

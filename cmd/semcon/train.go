@@ -60,6 +60,11 @@ func runTrain(ctx context.Context, args []string) error {
 		}
 		o.Out = filepath.Join("out", "train", filepath.Base(absolute))
 	}
+	if o.Start.Init != "" {
+		if err := requireReadableFile("init", o.Start.Init); err != nil {
+			return err
+		}
+	}
 	if err := requireWritable("out", o.Out); err != nil {
 		return err
 	}
@@ -71,10 +76,14 @@ func runTrain(ctx context.Context, args []string) error {
 	announceEngine(os.Stderr, *devices)
 	o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
 	o.Bar = func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
+	did := "wrote"
+	if ownimages.Finished(o.Out) {
+		did = "already finished:"
+	}
 	if err := ownimages.Train(ctx, engine, o); err != nil {
 		return err
 	}
-	fmt.Printf("wrote %s and %s\n", filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
+	fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
 	return nil
 }
 

@@ -56,6 +56,9 @@ func TestTrainGoesOnAfterKill(t *testing.T) {
 	if _, stderr, status := outcome(t, train()); status != 0 || strings.Contains(stderr, "step 0: ") {
 		t.Fatalf("exit status %d, or it began anew: %s", status, stderr)
 	}
+	if stdout, stderr, status := outcome(t, train()); status != 0 || stdout != "already finished: run/encoder.safetensors and run/report.html\n" {
+		t.Errorf("called again: exit status %d: %s%s", status, stdout, stderr)
+	}
 	for name, content := range read() {
 		if content != want[name] {
 			t.Errorf("%s differs", name)
@@ -82,6 +85,9 @@ func TestTrainAndShowErrors(t *testing.T) {
 	m.Write(t, "empty/notes.txt", "x")
 	m.Write(t, "one/a.png", string(picture(t, 30, color.White)))
 	m.Write(t, "broken.png", "no picture")
+	for i := range 12 {
+		m.Write(t, fmt.Sprintf("many/%d.png", i), string(picture(t, 30, color.White)))
+	}
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	for _, test := range []struct {
 		args   string
@@ -91,12 +97,14 @@ func TestTrainAndShowErrors(t *testing.T) {
 		{"train", 2, "want one folder of images, got none"},
 		{"train nowhere", 1, "nowhere: no such file or directory"},
 		{"train empty", 1, "empty: contains no .jpg, .jpeg or .png file"},
-		{"train one", 1, "one: contains 1 images, training needs 8"},
+		{"train one", 1, "one: contains 1 image, training needs 8"},
 		{"train one --profile quick", 2, `--profile "quick": want full or smoke`},
-		{"train one --init nowhere.pth", 1, "nowhere.pth: no such file or directory"},
+		{"train one --init nowhere.pth", 1, "--init nowhere.pth: no such file or directory"},
 		{"train one --set speed=1", 1, `no key "speed"`},
 		{"show", 2, "want at least one image"},
 		{"show broken.png", 2, "--weights FILE is missing"},
+		{"train many --set batch=16", 1, "batch 16 would show images twice with the same views: there are 9 images to train on; --set batch=8 fits"},
+		{"show broken.png --weights nowhere.pth", 1, "--weights nowhere.pth: no such file or directory"},
 		{"show broken.png --weights tiny.safetensors", 1, "broken.png: "},
 	} {
 		t.Run(test.args, func(t *testing.T) {
@@ -120,6 +128,11 @@ func TestShowDraws(t *testing.T) {
 		wrote := ""
 		for name := range strings.FieldsSeq(want) {
 			wrote += "wrote " + filepath.Join(out, name+".png") + "\n"
+		}
+		if len(strings.Fields(images)) == 1 {
+			wrote += "no nearest.png: it compares each image with the next, and there is one image\n"
+		} else {
+			wrote += "nearest.png compares each image with the next, so it has no row for b.png\n"
 		}
 		if status != 0 || stdout != wrote {
 			t.Errorf("exit status %d: %s%s", status, stdout, stderr)

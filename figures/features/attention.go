@@ -22,9 +22,10 @@ type AttentionMaps struct {
 const attentionSide = 112
 
 // Draw draws attention maps of the last block as the paper does (Fig. vis_attn): a column an image, below it what the heads of [CLS] attend to, and
-// below those how much each patch takes of a prototype of the Object-Aware Filter, by head, if the encoder has one. Each map has its own scale.
+// below those how much each patch takes of a prototype of the Object-Aware Filter, by head, if the encoder has one. Each map has its own scale, and the
+// title says which of all maps are shown.
 func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evaluation.Image) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: "Attention of [CLS] by head", Scale: 1, RowLabels: []string{"image"}, Images: make([][]image.Image, 1)}
+	sheet := figures.ImageGrid{Scale: 1, RowLabels: []string{"image"}, Images: make([][]image.Image, 1)}
 	var all []evaluation.Attention
 	for _, im := range images {
 		a, err := frozen.Attention(im)
@@ -44,14 +45,21 @@ func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evalua
 		sheet.RowLabels, sheet.Images = append(sheet.RowLabels, label), append(sheet.Images, line)
 	}
 	heads := frozen.ViT.NumHeads
-	for h := range cmp.Or(min(m.Heads, heads), heads) {
+	shown := cmp.Or(min(m.Heads, heads), heads)
+	sheet.Title = fmt.Sprintf("Attention of [CLS] by head, %s: pale is more", partOf(shown, heads))
+	for h := range shown {
 		row(fmt.Sprintf("[CLS], head %d", h+1), func(a evaluation.Attention) []float64 { return a.Class[h] })
 	}
 	if frozen.ViT.Prototypes == 0 {
 		return sheet, nil
 	}
-	sheet.Title += ", and of patches to prototypes of the Object-Aware Filter"
-	for _, place := range m.chosen(all, heads) {
+	chosen := m.chosen(all, heads)
+	which := "all maps"
+	if all := frozen.ViT.Prototypes * heads; len(chosen) < all {
+		which = fmt.Sprintf("the %d of %d maps that vary most", len(chosen), all)
+	}
+	sheet.Title += "\nand of patches to the filter's prototypes, " + which
+	for _, place := range chosen {
 		prototype, head := place/heads, place%heads
 		row(fmt.Sprintf("prototype %d, head %d", prototype+1, head+1), func(a evaluation.Attention) []float64 { return a.Filter[prototype][head] })
 	}
@@ -73,6 +81,14 @@ func (m AttentionMaps) chosen(all []evaluation.Attention, heads int) (places []i
 	}
 	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(deviations[b], deviations[a]) })
 	return places[:min(m.Filter, len(places))]
+}
+
+// partOf says how much of a number is shown: "the first 3 of 6", or "all 6".
+func partOf(part, all int) string {
+	if part == all {
+		return fmt.Sprintf("all %d", all)
+	}
+	return fmt.Sprintf("the first %d of %d", part, all)
 }
 
 // shortened is a file's name without folders that fits above a picture.
@@ -97,7 +113,9 @@ func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
 	defer closeAll()
 	images := slices.Clone(w.images)
 	for i := range images {
-		images[i].Name = fmt.Sprintf("scene %d", i+1)
+		if images[i].Name = fmt.Sprintf("scene %d", i+1); w.Names != nil {
+			images[i].Name = w.Names[i]
+		}
 	}
 	return AttentionMaps{Heads: 3, Filter: 3}.Draw(frozen, images)
 }

@@ -14,7 +14,10 @@ type NamedEncoder struct{ Name, File string }
 
 // Components draws the patch features of encoders: their first three principal components over all scenes as red, green and blue.
 func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: w.enlargement()}
+	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: w.enlargement(), RowLabels: w.names()}
+	if w.Names != nil {
+		sheet.ColumnLabels[0] = "image"
+	}
 	for _, shown := range w.shown {
 		sheet.Images = append(sheet.Images, []image.Image{shown})
 	}

@@ -8,9 +8,17 @@ import (
 )
 
 // Correspondences draws, for the middle patch of each scene but the last, its correspondence with the patches of the next scene under each encoder: half
-// the cosine similarity of patch features plus a half.
+// the cosine similarity of patch features plus a half, pale where it is high.
 func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
-	sheet := figures.ImageGrid{Title: "Correspondence of patches of another scene with the marked patch", ColumnLabels: []string{"patch", "other scene"}, Scale: 1}
+	sheet := figures.ImageGrid{
+		Title: "Correspondence of patches of another scene with the marked patch: pale is more", ColumnLabels: []string{"patch", "other scene"}, Scale: 1,
+	}
+	if names := w.names(); names != nil {
+		sheet.Title, sheet.ColumnLabels[1] = "How alike patches of the next image are to the marked patch: pale is more", "next image"
+		for i := range len(names) - 1 {
+			sheet.RowLabels = append(sheet.RowLabels, names[i]+",\nthen "+names[i+1])
+		}
+	}
 	scale := w.enlargement()
 	for i := range len(w.shown) - 1 {
 		sheet.Images = append(sheet.Images, []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)})

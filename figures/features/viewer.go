@@ -13,6 +13,8 @@ import (
 
 // Viewer draws the features of a few images.
 type Viewer struct {
+	Names []string // Of the images in figures, such as those of their files; without them they are scenes without names.
+
 	config  sccore.Config // The method's configuration, with the encoder and the views.
 	size    int           // Height and width in pixels at which images are encoded.
 	backend compute.Backend
@@ -35,6 +37,14 @@ func NewViewer(b compute.Backend, config sccore.Config, size int, images dataset
 		return nil, fmt.Errorf("%d scenes to show, want %d", len(w.images), max(count, 1))
 	}
 	return w, nil
+}
+
+// names returns the names of scenes in figures, shortened, and nil if they have none.
+func (w *Viewer) names() (names []string) {
+	for _, name := range w.Names {
+		names = append(names, shortened(name))
+	}
+	return names
 }
 
 // enlargement is the factor by which scenes are enlarged: small scenes become about 130 pixels large.

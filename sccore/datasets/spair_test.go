@@ -73,4 +73,13 @@ func TestVOCObjectsReadsTheOfficialLayout(t *testing.T) {
 	if _, _, err := VOCObjects(t.TempDir()); err == nil {
 		t.Error("an empty folder holds PASCAL VOC")
 	}
+	lacking := t.TempDir()
+	write(t, lacking, map[string][]byte{"VOC2012/JPEGImages/2007_1.jpg": nil})
+	for _, part := range [][2]string{{"x", "lacks Annotations"}, {"Annotations/2007_1.xml", "lacks ImageSets/Main/trainval.txt"}} {
+		want := part[1]
+		write(t, lacking, map[string][]byte{"VOC2012/" + part[0]: nil})
+		if _, _, err := VOCObjects(lacking); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), filepath.Join(lacking, "VOC2012")) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
 }

@@ -22,11 +22,19 @@ func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
 		return "", nil, err
 	}
 	s := &layout{name: "PASCAL VOC"}
-	folder, err := s.locate(dir, []string{"VOC2007", "VOCdevkit/VOC2007", "VOC2012", "VOCdevkit/VOC2012", "."}, "JPEGImages", "Annotations", "ImageSets/Main/trainval.txt")
+	folders, trainval := []string{"VOC2007", "VOCdevkit/VOC2007", "VOC2012", "VOCdevkit/VOC2012", "voc2012", "."}, "ImageSets/Main/trainval.txt"
+	folder, err := s.locate(dir, folders, "JPEGImages", "Annotations", trainval)
 	if err != nil {
+		if part, partErr := s.locate(dir, folders, "JPEGImages"); partErr == nil {
+			lacks := "Annotations, the boxes of its objects"
+			if exists(filepath.Join(part, "Annotations")) {
+				lacks = trainval + ", the list of its images"
+			}
+			err = missingf("%s: has the images of PASCAL VOC and lacks %s", part, lacks)
+		}
 		return "", nil, err
 	}
-	list := filepath.Join(folder, "ImageSets", "Main", "trainval.txt")
+	list := filepath.Join(folder, filepath.FromSlash(trainval))
 	names, err := readList(list)
 	if err != nil {
 		return "", nil, err

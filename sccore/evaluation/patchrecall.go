@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -47,12 +49,19 @@ func (p PatchRecall) Protocol(size int) string {
 }
 
 // Recall is the mean recall of classes, in percent.
+//
+// The standard errors are those of the test patches, as if these were drawn independently: the variance of a class of n patches, k of them right, is
+// p(1−p)/n with p = (k+1)/(n+2), so that few patches that are all right count as uncertain; the error of the mean over C classes is the root of the summed
+// variances over C. They know nothing of another choice of training patches, and patches of an image are alike, so the true spread is larger.
 type Recall struct {
-	Classes  int     `json:"classes"`
-	Chance   float64 `json:"chance"`
-	Training int     `json:"training"` // Patches of each class.
-	Linear   float64 `json:"linear"`
-	KNN      float64 `json:"knn"`
+	Classes     int     `json:"classes"`
+	Chance      float64 `json:"chance"`
+	Training    int     `json:"training"` // Patches of each class.
+	Test        int     `json:"test"`     // Patches of all classes.
+	Linear      float64 `json:"linear"`
+	LinearError float64 `json:"linear_error"`
+	KNN         float64 `json:"knn"`
+	KNNError    float64 `json:"knn_error"`
 }
 
 // PatchRecalls are the recalls of all classes, and of those beside background where the first class is background; nil elsewhere.
@@ -62,19 +71,24 @@ type PatchRecalls struct {
 }
 
 // Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A
-// class without a training patch is an error.
+// class without a training patch is an error, and so is a single class, of which recall is always 100 %. Where no class has more than PerClass patches, all
+// of them are held and the seed draws the probe's batches alone.
 func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
 	if err := p.Check(); err != nil {
 		return r, err
 	}
 	classes := train.Images.Classes
+	if len(classes) < 2 {
+		return r, fmt.Errorf("%s: recall of one class says nothing, want two or more", train.Images.Name)
+	}
 	known, err := p.draw(ctx, train)
 	if err != nil {
 		return r, err
 	}
 	for class, features := range known {
 		if len(features) == 0 {
-			return r, fmt.Errorf("%s: no patch has %g %% of %q: choose the classes that count", train.Images.Name, 100*p.Purity, classes[class])
+			return r, fmt.Errorf("%s: no patch has %g %% of %q: choose the classes that count; those with patches are %s",
+				train.Images.Name, 100*p.Purity, classes[class], there(classes, known))
 		}
 	}
 	asked, err := p.draw(ctx, test)
@@ -87,6 +101,17 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 	foreground, err := p.classify(b, known[1:], asked[1:], train.Seed)
 	r.Foreground = &foreground
 	return r, err
+}
+
+// there lists the classes that have patches, with commas between them.
+func there(classes []string, patches [][][]float32) string {
+	var some []string
+	for class, features := range patches {
+		if len(features) > 0 {
+			some = append(some, classes[class])
+		}
+	}
+	return cmp.Or(strings.Join(some, ","), "none")
 }
 
 // draw returns features of patches by class: of each, as many as are drawn without preference from all of its patches.
@@ -155,7 +180,7 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, see
 	if err != nil {
 		return r, err
 	}
-	r.Linear = linear.Recall()
+	r.Test, r.Linear, r.LinearError = len(test.Truth), linear.Recall(), recallError(linear, classes)
 	labels := make([]int32, len(train.Truth))
 	for i, class := range train.Truth {
 		labels[i] = int32(class)
@@ -171,8 +196,25 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, see
 	for i, class := range test.Truth {
 		nearest.AddCount(int(class), int(predicted[i]), 1)
 	}
-	r.KNN = nearest.Recall()
+	r.KNN, r.KNNError = nearest.Recall(), recallError(nearest, classes)
 	return r, nil
+}
+
+// recallError is the standard error of a mean recall in percent; see [Recall].
+func recallError(counts *metrics.Confusion, classes int) float64 {
+	variance, occurring := 0.0, 0
+	for class := range classes {
+		patches := 0.0
+		for other := range classes {
+			patches += float64(counts.At(class, other))
+		}
+		if patches > 0 {
+			share := (float64(counts.At(class, class)) + 1) / (patches + 2)
+			variance += share * (1 - share) / patches
+			occurring++
+		}
+	}
+	return 100 * math.Sqrt(variance) / float64(occurring)
 }
 
 // asPatches lists patches, one class after the other, as annotated images of one patch and one pixel.

@@ -116,6 +116,14 @@ func TestPatchRecallCountsClassesEqually(t *testing.T) {
 		if want := 100 * (1 + 1 + 0.5) / 3.; err != nil || math.Abs(r.Linear-want) > 1e-9 || math.Abs(r.KNN-want) > 1e-9 || r.Training != 40 {
 			t.Errorf("%+v, %v, want recalls of %.2f and 40 patches of each class", r, err, want)
 		}
+		variance := 0.0
+		for _, class := range [][2]float64{{300, 300}, {30, 30}, {5, 10}} { // Right patches, and all.
+			p := (class[0] + 1) / (class[1] + 2)
+			variance += p * (1 - p) / class[1]
+		}
+		if want := 100 * math.Sqrt(variance) / 3; r.Test != 340 || math.Abs(r.LinearError-want) > 1e-9 || math.Abs(r.KNNError-want) > 1e-9 {
+			t.Errorf("%+v, want 340 patches and standard errors of %.3f", r, want)
+		}
 	})
 }
 
@@ -144,8 +152,17 @@ func TestPatchRecallRefuses(t *testing.T) {
 	sets := recallSets(frozen, false)
 	scenes := sets[0].Images
 	sets[0].Images = datasets.NewSegmentation("scenes", append(slices.Clone(scenes.Classes), "unicorn"), "", scenes.Len(), scenes.Read)
-	if _, err := DefaultPatchRecall().Evaluate(context.Background(), b, sets[0], sets[1]); err == nil || !strings.Contains(err.Error(), `no patch has 60 % of "unicorn"`) {
+	if _, err := DefaultPatchRecall().Evaluate(context.Background(), b, sets[0], sets[1]); err == nil || !strings.Contains(err.Error(), `no patch has 60 % of "unicorn"`) ||
+		!strings.HasSuffix(err.Error(), "those with patches are "+strings.Join(scenes.Classes, ",")) {
 		t.Errorf("%v, want the class without patches", err)
+	}
+	one, err := scenes.Only(scenes.Classes[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets[0].Images = one
+	if _, err := DefaultPatchRecall().Evaluate(context.Background(), b, sets[0], sets[1]); err == nil || !strings.Contains(err.Error(), "recall of one class") {
+		t.Errorf("one class: %v", err)
 	}
 }
 

@@ -61,12 +61,28 @@ type Segmentation struct {
 	Accuracy float64 `json:"accuracy"`
 	// IoU has, for each class, the pixels of it that are predicted as it over those that are either; NaN for a class that is left out.
 	IoU []float64 `json:"-"`
+	// Pixels has the annotated pixels of each class.
+	Pixels []int64 `json:"-"`
+}
+
+// Commonest returns the class of most pixels of the truth, the first of several, and the segmentation that answers it everywhere.
+func (s Segmentation) Commonest() (class int, everywhere Segmentation) {
+	for other, pixels := range s.Pixels {
+		if pixels > s.Pixels[class] {
+			class = other
+		}
+	}
+	constant := NewConfusion(len(s.Pixels))
+	for truth, pixels := range s.Pixels {
+		constant.AddCount(truth, class, pixels)
+	}
+	return class, constant.Segmentation()
 }
 
 // Segmentation computes the result from the counts. Everything is NaN without pixels.
 func (c *Confusion) Segmentation() Segmentation {
 	var right, all int64
-	s := Segmentation{IoU: make([]float64, c.classes)}
+	s := Segmentation{IoU: make([]float64, c.classes), Pixels: make([]int64, c.classes)}
 	sum, occurring := 0.0, 0
 	for class := range c.classes {
 		var truth, prediction int64
@@ -75,7 +91,7 @@ func (c *Confusion) Segmentation() Segmentation {
 			prediction += c.At(other, class)
 		}
 		both := c.At(class, class)
-		right, all = right+both, all+truth
+		right, all, s.Pixels[class] = right+both, all+truth, truth
 		s.IoU[class] = math.NaN()
 		if either := truth + prediction - both; either > 0 {
 			s.IoU[class] = 100 * float64(both) / float64(either)

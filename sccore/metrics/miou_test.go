@@ -93,3 +93,15 @@ func ExampleConfusion() {
 	fmt.Printf("IoU %.0f, mIoU %.0f %%, accuracy %.1f %%\n", s.IoU, s.MIoU, s.Accuracy)
 	// Output: IoU [50 50 NaN], mIoU 50 %, accuracy 66.7 %
 }
+
+// TestCommonest: 6 of 10 pixels have class 1, the answer everywhere; class 3 does not occur.
+func TestCommonest(t *testing.T) {
+	c := metrics.NewConfusion(4)
+	if err := c.Add([]uint8{0, 0, 0, 1, 1, 1, 1, 1, 1, 2, datasets.Ignore}, make([]uint8, 11)); err != nil {
+		t.Fatal(err)
+	}
+	class, everywhere := c.Segmentation().Commonest()
+	if class != 1 || math.Abs(everywhere.MIoU-20) > 1e-9 || math.Abs(everywhere.Accuracy-60) > 1e-9 {
+		t.Errorf("class %d, mIoU %g and accuracy %g, want 1, 20 and 60", class, everywhere.MIoU, everywhere.Accuracy)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -70,31 +72,48 @@ func (c Curve) gauged() (points []Point) {
 	return points
 }
 
-// improved reports whether the last point has the best encoder so far: by the k-NN accuracy if the images have classes and it is above chance, and else the
-// last one that is not damaged, since without labels nothing says which is best. The first point is no training.
+// improved reports whether the last point has the best encoder so far. Damaged encoders do not count, nor does the first point, which is no training. The
+// encoder of the highest k-NN accuracy is best, if k-NN decides; else the last one, since nothing says which is better.
 func (c Curve) improved(pretrained bool, classes, queries int) bool {
 	points := c.gauged()
 	if len(points) < 2 {
 		return false
 	}
 	initial, last := *points[0].Gauges, *points[len(points)-1].Gauges
-	if damage := last.Damage(initial, pretrained); damage != "" {
+	if last.Damage(initial, pretrained) != "" {
 		return false
 	}
-	if classes == 0 || last.KNN <= significant(classes, queries) {
-		for _, p := range points[1 : len(points)-1] {
-			if classes > 0 && p.Gauges.KNN > significant(classes, queries) {
-				return false
-			}
-		}
-		return true
-	}
+	decides := classes > 0 && last.KNN > significant(classes, queries)
 	for _, p := range points[1 : len(points)-1] {
-		if p.Gauges.KNN >= last.KNN && p.Gauges.Damage(initial, pretrained) == "" {
+		if p.Gauges.Damage(initial, pretrained) != "" || classes == 0 || p.Gauges.KNN <= significant(classes, queries) {
+			continue
+		}
+		if !decides || p.Gauges.KNN >= last.KNN {
 			return false
 		}
 	}
 	return true
+}
+
+// decidedByKNN reports whether k-NN accuracy decides which encoder is best: whether, with class folders, that of any undamaged one after the first point
+// exceeds guessing significantly.
+func (c Curve) decidedByKNN(pretrained bool, classes, queries int) bool {
+	points := c.gauged()
+	return classes > 0 && len(points) > 1 && slices.ContainsFunc(points[1:], func(p Point) bool {
+		return p.Gauges.KNN > significant(classes, queries) && p.Gauges.Damage(*points[0].Gauges, pretrained) == ""
+	})
+}
+
+// damagedBefore returns the first step before the last point whose gauges showed the same damage as the last one's, but for the numbers.
+func (c Curve) damagedBefore(damage string, pretrained bool) (step int, found bool) {
+	points := c.gauged()
+	kind, _, _ := strings.Cut(damage, ":")
+	for _, p := range points[:len(points)-1] {
+		if before, _, _ := strings.Cut(p.Gauges.Damage(*points[0].Gauges, pretrained), ":"); before == kind {
+			return p.Step, true
+		}
+	}
+	return 0, false
 }
 
 // significant is the accuracy in % that guessing one of the classes for so many images exceeds once in about a thousand times.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/internal/panics"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,7 @@ type Images struct {
 	Train    sccore.Data
 	Count    int // Of training images.
 	Identity string
+	Summary  string   // How many images there are, and what they are taken for.
 	Skipped  []string // Files that are no images or cannot be read, with the reason.
 
 	held     *datasets.Images // Held out of training.
@@ -52,20 +54,21 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 			return nil, err
 		}
 	}
-	images, held, err := im.open(f.Images, cache, smoke)
+	images, held, split, err := im.open(f.Images, cache, smoke)
 	if err != nil {
 		return nil, err
 	}
 	im.Train = sccore.Data{Objects: images, Broken: datasets.SkipBroken}
-	im.Count, im.Identity = images.Len(), images.Identity
+	im.Count, im.Identity, im.Summary = images.Len(), images.Identity, split
 	classed, heldClassed := images, held
 	if f.Objects != "" {
-		objects, heldObjects, err := im.open(f.Objects, cache, smoke)
+		objects, heldObjects, splitObjects, err := im.open(f.Objects, cache, smoke)
 		if err != nil {
 			return nil, err
 		}
 		im.Train.Objects, im.Train.Scenes = objects, images
 		im.Count += objects.Len()
+		im.Summary = "scenes: " + split + "; objects: " + splitObjects
 		im.Identity += "; objects: " + objects.Identity
 		classed, heldClassed = objects, heldObjects
 	}
@@ -76,26 +79,54 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 		return nil, fmt.Errorf("image folder %s: %d of the %d images held out for gauges can be read, want %d at least; the first that cannot: %s",
 			f.Images, im.held.Len(), held.Len(), leastHeld, im.Skipped[len(im.Skipped)-1])
 	}
-	return im, im.openClasses(ctx, classed, heldClassed)
+	if err := im.openClasses(ctx, classed, heldClassed); err != nil {
+		return nil, err
+	}
+	if im.classes == nil {
+		im.Summary += "; no class folders"
+	} else {
+		im.Summary += "; " + plural.Count(len(im.classes), "class folder")
+	}
+	return im, nil
 }
 
-// open lists a folder and splits it into images for training and for gauges.
-func (im *Images) open(dir string, cache *datasets.Cache, smoke bool) (train, held *datasets.ImageFolder, err error) {
+// open lists a folder and splits it into images for training and for gauges, and says how.
+func (im *Images) open(dir string, cache *datasets.Cache, smoke bool) (train, held *datasets.ImageFolder, split string, err error) {
 	all, err := datasets.OpenImageFolder(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	for _, skipped := range all.Skipped {
 		im.skip(skipped)
 	}
 	if all.Len() < leastImages {
-		return nil, nil, fmt.Errorf("image folder %s: contains %d images, training needs %d", dir, all.Len(), leastImages)
+		return nil, nil, "", fmt.Errorf("image folder %s: contains %s, training needs %d", dir, plural.Count(all.Len(), "image"), leastImages)
 	}
-	if smoke {
+	split = plural.Count(all.Len(), "image")
+	if smoke && all.Len() > smokeImages {
+		split += fmt.Sprintf("; smoke takes %d of them", smokeImages)
 		all = all.Pick(datasets.Spread(all.Len(), smokeImages))
 	}
 	train, held = all.HoldOut(heldOut(all.Len()))
-	return train.Cached(cache), held, nil
+	return train.Cached(cache), held, fmt.Sprintf("%s: %d to train, %d held out", split, train.Len(), held.Len()), nil
+}
+
+// repeats says that a batch, or a part of one, would show images twice, and which batch would not; it is empty if none would. Views follow from the image and
+// the step, so the copies would be equal and teach nothing.
+func (im *Images) repeats(c sccore.Config) string {
+	most, there := im.Train.Objects.Len(), fmt.Sprintf("there are %d images to train on", im.Train.Objects.Len())
+	if im.Train.Scenes != nil {
+		least := min(most, im.Train.Scenes.Len())
+		most, there = 2*least, fmt.Sprintf("half of it comes from each folder, and one has %d images to train on", least)
+	}
+	if c.Batch/c.AccumulationSteps <= most {
+		return ""
+	}
+	fits := 2
+	for 2*fits <= most*c.AccumulationSteps {
+		fits *= 2
+	}
+	return fmt.Sprintf("batch %d would show images twice with the same views: %s; --set batch=%d fits", c.Batch, there, fits)
 }
 
 // heldOut is the number of images that are held out of n: a twentieth, but ten where there are enough for the report's pictures.

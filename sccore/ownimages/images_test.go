@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore"
 )
 
 // drawn returns a PNG of a disc on another colour.
@@ -64,7 +66,7 @@ func TestOpenRefusesBadFolders(t *testing.T) {
 	}
 	for _, test := range []struct{ dir, want string }{
 		{filepath.Join(t.TempDir(), "nowhere"), "no such file or directory"}, {t.TempDir(), "contains no .jpg, .jpeg or .png file"},
-		{folder(t, 1), "contains 1 images, training needs 8"}, {file, "is a file"}, {broken, "0 of the 5 images held out for gauges can be read, want 2"},
+		{folder(t, 1), "contains 1 image, training needs 8"}, {file, "is a file"}, {broken, "0 of the 5 images held out for gauges can be read, want 2"},
 	} {
 		_, err := Open(t.Context(), Folders{Images: test.dir}, 24, false, nil)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), test.dir) {
@@ -133,5 +135,37 @@ func TestSmokeTakesFewImages(t *testing.T) {
 	im, err := Open(t.Context(), Folders{Images: folder(t, 99)}, 24, true, nil)
 	if err != nil || im.Count+im.held.Len() != smokeImages {
 		t.Errorf("%v images, %v", im, err)
+	}
+	if want := "99 images; smoke takes 64 of them: 54 to train, 10 held out; no class folders"; im.Summary != want {
+		t.Errorf("%q, want %q", im.Summary, want)
+	}
+}
+
+// TestBatchesThatRepeatImages: a batch holds an image once, also where half of it comes from a small folder.
+func TestBatchesThatRepeatImages(t *testing.T) {
+	one, err := Open(t.Context(), Folders{Images: folder(t, 20)}, 24, false, nil) // 15 to train.
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := Open(t.Context(), Folders{Images: folder(t, 64), Objects: folder(t, 12, "cats", "dogs")}, 24, false, nil) // 54 and 9.
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "scenes: 64 images: 54 to train, 10 held out; objects: 12 images: 9 to train, 3 held out; 2 class folders"; two.Summary != want {
+		t.Errorf("%q, want %q", two.Summary, want)
+	}
+	for _, test := range []struct {
+		images        *Images
+		batch, inPart int
+		want          string
+	}{
+		{one, 15, 1, ""}, {one, 16, 1, "there are 15 images to train on; --set batch=8 fits"}, {one, 30, 2, ""},
+		{two, 18, 1, ""}, {two, 20, 1, "one has 9 images to train on; --set batch=16 fits"},
+	} {
+		c := sccore.Default()
+		c.Batch, c.AccumulationSteps = test.batch, test.inPart
+		if got := test.images.repeats(c); (got == "") != (test.want == "") || !strings.HasSuffix(got, test.want) {
+			t.Errorf("batch %d: %q, want %q", test.batch, got, test.want)
+		}
 	}
 }

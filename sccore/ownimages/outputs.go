@@ -92,7 +92,7 @@ func (r *run) queries() int {
 	return r.images.queries.Len()
 }
 
-// describe says the gauges of a point in a line.
+// describe says the gauges of the last point in a line, and in another one what they warn of, which later lines only mention.
 func (r *run) describe(p Point) string {
 	g := *p.Gauges
 	line := fmt.Sprintf("step %d: effective rank %.1f, similarity %.3f, %.0f %% of neighbours kept", p.Step, g.Rank, g.Similarity, 100*g.Kept)
@@ -105,9 +105,15 @@ func (r *run) describe(p Point) string {
 	if r.images.classes != nil {
 		line += fmt.Sprintf(", k-NN %.1f %%", g.KNN)
 	}
-	if damage := g.Damage(*r.state.Curve[0].Gauges, r.Start.Init != ""); damage != "" {
-		line += "\nwarning: " + damage + "; a lower learning rate (--set rate=…) may keep them"
+	pretrained := r.Start.Init != ""
+	damage := g.Damage(*r.state.Curve[0].Gauges, pretrained)
+	if damage == "" {
+		return line
 	}
+	if step, warned := r.state.Curve.damagedBefore(damage, pretrained); warned {
+		return line + fmt.Sprintf("; damaged, as at step %d", step)
+	}
+	line += "\nwarning: " + damage + "; a lower learning rate (--set rate=…) may keep them"
 	return line
 }
 

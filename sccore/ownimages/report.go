@@ -33,6 +33,7 @@ type report struct {
 	Steps, BestStep, Held      int
 	Classes, Queries           int
 	Chance                     string
+	BestBy, Rule               string // What makes an encoder the best, in two words and in a sentence.
 	Damage                     string // Empty if training has damaged nothing.
 	DamageStep                 int
 	NoInformation              string
@@ -50,9 +51,8 @@ func (r *run) report() error {
 		Title: r.Folders.Images, Command: r.about.Command, Images: r.about.Images, Init: r.about.Init, Naming: string(r.naming), Steps: r.config.Steps,
 		Held: r.images.held.Len(), Classes: len(r.images.classes), Queries: r.queries(), EncoderFile: EncoderFile, BestFile: BestFile, Out: r.Out,
 	}
-	if p.Classes > 0 {
-		p.Chance = fmt.Sprintf("%.1f %%", 100/float64(p.Classes))
-	}
+	p.Chance = fmt.Sprintf("%.1f %%", 100/float64(max(p.Classes, 1)))
+	p.BestBy, p.Rule = r.state.Curve.rule(r.Start.Init != "", p.Classes, p.Queries)
 	settings, err := json.MarshalIndent(r.config, "", "  ")
 	if err != nil {
 		return err
@@ -127,6 +127,21 @@ func (r *run) fillVerdict(p *report) {
 	add("cosine", "of a patch's feature with its initial one", format("%.3f", func(g Gauges) float64 { return g.Cosine }))
 	add("effective rank", fmt.Sprintf("of patch features, of at most %d", r.meter.extractor.ViT.Dim), format("%.1f", func(g Gauges) float64 { return g.Rank }))
 	add("spread", "of patch features: 0 when they have collapsed to a point", format("%.3f", func(g Gauges) float64 { return g.Std }))
+}
+
+// rule says what makes an encoder of the run the best.
+func (c Curve) rule(pretrained bool, classes, queries int) (short, sentence string) {
+	const last = "Best is the last encoder that no gauge calls damaged."
+	needed := significant(max(classes, 1), max(queries, 1))
+	switch {
+	case classes == 0:
+		return "last undamaged", "There are no class folders, so there is no k-NN accuracy. " + last
+	case c.decidedByKNN(pretrained, classes, queries):
+		return "by k-NN", "Best is the encoder of the highest k-NN accuracy that no gauge calls damaged."
+	case needed >= 100:
+		return "last undamaged", "So few held-out images cannot tell k-NN from guessing, so it does not decide. " + last
+	}
+	return "last undamaged", fmt.Sprintf("k-NN decides above %.1f %%, three standard errors above guessing, which no undamaged encoder reached. %s", needed, last)
 }
 
 // indexOf returns the place of a step in the curve.

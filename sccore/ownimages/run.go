@@ -112,12 +112,21 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 	if err := errors.Join(atomicfile.Sweep(o.Out), atomicfile.Sweep(r.path(checkpoints)), r.claim()); err != nil {
 		return err
 	}
-	if _, err := os.Stat(r.path(filepath.Join(checkpoints, finalFile))); err == nil {
-		if _, err := os.Stat(r.path(ReportFile)); err == nil {
-			return nil // The report is the last file of a run.
+	if Finished(o.Out) {
+		return nil
+	}
+	r.Say(r.images.Summary)
+	return r.train(ctx)
+}
+
+// Finished reports whether the run in a folder is done, so that [Train] has nothing left to do.
+func Finished(out string) bool {
+	for _, name := range []string{filepath.Join(checkpoints, finalFile), ReportFile} { // The report is the last file of a run.
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			return false
 		}
 	}
-	return r.train(ctx)
+	return true
 }
 
 func (r *run) path(name string) string { return filepath.Join(r.Out, name) }
@@ -145,6 +154,13 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	if r.config, err = r.Start.Config(r.images.Count); err != nil {
 		return err
+	}
+	if repeats := r.images.repeats(r.config); repeats != "" {
+		// A run that an earlier version began goes on.
+		if _, err := os.Stat(r.path(runFile)); err != nil && len(r.Start.given("batch")) > 0 {
+			return errors.New(repeats)
+		}
+		r.Say("warning: " + repeats)
 	}
 	if trained := r.trained(); r.naming != weights.Timm && r.naming.Fits(trained) != nil {
 		return fmt.Errorf("prototypes %d: %w", r.config.Prototypes, r.naming.Fits(trained))
@@ -261,8 +277,11 @@ func (r *run) train(ctx context.Context) (err error) {
 	}
 	loop := train.Loop[sccore.StepMetrics]{
 		Trainer: r.trainer, Dir: r.path(checkpoints), Final: finalFile, Every: r.CheckpointEvery, Note: &r.state,
-		Start:   func() error { return r.begin(ctx) },
-		Resumed: func(done int) { bar.Resumed(done) },
+		Start: func() error { return r.begin(ctx) },
+		Resumed: func(done int) {
+			bar.Resumed(done)
+			r.Say(fmt.Sprintf("continues after step %d", done))
+		},
 		Damaged: func(file string, err error) {
 			r.Say(fmt.Sprintf("resumes from an older checkpoint: %v; the damaged file is kept as %s", err, file))
 		},

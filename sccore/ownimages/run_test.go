@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -96,12 +97,16 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	if err := Train(t.Context(), testbackend.Go(t), o); err != nil {
 		t.Fatal(err)
 	}
+	if said[0] != "25 images: 19 to train, 6 held out; 2 class folders" {
+		t.Errorf("the first line is %q", said[0])
+	}
 	if all := strings.Join(said, "\n"); !strings.Contains(all, "step 0: effective rank") || !strings.Contains(all, "step 3: ") || !strings.Contains(all, "k-NN") {
 		t.Errorf("said\n%s", all)
 	}
 	checkFiles(t, filesOf(t, o.Out))
-	if err := Train(t.Context(), nil, o); err != nil { // It needs no backend, since nothing is left to do.
-		t.Error(err)
+	said = nil
+	if err := Train(t.Context(), nil, o); err != nil || said != nil || !Finished(o.Out) { // It needs no backend, since nothing is left to do.
+		t.Errorf("said %q, %v", said, err)
 	}
 	o.Start.Set = append(o.Start.Set, "rate=1")
 	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), o.Out+": is the folder of a run with other settings") {
@@ -124,7 +129,9 @@ func TestTrainGoesOnAfterItWasStopped(t *testing.T) {
 	}
 	want, whole := filesOf(t, o.Out), o.Out
 	o.Out = filepath.Join(t.TempDir(), "run")
-	for _, at := range []int{1, 2, 0} {
+	for i, at := range []int{1, 2, 0} {
+		said := ""
+		o.Say = func(line string) { said += line + "\n" }
 		ctx, stop := context.WithCancel(t.Context())
 		o.Bar = func(title string, _ int) progress.Bar {
 			if title == "train" {
@@ -134,6 +141,9 @@ func TestTrainGoesOnAfterItWasStopped(t *testing.T) {
 		}
 		if err := Train(ctx, b, o); at > 0 && !errors.Is(err, context.Canceled) || at == 0 && err != nil {
 			t.Fatalf("stopped at step %d: %v", at, err)
+		}
+		if strings.Contains(said, fmt.Sprintf("continues after step %d\n", i)) != (i > 0) || Finished(o.Out) != (at == 0) {
+			t.Errorf("call %d said\n%s", i, said)
 		}
 		stop()
 	}
@@ -186,19 +196,20 @@ func TestDriftGaugeTellsARateThatIsTooHigh(t *testing.T) {
 		t.Fatal(err)
 	}
 	for factor, want := range map[float64]bool{1: false, 100: true} {
-		out, warned := t.TempDir(), false
+		out, warned, marked := t.TempDir(), 0, false
 		start := from
 		start.Set = append(start.Set[:3:3], "rate="+number(factor*config.LearningRate), "final_rate="+number(factor*config.LearningRate))
 		err := Train(t.Context(), b, Options{Folders: Folders{Images: dir}, Start: start, Out: out, Say: func(line string) {
-			warned = warned || strings.Contains(line, "\nwarning: ")
+			warned += strings.Count(line, "\nwarning: ")
+			marked = marked || strings.Contains(line, "; damaged, as at step ")
 			t.Logf("rate × %g: %s", factor, line)
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		page, err := os.ReadFile(filepath.Join(out, ReportFile))
-		if err != nil || strings.Contains(string(page), "Training has damaged the encoder") != want || warned != want {
-			t.Errorf("rate × %g: damage is seen: %t, warned: %t, want %t; %v", factor, !want, warned, want, err)
+		if err != nil || strings.Contains(string(page), "Training has damaged the encoder") != want || warned > 0 != want || warned > 3 || marked != want {
+			t.Errorf("rate × %g: damage is seen: %t, warned: %d times, marked: %t, want %t; %v", factor, !want, warned, marked, want, err)
 		}
 	}
 }

@@ -45,7 +45,12 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 	}
 	config := sccore.Default().Adapt(v)
 	config.Prototypes = v.Prototypes
-	return features.NewViewer(b, config, size, set, set.Len())
+	viewer, err := features.NewViewer(b, config, size, set, set.Len())
+	if err != nil {
+		return nil, err
+	}
+	viewer.Names = images
+	return viewer, nil
 }
 
 // RandomEncoder writes a small transformer with random weights to a file, for what wants a file of weights where there is none.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
+)
+
+// twoColours writes a small PASCAL VOC of 8 images of 48×48 pixels, the left three quarters background and the rest cat, each of one colour.
+func twoColours(t *testing.T, m *fakemachine.Machine) {
+	t.Helper()
+	photo, mask := image.NewRGBA(image.Rect(0, 0, 48, 48)), image.NewGray(image.Rect(0, 0, 48, 48))
+	for y := range 48 {
+		for x := range 48 {
+			photo.Set(x, y, color.RGBA{30, 90, 200, 255})
+			if x >= 36 {
+				photo.Set(x, y, color.RGBA{220, 180, 40, 255})
+				mask.SetGray(x, y, color.Gray{8}) // Class 8 is cat.
+			}
+		}
+	}
+	var photoFile, maskFile bytes.Buffer
+	if err := jpeg.Encode(&photoFile, photo, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := png.Encode(&maskFile, mask); err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for i := range 8 {
+		name := fmt.Sprintf("2007_%d", i)
+		names += name + "\n"
+		m.Write(t, "data/VOC2012/JPEGImages/"+name+".jpg", photoFile.String())
+		m.Write(t, "data/VOC2012/SegmentationClassAug/"+name+".png", maskFile.String())
+	}
+	m.Write(t, "data/VOC2012/ImageSets/Segmentation/all.txt", names)
+}
+
+// TestEvaluateDense looks at what stands beside the numbers: the commonest class as the answer everywhere, the numbers of patches, and their error.
+func TestEvaluateDense(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
+	twoColours(t, m)
+	evaluate := func(words string) (stdout, stderr string, status int) {
+		args := append([]string{"evaluate"}, strings.Fields(words)...)
+		return outcome(t, semcon(t, m, append(args, "--weights", "tiny.safetensors", "--data", "data", "--size", "48")...))
+	}
+	for words, wants := range map[string][]string{
+		"in-context":                       {"background everywhere: mIoU 37.50 %, pixel accuracy 75.00 %\n"},
+		"linear --epochs 1":                {", 1 epoch of batches of 32", "background everywhere: mIoU 37.50 %, pixel accuracy 75.00 %\n"},
+		"in-context --classes cat,dog":     {"cat everywhere: mIoU 100.00 %, pixel accuracy 100.00 %\n"},
+		"patches --classes background,cat": {"2 classes ", " training patches of each class, ", "± is the standard error over test patches"},
+	} {
+		stdout, stderr, status := evaluate(words)
+		for _, want := range wants {
+			if status != 0 || !strings.Contains(stdout, want) {
+				t.Errorf("%s: exit status %d, no %q in\n%s%s", words, status, want, stdout, stderr)
+			}
+		}
+	}
+	stdout, stderr, _ := evaluate("in-context --format json")
+	var read struct {
+		Everywhere struct {
+			Class    string
+			MIoU     float64
+			Accuracy float64
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &read); err != nil || read.Everywhere.Class != "background" || read.Everywhere.MIoU != 37.5 || read.Everywhere.Accuracy != 75 {
+		t.Errorf("%+v, %v: %s%s", read, err, stdout, stderr)
+	}
+	for words, want := range map[string]string{
+		"patches --classes cat": "--classes cat: one class leaves nothing to tell apart",
+		"patches":               `no patch has 60 % of "aeroplane": choose the classes that count; those with patches are background,cat`,
+		"lost":                  "data/VOC2012: has the images of PASCAL VOC and lacks Annotations, the boxes of its objects",
+	} {
+		if _, stderr, status := evaluate(words); status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d: %s", words, status, stderr)
+		}
+	}
+	_, stderr, status := outcome(t, semcon(t, m, "evaluate", "patches", "--weights", "nowhere.pth", "--data", "data"))
+	if status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	wantLine(t, stderr, "--weights nowhere.pth: no such file or directory")
+}

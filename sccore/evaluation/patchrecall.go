@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -169,7 +170,12 @@ func (p PatchRecall) classify(b compute.Backend, known, asked [][][]float32, see
 		r.Training = min(r.Training, len(features))
 	}
 	var balanced [][][]float32
+	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, features := range known {
+		if len(features) > r.Training { // The first would come from the first images.
+			features = slices.Clone(features)
+			rng.Shuffle(len(features), func(i, j int) { features[i], features[j] = features[j], features[i] })
+		}
 		balanced = append(balanced, features[:r.Training])
 	}
 	train, test := asPatches(balanced), asPatches(asked)

@@ -46,17 +46,16 @@ func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
 	}
 	var all []CellStatus
 	for _, cell := range cells {
-		data := c.data[c.dataKey(cell)]
 		status := CellStatus{Name: cell.Name(), State: Done}
-		if !complete(done, o.Profile, cell, data, s.Numbers(data, cell)) {
-			if err := status.read(filepath.Join(c.dir, s.folder(data, cell))); err != nil {
+		if !c.complete(done, cell) {
+			if err := status.read(c.folderOf(cell)); err != nil {
 				return nil, err
 			}
 		}
 		all = append(all, status)
 	}
 	for i, cell := range cells {
-		if len(s.Numbers(c.data[c.dataKey(cell)], cell)) == 0 && s.unneeded(cell, cells, all) {
+		if len(c.outlines[cell.Name()].numbers) == 0 && s.unneeded(cell, cells, all) {
 			all[i] = CellStatus{Name: cell.Name(), State: Done}
 		}
 	}

@@ -76,8 +76,9 @@ type Spec[C comparable, D Data] struct {
 	Cells func(o Options, dataset string) ([]Cell[C], error)
 	// Open opens a dataset. cells are the selected cells that run on it, at least one.
 	Open func(o Options, dataset string, cells []Cell[C]) (D, error)
-	// BySeed reports whether each seed has its own data of a dataset, of one identity. Open is then called for the cells of one seed at a time, and workers
-	// run cells of several seeds, each with its data. Optional: without it all seeds share their data.
+	// BySeed reports whether each seed has its own data of a dataset, of one identity. Open is then called for the cells of one seed, when the first of them
+	// runs, and the data are dropped when the last has run. Numbers, Steps and Folder get the data of any seed. Workers run cells of several seeds, each
+	// with its data. Optional: without it all seeds share their data.
 	BySeed func(dataset string) bool
 	// Caches says that Open reads training images through Options.Cache. Others refuse it.
 	Caches bool

@@ -113,7 +113,7 @@ const maxReal = 1e6
 // Check returns an error that names the first field that is out of range.
 func (c Config) Check() error {
 	if _, err := encoder.ViTByName(c.Encoder); err != nil {
-		return err
+		return fmt.Errorf("encoder: %w", err)
 	}
 	if err := c.Positions.Check(); err != nil {
 		return err

@@ -99,6 +99,6 @@ func runAttention(ctx context.Context, args []string) error {
 	if err := figures.SaveAs(filepath.Clean(*out), sheet); err != nil {
 		return err
 	}
-	fmt.Printf("wrote %s: %d maps of %d images, from %s\n", *out, len(sheet.Images)-1, len(images), read.ViT.Name)
+	fmt.Printf("wrote %s: %s of %s, from %s\n", *out, counted(len(sheet.Images)-1, "map"), counted(len(images), "image"), read.ViT.Name)
 	return nil
 }

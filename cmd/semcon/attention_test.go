@@ -18,7 +18,7 @@ func TestAttention(t *testing.T) {
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	for _, out := range []string{"maps.png", "maps.pdf"} {
 		stdout, stderr, status := outcome(t, onGo(semcon(t, m, "attention", "a.png", "b.png", "--weights", "tiny.safetensors", "--size", "16", "--self", "1", "--out", out)))
-		if status != 0 || !strings.HasPrefix(stdout, "wrote "+out+": 1 maps of 2 images") {
+		if status != 0 || !strings.HasPrefix(stdout, "wrote "+out+": 1 map of 2 images") {
 			t.Fatalf("exit status %d: %s%s", status, stdout, stderr)
 		}
 		if info, err := os.Stat(filepath.Join(m.Checkout, out)); err != nil || info.Size() < 1000 {

@@ -18,6 +18,7 @@ var dataVerb = verb{
 	summary: "show which datasets are available, and fetch those that are missing",
 	args:    "[fetch DATASET...]",
 	example: "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
+	kept:    "what is fetched is kept",
 	run:     runData,
 }
 

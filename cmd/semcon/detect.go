@@ -64,7 +64,7 @@ func runDetect(ctx context.Context, args []string) error {
 		return err
 	}
 	defer model.Close()
-	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %d classes\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, len(model.Categories))
+	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, counted(len(model.Categories), "class"))
 	bar := progress.New(os.Stderr, "detect", len(paths))
 	defer bar.Close()
 	ids := imageIDs(stems)

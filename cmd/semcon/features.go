@@ -93,12 +93,12 @@ func runFeatures(ctx context.Context, args []string) error {
 		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", from, p.skipped[0]), os.RemoveAll(p.dir))
 	}
 	if count := len(p.skipped); count > 0 {
-		fmt.Fprintf(os.Stderr, "skipped %d of %d images\n", count, count+len(p.rows))
+		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", count, counted(count+len(p.rows), "image"))
 	}
 	if err := writeFeatures(c, im, p, described); err != nil {
 		return err
 	}
-	fmt.Printf("wrote %s: %d images, %d features each, from %s\n", c.out, len(p.rows), im.ViT.Dim, im.ViT.Name)
+	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, counted(len(p.rows), "image"), im.ViT.Dim, im.ViT.Name)
 	return os.RemoveAll(p.dir)
 }
 

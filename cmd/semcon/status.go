@@ -27,13 +27,21 @@ var statusVerb = verb{
 			return err
 		}
 		choice.options.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		cells, err := experiment.Status(choice.options)
+		cells, err := statusOf(experiment, choice.options)
 		if err != nil {
-			return choiceError(err)
+			return err
 		}
 		fmt.Print(describeStatus(experiment.Name, choice.options.Profile, cells))
 		return nil
 	},
+}
+
+// statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does.
+func statusOf(e study.Experiment, o study.Options) ([]study.CellStatus, error) {
+	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(os.Stderr, "opening the data of %s\n", e.Name) })
+	defer slow.Stop()
+	cells, err := e.Status(o)
+	return cells, choiceError(err)
 }
 
 // states are the states in which cells are listed.
@@ -54,7 +62,7 @@ func describeStatus(name string, profile study.Profile, cells []study.CellStatus
 			totals = append(totals, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	return fmt.Sprintf("%s (%s), %d cells: %s\n%s", name, profile, len(cells), strings.Join(totals, ", "), strings.Join(lines, ""))
+	return fmt.Sprintf("%s (%s), %s: %s\n%s", name, profile, counted(len(cells), "cell"), strings.Join(totals, ", "), strings.Join(lines, ""))
 }
 
 // statusLine describes a cell in one line: its state and name, and for one that is not recorded its last checkpoint, when it last wrote a file, and its error.

@@ -155,3 +155,14 @@ func listed(names []string) string {
 	}
 	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
 }
+
+// counted is a number with what it counts: "1 cell", "2 cells". The plural of one ends with s or, after s, with es.
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	if strings.HasSuffix(one, "s") {
+		one += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

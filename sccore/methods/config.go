@@ -50,7 +50,7 @@ func (c Config) Check() error {
 		return fmt.Errorf("method %q is unknown; the methods are %s", c.Method, strings.Join(Names, ", "))
 	}
 	if _, err := encoder.ByName(c.Encoder); err != nil {
-		return err
+		return fmt.Errorf("encoder: %w", err)
 	}
 	// What a run holds in memory and counts in grows with these: beyond, they are slips of the finger.
 	for _, field := range []struct {

@@ -116,7 +116,7 @@ func (c Config) Check() error {
 	}
 	vit, err := encoder.ViTByName(c.Encoder)
 	if err != nil {
-		return err
+		return fmt.Errorf("encoder: %w", err)
 	}
 	if err := c.Positions.Check(); err != nil {
 		return err

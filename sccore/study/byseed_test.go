@@ -18,7 +18,10 @@ type drawn struct {
 	pictures *pictures
 }
 
-type pictures struct{ seed int }
+type pictures struct {
+	seed   int
+	pixels [1 << 10]byte // Small objects share blocks of memory, so that one keeps others alive.
+}
 
 // seeds is an experiment that draws its data for each seed. Its cells record the seed of their data.
 type seeds struct {
@@ -70,7 +73,7 @@ func newSeeds() *seeds {
 			if s.fails > 0 && seed == s.fails {
 				return drawn{}, errors.New("no space")
 			}
-			p := &pictures{seed}
+			p := &pictures{seed: seed}
 			s.alive = append(s.alive, weak.Make(p))
 			return drawn{"drawn", p}, nil
 		},

@@ -120,6 +120,8 @@ type Experiment struct {
 	Run func(ctx context.Context, b compute.Backend, o Options) error
 	// Status tells how far each selected cell is.
 	Status func(o Options) ([]CellStatus, error)
+	// Recorded counts the selected cells, and those with records, without opening the data. A cell that has some of its numbers counts as recorded.
+	Recorded func(o Options) (done, all int, err error)
 	// Cells lists a dataset's cells.
 	Cells func(o Options, dataset string) ([]CellInfo, error)
 	// Tables shows the records of one profile beside the paper's numbers.
@@ -141,9 +143,10 @@ type CellInfo struct {
 // Experiment returns the specified experiment.
 func (s Spec[C, D]) Experiment() Experiment {
 	return Experiment{
-		Info:   s.Info,
-		Run:    s.Run,
-		Status: s.Status,
+		Info:     s.Info,
+		Run:      s.Run,
+		Status:   s.Status,
+		Recorded: s.Recorded,
 		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
 			cells, err := s.Cells(o, dataset)
 			for _, c := range cells {

@@ -19,8 +19,8 @@ type drawn struct {
 }
 
 type pictures struct {
-	seed   int
-	pixels [1 << 10]byte // Small objects share blocks of memory, so that one keeps others alive.
+	seed int
+	_    [1 << 10]byte // Small objects share blocks of memory, so that one keeps others alive.
 }
 
 // seeds is an experiment that draws its data for each seed. Its cells record the seed of their data.

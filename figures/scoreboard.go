@@ -158,8 +158,12 @@ func (s Scoreboard) caption() (sentences []string) {
 		for _, verdict := range verdicts {
 			count[verdict]++
 		}
-		sentences = append(sentences, fmt.Sprintf("%s: of %d claims, %d hold corrected, %d hold alone, %d fail, %d are open and %d have no runs.",
-			section.title, len(verdicts), count[HoldsCorrected], count[HoldsAlone], count[Fails], count[Open], count[NoRuns]))
+		claims := "claims"
+		if len(verdicts) == 1 {
+			claims = "claim"
+		}
+		sentences = append(sentences, fmt.Sprintf("%s: of %d %s, %d hold corrected, %d hold alone, %d fail, %d are open and %d have no runs.",
+			section.title, len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Fails], count[Open], count[NoRuns]))
 	}
 	sentences = append(sentences,
 		"Ours: mean ± sd over n seeds, with the 95 % t-interval and Holm's corrected p-value over the claims of its kind of data.",

@@ -17,7 +17,7 @@ type Terms struct {
 type Lambdas struct {
 	PatchAlignment     float64 `json:"patch_alignment"`     // Weight λ1 of patch alignment.
 	ImageAlignment     float64 `json:"image_alignment"`     // Weight λ̄1 of image alignment.
-	PatchConcentration float64 `json:"patch_concentration"` // Weight λ2 of CoTAP on patches.
+	PatchConcentration float64 `json:"patch_concentration"` // Weight λ2 of patch concentration.
 	ImageConcentration float64 `json:"image_concentration"` // Weight λ̄2 of alignment with a neighbour.
 	Prototypes         float64 `json:"prototypes"`          // Weight λ3 of the entropy of the filter's prototypes.
 }

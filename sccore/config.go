@@ -20,8 +20,8 @@ import (
 
 // Config holds everything that shapes a training run except its data, its seed and its initial weights. Start from [Default].
 type Config struct {
-	Encoder               string            `json:"encoder"`    // A name that encoder.ViTByName knows.
-	Positions             encoder.Positions `json:"positions"`  // How position embeddings are resized for local views.
+	Encoder               string            `json:"encoder"`    // Name of the vision transformer: vit-s16, vit-b16, vit-b8, vit-tiny, or a name made of parts such as vit-l14-grid37-reg4-ls.
+	Positions             encoder.Positions `json:"positions"`  // How position embeddings are resized for local views: as in dino, timm or transformers.
 	Prototypes            int               `json:"prototypes"` // The Object-Aware Filter's prototypes; 0 for no filter.
 	ImageHead             heads.Projector   `json:"image_head"` // Projects [CLS] tokens.
 	PatchHead             heads.Projector   `json:"patch_head"` // Projects patch tokens. The paper's "3-layer multilayer perceptron" may be one projector for both; here each has its own.
@@ -36,26 +36,26 @@ type Config struct {
 	// statistics, those of Sinkhorn–Knopp and of L_proto, are then taken per part.
 	AccumulationSteps int `json:"accumulate"`
 
-	LearningRate        float64 `json:"rate"` // AdamW's: a linear warmup over WarmupSteps, then a cosine to FinalLearningRate.
+	LearningRate        float64 `json:"rate"` // Peak learning rate of AdamW: a linear warmup over WarmupSteps steps, then a cosine to FinalLearningRate.
 	FinalLearningRate   float64 `json:"final_rate"`
 	WarmupSteps         int     `json:"warmup"`
-	WeightDecay         float64 `json:"decay"` // A cosine to FinalWeightDecay; biases and norms do not decay.
+	WeightDecay         float64 `json:"decay"` // Weight decay at the first step, a cosine to FinalWeightDecay; biases and norms do not decay.
 	FinalWeightDecay    float64 `json:"final_decay"`
-	TargetMomentum      float64 `json:"momentum"` // β of the target branch, a cosine to FinalTargetMomentum.
+	TargetMomentum      float64 `json:"momentum"` // Momentum β of the target branch at the first step, a cosine to FinalTargetMomentum.
 	FinalTargetMomentum float64 `json:"final_momentum"`
 	GradientClip        float64 `json:"clip"` // Largest norm of the gradient; 0 for no clipping.
 
 	// Lambdas weight the losses. A loss of weight 0 is not computed: the rows of the ablation are such configurations, see [Ablation].
 	Lambdas              losses.Lambdas  `json:"lambdas"`
-	LambdaBy             string          `json:"lambda_by,omitzero"`  // [ByGradient], or empty: Lambdas are the weights.
-	PatchConcentration   string          `json:"patch_concentration"` // One of [PatchConcentrations].
+	LambdaBy             string          `json:"lambda_by,omitzero"`  // Empty: lambdas are the weights of the losses. "gradient": those of concentration are shares of the length of alignment's gradient.
+	PatchConcentration   string          `json:"patch_concentration"` // The loss of patch concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
 	CoTAP                losses.CoTAP    `json:"cotap"`
 	Correspondences      Correspondences `json:"correspondences"`
 	Teacher              Teacher         `json:"teacher,omitzero"` // The third branch of correspondences from a teacher.
 	Temperature          float64         `json:"temperature"`      // Temperature of the online branch's softmax.
 	Sinkhorn             Sinkhorn        `json:"sinkhorn"`
-	PrototypeTemperature float64         `json:"tau3"`       // τ3, the temperature of L_proto.
-	Neighbours           int             `json:"neighbours"` // k: a positive is drawn from the k nearest images.
+	PrototypeTemperature float64         `json:"tau3"`       // Temperature τ3 of L_proto.
+	Neighbours           int             `json:"neighbours"` // Number of nearest images that a positive is drawn from.
 
 	// MetricsEvery is the number of steps between two measurements of spread and rank.
 	MetricsEvery int `json:"gauge_every"`
@@ -113,7 +113,7 @@ const maxReal = 1e6
 // Check returns an error that names the first field that is out of range.
 func (c Config) Check() error {
 	if _, err := encoder.ViTByName(c.Encoder); err != nil {
-		return err
+		return fmt.Errorf("encoder: %w", err)
 	}
 	if err := c.Positions.Check(); err != nil {
 		return err
@@ -289,7 +289,7 @@ func Nearest(size, patch int) int { return max((size+patch/2)/patch, 1) * patch 
 // Sinkhorn is the Sinkhorn–Knopp algorithm SK of "Cross-view alignment" (Cuturi 2013). It turns the target branch's outputs into targets:
 // distributions over the D entries of an output that are sharp one by one and uniform on average.
 type Sinkhorn struct {
-	Iterations int     `json:"iterations"` // At least 1.
+	Iterations int     `json:"iterations"` // Iterations of Sinkhorn–Knopp, at least 1.
 	Epsilon    float64 `json:"epsilon"`    // Temperature, above 0; a lower one gives sharper targets.
 }
 

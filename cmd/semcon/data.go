@@ -18,6 +18,7 @@ var dataVerb = verb{
 	summary: "show which datasets are available, and fetch those that are missing",
 	args:    "[fetch DATASET...]",
 	example: "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
+	kept:    "what is fetched is kept",
 	run:     runData,
 }
 
@@ -53,10 +54,12 @@ func runData(ctx context.Context, args []string) error {
 
 // listData reads every split in the folder and prints its identity, to be compared with the identities in run records.
 func listData(ctx context.Context, folder string) error {
-	if folder != "" {
-		if err := requireFolder("data", folder); err != nil {
-			return err
-		}
+	if folder == "" {
+		fmt.Printf("%s, or fetch: semcon data fetch cifar10 --data data\n", checkData(folder)[0].detail)
+		return nil
+	}
+	if err := requireFolder("data", folder); err != nil {
+		return err
 	}
 	count := 0
 	for _, split := range datasets.Available(folder) {

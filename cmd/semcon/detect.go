@@ -13,6 +13,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/finetune"
@@ -64,7 +65,7 @@ func runDetect(ctx context.Context, args []string) error {
 		return err
 	}
 	defer model.Close()
-	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %d classes\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, len(model.Categories))
+	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
 	bar := progress.New(os.Stderr, "detect", len(paths))
 	defer bar.Close()
 	ids := imageIDs(stems)

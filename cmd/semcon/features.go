@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -93,12 +94,12 @@ func runFeatures(ctx context.Context, args []string) error {
 		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", from, p.skipped[0]), os.RemoveAll(p.dir))
 	}
 	if count := len(p.skipped); count > 0 {
-		fmt.Fprintf(os.Stderr, "skipped %d of %d images\n", count, count+len(p.rows))
+		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", count, plural.Count(count+len(p.rows), "image"))
 	}
 	if err := writeFeatures(c, im, p, described); err != nil {
 		return err
 	}
-	fmt.Printf("wrote %s: %d images, %d features each, from %s\n", c.out, len(p.rows), im.ViT.Dim, im.ViT.Name)
+	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(p.rows), "image"), im.ViT.Dim, im.ViT.Name)
 	return os.RemoveAll(p.dir)
 }
 

@@ -136,7 +136,8 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 		err = errors.New("JupyterLab ended immediately")
 	}
 	if err == nil {
-		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n", port, firstPage(folder), token, folder)
+		fmt.Printf("JupyterLab is at http://127.0.0.1:%d%s?token=%s\nThe notebooks are in %s. Ctrl-C stops JupyterLab.\n"+
+			"From another machine: ssh -L %[1]d:127.0.0.1:%[1]d HOST\n", port, firstPage(folder), token, folder)
 	} else if ctx.Err() == nil {
 		lab.Process.Kill()
 	}

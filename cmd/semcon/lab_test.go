@@ -61,6 +61,9 @@ func TestLabOpensPrintsItsAddressAndStopsWithCtrlC(t *testing.T) {
 	if address == nil {
 		t.Fatalf("it printed %q", line)
 	}
+	if tunnel, err := lines.ReadString('\n'); err != nil || tunnel != fmt.Sprintf("From another machine: ssh -L %[1]s:127.0.0.1:%[1]s HOST\n", address[1]) {
+		t.Errorf("it does not say how to reach it from another machine: %q, %v", tunnel, err)
+	}
 	if profile, err := os.ReadFile(m.Path("profile.txt")); err != nil || string(profile) != "smoke" {
 		t.Errorf("the notebooks get the profile %q, %v", profile, err)
 	}

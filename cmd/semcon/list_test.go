@@ -7,13 +7,14 @@ import (
 
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // TestListSaysWhatIsThere checks that the engine comes first, then the data, then the same seven aligned lines for each experiment.
 func TestListSaysWhatIsThere(t *testing.T) {
 	m := fakemachine.New(t)
 	m.Write(t, "data/cifar10/cifar-10-batches-bin/data_batch_1.bin", string(make([]byte, 3073)))
-	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "list", "--data", "data")))
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "list", "--long", "--data", "data")))
 	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "engine  pure Go, set by GOMLX_BACKEND\n") {
 		t.Errorf("exit status %d, %q, begins with %.60q", status, stderr, stdout)
 	}
@@ -37,5 +38,37 @@ func TestListSaysWhatIsThere(t *testing.T) {
 				t.Errorf("%s: %q begins in column %d", e.Name, text, column)
 			}
 		}
+	}
+}
+
+func TestStatusWithoutANameIsAnOverview(t *testing.T) {
+	m := fakemachine.New(t)
+	t.Setenv("SEMCON_DATA", "")
+	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "status")))
+	if status != 0 || stderr != "" || strings.Count(stdout, "\n") != len(experiments.All())+2 || !regexp.MustCompile(`\npretrain +0 of 1 +0 of 5 +—\n`).MatchString(stdout) {
+		t.Errorf("exit status %d:\n%s%s", status, stdout, stderr)
+	}
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, "status", "--profile", "full"))); status != 2 || !strings.Contains(stderr, "--profile: name an experiment") {
+		t.Errorf("exit status %d: %s", status, stderr)
+	}
+}
+
+func TestListHasALineForEachExperiment(t *testing.T) {
+	m := fakemachine.New(t)
+	stdout, _, status := outcome(t, onGo(semcon(t, m, "list")))
+	if lines := strings.Count(stdout, "\n"); status != 0 || lines > len(experiments.All())+8 {
+		t.Errorf("exit status %d, %d lines:\n%s", status, lines, stdout)
+	}
+	for _, e := range experiments.All() {
+		if line := e.Reproduces + "; " + e.Cost[study.Quick] + "\n"; !strings.Contains(stdout, "\n  "+e.Name+" ") || !strings.Contains(stdout, line) {
+			t.Errorf("%s is missing in\n%s", e.Name, stdout)
+		}
+	}
+	stdout, _, status = outcome(t, onGo(semcon(t, m, "list", "pretrain", "noise_rate")))
+	if blocks := strings.Split(stdout, "\n\n"); status != 0 || len(blocks) != 2 || !strings.HasPrefix(blocks[0], "pretrain\n  asks        ") || !strings.HasPrefix(blocks[1], "noise-rate\n") {
+		t.Errorf("exit status %d:\n%s", status, stdout)
+	}
+	if _, stderr, status := outcome(t, onGo(semcon(t, m, "list", "pretrian"))); status != 2 || !strings.Contains(stderr, "did you mean pretrain?") {
+		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }

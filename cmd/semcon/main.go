@@ -98,13 +98,13 @@ func main() {
 	}
 }
 
-// stopped prints that a verb was interrupted and what is kept, and returns the exit status.
+// stopped prints that a verb was interrupted and what is kept, if anything, and returns the exit status.
 func stopped(v verb, stderr io.Writer) int {
 	kept := ""
 	if v.kept != "" {
-		kept = v.kept + "; "
+		kept = "; " + v.kept + "; run it again to continue"
 	}
-	fmt.Fprintf(stderr, "semcon %s: stopped; %srun it again to continue\n", v.name, kept)
+	fmt.Fprintf(stderr, "semcon %s: stopped%s\n", v.name, kept)
 	return 130
 }
 
@@ -115,8 +115,11 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 		return 2
 	}
 	name := args[0]
-	if name == "-h" || name == "-help" || name == "--help" {
+	switch name {
+	case "-h", "-help", "--help":
 		name = helpVerb.name
+	case "-v", "-version", "--version":
+		name = versionVerb.name
 	}
 	v, ok := findVerb(name)
 	if !ok {

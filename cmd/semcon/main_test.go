@@ -72,6 +72,8 @@ func TestExitStatuses(t *testing.T) {
 		{[]string{}, 2, nil},
 		{[]string{"lba"}, 2, []string{`semcon: unknown verb "lba"`}},
 		{[]string{"help", "lba"}, 2, []string{`semcon help: unknown verb "lba"`}},
+		{[]string{"run", "pretrian"}, 2, []string{`semcon run: unknown experiment "pretrian": did you mean pretrain? "semcon list" has all`}},
+		{[]string{"run", "pretrain", "--set", "first.encoder=resnet"}, 2, []string{`semcon run: first.encoder: unknown vision transformer "resnet"`}},
 		{[]string{"lab", "here"}, 2, []string{"semcon lab:", `"here"`}},
 		{[]string{"lab", "--port", "web"}, 2, []string{"semcon lab:", "port", "web"}},
 		{[]string{"lab", "--port", "70000"}, 2, []string{"--port 70000"}},
@@ -89,6 +91,16 @@ func TestExitStatuses(t *testing.T) {
 				wantLine(t, stderr, test.stderr...)
 			}
 		})
+	}
+}
+
+func TestVersionAsAFlag(t *testing.T) {
+	m := fakemachine.New(t)
+	want, _, _ := outcome(t, onGo(semcon(t, m, "version")))
+	for _, flag := range []string{"--version", "-version", "-v"} {
+		if stdout, stderr, status := outcome(t, onGo(semcon(t, m, flag))); status != 0 || stderr != "" || stdout != want {
+			t.Errorf("%s: exit status %d, printed %q %q", flag, status, stdout, stderr)
+		}
 	}
 }
 
@@ -136,7 +148,7 @@ func TestFailuresAreOneLine(t *testing.T) {
 		{"panic with a text", t.Context(), func() error { panic("shapes differ") }, 1, "semcon act: internal error: shapes differ\n"},
 		{"panic of the runtime", t.Context(), func() error { return []error{}[len(all)] }, 1, "semcon act: internal error: runtime error: index out of range"},
 		{"usage", t.Context(), func() error { return usagef("--seeds %d: at least 1", 0) }, 2, "semcon act: --seeds 0: at least 1\n"},
-		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped; run it again to continue\n"},
+		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped\n"},
 		{"interrupted, and unable to save", canceled, func() error { return errors.New("out/x: no space left on device") }, 1,
 			"semcon act: out/x: no space left on device\n"},
 		{"success", t.Context(), func() error { return nil }, 0, ""},

@@ -25,6 +25,7 @@ var notebooksVerb = verb{
 	summary: "execute notebooks headless; HTML and executed copies go to out/notebooks/",
 	args:    "[NOTEBOOK...]",
 	example: "semcon notebooks 01_augmentation_study --profile smoke",
+	kept:    "records and checkpoints are kept",
 	grace:   childGrace + grace,
 	run:     runNotebooks,
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -75,7 +76,7 @@ func checkRecords(out string, repair bool) (findings []finding) {
 		if err == nil && len(broken) > 0 && repair {
 			var moved int
 			if moved, err = study.Repair(dir); err == nil {
-				findings = append(findings, finding{stateOK, "records of " + e.Name, fmt.Sprintf("%d broken lines moved to %s", moved, filepath.Join(dir, study.BrokenFile))})
+				findings = append(findings, finding{stateOK, "records of " + e.Name, fmt.Sprintf("%s moved to %s", plural.Count(moved, "broken line"), filepath.Join(dir, study.BrokenFile))})
 				continue
 			}
 		}
@@ -83,7 +84,7 @@ func checkRecords(out string, repair bool) (findings []finding) {
 		case err != nil:
 			findings = append(findings, finding{state: stateBroken, what: "records of " + e.Name, detail: err.Error()})
 		case len(broken) > 0:
-			findings = append(findings, finding{state: stateBroken, what: "records of " + e.Name, detail: fmt.Sprintf("%d broken lines, %s; doctor --repair moves them aside", len(broken), broken[0])})
+			findings = append(findings, finding{state: stateBroken, what: "records of " + e.Name, detail: fmt.Sprintf("%s, %s; doctor --repair moves them aside", plural.Count(len(broken), "broken line"), broken[0])})
 		}
 	}
 	return findings

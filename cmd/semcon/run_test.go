@@ -316,7 +316,7 @@ func TestTablesByThePapersNames(t *testing.T) {
 	if status != 2 {
 		t.Errorf("exit status %d", status)
 	}
-	wantLine(t, stderr, "noise-tolerance", "video_seg")
+	wantLine(t, stderr, `"video-seg": did you mean video_seg?`)
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, "run", "effect_aug", "--set", "speed=3"))); status != 2 || !strings.Contains(stderr, `"speed"`) {
 		t.Errorf("run effect_aug: exit status %d, %s", status, stderr)
 	}
@@ -364,7 +364,7 @@ func TestBrokenLinesAmongRecordsAreNamedAndRepaired(t *testing.T) {
 		}
 	}
 	stdout, _, _ := outcome(t, onGo(semcon(t, m, "doctor", "--repair", "--out", "records")))
-	if !strings.Contains(stdout, "1 broken lines moved to") {
+	if !strings.Contains(stdout, "1 broken line moved to") {
 		t.Errorf("doctor --repair: %s", stdout)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, content) {

@@ -112,9 +112,13 @@ func runSettings(_ context.Context, args []string) error {
 		return err
 	}
 	shown := 0
+	header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n\n", experiment.Name, profile)
 	for _, s := range all {
 		if !strings.Contains(s.Key, word) {
 			continue
+		}
+		if shown == 0 {
+			fmt.Print(header)
 		}
 		fmt.Printf("%s=%s\n    %s\n", s.Key, s.Value, cmp.Or(meanings[s.Field], "see "+path.Base(s.Field)))
 		shown++

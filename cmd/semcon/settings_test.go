@@ -2,15 +2,10 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"flag"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -51,8 +46,9 @@ func TestSettingsHaveTheMeaningsOfTheirComments(t *testing.T) {
 					if folders[folder] == nil {
 						folders[folder] = commentsOf(t, filepath.Join("../..", folder))
 					}
-					if meanings[s.Field] = folders[folder][name[dot+1:]]; meanings[s.Field] == "" {
-						t.Errorf("%s of %s: field %s has no comment", s.Key, e.Name, s.Field)
+					meanings[s.Field] = folders[folder][name[dot+1:]]
+					if why := whyUnreadable(name[strings.LastIndex(name, ".")+1:], meanings[s.Field]); why != "" {
+						t.Errorf("%s of %s: the meaning %q of field %s %s", s.Key, e.Name, meanings[s.Field], s.Field, why)
 					}
 				}
 			}
@@ -74,45 +70,6 @@ func TestSettingsHaveTheMeaningsOfTheirComments(t *testing.T) {
 	}
 }
 
-// commentsOf returns the comments of the fields of a package's structs, by "Type.Field". A name that needs no comment is its own.
-func commentsOf(t *testing.T, folder string) map[string]string {
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(folder, err)
-	}
-	comments := map[string]string{}
-	for _, file := range files {
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				return true
-			}
-			structure, ok := spec.Type.(*ast.StructType)
-			if !ok {
-				return true
-			}
-			for _, field := range structure.Fields.List {
-				text := strings.Join(strings.Fields(field.Doc.Text()+" "+field.Comment.Text()), " ")
-				for _, name := range field.Names {
-					comments[spec.Name.Name+"."+name.Name] = cmp.Or(text, words(name.Name))
-				}
-			}
-			return true
-		})
-	}
-	return comments
-}
-
-// words are those of a field's name: WeightDecay is "weight decay".
-func words(name string) string {
-	return strings.TrimSpace(strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1 $2"))) + "."
-}
-
 func TestSettingsAndVersion(t *testing.T) {
 	m := fakemachine.New(t)
 	for _, c := range []struct {
@@ -120,6 +77,7 @@ func TestSettingsAndVersion(t *testing.T) {
 		want   string
 		args   []string
 	}{
+		{0, "pretrain, profile quick: keys of --set, their defaults and what they mean\n\ninit=", []string{"settings", "pretrain"}},
 		{0, "second.lambdas.", []string{"settings", "pretrain", "lambdas"}},
 		{0, "sample.per_image=16\n    The most patches drawn from each; 0 takes all.", []string{"settings", "noise-rate"}},
 		{0, "sample.per_image=8\n", []string{"settings", "noise-rate", "--profile", "smoke"}},

@@ -2,19 +2,23 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
+	"text/tabwriter"
 	"time"
 
+	"github.com/semcon/semcon/internal/plural"
+	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
 
 var statusVerb = verb{
 	name:    "status",
 	summary: "show how far each cell of an experiment is, whoever runs it",
-	args:    "EXPERIMENT",
-	example: "semcon status ablation --profile full --data data",
+	args:    "[EXPERIMENT]",
+	example: "semcon status\nsemcon status ablation --profile full --data data",
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("status")
 		choice := studyFlags(flags)
@@ -22,18 +26,64 @@ var statusVerb = verb{
 		if err != nil {
 			return err
 		}
+		if len(names) == 0 {
+			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
+				if given(flags, flag) {
+					return usagef("--%s: name an experiment", flag)
+				}
+			}
+			return printOverview(*choice)
+		}
 		experiment, _, err := choice.complete(flags, names)
 		if err != nil {
 			return err
 		}
 		choice.options.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		cells, err := experiment.Status(choice.options)
+		cells, err := statusOf(experiment, choice.options)
 		if err != nil {
-			return choiceError(err)
+			return err
 		}
 		fmt.Print(describeStatus(experiment.Name, choice.options.Profile, cells))
 		return nil
 	},
+}
+
+// given reports whether a flag is on the command line.
+func given(flags *flag.FlagSet, name string) (is bool) {
+	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
+// printOverview prints a line for each experiment: how many cells of each profile have records.
+func printOverview(choice studyChoice) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "recorded runs\tsmoke\tquick\tfull\n")
+	for _, e := range experiments.All() {
+		fmt.Fprint(w, e.Name)
+		for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+			o := choice.options
+			if o.Profile = profile; !e.GeneratesData {
+				o.Data = *choice.data
+			}
+			done, all, err := e.Recorded(o)
+			if err != nil { // It needs data, weights or other runs first.
+				fmt.Fprint(w, "\t—")
+				continue
+			}
+			fmt.Fprintf(w, "\t%d of %d", done, all)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "—: needs data, weights or the runs of another experiment first; \"semcon status NAME --profile PROFILE\" says which")
+	return w.Flush()
+}
+
+// statusOf tells how far each cell is. It says so if opening the data takes long, as drawing images does.
+func statusOf(e study.Experiment, o study.Options) ([]study.CellStatus, error) {
+	slow := time.AfterFunc(time.Second, func() { fmt.Fprintf(os.Stderr, "opening the data of %s\n", e.Name) })
+	defer slow.Stop()
+	cells, err := e.Status(o)
+	return cells, choiceError(err)
 }
 
 // states are the states in which cells are listed.
@@ -54,7 +104,7 @@ func describeStatus(name string, profile study.Profile, cells []study.CellStatus
 			totals = append(totals, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	return fmt.Sprintf("%s (%s), %d cells: %s\n%s", name, profile, len(cells), strings.Join(totals, ", "), strings.Join(lines, ""))
+	return fmt.Sprintf("%s (%s), %s: %s\n%s", name, profile, plural.Count(len(cells), "cell"), strings.Join(totals, ", "), strings.Join(lines, ""))
 }
 
 // statusLine describes a cell in one line: its state and name, and for one that is not recorded its last checkpoint, when it last wrote a file, and its error.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/semcon/semcon/cmd/semcon/internal/cluster"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -60,9 +61,9 @@ func runSubmit(ctx context.Context, args []string) error {
 		return err
 	}
 	o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-	cells, err := experiment.Status(o)
+	cells, err := statusOf(experiment, o)
 	if err != nil {
-		return choiceError(err)
+		return err
 	}
 	for _, c := range cells {
 		if c.State != study.Done {
@@ -70,7 +71,7 @@ func runSubmit(ctx context.Context, args []string) error {
 		}
 	}
 	if len(job.Cells) == 0 {
-		fmt.Printf("all %d cells are recorded\n", len(cells))
+		fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
 		return nil
 	}
 	folder, err := filepath.Abs(study.Folder(o.Out, experiment.Name))
@@ -101,7 +102,7 @@ func runSubmit(ctx context.Context, args []string) error {
 		return err
 	}
 	command := append(kind.Args, file)
-	fmt.Printf("%s: %d tasks\n", file, len(job.Cells))
+	fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 	if !*start {
 		fmt.Printf("start it: %s\nhow far it is: %s\n", strings.Join(command, " "), commandFor("status", experiment.Name, o.Profile, o.Out))
 		return nil

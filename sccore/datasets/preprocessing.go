@@ -15,10 +15,10 @@ import (
 type Preprocessing struct {
 	Resize        int           `json:"resize,omitzero"` // Length in pixels that the shorter side is resized to; 0 for the size of the crop over CropPct, rounded down.
 	CropPct       float64       `json:"crop_pct"`        // The side of the crop as a share of the shorter side of the resized image, in (0, 1].
-	CropMode      CropMode      `json:"crop_mode"`
-	Interpolation Interpolation `json:"interpolation"`
-	Mean          [3]float64    `json:"mean"` // Of red, green and blue in [0, 1]: subtracted.
-	Std           [3]float64    `json:"std"`  // What the difference is divided by.
+	CropMode      CropMode      `json:"crop_mode"`       // What is seen of an image. center: the square in the middle; squash: the same of an image whose sides are resized to one length; whole: the whole image.
+	Interpolation Interpolation `json:"interpolation"`   // How images are resized: bicubic or bilinear.
+	Mean          [3]float64    `json:"mean"`            // What is subtracted from red, green and blue in [0, 1].
+	Std           [3]float64    `json:"std"`             // What the differences are divided by.
 }
 
 // CropMode says which part of an image an encoder sees.

@@ -16,7 +16,7 @@ type Config struct {
 
 	AnchorSamples  int `json:"anchor_samples"`  // Anchors an image in the losses of the RPN. At most half of them are positive.
 	TrainProposals int `json:"train_proposals"` // Proposals an image in training, and the most of one level before NMS.
-	TestProposals  int `json:"test_proposals"`  // The same at test time.
+	TestProposals  int `json:"test_proposals"`  // Proposals an image at test time, and the most of one level before NMS.
 	BoxSamples     int `json:"box_samples"`     // Proposals an image in the losses of each stage. At most a quarter of them are positive.
 
 	// Candidates is the most pairs of box and class an image that enter the last NMS. The recipe has no bound; an image rarely has more than 2,000 pairs

@@ -45,7 +45,7 @@ func All() []study.Experiment {
 	}
 }
 
-// ByName returns the experiment with the given name; the error lists the known names.
+// ByName returns the experiment with the given name; the error has the name that a mistyped one most likely means.
 func ByName(name string) (study.Experiment, error) {
 	var names []string
 	for _, e := range All() {
@@ -54,25 +54,33 @@ func ByName(name string) (study.Experiment, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return study.Experiment{}, fmt.Errorf("experiment %q is unknown; the experiments are %s", name, strings.Join(names, ", "))
+	return study.Experiment{}, unknown(name, names)
+}
+
+// unknown is the error for a name that is none of names.
+func unknown(name string, names []string) error {
+	if near := nearest(name, names); near != "" {
+		return fmt.Errorf("unknown experiment %q: did you mean %s? \"semcon list\" has all", name, near)
+	}
+	return fmt.Errorf("unknown experiment %q; \"semcon list\" has all", name)
 }
 
 // Find returns the experiment with the given name, or the one that reproduces the paper's table or figure with that label, which it then returns as table. The
-// error lists the known names of both kinds.
+// error has the name of either kind that a mistyped one most likely means.
 func Find(name string) (e study.Experiment, table string, err error) {
 	if e, err = ByName(name); err == nil {
 		return e, "", nil
 	}
-	var known []string
+	var known, names []string
 	for _, e := range All() {
 		if slices.Contains(e.Labels, name) {
 			return e, name, nil
 		}
-		known = append(known, e.Labels...)
+		known, names = append(known, e.Labels...), append(names, e.Name)
 	}
 	slices.Sort(known)
 	if slices.Contains(figures.PaperNames(), name) {
 		return e, "", fmt.Errorf("no experiment reproduces Tab. %s yet; the reproduced tables are %s", name, strings.Join(known, ", "))
 	}
-	return e, "", fmt.Errorf("%w; the tables of the paper are %s", err, strings.Join(known, ", "))
+	return e, "", unknown(name, append(names, known...))
 }

@@ -36,8 +36,15 @@ func TestThePapersTablesFindTheirExperiments(t *testing.T) {
 	if reproduced < 7 {
 		t.Errorf("%d tables of the paper are reproduced", reproduced)
 	}
-	_, _, err := Find("video-seg")
-	if err == nil || !strings.Contains(err.Error(), "effect-aug") || !strings.Contains(err.Error(), "video_seg") {
-		t.Errorf("an unknown name: %v", err)
+	for typed, want := range map[string]string{
+		"pretrian":  `unknown experiment "pretrian": did you mean pretrain? "semcon list" has all`,
+		"Ablatoin":  `unknown experiment "Ablatoin": did you mean ablation? "semcon list" has all`,
+		"video-seg": `unknown experiment "video-seg": did you mean video_seg? "semcon list" has all`,
+		"imagenet":  `unknown experiment "imagenet"; "semcon list" has all`,
+		"":          `unknown experiment ""; "semcon list" has all`,
+	} {
+		if _, _, err := Find(typed); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", typed, err)
+		}
 	}
 }

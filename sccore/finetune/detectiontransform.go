@@ -14,15 +14,14 @@ import (
 // the images are resized to a random scale; the others are resized, cropped at random and resized to such a scale. Half of all are flipped. The result
 // lies in the top left corner of a canvas.
 type DetectionTransform struct {
-	// The shorter side in pixels is MinShort, MinShort + Step, … or MaxShort. The longer one is at most Long.
-	MinShort int `json:"min_short"`
-	MaxShort int `json:"max_short"`
-	Step     int `json:"step"`
-	Long     int `json:"long"`
+	MinShort int `json:"min_short"` // Least length in pixels of the shorter side, which is MinShort, MinShort + Step, … or MaxShort.
+	MaxShort int `json:"max_short"` // Largest length in pixels of the shorter side.
+	Step     int `json:"step"`      // Pixels between two lengths of the shorter side.
+	Long     int `json:"long"`      // Largest length in pixels of the longer side.
 
 	CropShort [3]int `json:"crop_short"` // The shorter side before a crop is one of these.
-	MinCrop   int    `json:"min_crop"`   // The sides of a crop are drawn from this range; those of a smaller image are kept.
-	MaxCrop   int    `json:"max_crop"`
+	MinCrop   int    `json:"min_crop"`   // Least side of a crop in pixels; the sides of a smaller image are kept.
+	MaxCrop   int    `json:"max_crop"`   // Largest side of a crop in pixels.
 }
 
 // DefaultDetectionTransform is that of the recipe.

@@ -13,10 +13,10 @@ import (
 // crops, or of the whole; the logits of a pixel are averaged over the crops that show it, and resized to the image's own size, where the largest is the
 // prediction.
 type Inference struct {
-	Scale    Scale         `json:"scale"` // What images are resized to.
-	Mode     InferenceMode `json:"mode"`
-	CropSize int           `json:"crop_size,omitzero"` // Height and width of crops in pixels, for [Slide]. A shorter image has shorter crops.
-	Stride   int           `json:"stride,omitzero"`    // From one crop to the next, at most CropSize, for [Slide]. The last crop ends with the image.
+	Scale    Scale         `json:"scale"`              // What images are resized to.
+	Mode     InferenceMode `json:"mode"`               // What the network sees of an image: slide for overlapping crops, whole for the whole image.
+	CropSize int           `json:"crop_size,omitzero"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
+	Stride   int           `json:"stride,omitzero"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
 	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1. XCiT's recipe of semantic FPN has 32.
 	Divisor int `json:"divisor,omitzero"`
 }

@@ -20,7 +20,7 @@ import (
 type Optimizer struct {
 	LearningRate float64 `json:"rate"`         // The peak rate, that of the new layers.
 	LayerDecay   float64 `json:"layer_decay"`  // The rate of a block over that of the block above it, in (0, 1]; 1 trains all alike.
-	WeightDecay  float64 `json:"weight_decay"` // Acts neither on biases and norms nor on [CLS], registers and position embeddings.
+	WeightDecay  float64 `json:"weight_decay"` // Weight decay; it acts neither on biases and norms nor on [CLS], registers and position embeddings.
 
 	WarmUp      int     `json:"warmup"`       // Steps of linear warm-up.
 	WarmUpRatio float64 `json:"warmup_ratio"` // The share of the rate at step 0, in (0, 1].

@@ -8,8 +8,8 @@ import (
 
 // Scale says how large images become: as large as they can with their aspect kept, their longer side at most Long and their shorter side at most Short.
 type Scale struct {
-	Long  int `json:"long"`  // In pixels.
-	Short int `json:"short"` // In pixels, at most Long.
+	Long  int `json:"long"`  // Longest side of a resized image in pixels.
+	Short int `json:"short"` // Its shorter side in pixels, at most Long.
 }
 
 // maxScale bounds the sides, as the ratio of [SegmentationTransform] does, so that a wrong setting is an error and not out of memory.

@@ -15,9 +15,9 @@ import (
 // follow by nearest neighbour.
 type SegmentationTransform struct {
 	Scale    Scale   `json:"scale"`
-	MinRatio float64 `json:"min_ratio"` // Of the scale.
-	MaxRatio float64 `json:"max_ratio"`
-	CropSize int     `json:"crop_size"` // Height and width in pixels.
+	MinRatio float64 `json:"min_ratio"` // The least factor on the scale of a training image.
+	MaxRatio float64 `json:"max_ratio"` // The largest factor on the scale of a training image.
+	CropSize int     `json:"crop_size"` // Height and width of training crops in pixels.
 
 	// CatMaxRatio is the share of a crop's annotated pixels that its largest class stays below, in (0, 1]. A crop with a larger share or with one class alone is drawn
 	// again, ten times at most; the last one is taken as it is. 1 takes the first.

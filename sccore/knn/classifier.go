@@ -15,8 +15,8 @@ import (
 // votes for its class with weight exp(s/Temperature). It holds the bank once, as it is given, and searches it in blocks, see [Bank]. The augmentation study (appendix B.1) uses K = 200 and 0.1; for [CLS] features see
 // [DINOClassifier].
 type Classifier struct {
-	K           int     `json:"k"`           // All training features if there are fewer.
-	Temperature float64 `json:"temperature"` // At least 0.02.
+	K           int     `json:"k"`           // Number of neighbours; all training features if there are fewer.
+	Temperature float64 `json:"temperature"` // Temperature of the weights of neighbours, at least 0.02.
 }
 
 // DINOClassifier is the classifier with which DINO's code reports [CLS] features: 20 neighbours and a temperature of 0.07. For

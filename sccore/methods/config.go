@@ -22,26 +22,26 @@ const (
 
 // Config shapes the graph of a training step and its schedule. Fields that a method does not use are 0.
 type Config struct {
-	Method  string `json:"method"`
-	Encoder string `json:"encoder"` // A name that encoder.ByName knows.
+	Method  string `json:"method"`  // The training method: simclr, barlow-twins, moco or simsiam.
+	Encoder string `json:"encoder"` // Name of the encoder: resnet18, conv4, or narrower ones such as resnet18-w16 and conv4-w8.
 	Batch   int    `json:"batch"`   // Images per step; each gives two views.
 	Epochs  int    `json:"epochs"`
 
 	LearningRate float64 `json:"rate"`          // Peak of the cosine schedule, which ends at 0.
 	WarmupEpochs int     `json:"warmup_epochs"` // Epochs of linear warmup before the cosine.
-	Momentum     float64 `json:"momentum"`      // SGD's.
+	Momentum     float64 `json:"momentum"`      // Momentum of SGD.
 	WeightDecay  float64 `json:"weight_decay"`
 
-	ProjectorHidden int `json:"projector_hidden"`
-	ProjectorDim    int `json:"projector_dim"`
-	PredictorHidden int `json:"predictor_hidden"` // SimSiam
+	ProjectorHidden int `json:"projector_hidden"` // Width of the hidden layers of the projector.
+	ProjectorDim    int `json:"projector_dim"`    // Width of the projector's output.
+	PredictorHidden int `json:"predictor_hidden"` // SimSiam: width of the predictor's hidden layer.
 
-	Temperature    float64 `json:"temperature"`     // SimCLR, MoCo
-	OffDiagonal    float64 `json:"off_diagonal"`    // Barlow Twins' λ
-	LossScale      float64 `json:"loss_scale"`      // Barlow Twins' factor on the loss
-	Queue          int     `json:"queue"`           // MoCo: length of the queue of keys
-	TargetMomentum float64 `json:"target_momentum"` // MoCo: of the key encoder
-	NormGroups     int     `json:"norm_groups"`     // MoCo: groups of the split BatchNorm
+	Temperature    float64 `json:"temperature"`     // SimCLR, MoCo: temperature of the softmax.
+	OffDiagonal    float64 `json:"off_diagonal"`    // Barlow Twins: weight λ of the entries off the diagonal.
+	LossScale      float64 `json:"loss_scale"`      // Barlow Twins: factor on the loss.
+	Queue          int     `json:"queue"`           // MoCo: length of the queue of keys.
+	TargetMomentum float64 `json:"target_momentum"` // MoCo: momentum of the key encoder.
+	NormGroups     int     `json:"norm_groups"`     // MoCo: groups of the split BatchNorm.
 }
 
 // Check returns an error that names the first field that is out of range.
@@ -50,7 +50,7 @@ func (c Config) Check() error {
 		return fmt.Errorf("method %q is unknown; the methods are %s", c.Method, strings.Join(Names, ", "))
 	}
 	if _, err := encoder.ByName(c.Encoder); err != nil {
-		return err
+		return fmt.Errorf("encoder: %w", err)
 	}
 	// What a run holds in memory and counts in grows with these: beyond, they are slips of the finger.
 	for _, field := range []struct {

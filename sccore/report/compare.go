@@ -103,8 +103,12 @@ func paired(a, b []study.Record) (all []Paired) {
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(first)) {
-			if second[key] != nil {
-				all = append(all, pair(key, first[key], second[key]))
+			if second[key] == nil {
+				continue
+			}
+			all = append(all, pair(key, first[key], second[key]))
+			for _, detail := range details(first[key], second[key]) {
+				all = append(all, pair(key+", "+detail, detailOf(first[key], detail), detailOf(second[key], detail)))
 			}
 		}
 		if all != nil {
@@ -128,6 +132,32 @@ func byName(records []study.Record, name func(study.Record) string) (groups map[
 		groups[key][r.Seed] = r
 	}
 	return groups, once
+}
+
+// details lists the further numbers that all records of a number have.
+func details(a, b map[int]study.Record) (names []string) {
+	var all []study.Record
+	for _, seeds := range []map[int]study.Record{a, b} {
+		for _, seed := range slices.Sorted(maps.Keys(seeds)) {
+			all = append(all, seeds[seed])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all[0].Details)) {
+		if !slices.ContainsFunc(all, func(r study.Record) bool { _, has := r.Details[name]; return !has }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// detailOf puts a further number in the place of records' own. Its unit is not recorded.
+func detailOf(records map[int]study.Record, name string) map[int]study.Record {
+	of := map[int]study.Record{}
+	for seed, r := range records {
+		r.Value, r.Metric, r.Unit = r.Details[name], "", ""
+		of[seed] = r
+	}
+	return of
 }
 
 func pair(name string, a, b map[int]study.Record) Paired {

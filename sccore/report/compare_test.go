@@ -85,6 +85,58 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestRunsWithSeveralNumbersAndDatasets has cells as those of the experiment main: a dataset in front, and further numbers.
+func TestRunsWithSeveralNumbersAndDatasets(t *testing.T) {
+	out := t.TempDir()
+	put := func(dataset, row string, accuracy, miou float64) {
+		r := study.Record{
+			Experiment: "lines", Cell: dataset + "/" + row + "/seed0", Row: row, Column: dataset, Metric: "k-NN accuracy", Unit: "%", Value: accuracy, Profile: study.Quick,
+			Config: []byte("{}"), Details: map[string]float64{"linear_mIoU": miou, row: 1},
+		}
+		if err := r.Append(study.Folder(out, "lines")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("synthetic", "random", 30, 5)
+	put("synthetic", "own", 40, 15)
+	for _, prefix := range []string{"lines/synthetic/", "lines/"} {
+		c, err := Compare(selected(t, out, prefix+"random"), selected(t, out, prefix+"own"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Numbers) != 2 || c.Numbers[0].Differences[0] != 10 || c.Numbers[1].Name != "synthetic, linear_mIoU" || c.Numbers[1].Differences[0] != 10 {
+			t.Errorf("numbers %+v", c.Numbers)
+		}
+		for _, part := range []string{"synthetic (k-NN accuracy, %)  30", "synthetic, linear_mIoU        5"} {
+			if text := c.Text(); !strings.Contains(text, part) {
+				t.Errorf("%q is missing in\n%s", part, text)
+			}
+		}
+	}
+	put("coco", "random", 20, 4)
+	_, err := Select(out, "lines/random", study.Quick)
+	if err == nil || !strings.Contains(err.Error(), "several datasets have it: name one, as in coco/random/seed0, synthetic/random/seed0") {
+		t.Error(err)
+	}
+	if _, err := Select(out, "lines/seed0", study.Quick); err == nil || !strings.Contains(err.Error(), "no recorded cell matches; there are synthetic/random/seed0") {
+		t.Error(err)
+	}
+}
+
+func TestFoldersOfTrainAreNamedAsSuch(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "run")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, trainedFile), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Select("out", folder, study.Quick)
+	if err == nil || !strings.Contains(err.Error(), `is a folder of "semcon train"; this compares experiments, and "semcon evaluate" measures trained encoders`) {
+		t.Error(err)
+	}
+}
+
 func TestRunsThatCannotBeCompared(t *testing.T) {
 	out := t.TempDir()
 	made(t, out, "line2", "0.5", 10)

@@ -43,8 +43,11 @@ func (c Comparison) Text() string {
 	section("numbers, B − A paired by seed, with 95 % intervals", func(w *tabwriter.Writer) {
 		fmt.Fprintln(w, "  \tA\tB\tB − A\tby seed")
 		for _, p := range c.Numbers {
-			means := p.Means()
-			fmt.Fprintf(w, "  %s (%s)\t%s\t%s\t%s\t%s\n", p.Name, strings.TrimSuffix(p.Metric+", "+p.Unit, ", "), means[0], means[1], p.Difference(), p.BySeed())
+			means, name := p.Means(), p.Name
+			if p.Metric != "" {
+				name += " (" + strings.TrimSuffix(p.Metric+", "+p.Unit, ", ") + ")"
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", name, means[0], means[1], p.Difference(), p.BySeed())
 		}
 	})
 	section("curves, from the first step to the last", func(w *tabwriter.Writer) {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,7 +20,7 @@ type Selection struct {
 }
 
 // Select finds the records of a run in a profile. A run is an experiment below the folder out, or the path of an experiment's folder, and behind it a pattern of cells as
-// --only takes it: "ablation/line2", "other/out/pretrain". "@" and the first digits of a configuration's hash at the end choose among runs of a cell with several settings.
+// --only takes it: "ablation/line2", "other/out/pretrain". The first part of cells' names, the dataset, may be left out where one dataset has such cells. "@" and the first digits of a configuration's hash at the end choose among runs of a cell with several settings.
 func Select(out, name string, profile study.Profile) (Selection, error) {
 	located, hash, _ := strings.Cut(name, "@")
 	folder, pattern, err := locate(out, located)
@@ -31,18 +32,18 @@ func Select(out, name string, profile study.Profile) (Selection, error) {
 	if err != nil {
 		return s, err
 	}
+	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile })
 	var cells []string
+	for _, r := range records {
+		add(&cells, r.Cell)
+	}
+	matching, err := matchingCells(pattern, cells)
+	if err != nil {
+		return s, fmt.Errorf("run %s: %w", name, err)
+	}
 	hashes := map[string][]string{} // By cell.
 	for _, r := range records {
-		if r.Profile != profile {
-			continue
-		}
-		add(&cells, r.Cell)
-		matches, err := matchesCell(pattern, r.Cell)
-		if err != nil {
-			return s, fmt.Errorf("run %s: %w", name, err)
-		}
-		if !matches || !strings.HasPrefix(r.ConfigHash, hash) {
+		if !slices.Contains(matching, r.Cell) || !strings.HasPrefix(r.ConfigHash, hash) {
 			continue
 		}
 		if all := hashes[r.Cell]; !slices.Contains(all, r.ConfigHash) {
@@ -64,6 +65,9 @@ func Select(out, name string, profile study.Profile) (Selection, error) {
 	return s, nil
 }
 
+// trainedFile is in every folder of "semcon train".
+const trainedFile = "run.json"
+
 // locate returns the folder of a run's experiment, and the rest of its name.
 func locate(out, name string) (folder, pattern string, err error) {
 	parts := strings.Split(filepath.ToSlash(name), "/")
@@ -75,7 +79,44 @@ func locate(out, name string) (folder, pattern string, err error) {
 			}
 		}
 	}
+	for _, folder := range []string{name, filepath.Join(out, name)} {
+		if _, err := os.Stat(filepath.Join(folder, trainedFile)); err == nil {
+			return "", "", fmt.Errorf("run %s: %s is a folder of \"semcon train\"; this compares experiments, and \"semcon evaluate\" measures trained encoders", name, folder)
+		}
+	}
 	return "", "", fmt.Errorf("run %s: no records in %s, and %[1]s is no path of an experiment's folder", name, filepath.Join(out, parts[0]))
+}
+
+// matchingCells lists the cells that match a pattern; if none does, those of one dataset that match it without their first part.
+func matchingCells(pattern string, cells []string) (matching []string, err error) {
+	short := map[string][]string{} // By dataset.
+	for _, cell := range cells {
+		matches, err := matchesCell(pattern, cell)
+		if err != nil {
+			return nil, err
+		}
+		if matches {
+			matching = append(matching, cell)
+		}
+		dataset, rest, _ := strings.Cut(cell, "/")
+		if matches, err := matchesCell(pattern, rest); err == nil && matches && strings.Contains(rest, "/") { // A seed alone is no name.
+			short[dataset] = append(short[dataset], cell)
+		}
+	}
+	if matching != nil || len(short) == 0 {
+		return matching, nil
+	}
+	if len(short) > 1 {
+		var candidates []string
+		for _, dataset := range slices.Sorted(maps.Keys(short)) {
+			candidates = append(candidates, short[dataset][0])
+		}
+		return nil, fmt.Errorf("several datasets have it: name one, as in %s", few(candidates))
+	}
+	for _, all := range short {
+		matching = all
+	}
+	return matching, nil
 }
 
 // matchesCell reports whether a cell matches a pattern. Parts that are missing at its end match everything.

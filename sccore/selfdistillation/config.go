@@ -34,9 +34,9 @@ const (
 
 // Config shapes a training run except its data, its seed and its initial weights. Fields that a method does not use are 0 in [Default].
 type Config struct {
-	Method                string            `json:"method"`     // One of [Names].
-	Encoder               string            `json:"encoder"`    // A name that encoder.ViTByName knows.
-	Positions             encoder.Positions `json:"positions"`  // How position embeddings are resized for local views.
+	Method                string            `json:"method"`     // The training method: dino, ibot or mugs.
+	Encoder               string            `json:"encoder"`    // Name of the vision transformer: vit-s16, vit-b16, vit-b8, vit-tiny, or a name made of parts such as vit-l14-grid37-reg4-ls.
+	Positions             encoder.Positions `json:"positions"`  // How position embeddings are resized for local views: as in dino, timm or transformers.
 	BF16                  bool              `json:"bf16"`       // Compute the encoder in bfloat16, with float32 weights.
 	GradientCheckpointing bool              `json:"checkpoint"` // Compute the encoder's blocks again in the backward pass, to save memory.
 	DropPath              float64           `json:"drop_path"`  // Probability of stochastic depth in the student's last block; it rises linearly from 0 in the first.
@@ -47,26 +47,26 @@ type Config struct {
 	ImageSize int `json:"canvas"`
 	Batch     int `json:"batch"` // Images per step; even with two sources of images.
 	Steps     int `json:"steps"`
-	// EpochSteps are the steps of an epoch, the unit of fields with Epochs in their names. The authors' are of ImageNet.
+	// EpochSteps are the steps of an epoch, the unit of settings that are counted in epochs. The authors' are of ImageNet.
 	EpochSteps int `json:"epoch"`
 
-	LearningRate        float64 `json:"rate"` // AdamW's: a linear warmup over WarmupSteps, then a cosine to FinalLearningRate.
+	LearningRate        float64 `json:"rate"` // Peak learning rate of AdamW: a linear warmup over WarmupSteps steps, then a cosine to FinalLearningRate.
 	FinalLearningRate   float64 `json:"final_rate"`
 	WarmupSteps         int     `json:"warmup"`
 	PatchEmbedRate      float64 `json:"patch_embed_rate"` // Factor on the rate of the patch embedding.
-	WeightDecay         float64 `json:"decay"`            // A cosine to FinalWeightDecay; biases and norms do not decay.
+	WeightDecay         float64 `json:"decay"`            // Weight decay at the first step, a cosine to FinalWeightDecay; biases and norms do not decay.
 	FinalWeightDecay    float64 `json:"final_decay"`
-	TargetMomentum      float64 `json:"momentum"` // Of the teacher, a cosine to FinalTargetMomentum.
+	TargetMomentum      float64 `json:"momentum"` // Momentum of the teacher at the first step, a cosine to FinalTargetMomentum.
 	FinalTargetMomentum float64 `json:"final_momentum"`
 	GradientClip        float64 `json:"clip"`          // Largest norm of the gradient of each variable; 0 for no clipping.
-	FrozenEpochs        int     `json:"frozen_epochs"` // Epochs in which the last layer of Head stays as it is.
+	FrozenEpochs        int     `json:"frozen_epochs"` // Epochs in which the last layer of the head stays as it is.
 
-	Targets                 string      `json:"targets"`     // [Centred] or [Sinkhorn].
-	Temperature             float64     `json:"temperature"` // The student's.
+	Targets                 string      `json:"targets"`     // What keeps the teacher from collapse: centre or sinkhorn.
+	Temperature             float64     `json:"temperature"` // Temperature of the student's softmax.
 	ClassTemperature        Temperature `json:"class_temperature"`
 	PatchTemperature        Temperature `json:"patch_temperature,omitzero"` // iBOT
-	TemperatureWarmupEpochs int         `json:"temperature_epochs"`         // Epochs from a teacher's Start to its Final temperature.
-	CenterMomentum          float64     `json:"center_momentum"`
+	TemperatureWarmupEpochs int         `json:"temperature_epochs"`         // Epochs from the teacher's start temperature to its final one.
+	CenterMomentum          float64     `json:"center_momentum"`            // Momentum of the centre of the teacher's outputs.
 
 	Masked views.MaskShare `json:"masked,omitzero"` // iBOT: the share of hidden patches in half of the global views; the other half has none.
 
@@ -78,8 +78,8 @@ type Config struct {
 
 // Temperature is the teacher's in the first epoch and after its warm-up; see [losses.TeacherTemperature].
 type Temperature struct {
-	Start float64 `json:"start"`
-	Final float64 `json:"final"`
+	Start float64 `json:"start"` // The teacher's temperature in the first epoch.
+	Final float64 `json:"final"` // The teacher's temperature after its warm-up.
 }
 
 // Default returns the authors' settings for ViT-S/16 and 800 epochs, from their published commands: 1024 images a step, 1251 steps an epoch, two views of
@@ -116,7 +116,7 @@ func (c Config) Check() error {
 	}
 	vit, err := encoder.ViTByName(c.Encoder)
 	if err != nil {
-		return err
+		return fmt.Errorf("encoder: %w", err)
 	}
 	if err := c.Positions.Check(); err != nil {
 		return err

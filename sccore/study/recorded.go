@@ -23,19 +23,15 @@ func readRecorded(dir string) (recorded, error) {
 	return done, nil
 }
 
-// key returns the key of one of a cell's numbers.
-func key[C any](profile Profile, c Cell[C], data Data, n Number) recordKey {
-	identity := n.Data
-	if identity == "" {
-		identity = data.Identity()
-	}
-	return recordKey{profile, c.Name(), c.Hash(), n.Row, n.Column, identity}
+// key returns the key of one of a cell's numbers, whose data are identified.
+func key[C any](profile Profile, c Cell[C], n Number) recordKey {
+	return recordKey{profile, c.Name(), c.Hash(), n.Row, n.Column, n.Data}
 }
 
 // complete reports whether all numbers of a cell are recorded.
-func complete[C any](done recorded, profile Profile, c Cell[C], data Data, numbers []Number) bool {
+func complete[C any](done recorded, profile Profile, c Cell[C], numbers []Number) bool {
 	for _, n := range numbers {
-		if !done[key(profile, c, data, n)] {
+		if !done[key(profile, c, n)] {
 			return false
 		}
 	}

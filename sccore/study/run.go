@@ -22,22 +22,24 @@ import (
 // call is the state that the workers of one call of Spec.Run share.
 type call[C comparable, D Data] struct {
 	Spec[C, D]
-	backend compute.Backend
-	options Options
-	dir     string // out/EXPERIMENT
-	data    map[dataKey]D
-	wanted  map[string]bool // Selected cells that are not recorded yet, by name.
-	needed  map[string]bool // Cells that other cells need.
+	backend  compute.Backend
+	options  Options
+	dir      string             // out/EXPERIMENT
+	outlines map[string]outline // Of the selected cells and those that they need, by name.
+	wanted   map[string]bool    // Selected cells that are not recorded yet, by name.
+	needed   map[string]bool    // Cells that other cells need.
 
 	bar bar
 
 	mu       sync.Mutex
+	opened   map[dataKey]*opened[C, D]
+	warned   map[string]bool // Warnings of opened data.
 	skipped  map[string]bool // Skipped files that a warning has named.
 	diverged []string        // Cells whose loss diverged, with the error.
 	missing  map[string]bool // Cells that another process is running or that diverged. Cells that need them cannot run.
 }
 
-// open opens the data of the selected cells. The titles are those of the data.
+// open lists the selected cells and opens each dataset's data of the first seed. The titles are those of the data.
 func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], cells []Cell[C], titles []string, err error) {
 	if s.Datasets == nil && o.Data != "" {
 		return nil, nil, nil, BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
@@ -61,25 +63,20 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], cells []C
 	}
 	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
-		data: map[dataKey]D{}, wanted: map[string]bool{}, needed: map[string]bool{}, missing: map[string]bool{}, skipped: map[string]bool{},
+		outlines: map[string]outline{}, wanted: map[string]bool{}, needed: map[string]bool{},
+		opened: map[dataKey]*opened[C, D]{}, warned: map[string]bool{}, missing: map[string]bool{}, skipped: map[string]bool{},
 	}
 	for _, name := range names {
 		onDataset := slices.DeleteFunc(slices.Clone(cells), func(c Cell[C]) bool { return c.Dataset != name })
 		if len(onDataset) == 0 {
 			continue
 		}
-		for _, together := range s.openedTogether(onDataset) {
-			data, err := s.Open(o, name, together)
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			for _, skipped := range data.Skipped() {
-				o.Warnf("skipped %s", skipped)
-			}
-			c.data[s.dataKey(together[0])] = data
-			if !slices.Contains(titles, data.Title()) {
-				titles = append(titles, data.Title())
-			}
+		title, err := c.openFirst(onDataset)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if !slices.Contains(titles, title) {
+			titles = append(titles, title)
 		}
 	}
 	return c, cells, titles, nil
@@ -104,6 +101,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 		o.Warnf("%s (\"semcon doctor --repair\" moves it aside)", line)
 	}
 	todo, total, finished := c.plan(cells, done)
+	c.keepFor(todo)
 	c.bar.Bar = progress.Discard
 	if o.Bar != nil {
 		c.bar.Bar = o.Bar(fmt.Sprintf("%s (%s) on %s", s.Name, o.Profile, strings.Join(titles, ", ")), total)
@@ -128,33 +126,6 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 		return fmt.Errorf("%d of %d runs diverged: %s", len(c.diverged), len(cells), strings.Join(c.diverged, "; "))
 	}
 	return nil
-}
-
-// dataKey identifies the data of a cell. The seed is 0 if all seeds share them.
-type dataKey struct {
-	dataset string
-	seed    int
-}
-
-func (s Spec[C, D]) dataKey(c Cell[C]) dataKey {
-	if s.BySeed == nil || !s.BySeed(c.Dataset) {
-		return dataKey{dataset: c.Dataset}
-	}
-	return dataKey{c.Dataset, c.Seed}
-}
-
-// openedTogether splits the cells of a dataset into those that share their data, in the order of the cells.
-func (s Spec[C, D]) openedTogether(cells []Cell[C]) (all [][]Cell[C]) {
-	at := map[dataKey]int{}
-	for _, cell := range cells {
-		key := s.dataKey(cell)
-		if _, ok := at[key]; !ok {
-			at[key] = len(all)
-			all = append(all, nil)
-		}
-		all[at[key]] = append(all[at[key]], cell)
-	}
-	return all
 }
 
 // selected lists the cells of all datasets that --only selects.
@@ -201,17 +172,16 @@ func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total
 		todo = append(todo, cell)
 	}
 	for _, cell := range cells {
-		data := c.data[c.dataKey(cell)]
-		if complete(done, c.options.Profile, cell, data, c.Numbers(data, cell)) {
+		if c.complete(done, cell) {
 			// A run that was killed just after recording still has its checkpoints.
-			_ = train.RemoveCheckpoints(filepath.Join(c.dir, c.folder(data, cell))) // A checkpoint that cannot be removed does no harm.
+			_ = train.RemoveCheckpoints(c.folderOf(cell)) // A checkpoint that cannot be removed does no harm.
 			continue
 		}
 		c.wanted[cell.Name()] = true
 		add(cell)
 	}
 	for _, cell := range cells {
-		steps := c.Steps(c.data[c.dataKey(cell)], cell)
+		steps := c.outlines[cell.Name()].steps
 		total += steps
 		if !planned[cell.Name()] {
 			finished += steps
@@ -220,7 +190,7 @@ func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total
 	for _, cell := range todo {
 		selected := slices.ContainsFunc(cells, func(other Cell[C]) bool { return other.Name() == cell.Name() })
 		if !selected { // Another cell needs it.
-			total += c.Steps(c.data[c.dataKey(cell)], cell)
+			total += c.outlines[cell.Name()].steps
 		}
 	}
 	return todo, total, finished
@@ -291,8 +261,8 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 
 // runCell runs one cell, unless another process is running it. It makes the worker if it is nil, and returns it for the next cell.
 func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
-	data := c.data[c.dataKey(cell)]
-	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Data: data, Dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell), began: time.Now()}
+	defer c.release(cell)
+	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Dir: c.folderOf(cell), steps: c.outlines[cell.Name()].steps, began: time.Now()}
 	defer func() { r.end(err) }()
 	if c.Needs != nil {
 		for _, needed := range c.Needs(cell) {
@@ -326,7 +296,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	}
 	defer func() {
 		// No later call opens the folder of a complete cell, or sweeps what a kill would leave in it.
-		if err != nil || !complete(r.recorded, c.options.Profile, cell, data, c.Numbers(data, cell)) {
+		if err != nil || !c.complete(r.recorded, cell) {
 			err = errors.Join(err, r.saveSeconds())
 		}
 	}()
@@ -334,10 +304,14 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if r.recorded, err = readRecorded(c.dir); err != nil {
 		return worker, err
 	}
-	if !c.needed[cell.Name()] && complete(r.recorded, c.options.Profile, cell, data, c.Numbers(data, cell)) {
+	if !c.needed[cell.Name()] && c.complete(r.recorded, cell) {
 		return worker, nil
 	}
 	r.Phase(progress.Compiling)
+	if r.Data, err = c.dataOf(cell); err != nil {
+		return worker, err
+	}
+	r.began = time.Now() // The time of a cell is that of its own work.
 	if worker == nil {
 		if err := panics.Catch(func() (err error) { worker, err = c.NewWorker(r); return err }); err != nil {
 			return nil, err
@@ -355,6 +329,16 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		return worker, nil
 	}
 	return worker, err
+}
+
+// complete reports whether all numbers of a cell are recorded.
+func (c *call[C, D]) complete(done recorded, cell Cell[C]) bool {
+	return complete(done, c.options.Profile, cell, c.outlines[cell.Name()].numbers)
+}
+
+// folderOf is the folder of a cell's files.
+func (c *call[C, D]) folderOf(cell Cell[C]) string {
+	return filepath.Join(c.dir, c.outlines[cell.Name()].folder)
 }
 
 func (c *call[C, D]) isMissing(cell Cell[C]) bool {

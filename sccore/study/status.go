@@ -46,21 +46,55 @@ func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
 	}
 	var all []CellStatus
 	for _, cell := range cells {
-		data := c.data[c.dataKey(cell)]
 		status := CellStatus{Name: cell.Name(), State: Done}
-		if !complete(done, o.Profile, cell, data, s.Numbers(data, cell)) {
-			if err := status.read(filepath.Join(c.dir, s.folder(data, cell))); err != nil {
+		if !c.complete(done, cell) {
+			if err := status.read(c.folderOf(cell)); err != nil {
 				return nil, err
 			}
 		}
 		all = append(all, status)
 	}
 	for i, cell := range cells {
-		if len(s.Numbers(c.data[c.dataKey(cell)], cell)) == 0 && s.unneeded(cell, cells, all) {
+		if len(c.outlines[cell.Name()].numbers) == 0 && s.unneeded(cell, cells, all) {
 			all[i] = CellStatus{Name: cell.Name(), State: Done}
 		}
 	}
 	return all, nil
+}
+
+// Recorded counts the selected cells, and those with records, without opening the data. A cell that has some of its numbers counts as recorded.
+func (s Spec[C, D]) Recorded(o Options) (done, all int, err error) {
+	names, _, err := s.datasets(o)
+	if err != nil {
+		return 0, 0, err
+	}
+	cells, err := s.selected(o, names)
+	if err != nil {
+		return 0, 0, err
+	}
+	records, err := Records(Folder(o.Out, s.Name))
+	if err != nil {
+		return 0, 0, err
+	}
+	type run struct{ cell, hash string }
+	recorded := map[run]bool{}
+	for _, r := range records {
+		if r.Profile == o.Profile {
+			recorded[run{r.Cell, r.ConfigHash}] = true
+		}
+	}
+	statuses := make([]CellStatus, len(cells))
+	for i, cell := range cells {
+		if statuses[i].State = ToDo; recorded[run{cell.Name(), cell.Hash()}] {
+			statuses[i].State = Done
+		}
+	}
+	for i, cell := range cells {
+		if statuses[i].State == Done || s.unneeded(cell, cells, statuses) { // Cells without numbers have no records.
+			done++
+		}
+	}
+	return done, len(cells), nil
 }
 
 // unneeded reports whether a cell without numbers has done its part: there are cells that need it, and all of them are done.

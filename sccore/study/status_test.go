@@ -3,6 +3,7 @@ package study
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,6 +26,14 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 			all[c.Name] = c
 		}
 		return all
+	}
+	recorded := func() string {
+		t.Helper()
+		done, all, err := y.Recorded(o)
+		return fmt.Sprint(done, all, err)
+	}
+	if got := recorded(); got != "0 4 <nil>" {
+		t.Errorf("before any run, recorded are %s", got)
 	}
 	for name, c := range states() {
 		if c.State != ToDo || c.Age != 0 {
@@ -69,6 +78,10 @@ func TestStatusTellsHowFarEachCellIs(t *testing.T) {
 	}
 	if c := now["a/seed1"]; c.State != Running || c.Step != 120 {
 		t.Errorf("the cell whose lock is held is %+v", c)
+	}
+
+	if got := recorded(); got != "1 4 <nil>" {
+		t.Errorf("after runs, recorded are %s", got)
 	}
 
 	// A failure is forgotten when the cell runs again.

@@ -76,8 +76,9 @@ type Spec[C comparable, D Data] struct {
 	Cells func(o Options, dataset string) ([]Cell[C], error)
 	// Open opens a dataset. cells are the selected cells that run on it, at least one.
 	Open func(o Options, dataset string, cells []Cell[C]) (D, error)
-	// BySeed reports whether each seed has its own data of a dataset, of one identity. Open is then called for the cells of one seed at a time, and workers
-	// run cells of several seeds, each with its data. Optional: without it all seeds share their data.
+	// BySeed reports whether each seed has its own data of a dataset, of one identity. Open is then called for the cells of one seed, when the first of them
+	// runs, and the data are dropped when the last has run. Numbers, Steps and Folder get the data of any seed. Workers run cells of several seeds, each
+	// with its data. Optional: without it all seeds share their data.
 	BySeed func(dataset string) bool
 	// Caches says that Open reads training images through Options.Cache. Others refuse it.
 	Caches bool
@@ -119,6 +120,8 @@ type Experiment struct {
 	Run func(ctx context.Context, b compute.Backend, o Options) error
 	// Status tells how far each selected cell is.
 	Status func(o Options) ([]CellStatus, error)
+	// Recorded counts the selected cells, and those with records, without opening the data. A cell that has some of its numbers counts as recorded.
+	Recorded func(o Options) (done, all int, err error)
 	// Cells lists a dataset's cells.
 	Cells func(o Options, dataset string) ([]CellInfo, error)
 	// Tables shows the records of one profile beside the paper's numbers.
@@ -140,9 +143,10 @@ type CellInfo struct {
 // Experiment returns the specified experiment.
 func (s Spec[C, D]) Experiment() Experiment {
 	return Experiment{
-		Info:   s.Info,
-		Run:    s.Run,
-		Status: s.Status,
+		Info:     s.Info,
+		Run:      s.Run,
+		Status:   s.Status,
+		Recorded: s.Recorded,
 		Cells: func(o Options, dataset string) (infos []CellInfo, err error) {
 			cells, err := s.Cells(o, dataset)
 			for _, c := range cells {

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -85,11 +86,11 @@ func (r *Run[C, D]) Path(file string) (string, error) {
 
 // Wants reports whether at least one number of a row is still to be recorded.
 func (r *Run[C, D]) Wants(row string) bool {
-	return slices.ContainsFunc(r.call.Numbers(r.Data, r.Cell), func(n Number) bool { return n.Row == row && r.wants(n) })
+	return slices.ContainsFunc(r.call.outlines[r.Cell.Name()].numbers, func(n Number) bool { return n.Row == row && r.wants(n) })
 }
 
 func (r *Run[C, D]) wants(n Number) bool {
-	return r.call.wanted[r.Cell.Name()] && !r.recorded[key(r.call.options.Profile, r.Cell, r.Data, n)]
+	return r.call.wanted[r.Cell.Name()] && !r.recorded[key(r.call.options.Profile, r.Cell, n)]
 }
 
 // versions are those of what computes and of what decodes JPEG files, whose colours depend on it.
@@ -102,6 +103,7 @@ var versions = sync.OnceValue(func() map[string]string {
 // Record records those of the numbers that are still to be recorded.
 func (r *Run[C, D]) Record(numbers ...Number) error {
 	for _, n := range numbers {
+		n.Data = cmp.Or(n.Data, r.Data.Identity())
 		if !r.wants(n) {
 			continue
 		}
@@ -110,9 +112,6 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 			Seed: r.Cell.Seed, Profile: r.call.options.Profile, Config: EncodeConfig(r.Cell.Config), ConfigHash: r.Cell.Hash(),
 			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
 			Backend: backend.Name(), Versions: versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
-		}
-		if record.Data == "" {
-			record.Data = r.Data.Identity()
 		}
 		if record.Seconds == 0 {
 			record.Seconds = r.seconds()
@@ -123,7 +122,7 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		if err := record.Append(r.call.dir); err != nil {
 			return err
 		}
-		r.recorded[key(r.call.options.Profile, r.Cell, r.Data, n)] = true
+		r.recorded[key(r.call.options.Profile, r.Cell, n)] = true
 	}
 	return nil
 }

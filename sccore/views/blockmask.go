@@ -19,8 +19,8 @@ type BlockMask struct {
 
 // MaskShare is a share of masked patches, drawn uniformly from Mean − Spread to Mean + Spread.
 type MaskShare struct {
-	Mean   float64 `json:"mean"`
-	Spread float64 `json:"spread"`
+	Mean   float64 `json:"mean"`   // Mean share of masked patches.
+	Spread float64 `json:"spread"` // Largest difference of a share from the mean.
 }
 
 // A rectangle has a ratio of height to width between leastAspect and its inverse. After blockTries rectangles that do not fit a mask stays as it is.

@@ -14,10 +14,11 @@ import (
 // MultiCrop makes a few global views from large crops of a scene, and more local views of lower resolution from small crops (SwAV, DINO).
 // Start from [DefaultMultiCrop].
 type MultiCrop struct {
-	Globals, Locals int    // Number of views; at least 1 global one.
-	GlobalCropSize  int    `json:"GlobalSize"` // Height and width of a global view in pixels, at least 3.
-	LocalCropSize   int    `json:"LocalSize"`  // Height and width of a local view in pixels, at least 3.
-	Global, Local   Recipe // Transformations of the views. Crop is IndependentCrop.
+	Globals        int    // Number of global views, at least 1.
+	Locals         int    // Number of local views, which are smaller; 0 for none.
+	GlobalCropSize int    `json:"GlobalSize"` // Height and width of a global view in pixels, at least 3.
+	LocalCropSize  int    `json:"LocalSize"`  // Height and width of a local view in pixels, at least 3.
+	Global, Local  Recipe // Transformations of the views. Crop is IndependentCrop.
 
 	// MinOverlap in [0, 1] is the least overlap of each view with each global view, as a share of the smaller view's area. RoI-Align
 	// needs some overlap.

@@ -43,18 +43,24 @@ func (m *CropMode) UnmarshalText(text []byte) error {
 // Recipe selects the transformations that make the views of an image, and their strengths. Start from [Default]: the zero Recipe applies no
 // transformation.
 type Recipe struct {
-	Crop                          CropMode
-	Blur, Grayscale, Jitter, Flip bool
+	Crop      CropMode // How views are cropped: none, independent, or same for one crop of both views.
+	Blur      bool     // Whether views are blurred.
+	Grayscale bool     // Whether views lose their colours.
+	Jitter    bool     // Whether the colours of views are changed.
+	Flip      bool     // Whether views are mirrored.
 
-	MinScale, MaxScale   float64 // Area of a crop as a share of the image, uniform in this range within [0, 1].
-	MinAspect, MaxAspect float64 // Aspect ratio of a crop, width over height, log-uniform in this range.
+	MinScale  float64 // Least area of a crop as a share of the image; the area is uniform from MinScale to MaxScale.
+	MaxScale  float64 // Largest area of a crop as a share of the image.
+	MinAspect float64 // Least aspect ratio of a crop, width over height; it is log-uniform from MinAspect to MaxAspect.
+	MaxAspect float64 // Largest aspect ratio of a crop.
 
-	BlurProbability      float64
-	MinSigma, MaxSigma   float64 // Standard deviation of the blur in pixels of the view, uniform in this range.
-	GrayscaleProbability float64
-	JitterProbability    float64
+	BlurProbability      float64 // Share of the views that are blurred.
+	MinSigma             float64 // Least standard deviation of the blur in pixels of the view; it is uniform from MinSigma to MaxSigma.
+	MaxSigma             float64 // Largest standard deviation of the blur.
+	GrayscaleProbability float64 // Share of the views that lose their colours.
+	JitterProbability    float64 // Share of the views whose colours are changed.
 	JitterStrength       float64 // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns (at most 0.5).
-	FlipProbability      float64
+	FlipProbability      float64 // Share of the views that are mirrored.
 }
 
 // Default returns the recipe with all five transformations, at the strengths in the paper's appendix on the CIFAR study: crop scale

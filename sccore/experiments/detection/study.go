@@ -82,7 +82,7 @@ type Config struct {
 
 	Detector detection.Config `json:"detector"`  // Its classes are 0: the dataset decides.
 	Objects  int              `json:"objects"`   // Places for the objects of a training image.
-	MaskSize int              `json:"mask_size"` // Side of their masks.
+	MaskSize int              `json:"mask_size"` // Height and width of the masks of objects in pixels.
 
 	Optimizer finetune.Optimizer `json:"optimizer"`
 	Batch     int                `json:"batch"`

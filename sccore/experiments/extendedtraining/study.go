@@ -27,9 +27,8 @@ type Config struct {
 	Start selfdistillation.Config `json:"start"` // The baseline from scratch.
 	Own   selfdistillation.Config `json:"own"`   // The baseline continued.
 
-	// Weights is a file of weights that replaces Start, such as the baseline's official checkpoint, and WeightsSHA256 its digest.
-	Weights       string `json:"weights,omitzero"`
-	WeightsSHA256 string `json:"weights_sha256,omitzero"`
+	Weights       string `json:"weights,omitzero"`        // A file of weights that replaces the training start, such as the baseline's official checkpoint.
+	WeightsSHA256 string `json:"weights_sha256,omitzero"` // SHA-256 of the file of weights, which the program fills in.
 }
 
 // Hashed omits the path of the file of weights.

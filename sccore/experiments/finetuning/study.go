@@ -65,7 +65,7 @@ func column(dataset, head string) string { return dataset + "/" + headTitles[hea
 type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
-	Head     string `json:"head"`
+	Head     string `json:"head"`     // The segmentation head: upernet or fpn. Both run; --only chooses.
 	Channels int    `json:"channels"` // Width of UPerNet or of the FPN's neck; 0 for the length of a token.
 
 	Optimizer finetune.Optimizer `json:"optimizer"`

@@ -17,10 +17,10 @@ const Name = "noise-tolerance"
 
 // Config is the configuration of a cell.
 type Config struct {
-	Loss    string  `json:"loss"`    // "bce" or "cotap"
+	Loss    string  `json:"loss"`    // The loss of the pairs: bce or cotap. Both run; --only chooses.
 	Flipped float64 `json:"flipped"` // Share of flipped pseudo labels, from 0 to 1.
 
-	Classes  int     `json:"classes"`
+	Classes  int     `json:"classes"`   // Number of classes of patches.
 	Dim      int     `json:"dim"`       // Length of a patch feature.
 	Noise    float64 `json:"noise"`     // Standard deviation of a feature; a class's direction has length 1.
 	Patches  int     `json:"patches"`   // Patches per image.
@@ -28,13 +28,13 @@ type Config struct {
 
 	High       float64 `json:"high"`        // Mean pseudo label of pairs with the same class.
 	Low        float64 `json:"low"`         // Mean pseudo label of other pairs.
-	LabelNoise float64 `json:"label_noise"` // Standard deviation of both.
+	LabelNoise float64 `json:"label_noise"` // Standard deviation of the pseudo labels around their mean.
 
 	EmbeddingDim int          `json:"embedding"` // Dimension of the student's output.
 	Batch        int          `json:"batch"`     // Image pairs per step.
 	Steps        int          `json:"steps"`
-	LearningRate float64      `json:"rate"`
-	Momentum     float64      `json:"momentum"`
+	LearningRate float64      `json:"rate"`     // Learning rate of the student.
+	Momentum     float64      `json:"momentum"` // Momentum of the optimizer.
 	CoTAP        losses.CoTAP `json:"cotap"`
 }
 

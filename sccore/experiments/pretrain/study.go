@@ -24,7 +24,7 @@ const Name = "pretrain"
 type Config struct {
 	// Init is a file of weights to start from, an official checkpoint or that of an earlier run. It replaces the first stage.
 	Init   string        `json:"init"`
-	Ignore string        `json:"ignore,omitzero"` // Patterns of the keys in it that are left out, with spaces between them, as weights.ReadViT takes them.
+	Ignore string        `json:"ignore,omitzero"` // Patterns of the keys in the file of init that are left out, with spaces between them.
 	First  sccore.Config `json:"first"`           // The stage of alignment.
 	Second sccore.Config `json:"second"`          // The stage of semantic concentration.
 
@@ -36,10 +36,10 @@ type Config struct {
 	// EvaluateEvery is the number of steps between evaluations during training: with labels by the linear probe and k-NN, without by the spread of patch
 	// features. 0 means none. Evaluations do not change the training.
 	EvaluateEvery int `json:"evaluate_every,omitzero"`
-	// GradientsEvery is the number of steps between measurements of each loss's gradient, and with labels of the precision of correspondences, see
-	// [sccore.Gauges]. 0 means none. They do not change the training.
+	// GradientsEvery is the number of steps between measurements of each loss's gradient, and with labels of the precision of correspondences.
+	// 0 means none. They do not change the training.
 	GradientsEvery int `json:"gradients_every,omitzero"`
-	// WithoutControl leaves out the control of the second stage: see [Config.Control].
+	// WithoutControl leaves out the control of the second stage, which goes on with both alignments alone for as many steps.
 	WithoutControl bool `json:"without_control,omitzero"`
 }
 

@@ -34,14 +34,14 @@ type Config struct {
 
 // Condition is what a cell is about.
 type Condition struct {
-	Loss  string  `json:"loss"`  // "untrained", "start" for the first stage alone, "alignment", or one of sccore.PatchConcentrations beside alignment.
-	Share float64 `json:"share"` // The length of the loss's gradient as a share of alignment's; sccore.ByGradient.
+	Loss  string  `json:"loss"`  // What trains: untrained for nothing; start for the first stage alone; alignment; or beside alignment a loss of concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
+	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's.
 	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels.
 	Teacher int `json:"teacher"`
 	// Errors of labels: "" for none; "pairs", independent ones, where a share Level of pairs of places has a random score; "objects", as a real teacher makes
 	// them, where a share Level of the classes in an image is taken for other classes. They are the same in all steps.
 	Errors string  `json:"errors"`
-	Level  float64 `json:"level"`
+	Level  float64 `json:"level"` // Share of the labels that have errors, as errors says.
 }
 
 // Values of Loss without patch concentration.

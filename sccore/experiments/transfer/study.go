@@ -71,7 +71,7 @@ func column(dataset, head string) string { return dataset + "/" + headTitles[hea
 type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
-	Head  string `json:"head"`
+	Head  string `json:"head"`  // The segmentation head: linear or fcn. Both run; --only chooses.
 	Width int    `json:"width"` // Channels of the FCN, which the paper does not give.
 
 	CropSize int     `json:"train"`    // Side of training crops in pixels.
@@ -80,10 +80,10 @@ type Config struct {
 	Crops    int     `json:"crops"`    // Different crops per image, whose features can be cached; 0 draws a new crop each time.
 
 	Batch             int        `json:"batch"`
-	Samples           int        `json:"samples"` // Crops that a head is trained on.
-	LearningRates     [4]float64 `json:"rates"`   // The rate with the highest mIoU on held-out training images counts.
-	FinalLearningRate float64    `json:"final_rate"`
-	Holdout           int        `json:"holdout"` // Training images held out to choose the learning rate; at most half.
+	Samples           int        `json:"samples"`    // Crops that a head is trained on.
+	LearningRates     [4]float64 `json:"rates"`      // The rate with the highest mIoU on held-out training images counts.
+	FinalLearningRate float64    `json:"final_rate"` // Learning rate at the last step.
+	Holdout           int        `json:"holdout"`    // Training images held out to choose the learning rate; at most half.
 
 	Images   int     `json:"images"`    // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 	CacheGiB float64 `json:"cache_gib"` // Disk space for cached features; what does not fit is computed each time.

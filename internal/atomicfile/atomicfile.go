@@ -111,9 +111,14 @@ func Writable(dir string) error {
 		err = fmt.Errorf("%s is not a folder", existing)
 	}
 	if err == nil {
-		var temp *os.File
-		if temp, err = os.CreateTemp(existing, temporary+"*"); err == nil {
-			err = errors.Join(temp.Close(), os.Remove(temp.Name()))
+		// The file has a fixed name, so that the next call removes one that a killed call has left. Another process may be probing too.
+		name := filepath.Join(existing, temporary+"probe")
+		var probe *os.File
+		if probe, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+			err = probe.Close()
+			if gone := os.Remove(name); !errors.Is(gone, fs.ErrNotExist) {
+				err = errors.Join(err, gone)
+			}
 		}
 	}
 	if err != nil {

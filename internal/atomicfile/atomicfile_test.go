@@ -86,7 +86,8 @@ func TestDiskFull(t *testing.T) {
 func TestWritable(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(file, nil, 0o644), os.Symlink(filepath.Join(dir, "nowhere"), link)); err != nil {
+	left := filepath.Join(dir, ".writing-probe") // By a call that was killed.
+	if err := errors.Join(os.WriteFile(file, nil, 0o644), os.WriteFile(left, nil, 0o600), os.Symlink(filepath.Join(dir, "nowhere"), link)); err != nil {
 		t.Fatal(err)
 	}
 	for _, good := range []string{dir, filepath.Join(dir, "new", "folder"), "new/folder", "."} {

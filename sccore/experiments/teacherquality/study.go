@@ -273,7 +273,7 @@ var Study = study.Spec[Config, data]{
 		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality",
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute",
-			study.Quick: "about 40 minutes on 2 quiet cores, by an estimate",
+			study.Quick: "half an hour on 2 cores",
 			study.Full:  "about 4 hours on 2 cores, by an estimate: ten seeds, more shares, teachers and errors",
 		},
 	},

@@ -39,7 +39,7 @@ func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int
 	query = Reshape(TransposeAllAxes(query, 0, 1, 3, 2, 4), batch, rows*columns, v.NumHeads, places*head)
 	key = Reshape(TransposeAllAxes(key, 0, 2, 1, 3), v.Prototypes, v.NumHeads, places*head)
 	similarity := MulScalar(ConvertDType(layers.Contract("bphf,mhf->hbpm", query, key), p.exact()), 1/math.Sqrt(float64(head)))
-	attention := Softmax(similarity, -1)
+	attention := softmax(p, similarity)
 	attention.AssertDims(v.NumHeads, batch, rows*columns, v.Prototypes)
 	aggregated := layers.Contract("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
 

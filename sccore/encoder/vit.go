@@ -144,7 +144,7 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 	p := v.parameters(images)
 
 	// Recomputation would lose the gradients that are written by hand.
-	p.narrow = p.compute.IsHalfPrecision() && !v.GradientCheckpointing
+	p.lean = !v.GradientCheckpointing
 
 	kept := func(block, branch int, y *Node) *Node {
 		if keep == nil {

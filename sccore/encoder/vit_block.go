@@ -17,7 +17,7 @@ type parameters struct {
 	master, compute dtypes.DType
 	initStd         float64 // Standard deviation of initial weights.
 	epsilon         float64 // Of normalisation.
-	narrow          bool    // Whether to keep as little as possible for the backward pass, in half precision.
+	lean            bool    // Whether gradients are written by hand where that keeps less for the backward pass.
 }
 
 // masterNode returns the value of a variable in its own dtype.
@@ -58,11 +58,11 @@ type normed struct{ x, weight, bias *Node }
 
 // norm is layerNorm before linear layers.
 func norm(scope *model.Scope, p parameters, x *Node) normed {
-	if !p.narrow {
+	if !p.lean {
 		return normed{x: layerNorm(scope, p, x)}
 	}
 	weight, bias := normWeights(scope, p, x.Shape().Dim(-1))
-	return normed{layers.NarrowNormal(x, p.epsilon), weight, bias}
+	return normed{layers.LeanNormal(x, p.epsilon), weight, bias}
 }
 
 // into returns the weight, [in, out], and the bias, [out] or nil, of a linear layer with those of the norm before it.
@@ -92,8 +92,8 @@ func normWeights(scope *model.Scope, p parameters, dim int) (weight, bias *Node)
 // layerNorm shifts and scales each vector on the last axis of x to mean 0 and variance 1, multiplies by weight and adds bias.
 func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 	weight, bias := normWeights(scope, p, x.Shape().Dim(-1))
-	if p.narrow {
-		return layers.NarrowNorm(x, weight, bias, p.epsilon)
+	if p.lean {
+		return layers.LeanNorm(x, weight, bias, p.epsilon)
 	}
 	x = ConvertDType(x, p.exact())
 	mean := ReduceAndKeep(x, ReduceMean, -1)
@@ -120,7 +120,7 @@ func (v ViT) attention(scope *model.Scope, p parameters, n normed, turn func(x *
 		query, key = turn(query), turn(key)
 	}
 	scaled := MulScalar(query, 1/math.Sqrt(float64(head)))
-	maps = Softmax(ConvertDType(layers.Contract("bqhd,bkhd->bhqk", scaled, key), p.exact()), -1)
+	maps = softmax(p, ConvertDType(layers.Contract("bqhd,bkhd->bhqk", scaled, key), p.exact()))
 	maps.AssertDims(batch, v.NumHeads, tokens, tokens)
 	if fused {
 		y, _ = BackendFusedScaledDotProductAttention(query, key, value, compute.AttentionAxesLayoutBSHD, &compute.ScaledDotProductAttentionConfig{})
@@ -181,12 +181,7 @@ func (v ViT) mlp(scope *model.Scope, p parameters, n normed) *Node {
 		gate := SliceAxis(both, 1, AxisRange(0, width))
 		hidden = Mul(Mul(gate, Sigmoid(gate)), SliceAxis(both, 1, AxisRange(width)))
 	} else {
-		hidden = linearOf(scope.At("fc1"), p, n.rows(), width)
-		if p.narrow {
-			hidden = layers.NarrowGELU(hidden)
-		} else {
-			hidden = gelu(hidden)
-		}
+		hidden = gelu(p, linearOf(scope.At("fc1"), p, n.rows(), width))
 	}
 	return Reshape(linear(scope.At("fc2"), p, hidden, v.Dim), n.x.Shape().Dimensions...)
 }
@@ -200,6 +195,17 @@ func (v ViT) scaled(scope *model.Scope, p parameters, residual *Node) *Node {
 }
 
 // gelu is x·Φ(x) with the exact normal distribution function Φ (Hendrycks and Gimpel, 2016), not an approximation.
-func gelu(x *Node) *Node {
+func gelu(p parameters, x *Node) *Node {
+	if p.lean {
+		return layers.LeanGELU(x)
+	}
 	return Mul(x, MulScalar(AddScalar(Erf(MulScalar(x, math.Sqrt2/2)), 1), 0.5))
+}
+
+// softmax is over the last axis.
+func softmax(p parameters, x *Node) *Node {
+	if p.lean {
+		return layers.LeanSoftmax(x)
+	}
+	return Softmax(x, -1)
 }

@@ -127,12 +127,16 @@ func TestCheckpointingChangesNothing(t *testing.T) {
 		recomputed.GradientCheckpointing = true
 		want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
 		for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
-			if d := far(got, want[i]); d > 1e-5 {
+			// The gradient of the filter's key bias is only rounding, because softmax does not depend on it.
+			if d := far(got, want[i]); d > 1e-5 && largest(want[i]) > 1e-9 {
 				t.Errorf("output %d is off by %.2g", i, d)
 			}
 		}
 	})
 }
+
+// largest returns the largest magnitude.
+func largest(values []float64) float64 { return max(slices.Max(values), -slices.Min(values)) }
 
 func TestBFloat16FollowsFloat32(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -144,8 +148,7 @@ func TestBFloat16FollowsFloat32(t *testing.T) {
 		for i, got := range tokensAndGradients(t, b, coarse, normal(2, 6, 4, 3)) {
 			// bfloat16 has 8 bits; flat64 fails on any dtype but float32 here, so tokens and gradients are float32.
 			// Some gradients are tiny, and that of a key's bias is only rounding, because softmax does not depend on it.
-			largest := max(slices.Max(want[i]), -slices.Min(want[i]))
-			if d := far(got, want[i]); (d > 0.1 && largest > 0.1) || (i < 2 && d == 0) {
+			if d := far(got, want[i]); (d > 0.1 && largest(want[i]) > 0.1) || (i < 2 && d == 0) {
 				t.Errorf("output %d is off by %.2g", i, d)
 			}
 		}

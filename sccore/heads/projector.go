@@ -3,7 +3,6 @@ package heads
 import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
-	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/layers"
@@ -30,13 +29,9 @@ func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 	if compute == dtypes.InvalidDType {
 		compute = master
 	}
-	gelu := activation.Gelu
-	if compute.IsHalfPrecision() {
-		gelu = layers.NarrowGELU
-	}
 	x := ConvertDType(Reshape(tokens, -1, dims[len(dims)-1]), compute)
-	x = gelu(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
-	x = gelu(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
+	x = layers.LeanGELU(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
+	x = layers.LeanGELU(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
 	x = losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
 	return Reshape(x, append(append([]int{}, before...), p.OutDim)...)
 }

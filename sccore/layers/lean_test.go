@@ -27,26 +27,43 @@ func narrowInputs(x *Node) *Node {
 	return ConvertDType(ConvertDType(x, dtypes.BFloat16), dtypes.Float32)
 }
 
-// The forms in half precision agree with automatic gradients in float32, to what bfloat16 holds.
-func TestNarrowFormsFollowFloat32(t *testing.T) {
+// Gradients that are written by hand, and forms in half precision, agree with automatic gradients in float32, to what the dtype holds.
+func TestLeanAndNarrowFormsFollowAutomaticGradients(t *testing.T) {
 	wideGELU := func(x *Node) *Node { return Mul(x, MulScalar(AddScalar(Erf(MulScalar(x, math.Sqrt2/2)), 1), 0.5)) }
 	wideNorm := func(x, weight, bias *Node) *Node {
 		centred := Sub(x, ReduceAndKeep(x, ReduceMean, -1))
 		normal := Div(centred, Sqrt(AddScalar(ReduceAndKeep(Square(centred), ReduceMean, -1), 1e-6)))
 		return Add(Mul(normal, ExpandLeftToRank(weight, x.Rank())), ExpandLeftToRank(bias, x.Rank()))
 	}
+	wideSoftmax := func(x *Node) *Node { return Softmax(x, -1) }
+	type form = func(in []*Node) *Node
+	of := func(f func(x *Node) *Node) form { return func(in []*Node) *Node { return f(in[0]) } }
+	norm := func(norm func(x, weight, bias *Node) *Node) form {
+		return func(in []*Node) *Node { return norm(in[0], in[1], in[2]) }
+	}
+	leanNorm := func(x, weight, bias *Node) *Node { return LeanNorm(x, weight, bias, 1e-6) }
 	half := func(x *Node) *Node { return ConvertDType(x, dtypes.BFloat16) }
-	for name, forms := range map[string][2]func(in []*Node) *Node{
-		"GELU":      {func(in []*Node) *Node { return wideGELU(in[0]) }, func(in []*Node) *Node { return NarrowGELU(half(in[0])) }},
-		"LayerNorm": {func(in []*Node) *Node { return wideNorm(in[0], in[1], in[2]) }, func(in []*Node) *Node { return NarrowNorm(half(in[0]), in[1], in[2], 1e-6) }},
+	// inHalf computes a form of x in half precision.
+	inHalf := func(f form) form {
+		return func(in []*Node) *Node { return f(append([]*Node{half(in[0])}, in[1:]...)) }
+	}
+	for name, c := range map[string]struct {
+		wide, lean form
+		share      float64
+	}{
+		"GELU":              {of(wideGELU), of(LeanGELU), 1e-5},
+		"LayerNorm":         {norm(wideNorm), norm(leanNorm), 1e-5},
+		"softmax":           {of(wideSoftmax), of(LeanSoftmax), 1e-5},
+		"GELU in half":      {of(wideGELU), inHalf(of(LeanGELU)), 0.02},
+		"LayerNorm in half": {norm(wideNorm), inHalf(norm(leanNorm)), 0.02},
 		"product": {func(in []*Node) *Node { return MatMul(Reshape(in[0], -1, 16), in[3]) },
-			func(in []*Node) *Node { return Product(Reshape(half(in[0]), -1, 16), half(in[3])) }},
+			func(in []*Node) *Node { return Product(Reshape(half(in[0]), -1, 16), half(in[3])) }, 0.02},
 		"contraction": {func(in []*Node) *Node { return Einsum("bik,kj->bji", in[0], in[3]) },
-			func(in []*Node) *Node { return Contract("bik,kj->bji", half(in[0]), half(in[3])) }},
+			func(in []*Node) *Node { return Contract("bik,kj->bji", half(in[0]), half(in[3])) }, 0.02},
 		"batched": {func(in []*Node) *Node { return Einsum("bik,bjk->bij", in[0], in[0]) },
-			func(in []*Node) *Node { return Contract("bik,bjk->bij", half(in[0]), half(in[0])) }},
+			func(in []*Node) *Node { return Contract("bik,bjk->bij", half(in[0]), half(in[0])) }, 0.02},
 		"bias": {func(in []*Node) *Node { return Add(Reshape(in[0], -1, 16), InsertAxes(in[1], 0)) },
-			func(in []*Node) *Node { return AddBias(Reshape(half(in[0]), -1, 16), in[1]) }},
+			func(in []*Node) *Node { return AddBias(Reshape(half(in[0]), -1, 16), in[1]) }, 0.02},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testbackend.Each(t, func(t *testing.T, b compute.Backend) {
@@ -73,12 +90,12 @@ func TestNarrowFormsFollowFloat32(t *testing.T) {
 					}
 					return all
 				}
-				wide, narrow := run(forms[0]), run(forms[1])
+				wide, lean := run(c.wide), run(c.lean)
 				for i, what := range []string{"value", "gradient in x", "in the weight", "in the bias", "in the matrix"} {
-					if allZero(wide[i]) && allZero(narrow[i]) {
+					if allZero(wide[i]) && allZero(lean[i]) {
 						continue
 					}
-					near(t, what, narrow[i], wide[i], 0.02)
+					near(t, what, lean[i], wide[i], c.share)
 				}
 			})
 		})

@@ -7,10 +7,10 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// NarrowGELU is x·Φ(x) for x in half precision, with the exact normal distribution function Φ. It is computed in float32. The backward pass computes Φ
-// again from x, which is all that is kept: a compiler would keep Φ in float32.
-func NarrowGELU(x *Node) *Node {
-	wide := func(x *Node) *Node { return ConvertDType(x, dtypes.Float32) }
+// LeanGELU is x·Φ(x) with the exact normal distribution function Φ (Hendrycks and Gimpel, 2016), not an approximation. It is computed in at least float32.
+// Its gradient is written by hand: the backward pass computes Φ again from x, which is all that is kept.
+func LeanGELU(x *Node) *Node {
+	wide := func(x *Node) *Node { return ConvertDType(x, widened(x.DType())) }
 	y := Mul(wide(x), MulScalar(AddScalar(Erf(MulScalar(wide(x), math.Sqrt2/2)), 1), 0.5))
 	return withGradient(StopGradient(ConvertDType(y, x.DType())), x, func(adjoint *Node) *Node {
 		x := wide(OptimizationBarrier(x)) // So that nothing is shared with the forward pass.
@@ -20,18 +20,26 @@ func NarrowGELU(x *Node) *Node {
 	})
 }
 
-// NarrowNorm is [NarrowNormal], multiplied by weight, with bias added, both in float32.
-func NarrowNorm(x, weight, bias *Node, epsilon float64) *Node {
-	y := ConvertDType(NarrowNormal(x, epsilon), dtypes.Float32)
+// LeanSoftmax is the softmax of x over its last axis. Its gradient is written by hand: the backward pass keeps the result alone.
+func LeanSoftmax(x *Node) *Node {
+	y := StopGradient(Softmax(x, -1))
+	return withGradient(y, x, func(adjoint *Node) *Node {
+		return Mul(y, Sub(adjoint, ReduceAndKeep(Mul(adjoint, y), ReduceSum, -1)))
+	})
+}
+
+// LeanNorm is [LeanNormal], multiplied by weight, with bias added, both in at least float32.
+func LeanNorm(x, weight, bias *Node, epsilon float64) *Node {
+	y := ConvertDType(LeanNormal(x, epsilon), widened(x.DType()))
 	return ConvertDType(Add(Mul(y, ExpandLeftToRank(weight, x.Rank())), ExpandLeftToRank(bias, x.Rank())), x.DType())
 }
 
-// NarrowNormal shifts and scales each vector on the last axis of x, in half precision, to mean 0 and variance 1. It is computed in float32. The backward
-// pass keeps x alone.
-func NarrowNormal(x *Node, epsilon float64) *Node {
+// LeanNormal shifts and scales each vector on the last axis of x to mean 0 and variance 1. It is computed in at least float32. Its gradient is written by
+// hand: the backward pass keeps x alone.
+func LeanNormal(x *Node, epsilon float64) *Node {
 	dims, dtype := x.Shape().Dimensions, x.DType()
 	x = Reshape(x, -1, dims[len(dims)-1])
-	wide := func(x *Node) *Node { return ConvertDType(x, dtypes.Float32) }
+	wide := func(x *Node) *Node { return ConvertDType(x, widened(dtype)) }
 	rows := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, -1) }
 	// normal takes a multiple of x.
 	normal := func(x *Node, factor float64) (y, scale *Node) {
@@ -48,6 +56,14 @@ func NarrowNormal(x *Node, epsilon float64) *Node {
 		return Mul(scale, Sub(Sub(adjoint, rows(adjoint)), Mul(normal, rows(Mul(adjoint, normal)))))
 	})
 	return Reshape(y, dims...)
+}
+
+// widened is the dtype for operations that half precision is too coarse for.
+func widened(dtype dtypes.DType) dtypes.DType {
+	if dtype.IsHalfPrecision() {
+		return dtypes.Float32
+	}
+	return dtype
 }
 
 // withGradient adds to the gradients that y passes one for x, which has the shape of y. gradient maps the adjoint of the result, in the dtype of x, to

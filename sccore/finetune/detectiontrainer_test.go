@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -59,6 +60,35 @@ func upright(n, size int) *datasets.ObjectImages {
 		}
 		return half, nil
 	})
+}
+
+// TestDetectionInBFloat16 compares the losses of a first step with those in float32.
+func TestDetectionInBFloat16(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	var losses [2]float64
+	for i, dtype := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16} {
+		config := tinyDetection()
+		config.Detector.ViT.ComputeDType = dtype
+		trainer, err := NewDetectionTrainer(testbackend.Go(t), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trainer.Close()
+		trainer.Images = upright(4, 32)
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		step, err := trainer.Step(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses[i] = step.Loss
+	}
+	if ratio := losses[1] / losses[0]; losses[0] == losses[1] || !(ratio > 0.98 && ratio < 1.02) {
+		t.Errorf("the loss is %.4f in float32 and %.4f in bfloat16", losses[0], losses[1])
+	}
 }
 
 // TestDetectionTrainingResumes trains to the end, and once more from the middle in another trainer, as after a kill. Both end with the same bytes.

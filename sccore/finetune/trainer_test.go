@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -52,15 +53,20 @@ func TestTrainingLearnsAndResumes(t *testing.T) {
 	for _, head := range []string{UPerNet, FPN} {
 		for _, parts := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s in %d parts", head, parts), func(t *testing.T) {
-				testLearnsAndResumes(t, testbackend.Go(t), head, parts)
+				config := tiny(head)
+				config.Parts = parts
+				testLearnsAndResumes(t, testbackend.Go(t), config)
 			})
 		}
+		t.Run(head+" with an encoder in bfloat16", func(t *testing.T) {
+			config := tiny(head)
+			config.Segmenter.ViT.ComputeDType = dtypes.BFloat16
+			testLearnsAndResumes(t, testbackend.Go(t), config)
+		})
 	}
 }
 
-func testLearnsAndResumes(t *testing.T, b compute.Backend, head string, parts int) {
-	config := tiny(head)
-	config.Parts = parts
+func testLearnsAndResumes(t *testing.T, b compute.Backend, config Training) {
 	trainer, err := NewTrainer(b, config)
 	if err != nil {
 		t.Fatal(err)

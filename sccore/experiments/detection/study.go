@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
@@ -83,6 +84,8 @@ type Config struct {
 	Detector detection.Config `json:"detector"`  // Its classes are 0: the dataset decides.
 	Objects  int              `json:"objects"`   // Places for the objects of a training image.
 	MaskSize int              `json:"mask_size"` // Height and width of the masks of objects in pixels.
+
+	BF16 bool `json:"bf16,omitempty"` // Compute the encoder in bfloat16, with float32 weights.
 
 	Optimizer finetune.Optimizer `json:"optimizer"`
 	Batch     int                `json:"batch"`
@@ -173,6 +176,9 @@ func (c Config) check() error {
 func (c Config) training(vit encoder.ViT, classes int) finetune.DetectionTraining {
 	colours, config := datasets.DefaultPreprocessing(), c.Detector
 	config.Classes = classes
+	if c.BF16 {
+		vit.ComputeDType = dtypes.BFloat16
+	}
 	return finetune.DetectionTraining{
 		Detector: finetune.Detector{ViT: vit, Config: config}, Optimizer: c.Optimizer, Transform: c.Augmentation, Objects: c.Objects, MaskSize: c.MaskSize,
 		Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std,

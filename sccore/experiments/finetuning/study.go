@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
@@ -67,6 +68,8 @@ type Config struct {
 
 	Head     string `json:"head"`     // The segmentation head: upernet or fpn. Both run; --only chooses.
 	Channels int    `json:"channels"` // Width of UPerNet or of the FPN's neck; 0 for the length of a token.
+
+	BF16 bool `json:"bf16,omitempty"` // Compute the encoder in bfloat16, with float32 weights.
 
 	Optimizer finetune.Optimizer `json:"optimizer"`
 	Batch     int                `json:"batch"`
@@ -177,6 +180,9 @@ func (c Config) check() error {
 // training is the configuration of the training for an encoder and a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) finetune.Training {
 	colours := datasets.DefaultPreprocessing()
+	if c.BF16 {
+		vit.ComputeDType = dtypes.BFloat16
+	}
 	return finetune.Training{
 		Segmenter: finetune.Segmenter{ViT: vit, Head: c.Head, Classes: classes, Channels: cmp.Or(c.Channels, vit.Dim)},
 		Optimizer: c.Optimizer, CropSize: c.Augmentation.CropSize, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std,

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -154,6 +155,9 @@ func appendTo(list *[]string) func(string) error {
 
 // oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
 func oneExperiment(names []string) (e study.Experiment, table string, err error) {
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
+		return e, "", usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i])
+	}
 	if len(names) != 1 {
 		return e, "", usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
 	}

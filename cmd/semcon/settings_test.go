@@ -84,6 +84,7 @@ func TestSettingsAndVersion(t *testing.T) {
 		{0, "engine ", []string{"version"}},
 		{2, `no setting with "nothing"`, []string{"settings", "pretrain", "nothing"}},
 		{2, "want the name of one experiment", []string{"settings"}},
+		{2, "a setting is --set second.batch=4", []string{"run", "pretrain", "--set", "second.steps=4", "second.batch=4"}},
 		{2, "unexpected", []string{"version", "all"}},
 	} {
 		stdout, stderr, status := outcome(t, onGo(semcon(t, m, c.args...)))

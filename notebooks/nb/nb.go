@@ -40,6 +40,21 @@ func Data() string {
 	return ""
 }
 
+// DataWith returns Data if it has folders with these names. If it lacks one, DataWith says so and returns "", with which experiments draw their images.
+func DataWith(folders ...string) string {
+	data := Data()
+	if data == "" {
+		return ""
+	}
+	for _, folder := range folders {
+		if _, err := os.Stat(filepath.Join(data, folder)); err != nil {
+			fmt.Printf("no %s/ in %s: synthetic images instead\n", folder, data)
+			return ""
+		}
+	}
+	return data
+}
+
 // Out returns the folder of the results as an absolute path: $SEMCON_OUT, or out/ in the checkout.
 func Out() string {
 	if out := os.Getenv("SEMCON_OUT"); out != "" {

@@ -92,6 +92,24 @@ func TestFoldersAndProfile(t *testing.T) {
 	}
 }
 
+func TestDataWithWantsEachFolder(t *testing.T) {
+	data := t.TempDir()
+	t.Setenv("SEMCON_DATA", data)
+	if err := os.Mkdir(filepath.Join(data, "imagenet"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := DataWith("imagenet"); got != data {
+		t.Errorf("%q, want %q", got, data)
+	}
+	if got := DataWith("imagenet", "coco"); got != "" {
+		t.Errorf("%q without coco", got)
+	}
+	t.Setenv("SEMCON_DATA", "")
+	if got := DataWith("imagenet"); got != "" {
+		t.Errorf("%q without a data folder", got)
+	}
+}
+
 func TestPlainText(t *testing.T) {
 	html := "<style>\n</style><table>\n <tr><th>row</th><th>ours</th></tr>\n <tr><td>a &lt; b</td><td>1</td></tr></table>\n<p>two<br>lines</p>"
 	if got, want := plainText(html), "row\tours\na < b\t1\ntwo\nlines"; got != want {

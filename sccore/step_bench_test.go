@@ -119,7 +119,7 @@ func photographs(b *testing.B) *datasets.ImageFolder {
 }
 
 // BenchmarkMemory takes steps of ViT-S/16 on two images and reports the most memory that the process holds in the first and in the second half of them, the
-// first two steps apart, and what Go's heap holds after a collection behind the third step and the last. Weights, moments and images of steps that are over
+// first two steps apart, and what Go's heap holds, garbage collected, after the third step and after the last. Weights, moments and images of steps that are over
 // must not add up: -benchtime 30x takes 30 steps.
 func BenchmarkMemory(b *testing.B) {
 	config := sccore.Default()

@@ -29,7 +29,7 @@ func TestByRankByHand(t *testing.T) {
 		t.Error(empty, err)
 	}
 	if _, err := ByRank(nil, 0); err == nil {
-		t.Error("no groups are no error")
+		t.Error("no error without groups")
 	}
 }
 

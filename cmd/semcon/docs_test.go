@@ -42,7 +42,7 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 			count++
 			verb := words[0]
 			if flags[verb] == nil {
-				t.Errorf("%s: %q: there is no verb %s", p.Path, command, verb)
+				t.Errorf("%s: %q: unknown verb %s", p.Path, command, verb)
 				continue
 			}
 			for _, name := range flagWord.FindAllString(command, -1) {

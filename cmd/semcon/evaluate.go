@@ -70,7 +70,7 @@ type evaluated struct {
 	Protocol   string `json:"protocol"`
 	Numbers    any    `json:"numbers"`
 
-	// Everywhere is what a segmentation reaches that answers one class everywhere; nil for what is no segmentation.
+	// Everywhere holds the scores of a segmentation that predicts one class for every pixel. It is nil if the evaluation is not a segmentation.
 	Everywhere *everywhere `json:"everywhere,omitempty"`
 
 	lines []string
@@ -127,7 +127,7 @@ func runEvaluate(ctx context.Context, args []string) error {
 	for part := range strings.SplitSeq(*memory, ",") {
 		size, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || size < 1 || size > 1<<27 {
-			return usagef("--memory %s: %q is no number of patches", *memory, part)
+			return usagef("--memory %s: %q is not a number of patches", *memory, part)
 		}
 		c.memories = append(c.memories, size)
 	}

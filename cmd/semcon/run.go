@@ -106,6 +106,9 @@ func studyFlags(flags *flag.FlagSet) *studyChoice {
 // complete completes the options after the flags are parsed, and finds the experiment that names has. table is the table by whose name it is given, if it
 // is.
 func (c *studyChoice) complete(flags *flag.FlagSet, names []string) (e study.Experiment, table string, err error) {
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
+		return e, "", usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i])
+	}
 	if e, table, err = oneExperiment(names); err != nil {
 		return e, "", err
 	}
@@ -155,9 +158,6 @@ func appendTo(list *[]string) func(string) error {
 
 // oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
 func oneExperiment(names []string) (e study.Experiment, table string, err error) {
-	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
-		return e, "", usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i])
-	}
 	if len(names) != 1 {
 		return e, "", usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
 	}

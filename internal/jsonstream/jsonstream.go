@@ -69,6 +69,7 @@ func (l *limited) Read(p []byte) (int, error) {
 // ValueError is a value of another type than the one wanted. The reader stands behind it, and the next value can be read.
 type ValueError struct{ message string }
 
+// Error returns what is wrong with the value.
 func (e *ValueError) Error() string { return e.message }
 
 // Object reads an object and calls each with its keys. Each time, it must read the value.

@@ -31,12 +31,7 @@ func (p parameters) node(scope *model.Scope, name string, initial initialValue, 
 }
 
 // exact returns the dtype for operations that bfloat16 is too coarse for: at least float32.
-func (p parameters) exact() dtypes.DType {
-	if p.compute == dtypes.Float64 {
-		return dtypes.Float64
-	}
-	return dtypes.Float32
-}
+func (p parameters) exact() dtypes.DType { return layers.AtLeastFloat32(p.compute) }
 
 // linear maps x, [rows, in], to x·weight + bias, [rows, out]. Also tried on the CPU plugin, with a third less throughput: the bias as a
 // product with ones, so that its gradient is a product too.
@@ -194,12 +189,12 @@ func (v ViT) scaled(scope *model.Scope, p parameters, residual *Node) *Node {
 	return Mul(residual, ExpandLeftToRank(p.node(scope, "gamma", small, v.Dim), 3))
 }
 
-// gelu is x·Φ(x) with the exact normal distribution function Φ (Hendrycks and Gimpel, 2016), not an approximation.
+// gelu is [layers.GELU].
 func gelu(p parameters, x *Node) *Node {
 	if p.lean {
 		return layers.LeanGELU(x)
 	}
-	return Mul(x, MulScalar(AddScalar(Erf(MulScalar(x, math.Sqrt2/2)), 1), 0.5))
+	return layers.GELU(x)
 }
 
 // softmax is over the last axis.

@@ -51,7 +51,7 @@ func Mutual(first, second []float32, dim int, threshold float64) ([]Match, error
 // directions scales features to length 1.
 func directions(features []float32, dim int, set string) ([][]float64, error) {
 	if dim < 1 || len(features)%dim != 0 {
-		return nil, fmt.Errorf("mutual neighbours: %d numbers in the %s set are no features of %d", len(features), set, dim)
+		return nil, fmt.Errorf("mutual neighbours: %d numbers in the %s set do not make features of %d", len(features), set, dim)
 	}
 	rows := make([][]float64, len(features)/dim)
 	for i := range rows {

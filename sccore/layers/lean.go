@@ -7,16 +7,20 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 )
 
-// LeanGELU is x·Φ(x) with the exact normal distribution function Φ (Hendrycks and Gimpel, 2016), not an approximation. It is computed in at least float32.
-// Its gradient is written by hand: the backward pass computes Φ again from x, which is all that is kept.
+// GELU is x·Φ(x) with the exact normal distribution function Φ (Hendrycks and Gimpel, 2016), not an approximation.
+func GELU(x *Node) *Node { return Mul(x, normalCDF(x)) }
+
+// normalCDF is Φ(x), the distribution function of the standard normal distribution.
+func normalCDF(x *Node) *Node { return MulScalar(AddScalar(Erf(MulScalar(x, math.Sqrt2/2)), 1), 0.5) }
+
+// LeanGELU is [GELU], computed in at least float32. Its gradient is written by hand: the backward pass computes Φ again from x, which is all that is kept.
 func LeanGELU(x *Node) *Node {
-	wide := func(x *Node) *Node { return ConvertDType(x, widened(x.DType())) }
-	y := Mul(wide(x), MulScalar(AddScalar(Erf(MulScalar(wide(x), math.Sqrt2/2)), 1), 0.5))
+	wide := func(x *Node) *Node { return ConvertDType(x, AtLeastFloat32(x.DType())) }
+	y := GELU(wide(x))
 	return withGradient(StopGradient(ConvertDType(y, x.DType())), x, func(adjoint *Node) *Node {
 		x := wide(OptimizationBarrier(x)) // So that nothing is shared with the forward pass.
-		cdf := MulScalar(AddScalar(Erf(MulScalar(x, math.Sqrt2/2)), 1), 0.5)
 		density := MulScalar(Exp(MulScalar(Square(x), -0.5)), 1/math.Sqrt(2*math.Pi))
-		return Mul(wide(adjoint), Add(cdf, Mul(x, density)))
+		return Mul(wide(adjoint), Add(normalCDF(x), Mul(x, density)))
 	})
 }
 
@@ -30,7 +34,7 @@ func LeanSoftmax(x *Node) *Node {
 
 // LeanNorm is [LeanNormal], multiplied by weight, with bias added, both in at least float32.
 func LeanNorm(x, weight, bias *Node, epsilon float64) *Node {
-	y := ConvertDType(LeanNormal(x, epsilon), widened(x.DType()))
+	y := ConvertDType(LeanNormal(x, epsilon), AtLeastFloat32(x.DType()))
 	return ConvertDType(Add(Mul(y, ExpandLeftToRank(weight, x.Rank())), ExpandLeftToRank(bias, x.Rank())), x.DType())
 }
 
@@ -39,7 +43,7 @@ func LeanNorm(x, weight, bias *Node, epsilon float64) *Node {
 func LeanNormal(x *Node, epsilon float64) *Node {
 	dims, dtype := x.Shape().Dimensions, x.DType()
 	x = Reshape(x, -1, dims[len(dims)-1])
-	wide := func(x *Node) *Node { return ConvertDType(x, widened(dtype)) }
+	wide := func(x *Node) *Node { return ConvertDType(x, AtLeastFloat32(dtype)) }
 	rows := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, -1) }
 	// normal takes a multiple of x.
 	normal := func(x *Node, factor float64) (y, scale *Node) {
@@ -58,8 +62,8 @@ func LeanNormal(x *Node, epsilon float64) *Node {
 	return Reshape(y, dims...)
 }
 
-// widened is the dtype for operations that half precision is too coarse for.
-func widened(dtype dtypes.DType) dtypes.DType {
+// AtLeastFloat32 is the dtype for operations that half precision is too coarse for: float32 for half types, and dtype itself for others.
+func AtLeastFloat32(dtype dtypes.DType) dtypes.DType {
 	if dtype.IsHalfPrecision() {
 		return dtypes.Float32
 	}

@@ -245,11 +245,13 @@ func (t *Trainer[M]) recorder() Checkpointer {
 // byPosition is the [Checkpointer] of objectives that have none.
 type byPosition struct{}
 
+// Metadata stores the position alone.
 func (byPosition) Metadata(at Position) (map[string]string, error) {
 	encoded, err := json.Marshal(at)
 	return map[string]string{"position": string(encoded)}, err
 }
 
+// Restore returns the stored position.
 func (byPosition) Restore(metadata map[string]string, _ Position) (at Position, err error) {
 	if err := json.Unmarshal([]byte(metadata["position"]), &at); err != nil {
 		return at, fmt.Errorf("position in the run: %w", err)

@@ -235,7 +235,7 @@ func (h headerReader) integers(most int) (numbers []int64, err error) {
 		}
 		n, err := strconv.ParseInt(string(digits), 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no number of 64 bits", digits)
+			return nil, fmt.Errorf("%q is not a number of 64 bits", digits)
 		}
 		if digits, numbers = digits[:0], append(numbers, n); len(numbers) > most {
 			return nil, fmt.Errorf("a list of more than %d numbers, an impossible shape", most)

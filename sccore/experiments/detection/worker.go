@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/usage"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
@@ -167,14 +168,10 @@ func protocol(r *run, config finetune.DetectionTraining) string {
 	if o.Power == 0 {
 		schedule = fmt.Sprintf("divided by 10 after %.3g and %.3g of the steps", o.Milestones[0], o.Milestones[1])
 	}
-	dtype := ""
-	if c.BF16 {
-		dtype = ", in bfloat16,"
-	}
-	return fmt.Sprintf("%s%s and Cascade Mask R-CNN of %d channels on a simple feature pyramid, trained together; %d steps of %d images, shorter side %d to %d px and longer side "+
+	return fmt.Sprintf("%s and Cascade Mask R-CNN of %d channels on a simple feature pyramid, trained together; %d steps of %d images, shorter side %d to %d px and longer side "+
 		"at most %d, half of them cropped before to %d to %d px, mirrored half of the time; AdamW at rate %g %s, warm-up %d steps, layer decay %g, weight decay %g, drop-path %g; "+
 		"%d anchors and %d proposals an image in the losses, batch statistics of %d images; %d test images of up to %d×%d px, scores above 0.05, NMS at 0.5 for each class, "+
 		"the best %d detections, masks pasted at the image's size; COCO's AP",
-		d.ViT.Name, dtype, d.Channels, c.Steps, c.Batch, a.MinShort, a.MaxShort, a.Long, a.MinCrop, a.MaxCrop, o.LearningRate, schedule, o.WarmUp, o.LayerDecay, o.WeightDecay, o.DropPath,
+		encoders.Describe(d.ViT), d.Channels, c.Steps, c.Batch, a.MinShort, a.MaxShort, a.Long, a.MinCrop, a.MaxCrop, o.LearningRate, schedule, o.WarmUp, o.LayerDecay, o.WeightDecay, o.DropPath,
 		d.AnchorSamples, d.BoxSamples, c.Batch/c.Parts, r.Data.tested.Len(), a.Long, a.MaxShort, d.Detections)
 }

@@ -59,6 +59,14 @@ func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 	return read.ViT, store, read.Apply(store, "/")
 }
 
+// Describe names an encoder as the notes of a table do, with its dtype where that is not float32.
+func Describe(vit encoder.ViT) string {
+	if vit.ComputeDType.IsHalfPrecision() {
+		return vit.Name + " in bfloat16"
+	}
+	return vit.Name
+}
+
 // Loaded is an encoder with its weights, ready to run.
 type Loaded struct {
 	*evaluation.FeatureExtractor

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
@@ -154,17 +155,14 @@ func protocol(r *run, config finetune.Training) string {
 	if o.Power == 0 {
 		schedule = fmt.Sprintf("divided by 10 after %g and %g of the steps", o.Milestones[0], o.Milestones[1])
 	}
-	how, dtype := "whole", ""
-	if c.BF16 {
-		dtype = ", in bfloat16,"
-	}
+	how := "whole"
 	if c.Inference.Mode == finetune.Slide {
 		how = fmt.Sprintf("in crops of %d px every %d px, whose logits are averaged", c.Inference.CropSize, c.Inference.Stride)
 	}
-	return fmt.Sprintf("%s%s and %s trained together; %d steps of %d crops of %d px, from images resized into %d×%d px times %g to %g, mirrored half of the time, "+
+	return fmt.Sprintf("%s and %s trained together; %d steps of %d crops of %d px, from images resized into %d×%d px times %g to %g, mirrored half of the time, "+
 		"largest class below %g of a crop, photometric distortion %t; AdamW at rate %g %s, warm-up %d steps, layer decay %g, weight decay %g, drop-path %g; "+
 		"loss over all pixels, batch statistics of %d crops; %d test images resized into %d×%d px, seen %s, logits resized bilinearly to the annotation's size, "+
 		"ignored pixels (255) left out",
-		config.Segmenter.ViT.Name, dtype, head, c.Steps, c.Batch, a.CropSize, a.Scale.Long, a.Scale.Short, a.MinRatio, a.MaxRatio, a.CatMaxRatio, a.PhotometricDistortion,
+		encoders.Describe(config.Segmenter.ViT), head, c.Steps, c.Batch, a.CropSize, a.Scale.Long, a.Scale.Short, a.MinRatio, a.MaxRatio, a.CatMaxRatio, a.PhotometricDistortion,
 		o.LearningRate, schedule, o.WarmUp, o.LayerDecay, o.WeightDecay, o.DropPath, c.Batch/c.Parts, r.Data.tested.Len(), c.Inference.Scale.Long, c.Inference.Scale.Short, how)
 }

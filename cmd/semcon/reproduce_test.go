@@ -96,7 +96,7 @@ func TestExperimentsAreInTheOrderOfNeeds(t *testing.T) {
 		place[e.Name] = i
 	}
 	for name, needed := range map[string]string{
-		"theory": "effect-aug", "main": "pretrain", "transfer": "pretrain", "fine-tune": "pretrain", "detection": "pretrain", "video": "pretrain", "noise-rate": "pretrain", "centroid": "pretrain",
+		"theory": "effect-aug", "main": "pretrain", "transfer": "pretrain", "fine-tune": "pretrain", "detection": "pretrain", "video": "pretrain", "noise-rate": "pretrain", "centroid": "pretrain", "patch-recall": "pretrain",
 	} {
 		if place[name] <= place[needed] {
 			t.Errorf("%s comes before %s", name, needed)

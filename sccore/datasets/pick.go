@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -59,6 +60,18 @@ func (s *Segmentation) Pick(places []int) *Segmentation {
 	picked.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
 	picked.Identity = fmt.Sprintf("%d spread evenly of (%s)", len(places), s.Identity)
 	return &picked
+}
+
+// Resample returns as many images, drawn with replacement by a seed: a bootstrap sample. Its identity says so.
+func (s *Segmentation) Resample(seed uint64) *Segmentation {
+	rng, places := rand.New(rand.NewPCG(seed, uint64(s.count))), make([]int, s.count)
+	for i := range places {
+		places[i] = rng.IntN(s.count)
+	}
+	drawn := *s
+	drawn.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
+	drawn.Identity = fmt.Sprintf("%d drawn with replacement by seed %d of (%s)", s.count, seed, s.Identity)
+	return &drawn
 }
 
 // Only returns the same images with only some of the classes, in the order given. Pixels of other classes are ignored. It is for sets in which some classes

@@ -30,3 +30,30 @@ func TestPick(t *testing.T) {
 		t.Errorf("picked %+v, %v", a, err)
 	}
 }
+
+func TestResample(t *testing.T) {
+	set := NewSegmentation("s", nil, "all", 50, func(i int) (*SegmentedImage, error) { return &SegmentedImage{Height: i}, nil })
+	draw := func(seed uint64) (drawn []int) {
+		s := set.Resample(seed)
+		if s.Identity == set.Identity || s.Len() != set.Len() {
+			t.Errorf("%d images, %s", s.Len(), s.Identity)
+		}
+		for i := range s.Len() {
+			a, err := s.Read(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			drawn = append(drawn, a.Height)
+		}
+		return drawn
+	}
+	first := draw(1)
+	if !slices.Equal(draw(1), first) || slices.Equal(draw(2), first) {
+		t.Error("the seed does not decide what is drawn")
+	}
+	slices.Sort(first)
+	// Of n images, 1 − 1/e are expected to be drawn at least once: 32 of 50.
+	if different := len(slices.Compact(first)); different < 25 || different > 39 {
+		t.Errorf("%d of 50 images are drawn", different)
+	}
+}

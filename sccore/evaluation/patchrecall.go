@@ -25,6 +25,7 @@ import (
 type PatchRecall struct {
 	Purity   float64        // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
 	PerClass int            // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
+	Least    int            // Classes with fewer patches, in training or in testing, are left out; 0 leaves out none.
 	Probe    PatchProbe     // The linear classifier.
 	KNN      knn.Classifier // The classifier that trains nothing.
 }
@@ -39,7 +40,7 @@ func (p PatchRecall) Check() error {
 	if !(p.Purity > 0.5 && p.Purity <= 1) {
 		return fmt.Errorf("purity %g is not above 0.5 and at most 1", p.Purity)
 	}
-	return cmp.Or(settings.Between("per_class", p.PerClass, 1, 1<<20), p.Probe.Check(), p.KNN.Check())
+	return cmp.Or(settings.Between("per_class", p.PerClass, 1, 1<<20), settings.Between("least", p.Least, 0, p.PerClass), p.Probe.Check(), p.KNN.Check())
 }
 
 // Protocol describes the evaluation in one line.
@@ -67,12 +68,13 @@ type Recall struct {
 
 // PatchRecalls are the recalls of all classes, and of those beside background where the first class is background; nil elsewhere.
 type PatchRecalls struct {
-	All        Recall  `json:"all"`
-	Foreground *Recall `json:"foreground,omitempty"`
+	All        Recall   `json:"all"`
+	Foreground *Recall  `json:"foreground,omitempty"`
+	Names      []string `json:"names"` // The classes that count.
 }
 
 // Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A
-// class without a training patch is an error, and so is a single class, of which recall is always 100 %. Where no class has more than PerClass patches, all
+// class without a training patch is an error unless Least leaves it out, and so is a single class, of which recall is always 100 %. Where no class has more than PerClass patches, all
 // of them are held and the seed draws the probe's batches alone.
 func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
 	if err := p.Check(); err != nil {
@@ -87,7 +89,7 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 		return r, err
 	}
 	for class, features := range known {
-		if len(features) == 0 {
+		if len(features) == 0 && p.Least == 0 {
 			return r, fmt.Errorf("%s: no patch has %g %% of %q: choose the classes that count; those with patches are %s",
 				train.Images.Name, 100*p.Purity, classes[class], there(classes, known))
 		}
@@ -96,7 +98,17 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 	if err != nil {
 		return r, err
 	}
-	if r.All, err = p.classify(b, known, asked, train.Seed); err != nil || classes[0] != "background" || len(classes) < 3 {
+	for class, name := range classes {
+		if min(len(known[class]), len(asked[class])) >= p.Least {
+			known[len(r.Names)], asked[len(r.Names)] = known[class], asked[class]
+			r.Names = append(r.Names, name)
+		}
+	}
+	if len(r.Names) < 2 {
+		return r, fmt.Errorf("%s: %d classes have %d patches each, in training and in testing, want two or more classes", train.Images.Name, len(r.Names), p.Least)
+	}
+	known, asked = known[:len(r.Names)], asked[:len(r.Names)]
+	if r.All, err = p.classify(b, known, asked, train.Seed); err != nil || r.Names[0] != "background" || len(r.Names) < 3 {
 		return r, err
 	}
 	foreground, err := p.classify(b, known[1:], asked[1:], train.Seed)

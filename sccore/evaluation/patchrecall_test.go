@@ -127,6 +127,49 @@ func TestPatchRecallCountsClassesEqually(t *testing.T) {
 	})
 }
 
+// Classes with too few patches in either set are left out, and the others are named.
+func TestPatchRecallLeavesOutRareClasses(t *testing.T) {
+	b := testbackend.Soonest(t)
+	v, store, err := RandomViT("vit-32x1x2p4", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Finalize()
+	frozen, err := NewFeatureExtractor(b, v, store, "/", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	sets := recallSets(frozen, false)
+	counts := [2][]int{}
+	for i, set := range sets {
+		byClass, err := DefaultPatchRecall().draw(t.Context(), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, features := range byClass {
+			counts[i] = append(counts[i], len(features))
+		}
+	}
+	recall := DefaultPatchRecall()
+	recall.Probe.Steps = 10
+	recall.Least = min(slices.Min(counts[0]), slices.Min(counts[1])) + 1
+	var want []string
+	for class, name := range sets[0].Images.Classes {
+		if min(counts[0][class], counts[1][class]) >= recall.Least {
+			want = append(want, name)
+		}
+	}
+	r, err := recall.Evaluate(t.Context(), b, sets[0], sets[1])
+	if err != nil || !slices.Equal(r.Names, want) || r.All.Classes != len(want) || len(want) == len(sets[0].Images.Classes) {
+		t.Errorf("%d classes, %v, want %v of %v; %v", r.All.Classes, r.Names, want, sets[0].Images.Classes, err)
+	}
+	recall.Least = 4000
+	if _, err := recall.Evaluate(t.Context(), b, sets[0], sets[1]); err == nil || !strings.Contains(err.Error(), "want two or more classes") {
+		t.Errorf("no class has enough patches: %v", err)
+	}
+}
+
 func TestPatchRecallRefuses(t *testing.T) {
 	for want, p := range map[string]PatchRecall{
 		"purity 0.5":  {Purity: 0.5, PerClass: 1},

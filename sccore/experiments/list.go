@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/noiserate"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
 	"github.com/semcon/semcon/sccore/experiments/overdispersion"
+	"github.com/semcon/semcon/sccore/experiments/patchrecall"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/experiments/teacherquality"
 	"github.com/semcon/semcon/sccore/experiments/theory"
@@ -41,6 +42,7 @@ func All() []study.Experiment {
 		video.Study.Experiment(),
 		noiserate.Study.Experiment(),
 		overdispersion.Study.Experiment(),
+		patchrecall.Study.Experiment(),
 		centroid.Study.Experiment(),
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/noiserate"
 	"github.com/semcon/semcon/sccore/experiments/noisetolerance"
 	"github.com/semcon/semcon/sccore/experiments/overdispersion"
+	"github.com/semcon/semcon/sccore/experiments/patchrecall"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/experiments/teacherquality"
 	"github.com/semcon/semcon/sccore/experiments/theory"
@@ -76,6 +77,7 @@ var netDatasets = map[string]map[study.Profile][]string{
 	effectaug.Name:        {study.Smoke: {"synthetic", "cifar10"}, study.Quick: {"synthetic", "cifar10", "images"}, study.Full: {"cifar10", "cifar100"}},
 	noisetolerance.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	pretrain.Name:         {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
+	patchrecall.Name:      {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "voc2012", "camvid"}, study.Full: {"voc2012"}},
 	centroid.Name:         {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
 	teacherquality.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
 	extendedtraining.Name: {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
@@ -137,7 +139,7 @@ func TestNetHoldsSmokeRuns(t *testing.T) {
 	out := t.TempDir()
 	var records, tables strings.Builder
 	// In the order of needs.
-	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, extendedtraining.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name, noiserate.Name, overdispersion.Name} {
+	for _, name := range []string{effectaug.Name, theory.Name, noisetolerance.Name, pretrain.Name, teacherquality.Name, ablation.Name, extendedtraining.Name, mainresults.Name, transfer.Name, video.Name, centroid.Name, noiserate.Name, overdispersion.Name, patchrecall.Name} {
 		e, err := ByName(name)
 		if err != nil {
 			t.Fatal(err)

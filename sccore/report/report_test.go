@@ -144,7 +144,7 @@ func TestReportShowsWhatIsThereAndWhatIsMissing(t *testing.T) {
 func TestReportOfOtherProfilesRecords(t *testing.T) {
 	out := recorded(t)
 	text := written(t, filepath.Join(out, "report.html"), Options{Profile: study.Quick, Out: out})
-	contains(t, text, "semcon run noise-tolerance --smoke\n", "There are records of other profiles: smoke.", "of 0 of 15 experiments")
+	contains(t, text, "semcon run noise-tolerance --smoke\n", "There are records of other profiles: smoke.", "of 0 of 16 experiments")
 }
 
 func TestAFigureThatCannotBeDrawnIsNamed(t *testing.T) {

@@ -1,0 +1,134 @@
+package patchrecall
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
+)
+
+// TestRecallRecordsAndTables: random features tell classes of synthetic scenes apart better than chance, and the tables have the rows, their differences, and
+// the same without background.
+func TestRecallRecordsAndTables(t *testing.T) {
+	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
+		records := studytest.Smoke(t, Study.Experiment(), b, study.Options{Out: t.TempDir(), Seeds: 1})
+		if len(records) != 2 {
+			t.Fatalf("%d records", len(records))
+		}
+		for _, r := range records {
+			chance := r.Details[detailChance]
+			if chance < 14 || chance > 51 || r.Value <= chance+5 || r.Value > 100 || r.Details[detailForeground] <= 0 {
+				t.Errorf("%s %s: recall %g, chance %g, without background %g", r.Cell, r.Column, r.Value, chance, r.Details[detailForeground])
+			}
+			if !strings.Contains(r.Protocol, "classes background, ") || !strings.Contains(r.Protocol, "drawn for the seed") {
+				t.Errorf("protocol %q", r.Protocol)
+			}
+		}
+		// Other encoders with other values, so that rows can be told apart.
+		for i, row := range []string{encoders.First, encoders.Control, encoders.Second} {
+			for _, r := range records[:2] {
+				r.Row, r.Cell = row, strings.Replace(r.Cell, encoders.Random, row, 1)
+				r.Value += float64(1 + i*i)
+				records = append(records, r)
+			}
+		}
+		tables, err := Study.Experiment().Tables(records, study.Smoke)
+		if err != nil || len(tables) != 2 {
+			t.Fatalf("%d tables, %v", len(tables), err)
+		}
+		table := tables[0]
+		if len(table.Rows) != 6 || !slices.Equal(table.Columns, []string{"synthetic scenes/linear", "synthetic scenes/k-NN"}) {
+			t.Fatalf("columns %v, rows %+v", table.Columns, table.Rows)
+		}
+		for line, want := range map[int]float64{4: 1, 5: 3} { // Alignment − random weights, and the full method − its control.
+			for i, cell := range table.Rows[line].Cells {
+				if len(cell.Ours) != 1 || math.Abs(cell.Ours[0]-want) > 1e-9 {
+					t.Errorf("%s, column %d: %v, want %g", table.Rows[line].Heads, i, cell.Ours, want)
+				}
+			}
+		}
+	})
+}
+
+// TestRecallOfAFolder: seeds draw images of a dataset with replacement, so that an encoder's numbers differ by seed. Classes without patches are left out.
+func TestRecallOfAFolder(t *testing.T) {
+	dir := t.TempDir()
+	writeVOC(t, dir)
+	records := studytest.Smoke(t, Study.Experiment(), testbackend.Soonest(t), study.Options{Out: t.TempDir(), Data: dir, Seeds: 2})
+	if len(records) != 4 {
+		t.Fatalf("%d records", len(records))
+	}
+	patches := map[float64]bool{}
+	for _, r := range records {
+		patches[r.Details["test_patches"]] = true
+		if !strings.Contains(r.Protocol, "with replacement") || !strings.Contains(r.Protocol, "classes background, ") || strings.Contains(r.Protocol, "tvmonitor") {
+			t.Errorf("protocol %q", r.Protocol)
+		}
+	}
+	if len(patches) != 2 {
+		t.Errorf("numbers of test patches %v, want two: images are drawn by the seed", patches)
+	}
+}
+
+// writeVOC writes synthetic scenes in the layout of PASCAL VOC.
+func writeVOC(t *testing.T, dir string) {
+	t.Helper()
+	palette := make(color.Palette, 256)
+	for i := range palette {
+		palette[i] = color.RGBA{uint8(i), uint8(i), uint8(i), 255}
+	}
+	write := func(file string, encode func(w io.Writer) error) {
+		path := filepath.Join(dir, "VOC2012", file)
+		var b bytes.Buffer
+		if err := errors.Join(encode(&b), os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, split := range []string{"train", "val"} {
+		scenes, names := synthetic.Segmentation(20, 32, uint64(i)), ""
+		for k := range scenes.Len() {
+			scene, err := scenes.Read(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%s_%d", split, k)
+			names += name + "\n"
+			mask := &image.Paletted{Pix: scene.Mask, Stride: scene.Width, Rect: image.Rect(0, 0, scene.Width, scene.Height), Palette: palette}
+			write("JPEGImages/"+name+".jpg", func(w io.Writer) error { return jpeg.Encode(w, scene.Image(), nil) })
+			write("SegmentationClass/"+name+".png", func(w io.Writer) error { return png.Encode(w, mask) })
+		}
+		write("ImageSets/Segmentation/"+split+".txt", func(w io.Writer) error { _, err := io.WriteString(w, names); return err })
+	}
+}
+
+func TestRecallOptions(t *testing.T) {
+	for set, want := range map[string]string{
+		"purity=0.4": "purity 0.4", "per_class=0": "per_class 0", "least=5000": "least 5000", "size=0": "size 0", "images=1": "images 1", "encoder.row=first": "weights.ROW=FILE",
+	} {
+		options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}}
+		if err := Study.Run(context.Background(), nil, options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v, want %q", set, err, want)
+		}
+	}
+	if err := Study.Run(context.Background(), nil, study.Options{Profile: study.Full, Out: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--data") {
+		t.Errorf("full without data: %v", err)
+	}
+}

@@ -40,7 +40,13 @@ func (p PatchRecall) Check() error {
 	if !(p.Purity > 0.5 && p.Purity <= 1) {
 		return fmt.Errorf("purity %g is not above 0.5 and at most 1", p.Purity)
 	}
-	return cmp.Or(settings.Between("per_class", p.PerClass, 1, 1<<20), settings.Between("least", p.Least, 0, p.PerClass), p.Probe.Check(), p.KNN.Check())
+	if err := cmp.Or(settings.Between("per_class", p.PerClass, 1, 1<<20), settings.Between("least", p.Least, 0, 1<<20)); err != nil {
+		return err
+	}
+	if p.Least > p.PerClass {
+		return fmt.Errorf("least %d is above per_class %d", p.Least, p.PerClass)
+	}
+	return cmp.Or(p.Probe.Check(), p.KNN.Check())
 }
 
 // Protocol describes the evaluation in one line.

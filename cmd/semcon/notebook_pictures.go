@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"regexp"
 	"strings"
 )
 
@@ -15,38 +16,82 @@ const (
 	typePNG  = "image/png"
 	typeJPEG = "image/jpeg"
 	typeSVG  = "image/svg+xml"
+	typeHTML = "text/html"
 )
 
+// jpegQuality is legible in the letters of a picture at half the size of the usual 75.
+const jpegQuality = 60
+
+// embedded is a PNG inside a page, as the report of a training has it.
+var embedded = regexp.MustCompile(`data:image/png;base64,[A-Za-z0-9+/=]+`)
+
 // smallPictures makes the pictures in a cell's outputs small, since those of all notebooks are committed, and each time they change. A plot, which has both forms,
-// stays as a PNG of few colours. A PNG of pixels becomes a JPEG if that saves a third. Pictures that cannot be read stay as they are.
+// stays as a PNG of few colours. A PNG of pixels becomes a JPEG if that saves a third, also inside a page. Pictures that cannot be read stay as they are.
 func smallPictures(outputs any) {
 	list, _ := outputs.([]any)
 	for _, output := range list {
 		output, _ := output.(map[string]any)
 		data, _ := output["data"].(map[string]any)
+		if page, ok := data[typeHTML].(string); ok {
+			data[typeHTML] = embedded.ReplaceAllStringFunc(page, func(picture string) string {
+				_, text, _ := strings.Cut(picture, ",")
+				if small, ok := asJPEG(text); ok {
+					return "data:" + typeJPEG + ";base64," + small
+				}
+				return picture
+			})
+		}
 		text, ok := data[typePNG].(string)
 		if !ok {
 			continue
 		}
-		stored, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(text, "\n", ""))
-		if err != nil {
-			continue
-		}
-		picture, err := png.Decode(bytes.NewReader(stored))
-		if err != nil {
-			continue
-		}
-		var small bytes.Buffer
 		if _, plot := data[typeSVG]; plot {
 			delete(data, typeSVG)
-			if few := fewColours(picture); few != nil && (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, few) == nil && small.Len() < len(stored) {
-				data[typePNG] = base64.StdEncoding.EncodeToString(small.Bytes())
+			if small, ok := asFewColours(text); ok {
+				data[typePNG] = small
 			}
-		} else if jpeg.Encode(&small, picture, &jpeg.Options{Quality: 65}) == nil && 3*small.Len() < 2*len(stored) {
+		} else if small, ok := asJPEG(text); ok {
 			delete(data, typePNG)
-			data[typeJPEG] = base64.StdEncoding.EncodeToString(small.Bytes())
+			data[typeJPEG] = small
 		}
 	}
+}
+
+// asJPEG returns a PNG in base64 as a JPEG in base64, and false if it cannot be read or would not be a third smaller.
+func asJPEG(text string) (string, bool) {
+	picture, size := decodePNG(text)
+	var small bytes.Buffer
+	if picture == nil || jpeg.Encode(&small, picture, &jpeg.Options{Quality: jpegQuality}) != nil || 3*small.Len() >= 2*size {
+		return "", false
+	}
+	return base64.StdEncoding.EncodeToString(small.Bytes()), true
+}
+
+// asFewColours returns a PNG in base64 with few colours, and false if it cannot be read, has too many, or would not be smaller.
+func asFewColours(text string) (string, bool) {
+	picture, size := decodePNG(text)
+	if picture == nil {
+		return "", false
+	}
+	few := fewColours(picture)
+	var small bytes.Buffer
+	if few == nil || (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, few) != nil || small.Len() >= size {
+		return "", false
+	}
+	return base64.StdEncoding.EncodeToString(small.Bytes()), true
+}
+
+// decodePNG returns the picture in base64 and the bytes of its file; nil if it cannot be read.
+func decodePNG(text string) (image.Image, int) {
+	stored, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(text, "\n", ""))
+	if err != nil {
+		return nil, 0
+	}
+	picture, err := png.Decode(bytes.NewReader(stored))
+	if err != nil {
+		return nil, 0
+	}
+	return picture, len(stored)
 }
 
 // fewColours rounds the colours of an opaque picture to 16 levels a channel, which shows in no line or letter, and returns nil if more than 256 are left.

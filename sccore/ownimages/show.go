@@ -1,13 +1,17 @@
 package ownimages
 
 import (
+	"bytes"
 	"fmt"
+	"image/png"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -51,6 +55,15 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 	}
 	viewer.Names = images
 	return viewer, nil
+}
+
+// DrawScene writes a drawn scene to a PNG file, for what wants a photograph where there is none.
+func DrawScene(file string) error {
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, synthetic.Scenes(1, 192, 4).Images.Image(0)); err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(file, encoded.Bytes())
 }
 
 // RandomEncoder writes a small transformer with random weights to a file, for what wants a file of weights where there is none.

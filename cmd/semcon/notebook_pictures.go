@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
+	"html"
 	"image"
 	"image/color"
 	"image/jpeg"
@@ -22,8 +23,8 @@ const (
 // jpegQuality is legible in the letters of a picture at half the size of the usual 75.
 const jpegQuality = 60
 
-// embedded is a PNG inside a page, as the report of a training has it.
-var embedded = regexp.MustCompile(`data:image/png;base64,[A-Za-z0-9+/=]+`)
+// embedded is a PNG inside a page, as the report of a training has it: in base64 with characters escaped.
+var embedded = regexp.MustCompile(`data:image/png;base64,[A-Za-z0-9+/=&#;]+`)
 
 // smallPictures makes the pictures in a cell's outputs small, since those of all notebooks are committed, and each time they change. A plot, which has both forms,
 // stays as a PNG of few colours. A PNG of pixels becomes a JPEG if that saves a third, also inside a page. Pictures that cannot be read stay as they are.
@@ -32,14 +33,9 @@ func smallPictures(outputs any) {
 	for _, output := range list {
 		output, _ := output.(map[string]any)
 		data, _ := output["data"].(map[string]any)
-		if page, ok := data[typeHTML].(string); ok {
-			data[typeHTML] = embedded.ReplaceAllStringFunc(page, func(picture string) string {
-				_, text, _ := strings.Cut(picture, ",")
-				if small, ok := asJPEG(text); ok {
-					return "data:" + typeJPEG + ";base64," + small
-				}
-				return picture
-			})
+		lines, _ := data[typeHTML].([]any) // Jupyter stores text as lines.
+		for i := range lines {
+			lines[i] = smallPage(lines[i])
 		}
 		text, ok := data[typePNG].(string)
 		if !ok {
@@ -55,6 +51,21 @@ func smallPictures(outputs any) {
 			data[typeJPEG] = small
 		}
 	}
+}
+
+// smallPage makes the pictures in a line of a page small.
+func smallPage(line any) any {
+	text, ok := line.(string)
+	if !ok {
+		return line
+	}
+	return embedded.ReplaceAllStringFunc(text, func(picture string) string {
+		_, stored, _ := strings.Cut(picture, ",")
+		if small, ok := asJPEG(html.UnescapeString(stored)); ok {
+			return "data:" + typeJPEG + ";base64," + html.EscapeString(small)
+		}
+		return picture
+	})
 }
 
 // asJPEG returns a PNG in base64 as a JPEG in base64, and false if it cannot be read or would not be a third smaller.

@@ -37,7 +37,7 @@ func TestPicturesOfCommittedNotebooksAreSmall(t *testing.T) {
 		map[string]any{"data": map[string]any{typePNG: heat}},
 		map[string]any{"data": map[string]any{typePNG: "no picture"}},
 		map[string]any{"text": "loss 1"},
-		map[string]any{"data": map[string]any{typeHTML: `<p>before</p><img src="data:image/png;base64,` + photograph + `"><img src="data:image/png;base64,` + heat + `">`}},
+		map[string]any{"data": map[string]any{typeHTML: []any{"<p>before</p>\n", `<img src="data:image/png;base64,` + strings.ReplaceAll(photograph, "+", "&#43;") + `"><img src="data:image/png;base64,` + heat + `">`}}},
 	}
 	smallPictures(outputs)
 	data := func(i int) map[string]any { return outputs[i].(map[string]any)["data"].(map[string]any) }
@@ -70,10 +70,10 @@ func TestPicturesOfCommittedNotebooksAreSmall(t *testing.T) {
 	} else if picture := read(data(1)[typeJPEG]); picture.Bounds() != image.Rect(0, 0, 200, 100) {
 		t.Errorf("the photograph is %v", picture.Bounds())
 	}
-	page := data(5)[typeHTML].(string)
-	picture, rest, found := strings.Cut(strings.TrimPrefix(page, `<p>before</p><img src="data:image/jpeg;base64,`), `"`)
-	if !found || read(picture).Bounds() != image.Rect(0, 0, 200, 100) || rest != `><img src="data:image/png;base64,`+heat+`">` {
-		t.Errorf("the page is %.200s", page)
+	page := data(5)[typeHTML].([]any)
+	picture, rest, found := strings.Cut(strings.TrimPrefix(page[1].(string), `<img src="data:image/jpeg;base64,`), `"`)
+	if !found || page[0] != "<p>before</p>\n" || read(picture).Bounds() != image.Rect(0, 0, 200, 100) || rest != `><img src="data:image/png;base64,`+heat+`">` {
+		t.Errorf("the page is %.300s", page)
 	}
 	if data(2)[typePNG] != heat || data(3)[typePNG] != "no picture" {
 		t.Error("a flat picture, or what is none, has changed")

@@ -62,16 +62,19 @@ func (s *Segmentation) Pick(places []int) *Segmentation {
 	return &picked
 }
 
-// Resample returns as many images, drawn with replacement by a seed: a bootstrap sample. Its identity says so.
-func (s *Segmentation) Resample(seed uint64) *Segmentation {
-	rng, places := rand.New(rand.NewPCG(seed, uint64(s.count))), make([]int, s.count)
-	for i := range places {
-		places[i] = rng.IntN(s.count)
+// Share returns one of parts shares of the images, 0 ≤ share < parts. Shares are of one size but for a single image, have no image in common, and are the same in every run: they
+// are cut from a fixed order without pattern. The identity says which it is.
+func (s *Segmentation) Share(share, parts int) *Segmentation {
+	order := rand.New(rand.NewPCG(uint64(s.count), 0)).Perm(s.count)
+	var places []int
+	for i := share; i < s.count; i += parts {
+		places = append(places, order[i])
 	}
-	drawn := *s
-	drawn.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
-	drawn.Identity = fmt.Sprintf("%d drawn with replacement by seed %d of (%s)", s.count, seed, s.Identity)
-	return &drawn
+	shared := *s
+	shared.count = len(places)
+	shared.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
+	shared.Identity = fmt.Sprintf("share %d of %d of (%s)", share+1, parts, s.Identity)
+	return &shared
 }
 
 // Only returns the same images with only some of the classes, in the order given. Pixels of other classes are ignored. It is for sets in which some classes

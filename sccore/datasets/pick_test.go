@@ -31,29 +31,28 @@ func TestPick(t *testing.T) {
 	}
 }
 
-func TestResample(t *testing.T) {
+func TestShare(t *testing.T) {
 	set := NewSegmentation("s", nil, "all", 50, func(i int) (*SegmentedImage, error) { return &SegmentedImage{Height: i}, nil })
-	draw := func(seed uint64) (drawn []int) {
-		s := set.Resample(seed)
-		if s.Identity == set.Identity || s.Len() != set.Len() {
-			t.Errorf("%d images, %s", s.Len(), s.Identity)
+	var all []int
+	for share := range 4 {
+		s := set.Share(share, 4)
+		if want := 12 + (50%4+3-share)/4; s.Len() != want || s.Identity == set.Identity {
+			t.Errorf("share %d has %d images, want %d: %s", share, s.Len(), want, s.Identity)
 		}
+		var places []int
 		for i := range s.Len() {
 			a, err := s.Read(i)
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawn = append(drawn, a.Height)
+			places = append(places, a.Height)
 		}
-		return drawn
+		if slices.IsSorted(places) {
+			t.Errorf("share %d is in order: %v", share, places)
+		}
+		all = append(all, places...)
 	}
-	first := draw(1)
-	if !slices.Equal(draw(1), first) || slices.Equal(draw(2), first) {
-		t.Error("the seed does not decide what is drawn")
-	}
-	slices.Sort(first)
-	// Of n images, 1 − 1/e are expected to be drawn at least once: 32 of 50.
-	if different := len(slices.Compact(first)); different < 25 || different > 39 {
-		t.Errorf("%d of 50 images are drawn", different)
+	if slices.Sort(all); len(slices.Compact(all)) != 50 {
+		t.Errorf("the shares have %d different images of 50", len(slices.Compact(all)))
 	}
 }

@@ -25,7 +25,7 @@ func Pyramid(scope *model.Scope, features *Node, channels int) []*Node {
 
 	p2 := scope.At("p2")
 	finest := layers.TransposedConvolution(p2.At("up1"), x, dim/2)
-	finest = gelu(layerNorm(p2.At("norm"), finest))
+	finest = layers.GELU(layerNorm(p2.At("norm"), finest))
 	finest = layers.TransposedConvolution(p2.At("up2"), finest, dim/4)
 	levels := []*Node{
 		finest,
@@ -58,9 +58,4 @@ func layerNorm(scope *model.Scope, x *Node) *Node {
 	variance := ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, -1)
 	y := Mul(Sub(x, mean), Inverse(Sqrt(AddScalar(variance, layerNormEpsilon))))
 	return Add(Mul(y, ExpandLeftToRank(weight, 4)), ExpandLeftToRank(bias, 4))
-}
-
-// gelu is x·Φ(x) with the exact normal distribution function Φ.
-func gelu(x *Node) *Node {
-	return Mul(x, MulScalar(AddScalar(Erf(MulScalar(x, math.Sqrt2/2)), 1), 0.5))
 }

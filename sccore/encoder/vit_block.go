@@ -189,12 +189,12 @@ func (v ViT) scaled(scope *model.Scope, p parameters, residual *Node) *Node {
 	return Mul(residual, ExpandLeftToRank(p.node(scope, "gamma", small, v.Dim), 3))
 }
 
-// gelu is [layers.GELU].
+// gelu is [layers.GELU] in at least float32, by a gradient that computes it again where little is kept for the backward pass.
 func gelu(p parameters, x *Node) *Node {
 	if p.lean {
 		return layers.LeanGELU(x)
 	}
-	return layers.GELU(x)
+	return ConvertDType(layers.GELU(ConvertDType(x, p.exact())), x.DType())
 }
 
 // softmax is over the last axis.

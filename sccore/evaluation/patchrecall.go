@@ -51,7 +51,11 @@ func (p PatchRecall) Check() error {
 
 // Protocol describes the evaluation in one line.
 func (p PatchRecall) Protocol(size int) string {
-	return fmt.Sprintf("mean recall of classes over patches that one class covers by %g %% of the pixels, at most %d a class and as many of each in training; "+
+	least := ""
+	if p.Least > 0 {
+		least = fmt.Sprintf("without classes of fewer than %d; ", p.Least)
+	}
+	return fmt.Sprintf("mean recall of classes over patches that one class covers by %g %% of the pixels, at most %d a class and as many of each in training; "+least+
 		"linear probe of %d steps of %d patches, and weighted k-NN, K %d, temperature %g; images of %d² px",
 		100*p.Purity, p.PerClass, p.Probe.Steps, p.Probe.Batch, p.KNN.K, p.KNN.Temperature, size)
 }
@@ -72,16 +76,16 @@ type Recall struct {
 	KNNError    float64 `json:"knn_error"`
 }
 
-// PatchRecalls are the recalls of all classes, and of those beside background where the first class is background; nil elsewhere.
+// PatchRecalls are the recalls of all classes, and of those without background where the first class is background; nil elsewhere.
 type PatchRecalls struct {
 	All        Recall   `json:"all"`
 	Foreground *Recall  `json:"foreground,omitempty"`
 	Names      []string `json:"names"` // The classes that count.
 }
 
-// Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A
-// class without a training patch is an error unless Least leaves it out, and so is a single class, of which recall is always 100 %. Where no class has more than PerClass patches, all
-// of them are held and the seed draws the probe's batches alone.
+// Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A class
+// without a training patch is an error unless Least leaves it out, and so is a single class, of which recall is always 100 %. Where no class has more than
+// PerClass patches, all of them are held and the seed draws the probe's batches alone.
 func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
 	if err := p.Check(); err != nil {
 		return r, err
@@ -111,7 +115,7 @@ func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, tes
 		}
 	}
 	if len(r.Names) < 2 {
-		return r, fmt.Errorf("%s: %d classes have %d patches each, in training and in testing, want two or more classes", train.Images.Name, len(r.Names), p.Least)
+		return r, fmt.Errorf("%s: %d classes have at least %d patches, in training and in testing, want two or more classes", train.Images.Name, len(r.Names), p.Least)
 	}
 	known, asked = known[:len(r.Names)], asked[:len(r.Names)]
 	if r.All, err = p.classify(b, known, asked, train.Seed); err != nil || r.Names[0] != "background" || len(r.Names) < 3 {

@@ -59,10 +59,10 @@ func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 	return read.ViT, store, read.Apply(store, "/")
 }
 
-// Describe names an encoder as the notes of a table do, with its dtype where that is not float32.
+// Describe names an encoder as the notes of a table do, and says where it computes in half precision.
 func Describe(vit encoder.ViT) string {
 	if vit.ComputeDType.IsHalfPrecision() {
-		return vit.Name + " in bfloat16"
+		return vit.Name + " in " + strings.ToLower(vit.ComputeDType.String())
 	}
 	return vit.Name
 }

@@ -83,13 +83,8 @@ func (t Table) cell(results study.Results, row Row, column string) figures.Cell 
 // architecture returns the architecture of a row's encoder from its records; empty without records.
 func (t Table) architecture(results study.Results, row Row) string {
 	for _, column := range t.Columns {
-		for _, record := range t.records(results, row, column) {
-			var config struct {
-				Encoder Encoder `json:"encoder"`
-			}
-			if record.DecodeConfig(&config) == nil {
-				return config.Encoder.Architecture
-			}
+		if name := architectureOf(t.records(results, row, column)); name != "" {
+			return name
 		}
 	}
 	return ""

@@ -1,11 +1,9 @@
 package finetuning
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
@@ -35,36 +33,10 @@ func tables(results study.Results) ([]figures.Table, error) {
 	if len(t.Columns) > 0 {
 		all = append(all, t.Alone(results))
 	}
-	if gains := gains(results, t.Columns); len(gains.Rows) > 0 {
+	if gains := encoders.Gains(results, "What the initial weights are worth", "mIoU", t.Columns...); len(gains.Rows) > 0 {
 		all = append(all, gains)
 	}
 	return all, nil
-}
-
-// gains is a table of what the weights that fine-tuning begins from are worth, one difference per seed. Its caption has the intervals.
-func gains(results study.Results, columns []string) figures.Table {
-	t := figures.Table{
-		Title: "What the initial weights are worth", Caption: "Differences of mIoU, paired by seed; 95 % intervals:",
-		RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: columns,
-	}
-	var intervals []string
-	for _, pair := range [][2]string{{encoders.First, encoders.Random}, {encoders.Second, encoders.Random}, {encoders.Second, encoders.Control}} {
-		row, measured := figures.Row{Heads: []string{encoders.Title(pair[0]) + " − " + encoders.Title(pair[1])}}, false
-		for _, column := range columns {
-			cell := results.Derived(results.Differences(column, pair[0], pair[1]), column, pair[0], pair[1])
-			if i := stats.MeanInterval(cell.Ours); i.N > 1 {
-				measured = true
-				intervals = append(intervals, fmt.Sprintf("%s, %s: %.1f to %.1f", row.Heads[0], column, i.Low, i.High))
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		if measured {
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	t.Caption += " " + strings.Join(intervals, "; ") + "."
-	results.Describe(&t, "points")
-	return t
 }
 
 // byPlace orders columns as the paper does, with its datasets before others.

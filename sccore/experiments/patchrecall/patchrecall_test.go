@@ -42,33 +42,42 @@ func TestRecallRecordsAndTables(t *testing.T) {
 				t.Errorf("protocol %q", r.Protocol)
 			}
 		}
-		// Other encoders with other values, so that rows can be told apart.
+		// Another seed, and other encoders with other values, so that rows can be told apart.
+		for _, r := range records[:2] {
+			r.Seed, r.Cell = 1, strings.Replace(r.Cell, "seed0", "seed1", 1)
+			records = append(records, r)
+		}
 		for i, row := range []string{encoders.First, encoders.Control, encoders.Second} {
-			for _, r := range records[:2] {
+			for _, r := range records[:4] {
 				r.Row, r.Cell = row, strings.Replace(r.Cell, encoders.Random, row, 1)
-				r.Value += float64(1 + i*i)
+				r.Value += float64(1+i*i) + float64(r.Seed*i)/2
 				records = append(records, r)
 			}
 		}
 		tables, err := Study.Experiment().Tables(records, study.Smoke)
-		if err != nil || len(tables) != 2 {
+		if err != nil || len(tables) != 3 {
 			t.Fatalf("%d tables, %v", len(tables), err)
 		}
-		table := tables[0]
-		if len(table.Rows) != 6 || !slices.Equal(table.Columns, []string{"synthetic scenes/linear", "synthetic scenes/k-NN"}) {
+		table, gains := tables[0], tables[1]
+		if len(table.Rows) != 4 || len(gains.Rows) != 3 || !slices.Equal(table.Columns, []string{"synthetic scenes/linear", "synthetic scenes/k-NN"}) {
 			t.Fatalf("columns %v, rows %+v", table.Columns, table.Rows)
 		}
-		for line, want := range map[int]float64{4: 1, 5: 3} { // Alignment − random weights, and the full method − its control.
-			for i, cell := range table.Rows[line].Cells {
-				if len(cell.Ours) != 1 || math.Abs(cell.Ours[0]-want) > 1e-9 {
-					t.Errorf("%s, column %d: %v, want %g", table.Rows[line].Heads, i, cell.Ours, want)
+		for line, want := range [][]float64{{1, 1}, {5, 6}, {3, 3.5}} { // Alignment − random weights, the full method − these, and the full method − its control.
+			for i, cell := range gains.Rows[line].Cells {
+				if len(cell.Ours) != 2 || math.Abs(cell.Ours[0]-want[0]) > 1e-9 || math.Abs(cell.Ours[1]-want[1]) > 1e-9 {
+					t.Errorf("%s, column %d: %v, want %v", gains.Rows[line].Heads, i, cell.Ours, want)
 				}
+			}
+		}
+		for i, want := range map[int]float64{0: records[0].Details[detailChance], 2: records[0].Details[detailForegroundChance]} {
+			if said := fmt.Sprintf("Chance is %.1f %% on synthetic scenes.", want); want < 14 || !strings.Contains(tables[i].Caption, said) {
+				t.Errorf("caption %q, want %q", tables[i].Caption, said)
 			}
 		}
 	})
 }
 
-// TestRecallOfAFolder: seeds draw images of a dataset with replacement, so that an encoder's numbers differ by seed. Classes without patches are left out.
+// TestRecallOfAFolder: each seed has its own share of a dataset's images, and a seed beyond the last share is an error. Classes without patches are left out.
 func TestRecallOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeVOC(t, dir)
@@ -79,12 +88,16 @@ func TestRecallOfAFolder(t *testing.T) {
 	patches := map[float64]bool{}
 	for _, r := range records {
 		patches[r.Details["test_patches"]] = true
-		if !strings.Contains(r.Protocol, "with replacement") || !strings.Contains(r.Protocol, "classes background, ") || strings.Contains(r.Protocol, "tvmonitor") {
+		if !strings.Contains(r.Protocol, fmt.Sprintf("share %d of 2", r.Seed+1)) || !strings.Contains(r.Protocol, "classes background, ") || strings.Contains(r.Protocol, "tvmonitor") {
 			t.Errorf("protocol %q", r.Protocol)
 		}
 	}
 	if len(patches) != 2 {
-		t.Errorf("numbers of test patches %v, want two: images are drawn by the seed", patches)
+		t.Errorf("numbers of test patches %v, want two: shares are of the seed", patches)
+	}
+	options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Data: dir, Seeds: 3}
+	if err := Study.Run(context.Background(), testbackend.Soonest(t), options); err == nil || !strings.Contains(err.Error(), "seed 2 has no share of the images: shares is 2") {
+		t.Errorf("a third seed: %v", err)
 	}
 }
 
@@ -121,7 +134,7 @@ func writeVOC(t *testing.T, dir string) {
 
 func TestRecallOptions(t *testing.T) {
 	for set, want := range map[string]string{
-		"purity=0.4": "purity 0.4", "per_class=0": "per_class 0", "least=5000": "least 5000", "size=0": "size 0", "images=1": "images 1", "encoder.row=first": "weights.ROW=FILE",
+		"purity=0.4": "purity 0.4", "per_class=0": "per_class 0", "least=5000": "least 5000", "least=0": "least 0", "shares=0": "shares 0", "size=0": "size 0", "images=1": "images 1", "encoder.row=first": "weights.ROW=FILE",
 	} {
 		options := study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{set}}
 		if err := Study.Run(context.Background(), nil, options); err == nil || !strings.Contains(err.Error(), want) {

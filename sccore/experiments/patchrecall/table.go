@@ -11,7 +11,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// tables returns a table of all encoders and datasets with records, and one of the same without the class background where there is such a class.
+// tables returns a table of all encoders and datasets with records, one of what training is worth, and the first without the class background where there is
+// such a class.
 func tables(results study.Results) ([]figures.Table, error) {
 	rows, err := encoders.PaperRows(grid.Table)
 	if err != nil {
@@ -19,45 +20,60 @@ func tables(results study.Results) ([]figures.Table, error) {
 	}
 	rows = slices.Concat(encoders.OurRows(), rows)
 	columns := encoders.ColumnsOf(results, rows, results.Columns()...)
-	slices.SortStableFunc(columns, func(a, b string) int { // Datasets as in the records, linear first.
+	slices.SortFunc(columns, func(a, b string) int { // Linear first.
 		before, kind, _ := strings.Cut(a, "/")
 		after, other, _ := strings.Cut(b, "/")
-		if before != after {
-			return 0
-		}
-		return cmp.Compare(slices.Index(classifiers, kind), slices.Index(classifiers, other))
+		return cmp.Or(cmp.Compare(before, after), cmp.Compare(slices.Index(classifiers, kind), slices.Index(classifiers, other)))
 	})
 	t := encoders.Table{
 		Title:   "Recall of classes over patches",
-		Caption: "Mean over classes of the share of patches that are classified rightly. " + chances(results, rows, columns) + " The paper has no such table.",
+		Caption: "Mean over classes of the share of patches that are classified rightly. " + chances(results, rows, columns, detailChance) + "The paper has no such table.",
 		Rows:    encoders.WithRecords(results, rows, columns...), Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}},
 		Columns: columns, Detail: func(string) string { return "" },
 	}
-	all := []figures.Table{withDifferences(results, t.Alone(results))}
+	all := []figures.Table{t.Alone(results)}
+	if gains := encoders.Gains(results, "What training is worth in recall over patches", "recall", columns...); len(gains.Rows) > 0 {
+		all = append(all, gains)
+	}
 	t.Columns = slices.DeleteFunc(slices.Clone(columns), func(column string) bool {
 		return len(details(results, rows, column, detailForeground)) == 0
 	})
 	if len(t.Columns) > 0 {
 		t.Title += ", without background"
-		t.Caption = "The same for patches of the other classes alone."
+		t.Caption = "The same for patches of the other classes alone. " + chances(results, rows, t.Columns, detailForegroundChance)
 		t.Detail = func(string) string { return detailForeground }
 		all = append(all, t.Alone(results))
 	}
 	return all, nil
 }
 
-// chances says what chance is on each dataset.
-func chances(results study.Results, rows []encoders.Row, columns []string) string {
-	var parts []string
+// chances says what chance is on each dataset, and why it differs where it does; it is empty without records.
+func chances(results study.Results, rows []encoders.Row, columns []string, detail string) string {
+	values, order := map[string][]float64{}, []string{}
 	for _, column := range columns {
 		dataset, _, _ := strings.Cut(column, "/")
-		for _, chance := range details(results, rows, column, detailChance) {
-			if part := fmt.Sprintf("%.1f %% on %s", chance, dataset); !slices.Contains(parts, part) {
-				parts = append(parts, part)
+		if found := details(results, rows, column, detail); len(found) > 0 {
+			if values[dataset] == nil {
+				order = append(order, dataset)
 			}
+			values[dataset] = append(values[dataset], found...)
 		}
 	}
-	return "Chance is " + strings.Join(parts, ", ") + "."
+	var parts []string
+	why := ""
+	for _, dataset := range order {
+		low, high := slices.Min(values[dataset]), slices.Max(values[dataset])
+		part := fmt.Sprintf("%.1f %% on %s", low, dataset)
+		if low != high {
+			part = fmt.Sprintf("%.1f to %.1f %% on %s", low, high, dataset)
+			why = "Chance differs where the classes do: one counts where a seed's images have enough patches of it. "
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Chance is " + strings.Join(parts, ", ") + ". " + why
 }
 
 // details returns a detail of a column's records.
@@ -66,19 +82,4 @@ func details(results study.Results, rows []encoders.Row, column, name string) (v
 		values = append(values, results.Details(row.Key, column, name)...)
 	}
 	return values
-}
-
-// withDifferences adds rows of differences paired by seed: what alignment learns, and what the full method adds to alignment for as many steps.
-func withDifferences(results study.Results, table figures.Table) figures.Table {
-	for _, pair := range []struct{ row, other string }{{encoders.First, encoders.Random}, {encoders.Second, encoders.Control}} {
-		line, measured := figures.Row{Heads: []string{encoders.Title(pair.row) + " − " + encoders.Title(pair.other), ""}}, false
-		for _, column := range table.Columns {
-			differences := results.Differences(column, pair.row, pair.other)
-			line.Cells, measured = append(line.Cells, results.Derived(differences, column, pair.row, pair.other)), measured || len(differences) > 0
-		}
-		if measured {
-			table.Rows = append(table.Rows, line)
-		}
-	}
-	return table
 }

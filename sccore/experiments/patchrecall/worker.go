@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// classifiers are the parts of columns that name how patches are classified.
+// Parts of columns that name how patches are classified.
 const (
 	linear  = "linear"
 	nearest = "k-NN"
@@ -24,8 +24,9 @@ func column(dataset, classifier string) string { return dataset + "/" + classifi
 
 // Names of details.
 const (
-	detailForeground = "foreground" // The recall without the class background.
-	detailChance     = "chance"
+	detailChance           = "chance"
+	detailForeground       = "foreground" // The recall without the class background.
+	detailForegroundChance = "foreground_chance"
 )
 
 // numbers are those that a cell records, without their values.
@@ -36,10 +37,14 @@ func numbers(data Data, c study.Cell[Config]) (all []study.Number) {
 	return all
 }
 
-// run measures a cell's encoder and records its numbers. Each seed has images of its own: synthetic ones are drawn, and of a dataset it draws with replacement,
-// so that the spread over seeds has the images' share in it.
+// run measures a cell's encoder and records its numbers. Each seed has images of its own, so that intervals over seeds have the images' share in them: synthetic
+// ones are drawn, and of a dataset it has a share that no other seed has.
 func run(r *study.Run[Config, Data]) error {
 	c := r.Cell.Config
+	drawn := encoders.Drawn(r.Cell.Dataset)
+	if !drawn && r.Cell.Seed >= c.Shares {
+		return study.BadOption{Err: fmt.Errorf("seed %d has no share of the images: shares is %d", r.Cell.Seed, c.Shares)}
+	}
 	encoder, err := c.Encoder.Open(r.Backend(), r.Cell.Seed)
 	if err != nil {
 		return err
@@ -49,16 +54,16 @@ func run(r *study.Run[Config, Data]) error {
 		return study.BadOption{Err: fmt.Errorf("size %d is not made of patches of %d, which %s sees", c.Size, patch, encoder.ViT.Name)}
 	}
 	seed, how := uint64(r.Cell.Seed), "images drawn for the seed"
-	of := func(s *datasets.Segmentation, which uint64) evaluation.FrozenFeatures {
+	of := func(s *datasets.Segmentation) evaluation.FrozenFeatures {
+		if !drawn {
+			s, how = s.Share(r.Cell.Seed, c.Shares), fmt.Sprintf("share %d of %d of each split's images", r.Cell.Seed+1, c.Shares)
+		}
 		if s.Len() > c.Images && c.Images > 0 {
 			s = s.Pick(datasets.Spread(s.Len(), c.Images))
 		}
-		if !encoders.Drawn(r.Cell.Dataset) {
-			s, how = s.Resample(2*seed+which), "images of each split drawn with replacement by the seed"
-		}
 		return evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: s, Seed: seed, TestSize: c.Size}
 	}
-	result, err := c.recall().Evaluate(r.Context, r.Backend(), of(r.Data.train, 0), of(r.Data.test, 1))
+	result, err := c.recall().Evaluate(r.Context, r.Backend(), of(r.Data.train), of(r.Data.test))
 	if err != nil {
 		return err
 	}
@@ -70,7 +75,8 @@ func run(r *study.Run[Config, Data]) error {
 			detailChance: result.All.Chance, "training_patches_per_class": float64(result.All.Training), "test_patches": float64(result.All.Test),
 		}
 		if result.Foreground != nil {
-			all[i].Details[detailForeground] = value(*result.Foreground)
+			all[i].Details[detailForeground], all[i].Details[detailForegroundChance] = value(*result.Foreground), result.Foreground.Chance
+			all[i].Details["foreground_training_patches_per_class"] = float64(result.Foreground.Training)
 		}
 		all[i].Protocol = fmt.Sprintf("%s; classes %s; %s", c.recall().Protocol(c.Size), strings.Join(result.Names, ", "), how)
 	}

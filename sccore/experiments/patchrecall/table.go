@@ -40,7 +40,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 	})
 	if len(t.Columns) > 0 {
 		t.Title += ", without background"
-		t.Caption = "The same for patches of the other classes alone. " + chances(results, rows, t.Columns, detailForegroundChance)
+		t.Caption = strings.TrimSpace("The same for patches of the other classes alone. " + chances(results, rows, t.Columns, detailForegroundChance))
 		t.Detail = func(string) string { return detailForeground }
 		all = append(all, t.Alone(results))
 	}

@@ -84,7 +84,10 @@ func asFewColours(text string) (string, bool) {
 	if picture == nil {
 		return "", false
 	}
-	few := fewColours(picture)
+	few := fewColours(picture, 16)
+	if few == nil { // Translucent points have many shades.
+		few = fewColours(picture, 8)
+	}
 	var small bytes.Buffer
 	if few == nil || (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, few) != nil || small.Len() >= size {
 		return "", false
@@ -105,14 +108,14 @@ func decodePNG(text string) (image.Image, int) {
 	return picture, len(stored)
 }
 
-// fewColours rounds the colours of an opaque picture to 16 levels a channel, which shows in no line or letter, and returns nil if more than 256 are left.
-func fewColours(picture image.Image) *image.Paletted {
+// fewColours rounds the colours of an opaque picture to some levels a channel, and returns nil if more than 256 colours are left. 16 levels show in no line or letter.
+func fewColours(picture image.Image, levels uint32) *image.Paletted {
 	few := image.NewPaletted(picture.Bounds(), nil)
 	places := map[color.RGBA]uint8{}
 	for y := few.Rect.Min.Y; y < few.Rect.Max.Y; y++ {
 		for x := few.Rect.Min.X; x < few.Rect.Max.X; x++ {
 			r, g, b, _ := picture.At(x, y).RGBA()
-			level := func(v uint32) uint8 { return uint8((v*15+0x7fff)/0xffff) * 17 }
+			level := func(v uint32) uint8 { return uint8((v*(levels-1) + 0x7fff) / 0xffff * 255 / (levels - 1)) }
 			c := color.RGBA{level(r), level(g), level(b), 255}
 			place, ok := places[c]
 			if !ok {

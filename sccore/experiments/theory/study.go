@@ -114,7 +114,7 @@ var Study = study.Spec[Config, data]{
 		Data:       "the encoders under out/" + effectaug.Name + " and the data that trained them",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds, after " + effectaug.Name,
-			study.Quick: "about 6 minutes on 2 cores, after " + effectaug.Name,
+			study.Quick: "about 5 minutes on 2 cores, after " + effectaug.Name,
 			study.Full:  "not measured",
 		},
 	},

@@ -125,11 +125,15 @@ func board() Scoreboard {
 		"C1 SimCLR": {12, 13.5, 11}, "C2 Barlow Twins": {-3, -3.5, -2.8}, "C3 MoCo": {1, -1, 2}, "C4 SimSiam": {4}, "C10 Barlow Twins": {0.9, 1, 1},
 		"C13 k-NN": {4, 5, 6}, "C18 k-NN": {4, 5, 6}, "C18 mIoU": {1, 1.5, 1.25}, "C14 k-NN": {-2, -2.5, -2.25},
 	}
-	board := NewScoreboard("quick", []string{"CIFAR-10 (4068 + 1017)", "synthetic scenes (seed 1)"}, func(c Claim, kind DataKind) []float64 {
+	board := NewScoreboard("quick", func(c Claim, kind DataKind) ([]float64, []string) {
+		of, data := values, []string{"CIFAR-10 (4068 + 1017)"}
 		if kind == Synthetic {
-			return map[string][]float64{"C15 ": {2, 3, 4}, "C16 ": {2, 3, 4}, "C22 own on synthetic scenes": {2, 2.1, 2.2}}[c.ID+" "+c.Part]
+			of, data = map[string][]float64{"C15 ": {2, 3, 4}, "C16 ": {2, 3, 4}, "C22 own on synthetic scenes": {2, 2.1, 2.2}}, []string{"synthetic scenes (seed 1)"}
 		}
-		return values[c.ID+" "+c.Part]
+		if found, ok := of[c.ID+" "+c.Part]; ok {
+			return found, data
+		}
+		return nil, nil
 	})
 	return board
 }
@@ -171,15 +175,15 @@ func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
 	weak := []float64{1, 2, 3} // p is .074, so that it is open; shifted by 1 it is .034.
 	judge := func(others int) (board Scoreboard) {
 		left := others
-		board.Judge(func(c Claim, kind DataKind) []float64 {
+		board.Judge(func(c Claim, kind DataKind) ([]float64, []string) {
 			switch {
 			case kind == Synthetic && c.ID == "C16":
-				return []float64{weak[0] + 1, weak[1] + 1, weak[2] + 1}
+				return []float64{weak[0] + 1, weak[1] + 1, weak[2] + 1}, []string{"scenes"}
 			case kind == Real && left > 0:
 				left--
-				return weak
+				return weak, []string{"photographs"}
 			}
-			return nil
+			return nil, nil
 		})
 		return board
 	}
@@ -198,7 +202,7 @@ func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
 		t.Errorf("%d rows of real data without runs", len(empty))
 	}
 	var none Scoreboard
-	none.Judge(func(Claim, DataKind) []float64 { return nil })
+	none.Judge(func(Claim, DataKind) ([]float64, []string) { return nil, nil })
 	equal(t, len(none.of(Synthetic)), 0)
 	if len(none.of(Real)) < 40 {
 		t.Errorf("%d rows without runs", len(none.of(Real)))

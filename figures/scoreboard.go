@@ -15,7 +15,7 @@ import (
 // Scoreboard shows the paper's claims beside what the runs of one profile say, on synthetic and on real data apart. Write it with [Scoreboard.Text],
 // [Scoreboard.Markdown], [Scoreboard.HTML] or [Scoreboard.CSV].
 type Scoreboard struct {
-	// Profile is that of the runs, and Data identifies each dataset.
+	// Profile is that of the runs, and Data identifies each dataset behind a row.
 	Profile string
 	Data    []string
 	// Notes are sentences on what stands behind the numbers.
@@ -28,6 +28,8 @@ type Scoreboard struct {
 type ScoreboardRow struct {
 	Claim Claim
 	Kind  DataKind
+	// Data identifies each dataset behind the values.
+	Data []string
 	// Values has one value per seed; it is empty without runs.
 	Values []float64
 	// Interval is that of their mean.
@@ -38,23 +40,28 @@ type ScoreboardRow struct {
 }
 
 // NewScoreboard evaluates every claim, see [Scoreboard.Judge].
-func NewScoreboard(profile string, data []string, measured func(Claim, DataKind) []float64) Scoreboard {
-	board := Scoreboard{Profile: profile, Data: data}
+func NewScoreboard(profile string, measured func(Claim, DataKind) (values []float64, data []string)) Scoreboard {
+	board := Scoreboard{Profile: profile}
 	board.Judge(measured)
 	return board
 }
 
-// Judge fills in the rows. It calls measured for each claim and each kind of data that the claim is about, which returns the claim's quantity, one value
-// per seed (see [Claim.Evaluate]), or nil without runs. Holm's correction is over all claims on one kind of data that have [MinSeeds] seeds.
-func (s *Scoreboard) Judge(measured func(Claim, DataKind) []float64) {
-	s.Rows = nil
+// Judge fills in the rows and their data. It calls measured for each claim and each kind of data that the claim is about, which returns the claim's quantity,
+// one value per seed (see [Claim.Evaluate]), and what identifies the datasets behind it, or nil without runs. Holm's correction is over all claims on one kind of data that have [MinSeeds] seeds.
+func (s *Scoreboard) Judge(measured func(Claim, DataKind) (values []float64, data []string)) {
+	s.Rows, s.Data = nil, nil
 	for _, kind := range []DataKind{Synthetic, Real} {
 		var rows []ScoreboardRow
 		for _, claim := range Claims() {
 			if claim.Kind == "" || claim.Kind == kind {
-				values := measured(claim, kind)
+				values, data := measured(claim, kind)
 				interval, verdict := claim.Evaluate(values)
-				rows = append(rows, ScoreboardRow{claim, kind, values, interval, math.NaN(), math.NaN(), verdict})
+				rows = append(rows, ScoreboardRow{claim, kind, data, values, interval, math.NaN(), math.NaN(), verdict})
+				for _, identity := range data {
+					if !slices.Contains(s.Data, identity) {
+						s.Data = append(s.Data, identity)
+					}
+				}
 			}
 		}
 		correct(rows)
@@ -352,14 +359,8 @@ func (s Scoreboard) CSV() string {
 		if len(row.Values) > 0 {
 			mean = sevenDigits(row.Interval.Mean)
 		}
-		var data []string
-		for _, identity := range s.Data {
-			if KindOf(identity) == row.Kind {
-				data = append(data, identity)
-			}
-		}
 		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment,
-			row.Claim.Control, string(row.Kind), s.Profile, strings.Join(data, "; "), plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low),
+			row.Claim.Control, string(row.Kind), s.Profile, strings.Join(row.Data, "; "), plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low),
 			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), string(row.Verdict)})
 	}
 	return csvText(records)

@@ -40,7 +40,7 @@ func runAttention(ctx context.Context, args []string) error {
 	case len(paths) == 0:
 		return usagef("want at least one image")
 	case *file == "":
-		return usagef("--weights FILE is missing")
+		return noWeights()
 	case maps.Heads < 0 || maps.Filter < 0:
 		return usagef("--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
 	}

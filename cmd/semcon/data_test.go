@@ -24,7 +24,7 @@ func TestDataSaysWhatIsThere(t *testing.T) {
 		" data/cifar10/cifar-10-batches-bin\n",
 		" CIFAR-10 train (data_batch_1.bin): 3 images 32×32, 10 classes, sha256 ",
 		"missing  CIFAR-10     test   CIFAR-10 has no test images: data/cifar10/cifar-10-batches-bin/test_batch.bin does not exist\n",
-		"missing  CIFAR-100    train  no CIFAR-100 in data: cifar100/cifar-100-binary does not exist (\"semcon data fetch cifar100\" downloads it)\n",
+		"missing  CIFAR-100    train  no CIFAR-100 in data: cifar100/cifar-100-binary does not exist (\"semcon data fetch cifar100 --data data\" downloads it)\n",
 		"missing  ImageNet-1k  train  ImageNet-1k has no train images: data/imagenet/train does not exist\n",
 		"missing  DAVIS        test   DAVIS: no JPEGImages/480p in data/DAVIS\n",
 		"ok       synthetic    both   needs no data\n",

@@ -53,8 +53,8 @@ func runDetect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(*out, 0o755); err != nil {
-		return fmt.Errorf("--out: %w", err)
+	if err := requireWritable("out", *out); err != nil {
+		return err
 	}
 	engine, err := backend.Open()
 	if err != nil {
@@ -65,6 +65,9 @@ func runDetect(ctx context.Context, args []string) error {
 		return err
 	}
 	defer model.Close()
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
 	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
 	bar := progress.New(os.Stderr, "detect", len(paths))
 	defer bar.Close()

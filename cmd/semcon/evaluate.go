@@ -109,7 +109,7 @@ func runEvaluate(ctx context.Context, args []string) error {
 	case names[0] == "coco":
 		return runEvaluateCOCO(*annotations, *detections, *format)
 	case c.weights == "":
-		return usagef("--weights FILE is missing")
+		return noWeights()
 	case *data == "":
 		return usagef("--data FOLDER is missing")
 	case segmentations[c.dataset] == nil:

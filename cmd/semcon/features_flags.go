@@ -10,6 +10,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -68,7 +69,7 @@ func parseFeatures(args []string) (c featureChoice, images string, choice weight
 	case len(names) != 1:
 		return c, "", choice, usagef("want one folder of images, one list of them, - for a list on standard input, or one .safetensors of standardised images, got %s", listed(names))
 	case c.weights == "":
-		return c, "", choice, usagef("--weights FILE is missing")
+		return c, "", choice, noWeights()
 	case extension != ".npy" && extension != ".safetensors":
 		return c, "", choice, usagef("--out %s ends with neither .npy nor .safetensors", c.out)
 	case *size < 1 || *size > 8192:
@@ -155,4 +156,12 @@ func parseColour(flag, text string) (colour [3]float64, err error) {
 		}
 	}
 	return colour, nil
+}
+
+// noWeights is the error of a missing file of weights. It names one that a run of the experiment pretrain has left, if there is one.
+func noWeights() error {
+	if file, name := pretrain.Trained("out"); file != "" {
+		return usagef("--weights FILE is missing; %s has left %s", name, file)
+	}
+	return usagef("--weights FILE is missing; \"semcon run pretrain\" leaves one")
 }

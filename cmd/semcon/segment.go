@@ -46,8 +46,8 @@ func runSegment(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(*out, 0o755); err != nil {
-		return fmt.Errorf("--out: %w", err)
+	if err := requireWritable("out", *out); err != nil {
+		return err
 	}
 	engine, err := backend.Open()
 	if err != nil {
@@ -58,6 +58,9 @@ func runSegment(ctx context.Context, args []string) error {
 		return err
 	}
 	defer model.Close()
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
 	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
 	bar := progress.New(os.Stderr, "segment", len(paths))
 	defer bar.Close()

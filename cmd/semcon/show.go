@@ -31,7 +31,7 @@ func runShow(_ context.Context, args []string) error {
 	case len(paths) == 0:
 		return usagef("want at least one image")
 	case *file == "":
-		return usagef("--weights FILE is missing")
+		return noWeights()
 	case *size < 0 || *size > 2048:
 		return usagef("--size %d is not between 1 and 2048", *size)
 	}

@@ -104,7 +104,7 @@ func runSubmit(ctx context.Context, args []string) error {
 	command := append(kind.Args, file)
 	fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 	if !*start {
-		fmt.Printf("start it: %s\nhow far it is: %s\n", strings.Join(command, " "), commandFor("status", experiment.Name, o.Profile, o.Out))
+		fmt.Printf("start it: %s\nhow far it is: %s\n", strings.Join(command, " "), statusCommand(experiment.Name, o))
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -113,6 +113,21 @@ func runSubmit(ctx context.Context, args []string) error {
 		return fmt.Errorf("%s: %w", strings.Join(command, " "), err)
 	}
 	return nil
+}
+
+// statusCommand is the command that shows how far the cells of a job are.
+func statusCommand(name string, o study.Options) string {
+	command := commandFor("status", name, o.Profile, o.Out)
+	if o.Data != "" {
+		command += " --data " + o.Data
+	}
+	for _, value := range o.Set {
+		command += " --set '" + value + "'"
+	}
+	for _, pattern := range o.Only {
+		command += " --only '" + pattern + "'"
+	}
+	return command
 }
 
 // taskFlags are the flags of a task's run on so many GPUs, without the cell.

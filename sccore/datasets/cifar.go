@@ -126,11 +126,11 @@ func (c *cifar) locate(dir string) (string, error) {
 		pickle := filepath.Join(folder, strings.TrimSuffix(c.files[Train][0], ".bin"))
 		// CIFAR-100's file is called train, and a user's class folders may be too.
 		if info, err := os.Stat(pickle); err == nil && info.Mode().IsRegular() {
-			return "", fmt.Errorf("%s belongs to the Python version of %s, want the binary version (\"semcon data fetch %s\" downloads it)",
-				pickle, c.name, c.key)
+			return "", fmt.Errorf("%s belongs to the Python version of %s, want the binary version (\"semcon data fetch %s --data %s\" downloads it)",
+				pickle, c.name, c.key, dir)
 		}
 	}
-	return "", missingf("no %s in %s: %s/%s does not exist (\"semcon data fetch %s\" downloads it)", c.name, dir, c.key, c.folder, c.key)
+	return "", missingf("no %s in %s: %s/%s does not exist (\"semcon data fetch %s --data %s\" downloads it)", c.name, dir, c.key, c.folder, c.key, dir)
 }
 
 // present returns the names of the split's batches that exist in the folder. There is at least one.

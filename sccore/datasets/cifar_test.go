@@ -137,10 +137,10 @@ func TestCIFARSaysWhatIsWrong(t *testing.T) {
 		},
 		"pickles": {
 			files: map[string][]byte{"cifar-10-batches-py/data_batch_1": {0x80, 2}},
-			want:  `DIR/cifar-10-batches-py/data_batch_1 belongs to the Python version of CIFAR-10, want the binary version ("semcon data fetch cifar10" downloads it)`,
+			want:  `DIR/cifar-10-batches-py/data_batch_1 belongs to the Python version of CIFAR-10, want the binary version ("semcon data fetch cifar10 --data DIR" downloads it)`,
 		},
 		"nothing": {
-			want:    `no CIFAR-10 in DIR: cifar10/cifar-10-batches-bin does not exist ("semcon data fetch cifar10" downloads it)`,
+			want:    `no CIFAR-10 in DIR: cifar10/cifar-10-batches-bin does not exist ("semcon data fetch cifar10 --data DIR" downloads it)`,
 			missing: true,
 		},
 		"no test split": {

@@ -14,7 +14,7 @@ func ExampleCIFAR10() {
 	_, err := datasets.CIFAR10("testdata", datasets.Train)
 	fmt.Println(err)
 	// Output:
-	// no CIFAR-10 in testdata: cifar10/cifar-10-batches-bin does not exist ("semcon data fetch cifar10" downloads it)
+	// no CIFAR-10 in testdata: cifar10/cifar-10-batches-bin does not exist ("semcon data fetch cifar10 --data testdata" downloads it)
 }
 
 func ExampleVOC() {

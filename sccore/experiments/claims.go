@@ -17,7 +17,11 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 		id, part string
 		kind     figures.DataKind
 	}
-	measured := map[key][]float64{}
+	type evidence struct {
+		values []float64
+		data   []string
+	}
+	measured := map[key]evidence{}
 	board := figures.Scoreboard{Profile: string(profile)}
 	for _, e := range All() {
 		records, err := study.Records(study.Folder(out, e.Name))
@@ -34,27 +38,25 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 				if claim.Experiment != e.Name || len(byKind[kind]) == 0 {
 					continue
 				}
-				evidence, err := e.Measure(byKind[kind], profile, claim)
+				found, err := e.Measure(byKind[kind], profile, claim)
 				if err != nil {
 					return figures.Scoreboard{}, err
 				}
-				if len(evidence.Changed) > 0 {
+				if len(found.Changed) > 0 {
 					note := fmt.Sprintf("Runs of %s on %s data count for no claim, because their settings differ from the profile's: %s.",
-						e.Name, kind, strings.Join(evidence.Changed, ", "))
+						e.Name, kind, strings.Join(found.Changed, ", "))
 					if !slices.Contains(board.Notes, note) {
 						board.Notes = append(board.Notes, note)
 					}
 					continue
 				}
-				measured[key{claim.ID, claim.Part, kind}] = evidence.Values
-				for _, identity := range evidence.Data {
-					if !slices.Contains(board.Data, identity) {
-						board.Data = append(board.Data, identity)
-					}
-				}
+				measured[key{claim.ID, claim.Part, kind}] = evidence{found.Values, found.Data}
 			}
 		}
 	}
-	board.Judge(func(c figures.Claim, kind figures.DataKind) []float64 { return measured[key{c.ID, c.Part, kind}] })
+	board.Judge(func(c figures.Claim, kind figures.DataKind) (values []float64, data []string) {
+		found := measured[key{c.ID, c.Part, kind}]
+		return found.values, found.data
+	})
 	return board, nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +32,7 @@ const (
 	EventsFile  = "events.out.tfevents.semcon" // For TensorBoard.
 	ReportFile  = "report.html"
 	runFile     = "run.json" // What the run is, so that another one does not go on in its folder.
+	lockFile    = "lock"
 
 	checkpoints    = "checkpoints" // The folder of what resuming needs.
 	finalFile      = "final.safetensors"
@@ -98,10 +98,13 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 	if err := r.open(ctx); err != nil {
 		return err
 	}
+	if err := checkFree(o.Out); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(r.path(checkpoints), 0o755); err != nil {
 		return err
 	}
-	unlock, free, err := filelock.Try(r.path("lock"))
+	unlock, free, err := filelock.Try(r.path(lockFile))
 	if err != nil {
 		return err
 	}
@@ -212,48 +215,6 @@ func standardImages(path string) error {
 		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
 	}
 	return nil
-}
-
-// claim writes what the run is, or checks that the folder is of the same run.
-func (r *run) claim() error {
-	path := r.path(runFile)
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		content, err := json.MarshalIndent(r.about, "", "  ")
-		if err != nil {
-			return err
-		}
-		return atomicfile.WriteBytes(path, append(content, '\n'))
-	} else if err != nil {
-		return err
-	}
-	var before description
-	if err := json.Unmarshal(content, &before); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	for _, part := range []struct{ name, before, now string }{
-		{"images", before.Images, r.about.Images}, {"initial weights", before.Init, r.about.Init}, {"ignored keys", fmt.Sprint(before.Ignore), fmt.Sprint(r.about.Ignore)},
-		{"seed", fmt.Sprint(before.Seed), fmt.Sprint(r.Seed)}, {"settings", compact(before.Config), compact(r.about.Config)},
-	} {
-		if part.before != part.now {
-			return fmt.Errorf("%s: is the folder of a run with other %s; name another folder", r.Out, part.name)
-		}
-	}
-	r.about.Command = before.Command
-	return nil
-}
-
-// compact is JSON without spaces.
-func compact(raw json.RawMessage) string {
-	var config sccore.Config
-	if json.Unmarshal(raw, &config) != nil {
-		return string(raw)
-	}
-	encoded, err := json.Marshal(config)
-	if err != nil {
-		return string(raw)
-	}
-	return string(encoded)
 }
 
 // train trains to the end and writes the results.

@@ -112,6 +112,13 @@ func TestTrainFromRandomWeights(t *testing.T) {
 	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), o.Out+": is the folder of a run with other settings") {
 		t.Errorf("another run in the folder: %v", err)
 	}
+	o.Out = o.Folders.Images // Photographs are no place for a run.
+	if err := Train(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), "and no run; name another folder") {
+		t.Errorf("a run among the images: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Out, lockFile)); err == nil {
+		t.Error("a lock among the images")
+	}
 }
 
 // TestTrainGoesOnAfterItWasStopped trains with all losses from weights, once without a stop and once with two.

@@ -345,7 +345,11 @@ func (im *Import) Apply(store *model.Store, scope string) error {
 // String returns a report on the keys, with one line per kind.
 func (im *Import) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s from keys %s*\n", im.ViT.Name, im.Prefix)
+	keys := "all keys"
+	if im.Prefix != "" {
+		keys = "keys " + im.Prefix + "*"
+	}
+	fmt.Fprintf(&text, "%s from %s\n", im.ViT.Name, keys)
 	for _, kind := range []struct {
 		name string
 		keys []string

@@ -323,11 +323,11 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		t.Errorf("%v; the table does not say which settings were changed:\n%s", err, tables[0].Caption)
 	}
 
-	board := figures.NewScoreboard("quick", nil, func(c figures.Claim, kind figures.DataKind) []float64 {
+	board := figures.NewScoreboard("quick", func(c figures.Claim, kind figures.DataKind) ([]float64, []string) {
 		if kind == figures.Synthetic {
-			return nil
+			return nil, nil
 		}
-		return results.on("CIFAR-10", c)
+		return results.on("CIFAR-10", c), nil
 	})
 	for _, row := range board.Rows {
 		want := map[string]figures.Verdict{"C1": figures.HoldsCorrected, "C5": figures.Open, "C9": figures.HoldsCorrected}[row.Claim.ID]

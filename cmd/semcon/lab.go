@@ -121,6 +121,9 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 	token := rand.Text()
 	lab.Env = append(lab.Env, "JUPYTER_TOKEN="+token)
 	lab.Stdout, lab.Stderr = log, log
+	if err := setup.AdoptOrphans(); err != nil {
+		return err
+	}
 	if err := lab.Start(); err != nil {
 		return fmt.Errorf("cannot start JupyterLab: %w", err)
 	}
@@ -142,6 +145,7 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 		lab.Process.Kill()
 	}
 	<-ended
+	setup.EndChildren()
 	switch {
 	case ctx.Err() != nil:
 		return nil

@@ -1,0 +1,58 @@
+package setup
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// AdoptOrphans makes this process the parent of its descendants whose own parent ends. A server that is told to stop kills its kernels, and these leave the
+// programs behind that complete code for them.
+func AdoptOrphans() error {
+	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER, since Linux 3.4.
+	if _, _, err := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); err != 0 {
+		return err
+	}
+	return nil
+}
+
+// EndChildren ends all children of this process, and theirs, and waits some seconds until they have. It is for the end of a program that adopts orphans.
+func EndChildren() {
+	for range 50 {
+		left := children()
+		for _, pid := range left {
+			syscall.Kill(pid, syscall.SIGTERM)
+			syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		}
+		if len(left) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// children are the processes whose parent is this one.
+func children() (pids []int) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // It has ended.
+		}
+		// The name of the program, in parentheses, may hold anything. Its state and its parent follow.
+		fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
+		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -28,8 +28,11 @@ var settingsVerb = verb{
 //go:embed settings.json
 var meaningsFile []byte
 
-// settingsOfCells lists the settings of an experiment in a profile, each once, and the dataset whose defaults they are. What differs between cells, such as the row,
-// has the value of the first one that has it.
+// or stands between the values of a setting that differs between runs.
+const or = " or "
+
+// settingsOfCells lists the settings of an experiment in a profile, each once, and the dataset whose defaults they are. What differs between cells, such as the
+// rate of a method, has all its values, with [or] between them.
 func settingsOfCells(e study.Experiment, o study.Options, dataset string) ([]settings.Setting, error) {
 	cells, err := e.Cells(o, dataset)
 	if err != nil {
@@ -45,8 +48,11 @@ func settingsOfCells(e study.Experiment, o study.Options, dataset string) ([]set
 			if strings.HasSuffix(s.Field[:strings.LastIndex(s.Field, ".")], "encoders.Encoder") { // --set weights.ROW=FILE decides it.
 				continue
 			}
-			if !slices.ContainsFunc(all, func(other settings.Setting) bool { return other.Key == s.Key }) {
+			place := slices.IndexFunc(all, func(other settings.Setting) bool { return other.Key == s.Key })
+			if place < 0 {
 				all = append(all, s)
+			} else if values := &all[place].Value; !slices.Contains(strings.Split(*values, or), s.Value) {
+				*values += or + s.Value
 			}
 		}
 	}
@@ -113,6 +119,9 @@ func runSettings(_ context.Context, args []string) error {
 	}
 	shown := 0
 	header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n\n", experiment.Name, profile)
+	if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
+		header = strings.TrimSuffix(header, "\n") + "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n\n"
+	}
 	for _, s := range all {
 		if !strings.Contains(s.Key, word) {
 			continue

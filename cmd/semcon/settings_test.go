@@ -77,6 +77,7 @@ func TestSettingsAndVersion(t *testing.T) {
 		want   string
 		args   []string
 	}{
+		{0, "rate=0.12 or 0.03 or 0.08 or 0.25\n", []string{"settings", "effect-aug"}},
 		{0, "pretrain, profile quick: keys of --set, their defaults and what they mean\n\ninit=", []string{"settings", "pretrain"}},
 		{0, "second.lambdas.", []string{"settings", "pretrain", "lambdas"}},
 		{0, "sample.per_image=16\n    The most patches drawn from each; 0 takes all.", []string{"settings", "noise-rate"}},

@@ -134,7 +134,7 @@ func byName(records []study.Record, name func(study.Record) string) (groups map[
 	return groups, once
 }
 
-// details lists the further numbers that all records of a number have.
+// details lists the further numbers that all records of a number have. The speed is none: it says nothing about what was learnt.
 func details(a, b map[int]study.Record) (names []string) {
 	var all []study.Record
 	for _, seeds := range []map[int]study.Record{a, b} {
@@ -143,7 +143,7 @@ func details(a, b map[int]study.Record) (names []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all[0].Details)) {
-		if !slices.ContainsFunc(all, func(r study.Record) bool { _, has := r.Details[name]; return !has }) {
+		if !slices.ContainsFunc(all, func(r study.Record) bool { _, has := r.Details[name]; return !has }) && name != "images_per_second" {
 			names = append(names, name)
 		}
 	}

@@ -39,7 +39,7 @@ func (c *Comparison) curves(a, b Selection) {
 			continue
 		}
 		plot := figures.Curves{X: "step", Y: quantity}
-		for i, name := range c.Names {
+		for i, name := range []string{"A", "B"} { // As in the tables. The names of runs are too long for a legend.
 			for _, step := range slices.Sorted(maps.Keys(of[i][quantity])) {
 				figures.AddPoint(&plot.Series, name, step, stats.MeanInterval(of[i][quantity][step]).Mean)
 			}

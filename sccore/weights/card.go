@@ -20,6 +20,9 @@ type Card struct {
 	Facts         []Fact                 // Where the weights come from: settings, data, records.
 }
 
+// usualSize is the side in pixels of the crops that programs take where nothing else is said.
+const usualSize = 224
+
 // Fact is a line of a card. A text that is JSON or has several lines becomes a block.
 type Fact struct{ Name, Text string }
 
@@ -44,7 +47,11 @@ func (c Card) markdown(file string) string {
 	if v.Prototypes > 0 {
 		fmt.Fprintf(&text, "Its last block has the Object-Aware Filter with %d prototypes.\n", v.Prototypes)
 	}
-	fmt.Fprintf(&text, "\nImages: %s.\n", c.Preprocessing.Describe(c.Size))
+	fmt.Fprintf(&text, "\nImages: %s.", c.Preprocessing.Describe(c.Size))
+	if c.Size != usualSize {
+		fmt.Fprintf(&text, " The encoder was trained and measured at this size. The tools of semcon and the code below take crops of %d px by default.", usualSize)
+	}
+	text.WriteString("\n")
 	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q)       // github.com/semcon/semcon\nfeatures, err := vit.Features(img) // Any image.Image.\n"+
 		"fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patch(0, 0)))\n```\n", file)
 	text.WriteString(c.python(file))

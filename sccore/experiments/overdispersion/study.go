@@ -137,7 +137,7 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 		Labels:     []string{"over-disp"},
 		Data:       "synthetic scenes and objects",
 		Cost: map[study.Profile]string{
-			study.Smoke: "a minute on 2 cores", study.Quick: "not measured: about an hour on 2 cores", study.Full: "not measured: a night on 2 cores",
+			study.Smoke: "a minute on 2 cores", study.Quick: "about 35 minutes on 2 cores", study.Full: "not measured: a night on 2 cores",
 		},
 	},
 	Parts: []string{"line", "seed"},

@@ -3,6 +3,7 @@ package overdispersion
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
@@ -10,17 +11,33 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
+// small are the columns of which the table shows a hundred times the number.
+var small = []string{columnMIoUSlope, columnKNNSlope, columnContrast}
+
 // tables returns a table of both lines.
 func tables(results study.Results) ([]figures.Table, error) {
 	table := figures.Table{
-		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}}, Columns: columns,
-		Caption: "mIoU of a linear probe of patches and k-NN accuracy of [CLS] in percent, their slopes over the last third of training in points per epoch, and the mean cosine " +
+		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}},
+		Caption: "mIoU of a linear probe of patches and k-NN accuracy of [CLS] in percent, 100 × their slopes over the last third of training in points per epoch, and 100 × the mean cosine " +
 			"of patches of one class minus that of two. The paper has it as Fig. over-disp alone.",
+	}
+	for _, column := range columns {
+		if slices.Contains(small, column) {
+			column = "100 × " + column
+		}
+		table.Columns = append(table.Columns, column)
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
 		line := figures.Row{Heads: []string{rowTitles[row]}}
 		for _, column := range columns {
-			line.Cells = append(line.Cells, results.Cell(row, column))
+			cell := results.Cell(row, column)
+			if slices.Contains(small, column) {
+				cell.Ours = slices.Clone(cell.Ours)
+				for i := range cell.Ours {
+					cell.Ours[i] *= 100
+				}
+			}
+			line.Cells = append(line.Cells, cell)
 		}
 		table.Rows = append(table.Rows, line)
 	}

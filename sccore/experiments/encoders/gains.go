@@ -27,7 +27,8 @@ func Gains(results study.Results, title, measure string, columns ...string) figu
 			}
 			if i := stats.MeanInterval(cell.Ours); i.N > 1 {
 				measured = true
-				intervals = append(intervals, fmt.Sprintf("%s, %s: %.1f to %.1f", row.Heads[0], column, i.Low, i.High))
+				numbers := strings.ReplaceAll(fmt.Sprintf("%.1f to %.1f", i.Low, i.High), "-", "−")
+				intervals = append(intervals, fmt.Sprintf("%s, %s: %s", row.Heads[0], column, numbers))
 			}
 			row.Cells = append(row.Cells, cell)
 		}

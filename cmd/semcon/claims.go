@@ -39,6 +39,17 @@ var claimsVerb = verb{
 		if err := warnOfBrokenLines(os.Stderr, *out, experiments.All()...); err != nil {
 			return err
 		}
+		var records []study.Record
+		for _, e := range experiments.All() {
+			some, err := study.Records(study.Folder(*out, e.Name))
+			if err != nil {
+				return err
+			}
+			records = append(records, some...)
+		}
+		if others := otherProfiles(records, wanted); others != nil {
+			fmt.Fprintf(os.Stderr, "semcon claims: no records of profile %s in %s; there are some of --profile %s\n", wanted, *out, strings.Join(others, ", --profile "))
+		}
 		board, err := experiments.Claims(*out, wanted)
 		if err != nil {
 			return err

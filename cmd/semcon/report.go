@@ -81,10 +81,10 @@ func (t *reportTarget) check(out string) (err error) {
 
 // write writes the report and prints its name.
 func (t *reportTarget) write(ctx context.Context, o report.Options) error {
-	o.Command = func(name string) string {
-		command := commandFor("run", name, o.Profile, o.Out)
-		if o.Data != "" {
-			command += " --data " + commandLine([]string{o.Data})
+	o.Command = func(e study.Experiment) string {
+		command := commandFor("run", e.Name, o.Profile, o.Out)
+		if data := e.DataFor(study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}); data != "" {
+			command += " --data " + commandLine([]string{data})
 		}
 		return command
 	}

@@ -81,8 +81,8 @@ func runReproduce(ctx context.Context, args []string) error {
 	for i, e := range chosen {
 		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(chosen), e.Name)
 		options := o
-		if e.GeneratesData {
-			options.Data = ""
+		if options.Data = e.DataFor(o); options.Data == "" && o.Data != "" && !e.GeneratesData {
+			fmt.Fprintf(os.Stderr, "%s has none of its datasets in %s: it takes synthetic images\n", e.Name, o.Data)
 		}
 		err := panics.Catch(func() error { return e.Run(ctx, b, options) })
 		if ctx.Err() != nil {

@@ -31,7 +31,7 @@ type Options struct {
 	// Failures are errors of experiments that have just run, by their names.
 	Failures map[string]error
 	// Command returns the command that runs the rest of an experiment.
-	Command func(experiment string) string
+	Command func(e study.Experiment) string
 }
 
 // contents is what the page shows.
@@ -77,7 +77,7 @@ func Write(file string, o Options) error {
 			p.Recorded++
 		}
 		if !s.Complete {
-			p.Commands = append(p.Commands, o.Command(e.Name))
+			p.Commands = append(p.Commands, o.Command(e))
 		}
 	}
 	board, err := experiments.Claims(o.Out, o.Profile)
@@ -134,9 +134,7 @@ func (s *section) progress(o Options, e study.Experiment) {
 		return
 	}
 	options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
-	if e.GeneratesData {
-		options.Data = ""
-	}
+	options.Data = e.DataFor(options)
 	cells, err := e.Status(options)
 	if err != nil {
 		return

@@ -38,7 +38,7 @@ func recorded(t *testing.T) string {
 
 func written(t *testing.T, file string, o Options) string {
 	t.Helper()
-	o.Command = func(name string) string { return "semcon run " + name + " --smoke" }
+	o.Command = func(e study.Experiment) string { return "semcon run " + e.Name + " --smoke" }
 	if err := Write(file, o); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,9 @@ package study
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -132,6 +134,9 @@ type Experiment struct {
 	Measure func(records []Record, profile Profile, claim figures.Claim) (Evidence, error)
 	// GeneratesData says that the experiment generates its own data and refuses --data.
 	GeneratesData bool
+	// DataFor returns the data folder of the options if the experiment can run on it. Where it generates its own data, or has none of its datasets there and can
+	// do without in the profile, it returns "".
+	DataFor func(o Options) string
 }
 
 // CellInfo is a [Cell] without its type parameter.
@@ -179,6 +184,15 @@ func (s Spec[C, D]) Experiment() Experiment {
 			return s.Measure(results, claim), nil
 		},
 		GeneratesData: s.Datasets == nil,
+		DataFor: func(o Options) string {
+			if s.Datasets == nil || o.Data == "" {
+				return ""
+			}
+			if _, _, err := s.Datasets(o); errors.Is(err, fs.ErrNotExist) && o.Profile != Full {
+				return ""
+			}
+			return o.Data // An error of damaged data shows in the run.
+		},
 	}
 }
 

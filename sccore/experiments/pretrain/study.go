@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -174,10 +176,16 @@ func (c Config) steps() int {
 	return steps
 }
 
-// DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic".
+// DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic". A data folder without images to train on is an error
+// that is an [os.ErrNotExist].
 func DatasetNames(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Data != "":
+		for _, folder := range []string{"imagenet", "coco"} {
+			if _, err := os.Stat(filepath.Join(o.Data, folder)); err != nil {
+				return nil, nil, wantBoth(err)
+			}
+		}
 		return []string{"images"}, nil, nil
 	case o.Profile == study.Full:
 		return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and COCO's in coco/train2017")

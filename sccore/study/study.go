@@ -74,6 +74,8 @@ type Spec[C comparable, D Data] struct {
 	// Datasets lists the datasets that the options provide. Each line of missing says what is skipped, and why. Optional: without it the experiment
 	// generates its own data and refuses --data.
 	Datasets func(o Options) (names, missing []string, err error)
+	// Missing returns an [fs.ErrNotExist] if a data folder has not what the experiment needs, where Datasets does not look; nil where it does.
+	Missing func(data string) error
 	// Cells lists the cells of a dataset in the order in which they run, with --set applied. Its errors are about the options.
 	Cells func(o Options, dataset string) ([]Cell[C], error)
 	// Open opens a dataset. cells are the selected cells that run on it, at least one.
@@ -188,7 +190,11 @@ func (s Spec[C, D]) Experiment() Experiment {
 			if s.Datasets == nil || o.Data == "" {
 				return ""
 			}
-			if _, _, err := s.Datasets(o); errors.Is(err, fs.ErrNotExist) && o.Profile != Full {
+			_, _, err := s.Datasets(o)
+			if err == nil && s.Missing != nil {
+				err = s.Missing(o.Data)
+			}
+			if errors.Is(err, fs.ErrNotExist) && o.Profile != Full {
 				return ""
 			}
 			return o.Data // An error of damaged data shows in the run.

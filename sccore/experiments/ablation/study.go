@@ -192,7 +192,8 @@ var Study = study.Spec[Config, Data]{
 			study.Full:  "21 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
 		},
 	},
-	Parts: []string{"dataset", "row", "seed"},
+	Parts:   []string{"dataset", "row", "seed"},
+	Missing: pretrain.Missing,
 	Datasets: func(o study.Options) (names, missing []string, err error) {
 		if o.Profile == study.Full && o.Data == "" {
 			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")

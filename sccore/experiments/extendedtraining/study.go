@@ -238,7 +238,8 @@ var Study = study.Spec[Config, ablation.Data]{
 			study.Full:  "45 times ViT-S/16, 100k steps of 256 images, from official checkpoints: days on a GPU",
 		},
 	},
-	Parts: []string{"dataset", "baseline", "row", "seed"},
+	Parts:   []string{"dataset", "baseline", "row", "seed"},
+	Missing: pretrain.Missing,
 	Datasets: func(o study.Options) (names, missing []string, err error) {
 		if o.Profile == study.Full && o.Data == "" {
 			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")

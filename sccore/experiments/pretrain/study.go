@@ -176,16 +176,20 @@ func (c Config) steps() int {
 	return steps
 }
 
-// DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic". A data folder without images to train on is an error
-// that is an [os.ErrNotExist].
+// Missing returns an error, an [os.ErrNotExist], if a data folder has not both kinds of images to train on.
+func Missing(data string) error {
+	for _, folder := range []string{"imagenet", "coco"} {
+		if _, err := os.Stat(filepath.Join(data, folder)); err != nil {
+			return wantBoth(err)
+		}
+	}
+	return nil
+}
+
+// DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic".
 func DatasetNames(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Data != "":
-		for _, folder := range []string{"imagenet", "coco"} {
-			if _, err := os.Stat(filepath.Join(o.Data, folder)); err != nil {
-				return nil, nil, wantBoth(err)
-			}
-		}
 		return []string{"images"}, nil, nil
 	case o.Profile == study.Full:
 		return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and COCO's in coco/train2017")
@@ -239,6 +243,7 @@ var Study = study.Spec[Config, Data]{
 	},
 	Parts:    []string{"dataset", "seed"},
 	Datasets: DatasetNames,
+	Missing:  Missing,
 	Cells:    cells,
 	Caches:   true,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {

@@ -76,6 +76,6 @@ func TestPicturesOfCommittedNotebooksAreSmall(t *testing.T) {
 		t.Errorf("the page is %.300s", page)
 	}
 	if data(2)[typePNG] != heat || data(3)[typePNG] != "no picture" {
-		t.Error("a flat picture, or what is none, has changed")
+		t.Error("a flat picture, or text that is not a picture, has changed")
 	}
 }

@@ -34,7 +34,7 @@ func TestReproduceResumesAndReportsFailures(t *testing.T) {
 	}
 	records, page := read("noise-tolerance/runs.jsonl"), read("report.html")
 	if strings.Count(records, "\n") != 4 || !strings.Contains(page, "<b>Failed:</b> no trained encoder") {
-		t.Errorf("the page does not say what failed, or there are no 4 records:\n%s", records)
+		t.Errorf("the page does not say what failed, or there are not 4 records:\n%s", records)
 	}
 	if !strings.Contains(page, "semcon run theory --profile smoke --out results\n") {
 		t.Error("the page does not say how to make what is missing")

@@ -55,26 +55,26 @@ func (s *Segmentation) Pick(places []int) *Segmentation {
 	if len(places) == s.Len() {
 		return s
 	}
-	picked := *s
-	picked.count = len(places)
-	picked.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
-	picked.Identity = fmt.Sprintf("%d spread evenly of (%s)", len(places), s.Identity)
-	return &picked
+	return s.at(places, fmt.Sprintf("%d spread evenly of (%s)", len(places), s.Identity))
 }
 
-// Share returns one of parts shares of the images, 0 ≤ share < parts. Shares are of one size but for a single image, have no image in common, and are the same in every run: they
-// are cut from a fixed order without pattern. The identity says which it is.
+// at returns the images at some places, under an identity of their own.
+func (s *Segmentation) at(places []int, identity string) *Segmentation {
+	some := *s
+	some.count, some.Identity = len(places), identity
+	some.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
+	return &some
+}
+
+// Share returns one of parts shares of the images, 0 ≤ share < parts. Shares differ in size by one image at most, have no image in common, and are the same in
+// every run: the order that they are cut from is shuffled with a fixed seed. The identity says which share it is.
 func (s *Segmentation) Share(share, parts int) *Segmentation {
 	order := rand.New(rand.NewPCG(uint64(s.count), 0)).Perm(s.count)
 	var places []int
 	for i := share; i < s.count; i += parts {
 		places = append(places, order[i])
 	}
-	shared := *s
-	shared.count = len(places)
-	shared.read = func(i int) (*SegmentedImage, error) { return s.read(places[i]) }
-	shared.Identity = fmt.Sprintf("share %d of %d of (%s)", share+1, parts, s.Identity)
-	return &shared
+	return s.at(places, fmt.Sprintf("share %d of %d of (%s)", share+1, parts, s.Identity))
 }
 
 // Only returns the same images with only some of the classes, in the order given. Pixels of other classes are ignored. It is for sets in which some classes

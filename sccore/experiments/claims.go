@@ -17,11 +17,7 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 		id, part string
 		kind     figures.DataKind
 	}
-	type evidence struct {
-		values []float64
-		data   []string
-	}
-	measured := map[key]evidence{}
+	measured := map[key]study.Evidence{}
 	board := figures.Scoreboard{Profile: string(profile)}
 	for _, e := range All() {
 		records, err := study.Records(study.Folder(out, e.Name))
@@ -50,13 +46,13 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 					}
 					continue
 				}
-				measured[key{claim.ID, claim.Part, kind}] = evidence{found.Values, found.Data}
+				measured[key{claim.ID, claim.Part, kind}] = found
 			}
 		}
 	}
 	board.Judge(func(c figures.Claim, kind figures.DataKind) (values []float64, data []string) {
 		found := measured[key{c.ID, c.Part, kind}]
-		return found.values, found.data
+		return found.Values, found.Data
 	})
 	return board, nil
 }

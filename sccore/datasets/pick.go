@@ -24,13 +24,17 @@ func (p *ImageFolder) Pick(places []int) *ImageFolder {
 	if len(places) == p.Len() {
 		return p
 	}
-	picked := *p
-	picked.files = nil
+	return p.at(places, fmt.Sprintf("%d spread evenly of (%s)", len(places), p.Identity))
+}
+
+// at returns the images at some places, under an identity of their own.
+func (p *ImageFolder) at(places []int, identity string) *ImageFolder {
+	some := *p
+	some.files, some.Identity = nil, identity
 	for _, i := range places {
-		picked.files = append(picked.files, p.files[i])
+		some.files = append(some.files, p.files[i])
 	}
-	picked.Identity = fmt.Sprintf("%d spread evenly of (%s)", len(places), p.Identity)
-	return &picked
+	return &some
 }
 
 // HoldOut splits a folder in two: n of its images, evenly spread over the sorted paths and so over class folders, and the rest. n is between 1 and
@@ -66,15 +70,28 @@ func (s *Segmentation) at(places []int, identity string) *Segmentation {
 	return &some
 }
 
-// Share returns one of parts shares of the images, 0 ≤ share < parts. Shares differ in size by one image at most, have no image in common, and are the same in
-// every run: the order that they are cut from is shuffled with a fixed seed. The identity says which share it is.
-func (s *Segmentation) Share(share, parts int) *Segmentation {
-	order := rand.New(rand.NewPCG(uint64(s.count), 0)).Perm(s.count)
-	var places []int
-	for i := share; i < s.count; i += parts {
+// Share returns one of parts shares of the indices 0 to n-1, 0 ≤ share < parts. Shares differ in size by one index at most, have no index in common, and are the
+// same in every run: the order that they are cut from is shuffled with a fixed seed.
+func Share(n, share, parts int) (places []int) {
+	order := rand.New(rand.NewPCG(uint64(n), 0)).Perm(n)
+	for i := share; i < n; i += parts {
 		places = append(places, order[i])
 	}
-	return s.at(places, fmt.Sprintf("share %d of %d of (%s)", share+1, parts, s.Identity))
+	return places
+}
+
+// Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is.
+func (s *Segmentation) Share(share, parts int) *Segmentation {
+	return s.at(Share(s.count, share, parts), identityOfShare(s.Identity, share, parts))
+}
+
+// Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is.
+func (p *ImageFolder) Share(share, parts int) *ImageFolder {
+	return p.at(Share(p.Len(), share, parts), identityOfShare(p.Identity, share, parts))
+}
+
+func identityOfShare(identity string, share, parts int) string {
+	return fmt.Sprintf("share %d of %d of (%s)", share+1, parts, identity)
 }
 
 // Only returns the same images with only some of the classes, in the order given. Pixels of other classes are ignored. It is for sets in which some classes

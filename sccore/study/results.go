@@ -9,6 +9,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/settings"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Results are the records of one profile, grouped for tables: for each row and column, the records that share their settings, by ascending seed. If a
@@ -185,6 +186,23 @@ type Evidence struct {
 	Values  []float64
 	Data    []string // Identities of the data.
 	Changed []string // Settings that differ from the profile's.
+	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
+}
+
+// Blind reports whether a column does not show training: whether the mean of a trained row lies less than three standard deviations over seeds above that of random
+// weights. Without two seeds of random weights it is false.
+func (r Results) Blind(column, trained, random string) bool {
+	var values [2][]float64
+	for i, row := range []string{trained, random} {
+		for _, record := range r.Of(row, column) {
+			values[i] = append(values[i], record.Value)
+		}
+	}
+	if len(values[0]) == 0 || len(values[1]) < 2 {
+		return false
+	}
+	mean, sd := stat.MeanStdDev(values[1], nil)
+	return stat.Mean(values[0], nil) <= mean+3*sd
 }
 
 // Evidence returns values with the data and settings of the columns that they come from, which are all columns if none are given. Without values it is

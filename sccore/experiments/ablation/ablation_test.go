@@ -145,7 +145,7 @@ func TestAblationClaims(t *testing.T) {
 			continue
 		}
 		key := claim.ID + " " + claim.Part
-		got := results.measure(claim)
+		got := measure(grouped, claim).Values
 		if len(got) != 3 || slices.ContainsFunc(got, func(v float64) bool { return math.Abs(v-want[key]) > 1e-12 }) {
 			t.Errorf("%s is %v, want 3 times %g", key, got, want[key])
 		}

@@ -85,6 +85,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		if err != nil {
 			return d, err
 		}
+		m = m.Share(seed, config.Shares)
 		if o.Profile == study.Smoke {
 			m = m.Sample(config.Images)
 		}
@@ -104,7 +105,7 @@ func (d Data) Numbers(row string) (numbers []study.Number) {
 			numbers = append(numbers, study.Number{Row: row, Column: column, Data: m.identity})
 		}
 	}
-	return numbers
+	return append(numbers, d.RecallNumbers(row)...)
 }
 
 // Measure measures a frozen encoder: the columns of the table that the images have labels for.
@@ -120,5 +121,6 @@ func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation
 			})
 		}
 	}
-	return numbers, nil
+	recall, err := d.MeasureRecall(ctx, b, frozen, config.Recall, seed)
+	return append(numbers, recall...), err
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -20,9 +19,6 @@ type Results struct {
 	read bool
 }
 
-// onImages reports whether a record is of real images.
-func onImages(r study.Record) bool { return strings.HasPrefix(r.Cell, "images/") }
-
 // Load reads the ablation's records under the folder out: those on real images if there are any, else those on synthetic ones.
 func Load(out string, profile study.Profile) (Results, error) {
 	all, err := Study.Load(out, profile)
@@ -36,7 +32,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 // split separates the results on real images from those on synthetic ones. It drops empty results but returns at least one.
 func split(all study.Results) (results []Results, err error) {
 	for _, read := range []bool{true, false} {
-		subset, err := all.Where(func(r study.Record) bool { return onImages(r) == read })
+		subset, err := all.Where(func(r study.Record) bool { return pretrain.OnImages(r) == read })
 		if err != nil {
 			return nil, err
 		}
@@ -63,36 +59,55 @@ func tables(all study.Results) (tables []figures.Table, err error) {
 	return tables, nil
 }
 
-// measure returns the quantity of one of the claims C13 to C18, one value per seed, on real images if there are records of any.
+// measure returns the quantity of one of the claims C13 to C18, one value per seed, on real images if there are records of any. On real images without labels of
+// COCOStuff-27 the recall over patches stands for mIoU.
 func measure(all study.Results, claim figures.Claim) study.Evidence {
 	results, err := split(all)
 	if err != nil || claim.Experiment != Name {
 		return study.Evidence{}
 	}
-	return results[0].Evidence(results[0].measure(claim))
+	r := results[0]
+	dense := ColumnMIoU
+	if r.read && !slices.Contains(r.Columns(), ColumnMIoU) {
+		dense = pretrain.ColumnRecall
+	}
+	column, rows := r.asks(claim, dense)
+	if column == "" {
+		return study.Evidence{}
+	}
+	evidence := r.Evidence(r.Differences(column, rows[0], rows[1:]...), column)
+	start := pretrain.RowAlignment
+	if r.fromWeights() {
+		start = pretrain.RowInit
+	}
+	if len(evidence.Values) > 0 && r.Blind(column, start, pretrain.RowRandom) {
+		evidence.Blind = []string{column}
+	}
+	return evidence
 }
 
-// measure returns the quantity of one of the claims C13 to C18; nil for other claims and without records.
-func (r Results) measure(claim figures.Claim) []float64 {
-	column := map[string]string{"k-NN": ColumnKNN, "mIoU": ColumnMIoU}[claim.Part]
+// asks returns the column and the rows of one of the claims C13 to C18: the first row less the best of the others. dense is the column that measures patches.
+// Other claims have no column.
+func (r Results) asks(claim figures.Claim, dense string) (column string, rows []string) {
+	column = map[string]string{"k-NN": ColumnKNN, "mIoU": dense}[claim.Part]
 	switch claim.ID {
 	case "C13":
 		if claim.Part == "mIoU" {
-			return r.Differences(ColumnMIoU, "2", "1")
+			return column, []string{"2", "1"}
 		}
-		return r.Differences(ColumnKNN, "1", "2")
+		return column, []string{"1", "2"}
 	case "C14":
-		return r.Differences(column, "3", "1", "2")
+		return column, []string{"3", "1", "2"}
 	case "C15":
-		return r.Differences(ColumnKNN, "4", "1")
+		return ColumnKNN, []string{"4", "1"}
 	case "C16":
-		return r.Differences(ColumnMIoU, "5", "2")
+		return dense, []string{"5", "2"}
 	case "C17":
-		return r.Differences(ColumnMIoU, "6", "3")
+		return dense, []string{"6", "3"}
 	case "C18":
-		return r.Differences(column, "7", "6")
+		return column, []string{"7", "6"}
 	}
-	return nil
+	return "", nil
 }
 
 // pairs are the rows of the paired table: what a line adds to another one.
@@ -107,12 +122,14 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 3 − stage 1: both alignments, trained on", "3", pretrain.RowAlignment},
 	{"line 7 − stage 1: all of stage 2", "7", pretrain.RowAlignment},
 	{"stage 1 − random weights", pretrain.RowAlignment, pretrain.RowRandom},
+	{"line 3 − initialisation: both alignments, trained on", "3", pretrain.RowInit},
 	{"line 7 − initialisation: all of the method", "7", pretrain.RowInit},
+	{"initialisation − random weights", pretrain.RowInit, pretrain.RowRandom},
 }
 
 // fromWeights reports whether the lines start from a file of weights.
 func (r Results) fromWeights() bool {
-	for _, column := range columns {
+	for _, column := range slices.Concat(columns, pretrain.RecallColumns) {
 		for _, row := range []string{"1", "2", "3", "4", "5", "6", "7"} {
 			for _, record := range r.Of(row, column) {
 				var config Config
@@ -140,18 +157,27 @@ func (r Results) tables() ([]figures.Table, error) {
 	switch {
 	case r.read:
 		title += " on images"
-		caption += " Segmentation of COCOStuff-27, classification of ImageNet-1k."
+		caption += " Segmentation of COCOStuff-27, classification of ImageNet-1k, recall over patches of PASCAL VOC with every class counting the same."
 	case r.Profile != study.Full:
 		title += " on synthetic images"
 		caption += " On synthetic objects and scenes, with which the paper's numbers do not compare."
 	}
+	// The paper has no columns of recall.
+	more := slices.DeleteFunc(slices.Clone(pretrain.RecallColumns), func(column string) bool { return !slices.Contains(r.Columns(), column) })
+	shown := slices.Concat(paper.Columns, more)
 	describe := func(t figures.Table, title, caption string) figures.Table {
 		t.Title, t.Caption = title, caption
-		r.DescribeAs(&t, "%", columns...)
+		r.DescribeAs(&t, "%", shown...)
 		return t
 	}
 	main := paper.Beside(func(heads []string, column string) figures.Cell { return r.Cell(heads[0], column) })
-	main.Rows = append(r.starts(paper.Columns, len(main.RowHeads)), main.Rows...)
+	for i, line := range sccore.Ablations {
+		for _, column := range more {
+			main.Rows[i].Cells = append(main.Rows[i].Cells, r.Cell(strconv.Itoa(line.Line), column))
+		}
+	}
+	main.Columns = shown
+	main.Rows = append(r.starts(shown, len(main.RowHeads)), main.Rows...)
 	compared := r.read || r.Profile == study.Full
 	if !compared {
 		for _, row := range main.Rows {
@@ -160,15 +186,15 @@ func (r Results) tables() ([]figures.Table, error) {
 			}
 		}
 	}
-	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: slices.Clone(paper.Columns)}
+	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: shown}
 	for _, pair := range pairs {
 		if pair.Row == other || pair.Other == other {
 			continue
 		}
 		row := figures.Row{Heads: []string{pair.Title}}
-		for _, column := range paper.Columns {
+		for _, column := range shown {
 			cell := r.Derived(r.Differences(column, pair.Row, pair.Other), column, pair.Row, pair.Other)
-			if compared {
+			if compared && slices.Contains(paper.Columns, column) {
 				cell.Paper = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
 			}
 			row.Cells = append(row.Cells, cell)

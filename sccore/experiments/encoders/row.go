@@ -73,6 +73,9 @@ func Gain(results study.Results, initialisation, column string) study.Evidence {
 		method = strings.ToLower(initialisation) + "+ours-s16"
 	}
 	evidence := results.Evidence(results.Differences(column, method, before), column)
+	if len(evidence.Values) > 0 && results.Blind(column, before, Random) {
+		evidence.Blind = []string{column}
+	}
 	for _, row := range []string{method, before} {
 		for _, record := range results.Of(row, column) {
 			var config struct {

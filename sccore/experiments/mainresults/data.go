@@ -75,23 +75,37 @@ func open(dir, name string) (Data, error) {
 
 // Sample returns at most the given number of images per split, evenly spread; all if most is 0. The classes stay.
 func (d Data) Sample(most int) Data {
-	var identities [2]string
+	if most == 0 {
+		return d
+	}
+	return d.at(func(n int) []int { return datasets.Spread(n, most) }, fmt.Sprintf("at most %d per split, spread evenly, of (%s)", most, d.ID))
+}
+
+// Share returns a seed's share of the images, which no other seed has; all if shares is 1. The classes stay. The identity is that of all seeds.
+func (d Data) Share(seed, shares int) Data {
+	if shares <= 1 {
+		return d
+	}
+	return d.at(func(n int) []int { return datasets.Share(n, seed, shares) }, fmt.Sprintf("%s; of each %d shares, one for a seed", d.ID, shares))
+}
+
+// at returns the images at some places of each split.
+func (d Data) at(places func(n int) []int, identity string) Data {
 	for i := range 2 {
 		if d.Annotated[i] != nil {
-			d.Annotated[i] = d.Annotated[i].Pick(datasets.Spread(d.Annotated[i].Len(), most))
-			identities[i] = d.Annotated[i].Identity
+			d.Annotated[i] = d.Annotated[i].Pick(places(d.Annotated[i].Len()))
 		}
 		if objects, ok := d.Objects[i].(evaluation.LabelledPictures); ok {
-			places := datasets.Spread(objects.Len(), most)
+			some := places(objects.Len())
 			var labels []int32
-			for _, place := range places {
+			for _, place := range some {
 				labels = append(labels, d.Labels[i][place])
 			}
-			objects.ImageFolder = objects.Pick(places)
-			d.Objects[i], d.Labels[i], identities[i] = objects, labels, objects.Identity
+			objects.ImageFolder = objects.Pick(some)
+			d.Objects[i], d.Labels[i] = objects, labels
 		}
 	}
-	d.ID = identities[0] + "; " + identities[1]
+	d.ID = identity
 	return d
 }
 

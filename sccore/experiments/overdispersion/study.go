@@ -41,10 +41,10 @@ const start = "start"
 
 // profileConfig returns the configuration of a profile before --set.
 func profileConfig(profile study.Profile) pretrain.Config {
-	c := pretrain.ProfileConfig(study.Quick)
+	c := pretrain.ProfileConfig(study.Quick, false)
 	switch profile {
 	case study.Smoke:
-		c = pretrain.ProfileConfig(study.Smoke)
+		c = pretrain.ProfileConfig(study.Smoke, false)
 		c.EvaluateEvery, c.First.Steps, c.Second.Steps = 1, 2, 6
 	case study.Quick:
 		c.EvaluateEvery, c.Second.Steps, c.Images = 50, 600, 512

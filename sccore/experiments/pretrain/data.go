@@ -18,8 +18,11 @@ type Data struct {
 	Train sccore.Data
 	// Labelled images that train and test a probe; nil for data without labels.
 	Objects, Scenes [2]*synthetic.Set
+	// Annotated images whose patches train and test the classifiers of recall; nil without PASCAL VOC.
+	Annotated [2]*datasets.Segmentation
 
 	title, identity string
+	annotated       string // Identifies Annotated, of all seeds alike.
 	skipped         []string
 }
 
@@ -31,23 +34,6 @@ func (d Data) Title() string { return d.title }
 
 // Skipped lists the files that could not be read.
 func (d Data) Skipped() []string { return d.skipped }
-
-// columns returns the columns that are measured on the data, in the order of the records.
-func (d Data) columns() []string {
-	if d.Scenes[0] == nil {
-		return []string{ColumnRank}
-	}
-	return []string{ColumnMIoU, ColumnKNN}
-}
-
-// measured identifies what numbers are measured on: pictures as they are preprocessed, so that numbers of crops of another kind are not compared, or empty
-// for images in memory.
-func (d Data) measured(c Config) string {
-	if d.Scenes[0] != nil {
-		return ""
-	}
-	return d.identity + "; " + datasets.DefaultPreprocessing().Describe(c.Size)
-}
 
 // smokeImages is the number of objects, and of scenes, that the smoke profile takes from real datasets.
 const smokeImages = 64
@@ -80,6 +66,9 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity + start
 		return d, nil
 	}
+	if err := CheckShare(seed, config.Shares); err != nil {
+		return Data{}, err
+	}
 	objects, err := imageNet(dir)
 	if err != nil {
 		return Data{}, wantBoth(err)
@@ -87,6 +76,11 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	scenes, err := datasets.COCO(dir, datasets.Train)
 	if err != nil {
 		return Data{}, wantBoth(err)
+	}
+	identity := objects.Identity + "; " + scenes.Identity + start
+	if config.Shares > 1 {
+		identity += fmt.Sprintf("; of each %d shares, one for a seed", config.Shares)
+		objects, scenes = objects.Share(seed, config.Shares), scenes.Share(seed, config.Shares)
 	}
 	if o.Cache != "" {
 		cache, err := datasets.OpenCache(o.Cache, o.Warn)
@@ -99,14 +93,25 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		objects = objects.Pick(datasets.Spread(objects.Len(), smokeImages))
 		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))
 	}
-	d := Data{title: "images", identity: objects.Identity + "; " + scenes.Identity + start, skipped: []string{}}
+	d := Data{title: images, identity: identity, skipped: []string{}}
 	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
 		for _, skipped := range pictures.Skipped {
 			d.skipped = append(d.skipped, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
 		}
 	}
 	d.Train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
-	return d, nil
+	if config.Recall.Size > 0 {
+		d.Annotated, d.annotated, err = config.Recall.open(o, seed, config.Shares)
+	}
+	return d, err
+}
+
+// CheckShare returns an error if real images, cut into shares of which each seed has its own, have none for a seed.
+func CheckShare(seed, shares int) error {
+	if shares > 1 && seed >= shares {
+		return study.BadOption{Err: fmt.Errorf("seed %d has no share of the images: shares is %d", seed, shares)}
+	}
+	return nil
 }
 
 // wantBoth explains which datasets training needs if one of them is missing.

@@ -13,7 +13,7 @@ import (
 // TestInitIsIdentifiedByItsContent opens the data for two files of one name. Else a run would be recorded, or resumed, as one of the other's weights.
 func TestInitIsIdentifiedByItsContent(t *testing.T) {
 	open := func(file, ignore string) (Data, error) {
-		config := ProfileConfig(study.Smoke)
+		config := ProfileConfig(study.Smoke, false)
 		o := study.Options{Profile: study.Smoke, Set: []string{"init=" + file, "ignore=" + ignore}}
 		if err := settings.Apply(&config, o.Set...); err != nil {
 			t.Fatal(err)

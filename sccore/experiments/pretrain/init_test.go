@@ -59,7 +59,7 @@ func TestPretrainFollowsTheFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if im.ViT.Name != want || im.ViT.Prototypes != ProfileConfig(study.Smoke).Second.Prototypes || len(im.Missing) > 0 {
+			if im.ViT.Name != want || im.ViT.Prototypes != ProfileConfig(study.Smoke, false).Second.Prototypes || len(im.Missing) > 0 {
 				t.Errorf("left %s", im)
 			}
 			start, err := weights.ReadViT(member(file), encoder.ViT{}, "")

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gomlx/compute"
@@ -12,19 +13,39 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// measure measures an encoder: with labels by a linear probe of the patch features of scenes and by k-NN on objects, without labels by the effective rank
-// of patch features.
-func measure(b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, c Config, seed int) ([]study.Number, error) {
+// numbers lists the numbers of a row that [measure] measures, without their values.
+func (d Data) numbers(c Config, row string) (numbers []study.Number) {
+	if d.Scenes[0] == nil {
+		return append(d.RecallNumbers(row), study.Number{Row: row, Column: ColumnRank, Data: d.ranked(c)})
+	}
+	for _, column := range []string{ColumnMIoU, ColumnKNN} {
+		numbers = append(numbers, study.Number{Row: row, Column: column})
+	}
+	return numbers
+}
+
+// ranked identifies the pictures of the effective rank as they are preprocessed, so that numbers of crops of another kind are not compared.
+func (d Data) ranked(c Config) string {
+	return d.identity + "; " + datasets.DefaultPreprocessing().Describe(c.Size)
+}
+
+// measure measures an encoder: on synthetic images by a linear probe of the patch features of scenes and by k-NN on objects, on real ones by the recall over
+// patches, where there are labels, and by the effective rank of patch features.
+func measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, data Data, c Config, seed int) ([]study.Number, error) {
 	if data.Scenes[0] == nil {
 		features, err := evaluation.Encode(frozen, data.Train.Scenes, c.Size, 256, true)
 		if err != nil {
 			return nil, err
 		}
 		spread, err := metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(features.Patches, len(features.Patches)/features.Dim, features.Dim))
-		return []study.Number{{
-			Column: ColumnRank, Metric: "effective rank", Value: spread.Rank, Data: data.measured(c),
+		if err != nil {
+			return nil, err
+		}
+		numbers, err := data.MeasureRecall(ctx, b, frozen, c.Recall, seed)
+		return append(numbers, study.Number{
+			Column: ColumnRank, Metric: "effective rank", Value: spread.Rank, Data: data.ranked(c),
 			Protocol: "patch features of the first scenes, " + datasets.DefaultPreprocessing().Describe(c.Size),
-		}}, err
+		}), err
 	}
 	annotated, err := evaluation.EncodeScenes(frozen, data.Scenes, c.Size)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 func TestPretrainConfigsAreInRange(t *testing.T) {
 	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
-		if err := ProfileConfig(profile).Check(); err != nil {
+		if err := ProfileConfig(profile, false).Check(); err != nil {
 			t.Errorf("%s: %v", profile, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 	if err != nil || len(records) != 8 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	config := ProfileConfig(study.Smoke)
+	config := ProfileConfig(study.Smoke, false)
 	if len(records[7].Curve) == 0 || records[7].Details["step"] != float64(config.Second.Steps) {
 		t.Errorf("record %+v", records[7])
 	}
@@ -128,7 +128,7 @@ func TestPretrainingLearns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	config := ProfileConfig(study.Quick)
+	config := ProfileConfig(study.Quick, false)
 	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 80, 0, 384
 	if !testbackend.HasXLA() { // There the trainer's own test learns something smaller.
 		t.Log("on the Go engine these steps take minutes")
@@ -149,7 +149,7 @@ func TestPretrainingLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	mIoU := func() float64 {
-		numbers, err := measure(b, stage.Frozen, data, config, 1)
+		numbers, err := measure(t.Context(), b, stage.Frozen, data, config, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -34,6 +35,11 @@ type Config struct {
 	Size   int                   `json:"size"`   // Height and width in pixels at which images are encoded, for evaluation and for finding neighbours.
 	Probe  evaluation.PatchProbe `json:"probe"`
 	KNN    knn.Classifier        `json:"knn"`
+
+	// Shares is the number of shares that real images are cut into, to train and to measure. Seed 0 has the first share, and so on, so that no image counts for two
+	// seeds. 1 gives all images to every seed. It is 0 for synthetic images, which are drawn for each seed.
+	Shares int    `json:"shares,omitzero"`
+	Recall Recall `json:"recall,omitzero"` // Measures patches of real images; zero for synthetic ones.
 
 	// EvaluateEvery is the number of steps between evaluations during training: with labels by the linear probe and k-NN, without by the spread of patch
 	// features. 0 means none. Evaluations do not change the training.
@@ -65,8 +71,31 @@ const (
 	ColumnRank = "effective rank" // Effective rank of patch features, for images without labels.
 )
 
-// ProfileConfig returns the configuration of a profile before --set.
-func ProfileConfig(profile study.Profile) Config {
+// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
+func ProfileConfig(profile study.Profile, read bool) Config {
+	c := drawnConfig(profile)
+	if !read {
+		return c
+	}
+	c.Shares, c.Recall = 1, Recall{Size: 448, Least: 50}
+	for _, s := range []*sccore.Config{&c.First, &c.Second} { // Colours of photographs bear the paper's jitter.
+		jitter := sccore.Default().Views
+		s.Views.Global.JitterStrength, s.Views.Global.Grayscale = jitter.Global.JitterStrength, jitter.Global.Grayscale
+		s.Views.Local.JitterStrength, s.Views.Local.Grayscale = jitter.Local.JitterStrength, jitter.Local.Grayscale
+	}
+	switch profile {
+	case study.Smoke:
+		c.Recall = Recall{Size: 32, Least: 1}
+	case study.Quick: // 500 steps on photographs show nothing.
+		c.Shares, c.Recall.Size = 5, 96
+		c.First.Steps, c.First.WarmupSteps, c.First.TargetMomentum = 9000, 900, 0.995
+		c.Second.Steps, c.Second.WarmupSteps, c.Second.TargetMomentum = 600, 60, 0.995
+	}
+	return c
+}
+
+// drawnConfig is the configuration of a profile for synthetic images.
+func drawnConfig(profile study.Profile) Config {
 	c := Config{
 		Second: sccore.Default(), Images: 1024, Size: 224,
 		Probe: evaluation.DefaultPatchProbe(), KNN: knn.Classifier{K: 20, Temperature: 0.07},
@@ -136,10 +165,19 @@ func (c Config) Check() error {
 	)
 }
 
+// CheckRead returns an error that names the first value out of range for real images, or one that counts only for synthetic ones and that the profile does not
+// have.
+func (c Config) CheckRead(profile study.Profile) error {
+	if c.Images != ProfileConfig(profile, true).Images {
+		return fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", c.Images)
+	}
+	return cmp.Or(settings.Between("shares", c.Shares, 1, 1<<20), c.Recall.check(c.Second.Encoder))
+}
+
 // CheckDrawn returns an error that names the first value out of range for synthetic images, or one that counts only for real images and that the profile
 // does not have.
 func (c Config) CheckDrawn(profile study.Profile) error {
-	size := ProfileConfig(profile).Size
+	size := ProfileConfig(profile, false).Size
 	if vit, err := encoder.ViTByName(c.Second.Encoder); err == nil {
 		size = sccore.Nearest(size, vit.PatchSize) // As [Config.Follow] does.
 	}
@@ -148,6 +186,10 @@ func (c Config) CheckDrawn(profile study.Profile) error {
 		return fmt.Errorf("images %d is below the batch size or the number of neighbours; --set images=%d fits", c.Images, max(c.First.Batch, c.Second.Batch, c.Second.Neighbours+1))
 	case c.Size != size:
 		return fmt.Errorf("size %d: synthetic images are encoded at their own size, second.canvas", c.Size)
+	case c.Shares != 0:
+		return errors.New("shares: synthetic images are drawn for each seed")
+	case c.Recall != (Recall{}):
+		return errors.New("recall: patches of real images alone are measured by it")
 	}
 	return synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize)
 }
@@ -156,7 +198,7 @@ func (c Config) CheckDrawn(profile study.Profile) error {
 func (c Config) rows() (rows []string) {
 	rows = []string{RowRandom, RowAlignment}
 	if c.Init != "" {
-		rows = []string{RowInit}
+		rows[1] = RowInit
 	}
 	if !c.WithoutControl {
 		rows = append(rows, RowControl)
@@ -190,7 +232,7 @@ func Missing(data string) error {
 func DatasetNames(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Data != "":
-		return []string{"images"}, nil, nil
+		return []string{images}, nil, nil
 	case o.Profile == study.Full:
 		return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and COCO's in coco/train2017")
 	}
@@ -198,22 +240,23 @@ func DatasetNames(o study.Options) (names, missing []string, err error) {
 }
 
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
-	config := ProfileConfig(o.Profile)
+	read := dataset == images
+	config := ProfileConfig(o.Profile, read)
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
-	if said := config.Follow(o.Set, o.Data == ""); said != "" {
+	if said := config.Follow(o.Set, !read); said != "" {
 		o.Warnf("%s", said)
 	}
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	if dataset == "synthetic" {
-		if err := config.CheckDrawn(o.Profile); err != nil {
-			return nil, err
-		}
-	} else if config.Images != ProfileConfig(o.Profile).Images {
-		return nil, fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", config.Images)
+	check := config.CheckDrawn
+	if read {
+		check = config.CheckRead
+	}
+	if err := check(o.Profile); err != nil {
+		return nil, err
 	}
 	if o.Profile == study.Full && config.Init == "" {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
@@ -223,6 +266,18 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config})
 	}
 	return cells, nil
+}
+
+// images is the dataset of a data folder, and the start of its cells' names.
+const images = "images"
+
+// OnImages reports whether a record of training is of real images.
+func OnImages(r study.Record) bool { return strings.HasPrefix(r.Cell, images+"/") }
+
+// StartsFrom reports whether the profile of a record of training lets --set init choose a file to start from: the full one does, which needs it, and the quick one
+// on real images, whose first stage takes most of its time. The data of a record identify the file.
+func StartsFrom(r study.Record) bool {
+	return r.Profile == study.Full || r.Profile == study.Quick && OnImages(r)
 }
 
 // Drawn reports whether a dataset is drawn, for each seed anew.
@@ -237,7 +292,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "about 20 minutes on 2 cores",
+			study.Quick: "about 20 minutes on 2 cores; on photographs three hours, or 20 minutes from one start by --set init=FILE",
 			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
 		},
 	},
@@ -249,21 +304,19 @@ var Study = study.Spec[Config, Data]{
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
 		return Open(o, cells[0].Config, cells[0].Seed)
 	},
-	BySeed: Drawn,
+	BySeed: func(string) bool { return true },
 	Numbers: func(d Data, c study.Cell[Config]) (numbers []study.Number) {
 		for _, row := range c.Config.rows() {
-			for _, column := range d.columns() {
-				numbers = append(numbers, study.Number{Row: row, Column: column, Data: d.measured(c.Config)})
-			}
+			numbers = append(numbers, d.numbers(c.Config, row)...)
 		}
 		return numbers
 	},
 	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
 	NewWorker: func(*run) (study.Worker[Config, Data], error) { return &worker{}, nil },
 	ProfileConfig: func(r study.Record, config Config) Config {
-		c := ProfileConfig(r.Profile)
-		if r.Profile == study.Full {
-			c.Init = config.Init // The full profile needs --set init; the data of a record identify the file.
+		c := ProfileConfig(r.Profile, OnImages(r))
+		if StartsFrom(r) {
+			c.Init = config.Init
 		}
 		return c
 	},

@@ -23,10 +23,10 @@ func Load(out string, profile study.Profile) (Results, error) {
 func (r Results) table() figures.Table {
 	t := figures.Table{
 		Title:    "Training in two stages",
-		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; without labels the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
+		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; on real images the recall over patches of PASCAL VOC, every class counting the same, and the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
 		RowHeads: []figures.RowHead{{Name: "encoder"}},
 	}
-	for _, column := range []string{ColumnMIoU, ColumnKNN, ColumnRank} {
+	for _, column := range []string{ColumnMIoU, ColumnKNN, ColumnRecall, ColumnNearestRecall, ColumnRank} {
 		if slices.Contains(r.Columns(), column) {
 			t.Columns = append(t.Columns, column)
 		}

@@ -8,7 +8,8 @@ import (
 
 // NewViewer returns a viewer of the first count scenes of a profile's data, at least 2: synthetic test scenes, or the scenes of the data folder dir.
 func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*features.Viewer, error) {
-	config := ProfileConfig(profile)
+	config := ProfileConfig(profile, dir != "")
+	config.Shares, config.Recall = 1, Recall{} // It measures nothing.
 	data, err := Open(study.Options{Profile: profile, Data: dir}, config, 0)
 	if err != nil {
 		return nil, err

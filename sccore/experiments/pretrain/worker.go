@@ -114,10 +114,10 @@ func (w *worker) alignment(r *run) error {
 	return w.record(r, RowAlignment, w.first.Frozen, dir)
 }
 
-// fromFile finds the neighbours with the encoder of a file and measures it.
+// fromFile finds the neighbours with the encoder of a file and measures it, and random weights beside it.
 func (w *worker) fromFile(r *run, start func() error) error {
 	_, err := os.Stat(filepath.Join(r.Dir, NeighboursFile))
-	if !r.Wants(RowInit) && err == nil {
+	if !r.Wants(RowInit) && !r.Wants(RowRandom) && err == nil {
 		return w.neighbours(r, nil)
 	}
 	// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
@@ -133,7 +133,13 @@ func (w *worker) fromFile(r *run, start func() error) error {
 		return err
 	}
 	defer frozen.Close()
-	return w.record(r, RowInit, frozen, "")
+	if err := w.record(r, RowInit, frozen, ""); err != nil || !r.Wants(RowRandom) {
+		return err
+	}
+	if err := w.second.Trainer.Begin(uint64(r.Cell.Seed)); err != nil {
+		return err
+	}
+	return w.record(r, RowRandom, frozen, "")
 }
 
 // neighbours gives the second stage the neighbours that it draws positives from.
@@ -185,7 +191,7 @@ func (w *worker) record(r *run, row string, frozen *evaluation.FeatureExtractor,
 		return nil
 	}
 	r.Say("measuring %s", row)
-	numbers, err := measure(r.Backend(), frozen, r.Data, r.Cell.Config, r.Cell.Seed)
+	numbers, err := measure(r.Context, r.Backend(), frozen, r.Data, r.Cell.Config, r.Cell.Seed)
 	if err != nil {
 		return err
 	}

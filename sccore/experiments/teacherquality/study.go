@@ -84,7 +84,7 @@ func profileConfig(profile study.Profile) Config {
 	if profile == study.Smoke {
 		size = study.Smoke
 	}
-	trained := pretrain.ProfileConfig(size)
+	trained := pretrain.ProfileConfig(size, false)
 	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe}
 	for _, s := range []*sccore.Config{&c.First, &c.Second} {
 		s.Prototypes, s.Lambdas = 0, losses.Lambdas{PatchAlignment: 1}

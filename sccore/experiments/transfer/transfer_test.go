@@ -168,7 +168,7 @@ func export(t *testing.T, path string, seed int) {
 // pretend leaves in out what the experiment pretrain does.
 func pretend(t *testing.T, out string) {
 	t.Helper()
-	config := pretrain.ProfileConfig(study.Smoke)
+	config := pretrain.ProfileConfig(study.Smoke, false)
 	config.Second.Encoder = "vit-tiny"
 	for i, row := range []string{pretrain.RowAlignment, pretrain.RowControl, pretrain.RowMethod} {
 		stage := []string{encoders.First, encoders.Control, encoders.Second}[i]

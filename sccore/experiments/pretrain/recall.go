@@ -1,0 +1,105 @@
+package pretrain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// The columns of recall over patches: of a linear probe and of nearest neighbours. Training on photographs shows in them soonest.
+const (
+	ColumnRecall        = "VOC patch recall, linear"
+	ColumnNearestRecall = "VOC patch recall, k-NN"
+)
+
+// RecallColumns are the columns of recall over patches, in the order of tables.
+var RecallColumns = []string{ColumnRecall, ColumnNearestRecall}
+
+// Recall says how the patches of PASCAL VOC measure encoders that are trained on real images; see [evaluation.PatchRecall].
+type Recall struct {
+	Size  int `json:"size"`  // Height and width in pixels that images are resized to; 0 leaves the measure out.
+	Least int `json:"least"` // Classes with fewer patches, in training or in testing, are left out.
+}
+
+// check returns an error that names the first value out of range. name is that of the encoder.
+func (c Recall) check(name string) error {
+	if c.Size == 0 {
+		return nil
+	}
+	if vit, err := encoder.ViTByName(name); err == nil && c.Size%vit.PatchSize != 0 {
+		return fmt.Errorf("recall.size %d is not a multiple of %s's patch size %d, want %d", c.Size, vit.Name, vit.PatchSize, sccore.Nearest(c.Size, vit.PatchSize))
+	}
+	return cmp.Or(settings.Between("recall.size", c.Size, 8, settings.MaxImageSize), settings.Between("recall.least", c.Least, 1, c.measure().PerClass))
+}
+
+// measure is the evaluation that the configuration asks for.
+func (c Recall) measure() evaluation.PatchRecall {
+	r := evaluation.DefaultPatchRecall()
+	r.Least = c.Least
+	return r
+}
+
+// open opens a seed's share of PASCAL VOC below the data folder. Without the dataset it warns and returns none.
+func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segmentation, identity string, err error) {
+	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
+		set, err := datasets.VOC(o.Data, split)
+		if errors.Is(err, fs.ErrNotExist) {
+			o.Warnf("skipped the columns of recall over patches: %v", err)
+			return [2]*datasets.Segmentation{}, "", nil
+		}
+		if err != nil {
+			return sets, "", err
+		}
+		identity += "; " + set.Identity
+		if shares > 1 {
+			set = set.Share(seed, shares)
+		}
+		if o.Profile == study.Smoke {
+			set = set.Pick(datasets.Spread(set.Len(), smokeImages))
+		}
+		sets[i] = set
+	}
+	return sets, "; measured on " + strings.TrimPrefix(identity, "; "), nil
+}
+
+// RecallNumbers lists the numbers of [Data.MeasureRecall], without their values: none without images to measure on.
+func (d Data) RecallNumbers(row string) (numbers []study.Number) {
+	if d.Annotated[0] == nil {
+		return nil
+	}
+	for _, column := range RecallColumns {
+		numbers = append(numbers, study.Number{Row: row, Column: column, Metric: "recall", Unit: "%", Data: d.identity + d.annotated})
+	}
+	return numbers
+}
+
+// MeasureRecall measures an encoder by the recall over patches of PASCAL VOC.
+func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Recall, seed int) ([]study.Number, error) {
+	numbers := d.RecallNumbers("")
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	of := func(s *datasets.Segmentation) evaluation.FrozenFeatures {
+		return evaluation.FrozenFeatures{Extractor: frozen, Images: s, Seed: uint64(seed), TestSize: c.Size}
+	}
+	measured, err := c.measure().Evaluate(ctx, b, of(d.Annotated[0]), of(d.Annotated[1]))
+	if err != nil {
+		return nil, err
+	}
+	protocol := fmt.Sprintf("%s; classes %s", c.measure().Protocol(c.Size), strings.Join(measured.Names, ", "))
+	for i, value := range []float64{measured.All.Linear, measured.All.KNN} {
+		numbers[i].Value, numbers[i].Protocol = value, protocol
+	}
+	return numbers, nil
+}

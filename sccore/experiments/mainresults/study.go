@@ -2,6 +2,7 @@ package mainresults
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -34,13 +36,20 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: Sources.Datasets,
 	Cells:    grid.Cells,
-	BySeed:   encoders.Drawn,
+	BySeed:   func(string) bool { return true },
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
+		c, seed := cells[0].Config, cells[0].Seed
 		if dataset == encoders.Synthetic {
-			return draw(cells[0].Config, cells[0].Seed), nil
+			return draw(c, seed), nil
+		}
+		if err := pretrain.CheckShare(seed, c.Shares); err != nil {
+			return Data{}, err
 		}
 		d, err := Sources.Open(o.Data, dataset)
-		return d.Sample(cells[0].Config.Images), err
+		if err != nil {
+			return d, err
+		}
+		return d.Share(seed, c.Shares).Sample(c.Images), nil
 	},
 	Numbers:       func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
 	Steps:         func(Data, study.Cell[Config]) int { return 1 },
@@ -67,11 +76,12 @@ type Config struct {
 	// Preprocessing makes crops of Size of pictures to classify. To segment, only its colours count; the default is omitted then.
 	Preprocessing datasets.Preprocessing `json:"preprocessing,omitzero"`
 
-	Images int                    `json:"images"`         // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
-	Size   int                    `json:"size,omitzero"`  // Height and width in pixels of objects and of synthetic scenes.
-	KNN    knn.Classifier         `json:"knn,omitzero"`   // Classifies [CLS] features of objects.
-	Class  evaluation.LinearProbe `json:"class,omitzero"` // Classifies them, too.
-	Patch  evaluation.PatchProbe  `json:"patch,omitzero"` // Segments synthetic scenes.
+	Images int                    `json:"images"`          // Images per split and seed: drawn, or taken evenly spread from the seed's share of a real dataset, where 0 means all.
+	Shares int                    `json:"shares,omitzero"` // Shares that the images of a real dataset are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
+	Size   int                    `json:"size,omitzero"`   // Height and width in pixels of objects and of synthetic scenes.
+	KNN    knn.Classifier         `json:"knn,omitzero"`    // Classifies [CLS] features of objects.
+	Class  evaluation.LinearProbe `json:"class,omitzero"`  // Classifies them, too.
+	Patch  evaluation.PatchProbe  `json:"patch,omitzero"`  // Segments synthetic scenes.
 
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
 }
@@ -107,6 +117,12 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 		c.Class = evaluation.FastLinearProbe()
 		c.Class.Epochs = 20 // The paper has 100.
 	}
+	if read {
+		c.Shares = 1
+	}
+	if read && profile == study.Quick { // The size that its encoders are trained for.
+		c.Size, c.Shares = 64, 5
+	}
 	if read && profile != study.Full {
 		c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Batch, c.Segmentation.Epochs = 96, 128, 8, 8
 	}
@@ -141,9 +157,12 @@ func (c Config) on(dataset string) Config {
 // check returns an error that names the first value out of range.
 func (c Config) check(read bool) error {
 	if !read {
+		if c.Shares != 0 {
+			return errors.New("shares: synthetic images are drawn for each seed")
+		}
 		return cmp.Or(synthetic.Check("images", c.Images, "size", c.Size), c.KNN.Check(), c.Class.Check(), c.Patch.Check())
 	}
-	if err := cmp.Or(settings.Between("images", c.Images, 0, math.MaxInt32), settings.Between("size", c.Size, 8, settings.MaxImageSize)); err != nil {
+	if err := cmp.Or(settings.Between("images", c.Images, 0, math.MaxInt32), settings.Between("shares", c.Shares, 1, 1<<20), settings.Between("size", c.Size, 8, settings.MaxImageSize)); err != nil {
 		return err
 	}
 	if c.Preprocessing.CropMode == datasets.WholeImage {

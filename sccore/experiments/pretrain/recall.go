@@ -50,12 +50,19 @@ func (c Recall) measure() evaluation.PatchRecall {
 	return r
 }
 
-// open opens a seed's share of PASCAL VOC below the data folder. Without the dataset it warns and returns none.
+// missingRecall says that the data folder lacks the images to measure on, if it does.
+func missingRecall(dir string) (missing []string) {
+	if _, err := datasets.VOC(dir, datasets.Test); errors.Is(err, fs.ErrNotExist) {
+		missing = []string{fmt.Sprintf("skipped the columns of recall over patches: %v", err)}
+	}
+	return missing
+}
+
+// open opens a seed's share of PASCAL VOC below the data folder; none without the dataset.
 func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segmentation, identity string, err error) {
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
 		set, err := datasets.VOC(o.Data, split)
 		if errors.Is(err, fs.ErrNotExist) {
-			o.Warnf("skipped the columns of recall over patches: %v", err)
 			return [2]*datasets.Segmentation{}, "", nil
 		}
 		if err != nil {

@@ -232,7 +232,7 @@ func Missing(data string) error {
 func DatasetNames(o study.Options) (names, missing []string, err error) {
 	switch {
 	case o.Data != "":
-		return []string{images}, nil, nil
+		return []string{images}, missingRecall(o.Data), nil
 	case o.Profile == study.Full:
 		return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and COCO's in coco/train2017")
 	}

@@ -2,10 +2,12 @@ package transfer
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -35,11 +37,12 @@ func present(o study.Options) (names, missing []string, err error) {
 // Data is a dataset to train and test heads on.
 type Data struct {
 	train, test              *datasets.Segmentation
+	identity                 string
 	trained, heldOut, tested []int // Indices of the images that train, choose the learning rate and test.
 }
 
 // Identity identifies the images in records.
-func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
+func (d Data) Identity() string { return d.identity }
 
 // Title is the name of the dataset.
 func (d Data) Title() string { return d.train.Name }
@@ -55,18 +58,40 @@ func read(dir, dataset string) (d Data, err error) {
 	return d, err
 }
 
+// openShare opens the seed's share of a real dataset, with the classes that count. Its identity is that of all seeds.
+func openShare(dir, dataset string, c Config, seed int) (d Data, err error) {
+	if err := pretrain.CheckShare(seed, c.Shares); err != nil {
+		return d, err
+	}
+	if d, err = read(dir, dataset); err != nil {
+		return d, err
+	}
+	for _, set := range []**datasets.Segmentation{&d.train, &d.test} {
+		if c.Classes != "" {
+			if *set, err = (*set).Only(strings.Split(c.Classes, ",")...); err != nil {
+				return d, study.BadOption{Err: fmt.Errorf("--set classes=%s: %w", c.Classes, err)}
+			}
+		}
+	}
+	d.identity = d.train.Identity + "; " + d.test.Identity
+	if c.Shares > 1 {
+		d.identity += fmt.Sprintf("; of each %d shares, one for a seed", c.Shares)
+		d.train, d.test = d.train.Share(seed, c.Shares), d.test.Share(seed, c.Shares)
+	}
+	return d, nil
+}
+
 // drawnSize is the height and width of synthetic scenes in pixels.
 const drawnSize = 64
 
 // open opens a dataset for a configuration. Synthetic scenes are those of a seed, of other sets than those that encoders are pretrained on.
 func open(dir, dataset string, c Config, seed int) (d Data, err error) {
-	if dataset != encoders.Synthetic {
-		if d, err = read(dir, dataset); err != nil {
-			return d, err
-		}
-	} else {
+	if dataset == encoders.Synthetic {
 		run := synthetic.Run(seed)
 		d.train, d.test = run.Segmentation(c.Images, drawnSize, 12), run.Segmentation(c.Images, drawnSize, 14)
+		d.identity = d.train.Identity + "; " + d.test.Identity
+	} else if d, err = openShare(dir, dataset, c, seed); err != nil {
+		return d, err
 	}
 	d.tested = datasets.Spread(d.test.Len(), c.Images)
 	all := datasets.Spread(d.train.Len(), c.Images)

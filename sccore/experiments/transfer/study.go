@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -38,7 +39,7 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "head", "seed"},
 	Datasets: present,
 	Cells:    grid.Cells,
-	BySeed:   encoders.Drawn,
+	BySeed:   func(string) bool { return true },
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
 		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
 	},
@@ -85,8 +86,10 @@ type Config struct {
 	FinalLearningRate float64    `json:"final_rate"` // Learning rate at the last step.
 	Holdout           int        `json:"holdout"`    // Training images held out to choose the learning rate; at most half.
 
-	Images   int     `json:"images"`    // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
-	CacheGiB float64 `json:"cache_gib"` // Disk space for cached features; what does not fit is computed each time.
+	Images   int     `json:"images"`           // Images per split and seed: drawn, or taken evenly spread from the seed's share of a real dataset, where 0 means all.
+	Shares   int     `json:"shares,omitzero"`  // Shares that the images of a real dataset are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
+	Classes  string  `json:"classes,omitzero"` // The classes of a real dataset that count, with commas between them; empty for all. Pixels of others are ignored.
+	CacheGiB float64 `json:"cache_gib"`        // Disk space for cached features; what does not fit is computed each time.
 }
 
 // Hashed omits the path of the encoder's file.
@@ -123,11 +126,17 @@ func profileConfig(profile study.Profile, dataset, head string) Config {
 			c.Batch, c.Samples = 16, 6400
 		}
 		if dataset != encoders.Synthetic { // Photographs need more pixels than synthetic scenes.
-			c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Images = 96, 128, 2, 8, 800, 100
+			c.CropSize, c.TestSize, c.Crops, c.Samples, c.Images, c.Shares = 96, 128, 4, 9600, 0, 5
+			if head == heads.FCN {
+				c.Samples = 3200
+			}
 		}
+	} else {
+		c.Shares = 1
 	}
 	if profile == study.Smoke {
 		c.CropSize, c.TestSize, c.Crops, c.Batch, c.Samples, c.Width, c.Images, c.Holdout = 16, 32, 1, 4, 16, 4, 8, 3
+		c.Shares = min(c.Shares, 1)
 	}
 	return c
 }
@@ -163,7 +172,14 @@ func (c Config) check(dataset string) error {
 	); err != nil {
 		return err
 	}
-	if dataset == encoders.Synthetic {
+	if dataset != encoders.Synthetic {
+		if err := settings.Between("shares", c.Shares, 1, 1<<20); err != nil {
+			return err
+		}
+	} else {
+		if c.Shares != 0 || c.Classes != "" {
+			return errors.New("shares and classes: synthetic images are drawn for each seed, with all classes")
+		}
 		if err := cmp.Or(settings.Between("images", c.Images, 2, most), synthetic.Check("images", c.Images, "size", drawnSize)); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package video
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -34,7 +36,7 @@ var Study = study.Spec[Config, Videos]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
-	BySeed:   encoders.Drawn,
+	BySeed:   func(string) bool { return true },
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
 		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
 	},
@@ -71,9 +73,10 @@ type Config struct {
 	Encoder     encoders.Encoder            `json:"encoder"`
 	Propagation evaluation.LabelPropagation `json:"propagation"`
 
-	Videos int `json:"videos"` // Number of videos; 0 for all of a dataset.
-	Frames int `json:"frames"` // Maximum number of frames per video; 0 for all.
-	Size   int `json:"size"`   // Height and width of synthetic frames in pixels; 0 for real videos.
+	Videos int `json:"videos"`          // Number of videos per seed; 0 for all of its share of a dataset.
+	Shares int `json:"shares,omitzero"` // Shares that real videos are cut into. Seed 0 has the first, and so on. 1 gives all to every seed.
+	Frames int `json:"frames"`          // Maximum number of frames per video; 0 for all.
+	Size   int `json:"size"`            // Height and width of synthetic frames in pixels; 0 for real videos.
 }
 
 // Hashed omits the path of the encoder's file.
@@ -97,10 +100,13 @@ var grid = encoders.Grid[Config]{
 // profileConfig returns the configuration of a profile before --set. Frames are small outside the full profile because small encoders have small patches.
 func profileConfig(profile study.Profile, dataset string) Config {
 	c := Config{Propagation: evaluation.DefaultLabelPropagation()}
+	if dataset == davis {
+		c.Shares = 1
+	}
 	switch {
 	case profile == study.Full:
 	case dataset == davis && profile == study.Quick:
-		c.Propagation.ShortSide = 240
+		c.Propagation.ShortSide, c.Shares = 240, 5
 	case dataset == davis:
 		c.Propagation.ShortSide, c.Videos, c.Frames = 64, 2, 4
 	case profile == study.Quick:
@@ -122,6 +128,8 @@ func (c Config) check(dataset string) error {
 		return fmt.Errorf("frames %d and size %d: synthetic videos need at least 3 and 8", c.Frames, c.Size)
 	case c.Frames != 0 && c.Frames < 3:
 		return fmt.Errorf("frames %d is below 3; the first and the last frame do not count", c.Frames)
+	case dataset != davis && c.Shares != 0:
+		return errors.New("shares: synthetic videos are drawn for each seed")
 	case dataset == davis && c.Size != 0:
 		return fmt.Errorf("size %d: only synthetic videos have a size", c.Size)
 	}
@@ -129,6 +137,11 @@ func (c Config) check(dataset string) error {
 		// The drawn frames of a video, and its masks, are in memory together.
 		what := fmt.Sprintf("frames %d of size %d", c.Frames, c.Size)
 		if err := cmp.Or(settings.Between("size", c.Size, 8, settings.MaxImageSize), settings.Fit(settings.MaxBytes, what, c.Frames, c.Size, c.Size, 4)); err != nil {
+			return err
+		}
+	}
+	if dataset == davis {
+		if err := settings.Between("shares", c.Shares, 1, 1<<16); err != nil {
 			return err
 		}
 	}
@@ -152,9 +165,19 @@ func open(dir, dataset string, c Config, seed int) (Videos, error) {
 	if dataset == encoders.Synthetic {
 		return Videos{synthetic.Run(seed).Videos(c.Videos, c.Frames, c.Size, 1)}, nil
 	}
+	if err := pretrain.CheckShare(seed, c.Shares); err != nil {
+		return Videos{}, err
+	}
 	set, err := sources.Open(dir, dataset)
 	if err != nil {
 		return Videos{}, err
+	}
+	if c.Shares > 1 {
+		var own []datasets.Video
+		for _, place := range datasets.Share(len(set.All), seed, c.Shares) {
+			own = append(own, set.All[place])
+		}
+		set.All, set.Identity = own, fmt.Sprintf("%s; of them %d shares, one for a seed", set.Identity, c.Shares)
 	}
 	if c.Videos > 0 && c.Videos < len(set.All) {
 		set.All = set.All[:c.Videos]

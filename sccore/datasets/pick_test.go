@@ -56,3 +56,18 @@ func TestShare(t *testing.T) {
 		t.Errorf("the shares have %d different images of 50", len(slices.Compact(all)))
 	}
 }
+
+func TestShareOfAFolder(t *testing.T) {
+	pictures := &ImageFolder{Name: "p", Identity: "all", files: []string{"a", "b", "c", "d", "e"}}
+	var all []string
+	for share := range 2 {
+		s := pictures.Share(share, 2)
+		if s.Len() != 3-share || s.Identity == pictures.Identity || s.Identity == pictures.Share(1-share, 2).Identity {
+			t.Errorf("share %d has %d images: %s", share, s.Len(), s.Identity)
+		}
+		all = append(all, s.files...)
+	}
+	if slices.Sort(all); !slices.Equal(all, pictures.files) {
+		t.Errorf("the shares hold %q", all)
+	}
+}

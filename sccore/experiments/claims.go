@@ -47,7 +47,7 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 					continue
 				}
 				if len(found.Blind) > 0 {
-					note := fmt.Sprintf("No claim is read from %s of %s on %s data: trained encoders are not three standard deviations above random weights.",
+					note := fmt.Sprintf("No claim is read from %s of %s on %s data: trained encoders are not above random weights by three standard deviations of the difference.",
 						strings.Join(found.Blind, ", "), e.Name, kind)
 					if !slices.Contains(board.Notes, note) {
 						board.Notes = append(board.Notes, note)

@@ -189,20 +189,15 @@ type Evidence struct {
 	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
 }
 
-// Blind reports whether a column does not show training: whether the mean of a trained row lies less than three standard deviations over seeds above that of random
-// weights. Without two seeds of random weights it is false.
+// Blind reports whether a column does not show training: whether a trained row is better than random weights by less than three standard deviations, both of their
+// differences, paired by seed. With less than two seeds of both it is false.
 func (r Results) Blind(column, trained, random string) bool {
-	var values [2][]float64
-	for i, row := range []string{trained, random} {
-		for _, record := range r.Of(row, column) {
-			values[i] = append(values[i], record.Value)
-		}
-	}
-	if len(values[0]) == 0 || len(values[1]) < 2 {
+	gains := r.Differences(column, trained, random)
+	if len(gains) < 2 {
 		return false
 	}
-	mean, sd := stat.MeanStdDev(values[1], nil)
-	return stat.Mean(values[0], nil) <= mean+3*sd
+	mean, sd := stat.MeanStdDev(gains, nil)
+	return mean <= 3*sd
 }
 
 // Evidence returns values with the data and settings of the columns that they come from, which are all columns if none are given. Without values it is

@@ -85,7 +85,9 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		if err != nil {
 			return d, err
 		}
-		m = m.Share(seed, config.Shares)
+		if m, err = m.Share(seed, config.Shares); err != nil {
+			return d, err
+		}
 		if o.Profile == study.Smoke {
 			m = m.Sample(config.Images)
 		}

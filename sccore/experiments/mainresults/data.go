@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 )
 
 // Data holds the labelled images of one dataset: the first of each pair for training, the second for testing.
@@ -82,11 +83,22 @@ func (d Data) Sample(most int) Data {
 }
 
 // Share returns a seed's share of the images, which no other seed has; all if shares is 1. The classes stay. The identity is that of all seeds.
-func (d Data) Share(seed, shares int) Data {
-	if shares <= 1 {
-		return d
+func (d Data) Share(seed, shares int) (Data, error) {
+	for i := range 2 {
+		images := 0
+		if d.Annotated[i] != nil {
+			images = d.Annotated[i].Len()
+		} else if d.Objects[i] != nil {
+			images = d.Objects[i].Len()
+		}
+		if err := pretrain.CheckShare(d.Title(), images, seed, shares); err != nil {
+			return d, err
+		}
 	}
-	return d.at(func(n int) []int { return datasets.Share(n, seed, shares) }, fmt.Sprintf("%s; of each %d shares, one for a seed", d.ID, shares))
+	if shares == 1 {
+		return d, nil
+	}
+	return d.at(func(n int) []int { return datasets.Share(n, seed, shares) }, fmt.Sprintf("%s; of each %d shares, one for a seed", d.ID, shares)), nil
 }
 
 // at returns the images at some places of each split.

@@ -10,7 +10,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -42,14 +41,12 @@ var Study = study.Spec[Config, Data]{
 		if dataset == encoders.Synthetic {
 			return draw(c, seed), nil
 		}
-		if err := pretrain.CheckShare(seed, c.Shares); err != nil {
-			return Data{}, err
-		}
 		d, err := Sources.Open(o.Data, dataset)
 		if err != nil {
 			return d, err
 		}
-		return d.Share(seed, c.Shares).Sample(c.Images), nil
+		d, err = d.Share(seed, c.Shares)
+		return d.Sample(c.Images), err
 	},
 	Numbers:       func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
 	Steps:         func(Data, study.Cell[Config]) int { return 1 },

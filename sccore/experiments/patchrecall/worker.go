@@ -7,6 +7,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -42,8 +43,10 @@ func numbers(data Data, c study.Cell[Config]) (all []study.Number) {
 func run(r *study.Run[Config, Data]) error {
 	c := r.Cell.Config
 	drawn := encoders.Drawn(r.Cell.Dataset)
-	if !drawn && r.Cell.Seed >= c.Shares {
-		return study.BadOption{Err: fmt.Errorf("seed %d has no share of the images: shares is %d", r.Cell.Seed, c.Shares)}
+	for _, set := range []*datasets.Segmentation{r.Data.train, r.Data.test} {
+		if err := pretrain.CheckShare(set.Name, set.Len(), r.Cell.Seed, c.Shares); err != nil && !drawn {
+			return err
+		}
 	}
 	encoder, err := c.Encoder.Open(r.Backend(), r.Cell.Seed)
 	if err != nil {

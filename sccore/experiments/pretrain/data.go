@@ -66,9 +66,6 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity + start
 		return d, nil
 	}
-	if err := CheckShare(seed, config.Shares); err != nil {
-		return Data{}, err
-	}
 	objects, err := imageNet(dir)
 	if err != nil {
 		return Data{}, wantBoth(err)
@@ -78,6 +75,11 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		return Data{}, wantBoth(err)
 	}
 	identity := objects.Identity + "; " + scenes.Identity + start
+	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
+		if err := CheckShare(pictures.Name, pictures.Len(), seed, config.Shares); err != nil {
+			return Data{}, err
+		}
+	}
 	if config.Shares > 1 {
 		identity += fmt.Sprintf("; of each %d shares, one for a seed", config.Shares)
 		objects, scenes = objects.Share(seed, config.Shares), scenes.Share(seed, config.Shares)
@@ -106,10 +108,13 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	return d, err
 }
 
-// CheckShare returns an error if real images, cut into shares of which each seed has its own, have none for a seed.
-func CheckShare(seed, shares int) error {
-	if shares > 1 && seed >= shares {
+// CheckShare returns an error if the images of a dataset, cut into shares of which each seed has its own, have none for a seed.
+func CheckShare(dataset string, images, seed, shares int) error {
+	switch {
+	case shares > 1 && seed >= shares:
 		return study.BadOption{Err: fmt.Errorf("seed %d has no share of the images: shares is %d", seed, shares)}
+	case shares > images:
+		return study.BadOption{Err: fmt.Errorf("shares %d is above the %d images of %s; --set shares=1 gives all to every seed", shares, images, dataset)}
 	}
 	return nil
 }

@@ -25,6 +25,10 @@ func TestPretrainConfigsAreInRange(t *testing.T) {
 		if err := ProfileConfig(profile, false).Check(); err != nil {
 			t.Errorf("%s: %v", profile, err)
 		}
+		read := ProfileConfig(profile, true)
+		if err := errors.Join(read.Check(), read.CheckRead(profile)); err != nil {
+			t.Errorf("%s on real images: %v", profile, err)
+		}
 	}
 	for set, want := range map[string]string{
 		"second.batch=1":                      "second.batch 1",

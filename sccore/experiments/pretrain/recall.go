@@ -28,8 +28,11 @@ var RecallColumns = []string{ColumnRecall, ColumnNearestRecall}
 
 // Recall says how the patches of PASCAL VOC measure encoders that are trained on real images; see [evaluation.PatchRecall].
 type Recall struct {
-	Size  int `json:"size"`  // Height and width in pixels that images are resized to; 0 leaves the measure out.
-	Least int `json:"least"` // Classes with fewer patches, in training or in testing, are left out.
+	Size int `json:"size"` // Height and width in pixels that images are resized to; 0 leaves the measure out.
+	// The classes that count, with commas between them; empty for all. Each seed's share of the images must have patches of each; so the quick profile takes the
+	// seven that a small part of the dataset has enough of.
+	Classes string `json:"classes"`
+	Least   int    `json:"least"` // Classes with fewer patches, in training or in testing, are left out.
 }
 
 // check returns an error that names the first value out of range. name is that of the encoder.
@@ -68,7 +71,15 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 		if err != nil {
 			return sets, "", err
 		}
+		if c.Classes != "" {
+			if set, err = set.Only(strings.Split(c.Classes, ",")...); err != nil {
+				return sets, "", study.BadOption{Err: fmt.Errorf("--set recall.classes=%s: %w", c.Classes, err)}
+			}
+		}
 		identity += "; " + set.Identity
+		if err := CheckShare(set.Name, set.Len(), seed, shares); err != nil {
+			return sets, "", err
+		}
 		if shares > 1 {
 			set = set.Share(seed, shares)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -21,6 +22,12 @@ func TestPretrainRefusesWhatWouldChangeNothing(t *testing.T) {
 		{"", "size=64", "size 64: synthetic images are encoded at their own size"},
 		{"", "images=5", "images 5 is below the batch size or the number of neighbours; --set images=8 fits"},
 		{data, "images=5", "images 5: only synthetic images have a number"},
+		{"", "shares=2", "shares: synthetic images are drawn for each seed"},
+		{"", "recall.size=32", `no key "recall"`},
+		{data, "shares=0", "shares 0"},
+		{data, "shares=11", "shares 11 is above the 10 images of "},
+		{data, "recall.size=33", "recall.size 33 is not a multiple of vit-tiny's patch size 8, want 32"},
+		{data, "recall.least=0", "recall.least 0"},
 		{"", "init=" + junk, "--set init=" + junk + ": " + junk + ": neither"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
@@ -31,5 +38,40 @@ func TestPretrainRefusesWhatWouldChangeNothing(t *testing.T) {
 		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("--set %s leaves a folder", one.set)
 		}
+	}
+}
+
+// TestSeedsShareNoRealImage opens the images of two seeds: all of them, and no image twice.
+func TestSeedsShareNoRealImage(t *testing.T) {
+	dir := t.TempDir()
+	writeImages(t, dir, 7)
+	config := ProfileConfig(study.Smoke, true)
+	config.Shares = 2
+	seen, identity := map[string]bool{}, ""
+	for seed := range 2 {
+		d, err := Open(study.Options{Profile: study.Smoke, Data: dir}, config, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seed > 0 && d.Identity() != identity {
+			t.Errorf("the data of two seeds are %q and %q; they must group", d.Identity(), identity)
+		}
+		identity = d.Identity()
+		for _, source := range []datasets.Source{d.Train.Objects, d.Train.Scenes} {
+			pictures := source.(*datasets.ImageFolder)
+			for i := range pictures.Len() {
+				key := pictures.Name + "/" + pictures.File(i)
+				if seen[key] {
+					t.Errorf("%s counts for two seeds", key)
+				}
+				seen[key] = true
+			}
+		}
+	}
+	if len(seen) != 14 {
+		t.Errorf("%d of 14 images are used", len(seen))
+	}
+	if _, err := Open(study.Options{Profile: study.Smoke, Data: dir}, config, 2); err == nil || !strings.Contains(err.Error(), "seed 2 has no share") {
+		t.Errorf("a third seed: %v", err)
 	}
 }

@@ -60,13 +60,13 @@ func read(dir, dataset string) (d Data, err error) {
 
 // openShare opens the seed's share of a real dataset, with the classes that count. Its identity is that of all seeds.
 func openShare(dir, dataset string, c Config, seed int) (d Data, err error) {
-	if err := pretrain.CheckShare(seed, c.Shares); err != nil {
-		return d, err
-	}
 	if d, err = read(dir, dataset); err != nil {
 		return d, err
 	}
 	for _, set := range []**datasets.Segmentation{&d.train, &d.test} {
+		if err := pretrain.CheckShare((*set).Name, (*set).Len(), seed, c.Shares); err != nil {
+			return d, err
+		}
 		if c.Classes != "" {
 			if *set, err = (*set).Only(strings.Split(c.Classes, ",")...); err != nil {
 				return d, study.BadOption{Err: fmt.Errorf("--set classes=%s: %w", c.Classes, err)}

@@ -165,11 +165,11 @@ func open(dir, dataset string, c Config, seed int) (Videos, error) {
 	if dataset == encoders.Synthetic {
 		return Videos{synthetic.Run(seed).Videos(c.Videos, c.Frames, c.Size, 1)}, nil
 	}
-	if err := pretrain.CheckShare(seed, c.Shares); err != nil {
-		return Videos{}, err
-	}
 	set, err := sources.Open(dir, dataset)
 	if err != nil {
+		return Videos{}, err
+	}
+	if err := pretrain.CheckShare(set.Name, len(set.All), seed, c.Shares); err != nil {
 		return Videos{}, err
 	}
 	if c.Shares > 1 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -160,5 +161,47 @@ func TestAblationClaims(t *testing.T) {
 	}
 	if got := tables[1].Rows[3].Cells[0]; !math.IsNaN(got.Paper) || len(got.Ours) != 3 || got.Ours[0] != 3 {
 		t.Errorf("line 5 − line 2: %+v", got)
+	}
+}
+
+// TestAblationClaimsOnImages judges made-up numbers of photographs without labels of COCOStuff-27: recall over patches stands for mIoU, and no claim is read from a
+// column in which the start is not clearly above random weights.
+func TestAblationClaimsOnImages(t *testing.T) {
+	for gain, blind := range map[float64]bool{8: false, 0.5: true} {
+		config := ProfileConfig(study.Quick, true)
+		config.Init = "start.safetensors"
+		var records []study.Record
+		for seed := range 3 {
+			for row, value := range map[string]float64{pretrain.RowRandom: 20, pretrain.RowInit: 20 + gain, "2": 30, "5": 33} {
+				noise := float64(seed) // The images' share, which rows of a seed have in common.
+				if row == pretrain.RowInit {
+					noise += 0.5 * float64(seed)
+				}
+				records = append(records, study.Record{
+					Cell: "images/line", Row: row, Column: pretrain.ColumnRecall, Value: value + noise, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(config), Data: "photographs",
+				})
+			}
+		}
+		grouped, err := Study.Results(records, study.Quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, claim := range figures.Claims() {
+			if claim.ID != "C16" {
+				continue
+			}
+			e := measure(grouped, claim)
+			if len(e.Values) != 3 || e.Values[0] != 3 || len(e.Changed) > 0 || len(e.Blind) > 0 != blind {
+				t.Errorf("gain %g: %+v", gain, e)
+			}
+		}
+		results := Results{grouped, true}
+		tables, err := results.tables()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := tables[0].Markdown(); !strings.Contains(text, pretrain.ColumnRecall) || strings.Contains(text, pretrain.ColumnNearestRecall) || !strings.Contains(text, pretrain.RowInit) {
+			t.Errorf("table:\n%s", text)
+		}
 	}
 }

@@ -12,11 +12,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
@@ -194,6 +196,7 @@ func TestMainResultsOptions(t *testing.T) {
 		"images=0":            "images 0",
 		"size=1":              "size 1",
 		"segmentation.rate=1": `no key "segmentation"`,
+		"shares=2":            "shares: synthetic",
 		"encoder.row=first":   "weights.ROW=FILE",
 		"weights.swav-r50=x":  `no row "swav-r50"`,
 		"weights.dino-b8=no/": "no/",
@@ -224,6 +227,49 @@ func TestMainResultsTables(t *testing.T) {
 	for i, want := range []string{"| 78.0 / **77.0** (−1.0) | 89.6 / **89.0** (−0.6) |", "| full method | vit-tiny |"} {
 		if text := tables[i].Markdown(); !strings.Contains(text, want) {
 			t.Errorf("table %d has no %q:\n%s", i, want, text)
+		}
+	}
+}
+
+// TestSharesOfMainResults cuts labelled pictures in two: each picture with its label in one share alone, under one identity.
+func TestSharesOfMainResults(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"train/a/1", "train/a/2", "train/b/3", "val/a/4", "val/b/5"} {
+		path := filepath.Join(dir, "imagenet", filepath.FromSlash(file)+".png")
+		var content bytes.Buffer
+		if err := errors.Join(png.Encode(&content, image.NewGray(image.Rect(0, 0, 8, 8))), os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := Sources.Open(dir, imageNet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	var identities [2]string
+	for seed := range 2 {
+		d, err := whole.Share(seed, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		identities[seed] = d.ID
+		for i := range 2 {
+			pictures := d.Objects[i].(evaluation.LabelledPictures)
+			for j := range pictures.Len() {
+				file := pictures.File(j)
+				files = append(files, file)
+				if want := int32(file[0] - 'a'); d.Labels[i][j] != want || d.Classes != 2 {
+					t.Errorf("%s has label %d of %d, want %d of 2", file, d.Labels[i][j], d.Classes, want)
+				}
+			}
+		}
+	}
+	if slices.Sort(files); !slices.Equal(files, []string{"a/1.png", "a/2.png", "a/4.png", "b/3.png", "b/5.png"}) || identities[0] != identities[1] || identities[0] == whole.ID {
+		t.Errorf("shares %q of %q", files, identities)
+	}
+	for seed, want := range map[int]string{0: "shares 3 is above the 2 images of ImageNet-1k", 3: "seed 3 has no share"} {
+		if _, err := whole.Share(seed, 3); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("seed %d: %v", seed, err)
 		}
 	}
 }

@@ -279,6 +279,8 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 		"rates=[0,1,2,3]":          "rates: learning rate 0 is not above 0",
 		"train=17":                 "train 17 and test 32 are not both made of patches of 8",
 		"min_area=2":               "min_area 2 is not",
+		"shares=2":                 "shares and classes: synthetic",
+		"classes=cat":              "shares and classes: synthetic",
 		"samples=0":                "samples 0 is not between 1",
 		"cache_gib=-1":             "cache_gib -1 is not",
 		"images=1":                 "images 1 is not between 2",
@@ -347,5 +349,34 @@ func TestTransferOnSamples(t *testing.T) {
 	}
 	for _, r := range records {
 		t.Logf("%s: mIoU %.1f, accuracy %.1f, %s", r.Column, r.Value, r.Details["accuracy"], r.Data)
+	}
+}
+
+// TestTransferTakesTheClassesThatCount opens the share of a seed of PASCAL VOC with two of its classes.
+func TestTransferTakesTheClassesThatCount(t *testing.T) {
+	dir := os.Getenv("SEMCON_DATA")
+	if _, err := datasets.VOC(dir, datasets.Train); err != nil {
+		t.Logf("no sample of PASCAL VOC: %v", err)
+		return
+	}
+	c := profileConfig(study.Quick, "voc2012", "linear")
+	c.Classes, c.Shares = "background,cat", 2
+	var identities []string
+	for seed := range 2 {
+		d, err := open(dir, "voc2012", c, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(d.train.Classes, []string{"background", "cat"}) || len(d.tested) != d.test.Len() {
+			t.Errorf("classes %q, %d of %d images test", d.train.Classes, len(d.tested), d.test.Len())
+		}
+		identities = append(identities, d.Identity())
+	}
+	if identities[0] != identities[1] {
+		t.Errorf("identities %q differ", identities)
+	}
+	c.Classes = "unicorn"
+	if _, err := open(dir, "voc2012", c, 0); err == nil || !strings.Contains(err.Error(), `--set classes=unicorn: PASCAL VOC has no class "unicorn"`) {
+		t.Errorf("another class: %v", err)
 	}
 }

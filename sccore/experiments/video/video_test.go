@@ -55,6 +55,7 @@ func TestVideoOptions(t *testing.T) {
 		{set: "speed=1", want: `"speed"`},
 		{set: "propagation.k=0", want: "k 0"},
 		{set: "frames=2", want: "frames"},
+		{set: "shares=2", want: "shares: synthetic videos are drawn"},
 		{set: "encoder.row=second", want: "weights.ROW=FILE"},
 		{set: "weights.dino=x.pth", want: `no row "dino"; the rows are dino-s16, ibot-s16`},
 		{set: "weights.dino-s16=no-such-file", want: "no-such-file"},

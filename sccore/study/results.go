@@ -96,6 +96,11 @@ func (r Results) Where(keep func(Record) bool) (Results, error) {
 	return r.group(slices.DeleteFunc(slices.Clone(r.records), func(record Record) bool { return !keep(record) }))
 }
 
+// OnRealImages returns the results on real images, without those on synthetic ones.
+func (r Results) OnRealImages() (Results, error) {
+	return r.Where(func(record Record) bool { return figures.KindOf(record.Data) == figures.Real })
+}
+
 // Empty reports whether there are no records.
 func (r Results) Empty() bool { return len(r.runs) == 0 }
 

@@ -38,20 +38,19 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 				if err != nil {
 					return figures.Scoreboard{}, err
 				}
-				if len(found.Changed) > 0 {
-					note := fmt.Sprintf("Runs of %s on %s data count for no claim, because their settings differ from the profile's: %s.",
+				note := found.Note
+				switch {
+				case len(found.Changed) > 0:
+					note = fmt.Sprintf("Runs of %s on %s data count for no claim, because their settings differ from the profile's: %s.",
 						e.Name, kind, strings.Join(found.Changed, ", "))
-					if !slices.Contains(board.Notes, note) {
-						board.Notes = append(board.Notes, note)
-					}
-					continue
-				}
-				if len(found.Blind) > 0 {
-					note := fmt.Sprintf("No claim is read from %s of %s on %s data: trained encoders are not above random weights by three standard deviations of the difference.",
+				case len(found.Blind) > 0:
+					note = fmt.Sprintf("No claim is read from %s of %s on %s data: trained encoders are not above random weights by three standard deviations of the difference.",
 						strings.Join(found.Blind, ", "), e.Name, kind)
-					if !slices.Contains(board.Notes, note) {
-						board.Notes = append(board.Notes, note)
-					}
+				}
+				if note != "" && !slices.Contains(board.Notes, note) {
+					board.Notes = append(board.Notes, note)
+				}
+				if len(found.Changed)+len(found.Blind) > 0 {
 					continue
 				}
 				measured[key{claim.ID, claim.Part, kind}] = found

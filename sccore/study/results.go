@@ -192,6 +192,7 @@ type Evidence struct {
 	Data    []string // Identities of the data.
 	Changed []string // Settings that differ from the profile's.
 	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
+	Note    string   // What a reader of the claim has to know about the values; optional.
 }
 
 // Blind reports whether a column does not show training: whether a trained row is better than random weights by less than three standard deviations, both of their

@@ -191,7 +191,7 @@ func TestAblationClaimsOnImages(t *testing.T) {
 				continue
 			}
 			e := measure(grouped, claim)
-			if len(e.Values) != 3 || e.Values[0] != 3 || len(e.Changed) > 0 || len(e.Blind) > 0 != blind {
+			if len(e.Values) != 3 || e.Values[0] != 3 || len(e.Changed) > 0 || len(e.Blind) > 0 != blind || !strings.Contains(e.Note, "stands for mIoU") {
 				t.Errorf("gain %g: %+v", gain, e)
 			}
 		}

@@ -76,6 +76,9 @@ func measure(all study.Results, claim figures.Claim) study.Evidence {
 		return study.Evidence{}
 	}
 	evidence := r.Evidence(r.Differences(column, rows[0], rows[1:]...), column)
+	if len(evidence.Values) > 0 && column == pretrain.ColumnRecall {
+		evidence.Note = "For " + Name + " on real data, recall over patches of PASCAL VOC stands for mIoU, because there are no labels of COCOStuff-27."
+	}
 	start := pretrain.RowAlignment
 	if r.fromWeights() {
 		start = pretrain.RowInit

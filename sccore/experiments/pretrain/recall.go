@@ -29,8 +29,8 @@ var RecallColumns = []string{ColumnRecall, ColumnNearestRecall}
 // Recall says how the patches of PASCAL VOC measure encoders that are trained on real images; see [evaluation.PatchRecall].
 type Recall struct {
 	Size int `json:"size"` // Height and width in pixels that images are resized to; 0 leaves the measure out.
-	// The classes that count, with commas between them; empty for all. Each seed's share of the images must have patches of each; so the quick profile takes the
-	// seven that a small part of the dataset has enough of.
+	// The classes that count, with commas between them; empty for all. Each seed's share of the test images must have patches of each; so the quick profile takes
+	// the seven that a small part of the dataset has enough of.
 	Classes string `json:"classes"`
 	Least   int    `json:"least"` // Classes with fewer patches, in training or in testing, are left out.
 }
@@ -61,7 +61,8 @@ func missingRecall(dir string) (missing []string) {
 	return missing
 }
 
-// open opens a seed's share of PASCAL VOC below the data folder; none without the dataset.
+// open opens PASCAL VOC below the data folder: all images that train the classifiers, because a fifth of a small set has too few patches of a class, and a seed's
+// share of those that test them. Without the dataset it returns none.
 func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segmentation, identity string, err error) {
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
 		set, err := datasets.VOC(o.Data, split)
@@ -80,7 +81,8 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 		if err := CheckShare(set.Name, set.Len(), seed, shares); err != nil {
 			return sets, "", err
 		}
-		if shares > 1 {
+		if shares > 1 && split == datasets.Test {
+			identity += fmt.Sprintf(", of it %d shares, one for a seed", shares)
 			set = set.Share(seed, shares)
 		}
 		if o.Profile == study.Smoke {

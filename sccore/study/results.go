@@ -195,15 +195,15 @@ type Evidence struct {
 	Note    string   // What a reader of the claim has to know about the values; optional.
 }
 
-// Blind reports whether a column does not show training: whether a trained row is better than random weights by less than three standard deviations, both of their
-// differences, paired by seed. With less than two seeds of both it is false.
+// Blind reports whether a column does not show training: whether a trained row is better than random weights by less than three standard errors, the mean and its
+// error being those of their differences, paired by seed. With less than two seeds of both it is false.
 func (r Results) Blind(column, trained, random string) bool {
 	gains := r.Differences(column, trained, random)
 	if len(gains) < 2 {
 		return false
 	}
 	mean, sd := stat.MeanStdDev(gains, nil)
-	return mean <= 3*sd
+	return mean <= 3*stat.StdErr(sd, float64(len(gains)))
 }
 
 // Evidence returns values with the data and settings of the columns that they come from, which are all columns if none are given. Without values it is

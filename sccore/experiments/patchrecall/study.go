@@ -52,8 +52,8 @@ type Config struct {
 	Encoder encoders.Encoder `json:"encoder"`
 
 	Size     int     `json:"size"`      // Side in pixels that images are resized to.
-	Images   int     `json:"images"`    // Images per split and seed: drawn, or taken evenly spread from the seed's share of a real dataset, where 0 means all.
-	Shares   int     `json:"shares"`    // Shares that the images of a real dataset are cut into. Seed 0 has the first, and so on.
+	Images   int     `json:"images"`    // Images per split and seed: drawn, or taken evenly spread from a real dataset, of which a seed tests on its share; 0 means all.
+	Shares   int     `json:"shares"`    // Shares that the test images of a real dataset are cut into. Seed 0 has the first, and so on.
 	Purity   float64 `json:"purity"`    // The least share of a patch's pixels that its class covers.
 	PerClass int     `json:"per_class"` // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
 	Least    int     `json:"least"`     // Classes with fewer patches, in training or in testing, are left out.

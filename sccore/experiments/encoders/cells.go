@@ -31,7 +31,7 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 	if count, ok := g.Seeds[o.Profile]; ok {
 		seeds = count
 	}
-	encoders, set, err := list(o, g.Table, o.SeedsOr(seeds))
+	encoders, set, err := list(o, g.Table, o.SeedsOr(seeds), !Drawn(dataset))
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +88,10 @@ type seeded struct {
 // seedPlaceholder stands for the seed in the name of a weights file.
 const seedPlaceholder = "{seed}"
 
-// list lists the available encoders, all of one seed before the next seed: random weights, the encoders that the experiment pretrain has left in out,
-// and the files that --set names for the rows of one of the paper's tables. A file name without {seed} counts for seed 0 alone. rest holds the other
+// list lists the available encoders, all of one seed before the next seed: random weights, the encoders that the experiment pretrain has left in out, see
+// [pretrained], and the files that --set names for the rows of one of the paper's tables. A file name without {seed} counts for seed 0 alone. rest holds the other
 // assignments.
-func list(o study.Options, table string, seeds int) (all []seeded, rest []string, err error) {
+func list(o study.Options, table string, seeds int, read bool) (all []seeded, rest []string, err error) {
 	rows, err := PaperRows(table)
 	if err != nil {
 		return nil, nil, err
@@ -99,7 +99,7 @@ func list(o study.Options, table string, seeds int) (all []seeded, rest []string
 	for seed := range seeds {
 		all = append(all, seeded{Encoder{Row: Random, Architecture: randomArchitecture(o.Profile)}, seed})
 	}
-	trained, err := pretrained(o.Out, o.Profile, seeds)
+	trained, err := pretrained(o.Out, o.Profile, seeds, read)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,15 +162,20 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 }
 
 // pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
-// profile. All are from the same run: the full method and its control started from that run's alignment.
-func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err error) {
+// profile. All are from the same run: the full method and its control started from that run's alignment. An evaluation on real images, for which read is true,
+// takes the last run that trained on real images, and one on synthetic images the last that trained on those; each takes the others where there are none.
+func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
 	records, err := study.Records(study.Folder(out, pretrain.Name))
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(records)
 	for seed := range seeds {
-		at := slices.IndexFunc(records, func(r study.Record) bool { return r.Profile == profile && r.Seed == seed && r.Row == titles[Second] })
+		fits := func(r study.Record) bool { return r.Profile == profile && r.Seed == seed && r.Row == titles[Second] }
+		at := slices.IndexFunc(records, func(r study.Record) bool { return fits(r) && pretrain.OnImages(r) == read })
+		if at < 0 {
+			at = slices.IndexFunc(records, fits)
+		}
 		if at < 0 {
 			continue
 		}
@@ -204,7 +209,7 @@ func pretrained(out string, profile study.Profile, seeds int) (all []seeded, err
 
 // AnyTrained reports whether the options provide an encoder that is not random.
 func AnyTrained(o study.Options) bool {
-	trained, err := pretrained(o.Out, o.Profile, max(o.Seeds, 1))
+	trained, err := pretrained(o.Out, o.Profile, max(o.Seeds, 1), o.Data != "")
 	return err != nil || len(trained) > 0 || // Cells reports the error.
 		slices.ContainsFunc(o.Set, func(assignment string) bool { return strings.HasPrefix(assignment, "weights.") })
 }
@@ -215,13 +220,15 @@ func (e Encoder) Locate(out string, profile study.Profile, seed int) (Encoder, e
 	if titles[e.Row] == "" || e.Weights == "" {
 		return e, nil
 	}
-	all, err := pretrained(out, profile, seed+1)
-	if err != nil {
-		return e, err
-	}
-	for _, candidate := range all {
-		if candidate.Row == e.Row && candidate.Digest == e.Digest {
-			return candidate.Encoder, nil
+	for _, read := range []bool{true, false} {
+		all, err := pretrained(out, profile, seed+1, read)
+		if err != nil {
+			return e, err
+		}
+		for _, candidate := range all {
+			if candidate.Row == e.Row && candidate.Digest == e.Digest {
+				return candidate.Encoder, nil
+			}
 		}
 	}
 	return e, nil

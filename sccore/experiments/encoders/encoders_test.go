@@ -3,6 +3,7 @@ package encoders
 import (
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -28,7 +30,7 @@ func TestARowTakesAFileForEachSeed(t *testing.T) {
 		}
 	}
 	options := study.Options{Set: []string{"weights.dino-s16=" + dir + "/dino{seed}.safetensors", "k=1", "weights.ibot-s16=" + dir + "/dino0.safetensors"}}
-	cells, rest, err := list(options, "video_seg", 3)
+	cells, rest, err := list(options, "video_seg", 3, true)
 	if err != nil || len(rest) != 1 || rest[0] != "k=1" {
 		t.Fatalf("%v, %v", rest, err)
 	}
@@ -92,7 +94,7 @@ func TestKeysAreIgnoredByRow(t *testing.T) {
 		{[]string{"ignore.dino-s16=extra"}, "there is no --set weights.dino-s16=FILE"},
 		{[]string{"ignore.dino-s16=extra", "weights.dino-s16=" + path}, ""},
 	} {
-		cells, _, err := list(study.Options{Set: c.set}, "video_seg", 1)
+		cells, _, err := list(study.Options{Set: c.set}, "video_seg", 1, true)
 		if c.part != "" {
 			if err == nil || !strings.Contains(err.Error(), c.part) {
 				t.Errorf("%q: %v", c.set, err)
@@ -107,4 +109,32 @@ func TestKeysAreIgnoredByRow(t *testing.T) {
 			t.Errorf("%+v: %v", last, err)
 		}
 	}
+}
+
+// TestEncodersAreOfTheKindOfTheImages: made-up runs of pretrain on both kinds of images. Each kind takes its own, and the other where there is none.
+func TestEncodersAreOfTheKindOfTheImages(t *testing.T) {
+	out := t.TempDir()
+	add := func(kind string) {
+		t.Helper()
+		r := study.Record{
+			Experiment: pretrain.Name, Cell: kind + "/seed0", Row: pretrain.RowMethod, Column: pretrain.ColumnRank, Profile: study.Quick, Data: kind,
+			Curve: "cells/" + kind + "/second/curve.jsonl", Config: study.EncodeConfig(pretrain.ProfileConfig(study.Quick, kind == "images")),
+		}
+		file := pretrain.EncoderFile(out, r, Second)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(kind), 0o644), r.Append(study.Folder(out, pretrain.Name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	takes := func(read bool, want string) {
+		t.Helper()
+		all, err := pretrained(out, study.Quick, 2, read)
+		if err != nil || len(all) != 1 || !strings.Contains(all[0].Weights, "/"+want+"/") {
+			t.Errorf("real images %t: %+v, %v, want the encoder of %s", read, all, err, want)
+		}
+	}
+	add("images")
+	takes(false, "images")
+	add("synthetic")
+	takes(true, "images")
+	takes(false, "synthetic")
 }

@@ -44,7 +44,7 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 					note = fmt.Sprintf("Runs of %s on %s data count for no claim, because their settings differ from the profile's: %s.",
 						e.Name, kind, strings.Join(found.Changed, ", "))
 				case len(found.Blind) > 0:
-					note = fmt.Sprintf("No claim is read from %s of %s on %s data: trained encoders are not above random weights by three standard errors of the difference.",
+					note = fmt.Sprintf("No claim is read from %s of %s on %s data: none of the encoders that it compares is above random weights by three standard errors.",
 						strings.Join(found.Blind, ", "), e.Name, kind)
 				}
 				if note != "" && !slices.Contains(board.Notes, note) {

@@ -195,15 +195,20 @@ type Evidence struct {
 	Note    string   // What a reader of the claim has to know about the values; optional.
 }
 
-// Blind reports whether a column does not show training: whether a trained row is better than random weights by less than three standard errors, the mean and its
-// error being those of their differences, paired by seed. With less than two seeds of both it is false.
-func (r Results) Blind(column, trained, random string) bool {
-	gains := r.Differences(column, trained, random)
-	if len(gains) < 2 {
-		return false
+// Blind reports whether a column does not show training: whether none of the rows is better than random weights by more than three standard errors, the mean and
+// its error being those of their differences, paired by seed. Without a row that has two seeds in common with random weights it is false.
+func (r Results) Blind(column, random string, rows ...string) bool {
+	measured := false
+	for _, row := range rows {
+		if gains := r.Differences(column, row, random); len(gains) > 1 {
+			mean, sd := stat.MeanStdDev(gains, nil)
+			if mean > 3*stat.StdErr(sd, float64(len(gains))) {
+				return false
+			}
+			measured = true
+		}
 	}
-	mean, sd := stat.MeanStdDev(gains, nil)
-	return mean <= 3*stat.StdErr(sd, float64(len(gains)))
+	return measured
 }
 
 // Evidence returns values with the data and settings of the columns that they come from, which are all columns if none are given. Without values it is

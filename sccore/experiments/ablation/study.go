@@ -137,9 +137,13 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		// The last lines take longest, so they start first.
 		rows = append(rows, strconv.Itoa(sccore.Ablations[len(sccore.Ablations)-1-i].Line))
 	}
+	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile])
+	if err := pretrain.CheckSeeds(seeds, config.Shares); err != nil {
+		return nil, err
+	}
 	var cells []study.Cell[Config]
 	for _, row := range rows {
-		for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile]) {
+		for seed := range seeds {
 			cells = append(cells, newCell(dataset, row, seed, config))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -76,14 +77,18 @@ func measure(all study.Results, claim figures.Claim) study.Evidence {
 		return study.Evidence{}
 	}
 	evidence := r.Evidence(r.Differences(column, rows[0], rows[1:]...), column)
-	if len(evidence.Values) > 0 && column == pretrain.ColumnRecall {
-		evidence.Note = "For " + Name + " on real data, recall over patches of PASCAL VOC stands for mIoU, because there are no labels of COCOStuff-27."
+	if len(evidence.Values) == 0 {
+		return evidence
 	}
-	start := pretrain.RowAlignment
+	var notes []string
+	if column == pretrain.ColumnRecall {
+		notes = append(notes, "For "+Name+" on real data, recall over patches of PASCAL VOC stands for mIoU, because there are no labels of COCOStuff-27.")
+	}
 	if r.fromWeights() {
-		start = pretrain.RowInit
+		notes = append(notes, "All seeds of "+Name+" start from one file, so intervals leave out the start's share.")
 	}
-	if len(evidence.Values) > 0 && r.Blind(column, start, pretrain.RowRandom) {
+	evidence.Note = strings.Join(notes, " ")
+	if r.Blind(column, pretrain.RowRandom, rows...) {
 		evidence.Blind = []string{column}
 	}
 	return evidence
@@ -160,7 +165,14 @@ func (r Results) tables() ([]figures.Table, error) {
 	switch {
 	case r.read:
 		title += " on images"
-		caption += " Segmentation of COCOStuff-27, classification of ImageNet-1k, recall over patches of PASCAL VOC with every class counting the same."
+		for _, measured := range []struct{ column, what string }{
+			{ColumnMIoU, "Segmentation of COCOStuff-27."}, {ColumnKNN, "Classification of ImageNet-1k."},
+			{pretrain.ColumnRecall, "Recall over patches of PASCAL VOC, every class counting the same."},
+		} {
+			if slices.Contains(r.Columns(), measured.column) {
+				caption += " " + measured.what
+			}
+		}
 	case r.Profile != study.Full:
 		title += " on synthetic images"
 		caption += " On synthetic objects and scenes, with which the paper's numbers do not compare."

@@ -18,6 +18,8 @@ type Grid[C comparable] struct {
 	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the quick profile.
 	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
 	Encoder  func(config *C) *Encoder
+	// Shares is the number of shares that real images are cut into, of which each seed has its own. Optional.
+	Shares func(config C) int
 	// Config returns the configuration of a profile without the encoder, with the assignments of --set applied and checked.
 	Config func(profile study.Profile, dataset, variant string, set []string) (C, error)
 }
@@ -46,6 +48,11 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 		}
 		if *g.Encoder(&configs[i]) != (Encoder{}) {
 			return nil, errors.New("--set encoder: use --set weights.ROW=FILE for weights, and --only '*/ROW' to choose runs")
+		}
+	}
+	if g.Shares != nil && !Drawn(dataset) {
+		if err := pretrain.CheckSeeds(o.SeedsOr(seeds), g.Shares(configs[0])); err != nil {
+			return nil, err
 		}
 	}
 	for _, e := range encoders {
@@ -163,19 +170,19 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 
 // pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
 // profile. All are from the same run: the full method and its control started from that run's alignment. An evaluation on real images, for which read is true,
-// takes the last run that trained on real images, and one on synthetic images the last that trained on those; each takes the others where there are none.
+// takes runs that trained on real images, and one on synthetic images those that trained on synthetic ones; each takes the others where there are none at all.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
 	records, err := study.Records(study.Folder(out, pretrain.Name))
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(records)
+	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile || r.Seed >= seeds })
+	if kind := func(r study.Record) bool { return pretrain.OnImages(r) == read }; slices.ContainsFunc(records, kind) {
+		records = slices.DeleteFunc(records, func(r study.Record) bool { return !kind(r) })
+	}
 	for seed := range seeds {
-		fits := func(r study.Record) bool { return r.Profile == profile && r.Seed == seed && r.Row == titles[Second] }
-		at := slices.IndexFunc(records, func(r study.Record) bool { return fits(r) && pretrain.OnImages(r) == read })
-		if at < 0 {
-			at = slices.IndexFunc(records, fits)
-		}
+		at := slices.IndexFunc(records, func(r study.Record) bool { return r.Seed == seed && r.Row == titles[Second] })
 		if at < 0 {
 			continue
 		}

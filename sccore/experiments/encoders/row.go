@@ -73,7 +73,7 @@ func Gain(results study.Results, initialisation, column string) study.Evidence {
 		method = strings.ToLower(initialisation) + "+ours-s16"
 	}
 	evidence := results.Evidence(results.Differences(column, method, before), column)
-	if len(evidence.Values) > 0 && results.Blind(column, before, Random) {
+	if len(evidence.Values) > 0 && results.Blind(column, Random, method, before) {
 		evidence.Blind = []string{column}
 	}
 	for _, row := range []string{method, before} {

@@ -91,7 +91,7 @@ func (d Data) Share(seed, shares int) (Data, error) {
 		} else if d.Objects[i] != nil {
 			images = d.Objects[i].Len()
 		}
-		if err := pretrain.CheckShare(d.Title(), images, seed, shares); err != nil {
+		if err := pretrain.CheckShares(d.Title(), images, "images", shares); err != nil {
 			return d, err
 		}
 	}

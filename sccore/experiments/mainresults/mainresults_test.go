@@ -267,9 +267,11 @@ func TestSharesOfMainResults(t *testing.T) {
 	if slices.Sort(files); !slices.Equal(files, []string{"a/1.png", "a/2.png", "a/4.png", "b/3.png", "b/5.png"}) || identities[0] != identities[1] || identities[0] == whole.ID {
 		t.Errorf("shares %q of %q", files, identities)
 	}
-	for seed, want := range map[int]string{0: "shares 3 is above the 2 images of ImageNet-1k", 3: "seed 3 has no share"} {
-		if _, err := whole.Share(seed, 3); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("seed %d: %v", seed, err)
-		}
+	if _, err := whole.Share(0, 3); err == nil || !strings.Contains(err.Error(), "shares 3 is above the 2 images of ImageNet-1k") {
+		t.Errorf("three shares of two images: %v", err)
+	}
+	err = Study.Run(t.Context(), nil, study.Options{Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 3, Set: []string{"shares=2"}})
+	if err == nil || !strings.Contains(err.Error(), "3 seeds and 2 shares") {
+		t.Errorf("a third seed: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "ImageNet-1k as class folders imagenet/train and imagenet/val, and COCOStuff-27, whichever --data has; without it synthetic objects and scenes",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "half a minute per row on 2 cores, and all images of --data unless --set images=N; --set weights.dino-s16=FILE adds a row",
+			study.Quick: "half a minute per row on 2 cores, a fifth of the images of --data per seed; --set weights.dino-s16=FILE adds a row",
 			study.Full:  "1.4 million images per row: a GPU",
 		},
 	},
@@ -92,6 +92,7 @@ func (c Config) Hashed() any {
 var grid = encoders.Grid[Config]{
 	Table:   "main",
 	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Shares:  func(c Config) int { return c.Shares },
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		read := dataset != encoders.Synthetic
 		c := ProfileConfig(profile, read)

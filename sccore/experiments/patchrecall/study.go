@@ -2,6 +2,7 @@ package patchrecall
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -33,9 +34,13 @@ var Study = study.Spec[Config, Data]{
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
 		if c := cells[0].Config; dataset == encoders.Synthetic { // The sets differ from those of the experiment pretrain.
 			run := synthetic.Run(cells[0].Seed)
-			return Data{run.Segmentation(c.Images, c.Size, 12), run.Segmentation(c.Images, c.Size, 14)}, nil
+			return Data{train: run.Segmentation(c.Images, c.Size, 12), test: run.Segmentation(c.Images, c.Size, 14)}, nil
 		}
-		return sources.Open(o.Data, dataset)
+		d, err := sources.Open(o.Data, dataset)
+		if c := cells[0].Config; err == nil && c.Shares > 1 {
+			d.shares = fmt.Sprintf("; of the test images %d shares, one for a seed", c.Shares)
+		}
+		return d, err
 	},
 	BySeed:        encoders.Drawn,
 	Numbers:       numbers,
@@ -100,6 +105,7 @@ func profileConfig(profile study.Profile, dataset string) Config {
 var grid = encoders.Grid[Config]{
 	Table:   "semantic_seg",
 	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Shares:  func(c Config) int { return c.Shares },
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		c := profileConfig(profile, dataset)
 		if err := settings.Apply(&c, set...); err != nil {
@@ -127,10 +133,13 @@ var sources = encoders.Sources[Data]{
 }
 
 // Data is a dataset: patches of its training images train, those of its test images are classified.
-type Data struct{ train, test *datasets.Segmentation }
+type Data struct {
+	train, test *datasets.Segmentation
+	shares      string // Says in the identity that the test images are cut into shares.
+}
 
 // Identity identifies the images in records.
-func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
+func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity + d.shares }
 
 // Title is the name of the dataset.
 func (d Data) Title() string { return d.train.Name }

@@ -45,7 +45,7 @@ func run(r *study.Run[Config, Data]) error {
 	drawn := encoders.Drawn(r.Cell.Dataset)
 	tested := r.Data.test
 	if !drawn {
-		if err := pretrain.CheckShare(tested.Name, tested.Len(), r.Cell.Seed, c.Shares); err != nil {
+		if err := pretrain.CheckShares(tested.Name, tested.Len(), "images", c.Shares); err != nil {
 			return err
 		}
 		tested = tested.Share(r.Cell.Seed, c.Shares)

@@ -38,6 +38,8 @@ func (d Data) Skipped() []string { return d.skipped }
 // smokeImages is the number of objects, and of scenes, that the smoke profile takes from real datasets.
 const smokeImages = 64
 
+var smokeIdentity = fmt.Sprintf("; at most %d of each, spread evenly", smokeImages)
+
 // Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws those of a seed.
 func Open(o study.Options, config Config, seed int) (Data, error) {
 	start := ""
@@ -76,7 +78,7 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	}
 	identity := objects.Identity + "; " + scenes.Identity + start
 	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
-		if err := CheckShare(pictures.Name, pictures.Len(), seed, config.Shares); err != nil {
+		if err := CheckShares(pictures.Name, pictures.Len(), "images", config.Shares); err != nil {
 			return Data{}, err
 		}
 	}
@@ -92,6 +94,7 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		objects, scenes = objects.Cached(cache), scenes.Cached(cache)
 	}
 	if o.Profile == study.Smoke {
+		identity += smokeIdentity
 		objects = objects.Pick(datasets.Spread(objects.Len(), smokeImages))
 		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))
 	}
@@ -108,13 +111,18 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	return d, err
 }
 
-// CheckShare returns an error if the images of a dataset, cut into shares of which each seed has its own, have none for a seed.
-func CheckShare(dataset string, images, seed, shares int) error {
-	switch {
-	case shares > 1 && seed >= shares:
-		return study.BadOption{Err: fmt.Errorf("seed %d has no share of the images: shares is %d", seed, shares)}
-	case shares > images:
-		return study.BadOption{Err: fmt.Errorf("shares %d is above the %d images of %s; --set shares=1 gives all to every seed", shares, images, dataset)}
+// CheckSeeds returns an error if real data, cut into shares of which each seed has its own, have none for one of the seeds.
+func CheckSeeds(seeds, shares int) error {
+	if shares > 1 && seeds > shares {
+		return fmt.Errorf("%d seeds and %d shares: each seed needs a share of its own; --set shares=%[1]d, or 1 to give all to every seed", seeds, shares)
+	}
+	return nil
+}
+
+// CheckShares returns an error if a dataset is too small for its shares. what counts, such as "images".
+func CheckShares(dataset string, count int, what string, shares int) error {
+	if shares > count {
+		return study.BadOption{Err: fmt.Errorf("shares %d is above the %d %s of %s; --set shares=1 gives all to every seed", shares, count, what, dataset)}
 	}
 	return nil
 }

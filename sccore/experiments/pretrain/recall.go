@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -55,10 +56,12 @@ func (c Recall) measure() evaluation.PatchRecall {
 
 // missingRecall says that the data folder lacks the images to measure on, if it does.
 func missingRecall(dir string) (missing []string) {
-	if _, err := datasets.VOC(dir, datasets.Test); errors.Is(err, fs.ErrNotExist) {
-		missing = []string{fmt.Sprintf("skipped the columns of recall over patches: %v", err)}
+	for _, split := range []datasets.Split{datasets.Train, datasets.Test} {
+		if _, err := datasets.VOC(dir, split); errors.Is(err, fs.ErrNotExist) {
+			return []string{fmt.Sprintf("skipped the columns of recall over patches: %v", err)}
+		}
 	}
-	return missing
+	return nil
 }
 
 // open opens PASCAL VOC below the data folder: all images that train the classifiers, because a fifth of a small set has too few patches of a class, and a seed's
@@ -78,7 +81,7 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 			}
 		}
 		identity += "; " + set.Identity
-		if err := CheckShare(set.Name, set.Len(), seed, shares); err != nil {
+		if err := CheckShares(set.Name, set.Len(), "images", shares); err != nil {
 			return sets, "", err
 		}
 		if shares > 1 && split == datasets.Test {
@@ -86,6 +89,7 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 			set = set.Share(seed, shares)
 		}
 		if o.Profile == study.Smoke {
+			identity += smokeIdentity
 			set = set.Pick(datasets.Spread(set.Len(), smokeImages))
 		}
 		sets[i] = set
@@ -116,6 +120,11 @@ func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *eval
 	measured, err := c.measure().Evaluate(ctx, b, of(d.Annotated[0]), of(d.Annotated[1]))
 	if err != nil {
 		return nil, err
+	}
+	for name := range strings.SplitSeq(c.Classes, ",") {
+		if name != "" && !slices.Contains(measured.Names, name) { // Else the chance would differ between seeds.
+			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
+		}
 	}
 	protocol := fmt.Sprintf("%s; classes %s", c.measure().Protocol(c.Size), strings.Join(measured.Names, ", "))
 	for i, value := range []float64{measured.All.Linear, measured.All.KNN} {

@@ -71,7 +71,8 @@ func TestSeedsShareNoRealImage(t *testing.T) {
 	if len(seen) != 14 {
 		t.Errorf("%d of 14 images are used", len(seen))
 	}
-	if _, err := Open(study.Options{Profile: study.Smoke, Data: dir}, config, 2); err == nil || !strings.Contains(err.Error(), "seed 2 has no share") {
+	err := Study.Run(t.Context(), nil, study.Options{Profile: study.Smoke, Data: dir, Out: t.TempDir(), Seeds: 3, Set: []string{"shares=2"}})
+	if err == nil || !strings.Contains(err.Error(), "3 seeds and 2 shares: each seed needs a share of its own; --set shares=3") {
 		t.Errorf("a third seed: %v", err)
 	}
 }

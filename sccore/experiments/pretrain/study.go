@@ -36,8 +36,9 @@ type Config struct {
 	Probe  evaluation.PatchProbe `json:"probe"`
 	KNN    knn.Classifier        `json:"knn"`
 
-	// Shares is the number of shares that real images are cut into, to train and to measure. Seed 0 has the first share, and so on, so that no image counts for two
-	// seeds. 1 gives all images to every seed. It is 0 for synthetic images, which are drawn for each seed.
+	// Shares is the number of shares that the real images to train on and to test on are cut into. Seed 0 has the first share, and so on, so that no image trains or
+	// tests two seeds. The images that train the classifiers of recall serve all seeds, and so does a start from a file. 1 gives all images to every seed. It is 0 for
+	// synthetic images, which are drawn for each seed.
 	Shares int    `json:"shares,omitzero"`
 	Recall Recall `json:"recall,omitzero"` // Measures patches of real images; zero for synthetic ones.
 
@@ -259,8 +260,12 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if o.Profile == study.Full && config.Init == "" {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
+	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 1}[o.Profile])
+	if err := CheckSeeds(seeds, config.Shares); err != nil {
+		return nil, err
+	}
 	var cells []study.Cell[Config]
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 1}[o.Profile]) {
+	for seed := range seeds {
 		cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: []string{dataset}, Seed: seed, Config: config})
 	}
 	return cells, nil

@@ -64,7 +64,7 @@ func openShare(dir, dataset string, c Config, seed int) (d Data, err error) {
 		return d, err
 	}
 	for _, set := range []**datasets.Segmentation{&d.train, &d.test} {
-		if err := pretrain.CheckShare((*set).Name, (*set).Len(), seed, c.Shares); err != nil {
+		if err := pretrain.CheckShares((*set).Name, (*set).Len(), "images", c.Shares); err != nil {
 			return d, err
 		}
 		if c.Classes != "" {

@@ -34,7 +34,7 @@ func cacheFeatures(r *run, kind string, count, values, labels int, compute iter.
 	if encoder == "" {
 		encoder = fmt.Sprintf("%s of seed %d", c.Encoder.Architecture, r.Cell.Seed)
 	}
-	identity := r.Data.Identity()
+	identity := r.Data.train.Identity + "; " + r.Data.test.Identity // Of the seed's share.
 	if encoders.Drawn(r.Cell.Dataset) {
 		identity += fmt.Sprintf(", of seed %d", r.Cell.Seed)
 	} else {

@@ -32,7 +32,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "COCOStuff-27, PASCAL VOC, ADE20k, Cityscapes and CamVid, whichever --data has; without it synthetic scenes; encoders from pretrain's runs, or --set weights.dino-s16=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "a quarter of an hour on 2 cores",
+			study.Quick: "a quarter of an hour on 2 cores, and half an hour per dataset of photographs",
 			study.Full:  "per encoder and dataset, 500k crops through ViT-S/16 and eight heads: hours on a GPU, and up to 20 GiB of disk; C22 needs --seeds 3",
 		},
 	},
@@ -103,6 +103,7 @@ var grid = encoders.Grid[Config]{
 	Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
 	Variants: []string{heads.Linear, heads.FCN},
 	Encoder:  func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Shares:   func(c Config) int { return c.Shares },
 	Config:   config,
 }
 

@@ -88,6 +88,7 @@ func (c Config) Hashed() any {
 var grid = encoders.Grid[Config]{
 	Table:   "video_seg",
 	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Shares:  func(c Config) int { return c.Shares },
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		c := profileConfig(profile, dataset)
 		if err := settings.Apply(&c, set...); err != nil {
@@ -169,7 +170,7 @@ func open(dir, dataset string, c Config, seed int) (Videos, error) {
 	if err != nil {
 		return Videos{}, err
 	}
-	if err := pretrain.CheckShare(set.Name, len(set.All), seed, c.Shares); err != nil {
+	if err := pretrain.CheckShares(set.Name, len(set.All), "videos", c.Shares); err != nil {
 		return Videos{}, err
 	}
 	if c.Shares > 1 {

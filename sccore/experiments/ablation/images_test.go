@@ -68,7 +68,11 @@ func TestAblationReadsImages(t *testing.T) {
 		warned, trained = nil, false
 		err := Study.Run(t.Context(), b, study.Options{
 			Profile: study.Smoke, Data: dir, Out: out, Only: only, Set: append(set, "first.steps=3", "second.steps=2", "knn.k=3"),
-			CheckpointEvery: time.Minute, Warn: func(line string) { warned = append(warned, line) }, Watch: func(string, []study.Point) { trained = true },
+			CheckpointEvery: time.Minute, Warn: func(line string) {
+				if !strings.Contains(line, "recall over patches") { // There is no PASCAL VOC.
+					warned = append(warned, line)
+				}
+			}, Watch: func(string, []study.Point) { trained = true },
 		})
 		records, failed := study.Records(filepath.Join(out, Name))
 		if failed != nil {

@@ -130,9 +130,9 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 3 − stage 1: both alignments, trained on", "3", pretrain.RowAlignment},
 	{"line 7 − stage 1: all of stage 2", "7", pretrain.RowAlignment},
 	{"stage 1 − random weights", pretrain.RowAlignment, pretrain.RowRandom},
+	{"initialisation − random weights", pretrain.RowInit, pretrain.RowRandom},
 	{"line 3 − initialisation: both alignments, trained on", "3", pretrain.RowInit},
 	{"line 7 − initialisation: all of the method", "7", pretrain.RowInit},
-	{"initialisation − random weights", pretrain.RowInit, pretrain.RowRandom},
 }
 
 // fromWeights reports whether the lines start from a file of weights.

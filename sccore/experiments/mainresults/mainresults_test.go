@@ -73,7 +73,7 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 	}
 	var warned []string
 	options := study.Options{
-		Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Set: []string{"size=32", "class.batch=4", "knn.k=3"},
+		Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Set: []string{"size=32", "class.batch=4", "knn.k=3", "shares=1"},
 		Warn: func(line string) { warned = append(warned, line) },
 	}
 	if err := Study.Run(context.Background(), testbackend.Fastest(t), options); err != nil {
@@ -145,7 +145,7 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 	var warned []string
 	options := study.Options{
 		Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 1, Warn: func(line string) { warned = append(warned, line) },
-		Set: []string{"segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "segmentation.epochs=60", "segmentation.rate=0.01"},
+		Set: []string{"segmentation.train=32", "segmentation.test=32", "segmentation.batch=2", "segmentation.epochs=60", "segmentation.rate=0.01", "shares=1"},
 	}
 	run := func() error { return Study.Run(context.Background(), testbackend.Fastest(t), options) }
 	if err := run(); err != nil {
@@ -170,7 +170,7 @@ func TestMainResultsSegmentReadImages(t *testing.T) {
 		t.Errorf("%d tables, %v", len(tables), err)
 	}
 
-	options.Set = []string{"segmentation.train=33", "segmentation.test=32"}
+	options.Set = []string{"segmentation.train=33", "segmentation.test=32", "shares=1"}
 	if err := run(); err == nil || !strings.Contains(err.Error(), "train 33 and test 32 are not both multiples of the patch size 8") {
 		t.Errorf("half a patch: %v", err)
 	}

@@ -93,7 +93,7 @@ func profileConfig(profile study.Profile, dataset string) Config {
 	c := Config{Size: 448, Shares: 5, Purity: 0.6, PerClass: 4000, Least: 50}
 	switch {
 	case profile == study.Smoke:
-		c.Size, c.Images, c.Shares, c.Least = 32, 24, 2, 1
+		c.Size, c.Images, c.Shares, c.Least = 32, 24, 3, 1
 	case profile == study.Quick && dataset == encoders.Synthetic:
 		c.Size, c.Images = 64, 400
 	case profile == study.Quick: // Photographs need more pixels than synthetic scenes.

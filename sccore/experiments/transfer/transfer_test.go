@@ -338,7 +338,7 @@ func TestTransferOnSamples(t *testing.T) {
 	out := t.TempDir()
 	err := Study.Run(context.Background(), testbackend.Go(t), study.Options{
 		Profile: study.Quick, Out: out, Data: dir, Seeds: 1, Only: []string{"*/random"},
-		Set: []string{"train=16", "test=32", "crops=1", "batch=4", "samples=8", "width=4", "images=6", "holdout=3"},
+		Set: []string{"train=16", "test=32", "crops=1", "batch=4", "samples=8", "width=4", "images=6", "holdout=3", "shares=1"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -123,6 +123,6 @@ func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation
 			})
 		}
 	}
-	recall, err := d.MeasureRecall(ctx, b, frozen, config.Recall, seed)
+	recall, err := d.MeasureRecall(ctx, b, frozen, config.Config, seed)
 	return append(numbers, recall...), err
 }

@@ -44,13 +44,13 @@ func (c Recall) check(name string) error {
 	if vit, err := encoder.ViTByName(name); err == nil && c.Size%vit.PatchSize != 0 {
 		return fmt.Errorf("recall.size %d is not a multiple of %s's patch size %d, want %d", c.Size, vit.Name, vit.PatchSize, sccore.Nearest(c.Size, vit.PatchSize))
 	}
-	return cmp.Or(settings.Between("recall.size", c.Size, 8, settings.MaxImageSize), settings.Between("recall.least", c.Least, 1, c.measure().PerClass))
+	return cmp.Or(settings.Between("recall.size", c.Size, 8, settings.MaxImageSize), settings.Between("recall.least", c.Least, 1, evaluation.DefaultPatchRecall().PerClass))
 }
 
-// measure is the evaluation that the configuration asks for.
-func (c Recall) measure() evaluation.PatchRecall {
+// recall is the evaluation of patches that the configuration asks for.
+func (c Config) recall() evaluation.PatchRecall {
 	r := evaluation.DefaultPatchRecall()
-	r.Least = c.Least
+	r.Least, r.Probe = c.Recall.Least, c.Probe
 	return r
 }
 
@@ -109,24 +109,24 @@ func (d Data) RecallNumbers(row string) (numbers []study.Number) {
 }
 
 // MeasureRecall measures an encoder by the recall over patches of PASCAL VOC.
-func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Recall, seed int) ([]study.Number, error) {
+func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Config, seed int) ([]study.Number, error) {
 	numbers := d.RecallNumbers("")
 	if len(numbers) == 0 {
 		return nil, nil
 	}
 	of := func(s *datasets.Segmentation) evaluation.FrozenFeatures {
-		return evaluation.FrozenFeatures{Extractor: frozen, Images: s, Seed: uint64(seed), TestSize: c.Size}
+		return evaluation.FrozenFeatures{Extractor: frozen, Images: s, Seed: uint64(seed), TestSize: c.Recall.Size}
 	}
-	measured, err := c.measure().Evaluate(ctx, b, of(d.Annotated[0]), of(d.Annotated[1]))
+	measured, err := c.recall().Evaluate(ctx, b, of(d.Annotated[0]), of(d.Annotated[1]))
 	if err != nil {
 		return nil, err
 	}
-	for name := range strings.SplitSeq(c.Classes, ",") {
+	for name := range strings.SplitSeq(c.Recall.Classes, ",") {
 		if name != "" && !slices.Contains(measured.Names, name) { // Else the chance would differ between seeds.
-			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
+			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Recall.Least, name)
 		}
 	}
-	protocol := fmt.Sprintf("%s; classes %s", c.measure().Protocol(c.Size), strings.Join(measured.Names, ", "))
+	protocol := fmt.Sprintf("%s; classes %s", c.recall().Protocol(c.Recall.Size), strings.Join(measured.Names, ", "))
 	for i, value := range []float64{measured.All.Linear, measured.All.KNN} {
 		numbers[i].Value, numbers[i].Protocol = value, protocol
 	}

@@ -29,6 +29,9 @@ type dataKey struct {
 	seed    int
 }
 
+// EachSeed is BySeed of a [Spec] in which each seed has its own data of every dataset.
+func EachSeed(string) bool { return true }
+
 func (s Spec[C, D]) dataKey(c Cell[C]) dataKey {
 	if s.BySeed == nil || !s.BySeed(c.Dataset) {
 		return dataKey{dataset: c.Dataset}

@@ -205,7 +205,7 @@ var Study = study.Spec[Config, Data]{
 		return pretrain.DatasetNames(o)
 	},
 	Cells:  cells,
-	BySeed: func(string) bool { return true },
+	BySeed: study.EachSeed,
 	Caches: true,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
 		return Open(o, cells[0].Config, cells[0].Seed)

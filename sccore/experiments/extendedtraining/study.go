@@ -247,7 +247,7 @@ var Study = study.Spec[Config, ablation.Data]{
 		return pretrain.DatasetNames(o)
 	},
 	Cells:  cells,
-	BySeed: func(string) bool { return true },
+	BySeed: study.EachSeed,
 	Caches: true,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (ablation.Data, error) {
 		for _, c := range cells {

@@ -35,7 +35,7 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: Sources.Datasets,
 	Cells:    grid.Cells,
-	BySeed:   func(string) bool { return true },
+	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
 		c, seed := cells[0].Config, cells[0].Seed
 		if dataset == encoders.Synthetic {

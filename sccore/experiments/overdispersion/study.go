@@ -145,7 +145,7 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 	Open: func(o study.Options, _ string, cells []study.Cell[pretrain.Config]) (pretrain.Data, error) {
 		return pretrain.Open(o, cells[0].Config, cells[0].Seed)
 	},
-	BySeed: func(string) bool { return true },
+	BySeed: study.EachSeed,
 	Numbers: func(_ pretrain.Data, c study.Cell[pretrain.Config]) (numbers []study.Number) {
 		if rowOf(c) == start {
 			return nil

@@ -283,9 +283,6 @@ func StartsFrom(r study.Record) bool {
 	return r.Profile == study.Full || r.Profile == study.Quick && OnImages(r)
 }
 
-// Drawn reports whether a dataset is drawn, for each seed anew.
-func Drawn(dataset string) bool { return dataset == "synthetic" }
-
 // Study is the experiment.
 var Study = study.Spec[Config, Data]{
 	Info: study.Info{
@@ -307,7 +304,7 @@ var Study = study.Spec[Config, Data]{
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
 		return Open(o, cells[0].Config, cells[0].Seed)
 	},
-	BySeed: func(string) bool { return true },
+	BySeed: study.EachSeed,
 	Numbers: func(d Data, c study.Cell[Config]) (numbers []study.Number) {
 		for _, row := range c.Config.rows() {
 			numbers = append(numbers, d.numbers(c.Config, row)...)

@@ -280,7 +280,7 @@ var Study = study.Spec[Config, data]{
 	Parts:  []string{"loss", "share", "source", "seed"},
 	Cells:  cells,
 	Open:   open,
-	BySeed: func(string) bool { return true },
+	BySeed: study.EachSeed,
 	Numbers: func(_ data, c study.Cell[Config]) []study.Number {
 		if isStart(c) || isTeacher(c) {
 			return nil

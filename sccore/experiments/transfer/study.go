@@ -39,7 +39,7 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "row", "head", "seed"},
 	Datasets: present,
 	Cells:    grid.Cells,
-	BySeed:   func(string) bool { return true },
+	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
 		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
 	},

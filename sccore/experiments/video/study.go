@@ -36,7 +36,7 @@ var Study = study.Spec[Config, Videos]{
 	Parts:    []string{"dataset", "row", "seed"},
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
-	BySeed:   func(string) bool { return true },
+	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
 		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
 	},

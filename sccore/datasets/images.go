@@ -94,6 +94,39 @@ func (im *Images) Subset(n int) *Images {
 	return im.pick("first of each class of", chosen, true)
 }
 
+// Share returns one of parts shares of the images, 0 ≤ share < parts: as many of each class for every share, so that all shares have one size; what is over is in
+// none. No image is in two shares. The draw depends on the labels alone. It is the set itself if parts is 1, and panics if a class has fewer images than parts.
+func (im *Images) Share(share, parts int) *Images {
+	if parts == 1 {
+		return im
+	}
+	drawn := make([]bool, im.Len())
+	for class, members := range im.byClass() {
+		each := len(members) / parts
+		if each == 0 {
+			panic(fmt.Sprintf("%s: %d images of class %s for %d shares", im.Name, len(members), im.Classes[class], parts))
+		}
+		for _, place := range Share(each*parts, share, parts) {
+			drawn[members[place]] = true
+		}
+	}
+	return im.pick(fmt.Sprintf("share %d of %d of", share+1, parts), drawn, true)
+}
+
+// Repeat returns n images: the set again and again, in its order. A set of n or more is returned as it is.
+func (im *Images) Repeat(n int) *Images {
+	if n <= im.Len() {
+		return im
+	}
+	repeated := *im
+	repeated.Pixels, repeated.Labels = make([]uint8, 0, n*im.imageBytes()), make([]int32, 0, n)
+	for i := range n {
+		repeated.Pixels, repeated.Labels = append(repeated.Pixels, im.At(i%im.Len())...), append(repeated.Labels, im.Labels[i%im.Len()])
+	}
+	repeated.Identity = fmt.Sprintf("%d by repeating (%s)", n, im.Identity)
+	return &repeated
+}
+
 // HoldOut draws the given share of each class, rounded down, for validation. It returns the other images and those drawn; both keep their order. The
 // draw depends on the labels alone, so that every configuration is validated on the same images.
 func (im *Images) HoldOut(share float64) (rest, held *Images) {

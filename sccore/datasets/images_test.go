@@ -100,6 +100,54 @@ func TestHoldOut(t *testing.T) {
 	}
 }
 
+func TestSharesOfImages(t *testing.T) {
+	labels := make([]int32, 0, 60)
+	for i := range 60 { // 30, 20 and 10 images of the classes.
+		labels = append(labels, []int32{0, 0, 0, 1, 1, 2}[i%6])
+	}
+	im, seen := labelled(labels...), map[byte]bool{}
+	for share := range 4 {
+		part := im.Share(share, 4)
+		counts := make([]int, 3)
+		for i := range part.Len() {
+			place := part.At(i)[0]
+			if seen[place] || part.Labels[i] != im.Labels[place] {
+				t.Errorf("image %d of share %d is image %d with label %d, or in two shares", i, share, place, part.Labels[i])
+			}
+			seen[place] = true
+			counts[part.Labels[i]]++
+		}
+		if want := []int{7, 5, 2}; !slices.Equal(counts, want) {
+			t.Errorf("share %d has %v images of the classes, want %v", share, counts, want)
+		}
+		if again := im.Share(share, 4); again.Identity != part.Identity || share > 0 && part.Identity == im.Share(0, 4).Identity {
+			t.Errorf("share %d, drawn twice: %q and %q", share, part.Identity, again.Identity)
+		}
+	}
+	if im.Share(0, 1) != im {
+		t.Error("the only share is not the set")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("eleven shares of ten images of a class")
+		}
+	}()
+	im.Share(0, 11)
+}
+
+func TestRepeat(t *testing.T) {
+	im := labelled(0, 1, 2)
+	more := im.Repeat(7)
+	for i := range 7 {
+		if more.Labels[i] != im.Labels[i%3] || !slices.Equal(more.At(i), im.At(i%3)) {
+			t.Errorf("image %d of 7 is not image %d of 3", i, i%3)
+		}
+	}
+	if more.Len() != 7 || more.Identity == im.Identity || im.Repeat(3) != im || im.Repeat(0) != im {
+		t.Errorf("%d images %q of %q", more.Len(), more.Identity, im.Identity)
+	}
+}
+
 func second[A, B any](_ A, b B) B { return b }
 
 func TestIdentityFollowsContent(t *testing.T) {

@@ -71,8 +71,11 @@ func (s *Segmentation) at(places []int, identity string) *Segmentation {
 }
 
 // Share returns one of parts shares of the indices 0 to n-1, 0 ≤ share < parts. Shares differ in size by one index at most, have no index in common, and are the
-// same in every run: the order that they are cut from is shuffled with a fixed seed.
+// same in every run: the order that they are cut from is shuffled with a fixed seed. A single share is all indices in order.
 func Share(n, share, parts int) (places []int) {
+	if parts == 1 {
+		return Spread(n, 0)
+	}
 	order := rand.New(rand.NewPCG(uint64(n), 0)).Perm(n)
 	for i := share; i < n; i += parts {
 		places = append(places, order[i])
@@ -80,13 +83,19 @@ func Share(n, share, parts int) (places []int) {
 	return places
 }
 
-// Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is.
+// Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is. It is the set itself if parts is 1.
 func (s *Segmentation) Share(share, parts int) *Segmentation {
+	if parts == 1 {
+		return s
+	}
 	return s.at(Share(s.count, share, parts), identityOfShare(s.Identity, share, parts))
 }
 
-// Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is.
+// Share returns one of parts shares of the images; see the function [Share]. The identity says which one it is. It is the folder itself if parts is 1.
 func (p *ImageFolder) Share(share, parts int) *ImageFolder {
+	if parts == 1 {
+		return p
+	}
 	return p.at(Share(p.Len(), share, parts), identityOfShare(p.Identity, share, parts))
 }
 

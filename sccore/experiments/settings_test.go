@@ -48,7 +48,7 @@ func walkSettings(t *testing.T, e study.Experiment, dataset string) (walked int)
 	if e.Name == theory.Name { // It evaluates recorded encoders.
 		trained := study.Record{
 			Experiment: effectaug.Name, Cell: "synthetic/simclr/" + effectaug.Rows[0].Name + "/seed0", Row: effectaug.Rows[0].Name, Column: "synthetic objects/SimCLR", Profile: study.Quick,
-			Config: study.EncodeConfig(effectaug.ProfileConfig(study.Quick, methods.SimCLR)),
+			Config: study.EncodeConfig(effectaug.ProfileConfig(study.Quick, methods.SimCLR, false)),
 		}
 		if err := trained.Append(study.Folder(options.Out, effectaug.Name)); err != nil {
 			t.Fatal(err)

@@ -84,7 +84,9 @@ func (c *call[C, D]) dataOf(cell Cell[C]) (D, error) {
 	c.mu.Unlock()
 	shared.once.Do(func() {
 		shared.err = panics.Catch(func() (err error) {
-			if shared.data, err = c.Open(c.options, cell.Dataset, shared.cells); err != nil {
+			options := c.options
+			options.Warn = c.warnOnce
+			if shared.data, err = c.Open(options, cell.Dataset, shared.cells); err != nil {
 				return err
 			}
 			for _, skipped := range shared.data.Skipped() {

@@ -85,9 +85,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		if err != nil {
 			return d, err
 		}
-		if m, err = m.Share(seed, config.Shares); err != nil {
-			return d, err
-		}
+		m = m.Share(o, seed, config.Shares)
 		if o.Profile == study.Smoke {
 			m = m.Sample(config.Images)
 		}

@@ -138,7 +138,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		rows = append(rows, strconv.Itoa(sccore.Ablations[len(sccore.Ablations)-1-i].Line))
 	}
 	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile])
-	if err := pretrain.CheckSeeds(seeds, config.Shares); err != nil {
+	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
 		return nil, err
 	}
 	var cells []study.Cell[Config]

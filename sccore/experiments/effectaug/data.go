@@ -18,8 +18,11 @@ const ImageSize = 32
 // smokeTrain and smokeTest are the numbers of images in the smoke profile.
 const smokeTrain, smokeTest = 256, 128
 
-// quickTrain is the most training images of the quick profile. Its epochs suit as many.
+// quickTrain is the most training images that a seed of the quick profile has, and the number of images of its epochs.
 const quickTrain = 10_000
+
+// syntheticName is the name of the source of drawn images.
+const syntheticName = "synthetic"
 
 // source is a dataset that the study can run on.
 type source struct {
@@ -28,14 +31,15 @@ type source struct {
 	read  func(split datasets.Split) (*datasets.Images, error)
 }
 
-// Data holds a source's images.
+// Data holds the images of a source that a seed trains and tests on.
 type Data struct {
 	source
 	Train, Test *datasets.Images
+	identity    string
 }
 
-// Identity identifies both splits.
-func (d Data) Identity() string { return d.Train.Identity + "; " + d.Test.Identity }
+// Identity identifies both splits. It is that of all seeds.
+func (d Data) Identity() string { return d.identity }
 
 // Title is the name of the data in tables.
 func (d Data) Title() string { return d.title }
@@ -58,8 +62,9 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 	return names, missing, err
 }
 
-// Open reads both splits of a dataset, or draws those of a seed.
-func Open(o study.Options, dataset string, seed int) (Data, error) {
+// Open reads both splits of a dataset and cuts them into shares, of which it returns the seed's, or draws the images of a seed. shares is 0 or 1 if all seeds have
+// the same images, or images that are drawn.
+func Open(o study.Options, dataset string, shares, seed int) (Data, error) {
 	all, err := sources(o.Profile, o.Data, synthetic.Run(seed))
 	if err != nil {
 		return Data{}, err
@@ -68,13 +73,32 @@ func Open(o study.Options, dataset string, seed int) (Data, error) {
 	if err != nil {
 		return Data{}, err
 	}
+	if shares > 1 {
+		shares = min(o.SharesOf(d.Train.Name, d.Train.SmallestClass(), "images", shares), o.SharesOf(d.Test.Name, d.Test.SmallestClass(), "images", shares))
+	}
+	if shares > 1 { // A share's own identity would differ between seeds.
+		d.identity = study.IdentityOfShares(d.Train.Identity+"; "+d.Test.Identity, shares)
+		d.Train, d.Test = d.Train.Share(seed, shares), d.Test.Share(seed, shares)
+	}
 	switch o.Profile {
 	case study.Smoke:
-		d.Train, d.Test = d.Train.Subset(smokeTrain), d.Test.Subset(smokeTest)
+		d = d.subset(smokeTrain, smokeTest)
 	case study.Quick:
-		d.Train = d.Train.Subset(quickTrain)
+		d = d.subset(quickTrain, d.Test.Len())
+	}
+	if d.identity == "" {
+		d.identity = d.Train.Identity + "; " + d.Test.Identity
 	}
 	return d, nil
+}
+
+// subset takes at most so many images of each split, the first of each class.
+func (d Data) subset(train, test int) Data {
+	if d.identity != "" && (train < d.Train.Len() || test < d.Test.Len()) {
+		d.identity += fmt.Sprintf("; the first of each class, at most %d to train and %d to test", train, test)
+	}
+	d.Train, d.Test = d.Train.Subset(train), d.Test.Subset(test)
+	return d
 }
 
 func (s source) load() (Data, error) {
@@ -89,7 +113,7 @@ func (s source) load() (Data, error) {
 	if !slices.Equal(train.Classes, test.Classes) {
 		return Data{}, fmt.Errorf("%s: training and test images have different classes", test.Name)
 	}
-	return Data{s, train, test}, nil
+	return Data{source: s, Train: train, Test: test}, nil
 }
 
 // heldOut puts a share of the training images in place of the test images; training and neighbours do without them. Share 0 changes nothing.
@@ -105,7 +129,7 @@ func (d Data) heldOut(share float64) (Data, error) {
 
 // syntheticSource draws the objects of a run.
 func syntheticSource(run synthetic.Run, train, test int) source {
-	return source{name: "synthetic", title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
+	return source{name: syntheticName, title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
 		if split == datasets.Train {
 			return run.Images(train, ImageSize, 1), nil
 		}

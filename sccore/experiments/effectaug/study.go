@@ -25,8 +25,13 @@ type Config struct {
 	KNN    knn.Classifier `json:"knn"`
 	// EvaluateEvery is the number of epochs between evaluations; the end of training is always evaluated.
 	EvaluateEvery int `json:"evaluate_every"`
+	// EpochImages is the number of images of an epoch: a smaller training set is repeated to as many, so that short trainings on fewer images have as many steps.
+	EpochImages int `json:"epoch_images,omitzero"`
+	// Shares is the number of shares that the training and the test images of a real dataset are cut into. Seed 0 has the first, and so on, so that intervals over
+	// seeds have the images' share in them. 1 gives all to every seed.
+	Shares int `json:"shares,omitzero"`
 	// Validation, from 0 to 0.5, is the share of each class of the training images that is held out. Above 0, accuracy is measured on these images, and
-	// training and neighbours use the others. Settings are chosen so, without the test images. The same images are held out for every seed.
+	// training and neighbours use the others. Settings are chosen so, without the test images. The same images of a share are held out in every run.
 	Validation float64 `json:"validation,omitempty"`
 }
 
@@ -109,18 +114,24 @@ var MethodTitles = map[string]string{
 	methods.SimCLR: "SimCLR", methods.BarlowTwins: "Barlow Twins", methods.MoCo: "MoCo", methods.SimSiam: "SimSiam",
 }
 
-// ProfileConfig returns the configuration of a method in a profile, before the row and --set.
-func ProfileConfig(profile study.Profile, method string) Config {
+// ProfileConfig returns the configuration of a method in a profile, before the row and --set, for real images if read is true, else for synthetic ones.
+func ProfileConfig(profile study.Profile, method string, read bool) Config {
 	config := Config{
 		Config:        paperSettings(method),
 		Recipe:        views.Default(),
 		KNN:           knn.Classifier{K: 200, Temperature: 0.1},
 		EvaluateEvery: 20,
 	}
+	if read {
+		config.Shares = 1
+	}
 	switch profile {
 	case study.Quick:
 		quickSettings(&config.Config)
-		config.EvaluateEvery = 10
+		config.EvaluateEvery, config.EpochImages = 10, quickTrain
+		if read {
+			config.Shares = 5
+		}
 	case study.Smoke:
 		smokeSettings(&config.Config)
 		config.EvaluateEvery = 1
@@ -194,7 +205,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	}
 	var cells []study.Cell[Config]
 	for _, method := range methods.Names {
-		config := ProfileConfig(o.Profile, method)
+		config := ProfileConfig(o.Profile, method, dataset != syntheticName)
 		// "simclr.rate=0.1" is for one method, "rate=0.1" for all.
 		if err := settings.Apply(&config, settings.For(o.Set, method, methods.Names)...); err != nil {
 			return nil, err
@@ -205,7 +216,13 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		if config.Recipe != config.base().Recipe {
 			return nil, errors.New("--set recipe: the rows switch the transformations; choose rows with --only '*/*/ROW/*'")
 		}
-		if err := config.check(); err != nil {
+		if err := config.check(dataset != syntheticName); err != nil {
+			return nil, err
+		}
+		if len(cells) > 0 && config.Shares != cells[0].Config.Shares {
+			return nil, errors.New("--set shares: all methods see the same images; set it for all")
+		}
+		if err := study.CheckSeeds(seeds, config.Shares); err != nil {
 			return nil, err
 		}
 		for seed := range seeds {
@@ -228,16 +245,23 @@ func (c Config) base() Config {
 }
 
 // check returns an error that names the first value out of range, before anything is read or trained.
-func (c Config) check() error {
+func (c Config) check(read bool) error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
-	return cmp.Or(settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), c.KNN.Check(), c.Recipe.Check())
+	if read {
+		if err := settings.Between("shares", c.Shares, 1, 1<<20); err != nil {
+			return err
+		}
+	} else if c.Shares != 0 {
+		return errors.New("shares: synthetic images are drawn for each seed")
+	}
+	return cmp.Or(settings.Between("epoch_images", c.EpochImages, 0, 1<<24), settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), c.KNN.Check(), c.Recipe.Check())
 }
 
 // profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.
 func profileConfig(r study.Record, config Config) Config {
-	c := ProfileConfig(r.Profile, config.Method)
+	c := ProfileConfig(r.Profile, config.Method, config.Shares != 0)
 	row := config.Recipe
 	c.Recipe.Crop, c.Recipe.Blur, c.Recipe.Grayscale, c.Recipe.Jitter, c.Recipe.Flip = row.Crop, row.Blur, row.Grayscale, row.Jitter, row.Flip
 	return c
@@ -260,9 +284,9 @@ var Study = study.Spec[Config, Data]{
 	Parts:    []string{"dataset", "method", "row", "seed"},
 	Datasets: datasetNames,
 	Cells:    cells,
-	BySeed:   func(dataset string) bool { return dataset == "synthetic" },
+	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		return Open(o, dataset, cells[0].Seed)
+		return Open(o, dataset, cells[0].Config.Shares, cells[0].Seed)
 	},
 	Numbers: func(d Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Path[2], Column: column(d, c)}}
@@ -271,7 +295,7 @@ var Study = study.Spec[Config, Data]{
 		if c.Path[2] == RowUntrained {
 			return 0
 		}
-		return c.Config.Epochs * ((d.Train.Len() - d.Train.HeldOut(c.Config.Validation)) / c.Config.Batch)
+		return c.Config.Epochs * (max(c.Config.EpochImages, d.Train.Len()-d.Train.HeldOut(c.Config.Validation)) / c.Config.Batch)
 	},
 	NewWorker:     newWorker,
 	Shares:        func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },

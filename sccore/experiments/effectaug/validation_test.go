@@ -126,7 +126,7 @@ func TestBadValidation(t *testing.T) {
 func TestValidationIsNoTestResult(t *testing.T) {
 	records := madeUp(map[string][]float64{rowAll: {40, 41, 42}, rowNoCrop: {30, 30, 31}})
 	held := make([]study.Record, len(records))
-	config := ProfileConfig(study.Quick, methods.SimCLR)
+	config := ProfileConfig(study.Quick, methods.SimCLR, true)
 	config.Validation = 0.2
 	for i, r := range records {
 		var trained Config
@@ -157,7 +157,7 @@ func TestValidationIsNoTestResult(t *testing.T) {
 	if evidence := alone.Evidence([]float64{1}); len(evidence.Changed) != 1 { // Which counts for no claim.
 		t.Errorf("changed settings %v", evidence.Changed)
 	}
-	if study.ConfigHash(config) == study.ConfigHash(ProfileConfig(study.Quick, methods.SimCLR)) {
+	if study.ConfigHash(config) == study.ConfigHash(ProfileConfig(study.Quick, methods.SimCLR, true)) {
 		t.Error("both configurations have one hash")
 	}
 }

@@ -31,7 +31,7 @@ func newWorker(r *run) (study.Worker[Config, Data], error) {
 	if err != nil {
 		return nil, err
 	}
-	trainer, err := methods.NewTrainer(r.Backend(), d.Train, r.Cell.Config.Config)
+	trainer, err := methods.NewTrainer(r.Backend(), d.Train.Repeat(r.Cell.Config.EpochImages), r.Cell.Config.Config)
 	return worker{trainer}, err
 }
 
@@ -52,7 +52,7 @@ func (w worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := t.SetImages(d.Train); err != nil {
+	if err := t.SetImages(d.Train.Repeat(c.EpochImages)); err != nil {
 		return err
 	}
 	if r.Cell.Path[2] == RowUntrained {

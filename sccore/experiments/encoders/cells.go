@@ -51,7 +51,7 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 		}
 	}
 	if g.Shares != nil && !Drawn(dataset) {
-		if err := pretrain.CheckSeeds(o.SeedsOr(seeds), g.Shares(configs[0])); err != nil {
+		if err := study.CheckSeeds(o.SeedsOr(seeds), g.Shares(configs[0])); err != nil {
 			return nil, err
 		}
 	}

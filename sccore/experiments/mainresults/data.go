@@ -9,7 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 // Data holds the labelled images of one dataset: the first of each pair for training, the second for testing.
@@ -82,23 +82,17 @@ func (d Data) Sample(most int) Data {
 	return d.at(func(n int) []int { return datasets.Spread(n, most) }, fmt.Sprintf("at most %d per split, spread evenly, of (%s)", most, d.ID))
 }
 
-// Share returns a seed's share of the images, which no other seed has; all if shares is 1. The classes stay. The identity is that of all seeds.
-func (d Data) Share(seed, shares int) (Data, error) {
-	for i := range 2 {
-		images := 0
-		if d.Annotated[i] != nil {
-			images = d.Annotated[i].Len()
-		} else if d.Objects[i] != nil {
-			images = d.Objects[i].Len()
-		}
-		if err := pretrain.CheckShares(d.Title(), images, "images", shares); err != nil {
-			return d, err
-		}
-	}
-	if shares == 1 {
-		return d, nil
-	}
-	return d.at(func(n int) []int { return datasets.Share(n, seed, shares) }, fmt.Sprintf("%s; of each %d shares, one for a seed", d.ID, shares)), nil
+// Share returns a seed's share of the images of each split, which no other seed has; all if shares is 1, or of a split that is too small. The classes stay. The
+// identity is that of all seeds.
+func (d Data) Share(o study.Options, seed, shares int) Data {
+	cut := 1
+	own := d.at(func(n int) []int {
+		of := o.SharesOf(d.Title(), n, "images", shares)
+		cut = max(cut, of)
+		return datasets.Share(n, seed, of)
+	}, "")
+	own.ID = study.IdentityOfShares(d.ID, cut)
+	return own
 }
 
 // at returns the images at some places of each split.

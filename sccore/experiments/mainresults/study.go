@@ -45,8 +45,7 @@ var Study = study.Spec[Config, Data]{
 		if err != nil {
 			return d, err
 		}
-		d, err = d.Share(seed, c.Shares)
-		return d.Sample(c.Images), err
+		return d.Share(o, seed, c.Shares).Sample(c.Images), nil
 	},
 	Numbers:       func(_ Data, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
 	Steps:         func(Data, study.Cell[Config]) int { return 1 },

@@ -32,17 +32,24 @@ var Study = study.Spec[Config, Data]{
 	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		if c := cells[0].Config; dataset == encoders.Synthetic { // The sets differ from those of the experiment pretrain.
-			run := synthetic.Run(cells[0].Seed)
-			return Data{train: run.Segmentation(c.Images, c.Size, 12), test: run.Segmentation(c.Images, c.Size, 14)}, nil
+		c, seed := cells[0].Config, cells[0].Seed
+		if dataset == encoders.Synthetic { // The sets differ from those of the experiment pretrain.
+			run := synthetic.Run(seed)
+			return identified(run.Segmentation(c.Images, c.Size, 12), run.Segmentation(c.Images, c.Size, 14), "images drawn for the seed"), nil
 		}
 		d, err := sources.Open(o.Data, dataset)
-		if c := cells[0].Config; err == nil && c.Shares > 1 {
-			d.shares = fmt.Sprintf("; of the test images %d shares, one for a seed", c.Shares)
+		if err != nil {
+			return d, err
 		}
-		return d, err
+		shares := o.SharesOf(d.Title(), d.test.Len(), "images", c.Shares)
+		if shares > 1 {
+			d.identity += fmt.Sprintf("; of the test images %d shares, one for a seed", shares)
+			d.how = fmt.Sprintf("share %d of %d of the test images", seed+1, shares)
+		}
+		d.test = d.test.Share(seed, shares)
+		return d, nil
 	},
-	BySeed:        encoders.Drawn,
+	BySeed:        study.EachSeed,
 	Numbers:       numbers,
 	Steps:         func(Data, study.Cell[Config]) int { return 1 },
 	NewWorker:     study.Independent(run),
@@ -124,22 +131,31 @@ var sources = encoders.Sources[Data]{
 	Needed: "PASCAL VOC, CamVid, COCO, ADE20k or Cityscapes (\"semcon data\" lists what there is)",
 	None:   "none of PASCAL VOC, CamVid, COCO, ADE20k and Cityscapes is",
 	Names:  []string{"voc2012", "camvid", "coco", "ade20k", "cityscapes"},
-	Open: func(dir, dataset string) (d Data, err error) {
-		if d.train, err = splits[dataset](dir, datasets.Train); err == nil {
-			d.test, err = splits[dataset](dir, datasets.Test)
+	Open: func(dir, dataset string) (Data, error) {
+		train, err := splits[dataset](dir, datasets.Train)
+		if err != nil {
+			return Data{}, err
 		}
-		return d, err
+		test, err := splits[dataset](dir, datasets.Test)
+		if err != nil {
+			return Data{}, err
+		}
+		return identified(train, test, "all test images"), nil
 	},
 }
 
 // Data is a dataset: patches of its training images train, those of its test images are classified.
 type Data struct {
-	train, test *datasets.Segmentation
-	shares      string // Says in the identity that the test images are cut into shares.
+	train, test   *datasets.Segmentation
+	identity, how string // how says which images test.
+}
+
+func identified(train, test *datasets.Segmentation, how string) Data {
+	return Data{train, test, train.Identity + "; " + test.Identity, how}
 }
 
 // Identity identifies the images in records.
-func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity + d.shares }
+func (d Data) Identity() string { return d.identity }
 
 // Title is the name of the dataset.
 func (d Data) Title() string { return d.train.Name }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -42,14 +40,6 @@ func numbers(data Data, c study.Cell[Config]) (all []study.Number) {
 // ones are drawn, and of a dataset's test images it has a share that no other seed has. All its training images train, because a fifth of a small set has too few patches of a class.
 func run(r *study.Run[Config, Data]) error {
 	c := r.Cell.Config
-	drawn := encoders.Drawn(r.Cell.Dataset)
-	tested := r.Data.test
-	if !drawn {
-		if err := pretrain.CheckShares(tested.Name, tested.Len(), "images", c.Shares); err != nil {
-			return err
-		}
-		tested = tested.Share(r.Cell.Seed, c.Shares)
-	}
 	encoder, err := c.Encoder.Open(r.Backend(), r.Cell.Seed)
 	if err != nil {
 		return err
@@ -58,17 +48,14 @@ func run(r *study.Run[Config, Data]) error {
 	if patch := encoder.ViT.PatchSize; c.Size%patch != 0 {
 		return study.BadOption{Err: fmt.Errorf("size %d is not made of patches of %d, which %s sees", c.Size, patch, encoder.ViT.Name)}
 	}
-	seed, how := uint64(r.Cell.Seed), "images drawn for the seed"
-	if !drawn {
-		how = fmt.Sprintf("share %d of %d of the test images", r.Cell.Seed+1, c.Shares)
-	}
+	seed := uint64(r.Cell.Seed)
 	of := func(s *datasets.Segmentation) evaluation.FrozenFeatures {
 		if s.Len() > c.Images && c.Images > 0 {
 			s = s.Pick(datasets.Spread(s.Len(), c.Images))
 		}
 		return evaluation.FrozenFeatures{Extractor: encoder.FeatureExtractor, Images: s, Seed: seed, TestSize: c.Size}
 	}
-	result, err := c.recall().Evaluate(r.Context, r.Backend(), of(r.Data.train), of(tested))
+	result, err := c.recall().Evaluate(r.Context, r.Backend(), of(r.Data.train), of(r.Data.test))
 	if err != nil {
 		return err
 	}
@@ -83,7 +70,7 @@ func run(r *study.Run[Config, Data]) error {
 			all[i].Details[detailForeground], all[i].Details[detailForegroundChance] = value(*result.Foreground), result.Foreground.Chance
 			all[i].Details["foreground_training_patches_per_class"] = float64(result.Foreground.Training)
 		}
-		all[i].Protocol = fmt.Sprintf("%s; classes %s; %s", c.recall().Protocol(c.Size), strings.Join(result.Names, ", "), how)
+		all[i].Protocol = fmt.Sprintf("%s; classes %s; %s", c.recall().Protocol(c.Size), strings.Join(result.Names, ", "), r.Data.how)
 	}
 	r.Step("recall %.1f %% linear, %.1f %% k-NN", result.All.Linear, result.All.KNN)
 	return r.Record(all...)

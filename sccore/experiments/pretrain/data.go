@@ -77,15 +77,12 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		return Data{}, wantBoth(err)
 	}
 	identity := objects.Identity + "; " + scenes.Identity + start
-	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
-		if err := CheckShares(pictures.Name, pictures.Len(), "images", config.Shares); err != nil {
-			return Data{}, err
-		}
+	cut := 1
+	for _, pictures := range []**datasets.ImageFolder{&objects, &scenes} {
+		shares := o.SharesOf((*pictures).Name, (*pictures).Len(), "images", config.Shares)
+		*pictures, cut = (*pictures).Share(seed, shares), max(cut, shares)
 	}
-	if config.Shares > 1 {
-		identity += fmt.Sprintf("; of each %d shares, one for a seed", config.Shares)
-		objects, scenes = objects.Share(seed, config.Shares), scenes.Share(seed, config.Shares)
-	}
+	identity = study.IdentityOfShares(identity, cut)
 	if o.Cache != "" {
 		cache, err := datasets.OpenCache(o.Cache, o.Warn)
 		if err != nil {
@@ -109,22 +106,6 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		d.Annotated, d.annotated, err = config.Recall.open(o, seed, config.Shares)
 	}
 	return d, err
-}
-
-// CheckSeeds returns an error if real data, cut into shares of which each seed has its own, have none for one of the seeds.
-func CheckSeeds(seeds, shares int) error {
-	if shares > 1 && seeds > shares {
-		return fmt.Errorf("%d seeds and %d shares: each seed needs a share of its own; --set shares=%[1]d, or 1 to give all to every seed", seeds, shares)
-	}
-	return nil
-}
-
-// CheckShares returns an error if a dataset is too small for its shares. what counts, such as "images".
-func CheckShares(dataset string, count int, what string, shares int) error {
-	if shares > count {
-		return study.BadOption{Err: fmt.Errorf("shares %d is above the %d %s of %s; --set shares=1 gives all to every seed", shares, count, what, dataset)}
-	}
-	return nil
 }
 
 // wantBoth explains which datasets training needs if one of them is missing.

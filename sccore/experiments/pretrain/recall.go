@@ -81,11 +81,10 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 			}
 		}
 		identity += "; " + set.Identity
-		if err := CheckShares(set.Name, set.Len(), "images", shares); err != nil {
-			return sets, "", err
-		}
-		if shares > 1 && split == datasets.Test {
-			identity += fmt.Sprintf(", of it %d shares, one for a seed", shares)
+		if split == datasets.Test {
+			if shares = o.SharesOf(set.Name, set.Len(), "images", shares); shares > 1 {
+				identity += fmt.Sprintf(", of it %d shares, one for a seed", shares)
+			}
 			set = set.Share(seed, shares)
 		}
 		if o.Profile == study.Smoke {

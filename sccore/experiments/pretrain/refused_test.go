@@ -25,7 +25,6 @@ func TestPretrainRefusesWhatWouldChangeNothing(t *testing.T) {
 		{"", "shares=2", "shares: synthetic images are drawn for each seed"},
 		{"", "recall.size=32", `no key "recall"`},
 		{data, "shares=0", "shares 0"},
-		{data, "shares=11", "shares 11 is above the 10 images of "},
 		{data, "recall.size=33", "recall.size 33 is not a multiple of vit-tiny's patch size 8, want 32"},
 		{data, "recall.least=0", "recall.least 0"},
 		{"", "init=" + junk, "--set init=" + junk + ": " + junk + ": neither"},
@@ -74,5 +73,11 @@ func TestSeedsShareNoRealImage(t *testing.T) {
 	err := Study.Run(t.Context(), nil, study.Options{Profile: study.Smoke, Data: dir, Out: t.TempDir(), Seeds: 3, Set: []string{"shares=2"}})
 	if err == nil || !strings.Contains(err.Error(), "3 seeds and 2 shares: each seed needs a share of its own; --set shares=3") {
 		t.Errorf("a third seed: %v", err)
+	}
+	var warned []string
+	config.Shares = 8
+	d, err := Open(study.Options{Profile: study.Smoke, Data: dir, Warn: func(line string) { warned = append(warned, line) }}, config, 7)
+	if err != nil || d.Train.Objects.Len() != 7 || strings.Contains(d.Identity(), "shares") || len(warned) != 2 || !strings.Contains(warned[0], "is too small for 8 shares: every seed has all of its images") {
+		t.Errorf("eight shares of seven images: %v, warnings %q", err, warned)
 	}
 }

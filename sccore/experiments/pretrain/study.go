@@ -261,7 +261,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
 	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 1}[o.Profile])
-	if err := CheckSeeds(seeds, config.Shares); err != nil {
+	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
 		return nil, err
 	}
 	var cells []study.Cell[Config]

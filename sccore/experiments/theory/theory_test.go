@@ -1,8 +1,13 @@
 package theory
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,5 +96,50 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 	options.Set = []string{"views=0"}
 	if err := Study.Run(context.Background(), b, options); !errors.As(err, new(study.BadOption)) || !strings.Contains(err.Error(), "views 0") {
 		t.Error(err)
+	}
+}
+
+// TestTheoryOfShares measures encoders whose seeds were trained on images of their own, on the same images.
+func TestTheoryOfShares(t *testing.T) {
+	b, dir := testbackend.Fastest(t), t.TempDir()
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, split := range []string{"train", "test"} {
+		for i := range 64 {
+			picture := image.NewGray(image.Rect(0, 0, effectaug.ImageSize, effectaug.ImageSize))
+			for p := range picture.Pix {
+				picture.Pix[p] = uint8(random.IntN(256))
+			}
+			path := filepath.Join(dir, split, []string{"a", "b"}[i%2], fmt.Sprintf("%d.png", i))
+			var content bytes.Buffer
+			if err := errors.Join(png.Encode(&content, picture), os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content.Bytes(), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	options := study.Options{Profile: study.Smoke, Data: dir, Out: t.TempDir(), Parallel: 1, Seeds: 2}
+	trained := options
+	trained.Only = []string{"*/simclr/crop+*"}
+	trained.Set = []string{"encoder=conv4-w2", "epochs=1", "batch=16", "shares=2"}
+	if err := effectaug.Study.Run(context.Background(), b, trained); err != nil {
+		t.Fatal(err)
+	}
+	options.Set = []string{"images=4"}
+	if err := Study.Run(context.Background(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	records := studytest.Records(t, options.Out, Name)
+	if len(records) != 2 || records[0].Data != records[1].Data || !strings.Contains(records[0].Data, "of each 2 shares, one for a seed") {
+		t.Errorf("%d records: %v", len(records), records)
+	}
+	opened := [2]string{}
+	for seed := range 2 {
+		d, err := effectaug.Open(options, "images", 2, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened[seed] = d.Train.Identity
+	}
+	if opened[0] == opened[1] {
+		t.Errorf("both seeds have %s", opened[0])
 	}
 }

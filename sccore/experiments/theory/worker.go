@@ -26,14 +26,19 @@ func (data) Skipped() []string { return []string{} }
 
 // open reads a dataset, or draws that of a seed.
 func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
-	if d.Data, err = effectaug.Open(o, dataset, cells[0].Seed); err != nil {
+	trained, err := trainedEncoders(o)
+	if err != nil {
 		return d, err
 	}
-	trained, err := trainedEncoders(o)
 	d.trained = map[string]study.Record{}
 	for _, r := range trained {
 		d.trained[r.Cell] = r
 	}
+	var settings effectaug.Config
+	if err := d.trained[cells[0].Name()].DecodeConfig(&settings); err != nil {
+		return d, err
+	}
+	d.Data, err = effectaug.Open(o, dataset, settings.Shares, cells[0].Seed)
 	return d, err
 }
 

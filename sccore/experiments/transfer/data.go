@@ -7,7 +7,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -59,14 +58,11 @@ func read(dir, dataset string) (d Data, err error) {
 }
 
 // openShare opens the seed's share of a real dataset, with the classes that count. Its identity is that of all seeds.
-func openShare(dir, dataset string, c Config, seed int) (d Data, err error) {
-	if d, err = read(dir, dataset); err != nil {
+func openShare(o study.Options, dataset string, c Config, seed int) (d Data, err error) {
+	if d, err = read(o.Data, dataset); err != nil {
 		return d, err
 	}
 	for _, set := range []**datasets.Segmentation{&d.train, &d.test} {
-		if err := pretrain.CheckShares((*set).Name, (*set).Len(), "images", c.Shares); err != nil {
-			return d, err
-		}
 		if c.Classes != "" {
 			if *set, err = (*set).Only(strings.Split(c.Classes, ",")...); err != nil {
 				return d, study.BadOption{Err: fmt.Errorf("--set classes=%s: %w", c.Classes, err)}
@@ -74,10 +70,12 @@ func openShare(dir, dataset string, c Config, seed int) (d Data, err error) {
 		}
 	}
 	d.identity = d.train.Identity + "; " + d.test.Identity
-	if c.Shares > 1 {
-		d.identity += fmt.Sprintf("; of each %d shares, one for a seed", c.Shares)
-		d.train, d.test = d.train.Share(seed, c.Shares), d.test.Share(seed, c.Shares)
+	cut := 1
+	for _, set := range []**datasets.Segmentation{&d.train, &d.test} {
+		shares := o.SharesOf((*set).Name, (*set).Len(), "images", c.Shares)
+		*set, cut = (*set).Share(seed, shares), max(cut, shares)
 	}
+	d.identity = study.IdentityOfShares(d.identity, cut)
 	return d, nil
 }
 
@@ -85,12 +83,12 @@ func openShare(dir, dataset string, c Config, seed int) (d Data, err error) {
 const drawnSize = 64
 
 // open opens a dataset for a configuration. Synthetic scenes are those of a seed, of other sets than those that encoders are pretrained on.
-func open(dir, dataset string, c Config, seed int) (d Data, err error) {
+func open(o study.Options, dataset string, c Config, seed int) (d Data, err error) {
 	if dataset == encoders.Synthetic {
 		run := synthetic.Run(seed)
 		d.train, d.test = run.Segmentation(c.Images, drawnSize, 12), run.Segmentation(c.Images, drawnSize, 14)
 		d.identity = d.train.Identity + "; " + d.test.Identity
-	} else if d, err = openShare(dir, dataset, c, seed); err != nil {
+	} else if d, err = openShare(o, dataset, c, seed); err != nil {
 		return d, err
 	}
 	d.tested = datasets.Spread(d.test.Len(), c.Images)

@@ -33,7 +33,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 		return nil, nil, err
 	}
 	dataset, _, _ := strings.Cut(record.Cell, "/")
-	images, err := open(data, dataset, c, record.Seed)
+	images, err := open(study.Options{Data: data}, dataset, c, record.Seed)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,7 +41,7 @@ var Study = study.Spec[Config, Data]{
 	Cells:    grid.Cells,
 	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
+		return open(o, dataset, cells[0].Config, cells[0].Seed)
 	},
 	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
 		return []study.Number{{Row: c.Config.Encoder.Row, Column: column(data.train.Name, c.Config.Head)}}

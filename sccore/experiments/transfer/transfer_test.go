@@ -313,7 +313,7 @@ func TestHeldOutImagesAreNotTrainedOn(t *testing.T) {
 		if images == 9 {
 			c.Holdout = 2
 		}
-		d, err := open("", "synthetic", c, 0)
+		d, err := open(study.Options{}, "synthetic", c, 0)
 		if err != nil || len(d.trained) != want[0] || len(d.heldOut) != want[1] || len(d.tested) != images {
 			t.Errorf("of %d images %d train, %d are held out, %d test, %v", images, len(d.trained), len(d.heldOut), len(d.tested), err)
 		}
@@ -363,7 +363,7 @@ func TestTransferTakesTheClassesThatCount(t *testing.T) {
 	c.Classes, c.Shares = "background,cat", 2
 	var identities []string
 	for seed := range 2 {
-		d, err := open(dir, "voc2012", c, seed)
+		d, err := open(study.Options{Data: dir}, "voc2012", c, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +376,7 @@ func TestTransferTakesTheClassesThatCount(t *testing.T) {
 		t.Errorf("identities %q differ", identities)
 	}
 	c.Classes = "unicorn"
-	if _, err := open(dir, "voc2012", c, 0); err == nil || !strings.Contains(err.Error(), `--set classes=unicorn: PASCAL VOC has no class "unicorn"`) {
+	if _, err := open(study.Options{Data: dir}, "voc2012", c, 0); err == nil || !strings.Contains(err.Error(), `--set classes=unicorn: PASCAL VOC has no class "unicorn"`) {
 		t.Errorf("another class: %v", err)
 	}
 }

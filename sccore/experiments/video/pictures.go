@@ -23,7 +23,7 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 	if err != nil {
 		return sheet, study.BadOption{Err: err}
 	}
-	set, err := open(o.Data, names[0], cells[0].Config, 0)
+	set, err := open(o, names[0], cells[0].Config, 0)
 	if err != nil {
 		return sheet, err
 	}

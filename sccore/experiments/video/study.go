@@ -11,7 +11,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -38,7 +37,7 @@ var Study = study.Spec[Config, Videos]{
 	Cells:    grid.Cells,
 	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Videos, error) {
-		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
+		return open(o, dataset, cells[0].Config, cells[0].Seed)
 	},
 	Numbers:       func(_ Videos, c study.Cell[Config]) []study.Number { return []study.Number{number(c)} },
 	Steps:         func(videos Videos, _ study.Cell[Config]) int { return len(videos.All) },
@@ -162,23 +161,20 @@ func (v Videos) Title() string { return v.Name }
 func (v Videos) Skipped() []string { return []string{} }
 
 // open opens DAVIS below dir, or draws the videos of a seed.
-func open(dir, dataset string, c Config, seed int) (Videos, error) {
+func open(o study.Options, dataset string, c Config, seed int) (Videos, error) {
 	if dataset == encoders.Synthetic {
 		return Videos{synthetic.Run(seed).Videos(c.Videos, c.Frames, c.Size, 1)}, nil
 	}
-	set, err := sources.Open(dir, dataset)
+	set, err := sources.Open(o.Data, dataset)
 	if err != nil {
 		return Videos{}, err
 	}
-	if err := pretrain.CheckShares(set.Name, len(set.All), "videos", c.Shares); err != nil {
-		return Videos{}, err
-	}
-	if c.Shares > 1 {
+	if shares := o.SharesOf(set.Name, len(set.All), "videos", c.Shares); shares > 1 {
 		var own []datasets.Video
-		for _, place := range datasets.Share(len(set.All), seed, c.Shares) {
+		for _, place := range datasets.Share(len(set.All), seed, shares) {
 			own = append(own, set.All[place])
 		}
-		set.All, set.Identity = own, fmt.Sprintf("%s; of them %d shares, one for a seed", set.Identity, c.Shares)
+		set.All, set.Identity = own, fmt.Sprintf("%s; of them %d shares, one for a seed", set.Identity, shares)
 	}
 	if c.Videos > 0 && c.Videos < len(set.All) {
 		set.All = set.All[:c.Videos]

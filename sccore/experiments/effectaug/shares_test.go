@@ -111,7 +111,7 @@ func TestShortSetsAreRepeatedInAnEpoch(t *testing.T) {
 func TestBadShares(t *testing.T) {
 	dir := black(t, map[string]int{"data_batch_1.bin": 60, "test_batch.bin": 30})
 	for set, want := range map[string]string{
-		"shares=0": "shares 0", "simclr.shares=3": "--set shares: all methods see the same images", "shares=2": "3 seeds and 2 shares", "epoch_images=-1": "epoch_images -1",
+		"shares=-1": "shares -1", "simclr.shares=3": "--set shares: all methods see the same images", "shares=2": "3 seeds and 2 shares", "epoch_images=-1": "epoch_images -1",
 	} {
 		options := study.Options{Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 3, Set: []string{set}}
 		if err := Study.Run(t.Context(), nil, options); err == nil || !strings.Contains(err.Error(), want) {
@@ -121,7 +121,7 @@ func TestBadShares(t *testing.T) {
 	if err := Study.Run(t.Context(), nil, study.Options{Profile: study.Quick, Out: t.TempDir(), Set: []string{"shares=2"}}); err == nil || !strings.Contains(err.Error(), "synthetic images are drawn") {
 		t.Errorf("shares of synthetic images: %v", err)
 	}
-	if c := ProfileConfig(study.Full, methods.SimCLR, true); c.Shares != 1 || c.EpochImages != 0 {
+	if c := ProfileConfig(study.Full, methods.SimCLR, true); c.Shares != 0 || c.EpochImages != 0 {
 		t.Errorf("the paper's setting has shares %d and epochs of %d images", c.Shares, c.EpochImages)
 	}
 }

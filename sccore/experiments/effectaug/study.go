@@ -28,7 +28,7 @@ type Config struct {
 	// EpochImages is the number of images of an epoch: a smaller training set is repeated to as many, so that short trainings on fewer images have as many steps.
 	EpochImages int `json:"epoch_images,omitzero"`
 	// Shares is the number of shares that the training and the test images of a real dataset are cut into. Seed 0 has the first, and so on, so that intervals over
-	// seeds have the images' share in them. 1 gives all to every seed.
+	// seeds have the images' share in them. 0 and 1 give all to every seed.
 	Shares int `json:"shares,omitzero"`
 	// Validation, from 0 to 0.5, is the share of each class of the training images that is held out. Above 0, accuracy is measured on these images, and
 	// training and neighbours use the others. Settings are chosen so, without the test images. The same images of a share are held out in every run.
@@ -122,15 +122,12 @@ func ProfileConfig(profile study.Profile, method string, read bool) Config {
 		KNN:           knn.Classifier{K: 200, Temperature: 0.1},
 		EvaluateEvery: 20,
 	}
-	if read {
-		config.Shares = 1
-	}
 	switch profile {
 	case study.Quick:
 		quickSettings(&config.Config)
-		config.EvaluateEvery, config.EpochImages = 10, quickTrain
+		config.EvaluateEvery = 10
 		if read {
-			config.Shares = 5
+			config.Shares, config.EpochImages = 5, quickTrain
 		}
 	case study.Smoke:
 		smokeSettings(&config.Config)
@@ -249,19 +246,15 @@ func (c Config) check(read bool) error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
-	if read {
-		if err := settings.Between("shares", c.Shares, 1, 1<<20); err != nil {
-			return err
-		}
-	} else if c.Shares != 0 {
+	if !read && c.Shares != 0 {
 		return errors.New("shares: synthetic images are drawn for each seed")
 	}
-	return cmp.Or(settings.Between("epoch_images", c.EpochImages, 0, 1<<24), settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), c.KNN.Check(), c.Recipe.Check())
+	return cmp.Or(settings.Between("shares", c.Shares, 0, 1<<20), settings.Between("epoch_images", c.EpochImages, 0, 1<<24), settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), c.KNN.Check(), c.Recipe.Check())
 }
 
 // profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.
 func profileConfig(r study.Record, config Config) Config {
-	c := ProfileConfig(r.Profile, config.Method, config.Shares != 0)
+	c := ProfileConfig(r.Profile, config.Method, !strings.HasPrefix(r.Cell, syntheticName+"/"))
 	row := config.Recipe
 	c.Recipe.Crop, c.Recipe.Blur, c.Recipe.Grayscale, c.Recipe.Jitter, c.Recipe.Flip = row.Crop, row.Blur, row.Grayscale, row.Jitter, row.Flip
 	return c

@@ -164,6 +164,29 @@ func TestAblationClaims(t *testing.T) {
 	}
 }
 
+// TestAblationOfOtherClasses: the paper's numbers stand beside those of ImageNet-1k alone, not beside those of other class folders.
+func TestAblationOfOtherClasses(t *testing.T) {
+	for data, compared := range map[string]bool{
+		"folder photographs: 9 files; measured on folder train: 5 files; folder val: 2 files":                                                                    true,
+		"folder photographs: 9 files; measured on a fifth of (folder train: 5 files; folder val: 2 files; 200 classes in imagenet/, where ImageNet-1k has 1000)": false,
+	} {
+		grouped, err := Study.Results([]study.Record{{
+			Cell: "images/line1/seed0", Row: "1", Column: ColumnKNN, Value: 50, Profile: study.Quick, Config: study.EncodeConfig(ProfileConfig(study.Quick, true)), Data: data,
+		}}, study.Quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, err := Results{grouped, true}.tables()
+		if err != nil {
+			t.Fatal(err)
+		}
+		caption := tables[0].Caption
+		if printed := !strings.Contains(tables[0].Markdown(), "| / **50.0** |"); printed != compared || strings.Contains(caption, "Classification of ImageNet-1k.") != compared {
+			t.Errorf("%s: the paper's number beside ours: %t\n%s", data, printed, tables[0].Markdown())
+		}
+	}
+}
+
 // TestAblationClaimsOnImages judges made-up numbers of photographs without labels of COCOStuff-27: recall over patches stands for mIoU, and no claim is read from a
 // column in which neither line is clearly above random weights.
 func TestAblationClaimsOnImages(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -150,6 +151,11 @@ func (r Results) fromWeights() bool {
 	return false
 }
 
+// compares reports whether the paper's numbers of a column compare with ours: not on synthetic images, nor on other classes than ImageNet-1k's.
+func (r Results) compares(column string) bool {
+	return (r.read || r.Profile == study.Full) && !slices.ContainsFunc(r.Data(column), mainresults.OtherClasses)
+}
+
 // tables returns the paper's table with our numbers, and a table of what each part adds, paired by seed.
 func (r Results) tables() ([]figures.Table, error) {
 	paper, err := figures.Paper(Name)
@@ -165,8 +171,12 @@ func (r Results) tables() ([]figures.Table, error) {
 	switch {
 	case r.read:
 		title += " on images"
+		classification := "Classification of ImageNet-1k."
+		if !r.compares(ColumnKNN) {
+			classification = "Classification of the images in imagenet/, with which the paper's numbers do not compare: they have another number of classes than ImageNet-1k."
+		}
 		for _, measured := range []struct{ column, what string }{
-			{ColumnMIoU, "Segmentation of COCOStuff-27."}, {ColumnKNN, "Classification of ImageNet-1k."},
+			{ColumnMIoU, "Segmentation of COCOStuff-27."}, {ColumnKNN, classification},
 			{pretrain.ColumnRecall, "Recall over patches of PASCAL VOC, every class counting the same."},
 		} {
 			if slices.Contains(r.Columns(), measured.column) {
@@ -193,10 +203,9 @@ func (r Results) tables() ([]figures.Table, error) {
 	}
 	main.Columns = shown
 	main.Rows = append(r.starts(shown, len(main.RowHeads)), main.Rows...)
-	compared := r.read || r.Profile == study.Full
-	if !compared {
-		for _, row := range main.Rows {
-			for i := range row.Cells {
+	for _, row := range main.Rows {
+		for i := range row.Cells {
+			if !r.compares(shown[i]) {
 				row.Cells[i].Paper = math.NaN()
 			}
 		}
@@ -209,7 +218,7 @@ func (r Results) tables() ([]figures.Table, error) {
 		row := figures.Row{Heads: []string{pair.Title}}
 		for _, column := range shown {
 			cell := r.Derived(r.Differences(column, pair.Row, pair.Other), column, pair.Row, pair.Other)
-			if compared && slices.Contains(paper.Columns, column) {
+			if r.compares(column) && slices.Contains(paper.Columns, column) {
 				cell.Paper = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
 			}
 			row.Cells = append(row.Cells, cell)

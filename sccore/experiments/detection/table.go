@@ -28,11 +28,11 @@ func tables(results study.Results) ([]figures.Table, error) {
 	full := all[1].Columns
 	for _, dataset := range (Results{results}).Datasets() {
 		from := []string{column(dataset, boxes), column(dataset, masks)}
-		ours := encoders.OurRows()
+		ours := encoders.WithRecords(results, encoders.OurRows(), from...)
 		if dataset != "COCO" {
 			ours = append(ours, encoders.WithRecords(results, rows, from...)...)
 		}
-		if len(encoders.WithRecords(results, ours, from...)) == 0 {
+		if len(ours) == 0 {
 			continue
 		}
 		t := encoders.Table{

@@ -95,20 +95,24 @@ type seeded struct {
 // seedPlaceholder stands for the seed in the name of a weights file.
 const seedPlaceholder = "{seed}"
 
-// list lists the available encoders, all of one seed before the next seed: random weights, the encoders that the experiment pretrain has left in out, see
-// [pretrained], and the files that --set names for the rows of one of the paper's tables. A file name without {seed} counts for seed 0 alone. rest holds the other
+// list lists the available encoders, all of one seed before the next seed: random weights, of the architecture of the encoders that the experiment pretrain has left
+// in out, these, see [pretrained], and the files that --set names for the rows of one of the paper's tables. A file name without {seed} counts for seed 0 alone. rest holds the other
 // assignments.
 func list(o study.Options, table string, seeds int, read bool) (all []seeded, rest []string, err error) {
 	rows, err := PaperRows(table)
 	if err != nil {
 		return nil, nil, err
 	}
-	for seed := range seeds {
-		all = append(all, seeded{Encoder{Row: Random, Architecture: randomArchitecture(o.Profile)}, seed})
-	}
 	trained, err := pretrained(o.Out, o.Profile, seeds, read)
 	if err != nil {
 		return nil, nil, err
+	}
+	random := Encoder{Row: Random, Architecture: randomArchitecture(o.Profile)}
+	if len(trained) > 0 {
+		random.Architecture = trained[0].Architecture
+	}
+	for seed := range seeds {
+		all = append(all, seeded{random, seed})
 	}
 	all = append(all, trained...)
 	ignore := map[string]string{} // By row.
@@ -169,7 +173,8 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 }
 
 // pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
-// profile. All are from the same run: the full method and its control started from that run's alignment. An evaluation on real images, for which read is true,
+// profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, which comes first then as long as it is
+// where it was. An evaluation on real images, for which read is true,
 // takes runs that trained on real images, and one on synthetic images those that trained on synthetic ones; each takes the others where there are none at all.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
 	records, err := study.Records(study.Folder(out, pretrain.Name))
@@ -187,6 +192,13 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			continue
 		}
 		last := records[at]
+		start, err := startOf(last)
+		if err != nil {
+			return nil, err
+		}
+		if start != (Encoder{}) {
+			all = append(all, seeded{start, seed})
+		}
 		for _, stage := range []string{First, Control, Second} {
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
@@ -212,6 +224,19 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 		}
 	}
 	return all, nil
+}
+
+// startOf returns the file that a run of the experiment pretrain started from; the zero value if there is none, or if it is gone or has another content now.
+func startOf(r study.Record) (Encoder, error) {
+	var config pretrain.Config
+	if err := r.DecodeConfig(&config); err != nil || config.Init == "" {
+		return Encoder{}, err
+	}
+	digest, err := weights.Digest(config.Init)
+	if err != nil || !strings.Contains(r.Data, "sha256 "+digest) {
+		return Encoder{}, nil
+	}
+	return Encoder{Row: Init, Architecture: config.Second.Encoder, Weights: config.Init, Digest: digest, Ignore: config.Ignore}, nil
 }
 
 // AnyTrained reports whether the options provide an encoder that is not random.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,4 +138,54 @@ func TestEncodersAreOfTheKindOfTheImages(t *testing.T) {
 	add("synthetic")
 	takes(true, "images")
 	takes(false, "synthetic")
+}
+
+// TestTheStartIsARow: a made-up run of pretrain from a file, of another architecture than the profile's. The file has a row of its own as long as it has that
+// content, and random weights have its architecture.
+func TestTheStartIsARow(t *testing.T) {
+	out := t.TempDir()
+	start := filepath.Join(out, "start.safetensors")
+	if err := os.WriteFile(start, []byte("weights"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := weights.Digest(start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := pretrain.ProfileConfig(study.Quick, true)
+	config.Init, config.Ignore, config.Second.Encoder = start, "head.*", "vit-96x4x4p8-grid8"
+	r := study.Record{
+		Experiment: pretrain.Name, Cell: "images/seed0", Row: pretrain.RowMethod, Column: pretrain.ColumnRank, Profile: study.Quick,
+		Data: "photographs; weights start.safetensors, sha256 " + digest, Curve: "cells/images/second/curve.jsonl", Config: study.EncodeConfig(config),
+	}
+	file := pretrain.EncoderFile(out, r, Second)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("trained"), 0o644), r.Append(study.Folder(out, pretrain.Name))); err != nil {
+		t.Fatal(err)
+	}
+	rows := func() (rows []string) {
+		t.Helper()
+		all, _, err := list(study.Options{Out: out, Profile: study.Quick}, "video_seg", 1, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			rows = append(rows, e.Row)
+			if e.Architecture != config.Second.Encoder {
+				t.Errorf("%s is of architecture %s", e.Row, e.Architecture)
+			}
+			if want := (Encoder{Init, config.Second.Encoder, start, digest, "head.*", ""}); e.Row == Init && e.Encoder != want {
+				t.Errorf("%+v, want %+v", e.Encoder, want)
+			}
+		}
+		return rows
+	}
+	if got := rows(); !slices.Equal(got, []string{Random, Init, Second}) {
+		t.Errorf("rows %q", got)
+	}
+	if err := os.WriteFile(start, []byte("other weights"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows(); !slices.Equal(got, []string{Random, Second}) {
+		t.Errorf("rows %q after the file has changed", got)
+	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Gains is a table of what training is worth, in points, one difference per seed: alignment and the full method over random weights, and the full method over
-// its control, alignment for as many steps. Its caption has the intervals. Encoders of different architectures are not compared. Without two seeds of any pair
+// Gains is a table of what training is worth, in points, one difference per seed: the start, alignment and the full method over random weights, and the full method
+// over the start and over its control, alignment for as many steps. Its caption has the intervals. Encoders of different architectures are not compared. Without two seeds of any pair
 // it has no rows.
 func Gains(results study.Results, title, measure string, columns ...string) figures.Table {
 	t := figures.Table{
@@ -18,7 +18,7 @@ func Gains(results study.Results, title, measure string, columns ...string) figu
 		RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: columns,
 	}
 	var intervals []string
-	for _, pair := range [][2]string{{First, Random}, {Second, Random}, {Second, Control}} {
+	for _, pair := range [][2]string{{Init, Random}, {First, Random}, {Second, Random}, {Second, Init}, {Second, Control}} {
 		row, measured := figures.Row{Heads: []string{Title(pair[0]) + " − " + Title(pair[1])}}, false
 		for _, column := range columns {
 			var cell figures.Cell

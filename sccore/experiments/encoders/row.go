@@ -15,17 +15,20 @@ type Row struct {
 	Heads []string // The table's row heads: method, architecture and, in some tables, training data. Our rows have the method alone.
 }
 
-// Keys of the rows that the paper's tables do not have: random weights, and the encoders that the experiment pretrain leaves after its two stages and
-// after the control of the second, alignment for as many steps.
+// Keys of the rows that the paper's tables do not have: random weights, the file that the experiment pretrain started from, if there is one, and the encoders
+// that it leaves after its two stages and after the control of the second, alignment for as many steps.
 const (
 	Random  = "random"
+	Init    = "init"
 	First   = "first"
 	Control = "control"
 	Second  = "second"
 )
 
 // titles are the titles of our rows in tables.
-var titles = map[string]string{Random: pretrain.RowRandom, First: pretrain.RowAlignment, Control: pretrain.RowControl, Second: pretrain.RowMethod}
+var titles = map[string]string{
+	Random: pretrain.RowRandom, Init: pretrain.RowInit, First: pretrain.RowAlignment, Control: pretrain.RowControl, Second: pretrain.RowMethod,
+}
 
 // Title is the title of a row in tables and pictures. For the paper's rows it is the key.
 func Title(key string) string {
@@ -37,7 +40,7 @@ func Title(key string) string {
 
 // OurRows returns the rows that the paper's tables do not have.
 func OurRows() (rows []Row) {
-	for _, key := range []string{Random, First, Control, Second} {
+	for _, key := range []string{Random, Init, First, Control, Second} {
 		rows = append(rows, Row{key, []string{titles[key]}})
 	}
 	return rows

@@ -27,7 +27,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 		return nil, err
 	}
 	columns := slices.DeleteFunc(results.Columns(), func(column string) bool { return slices.Contains(beside.Columns, column) })
-	t.Rows = append(encoders.OurRows(), encoders.WithRecords(results, rows, columns...)...)
+	t.Rows = append(encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), encoders.WithRecords(results, rows, columns...)...)
 	t.Heads, t.Columns = []figures.RowHead{{Name: "encoder"}}, encoders.ColumnsOf(results, t.Rows, results.Columns()...)
 	slices.SortFunc(t.Columns, byPlace)
 	if len(t.Columns) > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
@@ -30,8 +31,13 @@ type Data struct {
 // Identity identifies the images in records.
 func (d Data) Identity() string { return d.ID }
 
-// Title is the name of the dataset in tables.
-func (d Data) Title() string { return titles[d.Name] }
+// Title is the name of the dataset to readers.
+func (d Data) Title() string {
+	if d.Name == imageNet && d.Classes != imageNetClasses {
+		return fmt.Sprintf("imagenet/ (%d classes)", d.Classes)
+	}
+	return titles[d.Name]
+}
 
 // Skipped is empty because an unreadable image is an error.
 func (d Data) Skipped() []string { return []string{} }
@@ -68,11 +74,24 @@ func open(dir, name string) (Data, error) {
 		d.Objects[i], identities[i] = evaluation.LabelledPictures{ImageFolder: pictures}, pictures.Identity
 	}
 	d.ID, d.Classes = identities[0]+"; "+identities[1], len(classes[0])
+	if name == imageNet && d.Classes != imageNetClasses {
+		d.ID += fmt.Sprintf("; %d classes%s", d.Classes, otherClasses)
+	}
 	if !slices.Equal(classes[0], classes[1]) {
 		return d, fmt.Errorf("%s: train and val have different classes", filepath.Join(dir, "imagenet"))
 	}
 	return d, nil
 }
+
+// The number of classes of ImageNet-1k, and what the identity of class folders with another number ends in.
+const (
+	imageNetClasses = 1000
+	otherClasses    = " in imagenet/, where ImageNet-1k has 1000"
+)
+
+// OtherClasses reports whether the images that an identity in records names lie in imagenet/ without being ImageNet-1k, because they have another number of
+// classes. The paper's numbers do not compare with theirs.
+func OtherClasses(identity string) bool { return strings.Contains(identity, otherClasses) }
 
 // Sample returns at most the given number of images per split, evenly spread; all if most is 0. The classes stay.
 func (d Data) Sample(most int) Data {

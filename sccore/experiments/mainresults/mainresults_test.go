@@ -90,6 +90,11 @@ func TestMainResultsReadClassFolders(t *testing.T) {
 	if _, has := r.Details["linear_seg_mIoU"]; has || r.Column != "ImageNet-1k" || r.Value != 100 || r.Details["linear_cls_Acc@5"] != 100 {
 		t.Errorf("%s: %v", r.Column, r.Details)
 	}
+	tables, err := Study.Experiment().Tables(records, study.Quick)
+	if err != nil || len(tables) != 2 || strings.Contains(tables[0].Markdown(), "100.0") || !strings.Contains(tables[1].Title, "another number than ImageNet-1k's") ||
+		!strings.Contains(tables[1].Markdown(), "| random init | vit-tiny |") {
+		t.Errorf("two classes beside the paper's 1,000: %+v, %v", tables, err)
+	}
 	if err := os.Rename(filepath.Join(dir, "imagenet", "val", "n0"), filepath.Join(dir, "imagenet", "val", "n2")); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +272,7 @@ func TestSharesOfMainResults(t *testing.T) {
 	var warned []string
 	d := whole.Share(study.Options{Warn: func(line string) { warned = append(warned, line) }}, 2, 3)
 	train, test := d.Objects[0].Len(), d.Objects[1].Len()
-	if train != 1 || test != 2 || len(warned) != 1 || warned[0] != "ImageNet-1k is too small for 3 shares: every seed has all of its images" {
+	if train != 1 || test != 2 || len(warned) != 1 || warned[0] != "imagenet/ (2 classes) is too small for 3 shares: every seed has all of its images" {
 		t.Errorf("the last of three shares of 3 and 2 images has %d and %d, warnings %q", train, test, warned)
 	}
 	err = Study.Run(t.Context(), nil, study.Options{Profile: study.Quick, Data: dir, Out: t.TempDir(), Seeds: 3, Set: []string{"shares=2"}})

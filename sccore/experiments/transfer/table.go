@@ -26,7 +26,8 @@ func tables(results study.Results) (all []figures.Table, err error) {
 		all = append(all, beside)
 		t.Title += " for encoders of our own, which the paper does not have"
 		t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment."
-		t.Rows, t.Heads, t.Columns = encoders.OurRows(), []figures.RowHead{{Name: "encoder"}}, encoders.ColumnsOf(results, encoders.OurRows(), results.Columns()...)
+		t.Rows, t.Heads = encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), []figures.RowHead{{Name: "encoder"}}
+		t.Columns = encoders.ColumnsOf(results, t.Rows, results.Columns()...)
 		slices.SortFunc(t.Columns, byPlace)
 		if len(t.Columns) > 0 {
 			ours = append(ours, t.Alone(results))

@@ -79,7 +79,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 		t.Fatal(len(tables), err)
 	}
 	for i, table := range tables {
-		if rows := []int{9, 9, 4, 4}[i]; len(table.Rows) != rows {
+		if rows := []int{9, 9, 1, 1}[i]; len(table.Rows) != rows {
 			t.Errorf("%s has %d rows, want %d", table.Title, len(table.Rows), rows)
 		}
 	}

@@ -270,7 +270,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "CIFAR-10 (quick), CIFAR-10 and CIFAR-100 (full), class folders, or synthetic objects without --data",
 		Cost: map[study.Profile]string{
 			study.Smoke: "under a minute on 2 cores",
-			study.Quick: "75 to 110 minutes on 2 cores with 10,000 images",
+			study.Quick: "60 to 90 minutes on 2 cores with 10,000 images",
 			study.Full:  "312 trainings of ResNet-18 for 800 epochs: a GPU, or several with --only",
 		},
 	},

@@ -37,7 +37,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 		}
 		t := encoders.Table{
 			Title:   "Tab. obj_det_full on " + dataset + ", for encoders that the paper does not have",
-			Caption: "AP of boxes (b) and of masks (m). Alignment is what the full method begins from.",
+			Caption: "AP of boxes (b) and of masks (m). Alignment, or the initialisation, is what the full method begins from.",
 			Rows:    ours, Heads: []figures.RowHead{{Name: "encoder"}}, Columns: full, From: from,
 		}
 		all = append(all, t.Alone(results))

@@ -3,6 +3,7 @@ package encoders
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -173,8 +174,7 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 }
 
 // pretrained returns the encoders that the experiment pretrain has left in out, after both stages and the control of the last run of each seed in the
-// profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, which comes first then as long as it is
-// where it was. An evaluation on real images, for which read is true,
+// profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, whose encoder comes first then. An evaluation on real images, for which read is true,
 // takes runs that trained on real images, and one on synthetic images those that trained on synthetic ones; each takes the others where there are none at all.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
 	records, err := study.Records(study.Folder(out, pretrain.Name))
@@ -192,18 +192,15 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			continue
 		}
 		last := records[at]
-		start, err := startOf(last)
-		if err != nil {
-			return nil, err
-		}
-		if start != (Encoder{}) {
-			all = append(all, seeded{start, seed})
-		}
-		for _, stage := range []string{First, Control, Second} {
+		for _, stage := range []string{Init, First, Control, Second} {
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
 			})
-			if i < 0 { // The run started from a file, or has no control.
+			file := pretrain.EncoderFile(out, last, stage)
+			if i < 0 { // The run did not start from a file, or did, or has no control.
+				continue
+			}
+			if _, err := os.Stat(file); stage == Init && errors.Is(err, os.ErrNotExist) { // A run of an earlier version.
 				continue
 			}
 			var config pretrain.Config
@@ -215,7 +212,7 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 				return nil, err
 			}
 			e := Encoder{
-				Row: stage, Architecture: config.Second.Encoder, Weights: pretrain.EncoderFile(out, records[i], stage), Changed: strings.Join(changed, ", "),
+				Row: stage, Architecture: config.Second.Encoder, Weights: file, Changed: strings.Join(changed, ", "),
 			}
 			if e.Digest, err = weights.Digest(e.Weights); err != nil {
 				return nil, err
@@ -224,19 +221,6 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 		}
 	}
 	return all, nil
-}
-
-// startOf returns the file that a run of the experiment pretrain started from; the zero value if there is none, or if it is gone or has another content now.
-func startOf(r study.Record) (Encoder, error) {
-	var config pretrain.Config
-	if err := r.DecodeConfig(&config); err != nil || config.Init == "" {
-		return Encoder{}, err
-	}
-	digest, err := weights.Digest(config.Init)
-	if err != nil || !strings.Contains(r.Data, "sha256 "+digest) {
-		return Encoder{}, nil
-	}
-	return Encoder{Row: Init, Architecture: config.Second.Encoder, Weights: config.Init, Digest: digest, Ignore: config.Ignore}, nil
 }
 
 // AnyTrained reports whether the options provide an encoder that is not random.

@@ -21,7 +21,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 	}
 	all := []figures.Table{beside}
 	t.Title += " for encoders and datasets that the paper does not have"
-	t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment."
+	t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment, or from the initialisation where there is one."
 	rows, err := encoders.PaperRows("semantic_seg_ft")
 	if err != nil {
 		return nil, err

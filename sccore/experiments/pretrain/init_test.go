@@ -2,6 +2,7 @@ package pretrain
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,7 +70,14 @@ func TestPretrainFollowsTheFile(t *testing.T) {
 			if im.ViT.Positions != start.ViT.Positions {
 				t.Errorf("resizes positions as in %s, %s before", im.ViT.Positions, start.ViT.Positions)
 			}
+			kept, err := weights.ReadViT(EncoderFile(out, records[7], "init"), encoder.ViT{}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
 			before, after := classOf(t, b, start), classOf(t, b, im)
+			if got := classOf(t, b, kept); !slices.Equal(got, before) || kept.ViT.Prototypes != 0 || len(kept.Missing) > 0 {
+				t.Errorf("the start that is left behind, %s, has other features than the file", kept)
+			}
 			moved := 0.0
 			for i := range before {
 				moved += float64((before[i] - after[i]) * (before[i] - after[i]))

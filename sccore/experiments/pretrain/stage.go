@@ -168,7 +168,7 @@ func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file s
 	return filepath.ToSlash(file), details, err
 }
 
-// EncoderFile returns the file of a recorded run's encoder after the stage "first" or "second": that of the online branch, which the paper freezes
+// EncoderFile returns the file of a recorded run's encoder after the stage "first", "control" or "second", or of the file that it started from, "init": that of the online branch, which the paper freezes
 // ("Evaluation protocol").
 func EncoderFile(out string, r study.Record, stage string) string {
 	return filepath.Join(study.Folder(out, Name), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, onlineFile)

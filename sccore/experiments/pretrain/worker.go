@@ -5,10 +5,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // NeighboursFile holds the neighbours from which positives are drawn, in the folder that the stages of a run share.
@@ -133,6 +136,9 @@ func (w *worker) fromFile(r *run, start func() error) error {
 		return err
 	}
 	defer frozen.Close()
+	if err := w.saveStart(r, frozen.ViT); err != nil { // Before the record, so that a run that is killed in between writes it again.
+		return err
+	}
 	if err := w.record(r, RowInit, frozen, ""); err != nil || !r.Wants(RowRandom) {
 		return err
 	}
@@ -140,6 +146,21 @@ func (w *worker) fromFile(r *run, start func() error) error {
 		return err
 	}
 	return w.record(r, RowRandom, frozen, "")
+}
+
+// saveStart writes the encoder of the file as [EncoderFile] names it, for the experiments that evaluate encoders: the file itself may hold a whole trainer, and move.
+func (w *worker) saveStart(r *run, vit encoder.ViT) error {
+	if !r.Wants(RowInit) {
+		return nil
+	}
+	file := filepath.Join(r.Dir, "init", onlineFile)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	_, store, scope := w.second.Trainer.Encoder(sccore.Online)
+	return weights.ExportViT(file, store, scope, vit, nil, map[string]string{
+		"run": r.Cell.Name(), "stage": "init", "config": string(study.EncodeConfig(r.Cell.Config)),
+	})
 }
 
 // neighbours gives the second stage the neighbours that it draws positives from.

@@ -25,7 +25,7 @@ func tables(results study.Results) (all []figures.Table, err error) {
 		}
 		all = append(all, beside)
 		t.Title += " for encoders of our own, which the paper does not have"
-		t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment."
+		t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment, or from the initialisation where there is one."
 		t.Rows, t.Heads = encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), []figures.RowHead{{Name: "encoder"}}
 		t.Columns = encoders.ColumnsOf(results, t.Rows, results.Columns()...)
 		slices.SortFunc(t.Columns, byPlace)

@@ -101,6 +101,15 @@ func (s step) compareFeatures(online, source outputs, partners *Node) *Node {
 // rankings are scores of pairs, [images, (HW)²], as one ranking for each place of an image, [images·HW, HW].
 func rankings(scores *Node, places int) *Node { return Reshape(scores, -1, places) }
 
+// TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a checkpoint. The error names the file.
+func TeacherOf(path string) (Teacher, error) {
+	config, ok, err := configOf(path)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s is not a checkpoint: it has no head of patches", path)
+	}
+	return Teacher{Encoder: config.Encoder, Head: config.PatchHead}, err
+}
+
 // SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
 // the run hold the teacher.
 func (t *Trainer) SetTeacher(path string) error {

@@ -229,23 +229,33 @@ func (t *Trainer) SaveEncoder(path string, branch Branch, metadata map[string]st
 
 // EncoderOf returns the encoder in a file that [Trainer.BeginFrom] takes, without its weights. The error names the file.
 func EncoderOf(path string, ignore ...string) (encoder.ViT, error) {
-	if strings.HasSuffix(path, ".safetensors") {
-		metadata, err := weights.ReadMetadata(path)
-		if err != nil {
-			return encoder.ViT{}, err
-		}
-		if metadata["position"] != "" {
-			config := Default()
-			if err := json.Unmarshal([]byte(metadata["config"]), &config); err != nil {
-				return encoder.ViT{}, fmt.Errorf("%s: configuration of the run: %w", path, err)
-			}
-			v, err := encoder.ViTByName(config.Encoder)
-			if err != nil {
-				return v, fmt.Errorf("%s: configuration of the run: %w", path, err)
-			}
-			v.Positions = config.Positions
-			return v, v.Check()
-		}
+	config, ok, err := configOf(path)
+	if err != nil {
+		return encoder.ViT{}, err
 	}
-	return weights.Identify(path, "", ignore...)
+	if !ok {
+		return weights.Identify(path, "", ignore...)
+	}
+	v, err := encoder.ViTByName(config.Encoder)
+	if err != nil {
+		return v, fmt.Errorf("%s: configuration of the run: %w", path, err)
+	}
+	v.Positions = config.Positions
+	return v, v.Check()
+}
+
+// configOf returns the configuration of the run that a checkpoint is of; ok is false for other files of weights.
+func configOf(path string) (config Config, ok bool, err error) {
+	if !strings.HasSuffix(path, ".safetensors") {
+		return Config{}, false, nil
+	}
+	metadata, err := weights.ReadMetadata(path)
+	if err != nil || metadata["position"] == "" {
+		return Config{}, false, err
+	}
+	config = Default()
+	if err := json.Unmarshal([]byte(metadata["config"]), &config); err != nil {
+		return Config{}, false, fmt.Errorf("%s: configuration of the run: %w", path, err)
+	}
+	return config, true, nil
 }

@@ -44,21 +44,29 @@ func decodeWhole(file []byte, pixels []uint8, size int) (height, width int, err 
 		width, height = height, width
 	}
 	from := Size{height, width}
-	if longer := max(width, height); longer > size {
-		shrunk := func(length int) int { return max(1, (length*size+longer/2)/longer) }
-		width, height = shrunk(width), shrunk(height)
-	}
+	to := fitted(from, size)
+	height, width = to.Height, to.Width
 	whole := upright(opaque(picture, picture.Bounds()), o)
 	factor := 1
 	for from.Width > factor*whole.Rect.Dx() {
 		factor *= 2
 	}
-	Bicubic.resampleShrunk(pixels, size, whole, from, factor, Size{height, width}, image.Rect(0, 0, width, height))
+	Bicubic.resampleShrunk(pixels, size, whole, from, factor, to, image.Rect(0, 0, width, height))
 	for y := range height {
 		clear(pixels[3*(y*size+width) : 3*(y+1)*size])
 	}
 	clear(pixels[3*height*size:])
 	return height, width, nil
+}
+
+// fitted is the size of an image that is shrunk if its longer side exceeds size.
+func fitted(full Size, size int) Size {
+	longer := max(full.Width, full.Height)
+	if longer <= size {
+		return full
+	}
+	shrunk := func(length int) int { return max(1, (length*size+longer/2)/longer) }
+	return Size{shrunk(full.Height), shrunk(full.Width)}
 }
 
 // stored decodes a JPEG or PNG as it is stored, after checking the size in its header.

@@ -79,7 +79,7 @@ var netDatasets = map[string]map[study.Profile][]string{
 	pretrain.Name:         {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
 	patchrecall.Name:      {study.Smoke: {"synthetic", "voc2012"}, study.Quick: {"synthetic", "voc2012", "camvid"}, study.Full: {"voc2012"}},
 	centroid.Name:         {study.Smoke: {"synthetic", "coco"}, study.Quick: {"synthetic", "coco"}, study.Full: {"coco"}},
-	teacherquality.Name:   {study.Smoke: {""}, study.Quick: {""}, study.Full: {""}},
+	teacherquality.Name:   {study.Smoke: {"", "voc2012"}, study.Quick: {"", "voc2012"}, study.Full: {"", "voc2012"}},
 	extendedtraining.Name: {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
 	ablation.Name:         {study.Smoke: {"synthetic", "images"}, study.Quick: {"synthetic", "images"}, study.Full: {"images"}},
 	mainresults.Name:      {study.Smoke: {"synthetic", "imagenet", "coco"}, study.Quick: {"synthetic", "imagenet", "coco"}, study.Full: {"imagenet", "coco"}},

@@ -194,12 +194,20 @@ func (s Spec[C, D]) Experiment() Experiment {
 			if err == nil && s.Missing != nil {
 				err = s.Missing(o.Data)
 			}
-			if errors.Is(err, fs.ErrNotExist) && o.Profile != Full {
-				return ""
+			if without := o; errors.Is(err, fs.ErrNotExist) {
+				if without.Data = ""; s.canDo(without) {
+					return ""
+				}
 			}
 			return o.Data // An error of damaged data shows in the run.
 		},
 	}
+}
+
+// canDo reports whether the experiment has datasets with these options.
+func (s Spec[C, D]) canDo(o Options) bool {
+	_, _, err := s.datasets(o)
+	return err == nil
 }
 
 // Independent returns the NewWorker of cells that share nothing; run runs one cell.

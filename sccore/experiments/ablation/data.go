@@ -121,6 +121,6 @@ func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation
 			})
 		}
 	}
-	recall, err := d.MeasureRecall(ctx, b, frozen, config.Config, seed)
+	recall, err := d.MeasureRecall(ctx, b, frozen, config.Recall, config.Probe, seed)
 	return append(numbers, recall...), err
 }

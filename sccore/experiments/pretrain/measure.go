@@ -41,7 +41,7 @@ func measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureE
 		if err != nil {
 			return nil, err
 		}
-		numbers, err := data.MeasureRecall(ctx, b, frozen, c, seed)
+		numbers, err := data.MeasureRecall(ctx, b, frozen, c.Recall, c.Probe, seed)
 		return append(numbers, study.Number{
 			Column: ColumnRank, Metric: "effective rank", Value: spread.Rank, Data: data.ranked(c),
 			Protocol: "patch features of the first scenes, " + datasets.DefaultPreprocessing().Describe(c.Size),

@@ -36,8 +36,8 @@ type Recall struct {
 	Least   int    `json:"least"` // Classes with fewer patches, in training or in testing, are left out.
 }
 
-// check returns an error that names the first value out of range. name is that of the encoder.
-func (c Recall) check(name string) error {
+// Check returns an error that names the first value out of range. name is that of the encoder.
+func (c Recall) Check(name string) error {
 	if c.Size == 0 {
 		return nil
 	}
@@ -47,10 +47,10 @@ func (c Recall) check(name string) error {
 	return cmp.Or(settings.Between("recall.size", c.Size, 8, settings.MaxImageSize), settings.Between("recall.least", c.Least, 1, evaluation.DefaultPatchRecall().PerClass))
 }
 
-// recall is the evaluation of patches that the configuration asks for.
-func (c Config) recall() evaluation.PatchRecall {
+// evaluation is the evaluation of patches that the configuration asks for.
+func (c Recall) evaluation(probe evaluation.PatchProbe) evaluation.PatchRecall {
 	r := evaluation.DefaultPatchRecall()
-	r.Least, r.Probe = c.Recall.Least, c.Probe
+	r.Least, r.Probe = c.Least, probe
 	return r
 }
 
@@ -96,6 +96,14 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 	return sets, "; measured on " + strings.TrimPrefix(identity, "; "), nil
 }
 
+// OpenRecall opens what measures the recall of encoders that another experiment trains: a seed's share of the test images, if shares is above 1. identity
+// identifies what they are trained on.
+func OpenRecall(o study.Options, c Recall, seed, shares int, identity string) (d Data, err error) {
+	d.title, d.identity, d.skipped = images, identity, []string{}
+	d.Annotated, d.annotated, err = c.open(o, seed, shares)
+	return d, err
+}
+
 // RecallNumbers lists the numbers of [Data.MeasureRecall], without their values: none without images to measure on.
 func (d Data) RecallNumbers(row string) (numbers []study.Number) {
 	if d.Annotated[0] == nil {
@@ -107,25 +115,26 @@ func (d Data) RecallNumbers(row string) (numbers []study.Number) {
 	return numbers
 }
 
-// MeasureRecall measures an encoder by the recall over patches of PASCAL VOC.
-func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Config, seed int) ([]study.Number, error) {
+// MeasureRecall measures an encoder by the recall over patches of PASCAL VOC. probe is the linear classifier.
+func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Recall, probe evaluation.PatchProbe, seed int) ([]study.Number, error) {
 	numbers := d.RecallNumbers("")
 	if len(numbers) == 0 {
 		return nil, nil
 	}
 	of := func(s *datasets.Segmentation) evaluation.FrozenFeatures {
-		return evaluation.FrozenFeatures{Extractor: frozen, Images: s, Seed: uint64(seed), TestSize: c.Recall.Size}
+		return evaluation.FrozenFeatures{Extractor: frozen, Images: s, Seed: uint64(seed), TestSize: c.Size}
 	}
-	measured, err := c.recall().Evaluate(ctx, b, of(d.Annotated[0]), of(d.Annotated[1]))
+	measuring := c.evaluation(probe)
+	measured, err := measuring.Evaluate(ctx, b, of(d.Annotated[0]), of(d.Annotated[1]))
 	if err != nil {
 		return nil, err
 	}
-	for name := range strings.SplitSeq(c.Recall.Classes, ",") {
+	for name := range strings.SplitSeq(c.Classes, ",") {
 		if name != "" && !slices.Contains(measured.Names, name) { // Else the chance would differ between seeds.
-			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Recall.Least, name)
+			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
 		}
 	}
-	protocol := fmt.Sprintf("%s; classes %s", c.recall().Protocol(c.Recall.Size), strings.Join(measured.Names, ", "))
+	protocol := fmt.Sprintf("%s; classes %s", measuring.Protocol(c.Size), strings.Join(measured.Names, ", "))
 	for i, value := range []float64{measured.All.Linear, measured.All.KNN} {
 		numbers[i].Value, numbers[i].Protocol = value, protocol
 	}

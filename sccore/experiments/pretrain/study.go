@@ -87,10 +87,14 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 	switch profile {
 	case study.Smoke:
 		c.Recall = Recall{Size: 32, Least: 1}
-	case study.Quick: // 500 steps on photographs show nothing.
+	case study.Quick: // 500 steps of the tiny transformer show nothing on photographs.
 		c.Shares, c.Recall.Size, c.Recall.Classes = 5, 96, "background,cat,cow,dog,horse,person,sheep"
-		c.First.Steps, c.First.WarmupSteps, c.First.TargetMomentum = 9000, 900, 0.995
-		c.Second.Steps, c.Second.WarmupSteps, c.Second.TargetMomentum = 600, 60, 0.995
+		for _, s := range []*sccore.Config{&c.First, &c.Second} {
+			s.Encoder, s.ImageSize, s.TargetMomentum = "vit-128x4x4p8-grid8", 96, 0.995
+			s.Views.GlobalCropSize, s.Views.Locals, s.Views.LocalCropSize = 64, 4, 32
+		}
+		c.First.Steps, c.First.WarmupSteps, c.First.LearningRate = 6000, 600, 0.002
+		c.Second.Steps, c.Second.WarmupSteps = 600, 60
 	}
 	return c
 }
@@ -172,7 +176,7 @@ func (c Config) CheckRead(profile study.Profile) error {
 	if c.Images != ProfileConfig(profile, true).Images {
 		return fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", c.Images)
 	}
-	return cmp.Or(settings.Between("shares", c.Shares, 1, 1<<20), c.Recall.check(c.Second.Encoder))
+	return cmp.Or(settings.Between("shares", c.Shares, 1, 1<<20), c.Recall.Check(c.Second.Encoder))
 }
 
 // CheckDrawn returns an error that names the first value out of range for synthetic images, or one that counts only for real images and that the profile
@@ -292,7 +296,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "about 20 minutes on 2 cores; on photographs three hours, or 20 minutes from one start by --set init=FILE",
+			study.Quick: "about 20 minutes on 2 cores; on photographs over five hours, or one hour from one start by --set init=FILE",
 			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
 		},
 	},

@@ -28,15 +28,17 @@ type Config struct {
 	Third  sccore.Config `json:"third"`  // The training of the third encoder, of as many steps as the condition says.
 	Second sccore.Config `json:"second"` // The stage that is studied, before the condition sets its L_sc.
 
-	Images int                   `json:"images"` // Number of training scenes, and of training objects; there are half as many test scenes.
+	Images int                   `json:"images"` // Number of training scenes, and of training objects; there are half as many test scenes. 0 for photographs.
 	Probe  evaluation.PatchProbe `json:"probe"`
+
+	Photographs
 }
 
 // Condition is what a cell is about.
 type Condition struct {
 	Loss  string  `json:"loss"`  // What trains: untrained for nothing; start for the first stage alone; alignment; or beside alignment a loss of concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
 	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's.
-	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels.
+	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, and -1 for an encoder from a file.
 	Teacher int `json:"teacher"`
 	// Errors of labels: "" for none; "pairs", independent ones, where a share Level of pairs of places has a random score; "objects", as a real teacher makes
 	// them, where a share Level of the classes in an image is taken for other classes. They are the same in all steps.
@@ -67,6 +69,8 @@ func (c Condition) source() string {
 	switch {
 	case !c.concentrates():
 		return "none"
+	case c.Teacher == fromFile:
+		return "teacher"
 	case c.Teacher > 0:
 		return fmt.Sprintf("teacher%d", c.Teacher)
 	case c.Errors == "":
@@ -78,8 +82,8 @@ func (c Condition) source() string {
 // row names the condition in records.
 func (c Condition) row() string { return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, c.source()) }
 
-// profileConfig returns the configuration of a profile without a condition and before --set.
-func profileConfig(profile study.Profile) Config {
+// drawnConfig returns the configuration of a profile for synthetic images, without a condition and before --set.
+func drawnConfig(profile study.Profile) Config {
 	size := study.Quick // The paper does not train on labels, so the full profile has more runs but no larger ones.
 	if profile == study.Smoke {
 		size = study.Smoke
@@ -117,7 +121,7 @@ func (c Config) second() sccore.Config {
 		return s
 	}
 	s.PatchConcentration, s.Lambdas.PatchConcentration, s.LambdaBy = c.Loss, c.Share, sccore.ByGradient
-	if c.Teacher > 0 {
+	if c.Teacher != 0 {
 		s.Correspondences.From, s.Teacher = sccore.FromTeacher, sccore.Teacher{Encoder: c.Third.Encoder, Head: c.Third.PatchHead}
 		return s
 	}
@@ -172,9 +176,9 @@ func (c Config) shared() Config {
 	return c
 }
 
-// conditions lists those of a profile. Each loss learns from one teacher with a gradient as long as alignment's. CoTAP and binary cross-entropy have
-// other shares too, and other sources, of known and unlike quality.
-func conditions(profile study.Profile) (all []Condition) {
+// conditions lists those of a profile, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as alignment's.
+// CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from a file.
+func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
 	compared := sccore.PatchConcentrations
 	switch profile {
@@ -182,6 +186,9 @@ func conditions(profile study.Profile) (all []Condition) {
 		teachers, shares, compared = []int{4}, nil, []string{sccore.WithCoTAP, sccore.WithPaKA}
 	case study.Full:
 		teachers, shares, levels = []int{1000, 5000, 500, 100}, []float64{0.1, 0.3, 3}, []float64{0.25, 0.5, 0.75}
+	}
+	if photographs {
+		teachers = []int{fromFile}
 	}
 	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment})
 	for _, loss := range compared {
@@ -203,24 +210,40 @@ func conditions(profile study.Profile) (all []Condition) {
 	return all
 }
 
-// cells lists the cells of a profile, all cells of one seed before the next seed.
-func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
-	base := profileConfig(o.Profile)
+// cells lists the cells of a dataset, all cells of one seed before the next seed.
+func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
+	photographs := dataset == voc
+	base := profileConfig(o.Profile, photographs)
 	if err := settings.Apply(&base, o.Set...); err != nil {
 		return nil, err
 	}
 	if base != base.shared() {
 		return nil, errors.New("--set condition: choose runs with --only 'cotap/share1/labels'")
 	}
+	if err := base.follow(photographs); err != nil {
+		return nil, err
+	}
+	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile])
+	if err := study.CheckSeeds(seeds, base.Shares); err != nil {
+		return nil, err
+	}
 	var cells []study.Cell[Config]
-	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]) {
-		for _, condition := range conditions(o.Profile) {
+	for seed := range seeds {
+		for _, condition := range conditions(o.Profile, photographs) {
 			c := base
 			c.Condition = condition
-			if err := c.check(); err != nil {
+			check := c.check
+			if photographs {
+				check = c.checkPhotographs
+			}
+			if err := check(); err != nil {
 				return nil, err
 			}
-			cells = append(cells, study.Cell[Config]{Path: []string{c.Loss, fmt.Sprintf("share%g", c.Share), c.source()}, Seed: seed, Config: c})
+			cell := study.Cell[Config]{Dataset: dataset, Path: []string{c.Loss, fmt.Sprintf("share%g", c.Share), c.source()}, Seed: seed, Config: c}
+			if photographs {
+				cell.Path = append([]string{dataset}, cell.Path...)
+			}
+			cells = append(cells, cell)
 		}
 	}
 	return cells, nil
@@ -237,7 +260,7 @@ func isTeacher(c study.Cell[Config]) bool { return c.Path[0] == teacherPath }
 
 // needs lists the cells that a cell begins from.
 func needs(c study.Cell[Config]) (needed []study.Cell[Config]) {
-	if isStart(c) || isTeacher(c) {
+	if isStart(c) || isTeacher(c) || c.Config.photographs() {
 		return nil
 	}
 	shared := c.Config.shared()
@@ -258,7 +281,7 @@ func shares(c study.Cell[Config]) string {
 		return teacherPath
 	case !c.Config.concentrates():
 		return lossAlignment
-	case c.Config.Teacher > 0:
+	case c.Config.Teacher != 0:
 		return c.Config.Loss + " from a teacher"
 	}
 	return c.Config.Loss + " from labels"
@@ -270,20 +293,24 @@ var Study = study.Spec[Config, data]{
 		Name:       Name,
 		Title:      "When does patch concentration help: how good must correspondences be, and with which loss?",
 		Reproduces: "\"Patch correspondence distillation\"; explains what claim C16 needs",
-		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality",
+		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality; with --data PASCAL VOC, from encoders by --set init=FILE and teacher=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute",
-			study.Quick: "half an hour on 2 cores",
+			study.Quick: "half an hour on 2 cores, also on photographs",
 			study.Full:  "about 4 hours on 2 cores, by an estimate: ten seeds, more shares, teachers and errors",
 		},
 	},
-	Parts:  []string{"loss", "share", "source", "seed"},
-	Cells:  cells,
-	Open:   open,
-	BySeed: study.EachSeed,
-	Numbers: func(_ data, c study.Cell[Config]) []study.Number {
-		if isStart(c) || isTeacher(c) {
+	Parts:    []string{"dataset", "loss", "share", "source", "seed"},
+	Datasets: datasetNames,
+	Cells:    cells,
+	Open:     open,
+	BySeed:   study.EachSeed,
+	Numbers: func(d data, c study.Cell[Config]) []study.Number {
+		switch {
+		case isStart(c) || isTeacher(c):
 			return nil
+		case c.Dataset == voc:
+			return d.measured.RecallNumbers(c.Config.row())
 		}
 		return []study.Number{{Row: c.Config.row(), Column: pretrain.ColumnMIoU}}
 	},
@@ -306,11 +333,17 @@ var Study = study.Spec[Config, data]{
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, c.Hash()))
 	},
 	ProfileConfig: func(r study.Record, config Config) Config {
-		c := profileConfig(r.Profile)
-		c.Condition = config.Condition
+		c := profileConfig(r.Profile, config.photographs())
+		c.Condition, c.Init, c.TeacherFile, c.Third = config.Condition, config.Init, config.TeacherFile, config.Third
+		if !config.photographs() {
+			c.Third = drawnConfig(r.Profile).Third
+		}
 		return c
 	},
-	Common:  func(config, _ Config) Config { return config.shared() },
-	Tables:  func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
+	Common: func(config, _ Config) Config {
+		config.Init, config.TeacherFile = "", "" // The data of a record identify the files.
+		return config.shared()
+	},
+	Tables:  func(r study.Results) ([]figures.Table, error) { return Results{r, false}.tables() },
 	Figures: drawn,
 }

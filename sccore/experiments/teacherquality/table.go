@@ -15,25 +15,51 @@ import (
 
 // titles are the names of the losses in tables and legends.
 var titles = map[string]string{
-	lossUntrained: "untrained", lossStart: "alignment, first stage", lossAlignment: "patch alignment",
+	lossUntrained: "untrained", lossStart: "alignment, the start", lossAlignment: "patch alignment",
 	sccore.WithCoTAP: "+ CoTAP", sccore.WithBCE: "+ binary cross-entropy", sccore.WithGram: "+ Gram anchoring", sccore.WithPaKA: "+ PaKA", sccore.WithNeCo: "+ NeCo",
 	sccore.WithFastAP: "+ FastAP", sccore.WithSmoothAP: "+ Smooth-AP",
 }
 
-// Results are the records of the study in one profile. A row is a condition; there is one column.
-type Results struct{ study.Results }
+// Results are the records of the study in one profile, on photographs or on synthetic scenes. A row is a condition. There is one column on scenes, and one more
+// on photographs, whose first column counts.
+type Results struct {
+	study.Results
+	photographs bool
+}
 
-// Load reads the study's records under the folder out.
+// Load reads the study's records on synthetic scenes under the folder out.
 func Load(out string, profile study.Profile) (Results, error) {
 	results, err := Study.Load(out, profile)
-	return Results{results}, err
+	return Results{results, false}, err
 }
+
+// OnPhotographs are the same records, those on photographs.
+func (r Results) OnPhotographs() Results {
+	r.photographs = true
+	return r
+}
+
+// column is the column in which losses are compared.
+func (r Results) column() string {
+	if r.photographs {
+		return pretrain.ColumnRecall
+	}
+	return pretrain.ColumnMIoU
+}
+
+// conditions lists the rows.
+func (r Results) conditions() []Condition { return conditions(r.Profile, r.photographs) }
+
+// recorded reports whether there are any records.
+func (r Results) recorded() bool { return slices.Contains(r.Columns(), r.column()) }
 
 // sourceTitle is the title of a condition's source in tables.
 func sourceTitle(c Condition) string {
 	switch {
 	case !c.concentrates():
 		return ""
+	case c.Teacher == fromFile:
+		return "third encoder, from a file"
 	case c.Teacher > 0:
 		return fmt.Sprintf("third encoder, %d steps", c.Teacher)
 	case c.Errors == errorsOfPairs:
@@ -44,37 +70,60 @@ func sourceTitle(c Condition) string {
 	return "labels"
 }
 
-// Gain is the gain of a condition over patch alignment alone, from the same start for as many steps, in points of linear mIoU: one value for each seed
+// Gain is the gain of a condition over patch alignment alone, from the same start for as many steps, in points of linear mIoU or recall: one value for each seed
 // with both runs.
 func (r Results) Gain(c Condition) []float64 {
-	return r.Differences(pretrain.ColumnMIoU, c.row(), Condition{Loss: lossAlignment}.row())
+	return r.Differences(r.column(), c.row(), Condition{Loss: lossAlignment}.row())
 }
 
 // detail is a further number of a condition, the mean over seeds; NaN without runs.
 func (r Results) detail(c Condition, name string) float64 {
-	return stats.MeanInterval(r.Details(c.row(), pretrain.ColumnMIoU, name)).Mean
+	return stats.MeanInterval(r.Details(c.row(), r.column(), name)).Mean
 }
 
 // top is the detail that gains are plotted against.
 const top = "precision_top5"
 
-func (r Results) tables() ([]figures.Table, error) {
-	predictions, err := r.predictions()
-	return []figures.Table{r.gains(), predictions}, err
+// tables are those of photographs, if there are any, and those of synthetic scenes.
+func (r Results) tables() (tables []figures.Table, err error) {
+	for _, r := range []Results{r.OnPhotographs(), r} {
+		if !r.recorded() && (r.photographs || len(tables) > 0) {
+			continue
+		}
+		predictions, err := r.predictions()
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, r.gains(), predictions)
+	}
+	return tables, nil
+}
+
+// measure says in captions what is measured, and on what.
+func (r Results) measure() (what, where string) {
+	if r.photographs {
+		return "Linear recall over patches of PASCAL VOC, every class counting the same,", " on photographs"
+	}
+	return "Linear mIoU", ""
 }
 
 // gains is the table of all conditions.
 func (r Results) gains() figures.Table {
+	what, where := r.measure()
+	starts := "one checkpoint per seed"
+	if r.photographs {
+		starts = "one checkpoint for all seeds, so that intervals leave out the start's share, and trains on a seed's share of the training images,"
+	}
 	t := figures.Table{
-		Title: "Gain of patch concentration by its loss, the share of its gradient and the quality of its correspondences",
-		Caption: "Linear mIoU after the second stage, which starts from one checkpoint per seed and has as many steps in all rows below it, and the gain over patch " +
+		Title: "Gain of patch concentration by its loss, the share of its gradient and the quality of its correspondences" + where,
+		Caption: what + " after the second stage, which starts from " + starts + " and has as many steps in all rows below it, and the gain over patch " +
 			"alignment alone on the same seed with its 95 % interval. The share is the length of the loss's gradient beside alignment's, set in the first steps. " +
 			"Precision is that of the correspondences among the top 1, 5 and 10 % of pairs, without pairs of background with background. The paper has no such table.",
 		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "share"}, {Name: "correspondences"}, {Name: "precision at the top 1 / 5 / 10 %"}, {Name: "AUC"}, {Name: "λ2"},
 			{Name: "interval of the gain"}},
-		Columns: []string{pretrain.ColumnMIoU, "gain"},
+		Columns: []string{r.column(), "gain"},
 	}
-	for _, c := range conditions(r.Profile) {
+	for _, c := range r.conditions() {
 		heads := []string{titles[c.Loss], "", sourceTitle(c), "", "", "", ""}
 		var gain []float64
 		if c.concentrates() {
@@ -89,18 +138,19 @@ func (r Results) gains() figures.Table {
 			}
 		}
 		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{
-			r.Cell(c.row(), pretrain.ColumnMIoU), r.Derived(gain, pretrain.ColumnMIoU, c.row(), Condition{Loss: lossAlignment}.row()),
+			r.Cell(c.row(), r.column()), r.Derived(gain, r.column(), c.row(), Condition{Loss: lossAlignment}.row()),
 		}})
 	}
-	r.DescribeAs(&t, "%", pretrain.ColumnMIoU)
+	r.DescribeAs(&t, "%", r.column())
 	return t
 }
 
 // predictions is the table of what was predicted before any run: at an equal share of the gradient CoTAP gains more than each other loss, and its gain
 // follows the precision at the top and not the AUC.
 func (r Results) predictions() (figures.Table, error) {
+	_, where := r.measure()
 	t := figures.Table{
-		Title: "What was predicted",
+		Title: "What was predicted" + where,
 		Caption: "Predicted: at an equal share of the gradient and from the same source CoTAP gains more than the other losses; and over the sources, at share 1, its gain " +
 			"follows the precision at the top, not the AUC. p-values are of two-sided t-tests over seeds, with Holm's correction over the rows.",
 		RowHeads: []figures.RowHead{{Name: "prediction"}, {Name: "95 % interval"}, {Name: "corrected p"}},
@@ -113,7 +163,7 @@ func (r Results) predictions() (figures.Table, error) {
 	}
 	var rows []prediction
 	var ofCoTAP []string
-	for _, c := range conditions(r.Profile) {
+	for _, c := range r.conditions() {
 		if c.Loss == sccore.WithCoTAP {
 			ofCoTAP = append(ofCoTAP, c.row())
 		}
@@ -145,9 +195,9 @@ func (r Results) predictions() (figures.Table, error) {
 		if !math.IsNaN(corrected) {
 			heads[2] = fmt.Sprintf("%.3f", corrected)
 		}
-		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{r.Derived(rows[i].values, pretrain.ColumnMIoU, rows[i].rows...)}})
+		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{r.Derived(rows[i].values, r.column(), rows[i].rows...)}})
 	}
-	r.DescribeAs(&t, "", pretrain.ColumnMIoU)
+	r.DescribeAs(&t, "", r.column())
 	return t, nil
 }
 
@@ -155,14 +205,14 @@ func (r Results) predictions() (figures.Table, error) {
 func (r Results) over(loss string) (differences []float64) {
 	bySeed := map[int][]float64{}
 	var seeds []int
-	for _, c := range conditions(r.Profile) {
+	for _, c := range r.conditions() {
 		if c.Loss != loss {
 			continue
 		}
 		same := c
 		same.Loss = sccore.WithCoTAP
-		for _, record := range r.Of(c.row(), pretrain.ColumnMIoU) {
-			if cotap, ok := r.OfSeed(same.row(), pretrain.ColumnMIoU, record.Seed); ok {
+		for _, record := range r.Of(c.row(), r.column()) {
+			if cotap, ok := r.OfSeed(same.row(), r.column(), record.Seed); ok {
 				if bySeed[record.Seed] == nil {
 					seeds = append(seeds, record.Seed)
 				}
@@ -182,11 +232,11 @@ func (r Results) over(loss string) (differences []float64) {
 func (r Results) follows(detail string) (correlations []float64, err error) {
 	gains, qualities := map[int][]float64{}, map[int][]float64{}
 	var seeds []int
-	for _, c := range conditions(r.Profile) {
+	for _, c := range r.conditions() {
 		if c.Loss != sccore.WithCoTAP || c.Share != 1 {
 			continue
 		}
-		for _, record := range r.Of(c.row(), pretrain.ColumnMIoU) {
+		for _, record := range r.Of(c.row(), r.column()) {
 			if gains[record.Seed] == nil {
 				seeds = append(seeds, record.Seed)
 			}
@@ -210,15 +260,20 @@ func (r Results) follows(detail string) (correlations []float64, err error) {
 
 // Gains plots the gain at share 1 against the precision of correspondences at the top 5 %: one series for each loss. Hollow markers are of third encoders.
 func (r Results) Gains() figures.GainPlot {
+	what := "linear mIoU"
+	if r.photographs {
+		what = "linear recall over patches"
+	}
+	_, where := r.measure()
 	f := figures.GainPlot{
-		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient, %s profile", r.Profile),
-		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in linear mIoU (points)",
+		Title: fmt.Sprintf("Gain over patch alignment alone at equal length of the gradient%s, %s profile", where, r.Profile),
+		X:     "precision of correspondences at the top 5 % (%)", Y: "gain in " + what + " (points)",
 	}
 	for _, loss := range sccore.PatchConcentrations {
 		series := figures.GainSeries{Name: titles[loss]}
-		for _, c := range conditions(r.Profile) {
+		for _, c := range r.conditions() {
 			if gains := r.Gain(c); c.Loss == loss && c.Share == 1 && len(gains) > 0 {
-				series.Points = append(series.Points, figures.GainPoint{X: r.detail(c, top), Gains: gains, Real: c.Teacher > 0})
+				series.Points = append(series.Points, figures.GainPoint{X: r.detail(c, top), Gains: gains, Real: c.Teacher != 0})
 			}
 		}
 		slices.SortFunc(series.Points, func(a, b figures.GainPoint) int {

@@ -32,7 +32,7 @@ func TestTeacherQualityGoesOnAndIsTheSameWithAnyNumberOfWorkers(t *testing.T) {
 	out := t.TempDir()
 	alone := runQuality(t, b, study.Options{Profile: study.Smoke, Out: t.TempDir(), Parallel: 1})
 	part := runQuality(t, b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"cotap/*/labels"}})
-	if len(part) != 1 || len(alone) != len(conditions(study.Smoke)) {
+	if len(part) != 1 || len(alone) != len(conditions(study.Smoke, false)) {
 		t.Fatalf("%d runs of a part, %d of all", len(part), len(alone))
 	}
 	together := runQuality(t, b, study.Options{Profile: study.Smoke, Out: out, Parallel: 3})
@@ -146,7 +146,7 @@ func TestTeacherQualityResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := Results{grouped}
+	results := Results{grouped, false}
 	if got := results.Gain(Condition{Loss: sccore.WithBCE, Share: 1}); fmt.Sprint(got) != "[0 0 0 0]" {
 		t.Errorf("gains %v", got)
 	}
@@ -175,7 +175,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		t.Errorf("%d series, %v", len(figure.Series), err)
 	}
 	none, err := Study.Results(nil, study.Quick)
-	empty := Results{none}
+	empty := Results{none, false}
 	if err != nil {
 		t.Fatal(err)
 	}

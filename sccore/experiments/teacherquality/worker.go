@@ -16,27 +16,34 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// data holds the study's images. The first scenes train, the second test.
+// data holds a seed's images. Those of train train; scenes or measured measure.
 type data struct {
 	train    sccore.Data
-	scenes   [2]*synthetic.Set
-	identity string
+	classes  int               // Number of labels, without 0 for no object.
+	scenes   [2]*synthetic.Set // Synthetic scenes: the first train, the second test.
+	measured pretrain.Data     // Photographs that measure recall.
+
+	title, identity string
 }
 
-// Identity identifies the images in records.
+// Identity identifies the images, and the files that photographs start from, in records.
 func (d data) Identity() string { return d.identity }
 
 // Title describes the images.
-func (data) Title() string { return "synthetic scenes" }
+func (d data) Title() string { return d.title }
 
-// Skipped is nil because no files are read.
+// Skipped is nil because an unreadable image is an error.
 func (data) Skipped() []string { return nil }
 
-// open draws the images of a seed.
-func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
-	n, side, run := cells[0].Config.Images, cells[0].Config.Second.ImageSize, synthetic.Run(cells[0].Seed)
+// open opens the images of a seed.
+func open(o study.Options, dataset string, cells []study.Cell[Config]) (data, error) {
+	c, seed := cells[0].Config, cells[0].Seed
+	if dataset == voc {
+		return openPhotographs(o, c, seed)
+	}
+	n, side, run := c.Images, c.Second.ImageSize, synthetic.Run(seed)
 	objects, scenes := run.Objects(n, side, 1), run.Scenes(n, side, 2)
-	d := data{train: pretrain.LabelledData(objects, scenes), scenes: [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}}
+	d := data{title: "synthetic scenes", train: pretrain.LabelledData(objects, scenes), classes: len(scenes.Classes), scenes: [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
 	return d, nil
 }
@@ -44,12 +51,12 @@ func open(_ study.Options, _ string, cells []study.Cell[Config]) (data, error) {
 // of returns the training images of a condition: those from labels have labels with its errors.
 func (d data) of(c Condition, seed int) sccore.Data {
 	train := d.train
-	if c.concentrates() && c.Teacher == 0 {
+	if c.concentrates() && c.Teacher == 0 { // From labels.
 		level := 0.0
 		if c.Errors == errorsOfObjects {
 			level = c.Level
 		}
-		train.TeacherLabels = mistaken(train.Labels, len(d.scenes[0].Classes), level, uint64(seed))
+		train.TeacherLabels = mistaken(train.Labels, d.classes, level, uint64(seed))
 	}
 	return train
 }
@@ -123,12 +130,19 @@ func (w worker) Run(r *run) error {
 		}
 		return w.record(r, details)
 	}
-	needed := needs(r.Cell)
-	if err := t.BeginFrom(made(r.Root(), r.Data, needed[0]), uint64(r.Cell.Seed)); err != nil {
+	start, teacher := c.Init, c.TeacherFile
+	for _, needed := range needs(r.Cell) {
+		if file := made(r.Root(), r.Data, needed); isTeacher(needed) {
+			teacher = file
+		} else {
+			start = file
+		}
+	}
+	if err := t.BeginFrom(start, uint64(r.Cell.Seed)); err != nil {
 		return err
 	}
-	if c.Teacher > 0 {
-		if err := t.SetTeacher(made(r.Root(), r.Data, needed[1])); err != nil {
+	if c.Teacher != 0 {
+		if err := t.SetTeacher(teacher); err != nil {
 			return err
 		}
 	}
@@ -154,6 +168,17 @@ func (w worker) Run(r *run) error {
 // record measures the online branch.
 func (w worker) record(r *run, details map[string]float64) error {
 	c := r.Cell.Config
+	if r.Cell.Dataset == voc {
+		numbers, err := r.Data.measured.MeasureRecall(r.Context, r.Backend(), w.stage.Frozen, c.Recall, c.Probe, r.Cell.Seed)
+		if err != nil {
+			return err
+		}
+		for i := range numbers {
+			numbers[i].Row, numbers[i].Details = c.row(), details
+			numbers[i].Protocol += ", online branch"
+		}
+		return r.Record(numbers...)
+	}
 	sets, err := evaluation.EncodeScenes(w.stage.Frozen, r.Data.scenes, r.Data.scenes[0].Width)
 	if err != nil {
 		return err

@@ -1,0 +1,164 @@
+package teacherquality
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
+)
+
+// Photographs is the configuration of a cell on photographs, those of PASCAL VOC, whose masks give labels. A start and a teacher that have learnt something
+// from photographs took an hour, so both come from files.
+type Photographs struct {
+	Init        string          `json:"init,omitzero"`    // A checkpoint that all runs start from: the file first/final.safetensors of a run of pretrain. Only for photographs.
+	TeacherFile string          `json:"teacher,omitzero"` // Another one, whose online branch is the frozen third encoder, with its head. Only for photographs.
+	Shares      int             `json:"shares,omitzero"`  // The number of shares that the images to train on and to test on are cut into. Seed 0 has the first share, and so on; 1 gives all to every seed. It is 0 for synthetic images.
+	Recall      pretrain.Recall `json:"recall,omitzero"`  // Measures patches of the test images; zero for synthetic images.
+}
+
+// photographs reports whether the configuration is for photographs.
+func (c Config) photographs() bool { return c.Recall.Size > 0 }
+
+const (
+	voc      = "voc2012" // The dataset of photographs.
+	fromFile = -1        // Condition.Teacher of a third encoder from a file.
+)
+
+// profileConfig returns the configuration of a profile without a condition and before --set.
+func profileConfig(profile study.Profile, photographs bool) Config {
+	if !photographs {
+		return drawnConfig(profile)
+	}
+	size := study.Quick
+	if profile == study.Smoke {
+		size = study.Smoke
+	}
+	trained := pretrain.ProfileConfig(size, true)
+	c := Config{Second: trained.Second, Probe: trained.Probe, Photographs: Photographs{Shares: trained.Shares, Recall: trained.Recall}}
+	c.Second.Prototypes, c.Second.Lambdas, c.Second.MetricsEvery = 0, losses.Lambdas{PatchAlignment: 1}, 1000
+	if profile == study.Smoke {
+		c.Second.Steps = 4
+	} else {
+		c.Second.Steps, c.Second.WarmupSteps = 300, 30
+	}
+	return c
+}
+
+// datasetNames lists PASCAL VOC if there is a data folder, else the synthetic images, which have no name.
+func datasetNames(o study.Options) (names, missing []string, err error) {
+	if o.Data == "" {
+		return []string{""}, nil, nil
+	}
+	for _, key := range []string{"init", "teacher"} {
+		if !slices.ContainsFunc(o.Set, func(s string) bool { return strings.HasPrefix(s, key+"=") }) {
+			return nil, nil, missingFile{key}
+		}
+	}
+	for _, split := range []datasets.Split{datasets.Train, datasets.Test} {
+		if _, err := datasets.VOC(o.Data, split); err != nil {
+			return nil, nil, err
+		}
+	}
+	return []string{voc}, nil, nil
+}
+
+// missingFile is the error of photographs without one of the files that they need. It is an [fs.ErrNotExist], as that of missing data is.
+type missingFile struct{ key string }
+
+func (e missingFile) Error() string {
+	return fmt.Sprintf("photographs start from files that pretrain leaves: --set %s=FILE is missing (without --data the images are synthetic)", e.key)
+}
+
+func (missingFile) Unwrap() error { return fs.ErrNotExist }
+
+// follow takes the encoders and heads from the files of photographs.
+func (c *Config) follow(photographs bool) error {
+	if !photographs {
+		if c.Photographs != (Photographs{}) {
+			return errors.New("init, teacher, shares and recall are settings of photographs, with --data")
+		}
+		return nil
+	}
+	if c.First != (sccore.Config{}) || c.Third != (sccore.Config{}) || c.Images != 0 {
+		return errors.New("first, third and images are settings of synthetic images: with --data the start and the teacher come from files")
+	}
+	c.Third.Encoder, c.Third.PatchHead = c.Second.Encoder, c.Second.PatchHead
+	if c.Init == "" || c.TeacherFile == "" { // Cells are listed, not run; see datasetNames.
+		return nil
+	}
+	v, err := sccore.EncoderOf(c.Init)
+	if err != nil {
+		return fmt.Errorf("--set init=%s: %w", c.Init, err)
+	}
+	teacher, err := sccore.TeacherOf(c.TeacherFile)
+	if err != nil {
+		return fmt.Errorf("--set teacher=%s: %w", c.TeacherFile, err)
+	}
+	c.Second = c.Second.Adapt(v)
+	c.Third.Encoder, c.Third.PatchHead = teacher.Encoder, teacher.Head
+	return nil
+}
+
+// checkPhotographs returns an error that names the first value out of range.
+func (c Config) checkPhotographs() error {
+	if err := c.second().Check(); err != nil {
+		return fmt.Errorf("second.%w", err)
+	}
+	switch {
+	case c.Second.Lambdas.PatchAlignment == 0:
+		return errors.New("second.lambdas.patch_alignment 0: all cells align patches")
+	case c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration+c.Second.Lambdas.ImageAlignment > 0:
+		return errors.New("second.lambdas: the cells set those of concentration, and there are no images of single objects to align")
+	}
+	return cmp.Or(settings.Between("recall.size", c.Recall.Size, 8, settings.MaxImageSize), settings.Between("shares", c.Shares, 1, 1<<20), c.Recall.Check(c.Second.Encoder), c.Probe.Check())
+}
+
+// Hashed omits the paths of the files of photographs, which the data identify.
+func (c Config) Hashed() any {
+	c.Init, c.TeacherFile = "", ""
+	return c
+}
+
+// openPhotographs opens a seed's share of PASCAL VOC's training images with their labels, and what measures recall.
+func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
+	identity := ""
+	for _, file := range []struct{ what, path string }{{"start", c.Init}, {"teacher", c.TeacherFile}} {
+		digest, err := weights.Digest(file.path)
+		if err != nil {
+			return d, err
+		}
+		identity += fmt.Sprintf("; %s %s, sha256 %s", file.what, filepath.Base(file.path), digest)
+	}
+	images, err := datasets.VOC(o.Data, datasets.Train)
+	if err != nil {
+		return d, err
+	}
+	if c.Recall.Classes != "" {
+		if images, err = images.Only(strings.Split(c.Recall.Classes, ",")...); err != nil {
+			return d, study.BadOption{Err: fmt.Errorf("--set recall.classes=%s: %w", c.Recall.Classes, err)}
+		}
+	}
+	shares := o.SharesOf(images.Name, images.Len(), "images", c.Shares)
+	d.identity = study.IdentityOfShares(images.Identity, shares) + identity
+	d.title = "photographs of " + images.Name
+	scenes, err := images.Share(seed, shares).AnnotatedScenes(c.Second.ImageSize)
+	if err != nil {
+		return d, err
+	}
+	d.train = sccore.Data{Scenes: scenes, Labels: scenes.Labels}
+	d.classes = len(scenes.Classes)
+	d.measured, err = pretrain.OpenRecall(o, c.Recall, seed, c.Shares, d.identity)
+	d.identity = d.measured.Identity()
+	return d, err
+}

@@ -1,0 +1,156 @@
+package teacherquality
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/color/palette"
+	"image/jpeg"
+	"image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/studytest"
+)
+
+// asVOC writes drawn scenes in the layout of PASCAL VOC below a new folder, 24 images to train on and 12 to test on.
+func asVOC(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	root := filepath.Join(dir, "VOCdevkit", "VOC2012")
+	for _, folder := range []string{"JPEGImages", "SegmentationClass", filepath.Join("ImageSets", "Segmentation")} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for split, n := range map[string]int{"train": 24, "val": 12} {
+		var names []string
+		scenes := synthetic.Scenes(n, 48, uint64(n))
+		for i := range n {
+			names = append(names, fmt.Sprintf("%s_%d", split, i))
+			mask := image.NewPaletted(image.Rect(0, 0, 48, 48), palette.Plan9)
+			copy(mask.Pix, scenes.ClassMask[i*48*48:])
+			picture, pictureErr := os.Create(filepath.Join(root, "JPEGImages", names[i]+".jpg"))
+			masks, maskErr := os.Create(filepath.Join(root, "SegmentationClass", names[i]+".png"))
+			if err := errors.Join(pictureErr, maskErr); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(jpeg.Encode(picture, scenes.Image(i), nil), png.Encode(masks, mask), picture.Close(), masks.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := filepath.Join(root, "ImageSets", "Segmentation", split+".txt")
+		if err := os.WriteFile(list, []byte(strings.Join(names, "\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestTeacherQualityOnPhotographs runs on photographs from the files that a run on synthetic scenes has left: all conditions are recorded with the precision
+// of their source, and those that run anew are the same.
+func TestTeacherQualityOnPhotographs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it trains")
+	}
+	b, out, data := testbackend.Go(t), t.TempDir(), asVOC(t)
+	if err := Study.Run(t.Context(), b, study.Options{Profile: study.Smoke, Out: out, Only: []string{"paka"}}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := filepath.Glob(filepath.Join(out, Name, "starts", "*", "seed0.safetensors"))
+	if err != nil || len(made) != 2 {
+		t.Fatalf("%d starts, %v", len(made), err)
+	}
+	options := study.Options{Profile: study.Smoke, Out: out, Data: data, Set: []string{"init=" + made[0], "teacher=" + made[1], "recall.least=2"}}
+	if err := Study.Run(t.Context(), b, options); err != nil {
+		t.Fatal(err)
+	}
+	values := func(out string) map[string]float64 {
+		values := map[string]float64{}
+		for _, r := range studytest.Records(t, out, Name) {
+			if r.Column != pretrain.ColumnRecall {
+				continue
+			}
+			values[r.Cell] = r.Value
+			if taught := strings.HasSuffix(r.Row, "/teacher"); taught != strings.Contains(r.Cell, "/teacher/") || !strings.Contains(r.Data, "; teacher seed0.safetensors, sha256 ") {
+				t.Errorf("%s: row %s, data %s", r.Cell, r.Row, r.Data)
+			}
+			if precision := r.Details["precision_top1"]; strings.HasSuffix(r.Row, "/labels") && precision != 100 {
+				t.Errorf("%s: precision %g", r.Row, precision)
+			}
+		}
+		return values
+	}
+	got := values(out)
+	if len(got) != len(conditions(study.Smoke, true)) || !strings.HasPrefix(studytest.Records(t, out, Name)[1].Cell, "voc2012/") {
+		t.Errorf("recorded %v", got)
+	}
+	for cell, value := range got {
+		if !(value >= 0 && value <= 100) {
+			t.Errorf("%s: %g", cell, value)
+		}
+	}
+	again := options
+	again.Out, again.Parallel, again.Only = t.TempDir(), 2, []string{"voc2012/cotap/share1/pairs*", "voc2012/paka"}
+	if err := Study.Run(t.Context(), b, again); err != nil {
+		t.Fatal(err)
+	}
+	anew := values(again.Out)
+	for cell, value := range anew {
+		if value != got[cell] {
+			t.Errorf("%s: %g, anew %g", cell, got[cell], value)
+		}
+	}
+	if len(anew) != 2 {
+		t.Errorf("anew %v", anew)
+	}
+	results, err := Load(out, study.Smoke)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := results.tables()
+	if err != nil || len(tables) != 4 { // Those of photographs and those of scenes.
+		t.Fatalf("%d tables, %v", len(tables), err)
+	}
+	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | third encoder, from a file |") || !strings.Contains(text, "on photographs") {
+		t.Errorf("table\n%s", text)
+	}
+	if gains := results.OnPhotographs().Gains(); len(gains.Series) != 2 || len(gains.Series[0].Points) != 4 {
+		t.Errorf("%d series", len(gains.Series))
+	}
+}
+
+func TestTeacherQualityOptionsOnPhotographs(t *testing.T) {
+	data, start := asVOC(t), filepath.Join(t.TempDir(), "start.safetensors")
+	if err := os.WriteFile(start, []byte("no weights"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		data string
+		set  []string
+		want string
+	}{
+		{data, nil, "--set init=FILE is missing"},
+		{data, []string{"init=" + start}, "--set teacher=FILE is missing"},
+		{t.TempDir(), []string{"init=" + start, "teacher=" + start}, "no PASCAL VOC"},
+		{data, []string{"init=" + start, "teacher=" + start}, "--set init=" + start},
+		{data, []string{"init=" + start, "teacher=" + start, "images=7"}, "images are settings of synthetic images"},
+		{data, []string{"init=" + start, "teacher=" + start, "first.steps=9"}, "first, third and images"},
+		{"", []string{"init=" + start}, "with --data"},
+	} {
+		err := Study.Run(t.Context(), nil, study.Options{Profile: study.Smoke, Out: t.TempDir(), Data: c.data, Set: c.set})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: %v, want %q", c.set, err, c.want)
+		}
+	}
+	if _, _, err := datasetNames(study.Options{Data: data}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without files: %v", err)
+	}
+}

@@ -132,11 +132,14 @@ func TestCheckpointingChangesNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		kept, recomputed := later, later
 		recomputed.GradientCheckpointing = true
-		want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
-		for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
-			// The gradient of the filter's key bias is only rounding, because softmax does not depend on it.
-			if d := far(got, want[i]); d > 1e-5 && max(largest(got), largest(want[i])) > 1e-9 {
-				t.Errorf("output %d is off by %.2g", i, d)
+		for after := range later.Depth {
+			kept.BlocksAfterFilter, recomputed.BlocksAfterFilter = after, after
+			want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
+			for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
+				// The gradient of the filter's key bias is only rounding, because softmax does not depend on it.
+				if d := far(got, want[i]); d > 1e-5 && max(largest(got), largest(want[i])) > 1e-9 {
+					t.Errorf("%d blocks after the filter: output %d is off by %.2g", after, i, d)
+				}
 			}
 		}
 	})

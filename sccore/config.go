@@ -20,13 +20,14 @@ import (
 
 // Config holds everything that shapes a training run except its data, its seed and its initial weights. Start from [Default].
 type Config struct {
-	Encoder               string            `json:"encoder"`    // Name of the vision transformer: vit-s16, vit-b16, vit-b8, vit-tiny, or a name made of parts such as vit-l14-grid37-reg4-ls.
-	Positions             encoder.Positions `json:"positions"`  // How position embeddings are resized for local views: as in dino, timm or transformers.
-	Prototypes            int               `json:"prototypes"` // The Object-Aware Filter's prototypes; 0 for no filter.
-	ImageHead             heads.Projector   `json:"image_head"` // Projects [CLS] tokens.
-	PatchHead             heads.Projector   `json:"patch_head"` // Projects patch tokens. The paper's "3-layer multilayer perceptron" may be one projector for both; here each has its own.
-	BF16                  bool              `json:"bf16"`       // Compute the encoder in bfloat16, with float32 weights.
-	GradientCheckpointing bool              `json:"checkpoint"` // Compute the encoder's blocks again in the backward pass, to save memory.
+	Encoder               string            `json:"encoder"`                      // Name of the vision transformer: vit-s16, vit-b16, vit-b8, vit-tiny, or a name made of parts such as vit-l14-grid37-reg4-ls.
+	Positions             encoder.Positions `json:"positions"`                    // How position embeddings are resized for local views: as in dino, timm or transformers.
+	Prototypes            int               `json:"prototypes"`                   // The Object-Aware Filter's prototypes; 0 for no filter.
+	BlocksAfterFilter     int               `json:"blocks_after_filter,omitzero"` // Number of blocks after the one that has the filter: 0 for the last block. With 1 or more [CLS] attends to filtered patches.
+	ImageHead             heads.Projector   `json:"image_head"`                   // Projects [CLS] tokens.
+	PatchHead             heads.Projector   `json:"patch_head"`                   // Projects patch tokens. The paper's "3-layer multilayer perceptron" may be one projector for both; here each has its own.
+	BF16                  bool              `json:"bf16"`                         // Compute the encoder in bfloat16, with float32 weights.
+	GradientCheckpointing bool              `json:"checkpoint"`                   // Compute the encoder's blocks again in the backward pass, to save memory.
 
 	Views     views.MultiCrop `json:"views"`
 	ImageSize int             `json:"canvas"` // Height and width in pixels of the canvas that images are read into; larger images are shrunk to fit.
@@ -147,6 +148,10 @@ func (c Config) Check() error {
 	}
 	vit := c.vit()
 	switch {
+	case c.BlocksAfterFilter < 0 || c.BlocksAfterFilter >= vit.Depth:
+		return fmt.Errorf("blocks_after_filter %d: %s has %d blocks, want 0 to %d", c.BlocksAfterFilter, c.Encoder, vit.Depth, vit.Depth-1)
+	case c.BlocksAfterFilter > 0 && c.Prototypes == 0:
+		return fmt.Errorf("blocks_after_filter %d without prototypes", c.BlocksAfterFilter)
 	case c.WarmupSteps >= c.Steps:
 		return fmt.Errorf("warmup %d is not below steps %d", c.WarmupSteps, c.Steps)
 	case c.Batch%c.AccumulationSteps != 0:
@@ -206,7 +211,7 @@ func (c Config) vit() encoder.ViT {
 	if err != nil {
 		panic(err)
 	}
-	v.Positions, v.Prototypes, v.GradientCheckpointing = c.Positions, c.Prototypes, c.GradientCheckpointing
+	v.Positions, v.Prototypes, v.BlocksAfterFilter, v.GradientCheckpointing = c.Positions, c.Prototypes, c.BlocksAfterFilter, c.GradientCheckpointing
 	if c.BF16 {
 		v.ComputeDType = dtypes.BFloat16
 	}
@@ -235,15 +240,17 @@ func (c Config) shape() Config {
 	return c
 }
 
-// Ablation is one of the seven lines of Tab. ablation. It says which parts of the method are on.
+// Ablation is a line of Tab. ablation. It says which parts of the method are on.
 type Ablation struct {
 	Line int
 	Name string
 	// The losses of λ̄1, λ1, λ̄2 and λ2, and the Object-Aware Filter with L_proto.
 	ImageAlignment, PatchAlignment, ImageConcentration, PatchConcentration, Filter bool
+	// BlocksAfterFilter is that of [Config] if it is above 0. Lines with 0 leave the filter where it is.
+	BlocksAfterFilter int
 }
 
-// Ablations are the lines in the paper's order.
+// Ablations are the paper's seven lines in its order.
 var Ablations = []Ablation{
 	{Line: 1, Name: "image alignment", ImageAlignment: true},
 	{Line: 2, Name: "patch alignment", PatchAlignment: true},
@@ -252,6 +259,12 @@ var Ablations = []Ablation{
 	{Line: 5, Name: "patch alignment + concentration", PatchAlignment: true, PatchConcentration: true},
 	{Line: 6, Name: "all losses", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true},
 	{Line: 7, Name: "all losses + filter", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true, Filter: true},
+}
+
+// FilterEarlier is a line that the paper does not have: line 7 with the filter in the block before the last, so that the last attention lets [CLS] see it.
+var FilterEarlier = Ablation{
+	Line: 8, Name: "all losses + filter before the last attention", ImageAlignment: true, PatchAlignment: true, ImageConcentration: true, PatchConcentration: true, Filter: true,
+	BlocksAfterFilter: 1,
 }
 
 // Config turns off, in a configuration with everything on, the parts that the line leaves out.
@@ -268,8 +281,11 @@ func (a Ablation) Config(all Config) Config {
 			*part.weight = 0
 		}
 	}
-	if !a.Filter {
-		all.Prototypes = 0
+	switch {
+	case !a.Filter:
+		all.Prototypes, all.BlocksAfterFilter = 0, 0
+	case a.BlocksAfterFilter > 0:
+		all.BlocksAfterFilter = a.BlocksAfterFilter
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package sccore_test
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func TestAblations(t *testing.T) {
 		t.Skip("it trains")
 	}
 	b := onGo(t)
-	for _, line := range sccore.Ablations {
+	for _, line := range append(slices.Clone(sccore.Ablations), sccore.FilterEarlier) {
 		trainer := newTrainer(t, b, tinyData(), line.Config(tiny()))
 		g := trained(t, trainer, 1, 1)[0]
 		for name, on := range map[string][2]bool{
@@ -114,9 +115,29 @@ func TestAblations(t *testing.T) {
 		if !(g.GradientNorm > 0) {
 			t.Errorf("line %d has no gradient", line.Line)
 		}
+		if vit, _, _ := trainer.Encoder(sccore.Online); vit.BlocksAfterFilter != line.BlocksAfterFilter || (vit.Prototypes > 0) != line.Filter {
+			t.Errorf("line %d has %d prototypes before %d blocks", line.Line, vit.Prototypes, vit.BlocksAfterFilter)
+		}
 	}
 	if len(sccore.Ablations) != 7 {
 		t.Errorf("%d lines, the paper has 7", len(sccore.Ablations))
+	}
+}
+
+// TestPlaceOfTheFilter: settings without it are written as before, and lines without a filter have none.
+func TestPlaceOfTheFilter(t *testing.T) {
+	config := tiny()
+	if text, err := json.Marshal(config); err != nil || strings.Contains(string(text), "blocks_after_filter") {
+		t.Errorf("settings %s, %v", text, err)
+	}
+	config.BlocksAfterFilter = 2
+	if text, err := json.Marshal(config); err != nil || !strings.Contains(string(text), `"prototypes":4,"blocks_after_filter":2,`) {
+		t.Errorf("settings %s, %v", text, err)
+	}
+	for line, want := range map[*sccore.Ablation]int{&sccore.Ablations[5]: 0, &sccore.Ablations[6]: 2, &sccore.FilterEarlier: 1} {
+		if c := line.Config(config); c.BlocksAfterFilter != want || c.Check() != nil {
+			t.Errorf("line %d: %d blocks after the filter, want %d; %v", line.Line, c.BlocksAfterFilter, want, c.Check())
+		}
 	}
 }
 
@@ -219,10 +240,15 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		"correspondences.from \"": func(c *sccore.Config) { c.Correspondences.From = "x" },
 		"correspondences.noise 2": func(c *sccore.Config) { c.Correspondences.Noise = 2 },
 		"without prototypes":      func(c *sccore.Config) { c.Prototypes = 0 },
-		"every loss":              func(c *sccore.Config) { c.Lambdas = losses.Lambdas{Prototypes: 1} },
-		"tau2":                    func(c *sccore.Config) { c.CoTAP.Margin = 0 },
-		"epsilon":                 func(c *sccore.Config) { c.Sinkhorn.Epsilon = 0 },
-		"MinOverlap":              func(c *sccore.Config) { c.Views.MinOverlap = 2 },
+		"blocks_after_filter 3: vit-tiny has 3 blocks, want 0 to 2": func(c *sccore.Config) { c.BlocksAfterFilter = 3 },
+		"blocks_after_filter -1":                                    func(c *sccore.Config) { c.BlocksAfterFilter = -1 },
+		"blocks_after_filter 1 without prototypes": func(c *sccore.Config) {
+			c.Prototypes, c.BlocksAfterFilter, c.Lambdas.Prototypes = 0, 1, 0
+		},
+		"every loss": func(c *sccore.Config) { c.Lambdas = losses.Lambdas{Prototypes: 1} },
+		"tau2":       func(c *sccore.Config) { c.CoTAP.Margin = 0 },
+		"epsilon":    func(c *sccore.Config) { c.Sinkhorn.Epsilon = 0 },
+		"MinOverlap": func(c *sccore.Config) { c.Views.MinOverlap = 2 },
 	} {
 		c := tiny()
 		change(&c)

@@ -21,7 +21,7 @@ type AttentionMaps struct {
 // attentionSide is the longer side of a picture in pixels.
 const attentionSide = 112
 
-// Draw draws attention maps of the last block as the paper does (Fig. vis_attn): a column an image, below it what the heads of [CLS] attend to, and
+// Draw draws attention maps as the paper does (Fig. vis_attn): a column an image, below it what the heads of [CLS] in the last block attend to, and
 // below those how much each patch takes of a prototype of the Object-Aware Filter, by head, if the encoder has one. Each map has its own scale, and the
 // title says which of all maps are shown.
 func (m AttentionMaps) Draw(frozen *evaluation.FeatureExtractor, images []evaluation.Image) (figures.ImageGrid, error) {

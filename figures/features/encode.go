@@ -21,7 +21,7 @@ func (w *Viewer) open(file string) (frozen *evaluation.FeatureExtractor, closeAl
 	if err != nil {
 		return nil, nil, err
 	}
-	v.Positions, v.Prototypes = w.config.Positions, w.config.Prototypes
+	v.Positions, v.Prototypes, v.BlocksAfterFilter = w.config.Positions, w.config.Prototypes, w.config.BlocksAfterFilter
 	store := model.NewStore()
 	if file == "" {
 		if v, store, err = evaluation.RandomViT(w.config.Encoder, 0); err != nil {

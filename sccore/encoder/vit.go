@@ -36,8 +36,11 @@ type ViT struct {
 
 	// Positions is the method of resizing position embeddings for images of other sizes.
 	Positions Positions
-	// Prototypes is the number of object prototypes of the Object-Aware Filter in the last block: 64 in the paper, 0 for no filter.
+	// Prototypes is the number of object prototypes of the Object-Aware Filter: 64 in the paper, 0 for no filter.
 	Prototypes int
+	// BlocksAfterFilter is the number of blocks after the one that has the Object-Aware Filter: 0 for the last block. With 1 or more [CLS] attends to
+	// filtered patches. Without prototypes it does not count.
+	BlocksAfterFilter int
 	// InitStd is the standard deviation of the initial tokens, positions and weights of linear layers, which are normally distributed; 0
 	// for DINO's 0.02.
 	InitStd float64
@@ -73,6 +76,9 @@ func (v ViT) Check() error {
 		if field.value < field.least {
 			return fmt.Errorf("vision transformer: %s %d is below %d", field.name, field.value, field.least)
 		}
+	}
+	if v.Prototypes > 0 && (v.BlocksAfterFilter < 0 || v.BlocksAfterFilter >= v.Depth) {
+		return fmt.Errorf("vision transformer: BlocksAfterFilter %d is not between 0 and %d", v.BlocksAfterFilter, v.Depth-1)
 	}
 	if v.Dim%v.NumHeads != 0 {
 		return fmt.Errorf("vision transformer: Dim %d is not a multiple of NumHeads %d", v.Dim, v.NumHeads)
@@ -164,7 +170,7 @@ func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens 
 		block := scope.At("blocks").At("%d", i)
 		y, maps, keys := v.attention(block.At("attn"), p, norm(block.At("norm1"), p, x), turn)
 		x = Add(x, kept(i, 0, v.scaled(block.At("ls1"), p, y)))
-		if v.Prototypes > 0 && i == v.Depth-1 {
+		if v.filtered(i) {
 			x = v.filter(block.At("filter"), p, x, rows, columns, &out)
 		}
 		y = v.mlp(block.At("mlp"), p, norm(block.At("norm2"), p, x))
@@ -195,6 +201,11 @@ func (v ViT) parameters(input *Node) parameters {
 
 // prefix is the number of tokens before those of the patches.
 func (v ViT) prefix() int { return 1 + v.Registers }
+
+// filtered reports whether a block has the Object-Aware Filter.
+func (v ViT) filtered(block int) bool {
+	return v.Prototypes > 0 && block == v.Depth-1-v.BlocksAfterFilter
+}
 
 // hidden is the width of the MLP's hidden layer.
 func (v ViT) hidden() int { return cmp.Or(v.MLPWidth, 4*v.Dim) }

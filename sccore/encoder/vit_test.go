@@ -85,6 +85,8 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 		"positions": func(v *encoder.ViT) { v.Positions = "linear" },
 		"compute":   func(v *encoder.ViT) { v.ComputeDType = dtypes.Int32 },
 		"filter":    func(v *encoder.ViT) { v.Prototypes = -1 },
+		"place":     func(v *encoder.ViT) { v.BlocksAfterFilter = 2 },
+		"no place":  func(v *encoder.ViT) { v.BlocksAfterFilter = -1 },
 		"grid":      func(v *encoder.ViT) { v.GridSize = 0 },
 		"bias":      func(v *encoder.ViT) { v.Bias = "key" },
 		"rope":      func(v *encoder.ViT) { v.RoPE.Base = 100 }, // Heads of width 2.
@@ -96,6 +98,11 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 		if err := v.Check(); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+	unfiltered := smallest
+	unfiltered.Prototypes, unfiltered.BlocksAfterFilter = 0, 7
+	if err := unfiltered.Check(); err != nil {
+		t.Errorf("the place of no filter: %v", err)
 	}
 }
 
@@ -125,11 +132,14 @@ func TestCheckpointingChangesNothing(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		kept, recomputed := later, later
 		recomputed.GradientCheckpointing = true
-		want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
-		for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
-			// The gradient of the filter's key bias is only rounding, because softmax does not depend on it.
-			if d := far(got, want[i]); d > 1e-5 && max(largest(got), largest(want[i])) > 1e-9 {
-				t.Errorf("output %d is off by %.2g", i, d)
+		for after := range later.Depth {
+			kept.BlocksAfterFilter, recomputed.BlocksAfterFilter = after, after
+			want := tokensAndGradients(t, b, kept, normal(2, 6, 4, 3))
+			for i, got := range tokensAndGradients(t, b, recomputed, normal(2, 6, 4, 3)) {
+				// The gradient of the filter's key bias is only rounding, because softmax does not depend on it.
+				if d := far(got, want[i]); d > 1e-5 && max(largest(got), largest(want[i])) > 1e-9 {
+					t.Errorf("%d blocks after the filter: output %d is off by %.2g", after, i, d)
+				}
 			}
 		}
 	})
@@ -178,7 +188,9 @@ func TestAttentionMapsSumToOne(t *testing.T) {
 func TestViTGradientsAreDifferences(t *testing.T) {
 	positioned := later
 	positioned.GridSize, positioned.SwiGLU, positioned.Bias = 2, false, encoder.NoBias
-	for name, v := range map[string]encoder.ViT{"of 2021": smallest, "later": later, "later with positions": positioned} {
+	earlier := smallest
+	earlier.BlocksAfterFilter = 1
+	for name, v := range map[string]encoder.ViT{"of 2021": smallest, "later": later, "later with positions": positioned, "filter earlier": earlier} {
 		t.Run(name, func(t *testing.T) { checkGradients(t, v) })
 	}
 }

@@ -84,7 +84,7 @@ func (v ViT) Weights() []Weight {
 		if v.LayerScale {
 			add(block+"ls1/gamma", v.Dim)
 		}
-		if v.Prototypes > 0 && i == v.Depth-1 {
+		if v.filtered(i) {
 			filter = true
 			add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
 			norm(block + "filter/norm")

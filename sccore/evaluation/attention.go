@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// Attention are attention maps of one image in the last block. Each is [Rows·Columns], row by row.
+// Attention are attention maps of one image: of [CLS] in the last block, and of patches in the Object-Aware Filter. Each is [Rows·Columns], row by row.
 type Attention struct {
 	Rows, Columns int
 	// Class has the attention of [CLS] to each patch, by head. That to [CLS] itself and to registers is left out, so that a map sums to less than 1.

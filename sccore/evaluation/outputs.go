@@ -58,8 +58,9 @@ func (f *FeatureExtractor) exec(o Outputs) (*model.Exec, error) {
 			for _, block := range blocks {
 				// A transformer of fewer blocks. Backends compute once what several of them share.
 				v := f.ViT
-				if v.Depth = block; block < f.ViT.Depth {
-					v.Prototypes = 0 // The filter is in the last block of the whole.
+				v.Depth = block
+				if v.BlocksAfterFilter -= f.ViT.Depth - block; v.BlocksAfterFilter < 0 {
+					v.Prototypes, v.BlocksAfterFilter = 0, 0 // The filter is in a later block.
 				}
 				tokens := v.Tokens(root.Store().Scope(f.scope), images)
 				if out = append(out, tokens.Class); !o.Patches {

@@ -67,45 +67,64 @@ func TestFeaturesOfBlocks(t *testing.T) {
 	})
 }
 
-// The filter belongs to the patches of the last block, so that features of the blocks before do not need it.
+// The filter belongs to its block: features of the blocks before do not need it, and those of it and of later blocks have it. [CLS] sees it from the next
+// block on.
 func TestFeaturesOfBlocksBeforeTheFilter(t *testing.T) {
-	v, plain := smallViT(t)
-	v.Prototypes = 3
-	store := model.NewStore()
-	for k, w := range v.Weights() {
-		value := tensors.FromFlatDataAndDimensions(make([]float32, w.Size()), w.Shape...)
-		if weight := plain.GetVariable("/online/" + w.Path); weight != nil {
-			value = weight.MustValue()
-		} else {
-			tensors.MustMutableFlatData(value, func(values []float32) {
-				for i := range values {
-					values[i] = float32((i*7+k)%11) / 20
-				}
-			})
-		}
-		if _, err := store.CreateVariable("/online/"+w.Path, value); err != nil {
-			t.Fatal(err)
+	v, _ := smallViT(t)
+	v.Depth = 3
+	store := model.NewStore() // With a filter in every block, so that all encoders share it.
+	for v.Prototypes, v.BlocksAfterFilter = 3, 0; v.BlocksAfterFilter < v.Depth; v.BlocksAfterFilter++ {
+		for k, w := range v.Weights() {
+			if store.GetVariable("/online/"+w.Path) != nil {
+				continue
+			}
+			values := make([]float32, w.Size())
+			for i := range values {
+				values[i] = float32((i*7+k)%11-5) / 20
+			}
+			if _, err := store.CreateVariable("/online/"+w.Path, tensors.FromFlatDataAndDimensions(values, w.Shape...)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	features := func(v encoder.ViT, store *model.Store) [][]float32 {
+	image := newImage(synthetic.Objects(1, 16, 1).At(0), 16, 16)
+	features := func(v encoder.ViT, blocks ...int) []evaluation.Features {
+		t.Helper()
 		frozen, err := evaluation.NewFeatureExtractor(testbackend.Go(t), v, store, "/online", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer frozen.Close()
-		for all, err := range frozen.Extract(stream([]evaluation.Image{newImage(make([]uint8, 16*16*3), 16, 16)}), evaluation.Outputs{Patches: true, Blocks: []int{1, 2}}) {
+		for all, err := range frozen.Extract(stream([]evaluation.Image{image}), evaluation.Outputs{Patches: true, Blocks: blocks}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return [][]float32{all[0].Patches, all[1].Patches}
+			return all
 		}
 		return nil
 	}
-	filtered := features(v, store)
 	v.Prototypes = 0
-	unfiltered := features(v, plain)
-	if near(t, filtered[0], unfiltered[0]); slices.Equal(filtered[1], unfiltered[1]) {
-		t.Error("the filter changes nothing")
+	unfiltered := features(v, 1, 2, 3)
+	v.Prototypes = 3
+	for after := range v.Depth {
+		v.BlocksAfterFilter = after
+		for i, filtered := range features(v, 1, 2, 3) {
+			block, filters := i+1, v.Depth-after // filters is the block with the filter.
+			if same := slices.Equal(filtered.Patches, unfiltered[i].Patches); same != (block < filters) {
+				t.Errorf("filter in block %d: patches after block %d are those without a filter: %t", filters, block, same)
+			}
+			if same := slices.Equal(filtered.Class, unfiltered[i].Class); same != (block <= filters) {
+				t.Errorf("filter in block %d: [CLS] after block %d is that without a filter: %t", filters, block, same)
+			}
+			if block < filters {
+				continue
+			}
+			short := v
+			short.Depth, short.BlocksAfterFilter = block, block-filters
+			want := features(short)[0]
+			near(t, filtered.Class, want.Class)
+			near(t, filtered.Patches, want.Patches)
+		}
 	}
 }
 

@@ -182,7 +182,7 @@ func (r *run) trained() encoder.ViT {
 	if err != nil { // It is checked.
 		panic(err)
 	}
-	v.Positions, v.Prototypes = r.config.Positions, r.config.Prototypes
+	v.Positions, v.Prototypes, v.BlocksAfterFilter = r.config.Positions, r.config.Prototypes, r.config.BlocksAfterFilter
 	return v
 }
 

@@ -48,7 +48,7 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 		set.Pixels, set.Labels = append(set.Pixels, pixels...), append(set.Labels, 0)
 	}
 	config := sccore.Default().Adapt(v)
-	config.Prototypes = v.Prototypes
+	config.Prototypes, config.BlocksAfterFilter = v.Prototypes, v.BlocksAfterFilter
 	viewer, err := features.NewViewer(b, config, size, set, set.Len())
 	if err != nil {
 		return nil, err

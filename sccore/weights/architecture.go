@@ -73,8 +73,8 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 	} else if _, ok := e.all["blocks.0.attn.qkv.bias"]; !ok {
 		v.Bias = encoder.NoBias
 	}
-	if filter := e.all[fmt.Sprintf("blocks.%d.filter.prototypes", v.Depth-1)].shape(); len(filter) == 4 {
-		v.Prototypes = filter[2]
+	if err := e.findFilter(&v); err != nil {
+		return none, err
 	}
 	if err := e.facts.check(v.Dim, v.Depth); err != nil {
 		return none, err
@@ -90,6 +90,9 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 		v.Epsilon = 0
 	}
 	v.Positions = cmp.Or(given.Positions, e.positions(v))
+	if v.Prototypes == 0 && given.Prototypes > 0 { // The file does not say where.
+		v.BlocksAfterFilter = given.BlocksAfterFilter
+	}
 	v.Prototypes = cmp.Or(given.Prototypes, v.Prototypes)
 	v = v.Named()
 	if err := v.Check(); err != nil {
@@ -99,6 +102,23 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 		v.InitStd = usual.InitStd
 	}
 	return v, nil
+}
+
+// findFilter sets how many prototypes there are, and in which block, if the file has an Object-Aware Filter.
+func (e evidence) findFilter(v *encoder.ViT) error {
+	found := "" // The key of the prototypes.
+	for block := range v.Depth {
+		prototypes := e.all[fmt.Sprintf("blocks.%d.filter.prototypes", block)]
+		shape := prototypes.shape()
+		switch {
+		case len(shape) != 4:
+			continue
+		case found != "":
+			return fmt.Errorf("keys %s and %s: more than one block has an Object-Aware Filter", found, prototypes.key())
+		}
+		found, v.Prototypes, v.BlocksAfterFilter = prototypes.key(), shape[2], v.Depth-1-block
+	}
+	return nil
 }
 
 // shape is that of a tensor that may be missing.

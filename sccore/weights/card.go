@@ -45,7 +45,11 @@ func (c Card) markdown(file string) string {
 	fmt.Fprintf(&text, "# %s\n\nA vision transformer (%s): patches of %d pixels, width %d, %d blocks, %d heads, %s.\n",
 		file, v.Name, v.PatchSize, v.Dim, v.Depth, v.NumHeads, strings.Join(parts(v), ", "))
 	if v.Prototypes > 0 {
-		fmt.Fprintf(&text, "Its last block has the Object-Aware Filter with %d prototypes.\n", v.Prototypes)
+		block := "Its last block"
+		if v.BlocksAfterFilter > 0 {
+			block = fmt.Sprintf("Block %d", v.Depth-v.BlocksAfterFilter)
+		}
+		fmt.Fprintf(&text, "%s has the Object-Aware Filter with %d prototypes.\n", block, v.Prototypes)
 	}
 	fmt.Fprintf(&text, "\nImages: %s.", c.Preprocessing.Describe(c.Size))
 	if c.Size != usualSize {

@@ -1,6 +1,7 @@
 package weights_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,10 @@ Settings:
 	card.ViT.Prototypes = 64
 	if got := text(); !strings.Contains(got, "with 64 prototypes") || !strings.Contains(got, "strict=False)  # timm has no filter") {
 		t.Error(got)
+	}
+	card.ViT.BlocksAfterFilter = 1
+	if got, want := text(), fmt.Sprintf("Block %d has the Object-Aware Filter", card.ViT.Depth-1); !strings.Contains(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 	if weights.CardPath("folder") != filepath.Join("folder", "README.md") {
 		t.Error("a folder's card is its README")

@@ -132,41 +132,73 @@ func TestReportOfOtherShapes(t *testing.T) {
 	}
 }
 
-// TestFilterGoesOutAndIn exports a transformer with an Object-Aware Filter and reads it back. The name and the number of prototypes follow from
-// the shapes.
+// TestFilterGoesOutAndIn exports transformers with an Object-Aware Filter in each block and reads them back. The name, the number of prototypes and the block
+// of the filter follow from the names and shapes.
 func TestFilterGoesOutAndIn(t *testing.T) {
 	v, err := encoder.ViTByName("vit-tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.Prototypes = 5
-	store := model.NewStore()
-	for k, w := range v.Weights() {
-		if _, err := store.CreateVariable("/student/"+w.Path, sine(k, w.Shape...)); err != nil {
+	head := map[string]*tensors.Tensor{"mlp.0.weight": sine(99, 3, 64)}
+	for v.BlocksAfterFilter = range v.Depth {
+		store := model.NewStore()
+		for k, w := range v.Weights() {
+			if _, err := store.CreateVariable("/student/"+w.Path, sine(k, w.Shape...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "filter.safetensors")
+		if err := ExportViT(path, store, "/student", v, head, nil); err != nil {
 			t.Fatal(err)
 		}
+		im, err := ReadViT(path, encoder.ViT{Positions: encoder.DINOPositions}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if im.ViT != v {
+			t.Errorf("read %+v, want %+v", im.ViT, v)
+		}
+		if identified, err := Identify(path, ""); err != nil || identified != v {
+			t.Errorf("identified %+v, %v, want %+v", identified, err, v)
+		}
+		wantKeys(t, "matched", im.Matched, keysOf("", v)...)
+		wantKeys(t, "unused", im.Unused, "head.mlp.0.weight")
+		wantKeys(t, "reshaped, interpolated and missing", slices.Concat(im.Reshaped, im.Interpolated, im.Missing))
+		for _, w := range v.Weights() {
+			if !im.values[w.Path].Equal(store.GetVariable("/student/" + w.Path).MustValue()) {
+				t.Errorf("%s is another", w.Path)
+			}
+		}
+		if !im.Head["mlp.0.weight"].Equal(head["mlp.0.weight"]) {
+			t.Error("the head is another")
+		}
+		elsewhere := v
+		elsewhere.BlocksAfterFilter = (v.BlocksAfterFilter + 1) % v.Depth
+		if _, err := ReadViT(path, elsewhere, ""); err == nil || !strings.Contains(err.Error(), "vit-tiny has no such weight") {
+			t.Errorf("the filter of another block: %v", err)
+		}
 	}
-	path := filepath.Join(t.TempDir(), "filter.safetensors")
-	head := map[string]*tensors.Tensor{"mlp.0.weight": sine(99, 3, 64)}
-	if err := ExportViT(path, store, "/student", v, head, nil); err != nil {
-		t.Fatal(err)
-	}
-	im, err := ReadViT(path, encoder.ViT{Positions: encoder.DINOPositions}, "")
+}
+
+// TestTwoFilters: a file with filters in two blocks is no transformer that is known.
+func TestTwoFilters(t *testing.T) {
+	v, err := encoder.ViTByName("vit-tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if im.ViT.Name != v.Name || im.ViT.Prototypes != 5 {
-		t.Errorf("read %s with %d prototypes", im.ViT.Name, im.ViT.Prototypes)
-	}
-	wantKeys(t, "matched", im.Matched, keysOf("", v)...)
-	wantKeys(t, "unused", im.Unused, "head.mlp.0.weight")
-	wantKeys(t, "reshaped, interpolated and missing", slices.Concat(im.Reshaped, im.Interpolated, im.Missing))
-	for _, w := range v.Weights() {
-		if !im.values[w.Path].Equal(store.GetVariable("/student/" + w.Path).MustValue()) {
-			t.Errorf("%s is another", w.Path)
+	all := map[string]*tensors.Tensor{}
+	for v.Prototypes, v.BlocksAfterFilter = 5, 0; v.BlocksAfterFilter < 2; v.BlocksAfterFilter++ {
+		for k, w := range v.Weights() {
+			all[strings.ReplaceAll(w.Path, "/", ".")] = sine(k, torchShape(w.Shape)...)
 		}
 	}
-	if !im.Head["mlp.0.weight"].Equal(head["mlp.0.weight"]) {
-		t.Error("the head is another")
+	path := filepath.Join(t.TempDir(), "filters.safetensors")
+	if err := WriteSafetensors(path, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := path + ": keys blocks.1.filter.prototypes and blocks.2.filter.prototypes: more than one block has an Object-Aware Filter"
+	if _, err := ReadViT(path, encoder.ViT{}, ""); err == nil || err.Error() != want {
+		t.Errorf("said %v, want %s", err, want)
 	}
 }

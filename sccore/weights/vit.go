@@ -49,8 +49,9 @@ type Import struct {
 //
 // want is the expected transformer. If its Dim is 0, the transformer is identified: by the names and shapes of tensors, and by a config.json of timm or
 // transformers beside the file for the number of heads, the epsilon, the resizing of positions and the base of RoPE. Without one they are those of the
-// makers, and the heads those of the usual widths. NumHeads, Epsilon, Positions and Prototypes of want then count where they are not 0. The grid of
-// positions is kept as it is in the file, and resized to GridSize if want has a Dim.
+// makers, and the heads those of the usual widths. NumHeads, Epsilon, Positions and Prototypes of want then count where they are not 0, and
+// BlocksAfterFilter if the file has no filter: else the file says in which block it is. The grid of positions is kept as it is in the file, and resized
+// to GridSize if want has a Dim.
 //
 // A tensor must have the shape that the transformer wants. Only these are rearranged: a patch embedding by a linear layer, [Dim, 3·P·P]; queries, keys and
 // values, or the two matrices of SwiGLU, in separate tensors; and what [CLS] adds to its position embedding, see [encoder.ViT].Registers.

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
+	encoders "github.com/semcon/semcon/sccore/weights"
 )
 
 // TestAblationTrainsAndResumes runs two lines at smoke size, once in one call and once in three.
@@ -29,10 +30,10 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		}
 	}
 	whole, parts := t.TempDir(), t.TempDir()
-	run(whole, "random", "stage1", "line1", "line4")
+	run(whole, "random", "stage1", "line1", "line4", "line8")
 	run(parts, "line4")
 	run(parts, "random")
-	run(parts, "stage1", "line1", "line4")
+	run(parts, "stage1", "line1", "line4", "line8")
 
 	values := func(out string) map[string]float64 {
 		t.Helper()
@@ -51,8 +52,8 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		return values
 	}
 	one, other := values(whole), values(parts)
-	if len(one) != 4*len(columns) || len(other) != len(one) {
-		t.Fatalf("%d and %d numbers, want 4 rows of 4", len(one), len(other))
+	if len(one) != 5*len(columns) || len(other) != len(one) {
+		t.Fatalf("%d and %d numbers, want 5 rows of 4", len(one), len(other))
 	}
 	for key, value := range one {
 		if other[key] != value {
@@ -73,6 +74,13 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 	if weights(whole) != weights(parts) {
 		t.Error("the two encoders of line 4 differ")
 	}
+	found, err := filepath.Glob(filepath.Join(whole, Name, "cells", "*", "line8", "online.safetensors"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("encoders %v, %v", found, err)
+	}
+	if v, err := encoders.Identify(found[0], ""); err != nil || v.Prototypes != 4 || v.BlocksAfterFilter != 1 {
+		t.Errorf("line 8 left %+v, %v", v, err)
+	}
 
 	results, err := Load(whole, study.Smoke)
 	if err != nil {
@@ -89,6 +97,10 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 	if got := rows["1"].Cells[0]; !math.IsNaN(got.Paper) || len(got.Ours) != 1 || len(rows["2"].Cells[0].Ours) != 0 { // The paper's is of other images.
 		t.Errorf("line 1 in the table: %+v, line 2: %+v", got, rows["2"].Cells[0])
 	}
+	last := tables[0].Rows[len(tables[0].Rows)-1]
+	if !strings.HasPrefix(last.Heads[0], "8: ") || !math.IsNaN(last.Cells[0].Paper) || len(last.Cells[0].Ours) != 1 || !strings.Contains(tables[0].Caption, "Line 8 is not in the paper") {
+		t.Errorf("last row %+v of %s", last, tables[0].Caption)
+	}
 }
 
 func TestAblationRefusesWhatItCannotDo(t *testing.T) {
@@ -101,6 +113,7 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 		`no key "segmentation"`:  {Profile: study.Smoke, Set: []string{"segmentation.rate=1"}},
 		"learning rate 0":        {Profile: study.Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
 		"line9":                  {Profile: study.Smoke, Only: []string{"line9"}},
+		"blocks_after_filter 1":  {Profile: study.Smoke, Set: []string{"second.blocks_after_filter=1"}},
 		`dataset "line4"`:        {Profile: study.Smoke, Data: data, Only: []string{"line4"}},
 		"linear probe: epochs 0": {Profile: study.Smoke, Set: []string{"linear.epochs=0"}},
 	} {
@@ -118,12 +131,26 @@ func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
+// TestAblationOfOneBlock: a transformer of one block has no attention after the filter, and so no line 8.
+func TestAblationOfOneBlock(t *testing.T) {
+	for encoder, want := range map[string]int{"vit-tiny": 2 + 8, "vit-64x1x4p8": 2 + 7} {
+		all, err := cells(study.Options{Profile: study.Smoke, Out: t.TempDir(), Set: []string{"first.encoder=" + encoder, "second.encoder=" + encoder}}, "synthetic")
+		if err != nil {
+			t.Fatal(err)
+		}
+		earlier := slices.ContainsFunc(all, func(c study.Cell[Config]) bool { return rowOf(c) == earlierRow })
+		if len(all) != want || earlier != (want == 2+8) {
+			t.Errorf("%s: %d cells, with line 8: %t", encoder, len(all), earlier)
+		}
+	}
+}
+
 // TestAblationClaims judges made-up numbers.
 func TestAblationClaims(t *testing.T) {
 	config := study.EncodeConfig(ProfileConfig(study.Quick, false))
 	var records []study.Record
 	for seed := range 3 {
-		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28} {
+		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28, "8": 40} {
 			for _, column := range columns {
 				v := value + float64(seed)
 				if column == ColumnKNN {
@@ -161,6 +188,19 @@ func TestAblationClaims(t *testing.T) {
 	}
 	if got := tables[1].Rows[3].Cells[0]; !math.IsNaN(got.Paper) || len(got.Ours) != 3 || got.Ours[0] != 3 {
 		t.Errorf("line 5 − line 2: %+v", got)
+	}
+	differences := map[string]figures.Cell{}
+	for _, row := range tables[1].Rows {
+		differences[row.Heads[0]] = row.Cells[0]
+	}
+	for title, want := range map[string]float64{"line 8 − line 6: + filter before the last attention": 13, "line 8 − line 7: the filter's place": 12} {
+		if got := differences[title]; !math.IsNaN(got.Paper) || len(got.Ours) != 3 || got.Ours[0] != want {
+			t.Errorf("%s: %+v", title, got)
+		}
+	}
+	trade, err := results.TradeOff()
+	if err != nil || len(trade.Lines) != 8 || !math.IsNaN(trade.Lines[7].X.Paper) {
+		t.Errorf("%d lines between two tasks, %v", len(trade.Lines), err)
 	}
 }
 

@@ -119,6 +119,9 @@ func (r Results) asks(claim figures.Claim, dense string) (column string, rows []
 	return "", nil
 }
 
+// earlierRow is the row of the line that the paper does not have.
+var earlierRow = strconv.Itoa(sccore.FilterEarlier.Line)
+
 // pairs are the rows of the paired table: what a line adds to another one.
 var pairs = []struct{ Title, Row, Other string }{
 	{"line 1 − line 2: image against patch alignment", "1", "2"},
@@ -128,6 +131,8 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 6 − line 3: + both concentrations", "6", "3"},
 	{"line 7 − line 6: + filter", "7", "6"},
 	{"line 7 − line 3: all of the method against both alignments", "7", "3"},
+	{"line 8 − line 6: + filter before the last attention", "8", "6"},
+	{"line 8 − line 7: the filter's place", "8", "7"},
 	{"line 3 − stage 1: both alignments, trained on", "3", pretrain.RowAlignment},
 	{"line 7 − stage 1: all of stage 2", "7", pretrain.RowAlignment},
 	{"stage 1 − random weights", pretrain.RowAlignment, pretrain.RowRandom},
@@ -139,8 +144,8 @@ var pairs = []struct{ Title, Row, Other string }{
 // fromWeights reports whether the lines start from a file of weights.
 func (r Results) fromWeights() bool {
 	for _, column := range slices.Concat(columns, pretrain.RecallColumns) {
-		for _, row := range []string{"1", "2", "3", "4", "5", "6", "7"} {
-			for _, record := range r.Of(row, column) {
+		for _, line := range allLines {
+			for _, record := range r.Of(strconv.Itoa(line.Line), column) {
 				var config Config
 				if record.DecodeConfig(&config) == nil && config.Init != "" {
 					return true
@@ -202,6 +207,11 @@ func (r Results) tables() ([]figures.Table, error) {
 		}
 	}
 	main.Columns = shown
+	earlier, hasEarlier := r.recordedRow(earlierRow, shown, earlierRow+": the filter before the last attention", "1", "1", "1", "1", "1")
+	if hasEarlier {
+		main.Rows = append(main.Rows, earlier)
+		caption += " Line " + earlierRow + " is not in the paper: there [CLS] can see the filter."
+	}
 	main.Rows = append(r.starts(shown, len(main.RowHeads)), main.Rows...)
 	for _, row := range main.Rows {
 		for i := range row.Cells {
@@ -212,7 +222,7 @@ func (r Results) tables() ([]figures.Table, error) {
 	}
 	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: shown}
 	for _, pair := range pairs {
-		if pair.Row == other || pair.Other == other {
+		if pair.Row == other || pair.Other == other || pair.Row == earlierRow && !hasEarlier {
 			continue
 		}
 		row := figures.Row{Heads: []string{pair.Title}}
@@ -237,18 +247,24 @@ func (r Results) starts(columns []string, heads int) (rows []figures.Row) {
 		row      string
 		switches []string
 	}{{pretrain.RowRandom, nil}, {pretrain.RowInit, nil}, {pretrain.RowAlignment, []string{"1", "1"}}} {
-		row, recorded := figures.Row{Heads: make([]string, heads)}, false
-		copy(row.Heads, append([]string{start.row}, start.switches...))
-		for _, column := range columns {
-			cell := r.Cell(start.row, column)
-			recorded = recorded || len(cell.Ours) > 0
-			row.Cells = append(row.Cells, cell)
-		}
-		if recorded {
+		names := make([]string, heads)
+		copy(names, append([]string{start.row}, start.switches...))
+		if row, ok := r.recordedRow(start.row, columns, names...); ok {
 			rows = append(rows, row)
 		}
 	}
 	return rows
+}
+
+// recordedRow is the row of a table that the paper's does not have; ok is false if nothing of it is recorded.
+func (r Results) recordedRow(name string, columns []string, heads ...string) (row figures.Row, ok bool) {
+	row.Heads = heads
+	for _, column := range columns {
+		cell := r.Cell(name, column)
+		ok = ok || len(cell.Ours) > 0
+		row.Cells = append(row.Cells, cell)
+	}
+	return row, ok
 }
 
 // printed returns the paper's number of a line; NaN for other rows.
@@ -272,7 +288,7 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 		title += " on images"
 	}
 	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.Profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
-	for _, line := range sccore.Ablations {
+	for _, line := range allLines {
 		name := strconv.Itoa(line.Line)
 		// Only seeds with both numbers count, because the two are paired.
 		x, y := figures.Cell{Paper: r.printed(paper, ColumnKNN, name)}, figures.Cell{Paper: r.printed(paper, ColumnMIoU, name)}
@@ -280,6 +296,9 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 			if miou, ok := r.OfSeed(name, ColumnMIoU, record.Seed); ok {
 				x.Ours, y.Ours = append(x.Ours, record.Value), append(y.Ours, miou.Value)
 			}
+		}
+		if name == earlierRow && len(x.Ours) == 0 {
+			continue // The paper does not have it.
 		}
 		f.Lines = append(f.Lines, figures.TradeOffLine{Name: name, X: x, Y: y})
 	}

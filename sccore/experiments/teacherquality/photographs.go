@@ -47,10 +47,13 @@ func profileConfig(profile study.Profile, photographs bool) Config {
 	trained := pretrain.ProfileConfig(size, true)
 	c := Config{Second: trained.Second, Probe: trained.Probe, Photographs: Photographs{Shares: trained.Shares, Recall: trained.Recall}}
 	c.Second.Prototypes, c.Second.Lambdas, c.Second.MetricsEvery = 0, losses.Lambdas{PatchAlignment: 1}, 1000
-	if profile == study.Smoke {
+	switch profile {
+	case study.Smoke:
 		c.Second.Steps = 4
-	} else {
-		c.Second.Steps, c.Second.WarmupSteps = 300, 30
+	case study.Quick:
+		c.Second.Steps, c.Second.WarmupSteps = 120, 12
+	case study.Full:
+		c.Second.Steps, c.Second.WarmupSteps, c.Shares = 120, 12, fullSeeds
 	}
 	return c
 }

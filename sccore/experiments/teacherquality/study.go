@@ -210,6 +210,9 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	return all
 }
 
+// fullSeeds is the number of seeds of the full profile.
+const fullSeeds = 10
+
 // cells lists the cells of a dataset, all cells of one seed before the next seed.
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	photographs := dataset == voc
@@ -223,7 +226,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if err := base.follow(photographs); err != nil {
 		return nil, err
 	}
-	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile])
+	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: fullSeeds}[o.Profile])
 	if err := study.CheckSeeds(seeds, base.Shares); err != nil {
 		return nil, err
 	}

@@ -207,7 +207,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
 		Cost: map[study.Profile]string{
 			study.Smoke: "about a minute on 2 cores",
-			study.Quick: "about 28 minutes on 2 cores; on photographs a day, or four hours from one start by --set init=FILE",
+			study.Quick: "about 28 minutes on 2 cores; on photographs seven hours, or two and a half from one start by --set init=FILE",
 			study.Full:  "24 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
 		},
 	},

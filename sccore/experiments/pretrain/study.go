@@ -94,7 +94,7 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 			s.Views.GlobalCropSize, s.Views.Locals, s.Views.LocalCropSize = 64, 4, 32
 		}
 		c.First.Steps, c.First.WarmupSteps, c.First.LearningRate = 6000, 600, 0.002
-		c.Second.Steps, c.Second.WarmupSteps = 600, 60
+		c.Second.Steps, c.Second.WarmupSteps = 400, 40
 	}
 	return c
 }
@@ -296,7 +296,7 @@ var Study = study.Spec[Config, Data]{
 		Data:       "synthetic scenes and objects; with --data images of ImageNet (imagenet/) and COCO (coco/)",
 		Cost: map[study.Profile]string{
 			study.Smoke: "seconds",
-			study.Quick: "about 20 minutes on 2 cores; on photographs over five hours, or one hour from one start by --set init=FILE",
+			study.Quick: "about 20 minutes on 2 cores; on photographs five hours, or 40 minutes from one start by --set init=FILE",
 			study.Full:  "ViT-S/16, 100k steps of 256 images, and again for the control: 2e18 FLOP, hours on a GPU; C22 and C23 of these encoders need --seeds 3",
 		},
 	},

@@ -118,8 +118,8 @@ func (r Results) gains() figures.Table {
 		Title: "Gain of patch concentration by its loss, the share of its gradient and the quality of its correspondences" + where,
 		Caption: what + " after the second stage, which starts from " + starts + " and has as many steps in all rows below it, and the gain over patch " +
 			"alignment alone on the same seed with its 95 % interval. The share is the length of the loss's gradient beside alignment's, set in the first steps. " +
-			"Precision is that of the correspondences among the top 1, 5 and 10 % of pairs, without pairs of background with background. The paper has no such table.",
-		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "share"}, {Name: "correspondences"}, {Name: "precision at the top 1 / 5 / 10 %"}, {Name: "AUC"}, {Name: "λ2"},
+			"Precision is that of the correspondences among the top 1, 5, 10 and 100 % of pairs, without pairs of background with background. The paper has no such table.",
+		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "share"}, {Name: "correspondences"}, {Name: "precision at the top 1 / 5 / 10 / 100 %"}, {Name: "AUC"}, {Name: "λ2"},
 			{Name: "interval of the gain"}},
 		Columns: []string{r.column(), "gain"},
 	}
@@ -129,7 +129,15 @@ func (r Results) gains() figures.Table {
 		if c.concentrates() {
 			heads[1] = fmt.Sprintf("%g", c.Share)
 			if auc := r.detail(c, "auc"); !math.IsNaN(auc) {
-				heads[3] = fmt.Sprintf("%.0f / %.0f / %.0f", r.detail(c, "precision_top1"), r.detail(c, "precision_top5"), r.detail(c, "precision_top10"))
+				var precisions []string
+				for _, share := range []string{"1", "5", "10", "100"} {
+					precision := "–" // Records of before have none of all pairs.
+					if value := r.detail(c, "precision_top"+share); !math.IsNaN(value) {
+						precision = fmt.Sprintf("%.0f", value)
+					}
+					precisions = append(precisions, precision)
+				}
+				heads[3] = strings.Join(precisions, " / ")
 				heads[4], heads[5] = fmt.Sprintf("%.2f", auc), fmt.Sprintf("%.3g", r.detail(c, "lambda"))
 			}
 			gain = r.Gain(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -153,6 +154,7 @@ func (w worker) Run(r *run) error {
 	for i, precision := range g.Precision {
 		details[fmt.Sprintf("precision_top%g", 100*sccore.TopShares[i])] = precision
 	}
+	details["precision_top100"] = metrics.PrecisionAtTop(g.Scores, g.Same, 1)[0] // What scores without any sense would have at the top.
 	if details["auc"], err = stats.AUC(g.Scores, g.Same); err != nil {
 		return err
 	}

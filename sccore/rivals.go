@@ -104,8 +104,12 @@ func rankings(scores *Node, places int) *Node { return Reshape(scores, -1, place
 // TeacherOf returns the teacher that [Trainer.SetTeacher] can read from a checkpoint. The error names the file.
 func TeacherOf(path string) (Teacher, error) {
 	config, ok, err := configOf(path)
-	if err == nil && !ok {
+	switch {
+	case err != nil:
+	case !ok:
 		err = fmt.Errorf("%s is not a checkpoint: it has no head of patches", path)
+	case config.Prototypes > 0:
+		err = fmt.Errorf("%s has an Object-Aware Filter, which a teacher does not have", path)
 	}
 	return Teacher{Encoder: config.Encoder, Head: config.PatchHead}, err
 }

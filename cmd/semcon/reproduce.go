@@ -82,7 +82,11 @@ func runReproduce(ctx context.Context, args []string) error {
 		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(chosen), e.Name)
 		options := o
 		if options.Data = e.DataFor(o); options.Data == "" && o.Data != "" && !e.GeneratesData {
-			fmt.Fprintf(os.Stderr, "%s has none of its datasets in %s: it takes synthetic images\n", e.Name, o.Data)
+			why := fmt.Sprintf("has none of its datasets in %s", o.Data)
+			if e.DataBySet {
+				why = "needs files for photographs that --set names"
+			}
+			fmt.Fprintf(os.Stderr, "%s %s: it takes synthetic images\n", e.Name, why)
 		}
 		err := panics.Catch(func() error { return e.Run(ctx, b, options) })
 		if ctx.Err() != nil {

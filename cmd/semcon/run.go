@@ -127,8 +127,8 @@ func (c *studyChoice) complete(flags *flag.FlagSet, names []string) (e study.Exp
 	if err != nil {
 		return e, "", err
 	}
-	if e.GeneratesData && !dataGiven {
-		o.Data = "" // $SEMCON_DATA is for others; --data is refused.
+	if !dataGiven && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
+		o.Data = "" // $SEMCON_DATA is for others.
 	}
 	if o.Data != "" && !e.GeneratesData {
 		err = requireFolder("data", o.Data)

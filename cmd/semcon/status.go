@@ -65,6 +65,9 @@ func printOverview(choice studyChoice) error {
 			if o.Profile = profile; !e.GeneratesData {
 				o.Data = *choice.data
 			}
+			if e.DataBySet {
+				o.Data = e.DataFor(o)
+			}
 			done, all, err := e.Recorded(o)
 			if err != nil { // It needs data, weights or other runs first.
 				fmt.Fprint(w, "\t—")

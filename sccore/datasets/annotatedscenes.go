@@ -9,7 +9,7 @@ import (
 )
 
 // AnnotatedScenes are the images of a [Segmentation] in memory, each shrunk to fit a square canvas as other sources of training are, with a label for every
-// pixel: a [Source] for training that needs labels. Label 0 is no object: a pixel of the class "background", or an ignored one.
+// pixel: a [Source] for training that needs labels. A label is 1 + the class, and 0 where the annotation is to be ignored.
 type AnnotatedScenes struct {
 	Name    string
 	Classes []string // The names of labels 1, 2, and so on.
@@ -25,10 +25,6 @@ func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
 	out := &AnnotatedScenes{
 		Name: s.Name, Classes: s.Classes, size: size, sizes: make([]Size, s.Len()),
 		pixels: make([]uint8, s.Len()*size*size*3), labels: make([]uint8, s.Len()*size*size),
-	}
-	first := 1 // The label of class 0.
-	if s.Classes[0] == "background" {
-		out.Classes, first = s.Classes[1:], 0
 	}
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
@@ -46,7 +42,7 @@ func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
 				row := (2*y + 1) * a.Height / (2 * to.Height)
 				for x := range to.Width {
 					if class := a.Mask[row*a.Width+(2*x+1)*a.Width/(2*to.Width)]; class != Ignore {
-						labels[y*size+x] = class + uint8(first)
+						labels[y*size+x] = 1 + class
 					}
 				}
 			}

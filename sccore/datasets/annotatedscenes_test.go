@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAnnotatedScenes: an image of 2×4 pixels fits into 4×4 as it is, and one of 8×4 is halved. Background and ignored pixels have label 0.
+// TestAnnotatedScenes: an image of 2×4 pixels fits into 4×4 as it is, and one of 8×4 is halved. Ignored pixels have label 0.
 func TestAnnotatedScenes(t *testing.T) {
 	const none = Ignore
 	images := []*SegmentedImage{
@@ -28,8 +28,8 @@ func TestAnnotatedScenes(t *testing.T) {
 		size   Size
 		labels []uint8
 	}{
-		{Size{2, 4}, []uint8{0, 1, 2, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
-		{Size{4, 2}, []uint8{2, 1, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+		{Size{2, 4}, []uint8{1, 2, 3, 0, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+		{Size{4, 2}, []uint8{3, 2, 0, 0, 3, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}},
 	} {
 		pixels, labels := slices.Repeat([]uint8{7}, 48), slices.Repeat([]uint8{7}, 16)
 		size, err := scenes.Read(i, pixels, 4)
@@ -51,19 +51,12 @@ func TestAnnotatedScenes(t *testing.T) {
 			}
 		}
 	}
-	if scenes.Len() != 2 || !slices.Equal(scenes.Classes, []string{"cat", "dog"}) {
+	if scenes.Len() != 2 || !slices.Equal(scenes.Classes, []string{"background", "cat", "dog"}) {
 		t.Errorf("%d scenes of %q", scenes.Len(), scenes.Classes)
 	}
 	for _, err := range []error{scenes.Labels(0, nil, 8), func() error { _, err := scenes.Read(0, nil, 8); return err }()} {
 		if err == nil || !strings.Contains(err.Error(), "canvases of 4 pixels were read, not of 8") {
 			t.Error(err)
 		}
-	}
-	streets := NewSegmentation("streets", []string{"road", "car"}, "", 1, func(int) (*SegmentedImage, error) {
-		return &SegmentedImage{Height: 1, Width: 2, Pixels: make([]uint8, 6), Mask: []uint8{1, 0}}, nil
-	})
-	labels := make([]uint8, 4)
-	if scenes, err = streets.AnnotatedScenes(2); err != nil || scenes.Labels(0, labels, 2) != nil || !slices.Equal(labels, []uint8{2, 1, 0, 0}) {
-		t.Errorf("labels without background %v, %v", labels, err)
 	}
 }

@@ -84,6 +84,8 @@ type Spec[C comparable, D Data] struct {
 	// runs, and the data are dropped when the last has run. Numbers, Steps and Folder get the data of any seed. Workers run cells of several seeds, each
 	// with its data. Optional: without it all seeds share their data.
 	BySeed func(dataset string) bool
+	// DataBySet says that real data need files that --set names, so that $SEMCON_DATA alone does not choose them.
+	DataBySet bool
 	// Caches says that Open reads training images through Options.Cache. Others refuse it.
 	Caches bool
 	// Numbers lists the numbers that the cell records; only their rows, columns and data matter. A cell without numbers runs whenever another cell
@@ -136,6 +138,8 @@ type Experiment struct {
 	Measure func(records []Record, profile Profile, claim figures.Claim) (Evidence, error)
 	// GeneratesData says that the experiment generates its own data and refuses --data.
 	GeneratesData bool
+	// DataBySet says that real data need files that --set names.
+	DataBySet bool
 	// DataFor returns the data folder of the options if the experiment can run on it. Where it generates its own data, or has none of its datasets there and can
 	// do without in the profile, it returns "".
 	DataFor func(o Options) string
@@ -186,6 +190,7 @@ func (s Spec[C, D]) Experiment() Experiment {
 			return s.Measure(results, claim), nil
 		},
 		GeneratesData: s.Datasets == nil,
+		DataBySet:     s.DataBySet,
 		DataFor: func(o Options) string {
 			if s.Datasets == nil || o.Data == "" {
 				return ""

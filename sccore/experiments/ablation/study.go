@@ -62,9 +62,6 @@ func (c Config) Check(profile study.Profile, read bool) error {
 	if err := c.Config.Check(); err != nil {
 		return err
 	}
-	if c.Second.BlocksAfterFilter > 0 {
-		return fmt.Errorf("second.blocks_after_filter %d: line 7 has the filter in the last block and line %d in the one before, want 0", c.Second.BlocksAfterFilter, sccore.FilterEarlier.Line)
-	}
 	for _, line := range c.lines() {
 		if err := line.Config(c.Second).Check(); err != nil {
 			return fmt.Errorf("line %d: second.%w", line.Line, err)
@@ -141,6 +138,9 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	}
 	if err := config.Check(o.Profile, read); err != nil {
 		return nil, err
+	}
+	if config.Second.BlocksAfterFilter > 0 {
+		return nil, fmt.Errorf("second.blocks_after_filter %d: line 7 has the filter in the last block and line %d in the one before, want 0", config.Second.BlocksAfterFilter, sccore.FilterEarlier.Line)
 	}
 	if o.Profile == study.Full && config.Init == "" {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")

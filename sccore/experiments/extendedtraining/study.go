@@ -234,7 +234,7 @@ var Study = study.Spec[Config, ablation.Data]{
 		Data:       "synthetic objects and scenes; with --data images of ImageNet (imagenet/) and COCO (coco/), evaluated where there are labels",
 		Cost: map[study.Profile]string{
 			study.Smoke: "two minutes on 2 cores, mostly compiling",
-			study.Quick: "about an hour and a half on 2 cores",
+			study.Quick: "about an hour and a half on 2 cores; on photographs several hours",
 			study.Full:  "45 times ViT-S/16, 100k steps of 256 images, from official checkpoints: days on a GPU",
 		},
 	},

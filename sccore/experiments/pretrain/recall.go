@@ -18,14 +18,16 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// The columns of recall over patches: of a linear probe and of nearest neighbours. Training on photographs shows in them soonest.
+// The columns of recall over patches: of a linear probe, of nearest neighbours, and of a linear probe without background. Training on photographs shows in them
+// soonest.
 const (
-	ColumnRecall        = "VOC patch recall, linear"
-	ColumnNearestRecall = "VOC patch recall, k-NN"
+	ColumnRecall           = "VOC patch recall, linear"
+	ColumnNearestRecall    = "VOC patch recall, k-NN"
+	ColumnForegroundRecall = "VOC patch recall without background, linear"
 )
 
 // RecallColumns are the columns of recall over patches, in the order of tables.
-var RecallColumns = []string{ColumnRecall, ColumnNearestRecall}
+var RecallColumns = []string{ColumnRecall, ColumnNearestRecall, ColumnForegroundRecall}
 
 // Recall says how the patches of PASCAL VOC measure encoders that are trained on real images; see [evaluation.PatchRecall].
 type Recall struct {
@@ -110,10 +112,16 @@ func (d Data) RecallNumbers(row string) (numbers []study.Number) {
 		return nil
 	}
 	for _, column := range RecallColumns {
+		if column == ColumnForegroundRecall && !foreground(d.Annotated[0].Classes) {
+			continue
+		}
 		numbers = append(numbers, study.Number{Row: row, Column: column, Metric: "recall", Unit: "%", Data: d.identity + d.annotated})
 	}
 	return numbers
 }
+
+// foreground reports whether some classes without background leave something to tell apart.
+func foreground(classes []string) bool { return len(classes) > 2 && classes[0] == "background" }
 
 // MeasureRecall measures an encoder by the recall over patches of PASCAL VOC. probe is the linear classifier.
 func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Recall, probe evaluation.PatchProbe, seed int) ([]study.Number, error) {
@@ -135,7 +143,14 @@ func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *eval
 		}
 	}
 	protocol := fmt.Sprintf("%s; classes %s", measuring.Protocol(c.Size), strings.Join(measured.Names, ", "))
-	for i, value := range []float64{measured.All.Linear, measured.All.KNN} {
+	values := []float64{measured.All.Linear, measured.All.KNN}
+	if len(numbers) > len(values) {
+		if measured.Foreground == nil {
+			return nil, fmt.Errorf("%s: background and two more classes do not all have %d patches, in training and in testing: choose a smaller recall.least", d.Annotated[1].Name, c.Least)
+		}
+		values = append(values, measured.Foreground.Linear)
+	}
+	for i, value := range values {
 		numbers[i].Value, numbers[i].Protocol = value, protocol
 	}
 	return numbers, nil

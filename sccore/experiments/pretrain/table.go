@@ -26,7 +26,7 @@ func (r Results) table() figures.Table {
 		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; on real images the recall over patches of PASCAL VOC, every class counting the same, and the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
 		RowHeads: []figures.RowHead{{Name: "encoder"}},
 	}
-	for _, column := range []string{ColumnMIoU, ColumnKNN, ColumnRecall, ColumnNearestRecall, ColumnRank} {
+	for _, column := range []string{ColumnMIoU, ColumnKNN, ColumnRecall, ColumnNearestRecall, ColumnForegroundRecall, ColumnRank} {
 		if slices.Contains(r.Columns(), column) {
 			t.Columns = append(t.Columns, column)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,10 +49,8 @@ func profileConfig(profile study.Profile, photographs bool) Config {
 	switch profile {
 	case study.Smoke:
 		c.Second.Steps = 4
-	case study.Quick:
+	default:
 		c.Second.Steps, c.Second.WarmupSteps = 120, 12
-	case study.Full:
-		c.Second.Steps, c.Second.WarmupSteps, c.Shares = 120, 12, fullSeeds
 	}
 	return c
 }
@@ -96,9 +93,19 @@ func (c *Config) follow(photographs bool) error {
 	if c.First != (sccore.Config{}) || c.Third != (sccore.Config{}) || c.Images != 0 {
 		return errors.New("first, third and images are settings of synthetic images: with --data the start and the teacher come from files")
 	}
+	if c.Recall.Classes != "" && !strings.Contains(c.Recall.Classes, ",") {
+		return fmt.Errorf("recall.classes %s: one class has nothing that it could be taken for", c.Recall.Classes)
+	}
 	c.Third.Encoder, c.Third.PatchHead = c.Second.Encoder, c.Second.PatchHead
 	if c.Init == "" || c.TeacherFile == "" { // Cells are listed, not run; see datasetNames.
 		return nil
+	}
+	start, err := sccore.TeacherOf(c.Init) // With a head of patches, too: arms from a new one would compare something else.
+	if err != nil {
+		return fmt.Errorf("--set init=%s: %w", c.Init, err)
+	}
+	if start.Head != c.Second.PatchHead {
+		return fmt.Errorf("--set init=%s: its head of patches is %+v, want that of second.patch_head, %+v", c.Init, start.Head, c.Second.PatchHead)
 	}
 	v, err := sccore.EncoderOf(c.Init)
 	if err != nil {
@@ -135,13 +142,16 @@ func (c Config) Hashed() any {
 
 // openPhotographs opens a seed's share of PASCAL VOC's training images with their labels, and what measures recall.
 func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
-	identity := ""
-	for _, file := range []struct{ what, path string }{{"start", c.Init}, {"teacher", c.TeacherFile}} {
-		digest, err := weights.Digest(file.path)
-		if err != nil {
-			return d, err
-		}
-		identity += fmt.Sprintf("; %s %s, sha256 %s", file.what, filepath.Base(file.path), digest)
+	start, err := weights.Digest(c.Init)
+	if err != nil {
+		return d, err
+	}
+	teacher, err := weights.Digest(c.TeacherFile)
+	if err != nil {
+		return d, err
+	}
+	if start == teacher {
+		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s: it is the start", c.TeacherFile)}
 	}
 	images, err := datasets.VOC(o.Data, datasets.Train)
 	if err != nil {
@@ -153,7 +163,7 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 		}
 	}
 	shares := o.SharesOf(images.Name, images.Len(), "images", c.Shares)
-	d.identity = study.IdentityOfShares(images.Identity, shares) + identity
+	d.identity = study.IdentityOfShares(images.Identity, shares) + fmt.Sprintf("; start sha256 %s; teacher sha256 %s", start, teacher)
 	d.title = "photographs of " + images.Name
 	scenes, err := images.Share(seed, shares).AnnotatedScenes(c.Second.ImageSize)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/settings"
@@ -210,9 +211,6 @@ func conditions(profile study.Profile, photographs bool) (all []Condition) {
 	return all
 }
 
-// fullSeeds is the number of seeds of the full profile.
-const fullSeeds = 10
-
 // cells lists the cells of a dataset, all cells of one seed before the next seed.
 func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	photographs := dataset == voc
@@ -226,7 +224,11 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if err := base.follow(photographs); err != nil {
 		return nil, err
 	}
-	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: fullSeeds}[o.Profile])
+	usual := map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]
+	if photographs {
+		usual = min(usual, 5) // A dataset of masks is cut into as many shares.
+	}
+	seeds := o.SeedsOr(usual)
 	if err := study.CheckSeeds(seeds, base.Shares); err != nil {
 		return nil, err
 	}
@@ -299,15 +301,16 @@ var Study = study.Spec[Config, data]{
 		Data:       "synthetic scenes and objects, whose labels give correspondences of known quality; with --data PASCAL VOC, from encoders by --set init=FILE and teacher=FILE",
 		Cost: map[study.Profile]string{
 			study.Smoke: "a minute",
-			study.Quick: "half an hour on 2 cores, also on photographs",
+			study.Quick: "half an hour on 2 cores; on photographs an hour and a half",
 			study.Full:  "about 4 hours on 2 cores, by an estimate: ten seeds, more shares, teachers and errors",
 		},
 	},
-	Parts:    []string{"dataset", "loss", "share", "source", "seed"},
-	Datasets: datasetNames,
-	Cells:    cells,
-	Open:     open,
-	BySeed:   study.EachSeed,
+	DataBySet: true,
+	Parts:     []string{"dataset", "loss", "share", "source", "seed"},
+	Datasets:  datasetNames,
+	Cells:     cells,
+	Open:      open,
+	BySeed:    study.EachSeed,
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
 		switch {
 		case isStart(c) || isTeacher(c):
@@ -340,6 +343,9 @@ var Study = study.Spec[Config, data]{
 		c.Condition, c.Init, c.TeacherFile, c.Third = config.Condition, config.Init, config.TeacherFile, config.Third
 		if !config.photographs() {
 			c.Third = drawnConfig(r.Profile).Third
+		} else if v, err := encoder.ViTByName(config.Second.Encoder); err == nil {
+			v.Positions = config.Second.Positions
+			c.Second = c.Second.Adapt(v) // As follow does.
 		}
 		return c
 	},

@@ -110,15 +110,15 @@ func (r Results) measure() (what, where string) {
 // gains is the table of all conditions.
 func (r Results) gains() figures.Table {
 	what, where := r.measure()
-	starts := "one checkpoint per seed"
+	starts, none := "one checkpoint per seed", "pairs of background with background"
 	if r.photographs {
-		starts = "one checkpoint for all seeds, so that intervals leave out the start's share, and trains on a seed's share of the training images,"
+		starts, none = "one checkpoint for all seeds", "pairs of two patches whose annotation is ignored. Intervals leave out the shares of the start, of the teacher and of the images that train the probe, which serve all seeds"
 	}
 	t := figures.Table{
 		Title: "Gain of patch concentration by its loss, the share of its gradient and the quality of its correspondences" + where,
-		Caption: what + " after the second stage, which starts from " + starts + " and has as many steps in all rows below it, and the gain over patch " +
+		Caption: what + " after the second stage, which starts from " + starts + " and has as many steps in all rows from patch alignment on, and the gain over patch " +
 			"alignment alone on the same seed with its 95 % interval. The share is the length of the loss's gradient beside alignment's, set in the first steps. " +
-			"Precision is that of the correspondences among the top 1, 5, 10 and 100 % of pairs, without pairs of background with background. The paper has no such table.",
+			"Precision is that of the correspondences among the top 1, 5, 10 and 100 % of pairs, without " + none + ". The paper has no such table.",
 		RowHeads: []figures.RowHead{{Name: "loss"}, {Name: "share"}, {Name: "correspondences"}, {Name: "precision at the top 1 / 5 / 10 / 100 %"}, {Name: "AUC"}, {Name: "λ2"},
 			{Name: "interval of the gain"}},
 		Columns: []string{r.column(), "gain"},
@@ -160,7 +160,7 @@ func (r Results) predictions() (figures.Table, error) {
 	t := figures.Table{
 		Title: "What was predicted" + where,
 		Caption: "Predicted: at an equal share of the gradient and from the same source CoTAP gains more than the other losses; and over the sources, at share 1, its gain " +
-			"follows the precision at the top, not the AUC. p-values are of two-sided t-tests over seeds, with Holm's correction over the rows.",
+			"follows the precision at the top, not the AUC. p-values are of two-sided t-tests over seeds, with Holm's correction over the rows." + r.blindness(),
 		RowHeads: []figures.RowHead{{Name: "prediction"}, {Name: "95 % interval"}, {Name: "corrected p"}},
 		Columns:  []string{"points or correlation"},
 	}
@@ -195,12 +195,13 @@ func (r Results) predictions() (figures.Table, error) {
 	for _, row := range rows {
 		p = append(p, stats.PValue(row.values))
 	}
+	blind := r.blindness() != ""
 	for i, corrected := range stats.Holm(p) {
 		heads := []string{rows[i].text, "", ""}
 		if interval := stats.MeanInterval(rows[i].values); !math.IsNaN(interval.Low) {
 			heads[1] = strings.ReplaceAll(fmt.Sprintf("%+.2f to %+.2f", interval.Low, interval.High), "-", "−")
 		}
-		if !math.IsNaN(corrected) {
+		if !math.IsNaN(corrected) && !blind {
 			heads[2] = fmt.Sprintf("%.3f", corrected)
 		}
 		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{r.Derived(rows[i].values, r.column(), rows[i].rows...)}})
@@ -209,7 +210,15 @@ func (r Results) predictions() (figures.Table, error) {
 	return t, nil
 }
 
-// over returns CoTAP's mIoU minus that of another loss, for each seed the mean over the conditions in which both have run.
+// blindness says that the measure does not show training, if it does not: nothing is inferred from it then. Empty for synthetic scenes.
+func (r Results) blindness() string {
+	if !r.photographs || !r.Blind(r.column(), Condition{Loss: lossUntrained}.row(), Condition{Loss: lossStart}.row(), Condition{Loss: lossAlignment}.row()) {
+		return ""
+	}
+	return " There are none here: neither the start nor alignment is above random weights by three standard errors."
+}
+
+// over returns CoTAP's value minus that of another loss, for each seed the mean over the conditions in which both have run.
 func (r Results) over(loss string) (differences []float64) {
 	bySeed := map[int][]float64{}
 	var seeds []int
@@ -235,7 +244,7 @@ func (r Results) over(loss string) (differences []float64) {
 	return differences
 }
 
-// follows returns the rank correlation of CoTAP's mIoU at share 1 with a detail of its sources, for each seed with at least three sources. The gain over
+// follows returns the rank correlation of CoTAP's value at share 1 with a detail of its sources, for each seed with at least three sources. The gain over
 // alignment of the same seed has the same ranks.
 func (r Results) follows(detail string) (correlations []float64, err error) {
 	gains, qualities := map[int][]float64{}, map[int][]float64{}

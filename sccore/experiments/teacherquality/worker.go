@@ -20,7 +20,7 @@ import (
 // data holds a seed's images. Those of train train; scenes or measured measure.
 type data struct {
 	train    sccore.Data
-	classes  int               // Number of labels, without 0 for no object.
+	classes  int               // Number of labels, without 0 for none.
 	scenes   [2]*synthetic.Set // Synthetic scenes: the first train, the second test.
 	measured pretrain.Data     // Photographs that measure recall.
 
@@ -70,7 +70,7 @@ func mistaken(labels func(image int32, canvas []uint8, side int) error, classes 
 			return err
 		}
 		rng := rand.New(rand.NewPCG(seed, uint64(image)))
-		taken := make([]uint8, 1+classes) // Label 0 is no object.
+		taken := make([]uint8, 1+classes) // Label 0 is none.
 		for class := 1; class <= classes; class++ {
 			taken[class] = uint8(class)
 			wrong, by := rng.Float64() < share, rng.IntN(classes-1)
@@ -155,8 +155,8 @@ func (w worker) Run(r *run) error {
 		details[fmt.Sprintf("precision_top%g", 100*sccore.TopShares[i])] = precision
 	}
 	details["precision_top100"] = metrics.PrecisionAtTop(g.Scores, g.Same, 1)[0] // What scores without any sense would have at the top.
-	if details["auc"], err = stats.AUC(g.Scores, g.Same); err != nil {
-		return err
+	if auc, err := stats.AUC(g.Scores, g.Same); err == nil { // Without pairs of one class there is none.
+		details["auc"] = auc
 	}
 	if c.Loss != lossStart {
 		if err := w.train(r); err != nil {

@@ -346,6 +346,21 @@ func TestAnExperimentThatMakesItsDataRefusesAFolder(t *testing.T) {
 	}
 }
 
+// TestPhotographsOfTeacherQualityAreChosenByFiles: a folder that the environment names does not choose them, and one that the command names asks for the files.
+func TestPhotographsOfTeacherQualityAreChosenByFiles(t *testing.T) {
+	m := fakemachine.New(t)
+	args := []string{"status", "teacher-quality", "--profile", "smoke", "--only", "start"}
+	fromEnvironment := onGo(semcon(t, m, args...))
+	fromEnvironment.Env = append(fromEnvironment.Env, "SEMCON_DATA="+t.TempDir())
+	if stdout, stderr, status := outcome(t, fromEnvironment); status != 0 || !strings.Contains(stdout, "start/share0/none/seed0") {
+		t.Errorf("with $SEMCON_DATA: exit status %d, %s%s", status, stdout, stderr)
+	}
+	_, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--data", t.TempDir())...)))
+	if wantLine(t, stderr, "--set init=FILE", "pretrain"); status == 0 {
+		t.Error("without files: exit status 0")
+	}
+}
+
 func TestBrokenLinesAmongRecordsAreNamedAndRepaired(t *testing.T) {
 	m := fakemachine.New(t)
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, "run", "noise-tolerance", "--profile", "smoke", "--out", "records"))); status != 0 {

@@ -2,9 +2,11 @@ package teacherquality
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -90,8 +92,8 @@ func (c *Config) follow(photographs bool) error {
 		}
 		return nil
 	}
-	if c.First != (sccore.Config{}) || c.Third != (sccore.Config{}) || c.Images != 0 {
-		return errors.New("first, third and images are settings of synthetic images: with --data the start and the teacher come from files")
+	if err := c.checkNotDrawn(); err != nil {
+		return err
 	}
 	if c.Recall.Classes != "" && !strings.Contains(c.Recall.Classes, ",") {
 		return fmt.Errorf("recall.classes %s: one class has nothing that it could be taken for", c.Recall.Classes)
@@ -117,6 +119,33 @@ func (c *Config) follow(photographs bool) error {
 	}
 	c.Second = c.Second.Adapt(v)
 	c.Third.Encoder, c.Third.PatchHead = teacher.Encoder, teacher.Head
+	return nil
+}
+
+// checkNotDrawn returns an error that names the first setting that only synthetic images have, before files have filled in the third encoder.
+func (c Config) checkNotDrawn() error {
+	const drawn = "of synthetic images: with --data the start and the teacher come from files"
+	for _, stage := range []struct {
+		name   string
+		config sccore.Config
+	}{{"first", c.First}, {"third", c.Third}} {
+		if stage.config == (sccore.Config{}) {
+			continue
+		}
+		numbers, err := settings.Numbers(stage.config)
+		if err != nil {
+			return err
+		}
+		for _, key := range slices.Sorted(maps.Keys(numbers)) {
+			if numbers[key] != json.Number("0") {
+				return fmt.Errorf("%s.%s is a setting %s", stage.name, key, drawn)
+			}
+		}
+		return fmt.Errorf("%s has settings %s", stage.name, drawn)
+	}
+	if c.Images != 0 {
+		return fmt.Errorf("images is a setting %s", drawn)
+	}
 	return nil
 }
 

@@ -142,8 +142,8 @@ func TestTeacherQualityOptionsOnPhotographs(t *testing.T) {
 		{t.TempDir(), []string{"init=" + start, "teacher=" + start}, "no PASCAL VOC"},
 		{data, []string{"init=" + start, "teacher=" + start}, "--set init=" + start},
 		{data, []string{"init=" + start, "teacher=" + start, "recall.classes=background"}, "one class has nothing"},
-		{data, []string{"init=" + start, "teacher=" + start, "images=7"}, "images are settings of synthetic images"},
-		{data, []string{"init=" + start, "teacher=" + start, "first.steps=9"}, "first, third and images"},
+		{data, []string{"init=" + start, "teacher=" + start, "images=7"}, "images is a setting of synthetic images"},
+		{data, []string{"init=" + start, "teacher=" + start, "first.steps=9"}, "first.steps is a setting of synthetic images"},
 		{"", []string{"init=" + start}, "with --data"},
 	} {
 		err := Study.Run(t.Context(), nil, study.Options{Profile: study.Smoke, Out: t.TempDir(), Data: c.data, Set: c.set})

@@ -155,7 +155,7 @@ func (w worker) Run(r *run) error {
 		details[fmt.Sprintf("precision_top%g", 100*sccore.TopShares[i])] = precision
 	}
 	details["precision_top100"] = metrics.PrecisionAtTop(g.Scores, g.Same, 1)[0] // What scores without any sense would have at the top.
-	if auc, err := stats.AUC(g.Scores, g.Same); err == nil { // Without pairs of one class there is none.
+	if auc, err := stats.AUC(g.Scores, g.Same); err == nil {                     // Without pairs of one class there is none.
 		details["auc"] = auc
 	}
 	if c.Loss != lossStart {

@@ -82,6 +82,7 @@ func (e missingFile) Error() string {
 	return fmt.Sprintf("photographs start from files that pretrain leaves: --set %s=FILE is missing (without --data the images are synthetic)", e.key)
 }
 
+// Unwrap returns [fs.ErrNotExist].
 func (missingFile) Unwrap() error { return fs.ErrNotExist }
 
 // follow takes the encoders and heads from the files of photographs.

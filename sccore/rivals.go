@@ -107,9 +107,9 @@ func TeacherOf(path string) (Teacher, error) {
 	switch {
 	case err != nil:
 	case !ok:
-		err = fmt.Errorf("%s is not a checkpoint: it has no head of patches", path)
+		err = fmt.Errorf("%s is not a checkpoint, such as first/final.safetensors of a run of pretrain: it has no head of patches", path)
 	case config.Prototypes > 0:
-		err = fmt.Errorf("%s has an Object-Aware Filter, which a teacher does not have", path)
+		err = fmt.Errorf("%s has an Object-Aware Filter; want a checkpoint without one, such as first/final.safetensors of a run of pretrain", path)
 	}
 	return Teacher{Encoder: config.Encoder, Head: config.PatchHead}, err
 }

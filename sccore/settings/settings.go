@@ -24,6 +24,11 @@ func Apply(config any, assignments ...string) error {
 	return nil
 }
 
+// Given reports whether assignments, as those of [Apply], have one of a key.
+func Given(assignments []string, key string) bool {
+	return slices.ContainsFunc(assignments, func(assignment string) bool { return strings.HasPrefix(assignment, key+"=") })
+}
+
 func applyOne(config any, assignment string) error {
 	key, value, ok := strings.Cut(assignment, "=")
 	if !ok {

@@ -23,6 +23,7 @@ type Data struct {
 
 	title, identity string
 	annotated       string // Identifies Annotated, of all seeds alike.
+	named           bool   // Whether recall.classes names the classes of Annotated. Then each seed has all of them.
 	skipped         []string
 }
 
@@ -104,6 +105,7 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	d.Train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
 	if config.Recall.Size > 0 {
 		d.Annotated, d.annotated, err = config.Recall.open(o, seed, config.Shares)
+		d.named = config.Recall.Classes != ""
 	}
 	return d, err
 }

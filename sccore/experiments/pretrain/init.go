@@ -2,26 +2,18 @@ package pretrain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Patterns are those of Ignore.
 func (c Config) Patterns() []string { return strings.Fields(c.Ignore) }
 
-// given reports whether set has an assignment to a key.
-func given(set []string, key string) bool {
-	return slices.ContainsFunc(set, func(assignment string) bool {
-		name, _, _ := strings.Cut(assignment, "=")
-		return name == key
-	})
-}
-
 // CheckInit returns the error of a file that [Config.Follow] cannot follow. It is for those who open the data: before anything is compiled.
 func (c Config) CheckInit(set []string) error {
-	if c.Init == "" || given(set, "second.encoder") {
+	if c.Init == "" || settings.Given(set, "second.encoder") {
 		return nil
 	}
 	_, err := sccore.EncoderOf(c.Init, c.Patterns()...)
@@ -32,7 +24,7 @@ func (c Config) CheckInit(set []string) error {
 // are made of its patches; drawn images, if drawn is true, are encoded whole. It returns a line that says what became another, or nothing. A set that names
 // an encoder leaves nothing open, and a file that cannot be read says nothing.
 func (c *Config) Follow(set []string, drawn bool) (said string) {
-	if c.Init == "" || given(set, "second.encoder") {
+	if c.Init == "" || settings.Given(set, "second.encoder") {
 		return ""
 	}
 	v, err := sccore.EncoderOf(c.Init, c.Patterns()...)
@@ -47,14 +39,14 @@ func (c *Config) Follow(set []string, drawn bool) (said string) {
 		"second.views.GlobalSize": func() { c.Second.Views.GlobalCropSize = before.Second.Views.GlobalCropSize },
 		"second.views.LocalSize":  func() { c.Second.Views.LocalCropSize = before.Second.Views.LocalCropSize },
 	} {
-		if given(set, key) {
+		if settings.Given(set, key) {
 			restore()
 		}
 	}
-	if drawn && !given(set, "second.canvas") {
+	if drawn && !settings.Given(set, "second.canvas") {
 		c.Second.ImageSize = sccore.Nearest(c.Second.ImageSize, v.PatchSize)
 	}
-	if !given(set, "size") {
+	if !settings.Given(set, "size") {
 		c.Size = sccore.Nearest(c.Size, v.PatchSize)
 	}
 	var changes []string

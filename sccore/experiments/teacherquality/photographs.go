@@ -63,7 +63,7 @@ func datasetNames(o study.Options) (names, missing []string, err error) {
 		return []string{""}, nil, nil
 	}
 	for _, key := range []string{"init", "teacher"} {
-		if !slices.ContainsFunc(o.Set, func(s string) bool { return strings.HasPrefix(s, key+"=") }) {
+		if !settings.Given(o.Set, key) || slices.Contains(o.Set, key+"=") {
 			return nil, nil, missingFile{key}
 		}
 	}
@@ -85,8 +85,8 @@ func (e missingFile) Error() string {
 // Unwrap returns [fs.ErrNotExist].
 func (missingFile) Unwrap() error { return fs.ErrNotExist }
 
-// follow takes the encoders and heads from the files of photographs.
-func (c *Config) follow(photographs bool) error {
+// follow takes the encoders and heads from the files of photographs. It is an error if set has others.
+func (c *Config) follow(photographs bool, set []string) error {
 	if !photographs {
 		if c.Photographs != (Photographs{}) {
 			return errors.New("init, teacher, shares and recall are settings of photographs, with --data")
@@ -108,7 +108,8 @@ func (c *Config) follow(photographs bool) error {
 		return fmt.Errorf("--set init=%s: %w", c.Init, err)
 	}
 	if start.Head != c.Second.PatchHead {
-		return fmt.Errorf("--set init=%s: its head of patches is %+v, want that of second.patch_head, %+v", c.Init, start.Head, c.Second.PatchHead)
+		return fmt.Errorf("second.patch_head: hidden %d and out %d, where the head of init=%s has %d and %d", c.Second.PatchHead.HiddenDim, c.Second.PatchHead.OutDim,
+			c.Init, start.Head.HiddenDim, start.Head.OutDim)
 	}
 	v, err := sccore.EncoderOf(c.Init)
 	if err != nil {
@@ -118,7 +119,18 @@ func (c *Config) follow(photographs bool) error {
 	if err != nil {
 		return fmt.Errorf("--set teacher=%s: %w", c.TeacherFile, err)
 	}
+	asked := c.Second
 	c.Second = c.Second.Adapt(v)
+	for _, s := range []struct{ key, asked, has string }{
+		{"second.encoder", asked.Encoder, c.Second.Encoder},
+		{"second.positions", string(asked.Positions), string(c.Second.Positions)},
+		{"second.views.GlobalSize", fmt.Sprint(asked.Views.GlobalCropSize), fmt.Sprint(c.Second.Views.GlobalCropSize)},
+		{"second.views.LocalSize", fmt.Sprint(asked.Views.LocalCropSize), fmt.Sprint(c.Second.Views.LocalCropSize)},
+	} {
+		if settings.Given(set, s.key) && s.asked != s.has {
+			return fmt.Errorf("--set %s=%s: the encoder of init=%s needs %s", s.key, s.asked, c.Init, s.has)
+		}
+	}
 	c.Third.Encoder, c.Third.PatchHead = teacher.Encoder, teacher.Head
 	return nil
 }
@@ -181,7 +193,7 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 		return d, err
 	}
 	if start == teacher {
-		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s: it is the start", c.TeacherFile)}
+		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s has the same content as init=%s, want another encoder", c.TeacherFile, c.Init)}
 	}
 	images, err := datasets.VOC(o.Data, datasets.Train)
 	if err != nil {

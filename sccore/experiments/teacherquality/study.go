@@ -221,7 +221,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if base != base.shared() {
 		return nil, errors.New("--set condition: choose runs with --only 'cotap/share1/labels'")
 	}
-	if err := base.follow(photographs); err != nil {
+	if err := base.follow(photographs, o.Set); err != nil {
 		return nil, err
 	}
 	usual := map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,16 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	options := study.Options{Profile: study.Smoke, Out: out, Data: data, Set: []string{"init=" + made[0], "teacher=" + made[1], "recall.least=2"}}
 	if err := Study.Run(t.Context(), b, options); err != nil {
 		t.Fatal(err)
+	}
+	for set, want := range map[string]string{ // What the file decides is refused, not ignored.
+		"second.encoder=vit-s16": "needs vit-tiny", "second.views.GlobalSize=25": "needs 24", "second.patch_head.out=7": "hidden 16 and out 7, where the head of init=" + made[0] + " has 16 and 8",
+		"teacher=" + made[0]: "has the same content as init=" + made[0],
+	} {
+		refused := options
+		refused.Out, refused.Set = t.TempDir(), append(slices.Clone(options.Set), set)
+		if err := Study.Run(t.Context(), b, refused); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", set, err, want)
+		}
 	}
 	values := func(out string) map[string]float64 {
 		values := map[string]float64{}

@@ -104,8 +104,7 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	}
 	d.Train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
 	if config.Recall.Size > 0 {
-		d.Annotated, d.annotated, err = config.Recall.open(o, seed, config.Shares)
-		d.named = config.Recall.Classes != ""
+		err = d.openRecall(o, config.Recall, seed, config.Shares)
 	}
 	return d, err
 }

@@ -100,11 +100,16 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 
 // OpenRecall opens what measures the recall of encoders that another experiment trains: a seed's share of the test images, if shares is above 1. identity
 // identifies what they are trained on.
-func OpenRecall(o study.Options, c Recall, seed, shares int, identity string) (d Data, err error) {
-	d.title, d.identity, d.skipped = images, identity, []string{}
-	d.Annotated, d.annotated, err = c.open(o, seed, shares)
-	d.named = c.Classes != ""
+func OpenRecall(o study.Options, c Recall, seed, shares int, identity string) (Data, error) {
+	d := Data{title: images, identity: identity, skipped: []string{}}
+	err := d.openRecall(o, c, seed, shares)
 	return d, err
+}
+
+func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) (err error) {
+	d.named = c.Classes != ""
+	d.Annotated, d.annotated, err = c.open(o, seed, shares)
+	return err
 }
 
 // RecallNumbers lists the numbers of [Data.MeasureRecall], without their values: none without images to measure on. Recall without background needs named

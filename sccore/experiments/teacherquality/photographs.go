@@ -2,11 +2,9 @@ package teacherquality
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 
@@ -93,7 +91,7 @@ func (c *Config) follow(photographs bool, set []string) error {
 		}
 		return nil
 	}
-	if err := c.checkNotDrawn(); err != nil {
+	if err := c.checkNotDrawn(set); err != nil {
 		return err
 	}
 	if c.Recall.Classes != "" && !strings.Contains(c.Recall.Classes, ",") {
@@ -135,29 +133,16 @@ func (c *Config) follow(photographs bool, set []string) error {
 	return nil
 }
 
-// checkNotDrawn returns an error that names the first setting that only synthetic images have, before files have filled in the third encoder.
-func (c Config) checkNotDrawn() error {
-	const drawn = "of synthetic images: with --data the start and the teacher come from files"
-	for _, stage := range []struct {
-		name   string
-		config sccore.Config
-	}{{"first", c.First}, {"third", c.Third}} {
-		if stage.config == (sccore.Config{}) {
-			continue
-		}
-		numbers, err := settings.Numbers(stage.config)
-		if err != nil {
-			return err
-		}
-		for _, key := range slices.Sorted(maps.Keys(numbers)) {
-			if numbers[key] != json.Number("0") {
-				return fmt.Errorf("%s.%s is a setting %s", stage.name, key, drawn)
-			}
-		}
-		return fmt.Errorf("%s has settings %s", stage.name, drawn)
+// checkNotDrawn returns an error that names the first of set that only synthetic images have, before files have filled in the third encoder.
+func (c Config) checkNotDrawn(set []string) error {
+	if c.First == (sccore.Config{}) && c.Third == (sccore.Config{}) && c.Images == 0 {
+		return nil
 	}
-	if c.Images != 0 {
-		return fmt.Errorf("images is a setting %s", drawn)
+	for _, assignment := range set {
+		key, _, _ := strings.Cut(assignment, "=")
+		if group, _, _ := strings.Cut(key, "."); group == "first" || group == "third" || group == "images" {
+			return fmt.Errorf("%s is a setting of synthetic images: with --data the start and the teacher come from files", key)
+		}
 	}
 	return nil
 }

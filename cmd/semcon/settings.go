@@ -129,7 +129,11 @@ func runSettings(_ context.Context, args []string) error {
 		if shown == 0 {
 			fmt.Print(header)
 		}
-		fmt.Printf("%s=%s\n    %s\n", s.Key, s.Value, cmp.Or(meanings[s.Field], "see "+path.Base(s.Field)))
+		meaning := cmp.Or(meanings[s.Field], "see "+path.Base(s.Field))
+		if s.Allowed != "" {
+			meaning += "\n    Allowed: " + s.Allowed
+		}
+		fmt.Printf("%s=%s\n    %s\n", s.Key, s.Value, meaning)
 		shown++
 	}
 	if shown == 0 && word != "" {

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -54,24 +55,33 @@ func walkSettings(t *testing.T, e study.Experiment, dataset string) (walked int)
 			t.Fatal(err)
 		}
 	}
-	numbers := map[string]any{}
+	numbers, lists := map[string]int{}, map[string]bool{} // Keys with the number of their elements, and those of lists.
 	cells, err := e.Cells(options, dataset)
 	if err != nil || len(cells) == 0 {
 		t.Fatalf("%d cells, %v", len(cells), err)
 	}
 	for _, c := range cells {
-		found, err := settings.Numbers(c.Config)
+		listed, err := settings.List(c.Config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		maps.Copy(numbers, found)
+		for _, s := range listed {
+			var list []float64
+			var number float64
+			switch {
+			case json.Unmarshal([]byte(s.Value), &number) == nil && s.Value != "null":
+				numbers[s.Key] = 1
+			case json.Unmarshal([]byte(s.Value), &list) == nil && len(list) > 0:
+				numbers[s.Key], lists[s.Key] = len(list), true
+			}
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(numbers)) {
 		// set returns the error of a value.
 		set := func(value string) error {
 			t.Helper()
-			if list, ok := numbers[key].([]any); ok {
-				value = "[" + strings.Join(slices.Repeat([]string{value}, len(list)), ",") + "]"
+			if lists[key] {
+				value = "[" + strings.Join(slices.Repeat([]string{value}, numbers[key]), ",") + "]"
 			}
 			changed := options
 			changed.Set = append(slices.Clone(options.Set), key+"="+value)

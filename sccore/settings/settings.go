@@ -76,68 +76,90 @@ func applyOne(config any, assignment string) error {
 	return nil
 }
 
-// Numbers returns the settings of a configuration, a struct, that are numbers or lists of numbers, by the keys of [Apply]. A number is a
-// [json.Number], a list a []any of them.
-func Numbers(config any) (map[string]any, error) {
-	root, err := settingsOf(reflect.ValueOf(config))
-	numbers := map[string]any{}
-	var walk func(prefix string, level map[string]any)
-	walk = func(prefix string, level map[string]any) {
-		for name, value := range level {
-			switch value := value.(type) {
-			case map[string]any:
-				walk(prefix+name+".", value)
-			case json.Number:
-				numbers[prefix+name] = value
-			case []any:
-				if len(value) > 0 && reflect.TypeOf(value[0]) == reflect.TypeFor[json.Number]() {
-					numbers[prefix+name] = value
-				}
-			}
-		}
-	}
-	walk("", root)
-	return numbers, err
+// Setting is one setting of a configuration.
+type Setting struct {
+	Key     string // As [Apply] takes it.
+	Value   string // As JSON.
+	Field   string // The field behind it: import path, type and name, such as "example.com/a/b.Config.Rate".
+	Allowed string // What its tag allows, in words; see [Check].
 }
 
-// settingsOf returns a configuration as nested maps with the names of its JSON. Unlike the JSON, it includes single values that "omitzero" omits.
-func settingsOf(config reflect.Value) (map[string]any, error) {
-	settings := map[string]any{}
+// List lists the settings of a configuration, a struct, in the order of its fields. Groups that do not apply, which "omitzero" omits, are left out.
+func List(config any) ([]Setting, error) { return list("", reflect.ValueOf(config)) }
+
+func list(key string, config reflect.Value) (all []Setting, err error) {
+	for _, m := range membersOf(key, config) {
+		if m.value.Kind() == reflect.Struct {
+			nested, err := list(m.key, m.value)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, nested...)
+			continue
+		}
+		encoded, err := json.Marshal(m.value.Interface())
+		if err != nil {
+			return nil, err
+		}
+		field := fmt.Sprintf("%s.%s.%s", config.Type().PkgPath(), config.Type().Name(), m.field.Name)
+		all = append(all, Setting{m.key, string(encoded), field, allowedBy(m.field.Tag).String()})
+	}
+	return all, nil
+}
+
+// member is a field of a configuration.
+type member struct {
+	key   string // Its whole key; that of the configuration for an embedded struct.
+	field reflect.StructField
+	value reflect.Value
+}
+
+// membersOf lists the fields of a struct that are in its JSON and, unlike the JSON, single values that "omitzero" omits. key is that of the struct.
+func membersOf(key string, config reflect.Value) (all []member) {
 	for i := range config.NumField() {
 		field, value := config.Type().Field(i), config.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		absent := value.Kind() == reflect.Struct && value.IsZero() && options == "omitzero" // A group that does not apply here.
 		switch {
 		case name == "-" || absent || !field.IsExported() && !field.Anonymous:
-		case field.Anonymous && name == "" || value.Kind() == reflect.Struct:
-			nested, err := settingsOf(value)
-			if err != nil {
-				return nil, err
-			}
-			if field.Anonymous && name == "" {
-				maps.Copy(settings, nested)
-			} else {
-				settings[cmp.Or(name, field.Name)] = nested
-			}
+		case field.Anonymous && name == "":
+			all = append(all, member{key, field, value})
 		default:
-			encoded, err := json.Marshal(value.Interface())
-			if err != nil {
-				return nil, err
-			}
-			if c := encoded[0]; c == '-' || '0' <= c && c <= '9' {
-				settings[cmp.Or(name, field.Name)] = json.Number(encoded)
-				continue
-			}
-			decoder := json.NewDecoder(bytes.NewReader(encoded))
-			decoder.UseNumber()
-			var plain any
-			if err := decoder.Decode(&plain); err != nil {
-				return nil, err
-			}
-			settings[cmp.Or(name, field.Name)] = plain
+			all = append(all, member{below(key) + cmp.Or(name, field.Name), field, value})
 		}
 	}
-	return settings, nil
+	return all
+}
+
+// below is the start of the keys of a group.
+func below(key string) string {
+	if key == "" {
+		return ""
+	}
+	return key + "."
+}
+
+// settingsOf returns a configuration as nested maps with the names of its JSON.
+func settingsOf(config reflect.Value) (map[string]any, error) {
+	settings := map[string]any{}
+	listed, err := list("", config)
+	for _, s := range listed {
+		level, path := settings, strings.Split(s.Key, ".")
+		for _, name := range path[:len(path)-1] {
+			if level[name] == nil {
+				level[name] = map[string]any{}
+			}
+			level = level[name].(map[string]any)
+		}
+		decoder := json.NewDecoder(strings.NewReader(s.Value))
+		decoder.UseNumber()
+		var value any
+		if err := decoder.Decode(&value); err != nil {
+			return nil, err
+		}
+		level[path[len(path)-1]] = value
+	}
+	return settings, err
 }
 
 // Changed lists the settings of the second configuration that differ from the first, as "key=value" with the keys of [Apply]. Both have one type.

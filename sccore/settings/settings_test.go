@@ -2,6 +2,7 @@ package settings_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -90,24 +91,122 @@ func encode(t *testing.T, config any) string {
 	return string(encoded)
 }
 
-func TestNumbers(t *testing.T) {
+func TestList(t *testing.T) {
 	config := struct {
 		setConfig
-		Rates [2]float64 `json:"rates"`
+		Rates [2]float64 `json:"rates" range:"(0,1]"`
+		Off   setConfig  `json:"off,omitzero"`
 	}{setConfig: newSetConfig()}
-	numbers, err := settings.Numbers(config)
+	listed, err := settings.List(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"batch", "queue", "rate", "knn.k", "recipe.MinScale", "rates"} {
-		if _, ok := numbers[want]; !ok {
-			t.Errorf("%s is missing among %v", want, numbers)
+	found := map[string]settings.Setting{}
+	for _, s := range listed {
+		found[s.Key] = s
+	}
+	for key, want := range map[string]string{"batch": "512", "rate": "0.08", "encoder": `"resnet18"`, "knn.k": "0", "recipe.MinScale": "0.08", "rates": "[0,0]", "off.batch": "", "recipe": ""} {
+		if found[key].Value != want {
+			t.Errorf("%s is %q, want %q", key, found[key].Value, want)
 		}
 	}
-	for _, other := range []string{"encoder", "recipe", "recipe.Crop", "recipe.Blur"} {
-		if _, ok := numbers[other]; ok {
-			t.Errorf("%s is no number", other)
+	if allowed := found["rates"].Allowed; allowed != "above 0 and at most 1" {
+		t.Errorf("rates may be %q", allowed)
+	}
+}
+
+// ranged has each kind of value that Check checks.
+type ranged struct {
+	small
+	Steps  int                `json:"steps" range:"[1,2^31)"`
+	Size   int                `json:"size" range:"0|[8,2048]"`
+	Rate   float64            `json:"rate" range:"(0,1e3]"`
+	Clip   float64            `json:"clip" range:"[0,)"`
+	Share  float64            `json:"share" range:"(0,1)"`
+	Power  float64            `range:"(,1]"`
+	Head   string             `json:"head" oneof:"linear|fcn"`
+	By     string             `json:"by,omitzero" oneof:"|length"`
+	Crop   views.CropMode     `json:"crop" oneof:"none|independent|same"`
+	Seeds  uint8              `json:"seeds" range:"[1,3]"`
+	Rates  [2]float64         `json:"rates" range:"[0,1]"`
+	Ways   []small            `json:"ways"`
+	Named  map[string]small   `json:"named"`
+	Scales map[string]float64 `json:"scales" range:"[0,1]"`
+	Far    *small             `json:"far"`
+	Near   small              `json:"near,omitzero"`
+	Free   float64            `json:"free"`
+	hidden int                `range:"[1,1]"`
+	Local  int                `json:"-" range:"[1,1]"`
+}
+
+// small has a rule between fields.
+type small struct {
+	Low  int `json:"low" range:"[0,10]"`
+	High int `json:"high" range:"[1,10]"`
+}
+
+func (s small) Rules() error {
+	if s.Low > s.High {
+		return fmt.Errorf("low %d is above high %d", s.Low, s.High)
+	}
+	return nil
+}
+
+func TestCheck(t *testing.T) {
+	good := func() ranged {
+		s := small{1, 2}
+		return ranged{small: s, Steps: 1, Rate: 1, Share: 0.5, Head: "fcn", Seeds: 3, Ways: []small{s, s}, Named: map[string]small{"a": s}, Scales: map[string]float64{"x": 1}, Far: &s}
+	}
+	if err := settings.Check(good()); err != nil {
+		t.Error(err)
+	}
+	pointer := good()
+	pointer.Far, pointer.Ways, pointer.Size, pointer.By, pointer.Power = nil, nil, 8, "length", -1e300
+	if err := settings.Check(&pointer); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(c *ranged){
+		"steps 0 is not at least 1 and below 2147483648":          func(c *ranged) { c.Steps = 0 },
+		"steps 2147483648 is not at least 1 and below 2147483648": func(c *ranged) { c.Steps = 1 << 31 },
+		"size 7: want 0 or between 8 and 2048":                    func(c *ranged) { c.Size = 7 },
+		"rate 0 is not above 0 and at most 1000":                  func(c *ranged) { c.Rate = 0 },
+		"rate NaN is not above 0 and at most 1000":                func(c *ranged) { c.Rate = math.NaN() },
+		"clip +Inf is not at least 0":                             func(c *ranged) { c.Clip = math.Inf(1) },
+		"share 1 is not above 0 and below 1":                      func(c *ranged) { c.Share = 1 },
+		"Power 1.5 is not at most 1":                              func(c *ranged) { c.Power = 1.5 },
+		`head "mlp": want linear or fcn`:                          func(c *ranged) { c.Head = "mlp" },
+		`by "x": want nothing or length`:                          func(c *ranged) { c.By = "x" },
+		`crop "CropMode(7)": want none, independent or same`:      func(c *ranged) { c.Crop = 7 },
+		"seeds 4 is not between 1 and 3":                          func(c *ranged) { c.Seeds = 4 },
+		"rates 2 is not between 0 and 1":                          func(c *ranged) { c.Rates[1] = 2 },
+		"ways[1].high 11 is not between 1 and 10":                 func(c *ranged) { c.Ways[1].High = 11 },
+		"ways[1].low 3 is above high 2":                           func(c *ranged) { c.Ways[1].Low = 3 },
+		"named.a.high 11 is not between 1 and 10":                 func(c *ranged) { c.Named["a"] = small{1, 11} },
+		"scales.x 2 is not between 0 and 1":                       func(c *ranged) { c.Scales["x"] = 2 },
+		"far.high 0 is not between 1 and 10":                      func(c *ranged) { c.Far = &small{} },
+		"near.low 5 is above high 1":                              func(c *ranged) { c.Near = small{5, 1} },
+		"low -1 is not between 0 and 10":                          func(c *ranged) { c.Low = -1 },
+		"low 3 is above high 2":                                   func(c *ranged) { c.Low = 3 },
+	} {
+		c := good()
+		change(&c)
+		if err := settings.Check(c); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
+	}
+	for _, bad := range []any{struct {
+		X int `range:"1,2"`
+	}{}, struct {
+		X int `range:"[1,x]"`
+	}{}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%T is checked", bad)
+				}
+			}()
+			settings.Check(bad)
+		}()
 	}
 }
 

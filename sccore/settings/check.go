@@ -1,0 +1,199 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Check returns an error that names the first setting of a configuration, a struct, that is not what its tag allows: the key as [Apply] takes it, the
+// value, and what is allowed. Settings are those of [List], and with them elements of lists, maps and what pointers point to. Nil pointers and groups that
+// do not apply, which "omitzero" omits, are not checked.
+//
+// A struct at any depth may have a method Rules() error for rules between its fields. It is called where all tags of the struct hold. Its error begins with
+// the key within the struct, and gets the key of the struct in front.
+func Check(config any) error { return check("", reflect.ValueOf(config), "") }
+
+func check(key string, value reflect.Value, tag reflect.StructTag) error {
+	switch value.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if value.IsNil() {
+			return nil
+		}
+		return check(key, value.Elem(), tag)
+	case reflect.Struct:
+		for _, m := range membersOf(key, value) {
+			if err := check(m.key, m.value, m.field.Tag); err != nil {
+				return err
+			}
+		}
+		if !value.CanInterface() {
+			return nil
+		}
+		if ruled, ok := value.Interface().(interface{ Rules() error }); ok {
+			if err := ruled.Rules(); err != nil {
+				return fmt.Errorf("%s%w", below(key), err)
+			}
+		}
+		return nil
+	case reflect.Slice, reflect.Array:
+		for i := range value.Len() {
+			element := key
+			if value.Type().Elem().Kind() == reflect.Struct {
+				element = fmt.Sprintf("%s[%d]", key, i)
+			}
+			if err := check(element, value.Index(i), tag); err != nil {
+				return err
+			}
+		}
+		return nil
+	case reflect.Map:
+		keys := value.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		for _, k := range keys {
+			if err := check(below(key)+fmt.Sprint(k), value.MapIndex(k), tag); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return allowedBy(tag).check(key, value)
+}
+
+// allowed is what a tag allows: numbers in intervals, or texts.
+type allowed struct {
+	intervals []interval
+	texts     []string
+}
+
+// allowedBy reads the tags range and oneof. It panics if a range cannot be read.
+func allowedBy(tag reflect.StructTag) (a allowed) {
+	if texts, ok := tag.Lookup("oneof"); ok {
+		a.texts = strings.Split(texts, "|")
+	}
+	if ranges, ok := tag.Lookup("range"); ok {
+		for text := range strings.SplitSeq(ranges, "|") {
+			a.intervals = append(a.intervals, parseInterval(text))
+		}
+	}
+	return a
+}
+
+func (a allowed) check(key string, value reflect.Value) error {
+	if a.texts != nil {
+		if text := fmt.Sprint(value); !slices.Contains(a.texts, text) {
+			return fmt.Errorf("%s %q: want %s", key, text, a)
+		}
+	}
+	if a.intervals == nil {
+		return nil
+	}
+	number := 0.0
+	switch {
+	case value.CanInt():
+		number = float64(value.Int())
+	case value.CanUint():
+		number = float64(value.Uint())
+	default:
+		number = value.Float()
+	}
+	return a.number(key, number)
+}
+
+func (a allowed) number(key string, x float64) error {
+	switch {
+	case slices.ContainsFunc(a.intervals, func(i interval) bool { return i.contains(x) }):
+		return nil
+	case len(a.intervals) == 1:
+		return fmt.Errorf("%s %s is not %s", key, text(x), a)
+	}
+	return fmt.Errorf("%s %s: want %s", key, text(x), a)
+}
+
+// String says in words what is allowed, or nothing where everything is.
+func (a allowed) String() string {
+	var words []string
+	for _, t := range a.texts {
+		if t == "" {
+			t = "nothing"
+		}
+		words = append(words, t)
+	}
+	for _, i := range a.intervals {
+		words = append(words, i.String())
+	}
+	if last := len(words) - 1; last > 0 {
+		return strings.Join(words[:last], ", ") + " or " + words[last]
+	}
+	return strings.Join(words, "")
+}
+
+// interval is a range of numbers. A bound is in it unless it is open. NaN is in none.
+type interval struct {
+	low, high         float64
+	openLow, openHigh bool
+}
+
+func parseInterval(text string) interval {
+	number := func(text string, empty float64) float64 {
+		if text == "" {
+			return empty
+		}
+		base, exponent, isPower := strings.Cut(text, "^")
+		x, err := strconv.ParseFloat(base, 64)
+		if isPower && err == nil {
+			var e float64
+			e, err = strconv.ParseFloat(exponent, 64)
+			x = math.Pow(x, e)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("settings: range: %v", err))
+		}
+		return x
+	}
+	low, high, ok := strings.Cut(text, ",")
+	if !ok {
+		return interval{low: number(text, math.NaN()), high: number(text, math.NaN())}
+	}
+	first, last := low[0], high[len(high)-1]
+	if first != '[' && first != '(' || last != ']' && last != ')' {
+		panic(fmt.Sprintf("settings: range %q", text))
+	}
+	return interval{number(low[1:], math.Inf(-1)), number(high[:len(high)-1], math.Inf(1)), first == '(', last == ')'}
+}
+
+func (i interval) contains(x float64) bool {
+	return (i.low < x || i.low == x && !i.openLow) && (x < i.high || x == i.high && !i.openHigh)
+}
+
+func (i interval) String() string {
+	low, high := "at least "+text(i.low), "at most "+text(i.high)
+	if i.openLow {
+		low = "above " + text(i.low)
+	}
+	if i.openHigh {
+		high = "below " + text(i.high)
+	}
+	switch {
+	case i.low == i.high:
+		return text(i.low)
+	case math.IsInf(i.high, 1):
+		return low
+	case math.IsInf(i.low, -1):
+		return high
+	case !i.openLow && !i.openHigh:
+		return fmt.Sprintf("between %s and %s", text(i.low), text(i.high))
+	}
+	return low + " and " + high
+}
+
+// text writes whole numbers with all digits, as users set them.
+func text(value float64) string {
+	if value == math.Trunc(value) && math.Abs(value) < 1e15 {
+		return strconv.FormatInt(int64(value), 10)
+	}
+	return fmt.Sprint(value)
+}

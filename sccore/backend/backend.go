@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // The pure-Go engine.
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/backend/xlacache"
 )
 
 // Go is the configuration of GoMLX's pure-Go engine. It runs the operations of a graph one after the other, each on all cores. By default the
@@ -46,6 +47,9 @@ func openAs(config string, open func() (compute.Backend, error)) (b compute.Back
 	if err := setCUDAFlags(config); err != nil {
 		return nil, err
 	}
+	if err := cachePrograms(config); err != nil {
+		return nil, fmt.Errorf("cannot open backend %q: %w", config, err)
+	}
 	if caught := exceptions.TryCatch[error](func() { b, err = open() }); caught != nil {
 		err = caught
 	}
@@ -53,6 +57,15 @@ func openAs(config string, open func() (compute.Backend, error)) (b compute.Back
 		return nil, fmt.Errorf("cannot open backend %q: %s (\"semcon doctor\" shows what is installed)", config, firstLine(err.Error()))
 	}
 	return b, nil
+}
+
+// cachePrograms puts the cache of compiled programs before the compiler of the plugin that a configuration names by its path.
+func cachePrograms(config string) error {
+	plugin, _, _ := strings.Cut(strings.TrimPrefix(config, "xla:"), ",")
+	if !strings.HasPrefix(config, "xla:") || !filepath.IsAbs(plugin) || !isFile(plugin) { // Opening it says what is wrong.
+		return nil
+	}
+	return xlacache.Install(plugin, GPUModel())
 }
 
 // forbidDownloads keeps GoMLX from installing plugins. It runs once, because XLA's threads may read the environment later.

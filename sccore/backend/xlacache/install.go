@@ -1,0 +1,81 @@
+//go:build cgo && linux
+
+package xlacache
+
+// #cgo LDFLAGS: -ldl
+// #include <stdlib.h>
+// #include "pjrt.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"github.com/gomlx/go-xla/pjrt"
+)
+
+var (
+	installing sync.Mutex
+	installed  string // The plugin whose compiler is replaced; one in a process.
+	cache      folder
+	environ    []byte // What every key begins with.
+)
+
+// Install loads a PJRT plugin and puts the cache before its compiler. Backends that are opened by the plugin's path use it from then on. device names the kind
+// of the device, XLA_FLAGS must be set already. Without a folder, or if the process has another plugin, Install does nothing.
+func Install(plugin, device string) error {
+	installing.Lock()
+	defer installing.Unlock()
+	dir := Dir()
+	if dir == "" || installed != "" {
+		return nil
+	}
+	on, err := machine(plugin, device, os.Getenv("XLA_FLAGS"))
+	if err != nil {
+		return err
+	}
+	path := C.CString(plugin)
+	defer C.free(unsafe.Pointer(path))
+	var api *C.semcon_api
+	if reason := C.semcon_load(path, &api); reason != nil {
+		return fmt.Errorf("cannot load PJRT plugin %s: %s", plugin, C.GoString(reason))
+	}
+	cache, environ, installed = folder{dir, maxBytes}, fmt.Appendf(nil, "%s\nPJRT %d.%d", on, api.major, api.minor), plugin
+	return pjrt.RegisterPreloadedPlugin(plugin, uintptr(unsafe.Pointer(api)))
+}
+
+// semconCompile stands in the place of PJRT_Client_Compile.
+//
+//export semconCompile
+func semconCompile(call unsafe.Pointer) unsafe.Pointer {
+	args := (*C.semcon_compile_args)(call)
+	program := args.program
+	key := keyOf(environ, bytesAt(program.format, program.format_size), bytesAt(args.options, args.options_size), bytesAt(program.code, program.code_size))
+	if found, ok := cache.read(key); ok && len(found) > 0 {
+		if args.loaded = C.semcon_deserialize(args.client, (*C.char)(unsafe.Pointer(&found[0])), C.size_t(len(found))); args.loaded != nil {
+			return nil
+		}
+		cache.remove(key)
+	}
+	if err := C.semcon_compile(args); err != nil {
+		return unsafe.Pointer(err)
+	}
+	name := C.CString(key)
+	defer C.free(unsafe.Pointer(name))
+	C.semcon_serialize(args.loaded, name)
+	return nil
+}
+
+// semconStore keeps a serialized program, whose memory belongs to the plugin.
+//
+//export semconStore
+func semconStore(key, program *C.char, size C.size_t) {
+	cache.write(C.GoString(key), bytesAt(program, size))
+}
+
+// bytesAt is memory of C as a slice.
+func bytesAt(start *C.char, size C.size_t) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(start)), int(size))
+}

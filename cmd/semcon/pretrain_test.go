@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -116,7 +117,7 @@ func TestPretrainingOnImages(t *testing.T) {
 	if err != nil || len(records) != 4 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	file := pretrain.EncoderFile(out, records[3], "second")
+	file := recipe.EncoderFile(out, records[3], "second")
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--set", "init="+file)...))); status != 0 {
 		t.Fatalf("from %s: exit status %d: %s", file, status, stderr)
 	}

@@ -28,6 +28,7 @@ var order = [][]string{
 	{"analysis"},
 	{"figures"},
 	{"sccore/study"},
+	{"sccore/recipe"},
 	{"sccore/ownimages"},
 	{"sccore/experiments/*"},
 	{"sccore/experiments"},

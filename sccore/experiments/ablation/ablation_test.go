@@ -11,7 +11,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 	encoders "github.com/semcon/semcon/sccore/weights"
@@ -235,13 +235,13 @@ func TestAblationClaimsOnImages(t *testing.T) {
 		config.Init = "start.safetensors"
 		var records []study.Record
 		for seed := range 3 {
-			for row, value := range map[string]float64{pretrain.RowRandom: 20, pretrain.RowInit: 25, "2": 20 + gain, "5": 23 + gain} {
+			for row, value := range map[string]float64{recipe.RowRandom: 20, recipe.RowInit: 25, "2": 20 + gain, "5": 23 + gain} {
 				noise := float64(seed) // The images' share, which rows of a seed have in common.
-				if row == pretrain.RowRandom {
+				if row == recipe.RowRandom {
 					noise *= 3
 				}
 				records = append(records, study.Record{
-					Cell: "images/line", Row: row, Column: pretrain.ColumnRecall, Value: value + noise, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(config), Data: "photographs",
+					Cell: "images/line", Row: row, Column: recipe.ColumnRecall, Value: value + noise, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(config), Data: "photographs",
 				})
 			}
 		}
@@ -263,7 +263,7 @@ func TestAblationClaimsOnImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := tables[0].Markdown(); !strings.Contains(text, pretrain.ColumnRecall) || strings.Contains(text, pretrain.ColumnNearestRecall) || !strings.Contains(text, pretrain.RowInit) {
+		if text := tables[0].Markdown(); !strings.Contains(text, recipe.ColumnRecall) || strings.Contains(text, recipe.ColumnNearestRecall) || !strings.Contains(text, recipe.RowInit) {
 			t.Errorf("table:\n%s", text)
 		}
 	}

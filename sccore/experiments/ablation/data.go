@@ -9,13 +9,13 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
 // Data holds the images that train the lines, and the labelled images that measure them.
 type Data struct {
-	pretrain.Data
+	recipe.Data
 	measured []measured
 }
 
@@ -61,7 +61,7 @@ func (m measured) protocol(column string, config Config) string {
 // Open opens the training images and the labelled images of a dataset. Columns of real images without labels are skipped with a warning; if there are no
 // labels at all, that is an error. Synthetic images are those of a seed.
 func Open(o study.Options, config Config, seed int) (d Data, err error) {
-	if d.Data, err = pretrain.Open(o, config.Config, seed); err != nil {
+	if d.Data, err = recipe.Open(o, config.Config, seed); err != nil {
 		return d, err
 	}
 	if o.Data == "" {

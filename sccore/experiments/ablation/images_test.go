@@ -19,7 +19,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -120,8 +120,8 @@ func TestAblationReadsImages(t *testing.T) {
 			t.Errorf("%s on %s", r.Cell, r.Data)
 		}
 	}
-	if values[pretrain.RowAlignment+" "+ColumnKNN] < 90 { // Chance is 50, of two classes.
-		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[pretrain.RowAlignment+" "+ColumnKNN])
+	if values[recipe.RowAlignment+" "+ColumnKNN] < 90 { // Chance is 50, of two classes.
+		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[recipe.RowAlignment+" "+ColumnKNN])
 	}
 
 	found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "first", "online.safetensors"))
@@ -143,8 +143,8 @@ func TestAblationReadsImages(t *testing.T) {
 		t.Fatalf("from weights %d records, %v", len(records), err)
 	}
 	for _, r := range records[3*4:] {
-		if r.Row == pretrain.RowInit && r.Value != values[pretrain.RowAlignment+" "+r.Column] {
-			t.Errorf("%s is %g of the file, %g of the stage that wrote it", r.Column, r.Value, values[pretrain.RowAlignment+" "+r.Column])
+		if r.Row == recipe.RowInit && r.Value != values[recipe.RowAlignment+" "+r.Column] {
+			t.Errorf("%s is %g of the file, %g of the stage that wrote it", r.Column, r.Value, values[recipe.RowAlignment+" "+r.Column])
 		}
 		if !strings.Contains(r.Data, "; weights online.safetensors, sha256 ") {
 			t.Errorf("%s on %s", r.Cell, r.Data)

@@ -12,7 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -23,7 +23,7 @@ const Name = "ablation"
 // Config is the configuration that all lines share: training in two stages with all parts on, or in the second stage alone from a file of weights, and
 // the evaluation of frozen features.
 type Config struct {
-	pretrain.Config
+	recipe.Config
 	Linear evaluation.LinearProbe `json:"linear"` // Linear classification of [CLS] features.
 
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
@@ -41,7 +41,7 @@ var columns = []string{ColumnMIoU, ColumnAccuracy, ColumnLinear, ColumnKNN}
 
 // ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool) Config {
-	c := Config{Config: pretrain.ProfileConfig(profile, read), Linear: evaluation.FastLinearProbe()}
+	c := Config{Config: recipe.ProfileConfig(profile, read), Linear: evaluation.FastLinearProbe()}
 	if read {
 		c.Segmentation = mainresults.ProfileConfig(profile, true).Segmentation
 	}
@@ -90,7 +90,7 @@ func (c Config) lines() []sccore.Ablation {
 }
 
 // cellNames are the names of the cells besides the lines. Cells on real images have the dataset in front: line4/seed0, stage1/seed0, images/line4/seed0.
-var cellNames = map[string]string{pretrain.RowRandom: "random", pretrain.RowAlignment: "stage1", pretrain.RowInit: "init"}
+var cellNames = map[string]string{recipe.RowRandom: "random", recipe.RowAlignment: "stage1", recipe.RowInit: "init"}
 
 // newCell returns the cell of a row, which is the number of a line or a row of the experiment pretrain.
 func newCell(dataset, row string, seed int, config Config) study.Cell[Config] {
@@ -145,9 +145,9 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if o.Profile == study.Full && config.Init == "" {
 		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
-	rows := []string{pretrain.RowRandom, pretrain.RowAlignment}
+	rows := []string{recipe.RowRandom, recipe.RowAlignment}
 	if config.Init != "" {
-		rows[1] = pretrain.RowInit
+		rows[1] = recipe.RowInit
 	}
 	for _, line := range slices.Backward(config.lines()) { // The last lines take longest, so they start first.
 		rows = append(rows, strconv.Itoa(line.Line))
@@ -171,17 +171,17 @@ func needs(c study.Cell[Config]) []study.Cell[Config] {
 		return nil
 	}
 	if c.Config.Init != "" {
-		return []study.Cell[Config]{newCell(c.Dataset, pretrain.RowInit, c.Seed, c.Config)}
+		return []study.Cell[Config]{newCell(c.Dataset, recipe.RowInit, c.Seed, c.Config)}
 	}
-	return []study.Cell[Config]{newCell(c.Dataset, pretrain.RowAlignment, c.Seed, c.Config)}
+	return []study.Cell[Config]{newCell(c.Dataset, recipe.RowAlignment, c.Seed, c.Config)}
 }
 
 // steps is the number of steps that a cell trains.
 func steps(_ Data, c study.Cell[Config]) int {
 	switch rowOf(c) {
-	case pretrain.RowRandom, pretrain.RowInit:
+	case recipe.RowRandom, recipe.RowInit:
 		return 0
-	case pretrain.RowAlignment:
+	case recipe.RowAlignment:
 		return c.Config.First.Steps
 	}
 	return c.Config.Second.Steps
@@ -189,9 +189,9 @@ func steps(_ Data, c study.Cell[Config]) int {
 
 // folder is the folder of a cell's files. The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
 func folder(d Data, c study.Cell[Config]) string {
-	trained := pretrain.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
+	trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
 	name, _ := stageOf(c)
-	if rowOf(c) == pretrain.RowRandom {
+	if rowOf(c) == recipe.RowRandom {
 		name = "random"
 	}
 	return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))), name)
@@ -212,12 +212,12 @@ var Study = study.Spec[Config, Data]{
 		},
 	},
 	Parts:   []string{"dataset", "row", "seed"},
-	Missing: pretrain.Missing,
+	Missing: recipe.Missing,
 	Datasets: func(o study.Options) (names, missing []string, err error) {
 		if o.Profile == study.Full && o.Data == "" {
 			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
 		}
-		return pretrain.DatasetNames(o)
+		return recipe.DatasetNames(o)
 	},
 	Cells:  cells,
 	BySeed: study.EachSeed,
@@ -232,8 +232,8 @@ var Study = study.Spec[Config, Data]{
 	Needs:     needs,
 	Folder:    folder,
 	ProfileConfig: func(r study.Record, config Config) Config {
-		c := ProfileConfig(r.Profile, pretrain.OnImages(r))
-		if pretrain.StartsFrom(r) {
+		c := ProfileConfig(r.Profile, recipe.OnImages(r))
+		if recipe.StartsFrom(r) {
 			c.Init = config.Init
 		}
 		return c

@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/experiments/mainresults"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -34,7 +34,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 // split separates the results on real images from those on synthetic ones. It drops empty results but returns at least one.
 func split(all study.Results) (results []Results, err error) {
 	for _, read := range []bool{true, false} {
-		subset, err := all.Where(func(r study.Record) bool { return pretrain.OnImages(r) == read })
+		subset, err := all.Where(func(r study.Record) bool { return recipe.OnImages(r) == read })
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func measure(all study.Results, claim figures.Claim) study.Evidence {
 	r := results[0]
 	dense := ColumnMIoU
 	if r.read && !slices.Contains(r.Columns(), ColumnMIoU) {
-		dense = pretrain.ColumnRecall
+		dense = recipe.ColumnRecall
 	}
 	column, rows := r.asks(claim, dense)
 	if column == "" {
@@ -82,14 +82,14 @@ func measure(all study.Results, claim figures.Claim) study.Evidence {
 		return evidence
 	}
 	var notes []string
-	if column == pretrain.ColumnRecall {
+	if column == recipe.ColumnRecall {
 		notes = append(notes, "For "+Name+" on real data, recall over patches of PASCAL VOC stands for mIoU, because there are no labels of COCOStuff-27.")
 	}
 	if r.fromWeights() {
 		notes = append(notes, "All seeds of "+Name+" start from one file, so intervals leave out the start's share.")
 	}
 	evidence.Note = strings.Join(notes, " ")
-	if r.Blind(column, pretrain.RowRandom, rows...) {
+	if r.Blind(column, recipe.RowRandom, rows...) {
 		evidence.Blind = []string{column}
 	}
 	return evidence
@@ -133,17 +133,17 @@ var pairs = []struct{ Title, Row, Other string }{
 	{"line 7 − line 3: all of the method against both alignments", "7", "3"},
 	{"line 8 − line 6: + filter before the last attention", "8", "6"},
 	{"line 8 − line 7: the filter's place", "8", "7"},
-	{"line 3 − stage 1: both alignments, trained on", "3", pretrain.RowAlignment},
-	{"line 7 − stage 1: all of stage 2", "7", pretrain.RowAlignment},
-	{"stage 1 − random weights", pretrain.RowAlignment, pretrain.RowRandom},
-	{"initialisation − random weights", pretrain.RowInit, pretrain.RowRandom},
-	{"line 3 − initialisation: both alignments, trained on", "3", pretrain.RowInit},
-	{"line 7 − initialisation: all of the method", "7", pretrain.RowInit},
+	{"line 3 − stage 1: both alignments, trained on", "3", recipe.RowAlignment},
+	{"line 7 − stage 1: all of stage 2", "7", recipe.RowAlignment},
+	{"stage 1 − random weights", recipe.RowAlignment, recipe.RowRandom},
+	{"initialisation − random weights", recipe.RowInit, recipe.RowRandom},
+	{"line 3 − initialisation: both alignments, trained on", "3", recipe.RowInit},
+	{"line 7 − initialisation: all of the method", "7", recipe.RowInit},
 }
 
 // fromWeights reports whether the lines start from a file of weights.
 func (r Results) fromWeights() bool {
-	for _, column := range slices.Concat(columns, pretrain.RecallColumns) {
+	for _, column := range slices.Concat(columns, recipe.RecallColumns) {
 		for _, line := range allLines {
 			for _, record := range r.Of(strconv.Itoa(line.Line), column) {
 				var config Config
@@ -167,9 +167,9 @@ func (r Results) tables() ([]figures.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, other := "stage-1 checkpoint of its seed", pretrain.RowInit // What the lines start from, and the row that has no records.
+	from, other := "stage-1 checkpoint of its seed", recipe.RowInit // What the lines start from, and the row that has no records.
 	if r.fromWeights() {
-		from, other = "weights", pretrain.RowAlignment
+		from, other = "weights", recipe.RowAlignment
 	}
 	title := "Tab. ablation"
 	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same " + from + "."
@@ -182,7 +182,7 @@ func (r Results) tables() ([]figures.Table, error) {
 		}
 		for _, measured := range []struct{ column, what string }{
 			{ColumnMIoU, "Segmentation of COCOStuff-27."}, {ColumnKNN, classification},
-			{pretrain.ColumnRecall, "Recall over patches of PASCAL VOC, every class counting the same."},
+			{recipe.ColumnRecall, "Recall over patches of PASCAL VOC, every class counting the same."},
 		} {
 			if slices.Contains(r.Columns(), measured.column) {
 				caption += " " + measured.what
@@ -193,7 +193,7 @@ func (r Results) tables() ([]figures.Table, error) {
 		caption += " On synthetic objects and scenes, with which the paper's numbers do not compare."
 	}
 	// The paper has no columns of recall.
-	more := slices.DeleteFunc(slices.Clone(pretrain.RecallColumns), func(column string) bool { return !slices.Contains(r.Columns(), column) })
+	more := slices.DeleteFunc(slices.Clone(recipe.RecallColumns), func(column string) bool { return !slices.Contains(r.Columns(), column) })
 	shown := slices.Concat(paper.Columns, more)
 	describe := func(t figures.Table, title, caption string) figures.Table {
 		t.Title, t.Caption = title, caption
@@ -246,7 +246,7 @@ func (r Results) starts(columns []string, heads int) (rows []figures.Row) {
 	for _, start := range []struct {
 		row      string
 		switches []string
-	}{{pretrain.RowRandom, nil}, {pretrain.RowInit, nil}, {pretrain.RowAlignment, []string{"1", "1"}}} {
+	}{{recipe.RowRandom, nil}, {recipe.RowInit, nil}, {recipe.RowAlignment, []string{"1", "1"}}} {
 		names := make([]string, heads)
 		copy(names, append([]string{start.row}, start.switches...))
 		if row, ok := r.recordedRow(start.row, columns, names...); ok {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -13,12 +13,12 @@ import (
 type run = study.Run[Config, Data]
 
 // worker trains the cells of one row with one compiled step.
-type worker struct{ stage *pretrain.Stage }
+type worker struct{ stage *recipe.Stage }
 
 func newWorker(r *run) (study.Worker[Config, Data], error) {
 	name, config := stageOf(r.Cell)
 	r.Say("compiling")
-	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.Train, config)
+	stage, err := recipe.NewStage(r.Backend(), name, r.Data.Train, config)
 	return worker{stage}, err
 }
 
@@ -30,7 +30,7 @@ func stageOf(c study.Cell[Config]) (name string, config sccore.Config) {
 	if line, ok := lineOf(c); ok {
 		return fmt.Sprintf("line%d", line.Line), line.Config(c.Config.Second)
 	}
-	if rowOf(c) == pretrain.RowInit { // This encoder has no filter, because the file has none.
+	if rowOf(c) == recipe.RowInit { // This encoder has no filter, because the file has none.
 		return "init", sccore.Ablations[2].Config(c.Config.Second)
 	}
 	return "first", c.Config.First
@@ -42,28 +42,28 @@ func (w worker) Run(r *run) error {
 	if err := w.stage.SetData(r.Data.Train); err != nil {
 		return err
 	}
-	pretrain.Report(r, w.stage)
+	recipe.Report(r, w.stage)
 	shared := filepath.Dir(r.Dir) // By the stages of a seed.
 	evaluators := w.stage.Evaluators(r.Backend(), r.Data.Data, c.Config, r.Cell.Seed)
 	switch row := rowOf(r.Cell); row {
-	case pretrain.RowRandom:
+	case recipe.RowRandom:
 		if err := t.Begin(seed); err != nil {
 			return err
 		}
 		return w.record(r, "")
-	case pretrain.RowInit:
+	case recipe.RowInit:
 		if err := t.BeginFrom(c.Init, seed, c.Patterns()...); err != nil {
 			return err
 		}
 		return w.recordStart(r, shared, "")
-	case pretrain.RowAlignment:
-		if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, evaluators); err != nil {
+	case recipe.RowAlignment:
+		if err := recipe.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, evaluators); err != nil {
 			return err
 		}
 		return w.recordStart(r, shared, r.Dir)
 	}
 	if t.Config().Lambdas.ImageConcentration > 0 {
-		neighbours, err := pretrain.Neighbours(r, shared, nil, r.Data.Data, c.Config)
+		neighbours, err := recipe.Neighbours(r, shared, nil, r.Data.Data, c.Config)
 		if err != nil {
 			return err
 		}
@@ -71,9 +71,9 @@ func (w worker) Run(r *run) error {
 	}
 	from := c.Init
 	if from == "" {
-		from = filepath.Join(shared, "first", pretrain.FinalFile)
+		from = filepath.Join(shared, "first", recipe.FinalFile)
 	}
-	if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed, c.Patterns()...) }, evaluators); err != nil {
+	if err := recipe.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed, c.Patterns()...) }, evaluators); err != nil {
 		return err
 	}
 	return w.record(r, r.Dir)
@@ -81,7 +81,7 @@ func (w worker) Run(r *run) error {
 
 // recordStart measures and records the encoder that the lines of a seed start from, and finds the neighbours with it.
 func (w worker) recordStart(r *run, shared, dir string) error {
-	if _, err := pretrain.Neighbours(r, shared, w.stage.Frozen, r.Data.Data, r.Cell.Config.Config); err != nil {
+	if _, err := recipe.Neighbours(r, shared, w.stage.Frozen, r.Data.Data, r.Cell.Config.Config); err != nil {
 		return err
 	}
 	return w.record(r, dir)
@@ -96,7 +96,7 @@ func (w worker) record(r *run, dir string) (err error) {
 	r.Say("measuring")
 	curve, details := "", map[string]float64{}
 	if dir != "" {
-		if curve, details, err = pretrain.CurveOf(r, dir); err != nil {
+		if curve, details, err = recipe.CurveOf(r, dir); err != nil {
 			return err
 		}
 		delete(details, "within_classes") // The curve has them.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
@@ -177,13 +177,13 @@ func fromFiles(rows []Row, key, file, ignore string, seeds int) (all []seeded, e
 // profile. All are from the same run: the full method and its control started from that run's alignment, or from a file, whose encoder comes first then. An evaluation on real images, for which read is true,
 // takes runs that trained on real images, and one on synthetic images those that trained on synthetic ones; each takes the others where there are none at all.
 func pretrained(out string, profile study.Profile, seeds int, read bool) (all []seeded, err error) {
-	records, err := study.Records(study.Folder(out, pretrain.Name))
+	records, err := study.Records(study.Folder(out, recipe.Pretraining))
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(records)
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile || r.Seed >= seeds })
-	if kind := func(r study.Record) bool { return pretrain.OnImages(r) == read }; slices.ContainsFunc(records, kind) {
+	if kind := func(r study.Record) bool { return recipe.OnImages(r) == read }; slices.ContainsFunc(records, kind) {
 		records = slices.DeleteFunc(records, func(r study.Record) bool { return !kind(r) })
 	}
 	for seed := range seeds {
@@ -196,18 +196,18 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
 			})
-			file := pretrain.EncoderFile(out, last, stage)
+			file := recipe.EncoderFile(out, last, stage)
 			if i < 0 { // The run did not start from a file, or did, or has no control.
 				continue
 			}
 			if _, err := os.Stat(file); stage == Init && errors.Is(err, os.ErrNotExist) { // A run of an earlier version.
 				continue
 			}
-			var config pretrain.Config
+			var config recipe.Config
 			if err := records[i].DecodeConfig(&config); err != nil {
 				return nil, err
 			}
-			changed, err := settings.Changed("", pretrain.Study.ProfileConfig(records[i], config), config)
+			changed, err := settings.Changed("", recipe.Defaults(records[i], config), config)
 			if err != nil {
 				return nil, err
 			}

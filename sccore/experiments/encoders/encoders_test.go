@@ -14,7 +14,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -118,11 +118,11 @@ func TestEncodersAreOfTheKindOfTheImages(t *testing.T) {
 	add := func(kind string) {
 		t.Helper()
 		r := study.Record{
-			Experiment: pretrain.Name, Cell: kind + "/seed0", Row: pretrain.RowMethod, Column: pretrain.ColumnRank, Profile: study.Quick, Data: kind,
-			Curve: "cells/" + kind + "/second/curve.jsonl", Config: study.EncodeConfig(pretrain.ProfileConfig(study.Quick, kind == "images")),
+			Experiment: recipe.Pretraining, Cell: kind + "/seed0", Row: recipe.RowMethod, Column: recipe.ColumnRank, Profile: study.Quick, Data: kind,
+			Curve: "cells/" + kind + "/second/curve.jsonl", Config: study.EncodeConfig(recipe.ProfileConfig(study.Quick, kind == "images")),
 		}
-		file := pretrain.EncoderFile(out, r, Second)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(kind), 0o644), r.Append(study.Folder(out, pretrain.Name))); err != nil {
+		file := recipe.EncoderFile(out, r, Second)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(kind), 0o644), r.Append(study.Folder(out, recipe.Pretraining))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,19 +144,19 @@ func TestEncodersAreOfTheKindOfTheImages(t *testing.T) {
 // have its architecture. A run of an earlier version has not left that encoder.
 func TestTheStartIsARow(t *testing.T) {
 	out := t.TempDir()
-	config := pretrain.ProfileConfig(study.Quick, true)
+	config := recipe.ProfileConfig(study.Quick, true)
 	config.Init, config.Second.Encoder = "start.safetensors", "vit-96x4x4p8-grid8"
 	var files []string
 	for _, stage := range []string{Init, Second} {
 		r := study.Record{
-			Experiment: pretrain.Name, Cell: "images/seed0", Row: titles[stage], Column: pretrain.ColumnRank, Profile: study.Quick, Data: "photographs",
+			Experiment: recipe.Pretraining, Cell: "images/seed0", Row: titles[stage], Column: recipe.ColumnRank, Profile: study.Quick, Data: "photographs",
 			Config: study.EncodeConfig(config),
 		}
 		if stage == Second {
 			r.Curve = "cells/images/seed0/second/curve.jsonl"
 		}
-		file := pretrain.EncoderFile(out, study.Record{Curve: "cells/images/seed0/second/curve.jsonl"}, stage)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(stage), 0o644), r.Append(study.Folder(out, pretrain.Name))); err != nil {
+		file := recipe.EncoderFile(out, study.Record{Curve: "cells/images/seed0/second/curve.jsonl"}, stage)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(stage), 0o644), r.Append(study.Folder(out, recipe.Pretraining))); err != nil {
 			t.Fatal(err)
 		}
 		files = append(files, file)

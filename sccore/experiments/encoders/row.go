@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // titles are the titles of our rows in tables.
 var titles = map[string]string{
-	Random: pretrain.RowRandom, Init: pretrain.RowInit, First: pretrain.RowAlignment, Control: pretrain.RowControl, Second: pretrain.RowMethod,
+	Random: recipe.RowRandom, Init: recipe.RowInit, First: recipe.RowAlignment, Control: recipe.RowControl, Second: recipe.RowMethod,
 }
 
 // Title is the title of a row in tables and pictures. For the paper's rows it is the key.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -239,12 +239,12 @@ var Study = study.Spec[Config, ablation.Data]{
 		},
 	},
 	Parts:   []string{"dataset", "baseline", "row", "seed"},
-	Missing: pretrain.Missing,
+	Missing: recipe.Missing,
 	Datasets: func(o study.Options) (names, missing []string, err error) {
 		if o.Profile == study.Full && o.Data == "" {
 			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
 		}
-		return pretrain.DatasetNames(o)
+		return recipe.DatasetNames(o)
 	},
 	Cells:  cells,
 	BySeed: study.EachSeed,

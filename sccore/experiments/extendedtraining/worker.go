@@ -8,7 +8,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/train"
@@ -28,10 +28,10 @@ func newWorker(r *run) (study.Worker[Config, ablation.Data], error) {
 	c := r.Cell.Config
 	switch rowOf(r.Cell) {
 	case rowAlignment:
-		stage, err := pretrain.NewStage(r.Backend(), "alignment", r.Data.Train, c.First)
+		stage, err := recipe.NewStage(r.Backend(), "alignment", r.Data.Train, c.First)
 		return arm{stage}, err
 	case rowMethod:
-		stage, err := pretrain.NewStage(r.Backend(), "method", r.Data.Train, c.Second)
+		stage, err := recipe.NewStage(r.Backend(), "method", r.Data.Train, c.Second)
 		return arm{stage}, err
 	}
 	config := c.Own
@@ -65,7 +65,7 @@ func images(d ablation.Data, row string) selfdistillation.Data {
 func started(r *run) string { return filepath.Join(filepath.Dir(r.Dir), rowStart) }
 
 // arm trains the method or its alignment losses from the encoder of a baseline.
-type arm struct{ stage *pretrain.Stage }
+type arm struct{ stage *recipe.Stage }
 
 // Close frees the device's memory.
 func (w arm) Close() { w.stage.Close() }
@@ -76,18 +76,18 @@ func (w arm) Run(r *run) error {
 	if err := w.stage.SetData(r.Data.Train); err != nil {
 		return err
 	}
-	pretrain.Report(r, w.stage)
+	recipe.Report(r, w.stage)
 	if t.Config().Lambdas.ImageConcentration > 0 {
-		neighbours, err := pretrain.Neighbours(r, started(r), nil, r.Data.Data, c.Config.Config)
+		neighbours, err := recipe.Neighbours(r, started(r), nil, r.Data.Data, c.Config.Config)
 		if err != nil {
 			return err
 		}
 		t.SetNeighbours(neighbours)
 	}
 	from := filepath.Join(started(r), encoderFile)
-	evaluators := pretrain.Evaluators(r.Backend(), w.stage.Frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
+	evaluators := recipe.Evaluators(r.Backend(), w.stage.Frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
 	begin := func() error { return t.BeginFrom(from, uint64(r.Cell.Seed)) }
-	if err := pretrain.TrainStage(r, w.stage, r.Dir, begin, evaluators); err != nil {
+	if err := recipe.TrainStage(r, w.stage, r.Dir, begin, evaluators); err != nil {
 		return err
 	}
 	return record(r, w.stage.Frozen, "online")
@@ -116,7 +116,7 @@ func (w baseline) Run(r *run) error {
 	for _, frozen := range w.frozen {
 		frozen.Skipped = skip
 	}
-	config, branch, from := c.Own, sccore.Online, filepath.Join(started(r), pretrain.FinalFile)
+	config, branch, from := c.Own, sccore.Online, filepath.Join(started(r), recipe.FinalFile)
 	begin := func() error { return t.BeginFrom(from, seed) }
 	switch {
 	case row == rowStart && c.Weights != "":
@@ -145,7 +145,7 @@ func (w baseline) Run(r *run) error {
 		return err
 	}
 	if row == rowStart && c.Second.Lambdas.ImageConcentration > 0 {
-		if _, err := pretrain.Neighbours(r, r.Dir, frozen, r.Data.Data, c.Config.Config); err != nil {
+		if _, err := recipe.Neighbours(r, r.Dir, frozen, r.Data.Data, c.Config.Config); err != nil {
 			return err
 		}
 	}
@@ -169,8 +169,8 @@ type anyPoint struct {
 func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureExtractor) error {
 	t, c := w.trainer, r.Cell.Config
 	var curve []point
-	loop := train.Loop[selfdistillation.StepMetrics]{Trainer: t, Dir: r.Dir, Final: pretrain.FinalFile, Start: begin, Note: &curve}
-	loop.Evaluators = pretrain.Evaluators(r.Backend(), frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
+	loop := train.Loop[selfdistillation.StepMetrics]{Trainer: t, Dir: r.Dir, Final: recipe.FinalFile, Start: begin, Note: &curve}
+	loop.Evaluators = recipe.Evaluators(r.Backend(), frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
 	loop.After = func(m selfdistillation.StepMetrics, evaluated map[string]float64) error {
 		r.Step("loss %.3f  entropy %.2f", m.Total, m.Entropy)
 		if evaluated == nil && m.Step%c.Second.MetricsEvery > 0 {
@@ -191,7 +191,7 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 // evaluate writes the curve of a start that is not trained here: one point, at step 0.
 func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
 	start := point{Evaluated: map[string]float64{}}
-	for _, evaluator := range pretrain.Evaluators(r.Backend(), frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
+	for _, evaluator := range recipe.Evaluators(r.Backend(), frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
 		values, err := evaluator.Evaluate(r.Context)
 		if err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -40,11 +40,11 @@ var columns = []string{columnMIoUSlope, columnKNNSlope, columnMIoU, columnKNN, c
 const start = "start"
 
 // profileConfig returns the configuration of a profile before --set.
-func profileConfig(profile study.Profile) pretrain.Config {
-	c := pretrain.ProfileConfig(study.Quick, false)
+func profileConfig(profile study.Profile) recipe.Config {
+	c := recipe.ProfileConfig(study.Quick, false)
 	switch profile {
 	case study.Smoke:
-		c = pretrain.ProfileConfig(study.Smoke, false)
+		c = recipe.ProfileConfig(study.Smoke, false)
 		c.EvaluateEvery, c.First.Steps, c.Second.Steps = 1, 2, 6
 	case study.Quick:
 		c.EvaluateEvery, c.Second.Steps, c.Images = 50, 600, 512
@@ -57,7 +57,7 @@ func profileConfig(profile study.Profile) pretrain.Config {
 // leastEvaluations is the least number of evaluations in a training: its last third has a slope then.
 const leastEvaluations = 6
 
-func config(o study.Options) (pretrain.Config, error) {
+func config(o study.Options) (recipe.Config, error) {
 	c := profileConfig(o.Profile)
 	if err := settings.Apply(&c, o.Set...); err != nil {
 		return c, err
@@ -99,21 +99,21 @@ func lineOf(row string) sccore.Ablation {
 	panic("overdispersion: no line " + row)
 }
 
-func cells(o study.Options, _ string) (cells []study.Cell[pretrain.Config], err error) {
+func cells(o study.Options, _ string) (cells []study.Cell[recipe.Config], err error) {
 	c, err := config(o)
 	if err != nil {
 		return nil, err
 	}
 	for seed := range o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 5}[o.Profile]) {
 		for _, name := range []string{start, "line" + rowAlignment, "line" + rowConcentration} {
-			cells = append(cells, study.Cell[pretrain.Config]{Path: []string{name}, Seed: seed, Config: c})
+			cells = append(cells, study.Cell[recipe.Config]{Path: []string{name}, Seed: seed, Config: c})
 		}
 	}
 	return cells, nil
 }
 
 // rowOf returns the row of a cell, or start.
-func rowOf(c study.Cell[pretrain.Config]) string {
+func rowOf(c study.Cell[recipe.Config]) string {
 	if name := c.Path[0]; name != start {
 		return name[len("line"):]
 	}
@@ -121,7 +121,7 @@ func rowOf(c study.Cell[pretrain.Config]) string {
 }
 
 // stageConfig is what a cell trains with.
-func stageConfig(c study.Cell[pretrain.Config]) sccore.Config {
+func stageConfig(c study.Cell[recipe.Config]) sccore.Config {
 	if row := rowOf(c); row != start {
 		return lineOf(row).Config(c.Config.Second)
 	}
@@ -129,7 +129,7 @@ func stageConfig(c study.Cell[pretrain.Config]) sccore.Config {
 }
 
 // Study is the experiment.
-var Study = study.Spec[pretrain.Config, pretrain.Data]{
+var Study = study.Spec[recipe.Config, recipe.Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Does aligning patches alone disperse their features as training goes on?",
@@ -142,11 +142,11 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 	},
 	Parts: []string{"line", "seed"},
 	Cells: cells,
-	Open: func(o study.Options, _ string, cells []study.Cell[pretrain.Config]) (pretrain.Data, error) {
-		return pretrain.Open(o, cells[0].Config, cells[0].Seed)
+	Open: func(o study.Options, _ string, cells []study.Cell[recipe.Config]) (recipe.Data, error) {
+		return recipe.Open(o, cells[0].Config, cells[0].Seed)
 	},
 	BySeed: study.EachSeed,
-	Numbers: func(_ pretrain.Data, c study.Cell[pretrain.Config]) (numbers []study.Number) {
+	Numbers: func(_ recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
 		if rowOf(c) == start {
 			return nil
 		}
@@ -155,19 +155,19 @@ var Study = study.Spec[pretrain.Config, pretrain.Data]{
 		}
 		return numbers
 	},
-	Steps:     func(_ pretrain.Data, c study.Cell[pretrain.Config]) int { return stageConfig(c).Steps },
+	Steps:     func(_ recipe.Data, c study.Cell[recipe.Config]) int { return stageConfig(c).Steps },
 	NewWorker: newWorker,
 	Shares:    rowOf,
-	Needs: func(c study.Cell[pretrain.Config]) []study.Cell[pretrain.Config] {
+	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {
 		if rowOf(c) == start {
 			return nil
 		}
-		return []study.Cell[pretrain.Config]{{Path: []string{start}, Seed: c.Seed, Config: c.Config}}
+		return []study.Cell[recipe.Config]{{Path: []string{start}, Seed: c.Seed, Config: c.Config}}
 	},
-	Folder: func(d pretrain.Data, c study.Cell[pretrain.Config]) string { // The cells of a seed share a folder.
+	Folder: func(d recipe.Data, c study.Cell[recipe.Config]) string { // The cells of a seed share a folder.
 		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(c.Config), []byte(d.Identity()))), c.Path[0])
 	},
-	ProfileConfig: func(r study.Record, _ pretrain.Config) pretrain.Config { return profileConfig(r.Profile) },
+	ProfileConfig: func(r study.Record, _ recipe.Config) recipe.Config { return profileConfig(r.Profile) },
 	AcrossColumns: true,
 	Tables:        tables,
 	Figures:       drawn,

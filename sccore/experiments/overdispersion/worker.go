@@ -5,20 +5,20 @@ import (
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"gonum.org/v1/gonum/stat"
 )
 
 // run is a running cell.
-type run = study.Run[pretrain.Config, pretrain.Data]
+type run = study.Run[recipe.Config, recipe.Data]
 
 // worker trains the cells of one line with one compiled step.
-type worker struct{ stage *pretrain.Stage }
+type worker struct{ stage *recipe.Stage }
 
-func newWorker(r *run) (study.Worker[pretrain.Config, pretrain.Data], error) {
+func newWorker(r *run) (study.Worker[recipe.Config, recipe.Data], error) {
 	r.Say("compiling")
-	stage, err := pretrain.NewStage(r.Backend(), r.Cell.Path[0], r.Data.Train, stageConfig(r.Cell))
+	stage, err := recipe.NewStage(r.Backend(), r.Cell.Path[0], r.Data.Train, stageConfig(r.Cell))
 	return worker{stage}, err
 }
 
@@ -32,14 +32,14 @@ func (w worker) Run(r *run) error {
 		return err
 	}
 	if rowOf(r.Cell) == start {
-		return pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, nil)
+		return recipe.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, nil)
 	}
-	evaluators := append(pretrain.Evaluators(r.Backend(), w.stage.Frozen, r.Data, c, r.Cell.Seed), dispersionEvaluator(c.EvaluateEvery, w.stage.Frozen, r.Data.Scenes[1], c.Size))
-	from := filepath.Join(filepath.Dir(r.Dir), start, pretrain.FinalFile)
-	if err := pretrain.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed) }, evaluators); err != nil {
+	evaluators := append(recipe.Evaluators(r.Backend(), w.stage.Frozen, r.Data, c, r.Cell.Seed), dispersionEvaluator(c.EvaluateEvery, w.stage.Frozen, r.Data.Scenes[1], c.Size))
+	from := filepath.Join(filepath.Dir(r.Dir), start, recipe.FinalFile)
+	if err := recipe.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed) }, evaluators); err != nil {
 		return err
 	}
-	curve, _, err := pretrain.CurveOf(r, r.Dir)
+	curve, _, err := recipe.CurveOf(r, r.Dir)
 	if err != nil {
 		return err
 	}

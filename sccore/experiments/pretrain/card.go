@@ -7,6 +7,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -25,5 +26,5 @@ func writeCard(r *run, dir string, vit encoder.ViT, numbers []study.Number) erro
 			{Name: "Record", Text: strings.Join(measured, "; ")},
 			{Name: "Settings", Text: string(study.EncodeConfig(r.Cell.Config))},
 		},
-	}.Write(filepath.Join(dir, onlineFile))
+	}.Write(filepath.Join(dir, recipe.OnlineFile))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -56,7 +57,7 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		curve, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(encoder), curveFile))
+		curve, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(encoder), recipe.CurveFile))
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -24,7 +25,7 @@ func (r Results) Framework(ctx context.Context, b compute.Backend, out, dir stri
 	if err != nil {
 		return f, err
 	}
-	data, err := Open(study.Options{Profile: r.Profile, Data: dir}, config, seed)
+	data, err := recipe.Open(study.Options{Profile: r.Profile, Data: dir}, config, seed)
 	if err != nil {
 		return f, err
 	}
@@ -34,14 +35,14 @@ func (r Results) Framework(ctx context.Context, b compute.Backend, out, dir stri
 	}
 	defer trainer.Close()
 	if config.Second.Lambdas.ImageConcentration > 0 {
-		path := filepath.Join(filepath.Dir(filepath.Dir(encoder)), NeighboursFile)
-		neighbours, err := knn.Read(path, data.Train.Objects.Len(), sourceOf(data, seed))
+		path := filepath.Join(filepath.Dir(filepath.Dir(encoder)), recipe.NeighboursFile)
+		neighbours, err := knn.Read(path, data.Train.Objects.Len(), recipe.SourceOf(data, seed))
 		if err != nil {
 			return f, err
 		}
 		trainer.SetNeighbours(neighbours)
 	}
-	if _, err := trainer.Resume(filepath.Join(filepath.Dir(encoder), FinalFile)); err != nil {
+	if _, err := trainer.Resume(filepath.Join(filepath.Dir(encoder), recipe.FinalFile)); err != nil {
 		return f, err
 	}
 	glimpse, err := trainer.Glimpse(ctx)
@@ -53,9 +54,9 @@ func (r Results) Framework(ctx context.Context, b compute.Backend, out, dir stri
 }
 
 // configOf is the configuration of the run with a seed.
-func (r Results) configOf(seed int) (c Config, err error) {
-	for _, column := range []string{ColumnMIoU, ColumnRank} {
-		if record, ok := r.OfSeed(RowMethod, column, seed); ok {
+func (r Results) configOf(seed int) (c recipe.Config, err error) {
+	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} {
+		if record, ok := r.OfSeed(recipe.RowMethod, column, seed); ok {
 			err = record.DecodeConfig(&c)
 			return c, err
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
@@ -12,14 +13,14 @@ import (
 
 // TestInitIsIdentifiedByItsContent opens the data for two files of one name. Else a run would be recorded, or resumed, as one of the other's weights.
 func TestInitIsIdentifiedByItsContent(t *testing.T) {
-	open := func(file, ignore string) (Data, error) {
-		config := ProfileConfig(study.Smoke, false)
+	open := func(file, ignore string) (recipe.Data, error) {
+		config := recipe.ProfileConfig(study.Smoke, false)
 		o := study.Options{Profile: study.Smoke, Set: []string{"init=" + file, "ignore=" + ignore}}
 		if err := settings.Apply(&config, o.Set...); err != nil {
 			t.Fatal(err)
 		}
 		config.Follow(o.Set, true)
-		return Open(o, config, 0)
+		return recipe.Open(o, config, 0)
 	}
 	file := filepath.Join(t.TempDir(), "w.pth")
 	var identities []string

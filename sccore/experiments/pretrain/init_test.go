@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -55,12 +56,12 @@ func TestPretrainFollowsTheFile(t *testing.T) {
 			if err != nil || len(records) != 8 {
 				t.Fatalf("%d records, %v", len(records), err)
 			}
-			path := EncoderFile(out, records[7], "second")
+			path := recipe.EncoderFile(out, records[7], "second")
 			im, err := weights.ReadViT(path, encoder.ViT{}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if im.ViT.Name != want || im.ViT.Prototypes != ProfileConfig(study.Smoke, false).Second.Prototypes || len(im.Missing) > 0 {
+			if im.ViT.Name != want || im.ViT.Prototypes != recipe.ProfileConfig(study.Smoke, false).Second.Prototypes || len(im.Missing) > 0 {
 				t.Errorf("left %s", im)
 			}
 			start, err := weights.ReadViT(member(file), encoder.ViT{}, "")
@@ -70,7 +71,7 @@ func TestPretrainFollowsTheFile(t *testing.T) {
 			if im.ViT.Positions != start.ViT.Positions {
 				t.Errorf("resizes positions as in %s, %s before", im.ViT.Positions, start.ViT.Positions)
 			}
-			kept, err := weights.ReadViT(EncoderFile(out, records[7], "init"), encoder.ViT{}, "")
+			kept, err := weights.ReadViT(recipe.EncoderFile(out, records[7], "init"), encoder.ViT{}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

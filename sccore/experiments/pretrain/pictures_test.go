@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -117,7 +118,7 @@ func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
 		{Step: 1, Total: 3},
 		{Step: 2, Total: 2, Patches: &metrics.Spread{Rank: 5}, Class: &metrics.Spread{}, Classes: &metrics.ClassSpread{Within: 0.4, Between: 0.2}},
 	}
-	curves := Curves("run", points(curve))
+	curves := Curves("run", recipe.Points(curve))
 	if len(curves) != 3 || len(curves[0].Series[0].X) != 2 || len(curves[1].Series[0].X) != 1 || len(curves[2].Series) != 2 {
 		t.Fatalf("curves %+v", curves)
 	}
@@ -125,7 +126,7 @@ func TestPretrainCurvesShowWhatThereIs(t *testing.T) {
 		t.Errorf("variances %+v", curves[2])
 	}
 	curve[1].Classes = nil
-	if curves := Curves("run", points(curve)); len(curves) != 2 {
+	if curves := Curves("run", recipe.Points(curve)); len(curves) != 2 {
 		t.Errorf("curves %+v without labels", curves)
 	}
 }

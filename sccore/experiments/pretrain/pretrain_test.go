@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 	"github.com/semcon/semcon/sccore/weights"
@@ -22,10 +23,10 @@ import (
 
 func TestPretrainConfigsAreInRange(t *testing.T) {
 	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
-		if err := ProfileConfig(profile, false).Check(); err != nil {
+		if err := recipe.ProfileConfig(profile, false).Check(); err != nil {
 			t.Errorf("%s: %v", profile, err)
 		}
-		read := ProfileConfig(profile, true)
+		read := recipe.ProfileConfig(profile, true)
 		if err := errors.Join(read.Check(), read.CheckRead(profile)); err != nil {
 			t.Errorf("%s on real images: %v", profile, err)
 		}
@@ -87,8 +88,8 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range []string{RowRandom, RowAlignment, RowControl, RowMethod} {
-			for _, column := range []string{ColumnMIoU, ColumnKNN} {
+		for _, row := range []string{recipe.RowRandom, recipe.RowAlignment, recipe.RowControl, recipe.RowMethod} {
+			for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnKNN} {
 				if values := results.Values(row, column); len(values) != 1 || !(values[0] >= 0 && values[0] <= 100) {
 					t.Errorf("%s, %s: %v", row, column, values)
 				}
@@ -103,7 +104,7 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 	if err != nil || len(records) != 8 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	config := ProfileConfig(study.Smoke, false)
+	config := recipe.ProfileConfig(study.Smoke, false)
 	if len(records[7].Curve) == 0 || records[7].Details["step"] != float64(config.Second.Steps) {
 		t.Errorf("record %+v", records[7])
 	}
@@ -112,10 +113,10 @@ func TestPretrainGoesOnAfterItWasStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	vit.Prototypes = config.Second.Prototypes
-	if _, err := weights.ReadViT(EncoderFile(out, records[7], "second"), vit, ""); err != nil {
+	if _, err := weights.ReadViT(recipe.EncoderFile(out, records[7], "second"), vit, ""); err != nil {
 		t.Error(err)
 	}
-	card, err := os.ReadFile(weights.CardPath(EncoderFile(out, records[7], "second")))
+	card, err := os.ReadFile(weights.CardPath(recipe.EncoderFile(out, records[7], "second")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,19 +133,19 @@ func TestPretrainingLearns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	config := ProfileConfig(study.Quick, false)
+	config := recipe.ProfileConfig(study.Quick, false)
 	config.First.Steps, config.First.Lambdas.ImageAlignment, config.Images = 80, 0, 384
 	if !testbackend.HasXLA() { // There the trainer's own test learns something smaller.
 		t.Log("on the Go engine these steps take minutes")
 		return
 	}
 	config.Second = config.First
-	data, err := Open(study.Options{}, config, 0)
+	data, err := recipe.Open(study.Options{}, config, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := testbackend.Fastest(t)
-	stage, err := NewStage(b, "first", data.Train, config.First)
+	stage, err := recipe.NewStage(b, "first", data.Train, config.First)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,13 +188,13 @@ func TestEvaluatorsAlongTheTrainingChangeNothing(t *testing.T) {
 		for _, r := range records {
 			numbers += fmt.Sprintln(r.Row, r.Column, r.Value)
 		}
-		file := EncoderFile(out, records[len(records)-1], "second")
+		file := recipe.EncoderFile(out, records[len(records)-1], "second")
 		encoder, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		encoder = encoder[8+binary.LittleEndian.Uint64(encoder):] // The names and the configuration stand before.
-		if curve, err = study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(file), curveFile)); err != nil {
+		if curve, err = study.ReadCurve[sccore.StepMetrics](filepath.Join(filepath.Dir(file), recipe.CurveFile)); err != nil {
 			t.Fatal(err)
 		}
 		return numbers, encoder, curve
@@ -214,7 +215,7 @@ func TestEvaluatorsAlongTheTrainingChangeNothing(t *testing.T) {
 	if count(curve) != 0 || count(evaluatedCurve) != 3 { // Steps 3, 6 and 8.
 		t.Errorf("evaluated at %d steps without and at %d with evaluators of every third", count(curve), count(evaluatedCurve))
 	}
-	if panels := Curves("run", points(evaluatedCurve)); len(panels) != 4 {
+	if panels := Curves("run", recipe.Points(evaluatedCurve)); len(panels) != 4 {
 		t.Errorf("%d panels of curves", len(panels))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -44,11 +45,11 @@ func TestPretrainRefusesWhatWouldChangeNothing(t *testing.T) {
 func TestSeedsShareNoRealImage(t *testing.T) {
 	dir := t.TempDir()
 	writeImages(t, dir, 7)
-	config := ProfileConfig(study.Smoke, true)
+	config := recipe.ProfileConfig(study.Smoke, true)
 	config.Shares = 2
 	seen, identity := map[string]bool{}, ""
 	for seed := range 2 {
-		d, err := Open(study.Options{Profile: study.Smoke, Data: dir}, config, seed)
+		d, err := recipe.Open(study.Options{Profile: study.Smoke, Data: dir}, config, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,7 @@ func TestSeedsShareNoRealImage(t *testing.T) {
 	}
 	var warned []string
 	config.Shares = 8
-	d, err := Open(study.Options{Profile: study.Smoke, Data: dir, Warn: func(line string) { warned = append(warned, line) }}, config, 7)
+	d, err := recipe.Open(study.Options{Profile: study.Smoke, Data: dir, Warn: func(line string) { warned = append(warned, line) }}, config, 7)
 	if err != nil || d.Train.Objects.Len() != 7 || strings.Contains(d.Identity(), "shares") || len(warned) != 2 || !strings.Contains(warned[0], "is too small for 8 shares: every seed has all of its images") {
 		t.Errorf("eight shares of seven images: %v, warnings %q", err, warned)
 	}

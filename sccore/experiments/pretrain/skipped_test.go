@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -44,7 +45,7 @@ func TestPretrainRecordsWhatItSkips(t *testing.T) {
 			},
 		}
 		experiment := Study
-		experiment.Open = func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
+		experiment.Open = func(o study.Options, dataset string, cells []study.Cell[recipe.Config]) (recipe.Data, error) {
 			d, err := Study.Open(o, dataset, cells)
 			damage(t, data, "imagenet/train/n01440764/3.png", "imagenet/train/n01440764/4.png", "coco/train2017/7.png")
 			return d, err
@@ -76,7 +77,7 @@ func TestPretrainRecordsWhatItSkips(t *testing.T) {
 			slices.Sort(r.Skipped)
 			lists = append(lists, strings.Join(r.Skipped, "; "))
 		}
-		content, err := os.ReadFile(EncoderFile(out, records[3], "second"))
+		content, err := os.ReadFile(recipe.EncoderFile(out, records[3], "second"))
 		if err != nil {
 			t.Fatal(err)
 		}

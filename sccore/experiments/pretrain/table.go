@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -26,12 +27,12 @@ func (r Results) table() figures.Table {
 		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; on real images the recall over patches of PASCAL VOC, every class counting the same, and the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
 		RowHeads: []figures.RowHead{{Name: "encoder"}},
 	}
-	for _, column := range []string{ColumnMIoU, ColumnKNN, ColumnRecall, ColumnNearestRecall, ColumnForegroundRecall, ColumnRank} {
+	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnKNN, recipe.ColumnRecall, recipe.ColumnNearestRecall, recipe.ColumnForegroundRecall, recipe.ColumnRank} {
 		if slices.Contains(r.Columns(), column) {
 			t.Columns = append(t.Columns, column)
 		}
 	}
-	for _, name := range []string{RowRandom, RowInit, RowAlignment, RowControl, RowMethod} {
+	for _, name := range []string{recipe.RowRandom, recipe.RowInit, recipe.RowAlignment, recipe.RowControl, recipe.RowMethod} {
 		row, measured := figures.Row{Heads: []string{name}}, false
 		for _, column := range t.Columns {
 			cell := r.Cell(name, column)
@@ -50,13 +51,13 @@ func (r Results) table() figures.Table {
 // branch, or the "best" encoder of the online branch if the images have labels. A run without records is an error.
 func (r Results) Encoder(out string, seed int, stage, branch string) (string, error) {
 	var last study.Record
-	for _, column := range []string{ColumnMIoU, ColumnRank} { // With labels, and without.
-		if record, ok := r.OfSeed(RowMethod, column, seed); ok && record.Finished.After(last.Finished) {
+	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} { // With labels, and without.
+		if record, ok := r.OfSeed(recipe.RowMethod, column, seed); ok && record.Finished.After(last.Finished) {
 			last = record
 		}
 	}
 	if last.Curve != "" {
-		return filepath.Join(filepath.Dir(EncoderFile(out, last, stage)), branch+".safetensors"), nil
+		return filepath.Join(filepath.Dir(recipe.EncoderFile(out, last, stage)), branch+".safetensors"), nil
 	}
 	return "", fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Name, seed, r.Profile)
 }

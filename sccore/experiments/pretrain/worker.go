@@ -1,7 +1,6 @@
 package pretrain
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -9,19 +8,16 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
-	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// NeighboursFile holds the neighbours from which positives are drawn, in the folder that the stages of a run share.
-const NeighboursFile = "neighbours.safetensors"
-
 // run is a running cell.
-type run = study.Run[Config, Data]
+type run = study.Run[recipe.Config, recipe.Data]
 
 // worker runs cells with two stages and the control of the second, each compiled once.
-type worker struct{ first, control, second *Stage }
+type worker struct{ first, control, second *recipe.Stage }
 
 // Close frees the device's memory.
 func (w *worker) Close() {
@@ -34,26 +30,26 @@ func (w *worker) Close() {
 func (w *worker) compile(r *run) (err error) {
 	c := r.Cell.Config
 	if w.first == nil && c.Init == "" {
-		if w.first, err = NewStage(r.Backend(), "first", r.Data.Train, c.First); err != nil {
+		if w.first, err = recipe.NewStage(r.Backend(), "first", r.Data.Train, c.First); err != nil {
 			return err
 		}
 	}
-	if w.control == nil && r.Wants(RowControl) {
-		if w.control, err = NewStage(r.Backend(), "control", r.Data.Train, c.Control()); err != nil {
+	if w.control == nil && r.Wants(recipe.RowControl) {
+		if w.control, err = recipe.NewStage(r.Backend(), "control", r.Data.Train, c.Control()); err != nil {
 			return err
 		}
 	}
 	if w.second == nil {
-		if w.second, err = NewStage(r.Backend(), "second", r.Data.Train, c.Second); err != nil {
+		if w.second, err = recipe.NewStage(r.Backend(), "second", r.Data.Train, c.Second); err != nil {
 			return err
 		}
 	}
-	for _, stage := range []*Stage{w.first, w.control, w.second} {
+	for _, stage := range []*recipe.Stage{w.first, w.control, w.second} {
 		if stage != nil {
 			if err := stage.SetData(r.Data.Train); err != nil {
 				return err
 			}
-			Report(r, stage)
+			recipe.Report(r, stage)
 		}
 	}
 	return nil
@@ -65,11 +61,11 @@ func (w *worker) Run(r *run) error {
 		return err
 	}
 	c, seed := r.Cell.Config, uint64(r.Cell.Seed)
-	from := filepath.Join(r.Dir, "first", FinalFile)
+	from := filepath.Join(r.Dir, "first", recipe.FinalFile)
 	if c.Init != "" {
 		from = c.Init
 	}
-	start := func(s *Stage) func() error {
+	start := func(s *recipe.Stage) func() error {
 		return func() error { return s.Trainer.BeginFrom(from, seed, c.Patterns()...) }
 	}
 	if c.Init != "" {
@@ -79,18 +75,18 @@ func (w *worker) Run(r *run) error {
 	} else if err := w.alignment(r); err != nil {
 		return err
 	}
-	if r.Wants(RowControl) {
-		if err := w.goOn(r, RowControl, w.control, start(w.control)); err != nil {
+	if r.Wants(recipe.RowControl) {
+		if err := w.goOn(r, recipe.RowControl, w.control, start(w.control)); err != nil {
 			return err
 		}
 	}
-	return w.goOn(r, RowMethod, w.second, start(w.second))
+	return w.goOn(r, recipe.RowMethod, w.second, start(w.second))
 }
 
 // goOn trains a stage that begins where the first has ended, and records it.
-func (w *worker) goOn(r *run, row string, s *Stage, start func() error) error {
+func (w *worker) goOn(r *run, row string, s *recipe.Stage, start func() error) error {
 	dir := filepath.Join(r.Dir, s.Name)
-	if err := TrainStage(r, s, dir, start, s.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
+	if err := recipe.TrainStage(r, s, dir, start, s.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
 		return err
 	}
 	return w.record(r, row, s.Frozen, dir)
@@ -100,27 +96,27 @@ func (w *worker) goOn(r *run, row string, s *Stage, start func() error) error {
 func (w *worker) alignment(r *run) error {
 	seed, dir := uint64(r.Cell.Seed), filepath.Join(r.Dir, w.first.Name)
 	begin := func() error { return w.first.Trainer.Begin(seed) }
-	if r.Wants(RowRandom) {
+	if r.Wants(recipe.RowRandom) {
 		if err := begin(); err != nil {
 			return err
 		}
-		if err := w.record(r, RowRandom, w.first.Frozen, ""); err != nil {
+		if err := w.record(r, recipe.RowRandom, w.first.Frozen, ""); err != nil {
 			return err
 		}
 	}
-	if err := TrainStage(r, w.first, dir, begin, w.first.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
+	if err := recipe.TrainStage(r, w.first, dir, begin, w.first.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
 		return err
 	}
 	if err := w.neighbours(r, w.first.Frozen); err != nil {
 		return err
 	}
-	return w.record(r, RowAlignment, w.first.Frozen, dir)
+	return w.record(r, recipe.RowAlignment, w.first.Frozen, dir)
 }
 
 // fromFile finds the neighbours with the encoder of a file and measures it, and random weights beside it.
 func (w *worker) fromFile(r *run, start func() error) error {
-	_, err := os.Stat(filepath.Join(r.Dir, NeighboursFile))
-	if !r.Wants(RowInit) && !r.Wants(RowRandom) && err == nil {
+	_, err := os.Stat(filepath.Join(r.Dir, recipe.NeighboursFile))
+	if !r.Wants(recipe.RowInit) && !r.Wants(recipe.RowRandom) && err == nil {
 		return w.neighbours(r, nil)
 	}
 	// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
@@ -131,7 +127,7 @@ func (w *worker) fromFile(r *run, start func() error) error {
 	if err := w.neighbours(r, w.second.Frozen); err != nil {
 		return err
 	}
-	frozen, err := w.second.unfiltered(r.Backend())
+	frozen, err := w.second.Unfiltered(r.Backend())
 	if err != nil {
 		return err
 	}
@@ -139,21 +135,21 @@ func (w *worker) fromFile(r *run, start func() error) error {
 	if err := w.saveStart(r, frozen.ViT); err != nil { // Before the record, so that a run that is killed in between writes it again.
 		return err
 	}
-	if err := w.record(r, RowInit, frozen, ""); err != nil || !r.Wants(RowRandom) {
+	if err := w.record(r, recipe.RowInit, frozen, ""); err != nil || !r.Wants(recipe.RowRandom) {
 		return err
 	}
 	if err := w.second.Trainer.Begin(uint64(r.Cell.Seed)); err != nil {
 		return err
 	}
-	return w.record(r, RowRandom, frozen, "")
+	return w.record(r, recipe.RowRandom, frozen, "")
 }
 
-// saveStart writes the encoder of the file as [EncoderFile] names it, for the experiments that evaluate encoders: the file itself may hold a whole trainer, and move.
+// saveStart writes the encoder of the file as [recipe.EncoderFile] names it, for the experiments that evaluate encoders: the file itself may hold a whole trainer, and move.
 func (w *worker) saveStart(r *run, vit encoder.ViT) error {
-	if !r.Wants(RowInit) {
+	if !r.Wants(recipe.RowInit) {
 		return nil
 	}
-	file := filepath.Join(r.Dir, "init", onlineFile)
+	file := filepath.Join(r.Dir, "init", recipe.OnlineFile)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
@@ -168,42 +164,12 @@ func (w *worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
 	if r.Cell.Config.Second.Lambdas.ImageConcentration == 0 {
 		return nil
 	}
-	neighbours, err := Neighbours(r, r.Dir, frozen, r.Data, r.Cell.Config)
+	neighbours, err := recipe.Neighbours(r, r.Dir, frozen, r.Data, r.Cell.Config)
 	if err != nil {
 		return err
 	}
 	w.second.Trainer.SetNeighbours(neighbours)
 	return nil
-}
-
-// Neighbours reads the neighbours of object-centric images from the file in dir. If there is no file, it finds them by the [CLS] features of an encoder
-// and writes the file.
-func Neighbours[C comparable, D study.Data](r *study.Run[C, D], dir string, frozen *evaluation.FeatureExtractor, data Data, config Config) (*knn.Neighbours, error) {
-	path, objects, source := filepath.Join(dir, NeighboursFile), data.Train.Objects, sourceOf(data, r.Cell.Seed)
-	if _, err := os.Stat(path); err == nil {
-		found, err := knn.Read(path, objects.Len(), source)
-		if err != nil {
-			return nil, fmt.Errorf("%w (remove the file to find them again)", err)
-		}
-		return found, nil
-	}
-	r.Say("finding neighbours")
-	features, err := evaluation.Encode(frozen, objects, config.Size, objects.Len(), false)
-	if err != nil {
-		return nil, err
-	}
-	k := min(config.Second.Neighbours, objects.Len()-1)
-	found, err := knn.Find(r.Context, r.Backend(), features.Class, features.Dim, k, progress.Discard)
-	if err != nil {
-		return nil, err
-	}
-	found.Source = source
-	return found, found.Write(path)
-}
-
-// sourceOf says which images were compared to find neighbours, and by which run.
-func sourceOf(data Data, seed int) string {
-	return fmt.Sprintf("%s/seed%d, %s", data.Title(), seed, data.Identity())
 }
 
 // record measures an encoder and records its numbers. dir is the folder of the stage that trained it, or empty.
@@ -218,7 +184,7 @@ func (w *worker) record(r *run, row string, frozen *evaluation.FeatureExtractor,
 	}
 	curve, details := "", map[string]float64{}
 	if dir != "" {
-		if curve, details, err = CurveOf(r, dir); err != nil {
+		if curve, details, err = recipe.CurveOf(r, dir); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
@@ -20,10 +20,10 @@ import (
 // Photographs is the configuration of a cell on photographs, those of PASCAL VOC, whose masks give labels. A start and a teacher that have learnt something
 // from photographs took an hour, so both come from files.
 type Photographs struct {
-	Init        string          `json:"init,omitzero"`    // A checkpoint that all runs start from: the file first/final.safetensors of a run of pretrain. Only for photographs.
-	TeacherFile string          `json:"teacher,omitzero"` // Another one, whose online branch is the frozen third encoder, with its head. Only for photographs.
-	Shares      int             `json:"shares,omitzero"`  // The number of shares that the images to train on and to test on are cut into. Seed 0 has the first share, and so on; 1 gives all to every seed. It is 0 for synthetic images.
-	Recall      pretrain.Recall `json:"recall,omitzero"`  // Measures patches of the test images; zero for synthetic images.
+	Init        string        `json:"init,omitzero"`    // A checkpoint that all runs start from: the file first/final.safetensors of a run of pretrain. Only for photographs.
+	TeacherFile string        `json:"teacher,omitzero"` // Another one, whose online branch is the frozen third encoder, with its head. Only for photographs.
+	Shares      int           `json:"shares,omitzero"`  // The number of shares that the images to train on and to test on are cut into. Seed 0 has the first share, and so on; 1 gives all to every seed. It is 0 for synthetic images.
+	Recall      recipe.Recall `json:"recall,omitzero"`  // Measures patches of the test images; zero for synthetic images.
 }
 
 // photographs reports whether the configuration is for photographs.
@@ -43,7 +43,7 @@ func profileConfig(profile study.Profile, photographs bool) Config {
 	if profile == study.Smoke {
 		size = study.Smoke
 	}
-	trained := pretrain.ProfileConfig(size, true)
+	trained := recipe.ProfileConfig(size, true)
 	c := Config{Second: trained.Second, Probe: trained.Probe, Photographs: Photographs{Shares: trained.Shares, Recall: trained.Recall}}
 	c.Second.Prototypes, c.Second.Lambdas, c.Second.MetricsEvery = 0, losses.Lambdas{PatchAlignment: 1}, 1000
 	switch profile {
@@ -198,7 +198,7 @@ func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
 	}
 	d.train = sccore.Data{Scenes: scenes, Labels: scenes.Labels}
 	d.classes = len(scenes.Classes)
-	d.measured, err = pretrain.OpenRecall(o, c.Recall, seed, c.Shares, d.identity)
+	d.measured, err = recipe.OpenRecall(o, c.Recall, seed, c.Shares, d.identity)
 	d.identity = d.measured.Identity()
 	return d, err
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -86,7 +86,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	values := func(out string) map[string]float64 {
 		values := map[string]float64{}
 		for _, r := range studytest.Records(t, out, Name) {
-			if r.Column != pretrain.ColumnRecall {
+			if r.Column != recipe.ColumnRecall {
 				continue
 			}
 			values[r.Cell] = r.Value

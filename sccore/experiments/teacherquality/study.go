@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -89,7 +89,7 @@ func drawnConfig(profile study.Profile) Config {
 	if profile == study.Smoke {
 		size = study.Smoke
 	}
-	trained := pretrain.ProfileConfig(size, false)
+	trained := recipe.ProfileConfig(size, false)
 	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe}
 	for _, s := range []*sccore.Config{&c.First, &c.Second} {
 		s.Prototypes, s.Lambdas = 0, losses.Lambdas{PatchAlignment: 1}
@@ -318,7 +318,7 @@ var Study = study.Spec[Config, data]{
 		case c.Dataset == voc:
 			return d.measured.RecallNumbers(c.Config.row())
 		}
-		return []study.Number{{Row: c.Config.row(), Column: pretrain.ColumnMIoU}}
+		return []study.Number{{Row: c.Config.row(), Column: recipe.ColumnMIoU}}
 	},
 	Steps: func(_ data, c study.Cell[Config]) int {
 		switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -42,9 +42,9 @@ func (r Results) OnPhotographs() Results {
 // column is the column in which losses are compared.
 func (r Results) column() string {
 	if r.photographs {
-		return pretrain.ColumnRecall
+		return recipe.ColumnRecall
 	}
-	return pretrain.ColumnMIoU
+	return recipe.ColumnMIoU
 }
 
 // conditions lists the rows.

@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -139,7 +139,7 @@ func TestTeacherQualityResults(t *testing.T) {
 			continue
 		}
 		details := map[string]float64{"precision_top1": precision, "precision_top5": precision, "precision_top10": precision, "auc": 0.9 - precision/1000, "lambda": 12.5}
-		records = append(records, study.Record{Profile: study.Quick, Row: condition.row(), Column: pretrain.ColumnMIoU, Seed: c.Seed, Value: value,
+		records = append(records, study.Record{Profile: study.Quick, Row: condition.row(), Column: recipe.ColumnMIoU, Seed: c.Seed, Value: value,
 			Config: study.EncodeConfig(c.Config), Data: "synthetic scenes", Details: details})
 	}
 	grouped, err := Study.Results(records, study.Quick)

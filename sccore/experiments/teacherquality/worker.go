@@ -12,8 +12,8 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -22,7 +22,7 @@ type data struct {
 	train    sccore.Data
 	classes  int               // Number of labels, without 0 for none.
 	scenes   [2]*synthetic.Set // Synthetic scenes: the first train, the second test.
-	measured pretrain.Data     // Photographs that measure recall.
+	measured recipe.Data       // Photographs that measure recall.
 
 	title, identity string
 }
@@ -44,7 +44,7 @@ func open(o study.Options, dataset string, cells []study.Cell[Config]) (data, er
 	}
 	n, side, run := c.Images, c.Second.ImageSize, synthetic.Run(seed)
 	objects, scenes := run.Objects(n, side, 1), run.Scenes(n, side, 2)
-	d := data{title: "synthetic scenes", train: pretrain.LabelledData(objects, scenes), classes: len(scenes.Classes), scenes: [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}}
+	d := data{title: "synthetic scenes", train: recipe.LabelledData(objects, scenes), classes: len(scenes.Classes), scenes: [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}}
 	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.scenes[1].Identity
 	return d, nil
 }
@@ -89,7 +89,7 @@ func mistaken(labels func(image int32, canvas []uint8, side int) error, classes 
 type run = study.Run[Config, data]
 
 // worker runs cells that share a compiled step.
-type worker struct{ stage *pretrain.Stage }
+type worker struct{ stage *recipe.Stage }
 
 func newWorker(r *run) (study.Worker[Config, data], error) {
 	name, config := "second", r.Cell.Config.second()
@@ -99,7 +99,7 @@ func newWorker(r *run) (study.Worker[Config, data], error) {
 	case isTeacher(r.Cell):
 		name, config = "teacher", r.Cell.Config.third()
 	}
-	stage, err := pretrain.NewStage(r.Backend(), name, r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), config)
+	stage, err := recipe.NewStage(r.Backend(), name, r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), config)
 	return worker{stage}, err
 }
 
@@ -191,7 +191,7 @@ func (w worker) record(r *run, details map[string]float64) error {
 	}
 	details["accuracy"] = result.Accuracy
 	return r.Record(study.Number{
-		Row: c.row(), Column: pretrain.ColumnMIoU, Metric: "mIoU", Unit: "%", Value: result.MIoU, Details: details,
+		Row: c.row(), Column: recipe.ColumnMIoU, Metric: "mIoU", Unit: "%", Value: result.MIoU, Details: details,
 		Protocol: fmt.Sprintf("linear probe of the online branch's patch features on scenes, %d steps of %d patches, background a class, logits resized to the annotation",
 			c.Probe.Steps, c.Probe.Batch),
 	})
@@ -204,7 +204,7 @@ func (w worker) train(r *run) error {
 		if err != nil {
 			return err
 		}
-		r.Step("%s", pretrain.Describe(m))
+		r.Step("%s", recipe.Describe(m))
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments/encoders"
-	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -168,13 +168,13 @@ func export(t *testing.T, path string, seed int) {
 // pretend leaves in out what the experiment pretrain does.
 func pretend(t *testing.T, out string) {
 	t.Helper()
-	config := pretrain.ProfileConfig(study.Smoke, false)
+	config := recipe.ProfileConfig(study.Smoke, false)
 	config.Second.Encoder = "vit-tiny"
-	for i, row := range []string{pretrain.RowAlignment, pretrain.RowControl, pretrain.RowMethod} {
+	for i, row := range []string{recipe.RowAlignment, recipe.RowControl, recipe.RowMethod} {
 		stage := []string{encoders.First, encoders.Control, encoders.Second}[i]
 		r := study.Record{Profile: study.Smoke, Cell: "synthetic/seed0", Row: row, Config: study.EncodeConfig(config), Curve: "cells/x/" + stage + "/curve.jsonl"}
-		export(t, pretrain.EncoderFile(out, r, stage), 7+i)
-		if err := r.Append(study.Folder(out, pretrain.Name)); err != nil {
+		export(t, recipe.EncoderFile(out, r, stage), 7+i)
+		if err := r.Append(study.Folder(out, recipe.Pretraining)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package pretrain
+package recipe
 
 import (
 	"testing"

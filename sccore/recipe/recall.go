@@ -1,4 +1,4 @@
-package pretrain
+package recipe
 
 import (
 	"cmp"
@@ -101,7 +101,7 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 // OpenRecall opens what measures the recall of encoders that another experiment trains: a seed's share of the test images, if shares is above 1. identity
 // identifies what they are trained on.
 func OpenRecall(o study.Options, c Recall, seed, shares int, identity string) (Data, error) {
-	d := Data{title: images, identity: identity, skipped: []string{}}
+	d := Data{title: Images, identity: identity, skipped: []string{}}
 	err := d.openRecall(o, c, seed, shares)
 	return d, err
 }

@@ -1,9 +1,10 @@
-package pretrain
+package recipe
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore"
@@ -96,7 +97,7 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 		objects = objects.Pick(datasets.Spread(objects.Len(), smokeImages))
 		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))
 	}
-	d := Data{title: images, identity: identity, skipped: []string{}}
+	d := Data{title: Images, identity: identity, skipped: []string{}}
 	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
 		for _, skipped := range pictures.Skipped {
 			d.skipped = append(d.skipped, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
@@ -115,6 +116,27 @@ func wantBoth(err error) error {
 		return err
 	}
 	return fmt.Errorf("training needs objects in imagenet/ and scenes in coco/ of the data folder (\"semcon data --data DIR\" lists the expected folders): %w", err)
+}
+
+// Missing returns an error, an [os.ErrNotExist], if a data folder has not both kinds of images to train on.
+func Missing(data string) error {
+	for _, folder := range []string{"imagenet", "coco"} {
+		if _, err := os.Stat(filepath.Join(data, folder)); err != nil {
+			return wantBoth(err)
+		}
+	}
+	return nil
+}
+
+// DatasetNames lists "images" if there is a data folder, which the full profile needs, and else "synthetic".
+func DatasetNames(o study.Options) (names, missing []string, err error) {
+	switch {
+	case o.Data != "":
+		return []string{Images}, missingRecall(o.Data), nil
+	case o.Profile == study.Full:
+		return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and COCO's in coco/train2017")
+	}
+	return []string{"synthetic"}, nil, nil
 }
 
 // LabelledData returns training data of labelled images.

@@ -1,4 +1,4 @@
-package pretrain
+package recipe
 
 import (
 	"fmt"
@@ -16,10 +16,10 @@ import (
 // Files in a stage's folder besides the checkpoints. bestFile exists only with labels; see [improved].
 const (
 	FinalFile  = "final.safetensors" // The last checkpoint.
-	onlineFile = "online.safetensors"
+	OnlineFile = "online.safetensors"
 	targetFile = "target.safetensors"
 	bestFile   = "best.safetensors"
-	curveFile  = "curve.jsonl"
+	CurveFile  = "curve.jsonl"
 )
 
 // Stage is a compiled stage of training, with the encoder that is measured: that of the online branch, as in the paper ("Evaluation protocol").
@@ -57,9 +57,9 @@ func (s *Stage) Close() {
 	}
 }
 
-// unfiltered is the encoder of the stage without the filter. Before training the filter has random weights, which would change the features of a
+// Unfiltered is the encoder of the stage without the filter. Before training the filter has random weights, which would change the features of a
 // checkpoint.
-func (s *Stage) unfiltered(b compute.Backend) (*evaluation.FeatureExtractor, error) {
+func (s *Stage) Unfiltered(b compute.Backend) (*evaluation.FeatureExtractor, error) {
 	vit, store, scope := s.Trainer.Encoder(sccore.Online)
 	vit.Prototypes = 0
 	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
@@ -89,11 +89,11 @@ func TrainStage[C comparable, D study.Data](
 			return nil
 		}
 		curve = append(curve, m)
-		if err := study.WriteCurve(filepath.Join(dir, curveFile), curve); err != nil {
+		if err := study.WriteCurve(filepath.Join(dir, CurveFile), curve); err != nil {
 			return err
 		}
 		if watch := r.Options().Watch; watch != nil {
-			watch(r.Cell.Name()+"/"+s.Name, points(curve))
+			watch(r.Cell.Name()+"/"+s.Name, Points(curve))
 		}
 		if improved(curve) {
 			return save(sccore.Online, bestFile)
@@ -103,7 +103,7 @@ func TrainStage[C comparable, D study.Data](
 	if err := study.Train(r, &loop); err != nil {
 		return err
 	}
-	for file, branch := range map[string]sccore.Branch{onlineFile: sccore.Online, targetFile: sccore.Target} {
+	for file, branch := range map[string]sccore.Branch{OnlineFile: sccore.Online, targetFile: sccore.Target} {
 		if err := save(branch, file); err != nil {
 			return err
 		}
@@ -123,8 +123,8 @@ func Describe(m sccore.StepMetrics) string {
 	return line
 }
 
-// points converts the metrics of a stage to a curve.
-func points(curve []sccore.StepMetrics) (points []study.Point) {
+// Points converts the metrics of a stage to a curve.
+func Points(curve []sccore.StepMetrics) (points []study.Point) {
 	for _, m := range curve {
 		p := study.Point{Step: m.Step, Loss: m.Total, LearningRate: m.LearningRate}
 		if m.Patches != nil {
@@ -143,7 +143,7 @@ func points(curve []sccore.StepMetrics) (points []study.Point) {
 
 // CurveOf returns the curve file of a stage as records name it, and details from its last point.
 func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file string, details map[string]float64, err error) {
-	file = filepath.Join(dir, curveFile)
+	file = filepath.Join(dir, CurveFile)
 	curve, err := study.ReadCurve[sccore.StepMetrics](file)
 	if err != nil || len(curve) == 0 {
 		return "", nil, err
@@ -171,5 +171,5 @@ func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file s
 // EncoderFile returns the file of a recorded run's encoder after the stage "first", "control" or "second", or of the file that it started from, "init": that of the online branch, which the paper freezes
 // ("Evaluation protocol").
 func EncoderFile(out string, r study.Record, stage string) string {
-	return filepath.Join(study.Folder(out, Name), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, onlineFile)
+	return filepath.Join(study.Folder(out, Pretraining), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, OnlineFile)
 }

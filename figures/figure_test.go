@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -38,6 +39,16 @@ func picture(t *testing.T, figure Figure) (svg string, pixels image.Image) {
 	if pixels, err = png.Decode(bytes.NewReader(raster)); err != nil {
 		t.Fatal(err)
 	}
+	if dir := os.Getenv("SEMCON_TEST_FIGURES"); dir != "" { // To be looked at.
+		name := fmt.Sprintf("%s-%d", t.Name(), drawn[t.Name()])
+		drawn[t.Name()]++
+		if err := SaveFigure(dir, name, figure); err != nil {
+			t.Fatal(err)
+		}
+		if err := SaveAs(filepath.Join(dir, name+".pdf"), figure); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if ink(pixels, func(c color.Color) bool { r, g, b, _ := c.RGBA(); return r+g+b < 3*0xC000 }) < 200 {
 		t.Error("the picture is nearly white")
 	}
@@ -50,6 +61,8 @@ func picture(t *testing.T, figure Figure) (svg string, pixels image.Image) {
 	}
 	return string(vector), pixels
 }
+
+var drawn = map[string]int{} // By test.
 
 // ink counts the pixels that kind accepts.
 func ink(pixels image.Image, kind func(color.Color) bool) (count int) {

@@ -42,16 +42,17 @@ func TestLegendTakesRoomBelowTheSheet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		picture, err := png.DecodeConfig(bytes.NewReader(raster))
+		config, err := png.DecodeConfig(bytes.NewReader(raster))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return picture.Height
+		return config.Height
 	}
 	bare := height(grid)
 	for range 3 {
 		grid.Legend = append(grid.Legend, ColourName{ClassColour(3), "a class with a name"})
 	}
+	picture(t, grid)
 	if with := height(grid); with < bare+30 {
 		t.Errorf("%d pixels high with a legend of three lines, %d without", with, bare)
 	}

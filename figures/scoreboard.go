@@ -2,12 +2,10 @@ package figures
 
 import (
 	"fmt"
-	"html"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/semcon/semcon/analysis/stats"
 )
@@ -123,17 +121,7 @@ var ScoreboardFormats = []string{"text", "md", "html", "csv"}
 
 // Format writes the scoreboard in one of [ScoreboardFormats]; another name is an error.
 func (s Scoreboard) Format(format string) (string, error) {
-	switch format {
-	case "text":
-		return s.Text(), nil
-	case "md":
-		return s.Markdown(), nil
-	case "html":
-		return s.HTML(), nil
-	case "csv":
-		return s.CSV(), nil
-	}
-	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(ScoreboardFormats, ", "))
+	return formatted(format, ScoreboardFormats, map[string]func() string{"text": s.Text, "md": s.Markdown, "html": s.HTML, "csv": s.CSV})
 }
 
 // Verdicts returns one verdict per claim on one kind of data. A claim of several parts holds if each part holds, and is corrected if each is; it fails if
@@ -185,51 +173,16 @@ func (s Scoreboard) caption() (sentences []string) {
 	return append(sentences, s.Notes...)
 }
 
-// claim is the claim with its part in front: "SimCLR: independent random crops help".
-func (r ScoreboardRow) claim() string {
-	if r.Claim.Part == "" {
-		return r.Claim.Text
-	}
-	return r.Claim.Part + ": " + r.Claim.Text
-}
-
-// claimed is the measure and its side of 0, with non-breaking spaces.
-func (r ScoreboardRow) claimed() string {
-	if r.Claim.Sign < 0 {
-		return r.Claim.Measure + "\u00a0<\u00a00"
-	}
-	return r.Claim.Measure + "\u00a0>\u00a00"
-}
-
-// measured is what is claimed, and the control.
+// measured is what is claimed, the measure and its side of 0, and the control.
 func (r ScoreboardRow) measured() string {
-	if r.Claim.Control == "" {
-		return r.claimed()
+	side, control := ">", ""
+	if r.Claim.Sign < 0 {
+		side = "<"
 	}
-	return r.claimed() + "; control: " + r.Claim.Control
-}
-
-// numbers are the texts of paper, ours, interval, n and the corrected p-value, empty if there is nothing to show.
-func (r ScoreboardRow) numbers() (paper, ours, interval, n, p string) {
-	if !math.IsNaN(r.Claim.Paper) {
-		paper = r.number(r.Claim.Paper)
+	if r.Claim.Control != "" {
+		control = "; control: " + r.Claim.Control
 	}
-	if len(r.Values) == 0 {
-		return paper, "", "", "", ""
-	}
-	ours = r.number(r.Interval.Mean)
-	if !math.IsNaN(r.Interval.SD) {
-		ours += " ± " + r.number(r.Interval.SD)
-		interval = "[" + r.number(r.Interval.Low) + ", " + r.number(r.Interval.High) + "]"
-	}
-	switch {
-	case math.IsNaN(r.Corrected):
-	case r.Corrected < 0.001:
-		p = "< 0.001"
-	default:
-		p = decimal(r.Corrected, 3)
-	}
-	return paper, ours, interval, strconv.Itoa(len(r.Values)), p
+	return r.Claim.Measure + "\u00a0" + side + "\u00a00" + control
 }
 
 // number formats by unit: one decimal for points, two for correlations and shares.
@@ -240,110 +193,81 @@ func (r ScoreboardRow) number(value float64) string {
 	return decimal(value, 2)
 }
 
+// cells are the texts of the columns of [Scoreboard], empty if there is nothing to show.
+func (r ScoreboardRow) cells() []Lines {
+	claim, paper, ours, interval, n, p := r.Claim.Text, "", "", "", "", ""
+	if r.Claim.Part != "" {
+		claim = r.Claim.Part + ": " + claim
+	}
+	if !math.IsNaN(r.Claim.Paper) {
+		paper = r.number(r.Claim.Paper)
+	}
+	if len(r.Values) > 0 {
+		ours, n = r.number(r.Interval.Mean), strconv.Itoa(len(r.Values))
+		if !math.IsNaN(r.Interval.SD) {
+			ours += " ± " + r.number(r.Interval.SD)
+			interval = "[" + r.number(r.Interval.Low) + ", " + r.number(r.Interval.High) + "]"
+		}
+		if r.Corrected < 0.001 {
+			p = "< 0.001"
+		} else if !math.IsNaN(r.Corrected) {
+			p = decimal(r.Corrected, 3)
+		}
+	}
+	cells := Plain(r.Claim.ID, claim, r.measured(), paper, ours, interval, n, p, string(r.Verdict))
+	verdict := &cells[len(cells)-1][0][0]
+	verdict.Bold = r.Verdict == HoldsCorrected || r.Verdict == Fails
+	verdict.Colour = map[Verdict]string{HoldsCorrected: moreColour, HoldsAlone: moreColour, Fails: lessColour, NoRuns: paperColour}[r.Verdict]
+	return cells
+}
+
+// grid formats the scoreboard, with a section for each kind of data, and changes each row by format.
+func (s Scoreboard) grid(format func(r ScoreboardRow, row *GridRow)) Grid {
+	const nowrap = ";white-space:nowrap"
+	g := Grid{Caption: s.caption(), Data: s.Data, Columns: []Column{
+		{Title: "id", Align: "left"}, {Title: "claim", Align: "left"}, {Title: "measured", Align: "left"}, {Title: "paper", Align: "right", Style: nowrap + ";color:" + paperColour},
+		{Title: "ours", Align: "right", Style: nowrap}, {Title: "95 % interval", Align: "right", Style: nowrap}, {Title: "n", Align: "right", Style: nowrap},
+		{Title: "p", Align: "right", Style: nowrap}, {Title: "verdict", Align: "left", Style: nowrap},
+	}}
+	for _, section := range s.sections() {
+		rows := make([]GridRow, len(section.rows))
+		for i, row := range section.rows {
+			rows[i].Cells = row.cells()
+			format(row, &rows[i])
+		}
+		g.Sections = append(g.Sections, Section{section.title, rows})
+	}
+	return g
+}
+
 // Text writes aligned columns for a terminal, with what was measured below each claim that has runs.
 func (s Scoreboard) Text() string {
-	var b strings.Builder
-	for _, section := range s.sections() {
-		var columns strings.Builder
-		w := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "id\tclaim\tpaper\tours\t95 % interval\tn\tp\tverdict")
-		for _, row := range section.rows {
-			paper, ours, interval, n, p := row.numbers()
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Claim.ID, row.claim(), paper, ours, interval, n, p, row.Verdict)
+	g := s.grid(func(r ScoreboardRow, row *GridRow) {
+		row.Cells = slices.Delete(row.Cells, 2, 3)
+		if len(r.Values) > 0 {
+			row.Below = "     " + r.measured()
 		}
-		if err := w.Flush(); err != nil {
-			panic(err) // A strings.Builder never fails.
-		}
-		b.WriteString(section.title + "\n")
-		for i, line := range strings.Split(strings.TrimRight(columns.String(), "\n"), "\n") {
-			b.WriteString(line + "\n")
-			if i > 0 && len(section.rows[i-1].Values) > 0 {
-				b.WriteString("     " + section.rows[i-1].measured() + "\n")
-			}
-		}
-		b.WriteString("\n")
-	}
-	lines := s.caption()
-	if note := footnote(s.Data); note != "" {
-		lines = append(lines, note)
-	}
-	return b.String() + strings.Join(lines, "\n") + "\n"
+	})
+	g.Columns = slices.Delete(g.Columns, 2, 3)
+	return g.Text()
 }
 
 // Markdown writes a GitHub table for each kind of data.
-func (s Scoreboard) Markdown() string {
-	var b strings.Builder
-	for _, section := range s.sections() {
-		b.WriteString("**" + section.title + "**\n\n| id | claim | measured | paper | ours | 95 % interval | n | p | verdict |\n| :-- | :-- | :-- | --: | --: | --: | --: | --: | :-- |\n")
-		for _, row := range section.rows {
-			paper, ours, interval, n, p := row.numbers()
-			verdict := string(row.Verdict)
-			if row.Verdict == HoldsCorrected || row.Verdict == Fails {
-				verdict = "**" + verdict + "**"
-			}
-			markdownLine(&b, []string{row.Claim.ID, markdownText(row.claim()), markdownText(row.measured()), paper, ours, markdownText(interval), n, markdownText(p), verdict})
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString(markdownText(strings.Join(s.caption(), " ")) + "\n")
-	if note := footnote(s.Data); note != "" {
-		b.WriteString("\n" + markdownText(note) + "\n")
-	}
-	return b.String()
-}
+func (s Scoreboard) Markdown() string { return s.grid(func(ScoreboardRow, *GridRow) {}).Markdown() }
 
-// HTML writes a self-contained table with inline styles and no scripts, for notebooks. Verdicts are words; colour only repeats them.
+// HTML is [Grid.HTML] of the scoreboard. Verdicts are words; colour only repeats them.
 func (s Scoreboard) HTML() string { return s.LinkedHTML(nil) }
 
 // LinkedHTML is [Scoreboard.HTML] with a link from each of our numbers to the records of its experiment. link returns the target for an experiment; nil for no links.
 func (s Scoreboard) LinkedHTML(link func(experiment string) string) string {
-	var b strings.Builder
-	beginHTMLTable(&b, html.EscapeString(strings.Join(s.caption(), " ")))
-	b.WriteString("<tr>")
-	const left, right = "text-align:left;padding:2px 5px", "text-align:right;padding:2px 5px;white-space:nowrap"
-	columns := []struct{ name, style string }{
-		{"id", left}, {"claim", left}, {"measured", left}, {"paper", right + ";color:" + paperColour}, {"ours", right}, {"95 % interval", right}, {"n", right},
-		{"p", right}, {"verdict", left + ";white-space:nowrap"},
-	}
-	for _, column := range columns {
-		fmt.Fprintf(&b, "<th style=\"%s\">%s</th>", column.style, column.name)
-	}
-	b.WriteString("</tr>\n</thead>\n<tbody>\n")
-	for _, section := range s.sections() {
-		fmt.Fprintf(&b, "<tr><th colspan=\"%d\" style=\"%s;border-top:1px solid #ccc\">%s</th></tr>\n", len(columns), left, section.title)
-		for _, row := range section.rows {
-			paper, ours, interval, n, p := row.numbers()
-			if ours != "" {
-				ours = "<b>" + ours + "</b>"
-				if link != nil {
-					ours = fmt.Sprintf("<a href=\"%s\">%s</a>", html.EscapeString(link(row.Claim.Experiment)), ours)
-				}
+	return s.grid(func(r ScoreboardRow, row *GridRow) {
+		if ours := &row.Cells[4][0][0]; len(r.Values) > 0 {
+			ours.Bold = true
+			if link != nil {
+				ours.Links = []string{link(r.Claim.Experiment)}
 			}
-			b.WriteString("<tr>")
-			for i, cell := range []string{row.Claim.ID, html.EscapeString(row.claim()), html.EscapeString(row.measured()), paper, ours, interval, n,
-				html.EscapeString(p), row.Verdict.html()} {
-				fmt.Fprintf(&b, "<td style=\"%s;border-top:1px solid #ccc\">%s</td>", columns[i].style, cell)
-			}
-			b.WriteString("</tr>\n")
 		}
-	}
-	endHTMLTable(&b, s.Data)
-	return b.String()
-}
-
-// html is the verdict with its colour.
-func (v Verdict) html() string {
-	switch v {
-	case HoldsCorrected:
-		return fmt.Sprintf("<b style=\"color:%s\">%s</b>", moreColour, v)
-	case HoldsAlone:
-		return fmt.Sprintf("<span style=\"color:%s\">%s</span>", moreColour, v)
-	case Fails:
-		return fmt.Sprintf("<b style=\"color:%s\">%s</b>", lessColour, v)
-	case NoRuns:
-		return fmt.Sprintf("<span style=\"color:%s\">%s</span>", paperColour, v)
-	}
-	return string(v)
+	}).HTML()
 }
 
 // CSV writes the scoreboard for machines: seven digits, missing values empty, one value per seed separated by spaces.

@@ -3,7 +3,6 @@ package figures
 import (
 	"image/color"
 	"math"
-	"strconv"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"gonum.org/v1/plot"
@@ -48,16 +47,4 @@ func (e *extent) include(cell Cell) {
 	if ours := stats.MeanInterval(cell.Ours); !math.IsNaN(ours.SD) {
 		e.add(ours.Mean-ours.SD, ours.Mean+ours.SD)
 	}
-}
-
-// cellHeader names the fields of a cell in CSV, and record returns them: seven digits, missing values empty, one value per seed separated by
-// spaces.
-var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
-
-func (c Cell) record() []string {
-	ours := stats.MeanInterval(c.Ours)
-	if ours.N == 0 {
-		return []string{plain(c.Paper), "", "", "0", ""}
-	}
-	return []string{plain(c.Paper), sevenDigits(ours.Mean), plain(ours.SD), strconv.Itoa(ours.N), joinPlain(c.Ours)}
 }

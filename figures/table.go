@@ -46,28 +46,30 @@ type Table struct {
 	Rows     []Row
 }
 
+// cells are all cells, row by row.
+func (t Table) cells() (cells []Cell) {
+	for _, row := range t.Rows {
+		cells = append(cells, row.Cells...)
+	}
+	return cells
+}
+
+func (c Cell) printed() bool { return !math.IsNaN(c.Paper) }
+
+func (c Cell) measured() bool { return len(c.Ours) > 0 }
+
 // PaperAlone reports whether the table shows numbers of the paper and none of ours.
 func (t Table) PaperAlone() bool {
-	printed := false
-	for _, row := range t.Rows {
-		for _, cell := range row.Cells {
-			if len(cell.Ours) > 0 {
-				return false
-			}
-			printed = printed || !math.IsNaN(cell.Paper)
-		}
-	}
-	return printed
+	return slices.ContainsFunc(t.cells(), Cell.printed) && !slices.ContainsFunc(t.cells(), Cell.measured)
 }
 
 // Measured leaves out the tables of the paper alone where others have numbers of ours, such as those of the same columns on synthetic images. Where none has,
 // it returns all tables.
 func Measured(tables []Table) []Table {
-	measured := slices.DeleteFunc(slices.Clone(tables), Table.PaperAlone)
-	if len(measured) == 0 {
-		return tables
+	if measured := slices.DeleteFunc(slices.Clone(tables), Table.PaperAlone); len(measured) > 0 {
+		return measured
 	}
-	return measured
+	return tables
 }
 
 // Formats are the formats that [Table.Format] knows.
@@ -75,17 +77,47 @@ var Formats = []string{"md", "csv", "latex", "html"}
 
 // Format writes the table in one of [Formats]; another name is an error.
 func (t Table) Format(format string) (string, error) {
-	switch format {
-	case "md":
-		return t.Markdown(), nil
-	case "csv":
-		return t.CSV(), nil
-	case "latex":
-		return t.LaTeX(), nil
-	case "html":
-		return t.HTML(), nil
+	return formatted(format, Formats, map[string]func() string{"md": t.Markdown, "csv": t.CSV, "latex": t.LaTeX, "html": t.HTML})
+}
+
+// formatted writes by the writer of a format; a name that is not among formats is an error.
+func formatted(format string, formats []string, writers map[string]func() string) (string, error) {
+	if write := writers[format]; write != nil {
+		return write(), nil
 	}
-	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(Formats, ", "))
+	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(formats, ", "))
+}
+
+// Markdown writes a GitHub table. Each cell reads "paper / **ours ± sd** (difference)"; a missing part is left out, and the slash keeps its place. In
+// a table without numbers of the paper a cell is "**ours ± sd**".
+func (t Table) Markdown() string {
+	return t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).Markdown()
+}
+
+const stackedReading = "Each cell: ours ± sd, below it the paper's number and the difference"
+
+// LaTeX is [Grid.LaTeX] of the table: ours in bold above the paper's number and the difference.
+func (t Table) LaTeX() string { return t.grid(stackedReading, Cell.stacked).LaTeX() }
+
+// HTML is [Grid.HTML] of the table: ours in bold above the paper's number in grey and the difference in blue (more) or brown (less).
+func (t Table) HTML() string { return t.LinkedHTML(func(string) string { return "" }) }
+
+// LinkedHTML is [Table.HTML] with a link from each of our numbers to its records. link returns the target for one of [Cell].Records, or "" for no link. Records with
+// one target share a link.
+func (t Table) LinkedHTML(link func(record string) string) string {
+	const mostLinks = 4 // In a cell.
+	return t.grid(stackedReading, func(c Cell, look numberLook) Lines {
+		lines := c.stacked(look)
+		if c.measured() {
+			mean := &lines[0][0]
+			for _, record := range c.Records {
+				if target := link(record); target != "" && !slices.Contains(mean.Links, target) && len(mean.Links) < mostLinks {
+					mean.Links = append(mean.Links, target)
+				}
+			}
+		}
+		return lines
+	}).HTML()
 }
 
 // Entries of switch columns in the paper's tables.
@@ -94,36 +126,165 @@ const (
 	switchSame = "same"
 )
 
-// numbers are the texts of one cell, each empty if there is nothing to show.
-type numbers struct {
-	paper string // "88.5"
-	mean  string // "61.2"
-	sd    string // "0.4", with two seeds or more
-	delta string // "+1.3" or "−27.3": ours − paper
-	seeds string // "n = 2", only if the number of seeds differs between the table's cells
+// grid formats the table. reading says how to read a cell, which the caption says with what the switches mean and what is behind our numbers.
+func (t Table) grid(reading string, format func(Cell, numberLook) Lines) Grid {
+	printed := slices.ContainsFunc(t.cells(), Cell.printed)
+	if !printed {
+		reading = "Each cell: ours ± sd"
+	}
+	if t.Unit != "" {
+		reading += ", in " + t.Unit
+	}
+	least, most := t.seeds()
+	look := numberLook{printed, least != most}
+	g := Grid{Title: t.Title, Data: t.Data, Sections: make([]Section, 1)}
+	var meanings []string // Of switches. They get letters, as in the paper, which keeps their columns narrow.
+	for _, head := range t.RowHeads {
+		column := Column{Title: shownName(head.Name), Align: "left", Head: true}
+		if head.Switch {
+			letter := fmt.Sprintf("(%c)", 'a'+len(meanings))
+			meanings = append(meanings, letter+" "+column.Title)
+			column.Title, column.Align = letter, "center"
+		}
+		g.Columns = append(g.Columns, column)
+	}
+	before := ""
+	for i, column := range t.Columns {
+		group, name, found := strings.Cut(column, "/")
+		if !found {
+			group, name = "", column
+		}
+		g.Columns = append(g.Columns, Column{
+			Title: shownName(name), Group: shownName(group), Align: "right", Line: i == 0 || group != before, Body: "text-align:right;white-space:nowrap;padding:2px 5px",
+		})
+		before = group
+	}
+	same := false // Whether a switch is set to the same crop for both views.
+	for i, row := range t.Rows {
+		if len(row.Heads) != len(t.RowHeads) || len(row.Cells) != len(t.Columns) { // A bug in the program, not in the data.
+			panic(fmt.Sprintf("figures: row %d of table %q has %d heads and %d cells; the table has %d row heads and %d columns",
+				i, t.Title, len(row.Heads), len(row.Cells), len(t.RowHeads), len(t.Columns)))
+		}
+		var line GridRow
+		for i, text := range row.Heads {
+			if t.RowHeads[i].Switch {
+				same = same || text == switchSame
+				text = map[string]string{switchOn: "✓", switchSame: "◐"}[text]
+			}
+			line.Cells = append(line.Cells, Plain(text)...)
+		}
+		for _, cell := range row.Cells {
+			line.Cells = append(line.Cells, format(cell, look))
+		}
+		g.Sections[0].Rows = append(g.Sections[0].Rows, line)
+	}
+	if meanings != nil {
+		meanings[len(meanings)-1] += "."
+	}
+	g.Caption = []string{t.Caption, strings.Join(meanings, "; "), reading + "."}
+	switch {
+	case most == 0:
+		g.Caption = append(g.Caption, "No runs.")
+	case most == 1:
+		g.Caption = append(g.Caption, "1 seed, so no sd.")
+	case least == most:
+		g.Caption = append(g.Caption, fmt.Sprintf("%d seeds.", most))
+	default:
+		g.Caption = append(g.Caption, fmt.Sprintf("%d to %d seeds (n), sd from 2 on.", least, most))
+	}
+	if t.Profile != "" {
+		g.Caption = append(g.Caption, "Profile: "+t.Profile+".")
+	}
+	if same {
+		g.Caption = append(g.Caption, "◐: the same crop for both views.")
+	}
+	g.Caption = slices.DeleteFunc(g.Caption, func(sentence string) bool { return sentence == "" })
+	return g
 }
 
-// numbers formats a cell. The caption gives the number of seeds if all cells have the same.
-func (c Cell) numbers(seedsDiffer bool) numbers {
-	var n numbers
-	if !math.IsNaN(c.Paper) {
-		n.paper = decimal(c.Paper, 1)
+// seeds are the smallest and largest number of seeds of the cells that have any; 0, 0 if none has.
+func (t Table) seeds() (least, most int) {
+	for _, cell := range t.cells() {
+		if n := len(cell.Ours); n > 0 {
+			if least == 0 {
+				least = n
+			}
+			least, most = min(least, n), max(most, n)
+		}
 	}
-	if len(c.Ours) == 0 {
-		return n
+	return least, most
+}
+
+// shownName is a column's name for readers: "random_crop" → "random crop".
+func shownName(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// numberLook says what cells of a table show: numbers of the paper, and their own numbers of seeds, if these differ.
+type numberLook struct{ besidePaper, seeds bool }
+
+// numbers are the texts of a cell, each empty if there is nothing to show: "88.5", "61.2", " ± 0.4" with two seeds or more, and ours − paper, "+1.3" or "−27.3".
+func (c Cell) numbers() (paper, mean, sd, delta string) {
+	if c.printed() {
+		paper = decimal(c.Paper, 1)
+	}
+	if !c.measured() {
+		return paper, "", "", ""
 	}
 	ours := stats.MeanInterval(c.Ours)
-	n.mean = decimal(ours.Mean, 1)
 	if !math.IsNaN(ours.SD) {
-		n.sd = decimal(ours.SD, 1)
+		sd = " ± " + decimal(ours.SD, 1)
 	}
-	if delta := ours.Mean - c.Paper; !math.IsNaN(delta) {
-		n.delta = signed(delta)
+	if difference := ours.Mean - c.Paper; !math.IsNaN(difference) {
+		delta = signed(difference)
 	}
-	if seedsDiffer {
-		n.seeds = fmt.Sprintf("n = %d", len(c.Ours))
+	return paper, decimal(ours.Mean, 1), sd, delta
+}
+
+// inLine writes a cell in one line.
+func (c Cell) inLine(look numberLook) Lines {
+	paper, mean, sd, delta := c.numbers()
+	if mean == "" {
+		if paper != "" {
+			paper += " /"
+		}
+		return Lines{{{Text: paper}}}
 	}
-	return n
+	line := []Run{{}, {Text: mean + sd, Bold: true}, {}}
+	if look.besidePaper {
+		line[0].Text = strings.TrimLeft(paper+" / ", " ")
+	}
+	if delta != "" {
+		line[2].Text = " (" + delta + ")"
+	}
+	if look.seeds {
+		line[2].Text += fmt.Sprintf(", n = %d", len(c.Ours))
+	}
+	return Lines{line}
+}
+
+// stacked writes a cell in two lines, the first of which is nil without numbers of ours.
+func (c Cell) stacked(look numberLook) Lines {
+	paper, mean, sd, delta := c.numbers()
+	lines := make(Lines, 2)
+	if mean != "" {
+		lines[0] = []Run{{Text: mean, Bold: true}, {Text: sd}}
+		if look.seeds {
+			lines[0] = append(lines[0], Run{Text: " "}, Run{Text: fmt.Sprintf("n = %d", len(c.Ours)), Small: true})
+		}
+	}
+	if paper != "" {
+		lines[1] = []Run{{Text: paper, Colour: paperColour}}
+	}
+	if delta != "" {
+		colour := lessColour
+		switch {
+		case strings.HasPrefix(delta, "+"):
+			colour = moreColour
+		case delta == "0.0":
+			colour = paperColour
+		}
+		lines[1] = append(lines[1], Run{Text: " "}, Run{Text: "(" + delta + ")", Colour: colour})
+	}
+	return lines
 }
 
 // decimal formats with this many digits after the point (the paper prints one) and a true minus sign.
@@ -147,150 +308,52 @@ func signed(value float64) string {
 	return text
 }
 
-// shownName is a column's name for readers: "random_crop" → "random crop".
-func shownName(name string) string { return strings.ReplaceAll(name, "_", " ") }
-
-// heads are the row heads for readers. Switches get letters, as in the paper, which keeps their columns narrow; legend spells them out.
-func (t Table) heads() (heads []string, legend string) {
-	var meanings []string
-	for _, head := range t.RowHeads {
-		if !head.Switch {
-			heads = append(heads, shownName(head.Name))
-			continue
-		}
-		letter := fmt.Sprintf("(%c)", 'a'+len(meanings))
-		heads = append(heads, letter)
-		meanings = append(meanings, letter+" "+shownName(head.Name))
-	}
-	if meanings == nil {
-		return heads, ""
-	}
-	return heads, strings.Join(meanings, "; ") + "."
-}
-
-// group splits "CIFAR-10/SimCLR" into its group and the column's own name; the group may be empty.
-func group(column string) (group, name string) {
-	if before, after, found := strings.Cut(column, "/"); found {
-		return before, after
-	}
-	return "", column
-}
-
-// span is a run of neighbouring columns of one group.
-type span struct {
-	group string
-	width int
-}
-
-// spans are the groups of the columns from left to right; nil if no column has one.
-func (t Table) spans() []span {
-	var spans []span
-	grouped := false
-	for _, column := range t.Columns {
-		name, _ := group(column)
-		grouped = grouped || name != ""
-		if n := len(spans); n > 0 && spans[n-1].group == name {
-			spans[n-1].width++
-			continue
-		}
-		spans = append(spans, span{name, 1})
-	}
-	if !grouped {
-		return nil
-	}
-	return spans
-}
-
-// seeds are the smallest and largest number of seeds of the cells that have any; 0, 0 if none has.
-func (t Table) seeds() (least, most int) {
+// CSV writes the table for machines, one line per cell: table, row (its nonempty heads as name=value, separated by semicolons), column, paper, mean,
+// sd, n, values (one per seed, separated by spaces), unit, profile, data and caption. All tables have the same columns. Numbers have seven digits,
+// more than any of them means; the records have all. Missing values are empty.
+func (t Table) CSV() string {
+	records := [][]string{slices.Concat([]string{"table", "row", "column"}, cellHeader, []string{"unit", "profile", "data", "caption"})}
 	for _, row := range t.Rows {
-		for _, cell := range row.Cells {
-			n := len(cell.Ours)
-			if n == 0 {
-				continue
+		var heads []string
+		for i, value := range row.Heads {
+			if value != "" {
+				heads = append(heads, t.RowHeads[i].Name+"="+value)
 			}
-			if least == 0 {
-				least = n
-			}
-			least, most = min(least, n), max(most, n)
+		}
+		for c, cell := range row.Cells {
+			records = append(records, slices.Concat([]string{t.Title, strings.Join(heads, ";"), t.Columns[c]}, cell.record(),
+				[]string{t.Unit, t.Profile, strings.Join(t.Data, "; "), t.Caption}))
 		}
 	}
-	return least, most
+	return csvText(records)
 }
 
-func (t Table) seedsDiffer() bool {
-	least, most := t.seeds()
-	return least != most
+// cellHeader names the fields of a cell in CSV, and record returns them: seven digits, missing values empty, one value per seed separated by spaces.
+var cellHeader = []string{"paper", "mean", "sd", "n", "values"}
+
+func (c Cell) record() []string {
+	ours := stats.MeanInterval(c.Ours)
+	if ours.N == 0 {
+		return []string{plain(c.Paper), "", "", "0", ""}
+	}
+	return []string{plain(c.Paper), sevenDigits(ours.Mean), plain(ours.SD), strconv.Itoa(ours.N), joinPlain(c.Ours)}
 }
 
-// hasPaper reports whether the paper has any of the table's numbers.
-func (t Table) hasPaper() bool {
-	return slices.ContainsFunc(t.Rows, func(row Row) bool {
-		return slices.ContainsFunc(row.Cells, func(cell Cell) bool { return !math.IsNaN(cell.Paper) })
-	})
-}
-
-// caption is the whole caption in plain text: the given one, what the switches mean, how to read a cell, and what is behind our numbers except for
-// the data.
-func (t Table) caption(reading string) string {
-	var parts []string
-	add := func(sentence string) {
-		if sentence != "" {
-			parts = append(parts, sentence)
-		}
-	}
-	if !t.hasPaper() {
-		reading = "Each cell: ours ± sd"
-	}
-	add(t.Caption)
-	_, legend := t.heads()
-	add(legend)
-	if t.Unit != "" {
-		reading += ", in " + t.Unit
-	}
-	add(reading + ".")
-	switch least, most := t.seeds(); {
-	case most == 0:
-		add("No runs.")
-	case most == 1:
-		add("1 seed, so no sd.")
-	case least == most:
-		add(fmt.Sprintf("%d seeds.", most))
-	default:
-		add(fmt.Sprintf("%d to %d seeds (n), sd from 2 on.", least, most))
-	}
-	if t.Profile != "" {
-		add("Profile: " + t.Profile + ".")
-	}
-	return strings.Join(parts, " ")
-}
-
-// footnote names the data behind our numbers, in plain text; it is empty without any. Identities are long and would make a caption hard to read.
-func footnote(data []string) string {
-	if len(data) == 0 {
+// plain is a number for machines, with at most seven digits, or nothing for NaN.
+func plain(value float64) string {
+	if math.IsNaN(value) {
 		return ""
 	}
-	return "Data: " + strings.Join(data, "; ") + "."
+	return sevenDigits(value)
 }
 
-// check panics on a table whose rows do not fit its columns: that is a bug in the program, not in the data.
-func (t Table) check() {
-	for i, row := range t.Rows {
-		if len(row.Heads) != len(t.RowHeads) || len(row.Cells) != len(t.Columns) {
-			panic(fmt.Sprintf("figures: row %d of table %q has %d heads and %d cells; the table has %d row heads and %d columns",
-				i, t.Title, len(row.Heads), len(row.Cells), len(t.RowHeads), len(t.Columns)))
-		}
+func sevenDigits(value float64) string { return strconv.FormatFloat(value, 'g', 7, 64) }
+
+// joinPlain keeps each seed's value, including the NaN of a failed run.
+func joinPlain(values []float64) string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = sevenDigits(value)
 	}
-}
-
-// hasSame reports whether a switch of the table is set to the same crop for both views, which the caption then explains.
-func (t Table) hasSame() bool {
-	return slices.ContainsFunc(t.Rows, func(row Row) bool {
-		for i, head := range t.RowHeads {
-			if head.Switch && row.Heads[i] == switchSame {
-				return true
-			}
-		}
-		return false
-	})
+	return strings.Join(texts, " ")
 }

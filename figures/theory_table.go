@@ -1,11 +1,8 @@
 package figures
 
 import (
-	"fmt"
-	"html"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/semcon/semcon/analysis/theory"
 )
@@ -32,33 +29,31 @@ var boundColumns = []struct {
 	{"true error", func(a theory.Comparison) float64 { return a.Error }},
 }
 
-// HTML writes the table for a notebook. A bound without margin is a dash. A printed bound below the true error is red, since it refutes the theorem;
+// HTML is [Grid.HTML] of the table. A bound without margin is a dash. A printed bound below the true error is red, since it refutes the theorem;
 // one outside the printed theorem's conditions is in brackets.
 func (t BoundTable) HTML() string {
-	var b strings.Builder
-	b.WriteString("<table style=\"border-collapse:collapse\">\n<thead><tr><th style=\"text-align:left\">features</th>")
+	g := Grid{Columns: []Column{{Title: "features", Align: "left"}}, Sections: make([]Section, 1)}
 	for _, column := range boundColumns {
-		fmt.Fprintf(&b, "<th style=\"text-align:right;padding:2px 10px\">%s</th>", column.title)
+		g.Columns = append(g.Columns, Column{Title: column.title, Align: "right"})
 	}
-	b.WriteString("</tr></thead>\n<tbody>\n")
 	for _, row := range t {
-		fmt.Fprintf(&b, "<tr><td style=\"text-align:left\">%s</td>", html.EscapeString(row.Name))
+		cells := Plain(row.Name)
 		for i, column := range boundColumns {
 			value := column.value(row.Comparison)
-			text, style := strconv.FormatFloat(value, 'g', 3, 64), ""
-			if math.IsInf(value, 0) || math.IsNaN(value) {
-				text = "–"
-			} else if i == 0 && !row.Printed.Domain {
-				text = "(" + text + ")"
-			} else if i == 0 && value < row.Error {
-				style = ";color:#D55E00;font-weight:bold"
+			number := Run{Text: strconv.FormatFloat(value, 'g', 3, 64)}
+			switch {
+			case !isFinite(value):
+				number.Text = "–"
+			case i == 0 && !row.Printed.Domain:
+				number.Text = "(" + number.Text + ")"
+			case i == 0 && value < row.Error:
+				number.Bold, number.Colour = true, "#D55E00"
 			}
-			fmt.Fprintf(&b, "<td style=\"text-align:right;padding:2px 10px%s\">%s</td>", style, text)
+			cells = append(cells, Lines{{number}})
 		}
-		b.WriteString("</tr>\n")
+		g.Sections[0].Rows = append(g.Sections[0].Rows, GridRow{Cells: cells})
 	}
-	b.WriteString("</tbody></table>\n")
-	return b.String()
+	return g.HTML()
 }
 
 // Curves draws the table's columns against xs, one number per row. Zeros are drawn at floor, as the axis is logarithmic; bounds without margin are

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"cmp"
 	"bytes"
 	"fmt"
 	"image"
@@ -42,6 +43,11 @@ func TestPretrainPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep := func(name string, figure figures.Figure) { // In $SEMCON_TEST_FIGURES, to be looked at.
+		if err := figures.SaveFigure(cmp.Or(os.Getenv("SEMCON_TEST_FIGURES"), t.TempDir()), name, figure); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	for name, c := range map[string]struct {
 		draw          func() (figures.ImageGrid, error)
 		rows, columns int
@@ -69,9 +75,7 @@ func TestPretrainPictures(t *testing.T) {
 				t.Errorf("%s: the last picture of a row has one colour only", name)
 			}
 		}
-		if _, _, err := sheet.Render(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		keep(name, sheet)
 	}
 	curves, err := results.BothStages(out, 0)
 	if err != nil {
@@ -83,9 +87,7 @@ func TestPretrainPictures(t *testing.T) {
 	if alignment := curves[0].Series[0]; alignment.X[len(alignment.X)-1] != 16 {
 		t.Errorf("the last step of two stages of 8 is %v", alignment.X)
 	}
-	if _, _, err := curves.Render(); err != nil {
-		t.Error(err)
-	}
+	keep("curves", curves)
 	framework, err := results.Framework(t.Context(), b, out, "", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -93,11 +95,7 @@ func TestPretrainPictures(t *testing.T) {
 	if len(framework.Boxes) != 12 || !strings.Contains(framework.Title, "smoke profile") {
 		t.Errorf("%d boxes, title %q", len(framework.Boxes), framework.Title)
 	}
-	if dir := os.Getenv("SEMCON_TEST_FIGURES"); dir != "" {
-		if err := figures.SaveFigure(dir, "framework", framework); err != nil {
-			t.Error(err)
-		}
-	}
+	keep("framework", framework)
 	if trained, name := Trained(out); trained != file("second", "online").File || name != "pretrain, smoke profile" {
 		t.Errorf("trained is %s in %s", name, trained)
 	}

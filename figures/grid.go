@@ -1,0 +1,365 @@
+package figures
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"text/template"
+)
+
+// Grid is formatted text in rows and columns. Every table is a grid, and each format has one renderer: [Grid.Text], [Grid.Markdown], [Grid.HTML] and [Grid.LaTeX].
+type Grid struct {
+	Title    string
+	Caption  []string // Sentences.
+	Data     []string // Identities of the data behind the numbers. They are long, and stand below the grid.
+	Columns  []Column
+	Sections []Section
+}
+
+// Column is a column of a [Grid]. Columns that name rows come first.
+type Column struct {
+	Title string
+	Group string // Stands above neighbouring columns of one group.
+	Align string // "left", "center" or "right".
+	Head  bool   // The column names rows.
+	Line  bool   // A line stands left of the column.
+	Style string // Further style in HTML.
+	Body  string // The style of cells in HTML if it is not that of the title.
+}
+
+// Section is some rows of a [Grid], below a title that may be empty.
+type Section struct {
+	Title string
+	Rows  []GridRow
+}
+
+// GridRow is a row of a [Grid]: a cell for each column, and what stands below the row in a terminal.
+type GridRow struct {
+	Cells []Lines
+	Below string
+}
+
+// Lines are the lines of a cell, each a sequence of runs.
+type Lines [][]Run
+
+// Run is text of one look.
+type Run struct {
+	Text        string
+	Bold, Small bool
+	Colour      string   // In HTML.
+	Links       []string // In HTML: the target of the text, and those of numbers behind it.
+}
+
+// Plain are the cells of a row without a look.
+func Plain(texts ...string) (cells []Lines) {
+	for _, text := range texts {
+		cells = append(cells, Lines{{{Text: text}}})
+	}
+	return cells
+}
+
+// join writes a cell. Empty lines are left out.
+func (l Lines) join(separator string, look func(Run) string) string {
+	var lines []string
+	for _, runs := range l {
+		line := ""
+		for _, run := range runs {
+			line += look(run)
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, separator)
+}
+
+// span is a number of neighbouring columns of one group.
+type span struct {
+	Group string
+	Width int
+}
+
+// spans are the groups of the columns that do not name rows; nil if no column has one.
+func (g Grid) spans() (spans []span) {
+	for _, c := range g.values() {
+		if n := len(spans); n > 0 && spans[n-1].Group == c.Group {
+			spans[n-1].Width++
+		} else {
+			spans = append(spans, span{c.Group, 1})
+		}
+	}
+	if len(spans) == 1 && spans[0].Group == "" {
+		return nil
+	}
+	return spans
+}
+
+// heads are the columns that name rows.
+func (g Grid) heads() []Column {
+	return g.Columns[:len(g.Columns)-len(g.values())]
+}
+
+// values are the columns after those that name rows.
+func (g Grid) values() []Column {
+	for i, c := range g.Columns {
+		if !c.Head {
+			return g.Columns[i:]
+		}
+	}
+	return nil
+}
+
+// note names the data behind the numbers; it is empty without any.
+func (g Grid) note() string {
+	if len(g.Data) == 0 {
+		return ""
+	}
+	return "Data: " + strings.Join(g.Data, "; ") + "."
+}
+
+// renderer writes grids by the template of a format. In it, text escapes and cell writes a cell.
+func renderer(format string, text func(string) string, cell func(Lines) string) func(Grid) string {
+	t := template.Must(template.New("").Delims("[[", "]]").Funcs(template.FuncMap{
+		"text": text, "cell": cell, "caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note,
+		"heads": Grid.heads, "values": Grid.values, "spans": Grid.spans, "style": Column.style, "body": Column.body,
+	}).Parse(format))
+	return func(g Grid) string {
+		var b strings.Builder
+		if err := t.Execute(&b, g); err != nil {
+			panic(err) // The template is a constant.
+		}
+		return b.String()
+	}
+}
+
+// Text writes aligned columns for a terminal.
+func (g Grid) Text() string {
+	var b strings.Builder
+	for _, section := range g.Sections {
+		rows := section.Rows
+		if slices.ContainsFunc(g.Columns, func(c Column) bool { return c.Title != "" }) {
+			var titles []string
+			for _, c := range g.Columns {
+				titles = append(titles, c.Title)
+			}
+			rows = append([]GridRow{{Cells: Plain(titles...)}}, rows...)
+		}
+		var columns strings.Builder
+		w := tabwriter.NewWriter(&columns, 0, 0, 2, ' ', 0)
+		for _, row := range rows {
+			var cells []string
+			for _, cell := range row.Cells {
+				cells = append(cells, cell.join(" ", func(r Run) string { return r.Text }))
+			}
+			fmt.Fprintln(w, strings.Join(cells, "\t"))
+		}
+		if err := w.Flush(); err != nil {
+			panic(err) // A strings.Builder never fails.
+		}
+		b.WriteString(strings.TrimPrefix(section.Title+"\n", "\n"))
+		for i, line := range slices.Collect(strings.Lines(columns.String())) {
+			b.WriteString(line + strings.TrimPrefix(rows[i].Below+"\n", "\n"))
+		}
+		b.WriteString("\n")
+	}
+	for _, line := range append(slices.Clone(g.Caption), g.note()) {
+		b.WriteString(strings.TrimPrefix(line+"\n", "\n"))
+	}
+	return b.String()
+}
+
+// Markdown writes a GitHub table for each section.
+func (g Grid) Markdown() string { return markdownGrid(g) }
+
+var markdownGrid = renderer(`[[range .Sections]][[with or .Title $.Title]]**[[text .]]**
+
+[[end]]|[[range $.Columns]] [[with .Group]][[text .]]<br>[[end]][[text .Title]] |[[end]]
+|[[range $.Columns]] [[if ne .Align "right"]]:[[end]]-[[if eq .Align "center"]]:[[else]]-[[end]][[if eq .Align "right"]]:[[end]] |[[end]]
+[[range .Rows]]|[[range .Cells]] [[cell .]] |[[end]]
+[[end]]
+[[end]][[text (caption .)]]
+[[with note .]]
+[[text .]]
+[[end]]`, markdownText, func(cell Lines) string {
+	return cell.join(" ", func(r Run) string {
+		if r.Bold {
+			return "**" + markdownText(r.Text) + "**"
+		}
+		return markdownText(r.Text)
+	})
+})
+
+// markdownText escapes what Markdown would treat as markup in a table cell.
+func markdownText(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "\n", " ").Replace(text)
+}
+
+// Colours of text in HTML: readable on white and on black, and distinct for every kind of colour vision. The sign says the same.
+const (
+	paperColour = "#767676"
+	moreColour  = "#0072B2"
+	lessColour  = "#B85000"
+)
+
+// HTML writes a self-contained table with inline styles and no scripts. The caption is as wide as the page; within the table it would be as narrow as the table.
+func (g Grid) HTML() string { return htmlGrid(g) }
+
+var htmlGrid = renderer(`<div style="font-size:80%;text-align:left;margin:0 0 1em">
+[[if or .Title .Caption]]<p style="margin:0 0 0.5em">[[with .Title]]<b>[[text .]].</b> [[end]][[text (caption .)]]</p>
+[[end]]<table style="border-collapse:collapse;font-size:100%;margin:0">
+<thead>
+<tr>[[range heads .]]<th[[if spans $]] rowspan="2"[[end]] style="[[style .]]">[[text .Title]]</th>[[end]]
+[[- if spans .]][[range spans .]]<th colspan="[[.Width]]" style="text-align:center;border-left:1px solid #999">[[text .Group]]</th>[[end]]</tr>
+<tr>[[end]][[range values .]]<th style="[[style .]]">[[text .Title]]</th>[[end]]</tr>
+</thead>
+<tbody>
+[[range .Sections]][[with .Title]]<tr><th colspan="[[len $.Columns]]" style="text-align:left;padding:2px 5px;border-top:1px solid #ccc">[[text .]]</th></tr>
+[[end]][[range .Rows]]<tr>[[range $i, $cell := .Cells]]<td style="[[body (index $.Columns $i)]]">[[cell $cell]]</td>[[end]]</tr>
+[[end]][[end]]</tbody>
+</table>
+[[with note .]]<p style="margin:0.5em 0 0;color:`+paperColour+`">[[text .]]</p>
+[[end]]</div>
+`, html.EscapeString, func(cell Lines) string { return cell.join("<br>", Run.html) })
+
+// style is the style of the title in HTML, and body that of cells.
+func (c Column) style() string { return c.css("text-align:"+c.Align+";padding:2px 5px"+c.Style, "") }
+
+func (c Column) body() string {
+	return c.css(cmp.Or(c.Body, "text-align:"+c.Align+";padding:2px 5px"+c.Style), ";border-top:1px solid #ccc")
+}
+
+func (c Column) css(style, border string) string {
+	if c.Line {
+		border += ";border-left:1px solid #999"
+	}
+	return style + border
+}
+
+func (r Run) html() string {
+	text, colour := html.EscapeString(r.Text), ""
+	if r.Colour != "" {
+		colour = ` style="color:` + r.Colour + `"`
+	}
+	switch {
+	case r.Bold:
+		text = "<b" + colour + ">" + text + "</b>"
+	case r.Small:
+		text = "<small>" + text + "</small>"
+	case colour != "":
+		text = "<span" + colour + ">" + text + "</span>"
+	}
+	var more []string
+	for i, target := range r.Links {
+		link := "<a href=\"" + html.EscapeString(target) + "\">"
+		if i == 0 {
+			text = link + text + "</a>"
+		} else {
+			more = append(more, fmt.Sprintf("%s[%d]</a>", link, i+1))
+		}
+	}
+	if more != nil {
+		text += "<sup>" + strings.Join(more, " ") + "</sup>"
+	}
+	return text
+}
+
+// LaTeX writes a table environment as wide as the page. The document needs \usepackage{amssymb} for \checkmark and nothing else; the half circle is drawn from two
+// symbols. Titles of sections are left out.
+func (g Grid) LaTeX() string {
+	title, layout, groups, note := "", "", "", ""
+	if g.Title != "" {
+		title = `\textbf{` + latexText(g.Title) + `.} `
+	}
+	caption := strings.ReplaceAll(latexText(strings.Join(g.Caption, " ")), `\semconSame`, `\protect\semconSame`)
+	line := func(cells []string) string { return strings.Join(cells, " & ") + ` \\[2pt]` + "\n" }
+	var header []string
+	for _, c := range g.Columns {
+		if c.Line {
+			layout += "|"
+		}
+		layout += c.Align[:1]
+		words := []string{latexText(c.Title)}
+		if !c.Head {
+			words = strings.Fields(words[0])
+		}
+		header = append(header, latexStack(words))
+	}
+	if spans := g.spans(); spans != nil {
+		groups = strings.Repeat("& ", len(g.heads())-1)
+		for i, s := range spans {
+			groups += fmt.Sprintf(" & \\multicolumn{%d}{c%s}{%s}", s.Width, "|"[:min(1, len(spans)-1-i)], latexText(s.Group))
+		}
+		groups += " \\\\\n"
+	}
+	var rows strings.Builder
+	for _, section := range g.Sections {
+		for _, row := range section.Rows {
+			var cells []string
+			for _, cell := range row.Cells {
+				if len(cell) == 2 && cell[0] == nil && cell[1] != nil { // The second line must not take the place of the first.
+					cell = Lines{{{Text: "–"}}, cell[1]}
+				}
+				cells = append(cells, latexStack(strings.Split(cell.join("\n", Run.latex), "\n")))
+			}
+			rows.WriteString(line(cells))
+		}
+	}
+	if text := g.note(); text != "" {
+		note = `\par\smallskip\raggedright ` + latexText(text) + "\n"
+	}
+	return fmt.Sprintf(latexGrid, title+caption, layout, groups+line(header), rows.String(), note)
+}
+
+const latexGrid = `%% needs \usepackage{amssymb}
+\providecommand{\semconSame}{\mbox{\ooalign{\hss$|$\hss\cr$\bigcirc$\cr}}}
+\begin{table*}
+\centering\scriptsize\setlength{\tabcolsep}{2.5pt}
+\caption{%s}
+\begin{tabular}{%s}
+\hline
+%s\hline
+%s\hline
+\end{tabular}
+%s\end{table*}
+`
+
+func (r Run) latex() string {
+	text := strings.ReplaceAll(latexText(r.Text), `$\pm$ `, `$\pm$`)
+	switch {
+	case r.Bold:
+		return `\textbf{` + text + `}`
+	case r.Small:
+		return `\tiny ` + text
+	}
+	return text
+}
+
+// latexStack puts lines above one another, as narrow columns need.
+func latexStack(lines []string) string {
+	if len(lines) < 2 {
+		return strings.Join(lines, "")
+	}
+	return `\begin{tabular}{@{}r@{}}` + strings.Join(lines, `\\`) + `\end{tabular}`
+}
+
+// latexText escapes the characters that LaTeX reserves, and those in tables that its default encoding lacks.
+func latexText(text string) string {
+	return strings.NewReplacer(
+		`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "%", `\%`, "&", `\&`, "_", `\_`, "#", `\#`, "$", `\$`,
+		"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `$<$`, ">", `$>$`, "|", `$|$`,
+		"±", `$\pm$`, "−", `$-$`, "–", "--", "×", `$\times$`, "·", `$\cdot$`, "τ", `$\tau$`, "✓", `$\checkmark$`, "◐", `\semconSame`,
+	).Replace(text)
+}
+
+// csvText writes records for machines.
+func csvText(records [][]string) string {
+	var b strings.Builder
+	if err := csv.NewWriter(&b).WriteAll(records); err != nil {
+		panic(err) // A strings.Builder never fails.
+	}
+	return b.String()
+}

@@ -1,8 +1,8 @@
 package pretrain
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"fmt"
 	"image"
 	"image/png"

@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -132,7 +133,7 @@ func TestRunsFromFiles(t *testing.T) {
 	if _, err := second.Resume(checkpoint); err == nil || !strings.Contains(err.Error(), checkpoint) {
 		t.Errorf("resuming a run of another configuration: %v", err)
 	}
-	named, metadata, err := weights.ReadSafetensors(checkpoint)
+	named, metadata, err := safetensors.Read(checkpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestRunsFromFiles(t *testing.T) {
 	values[7] = float32(math.NaN())
 	named[bias] = tensors.FromValue(values)
 	diverged := filepath.Join(dir, "diverged.safetensors")
-	if err := weights.WriteSafetensors(diverged, named, metadata); err != nil {
+	if err := safetensors.Write(diverged, named, metadata); err != nil {
 		t.Fatal(err)
 	}
 	if err := second.BeginFrom(diverged, 1); err == nil || !strings.Contains(err.Error(), diverged) || !strings.Contains(err.Error(), "norm/bias: entry 7 is NaN") {

@@ -10,7 +10,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // The losses that may take CoTAP's place, with the settings of their authors; see package losses. [WithFastAP] and [WithSmoothAP] rank the places of the
@@ -117,7 +117,7 @@ func TeacherOf(path string) (Teacher, error) {
 // SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
 // the run hold the teacher.
 func (t *Trainer) SetTeacher(path string) error {
-	named, metadata, err := weights.ReadSafetensors(path)
+	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (t *Trainer) SetTeacher(path string) error {
 		}
 		numbers, err := tensors.CopyFlatData[float32](value)
 		if err == nil {
-			err = weights.CheckFinite(numbers)
+			err = safetensors.CheckFinite(numbers)
 		}
 		if err == nil {
 			err = variable.SetValue(value)

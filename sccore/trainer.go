@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -161,7 +162,7 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 // has all variables is left to BeginFrom.
 func CheckStart(path string, config Config, ignore ...string) error {
 	if strings.HasSuffix(path, ".safetensors") {
-		if _, metadata, err := weights.ReadSafetensors(path); err != nil || metadata["position"] != "" {
+		if _, metadata, err := safetensors.Read(path); err != nil || metadata["position"] != "" {
 			return err
 		}
 	}
@@ -172,7 +173,7 @@ func CheckStart(path string, config Config, ignore ...string) error {
 // adopt reads the online branch from a file.
 func (t *Trainer) adopt(path string, ignore []string) error {
 	if strings.HasSuffix(path, ".safetensors") {
-		named, metadata, err := weights.ReadSafetensors(path)
+		named, metadata, err := safetensors.Read(path)
 		if err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func (t *Trainer) adopt(path string, ignore []string) error {
 				case ok && value.Shape().Equal(variable.Shape()):
 					values, err := tensors.CopyFlatData[float32](value)
 					if err == nil {
-						err = weights.CheckFinite(values)
+						err = safetensors.CheckFinite(values)
 					}
 					if err == nil {
 						err = variable.SetValue(value)
@@ -249,7 +250,7 @@ func configOf(path string) (config Config, ok bool, err error) {
 	if !strings.HasSuffix(path, ".safetensors") {
 		return Config{}, false, nil
 	}
-	metadata, err := weights.ReadMetadata(path)
+	metadata, err := safetensors.ReadMetadata(path)
 	if err != nil || metadata["position"] == "" {
 		return Config{}, false, err
 	}

@@ -84,7 +84,7 @@ func runEvaluate(ctx context.Context, args []string) error {
 	var c evaluationCall
 	data := dataFlag(flags)
 	flags.StringVar(&c.weights, "weights", "", "`FILE` of the weights, .pth or .safetensors")
-	flags.StringVar(&c.dataset, "dataset", "voc2012", "in-context, linear, patches, overclustering: `NAME` of the dataset: "+strings.Join(slices.Sorted(maps.Keys(segmentations)), ", "))
+	flags.StringVar(&c.dataset, "dataset", "voc2012", "in-context, linear, patches, overclustering: `NAME` of the dataset: "+strings.Join(datasets.SegmentationKeys(), ", "))
 	classes := flags.String("classes", "", "in-context, linear, patches, overclustering: `NAMES` of the only classes that count, with commas between them; by default all")
 	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
 	memory := flags.String("memory", strconv.Itoa(evaluation.DefaultInContext().Memory), "in-context: `SIZES` of the memory in patches, with commas between them")
@@ -112,8 +112,8 @@ func runEvaluate(ctx context.Context, args []string) error {
 		return noWeights()
 	case *data == "":
 		return usagef("--data FOLDER is missing")
-	case segmentations[c.dataset] == nil:
-		return usagef("--dataset %q: want one of %s", c.dataset, strings.Join(slices.Sorted(maps.Keys(segmentations)), ", "))
+	case !slices.Contains(datasets.SegmentationKeys(), c.dataset):
+		return usagef("--dataset %q: want one of %s", c.dataset, strings.Join(datasets.SegmentationKeys(), ", "))
 	case c.size < 0 || c.size > 8192:
 		return usagef("--size %d is not between 1 and 8192", c.size)
 	case c.images < 0 || c.expansion < 1 || c.epochs < 1:
@@ -202,9 +202,4 @@ func errOr(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-// segmentations opens datasets with masks by their keys.
-var segmentations = map[string]func(string, datasets.Split) (*datasets.Segmentation, error){
-	"voc2012": datasets.VOC, "ade20k": datasets.ADE20k, "coco": datasets.COCOStuff27, "cityscapes": datasets.Cityscapes, "camvid": datasets.CamVid,
 }

@@ -14,7 +14,7 @@ import (
 
 // open returns the features of a split of the dataset.
 func (c evaluationCall) open(split datasets.Split) (f evaluation.FrozenFeatures, err error) {
-	images, err := segmentations[c.dataset](c.data, split)
+	images, err := datasets.OpenSegmentation(c.dataset, c.data, split)
 	if err != nil {
 		return f, err
 	}

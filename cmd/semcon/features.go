@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -170,7 +171,7 @@ func writeFeatures(c featureChoice, im *weights.Import, p *partialFeatures, prep
 	isMap := func(name string) bool { return strings.HasSuffix(name, "patches") }
 	named := p.tensorsOf(im.ViT.Dim, c.preprocessing.CropMode == datasets.WholeImage, isMap)
 	if extension := filepath.Ext(c.out); extension == ".npy" {
-		if err := weights.WriteNPY(c.out, named[p.names[0]]); err != nil {
+		if err := safetensors.WriteNPY(c.out, named[p.names[0]]); err != nil {
 			return err
 		}
 		text := strings.Join(p.rows, "\n") + "\n"
@@ -186,5 +187,5 @@ func writeFeatures(c featureChoice, im *weights.Import, p *partialFeatures, prep
 	if len(im.Ignored) > 0 {
 		metadata["ignored"] = strings.Join(im.Ignored, " ")
 	}
-	return weights.WriteRawSafetensors(c.out, named, metadata)
+	return safetensors.WriteRaw(c.out, named, metadata)
 }

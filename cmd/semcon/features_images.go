@@ -19,6 +19,7 @@ import (
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -115,7 +116,7 @@ func readPaths(r io.Reader) (paths []string, err error) {
 }
 
 func openStandardised(path string) (imageList, error) {
-	named, _, err := weights.ReadSafetensors(path)
+	named, _, err := safetensors.Read(path)
 	if err != nil {
 		return imageList{}, err
 	}

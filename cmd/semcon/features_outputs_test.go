@@ -16,7 +16,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // photos writes images of several sizes and returns a function that runs the verb on the Go engine.
@@ -41,7 +41,7 @@ func photos(t *testing.T, m *fakemachine.Machine) func(stdin string, args ...str
 		if _, stderr, status := outcome(t, c); status != 0 {
 			t.Fatalf("exit status %d: %s", status, stderr)
 		}
-		named, _, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "f.safetensors"))
+		named, _, err := safetensors.Read(filepath.Join(m.Checkout, "f.safetensors"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestFeaturesArePreprocessedAsTheMakersDo(t *testing.T) {
 		if _, stderr, status := outcome(t, onGo(semcon(t, m, append([]string{"features", "photos", "--weights", "tiny.safetensors", "--out", "f.safetensors"}, args...)...))); status != 0 {
 			t.Fatal(stderr)
 		}
-		_, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "f.safetensors"))
+		_, metadata, err := safetensors.Read(filepath.Join(m.Checkout, "f.safetensors"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 	values := make([]float32, 3*8*8*3)
 	values[8*8*3+5] = float32(math.NaN())
 	path := filepath.Join(m.Checkout, "images.safetensors")
-	if err := weights.WriteSafetensors(path, map[string]*tensors.Tensor{"images": tensors.FromFlatDataAndDimensions(values, 3, 8, 8, 3)}, nil); err != nil {
+	if err := safetensors.Write(path, map[string]*tensors.Tensor{"images": tensors.FromFlatDataAndDimensions(values, 3, 8, 8, 3)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	stdout, stderr, status = outcome(t, onGo(semcon(t, m, "features", "images.safetensors", "--weights", "tiny.safetensors", "--out", "n.npy")))

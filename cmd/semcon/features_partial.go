@@ -13,7 +13,7 @@ import (
 
 	"github.com/semcon/semcon/internal/filelock"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // partialFeatures holds what is computed so far in a folder beside the output, so that a call that is killed goes on where it stopped. Each tensor is a
@@ -170,18 +170,18 @@ func (p *partialFeatures) add(b batchDone, values [][]float32) error {
 }
 
 // tensorsOf returns the tensors of the file to write. Maps of images of several sizes are one tensor an image, "patches.0".
-func (p *partialFeatures) tensorsOf(dim int, each bool, isMap func(name string) bool) map[string]weights.RawTensor {
-	named := map[string]weights.RawTensor{}
+func (p *partialFeatures) tensorsOf(dim int, each bool, isMap func(name string) bool) map[string]safetensors.RawTensor {
+	named := map[string]safetensors.RawTensor{}
 	for i, name := range p.names {
 		switch {
 		case !isMap(name):
-			named[name] = weights.RawTensor{Shape: []int{len(p.rows), dim}, File: p.tensors[i]}
+			named[name] = safetensors.RawTensor{Shape: []int{len(p.rows), dim}, File: p.tensors[i]}
 		case !each:
-			named[name] = weights.RawTensor{Shape: []int{len(p.rows), p.grids[0][0], p.grids[0][1], dim}, File: p.tensors[i]}
+			named[name] = safetensors.RawTensor{Shape: []int{len(p.rows), p.grids[0][0], p.grids[0][1], dim}, File: p.tensors[i]}
 		default:
 			var at int64
 			for row, grid := range p.grids {
-				named[fmt.Sprintf("%s.%d", name, row)] = weights.RawTensor{Shape: []int{grid[0], grid[1], dim}, File: p.tensors[i], Offset: at}
+				named[fmt.Sprintf("%s.%d", name, row)] = safetensors.RawTensor{Shape: []int{grid[0], grid[1], dim}, File: p.tensors[i], Offset: at}
 				at += int64(4 * grid[0] * grid[1] * dim)
 			}
 		}

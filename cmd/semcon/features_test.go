@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -70,7 +71,7 @@ func TestImportReportsAndWrites(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-	written, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "ours.safetensors"))
+	written, metadata, err := safetensors.Read(filepath.Join(m.Checkout, "ours.safetensors"))
 	if err != nil || written["head.mlp.0.bias"] != nil || len(written) != 42 || metadata["architecture"] != "vit-tiny" {
 		t.Errorf("%d tensors, %v, %v", len(written), metadata, err)
 	}
@@ -83,7 +84,7 @@ func TestImportReportsAndWrites(t *testing.T) {
 	if _, _, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--head", "--out", "with.safetensors")); status != 0 {
 		t.Errorf("--head: exit status %d", status)
 	}
-	if written, _, err = weights.ReadSafetensors(filepath.Join(m.Checkout, "with.safetensors")); err != nil || written["head.mlp.0.bias"] == nil {
+	if written, _, err = safetensors.Read(filepath.Join(m.Checkout, "with.safetensors")); err != nil || written["head.mlp.0.bias"] == nil {
 		t.Errorf("no head, %v", err)
 	}
 }
@@ -96,7 +97,7 @@ func TestImportWritesOtherNames(t *testing.T) {
 	if _, stderr, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--naming", "transformers", "--positions", "timm", "--out", "theirs/model.safetensors")); status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}
-	written, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "theirs", "model.safetensors"))
+	written, metadata, err := safetensors.Read(filepath.Join(m.Checkout, "theirs", "model.safetensors"))
 	if err != nil || written["encoder.layer.2.attention.attention.key.bias"] == nil || metadata["positions"] != "timm" || metadata["format"] != "pt" {
 		t.Errorf("%d tensors, %v, %v", len(written), metadata, err)
 	}
@@ -144,7 +145,7 @@ func TestFeaturesOfAFolder(t *testing.T) {
 		t.Errorf("names %q, %v", names, err)
 	}
 	run("--size", "32", "--batch", "3", "--patches", "--out", "f.safetensors")
-	named, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "f.safetensors"))
+	named, metadata, err := safetensors.Read(filepath.Join(m.Checkout, "f.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}

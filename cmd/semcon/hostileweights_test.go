@@ -13,7 +13,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // TestHostileWeightsAreOneLineOfEveryVerb passes one file of each kind that sccore/weights refuses to the verbs that read weights.
@@ -34,7 +34,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := func(value float32, tensor string) []byte {
-		named, _, err := weights.ReadSafetensors(good)
+		named, _, err := safetensors.Read(good)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 			named[tensor] = tensors.FromFlatDataAndDimensions(append([]float32{value}, make([]float32, 63)...), 64)
 		}
 		path := filepath.Join(t.TempDir(), "changed.safetensors")
-		if err := weights.WriteSafetensors(path, named, nil); err != nil {
+		if err := safetensors.Write(path, named, nil); err != nil {
 			t.Fatal(err)
 		}
 		content, err := os.ReadFile(path)

@@ -9,14 +9,14 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // TestIgnoredKeysAreSaid computes features with DINOv3's weights of transformers, to which a key is added that nobody knows.
 func TestIgnoredKeysAreSaid(t *testing.T) {
 	m := fakemachine.New(t)
 	from := filepath.Join("..", "..", "sccore", "weights", "testdata", "families", "dinov3.transformers")
-	named, _, err := weights.ReadSafetensors(filepath.Join(from, "model.safetensors"))
+	named, _, err := safetensors.Read(filepath.Join(from, "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +26,12 @@ func TestIgnoredKeysAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Write(t, "v3/config.json", string(config))
-	if err := weights.WriteSafetensors(filepath.Join(m.Checkout, "v3", "model.safetensors"), named, nil); err != nil {
+	if err := safetensors.Write(filepath.Join(m.Checkout, "v3", "model.safetensors"), named, nil); err != nil {
 		t.Fatal(err)
 	}
 	pixels := make([]float32, 2*8*8*3)
 	images := func(name string) {
-		if err := weights.WriteSafetensors(filepath.Join(m.Checkout, name), map[string]*tensors.Tensor{"images": tensors.FromFlatDataAndDimensions(pixels, 2, 8, 8, 3)}, nil); err != nil {
+		if err := safetensors.Write(filepath.Join(m.Checkout, name), map[string]*tensors.Tensor{"images": tensors.FromFlatDataAndDimensions(pixels, 2, 8, 8, 3)}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestIgnoredKeysAreSaid(t *testing.T) {
 	if stdout, stderr, status := features("two.safetensors", "--ignore", "*.extra"); status != 0 || !strings.Contains(stdout, "2 images, 24 features each, from vit-24x2x2p4-reg4-ls-qv-rope100-eps0.00001") {
 		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
 	}
-	_, metadata, err := weights.ReadSafetensors(filepath.Join(m.Checkout, "f.safetensors"))
+	_, metadata, err := safetensors.Read(filepath.Join(m.Checkout, "f.safetensors"))
 	if err != nil || metadata["ignored"] != "embeddings.extra" {
 		t.Errorf("metadata %v, %v", metadata, err)
 	}
@@ -65,7 +65,7 @@ func TestIgnoredKeysAreSaid(t *testing.T) {
 		!strings.Contains(stdout, "ignored          1  embeddings.extra") {
 		t.Errorf("exit status %d, said %q and %q", status, stdout, stderr)
 	}
-	_, metadata, err = weights.ReadSafetensors(filepath.Join(m.Checkout, "v3.safetensors"))
+	_, metadata, err = safetensors.Read(filepath.Join(m.Checkout, "v3.safetensors"))
 	if err != nil || metadata["ignored"] != "embeddings.extra" {
 		t.Errorf("metadata %v, %v", metadata, err)
 	}

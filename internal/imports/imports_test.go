@@ -2,6 +2,7 @@
 package imports
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ const module = "github.com/semcon/semcon"
 // order lists the packages from first to last. An entry stands for a package and for the packages below it that have no entry of their own. An
 // entry that ends in /* stands only for the packages below it. A package may import packages of its own and of earlier lines.
 var order = [][]string{
-	{"internal", "sccore/backend", "sccore/progress", "sccore/settings", "sccore/rle", "sccore/tensorboard"}, // For all packages.
+	{"internal", "sccore/backend", "sccore/progress", "sccore/settings", "sccore/rle", "sccore/safetensors", "sccore/tensorboard"}, // For all packages.
 	{"sccore/datasets"},
 	{"sccore/datasets/*"},
 	{"sccore/views"},
@@ -77,6 +78,27 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 	if packages < len(order)/2 {
 		t.Errorf("go list found only %d packages", packages)
+	}
+}
+
+// TestTrainingIsSmall counts the lines outside tests of the packages of the project that the trainer stands on.
+func TestTrainingIsSmall(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", `{{with .Module}}{{if .Main}}{{range $.GoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`, module+"/sccore/train")
+	list.Stderr = t.Output()
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for path := range strings.FieldsSeq(string(out)) {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(content), "\n")
+	}
+	if lines == 0 || lines > 8000 {
+		t.Errorf("sccore/train stands on %d lines, want at most 8000", lines)
 	}
 }
 

@@ -69,6 +69,25 @@ type layout struct {
 
 var layouts = []*layout{cocoStuff, voc, ade20k, cityscapes, camVid}
 
+// SegmentationKeys lists the names that [OpenSegmentation] knows.
+func SegmentationKeys() (keys []string) {
+	for _, d := range layouts {
+		keys = append(keys, d.key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// OpenSegmentation opens a split of a dataset by its name on the command line, one of [SegmentationKeys], below dir.
+func OpenSegmentation(key, dir string, split Split) (*Segmentation, error) {
+	for _, d := range layouts {
+		if d.key == key {
+			return d.open(dir, split)
+		}
+	}
+	return nil, fmt.Errorf("dataset %q: want one of %s", key, strings.Join(SegmentationKeys(), ", "))
+}
+
 // open lists the files of a split and checks that each is there.
 func (s *layout) open(dir string, split Split) (*Segmentation, error) {
 	if err := dataFolder(s.name, dir); err != nil {

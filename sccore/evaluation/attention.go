@@ -7,7 +7,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // Attention are attention maps of one image: of [CLS] in the last block, and of patches in the Object-Aware Filter. Each is [Rows·Columns], row by row.
@@ -56,7 +56,7 @@ func (f *FeatureExtractor) Attention(im Image) (a Attention, err error) {
 	for i, tensor := range out {
 		values := tensors.MustCopyFlatData[float32](tensor)
 		tensor.FinalizeAll()
-		if err := weights.CheckFinite(values); err != nil {
+		if err := safetensors.CheckFinite(values); err != nil {
 			return a, fmt.Errorf("image %s: its attention is not finite: %w", im.Name, err)
 		}
 		for begin := 0; begin < len(values); begin += a.Rows * a.Columns {

@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -70,7 +71,7 @@ func TestAttentionIsTimms(t *testing.T) {
 				named[name] = tensors.FromFlatDataAndDimensions(wave(k, size), dims...)
 			}
 			file := filepath.Join(t.TempDir(), "timm.safetensors")
-			if err := weights.WriteSafetensors(file, named, nil); err != nil {
+			if err := safetensors.Write(file, named, nil); err != nil {
 				t.Fatal(err)
 			}
 			name := "vit-12x2x3p4-grid4"

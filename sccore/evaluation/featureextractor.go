@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // Image is one image as an encoder takes it.
@@ -48,10 +48,10 @@ type Features struct {
 
 // checkFinite returns an error that names the first value that is NaN or infinite.
 func (f Features) checkFinite() error {
-	if err := weights.CheckFinite(f.Class); err != nil {
+	if err := safetensors.CheckFinite(f.Class); err != nil {
 		return fmt.Errorf("its [CLS] feature is not finite: %w", err)
 	}
-	if err := weights.CheckFinite(f.Patches); err != nil {
+	if err := safetensors.CheckFinite(f.Patches); err != nil {
 		return fmt.Errorf("its patch features are not finite: %w", err)
 	}
 	return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 // AnnotatedPatches are patch features of N images, computed once, and the annotation of the images' pixels.
@@ -49,7 +49,7 @@ func (a AnnotatedPatches) Check(classes int) error {
 	}
 	image := a.Rows * a.Columns * a.Dim
 	for i := range n {
-		if err := weights.CheckFinite(a.Patches[i*image : (i+1)*image]); err != nil {
+		if err := safetensors.CheckFinite(a.Patches[i*image : (i+1)*image]); err != nil {
 			return fmt.Errorf("annotated patches: features of image %d are not finite: %w", i, err)
 		}
 	}

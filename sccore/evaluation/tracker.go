@@ -14,7 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // maxObjects is the number of objects that the compiled propagation can follow, the most in DAVIS-2017: an unused label costs less than another
@@ -150,7 +150,7 @@ func (t *Tracker) features(v datasets.Video, i int) (*tensors.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := weights.CheckFinite(tensors.MustCopyFlatData[float32](out[0])); err != nil {
+	if err := safetensors.CheckFinite(tensors.MustCopyFlatData[float32](out[0])); err != nil {
 		out[0].MustFinalizeAll()
 		return nil, fmt.Errorf("frame %d: its features are not finite: %w", i, err)
 	}

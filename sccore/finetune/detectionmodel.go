@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -60,7 +61,7 @@ type DetectionModel struct {
 
 // OpenDetectionModel reads a file that [DetectionTrainer.Export] wrote. The error is one line that names the file.
 func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error) {
-	named, metadata, err := weights.ReadSafetensors(path)
+	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		return nil, err
 	}

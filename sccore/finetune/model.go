@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -51,7 +52,7 @@ type Model struct {
 
 // OpenModel reads a file that [Trainer.Export] wrote. The error is one line that names the file.
 func OpenModel(b compute.Backend, path string) (*Model, error) {
-	named, metadata, err := weights.ReadSafetensors(path)
+	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/progress"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // Neighbours are the k nearest images of each image of a training set, its candidate positives in "Explicit semantic concentration for image-level
@@ -71,15 +72,37 @@ func (n *Neighbours) Positive(seed uint64) func(step int, image int32) int32 {
 	}
 }
 
+// Stored reads the k neighbours of a number of images from the file at path, or finds them and stores them there. encode returns the features of the images,
+// as [Find] wants them; it is not called if the file is there. source says what was compared, and must be that of the file. k is at most images − 1.
+func Stored(ctx context.Context, b compute.Backend, path string, images, k int, source string, encode func() (features []float32, dim int, err error)) (*Neighbours, error) {
+	if _, err := os.Stat(path); err == nil {
+		found, err := Read(path, images, source)
+		if err != nil {
+			err = fmt.Errorf("%w (remove the file to find them again)", err)
+		}
+		return found, err
+	}
+	features, dim, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	found, err := Find(ctx, b, features, dim, min(k, images-1), progress.Discard)
+	if err != nil {
+		return nil, err
+	}
+	found.Source = source
+	return found, found.Write(path)
+}
+
 // Write stores the neighbours in a .safetensors file, atomically.
 func (n *Neighbours) Write(path string) error {
 	indices := tensors.FromFlatDataAndDimensions(n.Indices, len(n.Indices)/n.K, n.K)
-	return weights.WriteSafetensors(path, map[string]*tensors.Tensor{"neighbours": indices}, map[string]string{"source": n.Source})
+	return safetensors.Write(path, map[string]*tensors.Tensor{"neighbours": indices}, map[string]string{"source": n.Source})
 }
 
 // Read reads what [Neighbours.Write] stored for this number of images, from this source. The error is one line that names the file.
 func Read(path string, images int, source string) (*Neighbours, error) {
-	named, metadata, err := weights.ReadSafetensors(path)
+	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/views"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 // FeatureExtractor is a frozen backbone that maps augmented views to features. One compiled graph serves any number of trained weights of the same
@@ -64,7 +64,7 @@ func (f *FeatureExtractor) Close() {
 
 // Load reads the weights that [Trainer.SaveOnline] wrote to path and ignores the heads. The error names the file and what is wrong with it.
 func (f *FeatureExtractor) Load(path string) error {
-	named, _, err := weights.ReadSafetensors(path)
+	named, _, err := safetensors.Read(path)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe
 		for i := range count {
 			for v := range f.views {
 				at := (v*featureBatch + i) * length
-				if err := weights.CheckFinite(flat[at : at+length]); err != nil {
+				if err := safetensors.CheckFinite(flat[at : at+length]); err != nil {
 					return nil, 0, fmt.Errorf("image %d of %s: its features are not finite: %w", begin+i, images.Name, err)
 				}
 				features = append(features, flat[at:at+length]...)

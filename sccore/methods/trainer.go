@@ -12,9 +12,9 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 // featureBatch is the number of images per inference; the last batch is padded.
@@ -143,7 +143,7 @@ func (t *Trainer) Features(images *datasets.Images) (*tensors.Tensor, error) {
 			return nil, err
 		}
 		for i := begin; i < begin+count; i++ {
-			if err := weights.CheckFinite(rows[i*dim : (i+1)*dim]); err != nil {
+			if err := safetensors.CheckFinite(rows[i*dim : (i+1)*dim]); err != nil {
 				return nil, fmt.Errorf("image %d of %s: its features are not finite: %w", i, images.Name, err)
 			}
 		}
@@ -163,5 +163,5 @@ func (t *Trainer) SaveOnline(path string, metadata map[string]string) error {
 		name := strings.TrimPrefix(variable.Path(), "/"+onlineScope+"/")
 		named[strings.ReplaceAll(name, "/", ".")] = value
 	}
-	return weights.WriteSafetensors(path, named, metadata)
+	return safetensors.Write(path, named, metadata)
 }

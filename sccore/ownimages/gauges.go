@@ -14,7 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // Gauges say what has become of the encoder, measured on images that are held out of training.
@@ -201,12 +201,12 @@ func (m *meter) saveInitial(ctx context.Context, path string) (err error) {
 	}
 	dim := m.extractor.ViT.Dim
 	features := tensors.FromFlatDataAndDimensions(m.initial, len(m.initial)/dim, dim)
-	return weights.WriteSafetensors(path, map[string]*tensors.Tensor{"patches": features}, nil)
+	return safetensors.Write(path, map[string]*tensors.Tensor{"patches": features}, nil)
 }
 
 // readInitial reads what saveInitial wrote.
 func (m *meter) readInitial(path string) error {
-	named, _, err := weights.ReadSafetensors(path)
+	named, _, err := safetensors.Read(path)
 	if err != nil {
 		return err
 	}

@@ -319,40 +319,31 @@ func (r *run) neighbours(ctx context.Context) error {
 		return nil
 	}
 	path, objects := r.path(filepath.Join(checkpoints, neighboursFile)), r.images.Train.Objects
-	source := r.about.Images + "; " + r.about.Init
-	if _, err := os.Stat(path); err == nil {
-		found, err := knn.Read(path, objects.Len(), source)
-		if err != nil {
-			return fmt.Errorf("%w (remove the file to find them again)", err)
+	encode := func() (class []float32, dim int, err error) {
+		bar := r.Bar("neighbours", objects.Len())
+		defer bar.Close()
+		// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
+		r.trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, objects.Len())})
+		if err := r.initialize(); err != nil {
+			return nil, 0, err
 		}
+		r.meter.extractor.Skipped = func(s datasets.Skipped) {} // Training names it.
+		images := evaluation.ImagesOf(objects, r.meter.extractor.Preprocessing, r.about.Size, objects.Len(), r.meter.extractor.Skipped)
+		for features, err := range r.meter.extractor.Features(images, false) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			class = append(class, features.Class...)
+			bar.Set(len(class)/len(features.Class), "")
+		}
+		return class, r.meter.extractor.ViT.Dim, nil
+	}
+	found, err := knn.Stored(ctx, r.backend, path, objects.Len(), r.config.Neighbours, r.about.Images+"; "+r.about.Init, encode)
+	if err == nil {
 		r.trainer.SetNeighbours(found)
-		return nil
 	}
-	bar := r.Bar("neighbours", objects.Len())
-	defer bar.Close()
-	// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
-	r.trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, objects.Len())})
-	if err := r.initialize(); err != nil {
-		return err
-	}
-	r.meter.extractor.Skipped = func(s datasets.Skipped) {} // Training names it.
-	var class []float32
-	images := evaluation.ImagesOf(objects, r.meter.extractor.Preprocessing, r.about.Size, objects.Len(), r.meter.extractor.Skipped)
-	for features, err := range r.meter.extractor.Features(images, false) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		class = append(class, features.Class...)
-		bar.Set(len(class)/len(features.Class), "")
-	}
-	found, err := knn.Find(ctx, r.backend, class, r.meter.extractor.ViT.Dim, min(r.config.Neighbours, objects.Len()-1), progress.Discard)
-	if err != nil {
-		return err
-	}
-	found.Source = source
-	r.trainer.SetNeighbours(found)
-	return found.Write(path)
+	return err
 }

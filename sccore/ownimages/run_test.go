@@ -19,6 +19,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -240,11 +241,11 @@ func TestTrainKeepsTheNaming(t *testing.T) {
 			t.Errorf("%s has the names of %q, %v", written, naming, err)
 		}
 	}
-	before, _, err := weights.ReadSafetensors(file)
+	before, _, err := safetensors.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	initial, _, err := weights.ReadSafetensors(filepath.Join(o.Out, InitialFile))
+	initial, _, err := safetensors.Read(filepath.Join(o.Out, InitialFile))
 	if err != nil || len(initial) != len(before) {
 		t.Fatalf("%d tensors, want %d: %v", len(initial), len(before), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -83,7 +84,7 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 // adopt reads the online branch and the state from a file.
 func (t *Trainer) adopt(path string, ignore []string) error {
 	if strings.HasSuffix(path, ".safetensors") {
-		named, metadata, err := weights.ReadSafetensors(path)
+		named, metadata, err := safetensors.Read(path)
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (t *Trainer) adoptCheckpoint(path string, named map[string]*tensors.Tensor)
 		}
 		values, err := tensors.CopyFlatData[float32](value)
 		if err == nil {
-			err = weights.CheckFinite(values)
+			err = safetensors.CheckFinite(values)
 		}
 		if err == nil {
 			err = variable.SetValue(value)

@@ -15,7 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // ErrDiverged says that a loss or its gradient became NaN or infinite. The weights are lost; earlier checkpoints are good.
@@ -188,7 +188,7 @@ func (t *Trainer[M]) Save(path, note string) error {
 	}
 	metadata = maps.Clone(metadata)
 	metadata["note"] = note
-	if err := weights.SaveCheckpoint(path, t.store, metadata); err != nil {
+	if err := safetensors.SaveCheckpoint(path, t.store, metadata); err != nil {
 		return err
 	}
 	t.saved = path
@@ -203,7 +203,7 @@ func (t *Trainer[M]) Resume(path string) (note string, err error) {
 			return "", err
 		}
 	}
-	metadata, err := weights.LoadCheckpoint(path, t.store)
+	metadata, err := safetensors.LoadCheckpoint(path, t.store)
 	if err != nil {
 		return "", err
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 // inParts is leastSquares with gradients accumulated over two parts, the halves of the rows.
@@ -233,7 +233,7 @@ func TestResumeNamesTheFile(t *testing.T) {
 		if position != "" {
 			metadata["position"] = position
 		}
-		if err := weights.SaveCheckpoint(path(name), trainer.Store(), metadata); err != nil {
+		if err := safetensors.SaveCheckpoint(path(name), trainer.Store(), metadata); err != nil {
 			t.Fatal(err)
 		}
 	}

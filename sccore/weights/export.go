@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // ExportViT writes the transformer's weights, the variables under scope, to a .safetensors file with timm's names and PyTorch's layout, for [ReadViT].
@@ -61,7 +62,7 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 	for name, value := range head {
 		tensorsOf["head."+name] = value
 	}
-	return WriteSafetensors(path, tensorsOf, described(metadata, naming, v))
+	return safetensors.Write(path, tensorsOf, described(metadata, naming, v))
 }
 
 // described adds what the names and shapes of tensors do not say to the metadata of a file. Those of the usual transformers under timm's

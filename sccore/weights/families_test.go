@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // member is the description of a file by testdata/families/make.py.
@@ -96,7 +97,7 @@ func TestFamiliesAreRecognised(t *testing.T) {
 
 // TestFamiliesAgreeWithTheirMakers compares features with those that timm, transformers and the makers' own code compute.
 func TestFamiliesAgreeWithTheirMakers(t *testing.T) {
-	features, _, err := ReadSafetensors("testdata/families/features.safetensors")
+	features, _, err := safetensors.Read("testdata/families/features.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

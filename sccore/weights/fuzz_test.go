@@ -3,15 +3,14 @@ package weights
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 )
@@ -112,45 +111,10 @@ func FuzzUnpickle(f *testing.F) {
 }
 
 func FuzzSafetensors(f *testing.F) {
-	addSeeds(f, "tiny.safetensors", "python.safetensors", "families/dinov3-plus.timm/model.safetensors", "families/dinov2-giant.transformers/model.safetensors")
+	addSeeds(f, "tiny.safetensors", "families/dinov3-plus.timm/model.safetensors", "families/dinov2-giant.transformers/model.safetensors")
 	f.Add(file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k":"v"}}`, 4))
 	f.Add(file(`{}`, 0))
-	f.Fuzz(func(t *testing.T, content []byte) {
-		readModestly(t, content, addEntries)
-		var named map[string]*tensors.Tensor
-		var err error
-		if taken := allocated(func() { named, _, err = readSafetensors(bytes.NewReader(content), int64(len(content))) }); taken > modest(len(content)) {
-			t.Errorf("%d bytes took %d of memory", len(content), taken)
-		}
-		for name, tensor := range named {
-			if err != nil || tensor.ByteSize() > int64(len(content)) {
-				t.Errorf("%s: %d bytes from a file of %d (%v)", name, tensor.ByteSize(), len(content), err)
-			}
-		}
-	})
-}
-
-// FuzzCheckpointMetadata writes any metadata: it is refused, or read back as it was.
-func FuzzCheckpointMetadata(f *testing.F) {
-	f.Add("position", `{"done":3}`, "note", "[\"a\\nb\"]")
-	f.Add(digestKey, noDigest, "__metadata__", "\x00")
-	f.Add("a", string(digestEntry(noDigest)), "a", "\xff")
-	f.Add("", "", string(digestEntry(noDigest)), "\u2028<&>")
-	f.Fuzz(func(t *testing.T, key, value, other, text string) {
-		path := filepath.Join(t.TempDir(), "checkpoint.safetensors")
-		metadata := map[string]string{key: value, other: text}
-		err := WriteSafetensors(path, map[string]*tensors.Tensor{"a": tensors.FromValue([]float32{1, 2})}, metadata)
-		if err != nil {
-			if _, missing := os.Stat(path); missing == nil || strings.ContainsAny(err.Error(), "\n\r") {
-				t.Errorf("%v, and the file is there: %v", err, missing == nil)
-			}
-			return
-		}
-		named, read, err := ReadSafetensors(path)
-		if err != nil || !maps.Equal(read, metadata) || len(named) != 1 {
-			t.Errorf("wrote %q, read %q, %v", metadata, read, err)
-		}
-	})
+	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, addEntries) })
 }
 
 // FuzzIndex changes an index of several files.
@@ -207,4 +171,10 @@ func FuzzFacts(f *testing.F) {
 			t.Errorf("%d bytes took %d of memory", len(content), taken)
 		}
 	})
+}
+
+// file builds a safetensors file from the text of its header and its data.
+func file(header string, data int) []byte {
+	content := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(content, header...), make([]byte, data)...)
 }

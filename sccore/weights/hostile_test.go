@@ -353,10 +353,10 @@ func TestOtherTransformerIsOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, end := map[string]entry{}, int64(0)
+	entries, end := map[string]any{}, int64(0)
 	for _, w := range base.Weights() {
 		size := 4 * int64(w.Size())
-		entries[strings.ReplaceAll(w.Path, "/", ".")] = entry{"F32", torchShape(w.Shape), [2]int64{end, end + size}}
+		entries[strings.ReplaceAll(w.Path, "/", ".")] = map[string]any{"dtype": "F32", "shape": torchShape(w.Shape), "data_offsets": []int64{end, end + size}}
 		end += size
 	}
 	text, err := json.Marshal(entries)

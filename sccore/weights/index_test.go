@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 const sharded = "testdata/families/dinov2-reg.transformers/model.safetensors.index.json"
@@ -34,7 +35,7 @@ func TestIndexNamesAllTensors(t *testing.T) {
 		t.Errorf("tensors %q, want %q", got, want)
 	}
 	for key, file := range index.FileOf {
-		direct, _, err := ReadSafetensors(filepath.Join(filepath.Dir(sharded), file))
+		direct, _, err := safetensors.Read(filepath.Join(filepath.Dir(sharded), file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // small is the transformer of testdata/layouts.py.
@@ -57,7 +58,7 @@ func wantKeys(t *testing.T, kind string, got []string, want ...string) {
 // TestOfficialLayouts reads files in the layouts that each family publishes, with both branches if there are two, and compares the whole report
 // and every value.
 func TestOfficialLayouts(t *testing.T) {
-	timm, _, err := ReadSafetensors("testdata/layouts/timm.safetensors")
+	timm, _, err := safetensors.Read("testdata/layouts/timm.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func TestTwoFilters(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "filters.safetensors")
-	if err := WriteSafetensors(path, all, nil); err != nil {
+	if err := safetensors.Write(path, all, nil); err != nil {
 		t.Fatal(err)
 	}
 	want := path + ": keys blocks.1.filter.prototypes and blocks.2.filter.prototypes: more than one block has an Object-Aware Filter"

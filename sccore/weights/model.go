@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // ExportModel writes a whole network, the float32 variables of a store that are not below the scopes without, to a .safetensors file with PyTorch's
@@ -34,13 +35,13 @@ variables:
 		if err != nil {
 			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
 		}
-		if err := CheckFinite(values); err != nil {
+		if err := safetensors.CheckFinite(values); err != nil {
 			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
 		}
 		shape := variable.Shape().Dimensions
 		named[torchName(variable)] = tensors.FromFlatDataAndDimensions(transposed(values, shape, true), torchShape(shape)...)
 	}
-	return WriteSafetensors(path, named, metadata)
+	return safetensors.Write(path, named, metadata)
 }
 
 // ImportModel sets the float32 variables of a store from the tensors of a file that [ExportModel] wrote. The variables exist already, and there must be a
@@ -64,7 +65,7 @@ func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
 		used[name] = true
 		flat, err := tensors.CopyFlatData[float32](tensor)
 		if err == nil {
-			err = CheckFinite(flat)
+			err = safetensors.CheckFinite(flat)
 		}
 		if err != nil {
 			return fmt.Errorf("tensor %s: %w", name, err)

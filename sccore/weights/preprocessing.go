@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // maxConfig bounds the size of a file of settings beside weights.
@@ -52,7 +53,7 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 
 // readSmall reads a regular file of at most so many bytes.
 func readSmall(path string, most int64) ([]byte, error) {
-	file, size, err := openFile(path)
+	file, size, err := safetensors.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}

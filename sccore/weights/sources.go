@@ -3,6 +3,7 @@ package weights
 import (
 	"errors"
 	"fmt"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"io"
 	"os"
 	"path/filepath"
@@ -47,7 +48,7 @@ func openSources(path string) (*sources, error) {
 }
 
 func (s *sources) addFile(path string) error {
-	f, size, err := openFile(path)
+	f, size, err := safetensors.OpenFile(path)
 	if err != nil {
 		return err
 	}
@@ -83,37 +84,30 @@ func (s *sources) leaveOut(patterns []string) (keys []string, err error) {
 }
 
 func addEntries(into map[string]tensorSource, r io.ReaderAt, size int64) (metadata map[string]string, err error) {
-	entries, metadata, data, err := parseHeader(r, size)
+	entries, metadata, err := safetensors.Open(r, size)
 	if err != nil {
 		return nil, err
 	}
-	for name, e := range entries {
+	for name, t := range entries {
 		if err := checkKey(name); err != nil {
 			return nil, err
 		}
 		if into[name] != nil {
 			return nil, fmt.Errorf("key %.80q is in two files", name)
 		}
-		into[name] = inData{e, data}
+		into[name] = inFile{t}
 	}
 	return metadata, nil
 }
 
-// inData is a tensor of a safetensors file.
-type inData struct {
-	entry
-	data *io.SectionReader
-}
+// inFile is a tensor of a safetensors file.
+type inFile struct{ safetensors.Tensor }
 
-func (s inData) Shape() []int { return s.entry.Shape }
+func (t inFile) Shape() []int { return t.Tensor.Shape }
 
-func (s inData) Floats() ([]float32, error) {
-	dtype, size, err := s.check()
+func (t inFile) Floats() ([]float32, error) {
+	dtype, raw, err := t.Bytes()
 	if err != nil {
-		return nil, err
-	}
-	raw := make([]byte, size)
-	if _, err := s.data.ReadAt(raw, s.Offsets[0]); err != nil {
 		return nil, err
 	}
 	at, err := floatsOf(dtype, raw)

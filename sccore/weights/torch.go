@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -357,17 +356,4 @@ func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.read += int64(n)
 	return n, err
-}
-
-// openFile opens a regular file and returns its size. It does not open anything else, because opening a pipe would block forever.
-func openFile(name string) (*os.File, int64, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: is not a regular file", name)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	f, err := os.Open(name)
-	return f, info.Size(), err
 }

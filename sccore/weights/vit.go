@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // Import is the result of [ReadViT]: a transformer's weights, and a report on every key of the file.
@@ -199,7 +200,7 @@ func finite(source tensorSource) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return values, CheckFinite(values)
+	return values, safetensors.CheckFinite(values)
 }
 
 // entries returns the number of values of a shape.

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // tiny is the transformer of testdata/vit.py.
@@ -172,11 +173,11 @@ func TestExportReturnsTheFile(t *testing.T) {
 	if err := ExportViT(path, store, "/", tiny, nil, map[string]string{"made by": "test"}); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := ReadSafetensors(path)
+	got, _, err := safetensors.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _, err := ReadSafetensors("testdata/tiny.safetensors")
+	want, _, err := safetensors.Read("testdata/tiny.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/study"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 func TestCompareLeavesOutTimes(t *testing.T) {
@@ -20,7 +20,7 @@ func TestCompareLeavesOutTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		named := map[string]*tensors.Tensor{"w": tensors.FromValue([]float32{weight})}
-		if err := weights.WriteSafetensors(filepath.Join(dir, "e", "w.safetensors"), named, map[string]string{"note": `{"seconds":` + seconds + `,"losses":[2]}`}); err != nil {
+		if err := safetensors.Write(filepath.Join(dir, "e", "w.safetensors"), named, map[string]string{"note": `{"seconds":` + seconds + `,"losses":[2]}`}); err != nil {
 			t.Fatal(err)
 		}
 		for name, content := range map[string]string{"lock": time, "seconds": time, "a.lock": time, "curve": curve} {

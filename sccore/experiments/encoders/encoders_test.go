@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -78,12 +79,12 @@ func TestKeysAreIgnoredByRow(t *testing.T) {
 	if err := weights.ExportViT(path, store, "/", v, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	named, metadata, err := weights.ReadSafetensors(path)
+	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	named["extra"] = tensors.FromValue([]float32{1})
-	if err := weights.WriteSafetensors(path, named, metadata); err != nil {
+	if err := safetensors.Write(path, named, metadata); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

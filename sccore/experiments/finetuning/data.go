@@ -9,11 +9,6 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// splits opens a split of each real dataset.
-var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmentation, error){
-	"ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes, "coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "camvid": datasets.CamVid,
-}
-
 // sources are the real datasets: the paper's in its order, and two more.
 var sources = encoders.Sources[Data]{
 	Needed: "ADE20k, Cityscapes, COCO, PASCAL VOC or CamVid (\"semcon data\" lists what there is)",
@@ -49,8 +44,8 @@ func (d Data) Skipped() []string { return []string{} }
 
 // read opens a dataset below dir.
 func read(dir, dataset string) (d Data, err error) {
-	if d.train, err = splits[dataset](dir, datasets.Train); err == nil {
-		d.test, err = splits[dataset](dir, datasets.Test)
+	if d.train, err = datasets.OpenSegmentation(dataset, dir, datasets.Train); err == nil {
+		d.test, err = datasets.OpenSegmentation(dataset, dir, datasets.Test)
 	}
 	return d, err
 }

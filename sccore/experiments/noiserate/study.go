@@ -92,11 +92,7 @@ var grid = encoders.Grid[Config]{
 var sources = encoders.Sources[Data]{
 	Needed: "COCO or PASCAL VOC", None: "none of COCO and PASCAL VOC is", Names: []string{"coco", "voc2012"},
 	Open: func(dir, name string) (d Data, err error) {
-		open := datasets.COCOStuff27
-		if name == "voc2012" {
-			open = datasets.VOC
-		}
-		d.images, err = open(dir, datasets.Test)
+		d.images, err = datasets.OpenSegmentation(name, dir, datasets.Test)
 		return d, err
 	},
 }

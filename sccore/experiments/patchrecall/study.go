@@ -122,21 +122,16 @@ var grid = encoders.Grid[Config]{
 	},
 }
 
-// splits opens a split of each real dataset.
-var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmentation, error){
-	"coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes, "camvid": datasets.CamVid,
-}
-
 var sources = encoders.Sources[Data]{
 	Needed: "PASCAL VOC, CamVid, COCO, ADE20k or Cityscapes (\"semcon data\" lists what there is)",
 	None:   "none of PASCAL VOC, CamVid, COCO, ADE20k and Cityscapes is",
 	Names:  []string{"voc2012", "camvid", "coco", "ade20k", "cityscapes"},
 	Open: func(dir, dataset string) (Data, error) {
-		train, err := splits[dataset](dir, datasets.Train)
+		train, err := datasets.OpenSegmentation(dataset, dir, datasets.Train)
 		if err != nil {
 			return Data{}, err
 		}
-		test, err := splits[dataset](dir, datasets.Test)
+		test, err := datasets.OpenSegmentation(dataset, dir, datasets.Test)
 		if err != nil {
 			return Data{}, err
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
@@ -46,7 +47,7 @@ func TestInitIsIdentifiedByItsContent(t *testing.T) {
 	}
 
 	t.Run("keys that ignore names are left out", func(t *testing.T) {
-		named, metadata, err := weights.ReadSafetensors(member("dinov3.timm/model.safetensors"))
+		named, metadata, err := safetensors.Read(member("dinov3.timm/model.safetensors"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestInitIsIdentifiedByItsContent(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, "odd.safetensors")
-		if err := weights.WriteSafetensors(file, named, metadata); err != nil {
+		if err := safetensors.Write(file, named, metadata); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := open(file, ""); err == nil {

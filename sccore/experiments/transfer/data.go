@@ -10,11 +10,6 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// splits opens a split of each real dataset.
-var splits = map[string]func(dir string, split datasets.Split) (*datasets.Segmentation, error){
-	"coco": datasets.COCOStuff27, "voc2012": datasets.VOC, "ade20k": datasets.ADE20k, "cityscapes": datasets.Cityscapes, "camvid": datasets.CamVid,
-}
-
 // sources are the real datasets: the paper's in its order, and CamVid, which is small.
 var sources = encoders.Sources[Data]{
 	Needed: "COCO, PASCAL VOC, ADE20k, Cityscapes or CamVid (\"semcon data\" lists what there is)",
@@ -51,8 +46,8 @@ func (d Data) Skipped() []string { return []string{} }
 
 // read opens a dataset below dir.
 func read(dir, dataset string) (d Data, err error) {
-	if d.train, err = splits[dataset](dir, datasets.Train); err == nil {
-		d.test, err = splits[dataset](dir, datasets.Test)
+	if d.train, err = datasets.OpenSegmentation(dataset, dir, datasets.Train); err == nil {
+		d.test, err = datasets.OpenSegmentation(dataset, dir, datasets.Test)
 	}
 	return d, err
 }

@@ -1,4 +1,4 @@
-package weights
+package safetensors
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 func TestAFlippedBitIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.safetensors")
 	named := map[string]*tensors.Tensor{"a": tensors.FromValue([]float32{1, 2, 3}), "b": tensors.FromValue([]int32{4})}
-	if err := WriteSafetensors(path, named, map[string]string{"position": "7", "note": "x"}); err != nil {
+	if err := Write(path, named, map[string]string{"position": "7", "note": "x"}); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(path)
@@ -21,7 +21,7 @@ func TestAFlippedBitIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func() (string, error) {
-		named, metadata, err := ReadSafetensors(path)
+		named, metadata, err := Read(path)
 		if err != nil {
 			return "", err
 		}
@@ -31,7 +31,7 @@ func TestAFlippedBitIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, metadata, _ := ReadSafetensors(path); len(metadata) != 2 {
+	if _, metadata, _ := Read(path); len(metadata) != 2 {
 		t.Errorf("metadata %v, want what was written", metadata)
 	}
 	for at := range content {

@@ -1,4 +1,4 @@
-package weights
+package safetensors
 
 import (
 	"fmt"
@@ -21,13 +21,13 @@ func SaveCheckpoint(path string, store *model.Store, metadata map[string]string)
 		}
 		named[variable.Path()] = value
 	}
-	return WriteSafetensors(path, named, metadata)
+	return Write(path, named, metadata)
 }
 
 // LoadCheckpoint sets every variable of store from the file at path and returns the file's metadata. The file must hold exactly the variables
 // of the store, with the same shapes. Otherwise the store is unchanged and the error names the file and the variable.
 func LoadCheckpoint(path string, store *model.Store) (metadata map[string]string, err error) {
-	named, metadata, err := ReadSafetensors(path)
+	named, metadata, err := Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package weights
+package safetensors
 
 import (
 	"bytes"
@@ -25,10 +25,10 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 		"/rng":      tensors.FromValue([]uint64{1 << 63, 2, 3}),
 	}
 	metadata := map[string]string{"step": "12", "text": "ü \"quoted\""}
-	if err := WriteSafetensors(path, named, metadata); err != nil {
+	if err := Write(path, named, metadata); err != nil {
 		t.Fatal(err)
 	}
-	got, gotMetadata, err := ReadSafetensors(path)
+	got, gotMetadata, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 	}
 
 	again := filepath.Join(t.TempDir(), "again.safetensors")
-	if err := WriteSafetensors(again, got, gotMetadata); err != nil {
+	if err := Write(again, got, gotMetadata); err != nil {
 		t.Fatal(err)
 	}
 	first, _ := os.ReadFile(path)
@@ -59,7 +59,7 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 
 // TestReadsPython reads a file that testdata/golden.py wrote with the format's own Python library.
 func TestReadsPython(t *testing.T) {
-	named, metadata, err := ReadSafetensors("testdata/python.safetensors")
+	named, metadata, err := Read("testdata/python.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestHostileFiles(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := ReadSafetensors(path)
+		_, _, err := Read(path)
 		if err == nil {
 			t.Errorf("%s: read without an error", name)
 		} else if !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {

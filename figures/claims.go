@@ -44,14 +44,6 @@ const (
 	Real      DataKind = "real"
 )
 
-// KindOf returns the kind of the data with an identity, as records hold it.
-func KindOf(identity string) DataKind {
-	if strings.HasPrefix(identity, "synthetic ") || strings.HasPrefix(identity, "patches of synthetic ") {
-		return Synthetic
-	}
-	return Real
-}
-
 // MinSeeds is the number of seeds that a verdict needs.
 const MinSeeds = 3
 

@@ -209,14 +209,6 @@ func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
 	}
 }
 
-func TestKindOf(t *testing.T) {
-	for identity, want := range map[string]DataKind{
-		"synthetic scenes (seed 1): 24 images": Synthetic, "patches of synthetic classes": Synthetic, "CIFAR-10 (4068 + 1017)": Real, "synthetics: 12 images": Real,
-	} {
-		equal(t, KindOf(identity), want)
-	}
-}
-
 func TestParseClaimsRefuses(t *testing.T) {
 	const header = "id,part,claim,measure,sign,paper,unit,experiment,data,control\n"
 	for text, want := range map[string]string{

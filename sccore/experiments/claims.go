@@ -26,8 +26,7 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 		}
 		byKind := map[figures.DataKind][]study.Record{}
 		for _, r := range records {
-			kind := figures.KindOf(r.Data)
-			byKind[kind] = append(byKind[kind], r)
+			byKind[r.Kind] = append(byKind[r.Kind], r)
 		}
 		for _, claim := range figures.Claims() {
 			for _, kind := range []figures.DataKind{figures.Synthetic, figures.Real} {

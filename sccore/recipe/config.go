@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -197,18 +197,15 @@ func (c Config) CheckDrawn(profile study.Profile) error {
 // Images is the dataset of a data folder, and the start of its cells' names.
 const Images = "images"
 
-// OnImages reports whether a record of training is of real images.
-func OnImages(r study.Record) bool { return strings.HasPrefix(r.Cell, Images+"/") }
-
 // StartsFrom reports whether the profile of a record of training lets --set init choose a file to start from: the full one does, which needs it, and the quick one
 // on real images, whose first stage takes most of its time. The data of a record identify the file.
 func StartsFrom(r study.Record) bool {
-	return r.Profile == study.Full || r.Profile == study.Quick && OnImages(r)
+	return r.Profile == study.Full || r.Profile == study.Quick && r.Kind == figures.Real
 }
 
 // Defaults returns the configuration that the cell behind a record of training has in its profile without --set.
 func Defaults(r study.Record, config Config) Config {
-	c := ProfileConfig(r.Profile, OnImages(r))
+	c := ProfileConfig(r.Profile, r.Kind == figures.Real)
 	if StartsFrom(r) {
 		c.Init = config.Init
 	}

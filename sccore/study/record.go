@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,25 +10,31 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
 // Record is one measured number with everything needed to interpret it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from
 // records alone.
 type Record struct {
-	Experiment string  `json:"experiment"`
-	Cell       string  `json:"cell"`   // As --only addresses it, e.g. "cifar10/simclr/crop+flip/seed0".
-	Row        string  `json:"row"`    // As the experiment names its rows, e.g. "crop+flip".
-	Column     string  `json:"column"` // As the paper's table heads it, e.g. "CIFAR-10/SimCLR".
-	Metric     string  `json:"metric"` // What value measures, e.g. "k-NN accuracy".
-	Unit       string  `json:"unit"`   // The unit of value, e.g. "%".
-	Value      float64 `json:"value"`
-	Seed       int     `json:"seed"`
-	Profile    Profile `json:"profile"`
+	Experiment string           `json:"experiment"`
+	Cell       string           `json:"cell"`    // As --only addresses it, e.g. "cifar10/simclr/crop+flip/seed0".
+	Dataset    string           `json:"dataset"` // As --only addresses it, e.g. "cifar10"; "synthetic" for images that the experiment draws.
+	Variant    string           `json:"variant"` // The parts of the cell's name that name neither dataset, row nor seed, e.g. "simclr".
+	Kind       figures.DataKind `json:"kind"`    // Whether the data are real or synthetic.
+	Row        string           `json:"row"`     // As the experiment names its rows, e.g. "crop+flip".
+	Column     string           `json:"column"`  // As the paper's table heads it, e.g. "CIFAR-10/SimCLR".
+	Metric     string           `json:"metric"`  // What value measures, e.g. "k-NN accuracy".
+	Unit       string           `json:"unit"`    // The unit of value, e.g. "%".
+	Value      float64          `json:"value"`
+	Seed       int              `json:"seed"`
+	Profile    Profile          `json:"profile"`
 
 	Config     json.RawMessage    `json:"config"` // The profile's, with --set applied.
 	ConfigHash string             `json:"config_hash"`
@@ -35,6 +42,7 @@ type Record struct {
 	Data       string             `json:"data"`    // Identity of the data.
 	Details    map[string]float64 `json:"details"` // Further numbers at the end of the run, by name.
 	Curve      string             `json:"curve"`   // File of the run's curve, relative to the experiment's folder.
+	Encoder    string             `json:"encoder"` // File of the encoder that the run has left, relative to the experiment's folder; empty if it has left none.
 	Skipped    []string           `json:"skipped"` // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`
@@ -54,6 +62,58 @@ func (r Record) Place() string {
 		return ""
 	}
 	return fmt.Sprintf("%s:%d", r.Experiment, r.Line)
+}
+
+// File returns the path of a file that the record names, such as its curve, below the folder out of the records.
+func (r Record) File(out, name string) string {
+	return filepath.Join(Folder(out, r.Experiment), filepath.FromSlash(name))
+}
+
+// Synthetic is the dataset of records of images that the experiment draws itself.
+const Synthetic = "synthetic"
+
+// place fills in the dataset, which is empty for an experiment that draws its own images, its kind and the variant of a cell.
+func (r *Record) place(dataset string) {
+	r.Dataset, r.Kind = cmp.Or(dataset, Synthetic), figures.Real
+	if r.Dataset == Synthetic {
+		r.Kind = figures.Synthetic
+	}
+	parts := strings.Split(r.Cell, "/")
+	if parts[0] == r.Dataset {
+		parts = parts[1:]
+	}
+	path := "/" + strings.Join(parts[:max(len(parts)-1, 0)], "/") + "/"
+	r.Variant = strings.Trim(strings.Replace(path, "/"+r.Row+"/", "/", 1), "/")
+}
+
+// upgrade fills in the fields that the records of earlier versions lack.
+func upgrade(records []Record) {
+	for i := range records {
+		r := &records[i]
+		if r.Kind != "" {
+			continue
+		}
+		dataset, _, _ := strings.Cut(r.Cell, "/")
+		if strings.HasPrefix(r.Data, "synthetic ") || strings.HasPrefix(r.Data, "patches of synthetic ") {
+			dataset = Synthetic
+		}
+		r.place(dataset)
+		if r.Experiment != "pretrain" {
+			continue
+		}
+		switch run := path.Dir(path.Dir(r.Curve)); {
+		case r.Curve != "":
+			r.Encoder = path.Join(path.Dir(r.Curve), "online.safetensors")
+		case r.Row == "initialisation":
+			// Its run has other records, of stages with a curve.
+			for _, other := range records {
+				if other.Cell == r.Cell && other.ConfigHash == r.ConfigHash && other.Data == r.Data && other.Curve != "" {
+					run = path.Dir(path.Dir(other.Curve))
+				}
+			}
+			r.Encoder = path.Join(run, "init", "online.safetensors")
+		}
+	}
 }
 
 // EncodeConfig encodes a configuration as records hold it.
@@ -165,6 +225,7 @@ func readRecords(dir string) (records []Record, broken []string, err error) {
 			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, i+1, err))
 		}
 	}
+	upgrade(records)
 	return records, broken, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/figures"
 )
 
 func TestRecordsRoundTrip(t *testing.T) {
@@ -186,3 +188,50 @@ type placed struct {
 }
 
 func (p placed) Hashed() any { return p.Size }
+
+// TestRecordsOfBeforeAreUpgraded: the dataset, its kind, the variant and the encoder of records that were written before there were such fields.
+func TestRecordsOfBeforeAreUpgraded(t *testing.T) {
+	dir := t.TempDir()
+	var lines []string
+	type fields struct {
+		dataset, variant string
+		kind             figures.DataKind
+		encoder          string
+	}
+	var want []fields
+	for _, old := range []struct {
+		experiment, cell, row, data, curve string
+		want                               fields
+	}{
+		{"transfer", "voc2012/dino-s16/linear/seed0", "dino-s16", "PASCAL VOC train: 1464 images", "", fields{"voc2012", "linear", figures.Real, ""}},
+		{"transfer", "synthetic/random/fcn/seed1", "random", "synthetic scenes (set 1): 24 images", "", fields{"synthetic", "fcn", figures.Synthetic, ""}},
+		{"effect-aug", "cifar10/simclr/crop+flip/seed0", "crop+flip", "CIFAR-10 (4068 + 1017)", "", fields{"cifar10", "simclr", figures.Real, ""}},
+		{"effect-aug", "images/moco/crop/seed0", "crop", "synthetics: 12 images", "", fields{"images", "moco", figures.Real, ""}},
+		{"noise-tolerance", "bce/flipped0.1/seed0", "bce", "patches of synthetic classes", "", fields{"synthetic", "flipped0.1", figures.Synthetic, ""}},
+		{"teacher-quality", "voc2012/cotap/share1/labels/seed2", "cotap/share1/labels", "PASCAL VOC", "", fields{"voc2012", "", figures.Real, ""}},
+		{"pretrain", "images/seed0", "random init", "folder imagenet", "", fields{"images", "", figures.Real, ""}},
+		{"pretrain", "images/seed0", "initialisation", "folder imagenet", "", fields{"images", "", figures.Real, "cells/images/seed0-a/init/online.safetensors"}},
+		{"pretrain", "images/seed0", "full method", "folder imagenet", "cells/images/seed0-a/second/curve.jsonl",
+			fields{"images", "", figures.Real, "cells/images/seed0-a/second/online.safetensors"}},
+	} {
+		line, err := json.Marshal(map[string]string{
+			"experiment": old.experiment, "cell": old.cell, "row": old.row, "data": old.data, "curve": old.curve,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, want = append(lines, string(line)+"\n"), append(want, old.want)
+	}
+	if err := os.WriteFile(filepath.Join(dir, RunsFile), []byte(strings.Join(lines, "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	records, err := Records(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range records {
+		if got := (fields{r.Dataset, r.Variant, r.Kind, r.Encoder}); got != want[i] {
+			t.Errorf("%s %s: got %+v, want %+v", r.Experiment, r.Cell, got, want[i])
+		}
+	}
+}

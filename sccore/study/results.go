@@ -44,6 +44,7 @@ func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) 
 	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}, leftOut: map[[2]string]string{}}
 	results.group = func(subset []Record) (Results, error) { return s.Results(subset, profile) }
 	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Profile != profile })
+	upgrade(records)
 	results.records = records
 	groupings, chosen := make([]grouping, len(records)), map[string]grouping{}
 	for i, r := range records { // Oldest first.
@@ -98,7 +99,7 @@ func (r Results) Where(keep func(Record) bool) (Results, error) {
 
 // OnRealImages returns the results on real images, without those on synthetic ones.
 func (r Results) OnRealImages() (Results, error) {
-	return r.Where(func(record Record) bool { return figures.KindOf(record.Data) == figures.Real })
+	return r.Where(func(record Record) bool { return record.Kind == figures.Real })
 }
 
 // Empty reports whether there are no records.

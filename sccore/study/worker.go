@@ -110,9 +110,10 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		record := Record{
 			Experiment: r.call.Name, Cell: r.Cell.Name(), Row: n.Row, Column: n.Column, Metric: n.Metric, Unit: n.Unit, Value: n.Value,
 			Seed: r.Cell.Seed, Profile: r.call.options.Profile, Config: EncodeConfig(r.Cell.Config), ConfigHash: r.Cell.Hash(),
-			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
+			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Encoder: n.Encoder, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
 			Backend: backend.Name(), Versions: versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 		}
+		record.place(r.Cell.Dataset)
 		if record.Seconds == 0 {
 			record.Seconds = r.seconds()
 		}

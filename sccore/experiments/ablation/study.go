@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -232,7 +233,7 @@ var Study = study.Spec[Config, Data]{
 	Needs:     needs,
 	Folder:    folder,
 	ProfileConfig: func(r study.Record, config Config) Config {
-		c := ProfileConfig(r.Profile, recipe.OnImages(r))
+		c := ProfileConfig(r.Profile, r.Kind == figures.Real)
 		if recipe.StartsFrom(r) {
 			c.Init = config.Init
 		}

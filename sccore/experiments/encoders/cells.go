@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -183,7 +184,7 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 	}
 	slices.Reverse(records)
 	records = slices.DeleteFunc(records, func(r study.Record) bool { return r.Profile != profile || r.Seed >= seeds })
-	if kind := func(r study.Record) bool { return recipe.OnImages(r) == read }; slices.ContainsFunc(records, kind) {
+	if kind := func(r study.Record) bool { return (r.Kind == figures.Real) == read }; slices.ContainsFunc(records, kind) {
 		records = slices.DeleteFunc(records, func(r study.Record) bool { return !kind(r) })
 	}
 	for seed := range seeds {
@@ -196,10 +197,10 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			i := slices.IndexFunc(records, func(r study.Record) bool {
 				return r.Cell == last.Cell && r.ConfigHash == last.ConfigHash && r.Data == last.Data && r.Row == titles[stage]
 			})
-			file := recipe.EncoderFile(out, last, stage)
 			if i < 0 { // The run did not start from a file, or did, or has no control.
 				continue
 			}
+			file := records[i].File(out, records[i].Encoder)
 			if _, err := os.Stat(file); stage == Init && errors.Is(err, os.ErrNotExist) { // A run of an earlier version.
 				continue
 			}

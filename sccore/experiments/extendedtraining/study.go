@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/heads"
@@ -218,9 +219,6 @@ func shares(c study.Cell[Config]) string {
 	return baselineOf(c)
 }
 
-// onImages reports whether a record is of real images.
-func onImages(r study.Record) bool { return strings.HasPrefix(r.Cell, "images/") }
-
 // columnOf is the column of a baseline's numbers: "DINO/knn_Acc@1".
 func columnOf(baseline, column string) string { return titles[baseline] + "/" + column }
 
@@ -272,7 +270,7 @@ var Study = study.Spec[Config, ablation.Data]{
 	Needs:     needs,
 	Folder:    folder,
 	ProfileConfig: func(r study.Record, config Config) Config {
-		c := ProfileConfig(r.Profile, onImages(r), config.Own.Method)
+		c := ProfileConfig(r.Profile, r.Kind == figures.Real, config.Own.Method)
 		if r.Profile == study.Full { // It needs a file.
 			c.Weights, c.WeightsSHA256 = config.Weights, config.WeightsSHA256
 		}

@@ -31,7 +31,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 // split separates the results on real images from those on synthetic ones. It drops empty results but returns at least one.
 func split(all study.Results) (results []Results, err error) {
 	for _, read := range []bool{true, false} {
-		subset, err := all.Where(func(r study.Record) bool { return onImages(r) == read })
+		subset, err := all.Where(func(r study.Record) bool { return (r.Kind == figures.Real) == read })
 		if err != nil {
 			return []Results{{}}, err
 		}

@@ -188,9 +188,18 @@ func (w *worker) record(r *run, row string, frozen *evaluation.FeatureExtractor,
 			return err
 		}
 	}
+	left := "" // The encoder's file.
+	if dir != "" {
+		left, err = r.Path(filepath.Join(filepath.Base(dir), recipe.OnlineFile))
+	} else if row == recipe.RowInit {
+		left, err = r.Path(filepath.Join("init", recipe.OnlineFile))
+	}
+	if err != nil {
+		return err
+	}
 	for i := range numbers {
 		n := &numbers[i]
-		n.Row, n.Curve, n.Details = row, curve, details
+		n.Row, n.Curve, n.Encoder, n.Details = row, curve, left, details
 		n.Protocol += ", online branch"
 	}
 	if dir != "" { // Before the record, so that a run that is killed in between writes it again.

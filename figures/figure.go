@@ -5,28 +5,56 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	xfont "golang.org/x/image/font"
+	"golang.org/x/image/font/sfnt"
+	"golang.org/x/image/math/fixed"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/semcon/semcon/internal/atomicfile"
 )
 
-// Figure is a picture together with the numbers it shows.
+// Figure is a picture together with the numbers it shows. [Render] and [CSV] write it, and [SaveFigure] and [SaveAs] to files.
 type Figure interface {
-	// Render draws the figure as SVG and as PNG of the same size. The same figure gives the same bytes. Numbers that cannot be drawn, such as series
-	// of unequal length, are an error.
-	Render() (svg, png []byte, err error)
-	// CSV has the numbers in full precision, one per line; it is empty for a picture that shows none.
-	CSV() string
+	// sheet lays the figure out. Numbers that cannot be drawn, such as series of unequal length, are an error.
+	sheet() (sheet, error)
+}
 
-	// page is what Render draws.
-	page() (sheet, error)
+// sheet is a page with what is drawn on it.
+type sheet struct {
+	width, height vg.Length
+	records       [][]string // The numbers, below their names; nil for a picture that shows none.
+	paint         func(draw.Canvas)
+}
+
+// Render draws a figure as SVG and as PNG of the same size. The same figure gives the same bytes.
+func Render(figure Figure) (svg, png []byte, err error) {
+	s, err := figure.sheet()
+	if err != nil {
+		return nil, nil, err
+	}
+	if svg, err = s.svg(); err != nil {
+		return nil, nil, err
+	}
+	png, err = s.png()
+	return svg, png, err
+}
+
+// CSV has the numbers of a figure in full precision. It is empty for a picture that shows none, and for a figure that cannot be drawn.
+func CSV(figure Figure) string {
+	s, err := figure.sheet()
+	if err != nil || s.records == nil {
+		return ""
+	}
+	return csvText(s.records)
 }
 
 // FigureFormats are the formats that [SaveAs] knows, by the ending of the file.
@@ -45,7 +73,7 @@ func SaveAs(file string, figure Figure) error {
 	if err := CheckFormat(file); err != nil {
 		return err
 	}
-	s, err := figure.page()
+	s, err := figure.sheet()
 	if err != nil {
 		return fmt.Errorf("figure %s: %w", file, err)
 	}
@@ -58,7 +86,7 @@ func SaveAs(file string, figure Figure) error {
 
 // SaveFigure writes NAME.svg, NAME.png and, if the figure shows numbers, NAME.csv into dir, each atomically.
 func SaveFigure(dir, name string, figure Figure) error {
-	svg, png, err := figure.Render()
+	svg, png, err := Render(figure)
 	if err != nil {
 		return fmt.Errorf("figure %s: %w", name, err)
 	}
@@ -69,7 +97,7 @@ func SaveFigure(dir, name string, figure Figure) error {
 	if err := atomicfile.WriteBytes(path+".png", png); err != nil {
 		return err
 	}
-	if text := figure.CSV(); text != "" {
+	if text := CSV(figure); text != "" {
 		return atomicfile.WriteBytes(path+".csv", []byte(text))
 	}
 	return nil
@@ -82,29 +110,6 @@ const (
 	width       = 900 * pixel
 )
 
-// sheet is a page of a size with what is drawn on it.
-type sheet struct {
-	width, height vg.Length
-	paint         func(draw.Canvas)
-}
-
-func newSheet(width, height vg.Length, paint func(draw.Canvas)) (sheet, error) {
-	return sheet{width, height, paint}, nil
-}
-
-// rendered is [Figure.Render] of any figure.
-func rendered(figure Figure) (svg, png []byte, err error) {
-	s, err := figure.page()
-	if err != nil {
-		return nil, nil, err
-	}
-	if svg, err = s.svg(); err != nil {
-		return nil, nil, err
-	}
-	png, err = s.png()
-	return svg, png, err
-}
-
 // encode draws onto a canvas and returns its file.
 func (s sheet) encode(canvas interface {
 	vg.CanvasSizer
@@ -116,19 +121,20 @@ func (s sheet) encode(canvas interface {
 	return buffer.Bytes(), err
 }
 
+func (s sheet) png() ([]byte, error) {
+	return s.encode(vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(s.width, s.height), vgimg.UseDPI(dotsPerInch))})
+}
+
 func (s sheet) svg() ([]byte, error) {
 	canvas := &measuringCanvas{Canvas: vgsvg.New(s.width, s.height)}
 	file, err := s.encode(canvas)
 	// Viewers without the Liberation fonts have others: with the same widths, or they fit each text to the width that it was laid out with.
 	file = bytes.ReplaceAll(file, []byte("font-family:Liberation Sans"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
-	before, rest, found := bytes.Cut(file, []byte("<text "))
-	fitted := bytes.Clone(before)
-	for i := 0; found; i++ {
-		fitted = fmt.Appendf(fitted, "<text textLength=\"%.6g\" lengthAdjust=\"spacingAndGlyphs\" ", canvas.widths[i].Points())
-		before, rest, found = bytes.Cut(rest, []byte("<text "))
-		fitted = append(fitted, before...)
+	parts := bytes.Split(file, []byte("<text "))
+	for i, width := range canvas.widths {
+		parts[i+1] = fmt.Appendf(nil, "textLength=\"%.6g\" lengthAdjust=\"spacingAndGlyphs\" %s", width.Points(), parts[i+1])
 	}
-	return fitted, err
+	return bytes.Join(parts, []byte("<text ")), err
 }
 
 // measuringCanvas measures the texts that are drawn.
@@ -145,6 +151,73 @@ func (c *measuringCanvas) FillString(f font.Face, at vg.Point, text string) {
 	}
 }
 
-func (s sheet) png() ([]byte, error) {
-	return s.encode(vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(s.width, s.height), vgimg.UseDPI(dotsPerInch))})
+// pdfDate is where a PDF says when it was made.
+var pdfDate = regexp.MustCompile(`\((D:)\d{14}`)
+
+func (s sheet) pdf() ([]byte, error) {
+	file, err := s.encode(outlined{vgpdf.New(s.width, s.height)})
+	return pdfDate.ReplaceAll(file, []byte("(${1}20000101000000")), err // The same figure gives the same bytes.
+}
+
+// outlined is a PDF whose text is drawn as the outlines of its letters. vgpdf's own text has no bold fonts, and none of the letters outside Windows' code page,
+// such as λ and −.
+type outlined struct{ *vgpdf.Canvas }
+
+// FillString implements [vg.Canvas].
+func (c outlined) FillString(face font.Face, at vg.Point, text string) {
+	var buffer sfnt.Buffer
+	size := fixed.Int26_6(face.Font.Size.Points()*64 + 0.5)
+	previous := sfnt.GlyphIndex(0)
+	for i, letter := range text {
+		check := func(err error) {
+			if err != nil {
+				panic(fmt.Sprintf("figures: letter %q: %v", letter, err))
+			}
+		}
+		glyph, err := face.Face.GlyphIndex(&buffer, letter)
+		check(err)
+		if i > 0 {
+			if kern, err := face.Face.Kern(&buffer, previous, glyph, size, xfont.HintingNone); err == nil {
+				at.X += points(kern)
+			}
+		}
+		segments, err := face.Face.LoadGlyph(&buffer, glyph, size, nil)
+		check(err)
+		if path := outline(segments, at); len(path) > 0 {
+			c.Fill(path)
+		}
+		advance, err := face.Face.GlyphAdvance(&buffer, glyph, size, xfont.HintingNone)
+		check(err)
+		at.X += points(advance)
+		previous = glyph
+	}
+}
+
+func points(x fixed.Int26_6) vg.Length { return vg.Points(float64(x) / 64) }
+
+// outline places the outline of a letter at a point of its base line.
+func outline(segments sfnt.Segments, at vg.Point) (path vg.Path) {
+	for i, s := range segments {
+		var p [3]vg.Point
+		for j, arg := range s.Args {
+			p[j] = vg.Point{X: at.X + points(arg.X), Y: at.Y - points(arg.Y)}
+		}
+		switch s.Op {
+		case sfnt.SegmentOpMoveTo:
+			if i > 0 {
+				path.Close()
+			}
+			path.Move(p[0])
+		case sfnt.SegmentOpLineTo:
+			path.Line(p[0])
+		case sfnt.SegmentOpQuadTo:
+			path.QuadTo(p[0], p[1])
+		case sfnt.SegmentOpCubeTo:
+			path.CubeTo(p[0], p[1], p[2])
+		}
+	}
+	if len(path) > 0 {
+		path.Close()
+	}
+	return path
 }

@@ -25,7 +25,7 @@ import (
 // picture renders a figure and checks what holds for every figure: the SVG parses, the PNG has ink and the SVG's size, a second rendering is equal.
 func picture(t *testing.T, figure Figure) (svg string, pixels image.Image) {
 	t.Helper()
-	vector, raster, err := figure.Render()
+	vector, raster, err := Render(figure)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func picture(t *testing.T, figure Figure) (svg string, pixels image.Image) {
 	if ink(pixels, func(c color.Color) bool { r, g, b, _ := c.RGBA(); return r+g+b < 3*0xC000 }) < 200 {
 		t.Error("the picture is nearly white")
 	}
-	vectorAgain, rasterAgain, err := figure.Render()
+	vectorAgain, rasterAgain, err := Render(figure)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestCurves(t *testing.T) {
 			t.Errorf("series %d is not drawn", i)
 		}
 	}
-	equal(t, curves.CSV(), "series,x,y\nSimCLR,0,20\nSimCLR,1,30\nSimCLR,2,NaN\nSimCLR,3,36\nMoCo,0,21\nMoCo,1,25\nMoCo,2,26\nMoCo,3,+Inf\n")
+	equal(t, CSV(curves), "series,x,y\nSimCLR,0,20\nSimCLR,1,30\nSimCLR,2,NaN\nSimCLR,3,36\nMoCo,0,21\nMoCo,1,25\nMoCo,2,26\nMoCo,3,+Inf\n")
 }
 
 // TestCurvesWithFewPoints draws a live plot, which starts with no points and then has one.
@@ -119,7 +119,7 @@ func TestCurvesRow(t *testing.T) {
 	}
 	svg, _ := picture(t, row)
 	contains(t, svg, ">step<", ">loss<", ">epoch<", ">k-NN accuracy (%)<")
-	contains(t, row.CSV(), "plot,series,x,y\nloss,SimCLR,1,6\n", "k-NN accuracy (%),SimCLR,3,33\n")
+	contains(t, CSV(row), "plot,series,x,y\nloss,SimCLR,1,6\n", "k-NN accuracy (%),SimCLR,3,33\n")
 }
 
 func TestCurvesRefuse(t *testing.T) {
@@ -128,7 +128,7 @@ func TestCurvesRefuse(t *testing.T) {
 		`series "a" has 1 x and 2 y`: Curves{Series: []Series{{"a", []float64{1}, []float64{1, 2}}}},
 		`series "b" has y = -0.5 at x = 7, which a logarithmic axis cannot show`: Curves{LogY: true, Series: []Series{{"b", []float64{7}, []float64{-0.5}}}},
 	} {
-		if _, _, err := figure.Render(); err == nil || err.Error() != want {
+		if _, _, err := Render(figure); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestAccuracyDrop(t *testing.T) {
 			t.Errorf("colour %d is missing", i)
 		}
 	}
-	equal(t, drops().CSV(), "method,crop,paper,mean,sd,n,values\nSimCLR,without,36.5,13,1,3,12 13 14\n"+
+	equal(t, CSV(drops()), "method,crop,paper,mean,sd,n,values\nSimCLR,without,36.5,13,1,3,12 13 14\n"+
 		"SimCLR,same,33.1,15,1,3,14 15 16\nSimSiam,without,58.8,,,0,\nSimSiam,same,,-2,,1,-2\n")
 	picture(t, AccuracyDrop{}) // before the first run
 }
@@ -184,13 +184,13 @@ func TestAugmentationCurves(t *testing.T) {
 	}}
 	svg, _ := picture(t, rich)
 	contains(t, svg, ">k-NN accuracy (%)<", ">transformations<", ">SimCLR<", ">MoCo<", ">ours, mean ± sd<", ">paper<")
-	contains(t, rich.CSV(), "method,transformations,paper,mean,sd,n,values\nSimCLR,1,62.7,40.5,0.7071068,2,40 41\n", "MoCo,1,,,,0,\nMoCo,2,75.1,NaN,,2,NaN 50\n")
+	contains(t, CSV(rich), "method,transformations,paper,mean,sd,n,values\nSimCLR,1,62.7,40.5,0.7071068,2,40 41\n", "MoCo,1,,,,0,\nMoCo,2,75.1,NaN,,2,NaN 50\n")
 
 	for want, figure := range map[string]AugmentationCurves{
 		"no methods": {},
 		`method "a" has 2 numbers of transformations and 1 cells`: {Methods: []AugmentationCurve{{"a", []int{1, 2}, []Cell{{}}}}},
 	} {
-		if _, _, err := figure.Render(); err == nil || err.Error() != want {
+		if _, _, err := Render(figure); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -208,8 +208,8 @@ func TestTicks(t *testing.T) {
 	equal(t, labels(niceTicks(0, 1)), "0.0 0.2 0.4 0.6 0.8 1.0")
 	equal(t, labels(niceTicks(-0.06, -0.01)), "−0.06 −0.05 −0.04 −0.03 −0.02 −0.01")
 	equal(t, labels(niceTicks(0, 3e6)), "0 500000 1e+06 1.5e+06 2e+06 2.5e+06 3e+06")
-	equal(t, labels(sparseTicks(sans(tickSize, false), 500)(0, 3000)), "0 500 1000 1500 2000 2500 3000")
-	equal(t, labels(sparseTicks(sans(tickSize, false), 120)(0, 3000)), "0  1000  2000  3000")
+	equal(t, labels(sparseTicks(sans(tickSize, false, 0, 0), 500)(0, 3000)), "0 500 1000 1500 2000 2500 3000")
+	equal(t, labels(sparseTicks(sans(tickSize, false, 0, 0), 120)(0, 3000)), "0  1000  2000  3000")
 	equal(t, labels(logTicks(0.04, 30)), "0.05 0.1 0.2 0.5 1 2 5 10 20")
 	equal(t, labels(logTicks(1e-3, 1e3)), "0.001 0.01 0.1 1 10 100 1000")
 	equal(t, labels(logTicks(3, 6)), "3.0 3.5 4.0 4.5 5.0 5.5 6.0")
@@ -220,11 +220,11 @@ func TestSaveFigure(t *testing.T) {
 	if err := SaveFigure(dir, "drop", drops()); err != nil {
 		t.Fatal(err)
 	}
-	svg, raster, err := drops().Render()
+	svg, raster, err := Render(drops())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"drop.svg": string(svg), "drop.png": string(raster), "drop.csv": drops().CSV()} {
+	for name, want := range map[string]string{"drop.svg": string(svg), "drop.png": string(raster), "drop.csv": CSV(drops())} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func TestSaveFigure(t *testing.T) {
 func TestSaveAsWritesEachFormat(t *testing.T) {
 	figure := Curves{Title: "Δ title", X: "step", Y: "loss", Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{2, 1}}}}
 	dir := t.TempDir()
-	svg, raster, err := figure.Render()
+	svg, raster, err := Render(figure)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestSaveAsWritesEachFormat(t *testing.T) {
 
 // TestTextsOfSVGsKeepTheirWidths: a viewer with wider fonts would draw the texts of a legend into each other.
 func TestTextsOfSVGsKeepTheirWidths(t *testing.T) {
-	svg, _, err := Curves{X: "step", Y: "loss <nats>", Series: []Series{{Name: "one", X: []float64{0, 1}, Y: []float64{1, 2}}}}.Render()
+	svg, _, err := Render(Curves{X: "step", Y: "loss <nats>", Series: []Series{{Name: "one", X: []float64{0, 1}, Y: []float64{1, 2}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

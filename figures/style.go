@@ -3,12 +3,10 @@ package figures
 import (
 	"image/color"
 	"math"
-	"strconv"
 
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -35,6 +33,26 @@ var (
 // dashes tell lines apart without colour.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {12, 4}, {4, 2, 1, 2, 1, 2}, {1, 3}}
 
+// look is the number of a series in a figure, which decides its colour, its dash and its marker.
+type look int
+
+func (l look) colour() color.Color { return palette[int(l)%len(palette)] }
+
+func (l look) line(width float64) draw.LineStyle {
+	return draw.LineStyle{Color: l.colour(), Width: vg.Points(width), Dashes: dashes[int(l)%len(dashes)]}
+}
+
+// marker is hollow for the paper's numbers.
+func (l look) marker(hollow bool) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: l.colour(), Radius: vg.Points(3.6), Shape: marker{shape(l) % shapes, hollow}}
+}
+
+// seedDot is the faint dot of a single seed, at a third of the colour's strength.
+func seedDot(ink color.Color) draw.GlyphStyle {
+	r, g, b, _ := ink.RGBA()
+	return draw.GlyphStyle{Color: color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x60}, Radius: vg.Points(2.2), Shape: marker{circle, false}}
+}
+
 // shape is the outline of a marker.
 type shape int
 
@@ -46,7 +64,7 @@ const (
 	shapes
 )
 
-// marker is a shape, filled or hollow; hollow markers are the paper's numbers.
+// marker is a shape, filled or hollow.
 type marker struct {
 	shape  shape
 	hollow bool
@@ -77,35 +95,15 @@ func (m marker) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 		}
 	}
 	path.Close()
-	if !m.hollow {
-		c.SetColor(style.Color)
-		c.Fill(path)
-		return
+	c.SetColor(style.Color)
+	if m.hollow {
+		c.SetColor(color.White)
 	}
-	c.SetColor(color.White)
 	c.Fill(path)
-	c.SetLineStyle(draw.LineStyle{Color: style.Color, Width: vg.Points(1.3)})
-	c.Stroke(path)
-}
-
-// glyph is a marker of the usual size.
-func glyph(ink color.Color, shape shape, hollow bool) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: ink, Radius: vg.Points(3.6), Shape: marker{shape, hollow}}
-}
-
-// faint is a colour at a third of its strength, for the dots of single seeds.
-func faint(ink color.Color) color.Color {
-	r, g, b, _ := ink.RGBA()
-	return color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x60}
-}
-
-// sans is the text style of every figure; size is in points.
-func sans(size vg.Length, bold bool) text.Style {
-	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-	if bold {
-		face.Weight = xfont.WeightBold
+	if m.hollow {
+		c.SetLineStyle(draw.LineStyle{Color: style.Color, Width: vg.Points(1.3)})
+		c.Stroke(path)
 	}
-	return text.Style{Color: color.Black, Font: face, Handler: plot.DefaultTextHandler}
 }
 
 // Sizes of text in points: 10.5 points are 14 pixels.
@@ -115,110 +113,76 @@ const (
 	titleSize = 12
 )
 
-// newPlot returns a plot with the axes, fonts and grid of every figure.
-func newPlot(x, y string) *plot.Plot {
-	p := plot.New()
-	p.BackgroundColor = nil
-	p.X.Label.Text, p.Y.Label.Text = x, y
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		label, tick := sans(textSize, false), sans(tickSize, false)
-		label.XAlign, label.YAlign = axis.Label.TextStyle.XAlign, axis.Label.TextStyle.YAlign
-		tick.XAlign, tick.YAlign = axis.Tick.Label.XAlign, axis.Tick.Label.YAlign
-		axis.Label.TextStyle, axis.Tick.Label = label, tick
-		axis.Label.Padding = 4
-		axis.Tick.Length = 4
-		axis.Tick.Marker = plot.TickerFunc(niceTicks)
+// sans is the text style of every figure. Size is in points.
+func sans(size vg.Length, bold bool, x draw.XAlignment, y draw.YAlignment) text.Style {
+	face := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+	if bold {
+		face.Weight = xfont.WeightBold
 	}
-	grid := plotter.NewGrid()
-	grid.Vertical.Width = 0
-	grid.Horizontal.Color = lightGrey
-	p.Add(grid)
-	return p
+	return text.Style{Color: color.Black, Font: face, Handler: plot.DefaultTextHandler, XAlign: x, YAlign: y}
 }
 
-// setRange leaves a margin of 5 % around the data; without data the range is 0 to 1.
-func setRange(axis *plot.Axis, low, high float64) {
-	if low > high {
-		low, high = 0, 1
-	}
-	margin := 0.05 * (high - low)
-	if margin == 0 {
-		margin = 0.05 * math.Abs(low)
-	}
-	if margin == 0 {
-		margin = 1
-	}
-	axis.Min, axis.Max = low-margin, high+margin
+// page fills the canvas with white and returns the part within the margins.
+func page(c draw.Canvas) draw.Canvas {
+	c.SetColor(color.White)
+	c.Fill(c.Rectangle.Path())
+	const margin = 8
+	return draw.Crop(c, margin, -margin, margin, -margin)
 }
 
-// niceTicks puts about five labels at multiples of 1, 2 or 5 times a power of ten.
-func niceTicks(low, high float64) []plot.Tick {
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/5)))
-	for _, factor := range []float64{2, 2.5, 2} { // 2, 5, 10 times the power.
-		if (high-low)/step <= 7 {
-			break
-		}
-		step *= factor
-	}
-	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
-	var ticks []plot.Tick
-	for i := math.Ceil(low / step); i*step <= high; i++ {
-		ticks = append(ticks, plot.Tick{Value: i * step, Label: tickLabel(i*step, digits)})
-	}
-	return ticks
+// legendEntry explains one line or marker.
+type legendEntry struct {
+	name  string
+	line  draw.LineStyle  // Drawn if its width is not 0.
+	glyph draw.GlyphStyle // Drawn if it has a shape.
 }
 
-// sparseTicks are niceTicks of an axis of some width. Where their labels would touch, only every second, fifth or tenth has one.
-func sparseTicks(style text.Style, width vg.Length) plot.TickerFunc {
-	return func(low, high float64) []plot.Tick {
-		ticks := niceTicks(low, high)
-		if len(ticks) < 2 {
-			return ticks
-		}
-		step, widest := ticks[1].Value-ticks[0].Value, vg.Length(0)
-		for _, tick := range ticks {
-			widest = max(widest, style.Width(tick.Label))
-		}
-		apart, every := width*vg.Length(step/(high-low)), 1
-		for _, every = range []int{1, 2, 5, 10} {
-			if vg.Length(every)*apart > widest+4 {
+// sample is the width of the line and the marker.
+func (e legendEntry) sample() vg.Length {
+	if e.line.Width > 0 {
+		return 26
+	}
+	return 10
+}
+
+// drawHead writes the title, and below it the legend in as many lines as it needs, at the top of the canvas, and returns the rest of the canvas.
+// Outside the plot, a legend never covers data.
+func drawHead(c draw.Canvas, title string, entries []legendEntry) draw.Canvas {
+	if title == "" && entries == nil {
+		return c
+	}
+	const gap = vg.Length(5)
+	if title != "" {
+		style := sans(titleSize, true, draw.XCenter, draw.YTop)
+		c.FillText(style, vg.Point{X: c.Center().X, Y: c.Max.Y}, title)
+		c.Max.Y -= style.Height(title) + gap
+	}
+	style := sans(textSize, false, draw.XLeft, draw.YCenter)
+	lineHeight := style.Height("X") + gap
+	for len(entries) > 0 {
+		wide, fits := vg.Length(0), 0 // A line has at least one entry.
+		for _, entry := range entries {
+			w := entry.sample() + gap + style.Width(entry.name) + 3*gap
+			if fits > 0 && wide+w > c.Size().X {
 				break
 			}
+			wide, fits = wide+w, fits+1
 		}
-		for i := range ticks {
-			if int(math.Round(ticks[i].Value/step))%every != 0 {
-				ticks[i].Label = ""
+		x, y := c.Center().X-wide/2+gap, c.Max.Y-lineHeight/2
+		for _, entry := range entries[:fits] {
+			sample := entry.sample()
+			if entry.line.Width > 0 {
+				c.StrokeLine2(entry.line, x, y, x+sample, y)
 			}
-		}
-		return ticks
-	}
-}
-
-// tickLabel writes plain numbers up to a million; beyond that, and below a ten-thousandth, it uses an exponent.
-func tickLabel(value float64, digits int) string {
-	if math.Abs(value) >= 1e6 || digits > 4 {
-		return strconv.FormatFloat(value, 'g', 3, 64)
-	}
-	return decimal(value, digits)
-}
-
-// logTicks labels 1, 2 and 5 times powers of ten: over many decades only the powers, over less than half a decade the same as on a linear axis.
-func logTicks(low, high float64) []plot.Tick {
-	decades := math.Log10(high / low)
-	if decades < 0.5 {
-		return niceTicks(low, high)
-	}
-	factors := []float64{1, 2, 5}
-	if decades > 3 {
-		factors = factors[:1]
-	}
-	var ticks []plot.Tick
-	for power := math.Floor(math.Log10(low)); power <= math.Log10(high); power++ {
-		for _, factor := range factors {
-			if value := factor * math.Pow(10, power); value >= low && value <= high {
-				ticks = append(ticks, plot.Tick{Value: value, Label: tickLabel(value, max(0, int(-power)))})
+			if entry.glyph.Shape != nil {
+				c.DrawGlyphNoClip(entry.glyph, vg.Point{X: x + sample/2, Y: y})
 			}
+			c.FillText(style, vg.Point{X: x + sample + gap, Y: y + style.FontExtents().Descent/2}, entry.name)
+			x += sample + gap + style.Width(entry.name) + 3*gap
 		}
+		c.Max.Y -= lineHeight
+		entries = entries[fits:]
 	}
-	return ticks
+	c.Max.Y -= gap
+	return c
 }

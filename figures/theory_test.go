@@ -8,6 +8,32 @@ import (
 	"github.com/semcon/semcon/analysis/theory"
 )
 
+func TestBoundTable(t *testing.T) {
+	var table BoundTable
+	for _, f := range []struct {
+		name     string
+		features *theory.Features
+	}{{"orthogonal <axes>", theory.OrthogonalClasses(4, 100, 2, 0.002, 1)}, {"random labels", theory.RandomLabels(4, 1000, 2, 0.02, 1)}} {
+		a, err := f.features.Compare(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table = append(table, BoundRow{f.name, a})
+	}
+	text := table.HTML()
+	if strings.Count(text, "<tr>") != 3 || !strings.Contains(text, "orthogonal &lt;axes&gt;") || strings.Count(text, "#D55E00") != 1 || !strings.Contains(text, "–") {
+		t.Error(text)
+	}
+	f := table.Curves("noise", []float64{1, 2}, 1e-6)
+	picture(t, f)
+	if truth := f.Series[len(f.Series)-1].Y; truth[0] != 1e-6 || math.Abs(truth[1]-0.74) > 0.05 {
+		t.Errorf("true errors %v", truth)
+	}
+	if theorem2 := f.Series[1].Y; !math.IsNaN(theorem2[1]) {
+		t.Errorf("theorem 2 %v", theorem2)
+	}
+}
+
 // nearIdeal is close to the ideal encoder, where both theorems say something.
 func nearIdeal(x float64) (theory.Setting, theory.Tails) {
 	s := theory.Setting{Classes: 10, Images: 1000, Dim: 10, Radius: 1}
@@ -40,7 +66,7 @@ func TestBoundHeatmaps(t *testing.T) {
 	if !math.IsNaN(f[0].Values[0][0]) || !math.IsNaN(f[1].Values[0][3]) {
 		t.Error("the heatmap is not grey where the theorem says nothing")
 	}
-	if lines := strings.Count(f.CSV(), "\n"); lines != 1+2*12 {
+	if lines := strings.Count(CSV(f), "\n"); lines != 1+2*12 {
 		t.Errorf("%d lines of CSV", lines)
 	}
 }
@@ -60,7 +86,7 @@ func TestFeasibility(t *testing.T) {
 func TestHeatmapsThatCannotBeDrawn(t *testing.T) {
 	good := Heatmap{Xs: []float64{0, 1}, Ys: []float64{0, 1}, Values: [][]float64{{0, 1}, {2, math.NaN()}}, High: 1}
 	picture(t, good)
-	if csv := good.CSV(); csv != "x,y,value\n0,0,0\n1,0,1\n0,1,2\n1,1,\n" {
+	if csv := CSV(good); csv != "x,y,value\n0,0,0\n1,0,1\n0,1,2\n1,1,\n" {
 		t.Errorf("%q", csv)
 	}
 	for want, change := range map[string]func(*Heatmap){
@@ -71,11 +97,11 @@ func TestHeatmapsThatCannotBeDrawn(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		if _, _, err := bad.Render(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Render(bad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if _, _, err := (HeatmapRow{}).Render(); err == nil {
+	if _, _, err := Render(HeatmapRow{}); err == nil {
 		t.Error("no maps")
 	}
 }
@@ -104,18 +130,18 @@ func TestDotPlot(t *testing.T) {
 	}
 	want := "panel,row,series,mean,sd,n,values\nSimCLR,crop,true,0.15,0.07071068,2,0.1 0.2\nSimCLR,crop,bound,0.5,,1,0.5\n" +
 		"SimCLR,blur+flip,true,0.3,,1,0.3\nMoCo,crop,true,0.1,,1,0.1\nMoCo,crop,bound,1,,1,1\n"
-	if csv := f.CSV(); csv != want {
+	if csv := CSV(f); csv != want {
 		t.Errorf("%q", csv)
 	}
 	f.Panels[0].Values[1] = nil
-	if _, _, err := f.Render(); err == nil || !strings.Contains(err.Error(), `row "blur+flip" has 0 numbers for 2 series`) {
+	if _, _, err := Render(f); err == nil || !strings.Contains(err.Error(), `row "blur+flip" has 0 numbers for 2 series`) {
 		t.Error(err)
 	}
 	f.Panels[0].Values = nil
-	if _, _, err := f.Render(); err == nil || !strings.Contains(err.Error(), `panel "SimCLR" has 2 rows and values for 0`) {
+	if _, _, err := Render(f); err == nil || !strings.Contains(err.Error(), `panel "SimCLR" has 2 rows and values for 0`) {
 		t.Error(err)
 	}
-	if _, _, err := (DotPlot{}).Render(); err == nil {
+	if _, _, err := Render(DotPlot{}); err == nil {
 		t.Error("no panels")
 	}
 }

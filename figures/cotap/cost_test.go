@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 )
 
@@ -23,7 +24,7 @@ func TestMeasure(t *testing.T) {
 		if len(costs) != 6 || measured["host"] != 2 || measured["graph"] != 2 || measured["brute force"] != 2 {
 			t.Errorf("measured %v", measured)
 		}
-		if _, _, err := Curves(costs).Render(); err != nil {
+		if _, _, err := figures.Render(Curves(costs)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -92,7 +92,7 @@ func TestMatchesRefuseWhatTheyCannotDraw(t *testing.T) {
 	picture := image.NewUniform(color.Black)
 	bad := figures.Matches{Kinds: []string{"a"}, Pairs: []figures.MatchedPair{{First: picture, Second: picture, Lines: []figures.MatchLine{{Kind: 1}}}}}
 	for want, f := range map[string]figures.Matches{"no pairs": {}, "pair 0: a line has kind 1 of 1": bad} {
-		if _, _, err := f.Render(); err == nil || err.Error() != want {
+		if _, _, err := figures.Render(f); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

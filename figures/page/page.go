@@ -39,12 +39,12 @@ func Write(file string, t *template.Template, data any) error {
 
 // Image draws a figure into the page itself: plots as SVG, pictures as PNG, which is smaller for them. The URL is the source of an img element.
 func Image(figure figures.Figure) (template.URL, error) {
-	svg, png, err := figure.Render()
+	svg, png, err := figures.Render(figure)
 	if err != nil {
 		return "", err
 	}
 	kind, content := "svg+xml", svg
-	if figure.CSV() == "" {
+	if figures.CSV(figure) == "" {
 		kind, content = "png", png
 	}
 	return template.URL("data:image/" + kind + ";base64," + base64.StdEncoding.EncodeToString(content)), nil

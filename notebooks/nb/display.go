@@ -46,7 +46,7 @@ func content(shown any) map[protocol.MIMEType]any {
 	case interface{ HTML() string }:
 		return page(shown.HTML())
 	case figures.Figure:
-		svg, png, err := shown.Render()
+		svg, png, err := figures.Render(shown)
 		Check(err)
 		if bytes.Contains(svg, []byte("<image")) { // A drawing of pixels holds them a second time.
 			svg = nil

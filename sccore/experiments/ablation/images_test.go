@@ -216,7 +216,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 	if err != nil || !strings.Contains(trade.Title, "on images") || len(trade.Lines[3].X.Ours) != 0 {
 		t.Errorf("%s: %+v, %v", trade.Title, trade.Lines, err)
 	}
-	if _, _, err := trade.Render(); err != nil {
+	if _, _, err := figures.Render(trade); err != nil {
 		t.Error(err)
 	}
 	tables, err := Study.Experiment().Tables(records, study.Quick)

@@ -119,7 +119,7 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 	if _, verdict := claim.Evaluate(results.Tolerance()); verdict != figures.HoldsAlone {
 		t.Errorf("%s: %s", claim.ID, verdict)
 	}
-	if _, _, err := results.Curves().Render(); err != nil {
+	if _, _, err := figures.Render(results.Curves()); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -171,7 +172,7 @@ func TestTeacherQualityResults(t *testing.T) {
 		t.Errorf("CoTAP and binary cross-entropy: %+v", row)
 	}
 	figure := results.Gains()
-	if _, _, err := figure.Render(); err != nil || len(figure.Series) != len(sccore.PatchConcentrations) || len(figure.Series[0].Points) != 5 {
+	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != len(sccore.PatchConcentrations) || len(figure.Series[0].Points) != 5 {
 		t.Errorf("%d series, %v", len(figure.Series), err)
 	}
 	none, err := Study.Results(nil, study.Quick)
@@ -182,7 +183,7 @@ func TestTeacherQualityResults(t *testing.T) {
 	if tables, err := empty.tables(); err != nil || !strings.Contains(tables[0].Markdown(), "No runs.") {
 		t.Errorf("without records: %v", err)
 	}
-	if _, _, err := empty.Gains().Render(); err != nil {
+	if _, _, err := figures.Render(empty.Gains()); err != nil {
 		t.Errorf("without records: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/analysis/theory"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/study"
@@ -82,10 +83,8 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, figure := range []interface {
-		Render() ([]byte, []byte, error)
-	}{tails, results.Ladder(dataset), results.Concentration(dataset, OwnViews), results.Concentration(dataset, CommonViews)} {
-		if svg, png, err := figure.Render(); err != nil || len(svg) == 0 || len(png) == 0 {
+	for _, figure := range []figures.Figure{tails, results.Ladder(dataset), results.Concentration(dataset, OwnViews), results.Concentration(dataset, CommonViews)} {
+		if svg, png, err := figures.Render(figure); err != nil || len(svg) == 0 || len(png) == 0 {
 			t.Error(err)
 		}
 	}

@@ -96,7 +96,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 		}
 	}
 	sheet := figures.SegmentationGrid("x", predictions, classes)
-	if _, _, err := sheet.Render(); err != nil || len(sheet.Images[2]) != 3 || len(sheet.Legend) < 2 {
+	if _, _, err := figures.Render(sheet); err != nil || len(sheet.Images[2]) != 3 || len(sheet.Legend) < 2 {
 		t.Errorf("a sheet of %d predictions and %d classes, %v", len(sheet.Images[2]), len(sheet.Legend), err)
 	}
 }

@@ -142,7 +142,7 @@ func TestVideoSheetShowsTruthAndEncoders(t *testing.T) {
 	if sheet.ColumnLabels[2] != "frame 3" {
 		t.Errorf("columns %v", sheet.ColumnLabels)
 	}
-	if _, _, err := sheet.Render(); err != nil {
+	if _, _, err := figures.Render(sheet); err != nil {
 		t.Error(err)
 	}
 	if _, err := Sheet(context.Background(), b, study.Options{Profile: study.Smoke, Out: t.TempDir()}, 2, 3); err == nil || !strings.Contains(err.Error(), "there are 2 videos") {

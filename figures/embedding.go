@@ -6,7 +6,6 @@ import (
 	"image"
 	"math"
 	"slices"
-	"strconv"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -51,51 +50,48 @@ func (f Embedding) check() error {
 	return nil
 }
 
-// Render implements [Figure].
-func (f Embedding) Render() (svg, png []byte, err error) { return rendered(f) }
-
-func (f Embedding) page() (sheet, error) {
+// sheet implements [Figure], with records of x, y, class.
+func (f Embedding) sheet() (sheet, error) {
 	if err := f.check(); err != nil {
 		return sheet{}, err
 	}
+	records := [][]string{{"x", "y", "class"}}
+	for i := range f.X {
+		records = append(records, []string{exact(f.X[i]), exact(f.Y[i]), f.Classes[f.Class[i]]})
+	}
 	// The classes that occur get colours and shapes in their order, so that few classes are as different as can be.
-	occurring := slices.Clone(f.Class)
-	slices.Sort(occurring)
-	occurring = slices.Compact(occurring)
-	glyphOf := func(class int) draw.GlyphStyle {
+	occurring := slices.Compact(slices.Sorted(slices.Values(f.Class)))
+	glyph := func(class int) draw.GlyphStyle {
 		i, _ := slices.BinarySearch(occurring, class)
-		g := glyph(palette[i%len(palette)], shape(i+i/len(palette))%shapes, false)
-		g.Radius = vg.Points(2.6)
-		return g
+		return draw.GlyphStyle{Color: look(i).colour(), Radius: vg.Points(2.6), Shape: marker{shape(i+i/len(palette)) % shapes, false}}
 	}
-	var entries []legendEntry
+	var legend []legendEntry
 	for _, class := range occurring {
-		entries = append(entries, legendEntry{name: f.Classes[class], glyph: glyphOf(class)})
+		legend = append(legend, legendEntry{name: f.Classes[class], glyph: glyph(class)})
 	}
-	return newSheet(width, embeddingHeight*pixel, func(c draw.Canvas) {
-		c = drawHead(page(c), f.Title, entries)
+	return sheet{width, embeddingHeight * pixel, records, func(c draw.Canvas) {
+		c = drawHead(page(c), f.Title, legend)
 		at := f.places(c)
-		if f.Pictures == nil {
-			for i := range f.X {
-				c.DrawGlyphNoClip(glyphOf(f.Class[i]), at(i))
-			}
-			return
-		}
 		var drawn []vg.Point
-		const side = pictureSide * pixel
-		for i, picture := range f.Pictures {
+		for i, class := range f.Class {
 			centre := at(i)
-			if slices.ContainsFunc(drawn, func(p vg.Point) bool { return max(abs(p.X-centre.X), abs(p.Y-centre.Y)) < side }) {
+			if f.Pictures == nil {
+				c.DrawGlyphNoClip(glyph(class), centre)
+				continue
+			}
+			const side = pictureSide * pixel
+			if slices.ContainsFunc(drawn, func(p vg.Point) bool { return max(p.X-centre.X, centre.X-p.X, p.Y-centre.Y, centre.Y-p.Y) < side }) {
 				continue
 			}
 			drawn = append(drawn, centre)
-			box := vg.Rectangle{Min: vg.Point{X: centre.X - side/2, Y: centre.Y - side/2}, Max: vg.Point{X: centre.X + side/2, Y: centre.Y + side/2}}
-			c.SetColor(glyphOf(f.Class[i]).Color)
-			c.Fill(box.Path())
-			box.Min, box.Max = box.Min.Add(vg.Point{X: frameWidth * pixel, Y: frameWidth * pixel}), box.Max.Sub(vg.Point{X: frameWidth * pixel, Y: frameWidth * pixel})
-			c.DrawImage(box, picture)
+			square := func(side vg.Length) vg.Rectangle {
+				return vg.Rectangle{Min: vg.Point{X: centre.X - side/2, Y: centre.Y - side/2}, Max: vg.Point{X: centre.X + side/2, Y: centre.Y + side/2}}
+			}
+			c.SetColor(glyph(class).Color)
+			c.Fill(square(side).Path())
+			c.DrawImage(square(side-2*frameWidth*pixel), f.Pictures[i])
 		}
-	})
+	}}, nil
 }
 
 // places returns the place of each point on the canvas, with a margin of half a picture.
@@ -109,15 +105,4 @@ func (f Embedding) places(c draw.Canvas) func(i int) vg.Point {
 	return func(i int) vg.Point {
 		return vg.Point{X: c.Center().X + vg.Length(scale*(f.X[i]-(xs.low+xs.high)/2)), Y: c.Center().Y + vg.Length(scale*(f.Y[i]-(ys.low+ys.high)/2))}
 	}
-}
-
-func abs(x vg.Length) vg.Length { return max(x, -x) }
-
-// CSV implements [Figure]: x, y, class.
-func (f Embedding) CSV() string {
-	records := [][]string{{"x", "y", "class"}}
-	for i := range f.X {
-		records = append(records, []string{strconv.FormatFloat(f.X[i], 'g', -1, 64), strconv.FormatFloat(f.Y[i], 'g', -1, 64), f.Classes[f.Class[i]]})
-	}
-	return csvText(records)
 }

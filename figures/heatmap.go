@@ -1,0 +1,162 @@
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"math"
+	"sort"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Heatmap shows a number over two others as colours.
+type Heatmap struct {
+	// Title stands above the plot; it may be empty.
+	Title string
+	// X, Y and Z label the axes and the colours.
+	X, Y, Z string
+	// Xs and Ys ascend; Values[i][j] belongs to Xs[j], Ys[i]. NaN leaves a cell grey, see Missing.
+	Xs, Ys []float64
+	Values [][]float64
+	// Low and High are the ends of the colour scale. A number above High has a colour of its own, see Above; one below Low has the first.
+	Low, High float64
+	// Above and Missing say what a number above High and what NaN means: "vacuous", "no margin". Empty leaves them out of the legend.
+	Above, Missing string
+}
+
+// HeatmapRow is several heatmaps side by side; they share the legend and the colours of the first.
+type HeatmapRow []Heatmap
+
+// sheet implements [Figure], with records of x, y, value; the value is empty for NaN.
+func (f Heatmap) sheet() (sheet, error) {
+	s, err := HeatmapRow{f}.sheet()
+	for i := range s.records {
+		s.records[i] = s.records[i][1:]
+	}
+	return s, err
+}
+
+// sheet implements [Figure], with records of the heatmap's title, x, y, value.
+func (f HeatmapRow) sheet() (sheet, error) {
+	if len(f) == 0 {
+		return sheet{}, errors.New("no heatmaps")
+	}
+	c := chart{height: 400, gap: 14, scale: &f[0], records: [][]string{{"map", "x", "y", "value"}}}
+	for i, name := range []string{f[0].Above, f[0].Missing} {
+		if name != "" {
+			patch := draw.GlyphStyle{Color: []color.Color{aboveColour, missingColour}[i], Radius: vg.Points(4.5), Shape: marker{square, false}}
+			c.legend = append(c.legend, legendEntry{name: name, glyph: patch})
+		}
+	}
+	for _, m := range f {
+		if err := m.check(); err != nil {
+			return sheet{}, err
+		}
+		p := newPanel(m.Title, m.X, m.Y)
+		xs, ys := edges(m.Xs), edges(m.Ys)
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = xs[0], xs[len(xs)-1], ys[0], ys[len(ys)-1]
+		p.Add(cells{m})
+		c.panels = append(c.panels, p)
+		for i, y := range m.Ys {
+			for j, x := range m.Xs {
+				value := exact(m.Values[i][j])
+				if value == "NaN" {
+					value = ""
+				}
+				c.records = append(c.records, []string{m.Title, exact(x), exact(y), value})
+			}
+		}
+	}
+	return c.sheet()
+}
+
+func (f Heatmap) check() error {
+	if len(f.Xs) < 2 || len(f.Ys) < 2 || len(f.Values) != len(f.Ys) || !(f.High > f.Low) {
+		return fmt.Errorf("heatmap %q: %d values by %d and %d rows of them, colours from %g to %g",
+			f.Title, len(f.Xs), len(f.Ys), len(f.Values), f.Low, f.High)
+	}
+	for i, row := range f.Values {
+		if len(row) != len(f.Xs) {
+			return fmt.Errorf("heatmap %q: row %d has %d values for %d", f.Title, i, len(row), len(f.Xs))
+		}
+	}
+	return nil
+}
+
+// scale runs from dark blue, low, over green to pale, high; lightness alone shows the order.
+var scale = []color.RGBA{{0x08, 0x1D, 0x58, 0xFF}, {0x1D, 0x6F, 0xA5, 0xFF}, {0x41, 0xB6, 0xC4, 0xFF}, {0xC7, 0xE9, 0xB4, 0xFF}, {0xFF, 0xFF, 0xE5, 0xFF}}
+
+var (
+	aboveColour   = color.RGBA{0xE6, 0x9F, 0x00, 0xFF}
+	missingColour = color.RGBA{0xB4, 0xB4, 0xB4, 0xFF}
+)
+
+// colourAt is the colour at a share of the scale; grey for NaN.
+func colourAt(share float64) color.RGBA {
+	if math.IsNaN(share) {
+		return missingColour
+	}
+	at := min(max(share, 0), 1) * float64(len(scale)-1)
+	i := min(int(at), len(scale)-2)
+	mix := func(a, b uint8) uint8 { return uint8(float64(a) + (at-float64(i))*(float64(b)-float64(a)) + 0.5) }
+	a, b := scale[i], scale[i+1]
+	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xFF}
+}
+
+// cells paints the values below the axes as one image, since thousands of paths make an SVG of megabytes.
+type cells struct{ Heatmap }
+
+// Plot implements plot.Plotter.
+func (f cells) Plot(c draw.Canvas, p *plot.Plot) {
+	const side = 480 // Pixels.
+	toX, toY := p.Transforms(&c)
+	// places are the cells that the pixels of an axis show.
+	places := func(edges []float64, low, high float64) (places [side]int) {
+		for i := range places {
+			at := low + (high-low)*(float64(i)+0.5)/side
+			places[i] = max(0, min(len(edges)-2, sort.SearchFloat64s(edges, at)-1))
+		}
+		return places
+	}
+	columns, rows := places(edges(f.Xs), p.X.Min, p.X.Max), places(edges(f.Ys), p.Y.Max, p.Y.Min)
+	picture := painted(side, side, func(x, y int) color.RGBA {
+		value := f.Values[rows[y]][columns[x]]
+		if value > f.High {
+			return aboveColour
+		}
+		return colourAt((value - f.Low) / (f.High - f.Low))
+	})
+	c.DrawImage(vg.Rectangle{Min: vg.Point{X: toX(p.X.Min), Y: toY(p.Y.Min)}, Max: vg.Point{X: toX(p.X.Max), Y: toY(p.Y.Max)}}, picture)
+}
+
+// edges are the midpoints between neighbours.
+func edges(values []float64) []float64 {
+	n := len(values)
+	all := []float64{values[0] - (values[1]-values[0])/2}
+	for i := 1; i < n; i++ {
+		all = append(all, (values[i-1]+values[i])/2)
+	}
+	return append(all, values[n-1]+(values[n-1]-values[n-2])/2)
+}
+
+// drawScale draws the colour scale, low at the bottom.
+func (f Heatmap) drawScale(c draw.Canvas) {
+	const steps, thick = 64, 14
+	height := c.Size().Y / steps
+	for i := range steps {
+		low := c.Min.Y + height*vg.Length(i)
+		c.SetColor(colourAt((float64(i) + 0.5) / steps))
+		rectangle := vg.Rectangle{Min: vg.Point{X: c.Min.X, Y: low}, Max: vg.Point{X: c.Min.X + thick, Y: low + height + 0.5}}
+		c.Fill(rectangle.Path())
+	}
+	for _, tick := range niceTicks(f.Low, f.High) {
+		y := c.Min.Y + vg.Length((tick.Value-f.Low)/(f.High-f.Low))*c.Size().Y
+		c.FillText(sans(tickSize, false, draw.XLeft, draw.YCenter), vg.Point{X: c.Min.X + thick + 4, Y: y}, tick.Label)
+	}
+	label := sans(textSize, false, draw.XCenter, draw.YBottom)
+	label.Rotation = math.Pi / 2
+	c.FillText(label, vg.Point{X: c.Max.X, Y: c.Center().Y}, f.Z)
+}

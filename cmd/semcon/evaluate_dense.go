@@ -112,11 +112,12 @@ func evaluatePatches(ctx context.Context, c evaluationCall) (r evaluated, err er
 		return r, err
 	}
 	settings := evaluation.DefaultPatchRecall()
+	settings.Size = c.size
 	result, err := settings.Evaluate(ctx, c.engine, train, test)
 	if err != nil {
 		return r, err
 	}
-	r.Numbers, r.Data, r.Protocol = result, "training: "+train.Images.Identity+"; test: "+test.Images.Identity, settings.Protocol(c.size)
+	r.Numbers, r.Data, r.Protocol = result, "training: "+train.Images.Identity+"; test: "+test.Images.Identity, settings.Protocol()
 	line := func(which string, recall evaluation.Recall) {
 		r.lines = append(r.lines, fmt.Sprintf("%-18s mean recall: linear %5.1f ± %.1f %%, k-NN %5.1f ± %.1f %%, chance %.1f %%; %s of each class, %s",
 			which, recall.Linear, recall.LinearError, recall.KNN, recall.KNNError, recall.Chance,

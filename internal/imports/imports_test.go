@@ -30,6 +30,7 @@ var order = [][]string{
 	{"figures"},
 	{"sccore/study"},
 	{"sccore/recipe"},
+	{"sccore/study/encoders"},
 	{"sccore/ownimages"},
 	{"sccore/experiments/*"},
 	{"sccore/experiments"},

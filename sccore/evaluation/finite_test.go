@@ -62,7 +62,7 @@ func TestEvaluationsRefuseWhatIsNotFinite(t *testing.T) {
 			return err
 		}, " of " + scenes.Name},
 		"centroid": {func() error {
-			_, err := evaluation.NearestCentroid{Size: 16}.Measure(ctx, frozen, scenes, scenes)
+			_, err := evaluation.NearestCentroid{Size: 16}.Measure(ctx, &evaluation.Encoder{FeatureExtractor: frozen}, evaluation.Data{Train: scenes, Test: scenes})
 			return err
 		}, "image 0 of " + scenes.Name},
 		"video": {func() error {

@@ -29,23 +29,33 @@ func (n NearestCentroid) Check() error {
 	return nil
 }
 
-// Measure takes the means of one set, and returns the share of the other's patches that it classifies rightly, in percent. Memory does not grow with
-// the sets. A set without an annotated patch is an error.
-func (n NearestCentroid) Measure(ctx context.Context, frozen *FeatureExtractor, train, test *datasets.Segmentation) (accuracy float64, err error) {
+// Protocol describes the evaluation in one line.
+func (n NearestCentroid) Protocol() string {
+	return fmt.Sprintf("class of the nearest mean of training features, Euclidean; images of %d px", n.Size)
+}
+
+// Open opens training images, which give the means, and test images.
+func (NearestCentroid) Open(s Source) (Data, error) {
+	return s.Segmentation(datasets.Train, datasets.Test)
+}
+
+// Measure measures the share of test patches that are classified rightly. Memory does not grow with the sets. A set without an annotated patch is an error.
+func (n NearestCentroid) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	if err := n.Check(); err != nil {
-		return 0, err
+		return r, err
 	}
-	means := make([]centroid, len(train.Classes))
-	if err := n.each(ctx, frozen, train, func(feature []float32, class uint8) { means[class].add(feature) }); err != nil {
-		return 0, err
+	means := make([]centroid, len(d.Train.Classes))
+	if err := n.each(ctx, e.FeatureExtractor, d.Train, func(feature []float32, class uint8) { means[class].add(feature) }); err != nil {
+		return r, err
 	}
 	right, all := 0, 0
-	err = n.each(ctx, frozen, test, func(feature []float32, class uint8) {
+	err = n.each(ctx, e.FeatureExtractor, d.Test, func(feature []float32, class uint8) {
 		if all++; nearestOf(means, feature) == class {
 			right++
 		}
 	})
-	return 100 * float64(right) / float64(all), err
+	r.Numbers = []Number{{Name: "accuracy", Metric: "patch accuracy", Unit: "%", Value: 100 * float64(right) / float64(all)}}
+	return r, err
 }
 
 // each visits the patches of a set that are annotated, image by image.

@@ -44,9 +44,9 @@ func TestNearestCentroidLooksAtMiddles(t *testing.T) {
 		}
 		return a, nil
 	})
-	accuracy, err := NearestCentroid{Size: 16}.Measure(context.Background(), frozen, colours, colours)
-	if err != nil || accuracy != 100 {
-		t.Errorf("accuracy %g, %v", accuracy, err)
+	r, err := NearestCentroid{Size: 16}.Measure(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: colours, Test: colours})
+	if err != nil || len(r.Numbers) != 1 || r.Numbers[0].Value != 100 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
@@ -56,11 +56,11 @@ func TestNearestCentroidMeasuresEncoders(t *testing.T) {
 		train, test := synthetic.Segmentation(24, 40, 5), synthetic.Segmentation(8, 40, 6)
 		measure := func(n NearestCentroid) float64 {
 			t.Helper()
-			accuracy, err := n.Measure(context.Background(), frozen, train, test)
+			r, err := n.Measure(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: train, Test: test})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return accuracy
+			return r.Numbers[0].Value
 		}
 		all, again, few := measure(NearestCentroid{Size: 40}), measure(NearestCentroid{Size: 40}), measure(NearestCentroid{Images: 4, Size: 40})
 		if all < 20 || all > 100 || all != again || all == few { // Chance is 14 % with seven classes.
@@ -86,7 +86,7 @@ func TestNearestCentroidRefuses(t *testing.T) {
 		{NearestCentroid{Size: 16}, blank, scenes, "no pixel"},
 		{NearestCentroid{Size: 16}, scenes, blank, "no pixel"},
 	} {
-		if _, err := c.Measure(context.Background(), frozen, c.train, c.test); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.Measure(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: c.train, Test: c.test}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.NearestCentroid, err, c.want)
 		}
 	}

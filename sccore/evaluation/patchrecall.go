@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -23,16 +24,17 @@ import (
 // A patch counts if one class covers enough of its pixels. Training takes as many patches of each class. Recall is the mean over classes of the share
 // of their patches that are classified rightly, so chance is 100 % over the number of classes.
 type PatchRecall struct {
-	Purity   float64        // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
-	PerClass int            // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
-	Least    int            // Classes with fewer patches, in training or in testing, are left out; 0 leaves out none.
-	Probe    PatchProbe     // The linear classifier.
-	KNN      knn.Classifier // The classifier that trains nothing.
+	Size     int            `json:"size"`      // Side in pixels that images are resized to.
+	Purity   float64        `json:"purity"`    // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
+	PerClass int            `json:"per_class"` // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
+	Least    int            `json:"least"`     // Classes with fewer patches, in training or in testing, are left out; 0 leaves out none.
+	Probe    PatchProbe     `json:"probe"`     // The linear classifier.
+	KNN      knn.Classifier `json:"knn"`       // The classifier that trains nothing.
 }
 
 // DefaultPatchRecall takes up to 4,000 patches of each class, of which it covers 60 %.
 func DefaultPatchRecall() PatchRecall {
-	return PatchRecall{Purity: 0.6, PerClass: 4000, Probe: DefaultPatchProbe(), KNN: knn.DINOClassifier()}
+	return PatchRecall{Size: 448, Purity: 0.6, PerClass: 4000, Probe: DefaultPatchProbe(), KNN: knn.DINOClassifier()}
 }
 
 // Check returns an error that names the setting out of range.
@@ -40,7 +42,7 @@ func (p PatchRecall) Check() error {
 	if !(p.Purity > 0.5 && p.Purity <= 1) {
 		return fmt.Errorf("purity %g is not above 0.5 and at most 1", p.Purity)
 	}
-	if err := cmp.Or(settings.Between("per_class", p.PerClass, 1, 1<<20), settings.Between("least", p.Least, 0, 1<<20)); err != nil {
+	if err := cmp.Or(settings.Between("size", p.Size, 1, settings.MaxImageSize), settings.Between("per_class", p.PerClass, 1, 1<<20), settings.Between("least", p.Least, 0, 1<<20)); err != nil {
 		return err
 	}
 	if p.Least > p.PerClass {
@@ -50,14 +52,14 @@ func (p PatchRecall) Check() error {
 }
 
 // Protocol describes the evaluation in one line.
-func (p PatchRecall) Protocol(size int) string {
+func (p PatchRecall) Protocol() string {
 	least := ""
 	if p.Least > 0 {
 		least = fmt.Sprintf("without classes of fewer than %d; ", p.Least)
 	}
 	return fmt.Sprintf("mean recall of classes over patches that one class covers by %g %% of the pixels, at most %d a class and as many of each in training; "+least+
 		"linear probe of %d steps of %d patches, and weighted k-NN, K %d, temperature %g; images of %d² px",
-		100*p.Purity, p.PerClass, p.Probe.Steps, p.Probe.Batch, p.KNN.K, p.KNN.Temperature, size)
+		100*p.Purity, p.PerClass, p.Probe.Steps, p.Probe.Batch, p.KNN.K, p.KNN.Temperature, p.Size)
 }
 
 // Recall is the mean recall of classes, in percent.
@@ -81,6 +83,44 @@ type PatchRecalls struct {
 	All        Recall   `json:"all"`
 	Foreground *Recall  `json:"foreground,omitempty"`
 	Names      []string `json:"names"` // The classes that count.
+}
+
+// String has a line for people about each.
+func (r PatchRecalls) String() string {
+	line := func(which string, recall Recall) string {
+		return fmt.Sprintf("%-18s mean recall: linear %5.1f ± %.1f %%, k-NN %5.1f ± %.1f %%, chance %.1f %%; %s of each class, %s\n",
+			which, recall.Linear, recall.LinearError, recall.KNN, recall.KNNError, recall.Chance,
+			plural.Count(recall.Training, "training patch"), plural.Count(recall.Test, "test patch"))
+	}
+	text := line(plural.Count(r.All.Classes, "class"), r.All)
+	if r.Foreground != nil {
+		text += line("without background", *r.Foreground)
+	}
+	return text + "± is the standard error over test patches, as if they were independent; patches of an image are not, so it is rather larger"
+}
+
+// Open opens training and test images.
+func (PatchRecall) Open(s Source) (Data, error) { return s.Segmentation(datasets.Train, datasets.Test) }
+
+// Measure measures the recall of both classifiers, with a report of [PatchRecalls].
+func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	if err := e.fits(p.Size); err != nil {
+		return r, err
+	}
+	recalls, err := p.Evaluate(ctx, e.backend, e.frozen(d.Train, p.Size), e.frozen(d.Test, p.Size))
+	r.Report, r.Protocol = recalls, fmt.Sprintf("%s; classes %s", p.Protocol(), strings.Join(recalls.Names, ", "))
+	number := func(name string, value func(Recall) float64) {
+		details := map[string]float64{
+			"chance": recalls.All.Chance, "training_patches_per_class": float64(recalls.All.Training), "test_patches": float64(recalls.All.Test),
+		}
+		if f := recalls.Foreground; f != nil {
+			details["foreground"], details["foreground_chance"], details["foreground_training_patches_per_class"] = value(*f), f.Chance, float64(f.Training)
+		}
+		r.Numbers = append(r.Numbers, Number{Name: name, Metric: "recall", Unit: "%", Value: value(recalls.All), Details: details})
+	}
+	number("linear", func(r Recall) float64 { return r.Linear })
+	number("k-NN", func(r Recall) float64 { return r.KNN })
+	return r, err
 }
 
 // Evaluate classifies the patches of one set's whole images by those of the other. train's seed draws the patches of both and the probe's batches. A class

@@ -172,10 +172,11 @@ func TestPatchRecallLeavesOutRareClasses(t *testing.T) {
 
 func TestPatchRecallRefuses(t *testing.T) {
 	for want, p := range map[string]PatchRecall{
-		"purity 0.5":  {Purity: 0.5, PerClass: 1},
-		"purity NaN":  {Purity: math.NaN(), PerClass: 1},
-		"per_class 0": {Purity: 1},
-		"steps 0":     {Purity: 1, PerClass: 1},
+		"purity 0.5":  {Size: 8, Purity: 0.5, PerClass: 1},
+		"purity NaN":  {Size: 8, Purity: math.NaN(), PerClass: 1},
+		"per_class 0": {Size: 8, Purity: 1},
+		"size 0":      {Purity: 1, PerClass: 1},
+		"steps 0":     {Size: 8, Purity: 1, PerClass: 1},
 	} {
 		if _, err := p.Evaluate(context.Background(), nil, FrozenFeatures{}, FrozenFeatures{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -210,7 +211,7 @@ func TestPatchRecallRefuses(t *testing.T) {
 }
 
 func ExamplePatchRecall_Protocol() {
-	fmt.Println(DefaultPatchRecall().Protocol(96))
+	fmt.Println(DefaultPatchRecall().Protocol())
 	// Output:
-	// mean recall of classes over patches that one class covers by 60 % of the pixels, at most 4000 a class and as many of each in training; linear probe of 1000 steps of 512 patches, and weighted k-NN, K 20, temperature 0.07; images of 96² px
+	// mean recall of classes over patches that one class covers by 60 % of the pixels, at most 4000 a class and as many of each in training; linear probe of 1000 steps of 512 patches, and weighted k-NN, K 20, temperature 0.07; images of 448² px
 }

@@ -52,7 +52,7 @@ func (c Recall) Check(name string) error {
 // evaluation is the evaluation of patches that the configuration asks for.
 func (c Recall) evaluation(probe evaluation.PatchProbe) evaluation.PatchRecall {
 	r := evaluation.DefaultPatchRecall()
-	r.Least, r.Probe = c.Least, probe
+	r.Size, r.Least, r.Probe = c.Size, c.Least, probe
 	return r
 }
 
@@ -146,7 +146,7 @@ func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *eval
 			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
 		}
 	}
-	protocol := fmt.Sprintf("%s; classes %s", measuring.Protocol(c.Size), strings.Join(measured.Names, ", "))
+	protocol := fmt.Sprintf("%s; classes %s", measuring.Protocol(), strings.Join(measured.Names, ", "))
 	values := []float64{measured.All.Linear, measured.All.KNN}
 	if len(numbers) > len(values) { // All named classes are there: background and at least two more.
 		values = append(values, measured.Foreground.Linear)

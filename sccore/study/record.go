@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -276,18 +277,20 @@ func Repair(dir string) (moved int, err error) {
 	return moved, atomicfile.WriteBytes(path, whole)
 }
 
-// Hashed is implemented by configurations whose hash omits something, such as the folder of a file.
-type Hashed interface {
-	// Hashed returns the part of the configuration that is hashed.
-	Hashed() any
+// pathOmitter is a configuration with paths of files, which its hash leaves out.
+type pathOmitter interface {
+	// OmitPaths clears the paths.
+	OmitPaths()
 }
 
 // hashedConfig is the JSON of the part of a configuration that is hashed.
 func hashedConfig(config any) json.RawMessage {
-	if h, ok := config.(Hashed); ok {
-		config = h.Hashed()
+	hashed := reflect.New(reflect.TypeOf(config))
+	hashed.Elem().Set(reflect.ValueOf(config))
+	if c, ok := hashed.Interface().(pathOmitter); ok {
+		c.OmitPaths()
 	}
-	return EncodeConfig(config)
+	return EncodeConfig(hashed.Elem().Interface())
 }
 
 // ConfigHash identifies a configuration.

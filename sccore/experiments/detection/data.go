@@ -7,8 +7,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
-	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // cocoName is COCO's name on the command line.
@@ -19,17 +18,8 @@ var sources = encoders.Sources[Data]{
 	Needed: "COCO",
 	None:   "COCO is not",
 	Names:  []string{cocoName},
+	Row:    "ibot-s16",
 	Open:   func(dir, _ string) (Data, error) { return read(dir) },
-}
-
-// present lists the datasets to run on. It warns if all encoders have random weights.
-func present(o study.Options) (names, missing []string, err error) {
-	names, missing, err = sources.Datasets(o)
-	if err == nil && !encoders.AnyTrained(o) {
-		missing = append(missing, fmt.Sprintf(
-			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.ibot-s16=FILE names one", o.Profile))
-	}
-	return names, missing, err
 }
 
 // Data is a dataset to train and test on.

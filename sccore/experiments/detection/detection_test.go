@@ -11,10 +11,10 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {

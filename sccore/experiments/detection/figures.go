@@ -3,8 +3,8 @@ package detection
 import (
 	"fmt"
 
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // drawnImages is the number of images in a figure.

@@ -10,10 +10,10 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
@@ -34,7 +34,7 @@ var Study = study.Spec[Config, Data]{
 		},
 	},
 	Parts:    []string{"dataset", "row", "seed"},
-	Datasets: present,
+	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
 	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
@@ -79,7 +79,7 @@ func measure(results study.Results, claim figures.Claim) study.Evidence {
 
 // Config is the configuration of a cell. Images are tested at the largest scale of the augmentation.
 type Config struct {
-	Encoder encoders.Encoder `json:"encoder"`
+	encoders.Config
 
 	Detector detection.Config `json:"detector"`  // Its classes are 0: the dataset decides.
 	Objects  int              `json:"objects"`   // Places for the objects of a training image.
@@ -97,17 +97,10 @@ type Config struct {
 	Images int `json:"images"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 }
 
-// Hashed omits the path of the encoder's file.
-func (c Config) Hashed() any {
-	c.Encoder = c.Encoder.Portable()
-	return c
-}
-
 var grid = encoders.Grid[Config]{
-	Table:   "obj_det",
-	Seeds:   map[study.Profile]int{study.Smoke: 1, study.Full: 1},
-	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
-	Config:  config,
+	Table:  "obj_det",
+	Seeds:  map[study.Profile]int{study.Smoke: 1, study.Full: 1},
+	Config: config,
 }
 
 // profileConfig returns the configuration of a profile before --set. The full profile is the recipe of Mugs and iBOT for a ViT-S/16, 12 epochs of 117,266

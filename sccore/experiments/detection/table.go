@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // tables returns the paper's two tables, and the numbers of the second one for each dataset and encoder that the paper does not have.

@@ -32,11 +32,8 @@ type Config struct {
 	WeightsSHA256 string `json:"weights_sha256,omitzero"` // SHA-256 of the file of weights, which the program fills in.
 }
 
-// Hashed omits the path of the file of weights.
-func (c Config) Hashed() any {
-	c.Weights = ""
-	return c
-}
+// OmitPaths omits the path of the file of weights.
+func (c *Config) OmitPaths() { c.Weights = "" }
 
 // The rows: what the arms of a baseline start from, and the arms.
 const (

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 func TestSmokeRecordsEachHeadOnce(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
@@ -35,7 +35,7 @@ var Study = study.Spec[Config, Data]{
 		},
 	},
 	Parts:    []string{"dataset", "row", "head", "seed"},
-	Datasets: present,
+	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
 	BySeed:   encoders.Drawn,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
@@ -64,7 +64,7 @@ func column(dataset, head string) string { return dataset + "/" + headTitles[hea
 
 // Config is the configuration of a cell.
 type Config struct {
-	Encoder encoders.Encoder `json:"encoder"`
+	encoders.Config
 
 	Head     string `json:"head"`     // The segmentation head: upernet or fpn. Both run; --only chooses.
 	Channels int    `json:"channels"` // Width of UPerNet or of the FPN's neck; 0 for the length of a token.
@@ -82,17 +82,10 @@ type Config struct {
 	Images int `json:"images"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 }
 
-// Hashed omits the path of the encoder's file.
-func (c Config) Hashed() any {
-	c.Encoder = c.Encoder.Portable()
-	return c
-}
-
 var grid = encoders.Grid[Config]{
 	Table:    "semantic_seg_ft",
 	Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
 	Variants: []string{finetune.UPerNet, finetune.FPN},
-	Encoder:  func(c *Config) *encoders.Encoder { return &c.Encoder },
 	Config:   config,
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 	"github.com/semcon/semcon/sccore/train"
 )
 

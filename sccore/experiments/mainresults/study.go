@@ -9,10 +9,10 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
@@ -67,7 +67,7 @@ var titles = map[string]string{imageNet: "ImageNet-1k", cocoStuff: "COCOStuff-27
 
 // Config is the configuration of a cell. Settings that its dataset does not use are 0 and omitted from the JSON.
 type Config struct {
-	Encoder encoders.Encoder `json:"encoder"`
+	encoders.Config
 
 	// Preprocessing makes crops of Size of pictures to classify. To segment, only its colours count; the default is omitted then.
 	Preprocessing datasets.Preprocessing `json:"preprocessing,omitzero"`
@@ -82,16 +82,9 @@ type Config struct {
 	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
 }
 
-// Hashed omits the path of the encoder's file.
-func (c Config) Hashed() any {
-	c.Encoder = c.Encoder.Portable()
-	return c
-}
-
 var grid = encoders.Grid[Config]{
-	Table:   "main",
-	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
-	Shares:  func(c Config) int { return c.Shares },
+	Table:  "main",
+	Shares: func(c Config) int { return c.Shares },
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		read := dataset != encoders.Synthetic
 		c := ProfileConfig(profile, read)

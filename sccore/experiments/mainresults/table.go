@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // tables returns the paper's table with our numbers on real images, the same table for our own rows, a table of all rows on class folders that are not

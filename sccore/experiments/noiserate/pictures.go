@@ -6,8 +6,8 @@ import (
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // leastShare is the least share of the pairs in % that a bin of the figure has: the rate of fewer pairs is chance.

@@ -7,9 +7,9 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
@@ -50,23 +50,16 @@ var Study = study.Spec[Config, Data]{
 
 // Config is the configuration of a cell.
 type Config struct {
-	Encoder encoders.Encoder       `json:"encoder"`
-	Sample  evaluation.PatchSample `json:"sample"`
-	Bins    int                    `json:"bins"` // Bins of equal width over similarities from −1 to 1, for the figure.
-}
-
-// Hashed omits the path of the encoder's file.
-func (c Config) Hashed() any {
-	c.Encoder = c.Encoder.Portable()
-	return c
+	encoders.Config
+	Sample evaluation.PatchSample `json:"sample"`
+	Bins   int                    `json:"bins"` // Bins of equal width over similarities from −1 to 1, for the figure.
 }
 
 // maxPatches bounds the pairs: of as many patches there are half a billion.
 const maxPatches = 1 << 15
 
 var grid = encoders.Grid[Config]{
-	Table:   "main",
-	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
+	Table: "main",
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		c := Config{Bins: 20, Sample: map[study.Profile]evaluation.PatchSample{
 			study.Smoke: {Images: 24, PerImage: 8, Size: 32}, study.Quick: {Images: 256, PerImage: 16, Size: 64}, study.Full: {Images: 2000, PerImage: 8, Size: 448},

@@ -7,16 +7,16 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
 const Name = "patch-recall"
 
 // Study is the experiment.
-var Study = study.Spec[Config, Data]{
+var Study = encoders.Experiment[Config]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Do the features of single patches tell their class, every class counting the same?",
@@ -28,40 +28,30 @@ var Study = study.Spec[Config, Data]{
 			study.Full:  "not measured: all images of a dataset at 448 pixels per encoder, a share per seed",
 		},
 	},
-	Parts:    []string{"dataset", "row", "seed"},
-	Datasets: sources.Datasets,
-	Cells:    grid.Cells,
-	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		c, seed := cells[0].Config, cells[0].Seed
-		if dataset == encoders.Synthetic { // The sets differ from those of the experiment pretrain.
-			run := synthetic.Run(seed)
-			return identified(run.Segmentation(c.Images, c.Size, 12), run.Segmentation(c.Images, c.Size, 14), "images drawn for the seed"), nil
-		}
-		d, err := sources.Open(o.Data, dataset)
-		if err != nil {
-			return d, err
-		}
-		shares := o.SharesOf(d.Title(), d.test.Len(), "images", c.Shares)
-		if shares > 1 {
-			d.identity += fmt.Sprintf("; of the test images %d shares, one for a seed", shares)
-			d.how = fmt.Sprintf("share %d of %d of the test images", seed+1, shares)
-		}
-		d.test = d.test.Share(seed, shares)
-		return d, nil
+	Grid: encoders.Grid[Config]{Table: "semantic_seg", Shares: func(c Config) int { return c.Shares }, Config: config},
+	Sources: encoders.Sources[evaluation.Data]{
+		Needed: "PASCAL VOC, CamVid, COCO, ADE20k or Cityscapes (\"semcon data\" lists what there is)",
+		None:   "none of PASCAL VOC, CamVid, COCO, ADE20k and Cityscapes is",
+		Names:  []string{"voc2012", "camvid", "coco", "ade20k", "cityscapes"},
 	},
-	BySeed:        study.EachSeed,
-	Numbers:       numbers,
-	Steps:         func(Data, study.Cell[Config]) int { return 1 },
-	NewWorker:     study.Independent(run),
-	Serial:        true,
-	ProfileConfig: grid.ProfileConfig,
-	Common:        grid.Common,
-	Tables:        tables,
-}
+	Evaluation: func(c Config) evaluation.Evaluation { return c.recall() },
+	Drawn:      func(c Config) evaluation.Source { return evaluation.Source{Images: c.Images, Size: c.Size} },
+	Part:       part,
+	Columns: func(d evaluation.Data, _ study.Cell[Config]) []string {
+		return []string{d.Title() + "/" + linear, d.Title() + "/" + nearest}
+	},
+	Tables: tables,
+}.Spec()
+
+// Parts of columns that name how patches are classified.
+const (
+	linear  = "linear"
+	nearest = "k-NN"
+)
 
 // Config is the configuration of a cell.
 type Config struct {
-	Encoder encoders.Encoder `json:"encoder"`
+	encoders.Config
 
 	Size     int     `json:"size"`      // Side in pixels that images are resized to.
 	Images   int     `json:"images"`    // Images per split and seed: drawn, or taken evenly spread from a real dataset, of which a seed tests on its share; 0 means all.
@@ -71,22 +61,16 @@ type Config struct {
 	Least    int     `json:"least"`     // Classes with fewer patches, in training or in testing, are left out.
 }
 
-// Hashed omits the path of the encoder's file.
-func (c Config) Hashed() any {
-	c.Encoder = c.Encoder.Portable()
-	return c
-}
-
 // recall is the evaluation that the configuration asks for.
 func (c Config) recall() evaluation.PatchRecall {
 	r := evaluation.DefaultPatchRecall()
-	r.Purity, r.PerClass, r.Least = c.Purity, c.PerClass, c.Least
+	r.Size, r.Purity, r.PerClass, r.Least = c.Size, c.Purity, c.PerClass, c.Least
 	return r
 }
 
 // check returns an error that names the first value out of range.
 func (c Config) check(dataset string) error {
-	if err := cmp.Or(settings.Between("images", c.Images, 0, 1<<30), settings.Between("shares", c.Shares, 1, 1<<20), settings.Between("least", c.Least, 1, 1<<20), settings.Between("size", c.Size, 1, settings.MaxImageSize), c.recall().Check()); err != nil {
+	if err := cmp.Or(settings.Between("images", c.Images, 0, 1<<30), settings.Between("shares", c.Shares, 1, 1<<20), settings.Between("least", c.Least, 1, 1<<20), c.recall().Check()); err != nil {
 		return err
 	}
 	if dataset == encoders.Synthetic {
@@ -109,51 +93,28 @@ func profileConfig(profile study.Profile, dataset string) Config {
 	return c
 }
 
-var grid = encoders.Grid[Config]{
-	Table:   "semantic_seg",
-	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
-	Shares:  func(c Config) int { return c.Shares },
-	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
-		c := profileConfig(profile, dataset)
-		if err := settings.Apply(&c, set...); err != nil {
-			return c, err
-		}
-		return c, c.check(dataset)
-	},
+// config is the configuration of a profile with --set applied.
+func config(profile study.Profile, dataset, _ string, set []string) (Config, error) {
+	c := profileConfig(profile, dataset)
+	if err := settings.Apply(&c, set...); err != nil {
+		return c, err
+	}
+	return c, c.check(dataset)
 }
 
-var sources = encoders.Sources[Data]{
-	Needed: "PASCAL VOC, CamVid, COCO, ADE20k or Cityscapes (\"semcon data\" lists what there is)",
-	None:   "none of PASCAL VOC, CamVid, COCO, ADE20k and Cityscapes is",
-	Names:  []string{"voc2012", "camvid", "coco", "ade20k", "cityscapes"},
-	Open: func(dir, dataset string) (Data, error) {
-		train, err := datasets.OpenSegmentation(dataset, dir, datasets.Train)
-		if err != nil {
-			return Data{}, err
-		}
-		test, err := datasets.OpenSegmentation(dataset, dir, datasets.Test)
-		if err != nil {
-			return Data{}, err
-		}
-		return identified(train, test, "all test images"), nil
-	},
+// part returns a seed's share of the test images, so that intervals over seeds have the images' share in them. All training images train, because a fifth of a
+// small set has too few patches of a class.
+func part(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Data {
+	if o.Data == "" {
+		d.Note = "images drawn for the seed"
+		return d
+	}
+	d.Note = "all test images"
+	if shares := o.SharesOf(d.Name, d.Test.Len(), "images", c.Shares); shares > 1 {
+		d.ID += fmt.Sprintf("; of the test images %d shares, one for a seed", shares)
+		d.Note = fmt.Sprintf("share %d of %d of the test images", seed+1, shares)
+		d.Test = d.Test.Share(seed, shares)
+	}
+	d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images))
+	return d
 }
-
-// Data is a dataset: patches of its training images train, those of its test images are classified.
-type Data struct {
-	train, test   *datasets.Segmentation
-	identity, how string // how says which images test.
-}
-
-func identified(train, test *datasets.Segmentation, how string) Data {
-	return Data{train, test, train.Identity + "; " + test.Identity, how}
-}
-
-// Identity identifies the images in records.
-func (d Data) Identity() string { return d.identity }
-
-// Title is the name of the dataset.
-func (d Data) Title() string { return d.train.Name }
-
-// Skipped is empty because an unreadable image is an error.
-func (d Data) Skipped() []string { return []string{} }

@@ -7,14 +7,21 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
+)
+
+// Names of details: the recall without the class background, and what chance is.
+const (
+	detailChance           = "chance"
+	detailForeground       = "foreground"
+	detailForegroundChance = "foreground_chance"
 )
 
 // tables returns a table of all encoders and datasets with records, one of what training is worth, and the first without the class background where there is
 // such a class.
 func tables(results study.Results) ([]figures.Table, error) {
-	rows, err := encoders.PaperRows(grid.Table)
+	rows, err := encoders.PaperRows("semantic_seg")
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +30,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 	slices.SortFunc(columns, func(a, b string) int { // Linear first.
 		before, kind, _ := strings.Cut(a, "/")
 		after, other, _ := strings.Cut(b, "/")
-		return cmp.Or(cmp.Compare(before, after), cmp.Compare(slices.Index(classifiers, kind), slices.Index(classifiers, other)))
+		return cmp.Or(cmp.Compare(before, after), cmp.Compare(slices.Index([]string{linear, nearest}, kind), slices.Index([]string{linear, nearest}, other)))
 	})
 	t := encoders.Table{
 		Title:   "Recall of classes over patches",

@@ -161,11 +161,8 @@ func (c Config) checkPhotographs() error {
 	return cmp.Or(settings.Between("recall.size", c.Recall.Size, 8, settings.MaxImageSize), settings.Between("shares", c.Shares, 1, 1<<20), c.Recall.Check(c.Second.Encoder), c.Probe.Check())
 }
 
-// Hashed omits the paths of the files of photographs, which the data identify.
-func (c Config) Hashed() any {
-	c.Init, c.TeacherFile = "", ""
-	return c
-}
+// OmitPaths omits the paths of the files of photographs, which the data identify.
+func (c *Config) OmitPaths() { c.Init, c.TeacherFile = "", "" }
 
 // openPhotographs opens a seed's share of PASCAL VOC's training images with their labels, and what measures recall.
 func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // sources are the real datasets: the paper's in its order, and CamVid, which is small.
@@ -15,17 +15,8 @@ var sources = encoders.Sources[Data]{
 	Needed: "COCO, PASCAL VOC, ADE20k, Cityscapes or CamVid (\"semcon data\" lists what there is)",
 	None:   "none of COCO, PASCAL VOC, ADE20k, Cityscapes and CamVid is",
 	Names:  []string{"coco", "voc2012", "ade20k", "cityscapes", "camvid"},
+	Row:    "dino-s16",
 	Open:   read,
-}
-
-// present lists the datasets to run on. It warns if all encoders have random weights.
-func present(o study.Options) (names, missing []string, err error) {
-	names, missing, err = sources.Datasets(o)
-	if err == nil && !encoders.AnyTrained(o) {
-		missing = append(missing, fmt.Sprintf(
-			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.dino-s16=FILE names one", o.Profile))
-	}
-	return names, missing, err
 }
 
 // Data is a dataset to train and test heads on.

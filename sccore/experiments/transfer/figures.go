@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // drawnImages is the number of images in a figure.

@@ -13,10 +13,10 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
@@ -37,7 +37,7 @@ var Study = study.Spec[Config, Data]{
 		},
 	},
 	Parts:    []string{"dataset", "row", "head", "seed"},
-	Datasets: present,
+	Datasets: sources.Datasets,
 	Cells:    grid.Cells,
 	BySeed:   study.EachSeed,
 	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
@@ -70,7 +70,7 @@ func column(dataset, head string) string { return dataset + "/" + headTitles[hea
 
 // Config is the configuration of a cell.
 type Config struct {
-	Encoder encoders.Encoder `json:"encoder"`
+	encoders.Config
 
 	Head  string `json:"head"`  // The segmentation head: linear or fcn. Both run; --only chooses.
 	Width int    `json:"width"` // Channels of the FCN, which the paper does not give.
@@ -92,17 +92,10 @@ type Config struct {
 	CacheGiB float64 `json:"cache_gib"`        // Disk space for cached features; what does not fit is computed each time.
 }
 
-// Hashed omits the path of the encoder's file.
-func (c Config) Hashed() any {
-	c.Encoder = c.Encoder.Portable()
-	return c
-}
-
 var grid = encoders.Grid[Config]{
 	Table:    "semantic_seg",
 	Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
 	Variants: []string{heads.Linear, heads.FCN},
-	Encoder:  func(c *Config) *encoders.Encoder { return &c.Encoder },
 	Shares:   func(c Config) int { return c.Shares },
 	Config:   config,
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -27,7 +27,7 @@ type run = study.Run[Config, Data]
 // worker runs cells one after the other. It keeps all compiled heads, and the encoder of the previous cell.
 type worker struct {
 	backend  compute.Backend
-	encoder  *encoders.Loaded
+	encoder  *evaluation.Encoder
 	config   encoders.Encoder                           // The encoder's configuration.
 	seed     int                                        // The encoder's seed.
 	trainers map[string]*evaluation.SegmentationTrainer // By their configuration.

@@ -10,9 +10,9 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
@@ -69,7 +69,7 @@ var titles = map[string]string{davis: "DAVIS", encoders.Synthetic: "synthetic vi
 
 // Config is the configuration of a cell.
 type Config struct {
-	Encoder     encoders.Encoder            `json:"encoder"`
+	encoders.Config
 	Propagation evaluation.LabelPropagation `json:"propagation"`
 
 	Videos int `json:"videos"`          // Number of videos per seed; 0 for all of its share of a dataset.
@@ -78,16 +78,9 @@ type Config struct {
 	Size   int `json:"size"`            // Height and width of synthetic frames in pixels; 0 for real videos.
 }
 
-// Hashed omits the path of the encoder's file.
-func (c Config) Hashed() any {
-	c.Encoder = c.Encoder.Portable()
-	return c
-}
-
 var grid = encoders.Grid[Config]{
-	Table:   "video_seg",
-	Encoder: func(c *Config) *encoders.Encoder { return &c.Encoder },
-	Shares:  func(c Config) int { return c.Shares },
+	Table:  "video_seg",
+	Shares: func(c Config) int { return c.Shares },
 	Config: func(profile study.Profile, dataset, _ string, set []string) (Config, error) {
 		c := profileConfig(profile, dataset)
 		if err := settings.Apply(&c, set...); err != nil {

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/encoders"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // tables returns the paper's table with our numbers on DAVIS, and a table with recall and decay for each dataset with records.

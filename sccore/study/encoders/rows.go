@@ -1,9 +1,11 @@
 package encoders
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
@@ -81,11 +83,8 @@ func Gain(results study.Results, initialisation, column string) study.Evidence {
 	}
 	for _, row := range []string{method, before} {
 		for _, record := range results.Of(row, column) {
-			var config struct {
-				Encoder Encoder `json:"encoder"`
-			}
-			if err := record.DecodeConfig(&config); err == nil && config.Encoder.Changed != "" && !slices.Contains(evidence.Changed, config.Encoder.Changed) {
-				evidence.Changed = append(evidence.Changed, config.Encoder.Changed)
+			if changed := of(record).Changed; changed != "" && !slices.Contains(evidence.Changed, changed) {
+				evidence.Changed = append(evidence.Changed, changed)
 			}
 		}
 	}
@@ -110,4 +109,44 @@ func DrawnRows(results study.Results, table, column string) ([]Row, error) {
 // ColumnsOf returns the columns that have records of at least one of the rows.
 func ColumnsOf(results study.Results, rows []Row, columns ...string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })
+}
+
+// Gains is a table of what training is worth, in points, one difference per seed: the start, alignment and the full method over random weights, and the full method
+// over the start and over its control, alignment for as many steps. Its caption has the intervals. Encoders of different architectures are not compared. Without two seeds of any pair
+// it has no rows.
+func Gains(results study.Results, title, measure string, columns ...string) figures.Table {
+	t := figures.Table{
+		Title: title, Caption: "Differences of " + measure + ", paired by seed; 95 % intervals:",
+		RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: columns,
+	}
+	var intervals []string
+	for _, pair := range [][2]string{{Init, Random}, {First, Random}, {Second, Random}, {Second, Init}, {Second, Control}} {
+		row, measured := figures.Row{Heads: []string{Title(pair[0]) + " − " + Title(pair[1])}}, false
+		for _, column := range columns {
+			var cell figures.Cell
+			if architectureOf(results.Of(pair[0], column)) == architectureOf(results.Of(pair[1], column)) {
+				cell = results.Derived(results.Differences(column, pair[0], pair[1]), column, pair[0], pair[1])
+			}
+			if i := stats.MeanInterval(cell.Ours); i.N > 1 {
+				measured = true
+				numbers := strings.ReplaceAll(fmt.Sprintf("%.1f to %.1f", i.Low, i.High), "-", "−")
+				intervals = append(intervals, fmt.Sprintf("%s, %s: %s", row.Heads[0], column, numbers))
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		if measured {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	t.Caption += " " + strings.Join(intervals, "; ") + "."
+	results.Describe(&t, "points")
+	return t
+}
+
+// architectureOf returns the architecture of the encoder behind records; empty without one.
+func architectureOf(records []study.Record) string {
+	if len(records) == 0 {
+		return ""
+	}
+	return of(records[0]).Architecture
 }

@@ -14,80 +14,6 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// Grid lists the cells of an evaluation: each encoder with each variant, all cells of one seed before the next seed. C is the configuration of a cell.
-type Grid[C comparable] struct {
-	Table    string                // The paper's table whose rows --set weights.ROW=FILE can name.
-	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the quick profile.
-	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
-	Encoder  func(config *C) *Encoder
-	// Shares is the number of shares that real images are cut into, of which each seed has its own. Optional.
-	Shares func(config C) int
-	// Config returns the configuration of a profile without the encoder, with the assignments of --set applied and checked.
-	Config func(profile study.Profile, dataset, variant string, set []string) (C, error)
-}
-
-// Cells implements Cells of a [study.Spec].
-func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
-	seeds := 3
-	if o.Profile == study.Quick {
-		seeds = 5
-	}
-	if count, ok := g.Seeds[o.Profile]; ok {
-		seeds = count
-	}
-	encoders, set, err := list(o, g.Table, o.SeedsOr(seeds), !Drawn(dataset))
-	if err != nil {
-		return nil, err
-	}
-	variants := g.Variants
-	if len(variants) == 0 {
-		variants = []string{""}
-	}
-	configs := make([]C, len(variants))
-	for i, variant := range variants {
-		if configs[i], err = g.Config(o.Profile, dataset, variant, set); err != nil {
-			return nil, err
-		}
-		if *g.Encoder(&configs[i]) != (Encoder{}) {
-			return nil, errors.New("--set encoder: use --set weights.ROW=FILE for weights, and --only '*/ROW' to choose runs")
-		}
-	}
-	if g.Shares != nil && !Drawn(dataset) {
-		if err := study.CheckSeeds(o.SeedsOr(seeds), g.Shares(configs[0])); err != nil {
-			return nil, err
-		}
-	}
-	for _, e := range encoders {
-		for i, variant := range variants {
-			cell := study.Cell[C]{Dataset: dataset, Path: []string{dataset, e.Row}, Seed: e.seed, Config: configs[i]}
-			if variant != "" {
-				cell.Path = append(cell.Path, variant)
-			}
-			*g.Encoder(&cell.Config) = e.Encoder
-			cells = append(cells, cell)
-		}
-	}
-	return cells, nil
-}
-
-// ProfileConfig implements ProfileConfig of a [study.Spec].
-func (g Grid[C]) ProfileConfig(r study.Record, config C) C {
-	parts := strings.Split(r.Cell, "/") // Dataset, row, variant if there are variants, and seed.
-	variant := ""
-	if len(g.Variants) > 0 && len(parts) > 2 {
-		variant = parts[2]
-	}
-	c, _ := g.Config(r.Profile, parts[0], variant, nil) // A profile's configuration is always in range.
-	*g.Encoder(&c) = *g.Encoder(&config)
-	return c
-}
-
-// Common implements Common of a [study.Spec]: everything but the encoder, because encoders are what is compared.
-func (g Grid[C]) Common(config, _ C) C {
-	*g.Encoder(&config) = Encoder{}
-	return config
-}
-
 // seeded is an encoder and a seed. The seed selects the file of weights, or draws them if there is no file.
 type seeded struct {
 	Encoder
@@ -212,9 +138,7 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 			if err != nil {
 				return nil, err
 			}
-			e := Encoder{
-				Row: stage, Architecture: config.Second.Encoder, Weights: file, Changed: strings.Join(changed, ", "),
-			}
+			e := Encoder{Row: stage, Architecture: config.Second.Encoder, Weights: file, Changed: strings.Join(changed, ", ")}
 			if e.Digest, err = weights.Digest(e.Weights); err != nil {
 				return nil, err
 			}
@@ -224,8 +148,8 @@ func pretrained(out string, profile study.Profile, seeds int, read bool) (all []
 	return all, nil
 }
 
-// AnyTrained reports whether the options provide an encoder that is not random.
-func AnyTrained(o study.Options) bool {
+// anyTrained reports whether the options provide an encoder that is not random.
+func anyTrained(o study.Options) bool {
 	trained, err := pretrained(o.Out, o.Profile, max(o.Seeds, 1), o.Data != "")
 	return err != nil || len(trained) > 0 || // Cells reports the error.
 		slices.ContainsFunc(o.Set, func(assignment string) bool { return strings.HasPrefix(assignment, "weights.") })

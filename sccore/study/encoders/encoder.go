@@ -12,6 +12,21 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
+// Config is the part that all configurations of cells share; they embed it.
+type Config struct {
+	Encoder Encoder `json:"encoder"`
+}
+
+// OmitPaths omits the path of the encoder's file.
+func (c *Config) OmitPaths() { c.Encoder.Weights = "" }
+
+func (c *Config) encoder() *Encoder { return &c.Encoder }
+
+// encoderOf returns the encoder of a configuration that embeds [Config].
+func encoderOf[C any](config *C) *Encoder {
+	return any(config).(interface{ encoder() *Encoder }).encoder()
+}
+
 // Encoder says where a cell's encoder comes from. It is part of configurations.
 type Encoder struct {
 	Row          string `json:"row"`
@@ -22,12 +37,6 @@ type Encoder struct {
 	Ignore string `json:"ignore,omitzero"`
 	// What --set changed in the training by the experiment pretrain, with commas between the settings.
 	Changed string `json:"changed,omitzero"`
-}
-
-// Portable returns the encoder without the path of its file, so that the hash of a configuration does not depend on it.
-func (e Encoder) Portable() Encoder {
-	e.Weights = ""
-	return e
 }
 
 // read reads the file, which must hold all weights of the row's architecture.
@@ -59,22 +68,8 @@ func (e Encoder) Load(seed int) (encoder.ViT, *model.Store, error) {
 	return read.ViT, store, read.Apply(store, "/")
 }
 
-// Describe names an encoder as the notes of a table do, and says where it computes in half precision.
-func Describe(vit encoder.ViT) string {
-	if vit.ComputeDType.IsHalfPrecision() {
-		return vit.Name + " in " + strings.ToLower(vit.ComputeDType.String())
-	}
-	return vit.Name
-}
-
-// Loaded is an encoder with its weights, ready to run.
-type Loaded struct {
-	*evaluation.FeatureExtractor
-	Store *model.Store // Its weights, at the root.
-}
-
-// Open loads the encoder and compiles it for a backend.
-func (e Encoder) Open(b compute.Backend, seed int) (*Loaded, error) {
+// Open loads the encoder, ready to run on a backend. Close it.
+func (e Encoder) Open(b compute.Backend, seed int) (*evaluation.Encoder, error) {
 	vit, store, err := e.Load(seed)
 	if err != nil {
 		return nil, err
@@ -84,13 +79,15 @@ func (e Encoder) Open(b compute.Backend, seed int) (*Loaded, error) {
 		store.Finalize()
 		return nil, err
 	}
-	return &Loaded{frozen, store}, nil
+	return &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(seed), Owned: store}, nil
 }
 
-// Close frees the memory of the encoder and of its weights.
-func (o *Loaded) Close() {
-	o.FeatureExtractor.Close()
-	o.Store.Finalize()
+// Describe names an encoder as the notes of a table do, and says where it computes in half precision.
+func Describe(vit encoder.ViT) string {
+	if vit.ComputeDType.IsHalfPrecision() {
+		return vit.Name + " in " + strings.ToLower(vit.ComputeDType.String())
+	}
+	return vit.Name
 }
 
 // randomArchitecture is the architecture of encoders with random weights in a profile.
@@ -99,4 +96,13 @@ func randomArchitecture(profile study.Profile) string {
 		return "vit-s16"
 	}
 	return "vit-tiny"
+}
+
+// of returns the encoder of a record's configuration; none if there is none.
+func of(r study.Record) Encoder {
+	var config Config
+	if r.DecodeConfig(&config) != nil {
+		return Encoder{}
+	}
+	return config.Encoder
 }

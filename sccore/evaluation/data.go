@@ -1,0 +1,107 @@
+package evaluation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+)
+
+// Synthetic is the dataset that is drawn.
+const Synthetic = "synthetic"
+
+// Source says where the images of an evaluation come from.
+type Source struct {
+	Dir, Dataset string // A data folder and the name of a dataset in it, or Synthetic.
+	Classes      string // The only classes that count, with commas between them; empty for all.
+	Images       int    // Images per split: drawn, or evenly spread over a dataset's, of which 0 takes all.
+	Size         int    // Height and width of drawn images in pixels.
+	Seed         int    // Draws synthetic images. Their sets are not those that encoders are trained on.
+}
+
+// Data are the images of an evaluation, of the kinds that it needs. In pairs, the first train and the second test.
+type Data struct {
+	Name string // The dataset's name for people.
+	ID   string // Identifies the images in records.
+	Note string // What the protocol of records says of the images; may be empty.
+
+	Train, Test *datasets.Segmentation // Images with a class for every pixel.
+	Scenes      [2]*synthetic.Set      // Drawn ones, encoded once.
+	Objects     [2]datasets.Source     // Images of one object each, with labels.
+	Labels      [2][]int32
+	Classes     int // Of objects.
+	Videos      []datasets.Video
+	Pairs       []datasets.KeypointPair
+	Boxed       []datasets.BoxedImage
+}
+
+// Identity identifies the images in records.
+func (d Data) Identity() string { return d.ID }
+
+// Title is the name of the dataset.
+func (d Data) Title() string { return d.Name }
+
+// Skipped is empty because an unreadable image is an error.
+func (d Data) Skipped() []string { return []string{} }
+
+// BadSetting is the error for a setting that does not fit the data or the encoder.
+type BadSetting struct {
+	Key string // Such as "size".
+	Err error
+}
+
+// Error returns the text of Err.
+func (b BadSetting) Error() string { return b.Err.Error() }
+
+// Segmentation opens splits of a dataset with a class for every pixel.
+func (s Source) Segmentation(splits ...datasets.Split) (d Data, err error) {
+	var identities []string
+	for _, split := range splits {
+		set, err := s.split(split)
+		if err != nil {
+			return d, err
+		}
+		if d.Name, identities = set.Name, append(identities, set.Identity); split == datasets.Train {
+			d.Train = set
+		} else {
+			d.Test = set
+		}
+	}
+	d.ID = strings.Join(identities, "; ")
+	return d, nil
+}
+
+func (s Source) split(split datasets.Split) (*datasets.Segmentation, error) {
+	if s.Dataset == Synthetic {
+		set := 12
+		if split == datasets.Test {
+			set = 14
+		}
+		return synthetic.Run(s.Seed).Segmentation(s.Images, s.Size, set), nil
+	}
+	set, err := datasets.OpenSegmentation(s.Dataset, s.Dir, split)
+	if err != nil {
+		return nil, err
+	}
+	if s.Classes != "" {
+		if set, err = set.Only(strings.Split(s.Classes, ",")...); err != nil {
+			return nil, BadSetting{"classes", err}
+		}
+	}
+	return set.Pick(datasets.Spread(set.Len(), s.Images)), nil
+}
+
+// frozen returns the features of a set of images that are resized to squares.
+func (e *Encoder) frozen(images *datasets.Segmentation, size int) FrozenFeatures {
+	return FrozenFeatures{Extractor: e.FeatureExtractor, Images: images, Seed: e.Seed, TestSize: size}
+}
+
+// fits returns an error unless sizes are whole numbers of an encoder's patches.
+func (e *Encoder) fits(sizes ...int) error {
+	if i := slices.IndexFunc(sizes, func(size int) bool { return size < 1 || size%e.ViT.PatchSize != 0 }); i >= 0 {
+		return BadSetting{"size", fmt.Errorf("size %d is not made of patches of %d, which %s sees", sizes[i], e.ViT.PatchSize, e.ViT.Name)}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package encoders
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Experiment is an evaluation of frozen encoders: each encoder on each dataset, in each variant. C is the configuration of a cell, which embeds [Config].
+type Experiment[C comparable] struct {
+	study.Info
+	Grid[C]
+	Sources[evaluation.Data] // Open is by default the evaluation's.
+
+	// Evaluation returns what a configuration measures.
+	Evaluation func(config C) evaluation.Evaluation
+	// Drawn returns how many images of which size are drawn without a dataset.
+	Drawn func(config C) evaluation.Source
+	// Part returns a seed's part of the images; drawn ones, without o.Data, are its own already. Optional: without it each seed has all of a dataset.
+	Part func(o study.Options, d evaluation.Data, config C, seed int) evaluation.Data
+	// Columns are those of the evaluation's numbers, in their order. Optional: without it the title of the data.
+	Columns func(d evaluation.Data, c study.Cell[C]) []string
+
+	// These three are as in a [study.Spec].
+	Tables  func(study.Results) ([]figures.Table, error)
+	Figures func(study.Results, study.FigureSources) ([]study.Figure, error)
+	Measure func(study.Results, figures.Claim) study.Evidence
+}
+
+// Spec returns the study.
+func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
+	if e.Sources.Open == nil {
+		e.Sources.Open = func(dir, name string) (evaluation.Data, error) {
+			return e.Evaluation(*new(C)).Open(evaluation.Source{Dir: dir, Dataset: name})
+		}
+	}
+	spec := study.Spec[C, evaluation.Data]{
+		Info: e.Info, Parts: []string{"dataset", "row", "seed"}, Datasets: e.Sources.Datasets, Cells: e.Grid.Cells, BySeed: Drawn,
+		Open: func(o study.Options, dataset string, cells []study.Cell[C]) (evaluation.Data, error) {
+			return e.open(o, dataset, cells[0].Config, cells[0].Seed)
+		},
+		Numbers:   e.numbers,
+		Steps:     func(d evaluation.Data, _ study.Cell[C]) int { return max(1, len(d.Videos)) },
+		NewWorker: study.Independent(e.run), Serial: true,
+		ProfileConfig: e.ProfileConfig, Common: e.Common, Tables: e.Tables, Figures: e.Figures, Measure: e.Measure,
+	}
+	if e.Part != nil {
+		spec.BySeed = study.EachSeed
+	}
+	return spec
+}
+
+func (e Experiment[C]) open(o study.Options, dataset string, c C, seed int) (evaluation.Data, error) {
+	source := evaluation.Source{}
+	if Drawn(dataset) {
+		source = e.Drawn(c)
+	}
+	source.Dir, source.Dataset, source.Seed = o.Data, dataset, seed
+	d, err := e.Evaluation(c).Open(source)
+	if err != nil || e.Part == nil {
+		return d, err
+	}
+	return e.Part(o, d, c, seed), nil
+}
+
+// numbers lists the numbers of a cell without their values.
+func (e Experiment[C]) numbers(d evaluation.Data, c study.Cell[C]) (numbers []study.Number) {
+	columns := []string{d.Title()}
+	if e.Columns != nil {
+		columns = e.Columns(d, c)
+	}
+	for _, column := range columns {
+		numbers = append(numbers, study.Number{Row: encoderOf(&c.Config).Row, Column: column})
+	}
+	return numbers
+}
+
+// run measures a cell's encoder and records its numbers.
+func (e Experiment[C]) run(r *study.Run[C, evaluation.Data]) error {
+	encoder, err := encoderOf(&r.Cell.Config).Open(r.Backend(), r.Cell.Seed)
+	if err != nil {
+		return err
+	}
+	defer encoder.Close()
+	encoder.Progress = func(_, _ int, _, note string) { r.Step("%s", note) }
+	measured := e.Evaluation(r.Cell.Config)
+	result, err := measured.Measure(r.Context, encoder, r.Data)
+	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
+		return study.BadOption{Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	numbers, said := e.numbers(r.Data, r.Cell), []string{}
+	for i, n := range result.Numbers {
+		numbers[i].Metric, numbers[i].Unit, numbers[i].Value, numbers[i].Details = n.Metric, n.Unit, n.Value, n.Details
+		numbers[i].Protocol = cmp.Or(result.Protocol, measured.Protocol())
+		if r.Data.Note != "" {
+			numbers[i].Protocol += "; " + r.Data.Note
+		}
+		said = append(said, fmt.Sprintf("%s %.1f %s", n.Metric, n.Value, n.Unit))
+	}
+	if len(r.Data.Videos) == 0 {
+		r.Step("%s", strings.Join(said, ", "))
+	}
+	return r.Record(numbers...)
+}
+
+// Grid lists the cells of an evaluation: each encoder with each variant, all cells of one seed before the next seed. C is the configuration of a cell, which
+// embeds [Config].
+type Grid[C comparable] struct {
+	Table    string                // The paper's table whose rows --set weights.ROW=FILE can name.
+	Seeds    map[study.Profile]int // Number of seeds, if it is not 3, or 5 in the quick profile.
+	Variants []string              // What each encoder is evaluated with: the part of a cell's name after the row. Optional.
+	// Shares is the number of shares that real images are cut into, of which each seed has its own. Optional.
+	Shares func(config C) int
+	// Config returns the configuration of a profile without the encoder, with the assignments of --set applied and checked.
+	Config func(profile study.Profile, dataset, variant string, set []string) (C, error)
+}
+
+// Cells implements Cells of a [study.Spec].
+func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], err error) {
+	seeds := 3
+	if o.Profile == study.Quick {
+		seeds = 5
+	}
+	if count, ok := g.Seeds[o.Profile]; ok {
+		seeds = count
+	}
+	encoders, set, err := list(o, g.Table, o.SeedsOr(seeds), !Drawn(dataset))
+	if err != nil {
+		return nil, err
+	}
+	variants := g.Variants
+	if len(variants) == 0 {
+		variants = []string{""}
+	}
+	configs := make([]C, len(variants))
+	for i, variant := range variants {
+		if configs[i], err = g.Config(o.Profile, dataset, variant, set); err != nil {
+			return nil, err
+		}
+		if *encoderOf(&configs[i]) != (Encoder{}) {
+			return nil, errors.New("--set encoder: use --set weights.ROW=FILE for weights, and --only '*/ROW' to choose runs")
+		}
+	}
+	if g.Shares != nil && !Drawn(dataset) {
+		if err := study.CheckSeeds(o.SeedsOr(seeds), g.Shares(configs[0])); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range encoders {
+		for i, variant := range variants {
+			cell := study.Cell[C]{Dataset: dataset, Path: []string{dataset, e.Row}, Seed: e.seed, Config: configs[i]}
+			if variant != "" {
+				cell.Path = append(cell.Path, variant)
+			}
+			*encoderOf(&cell.Config) = e.Encoder
+			cells = append(cells, cell)
+		}
+	}
+	return cells, nil
+}
+
+// ProfileConfig implements ProfileConfig of a [study.Spec].
+func (g Grid[C]) ProfileConfig(r study.Record, config C) C {
+	parts := strings.Split(r.Cell, "/") // Dataset, row, variant if there are variants, and seed.
+	variant := ""
+	if len(g.Variants) > 0 && len(parts) > 2 {
+		variant = parts[2]
+	}
+	c, _ := g.Config(r.Profile, parts[0], variant, nil) // A profile's configuration is always in range.
+	*encoderOf(&c) = *encoderOf(&config)
+	return c
+}
+
+// Common implements Common of a [study.Spec]: everything but the encoder, because encoders are what is compared.
+func (g Grid[C]) Common(config, _ C) C {
+	*encoderOf(&config) = Encoder{}
+	return config
+}
+
+// Synthetic is the dataset of an evaluation without --data.
+const Synthetic = evaluation.Synthetic
+
+// Drawn reports whether a dataset is drawn, for each seed anew: BySeed of a [study.Spec].
+func Drawn(dataset string) bool { return dataset == Synthetic }
+
+// Sources are the datasets that an evaluation reads below --data, as values of type D. Without --data it runs on synthetic images.
+type Sources[D any] struct {
+	Needed string // The datasets that the full profile needs below --data, e.g. "DAVIS".
+	None   string // The start of the error if --data has none of several datasets. For a single dataset, the error comes from Open.
+
+	Names []string
+	// Open opens a dataset. If the dataset does not exist, the error is an [fs.ErrNotExist].
+	Open func(dir, name string) (D, error)
+	// Without says what tables lack if a dataset is missing. Optional: without it the warning is the error alone.
+	Without map[string]string
+	// Row is the row of the paper that a warning names if all encoders are random. Optional: without it there is no warning.
+	Row string
+}
+
+// Datasets implements Datasets of a [study.Spec].
+func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err error) {
+	switch {
+	case o.Data != "":
+		names, missing, err = s.Present(o.Data)
+	case o.Profile == study.Full:
+		err = fmt.Errorf("the full profile needs --data DIR with %s", s.Needed)
+	default:
+		names = []string{Synthetic}
+	}
+	if err == nil && s.Row != "" && !anyTrained(o) {
+		missing = append(missing, fmt.Sprintf(
+			"all encoders are random: \"semcon run pretrain --profile %s\" trains two, and --set weights.%s=FILE names one", o.Profile, s.Row))
+	}
+	return names, missing, err
+}
+
+// absent is the error for a folder without any dataset, as opposed to a damaged one. It is an [fs.ErrNotExist].
+type absent string
+
+func (a absent) Error() string        { return string(a) }
+func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
+
+// Present lists the datasets that a data folder has. Each line of missing says what is skipped, and why. If there is no dataset at all, that is an
+// error.
+func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
+	for _, name := range s.Names {
+		_, err := s.Open(dir, name)
+		switch {
+		case err == nil:
+			names = append(names, name)
+		case !errors.Is(err, fs.ErrNotExist) || len(s.Names) == 1:
+			return nil, nil, err
+		case s.Without[name] != "":
+			missing = append(missing, fmt.Sprintf("skipped %s: %v", s.Without[name], err))
+		default:
+			missing = append(missing, err.Error())
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil, absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", s.None, dir))
+	}
+	return names, missing, nil
+}

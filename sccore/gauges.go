@@ -78,7 +78,7 @@ var lossNames = [5]string{"patch_alignment", "image_alignment", "patch_concentra
 
 // Gauges measures on the batch of the run's next step and changes nothing. The first call compiles.
 func (t *Trainer) Gauges(ctx context.Context) (g Gauges, err error) {
-	return t.gauges(ctx, t.Done()*t.objective.Parts())
+	return t.gauges(ctx, t.Done()*t.objective.parts())
 }
 
 // gauges measures on one part of the run's batches.
@@ -87,7 +87,7 @@ func (t *Trainer) gauges(ctx context.Context, part int) (g Gauges, err error) {
 	s := o.step
 	s.paired = s.labelled && s.hasPatchLoss()
 	if t.gauge == nil {
-		if t.gauge, err = train.NewProgram(t.backend, t.Store(), s.gauges, s.shapes(), s.divided()); err != nil {
+		if t.gauge, err = train.NewProgram(t.backend, t.Store(), s.gauges, s.taken()); err != nil {
 			return g, err
 		}
 	}
@@ -95,7 +95,7 @@ func (t *Trainer) gauges(ctx context.Context, part int) (g Gauges, err error) {
 		if err != nil {
 			return g, err
 		}
-		inputs, err := o.inputs(s, batch, t.Seed(), o.scheduled(part/o.Parts()))
+		inputs, err := o.inputs(s, batch, t.Seed(), o.scheduled(part/o.parts()))
 		if err != nil {
 			return g, err
 		}
@@ -240,7 +240,7 @@ func (t *Trainer) measureLambdas(ctx context.Context) error {
 const lambdasKey = "lambdas"
 
 // saveLambdas adds the measured weights to the metadata of a checkpoint.
-func (o *Objective) saveLambdas(metadata map[string]string) error {
+func (o *Objective) saveLambdas(_ train.Position, metadata map[string]string) error {
 	if o.config.LambdaBy != ByGradient {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (o *Objective) saveLambdas(metadata map[string]string) error {
 }
 
 // restoreLambdas is the reverse.
-func (o *Objective) restoreLambdas(metadata map[string]string) error {
+func (o *Objective) restoreLambdas(metadata map[string]string, _ *train.Position) error {
 	o.measured = nil
 	if o.config.LambdaBy != ByGradient {
 		return nil
@@ -303,7 +303,7 @@ func (t *Trainer) Pairs(ctx context.Context, from string, batches int) (pairs Pa
 	defer exec.Finalize()
 	scheduled := make([]float32, 9)
 	scheduled[8] = float32(objective.config.Correspondences.Noise) // The other entries are not used here.
-	for batch, err := range objective.mixture(t.Seed()).Batches(ctx, t.Done()*objective.Parts()) {
+	for batch, err := range objective.mixture(t.Seed()).Batches(ctx, t.Done()*objective.parts()) {
 		if err != nil {
 			return Pairs{}, err
 		}

@@ -74,7 +74,7 @@ func (t *Trainer) Glimpse(ctx context.Context) (g Glimpse, err error) {
 		return g, err
 	}
 	defer exec.Finalize()
-	for batch, err := range objective.mixture(t.Seed()).Batches(ctx, t.Done()*objective.Parts()) {
+	for batch, err := range objective.mixture(t.Seed()).Batches(ctx, t.Done()*objective.parts()) {
 		if err != nil {
 			return g, err
 		}

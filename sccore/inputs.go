@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -64,18 +65,10 @@ func (s step) inputs() []input {
 	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
 }
 
-// shapes are the shapes of the inputs.
-func (s step) shapes() (all []shapes.Shape) {
+// taken are the inputs as package train takes them.
+func (s step) taken() (all []train.Input) {
 	for _, in := range s.inputs() {
-		all = append(all, in.shape)
-	}
-	return all
-}
-
-// divided says which inputs have a row for each image, or for each view of one.
-func (s step) divided() (all []bool) {
-	for _, in := range s.inputs() {
-		all = append(all, in.name != inNoiseKey && in.name != inScheduled)
+		all = append(all, train.Input{Shape: in.shape, Divided: in.name != inNoiseKey && in.name != inScheduled})
 	}
 	return all
 }

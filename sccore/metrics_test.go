@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // TestWorkloadIsThatOfTheGraph counts the products in the graph of a step of ViT-S with two blocks. The graph also has the products of views and losses, and
@@ -36,17 +38,23 @@ func TestWorkloadIsThatOfTheGraph(t *testing.T) {
 			o.step.vit = encoder.ViT{Name: "short", PatchSize: 16, Dim: 384, Depth: 2, NumHeads: 6, GridSize: 14, Positions: o.step.vit.Positions, Prototypes: c.Prototypes}
 			counted := 0.0
 			exec, err := model.NewExec(testbackend.Go(t), model.NewStore(), func(scope *model.Scope, inputs []*Node) []*Node {
-				out := o.Graph(scope, inputs)
-				for _, node := range out[0].Graph().Nodes() {
+				total, _ := o.loss(scope, inputs)
+				variables, gradients := train.Gradients(scope, total, onlineScope)
+				o.update(scope, variables, gradients, inputs[len(inputs)-1])
+				for _, node := range total.Graph().Nodes() {
 					counted += products(t, node)
 				}
-				return out
+				return []*Node{total}
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer exec.Finalize()
-			if _, err := exec.Compile(o.Shapes()...); err != nil {
+			var all []shapes.Shape
+			for _, in := range o.step.inputs() {
+				all = append(all, in.shape)
+			}
+			if _, err := exec.Compile(all...); err != nil {
 				t.Fatal(err)
 			}
 			w := o.Workload()

@@ -4,10 +4,6 @@ import (
 	"flag"
 	"math"
 	"testing"
-
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/train"
 )
 
 var narrowSteps = flag.Int("narrow-steps", 25, "`STEPS` of the trainings that bfloat16 is compared in")
@@ -33,30 +29,5 @@ func TestTrainingInBFloat16EndsWithinTheSeeds(t *testing.T) {
 	t.Logf("float32 %.4f, %.4f and %.4f, bfloat16 %.4f", one, two, three, narrow)
 	if !(math.Abs(narrow-one) < spread) || narrow == one {
 		t.Errorf("bfloat16 ends at %g, float32 at %g, with %g from other seeds", narrow, one, spread)
-	}
-}
-
-// A step's images are freed when it ends, on the device too, whose memory Go's garbage collector does not see.
-func TestBatchesAreFreed(t *testing.T) {
-	objective, err := sccore.NewObjective(tinyData(), tiny())
-	if err != nil {
-		t.Fatal(err)
-	}
-	inputs, err := objective.Inputs(t.Context(), train.At{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var metrics sccore.StepMetrics
-	objective.Metrics(&metrics, train.At{Seed: 1}, nil)
-	freed := 0
-	for _, input := range inputs {
-		if tensor, ok := input.(*tensors.Tensor); ok && tensor.Ok() {
-			t.Errorf("a tensor is kept")
-		} else if ok {
-			freed++
-		}
-	}
-	if freed < 3 {
-		t.Errorf("%d tensors, want pixels and views", freed)
 	}
 }

@@ -2,15 +2,12 @@ package sccore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
-	"math"
 	"slices"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -21,25 +18,14 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Objective is the method as package train takes it: the graph of its step, and the batches.
+// Objective is the method on its data: the graph of its step, and the batches.
 type Objective struct {
 	config  Config // The current run's; the step is compiled for a configuration of the same shape.
 	data    Data
 	step    step
 	skipped func(datasets.Skipped)
-	reports []string // The names of Graph's outputs, in order.
-	given   []any    // The inputs of the part that runs.
 	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
 	measured *losses.Lambdas
-
-	batches datasets.Ahead[prepared]
-	device  compute.Backend // Where batches are uploaded to ahead; nil leaves that to the step.
-}
-
-// prepared are the inputs of a part of a step, without the scheduled ones, which may depend on the step before.
-type prepared struct {
-	inputs  []any
-	skipped []datasets.Skipped
 }
 
 // NewObjective returns the objective of a configuration. The error names what is out of range or missing.
@@ -47,7 +33,7 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	o := &Objective{config: config, data: data}
+	o := &Objective{config: config, data: data, skipped: func(datasets.Skipped) {}}
 	if err := o.mixture(0).Check(); err != nil {
 		return nil, err
 	}
@@ -64,8 +50,19 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 	return o, nil
 }
 
-// Steps is the number of steps of a run.
-func (o *Objective) Steps() int { return o.config.Steps }
+// Task is the method as package train takes it.
+func (o *Objective) Task() train.Task[StepMetrics] {
+	inputs := o.step.taken()
+	return train.Task[StepMetrics]{
+		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Inputs: inputs[:len(inputs)-1], Ahead: true,
+		Batches: o.batches, Schedule: o.scheduled, Learnt: onlineScope, Loss: o.loss, Update: o.update, Initialize: o.initialize,
+		Config: func() any { return o.config }, Save: o.saveLambdas, Restore: o.restoreLambdas,
+		Describe: func(m *StepMetrics, step int) {
+			m.Step, m.Lambdas = step+1, o.measured
+			m.LearningRate, _, _ = o.config.schedule(step)
+		},
+	}
+}
 
 // Workload counts a step from the configuration: transformers and heads of both branches, and of a teacher that does not train. Views and losses are not
 // counted, which model FLOP utilisation leaves out.
@@ -95,73 +92,77 @@ func (o *Objective) Workload() train.Workload {
 		}
 	}
 	total += float64(s.positives()) * view(s.Views.GlobalCropSize, true)
-	return train.Workload{Images: o.config.Batch, FLOPs: float64(o.Parts()) * total, BFloat16: s.vit.ComputeDType.IsHalfPrecision()}
+	return train.Workload{Images: o.config.Batch, FLOPs: float64(o.parts()) * total, BFloat16: s.vit.ComputeDType.IsHalfPrecision()}
 }
 
-// Parts is the number of parts that a batch is computed in.
-func (o *Objective) Parts() int { return o.config.AccumulationSteps }
+// parts is the number of parts that a batch is computed in.
+func (o *Objective) parts() int { return o.config.AccumulationSteps }
 
-// Shapes are the shapes of the inputs of one part of a step.
-func (o *Objective) Shapes() []shapes.Shape { return o.step.shapes() }
-
-// Divided divides images and views over devices, and what belongs to each of them.
-func (o *Objective) Divided() []bool { return o.step.divided() }
-
-// Graph computes a batch, or one part of it: forward and backward, and the update unless the batch comes in parts.
-func (o *Objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
-	named := o.step.named(inputs)
-	gradients, reports := o.step.backward(scope, named)
-	if o.Parts() > 1 {
-		optim.Accumulate(scope.At(accumulatedScope), learnt(scope), gradients)
-	} else {
-		reports[reportGradientNorm] = o.step.update(scope, gradients, readScheduled(named[inScheduled]))
+// loss is the loss of a batch, or of one part of it. Losses are the mean over parts; spreads are those of the first part.
+func (o *Objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[StepMetrics]) {
+	total, reports := o.step.forward(scope, o.step.named(inputs))
+	var all []train.Report[StepMetrics]
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
+		if !reports[name].Shape().IsScalar() {
+			all = append(all, train.Report[StepMetrics]{Node: reports[name], Read: o.readSpread(name)})
+			continue
+		}
+		all = append(all, train.Mean(name, reports[name], func(m *StepMetrics) *float64 { return m.scalar(name) }))
 	}
-	o.reports = slices.Sorted(maps.Keys(reports))
-	var out []*Node
-	for _, name := range o.reports {
-		out = append(out, reports[name])
+	return total, all
+}
+
+// readSpread reads a report that is no scalar.
+func (o *Objective) readSpread(name string) func(*StepMetrics, train.At, *tensors.Tensor) string {
+	return func(m *StepMetrics, at train.At, value *tensors.Tensor) string {
+		if at.Part > 0 || m.Step%o.config.MetricsEvery != 0 {
+			return ""
+		}
+		switch name {
+		case reportClassSpread:
+			m.Class = metrics.SpreadOf(value)
+		case reportPatchSpread:
+			m.Patches = metrics.SpreadOf(value)
+		case reportSpreadOfClasses:
+			parts := tensors.MustCopyFlatData[float32](value)
+			m.Classes = &metrics.ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
+		}
+		return ""
 	}
-	return out
 }
 
-// UpdateShapes are the shapes of the inputs of Update.
-func (o *Objective) UpdateShapes() []shapes.Shape {
-	all := o.Shapes()
-	return all[len(all)-1:]
+// update takes the optimizer's step and moves the target branch. It reports the norm of the gradient.
+func (o *Objective) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []train.Report[StepMetrics] {
+	s, read, norm := o.step, readScheduled(schedule), optim.GlobalNorm(gradients)
+	if s.GradientClip > 0 {
+		gradients, norm = optim.ClipByGlobalNorm(gradients, s.GradientClip)
+	}
+	optim.DefaultAdamW().Update(scope.At(optimizerScope), variables, gradients, read.rate, read.decay)
+	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), read.momentum)
+	return []train.Report[StepMetrics]{train.Mean(reportGradientNorm, norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}
 }
 
-// Update applies the gradients of all parts of a batch. It returns the norm of the gradient.
-func (o *Objective) Update(scope *model.Scope, inputs []*Node) []*Node {
-	scheduled := inputs[0]
-	gradients := optim.Accumulated(scope.At(accumulatedScope), scheduled.Graph(), learnt(scope), o.Parts())
-	return []*Node{o.step.update(scope, gradients, readScheduled(scheduled))}
-}
-
-// Initialize gives both branches the same initial values.
-func (o *Objective) Initialize(store *model.Store, seed uint64) error {
+// initialize gives both branches the same initial values.
+func (o *Objective) initialize(store *model.Store, seed uint64) error {
 	if err := train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope); err != nil {
 		return err
 	}
 	return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
 }
 
-// Inputs reads the batch of a part of a step and draws its views.
-func (o *Objective) Inputs(ctx context.Context, at train.At) ([]any, error) {
-	scheduled := o.scheduled(at.Step)
-	if at.Part > 0 && at.Part == o.Parts() {
-		return []any{scheduled}, nil
-	}
-	batch, err := o.batch(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	if o.skipped != nil {
-		for _, skipped := range batch.skipped {
-			o.skipped(skipped)
+// batches reads the parts of a run's batches and draws their views.
+func (o *Objective) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+	return train.Prepared(o.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
+		inputs, err := o.inputs(o.step, batch, seed, nil)
+		if err != nil {
+			return train.Batch{}, err
 		}
-	}
-	o.given = append(batch.inputs[:len(batch.inputs)-1], scheduled)
-	return o.given, nil
+		return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() {
+			for _, skipped := range batch.Skipped {
+				o.skipped(skipped)
+			}
+		}}, nil
+	})
 }
 
 // scheduled are the scalars of [inScheduled] at a step.
@@ -175,71 +176,6 @@ func (o *Objective) scheduled(step int) []float32 {
 	return append(scheduled, float32(o.config.Correspondences.Noise))
 }
 
-// Metrics reads the reports of a part or of the update. Losses are the mean over parts; spreads are those of the first part. It frees the batch, which is
-// large: a device's memory would wait for Go's garbage collector, which does not see it.
-func (o *Objective) Metrics(m *StepMetrics, at train.At, outputs []*tensors.Tensor) {
-	if at.Part > 0 && at.Part == o.Parts() {
-		m.set(reportGradientNorm, float64(tensors.ToScalar[float32](outputs[0])))
-		return
-	}
-	train.Free(o.given)
-	o.given = nil
-	m.Step = at.Step + 1
-	m.LearningRate, _, _ = o.config.schedule(at.Step)
-	m.Lambdas = o.measured
-	spreads := at.Part == 0 && m.Step%o.config.MetricsEvery == 0
-	for i, name := range o.reports {
-		switch {
-		case name == reportClassSpread && spreads:
-			m.Class = metrics.SpreadOf(outputs[i])
-		case name == reportPatchSpread && spreads:
-			m.Patches = metrics.SpreadOf(outputs[i])
-		case name == reportSpreadOfClasses && spreads:
-			parts := tensors.MustCopyFlatData[float32](outputs[i])
-			m.Classes = &metrics.ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
-		case outputs[i].Shape().IsScalar():
-			m.set(name, float64(tensors.ToScalar[float32](outputs[i]))/float64(o.Parts()))
-		}
-	}
-}
-
-// Diverged looks at the loss and at the norm of its gradient.
-func (o *Objective) Diverged(m StepMetrics) string {
-	if m.finite() {
-		return ""
-	}
-	return fmt.Sprintf("it is %g and its gradient %g", m.Total, m.GradientNorm)
-}
-
-// Metadata adds the configuration to the position of a run. Order, views and everything else that is drawn depend on the seed and the step alone.
-func (o *Objective) Metadata(at train.Position) (map[string]string, error) {
-	position, err := json.Marshal(at)
-	if err != nil {
-		return nil, err
-	}
-	config, err := json.Marshal(o.config)
-	if err != nil {
-		return nil, err
-	}
-	metadata := map[string]string{"position": string(position), "config": string(config)}
-	return metadata, o.saveLambdas(metadata)
-}
-
-// Restore requires the configuration to be that of the run.
-func (o *Objective) Restore(metadata map[string]string, _ train.Position) (at train.Position, err error) {
-	if err := json.Unmarshal([]byte(metadata["position"]), &at); err != nil {
-		return at, fmt.Errorf("position in the run: %w", err)
-	}
-	config := o.config
-	if err := json.Unmarshal([]byte(metadata["config"]), &config); err != nil {
-		return at, fmt.Errorf("configuration of the run: %w", err)
-	}
-	if config != o.config {
-		return at, errors.New("belongs to a run with another configuration")
-	}
-	return at, o.restoreLambdas(metadata)
-}
-
 // mixture reads the parts of a run's batches, one per step.
 func (o *Objective) mixture(seed uint64) datasets.Loader {
 	m := datasets.Loader{
@@ -251,20 +187,6 @@ func (o *Objective) mixture(seed uint64) datasets.Loader {
 	}
 	return m
 }
-
-// batch returns the batch of a part of a step. The following ones are read, made inputs and uploaded meanwhile.
-func (o *Objective) batch(ctx context.Context, at train.At) (prepared, error) {
-	return o.batches.Batch(ctx, o.mixture(at.Seed), at.Step*o.Parts()+at.Part, func(batch *datasets.Batch) (prepared, error) {
-		inputs, err := o.inputs(o.step, batch, at.Seed, nil)
-		if err == nil {
-			err = train.Upload(o.device, inputs, o.Divided())
-		}
-		return prepared{inputs, batch.Skipped}, err
-	})
-}
-
-// rewind stops reading images; the next step starts again.
-func (o *Objective) rewind() { o.batches.Stop() }
 
 // StepMetrics are what a training step reports. A loss that is off is 0.
 type StepMetrics struct {
@@ -315,27 +237,13 @@ const (
 	reportSpreadOfClasses    = "spread of classes"
 )
 
-// set adds a scalar report to its metric.
-func (m *StepMetrics) set(report string, value float64) {
-	for name, metric := range map[string]*float64{
+// scalar is the metric of a scalar report.
+func (m *StepMetrics) scalar(report string) *float64 {
+	return map[string]*float64{
 		reportTotal: &m.Total, reportPatchAlignment: &m.PatchAlignment, reportImageAlignment: &m.ImageAlignment,
 		reportPatchConcentration: &m.PatchConcentration, reportImageConcentration: &m.ImageConcentration, reportPrototypes: &m.Prototypes,
-		reportImageEntropy: &m.ImageEntropy, reportPatchEntropy: &m.PatchEntropy, reportGradientNorm: &m.GradientNorm,
-	} {
-		if name == report {
-			*metric += value
-		}
-	}
-}
-
-// finite reports whether the loss and its gradient are finite.
-func (m *StepMetrics) finite() bool {
-	for _, x := range []float64{m.Total, m.GradientNorm} {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return false
-		}
-	}
-	return true
+		reportImageEntropy: &m.ImageEntropy, reportPatchEntropy: &m.PatchEntropy,
+	}[report]
 }
 
 // entropy is the mean entropy of distributions, [N, K].

@@ -8,20 +8,17 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
-	"github.com/semcon/semcon/sccore/optim"
-	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// The variable scopes: the two branches, the parts of a branch, the optimizer's state, and the summed gradients of a batch in parts.
+// The variable scopes: the two branches, the parts of a branch, and the optimizer's state.
 const (
-	onlineScope      = "online"
-	targetScope      = "target"
-	encoderScope     = "encoder"
-	imageHeadScope   = "image_head"
-	patchHeadScope   = "patch_head"
-	optimizerScope   = "optimizer"
-	accumulatedScope = "accumulated"
+	onlineScope    = "online"
+	targetScope    = "target"
+	encoderScope   = "encoder"
+	imageHeadScope = "image_head"
+	patchHeadScope = "patch_head"
+	optimizerScope = "optimizer"
 )
 
 // step builds the graph of a training step.
@@ -238,42 +235,6 @@ func (s step) weighted(terms losses.Terms, lambdas [5]*Node, reports map[string]
 		}
 	}
 	return terms
-}
-
-// learnt are the trainable variables of the online branch.
-func learnt(scope *model.Scope) (variables []*model.Variable) {
-	for variable := range scope.At(onlineScope).IterVariables() {
-		if variable.Trainable {
-			variables = append(variables, variable)
-		}
-	}
-	return variables
-}
-
-// backward is forward with the gradients of the online branch.
-func (s step) backward(scope *model.Scope, in map[string]*Node) (gradients []*Node, reports map[string]*Node) {
-	total, reports := s.forward(scope, in)
-	for _, frozen := range []string{targetScope, teacherScope} {
-		for variable := range scope.At("%s", frozen).IterVariables() {
-			variable.SetTrainable(false)
-		}
-	}
-	var values []*Node
-	for _, variable := range learnt(scope) {
-		values = append(values, variable.NodeValue(total))
-	}
-	return Gradient(total, values...), reports
-}
-
-// update takes the optimizer's step and moves the target branch. It returns the norm of the gradient.
-func (s step) update(scope *model.Scope, gradients []*Node, read scheduled) *Node {
-	norm := optim.GlobalNorm(gradients)
-	if s.GradientClip > 0 {
-		gradients, norm = optim.ClipByGlobalNorm(gradients, s.GradientClip)
-	}
-	optim.DefaultAdamW().Update(scope.At(optimizerScope), learnt(scope), gradients, read.rate, read.decay)
-	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), read.momentum)
-	return norm
 }
 
 // Image-level losses see object-centric images only ("Datasets"). The target branch sees the global views, the online branch all views.

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // stepGradients are the losses of a small step in float32, by name, and the gradients of all weights, concatenated.
@@ -35,7 +36,8 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 		for i, in := range s.inputs() {
 			named[in.name] = inputs[i]
 		}
-		all, reports := s.backward(scope, named)
+		total, reports := s.forward(scope, named)
+		_, all := train.Gradients(scope, total, onlineScope)
 		names = nil
 		for name, report := range reports {
 			if report.Shape().IsScalar() {
@@ -55,7 +57,7 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 		args = append(args, value)
 	}
 	out := exec.MustCall(args...)
-	variables := learnt(store.RootScope())
+	variables := train.Learnt(store.RootScope(), onlineScope)
 	losses = map[string]float64{}
 	for i, name := range names {
 		losses[name] = float64(tensors.ToScalar[float32](out[len(variables)+i]))

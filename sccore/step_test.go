@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -97,7 +98,8 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 		t.Fatal(err)
 	}
 	backward := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) []*Node {
-		gradients, _ := s.backward(scope, named(inputs))
+		total, _ := s.forward(scope, named(inputs))
+		_, gradients := train.Gradients(scope, total, onlineScope)
 		return gradients
 	})
 	defer backward.Finalize()
@@ -108,7 +110,7 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 	defer forward.Finalize()
 	gradients := backward.MustCall(args...)
 	random := rand.New(rand.NewPCG(1, 2))
-	variables, zero := learnt(store.RootScope()), 0
+	variables, zero := train.Learnt(store.RootScope(), onlineScope), 0
 	if len(variables) != len(gradients) {
 		t.Fatalf("%d gradients of %d variables", len(gradients), len(variables))
 	}

@@ -56,13 +56,12 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 
 func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) {
 	t = &Trainer{backend: b, objective: objective}
-	objective.device = b
 	objective.skipped = func(image datasets.Skipped) {
 		if t.Skipped != nil {
 			t.Skipped(image)
 		}
 	}
-	if t.Trainer, err = train.New(b, objective); err != nil {
+	if t.Trainer, err = train.New(b, objective.Task()); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -70,7 +69,6 @@ func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) 
 
 // Close frees the device's memory and stops reading images.
 func (t *Trainer) Close() {
-	t.objective.rewind()
 	if t.gauge != nil {
 		t.gauge.Finalize()
 	}
@@ -89,7 +87,7 @@ func (t *Trainer) Configure(config Config) error {
 	if config.shape() != t.objective.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}
-	t.objective.rewind()
+	t.Rewind()
 	t.objective.config, t.objective.measured = config, nil
 	return nil
 }
@@ -101,14 +99,14 @@ func (t *Trainer) SetData(data Data) error {
 		(data.TeacherLabels == nil) != (old.TeacherLabels == nil) {
 		return errors.New("these images need another compiled step")
 	}
-	t.objective.rewind()
+	t.Rewind()
 	t.objective.data = data
 	return nil
 }
 
 // SetNeighbours sets the neighbours from which the runs to come draw positives. They are often found with the features of an earlier run.
 func (t *Trainer) SetNeighbours(neighbours *knn.Neighbours) {
-	t.objective.rewind()
+	t.Rewind()
 	t.objective.data.Neighbours = neighbours
 }
 

@@ -53,7 +53,7 @@ func runSegment(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	model, err := finetune.OpenModel(engine, *file)
+	model, err := finetune.OpenSegmentationModel(engine, *file)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func stemsOf(paths []string, ending string) (stems []string, err error) {
 }
 
 // segmentImage writes the pictures of an image and returns the shares of its classes, the largest first.
-func segmentImage(ctx context.Context, model *finetune.Model, path, stem string) (string, error) {
+func segmentImage(ctx context.Context, model *finetune.SegmentationModel, path, stem string) (string, error) {
 	photo, err := datasets.ReadPhoto(path)
 	if err != nil {
 		return "", err

@@ -54,7 +54,7 @@ func stepOf(name string, set []string) (step, error) {
 			c.Batch, c.Parts = changes.Batch, 1
 		}
 		return step{images: c.Batch / c.Parts, compile: func(b compute.Backend) error {
-			_, err := finetune.NewTrainer(b, c)
+			_, err := finetune.NewSegmentationTrainer(b, c)
 			return err
 		}}, nil
 	case "detection":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -132,6 +133,23 @@ func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 // for the rest, where p is the probability of dropping it. Nil keeps everything. What the Object-Aware Filter adds is always kept.
 func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
 	return v.TokensMasked(scope, images, keep, nil)
+}
+
+// DropPaths draws the factors of [ViT.TokensDropPath] for a batch, [depth, 2, batch]: the probability of 0 rises linearly from 0 in the first block to most in
+// the last one.
+func DropPaths(random *rand.Rand, most float64, depth, batch int) []float32 {
+	factors := make([]float32, 0, 2*depth*batch)
+	for block := range depth {
+		p := most * float64(block) / float64(max(1, depth-1))
+		for range 2 * batch {
+			factor := float32(1 / (1 - p))
+			if random.Float64() < p {
+				factor = 0
+			}
+			factors = append(factors, factor)
+		}
+	}
+	return factors
 }
 
 // TokensMasked is [ViT.TokensDropPath] with hidden patches (Bao et al., 2022, "BEiT"; iBOT): where masks, [batch, rows·columns] of bool, is true, a learnt

@@ -3,12 +3,12 @@ package evaluation
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -80,12 +80,6 @@ type SegmentationTrainer struct {
 	logits *model.Exec
 }
 
-// segmentationObjective is the sum of the heads' losses; each head has its own optimizer.
-type segmentationObjective struct {
-	of    *SegmentationTrainer
-	batch [2]*tensors.Tensor // Features and labels of the current step.
-}
-
 // NewSegmentationTrainer compiles the step. Call Begin first, also before Resume: checkpoints do not identify their run.
 func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*SegmentationTrainer, error) {
 	if err := config.Check(); err != nil {
@@ -93,7 +87,7 @@ func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*Segm
 	}
 	t := &SegmentationTrainer{config: config}
 	var err error
-	if t.Trainer, err = train.New(b, &segmentationObjective{of: t}); err != nil {
+	if t.Trainer, err = train.New(b, t.task()); err != nil {
 		return nil, err
 	}
 	t.logits, err = model.NewExec(b, t.Store(), t.logitsGraph)
@@ -135,91 +129,91 @@ func (t *SegmentationTrainer) Logits(features *tensors.Tensor) (logits []*tensor
 	return logits, err
 }
 
-// Steps is the number of steps of a run.
-func (o *segmentationObjective) Steps() int { return o.of.config.Steps }
-
-// Shapes are the shapes of features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and learning
-// rates.
-func (o *segmentationObjective) Shapes() []shapes.Shape {
-	c := o.of.config
-	side := heads.Upsampling * c.Grid
-	return []shapes.Shape{
-		shapes.Make(dtypes.Float32, c.Batch, c.Grid, c.Grid, c.Dim), shapes.Make(dtypes.Uint8, c.Batch, side, side), shapes.Make(dtypes.Float32, len(c.LearningRates)),
+// task is the training: features, [Batch, Grid, Grid, Dim]; labels, [Batch, 8·Grid, 8·Grid] of uint8, a class or [datasets.Ignore]; and learning rates.
+func (t *SegmentationTrainer) task() train.Task[[]float32] {
+	c, side := t.config, heads.Upsampling*t.config.Grid
+	return train.Task[[]float32]{
+		Steps: func() int { return c.Steps }, Schedule: c.rates, Batches: t.batches, Loss: t.loss, Update: t.update,
+		Inputs: []train.Input{
+			{Shape: shapes.Make(dtypes.Float32, c.Batch, c.Grid, c.Grid, c.Dim), Divided: true}, {Shape: shapes.Make(dtypes.Uint8, c.Batch, side, side), Divided: true},
+		},
+		Save: func(at train.Position, metadata map[string]string) error {
+			delete(metadata, "position")
+			metadata["done"] = strconv.Itoa(at.Done)
+			return nil
+		},
+		Restore: func(metadata map[string]string, at *train.Position) (err error) {
+			if at.Done, err = strconv.Atoi(metadata["done"]); err != nil || at.Done < 0 || at.Done > c.Steps {
+				return errors.New("no number of steps in the file")
+			}
+			return nil
+		},
 	}
 }
 
-// Divided divides crops over devices.
-func (o *segmentationObjective) Divided() []bool { return []bool{true, true, false} }
-
-// Graph returns the losses.
-func (o *segmentationObjective) Graph(scope *model.Scope, inputs []*Node) []*Node {
-	features, labels, rates := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0), inputs[2]
+// loss is the sum of the heads' losses. One of them must be finite: the other learning rates may be too high.
+func (t *SegmentationTrainer) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[[]float32]) {
+	features, labels := inputs[0], TransposeAllAxes(inputs[1], 1, 2, 0)
 	var losses []*Node
-	for i := range o.of.config.LearningRates {
-		head := headScope(scope, i)
-		loss := o.of.config.Head.Loss(o.of.config.Head.Logits(head, features), labels)
+	for i := range t.config.LearningRates {
+		losses = append(losses, t.config.Head.Loss(t.config.Head.Logits(headScope(scope, i), features), labels))
+	}
+	all := Stack(losses, 0)
+	return ReduceAllSum(all), []train.Report[[]float32]{{Node: all, Read: func(losses *[]float32, _ train.At, value *tensors.Tensor) string {
+		*losses = tensors.MustCopyFlatData[float32](value)
+		for _, loss := range *losses {
+			if x := float64(loss); !math.IsNaN(x) && !math.IsInf(x, 0) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("the losses of the heads are %v", *losses)
+	}}}
+}
+
+// update gives each head its own optimizer. Without weight decay AdamW is Adam.
+func (t *SegmentationTrainer) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, rates *Node) []train.Report[[]float32] {
+	for i := range t.config.LearningRates {
 		var learnt []*model.Variable
-		var values []*Node
-		for variable := range scope.Store().Scope(head.Scope()).IterVariables() {
-			learnt, values = append(learnt, variable), append(values, variable.NodeValue(features))
+		var theirs []*Node
+		for k, variable := range variables {
+			if strings.HasPrefix(variable.Path(), headScope(scope, i).Scope()+model.ScopeSeparator) {
+				learnt, theirs = append(learnt, variable), append(theirs, gradients[k])
+			}
 		}
 		rate := Reshape(Slice(rates, AxisElem(i)))
-		// Without weight decay AdamW is Adam.
-		optim.DefaultAdamW().Update(scope.At("adam%d", i), learnt, Gradient(loss, values...), rate, ZerosLike(rate))
-		losses = append(losses, loss)
+		optim.DefaultAdamW().Update(scope.At("adam%d", i), learnt, theirs, rate, ZerosLike(rate))
 	}
-	return []*Node{Stack(losses, 0)}
+	return nil
 }
 
-// Inputs gathers the crops of a step.
-func (o *segmentationObjective) Inputs(ctx context.Context, at train.At) ([]any, error) {
-	if o.of.Crops == nil {
-		return nil, errors.New("segmentation: no crops to train on")
+// batches gathers the crops of one step after the other.
+func (t *SegmentationTrainer) batches(ctx context.Context, _ uint64, from int) iter.Seq2[train.Batch, error] {
+	return func(yield func(train.Batch, error) bool) {
+		for step := from; ; step++ {
+			batch, err := t.batch(ctx, step)
+			if !yield(batch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (t *SegmentationTrainer) batch(ctx context.Context, step int) (b train.Batch, err error) {
+	if t.Crops == nil {
+		return b, errors.New("segmentation: no crops to train on")
 	}
 	var x []float32
 	var y []uint8
-	for crop, err := range o.of.Crops(ctx, at.Step) {
+	for crop, err := range t.Crops(ctx, step) {
 		if err != nil {
-			return nil, err
+			return b, err
 		}
 		x, y = append(x, crop.Features...), append(y, crop.Labels...)
 	}
-	all := o.Shapes()
-	if len(x) != all[0].Size() || len(y) != all[1].Size() {
-		return nil, fmt.Errorf("segmentation: %d values and %d labels do not make %d crops", len(x), len(y), o.of.config.Batch)
+	c, side := t.config, heads.Upsampling*t.config.Grid
+	if len(x) != c.Batch*c.Grid*c.Grid*c.Dim || len(y) != c.Batch*side*side {
+		return b, fmt.Errorf("segmentation: %d values and %d labels do not make %d crops", len(x), len(y), c.Batch)
 	}
-	o.batch = [2]*tensors.Tensor{tensors.FromFlatDataAndDimensions(x, all[0].Dimensions...), tensors.FromFlatDataAndDimensions(y, all[1].Dimensions...)}
-	return []any{o.batch[0], o.batch[1], o.of.config.rates(at.Step)}, nil
-}
-
-// Metrics reads the losses and frees the batch, which is large.
-func (o *segmentationObjective) Metrics(losses *[]float32, _ train.At, outputs []*tensors.Tensor) {
-	*losses = tensors.MustCopyFlatData[float32](outputs[0])
-	for _, tensor := range o.batch {
-		tensor.MustFinalizeAll()
-	}
-}
-
-// Diverged requires one finite loss: the other learning rates may be too high.
-func (o *segmentationObjective) Diverged(losses []float32) string {
-	for _, loss := range losses {
-		if x := float64(loss); !math.IsNaN(x) && !math.IsInf(x, 0) {
-			return ""
-		}
-	}
-	return fmt.Sprintf("the losses of the heads are %v", losses)
-}
-
-// Metadata writes the number of steps done.
-func (o *segmentationObjective) Metadata(at train.Position) (map[string]string, error) {
-	return map[string]string{"done": strconv.Itoa(at.Done)}, nil
-}
-
-// Restore reads it.
-func (o *segmentationObjective) Restore(metadata map[string]string, begun train.Position) (at train.Position, err error) {
-	at = begun
-	if err := json.Unmarshal([]byte(metadata["done"]), &at.Done); err != nil || at.Done < 0 || at.Done > o.of.config.Steps {
-		return begun, errors.New("no number of steps in the file")
-	}
-	return at, nil
+	b.Inputs = []any{tensors.FromFlatDataAndDimensions(x, c.Batch, c.Grid, c.Grid, c.Dim), tensors.FromFlatDataAndDimensions(y, c.Batch, side, side)}
+	return b, nil
 }

@@ -41,7 +41,7 @@ func TestDetectionBatches(t *testing.T) {
 	l := detectionLoader()
 	want := takeDetection(t, l, 0, 12) // Two epochs: 5 images of each canvas are 3 batches.
 	for name, change := range map[string]func(*DetectionLoader){
-		"one worker": func(l *DetectionLoader) { l.Workers = 1 }, "5 ahead": func(l *DetectionLoader) { l.Workers, l.Ahead = 3, 5 },
+		"one worker": func(l *DetectionLoader) { l.Workers = 1 }, "3 workers": func(l *DetectionLoader) { l.Workers = 3 },
 	} {
 		other := l
 		change(&other)
@@ -121,7 +121,7 @@ func TestDetectionLoaderErrors(t *testing.T) {
 	for want, change := range map[string]func(*DetectionLoader){
 		"no images": func(l *DetectionLoader) { l.Images = nil }, "divisor 0": func(l *DetectionLoader) { l.Divisor = 0 }, "objects 0": func(l *DetectionLoader) { l.Objects = 0 },
 		"mask size 2": func(l *DetectionLoader) { l.MaskSize = 2 }, "batch size 0": func(l *DetectionLoader) { l.BatchSize = 0 }, "-1 workers": func(l *DetectionLoader) { l.Workers = -1 },
-		"-1 batches": func(l *DetectionLoader) { l.Ahead = -1 }, "long 0": func(l *DetectionLoader) { l.Transform.Long = 0 },
+		"long 0": func(l *DetectionLoader) { l.Transform.Long = 0 },
 	} {
 		l := detectionLoader()
 		change(&l)

@@ -24,10 +24,13 @@ func tinyDetection() DetectionTraining {
 		Classes: 6, Channels: 8, Convolutions: 1, Hidden: 16, AnchorSamples: 16, TrainProposals: 16, TestProposals: 16, BoxSamples: 16, Candidates: 32, Detections: 10,
 	}
 	return DetectionTraining{
+		Training: Training{
+			Optimizer: Optimizer{LearningRate: 3e-3, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 1, WarmUpRatio: 0.1, Milestones: [2]float64{0.7, 0.9}, DropPath: 0.1},
+			Batch:     2, Parts: 1, Steps: 4, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.25, 0.25, 0.25},
+		},
 		Detector:  Detector{vit, config},
-		Optimizer: Optimizer{LearningRate: 3e-3, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 1, WarmUpRatio: 0.1, Milestones: [2]float64{0.7, 0.9}, DropPath: 0.1},
 		Transform: DetectionTransform{MinShort: 24, MaxShort: 32, Step: 4, Long: 32, CropShort: [3]int{32, 40, 48}, MinCrop: 20, MaxCrop: 32},
-		Objects:   3, MaskSize: 16, Batch: 2, Parts: 1, Steps: 4, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.25, 0.25, 0.25},
+		Objects:   3, MaskSize: 16,
 	}
 }
 

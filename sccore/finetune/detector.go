@@ -1,12 +1,22 @@
 package finetune
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"iter"
 
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // Detector is a vision transformer with Cascade Mask R-CNN on the output of its last block (paper, section "Object detection").
@@ -86,4 +96,150 @@ func (d Detector) FLOPs(height, width int) float64 {
 	box := boxBins*(float64(d.Convolutions)*convolution+channels*float64(d.Hidden)) + float64(d.Hidden)*(classes+1+4*classes)
 	mask := maskBins * (float64(d.Convolutions)*convolution + 4*channels*channels + 4*channels*classes)
 	return 2 * (products + stages*float64(d.BoxSamples)*(box+mask/4)) // A quarter of the samples has a mask.
+}
+
+// DetectionTraining is the configuration of a fine-tuning for object detection. The images of a part of a batch share their canvas.
+type DetectionTraining struct {
+	Training
+	Detector  Detector
+	Transform DetectionTransform
+	Objects   int // Places for objects an image; further ones are left out.
+	MaskSize  int // Side of their masks, which cover the boxes.
+}
+
+// Check returns an error that names the first setting that is out of range.
+func (t DetectionTraining) Check() error {
+	if err := cmp.Or(
+		t.Detector.Check(), t.Transform.Check(), settings.Between("objects", t.Objects, 1, 1<<10), settings.Between("mask_size", t.MaskSize, 3, 1<<10), t.Training.check(),
+	); err != nil {
+		return err
+	}
+	canvas, part, d := t.canvas(), t.part(), t.Detector
+	patches := canvas.Height / d.ViT.PatchSize * (canvas.Width / d.ViT.PatchSize)
+	if patches < 16 {
+		return fmt.Errorf("long %d: a canvas of %d×%d pixels has fewer than 16 patches", t.Transform.Long, canvas.Width, canvas.Height)
+	}
+	proposals := max(d.TrainProposals, d.TestProposals)
+	return cmp.Or(
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("attention of %d images of long %d", part, t.Transform.Long), 4, part, d.ViT.NumHeads, patches, patches),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("maps of channels %d of %d images", d.Channels, part), 4, part, 16*patches, 9*d.Channels),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("overlaps of proposals %d of %d images", proposals, part), 4, part, proposals, proposals),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("overlaps of candidates %d of %d images", d.Candidates, part), 4, part, d.Candidates, d.Candidates),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("features of box_samples %d of %d images", d.BoxSamples, part), 4, part, d.BoxSamples, 49*16, d.Channels),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("masks of test detections %d", d.Detections), 4, d.Detections, 28*28, max(9*d.Channels, d.Classes)),
+		settings.Fit(settings.MaxBytes, fmt.Sprintf("masks of mask_size %d of objects %d", t.MaskSize, t.Objects), part, t.Objects, t.MaskSize, t.MaskSize),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("hidden %d", d.Hidden), 4, 49*d.Channels, d.Hidden),
+	)
+}
+
+// canvas is the canvas of images that lie across.
+func (t DetectionTraining) canvas() datasets.Size {
+	return t.Transform.scale().canvasFor(datasets.Size{Height: 1, Width: 2}, t.Detector.divisor())
+}
+
+// FLOPs is [Detector.FLOPs] of a canvas.
+func (t DetectionTraining) FLOPs() float64 {
+	canvas := t.canvas()
+	return t.Detector.FLOPs(canvas.Height, canvas.Width)
+}
+
+// DetectionStep is what a training step reports: the losses of its images before the update, as they enter the sum, and the learning rate of the head.
+// Loss is the sum; Proposals is that of the region proposal network, the others are sums over the stages.
+type DetectionStep struct{ Loss, Proposals, Classes, Boxes, Masks, Rate float64 }
+
+// DetectionTrainer fine-tunes a [Detector] with all its weights. It serves any number of runs. The step is compiled once for images that lie across, and once
+// more for upright ones where those come.
+type DetectionTrainer struct {
+	trainer[DetectionStep]
+	// Images are what the run trains on.
+	Images *datasets.ObjectImages
+
+	config DetectionTraining
+}
+
+// NewDetectionTrainer compiles the step.
+func NewDetectionTrainer(b compute.Backend, config DetectionTraining) (*DetectionTrainer, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	t := &DetectionTrainer{config: config}
+	task := train.Task[DetectionStep]{
+		Batches: t.batches, Loss: config.loss, Workload: train.Workload{FLOPs: 3 * float64(config.Batch) * config.FLOPs()},
+	}
+	for _, shape := range config.shapes(config.canvas()) {
+		task.Inputs = append(task.Inputs, train.Input{Shape: shape, Divided: true})
+	}
+	rate := func(m *DetectionStep) *float64 { return &m.Rate }
+	return t, t.compile(b, config.Training, config.Detector.ViT, rate, task, config.Detector.predict(config.Mean, config.Std))
+}
+
+// shapes are those of images on a canvas: pixels, sizes, boxes, labels, masks, frames and random numbers.
+func (t DetectionTraining) shapes(canvas datasets.Size) []shapes.Shape {
+	part, patch := t.part(), t.Detector.ViT.PatchSize
+	return []shapes.Shape{
+		shapes.Make(dtypes.Uint8, part, canvas.Height, canvas.Width, 3), shapes.Make(dtypes.Int32, part, 2), shapes.Make(dtypes.Float32, part, t.Objects, 4),
+		shapes.Make(dtypes.Int32, part, t.Objects), shapes.Make(dtypes.Uint8, part, t.Objects, t.MaskSize, t.MaskSize), shapes.Make(dtypes.Float32, part, t.Objects, 4),
+		shapes.Make(dtypes.Float32, part, t.Detector.UniformNumbers(canvas.Height/patch, canvas.Width/patch, t.Objects)),
+	}
+}
+
+// loss is the sum of the losses of a detector.
+func (t DetectionTraining) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[DetectionStep]) {
+	images := Normalize(inputs[0], inputs[1], t.Mean, t.Std)
+	objects := detection.Objects{Boxes: inputs[2], Labels: inputs[3], Masks: inputs[4], Frames: inputs[5]}
+	losses := t.Detector.losses(scope, images, inputs[1], t.kept(inputs[7]), objects, inputs[6])
+	sum := func(of [3]*Node) *Node { return Add(of[0], Add(of[1], of[2])) }
+	total := losses.Total()
+	return total, []train.Report[DetectionStep]{
+		train.Mean("it", total, func(m *DetectionStep) *float64 { return &m.Loss }),
+		train.Mean("that of proposals", Add(losses.AnchorClass, losses.AnchorBox), func(m *DetectionStep) *float64 { return &m.Proposals }),
+		train.Mean("that of classes", sum(losses.Class), func(m *DetectionStep) *float64 { return &m.Classes }),
+		train.Mean("that of boxes", sum(losses.Box), func(m *DetectionStep) *float64 { return &m.Boxes }),
+		train.Mean("that of masks", sum(losses.Mask), func(m *DetectionStep) *float64 { return &m.Masks }),
+	}
+}
+
+// batches makes the images of a run.
+func (t *DetectionTrainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+	c := t.config
+	loader := DetectionLoader{
+		Images: t.Images, Transform: c.Transform, Divisor: c.Detector.divisor(), Objects: c.Objects, MaskSize: c.MaskSize, BatchSize: c.part(), Seed: seed,
+	}
+	return train.Prepared(loader.Batches(ctx, from), func(batch *DetectionBatch) (train.Batch, error) {
+		all := c.shapes(batch.Canvas)
+		return train.Batch{Inputs: []any{
+			tensors.FromFlatDataAndDimensions(batch.Pixels, all[0].Dimensions...), tensors.FromFlatDataAndDimensions(batch.Sizes, all[1].Dimensions...),
+			tensors.FromFlatDataAndDimensions(batch.Boxes, all[2].Dimensions...), tensors.FromFlatDataAndDimensions(batch.Labels, all[3].Dimensions...),
+			tensors.FromFlatDataAndDimensions(batch.Masks, all[4].Dimensions...), tensors.FromFlatDataAndDimensions(batch.Frames, all[5].Dimensions...),
+			detection.Uniform(^seed, c.place(batch.Step), c.part(), all[6].Dim(1)), c.keep(seed, batch.Step, c.Detector.ViT.Depth),
+		}}, nil
+	})
+}
+
+// Detect returns what the weights of now find, for [DetectionInference].
+func (t *DetectionTrainer) Detect(ctx context.Context, canvases Canvases) (Raw, error) {
+	return t.network.detect(ctx, canvases)
+}
+
+// predict is the graph of detections.
+func (d Detector) predict(mean, std [3]float64) graph {
+	return func(scope *model.Scope, pixels, sizes *Node) []*Node {
+		found := d.detect(scope, Normalize(pixels, sizes, mean, std), sizes)
+		return []*Node{found.Boxes, found.Scores, found.Labels, found.Present, found.Masks}
+	}
+}
+
+// detect returns the detections of canvases.
+func (n network) detect(ctx context.Context, in Canvases) (raw Raw, err error) {
+	err = n.call(ctx, in, func(outputs []*tensors.Tensor) {
+		raw = Raw{
+			Places: outputs[1].Shape().Dim(1), Boxes: tensors.MustCopyFlatData[float32](outputs[0]), Scores: tensors.MustCopyFlatData[float32](outputs[1]),
+			Labels: tensors.MustCopyFlatData[int32](outputs[2]), Present: tensors.MustCopyFlatData[bool](outputs[3]), Masks: tensors.MustCopyFlatData[float32](outputs[4]),
+		}
+	})
+	const cells = detection.MaskSize * detection.MaskSize
+	if err == nil && len(raw.Masks) != in.Count*raw.Places*cells {
+		err = fmt.Errorf("%d numbers of masks for %d detections", len(raw.Masks), in.Count*raw.Places)
+	}
+	return raw, err
 }

@@ -29,13 +29,13 @@ func ExampleSegmentationLoader() {
 }
 
 // The network here says the same class everywhere. A real one normalizes the crops and computes logits on a device.
-func ExampleInference_Evaluate() {
+func ExampleSegmentationInference_Evaluate() {
 	test := synthetic.Segmentation(3, 48, 2)
 	network := func(_ context.Context, crops finetune.Crops) (finetune.Logits, error) {
 		values := make([]float32, crops.Count*len(test.Classes))
 		return finetune.Logits{Rows: 1, Columns: 1, Classes: len(test.Classes), Values: values}, nil
 	}
-	inference := finetune.Inference{Scale: finetune.Scale{Long: 192, Short: 48}, Mode: finetune.Slide, CropSize: 32, Stride: 21}
+	inference := finetune.SegmentationInference{Scale: finetune.Scale{Long: 192, Short: 48}, Mode: finetune.Slide, CropSize: 32, Stride: 21}
 	result, err := inference.Evaluate(context.Background(), test, finetune.InBatches(2, network))
 	if err != nil {
 		panic(err)

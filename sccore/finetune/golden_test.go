@@ -169,7 +169,7 @@ func averaging(weights []float32) Segment {
 func TestInferenceIsMMSegmentations(t *testing.T) {
 	g := readGolden(t).Inference
 	for _, c := range g.Cases {
-		p := Inference{Scale: Scale{c.Long, c.Short}, Mode: c.Mode, CropSize: c.Crop, Stride: c.Stride}
+		p := SegmentationInference{Scale: Scale{c.Long, c.Short}, Mode: c.Mode, CropSize: c.Crop, Stride: c.Stride}
 		a := &datasets.SegmentedImage{Height: c.Height, Width: c.Width, Pixels: c.Pixels}
 		var s stitched
 		segment := func(ctx context.Context, crops Crops) (l Logits, err error) {

@@ -2,17 +2,22 @@ package finetune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"math"
+	"runtime"
+	"sync"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/metrics"
 )
 
-// Inference says how the classes of an image's pixels are predicted, as by mmsegmentation. The image is resized; a network gives the logits of overlapping
+// SegmentationInference says how the classes of an image's pixels are predicted, as by mmsegmentation. The image is resized; a network gives the logits of overlapping
 // crops, or of the whole; the logits of a pixel are averaged over the crops that show it, and resized to the image's own size, where the largest is the
 // prediction.
-type Inference struct {
+type SegmentationInference struct {
 	Scale    Scale         `json:"scale"`              // What images are resized to.
 	Mode     InferenceMode `json:"mode"`               // What the network sees of an image: slide for overlapping crops, whole for the whole image.
 	CropSize int           `json:"crop_size,omitzero"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
@@ -30,13 +35,13 @@ const (
 	Whole InferenceMode = "whole" // The whole image.
 )
 
-// DefaultInference is that of UPerNet in the recipes on ADE20k. Semantic FPN takes the same with [Whole].
-func DefaultInference() Inference {
-	return Inference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}
+// DefaultSegmentationInference is that of UPerNet in the recipes on ADE20k. Semantic FPN takes the same with [Whole].
+func DefaultSegmentationInference() SegmentationInference {
+	return SegmentationInference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}
 }
 
 // Check returns an error that names the first setting that is out of range, in the words of the JSON.
-func (p Inference) Check() error {
+func (p SegmentationInference) Check() error {
 	if err := p.Scale.check(); err != nil {
 		return err
 	}
@@ -93,7 +98,7 @@ func InBatches(size int, segment Segment) Segment {
 
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. Of logits it keeps those of the
 // crops and a few rows of pixels. The error is that of segment, or one line that names the image: the logits have the wrong number, or are not finite.
-func (p Inference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
+func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -120,13 +125,13 @@ func (p Inference) Predict(ctx context.Context, a *datasets.SegmentedImage, segm
 }
 
 // size is what an image of a size is resized to.
-func (p Inference) size(from datasets.Size) datasets.Size {
+func (p SegmentationInference) size(from datasets.Size) datasets.Size {
 	size, by := p.Scale.Of(from), max(1, p.Divisor)
 	return datasets.Size{Height: (size.Height + by - 1) / by * by, Width: (size.Width + by - 1) / by * by}
 }
 
 // crop is the size of the crops of an image.
-func (p Inference) crop(size datasets.Size) datasets.Size {
+func (p SegmentationInference) crop(size datasets.Size) datasets.Size {
 	if p.Mode == Whole {
 		return size
 	}
@@ -134,7 +139,7 @@ func (p Inference) crop(size datasets.Size) datasets.Size {
 }
 
 // corners returns the top left corners of the crops of an image, row by row.
-func (p Inference) corners(size datasets.Size) []image.Point {
+func (p SegmentationInference) corners(size datasets.Size) []image.Point {
 	if p.Mode == Whole {
 		return []image.Point{{}}
 	}
@@ -166,4 +171,160 @@ func (s *stitched) check() error {
 		}
 	}
 	return nil
+}
+
+// Evaluate predicts the images of a set and compares them with their labels at the full size of the annotation, as mmsegmentation does. It reads the next image
+// while segment works, which is called for one image after the other. It is an error if an image cannot be read, or if no pixel of the set is annotated.
+func (p SegmentationInference) Evaluate(ctx context.Context, images *datasets.Segmentation, segment Segment) (metrics.Segmentation, error) {
+	confusion := metrics.NewConfusion(len(images.Classes))
+	type read struct {
+		a   *datasets.SegmentedImage
+		err error
+	}
+	ctx, stop := context.WithCancel(ctx)
+	next, done := make(chan read), make(chan struct{})
+	defer func() { stop(); <-done }()
+	go func() {
+		defer close(done)
+		for i := range images.Len() {
+			a, err := images.Read(i)
+			if err == nil {
+				err = check(a, len(images.Classes))
+			}
+			select {
+			case next <- read{a, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for range images.Len() {
+		var r read
+		select {
+		case r = <-next:
+		case <-ctx.Done():
+			return metrics.Segmentation{}, ctx.Err()
+		}
+		if r.err != nil {
+			return metrics.Segmentation{}, r.err
+		}
+		classes, err := p.Predict(ctx, r.a, segment)
+		if err == nil {
+			err = confusion.Add(r.a.Mask, classes)
+		}
+		if err != nil {
+			return metrics.Segmentation{}, err
+		}
+	}
+	result := confusion.Segmentation()
+	if math.IsNaN(result.Accuracy) {
+		return result, errors.New("no pixel of the images is annotated")
+	}
+	return result, nil
+}
+
+// stitched are the logits of an image that are averaged over its crops. They are computed row by row, because all classes at all pixels take gigabytes.
+type stitched struct {
+	Logits
+	size    datasets.Size // Of the resized image.
+	crop    datasets.Size
+	corners []image.Point // Of the crops.
+}
+
+// rows computes rows of stitched logits. Each worker has its own.
+type rows struct {
+	*stitched
+	down, across []layers.Tap // From logits to the pixels of a crop.
+	line         []float32    // [Columns, Classes], a crop's logits at a row of its pixels.
+	counts       []float32    // [size.Width], the crops that show a pixel.
+}
+
+func (s *stitched) rows() rows {
+	return rows{
+		stitched: s, down: layers.BilinearTaps(s.Rows, s.crop.Height), across: layers.BilinearTaps(s.Columns, s.crop.Width),
+		line: make([]float32, s.Columns*s.Classes), counts: make([]float32, s.size.Width),
+	}
+}
+
+// read writes the averaged logits of a row of pixels to out, [size.Width, Classes]. Sums are taken in the order of the crops.
+func (r *rows) read(y int, out []float32) {
+	clear(out)
+	clear(r.counts)
+	for i, corner := range r.corners {
+		if y < corner.Y || y >= corner.Y+r.crop.Height {
+			continue
+		}
+		down, length := r.down[y-corner.Y], len(r.line)
+		low, high := r.Values[(i*r.Rows+down.Low)*length:][:length], r.Values[(i*r.Rows+down.High)*length:][:length]
+		between(r.line, low, high, float32(down.Share))
+		for x, tap := range r.across {
+			low, high := r.line[tap.Low*r.Classes:][:r.Classes], r.line[tap.High*r.Classes:][:r.Classes]
+			sums, share := out[(corner.X+x)*r.Classes:][:r.Classes], float32(tap.Share)
+			for class := range sums {
+				sums[class] += low[class] + float32(share*(high[class]-low[class]))
+			}
+			r.counts[corner.X+x]++
+		}
+	}
+	for x, count := range r.counts {
+		if count == 1 {
+			continue
+		}
+		for class := range r.Classes {
+			out[x*r.Classes+class] /= count
+		}
+	}
+}
+
+// between writes what lies at a share of the way from low to high.
+func between(out, low, high []float32, share float32) {
+	for i := range out {
+		out[i] = low[i] + float32(share*(high[i]-low[i]))
+	}
+}
+
+// predict resizes the logits to a size and returns the class of each pixel, [to.Height, to.Width].
+func (s *stitched) predict(to datasets.Size) []uint8 {
+	out := make([]uint8, to.Height*to.Width)
+	down, across := layers.BilinearTaps(s.size.Height, to.Height), layers.BilinearTaps(s.size.Width, to.Width)
+	var workers sync.WaitGroup
+	for band, bands := 0, min(runtime.GOMAXPROCS(0), to.Height); band < bands; band++ {
+		first, end := band*to.Height/bands, (band+1)*to.Height/bands
+		workers.Go(func() {
+			r := s.rows()
+			var read [2][]float32 // The rows of the resized image that the current one lies between.
+			holds := [2]int{-1, -1}
+			row := func(y int) []float32 {
+				k := y % 2 // The two rows are neighbours.
+				if read[k] == nil {
+					read[k] = make([]float32, s.size.Width*s.Classes)
+				}
+				if holds[k] != y {
+					r.read(y, read[k])
+					holds[k] = y
+				}
+				return read[k]
+			}
+			line := make([]float32, s.size.Width*s.Classes)
+			for y := first; y < end; y++ {
+				between(line, row(down[y].Low), row(down[y].High), float32(down[y].Share))
+				for x, tap := range across {
+					out[y*to.Width+x] = largest(line[tap.Low*s.Classes:][:s.Classes], line[tap.High*s.Classes:][:s.Classes], float32(tap.Share))
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return out
+}
+
+// largest returns the class of the largest logit at a share of the way from low to high, or the first of equal ones.
+func largest(low, high []float32, share float32) uint8 {
+	best, most := 0, low[0]+float32(share*(high[0]-low[0]))
+	for class := 1; class < len(low); class++ {
+		if value := low[class] + float32(share*(high[class]-low[class])); value > most {
+			best, most = class, value
+		}
+	}
+	return uint8(best)
 }

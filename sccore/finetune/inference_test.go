@@ -26,14 +26,14 @@ func TestCornersOfCrops(t *testing.T) {
 						want = append(want, image.Pt(max(min(j*stride+crop, width)-crop, 0), max(min(i*stride+crop, height)-crop, 0)))
 					}
 				}
-				got := Inference{Mode: Slide, CropSize: crop, Stride: stride}.corners(datasets.Size{Height: height, Width: width})
+				got := SegmentationInference{Mode: Slide, CropSize: crop, Stride: stride}.corners(datasets.Size{Height: height, Width: width})
 				if !slices.Equal(got, want) {
 					t.Fatalf("crops of %d every %d of %d×%d: %v, want %v", crop, stride, width, height, got, want)
 				}
 			}
 		}
 	}
-	if got := (Inference{Mode: Whole}).corners(datasets.Size{Height: 3, Width: 4}); !slices.Equal(got, []image.Point{{}}) {
+	if got := (SegmentationInference{Mode: Whole}).corners(datasets.Size{Height: 3, Width: 4}); !slices.Equal(got, []image.Point{{}}) {
 		t.Errorf("whole: %v", got)
 	}
 }
@@ -46,7 +46,7 @@ func TestPredictionsDoNotDependOnProcessors(t *testing.T) {
 		for i := range a.Pixels {
 			a.Pixels[i] = uint8(random.IntN(256))
 		}
-		p := Inference{Scale: Scale{64, 20}, Mode: Slide, CropSize: 16, Stride: 9}
+		p := SegmentationInference{Scale: Scale{64, 20}, Mode: Slide, CropSize: 16, Stride: 9}
 		var first []uint8
 		for processors := range 3 {
 			was := runtime.GOMAXPROCS(1 + 3*processors)
@@ -94,13 +94,13 @@ func TestEvaluate(t *testing.T) {
 	read := func(_ context.Context, crops Crops) (Logits, error) {
 		return Logits{crops.Height, crops.Width, 3, scaledPixels(crops)}, nil
 	}
-	for _, p := range []Inference{{Scale: Scale{18, 12}, Mode: Whole}, {Scale: Scale{18, 12}, Mode: Slide, CropSize: 8, Stride: 5}, {Scale: Scale{36, 24}, Mode: Slide, CropSize: 16, Stride: 16}} {
+	for _, p := range []SegmentationInference{{Scale: Scale{18, 12}, Mode: Whole}, {Scale: Scale{18, 12}, Mode: Slide, CropSize: 8, Stride: 5}, {Scale: Scale{36, 24}, Mode: Slide, CropSize: 16, Stride: 16}} {
 		result, err := p.Evaluate(t.Context(), painted(4), read)
 		if err != nil || result.MIoU != 100 || result.Accuracy != 100 {
 			t.Errorf("%+v: %+v, %v, want 100", p, result, err)
 		}
 	}
-	p := Inference{Scale: Scale{18, 12}, Mode: Whole}
+	p := SegmentationInference{Scale: Scale{18, 12}, Mode: Whole}
 	// Always red: the IoU of red is its share of the annotated pixels.
 	red, annotated := 0, 0
 	for i := range 4 {
@@ -123,7 +123,7 @@ func TestEvaluate(t *testing.T) {
 }
 
 func TestInferenceSaysWhatIsWrong(t *testing.T) {
-	p := Inference{Scale: Scale{18, 12}, Mode: Slide, CropSize: 8, Stride: 5}
+	p := SegmentationInference{Scale: Scale{18, 12}, Mode: Slide, CropSize: 8, Stride: 5}
 	fixed := func(l Logits, err error) Segment {
 		return func(context.Context, Crops) (Logits, error) { return l, err }
 	}
@@ -156,14 +156,14 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 	if _, err := p.Evaluate(stopped, painted(2), fixed(Logits{}, context.Canceled)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v after the context ended", err)
 	}
-	if err := DefaultInference().Check(); err != nil {
+	if err := DefaultSegmentationInference().Check(); err != nil {
 		t.Error(err)
 	}
-	for want, change := range map[string]func(*Inference){
-		"scale 1×2":                                     func(p *Inference) { p.Scale = Scale{1, 2} },
-		`mode "crop": want slide or whole`:              func(p *Inference) { p.Mode = "crop" },
-		"crop_size 0 is not between 1":                  func(p *Inference) { p.CropSize = 0 },
-		"stride 9 is not between 1 and the crop_size 8": func(p *Inference) { p.Stride = 9 },
+	for want, change := range map[string]func(*SegmentationInference){
+		"scale 1×2":                                     func(p *SegmentationInference) { p.Scale = Scale{1, 2} },
+		`mode "crop": want slide or whole`:              func(p *SegmentationInference) { p.Mode = "crop" },
+		"crop_size 0 is not between 1":                  func(p *SegmentationInference) { p.CropSize = 0 },
+		"stride 9 is not between 1 and the crop_size 8": func(p *SegmentationInference) { p.Stride = 9 },
 	} {
 		p := p
 		change(&p)
@@ -175,7 +175,7 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 
 func BenchmarkPredict(b *testing.B) {
 	a := &datasets.SegmentedImage{Height: 512, Width: 683, Pixels: make([]uint8, 512*683*3)}
-	p := DefaultInference()
+	p := DefaultSegmentationInference()
 	l := Logits{Rows: 128, Columns: 128, Classes: 150, Values: make([]float32, 2*128*128*150)}
 	for b.Loop() {
 		if _, err := p.Predict(b.Context(), a, func(context.Context, Crops) (Logits, error) { return l, nil }); err != nil {

@@ -36,7 +36,7 @@ func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
 	want := take(t, l, 0, 6)
 	for name, change := range map[string]func(*SegmentationLoader){
 		"3 workers": func(l *SegmentationLoader) { l.Workers = 3 }, "all workers": func(l *SegmentationLoader) { l.Workers = 0 },
-		"5 ahead": func(l *SegmentationLoader) { l.Ahead = 5; l.Workers = 2 },
+		"2 workers": func(l *SegmentationLoader) { l.Workers = 2 },
 	} {
 		other := l
 		change(&other)
@@ -165,7 +165,7 @@ func TestBrokenFiles(t *testing.T) {
 func TestLoaderStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	count := 0
-	for _, err := range (SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, BatchSize: 2, Ahead: 3}).Batches(ctx, 0) {
+	for _, err := range (SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, BatchSize: 2}).Batches(ctx, 0) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
@@ -188,7 +188,6 @@ func TestLoaderChecks(t *testing.T) {
 		"no images to train on": func(l *SegmentationLoader) { l.Images = nil },
 		"batch size 0":          func(l *SegmentationLoader) { l.BatchSize = 0 },
 		"-1 workers":            func(l *SegmentationLoader) { l.Workers = -1 },
-		"-2 batches ahead":      func(l *SegmentationLoader) { l.Ahead = -2 },
 		"crop_size 0":           func(l *SegmentationLoader) { l.Transform.CropSize = 0 },
 	} {
 		l := good

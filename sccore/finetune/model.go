@@ -1,101 +1,223 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// descriptionKey is the metadata of a trained segmenter's file.
-const descriptionKey = "semcon_segmenter"
+// The metadata of the files of trained networks.
+const (
+	segmenterKey = "semcon_segmenter"
+	detectorKey  = "semcon_detector"
+)
 
-// Description says what a file of a trained [Segmenter] holds and how to use it.
-type Description struct {
-	Segmenter Segmenter  `json:"segmenter"`
-	Dataset   string     `json:"dataset"` // The dataset that it was trained on, for people.
-	Classes   []string   `json:"classes"`
-	Colours   []uint32   `json:"colours"` // Of the classes, 0xRRGGBB.
-	Inference Inference  `json:"inference"`
-	Mean      [3]float64 `json:"mean"` // Of red, green and blue in [0, 1], as in [datasets.Preprocessing].
-	Std       [3]float64 `json:"std"`
+// SegmenterDescription says what a file of a trained [Segmenter] holds and how to use it.
+type SegmenterDescription struct {
+	Segmenter Segmenter             `json:"segmenter"`
+	Dataset   string                `json:"dataset"` // The dataset that it was trained on, for people.
+	Classes   []string              `json:"classes"`
+	Colours   []uint32              `json:"colours"` // Of the classes, 0xRRGGBB.
+	Inference SegmentationInference `json:"inference"`
+	Mean      [3]float64            `json:"mean"` // Of red, green and blue in [0, 1], as in [datasets.Preprocessing].
+	Std       [3]float64            `json:"std"`
+}
+
+// DetectorDescription says what a file of a trained [Detector] holds and how to use it.
+type DetectorDescription struct {
+	Detector   Detector                  `json:"detector"`
+	Dataset    string                    `json:"dataset"`    // The dataset that it was trained on, for people.
+	Categories []datasets.ObjectCategory `json:"categories"` // Of the classes.
+	Inference  DetectionInference        `json:"inference"`
+	Mean       [3]float64                `json:"mean"` // Of red, green and blue in [0, 1], as in [datasets.Preprocessing].
+	Std        [3]float64                `json:"std"`
 }
 
 // Export writes the weights that predictions need, with mmsegmentation's names and PyTorch's layout, and the description. The write is atomic.
-func (t *Trainer) Export(path string, d Description, metadata map[string]string) error {
+func (t *SegmentationTrainer) Export(path string, d SegmenterDescription, metadata map[string]string) error {
 	d.Segmenter, d.Mean, d.Std = t.config.Segmenter, t.config.Mean, t.config.Std
-	encoded, err := json.Marshal(d)
+	return t.network.export(path, segmenterKey, d, metadata, "/auxiliary_head")
+}
+
+// Export writes the weights that detections need, in PyTorch's layout, and the description. The write is atomic.
+func (t *DetectionTrainer) Export(path string, d DetectorDescription, metadata map[string]string) error {
+	d.Detector, d.Mean, d.Std = t.config.Detector, t.config.Mean, t.config.Std
+	return t.network.export(path, detectorKey, d, metadata)
+}
+
+func (n network) export(path, key string, description any, metadata map[string]string, without ...string) error {
+	encoded, err := json.Marshal(description)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	all := map[string]string{descriptionKey: string(encoded)}
-	for key, value := range metadata {
-		all[key] = value
-	}
-	return weights.ExportModel(path, t.Store(), []string{"/" + optimizerScope, "/" + accumulatedScope, "/auxiliary_head"}, all)
+	all := map[string]string{key: string(encoded)}
+	maps.Copy(all, metadata)
+	return weights.ExportModel(path, n.store, append(without, "/"+optimizerScope, "/"+accumulatedScope), all)
 }
 
-// Model is a trained segmenter that is ready to segment images.
-type Model struct {
-	Description
-
-	store  *model.Store
-	logits *model.Exec
-}
-
-// OpenModel reads a file that [Trainer.Export] wrote. The error is one line that names the file.
-func OpenModel(b compute.Backend, path string) (*Model, error) {
+// open reads a file of a trained network into description, which check then checks, and compiles the graph that predict returns for this many images of a
+// size. name and experiment say what the network is and what trains it.
+func open(b compute.Backend, path, key, name, experiment string, description any, check func() error, predict func() (graph, int, datasets.Size)) (n network, err error) {
 	named, metadata, err := safetensors.Read(path)
+	if err != nil {
+		return n, err
+	}
+	text, ok := metadata[key]
+	if !ok {
+		return n, fmt.Errorf("%s: holds no %s; \"semcon run %s\" trains one", path, name, experiment)
+	}
+	if err := json.Unmarshal([]byte(text), description); err != nil {
+		return n, fmt.Errorf("%s: description of the %s: %w", path, name, err)
+	}
+	if err := check(); err != nil {
+		return n, fmt.Errorf("%s: %w", path, err)
+	}
+	graph, count, size := predict()
+	if n, err = newNetwork(b, model.NewStore(), graph); err == nil {
+		// Compiling makes the variables, which the file must have exactly.
+		caught := exceptions.TryCatch[error](func() {
+			_, err = n.exec.Compile(shapes.Make(dtypes.Uint8, count, size.Height, size.Width, 3), shapes.Make(dtypes.Int32, count, 2))
+		})
+		err = cmp.Or(caught, err)
+	}
+	if err == nil {
+		err = weights.ImportModel(named, n.store)
+	}
+	if err != nil {
+		n.store.Finalize()
+		return n, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}
+
+// Close frees the network's memory.
+func (n network) Close() {
+	n.exec.Finalize()
+	n.store.Finalize()
+}
+
+// SegmentationModel is a trained segmenter that is ready to segment images.
+type SegmentationModel struct {
+	SegmenterDescription
+	network
+}
+
+// OpenSegmentationModel reads a file that [SegmentationTrainer.Export] wrote. The error is one line that names the file.
+func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, error) {
+	m := &SegmentationModel{}
+	s := &m.Segmenter
+	var err error
+	m.network, err = open(b, path, segmenterKey, "segmenter", "fine-tune", &m.SegmenterDescription, func() error {
+		if err := cmp.Or(s.Check(), m.Inference.Check()); err != nil || len(m.Classes) == s.Classes && len(m.Colours) == s.Classes {
+			return err
+		}
+		return fmt.Errorf("%d classes and %d colours for a segmenter of %d classes", len(m.Classes), len(m.Colours), s.Classes)
+	}, func() (graph, int, datasets.Size) {
+		side := 6 * s.ViT.PatchSize
+		return s.predict(m.Mean, m.Std), segmentBatch, datasets.Size{Height: side, Width: side}
+	})
 	if err != nil {
 		return nil, err
 	}
-	text, ok := metadata[descriptionKey]
-	if !ok {
-		return nil, fmt.Errorf("%s: holds no segmenter; \"semcon run fine-tune\" trains one", path)
-	}
-	m := &Model{store: model.NewStore()}
-	if err := json.Unmarshal([]byte(text), &m.Description); err != nil {
-		return nil, fmt.Errorf("%s: description of the segmenter: %w", path, err)
-	}
-	if err := errors.Join(m.Segmenter.Check(), m.Inference.Check()); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(m.Classes) != m.Segmenter.Classes || len(m.Colours) != m.Segmenter.Classes {
-		return nil, fmt.Errorf("%s: %d classes and %d colours for a segmenter of %d classes", path, len(m.Classes), len(m.Colours), m.Segmenter.Classes)
-	}
-	m.logits, err = newSegmentExec(b, m.store, m.Segmenter, m.Mean, m.Std)
-	if err == nil {
-		// Compiling makes the variables, which the file must have exactly.
-		side := 6 * m.Segmenter.ViT.PatchSize
-		err = caught(func() error {
-			_, err := m.logits.Compile(shapes.Make(dtypes.Uint8, segmentBatch, side, side, 3), shapes.Make(dtypes.Int32, segmentBatch, 2))
+	return m, nil
+}
+
+// Segment returns the logits of crops, for [SegmentationInference].
+func (m *SegmentationModel) Segment(ctx context.Context, crops Crops) (Logits, error) {
+	return m.segment(ctx, m.Segmenter, crops)
+}
+
+// DetectionModel is a trained detector that is ready to find objects.
+type DetectionModel struct {
+	DetectorDescription
+	network
+
+	backend compute.Backend
+	stages  *network // Nil until it is asked for.
+}
+
+// Inference is how images are tested at a scale.
+func (t DetectionTraining) Inference(scale Scale) DetectionInference {
+	return DetectionInference{Scale: scale, Divisor: t.Detector.divisor()}
+}
+
+// OpenDetectionModel reads a file that [DetectionTrainer.Export] wrote. The error is one line that names the file.
+func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error) {
+	m := &DetectionModel{backend: b}
+	d := &m.Detector
+	var err error
+	m.network, err = open(b, path, detectorKey, "detector", "detection", &m.DetectorDescription, func() error {
+		err := cmp.Or(d.Check(), m.Inference.Check())
+		switch {
+		case err != nil:
 			return err
-		})
-	}
-	if err == nil {
-		err = weights.ImportModel(named, m.store)
-	}
+		case len(m.Categories) != d.Classes:
+			return fmt.Errorf("%d categories for a detector of %d classes", len(m.Categories), d.Classes)
+		case m.Inference.Divisor%d.divisor() != 0:
+			return fmt.Errorf("divisor %d for patches of %d pixels", m.Inference.Divisor, d.ViT.PatchSize)
+		}
+		return nil
+	}, func() (graph, int, datasets.Size) {
+		return d.predict(m.Mean, m.Std), 1, m.Inference.canvas(&datasets.SegmentedImage{Height: 1, Width: 2})
+	})
 	if err != nil {
-		m.store.Finalize()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	return m, nil
 }
 
 // Close frees the model's memory.
-func (m *Model) Close() {
-	m.logits.Finalize()
-	m.store.Finalize()
+func (m *DetectionModel) Close() {
+	if m.stages != nil {
+		m.stages.exec.Finalize()
+	}
+	m.network.Close()
 }
 
-// Segment returns the logits of crops, for [Inference].
-func (m *Model) Segment(ctx context.Context, crops Crops) (Logits, error) {
-	return segmentWith(m.logits, m.Segmenter)(ctx, crops)
+// Detect returns what the model finds, for [DetectionInference].
+func (m *DetectionModel) Detect(ctx context.Context, canvases Canvases) (Raw, error) {
+	return m.detect(ctx, canvases)
+}
+
+// Entering returns the boxes that enter each of the three stages for an image, x1, y1, x2, y2 in its pixels, the best proposals first: what the region proposal
+// network proposes, and what the stages before have made of the same boxes.
+func (m *DetectionModel) Entering(ctx context.Context, a *datasets.SegmentedImage) (stages [3][][4]float64, err error) {
+	if m.stages == nil {
+		n, err := newNetwork(m.backend, m.store, func(scope *model.Scope, pixels, sizes *Node) []*Node {
+			found := m.Detector.detect(scope, Normalize(pixels, sizes, m.Mean, m.Std), sizes)
+			return []*Node{found.Entering[0], found.Entering[1], found.Entering[2], found.Entered}
+		})
+		if err != nil {
+			return stages, err
+		}
+		m.stages = &n
+	}
+	_, err = m.Inference.Predict(ctx, a, func(ctx context.Context, in Canvases) (Raw, error) {
+		down, across := float64(a.Height)/float64(in.Fill[0]), float64(a.Width)/float64(in.Fill[1])
+		return Raw{}, m.stages.call(ctx, in, func(outputs []*tensors.Tensor) {
+			entered := tensors.MustCopyFlatData[bool](outputs[len(stages)])
+			for i := range stages {
+				boxes := tensors.MustCopyFlatData[float32](outputs[i])
+				for k, there := range entered {
+					if b := boxes[4*k:]; there {
+						stages[i] = append(stages[i], [4]float64{float64(b[0]) * across, float64(b[1]) * down, float64(b[2]) * across, float64(b[3]) * down})
+					}
+				}
+			}
+		})
+	})
+	return stages, err
 }

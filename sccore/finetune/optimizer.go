@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,35 +102,4 @@ func (o Optimizer) Update(scope *model.Scope, encoderScope string, depth int, va
 		scale := math.Pow(o.LayerDecay, float64(depth+1-g.layer))
 		optim.DefaultAdamW().Update(scope.At("%s", name), g.variables, g.gradients, MulScalar(rate, scale), Scalar(rate.Graph(), rate.DType(), weightDecay))
 	}
-}
-
-// DropPaths draws the factors of [encoder.ViT.TokensDropPath] for a batch, [depth, 2, batch]: the probability rises linearly from 0 in the first block
-// to DropPath in the last one.
-func (o Optimizer) DropPaths(random *rand.Rand, depth, batch int) []float32 {
-	factors := make([]float32, 0, 2*depth*batch)
-	for block := range depth {
-		p := o.DropPath * float64(block) / float64(max(1, depth-1))
-		for range 2 * batch {
-			factors = append(factors, keepFactor(random, p))
-		}
-	}
-	return factors
-}
-
-// keepFactor is 0 with probability p and 1/(1 − p) otherwise.
-func keepFactor(random *rand.Rand, p float64) float32 {
-	if random.Float64() < p {
-		return 0
-	}
-	return float32(1 / (1 - p))
-}
-
-// trainable lists the trainable variables below scope.
-func trainable(scope *model.Scope) (all []*model.Variable) {
-	for variable := range scope.IterVariables() {
-		if variable.Trainable {
-			all = append(all, variable)
-		}
-	}
-	return all
 }

@@ -3,7 +3,6 @@ package finetune
 import (
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -59,12 +59,8 @@ func TestThreeStepsAgreeWithPyTorch(t *testing.T) {
 			features := SliceAxis(tokens.Blocks[vit.Depth-1], 1, AxisRange(1))
 			logits := layers.Dense(scope.At("head"), Reshape(features, -1, vit.Dim), classes, true)
 			loss := Neg(ReduceAllMean(MulScalar(Mul(LogSoftmax(logits), OneHot(Reshape(labels, -1), classes, dtypes.Float32)), classes)))
-			variables := trainable(scope)
-			var values []*Node
-			for _, variable := range variables {
-				values = append(values, variable.NodeValue(loss))
-			}
-			o.Update(scope.At("optimizer"), "/backbone", vit.Depth, variables, Gradient(loss, values...), rate)
+			variables, gradients := train.Gradients(scope, loss, "")
+			o.Update(scope.At("optimizer"), "/backbone", vit.Depth, variables, gradients, rate)
 			return loss
 		})
 		defer step.Finalize()
@@ -142,25 +138,6 @@ func TestRateFollowsTheSchedule(t *testing.T) {
 				t.Errorf("rate %g, want %g", got, c.want)
 			}
 		})
-	}
-}
-
-func TestDropPathsRiseToTheLastBlock(t *testing.T) {
-	const depth, batch = 4, 2000
-	factors := Optimizer{DropPath: 0.3}.DropPaths(rand.New(rand.NewPCG(1, 2)), depth, batch)
-	for block, share := range []float64{0, 0.1, 0.2, 0.3} {
-		dropped, sum := 0, 0.0
-		for _, factor := range factors[block*2*batch : (block+1)*2*batch] {
-			if sum += float64(factor); factor == 0 {
-				dropped++
-			}
-		}
-		if got := float64(dropped) / (2 * batch); math.Abs(got-share) > 0.03 {
-			t.Errorf("block %d drops %.3f, want %.1f", block, got, share)
-		}
-		if mean := sum / (2 * batch); math.Abs(mean-1) > 0.05 {
-			t.Errorf("block %d: the mean factor is %.3f, want 1", block, mean)
-		}
 	}
 }
 

@@ -1,11 +1,43 @@
 package finetune
 
 import (
+	"fmt"
 	"image"
 	"math"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/semcon/semcon/sccore/datasets"
 )
+
+// Scale says how large images become: as large as they can with their aspect kept, their longer side at most Long and their shorter side at most Short.
+type Scale struct {
+	Long  int `json:"long"`  // Longest side of a resized image in pixels.
+	Short int `json:"short"` // Its shorter side in pixels, at most Long.
+}
+
+// maxScale bounds the sides, as the ratio of [SegmentationTransform] does, so that a wrong setting is an error and not out of memory.
+const maxScale = 1 << 14
+
+func (s Scale) check() error {
+	if s.Short < 1 || s.Long < s.Short || s.Long > maxScale {
+		return fmt.Errorf("scale %d×%d: want 1 ≤ short ≤ long ≤ %d", s.Long, s.Short, maxScale)
+	}
+	return nil
+}
+
+// times is the scale times a ratio, rounded down.
+func (s Scale) times(ratio float64) Scale {
+	return Scale{max(1, int(float64(s.Long)*ratio)), max(1, int(float64(s.Short)*ratio))}
+}
+
+// Of returns the size that an image becomes, each side rounded to the nearest pixel, as by mmcv's imrescale.
+func (s Scale) Of(size datasets.Size) datasets.Size {
+	factor := min(float64(s.Long)/float64(max(size.Height, size.Width)), float64(s.Short)/float64(min(size.Height, size.Width)))
+	length := func(side int) int { return max(1, int(float64(float64(side)*factor)+0.5)) }
+	return datasets.Size{Height: length(size.Height), Width: length(size.Width)}
+}
 
 // coefBits is the number of binary digits of weights, as in OpenCV.
 const coefBits = 11
@@ -82,4 +114,26 @@ func nearest(from, to int) []int {
 		all[i] = min(int(float64(i)*step), from-1)
 	}
 	return all
+}
+
+// Normalize returns crops as an encoder takes them. Colours are scaled to [0, 1], less the mean and divided by the deviation of red, green and blue. Beyond the
+// image they are 0, the mean colour: padding comes after normalization.
+//
+//   - pixels: [n, height, width, 3] in uint8, as in [SegmentationBatch].
+//   - sizes: [n, 2] in int32, the height and width of the image in the top left corner of each crop.
+//
+// It returns [n, height, width, 3] in float32.
+func Normalize(pixels, sizes *Node, mean, std [3]float64) *Node {
+	g, shape := pixels.Graph(), pixels.Shape()
+	pixels.AssertDims(-1, -1, -1, 3)
+	sizes.AssertDims(shape.Dim(0), 2)
+	colour := func(c [3]float64) *Node {
+		return Const(g, [][][][]float32{{{{float32(c[0]), float32(c[1]), float32(c[2])}}}})
+	}
+	x := Div(Sub(DivScalar(ConvertDType(pixels, dtypes.Float32), 255), colour(mean)), colour(std))
+	inside := func(axis int) *Node {
+		place := Iota(g, shapes.Make(dtypes.Int32, shape.Dimensions...), axis)
+		return LessThan(place, BroadcastToShape(InsertAxes(Slice(sizes, AxisRange(), AxisElem(axis-1)), -1, -1), place.Shape()))
+	}
+	return Where(And(inside(1), inside(2)), x, ZerosLike(x))
 }

@@ -1,12 +1,22 @@
 package finetune
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"iter"
 
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // The heads of a [Segmenter].
@@ -89,4 +99,159 @@ func (s Segmenter) loss(scope *model.Scope, images, labels, keep *Node) (loss, a
 func (s Segmenter) infer(scope *model.Scope, images *Node) *Node {
 	logits, _ := s.logits(scope, images, nil, false)
 	return TransposeAllAxes(logits, 2, 0, 1, 3)
+}
+
+// FLOPs counts the floating-point operations of the matrix products and convolutions for one square image of size pixels, forward and with the auxiliary
+// head. A product and its sum count as two. A training step takes about three times as many.
+func (s Segmenter) FLOPs(size int) float64 {
+	patches, dim := float64(size/s.ViT.PatchSize)*float64(size/s.ViT.PatchSize), float64(s.ViT.Dim)
+	products := s.ViT.FLOPs(int(patches)) / 2
+	products += patches * 4 * dim * dim * (1 + 4 + 1) // The transposed convolutions of the pyramid.
+
+	level := []float64{16 * patches, 4 * patches, patches, patches / 4} // Places of the pyramid's levels.
+	all, classes, width := level[0]+level[1]+level[2]+level[3], float64(s.Classes), float64(s.Channels)
+	if s.Head == FPN {
+		head := float64(s.fpn().Channels)
+		products += all*dim*width + all*9*width*width                    // Neck.
+		products += all*9*width*head + (2*level[1]+level[2])*9*head*head // Scale heads: the first convolution of each, and the others.
+		return 2 * (products + level[0]*head*classes)
+	}
+	auxiliary := float64(s.auxiliary().Channels)
+	fine := all - level[3]
+	products += fine*dim*width + fine*9*width*width + level[3]*9*(dim+4*width)*width // Laterals and their convolutions, and the bottleneck of the pooled features.
+	for _, scale := range heads.PoolScales {
+		products += float64(scale*scale) * dim * width
+	}
+	products += level[0] * (9*4*width*width + width*classes)
+	return 2 * (products + level[2]*(9*dim*auxiliary+auxiliary*classes))
+}
+
+// SegmentationTraining is the configuration of a fine-tuning for semantic segmentation.
+type SegmentationTraining struct {
+	Training
+	Segmenter Segmenter
+	CropSize  int // Side of the training crops in pixels, whole patches.
+}
+
+// Check returns an error that names the first setting that is out of range.
+func (t SegmentationTraining) Check() error {
+	if err := cmp.Or(t.Segmenter.Check(), t.Training.check(), settings.Between("crop_size", t.CropSize, 1, settings.MaxImageSize)); err != nil {
+		return err
+	}
+	v, part := t.Segmenter.ViT, t.part()
+	if t.CropSize%v.PatchSize != 0 {
+		return fmt.Errorf("crop_size %d is not a multiple of the patch size, %d", t.CropSize, v.PatchSize)
+	}
+	if t.Segmenter.Head == UPerNet && part < 2 {
+		return fmt.Errorf("batch %d in parts %d: UPerNet normalises one bin over the crops of a part, and needs two", t.Batch, t.Parts)
+	}
+	side := t.CropSize / v.PatchSize
+	return cmp.Or(
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("attention of %d crops of crop_size %d", part, t.CropSize), 4, part, v.NumHeads, side*side, side*side),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("maps of %d channels of %d crops of crop_size %d", t.Segmenter.Channels, part, t.CropSize),
+			4, part, 16*side*side, 4*t.Segmenter.Channels),
+	)
+}
+
+// SegmentationStep is what a training step reports: the mean losses of its crops before the update, and the learning rate of the head.
+type SegmentationStep struct{ Loss, Auxiliary, Rate float64 }
+
+// SegmentationTrainer fine-tunes a [Segmenter] with all its weights. It is compiled once and serves any number of runs.
+type SegmentationTrainer struct {
+	trainer[SegmentationStep]
+	// Loader makes what the run trains on. The trainer sets its seed and its batch size, and its crops must have the configured size.
+	Loader SegmentationLoader
+	// Skipped is told of images that cannot be used, if the loader skips them.
+	Skipped func(datasets.Skipped)
+
+	config SegmentationTraining
+}
+
+// NewSegmentationTrainer compiles the step. Skipped images are ignored unless Skipped is set.
+func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*SegmentationTrainer, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	t := &SegmentationTrainer{config: config, Skipped: func(datasets.Skipped) {}}
+	part, size := config.part(), config.CropSize
+	task := train.Task[SegmentationStep]{
+		Inputs: []train.Input{
+			{Shape: shapes.Make(dtypes.Uint8, part, size, size, 3), Divided: true}, {Shape: shapes.Make(dtypes.Uint8, part, size, size), Divided: true},
+			{Shape: shapes.Make(dtypes.Int32, part, 2), Divided: true},
+		},
+		Batches: t.batches, Loss: config.loss,
+		Workload: train.Workload{FLOPs: 3 * float64(config.Batch) * config.Segmenter.FLOPs(size)},
+	}
+	rate := func(m *SegmentationStep) *float64 { return &m.Rate }
+	return t, t.compile(b, config.Training, config.Segmenter.ViT, rate, task, config.Segmenter.predict(config.Mean, config.Std))
+}
+
+// loss is the sum of the losses of the head and, weighted, of the auxiliary head.
+func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[SegmentationStep]) {
+	images := Normalize(inputs[0], inputs[2], t.Mean, t.Std)
+	loss, auxiliary := t.Segmenter.loss(scope, images, inputs[1], t.kept(inputs[3]))
+	return Add(loss, MulScalar(auxiliary, heads.AuxiliaryWeight)), []train.Report[SegmentationStep]{
+		train.Mean("it", loss, func(m *SegmentationStep) *float64 { return &m.Loss }),
+		train.Mean("that of the auxiliary head", auxiliary, func(m *SegmentationStep) *float64 { return &m.Auxiliary }),
+	}
+}
+
+// batches makes the crops of a run.
+func (t *SegmentationTrainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+	c, loader := t.config, t.Loader
+	loader.Seed, loader.BatchSize = seed, c.part()
+	return train.Prepared(loader.Batches(ctx, from), func(batch *SegmentationBatch) (train.Batch, error) {
+		part, size := c.part(), c.CropSize
+		if loader.Transform.CropSize != size {
+			return train.Batch{}, fmt.Errorf("fine-tuning: the loader's crops are of %d pixels, the trainer's of %d", loader.Transform.CropSize, size)
+		}
+		return train.Batch{
+			Inputs: []any{
+				tensors.FromFlatDataAndDimensions(batch.Pixels, part, size, size, 3), tensors.FromFlatDataAndDimensions(batch.Labels, part, size, size),
+				tensors.FromFlatDataAndDimensions(batch.Sizes, part, 2), c.keep(seed, batch.Step, c.Segmenter.ViT.Depth),
+			},
+			Taken: func() {
+				for _, skipped := range batch.Skipped {
+					t.Skipped(skipped)
+				}
+			},
+		}, nil
+	})
+}
+
+// Segment returns the logits that the weights of now give to crops, for [SegmentationInference].
+func (t *SegmentationTrainer) Segment(ctx context.Context, crops Crops) (Logits, error) {
+	return t.network.segment(ctx, t.config.Segmenter, crops)
+}
+
+// predict is the graph of logits.
+func (s Segmenter) predict(mean, std [3]float64) graph {
+	return func(scope *model.Scope, pixels, sizes *Node) []*Node {
+		return []*Node{s.infer(scope, Normalize(pixels, sizes, mean, std))}
+	}
+}
+
+// segmentBatch is the number of crops whose logits are computed at once.
+const segmentBatch = 4
+
+// segment returns the logits of crops of whole patches. A single crop is computed alone, others in batches.
+func (n network) segment(ctx context.Context, s Segmenter, crops Crops) (Logits, error) {
+	compute := func(ctx context.Context, crops Crops) (all Logits, err error) {
+		if patch := s.ViT.PatchSize; crops.Height%patch != 0 || crops.Width%patch != 0 {
+			return all, fmt.Errorf("crops of %d×%d pixels cannot be split into patches of %d", crops.Width, crops.Height, patch)
+		}
+		in := Canvases{Count: crops.Count, Size: datasets.Size{Height: crops.Height, Width: crops.Width}, Pixels: crops.Pixels}
+		for range crops.Count {
+			in.Fill = append(in.Fill, int32(crops.Height), int32(crops.Width))
+		}
+		err = n.call(ctx, in, func(outputs []*tensors.Tensor) {
+			shape := outputs[0].Shape()
+			all = Logits{shape.Dim(1), shape.Dim(2), shape.Dim(3), tensors.MustCopyFlatData[float32](outputs[0])}
+		})
+		return all, err
+	}
+	if crops.Count == 1 {
+		return compute(ctx, crops)
+	}
+	return InBatches(segmentBatch, compute)(ctx, crops)
 }

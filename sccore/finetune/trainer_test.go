@@ -15,12 +15,14 @@ import (
 )
 
 // tiny is a training of seconds on the Go engine.
-func tiny(head string) Training {
+func tiny(head string) SegmentationTraining {
 	vit := encoder.ViT{Name: "tiny", PatchSize: 4, Dim: 8, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions, InitStd: 0.2}
-	return Training{
-		Segmenter: Segmenter{ViT: vit, Head: head, Classes: 3, Channels: 8},
-		Optimizer: Optimizer{LearningRate: 1e-2, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 2, WarmUpRatio: 0.1, Power: 1, Milestones: [2]float64{1, 1}, DropPath: 0.1},
-		CropSize:  16, Batch: 4, Parts: 1, Steps: 60, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.25, 0.25, 0.25},
+	return SegmentationTraining{
+		Segmenter: Segmenter{ViT: vit, Head: head, Classes: 3, Channels: 8}, CropSize: 16,
+		Training: Training{
+			Optimizer: Optimizer{LearningRate: 1e-2, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 2, WarmUpRatio: 0.1, Power: 1, Milestones: [2]float64{1, 1}, DropPath: 0.1},
+			Batch:     4, Parts: 1, Steps: 60, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.25, 0.25, 0.25},
+		},
 	}
 }
 
@@ -66,8 +68,8 @@ func TestTrainingLearnsAndResumes(t *testing.T) {
 	}
 }
 
-func testLearnsAndResumes(t *testing.T, b compute.Backend, config Training) {
-	trainer, err := NewTrainer(b, config)
+func testLearnsAndResumes(t *testing.T, b compute.Backend, config SegmentationTraining) {
+	trainer, err := NewSegmentationTrainer(b, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func testLearnsAndResumes(t *testing.T, b compute.Backend, config Training) {
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	var first, last Step
+	var first, last SegmentationStep
 	for i := range config.Steps {
 		if last, err = trainer.Step(ctx); err != nil {
 			t.Fatal(err)
@@ -102,7 +104,7 @@ func testLearnsAndResumes(t *testing.T, b compute.Backend, config Training) {
 	if _, err := trainer.Resume(checkpoint); err != nil {
 		t.Fatal(err)
 	}
-	var again Step
+	var again SegmentationStep
 	for trainer.Done() < config.Steps {
 		if again, err = trainer.Step(ctx); err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ func NewFeatureExtractor(b compute.Backend, name string, size, viewsOfEach int) 
 		return nil, err
 	}
 	caught := exceptions.TryCatch[error](func() {
-		_, err = f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapeOf[float32](viewsOfEach*featureBatch, views.NumParams))
+		_, err = f.features.Compile(shapes.Make(dtypes.Uint8, featureBatch, size, size, 3), shapes.Make(dtypes.Float32, viewsOfEach*featureBatch, views.NumParams))
 	})
 	if caught != nil {
 		err = caught

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
-	"math"
+	"iter"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -19,103 +19,44 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// objective is a method as package train takes it: the graph of its step, and the batches.
+// objective is a method on images: its loss and its batches.
 type objective struct {
 	config Config
 	images *datasets.Images
-	pixels train.Input // All images, on each device.
+	pixels train.Placed // All images, on each device.
 
 	recipe  views.Recipe // The current run's.
-	seed    uint64       // The seed and epoch that order was drawn for.
-	epoch   int
-	order   []int32 // The epoch's order of images; nil before the first step.
-	lossSum float64 // The sum over the steps of the last step's epoch.
+	lossSum float64      // The sum over the steps of the last step's epoch.
 }
 
-// Shapes are the shapes of all images, [N, H, W, 3]; the batch's indices, [B]; its views' parameters, [2B, NumParams]; MoCo's shuffle, [B]; and
-// [learning rate, target momentum].
-func (o *objective) Shapes() []shapes.Shape {
-	batch := o.config.Batch
-	return []shapes.Shape{
-		o.pixels.Shape(), shapeOf[int32](batch), shapeOf[float32](2*batch, views.NumParams), shapeOf[int32](batch), shapeOf[float32](2),
+// task is what package train trains. Devices share a batch and its views; each has all images.
+func (o *objective) task() train.Task[float64] {
+	batch, side := o.config.Batch, o.images.Height
+	return train.Task[float64]{
+		Steps: func() int { return o.config.Epochs * o.stepsPerEpoch() }, Ahead: true, Batches: o.batches, Schedule: o.schedule, Learnt: onlineScope,
+		Inputs: []train.Input{
+			{Shape: shapes.Make(dtypes.Uint8, o.images.Len(), side, side, 3)}, {Shape: shapes.Make(dtypes.Int32, batch), Divided: true},
+			{Shape: shapes.Make(dtypes.Float32, 2*batch, views.NumParams), Divided: true}, {Shape: shapes.Make(dtypes.Int32, batch)},
+		},
+		Loss: o.loss,
+		Update: func(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []train.Report[float64] {
+			sgd := optim.SGD{Momentum: o.config.Momentum, WeightDecay: o.config.WeightDecay}
+			sgd.Update(scope.In(optimizerScope), variables, gradients, Reshape(Slice(schedule, AxisElem(0))))
+			return nil
+		},
+		Save: func(at train.Position, metadata map[string]string) error {
+			encoded, err := json.Marshal(position{at.Done, o.lossSum})
+			metadata["position"] = string(encoded)
+			return err
+		},
+		Restore: func(metadata map[string]string, _ *train.Position) error {
+			var p position
+			err := json.Unmarshal([]byte(metadata["position"]), &p)
+			o.lossSum = p.LossSum
+			return err
+		},
+		Workload: train.Workload{Images: batch},
 	}
-}
-
-// Divided divides a batch and its views over devices. Each device has all images.
-func (o *objective) Divided() []bool { return []bool{false, true, true, false, false} }
-
-// Graph is one training step. It returns the loss.
-func (o *objective) Graph(scope *model.Scope, inputs []*Node) []*Node {
-	images, indices, params, shuffle, scheduled := inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]
-	g := images.Graph()
-	batch := Gather(images, InsertAxes(indices, -1))
-	batch.AssertDims(o.config.Batch, o.images.Height, o.images.Width, 3)
-	rate := Reshape(Slice(scheduled, AxisElem(0)))
-	targetMomentum := Reshape(Slice(scheduled, AxisElem(1)))
-
-	loss := o.config.loss(scope, views.Apply(batch, params, o.images.Height), shuffle, targetMomentum)
-
-	var learnt []*model.Variable
-	var values []*Node
-	for variable := range scope.At(onlineScope).IterVariables() {
-		if variable.Trainable {
-			learnt = append(learnt, variable)
-			values = append(values, variable.NodeValue(g))
-		}
-	}
-	sgd := optim.SGD{Momentum: o.config.Momentum, WeightDecay: o.config.WeightDecay}
-	sgd.Update(scope.In(optimizerScope), learnt, Gradient(loss, values...), rate)
-	return []*Node{loss}
-}
-
-// Steps is the number of steps of a run.
-func (o *objective) Steps() int { return o.config.Epochs * o.stepsPerEpoch() }
-
-// Workload counts the images of a step, and no products.
-func (o *objective) Workload() train.Workload { return train.Workload{Images: o.config.Batch} }
-
-func (o *objective) stepsPerEpoch() int { return o.images.Len() / o.config.Batch }
-
-// rate is the learning rate of a step.
-func (o *objective) rate(step int) float64 {
-	return optim.Cosine(step, o.Steps(), o.config.WarmupEpochs*o.stepsPerEpoch(), o.config.LearningRate, 0)
-}
-
-// Inputs draws the batch of a step and its views.
-func (o *objective) Inputs(_ context.Context, at train.At) ([]any, error) {
-	s, perEpoch := o.config, o.stepsPerEpoch()
-	epoch, place := at.Step/perEpoch, at.Step%perEpoch
-	if o.order == nil || o.seed != at.Seed || o.epoch != epoch {
-		o.seed, o.epoch, o.order = at.Seed, epoch, shuffledOrder(at.Seed, "order", epoch, o.images.Len())
-	}
-	indices := o.order[place*s.Batch : (place+1)*s.Batch]
-	params := o.recipe.Draw(at.Seed, epoch, indices, 2, o.images.Height, o.images.Width)
-	shuffle := make([]int32, s.Batch)
-	targetMomentum := s.TargetMomentum
-	if s.Method == MoCo {
-		shuffle = shuffledOrder(at.Seed, "keys", at.Step, s.Batch)
-		if at.Step == 0 {
-			targetMomentum = 0
-		}
-	}
-	return []any{o.pixels, append([]int32(nil), indices...), params, shuffle, []float32{float32(o.rate(at.Step)), float32(targetMomentum)}}, nil
-}
-
-// Metrics reads the loss and adds it to its epoch's sum.
-func (o *objective) Metrics(loss *float64, at train.At, outputs []*tensors.Tensor) {
-	*loss = float64(tensors.ToScalar[float32](outputs[0]))
-	if at.Step%o.stepsPerEpoch() == 0 {
-		o.lossSum = 0
-	}
-	o.lossSum += *loss
-}
-
-// Diverged looks at the loss.
-func (o *objective) Diverged(loss float64) string {
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fmt.Sprintf("it is %g", loss)
-	}
-	return ""
 }
 
 // position is the state of a run in a checkpoint. The caller must know the run's seed and recipe.
@@ -124,20 +65,63 @@ type position struct {
 	LossSum float64 `json:"loss_sum"`
 }
 
-// Metadata writes the position.
-func (o *objective) Metadata(at train.Position) (map[string]string, error) {
-	encoded, err := json.Marshal(position{at.Done, o.lossSum})
-	return map[string]string{"position": string(encoded)}, err
+// loss is the method's loss on a batch of the images.
+func (o *objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[float64]) {
+	images, indices, params, shuffle, schedule := inputs[0], inputs[1], inputs[2], inputs[3], inputs[4]
+	batch := Gather(images, InsertAxes(indices, -1))
+	batch.AssertDims(o.config.Batch, o.images.Height, o.images.Width, 3)
+	targetMomentum := Reshape(Slice(schedule, AxisElem(1)))
+	loss := o.config.loss(scope, views.Apply(batch, params, o.images.Height), shuffle, targetMomentum)
+	report := train.Mean("loss", loss, func(loss *float64) *float64 { return loss })
+	read := report.Read
+	report.Read = func(loss *float64, at train.At, value *tensors.Tensor) string {
+		diverged := read(loss, at, value)
+		if at.Step%o.stepsPerEpoch() == 0 {
+			o.lossSum = 0
+		}
+		o.lossSum += *loss
+		return diverged
+	}
+	return loss, []train.Report[float64]{report}
 }
 
-// Restore reads the position.
-func (o *objective) Restore(metadata map[string]string, begun train.Position) (train.Position, error) {
-	var p position
-	if err := json.Unmarshal([]byte(metadata["position"]), &p); err != nil {
-		return begun, fmt.Errorf("position in the run: %w", err)
+func (o *objective) stepsPerEpoch() int { return o.images.Len() / o.config.Batch }
+
+// rate is the learning rate of a step.
+func (o *objective) rate(step int) float64 {
+	return optim.Cosine(step, o.config.Epochs*o.stepsPerEpoch(), o.config.WarmupEpochs*o.stepsPerEpoch(), o.config.LearningRate, 0)
+}
+
+// schedule is the learning rate and MoCo's momentum of a step.
+func (o *objective) schedule(step int) []float32 {
+	momentum := o.config.TargetMomentum
+	if o.config.Method == MoCo && step == 0 {
+		momentum = 0
 	}
-	o.lossSum = p.LossSum
-	return train.Position{Seed: begun.Seed, Done: p.Done}, nil
+	return []float32{float32(o.rate(step)), float32(momentum)}
+}
+
+// batches draws the batches of a run and their views.
+func (o *objective) batches(_ context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+	return func(yield func(train.Batch, error) bool) {
+		s, perEpoch := o.config, o.stepsPerEpoch()
+		var order []int32 // Of the images in the epoch.
+		for step := from; ; step++ {
+			epoch, place := step/perEpoch, step%perEpoch
+			if order == nil || place == 0 {
+				order = shuffledOrder(seed, "order", epoch, o.images.Len())
+			}
+			indices := order[place*s.Batch : (place+1)*s.Batch]
+			params := o.recipe.Draw(seed, epoch, indices, 2, o.images.Height, o.images.Width)
+			shuffle := make([]int32, s.Batch)
+			if s.Method == MoCo {
+				shuffle = shuffledOrder(seed, "keys", step, s.Batch)
+			}
+			if !yield(train.Batch{Inputs: []any{o.pixels, slices.Clone(indices), params, shuffle}}, nil) {
+				return
+			}
+		}
+	}
 }
 
 // shuffledOrder is a permutation of 0…n−1 that depends on its arguments alone.
@@ -153,9 +137,4 @@ func shuffledOrder(seed uint64, purpose string, at, n int) []int32 {
 	}
 	random.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
 	return order
-}
-
-// shapeOf is the shape of an input of the step.
-func shapeOf[T int32 | float32](dimensions ...int) shapes.Shape {
-	return shapes.Make(dtypes.FromGenericsType[T](), dimensions...)
 }

@@ -53,8 +53,8 @@ func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*T
 		return nil, err
 	}
 	t := &Trainer{Config: settings, backend: b, objective: &objective{config: settings, images: images, pixels: pixels}}
-	if t.Trainer, err = train.New(b, t.objective); err != nil {
-		pixels.FinalizeAll()
+	if t.Trainer, err = train.New(b, t.objective.task()); err != nil {
+		pixels.Close()
 		return nil, err
 	}
 	if t.features, err = model.NewExec(b, t.Store(), t.featureGraph); err != nil {
@@ -72,23 +72,24 @@ func (t *Trainer) SetImages(images *datasets.Images) error {
 	if images.Len() != old.Len() || images.Height != old.Height || images.Width != old.Width {
 		return fmt.Errorf("%d images of %d×%d pixels need another compiled step than %d of %d×%d", images.Len(), images.Width, images.Height, old.Len(), old.Width, old.Height)
 	}
-	t.objective.pixels.FinalizeAll()
-	t.objective.images, t.objective.order = images, nil
+	t.Rewind()
+	t.objective.pixels.Close()
+	t.objective.images = images
 	var err error
 	t.objective.pixels, err = place(t.backend, images)
 	return err
 }
 
 // place moves all images to each device.
-func place(b compute.Backend, images *datasets.Images) (train.Input, error) {
-	return train.Place(b, tensors.FromFlatDataAndDimensions(images.Pixels, images.Len(), images.Height, images.Width, 3), false)
+func place(b compute.Backend, images *datasets.Images) (train.Placed, error) {
+	return train.Place(b, tensors.FromFlatDataAndDimensions(images.Pixels, images.Len(), images.Height, images.Width, 3))
 }
 
 // Close frees the device's memory.
 func (t *Trainer) Close() {
 	t.features.Finalize()
 	t.Trainer.Close()
-	t.objective.pixels.FinalizeAll()
+	t.objective.pixels.Close()
 }
 
 // featureGraph maps images, [N, H, W, 3] of bytes, to the online backbone's features, [N, D], with running statistics.
@@ -107,6 +108,7 @@ func (t *Trainer) Begin(run Run) error {
 	if err := run.Recipe.Check(); err != nil {
 		return err
 	}
+	t.Rewind()
 	t.objective.recipe, t.objective.lossSum = run.Recipe, 0
 	return t.Trainer.Begin(run.Seed)
 }

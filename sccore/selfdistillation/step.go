@@ -1,6 +1,7 @@
 package selfdistillation
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -44,28 +45,28 @@ type given struct {
 	keep       *Node // Stochastic depth of the student's global views, [depth, 2, globals·batch].
 	keepLocals *Node
 
-	rate, decay, momentum, classTemperature, patchTemperature, frozen *Node
+	scheduled
 }
 
-// shapes are the shapes of a step's inputs, in the order of [step.read].
-func (s step) shapes() []shapes.Shape {
+// inputs are the inputs of a step but the scheduled ones, in the order of [step.read]. Devices share images and views. Masks and dropped paths, whose rows are no
+// images, are small.
+func (s step) inputs() []train.Input {
 	globals, locals := s.Views.Globals*s.Batch, s.Views.Locals*s.Batch
-	all := []shapes.Shape{
-		shapes.Make(dtypes.Uint8, s.Batch, s.ImageSize, s.ImageSize, 3), shapes.Make(dtypes.Float32, globals, views.NumParams),
+	all := []train.Input{
+		{Shape: shapes.Make(dtypes.Uint8, s.Batch, s.ImageSize, s.ImageSize, 3), Divided: true}, {Shape: shapes.Make(dtypes.Float32, globals, views.NumParams), Divided: true},
 	}
 	if locals > 0 {
-		all = append(all, shapes.Make(dtypes.Float32, locals, views.NumParams))
+		all = append(all, train.Input{Shape: shapes.Make(dtypes.Float32, locals, views.NumParams), Divided: true})
 	}
 	if s.Method == IBOT {
-		all = append(all, shapes.Make(dtypes.Bool, s.Views.Globals, s.Batch, s.patches()))
+		all = append(all, train.Input{Shape: shapes.Make(dtypes.Bool, s.Views.Globals, s.Batch, s.patches())})
 	}
-	if s.DropPath > 0 {
-		all = append(all, shapes.Make(dtypes.Float32, s.vit.Depth, 2, globals))
-		if locals > 0 {
-			all = append(all, shapes.Make(dtypes.Float32, s.vit.Depth, 2, locals))
+	for _, count := range []int{globals, locals} {
+		if s.DropPath > 0 && count > 0 {
+			all = append(all, train.Input{Shape: shapes.Make(dtypes.Float32, s.vit.Depth, 2, count)})
 		}
 	}
-	return append(all, shapes.Make(dtypes.Float32, 6))
+	return all
 }
 
 // side is the number of patches along a side of a global view, and patches that of all its patches.
@@ -91,12 +92,19 @@ func (s step) read(inputs []*Node) (in given) {
 			in.keepLocals = next()
 		}
 	}
-	scheduled := next()
-	for i, scalar := range []**Node{&in.rate, &in.decay, &in.momentum, &in.classTemperature, &in.patchTemperature, &in.frozen} {
-		*scalar = Reshape(Slice(scheduled, AxisElem(i)))
-	}
-	in.frozen = GreaterThan(in.frozen, ZerosLike(in.frozen))
+	in.scheduled = readScheduled(next())
 	return in
+}
+
+// scheduled are the numbers of [Config.scheduled].
+type scheduled struct{ rate, decay, momentum, classTemperature, patchTemperature, frozen *Node }
+
+func readScheduled(numbers *Node) (s scheduled) {
+	for i, scalar := range []**Node{&s.rate, &s.decay, &s.momentum, &s.classTemperature, &s.patchTemperature, &s.frozen} {
+		*scalar = Reshape(Slice(numbers, AxisElem(i)))
+	}
+	s.frozen = GreaterThan(s.frozen, ZerosLike(s.frozen))
+	return s
 }
 
 // encoded are the tokens of views of one size.
@@ -139,8 +147,12 @@ func (s seen) of(kind func(encoded) *Node) *Node {
 	return Concatenate([]*Node{kind(s.student), kind(s.local)}, 0)
 }
 
-// forward returns the loss of a step and what it reports.
-func (s step) forward(scope *model.Scope, in given) (total *Node, report [reports]*Node) {
+// loss is the loss of a step.
+func (s step) loss(scope *model.Scope, inputs []*Node) (total *Node, reports []train.Report[StepMetrics]) {
+	in := s.read(inputs)
+	report := func(name string, scalar *Node, field func(m *StepMetrics) *float64) {
+		reports = append(reports, train.Mean(name, scalar, field))
+	}
 	online, target := scope.At(onlineScope), scope.At(targetScope)
 	var tokens seen
 	tokens.teacher = s.encode(target, in.pixels, in.globals, nil, nil, s.Views.GlobalCropSize)
@@ -152,22 +164,29 @@ func (s step) forward(scope *model.Scope, in given) (total *Node, report [report
 	logits := s.Head.Logits(online.At(headScope), tokens.of(class))
 	scores := StopGradient(s.Head.Logits(target.At(headScope), tokens.teacher.class))
 	targets := s.targets(scope, "center", scores, in.classTemperature, nil)
-	report[reportEntropy], report[reportMeanEntropy] = entropies(targets)
+	entropy, ofMean := entropies(targets)
+	report("entropy", entropy, func(m *StepMetrics) *float64 { return &m.Entropy })
+	report("entropy of the mean", ofMean, func(m *StepMetrics) *float64 { return &m.MeanEntropy })
 
 	switch s.Method {
 	case IBOT:
-		report[reportClass], report[reportPatches] = losses.DINO(logits, targets, s.Temperature), s.ofPatches(scope, tokens, in)
-		total = Add(report[reportClass], report[reportPatches])
+		class, patches := losses.DINO(logits, targets, s.Temperature), s.ofPatches(scope, tokens, in)
+		report("loss of [CLS] tokens", class, func(m *StepMetrics) *float64 { return &m.Class })
+		report("loss of patches", patches, func(m *StepMetrics) *float64 { return &m.Patches })
+		total = Add(class, patches)
 	case Mugs:
-		report[reportGroup] = losses.MugsGroup(logits, targets, s.Temperature)
-		report[reportInstance], report[reportLocalGroup] = s.discriminations(scope, tokens)
-		total = DivScalar(Add(Add(report[reportInstance], report[reportLocalGroup]), report[reportGroup]), 3)
+		group := losses.MugsGroup(logits, targets, s.Temperature)
+		instance, localGroup := s.discriminations(scope, tokens)
+		report("loss of groups", group, func(m *StepMetrics) *float64 { return &m.Group })
+		report("loss of instances", instance, func(m *StepMetrics) *float64 { return &m.Instance })
+		report("loss of local groups", localGroup, func(m *StepMetrics) *float64 { return &m.LocalGroup })
+		total = DivScalar(Add(Add(instance, localGroup), group), 3)
 	default:
 		total = losses.DINO(logits, targets, s.Temperature)
-		report[reportClass] = total
+		report("loss of [CLS] tokens", total, func(m *StepMetrics) *float64 { return &m.Class })
 	}
-	report[reportTotal] = total
-	return total, report
+	report("loss", total, func(m *StepMetrics) *float64 { return &m.Total })
+	return total, reports
 }
 
 // targets are the teacher's distributions of scores, [.., K]. It moves their centre, the state with this name. mask marks the scores that count for
@@ -230,43 +249,43 @@ func (s step) rows(scope *model.Scope, name string, like *Node, width int) *mode
 	return queueOf(scope.At(stateScope), name, shapes.Make(like.DType(), s.Queue, width))
 }
 
-// update takes the optimizer's step and moves the teacher. It returns the norm of the gradient.
-func (s step) update(scope *model.Scope, total *Node, in given) (norm *Node) {
-	for variable := range scope.At(targetScope).IterVariables() {
-		variable.SetTrainable(false)
-	}
-	var groups [3][]*model.Variable // All others, the patch embedding, and the head's last layer.
-	var values []*Node
-	for variable := range scope.At(onlineScope).IterVariables() {
-		path := variable.Path()
-		group := 0
-		switch {
-		case !variable.Trainable:
-			continue
+// update takes the optimizer's step and moves the teacher. It reports the norm of the gradient.
+func (s step) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []train.Report[StepMetrics] {
+	in := readScheduled(schedule)
+	groups := []struct { // All others, the patch embedding, and the head's last layer.
+		scope     string
+		factor    float64
+		variables []*model.Variable
+		gradients []*Node
+	}{{scope: optimizerScope, factor: 1}, {scope: patchEmbedScope, factor: s.PatchEmbedRate}, {scope: lastLayerScope, factor: 1}}
+	for i, variable := range variables {
+		group := &groups[0]
+		switch path := variable.Path(); {
 		case strings.Contains(path, "/"+headScope+"/"+heads.DINOLastLayer+"/"):
-			group = 2
+			group = &groups[2]
 		case strings.Contains(path, "/patch_embed/"):
-			group = 1
+			group = &groups[1]
 		}
-		groups[group] = append(groups[group], variable)
+		group.variables, group.gradients = append(group.variables, variable), append(group.gradients, gradients[i])
 	}
-	for _, group := range groups {
-		for _, variable := range group {
-			values = append(values, variable.NodeValue(total))
+	norm := optim.GlobalNorm(slices.Concat(groups[0].gradients, groups[1].gradients, groups[2].gradients))
+	adamw := optim.DefaultAdamW()
+	for i, group := range groups {
+		if s.GradientClip > 0 {
+			group.gradients = optim.ClipEach(group.gradients, s.GradientClip)
+		}
+		state, rate := scope.At("%s", group.scope), in.rate
+		if group.factor != 1 {
+			rate = MulScalar(rate, group.factor)
+		}
+		if i == 2 {
+			adamw.UpdateUnless(in.frozen, state, group.variables, group.gradients, rate, in.decay)
+		} else {
+			adamw.Update(state, group.variables, group.gradients, rate, in.decay)
 		}
 	}
-	gradients := Gradient(total, values...)
-	norm = optim.GlobalNorm(gradients)
-	if s.GradientClip > 0 {
-		gradients = optim.ClipEach(gradients, s.GradientClip)
-	}
-	adamw, others := optim.DefaultAdamW(), len(groups[0])
-	embed := others + len(groups[1])
-	adamw.Update(scope.At(optimizerScope), groups[0], gradients[:others], in.rate, in.decay)
-	adamw.Update(scope.At(patchEmbedScope), groups[1], gradients[others:embed], MulScalar(in.rate, s.PatchEmbedRate), in.decay)
-	adamw.UpdateUnless(in.frozen, scope.At(lastLayerScope), groups[2], gradients[embed:], in.rate, in.decay)
 	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), in.momentum)
-	return norm
+	return []train.Report[StepMetrics]{train.Mean("norm of the gradient", norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}
 }
 
 // entropies are the mean entropy of distributions, [.., K], and the entropy of their mean.

@@ -16,6 +16,26 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
+// StepMetrics are what a training step reports. A loss that the method does not have is 0.
+type StepMetrics struct {
+	Step         int     `json:"step"` // Steps done, including this one.
+	LearningRate float64 `json:"rate"` // The one this step used.
+
+	Total      float64 `json:"total"`
+	Class      float64 `json:"class,omitempty"`       // DINO's and iBOT's loss of [CLS] tokens.
+	Patches    float64 `json:"patches,omitempty"`     // iBOT's loss of hidden patches.
+	Instance   float64 `json:"instance,omitempty"`    // Mugs' three losses.
+	LocalGroup float64 `json:"local_group,omitempty"` //
+	Group      float64 `json:"group,omitempty"`       //
+
+	// Entropy is the mean entropy of the teacher's distributions of [CLS] tokens, and MeanEntropy that of their mean, in [0, ln K] for K logits. A teacher
+	// that has collapsed has both at ln K, or both at 0.
+	Entropy     float64 `json:"entropy"`
+	MeanEntropy float64 `json:"mean_entropy"`
+
+	GradientNorm float64 `json:"gradient_norm"` // Before clipping.
+}
+
 // Trainer trains an encoder with one of the methods. One compiled step serves any number of runs. A run depends on its configuration, data, start and seed
 // and on the backend, on nothing else. A Trainer is not safe for concurrent use.
 type Trainer struct {
@@ -33,20 +53,13 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{objective: o}
-	o.device = b
 	o.skipped = func(image datasets.Skipped) {
 		if t.Skipped != nil {
 			t.Skipped(image)
 		}
 	}
-	t.Trainer, err = train.New(b, o)
+	t.Trainer, err = train.New(b, o.task())
 	return t, err
-}
-
-// Close frees the device's memory and stops reading images.
-func (t *Trainer) Close() {
-	t.objective.batches.Stop()
-	t.Trainer.Close()
 }
 
 // Config is the configuration of the run.
@@ -62,7 +75,7 @@ func (t *Trainer) Configure(data Data, config Config) error {
 	if config.shape() != t.objective.config.shape() {
 		return errors.New("this configuration needs another compiled step")
 	}
-	t.objective.batches.Stop()
+	t.Rewind()
 	t.objective.data, t.objective.config = o.data, o.config
 	return nil
 }

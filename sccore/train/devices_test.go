@@ -12,17 +12,10 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// shared is inParts on several devices.
-type shared struct{ inParts }
-
-func (*shared) Divided() []bool { return []bool{true, true} }
-
-func (*shared) Workload() train.Workload { return train.Workload{Images: 8} }
-
 // TestDevicesShareTheParts accumulates gradients over the parts of a batch, each of which two devices share.
 func TestDevicesShareTheParts(t *testing.T) {
-	objective := &shared{inParts{leastSquares: leastSquares{steps: 30, rate: 0.1}}}
-	one, two := newTrainer(t, testbackend.Devices(t, 1), objective), newTrainer(t, testbackend.Devices(t, 2), objective)
+	task := leastSquares(30, 2, 0.1)
+	one, two := newTrainer(t, testbackend.Devices(t, 1), task), newTrainer(t, testbackend.Devices(t, 2), task)
 	for _, trainer := range []*train.Trainer[float64]{one, two} {
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
@@ -40,19 +33,20 @@ func TestDevicesShareTheParts(t *testing.T) {
 }
 
 // keeping is leastSquares with its last batch in a variable, which each device holds whole.
-type keeping struct{ leastSquares }
-
-func (*keeping) Divided() []bool { return []bool{true, true} }
-
-func (o *keeping) Graph(scope *model.Scope, inputs []*Node) []*Node {
-	scope.In("last").WithInitializer(Zeros).VariableWithShape("x", inputs[0].Shape()).SetTrainable(false).SetNodeValue(inputs[0])
-	return o.leastSquares.Graph(scope, inputs)
+func keeping() train.Task[float64] {
+	task := leastSquares(30, 1, 0.1)
+	loss := task.Loss
+	task.Loss = func(scope *model.Scope, inputs []*Node) (*Node, []train.Report[float64]) {
+		scope.In("last").WithInitializer(Zeros).VariableWithShape("x", inputs[0].Shape()).SetTrainable(false).SetNodeValue(inputs[0])
+		return loss(scope, inputs)
+	}
+	return task
 }
 
 func TestDevicesHoldVariablesWhole(t *testing.T) {
 	var last [2][]float32
 	for i := range last {
-		trainer := newTrainer(t, testbackend.Devices(t, i+1), &keeping{leastSquares{steps: 30, rate: 0.1}})
+		trainer := newTrainer(t, testbackend.Devices(t, i+1), keeping())
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +60,7 @@ func TestDevicesHoldVariablesWhole(t *testing.T) {
 
 func TestDevicesThatCannotShareABatch(t *testing.T) {
 	b := testbackend.Devices(t, 3)
-	_, err := train.New(b, &shared{inParts{leastSquares: leastSquares{steps: 30, rate: 0.1}}})
+	_, err := train.New(b, leastSquares(30, 2, 0.1))
 	if err == nil || !strings.Contains(err.Error(), "devices 3: they cannot share 4 images") {
 		t.Errorf("got %v", err)
 	}

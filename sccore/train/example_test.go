@@ -3,7 +3,7 @@ package train_test
 import (
 	"context"
 	"fmt"
-	"math"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -18,47 +18,42 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// leastSquares fits y = 2·x₀ − x₁ by stochastic gradient descent. A step reports its loss.
-type leastSquares struct {
-	steps int
-	rate  float64
-}
-
-func (o *leastSquares) Steps() int { return o.steps }
-
-func (o *leastSquares) Shapes() []shapes.Shape {
-	return []shapes.Shape{shapes.Make(dtypes.Float32, 8, 2), shapes.Make(dtypes.Float32, 8)}
-}
-
-func (o *leastSquares) Graph(scope *model.Scope, inputs []*Node) []*Node {
-	x, y := inputs[0], inputs[1]
-	weight := scope.In("online").VariableWithShape("weight", shapes.Make(dtypes.Float32, 2))
-	w := weight.NodeValue(x)
-	loss := ReduceAllMean(Square(Sub(ReduceSum(Mul(x, InsertAxes(w, 0)), 1), y)))
-	rate := Scalar(x.Graph(), dtypes.Float32, o.rate)
-	optim.SGD{Momentum: 0.9}.Update(scope.In("optimizer"), []*model.Variable{weight}, Gradient(loss, w), rate)
-	return []*Node{loss}
-}
-
-func (o *leastSquares) Inputs(_ context.Context, at train.At) ([]any, error) {
-	random := rand.New(rand.NewPCG(at.Seed, uint64(at.Step)))
-	x, y := make([]float32, 16), make([]float32, 8)
-	for i := range y {
-		x[2*i], x[2*i+1] = random.Float32(), random.Float32()
-		y[i] = 2*x[2*i] - x[2*i+1]
+// leastSquares fits y = 2·x₀ − x₁ by stochastic gradient descent on batches of 8 rows. A step reports its loss.
+func leastSquares(steps, parts int, rate float64) train.Task[float64] {
+	rows := 8 / parts
+	return train.Task[float64]{
+		Steps:    func() int { return steps },
+		Inputs:   []train.Input{{Shape: shapes.Make(dtypes.Float32, rows, 2), Divided: true}, {Shape: shapes.Make(dtypes.Float32, rows), Divided: true}},
+		Schedule: func(int) []float32 { return []float32{float32(rate)} },
+		Batches: func(_ context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+			return func(yield func(train.Batch, error) bool) {
+				for number := from; ; number++ {
+					random := rand.New(rand.NewPCG(seed, uint64(number/parts)))
+					x, y := make([]float32, 16), make([]float32, 8)
+					for i := range y {
+						x[2*i], x[2*i+1] = random.Float32(), random.Float32()
+						y[i] = 2*x[2*i] - x[2*i+1]
+					}
+					first := number % parts * rows
+					inputs := []any{tensors.FromFlatDataAndDimensions(x[2*first:2*(first+rows)], rows, 2), y[first : first+rows]}
+					if !yield(train.Batch{Inputs: inputs}, nil) {
+						return
+					}
+				}
+			}
+		},
+		Loss: func(scope *model.Scope, inputs []*Node) (*Node, []train.Report[float64]) {
+			x, y := inputs[0], inputs[1]
+			w := scope.In("online").VariableWithShape("weight", shapes.Make(dtypes.Float32, 2)).NodeValue(x)
+			loss := ReduceAllMean(Square(Sub(ReduceSum(Mul(x, InsertAxes(w, 0)), 1), y)))
+			return loss, []train.Report[float64]{train.Mean("it", loss, func(loss *float64) *float64 { return loss })}
+		},
+		Update: func(scope *model.Scope, variables []*model.Variable, gradients []*Node, rate *Node) []train.Report[float64] {
+			optim.SGD{Momentum: 0.9}.Update(scope.In("optimizer"), variables, gradients, Reshape(rate))
+			return nil
+		},
+		Parts: parts, Learnt: "online", Ahead: true, Workload: train.Workload{Images: 8},
 	}
-	return []any{tensors.FromFlatDataAndDimensions(x, 8, 2), y}, nil
-}
-
-func (o *leastSquares) Metrics(loss *float64, _ train.At, outputs []*tensors.Tensor) {
-	*loss = float64(tensors.ToScalar[float32](outputs[0]))
-}
-
-func (o *leastSquares) Diverged(loss float64) string {
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return fmt.Sprintf("it is %g", loss)
-	}
-	return ""
 }
 
 func ExampleLoop() {
@@ -66,7 +61,7 @@ func ExampleLoop() {
 	if err != nil {
 		panic(err)
 	}
-	trainer, err := train.New(b, &leastSquares{steps: 200, rate: 0.1})
+	trainer, err := train.New(b, leastSquares(200, 1, 0.1))
 	if err != nil {
 		panic(err)
 	}

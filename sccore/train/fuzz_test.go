@@ -15,7 +15,7 @@ import (
 // FuzzResume damages a checkpoint: bytes change in two places, and something is cut out or doubled. Resuming it is refused in one line that names the file, or
 // gives what was saved. It never gives other numbers.
 func FuzzResume(f *testing.F) {
-	objective := &leastSquares{steps: 6, rate: 0.1}
+	objective := leastSquares(6, 1, 0.1)
 	dir := f.TempDir()
 	whole, err := train.New(testbackend.Go(f), objective)
 	if err != nil {

@@ -2,8 +2,10 @@ package train_test
 
 import (
 	"context"
+	"iter"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,35 +21,32 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// large trains a weight of 16 MB by AdamW towards 1, with inputs of 4 MB.
-type large struct{ weights int }
-
-func (o large) Shapes() []shapes.Shape { return []shapes.Shape{shapes.Make(dtypes.Float32, 1<<20)} }
-
-func (o large) Graph(scope *model.Scope, inputs []*Node) []*Node {
-	weight := scope.In("online").WithInitializer(Zeros).VariableWithShape("weight", shapes.Make(dtypes.Float32, o.weights))
-	w := weight.NodeValue(inputs[0])
-	loss := ReduceAllMean(Square(Sub(w, ReduceAllMean(inputs[0]))))
-	g := loss.Graph()
-	optim.DefaultAdamW().Update(scope.In("optimizer"), []*model.Variable{weight}, Gradient(loss, w), Const(g, float32(0.1)), Const(g, float32(0)))
-	return []*Node{loss}
-}
-
-func (o large) Steps() int { return 100 }
-
-func (o large) Inputs(context.Context, train.At) ([]any, error) {
-	ones := make([]float32, 1<<20)
-	for i := range ones {
-		ones[i] = 1
+// large trains weights by AdamW towards 1, with inputs of 4 MB.
+func large(weights int) train.Task[float64] {
+	return train.Task[float64]{
+		Steps: func() int { return 100 }, Inputs: []train.Input{{Shape: shapes.Make(dtypes.Float32, 1<<20)}}, Ahead: true,
+		Schedule: func(int) []float32 { return []float32{0.1} },
+		Batches: func(context.Context, uint64, int) iter.Seq2[train.Batch, error] {
+			return func(yield func(train.Batch, error) bool) {
+				for {
+					ones := slices.Repeat([]float32{1}, 1<<20)
+					if !yield(train.Batch{Inputs: []any{tensors.FromFlatDataAndDimensions(ones, 1<<20)}}, nil) {
+						return
+					}
+				}
+			}
+		},
+		Loss: func(scope *model.Scope, inputs []*Node) (*Node, []train.Report[float64]) {
+			w := scope.In("online").WithInitializer(Zeros).VariableWithShape("weight", shapes.Make(dtypes.Float32, weights)).NodeValue(inputs[0])
+			loss := ReduceAllMean(Square(Sub(w, ReduceAllMean(inputs[0]))))
+			return loss, []train.Report[float64]{train.Mean("it", loss, func(loss *float64) *float64 { return loss })}
+		},
+		Update: func(scope *model.Scope, variables []*model.Variable, gradients []*Node, rate *Node) []train.Report[float64] {
+			optim.DefaultAdamW().Update(scope.In("optimizer"), variables, gradients, Reshape(rate), Scalar(rate.Graph(), dtypes.Float32, 0))
+			return nil
+		},
 	}
-	return []any{ones}, nil
 }
-
-func (o large) Metrics(loss *float64, _ train.At, outputs []*tensors.Tensor) {
-	*loss = float64(tensors.ToScalar[float32](outputs[0]))
-}
-
-func (o large) Diverged(float64) string { return "" }
 
 // residentMB is the memory of this process after what nobody needs is freed.
 func residentMB(t *testing.T) int {
@@ -67,7 +66,7 @@ func residentMB(t *testing.T) int {
 // Weights and moments are 48 MB, so what a step left behind would be 1.2 GB after 25 steps.
 func TestMemoryDoesNotGrowWithSteps(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		trainer := newTrainer(t, b, large{weights: 4 << 20})
+		trainer := newTrainer(t, b, large(4<<20))
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +85,7 @@ func TestMemoryDoesNotGrowWithSteps(t *testing.T) {
 // A checkpoint reads the values between two steps, and the step after it takes their memory.
 func TestValuesStayGoodInPlace(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		trainer := newTrainer(t, b, large{weights: 1000})
+		trainer := newTrainer(t, b, large(1000))
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
 		}

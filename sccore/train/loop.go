@@ -27,6 +27,15 @@ type Trainable[M any] interface {
 	Resume(path string) (note string, err error)
 }
 
+// Evaluator measures what training has learnt so far, such as the k-NN accuracy of the features. It must leave the variables as they are, so that a
+// run is the same with and without it.
+type Evaluator struct {
+	Name  string
+	Every int // Steps between two evaluations; the last step is evaluated too. 0 turns the evaluator off.
+	// Evaluate returns values by name. ctx ends when the run is stopped.
+	Evaluate func(ctx context.Context) (map[string]float64, error)
+}
+
 // Loop trains from the state of a folder to the end of the run. A run that is stopped or killed, any number of times, ends the same as one that never
 // stopped. Only one process may use a folder at a time.
 type Loop[M any] struct {
@@ -125,6 +134,28 @@ func (l *Loop[M]) Run(ctx context.Context) error {
 		return nil
 	}
 	return l.save(l.Final)
+}
+
+// evaluate runs the evaluators that are due. It names values "evaluator/value" and returns nil if none was due.
+func (l *Loop[M]) evaluate(ctx context.Context) (values map[string]float64, err error) {
+	done := l.Trainer.Done()
+	for _, evaluator := range l.Evaluators {
+		if evaluator.Every == 0 || done%evaluator.Every != 0 && done != l.Trainer.Steps() {
+			continue
+		}
+		l.enter(Evaluating)
+		measured, err := evaluator.Evaluate(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s after step %d: %w", evaluator.Name, done, err)
+		}
+		if values == nil {
+			values = map[string]float64{}
+		}
+		for name, value := range measured {
+			values[evaluator.Name+"/"+name] = value
+		}
+	}
+	return values, nil
 }
 
 // enter reports a change of phase.

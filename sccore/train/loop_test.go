@@ -256,7 +256,7 @@ func TestEvaluatorErrorsNameTheEvaluator(t *testing.T) {
 
 // TestEvaluatorsDoNotDisturbTraining compares the last checkpoints of runs with and without an evaluator that reads the weights.
 func TestEvaluatorsDoNotDisturbTraining(t *testing.T) {
-	trainer := newTrainer(t, testbackend.Fastest(t), &leastSquares{steps: 9, rate: 0.1})
+	trainer := newTrainer(t, testbackend.Fastest(t), leastSquares(9, 1, 0.1))
 	var curves [2][]float64
 	var ends [2]string
 	for i, every := range []int{0, 2} {

@@ -1,34 +1,43 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // ErrDiverged says that a loss or its gradient became NaN or infinite. The weights are lost; earlier checkpoints are good.
 var ErrDiverged = errors.New("the loss diverged")
 
-// Trainer trains an [Objective]. Its step is compiled once and serves any number of runs. A run depends on its objective and seed and on the backend,
-// on nothing else. A Trainer is not safe for concurrent use.
+// Trainer trains a [Task]. Its step is compiled once and serves any number of runs. A run depends on its task and seed and on the backend, on nothing else.
+// A Trainer is not safe for concurrent use.
 type Trainer[M any] struct {
-	objective Objective[M]
-	store     *model.Store
-	step      *Program
-	update    *Program // The update after a batch in parts, else nil.
-	parts     int
+	task    Task[M]
+	backend compute.Backend
+	store   *model.Store
+	parts   int
+	step    *Program
+	update  *Program       // The update after a batch in parts, else nil.
+	reports [2][]Report[M] // Of step and update.
+	feed    feed
 
 	begun bool
 	at    Position
@@ -39,31 +48,27 @@ type Trainer[M any] struct {
 	waited time.Duration // The time that the running step has waited for inputs.
 }
 
+// accumulatedScope holds the summed gradients of a batch in parts.
+const accumulatedScope = "accumulated"
+
 // compiling keeps trainers from compiling at the same time. A compiler uses all cores for a step, and its memory would add up.
 var compiling sync.Mutex
 
-// New compiles the step of an objective, which creates its variables. A run starts with Begin or Resume.
-func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) {
-	t := &Trainer[M]{objective: objective, store: model.NewStore(), parts: 1}
-	inParts, _ := objective.(GradientAccumulator)
-	if inParts != nil {
-		t.parts = inParts.Parts()
-	}
-	if err := checkDevices(b, objective, t.parts); err != nil {
+// New compiles the step of a task, which creates its variables. A run starts with Begin or Resume.
+func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
+	t := &Trainer[M]{task: task, backend: b, store: model.NewStore(), parts: max(task.Parts, 1)}
+	if err := checkDevices(b, task.Workload.Images/t.parts); err != nil {
 		return nil, err
-	}
-	var divided []bool
-	if o, ok := objective.(DataParallel); ok {
-		divided = o.Divided()
 	}
 	compiling.Lock()
 	defer compiling.Unlock()
 	began := time.Now()
 	err := try(func() (err error) {
-		if t.step, err = NewProgram(b, t.store, inPlace(objective.Graph), objective.Shapes(), divided); err != nil || t.parts == 1 {
+		schedule := Input{Shape: shapes.Make(dtypes.Float32, len(task.Schedule(0)))}
+		if t.step, err = NewProgram(b, t.store, inPlace(t.stepGraph), append(slices.Clone(task.Inputs), schedule)); err != nil || t.parts == 1 {
 			return err
 		}
-		t.update, err = NewProgram(b, t.store, inPlace(inParts.Update), inParts.UpdateShapes(), nil)
+		t.update, err = NewProgram(b, t.store, inPlace(t.updateGraph), []Input{schedule})
 		return err
 	})
 	if err != nil {
@@ -75,8 +80,41 @@ func New[M any](b compute.Backend, objective Objective[M]) (*Trainer[M], error) 
 	return t, nil
 }
 
-// Close frees the device's memory.
+// stepGraph computes a batch, or one part of it: forward and backward, and the update unless the batch comes in parts.
+func (t *Trainer[M]) stepGraph(scope *model.Scope, inputs []*Node) []*Node {
+	loss, reports := t.task.Loss(scope, inputs)
+	variables, gradients := Gradients(scope, loss, t.task.Learnt)
+	if t.parts > 1 {
+		optim.Accumulate(scope.At(accumulatedScope), variables, gradients)
+	} else {
+		reports = append(reports, t.task.Update(scope, variables, gradients, inputs[len(inputs)-1])...)
+	}
+	return t.report(0, reports, loss)
+}
+
+// updateGraph applies the gradients of all parts of a batch.
+func (t *Trainer[M]) updateGraph(scope *model.Scope, inputs []*Node) []*Node {
+	variables, schedule := Learnt(scope, t.task.Learnt), inputs[0]
+	gradients := optim.Accumulated(scope.At(accumulatedScope), schedule.Graph(), variables, t.parts)
+	return t.report(1, t.task.Update(scope, variables, gradients, schedule), schedule)
+}
+
+// report keeps what reads the outputs of a graph, which has at least one.
+func (t *Trainer[M]) report(program int, reports []Report[M], other *Node) (outputs []*Node) {
+	t.reports[program] = slices.Clone(reports)
+	for i, report := range reports {
+		outputs = append(outputs, report.Node)
+		t.reports[program][i].Node = nil // So that the graph can be freed.
+	}
+	if len(outputs) == 0 {
+		return []*Node{other}
+	}
+	return outputs
+}
+
+// Close frees the device's memory and stops making batches.
 func (t *Trainer[M]) Close() {
+	t.Rewind()
 	for _, exec := range []*Program{t.step, t.update} {
 		if exec != nil {
 			exec.Finalize()
@@ -85,11 +123,11 @@ func (t *Trainer[M]) Close() {
 	t.store.Finalize()
 }
 
-// Store holds the objective's variables and the optimizer's state.
+// Store holds the task's variables and the optimizer's state.
 func (t *Trainer[M]) Store() *model.Store { return t.store }
 
 // Steps is the number of steps of a run.
-func (t *Trainer[M]) Steps() int { return t.objective.Steps() }
+func (t *Trainer[M]) Steps() int { return t.task.Steps() }
 
 // Done is the number of steps done.
 func (t *Trainer[M]) Done() int { return t.at.Done }
@@ -98,13 +136,13 @@ func (t *Trainer[M]) Done() int { return t.at.Done }
 func (t *Trainer[M]) Seed() uint64 { return t.at.Seed }
 
 // Begin sets the variables to the initial values of a seed, the same on every backend, and the run to step 0.
-func (t *Trainer[M]) Begin(seed uint64) (err error) {
-	if o, ok := t.objective.(Initializer); ok {
-		err = o.Initialize(t.store, seed)
-	} else {
-		err = Initialize(t.store, seed)
+func (t *Trainer[M]) Begin(seed uint64) error {
+	t.Rewind()
+	initialize := t.task.Initialize
+	if initialize == nil {
+		initialize = func(store *model.Store, seed uint64) error { return Initialize(store, seed) }
 	}
-	if err != nil {
+	if err := initialize(t.store, seed); err != nil {
 		return err
 	}
 	t.begun, t.at, t.saved = true, Position{Seed: seed}, ""
@@ -117,43 +155,66 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	began := time.Now()
+	began, diverged := time.Now(), ""
 	t.waited = 0
-	at := At{Seed: t.at.Seed, Step: t.at.Done}
+	schedule := t.task.Schedule(t.at.Done)
+	at := At{Step: t.at.Done, Parts: t.parts}
+	if t.task.Describe != nil {
+		t.task.Describe(&metrics, at.Step)
+	}
 	for at.Part = range t.parts {
-		if err := t.run(ctx, t.step, at, &metrics); err != nil {
+		waiting := time.Now()
+		batch, err := t.batch(ctx, at.Step*t.parts+at.Part)
+		t.waited += time.Since(waiting)
+		if err != nil {
+			return none, err
+		}
+		if batch.Taken != nil {
+			batch.Taken()
+		}
+		err = t.run(t.step, append(slices.Clone(batch.Inputs), schedule), t.reports[0], at, &metrics, &diverged)
+		Free(batch.Inputs)
+		if err != nil {
 			return none, err
 		}
 		ctx = context.WithoutCancel(ctx) // A step that has begun runs to its end.
 	}
 	if t.update != nil {
-		at.Part = t.parts
-		if err := t.run(ctx, t.update, at, &metrics); err != nil {
+		if err := t.run(t.update, []any{schedule}, t.reports[1], At{Step: at.Step, Parts: 1}, &metrics, &diverged); err != nil {
 			return none, err
 		}
 	}
-	if how := t.objective.Diverged(metrics); how != "" {
+	if diverged != "" {
 		state := "no checkpoint yet"
 		if t.saved != "" {
 			state = "the last good checkpoint is " + t.saved
 		}
-		return metrics, fmt.Errorf("%w: %s at step %d; %s", ErrDiverged, how, t.at.Done+1, state)
+		return metrics, fmt.Errorf("%w: %s at step %d; %s", ErrDiverged, diverged, t.at.Done+1, state)
 	}
 	t.at.Done++
-	t.stepped(time.Since(began))
+	if t.warm { // The first step counts for nothing.
+		t.usage.Steps++
+		t.usage.Stepping += time.Since(began)
+		t.usage.Waiting += t.waited
+	}
+	t.warm = true
 	return metrics, nil
 }
 
-// run executes one part of a step, or its update.
-func (t *Trainer[M]) run(ctx context.Context, program *Program, at At, metrics *M) error {
-	began := time.Now()
-	inputs, err := t.objective.Inputs(ctx, at)
-	t.waited += time.Since(began)
-	if err != nil {
-		return err
-	}
-	return program.Call(inputs, func(outputs []*tensors.Tensor) { t.objective.Metrics(metrics, at, outputs) })
+// run executes a program and reads its reports. diverged is the first one that shows so.
+func (t *Trainer[M]) run(program *Program, inputs []any, reports []Report[M], at At, metrics *M, diverged *string) error {
+	return program.Call(inputs, func(outputs []*tensors.Tensor) {
+		for i, report := range reports {
+			*diverged = cmp.Or(*diverged, report.Read(metrics, at, outputs[i]))
+		}
+	})
 }
+
+// Usage is where the time went since the trainer was made.
+func (t *Trainer[M]) Usage() Usage { return t.usage }
+
+// Workload is what a step computes.
+func (t *Trainer[M]) Workload() Workload { return t.task.Workload }
 
 // Execute runs a graph, passes its outputs to read and frees them.
 func Execute(exec *model.Exec, inputs []any, read func(outputs []*tensors.Tensor)) error {
@@ -182,11 +243,10 @@ func try(f func() error) (err error) {
 
 // Save writes the whole state of the run to path, atomically, with a note from the caller.
 func (t *Trainer[M]) Save(path, note string) error {
-	metadata, err := t.recorder().Metadata(t.at)
+	metadata, err := t.metadata()
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	metadata = maps.Clone(metadata)
 	metadata["note"] = note
 	if err := safetensors.SaveCheckpoint(path, t.store, metadata); err != nil {
 		return err
@@ -195,9 +255,30 @@ func (t *Trainer[M]) Save(path, note string) error {
 	return nil
 }
 
+// metadata describes the run and where it stands.
+func (t *Trainer[M]) metadata() (map[string]string, error) {
+	parts := map[string]any{"position": t.at}
+	if t.task.Config != nil {
+		parts["config"] = t.task.Config()
+	}
+	metadata := map[string]string{}
+	for key, value := range parts {
+		encoded, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		metadata[key] = string(encoded)
+	}
+	if t.task.Save != nil {
+		return metadata, t.task.Save(t.at, metadata)
+	}
+	return metadata, nil
+}
+
 // Resume restores what Save wrote and returns its note. Training continues as if it had never stopped, bit for bit on the same backend. The file must
-// be of this objective; the error names the file.
+// be of this task; the error names the file.
 func (t *Trainer[M]) Resume(path string) (note string, err error) {
+	t.Rewind()
 	if !t.begun { // The variables must exist before the file's values replace them.
 		if err := t.Begin(0); err != nil {
 			return "", err
@@ -207,54 +288,47 @@ func (t *Trainer[M]) Resume(path string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := t.checkKeys(metadata); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	at, err := t.restore(metadata)
+	if err == nil && (at.Done < 0 || at.Done > t.Steps()) {
+		err = fmt.Errorf("stands at step %d of %d", at.Done, t.Steps())
 	}
-	at, err := t.recorder().Restore(metadata, t.at)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	if at.Done < 0 || at.Done > t.Steps() {
-		return "", fmt.Errorf("%s: stands at step %d of %d", path, at.Done, t.Steps())
 	}
 	t.at, t.saved = at, path
 	return metadata["note"], nil
 }
 
-// checkKeys returns an error if metadata has a key that Save does not write: a damaged name of the checksum would leave the file unchecked.
-func (t *Trainer[M]) checkKeys(metadata map[string]string) error {
-	known, err := t.recorder().Metadata(t.at)
+// restore is the reverse of metadata. A key that Save does not write is an error: a damaged name of the checksum would leave the file unchecked.
+func (t *Trainer[M]) restore(metadata map[string]string) (Position, error) {
+	at := t.at
+	known, err := t.metadata()
 	if err != nil {
-		return err
+		return at, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		if _, ok := known[key]; !ok && key != "note" {
-			return fmt.Errorf("damaged, or of another program: unknown metadata %q", key)
+			return at, fmt.Errorf("damaged, or of another program: unknown metadata %q", key)
 		}
 	}
-	return nil
-}
-
-func (t *Trainer[M]) recorder() Checkpointer {
-	if o, ok := t.objective.(Checkpointer); ok {
-		return o
+	if _, ok := known["position"]; ok {
+		if err := json.Unmarshal([]byte(metadata["position"]), &at); err != nil {
+			return at, fmt.Errorf("position in the run: %w", err)
+		}
 	}
-	return byPosition{}
-}
-
-// byPosition is the [Checkpointer] of objectives that have none.
-type byPosition struct{}
-
-// Metadata stores the position alone.
-func (byPosition) Metadata(at Position) (map[string]string, error) {
-	encoded, err := json.Marshal(at)
-	return map[string]string{"position": string(encoded)}, err
-}
-
-// Restore returns the stored position.
-func (byPosition) Restore(metadata map[string]string, _ Position) (at Position, err error) {
-	if err := json.Unmarshal([]byte(metadata["position"]), &at); err != nil {
-		return at, fmt.Errorf("position in the run: %w", err)
+	if t.task.Config != nil {
+		config := t.task.Config()
+		saved := reflect.New(reflect.TypeOf(config))
+		saved.Elem().Set(reflect.ValueOf(config))
+		if err := json.Unmarshal([]byte(metadata["config"]), saved.Interface()); err != nil {
+			return at, fmt.Errorf("configuration of the run: %w", err)
+		}
+		if saved.Elem().Interface() != config {
+			return at, errors.New("belongs to a run with another configuration")
+		}
 	}
-	return at, nil
+	if t.task.Restore != nil {
+		err = t.task.Restore(metadata, &at)
+	}
+	return at, err
 }

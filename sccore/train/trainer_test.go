@@ -3,6 +3,8 @@ package train_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,72 +21,32 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/internal/testbackend"
-	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// inParts is leastSquares with gradients accumulated over two parts, the halves of the rows.
-type inParts struct {
-	leastSquares
-	fail func(at train.At) error
-}
-
-func (o *inParts) Parts() int { return 2 }
-
-func (o *inParts) Shapes() []shapes.Shape {
-	return []shapes.Shape{shapes.Make(dtypes.Float32, 4, 2), shapes.Make(dtypes.Float32, 4)}
-}
-
-func (o *inParts) UpdateShapes() []shapes.Shape {
-	return []shapes.Shape{shapes.Make(dtypes.Float32)}
-}
-
-func (o *inParts) Graph(scope *model.Scope, inputs []*Node) []*Node {
-	x, y := inputs[0], inputs[1]
-	weight := scope.In("online").VariableWithShape("weight", shapes.Make(dtypes.Float32, 2))
-	w := weight.NodeValue(x)
-	loss := ReduceAllMean(Square(Sub(ReduceSum(Mul(x, InsertAxes(w, 0)), 1), y)))
-	optim.Accumulate(scope.At("sums"), []*model.Variable{weight}, Gradient(loss, w))
-	return []*Node{loss}
-}
-
-func (o *inParts) Update(scope *model.Scope, inputs []*Node) []*Node {
-	weight := scope.Store().GetVariable("/online/weight")
-	gradients := optim.Accumulated(scope.At("sums"), inputs[0].Graph(), []*model.Variable{weight}, 2)
-	optim.SGD{Momentum: 0.9}.Update(scope.In("optimizer"), []*model.Variable{weight}, gradients, inputs[0])
-	return []*Node{inputs[0]}
-}
-
-func (o *inParts) Inputs(ctx context.Context, at train.At) ([]any, error) {
-	if at.Part == 2 {
-		return []any{float32(o.rate)}, nil
-	}
-	if o.fail != nil {
-		if err := o.fail(at); err != nil {
-			return nil, err
+// before calls f before each part of a batch is made.
+func before(task train.Task[float64], f func(part int) error) train.Task[float64] {
+	batches := task.Batches
+	task.Batches = func(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+		return func(yield func(train.Batch, error) bool) {
+			number := from
+			for batch, err := range batches(ctx, seed, from) {
+				if err == nil {
+					err = f(number)
+				}
+				if number++; !yield(batch, err) || err != nil {
+					return
+				}
+			}
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	whole, err := o.leastSquares.Inputs(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	x, y := tensors.MustCopyFlatData[float32](whole[0].(*tensors.Tensor)), whole[1].([]float32)
-	return []any{tensors.FromFlatDataAndDimensions(x[8*at.Part:8*at.Part+8], 4, 2), y[4*at.Part : 4*at.Part+4]}, nil
+	return task
 }
 
-func (o *inParts) Metrics(loss *float64, at train.At, outputs []*tensors.Tensor) {
-	if at.Part < 2 {
-		*loss += float64(tensors.ToScalar[float32](outputs[0])) / 2
-	}
-}
-
-func newTrainer(t *testing.T, b compute.Backend, objective train.Objective[float64]) *train.Trainer[float64] {
+func newTrainer(t *testing.T, b compute.Backend, task train.Task[float64]) *train.Trainer[float64] {
 	t.Helper()
-	trainer, err := train.New(b, objective)
+	trainer, err := train.New(b, task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +82,14 @@ func state(t *testing.T, trainer *train.Trainer[float64]) string {
 }
 
 func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
-	for name, objective := range map[string]train.Objective[float64]{
-		"whole": &leastSquares{steps: 6, rate: 0.1}, "in parts": &inParts{leastSquares: leastSquares{steps: 6, rate: 0.1}},
+	inStep := leastSquares(6, 1, 0.1)
+	inStep.Ahead = false
+	for name, task := range map[string]train.Task[float64]{
+		"whole": leastSquares(6, 1, 0.1), "in parts": leastSquares(6, 2, 0.1), "not ahead": inStep,
 	} {
 		t.Run(name, func(t *testing.T) {
 			testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-				trainer := newTrainer(t, b, objective)
+				trainer := newTrainer(t, b, task)
 				if err := trainer.Begin(3); err != nil {
 					t.Fatal(err)
 				}
@@ -137,7 +101,7 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 				rest := steps(t, trainer, 4)
 				want := state(t, trainer)
 
-				resumed := newTrainer(t, b, objective) // It has not begun.
+				resumed := newTrainer(t, b, task) // It has not begun.
 				note, err := resumed.Resume(path)
 				if err != nil || note != "a note" || resumed.Done() != 2 || resumed.Seed() != 3 {
 					t.Fatalf("resumed at step %d of seed %d with note %q: %v", resumed.Done(), resumed.Seed(), note, err)
@@ -159,8 +123,8 @@ func TestResumedRunEqualsOneThatNeverStopped(t *testing.T) {
 // TestPartsAreTheWholeBatch compares a batch in two parts with the same batch at once.
 func TestPartsAreTheWholeBatch(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		whole := newTrainer(t, b, &leastSquares{steps: 5, rate: 0.1})
-		parts := newTrainer(t, b, &inParts{leastSquares: leastSquares{steps: 5, rate: 0.1}})
+		whole := newTrainer(t, b, leastSquares(5, 1, 0.1))
+		parts := newTrainer(t, b, leastSquares(5, 2, 0.1))
 		for _, trainer := range []*train.Trainer[float64]{whole, parts} {
 			if err := trainer.Begin(1); err != nil {
 				t.Fatal(err)
@@ -178,14 +142,14 @@ func TestPartsAreTheWholeBatch(t *testing.T) {
 // TestStoppedStep checks that a step is not taken if ctx ends before it, and runs to its end if ctx ends between its parts.
 func TestStoppedStep(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	objective := &inParts{leastSquares: leastSquares{steps: 5, rate: 0.1}}
-	objective.fail = func(at train.At) error {
-		if at.Part == 1 {
+	task := before(leastSquares(5, 2, 0.1), func(part int) error {
+		if part == 1 {
 			stop()
 		}
 		return nil
-	}
-	trainer := newTrainer(t, testbackend.Fastest(t), objective)
+	})
+	task.Ahead = false
+	trainer := newTrainer(t, testbackend.Fastest(t), task)
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +163,7 @@ func TestStoppedStep(t *testing.T) {
 }
 
 func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
-	trainer := newTrainer(t, testbackend.Fastest(t), &leastSquares{steps: 20, rate: 1e30})
+	trainer := newTrainer(t, testbackend.Fastest(t), leastSquares(20, 1, 1e30))
 	path := filepath.Join(t.TempDir(), "good.safetensors")
 	for _, want := range []string{"no checkpoint yet", "the last good checkpoint is " + path} {
 		if err := trainer.Begin(1); err != nil {
@@ -222,7 +186,7 @@ func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
 
 func TestResumeNamesTheFile(t *testing.T) {
 	b := testbackend.Fastest(t)
-	trainer := newTrainer(t, b, &leastSquares{steps: 3, rate: 0.1})
+	trainer := newTrainer(t, b, leastSquares(3, 1, 0.1))
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +201,7 @@ func TestResumeNamesTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other := newTrainer(t, b, &inParts{leastSquares: leastSquares{steps: 3, rate: 0.1}})
+	other := newTrainer(t, b, leastSquares(3, 2, 0.1))
 	if err := other.Begin(1); err != nil {
 		t.Fatal(err)
 	}
@@ -298,14 +262,11 @@ func TestInitializeIsTheSameOnEveryBackend(t *testing.T) {
 	})
 }
 
-// panicking is an objective whose graph cannot be built.
-type panicking struct{ leastSquares }
-
-func (panicking) Graph(*model.Scope, []*Node) []*Node { panic(errors.New("no such layer")) }
-
 func TestAGraphThatCannotBeBuiltIsAnError(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		if _, err := train.New(b, &panicking{}); err == nil || !strings.Contains(err.Error(), "no such layer") {
+		task := leastSquares(3, 1, 0.1)
+		task.Loss = func(*model.Scope, []*Node) (*Node, []train.Report[float64]) { panic(errors.New("no such layer")) }
+		if _, err := train.New(b, task); err == nil || !strings.Contains(err.Error(), "no such layer") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -313,8 +274,9 @@ func TestAGraphThatCannotBeBuiltIsAnError(t *testing.T) {
 
 func TestUsageSeparatesWaitingFromStepping(t *testing.T) {
 	const delay = 20 * time.Millisecond
-	slow := &inParts{leastSquares: leastSquares{steps: 4, rate: 0.1}, fail: func(train.At) error { time.Sleep(delay); return nil }}
-	trainer, err := train.New(testbackend.Go(t), train.Objective[float64](slow))
+	slow := before(leastSquares(4, 2, 0.1), func(int) error { time.Sleep(delay); return nil })
+	slow.Ahead = false
+	trainer, err := train.New(testbackend.Go(t), slow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,5 +299,167 @@ func TestUsageSeparatesWaitingFromStepping(t *testing.T) {
 	}
 	if since := used.Since(before); since.Steps != 2 || since.Waiting < 4*delay || since.Compiling != used.Compiling {
 		t.Errorf("%+v since the second step", since)
+	}
+}
+
+// told is leastSquares that sends the number of each part before it is made.
+func told(parts chan<- int) train.Task[float64] {
+	return before(leastSquares(100, 1, 0.1), func(part int) error { parts <- part; return nil })
+}
+
+func TestTheNextBatchIsMadeWhileAStepRuns(t *testing.T) {
+	parts := make(chan int, 100)
+	trainer := newTrainer(t, testbackend.Fastest(t), told(parts))
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	made := func(want int) {
+		t.Helper()
+		for got := -1; got != want; {
+			select {
+			case got = <-parts:
+			case <-time.After(time.Minute):
+				t.Fatalf("batch %d is not made ahead", want)
+			}
+		}
+	}
+	steps(t, trainer, 2)
+	made(2)
+	path := filepath.Join(t.TempDir(), "two.safetensors")
+	if err := trainer.Save(path, ""); err != nil {
+		t.Fatal(err)
+	}
+	want := steps(t, trainer, 1)
+	made(3)
+	if _, err := trainer.Resume(path); err != nil { // A jump back.
+		t.Fatal(err)
+	}
+	if got := steps(t, trainer, 1); !slices.Equal(got, want) {
+		t.Errorf("loss %v after a jump back, want %v", got, want)
+	}
+	made(2)
+	made(3)
+}
+
+func TestErrorsOfBatchesAreReturnedAndTheRunGoesOn(t *testing.T) {
+	damaged, fail := errors.New("damaged"), true
+	for _, ahead := range []bool{false, true} {
+		task := before(leastSquares(10, 1, 0.1), func(part int) error {
+			if fail && part == 1 {
+				return damaged
+			}
+			return nil
+		})
+		task.Ahead, fail = ahead, true
+		trainer := newTrainer(t, testbackend.Fastest(t), task)
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		steps(t, trainer, 1)
+		if _, err := trainer.Step(t.Context()); !errors.Is(err, damaged) || trainer.Done() != 1 {
+			t.Errorf("error %v after %d steps", err, trainer.Done())
+		}
+		trainer.Rewind()
+		fail = false
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := trainer.Step(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		steps(t, trainer, 2)
+		trainer.Rewind()
+		trainer.Rewind()
+		steps(t, trainer, 1)
+	}
+}
+
+// A panic while a batch is made is an error of the step.
+func TestPanicsOfBatchesAreErrors(t *testing.T) {
+	trainer := newTrainer(t, testbackend.Fastest(t), before(leastSquares(10, 1, 0.1), func(int) error { panic("no such image") }))
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trainer.Step(t.Context()); err == nil || !strings.Contains(err.Error(), "no such image") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A step's inputs are freed when it ends, on the device too, whose memory Go's garbage collector does not see. Placed inputs stay.
+func TestBatchesAreFreed(t *testing.T) {
+	b := testbackend.Fastest(t)
+	for _, ahead := range []bool{false, true} {
+		task := leastSquares(10, 1, 0.1)
+		batches, task2 := task.Batches, task
+		placed, err := train.Place(b, tensors.FromFlatDataAndDimensions(make([]float32, 8), 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var given []*tensors.Tensor
+		task2.Ahead = ahead
+		task2.Batches = func(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+			return train.Prepared(batches(ctx, seed, from), func(batch train.Batch) (train.Batch, error) {
+				given = append(given, batch.Inputs[0].(*tensors.Tensor))
+				batch.Inputs[1] = placed
+				return batch, nil
+			})
+		}
+		trainer := newTrainer(t, b, task2)
+		if err := trainer.Begin(1); err != nil {
+			t.Fatal(err)
+		}
+		steps(t, trainer, 3)
+		trainer.Rewind()
+		for i, tensor := range given {
+			if tensor.Ok() {
+				t.Errorf("tensor %d is kept", i)
+			}
+		}
+		if len(given) < 3 {
+			t.Errorf("%d tensors", len(given))
+		}
+		if err := placed.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// pair is a report of two values of one step.
+type pair struct{ part, update float64 }
+
+// TestReports checks means over parts, what is read once, and that a value that is not finite stops the run.
+func TestReports(t *testing.T) {
+	plain := leastSquares(10, 2, 0.1)
+	infinite := false
+	task := train.Task[pair]{
+		Steps: plain.Steps, Inputs: plain.Inputs, Batches: plain.Batches, Parts: 2, Schedule: plain.Schedule, Initialize: nil,
+		Loss: func(scope *model.Scope, inputs []*Node) (*Node, []train.Report[pair]) {
+			loss, _ := plain.Loss(scope, inputs)
+			return loss, []train.Report[pair]{train.Mean("half", Scalar(loss.Graph(), dtypes.Float32, 0.5), func(p *pair) *float64 { return &p.part })}
+		},
+		Update: func(scope *model.Scope, variables []*model.Variable, gradients []*Node, rate *Node) []train.Report[pair] {
+			plain.Update(scope, variables, gradients, rate)
+			return []train.Report[pair]{{Node: Reshape(rate), Read: func(p *pair, at train.At, value *tensors.Tensor) string {
+				p.update += float64(at.Parts)
+				if infinite {
+					return fmt.Sprintf("it is %g", math.Inf(1))
+				}
+				return ""
+			}}}
+		},
+	}
+	trainer, err := train.New(testbackend.Go(t), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trainer.Close()
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := trainer.Step(t.Context()); err != nil || got != (pair{0.5, 1}) {
+		t.Errorf("reports %+v, %v", got, err)
+	}
+	infinite = true
+	if _, err := trainer.Step(t.Context()); !errors.Is(err, train.ErrDiverged) || !strings.Contains(err.Error(), "it is +Inf at step 2") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -173,8 +173,8 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.DetectionTrainin
 		vit.ComputeDType = dtypes.BFloat16
 	}
 	return finetune.DetectionTraining{
-		Detector: finetune.Detector{ViT: vit, Config: config}, Optimizer: c.Optimizer, Transform: c.Augmentation, Objects: c.Objects, MaskSize: c.MaskSize,
-		Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std,
+		Detector: finetune.Detector{ViT: vit, Config: config}, Transform: c.Augmentation, Objects: c.Objects, MaskSize: c.MaskSize,
+		Training: finetune.Training{Optimizer: c.Optimizer, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std},
 	}
 }
 

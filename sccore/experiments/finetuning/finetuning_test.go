@@ -66,7 +66,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 
 	// The exported model predicts what the trained one did.
 	for _, r := range records {
-		m, err := finetune.OpenModel(b, filepath.Join(study.Folder(out, Name), r.Curve, modelFile))
+		m, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), r.Curve, modelFile))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	if err != nil {
 		return nil, nil, err
 	}
-	model, err := finetune.OpenModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), modelFile))
+	model, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), modelFile))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -77,7 +77,7 @@ type Config struct {
 	Steps     int                `json:"steps"`
 
 	Augmentation finetune.SegmentationTransform `json:"augmentation"`
-	Inference    finetune.Inference             `json:"inference"`
+	Inference    finetune.SegmentationInference `json:"inference"`
 
 	Images int `json:"images"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 }
@@ -93,7 +93,7 @@ var grid = encoders.Grid[Config]{
 // ViT-S/16 on ADE20k; the paper cites the first and gives no settings. Both test on images whose shorter side is 512 pixels, 1024 for Cityscapes.
 func profileConfig(profile study.Profile, dataset, head string) Config {
 	c := Config{
-		Head: head, Batch: 16, Parts: 1, Augmentation: finetune.DefaultSegmentationTransform(), Inference: finetune.DefaultInference(),
+		Head: head, Batch: 16, Parts: 1, Augmentation: finetune.DefaultSegmentationTransform(), Inference: finetune.DefaultSegmentationInference(),
 		Optimizer: finetune.Optimizer{
 			LearningRate: 3e-5, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 1500, WarmUpRatio: 1e-6, Power: 1, Milestones: [2]float64{1, 1}, DropPath: 0.1,
 		},
@@ -102,7 +102,7 @@ func profileConfig(profile study.Profile, dataset, head string) Config {
 	if head == finetune.FPN {
 		c.Channels, c.Steps = 256, 80_000
 		c.Optimizer.LearningRate, c.Optimizer.LayerDecay, c.Optimizer.WeightDecay = 6e-5, 1, 0.01
-		c.Inference = finetune.Inference{Scale: c.Inference.Scale, Mode: finetune.Whole, Divisor: 32}
+		c.Inference = finetune.SegmentationInference{Scale: c.Inference.Scale, Mode: finetune.Whole, Divisor: 32}
 	}
 	if dataset == "cityscapes" {
 		c.Augmentation.Scale, c.Inference.Scale = finetune.Scale{Long: 2048, Short: 1024}, finetune.Scale{Long: 2048, Short: 1024}
@@ -118,7 +118,7 @@ func profileConfig(profile study.Profile, dataset, head string) Config {
 		c.Inference.Scale, c.Inference.CropSize, c.Inference.Stride = scale, crop, crop*2/3
 		c.Optimizer.LearningRate, c.Optimizer.LayerDecay, c.Optimizer.WarmUp = 1e-3, 0.9, 30
 		if head == finetune.FPN {
-			c.Inference = finetune.Inference{Scale: scale, Mode: finetune.Whole, Divisor: 8}
+			c.Inference = finetune.SegmentationInference{Scale: scale, Mode: finetune.Whole, Divisor: 8}
 		}
 	}
 	if profile == study.Smoke {
@@ -171,18 +171,19 @@ func (c Config) check() error {
 }
 
 // training is the configuration of the training for an encoder and a number of classes.
-func (c Config) training(vit encoder.ViT, classes int) finetune.Training {
+func (c Config) training(vit encoder.ViT, classes int) finetune.SegmentationTraining {
 	colours := datasets.DefaultPreprocessing()
 	if c.BF16 {
 		vit.ComputeDType = dtypes.BFloat16
 	}
-	return finetune.Training{
+	return finetune.SegmentationTraining{
 		Segmenter: finetune.Segmenter{ViT: vit, Head: c.Head, Classes: classes, Channels: cmp.Or(c.Channels, vit.Dim)},
-		Optimizer: c.Optimizer, CropSize: c.Augmentation.CropSize, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std,
+		CropSize:  c.Augmentation.CropSize,
+		Training:  finetune.Training{Optimizer: c.Optimizer, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std},
 	}
 }
 
 // Training is the configuration of the full profile's training on ADE20k for an encoder and a head, [finetune.UPerNet] or [finetune.FPN].
-func Training(vit encoder.ViT, head string) finetune.Training {
+func Training(vit encoder.ViT, head string) finetune.SegmentationTraining {
 	return profileConfig(study.Full, "ade20k", head).training(vit, 150)
 }

@@ -27,8 +27,8 @@ type run = study.Run[Config, Data]
 // worker runs cells one after the other. It keeps the trainer that it compiled last, which serves all encoders of one architecture.
 type worker struct {
 	backend compute.Backend
-	trainer *finetune.Trainer
-	config  finetune.Training // Of the trainer.
+	trainer *finetune.SegmentationTrainer
+	config  finetune.SegmentationTraining // Of the trainer.
 }
 
 func newWorker(b compute.Backend) *worker { return &worker{backend: b} }
@@ -41,21 +41,21 @@ func (w *worker) Close() {
 }
 
 // prepare returns the trainer of a configuration.
-func (w *worker) prepare(config finetune.Training) (*finetune.Trainer, error) {
+func (w *worker) prepare(config finetune.SegmentationTraining) (*finetune.SegmentationTrainer, error) {
 	if w.trainer != nil && w.config == config {
 		return w.trainer, nil
 	}
 	w.Close()
 	var err error
-	w.trainer, err = finetune.NewTrainer(w.backend, config)
+	w.trainer, err = finetune.NewSegmentationTrainer(w.backend, config)
 	w.config = config
 	return w.trainer, err
 }
 
 // runState is the state of a run that its checkpoints hold beside the trainer's.
 type runState struct {
-	Seconds float64       `json:"seconds"` // Training time.
-	Last    finetune.Step `json:"last"`
+	Seconds float64                   `json:"seconds"` // Training time.
+	Last    finetune.SegmentationStep `json:"last"`
 }
 
 // Run trains a cell's model and records its mIoU on the test images.
@@ -94,7 +94,7 @@ func (w *worker) Run(r *run) error {
 		red, green, blue, _ := colour.RGBA()
 		colours[i] = red>>8<<16 | green>>8<<8 | blue>>8
 	}
-	description := finetune.Description{Dataset: r.Data.Title(), Classes: r.Data.test.Classes, Colours: colours, Inference: c.Inference}
+	description := finetune.SegmenterDescription{Dataset: r.Data.Title(), Classes: r.Data.test.Classes, Colours: colours, Inference: c.Inference}
 	if err := trainer.Export(filepath.Join(r.Dir, modelFile), description, map[string]string{"cell": r.Cell.Name()}); err != nil {
 		return err
 	}
@@ -102,12 +102,12 @@ func (w *worker) Run(r *run) error {
 }
 
 // fit trains the model, from the last checkpoint if there is one.
-func fit(r *run, trainer *finetune.Trainer) (trained runState, err error) {
+func fit(r *run, trainer *finetune.SegmentationTrainer) (trained runState, err error) {
 	began, before := time.Now(), 0.0
-	loop := train.Loop[finetune.Step]{
+	loop := train.Loop[finetune.SegmentationStep]{
 		Trainer: trainer, Final: finalFile, Keep: 1, Note: &trained,
 		Resumed: func(int) { before = trained.Seconds },
-		After: func(step finetune.Step, _ map[string]float64) error {
+		After: func(step finetune.SegmentationStep, _ map[string]float64) error {
 			trained = runState{before + time.Since(began).Seconds(), step}
 			r.Step("loss %.3f", step.Loss)
 			return nil
@@ -120,7 +120,7 @@ func fit(r *run, trainer *finetune.Trainer) (trained runState, err error) {
 }
 
 // record records the result.
-func record(r *run, config finetune.Training, trained runState, tested metrics.Segmentation, peak int64) error {
+func record(r *run, config finetune.SegmentationTraining, trained runState, tested metrics.Segmentation, peak int64) error {
 	c := r.Cell.Config
 	dir, err := r.Path("")
 	if err != nil {
@@ -145,7 +145,7 @@ func record(r *run, config finetune.Training, trained runState, tested metrics.S
 }
 
 // protocol says how a number is measured.
-func protocol(r *run, config finetune.Training) string {
+func protocol(r *run, config finetune.SegmentationTraining) string {
 	c, a, o := r.Cell.Config, r.Cell.Config.Augmentation, r.Cell.Config.Optimizer
 	head := fmt.Sprintf("UPerNet of %d channels with an auxiliary FCN", config.Segmenter.Channels)
 	if c.Head == finetune.FPN {

@@ -1,0 +1,140 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/internal/panics"
+)
+
+// feed makes the batches of a run ahead. The zero value is ready.
+type feed struct {
+	ready  chan fed
+	cancel context.CancelFunc
+	seed   uint64
+	number int // Of the part that comes next.
+}
+
+type fed struct {
+	batch Batch
+	err   error
+}
+
+// batch returns a part of a run's batches, on the device. It is ready already if the call before asked for the part before.
+func (t *Trainer[M]) batch(ctx context.Context, number int) (Batch, error) {
+	if !t.task.Ahead {
+		for batch, err := range t.task.Batches(ctx, t.at.Seed, number) {
+			return batch, err
+		}
+		return Batch{}, io.ErrUnexpectedEOF
+	}
+	f := &t.feed
+	if f.ready == nil || f.seed != t.at.Seed || f.number != number {
+		t.Rewind()
+		f.seed, f.number = t.at.Seed, number
+		t.startFeed(ctx)
+	}
+	select {
+	case next := <-f.ready:
+		if next.err != nil {
+			t.Rewind()
+		}
+		f.number++
+		return next.batch, next.err
+	case <-ctx.Done(): // The next call takes the batch.
+		return Batch{}, ctx.Err()
+	}
+}
+
+func (t *Trainer[M]) startFeed(ctx context.Context) {
+	// What is read ahead belongs to the run, not to this call, so it outlives ctx.
+	ctx, t.feed.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ready, seed, number := make(chan fed), t.feed.seed, t.feed.number
+	t.feed.ready = ready
+	go func() {
+		defer close(ready)
+		err := panics.Catch(func() error {
+			for batch, err := range t.task.Batches(ctx, seed, number) {
+				if err == nil {
+					err = t.upload(batch.Inputs)
+				}
+				select {
+				case ready <- fed{batch, err}:
+				case <-ctx.Done():
+					Free(batch.Inputs)
+					return nil
+				}
+				if err != nil {
+					return nil
+				}
+			}
+			return io.ErrUnexpectedEOF
+		})
+		if err != nil {
+			select {
+			case ready <- fed{err: err}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+}
+
+// Rewind stops making batches ahead, and waits until none is made any more. The next step starts again. Call it before what batches depend on changes.
+func (t *Trainer[M]) Rewind() {
+	if t.feed.cancel == nil {
+		return
+	}
+	t.feed.cancel()
+	for next := range t.feed.ready { // Until it is closed.
+		Free(next.batch.Inputs)
+	}
+	t.feed = feed{}
+}
+
+// upload moves the tensors among the inputs of a part to the devices, so that the step need not.
+func (t *Trainer[M]) upload(inputs []any) error {
+	for i, input := range inputs {
+		if tensor, ok := input.(*tensors.Tensor); ok {
+			placed, err := place(t.backend, tensor, t.task.Inputs[i].Divided)
+			if err != nil {
+				return err
+			}
+			inputs[i] = placed
+		}
+	}
+	return nil
+}
+
+// Free frees the tensors among a step's inputs. Go's garbage collector does not see a device's memory, and comes too late.
+func Free(inputs []any) {
+	for _, input := range inputs {
+		if tensor, ok := input.(onDevice); ok {
+			if err := tensor.FinalizeAll(); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+// Placed is an input that is on each device already, and stays there from step to step.
+type Placed struct{ input onDevice }
+
+// Place moves the whole of an input to each device of a backend.
+func Place(b compute.Backend, input *tensors.Tensor) (Placed, error) {
+	placed, err := place(b, input, false)
+	return Placed{placed}, err
+}
+
+// Close frees the device's memory.
+func (p Placed) Close() error {
+	if p.input == nil {
+		return nil
+	}
+	if err := p.input.FinalizeAll(); err != nil {
+		return fmt.Errorf("freeing an input: %w", err)
+	}
+	return nil
+}

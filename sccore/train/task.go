@@ -1,0 +1,136 @@
+// Package train trains anything that learns: the method, SimCLR to SimSiam, the heads of an evaluation.
+//
+// It takes a [Task], which says where batches come from, what the loss is and how weights follow its gradient, and returns a [Trainer] that begins, steps,
+// saves and resumes. A run ends with the same bytes whether or not it was interrupted. A [Loop] continues a run from the state of its folder to the end, with
+// checkpoints and any number of [Evaluator] on the way. The next thing to train fills in a Task in its own package.
+package train
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// Task is what a [Trainer] trains. M is what a step reports. The fields from Parts on may be left out.
+type Task[M any] struct {
+	// Steps is the number of steps of a run.
+	Steps func() int
+	// Inputs are those of one part of a batch, without the schedule.
+	Inputs []Input
+	// Batches yields the parts of batches from a number on, without end: part p of step s has the number s·Parts + p. They depend on the seed and the number
+	// alone, since a run may resume anywhere.
+	Batches func(ctx context.Context, seed uint64, from int) iter.Seq2[Batch, error]
+	// Schedule returns the numbers that change from step to step, such as the learning rate: always as many. They are the last input of Loss.
+	Schedule func(step int) []float32
+	// Loss builds the graph of the loss and of what a step reports of one part of a batch. It may panic.
+	Loss func(scope *model.Scope, inputs []*graph.Node) (loss *graph.Node, reports []Report[M])
+	// Update builds the graph of the optimizer's step, and of what follows it, such as the moving average of a teacher.
+	Update func(scope *model.Scope, variables []*model.Variable, gradients []*graph.Node, schedule *graph.Node) []Report[M]
+
+	// Parts are the equal parts that a batch is computed in, one after the other, for a batch that does not fit in memory; 0 for 1. Their gradients are averaged.
+	Parts int
+	// Learnt is the scope of the variables that learn; empty for all trainable ones.
+	Learnt string
+	// Ahead makes batches and moves them to the device while the step before runs.
+	Ahead bool
+	// Describe sets what a report says besides what the graphs compute. step counts from 0.
+	Describe func(metrics *M, step int)
+	// Initialize sets the initial values, which depend on the seed alone; nil for the function [Initialize].
+	Initialize func(store *model.Store, seed uint64) error
+	// Config returns the configuration, which a checkpoint then holds: it resumes only runs of the same one.
+	Config func() any
+	// Save adds to the metadata of a checkpoint, which holds the [Position] under "position" and the configuration under "config". "note" is reserved.
+	Save func(at Position, metadata map[string]string) error
+	// Restore is the reverse. at is what "position" holds, or where the run stood before if there is no such key.
+	Restore func(metadata map[string]string, at *Position) error
+	// Workload is what one step computes.
+	Workload Workload
+}
+
+// Input is an input of a step. Devices share the rows of a divided one, which has a row for each image of a part, or for each view of one; they all have the
+// whole of others. What a graph computes does not depend on the number of devices.
+type Input struct {
+	Shape   shapes.Shape
+	Divided bool
+}
+
+// Batch is what a step learns from, or a part of it.
+type Batch struct {
+	Inputs []any  // Tensors among them are freed after the step, [Placed] values are not.
+	Taken  func() // Called when a step takes the batch; nil for nothing.
+}
+
+// Prepared makes batches of what a loader yields.
+func Prepared[T any](loaded iter.Seq2[T, error], prepare func(T) (Batch, error)) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		for item, err := range loaded {
+			var batch Batch
+			if err == nil {
+				batch, err = prepare(item)
+			}
+			if !yield(batch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// At identifies a part of a step of a run.
+type At struct {
+	Step  int // From 0.
+	Part  int
+	Parts int // In which the graph has computed the batch; 1 in the update after several parts.
+}
+
+// Report is a value of a step's graph and what reads it.
+type Report[M any] struct {
+	Node *graph.Node
+	// Read adds the value to the metrics of the step, which start at zero. It says how the value shows that the run has diverged, such as "loss is NaN"; it
+	// returns "" if it does not.
+	Read func(metrics *M, at At, value *tensors.Tensor) (diverged string)
+}
+
+// Mean reports a scalar, the mean over the parts of a batch. A value that is not finite means that the run has diverged.
+func Mean[M any](name string, scalar *graph.Node, field func(metrics *M) *float64) Report[M] {
+	return Report[M]{scalar, func(metrics *M, at At, value *tensors.Tensor) string {
+		x := float64(tensors.ToScalar[float32](value))
+		*field(metrics) += x / float64(at.Parts)
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Sprintf("%s is %g", name, x)
+		}
+		return ""
+	}}
+}
+
+// Position is where a run stands. Everything that is drawn in a run depends on it.
+type Position struct {
+	Seed uint64 `json:"seed"`
+	Done int    `json:"done"` // Steps done.
+}
+
+// Workload is what one step of a [Task] computes.
+type Workload struct {
+	Images   int
+	FLOPs    float64 // Floating-point operations of products, forward and backward; 0 if nobody counts them.
+	BFloat16 bool    // Products are in bfloat16.
+}
+
+// Usage is where the time of a [Trainer] went.
+type Usage struct {
+	Compiling time.Duration
+	Steps     int           // Steps whose time counts: all but the trainer's first one, which warms up.
+	Stepping  time.Duration // Time of these steps.
+	Waiting   time.Duration // The part of it in which the step waited for its inputs.
+}
+
+// Since returns the usage after an earlier one. Compiling stays: it is done once for all runs.
+func (u Usage) Since(before Usage) Usage {
+	return Usage{u.Compiling, u.Steps - before.Steps, u.Stepping - before.Stepping, u.Waiting - before.Waiting}
+}

@@ -23,7 +23,7 @@ type Objective struct {
 	config  Config // The current run's; the step is compiled for a configuration of the same shape.
 	data    Data
 	step    step
-	skipped func(datasets.Skipped)
+	skipped func([]datasets.Skipped)
 	// The weights that [ByGradient] has set for the run; nil for those of the configuration.
 	measured *losses.Lambdas
 }
@@ -33,7 +33,7 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	o := &Objective{config: config, data: data, skipped: func(datasets.Skipped) {}}
+	o := &Objective{config: config, data: data, skipped: func([]datasets.Skipped) {}}
 	if err := o.mixture(0).Check(); err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 func (o *Objective) Task() train.Task[StepMetrics] {
 	inputs := o.step.taken()
 	return train.Task[StepMetrics]{
-		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Inputs: inputs[:len(inputs)-1], Ahead: true,
-		Batches: o.batches, Schedule: o.scheduled, Learnt: onlineScope, Loss: o.loss, Update: o.update, Initialize: o.initialize,
+		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Inputs: inputs[:len(inputs)-1],
+		Batches: o.batches, Schedule: o.scheduled, Loss: o.loss, Update: o.update,
 		Config: func() any { return o.config }, Save: o.saveLambdas, Restore: o.restoreLambdas,
 		Describe: func(m *StepMetrics, step int) {
 			m.Step, m.Lambdas = step+1, o.measured
@@ -142,14 +142,6 @@ func (o *Objective) update(scope *model.Scope, variables []*model.Variable, grad
 	return []train.Report[StepMetrics]{train.Mean(reportGradientNorm, norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}
 }
 
-// initialize gives both branches the same initial values.
-func (o *Objective) initialize(store *model.Store, seed uint64) error {
-	if err := train.Initialize(store, seed, "/"+targetScope, "/"+teacherScope); err != nil {
-		return err
-	}
-	return train.CopyScope(store, "/"+onlineScope, "/"+targetScope)
-}
-
 // batches reads the parts of a run's batches and draws their views.
 func (o *Objective) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
 	return train.Prepared(o.mixture(seed).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
@@ -157,11 +149,7 @@ func (o *Objective) batches(ctx context.Context, seed uint64, from int) iter.Seq
 		if err != nil {
 			return train.Batch{}, err
 		}
-		return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() {
-			for _, skipped := range batch.Skipped {
-				o.skipped(skipped)
-			}
-		}}, nil
+		return train.Batch{Inputs: inputs[:len(inputs)-1], Taken: func() { o.skipped(batch.Skipped) }}, nil
 	})
 }
 

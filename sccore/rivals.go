@@ -6,11 +6,9 @@ import (
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
-	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // The losses that may take CoTAP's place, with the settings of their authors; see package losses. [WithFastAP] and [WithSmoothAP] rank the places of the
@@ -117,33 +115,24 @@ func TeacherOf(path string) (Teacher, error) {
 // SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
 // the run hold the teacher.
 func (t *Trainer) SetTeacher(path string) error {
-	named, metadata, err := safetensors.Read(path)
+	named, err := readCheckpoint(path)
+	if err == nil && named == nil {
+		err = fmt.Errorf("%s is not a checkpoint", path)
+	}
 	if err != nil {
 		return err
 	}
-	if metadata["position"] == "" {
-		return fmt.Errorf("%s is not a checkpoint", path)
-	}
-	set := 0
+	taken := 0
 	for variable := range t.Store().Scope("/" + teacherScope).IterVariables() {
 		from := "/" + onlineScope + strings.TrimPrefix(variable.Path(), "/"+teacherScope)
-		value, ok := named[from]
-		if !ok || !value.Shape().Equal(variable.Shape()) {
+		if found, err := set(variable, path, named, from); err != nil {
+			return err
+		} else if !found {
 			return fmt.Errorf("%s: no %s of %s, which the teacher %s needs", path, from, variable.Shape(), t.objective.config.Teacher.Encoder)
 		}
-		numbers, err := tensors.CopyFlatData[float32](value)
-		if err == nil {
-			err = safetensors.CheckFinite(numbers)
-		}
-		if err == nil {
-			err = variable.SetValue(value)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: variable %s: %w", path, from, err)
-		}
-		set++
+		taken++
 	}
-	if set == 0 {
+	if taken == 0 {
 		return fmt.Errorf("%s: this run has no teacher", path)
 	}
 	return nil

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
@@ -36,9 +34,7 @@ type Data struct {
 // Trainer trains an encoder with the paper's method. One compiled step serves any number of runs. A run depends on its configuration, data and seed
 // and on the backend, on nothing else. A Trainer is not safe for concurrent use.
 type Trainer struct {
-	*train.Trainer[StepMetrics]
-	// Skipped, if not nil, is called for each image that cannot be read.
-	Skipped func(datasets.Skipped)
+	Branches[StepMetrics]
 
 	backend   compute.Backend
 	objective *Objective
@@ -56,15 +52,9 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 
 func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) {
 	t = &Trainer{backend: b, objective: objective}
-	objective.skipped = func(image datasets.Skipped) {
-		if t.Skipped != nil {
-			t.Skipped(image)
-		}
-	}
-	if t.Trainer, err = train.New(b, objective.Task()); err != nil {
-		return nil, err
-	}
-	return t, nil
+	objective.skipped = t.Skip
+	t.Branches, err = NewBranches(b, objective.Task(), objective.step.vit)
+	return t, err
 }
 
 // Close frees the device's memory and stops reading images.
@@ -150,10 +140,13 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 	if err := t.Begin(seed); err != nil {
 		return err
 	}
-	if err := t.adopt(path, ignore); err != nil {
-		return err
-	}
-	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
+	return t.Adopt(path, ignore, func(variable string) (from string, needed bool) {
+		below, online := strings.CutPrefix(variable, "/"+onlineScope+"/")
+		if !online {
+			return "", false
+		}
+		return variable, strings.HasPrefix(below, encoderScope+"/") && !strings.Contains(below, "/filter/")
+	})
 }
 
 // CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration and the keys to ignore. It compiles nothing. Whether a checkpoint
@@ -166,64 +159,6 @@ func CheckStart(path string, config Config, ignore ...string) error {
 	}
 	_, err := weights.ReadViT(path, config.vit(), "", ignore...)
 	return err
-}
-
-// adopt reads the online branch from a file.
-func (t *Trainer) adopt(path string, ignore []string) error {
-	if strings.HasSuffix(path, ".safetensors") {
-		named, metadata, err := safetensors.Read(path)
-		if err != nil {
-			return err
-		}
-		if metadata["position"] != "" {
-			for variable := range t.Store().Scope("/" + onlineScope).IterVariables() {
-				value, ok := named[variable.Path()]
-				inEncoder := strings.HasPrefix(variable.Path(), "/"+onlineScope+"/"+encoderScope+"/") && !strings.Contains(variable.Path(), "/filter/")
-				switch {
-				case ok && value.Shape().Equal(variable.Shape()):
-					values, err := tensors.CopyFlatData[float32](value)
-					if err == nil {
-						err = safetensors.CheckFinite(values)
-					}
-					if err == nil {
-						err = variable.SetValue(value)
-					}
-					if err != nil {
-						return fmt.Errorf("%s: variable %s: %w", path, variable.Path(), err)
-					}
-				case inEncoder:
-					return fmt.Errorf("%s: no %s of %s, which %s needs", path, variable.Path(), variable.Shape(), t.objective.step.vit.Name)
-				}
-			}
-			return nil
-		}
-	}
-	read, err := weights.ReadViT(path, t.objective.step.vit, "", ignore...)
-	if err != nil {
-		return err
-	}
-	return read.Apply(t.Store(), "/"+onlineScope+"/"+encoderScope)
-}
-
-// Branch is one of the two branches.
-type Branch string
-
-// The branches.
-const (
-	Online Branch = onlineScope
-	Target Branch = targetScope
-)
-
-// Encoder returns the encoder of a branch in place: what it is, its store, and the scope of its variables. Later steps change it.
-func (t *Trainer) Encoder(branch Branch) (vit encoder.ViT, store *model.Store, scope string) {
-	return t.objective.step.vit, t.Store(), "/" + string(branch) + "/" + encoderScope
-}
-
-// SaveEncoder writes the encoder of a branch, without heads and optimizer, to a .safetensors file under timm's names, for weights.ReadViT. timm loads
-// it strictly if it has no filter.
-func (t *Trainer) SaveEncoder(path string, branch Branch, metadata map[string]string) error {
-	vit, store, scope := t.Encoder(branch)
-	return weights.ExportViT(path, store, scope, vit, nil, metadata)
 }
 
 // EncoderOf returns the encoder in a file that [Trainer.BeginFrom] takes, without its weights. The error names the file.

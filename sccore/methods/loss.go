@@ -1,11 +1,16 @@
 package methods
 
 import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // Scopes of the variables. Those below onlineScope are trained.
@@ -62,4 +67,71 @@ func (c Config) loss(scope *model.Scope, views, shuffle, targetMomentum *Node) *
 func halves(x *Node) (first, second *Node) {
 	half := x.Shape().Dimensions[0] / 2
 	return Slice(x, AxisRange(0, half)), Slice(x, AxisRange(half))
+}
+
+// mocoLoss contrasts the online encoder's queries (first views) with the target encoder's keys (second views) and a queue of earlier keys, then moves
+// the keys into the queue.
+//
+// One device replaces MoCo's several: BatchNorm has separate statistics for NormGroups groups of the batch ("split BN"), and the keys are computed in
+// the order of shuffle, so that a query and its key do not share statistics, which would leak the answer. The target's weights move first, by
+// targetMomentum, as in the authors' code; 0 copies the online weights, as at the start of a run.
+func (c Config) mocoLoss(scope *model.Scope, views, shuffle, targetMomentum *Node) *Node {
+	first, second := halves(views)
+	norm := layers.Norm{Train: true, Groups: c.NormGroups}
+	online := scope.In(onlineScope)
+	queries := c.projections(online, first, norm)
+	target := scope.In(targetScope)
+	train.UpdateEMA(online, target, targetMomentum)
+
+	shuffled := Gather(second, InsertAxes(shuffle, -1))
+	keys := c.projections(target, shuffled, norm)
+	keys = StopGradient(losses.Unit(unshuffled(keys, shuffle)))
+
+	queue := scope.WithInitializer(initializer.RandomNormalFn(scope, 1)).
+		VariableWithShape("queue", shapes.Make(dtypes.Float32, c.Queue, c.ProjectorDim)).SetTrainable(false)
+	earlier := queue.NodeValue(views)
+	loss := losses.InfoNCE(queries, keys, earlier, c.Temperature)
+	queue.SetNodeValue(Concatenate([]*Node{keys, Slice(earlier, AxisRange(0, c.Queue-c.Batch))}, 0))
+	return loss
+}
+
+// unshuffled restores the order of rows, [B, D], that were computed in the order of the permutation shuffle, [B].
+func unshuffled(rows, shuffle *Node) *Node {
+	g, batch := rows.Graph(), rows.Shape().Dimensions[0]
+	// A one-hot product instead of an inverse permutation needs no sort or scatter, and B is small.
+	square := shapes.Make(shuffle.DType(), batch, batch)
+	place := Equal(Iota(g, square, 0), BroadcastToDims(InsertAxes(shuffle, 0), batch, batch))
+	return MatMul(ConvertDType(place, rows.DType()), rows)
+}
+
+// hidden is a linear layer, BatchNorm and ReLU.
+func hidden(scope *model.Scope, x *graph.Node, dim int, norm layers.Norm) *graph.Node {
+	x = layers.Dense(scope.In("linear"), x, dim, false) // BatchNorm adds the bias.
+	return layers.ReLU(layers.BatchNorm(scope.In("bn"), x, norm, true))
+}
+
+// projector maps features, [N, D], to the space where the method compares views, [N, s.ProjectorDim].
+func (c Config) projector(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
+	switch c.Method {
+	case SimCLR: // Linear, BN, ReLU, linear.
+		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
+		return layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
+	case BarlowTwins: // Two hidden layers.
+		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
+		x = hidden(scope.In("hidden2"), x, c.ProjectorHidden, norm)
+		return layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
+	case MoCo: // MoCo v2's: no BN.
+		x = layers.ReLU(layers.Dense(scope.In("hidden"), x, c.ProjectorHidden, true))
+		return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
+	default: // SimSiam: two layers, its authors' choice for CIFAR-10, with BN on the output too, without affine parameters.
+		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
+		x = layers.Dense(scope.In("out"), x, c.ProjectorDim, false)
+		return layers.BatchNorm(scope.In("out_bn"), x, norm, false)
+	}
+}
+
+// predictor is SimSiam's bottleneck, [N, s.ProjectorDim] to the same.
+func (c Config) predictor(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
+	x = hidden(scope.In("hidden"), x, c.PredictorHidden, norm)
+	return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
 }

@@ -1,19 +1,24 @@
 package selfdistillation
 
 import (
+	"context"
 	"errors"
-	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/train"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 // StepMetrics are what a training step reports. A loss that the method does not have is 0.
@@ -39,9 +44,7 @@ type StepMetrics struct {
 // Trainer trains an encoder with one of the methods. One compiled step serves any number of runs. A run depends on its configuration, data, start and seed
 // and on the backend, on nothing else. A Trainer is not safe for concurrent use.
 type Trainer struct {
-	*train.Trainer[StepMetrics]
-	// Skipped, if not nil, is called for each image that cannot be read.
-	Skipped func(datasets.Skipped)
+	sccore.Branches[StepMetrics]
 
 	objective *objective
 }
@@ -53,12 +56,8 @@ func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{objective: o}
-	o.skipped = func(image datasets.Skipped) {
-		if t.Skipped != nil {
-			t.Skipped(image)
-		}
-	}
-	t.Trainer, err = train.New(b, o.task())
+	o.skipped = t.Skip
+	t.Branches, err = sccore.NewBranches(b, o.task(), o.step.vit)
 	return t, err
 }
 
@@ -88,93 +87,103 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 	if err := t.Begin(seed); err != nil {
 		return err
 	}
-	if err := t.adopt(path, ignore); err != nil {
-		return err
-	}
-	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
-}
-
-// adopt reads the online branch and the state from a file.
-func (t *Trainer) adopt(path string, ignore []string) error {
-	if strings.HasSuffix(path, ".safetensors") {
-		named, metadata, err := safetensors.Read(path)
-		if err != nil {
-			return err
+	return t.Adopt(path, ignore, func(variable string) (from string, needed bool) {
+		switch below, online := strings.CutPrefix(variable, "/"+onlineScope); {
+		case online:
+			inEncoder, ok := strings.CutPrefix(below, "/"+encoderScope+"/")
+			needed = ok && slices.ContainsFunc(t.objective.step.vit.Weights(), func(w encoder.Weight) bool { return w.Path == inEncoder })
+			if slices.ContainsFunc(studentOnly, func(part string) bool { return strings.Contains(below, part) }) {
+				return variable, needed
+			}
+			return "/" + targetScope + below, needed
+		case strings.HasPrefix(variable, "/"+stateScope+"/"):
+			return variable, false
 		}
-		if metadata["position"] != "" {
-			return t.adoptCheckpoint(path, named)
-		}
-	}
-	read, err := weights.ReadViT(path, t.objective.step.vit, "", ignore...)
-	if err != nil {
-		return err
-	}
-	return read.Apply(t.Store(), "/"+onlineScope+"/"+encoderScope)
+		return "", false
+	})
 }
 
 // studentOnly are the parts of a student that its teacher does not have. Their namesakes there are averages that nothing uses.
 var studentOnly = []string{"/predictor/", "/masked_embed"}
 
-func (t *Trainer) adoptCheckpoint(path string, named map[string]*tensors.Tensor) error {
-	set := func(variable *model.Variable, from string) (found bool, err error) {
-		value, ok := named[from]
-		if !ok || !value.Shape().Equal(variable.Shape()) {
-			return false, nil
-		}
-		values, err := tensors.CopyFlatData[float32](value)
-		if err == nil {
-			err = safetensors.CheckFinite(values)
-		}
-		if err == nil {
-			err = variable.SetValue(value)
-		}
-		if err != nil {
-			return false, fmt.Errorf("%s: variable %s: %w", path, from, err)
-		}
-		return true, nil
+// Data are the images that a run trains on: object-centric images, scenes, or half a batch of each. The methods treat both alike.
+type Data struct {
+	Objects, Scenes datasets.Source
+	Workers         int             // Images decoded in parallel; 0 for one per processor. It changes nothing else.
+	Broken          datasets.Broken // What to do about an image that cannot be read.
+}
+
+// objective is a method as package train takes it: the graph of its step, and the batches.
+type objective struct {
+	config  Config // The current run's; the step is compiled for a configuration of the same shape.
+	data    Data
+	step    step
+	skipped func([]datasets.Skipped)
+}
+
+func newObjective(data Data, config Config) (*objective, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
 	}
-	for variable := range t.Store().Scope("/" + onlineScope).IterVariables() {
-		from := "/" + targetScope + strings.TrimPrefix(variable.Path(), "/"+onlineScope)
-		for _, part := range studentOnly {
-			if strings.Contains(from, part) {
-				from = variable.Path()
+	o := &objective{config: config, data: data, step: step{Config: config, vit: config.vit()}}
+	return o, o.loader(0).Check()
+}
+
+// loader reads a run's batches, one per step.
+func (o *objective) loader(seed uint64) datasets.Loader {
+	return datasets.Loader{
+		Objects: o.data.Objects, Scenes: o.data.Scenes, BatchSize: o.config.Batch, ImageSize: o.config.ImageSize,
+		Seed: seed, Workers: o.data.Workers, Broken: o.data.Broken,
+	}
+}
+
+// task is what package train trains.
+func (o *objective) task() train.Task[StepMetrics] {
+	return train.Task[StepMetrics]{
+		Steps: func() int { return o.config.Steps }, Inputs: o.step.inputs(), Batches: o.batches,
+		Schedule: func(step int) []float32 { return o.config.scheduled(step) },
+		Loss:     o.step.loss, Update: o.step.update,
+		Config: func() any { return o.config },
+		Describe: func(m *StepMetrics, step int) {
+			m.Step, m.LearningRate = step+1, float64(o.config.scheduled(step)[0])
+		},
+		Workload: train.Workload{Images: o.config.Batch},
+	}
+}
+
+// batches reads the batches of a run and draws their views, masks and dropped paths.
+func (o *objective) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+	return train.Prepared(o.loader(seed).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
+		return train.Batch{Inputs: o.prepare(batch, seed), Taken: func() { o.skipped(batch.Skipped) }}, nil
+	})
+}
+
+// prepare makes the inputs of a batch, without the scheduled ones.
+func (o *objective) prepare(batch *datasets.Batch, seed uint64) []any {
+	c, s := o.config, o.step
+	globals, locals := c.Views.Draw(seed, batch.Step, batch.Images, batch.Sizes)
+	inputs := []any{tensors.FromFlatDataAndDimensions(batch.Pixels, c.Batch, c.ImageSize, c.ImageSize, 3), globals}
+	if locals != nil {
+		inputs = append(inputs, locals)
+	}
+	if c.Method == IBOT {
+		inputs = append(inputs, c.masks().Draw(seed, batch.Step, batch.Images, c.Views.Globals, s.side(), s.side()))
+	}
+	if c.DropPath > 0 {
+		random := rand.New(rand.NewPCG(seed, uint64(batch.Step)+1<<62))
+		for _, count := range []int{c.Views.Globals, c.Views.Locals} {
+			if count > 0 {
+				factors := encoder.DropPaths(random, c.DropPath, s.vit.Depth, count*c.Batch)
+				inputs = append(inputs, tensors.FromFlatDataAndDimensions(factors, s.vit.Depth, 2, count*c.Batch))
 			}
 		}
-		found, err := set(variable, from)
-		if err != nil {
-			return err
-		}
-		below, inEncoder := strings.CutPrefix(variable.Path(), "/"+onlineScope+"/"+encoderScope+"/")
-		if inEncoder && !found && t.objective.step.needs(below) {
-			return fmt.Errorf("%s: no %s of %s, which %s needs", path, from, variable.Shape(), t.objective.step.vit.Name)
-		}
 	}
-	for variable := range t.Store().Scope("/" + stateScope).IterVariables() {
-		if _, err := set(variable, variable.Path()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inputs
 }
 
-// needs reports whether a variable below the encoder's scope is one of the transformer's own, which every file must have.
-func (s step) needs(path string) bool {
-	for _, weight := range s.vit.Weights() {
-		if weight.Path == path {
-			return true
-		}
-	}
-	return false
-}
-
-// Encoder returns the encoder of a branch in place: what it is, its store, and the scope of its variables. Later steps change it. The target branch is the
-// teacher, which the methods' authors publish.
-func (t *Trainer) Encoder(branch sccore.Branch) (vit encoder.ViT, store *model.Store, scope string) {
-	return t.objective.step.vit, t.Store(), "/" + string(branch) + "/" + encoderScope
-}
-
-// SaveEncoder writes the encoder of a branch, without heads and optimizer, to a .safetensors file under timm's names, for weights.ReadViT.
-func (t *Trainer) SaveEncoder(path string, branch sccore.Branch, metadata map[string]string) error {
-	vit, store, scope := t.Encoder(branch)
-	return weights.ExportViT(path, store, scope, vit, nil, metadata)
+// queueOf is a variable of rows of Euclidean norm 1, which start in random directions.
+func queueOf(scope *model.Scope, name string, shape shapes.Shape) *model.Variable {
+	normal := initializer.RandomNormalFn(scope, 1)
+	directions := func(g *Graph, shape shapes.Shape) *Node { return losses.Unit(normal(g, shape)) }
+	return scope.WithInitializer(directions).VariableWithShape(name, shape).SetTrainable(false)
 }

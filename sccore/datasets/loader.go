@@ -80,49 +80,21 @@ func (l Loader) Check() error {
 	return nil
 }
 
-// Batches yields the batches from the given step on, without end. It reads the next batch while the caller works on the current one. After
-// an error it ends. The error is that of ctx, or one line that names a file.
+// Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a file.
 func (l Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
-		if err := l.Check(); err != nil {
-			yield(nil, err)
-			return
-		}
-		ctx, stop := context.WithCancel(ctx)
-		type result struct {
-			batch *Batch
-			err   error
-		}
-		ready := make(chan result)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			orders := [2]order{{seed: l.Seed}, {seed: l.Seed + 1}}
-			for step := from; ; step++ {
-				var batch *Batch
-				err := panics.Catch(func() (err error) { batch, err = l.read(ctx, step, &orders); return err })
-				if err != nil {
-					batch = nil
-				}
-				select {
-				case ready <- result{batch, err}:
-				case <-ctx.Done():
-					return
-				}
-				if err != nil {
-					return
-				}
+		orders := [2]order{{seed: l.Seed}, {seed: l.Seed + 1}}
+		for step := from; ; step++ {
+			var batch *Batch
+			err := l.Check()
+			if err == nil {
+				err = panics.Catch(func() (err error) { batch, err = l.read(ctx, step, &orders); return err })
 			}
-		}()
-		defer func() { stop(); <-done }()
-		for {
-			select {
-			case r := <-ready:
-				if !yield(r.batch, r.err) || r.err != nil {
-					return
-				}
-			case <-ctx.Done():
-				yield(nil, ctx.Err())
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(batch, nil) {
 				return
 			}
 		}

@@ -8,8 +8,8 @@ import (
 )
 
 // Evaluators returns the evaluators that run during a stage's training: its gauges, every [Config].GradientsEvery steps, and those of [Evaluators].
-func (s *Stage) Evaluators(b compute.Backend, data Data, c Config, seed int) []train.Evaluator {
-	return append([]train.Evaluator{s.Trainer.GaugeEvaluator(c.GradientsEvery)}, Evaluators(b, s.Frozen, data, c, seed)...)
+func (t *Trainer) Evaluators(data Data, c Config, seed int) []train.Evaluator {
+	return append([]train.Evaluator{t.GaugeEvaluator(c.GradientsEvery)}, Evaluators(t.backend, t.Frozen, data, c, seed)...)
 }
 
 // Evaluators returns the evaluators of an encoder that run during training, every [Config].EvaluateEvery steps.

@@ -1,175 +1,144 @@
+// Package recipe trains with the paper's method in stages ("Training pipeline"). A [Stage] is a training as a value: what it starts from, what it trains with, and
+// the neighbours that it draws positives from. A [Trainer] runs stages of one shape, with curves, the best encoder and the diagnostics on the way. The experiments
+// that train, and training on a folder of photographs, list stages and say what is recorded of them.
 package recipe
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/study"
-	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 // Files in a stage's folder besides the checkpoints. bestFile exists only with labels; see [improved].
 const (
-	FinalFile  = "final.safetensors" // The last checkpoint.
-	OnlineFile = "online.safetensors"
-	targetFile = "target.safetensors"
-	bestFile   = "best.safetensors"
-	CurveFile  = "curve.jsonl"
+	// NeighboursFile holds neighbours, in the folder that the stages of a run share.
+	NeighboursFile = "neighbours.safetensors"
+	FinalFile      = "final.safetensors" // The last checkpoint.
+	OnlineFile     = "online.safetensors"
+	targetFile     = "target.safetensors"
+	bestFile       = "best.safetensors"
 )
 
-// Stage is a compiled stage of training, with the encoder that is measured: that of the online branch, as in the paper ("Evaluation protocol").
+// Stage is a training as a value. Files of other stages are named relative to the folder that the stages of a run share.
 type Stage struct {
-	Name    string
-	Trainer *sccore.Trainer
-	Frozen  *evaluation.FeatureExtractor
+	Name       string        // Names the stage's folder, and cells that share a compiled step.
+	Config     sccore.Config // What it trains with.
+	After      string        // The file of the stage that it starts from, such as "first/final.safetensors"; empty for Init.
+	Init       string        // A file of weights that it starts from; empty for random weights, which the seed draws.
+	Ignore     []string      // Patterns of the keys in Init that are left out.
+	Untrained  bool          // The stage is what it starts from: nothing is trained.
+	Neighbours string        // The file of neighbours: a stage that draws positives reads them, and another one finds them with its encoder. Empty for none.
 }
 
-// NewStage compiles a stage.
-func NewStage(b compute.Backend, name string, data sccore.Data, config sccore.Config) (*Stage, error) {
-	trainer, err := sccore.NewTrainer(b, data, config)
+// Steps is the number of steps that the stage trains.
+func (s Stage) Steps() int {
+	if s.Untrained {
+		return 0
+	}
+	return s.Config.Steps
+}
+
+// drawsPositives reports whether the stage needs neighbours.
+func (s Stage) drawsPositives() bool { return s.Config.Lambdas.ImageConcentration > 0 }
+
+// Trainer is the compiled step of a stage, with the encoder that is measured: that of the online branch, as in the paper ("Evaluation protocol"). It serves all
+// stages of the same shape.
+type Trainer struct {
+	*sccore.Trainer
+	Frozen *evaluation.FeatureExtractor
+
+	backend compute.Backend
+}
+
+// New compiles a stage.
+func New(b compute.Backend, data sccore.Data, s Stage) (*Trainer, error) {
+	trainer, err := sccore.NewTrainer(b, data, s.Config)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
-	vit, store, scope := trainer.Encoder(sccore.Online)
-	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
-	return &Stage{name, trainer, frozen}, err
+	t := &Trainer{Trainer: trainer, backend: b}
+	t.Frozen, err = t.Extractor(true)
+	return t, err
 }
 
-// SetData gives a compiled stage the images of a run.
-func (s *Stage) SetData(data sccore.Data) error { return s.Trainer.SetData(data) }
-
-// Report makes a run's records and warnings name the images that the stage cannot read, in training and in measuring.
-func Report[C comparable, D study.Data](r *study.Run[C, D], s *Stage) {
-	skip := func(image datasets.Skipped) { r.Skip(image.File, image.Reason) }
-	s.Trainer.Skipped, s.Frozen.Skipped = skip, skip
-}
-
-// Close frees the device's memory.
-func (s *Stage) Close() {
-	if s != nil {
-		s.Frozen.Close()
-		s.Trainer.Close()
+// Extractor returns an extractor of the encoder. Without the filter it serves before training, when the filter has random weights, which would change the features of
+// a file. The caller closes it.
+func (t *Trainer) Extractor(filter bool) (*evaluation.FeatureExtractor, error) {
+	vit, store, scope := t.Encoder(sccore.Online)
+	if !filter {
+		vit.Prototypes = 0
 	}
-}
-
-// Unfiltered is the encoder of the stage without the filter. Before training the filter has random weights, which would change the features of a
-// checkpoint.
-func (s *Stage) Unfiltered(b compute.Backend) (*evaluation.FeatureExtractor, error) {
-	vit, store, scope := s.Trainer.Encoder(sccore.Online)
-	vit.Prototypes = 0
-	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, scope, evaluation.EncodeBatch)
-	if err == nil {
-		frozen.Skipped = s.Frozen.Skipped
+	frozen, err := evaluation.NewFeatureExtractor(t.backend, vit, store, scope, evaluation.EncodeBatch)
+	if err == nil && t.Frozen != nil {
+		frozen.Skipped = t.Frozen.Skipped
 	}
 	return frozen, err
 }
 
-// TrainStage completes a stage of a run, from its last checkpoint or from start, and saves its encoders in dir.
-func TrainStage[C comparable, D study.Data](
-	r *study.Run[C, D], s *Stage, dir string, start func() error, evaluators []train.Evaluator,
-) error {
-	t := s.Trainer
-	Report(r, s)
-	save := func(branch sccore.Branch, file string) error {
-		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{
-			"run": r.Cell.Name(), "stage": s.Name, "step": fmt.Sprint(t.Done()), "config": string(study.EncodeConfig(r.Cell.Config)),
-		})
-	}
-	var curve []sccore.StepMetrics
-	loop := train.Loop[sccore.StepMetrics]{Trainer: t, Dir: dir, Final: FinalFile, Start: start, Note: &curve, Evaluators: evaluators}
-	loop.After = func(m sccore.StepMetrics, evaluated map[string]float64) error {
-		m.Evaluated = evaluated
-		r.Step("%s  %s", s.Name, Describe(m))
-		if m.Class == nil && evaluated == nil && t.Done() < t.Steps() {
-			return nil
-		}
-		curve = append(curve, m)
-		if err := study.WriteCurve(filepath.Join(dir, CurveFile), curve); err != nil {
-			return err
-		}
-		if watch := r.Options().Watch; watch != nil {
-			watch(r.Cell.Name()+"/"+s.Name, Points(curve))
-		}
-		if improved(curve) {
-			return save(sccore.Online, bestFile)
-		}
-		return nil
-	}
-	if err := study.Train(r, &loop); err != nil {
-		return err
-	}
-	for file, branch := range map[string]sccore.Branch{OnlineFile: sccore.Online, targetFile: sccore.Target} {
-		if err := save(branch, file); err != nil {
-			return err
-		}
-	}
-	return loop.Clean()
+// Report makes skip receive the images that cannot be read, in training and in measuring.
+func (t *Trainer) Report(skip func(file, reason string)) {
+	t.Skipped = func(image datasets.Skipped) { skip(image.File, image.Reason) }
+	t.Frozen.Skipped = t.Skipped
 }
 
-// Describe formats metrics for the progress bar.
-func Describe(m sccore.StepMetrics) string {
-	line := fmt.Sprintf("loss %.3f", m.Total)
-	if m.PatchEntropy > 0 {
-		line += fmt.Sprintf("  entropy %.2f", m.PatchEntropy)
+// Close frees the device's memory.
+func (t *Trainer) Close() {
+	if t != nil {
+		t.Frozen.Close()
+		t.Trainer.Close()
 	}
-	if m.Patches != nil {
-		line += fmt.Sprintf("  rank %.1f", m.Patches.Rank)
-	}
-	return line
 }
 
-// Points converts the metrics of a stage to a curve.
-func Points(curve []sccore.StepMetrics) (points []study.Point) {
-	for _, m := range curve {
-		p := study.Point{Step: m.Step, Loss: m.Total, LearningRate: m.LearningRate}
-		if m.Patches != nil {
-			p.FeatureStd, p.EffectiveRank = m.Patches.Std, m.Patches.Rank
-		}
-		if _, rank := m.Evaluated["spread/rank"]; rank || m.Evaluated["knn/accuracy"] > 0 {
-			p.Evaluated, p.KNN, p.MIoU = true, m.Evaluated["knn/accuracy"], m.Evaluated["probe/miou"]
-		}
-		if m.Classes != nil {
-			p.Within, p.Between = m.Classes.Within, m.Classes.Between
-		}
-		points = append(points, p)
+// Start sets the weights that a stage starts from. root is the folder that the stages of a run share.
+func (t *Trainer) Start(s Stage, root string, seed uint64) error {
+	switch {
+	case s.After != "":
+		return t.BeginFrom(filepath.Join(root, s.After), seed)
+	case s.Init != "":
+		return t.BeginFrom(s.Init, seed, s.Ignore...)
 	}
-	return points
+	return t.Begin(seed)
 }
 
-// CurveOf returns the curve file of a stage as records name it, and details from its last point.
-func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file string, details map[string]float64, err error) {
-	file = filepath.Join(dir, CurveFile)
-	curve, err := study.ReadCurve[sccore.StepMetrics](file)
-	if err != nil || len(curve) == 0 {
-		return "", nil, err
-	}
-	last := curve[len(curve)-1]
-	details = map[string]float64{"loss": last.Total, "step": float64(last.Step)}
-	if last.Patches != nil {
-		details["patch_rank"], details["class_rank"] = last.Patches.Rank, last.Class.Rank
-	}
-	if last.Classes != nil {
-		details["within_classes"], details["between_classes"] = last.Classes.Within, last.Classes.Between
-	}
-	for key, value := range last.Evaluated {
-		if name, ok := strings.CutPrefix(key, "gauges/"); ok {
-			details[name] = value
-		}
-	}
-	if l := last.Lambdas; l != nil {
-		details["lambda_patch_concentration"], details["lambda_image_concentration"] = l.PatchConcentration, l.ImageConcentration
-	}
-	file, err = filepath.Rel(r.Root(), file)
-	return filepath.ToSlash(file), details, err
+// Neighbours are those of object-centric images: a positive is drawn from the nearest images by [CLS] features.
+type Neighbours struct {
+	Path   string          // The file that keeps them.
+	Source string          // Says which images were compared, and by which run.
+	Images datasets.Source // The object-centric images.
+	Size   int             // Height and width in pixels at which they are encoded.
+	Count  int             // How many neighbours an image has, if there are as many.
+	Bar    progress.Bar    // Shows how many images are encoded.
 }
 
-// EncoderFile returns the file of a recorded run's encoder after the stage "first", "control" or "second", or of the file that it started from, "init": that of the online branch, which the paper freezes
-// ("Evaluation protocol").
-func EncoderFile(out string, r study.Record, stage string) string {
-	return filepath.Join(study.Folder(out, Pretraining), filepath.FromSlash(filepath.Dir(filepath.Dir(r.Curve))), stage, OnlineFile)
+// Find reads the neighbours from their file. If there is no file, it finds them with a frozen encoder, if there is one, and writes the file.
+func (n Neighbours) Find(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor) (*knn.Neighbours, error) {
+	return knn.Stored(ctx, b, n.Path, n.Images.Len(), n.Count, n.Source, func() (class []float32, dim int, err error) {
+		if frozen == nil {
+			return nil, 0, fmt.Errorf("%s: there are no neighbours yet", n.Path)
+		}
+		for features, err := range frozen.Features(evaluation.ImagesOf(n.Images, frozen.Preprocessing, n.Size, n.Images.Len(), frozen.Skipped), false) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			class = append(class, features.Class...)
+			n.Bar.Set(len(class)/len(features.Class), "")
+		}
+		return class, frozen.ViT.Dim, nil
+	})
+}
+
+// StartForEncoder sets the weights that a stage starts from, for its encoder alone: it is what finds the neighbours that a start requires, so any will do.
+func (t *Trainer) StartForEncoder(s Stage, root string, seed uint64, images int) error {
+	t.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, images)})
+	return t.Start(s, root, seed)
 }

@@ -177,21 +177,10 @@ func needs(c study.Cell[Config]) []study.Cell[Config] {
 	return []study.Cell[Config]{newCell(c.Dataset, recipe.RowAlignment, c.Seed, c.Config)}
 }
 
-// steps is the number of steps that a cell trains.
-func steps(_ Data, c study.Cell[Config]) int {
-	switch rowOf(c) {
-	case recipe.RowRandom, recipe.RowInit:
-		return 0
-	case recipe.RowAlignment:
-		return c.Config.First.Steps
-	}
-	return c.Config.Second.Steps
-}
-
 // folder is the folder of a cell's files. The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
 func folder(d Data, c study.Cell[Config]) string {
 	trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
-	name, _ := stageOf(c)
+	name := stageOf(c).Name
 	if rowOf(c) == recipe.RowRandom {
 		name = "random"
 	}
@@ -227,9 +216,9 @@ var Study = study.Spec[Config, Data]{
 		return Open(o, cells[0].Config, cells[0].Seed)
 	},
 	Numbers:   func(d Data, c study.Cell[Config]) []study.Number { return d.Numbers(rowOf(c)) },
-	Steps:     steps,
-	NewWorker: newWorker,
-	Shares:    func(c study.Cell[Config]) string { name, _ := stageOf(c); return name },
+	Steps:     training.Steps,
+	NewWorker: training.NewWorker,
+	Shares:    training.Shares,
 	Needs:     needs,
 	Folder:    folder,
 	ProfileConfig: func(r study.Record, config Config) Config {

@@ -14,28 +14,34 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Files in a cell's folder besides the checkpoints. The arms start from the encoder of the start's teacher.
-const (
-	encoderFile = "encoder.safetensors"
-	curveFile   = "curve.jsonl"
-)
+// encoderFile is in a cell's folder. The arms start from the encoder of the start's teacher.
+const encoderFile = "encoder.safetensors"
 
 // run is a running cell.
 type run = study.Run[Config, ablation.Data]
 
+// arms is how the method and its alignment losses train from the encoder of a baseline.
+var arms = recipe.Cells[Config, ablation.Data]{
+	Stage: func(c study.Cell[Config]) recipe.Stage {
+		s := recipe.Stage{Name: "alignment", Config: c.Config.First, After: filepath.Join(rowStart, encoderFile)}
+		if rowOf(c) == rowMethod {
+			s.Name, s.Config = "method", c.Config.Second
+		}
+		if s.Config.Lambdas.ImageConcentration > 0 {
+			s.Neighbours = filepath.Join(rowStart, recipe.NeighboursFile)
+		}
+		return s
+	},
+	Base:   func(r *run) (recipe.Data, recipe.Config) { return r.Data.Data, r.Cell.Config.Config.Config },
+	Record: func(r *run, t *recipe.Trainer) error { return record(r, t.Frozen, "online") },
+}
+
 func newWorker(r *run) (study.Worker[Config, ablation.Data], error) {
-	r.Say("compiling")
-	c := r.Cell.Config
-	switch rowOf(r.Cell) {
-	case rowAlignment:
-		stage, err := recipe.NewStage(r.Backend(), "alignment", r.Data.Train, c.First)
-		return arm{stage}, err
-	case rowMethod:
-		stage, err := recipe.NewStage(r.Backend(), "method", r.Data.Train, c.Second)
-		return arm{stage}, err
+	if row := rowOf(r.Cell); row == rowAlignment || row == rowMethod {
+		return arms.NewWorker(r)
 	}
-	config := c.Own
-	trainer, err := selfdistillation.NewTrainer(r.Backend(), images(r.Data, rowMixture), config)
+	r.Say("compiling")
+	trainer, err := selfdistillation.NewTrainer(r.Backend(), images(r.Data, rowMixture), r.Cell.Config.Own)
 	if err != nil {
 		return nil, err
 	}
@@ -63,35 +69,6 @@ func images(d ablation.Data, row string) selfdistillation.Data {
 
 // started is the folder of the cell that an arm starts from.
 func started(r *run) string { return filepath.Join(filepath.Dir(r.Dir), rowStart) }
-
-// arm trains the method or its alignment losses from the encoder of a baseline.
-type arm struct{ stage *recipe.Stage }
-
-// Close frees the device's memory.
-func (w arm) Close() { w.stage.Close() }
-
-// Run trains and measures an arm.
-func (w arm) Run(r *run) error {
-	t, c := w.stage.Trainer, r.Cell.Config
-	if err := w.stage.SetData(r.Data.Train); err != nil {
-		return err
-	}
-	recipe.Report(r, w.stage)
-	if t.Config().Lambdas.ImageConcentration > 0 {
-		neighbours, err := recipe.Neighbours(r, started(r), nil, r.Data.Data, c.Config.Config)
-		if err != nil {
-			return err
-		}
-		t.SetNeighbours(neighbours)
-	}
-	from := filepath.Join(started(r), encoderFile)
-	evaluators := recipe.Evaluators(r.Backend(), w.stage.Frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
-	begin := func() error { return t.BeginFrom(from, uint64(r.Cell.Seed)) }
-	if err := recipe.TrainStage(r, w.stage, r.Dir, begin, evaluators); err != nil {
-		return err
-	}
-	return record(r, w.stage.Frozen, "online")
-}
 
 // baseline trains a baseline from scratch, and continues it.
 type baseline struct {
@@ -145,7 +122,9 @@ func (w baseline) Run(r *run) error {
 		return err
 	}
 	if row == rowStart && c.Second.Lambdas.ImageConcentration > 0 {
-		if _, err := recipe.Neighbours(r, r.Dir, frozen, r.Data.Data, c.Config.Config); err != nil {
+		r.Say("finding neighbours")
+		neighbours := r.Data.Neighbours(filepath.Join(r.Dir, recipe.NeighboursFile), r.Cell.Seed, c.Config.Config)
+		if _, err := neighbours.Find(r.Context, r.Backend(), frozen); err != nil {
 			return err
 		}
 	}
@@ -180,7 +159,7 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 		if watch := r.Options().Watch; watch != nil {
 			watch(r.Cell.Name(), points(curve))
 		}
-		return study.WriteCurve(filepath.Join(r.Dir, curveFile), curve)
+		return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), curve)
 	}
 	if err := study.Train(r, &loop); err != nil {
 		return err
@@ -200,7 +179,7 @@ func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
 			start.Evaluated[evaluator.Name+"/"+name] = value
 		}
 	}
-	return study.WriteCurve(filepath.Join(r.Dir, curveFile), []point{start})
+	return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), []point{start})
 }
 
 // points converts a curve for those who watch.
@@ -221,13 +200,13 @@ func record(r *run, frozen *evaluation.FeatureExtractor, branch string) error {
 		return nil
 	}
 	r.Say("measuring")
-	points, err := study.ReadCurve[anyPoint](filepath.Join(r.Dir, curveFile))
+	points, err := study.ReadCurve[anyPoint](filepath.Join(r.Dir, recipe.CurveFile))
 	if err != nil {
 		return err
 	}
 	last := points[len(points)-1]
 	details := map[string]float64{"loss": last.Total, "steps": float64(last.Step), "images": float64(last.Step * c.Second.Batch)}
-	curve, err := r.Path(curveFile)
+	curve, err := r.Path(recipe.CurveFile)
 	if err != nil {
 		return err
 	}

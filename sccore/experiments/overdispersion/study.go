@@ -120,14 +120,6 @@ func rowOf(c study.Cell[recipe.Config]) string {
 	return start
 }
 
-// stageConfig is what a cell trains with.
-func stageConfig(c study.Cell[recipe.Config]) sccore.Config {
-	if row := rowOf(c); row != start {
-		return lineOf(row).Config(c.Config.Second)
-	}
-	return c.Config.First
-}
-
 // Study is the experiment.
 var Study = study.Spec[recipe.Config, recipe.Data]{
 	Info: study.Info{
@@ -155,9 +147,9 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		}
 		return numbers
 	},
-	Steps:     func(_ recipe.Data, c study.Cell[recipe.Config]) int { return stageConfig(c).Steps },
-	NewWorker: newWorker,
-	Shares:    rowOf,
+	Steps:     training.Steps,
+	NewWorker: training.NewWorker,
+	Shares:    training.Shares,
 	Needs: func(c study.Cell[recipe.Config]) []study.Cell[recipe.Config] {
 		if rowOf(c) == start {
 			return nil

@@ -1,49 +1,51 @@
 package overdispersion
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/train"
 	"gonum.org/v1/gonum/stat"
 )
 
 // run is a running cell.
 type run = study.Run[recipe.Config, recipe.Data]
 
-// worker trains the cells of one line with one compiled step.
-type worker struct{ stage *recipe.Stage }
-
-func newWorker(r *run) (study.Worker[recipe.Config, recipe.Data], error) {
-	r.Say("compiling")
-	stage, err := recipe.NewStage(r.Backend(), r.Cell.Path[0], r.Data.Train, stageConfig(r.Cell))
-	return worker{stage}, err
+// training is how cells train: the start without evaluations, and the lines from it.
+var training = recipe.Cells[recipe.Config, recipe.Data]{
+	Stage: func(c study.Cell[recipe.Config]) recipe.Stage {
+		if row := rowOf(c); row != start {
+			return recipe.Stage{Name: c.Path[0], Config: lineOf(row).Config(c.Config.Second), After: filepath.Join(start, recipe.FinalFile)}
+		}
+		return recipe.Stage{Name: start, Config: c.Config.First}
+	},
+	Base: func(r *run) (recipe.Data, recipe.Config) {
+		c := r.Cell.Config
+		if rowOf(r.Cell) == start {
+			c.EvaluateEvery, c.GradientsEvery = 0, 0
+		}
+		return r.Data, c
+	},
+	Evaluators: func(r *run, t *recipe.Trainer) []train.Evaluator {
+		if rowOf(r.Cell) == start {
+			return nil
+		}
+		return []train.Evaluator{dispersionEvaluator(r.Cell.Config.EvaluateEvery, t.Frozen, r.Data.Scenes[1], r.Cell.Config.Size)}
+	},
+	Record: record,
 }
 
-// Close frees the device's memory.
-func (w worker) Close() { w.stage.Close() }
-
-// Run trains a line, evaluates it on the way and records what became of it; or it trains what the lines of a seed begin from.
-func (w worker) Run(r *run) error {
-	c, seed, t := r.Cell.Config, uint64(r.Cell.Seed), w.stage.Trainer
-	if err := w.stage.SetData(r.Data.Train); err != nil {
-		return err
-	}
+// record records what became of a line's encoder along its training.
+func record(r *run, _ *recipe.Trainer) error {
 	if rowOf(r.Cell) == start {
-		return recipe.TrainStage(r, w.stage, r.Dir, func() error { return t.Begin(seed) }, nil)
+		return nil
 	}
-	evaluators := append(recipe.Evaluators(r.Backend(), w.stage.Frozen, r.Data, c, r.Cell.Seed), dispersionEvaluator(c.EvaluateEvery, w.stage.Frozen, r.Data.Scenes[1], c.Size))
-	from := filepath.Join(filepath.Dir(r.Dir), start, recipe.FinalFile)
-	if err := recipe.TrainStage(r, w.stage, r.Dir, func() error { return t.BeginFrom(from, seed) }, evaluators); err != nil {
-		return err
-	}
-	curve, _, err := recipe.CurveOf(r, r.Dir)
-	if err != nil {
-		return err
-	}
-	points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Dir, filepath.Base(curve)))
+	c := r.Cell.Config
+	points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(r.Dir, recipe.CurveFile))
 	if err != nil {
 		return err
 	}
@@ -51,11 +53,12 @@ func (w worker) Run(r *run) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Cell.Name(), err)
 	}
+	curve, err := r.Path(recipe.CurveFile)
 	for i := range numbers {
 		numbers[i].Row, numbers[i].Curve = rowOf(r.Cell), curve
 		numbers[i].Protocol += fmt.Sprintf("; linear probe and k-NN of frozen features every %d steps, online branch", c.EvaluateEvery)
 	}
-	return r.Record(numbers...)
+	return cmp.Or(err, r.Record(numbers...))
 }
 
 // summary makes the numbers of a training from its curve. epoch is the number of steps in which the scenes are seen once.

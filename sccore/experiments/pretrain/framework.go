@@ -9,7 +9,6 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -36,7 +35,7 @@ func (r Results) Framework(ctx context.Context, b compute.Backend, out, dir stri
 	defer trainer.Close()
 	if config.Second.Lambdas.ImageConcentration > 0 {
 		path := filepath.Join(filepath.Dir(filepath.Dir(encoder)), recipe.NeighboursFile)
-		neighbours, err := knn.Read(path, data.Train.Objects.Len(), recipe.SourceOf(data, seed))
+		neighbours, err := data.Neighbours(path, seed, config).Find(ctx, b, nil)
 		if err != nil {
 			return f, err
 		}

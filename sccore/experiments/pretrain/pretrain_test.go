@@ -145,7 +145,7 @@ func TestPretrainingLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := testbackend.Fastest(t)
-	stage, err := recipe.NewStage(b, "first", data.Train, config.First)
+	stage, err := recipe.New(b, data.Train, recipe.Stage{Name: "first", Config: config.First})
 	if err != nil {
 		t.Fatal(err)
 	}

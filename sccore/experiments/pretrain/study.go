@@ -14,30 +14,6 @@ import (
 // Name is the experiment's name.
 const Name = recipe.Pretraining
 
-// rows lists the rows that a cell measures, in the order of measurement.
-func rowsOf(c recipe.Config) (rows []string) {
-	rows = []string{recipe.RowRandom, recipe.RowAlignment}
-	if c.Init != "" {
-		rows[1] = recipe.RowInit
-	}
-	if !c.WithoutControl {
-		rows = append(rows, recipe.RowControl)
-	}
-	return append(rows, recipe.RowMethod)
-}
-
-// steps is the number of steps of both stages and the control.
-func stepsOf(c recipe.Config) int {
-	steps := c.Second.Steps
-	if !c.WithoutControl {
-		steps += c.Second.Steps
-	}
-	if c.Init == "" {
-		steps += c.First.Steps
-	}
-	return steps
-}
-
 func cells(o study.Options, dataset string) ([]study.Cell[recipe.Config], error) {
 	read := dataset == recipe.Images
 	config := recipe.ProfileConfig(o.Profile, read)
@@ -94,7 +70,14 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	},
 	BySeed: study.EachSeed,
 	Numbers: func(d recipe.Data, c study.Cell[recipe.Config]) (numbers []study.Number) {
-		for _, row := range rowsOf(c.Config) {
+		rows := []string{recipe.RowRandom}
+		if c.Config.Init != "" {
+			rows = append(rows, recipe.RowInit)
+		}
+		for _, stage := range stagesOf(c.Config) {
+			rows = append(rows, rowsOf[stage.Name])
+		}
+		for _, row := range rows {
 			numbers = append(numbers, numbersOf(d, c.Config, row)...)
 		}
 		return numbers
@@ -105,8 +88,13 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		hash := study.Hash(study.EncodeConfig(trained), []byte(d.Identity()))
 		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
 	},
-	Steps:         func(_ recipe.Data, c study.Cell[recipe.Config]) int { return stepsOf(c.Config) },
-	NewWorker:     func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return &worker{}, nil },
+	Steps: func(_ recipe.Data, c study.Cell[recipe.Config]) (steps int) {
+		for _, stage := range stagesOf(c.Config) {
+			steps += stage.Steps()
+		}
+		return steps
+	},
+	NewWorker: func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
 	ProfileConfig: recipe.Defaults,
 	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 	Figures:       drawn,

@@ -1,13 +1,15 @@
 package pretrain
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
@@ -16,136 +18,113 @@ import (
 // run is a running cell.
 type run = study.Run[recipe.Config, recipe.Data]
 
-// worker runs cells with two stages and the control of the second, each compiled once.
-type worker struct{ first, control, second *recipe.Stage }
+// rowsOf are the rows of the stages.
+var rowsOf = map[string]string{"first": recipe.RowAlignment, "control": recipe.RowControl, "second": recipe.RowMethod}
 
-// Close frees the device's memory.
-func (w *worker) Close() {
-	w.first.Close()
-	w.control.Close()
-	w.second.Close()
+// stagesOf lists the stages of a cell. The second and its control begin where the first has ended, or from a file that replaces it.
+func stagesOf(c recipe.Config) (stages []recipe.Stage) {
+	second := recipe.Stage{Name: "second", Config: c.Second, After: filepath.Join("first", recipe.FinalFile)}
+	if c.Init == "" {
+		stages = append(stages, recipe.Stage{Name: "first", Config: c.First})
+	} else {
+		second.After, second.Init, second.Ignore = "", c.Init, c.Patterns()
+	}
+	if !c.WithoutControl {
+		control := second
+		control.Name, control.Config = "control", c.Control()
+		stages = append(stages, control)
+	}
+	return append(stages, second)
 }
 
-// compile compiles the stages that the cell needs.
-func (w *worker) compile(r *run) (err error) {
-	c := r.Cell.Config
-	if w.first == nil && c.Init == "" {
-		if w.first, err = recipe.NewStage(r.Backend(), "first", r.Data.Train, c.First); err != nil {
-			return err
-		}
+// worker runs cells, with each stage compiled once.
+type worker map[string]*recipe.Trainer
+
+// Close frees the device's memory.
+func (w worker) Close() {
+	for _, t := range w {
+		t.Close()
 	}
-	if w.control == nil && r.Wants(recipe.RowControl) {
-		if w.control, err = recipe.NewStage(r.Backend(), "control", r.Data.Train, c.Control()); err != nil {
-			return err
-		}
-	}
-	if w.second == nil {
-		if w.second, err = recipe.NewStage(r.Backend(), "second", r.Data.Train, c.Second); err != nil {
-			return err
-		}
-	}
-	for _, stage := range []*recipe.Stage{w.first, w.control, w.second} {
-		if stage != nil {
-			if err := stage.SetData(r.Data.Train); err != nil {
+}
+
+// Run trains the stages of a cell, and measures the initial encoder and the encoder after each stage.
+func (w worker) Run(r *run) (err error) {
+	c, stages := r.Cell.Config, stagesOf(r.Cell.Config)
+	for _, s := range stages {
+		if w[s.Name] == nil && (s.Name != "control" || r.Wants(recipe.RowControl)) {
+			if w[s.Name], err = recipe.New(r.Backend(), r.Data.Train, s); err != nil {
 				return err
 			}
-			recipe.Report(r, stage)
+		}
+		if w[s.Name] != nil {
+			if err := w[s.Name].SetData(r.Data.Train); err != nil {
+				return err
+			}
+			w[s.Name].Report(r.Skip)
+		}
+	}
+	if c.Init != "" {
+		err = w.fromFile(r, stages[len(stages)-1])
+	} else if r.Wants(recipe.RowRandom) {
+		if err = w["first"].Begin(uint64(r.Cell.Seed)); err == nil {
+			err = record(r, recipe.RowRandom, w["first"].Frozen, "")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range stages {
+		t, row, dir := w[s.Name], rowsOf[s.Name], filepath.Join(r.Dir, s.Name)
+		if s.Name == "control" && !r.Wants(row) {
+			continue
+		}
+		if err := recipe.Train(r, t, s, dir, t.Evaluators(r.Data, c, r.Cell.Seed)); err != nil {
+			return err
+		}
+		if s.Name == "first" {
+			if err := w.neighbours(r, t.Frozen); err != nil {
+				return err
+			}
+		}
+		if err := record(r, row, t.Frozen, dir); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// Run trains both stages of a cell, and measures the initial encoder and the encoder after each stage.
-func (w *worker) Run(r *run) error {
-	if err := w.compile(r); err != nil {
-		return err
-	}
-	c, seed := r.Cell.Config, uint64(r.Cell.Seed)
-	from := filepath.Join(r.Dir, "first", recipe.FinalFile)
-	if c.Init != "" {
-		from = c.Init
-	}
-	start := func(s *recipe.Stage) func() error {
-		return func() error { return s.Trainer.BeginFrom(from, seed, c.Patterns()...) }
-	}
-	if c.Init != "" {
-		if err := w.fromFile(r, start(w.second)); err != nil {
-			return err
-		}
-	} else if err := w.alignment(r); err != nil {
-		return err
-	}
-	if r.Wants(recipe.RowControl) {
-		if err := w.goOn(r, recipe.RowControl, w.control, start(w.control)); err != nil {
-			return err
-		}
-	}
-	return w.goOn(r, recipe.RowMethod, w.second, start(w.second))
-}
-
-// goOn trains a stage that begins where the first has ended, and records it.
-func (w *worker) goOn(r *run, row string, s *recipe.Stage, start func() error) error {
-	dir := filepath.Join(r.Dir, s.Name)
-	if err := recipe.TrainStage(r, s, dir, start, s.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
-		return err
-	}
-	return w.record(r, row, s.Frozen, dir)
-}
-
-// alignment trains the first stage and finds the neighbours with its encoder.
-func (w *worker) alignment(r *run) error {
-	seed, dir := uint64(r.Cell.Seed), filepath.Join(r.Dir, w.first.Name)
-	begin := func() error { return w.first.Trainer.Begin(seed) }
-	if r.Wants(recipe.RowRandom) {
-		if err := begin(); err != nil {
-			return err
-		}
-		if err := w.record(r, recipe.RowRandom, w.first.Frozen, ""); err != nil {
-			return err
-		}
-	}
-	if err := recipe.TrainStage(r, w.first, dir, begin, w.first.Evaluators(r.Backend(), r.Data, r.Cell.Config, r.Cell.Seed)); err != nil {
-		return err
-	}
-	if err := w.neighbours(r, w.first.Frozen); err != nil {
-		return err
-	}
-	return w.record(r, recipe.RowAlignment, w.first.Frozen, dir)
-}
-
 // fromFile finds the neighbours with the encoder of a file and measures it, and random weights beside it.
-func (w *worker) fromFile(r *run, start func() error) error {
+func (w worker) fromFile(r *run, second recipe.Stage) error {
 	_, err := os.Stat(filepath.Join(r.Dir, recipe.NeighboursFile))
 	if !r.Wants(recipe.RowInit) && !r.Wants(recipe.RowRandom) && err == nil {
 		return w.neighbours(r, nil)
 	}
-	// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
-	w.second.Trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, r.Data.Train.Objects.Len())})
-	if err := start(); err != nil {
+	t := w["second"]
+	if err := t.StartForEncoder(second, r.Dir, uint64(r.Cell.Seed), r.Data.Train.Objects.Len()); err != nil {
 		return err
 	}
-	if err := w.neighbours(r, w.second.Frozen); err != nil {
+	if err := w.neighbours(r, t.Frozen); err != nil {
 		return err
 	}
-	frozen, err := w.second.Unfiltered(r.Backend())
+	frozen, err := t.Extractor(false)
 	if err != nil {
 		return err
 	}
 	defer frozen.Close()
-	if err := w.saveStart(r, frozen.ViT); err != nil { // Before the record, so that a run that is killed in between writes it again.
+	if err := saveStart(r, t, frozen.ViT); err != nil { // Before the record, so that a run that is killed in between writes it again.
 		return err
 	}
-	if err := w.record(r, recipe.RowInit, frozen, ""); err != nil || !r.Wants(recipe.RowRandom) {
+	if err := record(r, recipe.RowInit, frozen, ""); err != nil || !r.Wants(recipe.RowRandom) {
 		return err
 	}
-	if err := w.second.Trainer.Begin(uint64(r.Cell.Seed)); err != nil {
+	if err := t.Begin(uint64(r.Cell.Seed)); err != nil {
 		return err
 	}
-	return w.record(r, recipe.RowRandom, frozen, "")
+	return record(r, recipe.RowRandom, frozen, "")
 }
 
 // saveStart writes the encoder of the file as [recipe.EncoderFile] names it, for the experiments that evaluate encoders: the file itself may hold a whole trainer, and move.
-func (w *worker) saveStart(r *run, vit encoder.ViT) error {
+func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) error {
 	if !r.Wants(recipe.RowInit) {
 		return nil
 	}
@@ -153,59 +132,58 @@ func (w *worker) saveStart(r *run, vit encoder.ViT) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	_, store, scope := w.second.Trainer.Encoder(sccore.Online)
+	_, store, scope := t.Encoder(sccore.Online)
 	return weights.ExportViT(file, store, scope, vit, nil, map[string]string{
 		"run": r.Cell.Name(), "stage": "init", "config": string(study.EncodeConfig(r.Cell.Config)),
 	})
 }
 
 // neighbours gives the second stage the neighbours that it draws positives from.
-func (w *worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
-	if r.Cell.Config.Second.Lambdas.ImageConcentration == 0 {
+func (w worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
+	c := r.Cell.Config
+	if c.Second.Lambdas.ImageConcentration == 0 {
 		return nil
 	}
-	neighbours, err := recipe.Neighbours(r, r.Dir, frozen, r.Data, r.Cell.Config)
-	if err != nil {
-		return err
+	r.Say("finding neighbours")
+	found, err := r.Data.Neighbours(filepath.Join(r.Dir, recipe.NeighboursFile), r.Cell.Seed, c).Find(r.Context, r.Backend(), frozen)
+	if err == nil {
+		w["second"].SetNeighbours(found)
 	}
-	w.second.Trainer.SetNeighbours(neighbours)
-	return nil
+	return err
 }
 
-// record measures an encoder and records its numbers. dir is the folder of the stage that trained it, or empty.
-func (w *worker) record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) (err error) {
-	if !r.Wants(row) {
-		return nil
-	}
-	r.Say("measuring %s", row)
-	numbers, err := measure(r.Context, r.Backend(), frozen, r.Data, r.Cell.Config, r.Cell.Seed)
-	if err != nil {
-		return err
-	}
-	curve, details := "", map[string]float64{}
-	if dir != "" {
-		if curve, details, err = recipe.CurveOf(r, dir); err != nil {
+// record measures an encoder and records its numbers. dir is the folder of the stage that trained it, whose model card it writes, or empty.
+func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) error {
+	c := r.Cell.Config
+	return recipe.Record(r, row, dir, func() ([]study.Number, error) {
+		return measure(r.Context, r.Backend(), frozen, r.Data, c, r.Cell.Seed)
+	}, func(numbers []study.Number, _ map[string]float64) error {
+		left := "" // The folder of the encoder's file.
+		if dir != "" {
+			left = filepath.Base(dir)
+		} else if row == recipe.RowInit {
+			left = "init"
+		}
+		if left == "" {
+			return nil
+		}
+		file, err := r.Path(filepath.Join(left, recipe.OnlineFile))
+		var measured []string
+		for i, n := range numbers {
+			numbers[i].Encoder = file
+			measured = append(measured, strings.TrimSpace(fmt.Sprintf("%s %.4g %s", n.Metric, n.Value, n.Unit))+" ("+n.Protocol+")")
+		}
+		if dir == "" || err != nil {
 			return err
 		}
-	}
-	left := "" // The encoder's file.
-	if dir != "" {
-		left, err = r.Path(filepath.Join(filepath.Base(dir), recipe.OnlineFile))
-	} else if row == recipe.RowInit {
-		left, err = r.Path(filepath.Join("init", recipe.OnlineFile))
-	}
-	if err != nil {
-		return err
-	}
-	for i := range numbers {
-		n := &numbers[i]
-		n.Row, n.Curve, n.Encoder, n.Details = row, curve, left, details
-		n.Protocol += ", online branch"
-	}
-	if dir != "" { // Before the record, so that a run that is killed in between writes it again.
-		if err := writeCard(r, dir, frozen.ViT, numbers); err != nil {
-			return err
-		}
-	}
-	return r.Record(numbers...)
+		return weights.Card{
+			ViT: frozen.ViT, Preprocessing: datasets.DefaultPreprocessing(), Size: c.Size,
+			Facts: []weights.Fact{
+				{Name: "Trained by", Text: fmt.Sprintf("experiment %s, run %s, profile %s, stage %s, online branch", Name, r.Cell.Name(), r.Options().Profile, filepath.Base(dir))},
+				{Name: "Data", Text: r.Data.Identity()},
+				{Name: "Record", Text: strings.Join(measured, "; ")},
+				{Name: "Settings", Text: string(study.EncodeConfig(c))},
+			},
+		}.Write(filepath.Join(dir, recipe.OnlineFile))
+	})
 }

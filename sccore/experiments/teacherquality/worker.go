@@ -89,30 +89,27 @@ func mistaken(labels func(image int32, canvas []uint8, side int) error, classes 
 type run = study.Run[Config, data]
 
 // worker runs cells that share a compiled step.
-type worker struct{ stage *recipe.Stage }
+type worker struct{ *recipe.Trainer }
 
 func newWorker(r *run) (study.Worker[Config, data], error) {
-	name, config := "second", r.Cell.Config.second()
+	s := recipe.Stage{Name: "second", Config: r.Cell.Config.second()}
 	switch {
 	case isStart(r.Cell):
-		name, config = "start", r.Cell.Config.First
+		s = recipe.Stage{Name: "start", Config: r.Cell.Config.First}
 	case isTeacher(r.Cell):
-		name, config = "teacher", r.Cell.Config.third()
+		s = recipe.Stage{Name: "teacher", Config: r.Cell.Config.third()}
 	}
-	stage, err := recipe.NewStage(r.Backend(), name, r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), config)
-	return worker{stage}, err
+	t, err := recipe.New(r.Backend(), r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), s)
+	return worker{t}, err
 }
-
-// Close frees the device's memory.
-func (w worker) Close() { w.stage.Close() }
 
 // teacherSeed is what the seed of a third encoder is above that of its run.
 const teacherSeed = 1000
 
 // Run trains, measures and records a cell, or trains what the cells of a seed begin from.
 func (w worker) Run(r *run) error {
-	c, t := r.Cell.Config, w.stage.Trainer
-	if err := w.stage.SetData(r.Data.of(c.Condition, r.Cell.Seed)); err != nil {
+	c, t := r.Cell.Config, w.Trainer
+	if err := w.SetData(r.Data.of(c.Condition, r.Cell.Seed)); err != nil {
 		return err
 	}
 	switch {
@@ -171,7 +168,7 @@ func (w worker) Run(r *run) error {
 func (w worker) record(r *run, details map[string]float64) error {
 	c := r.Cell.Config
 	if r.Cell.Dataset == voc {
-		numbers, err := r.Data.measured.MeasureRecall(r.Context, r.Backend(), w.stage.Frozen, c.Recall, c.Probe, r.Cell.Seed)
+		numbers, err := r.Data.measured.MeasureRecall(r.Context, r.Backend(), w.Frozen, c.Recall, c.Probe, r.Cell.Seed)
 		if err != nil {
 			return err
 		}
@@ -181,7 +178,7 @@ func (w worker) record(r *run, details map[string]float64) error {
 		}
 		return r.Record(numbers...)
 	}
-	sets, err := evaluation.EncodeScenes(w.stage.Frozen, r.Data.scenes, r.Data.scenes[0].Width)
+	sets, err := evaluation.EncodeScenes(w.Frozen, r.Data.scenes, r.Data.scenes[0].Width)
 	if err != nil {
 		return err
 	}
@@ -199,7 +196,7 @@ func (w worker) record(r *run, details map[string]float64) error {
 
 // train completes a training that has begun. It takes a minute, so it writes no checkpoints.
 func (w worker) train(r *run) error {
-	for t := w.stage.Trainer; t.Done() < t.Steps(); {
+	for t := w.Trainer; t.Done() < t.Steps(); {
 		m, err := t.Step(r.Context)
 		if err != nil {
 			return err
@@ -230,7 +227,7 @@ func madeFolder(d data, c study.Cell[Config]) string {
 
 // make trains what others begin from, unless its file exists.
 func (w worker) make(r *run, config sccore.Config, seed uint64) error {
-	t, path := w.stage.Trainer, made(r.Root(), r.Data, r.Cell)
+	t, path := w.Trainer, made(r.Root(), r.Data, r.Cell)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

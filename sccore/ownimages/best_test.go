@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// curveOf returns a curve of undamaged gauges with these k-NN accuracies, at steps from 0. A negative one belongs to a damaged encoder.
-func curveOf(accuracies ...float64) (c Curve) {
+// curveOf returns a curve of undamaged diagnostics with these k-NN accuracies, at steps from 0. A negative one belongs to a damaged encoder.
+func curveOf(accuracies ...float64) (c []Point) {
 	for step, accuracy := range accuracies {
-		g := Gauges{Rank: 10, Similarity: 1, Kept: 1, KNN: accuracy}
+		g := Diagnostics{Rank: 10, Similarity: 1, Kept: 1, KNN: accuracy}
 		if accuracy < 0 {
 			g.Rank, g.KNN = 1, -accuracy
 		}
-		p := Point{Gauges: &g}
+		p := Point{Diagnostics: &g}
 		p.Step = step
 		c = append(c, p)
 	}
@@ -37,16 +37,19 @@ func TestBestEncoder(t *testing.T) {
 		"damaged":                 {[]float64{60, -90, 40}, 3, 50, 2, "which no undamaged encoder reached"},
 		"all damaged":             {[]float64{60, -90, -90}, 3, 50, 0, "which no undamaged encoder reached"},
 	} {
-		c, best := curveOf(test.accuracies...), 0
+		c, best, v := curveOf(test.accuracies...), 0, verdict{true, test.classes, test.queries}
 		for step := range c {
-			if c[:step+1].improved(true, test.classes, test.queries) {
+			if v.improved(c[:step+1]) {
 				best = step
 			}
 		}
 		if best != test.best {
 			t.Errorf("%s: best is step %d, want %d", name, best, test.best)
 		}
-		short, rule := c.rule(true, test.classes, test.queries)
+		if _, _, ok := v.best(c); ok != (best > 0) {
+			t.Errorf("%s: there is a best encoder: %t", name, ok)
+		}
+		short, rule := v.rule(c)
 		if !strings.Contains(rule, test.rule) || (short == "by k-NN") != strings.Contains(rule, "highest k-NN") {
 			t.Errorf("%s: rule %q, %q", name, short, rule)
 		}

@@ -132,7 +132,7 @@ func (s Start) size(c *sccore.Config, v encoder.ViT) {
 	c.PatchHead = c.ImageHead
 }
 
-// measuredSize is the height and width in pixels at which gauges encode: those of a global view, but enough patches to see something on.
+// measuredSize is the height and width in pixels at which diagnostics encode: those of a global view, but enough patches to see something on.
 func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
 	least := 96
 	if s.Smoke {
@@ -141,8 +141,8 @@ func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
 	return sccore.Nearest(max(c.Views.GlobalCropSize, least), v.PatchSize)
 }
 
-// gaugeEvery is the number of steps between gauges: twenty times in a run, and more often in a long one.
-func gaugeEvery(steps int) int { return min(max(steps/20, 1), 500) }
+// diagnosticsEvery is the number of steps between diagnostics: twenty times in a run, and more often in a long one.
+func diagnosticsEvery(steps int) int { return min(max(steps/20, 1), 500) }
 
 // root is the square root of a share, at most 1.
 func root(share float64) float64 { return min(math.Sqrt(share), 1) }

@@ -44,42 +44,42 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-func TestGaugesSayWhatIsDamaged(t *testing.T) {
-	initial := Gauges{Rank: 20, Similarity: 1, Kept: 1}
+func TestDiagnosticsSayWhatIsDamaged(t *testing.T) {
+	initial := Diagnostics{Rank: 20, Similarity: 1, Kept: 1}
 	for _, test := range []struct {
-		gauges     Gauges
-		pretrained bool
-		want       string
+		diagnostics Diagnostics
+		pretrained  bool
+		want        string
 	}{
-		{Gauges{Rank: 18, Similarity: 0.9, Kept: 0.8}, true, ""}, {Gauges{Rank: 40, Similarity: 0.3, Kept: 0.8}, true, "similarity 0.30"},
-		{Gauges{Rank: 9, Similarity: 0.9, Kept: 0.8}, true, "rank 9.0"}, {Gauges{Rank: 20, Similarity: 0.9, Kept: 0.1}, true, "0.10 of them"},
-		{Gauges{Rank: 18, Similarity: 0.1}, false, ""}, {Gauges{Rank: 2, Similarity: 0.9}, false, "rank 2.0"},
+		{Diagnostics{Rank: 18, Similarity: 0.9, Kept: 0.8}, true, ""}, {Diagnostics{Rank: 40, Similarity: 0.3, Kept: 0.8}, true, "similarity 0.30"},
+		{Diagnostics{Rank: 9, Similarity: 0.9, Kept: 0.8}, true, "rank 9.0"}, {Diagnostics{Rank: 20, Similarity: 0.9, Kept: 0.1}, true, "0.10 of them"},
+		{Diagnostics{Rank: 18, Similarity: 0.1}, false, ""}, {Diagnostics{Rank: 2, Similarity: 0.9}, false, "rank 2.0"},
 	} {
-		if got := test.gauges.Damage(initial, test.pretrained); test.want == "" && got != "" || !strings.Contains(got, test.want) {
-			t.Errorf("%+v: %q, want %q", test.gauges, got, test.want)
+		if got := test.diagnostics.Damage(initial, test.pretrained); test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%+v: %q, want %q", test.diagnostics, got, test.want)
 		}
 	}
 }
 
 func TestCurveImproves(t *testing.T) {
-	good, bad := Gauges{Rank: 20, Similarity: 0.9, Kept: 0.9}, Gauges{Rank: 20, Similarity: 0.1, Kept: 0.9}
-	at := func(knn float64) Gauges { g := good; g.KNN = knn; return g }
+	good, bad := Diagnostics{Rank: 20, Similarity: 0.9, Kept: 0.9}, Diagnostics{Rank: 20, Similarity: 0.1, Kept: 0.9}
+	at := func(knn float64) Diagnostics { g := good; g.KNN = knn; return g }
 	for name, test := range map[string]struct {
-		gauges  []Gauges
-		classes int
-		want    string // Of each point, whether it is the best so far.
+		diagnostics []Diagnostics
+		classes     int
+		want        string // Of each point, whether it is the best so far.
 	}{
-		"no labels: the last undamaged":  {[]Gauges{good, good, good, bad, good}, 0, "-++-+"},
-		"labels: the highest accuracy":   {[]Gauges{at(50), at(60), at(59), at(60), at(61)}, 10, "-+--+"},
-		"not by what guessing reaches":   {[]Gauges{at(9), at(12), at(11), at(10), at(11)}, 10, "-++++"},
-		"once above chance, by accuracy": {[]Gauges{at(9), at(12), at(60), at(10), at(70)}, 10, "-++-+"},
+		"no labels: the last undamaged":  {[]Diagnostics{good, good, good, bad, good}, 0, "-++-+"},
+		"labels: the highest accuracy":   {[]Diagnostics{at(50), at(60), at(59), at(60), at(61)}, 10, "-+--+"},
+		"not by what guessing reaches":   {[]Diagnostics{at(9), at(12), at(11), at(10), at(11)}, 10, "-++++"},
+		"once above chance, by accuracy": {[]Diagnostics{at(9), at(12), at(60), at(10), at(70)}, 10, "-++-+"},
 	} {
-		var curve Curve
+		var curve []Point
 		got := ""
-		for _, g := range test.gauges {
-			curve = append(curve, Point{Gauges: &g}, Point{}) // A point without gauges changes nothing.
+		for _, g := range test.diagnostics {
+			curve = append(curve, Point{Diagnostics: &g}, Point{}) // A point without diagnostics changes nothing.
 			mark := "-"
-			if curve[:len(curve)-1].improved(true, test.classes, 100) {
+			if (verdict{true, test.classes, 100}).improved(curve[:len(curve)-1]) {
 				mark = "+"
 			}
 			got += mark

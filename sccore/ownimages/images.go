@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Bounds of what is taken from the folders for gauges, and of what training needs.
+// Bounds of what is taken from the folders for diagnostics, and of what training needs.
 const (
 	leastImages = 8
 	leastHeld   = 2
@@ -27,7 +27,7 @@ const (
 // are read, decoded and shrunk: see [datasets.Cache].
 type Folders struct{ Images, Objects, Cache string }
 
-// Images are the training images of folders, and those that gauges measure.
+// Images are the training images of folders, and those that diagnostics measure.
 type Images struct {
 	Train    sccore.Data
 	Count    int // Of training images.
@@ -43,7 +43,7 @@ type Images struct {
 	measured int              // Height and width in pixels of the three sets.
 }
 
-// Open lists the images of folders, holds some out, and reads those that gauges measure, at size×size pixels. What cannot be read is left out and named.
+// Open lists the images of folders, holds some out, and reads those that diagnostics measure, at size×size pixels. What cannot be read is left out and named.
 // Only a few images are taken in smoke. warn receives what the cache has to say. The error is one line that names the folder.
 func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line string)) (*Images, error) {
 	im := &Images{measured: size}
@@ -90,7 +90,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 	return im, nil
 }
 
-// open lists a folder and splits it into images for training and for gauges, and says how.
+// open lists a folder and splits it into images for training and for diagnostics, and says how.
 func (im *Images) open(dir string, cache *datasets.Cache, smoke bool) (train, held *datasets.ImageFolder, split string, err error) {
 	all, err := datasets.OpenImageFolder(dir)
 	if err != nil {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -16,9 +18,8 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -26,7 +27,7 @@ import (
 // Files in the folder of a run.
 const (
 	EncoderFile = "encoder.safetensors" // The trained encoder: the online branch after the last step.
-	BestFile    = "best.safetensors"    // The best encoder; see [Curve].
+	BestFile    = "best.safetensors"    // The best encoder
 	InitialFile = "initial.safetensors" // The encoder before the first step.
 	MetricsFile = "metrics.csv"
 	EventsFile  = "events.out.tfevents.semcon" // For TensorBoard.
@@ -37,7 +38,6 @@ const (
 	checkpoints    = "checkpoints" // The folder of what resuming needs.
 	finalFile      = "final.safetensors"
 	initialPatches = "initial-patches.safetensors"
-	neighboursFile = "neighbours.safetensors"
 )
 
 // Options are what a run is made of.
@@ -50,7 +50,7 @@ type Options struct {
 
 	CheckpointEvery time.Duration
 	Bar             func(title string, total int) progress.Bar // Nil for none.
-	Say             func(line string)                          // Called with each gauge and warning; nil for nothing.
+	Say             func(line string)                          // Called with each measurement and warning; nil for nothing.
 }
 
 // description is the content of runFile. Two calls with another command continue the same run if everything else is the same.
@@ -74,14 +74,14 @@ type run struct {
 	config  sccore.Config
 	naming  weights.Naming
 	about   description
-	trainer *sccore.Trainer
+	trainer *recipe.Trainer
 	meter   *meter
 	state   state
 }
 
 // state is what checkpoints keep beside the weights.
 type state struct {
-	Curve   Curve    `json:"curve"`
+	Curve   []Point  `json:"curve"`
 	Skipped []string `json:"skipped"` // Files that training could not read.
 }
 
@@ -170,7 +170,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	}
 	encoded, err := json.Marshal(r.config)
 	r.about = description{
-		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size, Every: gaugeEvery(r.config.Steps),
+		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size, Every: diagnosticsEvery(r.config.Steps),
 		Seed: r.Seed, Config: encoded,
 	}
 	return err
@@ -205,40 +205,23 @@ func (r *run) openInit(v encoder.ViT) error {
 	return err
 }
 
-// standardImages returns an error if the makers of weights standardise images otherwise than training and pictures do.
-func standardImages(path string) error {
-	p, _, source, err := weights.ReadPreprocessing(path)
-	if err != nil {
-		return err
-	}
-	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
-		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
-	}
-	return nil
-}
-
 // train trains to the end and writes the results.
 func (r *run) train(ctx context.Context) (err error) {
-	if r.trainer, err = sccore.NewTrainer(r.backend, r.images.Train, r.config); err != nil {
+	s := recipe.Stage{Name: "train", Config: r.config, Init: r.Start.Init, Ignore: r.Start.Ignore}
+	if r.trainer, err = recipe.New(r.backend, r.images.Train, s); err != nil {
 		return err
 	}
 	defer r.trainer.Close()
 	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
-	vit, store, scope := r.trainer.Encoder(sccore.Online)
-	extractor, err := evaluation.NewFeatureExtractor(r.backend, vit, store, scope, evaluation.EncodeBatch)
-	if err != nil {
-		return err
-	}
-	defer extractor.Close()
-	r.meter = &meter{backend: r.backend, extractor: extractor, images: r.images}
+	r.meter = &meter{backend: r.backend, extractor: r.trainer.Frozen, images: r.images, path: r.path(filepath.Join(checkpoints, initialPatches))}
 	bar := r.Bar("train", r.config.Steps)
 	defer bar.Close()
-	if err := r.neighbours(ctx); err != nil {
+	if err := r.neighbours(ctx, s); err != nil {
 		return err
 	}
 	loop := train.Loop[sccore.StepMetrics]{
-		Trainer: r.trainer, Dir: r.path(checkpoints), Final: finalFile, Every: r.CheckpointEvery, Note: &r.state,
-		Start: func() error { return r.begin(ctx) },
+		Trainer: r.trainer.Trainer, Dir: r.path(checkpoints), Final: finalFile, Every: r.CheckpointEvery, Note: &r.state,
+		Start: func() error { return r.begin(ctx, s) },
 		Resumed: func(done int) {
 			bar.Resumed(done)
 			r.Say(fmt.Sprintf("continues after step %d", done))
@@ -250,25 +233,19 @@ func (r *run) train(ctx context.Context) (err error) {
 			bar.Phase(map[train.Phase]string{train.Compiling: progress.Compiling, train.Training: progress.Training, train.Evaluating: progress.Measuring}[phase])
 		},
 	}
-	var measured *Gauges
+	var measured *Diagnostics
 	loop.Evaluators = []train.Evaluator{{Name: "gauges", Every: r.about.Every, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
-		if r.meter.initial == nil {
-			if err := r.meter.readInitial(r.path(filepath.Join(checkpoints, initialPatches))); err != nil {
-				return nil, err
-			}
-		}
 		measured, err = r.meter.measure(ctx)
 		return nil, err
 	}}}
 	loop.After = func(m sccore.StepMetrics, _ map[string]float64) error {
 		bar.Set(r.trainer.Done(), fmt.Sprintf("loss %.3f", m.Total))
-		point := Point{StepMetrics: m, Gauges: measured}
+		point := Point{StepMetrics: m, Diagnostics: measured}
 		measured = nil
-		if m.Class == nil && point.Gauges == nil && m.Step > 1 {
+		if m.Class == nil && point.Diagnostics == nil && m.Step > 1 {
 			return nil
 		}
-		r.state.Curve = append(r.state.Curve, point)
-		return r.gauged(point)
+		return r.record(point)
 	}
 	if err := loop.Run(ctx); err != nil {
 		return err
@@ -288,62 +265,126 @@ func (r *run) skip(line string) {
 }
 
 // begin sets the initial weights and measures them.
-func (r *run) begin(ctx context.Context) error {
-	if err := r.initialize(); err != nil {
+func (r *run) begin(ctx context.Context, s recipe.Stage) error {
+	if err := r.trainer.Start(s, r.Out, r.Seed); err != nil {
 		return err
 	}
 	if err := r.export(InitialFile); err != nil {
 		return err
 	}
-	if err := r.meter.saveInitial(ctx, r.path(filepath.Join(checkpoints, initialPatches))); err != nil {
+	if err := r.meter.saveInitial(ctx); err != nil {
 		return err
 	}
-	g, err := r.meter.measure(ctx)
+	d, err := r.meter.measure(ctx)
 	if err != nil {
 		return err
 	}
-	r.state = state{Curve: Curve{{Gauges: g}}}
-	return r.gauged(r.state.Curve[0])
+	r.state = state{}
+	return r.record(Point{Diagnostics: d})
 }
 
-func (r *run) initialize() error {
-	if r.Start.Init == "" {
-		return r.trainer.Begin(r.Seed)
+// record adds a point to the curve. If it was measured, it says so and writes the curves and, if it is the best yet, the encoder.
+func (r *run) record(p Point) error {
+	r.state.Curve = append(r.state.Curve, p)
+	if p.Diagnostics == nil {
+		return nil
 	}
-	return r.trainer.BeginFrom(r.Start.Init, r.Seed, r.Start.Ignore...)
+	r.Say(r.describe(p))
+	if err := r.writeCurves(); err != nil || !r.verdict().improved(r.state.Curve) {
+		return err
+	}
+	return r.export(BestFile)
+}
+
+// verdict judges the encoders of the run.
+func (r *run) verdict() verdict {
+	v := verdict{pretrained: r.Start.Init != "", classes: len(r.images.classes)}
+	if v.classes > 0 {
+		v.queries = r.images.queries.Len()
+	}
+	return v
 }
 
 // neighbours finds the neighbours of images from which positives are drawn, by the initial encoder, or reads those that an earlier call has found.
-func (r *run) neighbours(ctx context.Context) error {
+func (r *run) neighbours(ctx context.Context, s recipe.Stage) error {
 	if r.config.Lambdas.ImageConcentration == 0 {
 		return nil
 	}
-	path, objects := r.path(filepath.Join(checkpoints, neighboursFile)), r.images.Train.Objects
-	encode := func() (class []float32, dim int, err error) {
-		bar := r.Bar("neighbours", objects.Len())
-		defer bar.Close()
-		// Starting the trainer requires neighbours, but only the encoder is used here, so any will do.
-		r.trainer.SetNeighbours(&knn.Neighbours{K: 1, Indices: make([]int32, objects.Len())})
-		if err := r.initialize(); err != nil {
-			return nil, 0, err
-		}
-		r.meter.extractor.Skipped = func(s datasets.Skipped) {} // Training names it.
-		images := evaluation.ImagesOf(objects, r.meter.extractor.Preprocessing, r.about.Size, objects.Len(), r.meter.extractor.Skipped)
-		for features, err := range r.meter.extractor.Features(images, false) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return nil, 0, err
-			}
-			class = append(class, features.Class...)
-			bar.Set(len(class)/len(features.Class), "")
-		}
-		return class, r.meter.extractor.ViT.Dim, nil
+	n := recipe.Neighbours{
+		Path: r.path(filepath.Join(checkpoints, recipe.NeighboursFile)), Source: r.about.Images + "; " + r.about.Init,
+		Images: r.images.Train.Objects, Size: r.about.Size, Count: r.config.Neighbours,
 	}
-	found, err := knn.Stored(ctx, r.backend, path, objects.Len(), r.config.Neighbours, r.about.Images+"; "+r.about.Init, encode)
+	if _, err := os.Stat(n.Path); err != nil {
+		n.Bar = r.Bar("neighbours", n.Images.Len())
+		defer n.Bar.Close()
+		if err := r.trainer.StartForEncoder(s, r.Out, r.Seed, n.Images.Len()); err != nil {
+			return err
+		}
+	}
+	found, err := n.Find(ctx, r.backend, r.trainer.Frozen)
 	if err == nil {
 		r.trainer.SetNeighbours(found)
 	}
 	return err
+}
+
+// checkFree returns an error if a folder holds files but no run, so that a run does not mix with photographs or other work.
+func checkFree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	other := ""
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case name == runFile:
+			return nil
+		case name != checkpoints && name != lockFile && !strings.HasPrefix(name, "."): // These are there if the run was killed before it wrote what it is.
+			other = name
+		}
+	}
+	if other != "" {
+		return fmt.Errorf("%s: holds %s and no run; name another folder", dir, other)
+	}
+	return nil
+}
+
+// claim writes what the run is, or checks that the folder is of the same run.
+func (r *run) claim() error {
+	path := r.path(runFile)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		content, err := json.MarshalIndent(r.about, "", "  ")
+		if err != nil {
+			return err
+		}
+		return atomicfile.WriteBytes(path, append(content, '\n'))
+	} else if err != nil {
+		return err
+	}
+	var before description
+	if err := json.Unmarshal(content, &before); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, part := range []struct{ name, before, now string }{
+		{"images", before.Images, r.about.Images}, {"initial weights", before.Init, r.about.Init}, {"ignored keys", fmt.Sprint(before.Ignore), fmt.Sprint(r.about.Ignore)},
+		{"seed", fmt.Sprint(before.Seed), fmt.Sprint(r.Seed)}, {"settings", compact(before.Config), compact(r.about.Config)},
+	} {
+		if part.before != part.now {
+			return fmt.Errorf("%s: is the folder of a run with other %s; name another folder", r.Out, part.name)
+		}
+	}
+	r.about.Command = before.Command
+	return nil
+}
+
+// compact is JSON of a configuration as it is encoded now.
+func compact(raw json.RawMessage) string {
+	var config sccore.Config
+	if json.Unmarshal(raw, &config) == nil {
+		if encoded, err := json.Marshal(config); err == nil {
+			return string(encoded)
+		}
+	}
+	return string(raw)
 }

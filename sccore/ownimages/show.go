@@ -57,6 +57,18 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 	return viewer, nil
 }
 
+// standardImages returns an error if the makers of weights standardise images otherwise than training and pictures do.
+func standardImages(path string) error {
+	p, _, source, err := weights.ReadPreprocessing(path)
+	if err != nil {
+		return err
+	}
+	if ours := datasets.DefaultPreprocessing(); p.Mean != ours.Mean || p.Std != ours.Std {
+		return fmt.Errorf("%s: images have mean %v and std %v, here they have ImageNet's", source, p.Mean, p.Std)
+	}
+	return nil
+}
+
 // DrawScene writes a drawn scene to a PNG file, for what wants a photograph where there is none.
 func DrawScene(file string) error {
 	var encoded bytes.Buffer

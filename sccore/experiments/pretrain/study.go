@@ -94,7 +94,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		}
 		return steps
 	},
-	NewWorker: func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
+	NewWorker:     func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
 	ProfileConfig: recipe.Defaults,
 	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 	Figures:       drawn,

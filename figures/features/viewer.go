@@ -1,14 +1,21 @@
+// Package features draws what encoders make of images: principal components, correspondences, attention, t-SNE, and the parts of the method.
 package features
 
 import (
 	"fmt"
 	"image"
+	"math"
+	"slices"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Viewer draws the features of a few images.
@@ -49,3 +56,260 @@ func (w *Viewer) names() (names []string) {
 
 // enlargement is the factor by which scenes are enlarged: small scenes become about 130 pixels large.
 func (w *Viewer) enlargement() int { return max(1, 130/w.size) }
+
+// NamedEncoder is the file of an encoder and its name in figures. An empty file means random weights.
+type NamedEncoder struct{ Name, File string }
+
+// open loads the encoder in a file, or one with random weights if the file name is empty. The caller closes it.
+func (w *Viewer) open(file string) (frozen *evaluation.FeatureExtractor, closeAll func(), err error) {
+	v, err := encoder.ViTByName(w.config.Encoder)
+	if err != nil {
+		return nil, nil, err
+	}
+	v.Positions, v.Prototypes, v.BlocksAfterFilter = w.config.Positions, w.config.Prototypes, w.config.BlocksAfterFilter
+	store := model.NewStore()
+	if file == "" {
+		if v, store, err = evaluation.RandomViT(w.config.Encoder, 0); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		read, err := weights.ReadViT(file, v, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(read.Missing) > 0 {
+			v.Prototypes = 0 // The encoder's stage has no filter.
+		}
+		if err := read.Apply(store, "/"); err != nil {
+			return nil, nil, err
+		}
+	}
+	frozen, err = evaluation.NewFeatureExtractor(w.backend, v, store, "/", 1)
+	if err != nil {
+		store.Finalize()
+		return nil, nil, err
+	}
+	return frozen, func() { frozen.Close(); store.Finalize() }, nil
+}
+
+// encoded holds an encoder's patch features of the viewer's scenes.
+type encoded struct {
+	rows, columns int
+	patches       [][]float64 // Scene by scene. [scenes·rows·columns][Dim]
+}
+
+// encode runs the encoder in a file, or one with random weights if the file name is empty.
+func (w *Viewer) encode(file string) (encoded, error) {
+	frozen, closeAll, err := w.open(file)
+	if err != nil {
+		return encoded{}, err
+	}
+	defer closeAll()
+	out, err := evaluation.Encode(frozen, w.scenes, w.size, len(w.images), true)
+	return encoded{out.Rows, out.Columns, wide(out.Patches, frozen.ViT.Dim)}, err
+}
+
+// scene returns the patch features of a scene.
+func (s encoded) scene(i int) [][]float64 {
+	places := s.rows * s.columns
+	return s.patches[i*places : (i+1)*places]
+}
+
+// alike returns the cosines of a feature with the patches of a scene.
+func (s encoded) alike(query []float64, scene int) (cosines []float64) {
+	for _, patch := range s.scene(scene) {
+		var ab, aa, bb float64
+		for d := range query {
+			ab, aa, bb = ab+query[d]*patch[d], aa+query[d]*query[d], bb+patch[d]*patch[d]
+		}
+		cosines = append(cosines, ab/math.Sqrt(max(aa*bb, 1e-24)))
+	}
+	return cosines
+}
+
+// correspondences are half the cosines of a feature with the patches of a scene plus a half.
+func (s encoded) correspondences(query []float64, scene int) []float64 {
+	scores := s.alike(query, scene)
+	for i := range scores {
+		scores[i] = scores[i]/2 + 0.5
+	}
+	return scores
+}
+
+// wide splits values into vectors.
+func wide(values []float32, dim int) (vectors [][]float64) {
+	for part := range slices.Chunk(values, dim) {
+		vector := make([]float64, dim)
+		for i, x := range part {
+			vector[i] = float64(x)
+		}
+		vectors = append(vectors, vector)
+	}
+	return vectors
+}
+
+// Components draws the patch features of encoders: their first three principal components over all scenes as red, green and blue.
+func (w *Viewer) Components(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{Title: "Patch features: three principal components as colours", ColumnLabels: []string{"scene"}, Scale: w.enlargement(), RowLabels: w.names()}
+	if w.Names != nil {
+		sheet.ColumnLabels[0] = "image"
+	}
+	for _, shown := range w.shown {
+		sheet.Images = append(sheet.Images, []image.Image{shown})
+	}
+	for _, e := range encoders {
+		s, err := w.encode(e.File)
+		if err != nil {
+			return sheet, err
+		}
+		colours, err := componentColours(s.patches)
+		if err != nil {
+			return sheet, fmt.Errorf("%s: %w", e.Name, err)
+		}
+		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
+		part := 3 * s.rows * s.columns
+		for i, im := range w.images {
+			picture := figures.NewImage(colours[i*part:(i+1)*part], s.rows, s.columns)
+			sheet.Images[i] = append(sheet.Images[i], figures.Resized(picture, im.Width, im.Height, false))
+		}
+	}
+	return sheet, nil
+}
+
+// componentColours are the first three principal components of vectors as red, green and blue, from 0 to 1 over the range of the middle 95 %.
+func componentColours(vectors [][]float64) (pixels []float32, err error) {
+	components, err := stats.PrincipalComponents(vectors, 3)
+	if err != nil {
+		return nil, err
+	}
+	pixels = make([]float32, 3*len(vectors))
+	for c := range 3 {
+		var values []float64
+		for _, patch := range components {
+			values = append(values, patch[c])
+		}
+		slices.Sort(values)
+		low, high := values[len(values)/40], values[len(values)-1-len(values)/40]
+		for p, patch := range components {
+			pixels[3*p+c] = float32(min(max((patch[c]-low)/max(high-low, 1e-12), 0), 1))
+		}
+	}
+	return pixels, nil
+}
+
+// Correspondences draws, for the middle patch of each scene but the last, its correspondence with the patches of the next scene under each encoder: half
+// the cosine similarity of patch features plus a half, pale where it is high.
+func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
+	sheet := figures.ImageGrid{
+		Title: "Correspondence of patches of another scene with the marked patch: pale is more", ColumnLabels: []string{"patch", "other scene"}, Scale: 1,
+	}
+	if names := w.names(); names != nil {
+		sheet.Title, sheet.ColumnLabels[1] = "How alike patches of the next image are to the marked patch: pale is more", "next image"
+		for i := range len(names) - 1 {
+			sheet.RowLabels = append(sheet.RowLabels, names[i]+",\nthen "+names[i+1])
+		}
+	}
+	scale := w.enlargement()
+	for i := range len(w.shown) - 1 {
+		sheet.Images = append(sheet.Images, []image.Image{nil, figures.DrawBoxes(w.shown[i+1], scale)})
+	}
+	for _, e := range encoders {
+		s, err := w.encode(e.File)
+		if err != nil {
+			return sheet, err
+		}
+		sheet.ColumnLabels = append(sheet.ColumnLabels, e.Name)
+		middle := s.rows/2*s.columns + s.columns/2
+		for i := range sheet.Images {
+			sheet.Images[i][0] = figures.DrawBoxes(w.shown[i], scale, figures.Box{}, s.patchBox(middle, 0))
+			sheet.Images[i] = append(sheet.Images[i], w.heat(s, s.correspondences(s.scene(i)[middle], i+1), i+1))
+		}
+	}
+	return sheet, nil
+}
+
+// heat draws a number of each patch of a scene.
+func (w *Viewer) heat(s encoded, values []float64, scene int) image.Image {
+	bounds, scale := w.shown[scene].Bounds(), w.enlargement()
+	return figures.HeatImage(values, s.columns, scale*bounds.Dy(), scale*bounds.Dx())
+}
+
+// patchBox is the box around a patch, of at least this height and width as shares of the image.
+func (s encoded) patchBox(place int, least float64) figures.Box {
+	height, width := max(1/float64(s.rows), least), max(1/float64(s.columns), least)
+	middleY, middleX := (float64(place/s.columns)+0.5)/float64(s.rows), (float64(place%s.columns)+0.5)/float64(s.columns)
+	return figures.Box{Top: middleY - height/2, Left: middleX - width/2, Height: height, Width: width}
+}
+
+// Scores are the correspondences of the patches of two scenes under an encoder, in [0, 1]: patch by patch of the first, that patch with each of the second,
+// half the cosine similarity of their features plus a half.
+func (w *Viewer) Scores(encoder NamedEncoder, first, second int) ([]float64, error) {
+	s, err := w.encode(encoder.File)
+	if err != nil {
+		return nil, err
+	}
+	var scores []float64
+	for _, patch := range s.scene(first) {
+		scores = append(scores, s.correspondences(patch, second)...)
+	}
+	return scores, nil
+}
+
+// Point is a place in an image, in shares of its width and height from the upper left corner: 0.5, 0.5 is the middle.
+type Point struct{ X, Y float64 }
+
+// Points draws, for each of some points of the first scene, how alike the patches of every scene are to the patch that the point lies in: the cosine of
+// their features, pale where it is high. A frame surrounds that patch, and beside each map the patch that is most like it, in the first scene another one. A
+// point outside the image is an error.
+func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGrid, error) {
+	const leastFrame = 0.1 // As a share of the image, so that a frame can be seen.
+	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1}
+	for i := range w.shown {
+		label := "likeness to it"
+		if len(w.shown) > 1 {
+			label = fmt.Sprintf("likeness, image %d", i+1)
+		}
+		sheet.ColumnLabels = append(sheet.ColumnLabels, label, "most alike")
+	}
+	s, err := w.encode(encoder.File)
+	if err != nil {
+		return sheet, err
+	}
+	scale := w.enlargement()
+	for _, at := range points {
+		if !(at.X >= 0 && at.X < 1 && at.Y >= 0 && at.Y < 1) {
+			return sheet, fmt.Errorf("point %g, %g: want shares of the image from 0 up to 1", at.X, at.Y)
+		}
+		place := int(at.Y*float64(s.rows))*s.columns + int(at.X*float64(s.columns))
+		row := []image.Image{figures.DrawBoxes(figures.Paled(w.shown[0]), scale, s.patchBox(place, leastFrame))}
+		for i, shown := range w.shown {
+			cosines := s.alike(s.scene(0)[place], i)
+			best := -1
+			for p := range cosines {
+				if own := i == 0 && p == place; !own && (best < 0 || cosines[p] > cosines[best]) {
+					best = p
+				}
+			}
+			row = append(row, w.heat(s, cosines, i), figures.DrawBoxes(figures.Paled(shown), scale, figures.Box{}, s.patchBox(max(best, 0), leastFrame)))
+		}
+		sheet.RowLabels = append(sheet.RowLabels, fmt.Sprintf("%g, %g", at.X, at.Y))
+		sheet.Images = append(sheet.Images, row)
+	}
+	return sheet, nil
+}
+
+// Attention is [AttentionMaps.Draw] of the viewer's scenes, with as many maps as in the paper.
+func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
+	frozen, closeAll, err := w.open(file)
+	if err != nil {
+		return figures.ImageGrid{}, err
+	}
+	defer closeAll()
+	images := slices.Clone(w.images)
+	for i := range images {
+		if images[i].Name = fmt.Sprintf("scene %d", i+1); w.Names != nil {
+			images[i].Name = w.Names[i]
+		}
+	}
+	return AttentionMaps{Heads: 3, Filter: 3}.Draw(frozen, images)
+}

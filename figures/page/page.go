@@ -1,3 +1,6 @@
+// Package page makes self-contained HTML pages, which ask nothing of the network and print well.
+//
+// In go the text of a template, its data and figures. Out comes one file with the style of all pages.
 package page
 
 import (

@@ -1,0 +1,226 @@
+// Package cotap draws what CoTAP costs, CPU time and memory of the loss of one image pair with its gradient for each way to compute it, and how it looks at a
+// student's ranking. It keeps no records, so it is not an experiment.
+package cotap
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/usage"
+	"github.com/semcon/semcon/losses"
+)
+
+// Cost is the cost of the loss of one image pair with its gradient, for one way to compute it.
+type Cost struct {
+	Way    string // "brute force", "graph" or "host"
+	Pairs  int
+	CPU    time.Duration // The lowest CPU time of three runs.
+	Memory int64         // Peak bytes of compilation and runs, beyond those of the process with backend and compiler loaded.
+}
+
+// ways are in the order of measurement. Those that need more memory come later, because the process keeps its memory.
+var ways = []string{"host", "brute force", "graph"}
+
+// bruteForceLimit is the largest number of pairs that Measure computes by brute force.
+const bruteForceLimit = 38416
+
+// Measure measures each way to compute the loss for each number of pairs, brute force up to 38,416. pairs should ascend. The Go engine has neither a fast
+// sort nor loops, so it handles about a thousand pairs at most.
+func Measure(b compute.Backend, pairs []int) ([]Cost, error) {
+	if _, err := measure(b, "graph", 64); err != nil { // Loads the compiler.
+		return nil, err
+	}
+	var costs []Cost
+	for _, way := range ways {
+		kept := int64(0) // Memory that the process keeps from smaller numbers of pairs.
+		for _, n := range pairs {
+			if way == "brute force" && n > bruteForceLimit {
+				continue
+			}
+			cost, err := measure(b, way, n)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %d pairs: %w", way, n, err)
+			}
+			kept += cost.Memory
+			cost.Memory = kept
+			costs = append(costs, cost)
+		}
+	}
+	return costs, nil
+}
+
+func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	p, q := make([]float32, n), make([]float32, n)
+	wideP, wideQ := make([]float64, n), make([]float64, n)
+	for i := range p {
+		q[i] = rng.Float32()
+		p[i] = 0.5*q[i] + 0.5*rng.Float32()
+		wideP[i], wideQ[i] = float64(p[i]), float64(q[i])
+	}
+	c := losses.DefaultCoTAP()
+	run := func() error { _, _, err := c.Evaluate(wideP, wideQ); return err }
+	if way != "host" {
+		loss := c.Loss
+		if way == "brute force" {
+			loss = c.BruteForce
+		}
+		exec, err := graph.NewExec(b, func(in []*graph.Node) []*graph.Node {
+			value := loss(in[0], in[1])
+			return append([]*graph.Node{value}, graph.Gradient(value, in[0])...)
+		})
+		if err != nil {
+			return cost, err
+		}
+		defer exec.Finalize()
+		tensorP, tensorQ := tensors.FromValue(p), tensors.FromValue(q)
+		run = func() error {
+			out, err := exec.Call(tensorP, tensorQ)
+			for _, x := range out {
+				x.MustFinalizeAll()
+			}
+			return err
+		}
+	}
+	cost = Cost{Way: way, Pairs: n, CPU: math.MaxInt64}
+	cost.Memory = usage.PeakMemory(func() {
+		for turn := 0; turn < 4 && err == nil; turn++ {
+			began := usage.CPU()
+			err = run()
+			if turn > 0 { // The first compiles.
+				cost.CPU = min(cost.CPU, usage.CPU()-began)
+			}
+		}
+	})
+	return cost, err
+}
+
+// Curves plots CPU time and memory against the number of pairs.
+func Curves(costs []Cost) figures.CurvesRow {
+	row := figures.CurvesRow{{X: "patch pairs", Y: "CPU time (ms)", LogX: true, LogY: true}, {X: "patch pairs", Y: "memory (MB)", LogX: true, LogY: true}}
+	for _, way := range []string{"brute force", "graph", "host"} {
+		time, space := figures.Series{Name: way}, figures.Series{Name: way}
+		for _, cost := range costs {
+			if cost.Way != way {
+				continue
+			}
+			time.X, time.Y = append(time.X, float64(cost.Pairs)), append(time.Y, 1e3*cost.CPU.Seconds())
+			if cost.Memory > 0 {
+				space.X, space.Y = append(space.X, float64(cost.Pairs)), append(space.Y, float64(cost.Memory)/1e6)
+			}
+		}
+		row[0].Series, row[1].Series = append(row[0].Series, time), append(row[1].Series, space)
+	}
+	return row
+}
+
+// Pairs are the numbers of pairs that a profile measures: squares of 48, 98, 196 (ViT/16 at 224²), 392 and 784 (ViT/8) patches.
+func Pairs(profile string) []int {
+	switch profile {
+	case "smoke":
+		return []int{256, 1024}
+	case "quick":
+		return []int{2304, 9604, 38416}
+	}
+	return []int{2304, 9604, 38416, 153664, 614656}
+}
+
+// Numbers of points in figures of a ranking.
+const (
+	thresholds = 80
+	rankBins   = 10
+)
+
+// Ranking draws how CoTAP looks at the scores p of a student, given those of a teacher, q: one score in [0, 1] of each pair of patches. Left, the AP loss
+// against the labels q ≥ t, by the threshold t. In the middle, those losses summed up over the pairs as thresholds, from the lowest on, over the number of
+// pairs: it ends at the definition of CoTAP with γ = 1. Right, how hard a step of gradient descent moves a pair, by the place that the student gives it: the
+// mean in each tenth of the ranking, over the mean size of all, for the third of the pairs that the teacher holds most alike and for the other thirds. The
+// errors are those of [losses.AP].
+func Ranking(p, q []float64) (figures.CurvesRow, error) {
+	if len(p) < 10 {
+		return nil, errors.New("a ranking of fewer than ten pairs")
+	}
+	byThreshold := figures.Series{Name: "AP loss"}
+	low, high := slices.Min(q), slices.Max(q)
+	for i := range thresholds {
+		t := low + (high-low)*float64(i)/thresholds
+		loss, err := losses.AP(p, q, t)
+		if err != nil {
+			return nil, err
+		}
+		byThreshold.X, byThreshold.Y = append(byThreshold.X, t), append(byThreshold.Y, loss)
+	}
+	_, gradient, err := losses.DefaultCoTAP().Evaluate(p, q)
+	if err != nil {
+		return nil, err
+	}
+	summed, err := summed(p, q)
+	if err != nil {
+		return nil, err
+	}
+	return figures.CurvesRow{
+		{Title: "AP loss under each threshold", X: "threshold t", Y: "AP loss", Series: []figures.Series{byThreshold}},
+		{Title: "summed over thresholds", X: "up to threshold t", Y: "sum / pairs", Series: []figures.Series{summed}},
+		{Title: "pull on the ranking", X: "place in the student's ranking (%)", Y: "pull / mean pull (up > 0)", Series: pulls(p, q, gradient)},
+	}, nil
+}
+
+// summed is the sum of the AP losses over the thresholds, in as many parts as there are points.
+func summed(p, q []float64) (series figures.Series, err error) {
+	series.Name = "CoTAP so far"
+	sorted, sum, last := slices.Sorted(slices.Values(q)), 0.0, math.NaN()
+	loss := 0.0
+	for i, t := range sorted {
+		if t != last {
+			if loss, err = losses.AP(p, q, t); err != nil {
+				return series, err
+			}
+			last = t
+		}
+		sum += loss
+		if (i+1)*thresholds/len(sorted) > i*thresholds/len(sorted) {
+			series.X, series.Y = append(series.X, t), append(series.Y, sum/float64(len(q)))
+		}
+	}
+	return series, nil
+}
+
+// pulls are the means of the gradient against the place in the student's ranking.
+func pulls(p, q, gradient []float64) []figures.Series {
+	order := make([]int, len(p))
+	size := 0.0
+	for i := range order {
+		order[i] = i
+		size += math.Abs(gradient[i]) / float64(len(p))
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
+	sorted := slices.Sorted(slices.Values(q))
+	groups := []figures.Series{{Name: "teacher: most alike"}, {Name: "between"}, {Name: "least alike"}}
+	for bin := range rankBins {
+		sums, counts := make([]float64, len(groups)), make([]float64, len(groups))
+		for _, i := range order[bin*len(order)/rankBins : (bin+1)*len(order)/rankBins] {
+			above := len(sorted) - sort.SearchFloat64s(sorted, q[i]) - 1
+			group := min(max(above, 0)*len(groups)/len(sorted), len(groups)-1)
+			sums[group] -= gradient[i] / max(size, math.SmallestNonzeroFloat64)
+			counts[group]++
+		}
+		for g := range groups {
+			mean := math.NaN()
+			if counts[g] > 0 {
+				mean = sums[g] / counts[g]
+			}
+			groups[g].X, groups[g].Y = append(groups[g].X, (float64(bin)+0.5)*100/rankBins), append(groups[g].Y, mean)
+		}
+	}
+	return groups
+}

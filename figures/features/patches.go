@@ -1,0 +1,257 @@
+package features
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"image"
+	"math"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/analysis/tsne"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/knn"
+	"github.com/semcon/semcon/sccore/views"
+	"golang.org/x/image/draw"
+	"gonum.org/v1/gonum/mat"
+)
+
+// PatchEmbedding draws patches of annotated images by t-SNE of their features.
+type PatchEmbedding struct {
+	Sample     evaluation.PatchSample
+	Perplexity float64 // About how many neighbours count. Few patches lower it to a third of their number.
+	Seed       uint64  // Draws the patches and the first points.
+}
+
+// Draw returns two figures of the same points: dots in the colours of classes, and pictures of patches. The title says the perplexity and the divergence.
+func (e PatchEmbedding) Draw(ctx context.Context, frozen *evaluation.FeatureExtractor, set *datasets.Segmentation) (dots, pictures figures.Embedding, err error) {
+	drawn, err := e.Sample.Draw(ctx, frozen, set, e.Seed)
+	if err != nil {
+		return dots, pictures, err
+	}
+	features := mat.NewDense(len(drawn.Patches), drawn.Dim, slices.Concat(wide(drawn.Features, drawn.Dim)...))
+	perplexity := min(e.Perplexity, float64((len(drawn.Patches)-1)/3)) // More has no meaning: see [tsne.Affinities].
+	affinities, err := tsne.Affinities(features, perplexity)
+	if err != nil {
+		return dots, pictures, err
+	}
+	points, divergence, err := tsne.Options{Steps: 1000, Seed: e.Seed}.Embed(ctx, affinities)
+	if err != nil {
+		return dots, pictures, err
+	}
+	dots = figures.Embedding{
+		Title:   fmt.Sprintf("%d patches of %s by t-SNE, perplexity %g, KL divergence %.2f", len(points), set.Name, perplexity, divergence),
+		Classes: set.Classes,
+	}
+	for i, p := range points {
+		dots.X, dots.Y, dots.Class = append(dots.X, p.X), append(dots.Y, p.Y), append(dots.Class, int(drawn.Patches[i].Class))
+	}
+	pictures = dots
+	last, shown := -1, (*image.RGBA)(nil)
+	for _, p := range drawn.Patches {
+		if p.Image != last { // Patches come image by image.
+			a, err := set.Read(p.Image)
+			if err != nil {
+				return dots, pictures, err
+			}
+			last, shown = p.Image, a.Image()
+		}
+		pictures.Pictures = append(pictures.Pictures, expanded(shown, p, drawn.Grid))
+	}
+	return dots, pictures, nil
+}
+
+// Figures of a patch: as in the paper (Fig. vis_tsne), the height and width shown are five times those of the patch.
+const (
+	expansion   = 5
+	pictureSide = 28 // In pixels.
+)
+
+// expanded cuts the surroundings of a patch out of its image.
+func expanded(shown *image.RGBA, p evaluation.SampledPatch, grid int) image.Image {
+	size := shown.Bounds().Size()
+	along := func(place, length int) (low, high int) {
+		wanted := min(expansion*length/grid, length)
+		low = min(max((2*place+1)*length/(2*grid)-wanted/2, 0), length-wanted)
+		return low, low + max(wanted, 1)
+	}
+	top, bottom := along(p.Row, size.Y)
+	left, right := along(p.Column, size.X)
+	picture := image.NewRGBA(image.Rect(0, 0, pictureSide, pictureSide))
+	draw.CatmullRom.Scale(picture, picture.Rect, shown, image.Rect(left, top, right, bottom), draw.Src, nil)
+	return picture
+}
+
+// SparseMatches draws sparse correspondences: patches of two pictures whose features are each other's nearest.
+type SparseMatches struct {
+	Size      int     // Height and width in pixels at which pictures are encoded.
+	Pairs     int     // Pairs of pictures.
+	Threshold float64 // Least cosine similarity.
+	Most      int     // Lines of a pair, the most similar ones; 0 for all.
+}
+
+// The two kinds of lines. The first has the colour and dash of a figure's first series.
+const (
+	agrees = iota
+	differs
+)
+
+// match draws a pair of pictures, resized to a square as [evaluation.PatchSample] does, with lines between the most similar patches. place is the row and the column
+// of a patch of the first or the second picture in a grid, and agree whether two patches do.
+func (m SparseMatches) match(
+	pictures [2]image.Image, features [2][]float32, dim, grid int, place func(which, i int) (row, column int), agree func(first, second int) bool,
+) (pair figures.MatchedPair, err error) {
+	const side = 190 // In pixels.
+	pair.First, pair.Second = figures.Resized(pictures[0], side, side, true), figures.Resized(pictures[1], side, side, true)
+	matches, err := knn.Mutual(features[0], features[1], dim, m.Threshold)
+	slices.SortStableFunc(matches, func(a, b knn.Match) int { return cmp.Compare(b.Similarity, a.Similarity) })
+	if m.Most > 0 {
+		matches = matches[:min(m.Most, len(matches))]
+	}
+	middle := func(which, i int) (y, x float64) {
+		row, column := place(which, i)
+		return (float64(row) + 0.5) / float64(grid), (float64(column) + 0.5) / float64(grid)
+	}
+	for _, match := range matches {
+		var line figures.MatchLine
+		line.FromY, line.FromX = middle(0, match.First)
+		line.ToY, line.ToX = middle(1, match.Second)
+		if !agree(match.First, match.Second) {
+			line.Kind = differs
+		}
+		pair.Lines = append(pair.Lines, line)
+	}
+	return pair, err
+}
+
+// OfClass draws pairs of images that show a class, as in the paper (Fig. vis_corr_pos): the classes with at least two images in turn, and of each the
+// images with most of it. Patches of no object, class 0, are left out if the first class is the background. Lines agree if both patches have one class.
+func (m SparseMatches) OfClass(ctx context.Context, frozen *evaluation.FeatureExtractor, set *datasets.Segmentation) (figures.Matches, error) {
+	sheet := figures.Matches{
+		Title: fmt.Sprintf("Mutual nearest patches of images of a class, %s", set.Name), Kinds: []string{"both patches have one class", "they have two"},
+	}
+	drawn, err := evaluation.PatchSample{Size: m.Size}.Draw(ctx, frozen, set, 0)
+	if err != nil {
+		return sheet, err
+	}
+	first := 0
+	if set.Classes[0] == "background" {
+		first = 1
+	}
+	byImage := make([][]int, set.Len()) // Places in drawn.
+	counts := make([][]int, len(set.Classes))
+	for c := range counts {
+		counts[c] = make([]int, set.Len())
+	}
+	for i, p := range drawn.Patches {
+		if int(p.Class) >= first {
+			byImage[p.Image] = append(byImage[p.Image], i)
+			counts[p.Class][p.Image]++
+		}
+	}
+	// Rank r takes the images 2r and 2r+1 of each class, by falling number of its patches.
+	for rank := 0; len(sheet.Pairs) < m.Pairs && 2*rank+1 < set.Len(); rank++ {
+		for class := first; class < len(set.Classes) && len(sheet.Pairs) < m.Pairs; class++ {
+			order := datasets.Spread(set.Len(), 0)
+			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(counts[class][b], counts[class][a]) })
+			a, b := order[2*rank], order[2*rank+1]
+			if counts[class][b] == 0 {
+				continue
+			}
+			pair, err := m.pairOfImages(set, drawn, [2]int{a, b}, [2][]int{byImage[a], byImage[b]})
+			if err != nil {
+				return sheet, err
+			}
+			pair.Label = set.Classes[class]
+			sheet.Pairs = append(sheet.Pairs, pair)
+		}
+	}
+	if len(sheet.Pairs) == 0 {
+		return sheet, fmt.Errorf("%s: no class has patches in two images", set.Name)
+	}
+	return sheet, nil
+}
+
+// pairOfImages matches patches, given by their places in drawn, of two images of a set.
+func (m SparseMatches) pairOfImages(set *datasets.Segmentation, drawn evaluation.SampledPatches, images [2]int, places [2][]int) (pair figures.MatchedPair, err error) {
+	var features [2][]float32
+	var pictures [2]image.Image
+	for which, image := range images {
+		a, err := set.Read(image)
+		if err != nil {
+			return pair, err
+		}
+		pictures[which] = a.Image()
+		for _, i := range places[which] {
+			features[which] = append(features[which], drawn.Feature(i)...)
+		}
+	}
+	patch := func(which, i int) evaluation.SampledPatch { return drawn.Patches[places[which][i]] }
+	return m.match(pictures, features, drawn.Dim, drawn.Grid,
+		func(which, i int) (row, column int) { return patch(which, i).Row, patch(which, i).Column },
+		func(first, second int) bool { return patch(0, first).Class == patch(1, second).Class })
+}
+
+// OfViews draws pairs of global views of images, as in the paper (Fig. vis_corr). Lines agree if the patches lie less than a patch apart in the image.
+func (m SparseMatches) OfViews(b compute.Backend, frozen *evaluation.FeatureExtractor, images *datasets.Images, crops views.MultiCrop, seed uint64) (figures.Matches, error) {
+	sheet := figures.Matches{
+		Title: fmt.Sprintf("Mutual nearest patches of two views, %s", images.Name), Kinds: []string{"one place of the image", "two places"},
+	}
+	crops.Locals, crops.GlobalCropSize = 0, m.Size
+	cutter, err := newViewCutter(b, m.Size)
+	if err != nil {
+		return sheet, err
+	}
+	defer cutter.Finalize()
+	for i := range min(m.Pairs, images.Len()) {
+		params, _ := crops.Draw(seed, 0, []int32{int32(i)}, []datasets.Size{{Height: images.Height, Width: images.Width}})
+		both, err := cutter.cut(images.At(i), images.Height, images.Width, params)
+		if err != nil {
+			return sheet, err
+		}
+		pair, err := m.pairOfViews(frozen, both)
+		if err != nil {
+			return sheet, err
+		}
+		sheet.Pairs = append(sheet.Pairs, pair)
+	}
+	return sheet, nil
+}
+
+// pairOfViews matches all patches of two views.
+func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pairOfViews) (pair figures.MatchedPair, err error) {
+	var features [2][]float32
+	var pictures [2]image.Image
+	grid := m.Size / frozen.ViT.PatchSize
+	for v := range 2 {
+		bytes := make([]uint8, len(both.view(v)))
+		for p, x := range both.view(v) {
+			bytes[p] = uint8(255*min(max(x, 0), 1) + 0.5)
+		}
+		im := evaluation.NewImage(bytes, datasets.Size{Height: m.Size, Width: m.Size}, frozen.Preprocessing)
+		for f, err := range frozen.Features(func(yield func(evaluation.Image, error) bool) { yield(im, nil) }, true) {
+			if err != nil {
+				return pair, err
+			}
+			features[v] = f.Patches
+		}
+		pictures[v] = figures.NewImage(both.view(v), m.Size, m.Size)
+	}
+	inImage := func(v, place int) (y, x, height, width float64) {
+		box := both.boxes[4*v:]
+		across := (float64(place%grid) + 0.5) / float64(grid)
+		if both.flips[v] > 0 {
+			across = 1 - across
+		}
+		height, width = float64(box[2]), float64(box[3])
+		return float64(box[0]) + (float64(place/grid)+0.5)/float64(grid)*height, float64(box[1]) + across*width, height, width
+	}
+	return m.match(pictures, features, frozen.ViT.Dim, grid, func(_, i int) (row, column int) { return i / grid, i % grid }, func(first, second int) bool {
+		y, x, height, width := inImage(0, first)
+		toY, toX, toHeight, toWidth := inImage(1, second)
+		return math.Abs(y-toY) < max(height, toHeight)/float64(grid) && math.Abs(x-toX) < max(width, toWidth)/float64(grid)
+	})
+}

@@ -13,12 +13,12 @@ import (
 
 // evidence is what a file says about a transformer.
 type evidence struct {
-	prefix          string // Of its keys.
-	names           naming
-	all             map[string]renamed // Its tensors under our names.
-	unused, ignored []string           // The keys that are no weights of it, and those that were left out.
-	facts           modelFacts         // Of a config.json.
-	metadata        map[string]string  // Of a .safetensors file.
+	prefix          string            // Of its keys.
+	names           Naming            // Official stands for timm's too.
+	all             map[string]source // Its tensors under our names.
+	unused, ignored []string          // The keys that are no weights of it, and those that were left out.
+	facts           modelFacts        // Of a config.json.
+	metadata        map[string]string // Of a .safetensors file.
 }
 
 // Metadata of the files that this project exports.
@@ -31,9 +31,9 @@ const (
 // from given, where it says something, from the file's metadata or its config.json, or is that of the published transformers of its kind.
 func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 	none := encoder.ViT{}
-	class, patch := e.all["cls_token"].Shape(), e.all["patch_embed.proj.weight"].shape()
+	class, patch := e.all["cls_token"].shape, e.all["patch_embed.proj.weight"].shape
 	v := encoder.ViT{}
-	for e.all[fmt.Sprintf("blocks.%d.norm1.weight", v.Depth)].tensorSource != nil {
+	for e.all[fmt.Sprintf("blocks.%d.norm1.weight", v.Depth)].keys != nil {
 		v.Depth++
 	}
 	switch {
@@ -47,22 +47,22 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 	}
 	v.Dim = class[len(class)-1]
 	if registers, ok := e.all["reg_token"]; ok {
-		if len(registers.Shape()) != 3 {
-			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 registers %d]", registers.key(), registers.Shape(), v.Dim)
+		if len(registers.shape) != 3 {
+			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 registers %d]", registers.key(), registers.shape, v.Dim)
 		}
-		v.Registers = registers.Shape()[1]
+		v.Registers = registers.shape[1]
 	}
 	if positions, ok := e.all["pos_embed"]; ok {
-		if len(positions.Shape()) != 3 {
-			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 1+grid² %d]", positions.key(), positions.Shape(), v.Dim)
+		if len(positions.shape) != 3 {
+			return none, fmt.Errorf("key %s: has shape %v, the transformer wants [1 1+grid² %d]", positions.key(), positions.shape, v.Dim)
 		}
-		if v.GridSize = root(positions.Shape()[1] - 1); v.Registers > 0 {
-			v.GridSize = root(positions.Shape()[1])
+		if v.GridSize = root(positions.shape[1] - 1); v.Registers > 0 {
+			v.GridSize = root(positions.shape[1])
 		}
 	}
 	_, v.LayerScale = e.all["blocks.0.ls1.gamma"]
 	_, v.QKNorm = e.all["blocks.0.attn.q_norm.weight"]
-	fc1, fc2 := e.all["blocks.0.mlp.fc1.weight"].shape(), e.all["blocks.0.mlp.fc2.weight"].shape()
+	fc1, fc2 := e.all["blocks.0.mlp.fc1.weight"].shape, e.all["blocks.0.mlp.fc2.weight"].shape
 	if len(fc1) == 2 && len(fc2) == 2 {
 		if v.SwiGLU = fc1[0] == 2*fc2[1]; v.SwiGLU || fc2[1] != 4*v.Dim {
 			v.MLPWidth = fc2[1]
@@ -80,8 +80,8 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 		return none, err
 	}
 	if v.NumHeads = cmp.Or(given.NumHeads, e.heads(v)); v.NumHeads == 0 {
-		return none, fmt.Errorf("the number of heads of its transformer of width %d with %d blocks and patches of %d is not in the file: put its config.json beside it, or give --heads or --arch",
-			v.Dim, v.Depth, v.PatchSize)
+		return none, fmt.Errorf("the number of heads of its transformer of width %d with %d blocks and patches of %d is not in the file: "+
+			"put its config.json beside it, or give --heads or --arch", v.Dim, v.Depth, v.PatchSize)
 	}
 	if err := e.rotate(&v); err != nil {
 		return none, err
@@ -109,7 +109,7 @@ func (e evidence) findFilter(v *encoder.ViT) error {
 	found := "" // The key of the prototypes.
 	for block := range v.Depth {
 		prototypes := e.all[fmt.Sprintf("blocks.%d.filter.prototypes", block)]
-		shape := prototypes.shape()
+		shape := prototypes.shape
 		switch {
 		case len(shape) != 4:
 			continue
@@ -119,14 +119,6 @@ func (e evidence) findFilter(v *encoder.ViT) error {
 		found, v.Prototypes, v.BlocksAfterFilter = prototypes.key(), shape[2], v.Depth-1-block
 	}
 	return nil
-}
-
-// shape is that of a tensor that may be missing.
-func (r renamed) shape() []int {
-	if r.tensorSource == nil {
-		return nil
-	}
-	return r.Shape()
 }
 
 // exported is the transformer that the metadata of a file names, if it fits the shapes.
@@ -142,7 +134,7 @@ var headsOf = map[int]int{192: 3, 384: 6, 768: 12, 1024: 16, 1280: 16, 1408: 16,
 func (e evidence) heads(v encoder.ViT) int {
 	named, ok := e.exported(v)
 	tiny, err := encoder.ViTByName("vit-tiny")
-	switch periods := e.all[periodsName].shape(); {
+	switch periods := e.all[periodsName].shape; {
 	case ok:
 		return named.NumHeads
 	case e.facts.heads() > 0:
@@ -196,11 +188,11 @@ func (e evidence) rotate(v *encoder.ViT) error {
 }
 
 // readPeriods returns the periods in a file, one for each four entries of a head.
-func readPeriods(periods renamed, head int) ([]float32, error) {
-	if shape := periods.Shape(); len(shape) != 1 || shape[0] < 1 || shape[0] != head/4 {
+func readPeriods(periods source, head int) ([]float32, error) {
+	if shape := periods.shape; len(shape) != 1 || shape[0] < 1 || shape[0] != head/4 {
 		return nil, fmt.Errorf("key %s: has shape %v, the transformer wants [%d]", periods.key(), shape, head/4)
 	}
-	values, err := finite(periods)
+	values, err := periods.finite()
 	if err != nil {
 		return nil, fmt.Errorf("key %s: %w", periods.key(), err)
 	}
@@ -227,7 +219,7 @@ func (e evidence) epsilon(v encoder.ViT) float64 {
 		return *e.facts.Epsilon
 	case v.RoPE.Base > 0:
 		return 1e-5
-	case e.names == transformersNames && !v.LayerScale:
+	case e.names == Transformers && !v.LayerScale:
 		return 1e-12
 	}
 	return 1e-6
@@ -245,10 +237,81 @@ func (e evidence) positions(v encoder.ViT) encoder.Positions {
 		return exported
 	case v.Registers > 0, e.facts.Architecture != "":
 		return encoder.TimmPositions
-	case e.names == transformersNames, has("decoder_embed."): // MAE's.
+	case e.names == Transformers, has("decoder_embed."): // MAE's.
 		return encoder.TransformersPositions
 	case v.LayerScale && !has("mask_token"): // DINOv2's own files have one.
 		return encoder.TimmPositions
 	}
 	return encoder.DINOPositions
+}
+
+// normalize brings the parts that families store in different ways to ours:
+//
+//   - the bias of queries, keys and values with a mask, DINOv3's, to the biases that count;
+//   - the position embedding of [CLS] to a part of the [CLS] token if there are registers, as in timm, and to zeros if there are none.
+func normalize(all map[string]source) error {
+	for name, mask := range all {
+		if block, isMask := strings.CutSuffix(name, maskSuffix); isMask {
+			delete(all, name)
+			if err := unmask(all, block+".attn.", mask); err != nil {
+				return fmt.Errorf("key %s: %w", mask.key(), err)
+			}
+		}
+	}
+	positions, class := all["pos_embed"], all["cls_token"]
+	shape := positions.shape
+	if len(class.shape) != 3 || len(shape) != 3 {
+		return nil
+	}
+	if _, err := entries(shape); err != nil {
+		return fmt.Errorf("key %s: %w", positions.key(), err)
+	}
+	_, registers := all["reg_token"]
+	switch withClass, without := isSquare(shape[1]-1), isSquare(shape[1]); {
+	case registers && withClass && shape[0] == 1 && slices.Equal(class.shape, []int{1, 1, shape[2]}):
+		all["cls_token"] = class.plus(positions.cut(1, 0, 1, ""), "with the position embedding of [CLS]")
+		all["pos_embed"] = positions.cut(1, 1, shape[1], "without that of [CLS]")
+	case !registers && !withClass && without && shape[0] == 1:
+		all["pos_embed"] = source{[]int{1, shape[1] + 1, shape[2]}, func() ([]float32, error) {
+			values, err := positions.floats()
+			return append(make([]float32, shape[2]), values...), err
+		}, positions.keys, "with zeros for [CLS]"}
+	}
+	return nil
+}
+
+func isSquare(n int) bool { return n > 0 && root(n)*root(n) == n }
+
+// root is the square root of a number, rounded.
+func root(n int) int { return int(math.Round(math.Sqrt(float64(max(n, 0))))) }
+
+// unmask replaces a bias by its parts that a mask leaves. Published masks leave out the keys; where the mask holds NaN, its code's initial value, they
+// are meant too.
+func unmask(all map[string]source, attention string, mask source) error {
+	bias := all[attention+"qkv.bias"]
+	if len(bias.shape) != 1 || !slices.Equal(bias.shape, mask.shape) || bias.shape[0]%3 != 0 {
+		return fmt.Errorf("has shape %v and fits no bias", mask.shape)
+	}
+	if _, err := entries(mask.shape); err != nil {
+		return err
+	}
+	values, err := mask.floats()
+	if err != nil {
+		return err
+	}
+	dim := len(values) / 3
+	undefined := slices.ContainsFunc(values, func(x float32) bool { return x != x })
+	for i, x := range values {
+		want := float32(1)
+		if i/dim == 1 {
+			want = 0
+		}
+		if x != want && !undefined {
+			return fmt.Errorf("entry %d is %v, want 0 for keys and 1 for queries and values", i, x)
+		}
+	}
+	delete(all, attention+"qkv.bias")
+	bias.keys = slices.Concat(bias.keys, mask.keys)
+	all[attention+"q_bias"], all[attention+"v_bias"] = bias.cut(0, 0, dim, "that of queries"), bias.cut(0, 2*dim, 3*dim, "that of values")
+	return nil
 }

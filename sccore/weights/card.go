@@ -53,10 +53,12 @@ func (c Card) markdown(file string) string {
 	}
 	fmt.Fprintf(&text, "\nImages: %s.", c.Preprocessing.Describe(c.Size))
 	if c.Size != usualSize {
-		fmt.Fprintf(&text, " The encoder was trained and measured at this size. The tools of semcon and the code below take crops of %d px by default.", usualSize)
+		fmt.Fprintf(&text, " The encoder was trained and measured at this size. "+
+			"The tools of semcon and the code below take crops of %d px by default.", usualSize)
 	}
 	text.WriteString("\n")
-	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q)       // github.com/semcon/semcon\nfeatures, err := vit.Features(img) // Any image.Image.\n"+
+	fmt.Fprintf(&text, "\nIn Go:\n\n```go\nvit, err := semcon.Open(%q)       // github.com/semcon/semcon\n"+
+		"features, err := vit.Features(img) // Any image.Image.\n"+
 		"fmt.Println(len(features.Class), features.Rows, features.Columns, len(features.Patch(0, 0)))\n```\n", file)
 	text.WriteString(c.python(file))
 	for _, fact := range c.Facts {

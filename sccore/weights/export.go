@@ -3,9 +3,12 @@ package weights
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -27,7 +30,7 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 	if err := naming.Fits(v); err != nil && naming != Timm {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	all := named{}
+	all := floats{}
 	for _, w := range v.Weights() {
 		full := strings.TrimSuffix(scope, "/") + "/" + w.Path
 		variable := store.GetVariable(full)
@@ -45,24 +48,14 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 		if !slices.Equal(value.Shape().Dimensions, w.Shape) {
 			return fmt.Errorf("writing %s: variable %s has shape %s, the transformer wants %v", path, full, value.Shape(), w.Shape)
 		}
-		all[strings.ReplaceAll(w.Path, "/", ".")] = floats{torchShape(w.Shape), transposed(values, w.Shape, true)}
+		all.set(strings.ReplaceAll(w.Path, "/", "."), transposed(values, w.Shape, true), torchShape(w.Shape)...)
 	}
-	switch naming {
-	case Official:
-		all = all.official(v)
-	case Timm:
-		all = all.timm(v)
-	case Transformers:
-		all = all.transformers(v)
-	}
-	tensorsOf := map[string]*tensors.Tensor{}
-	for name, a := range all {
-		tensorsOf[name] = tensors.FromFlatDataAndDimensions(a.values, a.shape...)
-	}
+	all.addParts(naming, v)
+	all = all.under(naming, v)
 	for name, value := range head {
-		tensorsOf["head."+name] = value
+		all["head."+name] = value
 	}
-	return safetensors.Write(path, tensorsOf, described(metadata, naming, v))
+	return safetensors.Write(path, all, described(metadata, naming, v))
 }
 
 // described adds what the names and shapes of tensors do not say to the metadata of a file. Those of the usual transformers under timm's
@@ -78,4 +71,173 @@ func described(metadata map[string]string, naming Naming, v encoder.ViT) map[str
 	}
 	maps.Copy(all, metadata)
 	return all
+}
+
+// floats holds tensors of float32 in PyTorch's layout by name.
+type floats map[string]*tensors.Tensor
+
+func (a floats) set(name string, values []float32, shape ...int) {
+	a[name] = tensors.FromFlatDataAndDimensions(values, shape...)
+}
+
+func (a floats) values(name string) []float32 { return tensors.MustCopyFlatData[float32](a[name]) }
+
+// addParts brings what the code of a naming stores in another way than we do to its way. The reverse is [normalize].
+func (a floats) addParts(n Naming, v encoder.ViT) {
+	code, zeros, ones := n.code(v), make([]float32, v.Dim), slices.Repeat([]float32{1}, v.Dim)
+	officialV3 := n == Official && code == "3"
+	if _, ok := codes[n][code][maskToken]; ok { // Only pretraining reads it.
+		shape := []int{1, v.Dim}
+		if code == "dinov3_vit" {
+			shape = []int{1, 1, v.Dim}
+		}
+		a.set(maskToken, zeros, shape...)
+	}
+	if v.Registers > 0 && v.GridSize > 0 && n != Timm { // [CLS] has a position, of 0.
+		a.set("pos_embed", slices.Concat(zeros, a.values("pos_embed")), 1, 1+v.GridSize*v.GridSize, v.Dim)
+	}
+	if officialV3 {
+		periods := v.RoPE.Periods(v.Dim / v.NumHeads)
+		a.set(periodsName, periods, len(periods))
+	}
+	for i := range v.Depth {
+		block := fmt.Sprintf("blocks.%d.", i)
+		attention := block + "attn."
+		if v.Bias == encoder.QVBias && code != "Eva" && code != "dinov3_vit" { // One bias, with zeros for keys.
+			a.set(attention+"qkv.bias", slices.Concat(a.values(attention+"q_bias"), zeros, a.values(attention+"v_bias")), 3*v.Dim)
+			delete(a, attention+"q_bias")
+			delete(a, attention+"v_bias")
+		}
+		if officialV3 {
+			keys := zeros
+			if v.Bias == encoder.QKVBias {
+				keys = ones
+			} else if v.Bias == encoder.NoBias {
+				a.set(attention+"qkv.bias", make([]float32, 3*v.Dim), 3*v.Dim)
+			}
+			a.set(attention+"qkv.bias_mask", slices.Concat(ones, keys, ones), 3*v.Dim)
+		}
+		if n == Transformers && code != "vit" && !v.LayerScale { // These classes always have it.
+			a.set(block+"ls1.gamma", ones, v.Dim)
+			a.set(block+"ls2.gamma", ones, v.Dim)
+		}
+	}
+}
+
+var ourBlock = regexp.MustCompile(`^blocks\.(\d+)\.`)
+
+// under returns the tensors under the names of the code of a naming, in its pieces.
+func (a floats) under(n Naming, v encoder.ViT) floats {
+	names, blocks, out := codes[n][n.code(v)], "blocks.", floats{}
+	if n == Transformers {
+		blocks = map[bool]string{true: "layer.", false: "encoder.layer."}[generation(v) == 3]
+	}
+	for name, tensor := range a {
+		block := ourBlock.FindString(name)
+		ours, kind := strings.TrimPrefix(name, block), ""
+		block = strings.Replace(block, "blocks.", blocks, 1)
+		theirs := names[ours]
+		switch at := strings.LastIndexByte(ours, '.') + 1; {
+		case theirs != "":
+		case ours == "attn.q_bias":
+			theirs = strings.Fields(names["attn.qkv."])[0] + "bias"
+		case ours == "attn.v_bias":
+			theirs = strings.Fields(names["attn.qkv."])[2] + "bias"
+		default:
+			ours, kind = ours[:at], ours[at:]
+			if v.SwiGLU {
+				ours = strings.Replace(ours, "mlp.", "swiglu.", 1)
+			}
+			theirs = names[ours]
+		}
+		parts := strings.Fields(theirs)
+		if len(parts) == 1 {
+			out[block+theirs+kind] = tensor
+			continue
+		}
+		values, shape := tensors.MustCopyFlatData[float32](tensor), slices.Clone(tensor.Shape().Dimensions)
+		shape[0] /= len(parts)
+		size := len(values) / len(parts)
+		for i, part := range parts {
+			out.set(block+part+kind, values[i*size:(i+1)*size], shape...)
+		}
+	}
+	return out
+}
+
+// ExportModel writes a whole network, the float32 variables of a store that are not below the scopes without, to a .safetensors file with PyTorch's
+// layouts: the variable /decode_head/conv_seg/weight becomes the tensor decode_head.conv_seg.weight. The write is atomic.
+func ExportModel(path string, store *model.Store, without []string, metadata map[string]string) error {
+	named := map[string]*tensors.Tensor{}
+variables:
+	for variable := range store.IterVariables() {
+		if variable.DType() != dtypes.Float32 {
+			continue
+		}
+		for _, scope := range without {
+			if strings.HasPrefix(variable.Path(), scope+model.ScopeSeparator) {
+				continue variables
+			}
+		}
+		value, err := variable.Value()
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
+		}
+		values, err := tensors.CopyFlatData[float32](value)
+		if err != nil {
+			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
+		}
+		if err := safetensors.CheckFinite(values); err != nil {
+			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
+		}
+		shape := variable.Shape().Dimensions
+		named[torchName(variable)] = tensors.FromFlatDataAndDimensions(transposed(values, shape, true), torchShape(shape)...)
+	}
+	return safetensors.Write(path, named, metadata)
+}
+
+// ImportModel sets the float32 variables of a store from the tensors of a file that [ExportModel] wrote. The variables exist already, and there must be a
+// tensor of its shape for each of them and no others. Otherwise the store is unchanged, and the error names the tensor.
+func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
+	used := map[string]bool{}
+	values := map[*model.Variable]*tensors.Tensor{}
+	for variable := range store.IterVariables() {
+		if variable.DType() != dtypes.Float32 {
+			continue
+		}
+		shape := variable.Shape().Dimensions
+		name := torchName(variable)
+		tensor := named[name]
+		if tensor == nil {
+			return fmt.Errorf("tensor %s is missing", name)
+		}
+		if !tensor.Shape().Equal(shapes.Make(dtypes.Float32, torchShape(shape)...)) {
+			return fmt.Errorf("tensor %s is %s, the model wants %v in float32", name, tensor.Shape(), torchShape(shape))
+		}
+		used[name] = true
+		flat, err := tensors.CopyFlatData[float32](tensor)
+		if err == nil {
+			err = safetensors.CheckFinite(flat)
+		}
+		if err != nil {
+			return fmt.Errorf("tensor %s: %w", name, err)
+		}
+		values[variable] = tensors.FromFlatDataAndDimensions(transposed(flat, shape, false), shape...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !used[name] {
+			return fmt.Errorf("the model has no tensor %s", name)
+		}
+	}
+	for variable, value := range values {
+		if err := variable.SetValue(value); err != nil {
+			return fmt.Errorf("variable %s: %w", variable.Path(), err)
+		}
+	}
+	return nil
+}
+
+// torchName is the name of a variable in PyTorch's way.
+func torchName(variable *model.Variable) string {
+	return strings.ReplaceAll(strings.TrimPrefix(variable.Path(), model.ScopeSeparator), model.ScopeSeparator, ".")
 }

@@ -24,10 +24,10 @@ func valuesOf(t *testing.T, path string) (values map[string][]float32, shapes ma
 	values, shapes = map[string][]float32{}, map[string][]int{}
 	for key, source := range read.tensors {
 		key = strings.TrimPrefix(strings.TrimPrefix(key, "model."), "vit.")
-		if values[key], err = source.Floats(); err != nil {
+		if values[key], err = source.floats(); err != nil {
 			t.Fatal(err)
 		}
-		shapes[key] = source.Shape()
+		shapes[key] = source.shape
 	}
 	return values, shapes
 }

@@ -34,12 +34,12 @@ func allocated(read func()) uint64 {
 func modest(size int) uint64 { return 16<<20 + 600*uint64(size) }
 
 // readModestly reads an arbitrary file within the memory bound.
-func readModestly(t *testing.T, content []byte, open func(into map[string]tensorSource, r io.ReaderAt, size int64) (map[string]string, error)) {
+func readModestly(t *testing.T, content []byte, open func(s *sources, r io.ReaderAt, size int64) error) {
 	taken := allocated(func() {
 		var err error
 		for _, want := range []encoder.ViT{tiny, {NumHeads: 2}} {
-			all := &sources{tensors: map[string]tensorSource{}}
-			if all.metadata, err = open(all.tensors, bytes.NewReader(content), int64(len(content))); err == nil {
+			all := &sources{tensors: map[string]source{}}
+			if err = open(all, bytes.NewReader(content), int64(len(content))); err == nil {
 				_, err = importViT(all, modelFacts{}, want, "", nil)
 			}
 		}
@@ -50,14 +50,6 @@ func readModestly(t *testing.T, content []byte, open func(into map[string]tensor
 	if taken > modest(len(content)) {
 		t.Errorf("%d bytes took %d of memory", len(content), taken)
 	}
-}
-
-func addTorch(into map[string]tensorSource, r io.ReaderAt, size int64) (map[string]string, error) {
-	objects, err := openTorch(r, size)
-	if err != nil {
-		return nil, err
-	}
-	return nil, flatten(into, "", objects, 0, new(int))
 }
 
 func addSeeds(f *testing.F, names ...string) {
@@ -73,7 +65,7 @@ func addSeeds(f *testing.F, names ...string) {
 func FuzzTorch(f *testing.F) {
 	addSeeds(f, "convolution.pth", "tiny-half.pth", "families/dinov3-nan.pth")
 	f.Add(archive(f, "}q\x00X\x01\x00\x00\x00ah\x00s.", zip.Store))
-	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, addTorch) })
+	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, (*sources).addTorch) })
 }
 
 // FuzzLegacyTorch changes the content after the magic number of the older format.
@@ -85,7 +77,7 @@ func FuzzLegacyTorch(f *testing.F) {
 	f.Add(content[len(legacyMagic):])
 	f.Add(legacy("]"+text("0")+"a.", string(append([]byte{4, 0, 0, 0, 0, 0, 0, 0}, make([]byte, 16)...)))[len(legacyMagic):])
 	f.Fuzz(func(t *testing.T, content []byte) {
-		readModestly(t, append(bytes.Clone(legacyMagic), content...), addTorch)
+		readModestly(t, append(bytes.Clone(legacyMagic), content...), (*sources).addTorch)
 	})
 }
 
@@ -106,7 +98,7 @@ func FuzzUnpickle(f *testing.F) {
 		f.Add(pickle)
 	}
 	f.Fuzz(func(t *testing.T, pickle []byte) {
-		readModestly(t, zipped(t, zip.Store, "archive/data.pkl", string(pickle), "archive/data/0", string(make([]byte, 64))), addTorch)
+		readModestly(t, zipped(t, zip.Store, "archive/data.pkl", string(pickle), "archive/data/0", string(make([]byte, 64))), (*sources).addTorch)
 	})
 }
 
@@ -114,7 +106,7 @@ func FuzzSafetensors(f *testing.F) {
 	addSeeds(f, "tiny.safetensors", "families/dinov3-plus.timm/model.safetensors", "families/dinov2-giant.transformers/model.safetensors")
 	f.Add(file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"k":"v"}}`, 4))
 	f.Add(file(`{}`, 0))
-	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, addEntries) })
+	f.Fuzz(func(t *testing.T, content []byte) { readModestly(t, content, (*sources).addSafetensors) })
 }
 
 // FuzzIndex changes an index of several files.

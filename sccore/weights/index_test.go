@@ -39,7 +39,7 @@ func TestIndexNamesAllTensors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := read.tensors[key].Floats()
+		got, err := read.tensors[key].floats()
 		if err != nil {
 			t.Fatal(err)
 		}

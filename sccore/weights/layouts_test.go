@@ -40,8 +40,8 @@ func layouts(t *testing.T) (all []layout) {
 	return all
 }
 
-// keysOf returns the keys of a transformer's weights in a file.
-func keysOf(prefix string, v encoder.ViT) (keys []string) {
+// weightKeys returns the keys of a transformer's weights in a file.
+func weightKeys(prefix string, v encoder.ViT) (keys []string) {
 	for _, w := range v.Weights() {
 		keys = append(keys, prefix+strings.ReplaceAll(w.Path, "/", "."))
 	}
@@ -71,7 +71,7 @@ func TestOfficialLayouts(t *testing.T) {
 			if im.Prefix != l.Prefix {
 				t.Errorf("prefix %q, want %q", im.Prefix, l.Prefix)
 			}
-			wantKeys(t, "matched", im.Matched, keysOf(l.Prefix, small)...)
+			wantKeys(t, "matched", im.Matched, weightKeys(l.Prefix, small)...)
 			wantKeys(t, "unused", im.Unused, l.Unused...)
 			wantKeys(t, "reshaped, interpolated and missing", slices.Concat(im.Reshaped, im.Interpolated, im.Missing))
 			wantKeys(t, "the head's", slices.Collect(maps.Keys(im.Head)), l.Head...)
@@ -107,7 +107,7 @@ func TestReportOfOtherShapes(t *testing.T) {
 			}
 		}
 		positions := func(key string) bool { return strings.HasSuffix(key, "pos_embed") }
-		wantKeys(t, "matched", im.Matched, slices.DeleteFunc(keysOf(l.Prefix, small), positions)...)
+		wantKeys(t, "matched", im.Matched, slices.DeleteFunc(weightKeys(l.Prefix, small), positions)...)
 		wantKeys(t, "interpolated", im.Interpolated, l.Prefix+"pos_embed from 2×2 to 3×3")
 		wantKeys(t, "missing", im.Missing, filter...)
 		wantKeys(t, "reshaped", im.Reshaped)
@@ -163,7 +163,7 @@ func TestFilterGoesOutAndIn(t *testing.T) {
 		if identified, err := Identify(path, ""); err != nil || identified != v {
 			t.Errorf("identified %+v, %v, want %+v", identified, err, v)
 		}
-		wantKeys(t, "matched", im.Matched, keysOf("", v)...)
+		wantKeys(t, "matched", im.Matched, weightKeys("", v)...)
 		wantKeys(t, "unused", im.Unused, "head.mlp.0.weight")
 		wantKeys(t, "reshaped, interpolated and missing", slices.Concat(im.Reshaped, im.Interpolated, im.Missing))
 		for _, w := range v.Weights() {

@@ -1,250 +1,356 @@
 package weights
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/semcon/semcon/sccore/encoder"
 )
 
-// naming is how a file names the weights of a transformer.
-type naming string
+// Naming says whose names the weights in a file have.
+type Naming string
 
+// The namings.
 const (
-	officialNames     naming = "official" // Those of DINO's code and its successors, and of timm, which mostly keeps them.
-	transformersNames naming = "transformers"
+	Official     Naming = "official"     // The code of DINO, DINOv2 and DINOv3.
+	Timm         Naming = "timm"         // timm's VisionTransformer and, for RoPE, Eva.
+	Transformers Naming = "transformers" // Hugging Face transformers, as on its hub.
 )
 
-// rule translates names to ours, which are those of timm's VisionTransformer: Weight.Path with "." for "/".
-type rule struct {
-	theirs *regexp.Regexp
-	ours   string // With $1 for the first group; empty for what is known and no weight of the transformer.
-	piece  int    // From 1, for a weight that the file has in pieces; 0 for a whole one.
+// Check returns an error that lists the namings unless n is one of them.
+func (n Naming) Check() error {
+	if n != Official && n != Timm && n != Transformers {
+		return fmt.Errorf("naming %q: want %s, %s or %s", n, Official, Timm, Transformers)
+	}
+	return nil
 }
 
-// is returns a rule. In theirs, a dot is a dot and PARAM a weight or bias.
-func is(theirs, ours string, piece int) rule {
-	expression := strings.NewReplacer(".", `\.`, "PARAM", "(weight|bias)", "ANY", ".*").Replace(theirs)
-	return rule{regexp.MustCompile("^(?:" + expression + ")$"), ours, piece}
+// names are those of a code: our name, that of an [encoder.Weight] with "." for "/" and without its block, to the code's. A name that ends with a dot is
+// that of a weight and a bias. A weight that the code has in pieces has a name for each. The MLP of SwiGLU is "swiglu" in place of "mlp".
+type names map[string]string
+
+// with adds our names and the code's in turn.
+func (n names) with(oursAndTheirs ...string) names {
+	n = maps.Clone(n)
+	for i := 0; i < len(oursAndTheirs); i += 2 {
+		n[oursAndTheirs[i]] = oursAndTheirs[i+1]
+	}
+	return n
 }
 
-// Tensors that are read but are no weights: the periods of RoPE, and which entries of a bias count.
+// Tensors that are no weights: the periods of RoPE, which entries of a bias count, and what only pretraining reads.
 const (
 	periodsName = "rope.periods"
 	maskSuffix  = ".attn.qkv.bias_mask"
+	maskToken   = "mask_token"
+	maskedEmbed = "masked_embed" // iBOT's.
 )
+
+// same are our names, which are those of timm's VisionTransformer.
+var same = func() names {
+	all := names{"swiglu.fc1.": "mlp.fc1.", "swiglu.fc2.": "mlp.fc2."}
+	for _, name := range strings.Fields(`cls_token reg_token pos_embed patch_embed.proj. norm. norm1. norm2. ls1.gamma ls2.gamma
+		attn.qkv. attn.proj. attn.q_norm. attn.k_norm. attn.q_bias attn.v_bias mlp.fc1. mlp.fc2.
+		filter.prototypes filter.norm. filter.q. filter.k. filter.v. filter.proj.`) {
+		all[name] = name
+	}
+	return all
+}()
+
+var onHub = names{
+	"cls_token": "embeddings.cls_token", "pos_embed": "embeddings.position_embeddings", "reg_token": "embeddings.register_tokens",
+	"ls1.gamma": "layer_scale1.lambda1", "ls2.gamma": "layer_scale2.lambda1",
+}
+
+var onHubV1 = onHub.with("patch_embed.proj.", "embeddings.patch_embeddings.projection.", "norm.", "layernorm.", "attn.proj.", "attention.output.dense.",
+	"attn.qkv.", "attention.attention.query. attention.attention.key. attention.attention.value.")
+
+var onHubV2 = onHubV1.with(maskToken, "embeddings.mask_token", "norm1.", "norm1.", "norm2.", "norm2.", "mlp.fc1.", "mlp.fc1.", "mlp.fc2.", "mlp.fc2.",
+	"swiglu.fc1.", "mlp.weights_in.", "swiglu.fc2.", "mlp.weights_out.")
+
+// codes are the one table of names, which is read in both directions: by naming and [Naming.code].
+var codes = map[Naming]map[string]names{
+	Timm: {
+		"VisionTransformer": same,
+		"Eva":               same.with("ls1.gamma", "gamma_1", "ls2.gamma", "gamma_2", "swiglu.fc1.", "mlp.fc1_g. mlp.fc1_x."),
+	},
+	Official: {
+		"1": same.with(maskedEmbed, maskedEmbed),
+		"2": same.with(maskToken, maskToken, "reg_token", "register_tokens", "swiglu.fc1.", "mlp.w12.", "swiglu.fc2.", "mlp.w3."),
+		"3": same.with(maskToken, maskToken, "reg_token", "storage_tokens", periodsName, "rope_embed.periods", maskSuffix[1:], maskSuffix[1:],
+			"swiglu.fc1.", "mlp.w1. mlp.w2.", "swiglu.fc2.", "mlp.w3."),
+	},
+	Transformers: {
+		"vit": onHubV1.with("norm1.", "layernorm_before.", "norm2.", "layernorm_after.",
+			"mlp.fc1.", "intermediate.dense.", "mlp.fc2.", "output.dense."),
+		"dinov2": onHubV2, "dinov2_with_registers": onHubV2,
+		"dinov3_vit": onHub.with(maskToken, "embeddings.mask_token", "patch_embed.proj.", "embeddings.patch_embeddings.",
+			"norm.", "norm.", "norm1.", "norm1.", "norm2.", "norm2.",
+			"attn.qkv.", "attention.q_proj. attention.k_proj. attention.v_proj.", "attn.proj.", "attention.o_proj.",
+			"mlp.fc1.", "mlp.up_proj.", "mlp.fc2.", "mlp.down_proj.", "swiglu.fc1.", "mlp.gate_proj. mlp.up_proj.", "swiglu.fc2.", "mlp.down_proj."),
+	},
+}
+
+// place is our name of a tensor in a file, and which piece of a weight it is, from 1; 0 for a whole one.
+type place struct {
+	ours  string
+	piece int
+}
+
+// places are the codes of a naming read backwards. A name that is a piece for one code and a whole weight for another counts as the piece.
+var places = func() map[Naming]map[string]place {
+	all := map[Naming]map[string]place{}
+	for naming, codes := range codes {
+		all[naming] = map[string]place{}
+		for _, names := range codes {
+			for ours, theirs := range names {
+				ours = strings.Replace(ours, "swiglu.", "mlp.", 1)
+				parts := strings.Fields(theirs)
+				for i, part := range parts {
+					p := place{ours, i + 1}
+					if len(parts) == 1 {
+						p.piece = 0
+					}
+					if p.piece >= all[naming][part].piece {
+						all[naming][part] = p
+					}
+				}
+			}
+		}
+	}
+	return all
+}()
 
 var (
-	outerRules = map[naming][]rule{
-		officialNames: {
-			is("(cls_token|pos_embed)", "$1", 0),
-			is("patch_embed.proj.PARAM", "patch_embed.proj.$1", 0),
-			is("norm.PARAM", "norm.$1", 0),
-			is("reg_token|register_tokens|storage_tokens", "reg_token", 0),
-			is("rope_embed.periods", periodsName, 0),
-			is("mask_token|masked_embed", "", 0), // DINOv2, DINOv3, MAE; iBOT.
-			// Heads, those of Leopart with prototypes and those of EUPE; the blocks of Mugs' heads; a normalisation in DINOv3's training.
-			is("(head|pre_logits|projection_head|prototypes|projectors|relation_blocks|local_cls_norm).ANY", "", 0),
-			is("decoder_(pos_embed|(embed|blocks|norm|pred).ANY)", "", 0), // MAE.
-		},
-		transformersNames: {
-			is("embeddings.cls_token", "cls_token", 0),
-			is("embeddings.position_embeddings", "pos_embed", 0),
-			is("embeddings.patch_embeddings.(?:projection.)?PARAM", "patch_embed.proj.$1", 0),
-			is("embeddings.register_tokens", "reg_token", 0),
-			is("(?:layernorm|norm).PARAM", "norm.$1", 0),
-			is("embeddings.mask_token|(pooler|classifier|decoder).ANY", "", 0),
-		},
+	// block is the name of a weight in a block, by whether it is one of transformers. DINOv2's training writes blocks.CHUNK.NUMBER.
+	block = map[bool]*regexp.Regexp{
+		false: regexp.MustCompile(`^blocks\.(?:\d{1,4}\.)?(\d{1,4})\.(.*)$`),
+		true:  regexp.MustCompile(`^(?:encoder\.|model\.)?layer\.(\d{1,4})\.(.*)$`),
 	}
-	// blockRules are of what follows the number of the block.
-	blockRules = map[naming][]rule{
-		officialNames: {
-			is("((?:norm1|norm2|attn.qkv|attn.proj|attn.q_norm|attn.k_norm|mlp.fc1|mlp.fc2).(?:weight|bias))", "$1", 0),
-			is("(filter.(?:prototypes|(?:norm|q|k|v|proj).(?:weight|bias)))", "$1", 0),
-			is("(attn.(?:q_bias|v_bias|qkv.bias_mask))", "$1", 0),
-			is("ls1.gamma|gamma_1", "ls1.gamma", 0),
-			is("ls2.gamma|gamma_2", "ls2.gamma", 0),
-			is("mlp.w12.PARAM", "mlp.fc1.$1", 0),
-			is("mlp.(?:w1|fc1_g).PARAM", "mlp.fc1.$1", 1),
-			is("mlp.(?:w2|fc1_x).PARAM", "mlp.fc1.$1", 2),
-			is("mlp.w3.PARAM", "mlp.fc2.$1", 0),
-		},
-		transformersNames: {
-			is("(?:layernorm_before|norm1).PARAM", "norm1.$1", 0),
-			is("(?:layernorm_after|norm2).PARAM", "norm2.$1", 0),
-			is("attention.(?:attention.query|q_proj).PARAM", "attn.qkv.$1", 1),
-			is("attention.(?:attention.key|k_proj).PARAM", "attn.qkv.$1", 2),
-			is("attention.(?:attention.value|v_proj).PARAM", "attn.qkv.$1", 3),
-			is("attention.(?:output.dense|o_proj).PARAM", "attn.proj.$1", 0),
-			is("layer_scale1.lambda1", "ls1.gamma", 0),
-			is("layer_scale2.lambda1", "ls2.gamma", 0),
-			is("(?:intermediate.dense|mlp.fc1|mlp.weights_in).PARAM", "mlp.fc1.$1", 0),
-			is("(?:output.dense|mlp.fc2|mlp.weights_out|mlp.down_proj).PARAM", "mlp.fc2.$1", 0),
-			is("mlp.gate_proj.PARAM", "mlp.fc1.$1", 1),
-			is("mlp.up_proj.PARAM", "mlp.fc1.$1", 2),
-		},
-	}
-	// DINOv2's training writes blocks.CHUNK.NUMBER.
-	blockNumber = map[naming]*regexp.Regexp{
-		officialNames:     regexp.MustCompile(`^blocks\.(?:\d{1,4}\.)?(\d{1,4})\.(.*)$`),
-		transformersNames: regexp.MustCompile(`^(?:encoder\.|model\.)?layer\.(\d{1,4})\.(.*)$`),
+	// others are known and no weights. Those of official files are heads, those of Leopart with prototypes and those of EUPE; the blocks of Mugs' heads; a
+	// normalisation in DINOv3's training; and the decoder of MAE.
+	others = map[bool]*regexp.Regexp{
+		false: regexp.MustCompile(`^(head|pre_logits|projection_head|prototypes|projectors|relation_blocks|local_cls_norm|` +
+			`decoder_(embed|blocks|norm|pred))\..*$|^decoder_pos_embed$`),
+		true: regexp.MustCompile(`^(pooler|classifier|decoder)\..*$`),
 	}
 )
 
-// translate returns our name of a transformer's tensor, and which piece of it the tensor is. Our name is empty for a known tensor that is no weight of
-// the transformer.
-func (n naming) translate(name string) (ours string, piece int, known bool) {
-	rules, before := outerRules[n], ""
-	if block := blockNumber[n].FindStringSubmatch(name); block != nil {
-		number, _ := strconv.Atoi(block[1]) // Digits, by the expression.
-		rules, before, name = blockRules[n], fmt.Sprintf("blocks.%d.", number), block[2]
+// translate returns our name of a transformer's tensor, and which piece of it the tensor is. Our name is empty for a known tensor that is no weight of the
+// transformer. Official stands for timm's names too.
+func (n Naming) translate(name string) (ours string, piece int, known bool) {
+	hub, before := n == Transformers, ""
+	if others[hub].MatchString(name) {
+		return "", 0, true
 	}
-	for _, r := range rules {
-		if found := r.theirs.FindStringSubmatchIndex(name); found != nil {
-			if r.ours == "" {
-				return "", 0, true
-			}
-			return before + string(r.theirs.ExpandString(nil, r.ours, name, found)), r.piece, true
+	if in := block[hub].FindStringSubmatch(name); in != nil {
+		number, _ := strconv.Atoi(in[1]) // Digits, by the expression.
+		before, name = fmt.Sprintf("blocks.%d.", number), in[2]
+	}
+	for _, kind := range []string{"", "weight", "bias"} {
+		stem := strings.TrimSuffix(name, kind)
+		p, known := places[n][stem]
+		if !known && n == Official {
+			p, known = places[Timm][stem]
+		}
+		switch {
+		case !known || stem+kind != name || strings.HasSuffix(stem, ".") != (kind != ""):
+		case p.ours == maskToken || p.ours == maskedEmbed:
+			return "", 0, before == ""
+		default:
+			return before + p.ours + kind, p.piece, true
 		}
 	}
 	return "", 0, false
 }
 
-// renamed is a tensor of the transformer under our name.
-type renamed struct {
-	tensorSource
-	keys []string // In the file.
-	how  string   // What was done to it, if something was.
-}
-
-// key names the tensor in messages.
-func (r renamed) key() string { return strings.Join(r.keys, ", ") }
-
 // rename returns the tensors of the transformer below a prefix under our names, whole, and the keys that are no weights of it. A key below the prefix
 // that is not understood is an error.
-func rename(sources map[string]tensorSource, prefix string, n naming, sorted []string) (all map[string]renamed, unused []string, err error) {
-	pieces := map[string]*[4]string{}
+func (n Naming) rename(tensors map[string]source, prefix string, sorted []string) (all map[string]source, unused []string, err error) {
+	pieces := map[string]*[4]source{}
 	for _, key := range sorted {
 		name, inside := strings.CutPrefix(key, prefix)
-		if !inside {
-			unused = append(unused, key)
-			continue
+		ours, piece, known := "", 0, true
+		if inside {
+			ours, piece, known = n.translate(name)
 		}
-		ours, piece, known := n.translate(name)
 		switch {
 		case !known:
 			return nil, nil, fmt.Errorf("key %s is not understood; --ignore %s leaves it out", key, key)
 		case ours == "":
 			unused = append(unused, key)
 			continue
+		case pieces[ours] == nil:
+			pieces[ours] = &[4]source{}
 		}
-		if pieces[ours] == nil {
-			pieces[ours] = &[4]string{}
+		if other := pieces[ours][piece]; other.keys != nil {
+			return nil, nil, fmt.Errorf("keys %s and %s are the same weight", other.key(), key)
 		}
-		if other := pieces[ours][piece]; other != "" {
-			return nil, nil, fmt.Errorf("keys %s and %s are the same weight", other, key)
-		}
-		pieces[ours][piece] = key
+		pieces[ours][piece] = tensors[key]
 	}
-	all = map[string]renamed{}
+	all = map[string]source{}
 	for ours, of := range pieces {
-		if err := assemble(all, sources, ours, *of, n); err != nil {
+		if err := n.assemble(all, ours, *of); err != nil {
 			return nil, nil, err
 		}
 	}
 	return all, unused, nil
 }
 
-// assemble adds a weight that the file has whole or in pieces.
-func assemble(all map[string]renamed, sources map[string]tensorSource, ours string, of [4]string, n naming) error {
-	var keys []string
-	for _, key := range of {
-		if key != "" {
-			keys = append(keys, key)
-		}
+// assemble adds a weight that the file has whole, of[0], or in pieces.
+func (n Naming) assemble(all map[string]source, ours string, of [4]source) (err error) {
+	there := func(piece int) bool { return of[piece].keys != nil }
+	parts := slices.DeleteFunc(slices.Clone(of[:]), func(s source) bool { return s.keys == nil })
+	block, biases := strings.CutSuffix(ours, "qkv.bias")
+	want := 2
+	if strings.Contains(ours, ".attn.qkv.") {
+		want = 3
 	}
-	qkv := strings.HasSuffix(ours, "attn.qkv.weight") || strings.HasSuffix(ours, "attn.qkv.bias")
-	switch want := 2; {
-	case of[0] != "" && len(keys) == 1:
-		all[ours] = renamed{sources[of[0]], keys, ""}
-	case n == transformersNames && !qkv && len(keys) == 1 && of[2] != "": // up_proj without gate_proj.
-		all[ours] = renamed{sources[of[2]], keys, ""}
-	case strings.HasSuffix(ours, "attn.qkv.bias") && len(keys) == 2 && of[1] != "" && of[3] != "":
-		block := strings.TrimSuffix(ours, "qkv.bias")
-		all[block+"q_bias"] = renamed{sources[of[1]], []string{of[1]}, ""}
-		all[block+"v_bias"] = renamed{sources[of[3]], []string{of[3]}, ""}
+	switch {
+	case len(parts) == 1 && (there(0) || there(2) && want == 2 && n == Transformers): // up_proj without gate_proj is whole.
+		all[ours] = parts[0]
+	case len(parts) == 2 && biases && there(1) && there(3):
+		all[block+"q_bias"], all[block+"v_bias"] = of[1], of[3]
+	case len(parts) == want && !there(0):
+		all[ours], err = join(parts)
 	default:
-		if qkv {
-			want = 3
-		}
-		if of[0] != "" || len(keys) != want {
-			return fmt.Errorf("missing key: of %s there is only %s", ours, strings.Join(keys, ", "))
-		}
-		parts := make([]tensorSource, len(keys))
-		for i, key := range keys {
-			parts[i] = sources[key]
-		}
-		joined, err := join(parts)
-		if err != nil {
-			return fmt.Errorf("keys %s: %w", strings.Join(keys, ", "), err)
-		}
-		all[ours] = renamed{joined, keys, "joined"}
+		err = fmt.Errorf("missing key: of %s there is only %s", ours, keysOf(parts...))
+	}
+	return err
+}
+
+// code is the class or the version of the code that has the parts of v, by which the table lists its names.
+func (n Naming) code(v encoder.ViT) string {
+	switch {
+	case n == Transformers && v.RoPE.Base > 0:
+		return "dinov3_vit"
+	case n == Transformers && generation(v) == 1:
+		return "vit"
+	case n == Transformers && v.Registers > 0:
+		return "dinov2_with_registers"
+	case n == Transformers:
+		return "dinov2"
+	case n == Timm && v.RoPE.Base > 0:
+		return "Eva"
+	case n == Timm:
+		return "VisionTransformer"
+	}
+	return strconv.Itoa(generation(v))
+}
+
+// generation is the version of DINO whose code has the parts of v: 1, 2 or 3.
+func generation(v encoder.ViT) int {
+	switch {
+	case v.RoPE.Base > 0:
+		return 3
+	case v.Registers > 0 || v.LayerScale || v.SwiGLU:
+		return 2
+	}
+	return 1
+}
+
+// Fits returns an error that says why the library of that naming cannot compute what v computes, or nil if it can.
+func (n Naming) Fits(v encoder.ViT) error {
+	rotated, timm, code := v.RoPE.Base > 0, n == Timm, map[Naming]string{
+		Timm: "timm's " + n.code(v), Transformers: "the " + n.code(v) + " of transformers", Official: "the official code of DINO, version " + n.code(v) + ",",
+	}[n]
+	refuse := func(what string) error {
+		return fmt.Errorf("%s has no %s: the weights cannot have its names", code, what)
+	}
+	switch {
+	case v.Prototypes > 0 && !timm:
+		return refuse("Object-Aware Filter")
+	case v.QKNorm && !timm:
+		return refuse("normalisation of queries and keys")
+	case rotated && v.GridSize > 0:
+		return refuse("stored positions beside RoPE")
+	case rotated && timm && v.Bias == encoder.QKVBias:
+		return refuse("bias of keys")
+	case v.RoPE.BF16 && n != Official:
+		return fmt.Errorf("%s does not round the periods of RoPE to bfloat16, which moves features by about 0.01: "+
+			"--ignore '*rope_embed.periods' reads them unrounded", code)
+	case n == Transformers && generation(v) == 2:
+		_, err := mlpRatio(v)
+		return err
 	}
 	return nil
 }
 
-// derived is a tensor that is computed from others.
-type derived struct {
-	shape  []int
-	floats func() ([]float32, error)
-}
-
-func (d derived) Shape() []int { return d.shape }
-
-func (d derived) Floats() ([]float32, error) { return d.floats() }
-
-// join stacks tensors along their first axis.
-func join(parts []tensorSource) (tensorSource, error) {
-	var shape []int
-	for i, part := range parts {
-		next := part.Shape()
-		if _, err := entries(next); err != nil {
-			return nil, err
-		}
-		if len(next) == 0 || i > 0 && !slices.Equal(next, parts[0].Shape()) {
-			return nil, fmt.Errorf("have shapes %v and %v, want the same", parts[0].Shape(), next)
-		}
-		if i == 0 {
-			shape = slices.Clone(next)
-			shape[0] *= len(parts)
-		}
-	}
-	return derived{shape, func() (values []float32, err error) {
-		for _, part := range parts {
-			floats, err := part.Floats()
-			if err != nil {
-				return nil, err
+// NamingOf returns whose names the transformer in a file has, of which [ReadViT] reads the branch. Names that timm shares with the official code, as those of
+// DINO's first transformers, count as timm's.
+func NamingOf(path, branch string, ignore ...string) (n Naming, err error) {
+	err = open(path, func(file *sources, facts modelFacts) error {
+		found, err := examine(file, facts, branch, ignore)
+		if n = found.names; err == nil && n == Official {
+			n = Timm
+			for key := range file.tensors {
+				name, inside := strings.CutPrefix(key, found.prefix)
+				if _, _, known := Timm.translate(name); inside && !known {
+					n = Official
+				}
 			}
-			values = append(values, floats...)
 		}
-		return values, nil
-	}}, nil
+		return err
+	})
+	return n, err
 }
 
-// cut returns the entries from begin to end along axis of a tensor of three axes, or of one.
-func cut(source tensorSource, axis, begin, end int) tensorSource {
-	shape := slices.Clone(source.Shape())
-	length, inner := shape[axis], 1
-	for _, dim := range shape[axis+1:] {
-		inner *= dim
-	}
-	shape[axis] = end - begin
-	return derived{shape, func() (values []float32, err error) {
-		floats, err := source.Floats()
-		for at := 0; at < len(floats) && err == nil; at += length * inner {
-			values = append(values, floats[at+begin*inner:at+end*inner]...)
+// anchors end the keys that identify a transformer. The first that fits counts.
+var anchors = []struct {
+	text  string
+	names Naming
+}{{"embeddings.cls_token", Transformers}, {"cls_token", Official}}
+
+// findPrefix returns the prefix of the keys of the branch's transformer, and how they are named. Official stands for timm's names too.
+func findPrefix(keys []string, branch string) (prefix string, n Naming, err error) {
+	var prefixes []string
+	named := map[string]Naming{}
+	for _, key := range keys {
+		for _, anchor := range anchors {
+			if prefix, ok := strings.CutSuffix(key, anchor.text); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
+				prefixes, named[prefix] = append(prefixes, prefix), anchor.names
+				break
+			}
 		}
-		return values, err
-	}}
+	}
+	slices.Sort(prefixes)
+	if len(prefixes) == 0 {
+		return "", "", fmt.Errorf("contains no vision transformer: none of its %d keys ends with cls_token (%.80s)",
+			len(keys), strings.Join(keys[:min(3, len(keys))], ", "))
+	}
+	prefix, err = choosePrefix(prefixes, branch)
+	return prefix, named[prefix], err
+}
+
+func choosePrefix(prefixes []string, branch string) (string, error) {
+	wanted := cmp.Or(branch, "teacher")
+	of := func(name string) (found, others []string) {
+		for _, prefix := range prefixes {
+			if slices.Contains(strings.Split(prefix, "."), name) {
+				found = append(found, prefix)
+			} else {
+				others = append(others, prefix)
+			}
+		}
+		return found, others
+	}
+	ofBranch, _ := of(wanted)
+	if teachers, others := of("teacher"); wanted == "student" && len(ofBranch) == 0 && len(teachers) > 0 {
+		ofBranch = others // Leopart calls its student "model".
+	}
+	shown := prefixes[:min(4, len(prefixes))]
+	switch {
+	case len(ofBranch) == 1:
+		return ofBranch[0], nil
+	case len(ofBranch) == 0 && branch != "":
+		return "", fmt.Errorf("contains no branch %q, only %q", branch, shown)
+	case len(ofBranch) == 0 && len(prefixes) == 1:
+		return prefixes[0], nil
+	}
+	return "", fmt.Errorf("contains %d transformers, and not exactly one of the %s: %q", len(prefixes), wanted, shown)
 }

@@ -22,127 +22,72 @@ type mark struct{}
 // list and dictionary are those of Python, which are filled after they are created.
 type list struct{ items []any }
 
-type dictionary struct {
-	keys   []any
-	values []any
+type dictionary struct{ keys, values []any }
+
+// global is a name in a pickle, such as "torch.FloatStorage". It is only compared and never looked up or called.
+type global string
+
+// Names that make something here.
+const (
+	orderedDict      global = "collections.OrderedDict"
+	rebuildTensor    global = "torch._utils._rebuild_tensor_v2"
+	rebuildParameter global = "torch._utils._rebuild_parameter"
+)
+
+// inert stands for an object of any other class, which is not needed here.
+type inert struct{}
+
+// inertGlobals lists what official files contain besides tensors: settings, NumPy scalars, and callbacks of a training framework. They are
+// ignored. Any other name is an error, because names are how a pickle runs code.
+var inertGlobals = map[global]bool{
+	"argparse.Namespace": true, "pathlib.PosixPath": true, "pathlib.PurePosixPath": true, "torch.device": true, "torch.Size": true,
+	"torch.float32": true, "torch.float16": true, "torch.bfloat16": true, "torch.float64": true,
+	"numpy.core.multiarray.scalar": true, "numpy._core.multiarray.scalar": true, "numpy.dtype": true, "_codecs.encode": true,
+	"numpy.core.multiarray._reconstruct": true, "numpy._core.multiarray._reconstruct": true, "numpy.ndarray": true,
+	"collections.defaultdict": true, "collections.Counter": true, "builtins.set": true, "__builtin__.set": true, "builtins.list": true,
+	"__builtin__.list": true, "builtins.dict": true, "__builtin__.dict": true, "builtins.object": true, "__builtin__.object": true,
+	"copy_reg._reconstructor": true, "copyreg._reconstructor": true,
+	"pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint": true, "pytorch_lightning.utilities.parsing.AttributeDict": true,
 }
 
-func (d *dictionary) set(key, value any) {
-	d.keys, d.values = append(d.keys, key), append(d.values, value)
-}
-
-// unpickler interprets the opcodes of protocol 2, which PyTorch writes, and those of protocols 3 and 4 that do not run code.
+// unpickler interprets the opcodes of protocol 2, which PyTorch writes, and those of protocols 3 and 4 that do not run code. Its methods panic with a
+// failure.
 type unpickler struct {
-	r     *bufio.Reader
-	left  int
-	stack []any
-	memo  map[uint32]any
-	// storage returns the object of a persistent id.
-	storage func(id any) (any, error)
+	r       *bufio.Reader
+	left    int
+	stack   []any
+	memo    map[uint32]any
+	storage func(id any) (any, error) // Returns the object of a persistent id.
 }
+
+type failure struct{ error }
+
+func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
 // unpickle reads one object from r and nothing beyond it. It creates only numbers, strings, lists, dictionaries and descriptions of tensors.
-func unpickle(r *bufio.Reader, storage func(id any) (any, error)) (any, error) {
+func unpickle(r *bufio.Reader, storage func(id any) (any, error)) (object any, err error) {
+	defer func() {
+		switch reason := recover().(type) {
+		case nil:
+		case failure:
+			err = reason.error
+		default:
+			panic(reason)
+		}
+	}()
 	u := &unpickler{r: r, left: maxPickle, memo: map[uint32]any{}, storage: storage}
 	for range maxOpcodes {
-		op, err := u.bytes(1)
-		if err != nil {
-			return nil, err
+		op := u.bytes(1)[0]
+		if op == '.' {
+			return u.pop(1)[0], nil
 		}
-		if op[0] == '.' {
-			return u.pop()
-		}
-		if err := u.do(op[0]); err != nil {
-			return nil, err
-		}
+		u.do(op)
 	}
 	return nil, fmt.Errorf("pickle has more than %d opcodes, too many for a file of weights", maxOpcodes)
 }
 
-func (u *unpickler) bytes(n int) ([]byte, error) {
-	if n < 0 || n > u.left {
-		return nil, fmt.Errorf("pickle is damaged or larger than %d MiB", maxPickle>>20)
-	}
-	u.left -= n
-	if n <= 1<<12 {
-		b := make([]byte, n, max(n, 8))
-		if _, err := io.ReadFull(u.r, b); err != nil {
-			return nil, errors.New("pickle is truncated")
-		}
-		return b, nil
-	}
-	b, err := io.ReadAll(io.LimitReader(u.r, int64(n))) // A false length takes no memory.
-	if err == nil && len(b) < n {
-		err = errors.New("pickle is truncated")
-	}
-	return b, err
-}
-
-func (u *unpickler) number(size int) (int, error) {
-	b, err := u.bytes(size)
-	if err != nil {
-		return 0, err
-	}
-	return int(binary.LittleEndian.Uint64(append(b, make([]byte, 8-size)...))), nil
-}
-
-func (u *unpickler) counted(size int) ([]byte, error) {
-	n, err := u.number(size)
-	if err != nil {
-		return nil, err
-	}
-	return u.bytes(n)
-}
-
-func (u *unpickler) line() (string, error) {
-	var text []byte
-	for {
-		b, err := u.bytes(1)
-		if err != nil {
-			return "", err
-		}
-		if b[0] == '\n' {
-			return string(text), nil
-		}
-		text = append(text, b[0])
-	}
-}
-
-func (u *unpickler) push(values ...any) { u.stack = append(u.stack, values...) }
-
-func (u *unpickler) pop() (any, error) {
-	if len(u.stack) == 0 {
-		return nil, errors.New("pickle is damaged: its stack is empty")
-	}
-	top := u.stack[len(u.stack)-1]
-	u.stack = u.stack[:len(u.stack)-1]
-	return top, nil
-}
-
-// group pops the values above the last mark.
-func (u *unpickler) group() ([]any, error) {
-	for i := len(u.stack) - 1; i >= 0; i-- {
-		if _, ok := u.stack[i].(mark); ok {
-			items := append([]any{}, u.stack[i+1:]...)
-			u.stack = u.stack[:i]
-			return items, nil
-		}
-	}
-	return nil, errors.New("pickle is damaged: its stack has no mark")
-}
-
-// last pops n values, the first pushed first.
-func (u *unpickler) last(n int) ([]any, error) {
-	if len(u.stack) < n {
-		return nil, errors.New("pickle is damaged: its stack is empty")
-	}
-	items := append([]any{}, u.stack[len(u.stack)-n:]...)
-	u.stack = u.stack[:len(u.stack)-n]
-	return items, nil
-}
-
 // do interprets one opcode, by its letter in the pickletools documentation.
-func (u *unpickler) do(op byte) error {
+func (u *unpickler) do(op byte) {
 	switch op {
 	case '(':
 		u.push(mark{})
@@ -152,142 +97,210 @@ func (u *unpickler) do(op byte) error {
 		u.push(op == 0x88)
 	case '}':
 		u.push(&dictionary{})
-	case ']':
+	case ']', 0x8f: // A list or a set.
 		u.push(&list{})
 	case ')':
 		u.push([]any{})
-	case 0x8f: // EMPTY_SET
-		u.push(&list{})
 	case '0':
-		_, err := u.pop()
-		return err
+		u.pop(1)
+	case 0x80: // PROTO and FRAME are not needed.
+		u.bytes(1)
+	case 0x95:
+		u.bytes(8)
+	case 'K':
+		u.push(u.number(1))
+	case 'M':
+		u.push(u.number(2))
+	case 'J':
+		u.push(int(int32(u.number(4))))
+	case 0x8a:
+		u.push(u.long())
+	case 'G':
+		u.push(math.Float64frombits(binary.BigEndian.Uint64(u.bytes(8))))
+	case 'X', 'T', 'B':
+		u.push(string(u.bytes(u.number(4))))
+	case 0x8c, 'U', 'C':
+		u.push(string(u.bytes(u.number(1))))
 	case 0x94: // MEMOIZE
-		return u.remember(len(u.memo))
-	case 0x80, 0x95: // PROTO and FRAME are not needed.
-		_, err := u.bytes(map[byte]int{0x80: 1, 0x95: 8}[op])
-		return err
-	case 'K', 'M', 'J', 0x8a, 'G', 'X', 0x8c, 'U', 'T', 'B', 'C':
-		return u.literal(op)
-	case 'q', 'r':
-		i, err := u.number(map[byte]int{'q': 1, 'r': 4}[op])
+		u.remember(len(u.memo))
+	case 'q':
+		u.remember(u.number(1))
+	case 'r':
+		u.remember(u.number(4))
+	case 'h':
+		u.recall(u.number(1))
+	case 'j':
+		u.recall(u.number(4))
+	case 't':
+		u.push(u.group())
+	case 0x85, 0x86, 0x87:
+		u.push(u.pop(int(op) - 0x84))
+	case 'a':
+		u.fill(u.pop(1), false)
+	case 's':
+		u.fill(u.pop(2), true)
+	case 'e', 'u', 0x90:
+		u.fill(u.group(), op != 'e')
+	case 'c':
+		u.name(u.line(), u.line())
+	case 0x93: // STACK_GLOBAL
+		parts := u.pop(2)
+		u.name(parts[0], parts[1])
+	case 'Q':
+		value, err := u.storage(u.pop(1)[0])
 		if err != nil {
-			return err
-		}
-		return u.remember(i)
-	case 'h', 'j':
-		i, err := u.number(map[byte]int{'h': 1, 'j': 4}[op])
-		if err != nil {
-			return err
-		}
-		value, ok := u.memo[uint32(i)]
-		if !ok {
-			return errors.New("pickle is damaged: it refers to an object that does not exist")
+			fail("%w", err)
 		}
 		u.push(value)
-	case 't', 0x85, 0x86, 0x87:
-		items, err := u.tuple(op)
-		u.push(items)
-		return err
-	case 'a', 'e', 's', 'u', 0x90:
-		return u.fill(op)
-	case 'c', 0x93, 'R', 0x81, 'b', 'Q':
-		return u.object(op)
+	case 'b': // The state of an object is not needed. A dictionary's state holds only attributes.
+		u.push(u.pop(2)[0])
+	case 'R', 0x81:
+		u.construct()
 	default:
-		return fmt.Errorf("pickle contains opcode 0x%02x, which a file of weights does not need", op)
+		fail("pickle contains opcode 0x%02x, which a file of weights does not need", op)
 	}
+}
+
+func (u *unpickler) bytes(n int) []byte {
+	if n < 0 || n > u.left {
+		fail("pickle is damaged or larger than %d MiB", maxPickle>>20)
+	}
+	u.left -= n
+	if n <= 1<<12 {
+		b := make([]byte, n, max(n, 8))
+		if _, err := io.ReadFull(u.r, b); err != nil {
+			fail("pickle is truncated")
+		}
+		return b
+	}
+	b, err := io.ReadAll(io.LimitReader(u.r, int64(n))) // A false length takes no memory.
+	if err == nil && len(b) < n {
+		err = errors.New("pickle is truncated")
+	}
+	if err != nil {
+		fail("%w", err)
+	}
+	return b
+}
+
+func (u *unpickler) number(size int) int {
+	return int(binary.LittleEndian.Uint64(append(u.bytes(size), make([]byte, 8-size)...)))
+}
+
+// long is a number of any length. Sizes and offsets have at most 8 bytes.
+func (u *unpickler) long() any {
+	b, n := u.bytes(u.number(1)), 0
+	if len(b) > 8 {
+		return inert{}
+	}
+	for i, digit := range b {
+		n |= int(digit) << (8 * i)
+	}
+	if shift := 64 - 8*len(b); len(b) > 0 {
+		n = n << shift >> shift
+	}
+	return n
+}
+
+func (u *unpickler) line() string {
+	var text []byte
+	for b := u.bytes(1); b[0] != '\n'; b = u.bytes(1) {
+		text = append(text, b[0])
+	}
+	return string(text)
+}
+
+func (u *unpickler) push(value any) { u.stack = append(u.stack, value) }
+
+// pop returns the last n values, the first pushed first.
+func (u *unpickler) pop(n int) []any {
+	if len(u.stack) < n {
+		fail("pickle is damaged: its stack is empty")
+	}
+	items := append([]any{}, u.stack[len(u.stack)-n:]...)
+	u.stack = u.stack[:len(u.stack)-n]
+	return items
+}
+
+// group pops the values above the last mark.
+func (u *unpickler) group() []any {
+	for i := len(u.stack) - 1; i >= 0; i-- {
+		if _, ok := u.stack[i].(mark); ok {
+			items := u.pop(len(u.stack) - i - 1)
+			u.pop(1)
+			return items
+		}
+	}
+	fail("pickle is damaged: its stack has no mark")
 	return nil
 }
 
-func (u *unpickler) remember(i int) error {
-	if len(u.stack) == 0 {
-		return errors.New("pickle is damaged: its stack is empty")
-	}
-	u.memo[uint32(i)] = u.stack[len(u.stack)-1]
-	return nil
+func (u *unpickler) remember(i int) {
+	value := u.pop(1)[0]
+	u.memo[uint32(i)] = value
+	u.push(value)
 }
 
-func (u *unpickler) tuple(op byte) ([]any, error) {
-	if op == 't' {
-		return u.group()
+func (u *unpickler) recall(i int) {
+	value, ok := u.memo[uint32(i)]
+	if !ok {
+		fail("pickle is damaged: it refers to an object that does not exist")
 	}
-	return u.last(int(op) - 0x84)
+	u.push(value)
 }
 
-// literal pushes a number or a string.
-func (u *unpickler) literal(op byte) error {
-	switch op {
-	case 'K', 'M', 'J':
-		n, err := u.number(map[byte]int{'K': 1, 'M': 2, 'J': 4}[op])
-		if op == 'J' {
-			n = int(int32(n))
-		}
-		u.push(n)
-		return err
-	case 'G':
-		b, err := u.bytes(8)
-		if err == nil {
-			u.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
-		}
-		return err
-	case 0x8a: // LONG1
-		b, err := u.counted(1)
-		if err != nil {
-			return err
-		}
-		if len(b) > 8 {
-			u.push(inert{}) // Sizes and offsets are smaller.
-			return nil
-		}
-		n := 0
-		for i, digit := range b {
-			n |= int(digit) << (8 * i)
-		}
-		if shift := 64 - 8*len(b); len(b) > 0 {
-			n = n << shift >> shift
-		}
-		u.push(n)
-		return nil
-	}
-	b, err := u.counted(map[byte]int{'X': 4, 0x8c: 1, 'U': 1, 'T': 4, 'B': 4, 'C': 1}[op])
-	u.push(string(b))
-	return err
-}
-
-// fill puts values into the list or dictionary below them.
-func (u *unpickler) fill(op byte) error {
-	var items []any
-	var err error
-	switch op {
-	case 'a':
-		items, err = u.last(1)
-	case 's':
-		items, err = u.last(2)
-	default:
-		items, err = u.group()
-	}
-	if err != nil || len(u.stack) == 0 {
-		return errors.Join(err, errIf(err == nil, "pickle is damaged: there is nothing to fill"))
-	}
-	switch into := u.stack[len(u.stack)-1].(type) {
+// fill puts values into the list or dictionary below them. Those of a dictionary come in pairs.
+func (u *unpickler) fill(items []any, pairs bool) {
+	into := u.pop(1)[0]
+	u.push(into)
+	switch into := into.(type) {
 	case *list:
 		into.items = append(into.items, items...)
 	case *dictionary:
-		if len(items)%2 != 0 || op == 'a' || op == 'e' {
-			return errors.New("pickle is damaged: a key has no value")
+		if len(items)%2 != 0 || !pairs {
+			fail("pickle is damaged: a key has no value")
 		}
 		for i := 0; i < len(items); i += 2 {
-			into.set(items[i], items[i+1])
+			into.keys, into.values = append(into.keys, items[i]), append(into.values, items[i+1])
 		}
 	case inert:
 	default:
-		return errors.New("pickle is damaged: it fills something other than a list or a dictionary")
+		fail("pickle is damaged: it fills something other than a list or a dictionary")
 	}
-	return nil
 }
 
-func errIf(condition bool, text string) error {
-	if condition {
-		return errors.New(text)
+// name pushes a name of a module.
+func (u *unpickler) name(module, name any) {
+	m, ok1 := module.(string)
+	n, ok2 := name.(string)
+	if !ok1 || !ok2 {
+		fail("pickle is damaged: a name is not a string")
 	}
-	return nil
+	g := global(m + "." + n)
+	if _, isStorage := storageTypes[g]; !isStorage && !inertGlobals[g] && g != orderedDict && g != rebuildTensor && g != rebuildParameter {
+		fail("pickle refers to %.80q, which does not belong in a file of weights", g)
+	}
+	u.push(g)
+}
+
+// construct pushes what Python would return for calling a function with arguments.
+func (u *unpickler) construct() {
+	parts := u.pop(2)
+	arguments, ok := parts[1].([]any)
+	if !ok {
+		fail("pickle is damaged: arguments are not a tuple")
+	}
+	switch parts[0] {
+	case orderedDict:
+		u.push(&dictionary{})
+	case rebuildTensor:
+		u.push(rebuilt(arguments))
+	case rebuildParameter:
+		if len(arguments) == 0 {
+			fail("pickle is damaged: a parameter has no value")
+		}
+		u.push(arguments[0])
+	default:
+		u.push(inert{})
+	}
 }

@@ -1,10 +1,14 @@
 package weights
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/semcon/semcon/sccore/safetensors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,17 +16,98 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/semcon/semcon/sccore/safetensors"
 )
 
-// tensorSource is a tensor in a file, read on demand.
-type tensorSource interface {
-	Shape() []int
-	Floats() ([]float32, error) // Row-major.
+// source is a tensor of a file, or one that is computed from such. Its values are read on demand.
+type source struct {
+	shape  []int
+	floats func() ([]float32, error) // Row-major.
+	keys   []string                  // In the file.
+	how    string                    // What was done to it, if something was.
+}
+
+// key names the tensor in messages.
+func (s source) key() string { return strings.Join(s.keys, ", ") }
+
+// finite returns the values, or an error if one of them is not finite.
+func (s source) finite() ([]float32, error) {
+	values, err := s.floats()
+	if err != nil {
+		return nil, err
+	}
+	return values, safetensors.CheckFinite(values)
+}
+
+// keysOf lists the keys of tensors in messages.
+func keysOf(all ...source) string {
+	var keys []string
+	for _, s := range all {
+		keys = append(keys, s.keys...)
+	}
+	return strings.Join(keys, ", ")
+}
+
+// join stacks tensors along their first axis.
+func join(parts []source) (source, error) {
+	joined := source{shape: slices.Clone(parts[0].shape), how: "joined"}
+	for _, part := range parts {
+		if _, err := entries(part.shape); err != nil {
+			return source{}, fmt.Errorf("keys %s: %w", keysOf(parts...), err)
+		}
+		if len(part.shape) == 0 || !slices.Equal(part.shape, parts[0].shape) {
+			return source{}, fmt.Errorf("keys %s: have shapes %v and %v, want the same", keysOf(parts...), parts[0].shape, part.shape)
+		}
+		joined.keys = append(joined.keys, part.keys...)
+	}
+	joined.shape[0] *= len(parts)
+	joined.floats = func() (values []float32, err error) {
+		for _, part := range parts {
+			floats, err := part.floats()
+			if err != nil {
+				return nil, err
+			}
+			values = append(values, floats...)
+		}
+		return values, nil
+	}
+	return joined, nil
+}
+
+// cut returns the entries from begin to end along axis.
+func (s source) cut(axis, begin, end int, how string) source {
+	shape := slices.Clone(s.shape)
+	length, inner := shape[axis], 1
+	for _, dim := range shape[axis+1:] {
+		inner *= dim
+	}
+	shape[axis] = end - begin
+	return source{shape, func() (values []float32, err error) {
+		floats, err := s.floats()
+		for at := 0; at < len(floats) && err == nil; at += length * inner {
+			values = append(values, floats[at+begin*inner:at+end*inner]...)
+		}
+		return values, err
+	}, s.keys, how}
+}
+
+// plus adds a tensor of the same shape.
+func (s source) plus(other source, how string) source {
+	return source{s.shape, func() ([]float32, error) {
+		x, err := s.floats()
+		y, otherErr := other.floats()
+		out := make([]float32, len(x))
+		for i := range min(len(x), len(y)) {
+			out[i] = x[i] + y[i]
+		}
+		return out, cmp.Or(err, otherErr)
+	}, slices.Concat(s.keys, other.keys), how}
 }
 
 // sources are the tensors of a file, or of several with an index, by key. They can be read until close is called.
 type sources struct {
-	tensors  map[string]tensorSource
+	tensors  map[string]source
 	metadata map[string]string // Of a .safetensors file.
 	files    []*os.File
 }
@@ -35,7 +120,7 @@ func (s *sources) close() {
 
 // openSources lists the tensors of a file by key. The keys of nested dictionaries are joined with dots.
 func openSources(path string) (*sources, error) {
-	s := &sources{tensors: map[string]tensorSource{}}
+	s := &sources{tensors: map[string]source{}}
 	add := s.addFile
 	if filepath.Ext(path) == ".json" {
 		add = s.addIndex
@@ -54,14 +139,85 @@ func (s *sources) addFile(path string) error {
 	}
 	s.files = append(s.files, f)
 	if filepath.Ext(path) == ".safetensors" {
-		s.metadata, err = addEntries(s.tensors, f, size)
+		return s.addSafetensors(f, size)
+	}
+	return s.addTorch(f, size)
+}
+
+// add adds a tensor under its key.
+func (s *sources) add(key string, t source) error {
+	if err := checkKey(key); err != nil {
 		return err
 	}
-	objects, err := openTorch(f, size)
+	if _, twice := s.tensors[key]; twice {
+		return fmt.Errorf("key %.80q is there twice", key)
+	}
+	t.keys = []string{key}
+	s.tensors[key] = t
+	return nil
+}
+
+func (s *sources) addSafetensors(r io.ReaderAt, size int64) error {
+	entries, metadata, err := safetensors.Open(r, size)
+	s.metadata = metadata
+	for name, t := range entries {
+		if err == nil {
+			err = s.add(name, source{shape: t.Shape, floats: func() ([]float32, error) {
+				dtype, raw, err := t.Bytes()
+				if err != nil {
+					return nil, err
+				}
+				return decodeFloats(dtype, raw, 0, t.Shape, nil)
+			}})
+		}
+	}
+	return err
+}
+
+func (s *sources) addTorch(r io.ReaderAt, size int64) error {
+	objects, err := openTorch(r, size)
 	if err != nil {
 		return err
 	}
-	return flatten(s.tensors, "", objects, 0, new(int))
+	return s.flatten("", objects, 0, new(int))
+}
+
+// flatten adds the tensors of nested dictionaries. It bounds their number and depth, because dictionaries may contain each other or share their content.
+func (s *sources) flatten(prefix string, object any, depth int, seen *int) error {
+	d, ok := object.(*dictionary)
+	if !ok {
+		return nil
+	}
+	if *seen += len(d.keys); *seen > 1<<15 || depth > 8 {
+		return errors.New("too many or too deeply nested dictionaries for a file of weights")
+	}
+	for i, key := range d.keys {
+		name, ok := key.(string)
+		if !ok {
+			continue // An optimizer's state has numbers for keys.
+		}
+		var err error
+		switch value := d.values[i].(type) {
+		case source:
+			err = s.add(prefix+name, value)
+		case *dictionary:
+			if err = checkKey(prefix + name); err == nil {
+				err = s.flatten(prefix+name+".", value, depth+1, seen)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkKey refuses keys that cannot name a tensor, so that names can be printed and joined safely.
+func checkKey(name string) error {
+	if len(name) > 256 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("key %.80q is not the name of a tensor", name)
+	}
+	return nil
 }
 
 // leaveOut removes the keys that match a pattern, with * for any text, and returns them.
@@ -83,85 +239,101 @@ func (s *sources) leaveOut(patterns []string) (keys []string, err error) {
 	return keys, nil
 }
 
-func addEntries(into map[string]tensorSource, r io.ReaderAt, size int64) (metadata map[string]string, err error) {
-	entries, metadata, err := safetensors.Open(r, size)
+// addIndex adds the tensors of weights in several .safetensors files, as transformers writes them: an index, model.safetensors.index.json, says which file
+// beside it holds which tensor.
+func (s *sources) addIndex(path string) error {
+	names, fileOf, err := readIndex(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for name, t := range entries {
-		if err := checkKey(name); err != nil {
+	for _, name := range names {
+		if err := s.addFile(filepath.Join(filepath.Dir(path), name)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for key := range fileOf {
+		if _, ok := s.tensors[key]; !ok {
+			return fmt.Errorf("key %.80q is in the index, but not in %s", key, fileOf[key])
+		}
+	}
+	if len(fileOf) != len(s.tensors) {
+		return fmt.Errorf("the files hold %d tensors, the index lists %d", len(s.tensors), len(fileOf))
+	}
+	return nil
+}
+
+// maxIndex, in bytes, and maxFiles bound an index. That of 10⁴ tensors has 1 MB.
+const (
+	maxIndex = 4 << 20
+	maxFiles = 256
+)
+
+// readIndex returns the names of the files of an index, in order, and the file of each tensor.
+func readIndex(path string) (names []string, fileOf map[string]string, err error) {
+	content, err := readSmall(path, maxIndex)
+	if err == nil {
+		fileOf, err = parseIndex(content)
+	}
+	if names = slices.Compact(slices.Sorted(maps.Values(fileOf))); err == nil && len(names) > maxFiles {
+		err = fmt.Errorf("index of %d files, want at most %d", len(names), maxFiles)
+	}
+	return names, fileOf, err
+}
+
+// parseIndex returns the file of each tensor. Files lie in the folder of the index.
+func parseIndex(content []byte) (map[string]string, error) {
+	var index struct {
+		WeightMap map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(content, &index); err != nil {
+		return nil, fmt.Errorf("not an index of .safetensors files: %.200w", err)
+	}
+	if len(index.WeightMap) == 0 {
+		return nil, errors.New("not an index of .safetensors files: it has no weight_map")
+	}
+	for key, name := range index.WeightMap {
+		if err := checkKey(key); err != nil {
 			return nil, err
 		}
-		if into[name] != nil {
-			return nil, fmt.Errorf("key %.80q is in two files", name)
+		if err := checkKey(name); err != nil || name != filepath.Base(name) || filepath.Ext(name) != ".safetensors" {
+			return nil, fmt.Errorf("key %.80q is said to be in %.80q, which is no .safetensors file beside the index", key, name)
 		}
-		into[name] = inFile{t}
 	}
-	return metadata, nil
+	return index.WeightMap, nil
 }
 
-// inFile is a tensor of a safetensors file.
-type inFile struct{ safetensors.Tensor }
-
-func (t inFile) Shape() []int { return t.Tensor.Shape }
-
-func (t inFile) Floats() ([]float32, error) {
-	dtype, raw, err := t.Bytes()
+// Files lists the files that hold the weights of path: path itself and, if it is an index, those that it names, in order. The error names path.
+func Files(path string) ([]string, error) {
+	all := []string{path}
+	if filepath.Ext(path) != ".json" {
+		return all, nil
+	}
+	names, _, err := readIndex(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	at, err := floatsOf(dtype, raw)
+	for _, name := range names {
+		all = append(all, filepath.Join(filepath.Dir(path), name))
+	}
+	return all, nil
+}
+
+// Digest identifies the content of a file of weights and, if it is an index, of the files that it names: the first 16 hexadecimal digits of their SHA-256.
+func Digest(path string) (string, error) {
+	files, err := Files(path)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	floats := make([]float32, len(raw)/dtype.Size())
-	for i := range floats {
-		floats[i] = at(i)
-	}
-	return floats, nil
-}
-
-// checkKey refuses keys that cannot name a tensor, so that names can be printed and joined safely.
-func checkKey(name string) error {
-	if len(name) > 256 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("key %.80q is not the name of a tensor", name)
-	}
-	return nil
-}
-
-// flatten collects the tensors of nested dictionaries. It bounds their number and depth, because dictionaries may contain each other or share
-// their content.
-func flatten(into map[string]tensorSource, prefix string, object any, depth int, seen *int) error {
-	d, ok := object.(*dictionary)
-	if !ok {
-		return nil
-	}
-	if *seen += len(d.keys); *seen > 1<<15 || depth > 8 {
-		return errors.New("too many or too deeply nested dictionaries for a file of weights")
-	}
-	for i, key := range d.keys {
-		name, ok := key.(string)
-		if !ok {
-			continue // An optimizer's state has numbers for keys.
+	digest := sha256.New()
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
 		}
-		v, isTensor := d.values[i].(*view)
-		if _, isDictionary := d.values[i].(*dictionary); !isTensor && !isDictionary {
-			continue
-		}
-		name = prefix + name
-		if err := checkKey(name); err != nil {
-			return err
-		}
-		switch {
-		case !isTensor:
-			if err := flatten(into, name+".", d.values[i], depth+1, seen); err != nil {
-				return err
-			}
-		case into[name] != nil:
-			return fmt.Errorf("key %.80q is in the file twice", name)
-		default:
-			into[name] = v
+		defer file.Close()
+		if _, err := io.Copy(digest, file); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return nil
+	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }

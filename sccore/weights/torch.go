@@ -39,22 +39,13 @@ type array struct {
 	kept  []byte // The content if several tensors share it, so that it is read only once.
 }
 
-func (a *array) bytes() ([]byte, error) {
-	if a.kept != nil {
-		return a.kept, nil
-	}
-	raw, err := a.read()
-	if err == nil && a.views > 1 {
-		a.kept = raw
-	}
-	return raw, err
-}
+func (a *array) size() int64 { return int64(a.count) * int64(a.dtype.Size()) }
 
 // arrays holds the arrays of a file by key.
 type arrays map[string]*array
 
 // named returns the array of a persistent id: ("storage", type, key, device, count), with one more part in legacy files.
-func (all arrays) named(id any) (*array, error) {
+func (all arrays) named(id any) (any, error) {
 	parts, _ := id.([]any)
 	if len(parts) < 5 || parts[0] != "storage" || (len(parts) > 5 && parts[5] != nil) {
 		return nil, errors.New("pickle refers to something that is not an array")
@@ -75,109 +66,97 @@ func (all arrays) named(id any) (*array, error) {
 	return all[key], nil
 }
 
-// view is a tensor: a shape and strides on an array.
-type view struct {
-	array   *array
-	offset  int
-	shape   []int
-	strides []int
-}
-
-// newView returns a view from the arguments of torch._utils._rebuild_tensor_v2: storage, offset, shape, strides, and two more.
-func newView(arguments []any) (*view, error) {
+// rebuilt returns the tensor of the arguments of torch._utils._rebuild_tensor_v2: storage, offset, shape, strides, and two more.
+func rebuilt(arguments []any) source {
 	if len(arguments) < 4 {
-		return nil, errors.New("pickle is damaged: a tensor has no shape")
+		fail("pickle is damaged: a tensor has no shape")
 	}
-	storage, ok := arguments[0].(*array)
+	a, ok := arguments[0].(*array)
 	offset, isInt := arguments[1].(int)
-	shape, err1 := integers(arguments[2])
-	strides, err2 := integers(arguments[3])
-	if !ok || !isInt || err1 != nil || err2 != nil || len(shape) != len(strides) {
-		return nil, errors.New("pickle is damaged: a tensor has an invalid shape")
+	shape, isShape := integers(arguments[2])
+	strides, areStrides := integers(arguments[3])
+	if !ok || !isInt || !isShape || !areStrides || len(shape) != len(strides) {
+		fail("pickle is damaged: a tensor has an invalid shape")
 	}
-	storage.views++
-	v := &view{storage, offset, shape, strides}
-	if offset > storage.count {
-		return nil, fmt.Errorf("a tensor begins at %d in an array of %d entries", offset, storage.count)
+	a.views++
+	if offset > a.count {
+		fail("a tensor begins at %d in an array of %d entries", offset, a.count)
 	}
 	last, size := offset, 1
 	for i, dim := range shape {
 		// A tensor of weights has no more entries than its array, so no product below can overflow.
-		if dim < 0 || strides[i] < 0 || strides[i] > storage.count || (dim > 0 && size > storage.count/dim) {
-			return nil, fmt.Errorf("a tensor of shape %v with strides %v does not fit in an array of %d entries", shape, strides, storage.count)
+		if dim < 0 || strides[i] < 0 || strides[i] > a.count || (dim > 0 && size > a.count/dim) {
+			fail("a tensor of shape %v with strides %v does not fit in an array of %d entries", shape, strides, a.count)
 		}
 		size *= dim
-		if last += max(dim-1, 0) * strides[i]; last > storage.count {
+		if last += max(dim-1, 0) * strides[i]; last > a.count {
 			break // Before the sum overflows.
 		}
 	}
-	if offset < 0 || (size > 0 && last >= storage.count) {
-		return nil, fmt.Errorf("a tensor of shape %v at %d with strides %v does not fit in an array of %d entries", shape, offset, strides, storage.count)
+	if offset < 0 || (size > 0 && last >= a.count) {
+		fail("a tensor of shape %v at %d with strides %v does not fit in an array of %d entries", shape, offset, strides, a.count)
 	}
-	return v, nil
-}
-
-func integers(tuple any) ([]int, error) {
-	items, ok := tuple.([]any)
-	if !ok || len(items) > 16 {
-		return nil, errors.New("not a tuple")
-	}
-	out := make([]int, len(items))
-	for i, item := range items {
-		if out[i], ok = item.(int); !ok {
-			return nil, errors.New("not an integer")
+	return source{shape: shape, floats: func() ([]float32, error) {
+		raw, err := a.kept, error(nil)
+		if raw == nil {
+			raw, err = a.read()
 		}
-	}
-	return out, nil
+		if err != nil {
+			return nil, err
+		}
+		if a.views > 1 {
+			a.kept = raw
+		}
+		return decodeFloats(a.dtype, raw, offset, shape, strides)
+	}}
 }
 
-// Shape implements tensorSource.
-func (v *view) Shape() []int { return v.shape }
-
-// Floats implements tensorSource: the entries, row-major.
-func (v *view) Floats() ([]float32, error) {
-	raw, err := v.array.bytes()
-	if err != nil {
-		return nil, err
+func integers(tuple any) ([]int, bool) {
+	items, ok := tuple.([]any)
+	out := make([]int, min(len(items), 16))
+	for i := range out {
+		n, isInt := items[i].(int)
+		out[i], ok = n, ok && isInt
 	}
-	entry, err := floatsOf(v.array.dtype, raw)
-	if err != nil {
-		return nil, err
+	return out, ok && len(items) == len(out)
+}
+
+// decodeFloats reads a tensor from a flat array of little-endian floating-point numbers. Without strides it has all of the array.
+func decodeFloats(dtype dtypes.DType, raw []byte, offset int, shape, strides []int) ([]float32, error) {
+	var entry func(i int) float32
+	switch dtype {
+	case dtypes.Float32:
+		entry = func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])) }
+	case dtypes.Float64:
+		entry = func(i int) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))) }
+	case dtypes.Float16:
+		entry = func(i int) float32 { return float16.FromBits(binary.LittleEndian.Uint16(raw[2*i:])).Float32() }
+	case dtypes.BFloat16:
+		entry = func(i int) float32 { return bfloat16.FromBits(binary.LittleEndian.Uint16(raw[2*i:])).Float32() }
+	default:
+		return nil, fmt.Errorf("holds %s, want floating-point numbers", dtype)
+	}
+	if strides == nil {
+		shape, strides = []int{len(raw) / dtype.Size()}, []int{1}
 	}
 	size := 1
-	for _, dim := range v.shape {
+	for _, dim := range shape {
 		size *= dim
 	}
-	out := make([]float32, 0, size)
-	index := make([]int, len(v.shape))
-	for at := v.offset; len(out) < size; {
+	out, index := make([]float32, 0, size), make([]int, len(shape))
+	for at := offset; len(out) < size; {
 		out = append(out, entry(at))
 		for axis := len(index) - 1; axis >= 0; axis-- {
 			index[axis]++
-			at += v.strides[axis]
-			if index[axis] < v.shape[axis] {
+			at += strides[axis]
+			if index[axis] < shape[axis] {
 				break
 			}
-			at -= index[axis] * v.strides[axis]
+			at -= index[axis] * strides[axis]
 			index[axis] = 0
 		}
 	}
 	return out, nil
-}
-
-// floatsOf returns a function that reads an entry of a flat array of little-endian floating-point numbers.
-func floatsOf(dtype dtypes.DType, raw []byte) (func(i int) float32, error) {
-	switch dtype {
-	case dtypes.Float32:
-		return func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])) }, nil
-	case dtypes.Float64:
-		return func(i int) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))) }, nil
-	case dtypes.Float16:
-		return func(i int) float32 { return float16.FromBits(binary.LittleEndian.Uint16(raw[2*i:])).Float32() }, nil
-	case dtypes.BFloat16:
-		return func(i int) float32 { return bfloat16.FromBits(binary.LittleEndian.Uint16(raw[2*i:])).Float32() }, nil
-	}
-	return nil, fmt.Errorf("holds %s, want floating-point numbers", dtype)
 }
 
 // legacyMagic starts the files of PyTorch before 1.6.
@@ -232,30 +211,26 @@ func openZip(r io.ReaderAt, size int64) (any, error) {
 		return nil, err
 	}
 	all := arrays{}
-	objects, err := unpickle(bufio.NewReader(bytes.NewReader(text)), func(id any) (any, error) { return all.named(id) })
-	if err != nil {
-		return nil, err
-	}
+	objects, err := unpickle(bufio.NewReader(bytes.NewReader(text)), all.named)
 	for key, a := range all {
 		a.read = func() ([]byte, error) {
-			entry, bytes := entries[folder+"data/"+key], uint64(a.count)*uint64(a.dtype.Size())
+			entry := entries[folder+"data/"+key]
 			switch {
 			case entry == nil:
 				return nil, fmt.Errorf("array %.80q is missing in the archive", key)
-			case entry.UncompressedSize64 != bytes:
-				return nil, fmt.Errorf("array %.80q has %d bytes, want %d", key, entry.UncompressedSize64, bytes)
+			case entry.UncompressedSize64 != uint64(a.size()):
+				return nil, fmt.Errorf("array %.80q has %d bytes, want %d", key, entry.UncompressedSize64, a.size())
 			}
 			return content(entry)
 		}
 	}
-	return objects, nil
+	return objects, err
 }
 
 // stored returns the entries of an archive of size bytes by name. It refuses zip bombs: entries must be uncompressed, as PyTorch writes them,
 // and must not overlap.
 func stored(archive *zip.Reader, size int64) (map[string]*zip.File, error) {
-	type span struct{ begin, end int64 }
-	entries, spans := make(map[string]*zip.File, len(archive.File)), make([]span, 0, len(archive.File))
+	entries, spans := make(map[string]*zip.File, len(archive.File)), make([][2]int64, 0, len(archive.File)) // Begin and end.
 	for _, f := range archive.File {
 		if f.Method != zip.Store {
 			return nil, fmt.Errorf("entry %.80q is compressed, which PyTorch never does", f.Name)
@@ -268,11 +243,11 @@ func stored(archive *zip.Reader, size int64) (map[string]*zip.File, error) {
 			return nil, fmt.Errorf("entry %.80q is in the archive twice", f.Name)
 		}
 		entries[f.Name] = f
-		spans = append(spans, span{begin, begin + int64(f.UncompressedSize64)})
+		spans = append(spans, [2]int64{begin, begin + int64(f.UncompressedSize64)})
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
+	slices.SortFunc(spans, func(a, b [2]int64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
 	for i := 1; i < len(spans); i++ {
-		if spans[i].begin < spans[i-1].end {
+		if spans[i][0] < spans[i-1][1] {
 			return nil, errors.New("entries of the archive overlap")
 		}
 	}
@@ -295,28 +270,29 @@ func content(f *zip.File) ([]byte, error) {
 // openLegacy reads the older format: pickles of a magic number, a version, the machine, the objects and the keys of the arrays, and then the
 // arrays.
 func openLegacy(r io.ReaderAt, size int64) (any, error) {
-	section := &counter{r: io.NewSectionReader(r, 0, size)}
-	stream := bufio.NewReader(section)
+	section := io.NewSectionReader(r, 0, size)
+	stream, all := bufio.NewReader(section), arrays{}
 	none := func(any) (any, error) { return nil, errors.New("pickle is damaged: an array comes too early") }
-	for range 3 {
-		if _, err := unpickle(stream, none); err != nil {
+	var objects [5]any
+	for i := range objects {
+		storage := none
+		if i == 3 {
+			storage = all.named
+		}
+		var err error
+		if objects[i], err = unpickle(stream, storage); err != nil {
 			return nil, err
 		}
 	}
-	all := arrays{}
-	objects, err := unpickle(stream, func(id any) (any, error) { return all.named(id) })
-	if err != nil {
-		return nil, err
-	}
-	keys, err := unpickle(stream, none)
-	if err != nil {
-		return nil, err
-	}
-	names, ok := keys.(*list)
+	names, ok := objects[4].(*list)
 	if !ok {
 		return nil, errors.New("pickle is damaged: it has no list of arrays")
 	}
-	at := section.read - int64(stream.Buffered())
+	at, err := section.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, err
+	}
+	at -= int64(stream.Buffered())
 	for _, name := range names.items {
 		key, _ := name.(string)
 		a := all[key]
@@ -327,33 +303,21 @@ func openLegacy(r io.ReaderAt, size int64) (any, error) {
 		if _, err := r.ReadAt(count[:], at); err != nil || int(binary.LittleEndian.Uint64(count[:])) != a.count {
 			return nil, fmt.Errorf("array %.80q is damaged or truncated", key)
 		}
-		begin, bytes := at+8, int64(a.count)*int64(a.dtype.Size())
-		if bytes > size-begin {
+		begin := at + 8
+		if a.size() > size-begin {
 			return nil, fmt.Errorf("array %.80q is truncated", key)
 		}
 		a.read = func() ([]byte, error) {
-			content := make([]byte, bytes)
+			content := make([]byte, a.size())
 			_, err := r.ReadAt(content, begin)
 			return content, err
 		}
-		at = begin + bytes
+		at = begin + a.size()
 	}
 	for key, a := range all {
 		if a.read == nil {
 			return nil, fmt.Errorf("array %.80q is not in the file", key)
 		}
 	}
-	return objects, nil
-}
-
-// counter counts the bytes that have been read.
-type counter struct {
-	r    io.Reader
-	read int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.read += int64(n)
-	return n, err
+	return objects[3], nil
 }

@@ -1,3 +1,7 @@
+// Package weights reads and writes the weights of models: checkpoints of runs in the safetensors format, and vision transformers in the files
+// of PyTorch and timm. It treats every file as hostile: nothing in a file is executed, and memory is bounded by the size of the file.
+//
+// Add a format as a file of its own that returns tensors by name, and a case in the fuzz tests.
 package weights
 
 import (
@@ -11,7 +15,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // Import is the result of [ReadViT]: a transformer's weights, and a report on every key of the file.
@@ -108,7 +111,7 @@ func examine(file *sources, facts modelFacts, branch string, ignore []string) (e
 	if e.prefix, e.names, err = findPrefix(keys, branch); err != nil {
 		return e, err
 	}
-	if e.all, e.unused, err = rename(file.tensors, e.prefix, e.names, keys); err != nil {
+	if e.all, e.unused, err = e.names.rename(file.tensors, e.prefix, keys); err != nil {
 		return e, err
 	}
 	return e, normalize(e.all)
@@ -128,7 +131,8 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 		return nil, err
 	}
 	im := &Import{
-		ViT: want, Prefix: found.prefix, Unused: found.unused, Ignore: ignore, Ignored: found.ignored, values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{},
+		ViT: want, Prefix: found.prefix, Unused: found.unused, Ignore: ignore, Ignored: found.ignored,
+		values: map[string]*tensors.Tensor{}, Head: map[string]*tensors.Tensor{},
 	}
 	for _, w := range want.Weights() {
 		name := strings.ReplaceAll(w.Path, "/", ".")
@@ -169,21 +173,21 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 }
 
 // readHead reads the projection head beside the transformer.
-func (im *Import) readHead(tensorsOf map[string]tensorSource) error {
+func (im *Import) readHead(tensorsOf map[string]source) error {
 	around := strings.TrimSuffix(strings.TrimSuffix(im.Prefix, "backbone."), "encoder.")
 	left := maxHead
 	for _, key := range im.Unused {
 		name, ok := strings.CutPrefix(key, around+"head.")
-		size, err := entries(tensorsOf[key].Shape())
+		size, err := entries(tensorsOf[key].shape)
 		if !ok || err != nil || size > left || strings.HasSuffix(name, batchCount) {
 			continue
 		}
-		values, err := finite(tensorsOf[key])
+		values, err := tensorsOf[key].finite()
 		if err != nil {
 			return fmt.Errorf("key %s: %w", key, err)
 		}
 		left -= size
-		im.Head[name] = tensors.FromFlatDataAndDimensions(values, tensorsOf[key].Shape()...)
+		im.Head[name] = tensors.FromFlatDataAndDimensions(values, tensorsOf[key].shape...)
 	}
 	return nil
 }
@@ -193,15 +197,6 @@ const maxHead = 1 << 25
 
 // batchCount is the suffix of the integer counters of batch normalisation.
 const batchCount = "num_batches_tracked"
-
-// finite returns the values of a tensor, or an error if one of them is not finite.
-func finite(source tensorSource) ([]float32, error) {
-	values, err := source.Floats()
-	if err != nil {
-		return nil, err
-	}
-	return values, safetensors.CheckFinite(values)
-}
 
 // entries returns the number of values of a shape.
 func entries(shape []int) (int, error) {
@@ -216,8 +211,8 @@ func entries(shape []int) (int, error) {
 }
 
 // convert brings a tensor of the file to the layout of a weight.
-func (im *Import) convert(w encoder.Weight, source renamed) error {
-	shape, theirs := source.Shape(), torchShape(w.Shape)
+func (im *Import) convert(w encoder.Weight, source source) error {
+	shape, theirs := source.shape, torchShape(w.Shape)
 	size, err := entries(shape)
 	if err != nil {
 		return err
@@ -233,7 +228,7 @@ func (im *Import) convert(w encoder.Weight, source renamed) error {
 	if resized := grid > 0 && grid != im.ViT.GridSize; !resized && !linear && !slices.Equal(shape, theirs) {
 		return fmt.Errorf("has shape %v, the transformer wants %v", shape, theirs)
 	}
-	values, err := finite(source)
+	values, err := source.finite()
 	if err != nil {
 		return err
 	}

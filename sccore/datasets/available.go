@@ -23,52 +23,58 @@ type Status struct {
 	identity func() (string, error)
 }
 
+// statuses looks for both splits of a dataset. open fills in what it finds.
+func statuses(key, name string, official map[Split]int, open func(s *Status) error) (all []Status) {
+	for _, split := range []Split{Train, Test} {
+		s := Status{Key: key, Name: name, Split: split, Official: official[split], unit: "images"}
+		s.Err = open(&s)
+		all = append(all, s)
+	}
+	return all
+}
+
 // Available looks in a data folder for both splits of every dataset: CIFAR-10, CIFAR-100, ImageNet, the segmentation datasets, the
 // objects of COCO, and DAVIS.
 // It checks only the names and sizes of files, so [Status.Identity] may still fail.
 func Available(dir string) []Status {
 	out := AvailableCIFAR(dir)
-	for _, split := range []Split{Train, Test} {
-		s := Status{Key: "imagenet", Name: "ImageNet-1k", Split: split, Official: imageNetOfficial[split], unit: "images"}
-		images, err := ImageNet(dir, split)
-		if s.Err = err; err == nil {
+	out = append(out, statuses("imagenet", "ImageNet-1k", imageNetOfficial, func(s *Status) error {
+		images, err := ImageNet(dir, s.Split)
+		if err == nil {
 			s.set(filepath.Join(dir, "imagenet", images.Name), images.Len(), images.Identity)
 		}
-		out = append(out, s)
-	}
+		return err
+	})...)
 	for _, d := range layouts {
-		for _, split := range []Split{Train, Test} {
-			s := Status{Key: d.key, Name: d.name, Split: split, Official: d.official[split], unit: "images"}
-			images, err := d.open(dir, split)
-			if s.Err = err; err == nil {
+		out = append(out, statuses(d.key, d.name, d.official, func(s *Status) error {
+			images, err := d.open(dir, s.Split)
+			if err == nil {
 				s.set(images.folder, images.Len(), images.Identity)
 			}
-			out = append(out, s)
-		}
+			return err
+		})...)
 	}
-	for _, split := range []Split{Train, Test} {
-		out = append(out, cocoObjectsStatus(dir, split))
-	}
-	for _, split := range []Split{Train, Test} {
-		s := Status{Key: "davis", Name: "DAVIS", Split: split, unit: "videos"}
-		videos, err := DAVIS(dir, split)
-		if s.Err = err; err == nil {
-			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][split]
+	out = append(out, statuses("coco", "COCO objects", cocoStuff.official, func(s *Status) error {
+		return s.cocoObjects(dir)
+	})...)
+	return append(out, statuses("davis", "DAVIS", nil, func(s *Status) error {
+		s.unit = "videos"
+		videos, err := DAVIS(dir, s.Split)
+		if err == nil {
+			s.Name, s.Official = "DAVIS-"+videos.masks, davisOfficial[videos.masks][s.Split]
 			s.set(videos.folder, len(videos.All), videos.Identity)
 		}
-		out = append(out, s)
-	}
-	return out
+		return err
+	})...)
 }
 
 // AvailableCIFAR is [Available] for CIFAR-10 and CIFAR-100 alone. dir may also be the folder of their batches.
-func AvailableCIFAR(dir string) []Status {
-	var out []Status
+func AvailableCIFAR(dir string) (out []Status) {
 	for _, c := range []*cifar{cifar10, cifar100} {
-		for _, split := range []Split{Train, Test} {
-			s := Status{Key: c.key, Name: c.name, Split: split, Official: c.official[split], Fetchable: true, unit: "images"}
-			s.Folder, s.Count, s.Err = c.find(dir, split)
-			folder := s.Folder
+		out = append(out, statuses(c.key, c.name, c.official, func(s *Status) (err error) {
+			s.Fetchable = true
+			s.Folder, s.Count, err = c.find(dir, s.Split)
+			folder, split := s.Folder, s.Split
 			s.identity = func() (string, error) {
 				im, err := c.read(folder, split)
 				if err != nil {
@@ -76,8 +82,8 @@ func AvailableCIFAR(dir string) []Status {
 				}
 				return im.Identity, nil
 			}
-			out = append(out, s)
-		}
+			return err
+		})...)
 	}
 	return out
 }

@@ -32,10 +32,7 @@ type cifar struct {
 }
 
 var cifar10 = &cifar{
-	key:    "cifar10",
-	name:   "CIFAR-10",
-	folder: "cifar-10-batches-bin",
-	python: "cifar-10-batches-py",
+	key: "cifar10", name: "CIFAR-10", folder: "cifar-10-batches-bin", python: "cifar-10-batches-py",
 	files: map[Split][]string{
 		Train: {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
 		Test:  {"test_batch.bin"},
@@ -47,10 +44,7 @@ var cifar10 = &cifar{
 }
 
 var cifar100 = &cifar{
-	key:        "cifar100",
-	name:       "CIFAR-100",
-	folder:     "cifar-100-binary",
-	python:     "cifar-100-python",
+	key: "cifar100", name: "CIFAR-100", folder: "cifar-100-binary", python: "cifar-100-python",
 	files:      map[Split][]string{Train: {"train.bin"}, Test: {"test.bin"}},
 	official:   map[Split]int{Train: 50000, Test: 10000},
 	labelBytes: 2, // The coarse label, then the fine one.
@@ -107,13 +101,8 @@ func (c *cifar) recordSize() int { return c.labelBytes + 3*cifarPlane }
 
 // locate returns the folder of the batches at or below dir.
 func (c *cifar) locate(dir string) (string, error) {
-	if dir == "" {
-		return "", missingf("%s needs a data folder (--data DIR or SEMCON_DATA)", c.name)
-	}
-	if info, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("data folder %s: %w", dir, reason(err))
-	} else if !info.IsDir() {
-		return "", fmt.Errorf("data folder %s: is a file", dir)
+	if err := dataFolder(c.name, dir); err != nil {
+		return "", err
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, c.folder), filepath.Join(dir, c.key, c.folder)} {
 		for _, file := range slices.Concat(c.files[Train], c.files[Test]) {
@@ -135,18 +124,17 @@ func (c *cifar) locate(dir string) (string, error) {
 
 // present returns the names of the split's batches that exist in the folder. There is at least one.
 func (c *cifar) present(folder string, split Split) ([]string, error) {
-	official, ok := c.files[split]
-	if !ok {
-		return nil, fmt.Errorf("%s has no split %q, only %q and %q", c.name, split, Train, Test)
+	if _, err := partOf(c.name, split, "", ""); err != nil {
+		return nil, err
 	}
 	var files []string
-	for _, file := range official {
+	for _, file := range c.files[split] {
 		if exists(filepath.Join(folder, file)) {
 			files = append(files, file)
 		}
 	}
 	if len(files) == 0 {
-		return nil, missingf("%s has no %s images: %s does not exist", c.name, split, filepath.Join(folder, official[0]))
+		return nil, missingf("%s has no %s images: %s does not exist", c.name, split, filepath.Join(folder, c.files[split][0]))
 	}
 	return files, nil
 }
@@ -223,34 +211,9 @@ func (c *cifar) readRecords(im *Images, r io.Reader) error {
 			return fmt.Errorf("record %d has label %d, want 0 to %d", i, label, len(c.classes)-1)
 		}
 		im.Labels = append(im.Labels, label)
-		red, green, blue := planes(record[c.labelBytes:])
+		planes := record[c.labelBytes:]
 		for p := range cifarPlane {
-			im.Pixels = append(im.Pixels, red[p], green[p], blue[p])
+			im.Pixels = append(im.Pixels, planes[p], planes[cifarPlane+p], planes[2*cifarPlane+p])
 		}
 	}
 }
-
-func planes(pixels []byte) (red, green, blue []byte) {
-	return pixels[:cifarPlane], pixels[cifarPlane : 2*cifarPlane], pixels[2*cifarPlane : 3*cifarPlane]
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-// reason strips the path from an error; the caller names the path.
-func reason(err error) error {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err
-	}
-	return err
-}
-
-// missing is the error for data that does not exist, as opposed to damaged data. It is an [fs.ErrNotExist].
-type missing string
-
-func missingf(format string, args ...any) error { return missing(fmt.Sprintf(format, args...)) }
-
-func (m missing) Error() string        { return string(m) }
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }

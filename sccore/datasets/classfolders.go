@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"archive/zip"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,10 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/semcon/semcon/internal/panics"
+	"golang.org/x/sync/errgroup"
 )
 
 // FindClassFolders reports whether dir holds labelled images in the layout of [ReadFolder] or [ReadZip]: the folders train and test, or
@@ -47,10 +48,8 @@ const (
 // ReadFolder ignores hidden files and lists other files that are not images in [Images.Skipped]. Its error is one line that names the file
 // or folder: no images, an image outside the class folders, a class with two folders, or an unreadable image (see [Broken]).
 func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
-	if info, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("image folder %s: is a file", dir)
+	if err := checkFolder("image folder", dir); err != nil {
+		return nil, err
 	}
 	im, err := readClasses(os.DirFS(dir), size, broken, runtime.GOMAXPROCS(0))
 	if err != nil {
@@ -101,27 +100,62 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 // decodeAll fills Pixels and returns the error of each image. Unless broken images are skipped, it may stop at the first one.
 func (im *Images) decodeAll(tree fs.FS, names []string, broken Broken, workers int) []error {
 	faults := make([]error, len(names))
-	var next atomic.Int64
 	var stop atomic.Bool
-	var wait sync.WaitGroup
-	for range workers {
-		wait.Go(func() {
-			// Workers take images in order, so the first broken image is always found.
-			for !stop.Load() {
-				i := int(next.Add(1)) - 1
-				if i >= len(names) {
-					return
+	var all errgroup.Group
+	all.SetLimit(workers)
+	for i, name := range names { // In order, so the first broken image is always found.
+		if stop.Load() {
+			break
+		}
+		all.Go(func() error {
+			faults[i] = panics.Catch(func() error {
+				content, err := readFile(tree, name)
+				if err != nil {
+					return err
 				}
-				var pixels []uint8
-				faults[i] = panics.Catch(func() (err error) { pixels, err = readImage(tree, names[i], im.Height); return err })
-				if faults[i] == nil {
-					copy(im.Pixels[i*len(pixels):], pixels)
-				} else if broken == FailOnBroken {
-					stop.Store(true)
-				}
+				pixels, err := decode(content, im.Height)
+				copy(im.Pixels[i*im.imageBytes():], pixels)
+				return err
+			})
+			if faults[i] != nil && broken == FailOnBroken {
+				stop.Store(true)
 			}
+			return nil
 		})
 	}
-	wait.Wait()
+	all.Wait()
 	return faults
+}
+
+// maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.
+const maxZipRatio = 100
+
+// ReadZip reads class folders of JPEG and PNG images from a zip archive, as [ReadFolder] reads them from disk. It writes nothing to disk: the
+// names in the archive only sort and label the images. The error names the archive and, if there is one, the entry.
+func ReadZip(file string, size int, broken Broken) (*Images, error) {
+	fail := func(err error) (*Images, error) { return nil, fmt.Errorf("zip %s: %w", file, reason(err)) }
+	info, err := os.Stat(file)
+	if err != nil {
+		return fail(err)
+	}
+	archive, err := zip.OpenReader(file)
+	if err != nil {
+		return fail(err)
+	}
+	defer archive.Close()
+	var claimed uint64
+	for _, entry := range archive.File {
+		claimed += min(entry.UncompressedSize64, 1<<32)       // The bound keeps the sum from wrapping.
+		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // Some archivers on Windows write backslashes.
+	}
+	if claimed > maxZipRatio*uint64(info.Size()) {
+		return fail(fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size()))
+	}
+	im, err := readClasses(&archive.Reader, size, broken, runtime.GOMAXPROCS(0))
+	if err != nil {
+		return fail(err)
+	}
+	im.Name = filepath.Base(file)
+	im.Identify("zip " + im.Name)
+	return im, nil
 }

@@ -2,13 +2,16 @@ package datasets
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // ImageFolder is a folder of JPEG and PNG images of any size. Images are read from disk on demand.
@@ -31,10 +34,8 @@ type ImageFolder struct {
 // OpenImageFolder lists the images at any depth below dir, sorted by path. Both a flat folder and ImageNet's class folders work. It ignores
 // hidden files. The error is one line that names the folder.
 func OpenImageFolder(dir string) (*ImageFolder, error) {
-	if info, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("image folder %s: %w", dir, reason(err))
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("image folder %s: is a file", dir)
+	if err := checkFolder("image folder", dir); err != nil {
+		return nil, err
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -71,14 +72,7 @@ func (p *ImageFolder) Read(i int, pixels []uint8, size int) (Size, error) {
 
 // read is Read without the cache.
 func (p *ImageFolder) read(i int, pixels []uint8, size int) (Size, error) {
-	content, err := readFile(p.tree, p.files[i])
-	if err == nil {
-		var read Size
-		if read.Height, read.Width, err = decodeWhole(content, pixels, size); err == nil {
-			return read, nil
-		}
-	}
-	return Size{}, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
+	return load(p.tree, p.files[i], filepath.Join(p.Name, p.files[i]), func(content []byte) (Size, error) { return decodeWhole(content, pixels, size) })
 }
 
 // Labels returns the label of each image and the names of the classes. As in ImageNet's layout, the class of an image is the name of its
@@ -104,14 +98,131 @@ func (p *ImageFolder) Skip(i int, err error) Skipped {
 func (p *ImageFolder) File(i int) string { return p.files[i] }
 
 // Preprocess reads image i for evaluation, upright by its EXIF orientation; see [Preprocessing.Apply]. The error names the file.
-func (p *ImageFolder) Preprocess(i int, by Preprocessing, size, patch int) ([]uint8, Size, error) {
-	content, err := readFile(p.tree, p.files[i])
-	if err == nil {
-		var pixels []uint8
-		var read Size
-		if pixels, read, err = by.decode(content, size, patch); err == nil {
-			return pixels, read, nil
+func (f *ImageFolder) Preprocess(i int, by Preprocessing, size, patch int) ([]uint8, Size, error) {
+	p, err := load(f.tree, f.files[i], filepath.Join(f.Name, f.files[i]), by.decode(size, patch))
+	return p.pixels, p.size, err
+}
+
+var imageNetOfficial = map[Split]int{Train: 1281167, Test: 50000}
+
+// ImageNet opens the labelled images of ImageNet-1k (Russakovsky et al. 2015) in class folders (see [ImageFolder.Labels]):
+// dir/imagenet/train, 1,281,167 images of 1,000 classes, and dir/imagenet/val, 50,000, the test split here. The error is an
+// [fs.ErrNotExist] if a folder is missing or if images lie outside the class folders and so have no labels.
+func ImageNet(dir string, split Split) (*ImageFolder, error) {
+	const name = "ImageNet-1k"
+	if err := dataFolder(name, dir); err != nil {
+		return nil, err
+	}
+	part, err := partOf(name, split, "train", "val")
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(dir, "imagenet", part)
+	switch {
+	case exists(folder):
+	case exists(filepath.Dir(folder)):
+		return nil, missingf("%s has no labelled %s images: %s does not exist, and images in %s itself have no labels",
+			name, split, folder, filepath.Dir(folder))
+	default:
+		return nil, missingf("%s has no %s images: %s does not exist", name, split, folder)
+	}
+	images, err := OpenImageFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range images.files {
+		if path.Dir(file) == "." {
+			return nil, missingf("%s has no labelled %s images: %s lies outside the class folders", name, split, filepath.Join(folder, file))
 		}
 	}
-	return nil, Size{}, fmt.Errorf("%s: %w", filepath.Join(p.Name, p.files[i]), err)
+	return images, nil
+}
+
+// Cache keeps images as training reads them, decoded and shrunk to the canvas, in files below a folder. Later epochs and runs, of this process and of others,
+// read them from there and get the same pixels. A file has 3 bytes a pixel. It is found by the path, size and time of the image's file, the size of the
+// canvas and [JPEGDecoder], so that a changed image is decoded again. It may be deleted at any time.
+type Cache struct {
+	dir  string
+	warn func(line string)
+	full atomic.Bool // A file could not be written.
+}
+
+// OpenCache makes the folder if it is missing. If a file cannot be written, because the disk is full for instance, warn, which may be nil, is told once, and
+// nothing more is kept. The error names the folder.
+func OpenCache(dir string, warn func(line string)) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	return &Cache{dir: dir, warn: warn}, nil
+}
+
+// Cached returns the same images, kept in a cache as [ImageFolder.Read] reads them. A nil cache keeps nothing.
+func (p *ImageFolder) Cached(c *Cache) *ImageFolder {
+	cached := *p
+	cached.cache = c
+	return &cached
+}
+
+// readCached is [ImageFolder.read] through the cache.
+func (p *ImageFolder) readCached(i int, pixels []uint8, size int) (Size, error) {
+	info, err := fs.Stat(p.tree, p.files[i])
+	if err != nil {
+		return p.read(i, pixels, size) // Which says what is wrong.
+	}
+	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d %d %s", p.dir, p.files[i], info.Size(), info.ModTime().UnixNano(), size, JPEGDecoder))
+	file := filepath.Join(p.cache.dir, fmt.Sprintf("%x", key[:1]), fmt.Sprintf("%x", key[1:16]))
+	if read, ok := readCacheFile(file, pixels, size); ok {
+		return read, nil
+	}
+	read, err := p.read(i, pixels, size)
+	if err == nil && !p.cache.full.Load() {
+		p.cache.keep(file, cacheFile(pixels, size, read))
+	}
+	return read, err
+}
+
+// keep writes a file in place. A reader that meets half of it sees a wrong checksum.
+func (c *Cache) keep(file string, content []byte) {
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = os.WriteFile(file, content, 0o644)
+	}
+	if err != nil && c.full.CompareAndSwap(false, true) && c.warn != nil {
+		c.warn(fmt.Sprintf("cache %s: nothing more is kept: %v", c.dir, reason(err)))
+	}
+}
+
+// cacheHeader is the number of bytes before the pixels: CRC-32C of what follows it, height, width.
+const cacheHeader = 3 * 4
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// cacheFile returns the file of an image in the top left corner of a canvas: a header, then its rows.
+func cacheFile(pixels []uint8, size int, image Size) []byte {
+	content := make([]byte, 4, cacheHeader+3*image.Height*image.Width)
+	content = binary.LittleEndian.AppendUint32(content, uint32(image.Height))
+	content = binary.LittleEndian.AppendUint32(content, uint32(image.Width))
+	for y := range image.Height {
+		content = append(content, pixels[3*y*size:][:3*image.Width]...)
+	}
+	binary.LittleEndian.PutUint32(content, crc32.Checksum(content[4:], castagnoli))
+	return content
+}
+
+// readCacheFile reads a file of [cacheFile] into a canvas. It is not ok if there is no file, or if the file is not whole.
+func readCacheFile(file string, pixels []uint8, size int) (image Size, ok bool) {
+	content, err := os.ReadFile(file)
+	if err != nil || len(content) < cacheHeader || binary.LittleEndian.Uint32(content) != crc32.Checksum(content[4:], castagnoli) {
+		return image, false
+	}
+	height, width := binary.LittleEndian.Uint32(content[4:]), binary.LittleEndian.Uint32(content[8:])
+	if height < 1 || width < 1 || height > uint32(size) || width > uint32(size) || len(content) != cacheHeader+3*int(height)*int(width) {
+		return image, false
+	}
+	image = Size{Height: int(height), Width: int(width)}
+	for y, rows := 0, content[cacheHeader:]; y < image.Height; y, rows = y+1, rows[3*image.Width:] {
+		clear(pixels[3*y*size+copy(pixels[3*y*size:], rows[:3*image.Width]) : 3*(y+1)*size])
+	}
+	clear(pixels[3*image.Height*size:])
+	return image, true
 }

@@ -72,7 +72,8 @@ func TestWholeImagesAreUpright(t *testing.T) {
 		file := encodeJPEG(t, picture)
 		file = append(append(file[:2:2], exifSegment(binary.BigEndian, uint16(value))...), file[2:]...)
 		pixels := make([]uint8, 40*40*3)
-		h, w, err := decodeWhole(file, pixels, 40)
+		read, err := decodeWhole(file, pixels, 40)
+		h, w := read.Height, read.Width
 		want := [2]int{height, width}
 		if value >= 5 {
 			want = [2]int{width, height}
@@ -111,7 +112,8 @@ func TestWholeImagesOfOtherKinds(t *testing.T) {
 		"a line": {encodePNG(t, image.NewGray(image.Rect(0, 0, 100, 1))), 1, 8},
 	} {
 		pixels := make([]uint8, 8*8*3)
-		height, width, err := decodeWhole(c.file, pixels, 8)
+		read, err := decodeWhole(c.file, pixels, 8)
+		height, width := read.Height, read.Width
 		if err != nil || height != c.height || width != c.width {
 			t.Errorf("%s: %d×%d, %v, want %d×%d", name, height, width, err, c.height, c.width)
 		}
@@ -129,7 +131,8 @@ func FuzzDecodeWhole(f *testing.F) {
 			return
 		}
 		pixels := make([]uint8, int(size)*int(size)*3)
-		height, width, err := decodeWhole(file, pixels, int(size))
+		read, err := decodeWhole(file, pixels, int(size))
+		height, width := read.Height, read.Width
 		if err == nil && (height < 1 || width < 1 || max(height, width) > int(size)) {
 			t.Errorf("%d×%d pixels in a square of %d", height, width, size)
 		}

@@ -94,8 +94,9 @@ func (im *Images) Subset(n int) *Images {
 	return im.pick("first of each class of", chosen, true)
 }
 
-// Share returns one of parts shares of the images, 0 ≤ share < parts: as many of each class for every share, so that all shares have one size; what is over is in
-// none. No image is in two shares. The draw depends on the labels alone. It is the set itself if parts is 1, and panics if a class has fewer images than parts.
+// Share returns one of parts shares of the images, 0 ≤ share < parts: as many of each class for every share, so that all shares have one size; what is
+// over is in none. No image is in two shares. The draw depends on the labels alone. It is the set itself if parts is 1, and panics if a class has fewer
+// images than parts.
 func (im *Images) Share(share, parts int) *Images {
 	if parts == 1 {
 		return im

@@ -34,18 +34,18 @@ func TestDecodersAgree(t *testing.T) {
 		lossless := encodePNG(t, upright(opaque(decoded, decoded.Bounds()), orientationOf(file)))
 		for _, size := range []int{512, 301, 151, 100, 60, 17} {
 			got, want := make([]uint8, size*size*3), make([]uint8, size*size*3)
-			h, w, err := decodeWhole(file, got, size)
+			whole, err := decodeWhole(file, got, size)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if height, width, err := decodeWhole(lossless, want, size); err != nil || h != height || w != width {
-				t.Fatalf("orientation %d at %d: %d×%d, want %d×%d, %v", orientation, size, h, w, height, width, err)
+			if turned, err := decodeWhole(lossless, want, size); err != nil || turned != whole {
+				t.Fatalf("orientation %d at %d: %v, want %v, %v", orientation, size, whole, turned, err)
 			}
 			sum := 0
 			for i := range got {
 				sum += max(int(got[i])-int(want[i]), int(want[i])-int(got[i]))
 			}
-			if mean := float64(sum) / float64(3*h*w); mean > 3 {
+			if mean := float64(sum) / float64(3*whole.Height*whole.Width); mean > 3 {
 				t.Errorf("orientation %d at %d: off by %.2f on average", orientation, size, mean)
 			}
 		}

@@ -70,8 +70,8 @@ func (s *Segmentation) at(places []int, identity string) *Segmentation {
 	return &some
 }
 
-// Share returns one of parts shares of the indices 0 to n-1, 0 ≤ share < parts. Shares differ in size by one index at most, have no index in common, and are the
-// same in every run: the order that they are cut from is shuffled with a fixed seed. A single share is all indices in order.
+// Share returns one of parts shares of the indices 0 to n-1, 0 ≤ share < parts. Shares differ in size by one index at most, have no index in common, and
+// are the same in every run: the order that they are cut from is shuffled with a fixed seed. A single share is all indices in order.
 func Share(n, share, parts int) (places []int) {
 	if parts == 1 {
 		return Spread(n, 0)

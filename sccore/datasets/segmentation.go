@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Segmentation is a split of a semantic-segmentation dataset, read one image at a time so that it needs little memory. [VOC], [ADE20k],
@@ -93,8 +97,8 @@ func (s *layout) open(dir string, split Split) (*Segmentation, error) {
 	if err := dataFolder(s.name, dir); err != nil {
 		return nil, err
 	}
-	if s.official[split] == 0 {
-		return nil, fmt.Errorf("%s has no split %q, only %q and %q", s.name, split, Train, Test)
+	if _, err := partOf(s.name, split, "", ""); err != nil {
+		return nil, err
 	}
 	folder, pairs, err := s.list(s, dir, split)
 	if err != nil {
@@ -129,19 +133,14 @@ func (s *layout) read(p pair) (*SegmentedImage, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := readFile(os.DirFS(filepath.Dir(p.mask)), filepath.Base(p.mask))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.mask, err)
-	}
-	height, width, classes, err := s.mask(p.mask, file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.mask, err)
-	}
-	if height != out.Height || width != out.Width {
-		return nil, fmt.Errorf("%s: the mask is %d×%d pixels, its image %d×%d", p.mask, width, height, out.Width, out.Height)
-	}
-	out.Mask = classes
-	return out, nil
+	out.Mask, err = loadPath(p.mask, func(file []byte) ([]uint8, error) {
+		height, width, classes, err := s.mask(p.mask, file)
+		if err == nil && (height != out.Height || width != out.Width) {
+			err = fmt.Errorf("the mask is %d×%d pixels, its image %d×%d", width, height, out.Width, out.Height)
+		}
+		return classes, err
+	})
+	return out, err
 }
 
 // idMask decodes masks of ids, which classOf maps to classes.
@@ -153,19 +152,6 @@ func idMask(classOf func(id uint32) (class uint8, known bool)) func(string, []by
 		}
 		return m.height, m.width, classes, err
 	}
-}
-
-// dataFolder checks that there is a data folder.
-func dataFolder(name, dir string) error {
-	if dir == "" {
-		return missingf("%s needs a data folder (--data DIR or SEMCON_DATA)", name)
-	}
-	if info, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("data folder %s: %w", dir, reason(err))
-	} else if !info.IsDir() {
-		return fmt.Errorf("data folder %s: is a file", dir)
-	}
-	return nil
 }
 
 // locate returns the first of the folders below dir that contains all the given names. If there is none, the dataset is missing.
@@ -190,7 +176,7 @@ func readList(path string) ([]string, error) {
 		return nil, fmt.Errorf("%s: lists no images", path)
 	}
 	for _, name := range names {
-		if filepath.Base(name) != name || name == "." || name == ".." {
+		if !isName(name) {
 			return nil, fmt.Errorf("%s: %q is not the name of an image", path, name)
 		}
 	}
@@ -223,4 +209,108 @@ func shareOf(names []string, split Split) []string {
 		}
 	}
 	return share
+}
+
+// AnnotatedScenes are the images of a [Segmentation] in memory, each shrunk to fit a square canvas as other sources of training are, with a label for every
+// pixel: a [Source] for training that needs labels. A label is 1 + the class, and 0 where the annotation is to be ignored.
+type AnnotatedScenes struct {
+	Name    string
+	Classes []string // The names of labels 1, 2, and so on.
+
+	size   int
+	sizes  []Size
+	pixels []uint8 // [Len, size, size, 3]
+	labels []uint8 // [Len, size, size]
+}
+
+// AnnotatedScenes reads all images into canvases of size×size pixels. They take 4·size² bytes each. The error is that of [Segmentation.Read].
+func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
+	out := &AnnotatedScenes{
+		Name: s.Name, Classes: s.Classes, size: size, sizes: make([]Size, s.Len()),
+		pixels: make([]uint8, s.Len()*size*size*3), labels: make([]uint8, s.Len()*size*size),
+	}
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range s.Len() {
+		workers.Go(func() error {
+			a, err := s.Read(i)
+			if err != nil {
+				return err
+			}
+			to := fitted(Size{a.Height, a.Width}, size)
+			out.sizes[i] = to
+			Bicubic.resample(out.pixels[i*size*size*3:(i+1)*size*size*3], size, a.Image(), to, image.Rect(0, 0, to.Width, to.Height))
+			labels := out.labels[i*size*size : (i+1)*size*size]
+			for y := range to.Height {
+				row := (2*y + 1) * a.Height / (2 * to.Height)
+				for x := range to.Width {
+					if class := a.Mask[row*a.Width+(2*x+1)*a.Width/(2*to.Width)]; class != Ignore {
+						labels[y*size+x] = 1 + class
+					}
+				}
+			}
+			return nil
+		})
+	}
+	return out, workers.Wait()
+}
+
+// Len returns the number of images.
+func (s *AnnotatedScenes) Len() int { return len(s.sizes) }
+
+// Read copies image i. It is an error if size is not that of the canvases.
+func (s *AnnotatedScenes) Read(i int, pixels []uint8, size int) (Size, error) {
+	if size != s.size {
+		return Size{}, s.otherSize(size)
+	}
+	copy(pixels, s.pixels[i*size*size*3:(i+1)*size*size*3])
+	return s.sizes[i], nil
+}
+
+// Labels copies the labels of image i, [size, size]. It is an error if size is not that of the canvases.
+func (s *AnnotatedScenes) Labels(i int32, labels []uint8, size int) error {
+	if size != s.size {
+		return s.otherSize(size)
+	}
+	copy(labels, s.labels[int(i)*size*size:(int(i)+1)*size*size])
+	return nil
+}
+
+func (s *AnnotatedScenes) otherSize(size int) error {
+	return fmt.Errorf("%s: canvases of %d pixels were read, not of %d", s.Name, s.size, size)
+}
+
+// Colours returns the colours that masks are drawn in: those of the dataset's authors, by class, or else the ones that PASCAL VOC numbers its objects with.
+// Entries without a class are black, and entry [Ignore] is VOC's colour of borders. It has 256 entries, so that a mask drawn with it is a PNG in VOC's format.
+func (s *Segmentation) Colours() color.Palette {
+	colours := s.colours
+	if colours == nil {
+		colours = vocColours(0, len(s.Classes))
+	}
+	palette := make(color.Palette, 256)
+	for i := range palette {
+		palette[i] = color.RGBA{A: 255}
+	}
+	for i, c := range colours {
+		palette[i] = color.RGBA{uint8(c >> 16), uint8(c >> 8), uint8(c), 255}
+	}
+	palette[Ignore] = color.RGBA{224, 224, 192, 255}
+	return palette
+}
+
+// Draw returns a mask, [height, width] of classes or [Ignore], in the dataset's colours. The picture shares the mask's memory.
+func (s *Segmentation) Draw(mask []uint8, height, width int) *image.Paletted {
+	return &image.Paletted{Pix: mask[:height*width], Stride: width, Rect: image.Rect(0, 0, width, height), Palette: s.Colours()}
+}
+
+// vocColours returns VOC's colours of numbers, 0xRRGGBB. The bits of a number, from the lowest, go to red, green and blue in turn, and fill each from its
+// highest bit.
+func vocColours(first, count int) []uint32 {
+	colours := make([]uint32, count)
+	for i := range colours {
+		for bit := range 8 {
+			colours[i] |= uint32((first+i)>>bit&1) << (7 - bit/3 + 8*(2-bit%3))
+		}
+	}
+	return colours
 }

@@ -169,7 +169,7 @@ func TestSegmentationSaysWhatIsWrong(t *testing.T) {
 			"pixel (0, 0) has id 201, which", false},
 		"segment":         {COCOStuff27, panoptic(segmentPNG(t, 3, 4), panopticJSON), "panoptic_val2017/1.png: pixel (1, 0) has id 4, which", false},
 		"no annotation":   {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": []}`), "panoptic_val2017/1.png: has no entry in DIR/coco/annotations/panoptic_val2017.json", false},
-		"broken JSON":     {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": [{"file_name": 3}]}`), "panoptic_val2017.json: annotation 0: ", false},
+		"broken JSON":     {COCOStuff27, panoptic(segmentPNG(t, 3, 4), `{"annotations": [{"file_name": 3}]}`), "panoptic_val2017.json: annotations[0]: ", false},
 		"grey segments":   {COCOStuff27, panoptic(maskPNG(t, false, 3, 4), panopticJSON), "1.png: is not an RGB PNG of segment ids", false},
 		"no folder named": {func(string, Split) (*Segmentation, error) { return VOC("", Train) }, nil, "PASCAL VOC needs a data folder (--data DIR or SEMCON_DATA)", true},
 		"no folder":       {func(dir string, s Split) (*Segmentation, error) { return VOC(dir+"/x", s) }, nil, "data folder DIR/x: no such file or directory", true},

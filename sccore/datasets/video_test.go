@@ -120,10 +120,10 @@ func TestDAVISSaysWhatIsWrong(t *testing.T) {
 			os.RemoveAll(dir + "/DAVIS/JPEGImages/480p")
 			os.Mkdir(dir+"/DAVIS/JPEGImages/480p", 0o755)
 		},
-		`line 2: "../dogs"`:      func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("dogs\n../dogs")) },
-		"lists no videos":        func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("\n")) },
-		"the mask is 5×4 pixels": func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", blank(5, 4)) },
-		"00002.png: damaged":     func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", []byte("no mask")) },
+		`line 2: "../dogs"`:       func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("dogs\n../dogs")) },
+		"lists no videos":         func(dir string) { writeDAVIS(t, dir, "ImageSets/2017/val.txt", []byte("\n")) },
+		"the mask is 5×4 pixels":  func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", blank(5, 4)) },
+		"00002.png: is not a PNG": func(dir string) { writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", []byte("no mask")) },
 		"want a palette": func(dir string) {
 			writeDAVIS(t, dir, "Annotations/480p/swan/00002.png", encoded(t, image.NewRGBA(image.Rect(0, 0, 6, 4))))
 		},

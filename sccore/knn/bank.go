@@ -3,6 +3,11 @@ package knn
 import (
 	"context"
 	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -142,3 +147,177 @@ func (bank *Bank) block(rows int) *tensors.Tensor {
 	}
 	return block
 }
+
+// features are at least one row of dim finite numbers, of any norm.
+type features struct {
+	values []float32
+	dim    int
+	scales []float32 // One over the norm of each row, 10¹² if the norm is less than 10⁻¹², as losses.Unit has it.
+}
+
+// newFeatures keeps the values. The error names the first number that is NaN or infinite.
+func newFeatures(values []float32, dim int) (features, error) {
+	switch {
+	case dim < 1 || len(values)%dim != 0:
+		return features{}, fmt.Errorf("%d numbers are not rows of %d", len(values), dim)
+	case len(values) == 0:
+		return features{}, fmt.Errorf("no features")
+	case len(values)/dim > math.MaxInt32:
+		return features{}, fmt.Errorf("%d features are too many", len(values)/dim)
+	}
+	f := features{values: values, dim: dim, scales: make([]float32, len(values)/dim)}
+	var bad atomic.Bool
+	inParallel(f.len(), func(i int) {
+		n := norm(values[i*dim : (i+1)*dim])
+		if n-n != 0 {
+			bad.Store(true)
+		}
+		f.scales[i] = float32(1 / max(n, 1e-12))
+	})
+	if bad.Load() {
+		for i, x := range values {
+			if x-x != 0 {
+				return features{}, fmt.Errorf("image %d: feature %d is %v", i/dim, i%dim, x)
+			}
+		}
+	}
+	return f, nil
+}
+
+func (f features) len() int { return len(f.scales) }
+
+// fill copies rows, from the first on, to [rows, dim] in length 1. If there are too few, the last ones of block keep what they had.
+func (f features) fill(block []float32, first int) {
+	inParallel(min(len(block)/f.dim, f.len()-first), func(i int) {
+		scale, to := f.scales[first+i], block[i*f.dim:(i+1)*f.dim]
+		for j, x := range f.values[(first+i)*f.dim:][:len(to)] {
+			to[j] = x * scale
+		}
+	})
+}
+
+// norm returns the Euclidean norm. It adds in float32, and again in float64 if squares overflow or vanish: Go converts more slowly than it adds.
+func norm(row []float32) float64 {
+	var sums [4]float32 // Independent, so that no addition waits for the one before it.
+	i := 0
+	for ; i+4 <= len(row); i += 4 {
+		x := row[i : i+4 : i+4]
+		sums[0] += x[0] * x[0]
+		sums[1] += x[1] * x[1]
+		sums[2] += x[2] * x[2]
+		sums[3] += x[3] * x[3]
+	}
+	for ; i < len(row); i++ {
+		sums[0] += row[i] * row[i]
+	}
+	squares := float64((sums[0] + sums[1]) + (sums[2] + sums[3]))
+	if !(squares > 1e-25 && squares < 1e35) {
+		squares = 0
+		for _, x := range row {
+			squares += float64(x) * float64(x)
+		}
+	}
+	return math.Sqrt(squares)
+}
+
+// inParallel calls work with 0 to n−1, on all cores.
+func inParallel(n int, work func(i int)) {
+	const chunk = 64 // Numbers that are written side by side stay on one core.
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk) {
+		all.Go(func() {
+			for {
+				end := int(next.Add(chunk))
+				if end-chunk >= n {
+					return
+				}
+				for i := end - chunk; i < min(end, n); i++ {
+					work(i)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// candidate is a feature of the bank as a number that is the smaller the nearer the feature is to the query: the high bits are the similarity in
+// inverse order, the low bits the index, which breaks ties.
+type candidate uint64
+
+func newCandidate(similarity float32, index int) candidate {
+	bits := math.Float32bits(similarity)
+	switch {
+	case similarity == 0:
+		bits = 1 << 31 // −0 counts as 0.
+	case bits>>31 == 1:
+		bits = ^bits
+	default:
+		bits |= 1 << 31
+	}
+	return candidate(^bits)<<32 | candidate(uint32(index))
+}
+
+func (c candidate) index() int32 { return int32(uint32(c)) }
+
+func (c candidate) similarity() float32 {
+	bits := ^uint32(c >> 32)
+	if bits>>31 == 1 {
+		return math.Float32frombits(bits &^ (1 << 31))
+	}
+	return math.Float32frombits(^bits)
+}
+
+// selection holds the k nearest of the candidates that it was offered.
+type selection struct {
+	k          int
+	candidates []candidate // A heap with the farthest first once there are k, until sort.
+	threshold  float32     // The similarity of the farthest of k, or −∞ while there are fewer.
+}
+
+// reset starts another selection in the same memory.
+func (s *selection) reset(k int) {
+	s.k, s.candidates, s.threshold = k, s.candidates[:0], float32(math.Inf(-1))
+}
+
+// offer takes the similarities of features with consecutive indices, higher than all before.
+func (s *selection) offer(similarities []float32, first int) {
+	threshold := s.threshold
+	for i, similarity := range similarities {
+		if similarity > threshold { // An equal one is farther, because its index is higher.
+			s.take(newCandidate(similarity, first+i))
+			threshold = s.threshold
+		}
+	}
+}
+
+// take adds a candidate, in place of the farthest if there are k.
+func (s *selection) take(c candidate) {
+	if len(s.candidates) < s.k {
+		if s.candidates = append(s.candidates, c); len(s.candidates) < s.k {
+			return
+		}
+		slices.Sort(s.candidates)
+		slices.Reverse(s.candidates) // Descending order is a heap.
+	} else {
+		heap, at := s.candidates, 0
+		for {
+			child := 2*at + 1
+			if child >= len(heap) {
+				break
+			}
+			if right := child + 1; right < len(heap) && heap[right] > heap[child] {
+				child = right
+			}
+			if heap[child] <= c {
+				break
+			}
+			heap[at], at = heap[child], child
+		}
+		heap[at] = c
+	}
+	s.threshold = s.candidates[0].similarity()
+}
+
+// sort orders the candidates, nearest first.
+func (s *selection) sort() { slices.Sort(s.candidates) }

@@ -1,6 +1,12 @@
+// Package rle holds binary masks as COCO does: as the lengths of runs of pixels outside and inside, column by column. Pixels ([Encode]), polygons
+// ([FromPolygons]), boxes ([FromBox]), runs ([FromCounts]) and COCO's compressed text ([Parse]) go in. Pixels, text, areas, boxes, unions,
+// intersections and intersections over unions come out, equal to those of pycocotools.
+//
+// It imports nothing of the project: package datasets reads annotations with it, and package metrics judges masks.
 package rle
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -129,4 +135,134 @@ func (m Mask) Box() (box [4]float64) {
 		}
 	}
 	return [4]float64{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
+}
+
+// The compressed text has a number for each run: the count itself for the first three, and the difference from the count two before it for the rest. A
+// number is written 5 bits a character, lowest first, in two's complement. Bit 5 of a character says that more follow, and 48 is added to make it
+// printable.
+const (
+	offset     = 48
+	more       = 0x20
+	negative   = 0x10 // In the last character of a number.
+	digit      = 0x1f
+	maxNumeral = 7 // Characters: 35 bits hold every difference of two counts.
+)
+
+// Parse reads COCO's compressed text of a mask, the "counts" of its JSON where they are a string.
+func Parse(height, width int, text string) (Mask, error) {
+	if err := checkSize(height, width); err != nil {
+		return Mask{}, err
+	}
+	var counts []uint32
+	sum := int64(0)
+	for at := 0; at < len(text); {
+		number, start := int64(0), at
+		for going := true; going; at++ {
+			if at == len(text) || at-start == maxNumeral {
+				return Mask{}, fmt.Errorf("mask: the number at character %d of the compressed text does not end", start)
+			}
+			if text[at] < offset || text[at] >= offset+2*more {
+				return Mask{}, fmt.Errorf("mask: character %d of the compressed text, %q, is not between '0' and 'o'", at, text[at])
+			}
+			c := int64(text[at]) - offset
+			number |= (c & digit) << (5 * (at - start))
+			if going = c&more != 0; !going && c&negative != 0 {
+				number |= -1 << (5 * (at - start + 1))
+			}
+		}
+		if i := len(counts); i > 2 {
+			number += int64(counts[i-2])
+		}
+		if sum += number; number < 0 || sum > int64(height)*int64(width) {
+			return Mask{}, fmt.Errorf("mask: run %d of the compressed text has %d pixels, of %d×%d in all", len(counts), number, width, height)
+		}
+		counts = append(counts, uint32(number))
+	}
+	return FromCounts(height, width, counts)
+}
+
+// String returns COCO's compressed text, which [Parse] reads.
+func (m Mask) String() string {
+	var text []byte
+	for i, count := range m.counts {
+		number := int64(count)
+		if i > 2 {
+			number -= int64(m.counts[i-2])
+		}
+		for going := true; going; {
+			c := byte(number & digit)
+			number >>= 5
+			if going = number != 0; c&negative != 0 {
+				going = number != -1
+			}
+			if going {
+				c |= more
+			}
+			text = append(text, c+offset)
+		}
+	}
+	return string(text)
+}
+
+// Union returns the pixels that are in any of the masks. They must have one size; no mask is an error.
+func Union(masks ...Mask) (Mask, error) {
+	return merge(masks, func(a, b bool) bool { return a || b })
+}
+
+// Intersection returns the pixels that are in all of the masks. They must have one size; no mask is an error.
+func Intersection(masks ...Mask) (Mask, error) {
+	return merge(masks, func(a, b bool) bool { return a && b })
+}
+
+func merge(masks []Mask, both func(a, b bool) bool) (Mask, error) {
+	if len(masks) == 0 {
+		return Mask{}, errors.New("mask: there is none to merge")
+	}
+	merged := masks[0]
+	for _, m := range masks[1:] {
+		out := Mask{height: m.height, width: m.width}
+		if err := together(merged, m, func(a, b bool, count uint32) { out.add(both(a, b), count) }); err != nil {
+			return Mask{}, err
+		}
+		merged = out
+	}
+	return merged, nil
+}
+
+// together calls each for the runs of pixels that are alike in both masks, in their order.
+func together(a, b Mask, each func(inA, inB bool, count uint32)) error {
+	if a.height != b.height || a.width != b.width {
+		return fmt.Errorf("mask: one has %d×%d pixels and another %d×%d", a.width, a.height, b.width, b.height)
+	}
+	var i, j int
+	var doneA, doneB uint32 // Of runs i and j.
+	for i < len(a.counts) && j < len(b.counts) {
+		count := min(a.counts[i]-doneA, b.counts[j]-doneB)
+		each(i%2 == 1, j%2 == 1, count)
+		if doneA += count; doneA == a.counts[i] {
+			i, doneA = i+1, 0
+		}
+		if doneB += count; doneB == b.counts[j] {
+			j, doneB = j+1, 0
+		}
+	}
+	return nil
+}
+
+// IoU returns the intersection over the union of a detected and a true mask of one size, from 0 to 1. For a crowd it is the share of the detection
+// that lies inside the truth, because the detection is one of many objects there. It is 0 where the intersection is empty.
+func IoU(detected, truth Mask, crowd bool) (float64, error) {
+	var intersection, union uint32
+	err := together(detected, truth, func(inD, inT bool, count uint32) {
+		if inD && inT {
+			intersection += count
+		}
+		if inD || inT && !crowd {
+			union += count
+		}
+	})
+	if err != nil || intersection == 0 {
+		return 0, err
+	}
+	return float64(intersection) / float64(union), nil
 }

@@ -1,11 +1,21 @@
+// Package synthetic draws images, scenes and videos of textured objects, so that everything runs without a download. Each function takes a
+// number, a size and a seed, and returns a type of package datasets, with class, instance and part masks where it has them. The same
+// arguments always give the same bytes. All sets are named "synthetic", so that nobody mistakes them for real data.
+//
+// [Images] shows single objects of eight classes. [Scenes], [Objects], [Segmentation] and [Videos] share six other classes, each with two
+// parts. Add a kind of data as a file of its own, built from the scenes and objects in object.go.
 package synthetic
 
 import (
+	"bytes"
 	"fmt"
+	"image/png"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"golang.org/x/sync/errgroup"
@@ -64,13 +74,22 @@ func Images(n, size int, seed uint64) *datasets.Images {
 	for _, class := range imageClasses {
 		im.Classes = append(im.Classes, class.name)
 	}
+	inParallel(n, seed, func(i int, rng *rand.Rand) {
+		im.Labels[i] = int32(i % len(imageClasses))
+		sample(im.At(i), size, imageSize, newObjectScene(imageClasses[im.Labels[i]], rng).colour, rng)
+	})
+	im.Identify(fmt.Sprintf("synthetic (seed %d)", seed))
+	return im
+}
+
+// inParallel draws n images on all cores, each with random numbers of its own.
+func inParallel(n int, seed uint64, draw func(i int, rng *rand.Rand)) {
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range n {
-		im.Labels[i] = int32(i % len(imageClasses))
 		workers.Go(func() error {
 			return panics.Catch(func() error {
-				drawObject(im.At(i), size, imageClasses[im.Labels[i]], imageRNG(seed, i))
+				draw(i, rand.New(rand.NewPCG(seed, uint64(i))))
 				return nil
 			})
 		})
@@ -78,18 +97,6 @@ func Images(n, size int, seed uint64) *datasets.Images {
 	if err := workers.Wait(); err != nil {
 		panic(err) // Here the caller can recover it.
 	}
-	im.Identify(fmt.Sprintf("synthetic (seed %d)", seed))
-	return im
-}
-
-// imageRNG returns the random numbers of one image.
-func imageRNG(seed uint64, image int) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, uint64(image)))
-}
-
-func drawObject(pixels []uint8, size int, class objectClass, rng *rand.Rand) {
-	s := newObjectScene(class, rng)
-	sample(pixels, size, imageSize, s.colour, rng)
 }
 
 // sample draws a square of the given extent into size×size pixels, with a little noise.
@@ -129,4 +136,193 @@ func newObjectScene(class objectClass, rng *rand.Rand) *scene {
 		})
 	}
 	return s
+}
+
+// scene describes one image before it is sampled, with all its random choices drawn.
+type scene struct {
+	background pattern
+	blobs      []blob   // Distractors behind the objects.
+	objects    []object // From front to back.
+}
+
+type blob struct {
+	x, y, radius float64
+	colour       rgb
+}
+
+// at returns the object at a point, counted from 1, or 0 for none; the region of the object; and the colour.
+func (s *scene) at(x, y float64) (instance int, in region, colour rgb) {
+	for i := range s.objects {
+		if in, colour := s.objects[i].at(x, y); in != outside {
+			return i + 1, in, colour
+		}
+	}
+	for _, b := range s.blobs {
+		if (x-b.x)*(x-b.x)+(y-b.y)*(y-b.y) < b.radius*b.radius {
+			return 0, outside, b.colour
+		}
+	}
+	return 0, outside, s.background.at(x, y)
+}
+
+func (s *scene) colour(x, y float64) rgb {
+	_, _, colour := s.at(x, y)
+	return colour
+}
+
+// object is an ellipse with a wavy outline. It has a core and a rim.
+type object struct {
+	x, y, radius float64
+	squeeze      float64 // Ratio of the shorter axis to the longer one.
+	cos, sin     float64 // The rotation.
+	wobbleSin    float64 // Amplitudes of sin(3·angle) and cos(3·angle) in the outline's radius.
+	wobbleCos    float64
+	coreShare    float64 // Ratio of the core's radius to the object's.
+	core, rim    pattern
+}
+
+// newObject draws an object of a class with a radius in the given range, inside a square of the given size.
+func newObject(class objectClass, size, smallest, largest float64, rng *rand.Rand) (o object) {
+	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
+	o.radius, o.squeeze, o.coreShare = between(smallest, largest), between(0.7, 1), between(0.52, 0.64)
+	o.x, o.y = between(o.radius-2, size-o.radius+2), between(o.radius-2, size-o.radius+2)
+	o.sin, o.cos = math.Sincos(between(0, 2*math.Pi))
+	o.wobbleSin, o.wobbleCos = between(-0.08, 0.08), between(-0.08, 0.08)
+	o.core, o.rim = newPattern(class.core, between(0.7, 1), rng), newPattern(class.rim, between(0.7, 1), rng)
+	return o
+}
+
+// region is the part of an object that a point lies in.
+type region int
+
+const (
+	outside region = iota
+	inCore
+	inRim
+)
+
+// at returns the region of a point and, unless it is outside, its colour.
+func (o *object) at(x, y float64) (region, rgb) {
+	u, v := o.cos*(x-o.x)+o.sin*(y-o.y), (o.cos*(y-o.y)-o.sin*(x-o.x))/o.squeeze
+	length := math.Sqrt(u*u + v*v)
+	outline := o.radius
+	if length > 0 {
+		sin, cos := v/length, u/length
+		outline *= 1 + o.wobbleSin*sin*(3-4*sin*sin) + o.wobbleCos*cos*(4*cos*cos-3)
+	}
+	switch distance := length / outline; {
+	case distance < o.coreShare:
+		return inCore, o.core.at(u, v)
+	case distance < 1:
+		return inRim, o.rim.at(u, v)
+	}
+	return outside, rgb{}
+}
+
+// rgb is a colour with red, green and blue from 0 to 1.
+type rgb [3]float64
+
+// fromHSV converts a hue in turns, and a saturation and a value from 0 to 1.
+func fromHSV(hue, saturation, value float64) rgb {
+	var c rgb
+	for k, offset := range [...]float64{5, 3, 1} {
+		sector := math.Mod(math.Mod(6*hue, 6)+6+offset, 6)
+		c[k] = value * (1 - saturation*max(0, min(1, sector, 4-sector)))
+	}
+	return c
+}
+
+// texture is a family of two-coloured patterns of the plane.
+type texture int
+
+const (
+	plain texture = iota
+	stripes
+	checker
+	grid
+	dots
+	blotches
+	numTextures
+)
+
+func (t texture) String() string {
+	return [...]string{"plain", "stripes", "checker", "grid", "dots", "blotches"}[t]
+}
+
+// pattern is a texture with its random choices drawn: a light and a dark shade, scale, rotation and phase.
+type pattern struct {
+	texture     texture
+	light, dark rgb
+	frequency   float64 // Periods per pixel.
+	cos, sin    float64
+	phaseU      float64 // In periods.
+	phaseV      float64
+	waves       [3][3]float64 // For blotches: the frequency along each axis, in turns per period, and the phase.
+}
+
+// newPattern draws the pattern of a part.
+func newPattern(p part, saturation float64, rng *rand.Rand) pattern {
+	between := func(low, high float64) float64 { return low + (high-low)*rng.Float64() }
+	hue, value := p.hue+0.03*rng.NormFloat64(), between(0.75, 1)
+	sin, cos := math.Sincos(between(0, 2*math.Pi))
+	out := pattern{
+		texture: p.texture,
+		light:   fromHSV(hue, saturation, value), dark: fromHSV(hue, saturation, value*between(0.25, 0.45)),
+		frequency: 1 / between(3.6, 5.2),
+		cos:       cos, sin: sin, phaseU: rng.Float64(), phaseV: rng.Float64(),
+	}
+	for w := range out.waves {
+		waveSin, waveCos := math.Sincos(between(0, 2*math.Pi))
+		length := between(0.4, 0.8)
+		out.waves[w] = [3]float64{length * waveCos, length * waveSin, rng.Float64()}
+	}
+	return out
+}
+
+// at returns the colour at a point of the plane, in pixels.
+func (p *pattern) at(x, y float64) rgb {
+	u := p.frequency*(p.cos*x+p.sin*y) + p.phaseU
+	v := p.frequency*(p.cos*y-p.sin*x) + p.phaseV
+	u, v = u-math.Floor(u), v-math.Floor(v)
+	if p.isLight(u, v, p.frequency*x, p.frequency*y) {
+		return p.light
+	}
+	return p.dark
+}
+
+// isLight reports whether a point is light. (u, v) is its position within a period, each from 0 to 1. Blotches have no period and use (x, y),
+// the position in periods. Half of the plane is light, and all of it if the texture is plain: the other textures cannot be told apart by
+// their amounts of light and dark.
+func (p *pattern) isLight(u, v, x, y float64) bool {
+	switch p.texture {
+	case stripes:
+		return u < 0.5
+	case checker:
+		return (u < 0.5) == (v < 0.5)
+	case grid:
+		return u > 1-math.Sqrt2/2 && v > 1-math.Sqrt2/2
+	case dots:
+		return (u-0.5)*(u-0.5)+(v-0.5)*(v-0.5) > 0.5/math.Pi
+	case blotches:
+		sum := 0.0
+		for _, w := range p.waves {
+			sum += math.Sin(2 * math.Pi * (w[0]*x + w[1]*y + w[2]))
+		}
+		return sum > 0
+	}
+	return true // plain
+}
+
+// WriteFolder writes images as PNG files into class folders, for what reads folders.
+func WriteFolder(dir string, images *datasets.Images) error {
+	for i := range images.Len() {
+		var encoded bytes.Buffer
+		if err := png.Encode(&encoded, images.Image(i)); err != nil {
+			return err
+		}
+		if err := atomicfile.WriteBytes(filepath.Join(dir, images.Classes[images.Labels[i]], fmt.Sprintf("%04d.png", i)), encoded.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

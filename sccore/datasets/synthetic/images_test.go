@@ -3,6 +3,7 @@ package synthetic
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -64,7 +65,7 @@ func TestClassesShareTheirParts(t *testing.T) {
 // Every texture but plain is half light, so that the amounts of its two shades do not reveal it.
 func TestTexturesAreHalfLight(t *testing.T) {
 	const n, copies = 200, 40
-	rng := imageRNG(1, 0)
+	rng := rand.New(rand.NewPCG(1, 0))
 	for kind := plain; kind < numTextures; kind++ {
 		light := 0
 		for range copies {

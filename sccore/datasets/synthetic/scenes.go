@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
+	"strings"
 
-	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/rle"
 	"github.com/semcon/semcon/sccore/settings"
-	"golang.org/x/sync/errgroup"
 )
 
 // Set is a set of synthetic images with masks. A mask is [Len, Height, Width], and 0 where there is no object.
@@ -70,36 +69,28 @@ func drawScenes(name string, n, size int, seed uint64, classes func(i int, rng *
 	for _, class := range sceneClasses {
 		s.Classes = append(s.Classes, class.name)
 	}
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range n {
-		workers.Go(func() error {
-			return panics.Catch(func() error {
-				rng := imageRNG(seed, i)
-				classes := classes(i, rng)
-				drawn := newObjectsScene(classes, rng)
-				s.Labels[i] = int32(classes[0])
-				sample(s.At(i), size, sceneSize, drawn.colour, rng)
-				for p := range area {
-					step := float64(sceneSize) / float64(size)
-					instance, in, _ := drawn.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
-					if instance == 0 {
-						continue
-					}
-					class := classes[instance-1]
-					s.InstanceMask[i*area+p] = uint8(instance)
-					s.ClassMask[i*area+p] = uint8(class + 1)
-					s.PartMask[i*area+p] = uint8(2*class + int(in))
-				}
-				return nil
-			})
+	inParallel(n, seed, func(i int, rng *rand.Rand) {
+		classes := classes(i, rng)
+		drawn := newObjectsScene(classes, rng)
+		s.Labels[i] = int32(classes[0])
+		sample(s.At(i), size, sceneSize, drawn.colour, rng)
+		drawn.eachPixel(size, func(p, instance int, in region) {
+			class := classes[instance-1]
+			s.InstanceMask[i*area+p], s.ClassMask[i*area+p], s.PartMask[i*area+p] = uint8(instance), uint8(class+1), uint8(2*class+int(in))
 		})
-	}
-	if err := workers.Wait(); err != nil {
-		panic(err) // Here the caller can recover it.
-	}
+	})
 	s.Identify(fmt.Sprintf("%s (seed %d)", name, seed))
 	return s
+}
+
+// eachPixel passes the pixels of size×size that show an object to mark, with the object, from 1, and its region.
+func (s *scene) eachPixel(size int, mark func(pixel, instance int, in region)) {
+	step := float64(sceneSize) / float64(size)
+	for p := range size * size {
+		if instance, in, _ := s.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step); instance > 0 {
+			mark(p, instance, in)
+		}
+	}
 }
 
 // newObjectsScene draws a scene with objects of the given classes, from front to back.
@@ -151,4 +142,123 @@ func Check(images string, n int, size string, side int) error {
 		settings.Between(size, side, 8, MaxSize), settings.Between(images, n, 1, math.MaxInt32),
 		settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of %s %d", images, n, size, side), n, side, side, bytesOfPixel),
 	)
+}
+
+// Segmentation draws [Scenes] as a segmentation dataset. Class 0 is "background", the six classes of objects follow, and no pixel is ignored.
+func Segmentation(n, size int, seed uint64) *datasets.Segmentation {
+	return segmentation(Scenes(n, size, seed))
+}
+
+// segmentation is a set of scenes as a segmentation dataset.
+func segmentation(scenes *Set) *datasets.Segmentation {
+	n, size := scenes.Len(), scenes.Width
+	classes := append([]string{"background"}, scenes.Classes...)
+	return datasets.NewSegmentation(scenes.Name, classes, scenes.Identity, n, func(i int) (*datasets.SegmentedImage, error) {
+		area := size * size
+		return &datasets.SegmentedImage{Height: size, Width: size, Pixels: scenes.At(i), Mask: scenes.ClassMask[i*area : (i+1)*area : (i+1)*area]}, nil
+	})
+}
+
+// Instances draws [Scenes] as an object-detection dataset: each object that is seen is annotated with the mask of what is seen of it and the box around
+// that. It panics as [Scenes] does.
+func Instances(n, size int, seed uint64) *datasets.ObjectImages {
+	return instances(Scenes(n, size, seed))
+}
+
+// instances is a set of scenes as images with objects.
+func instances(scenes *Set) *datasets.ObjectImages {
+	n, size := scenes.Len(), scenes.Width
+	var categories []datasets.ObjectCategory
+	for i, name := range scenes.Classes {
+		categories = append(categories, datasets.ObjectCategory{ID: int64(i + 1), Name: name})
+	}
+	var images []datasets.InstanceImage
+	var annotations []datasets.Annotation
+	area := size * size
+	inside := make([]bool, area)
+	for i := range n {
+		images = append(images, datasets.InstanceImage{ID: int64(i + 1), FileName: fmt.Sprintf("scene%d", i), Height: size, Width: size})
+		class := map[uint8]uint8{} // By object.
+		objects := scenes.InstanceMask[i*area:][:area]
+		for p, object := range objects {
+			class[object] = scenes.ClassMask[i*area+p]
+		}
+		for object := uint8(1); int(object) <= maxObjects; object++ {
+			if class[object] == 0 {
+				continue // It is hidden.
+			}
+			for p := range inside {
+				inside[p] = objects[p] == object
+			}
+			mask, err := rle.Encode(size, size, inside)
+			if err != nil {
+				panic(err) // The size fits.
+			}
+			annotations = append(annotations, datasets.Annotation{
+				ID: int64(len(annotations) + 1), Image: int64(i + 1), Category: int64(class[object]), Box: mask.Box(), Area: float64(mask.Area()),
+				Mask: datasets.InstanceMask{Size: datasets.Size{Height: size, Width: size}, Text: mask.String()},
+			})
+		}
+	}
+	truth := datasets.NewInstances(scenes.Name, images, categories, annotations)
+	return datasets.NewObjectImages(scenes.Name, scenes.Identity, truth, func(i int) (*datasets.SegmentedImage, error) {
+		return &datasets.SegmentedImage{Name: images[i].FileName, Height: size, Width: size, Pixels: scenes.At(i)}, nil
+	})
+}
+
+// maxObjects is the most objects in a scene.
+const maxObjects = 3
+
+// Run is a run of an experiment that draws its own images, so that the spread over runs is also that of the images. Sets of a run have numbers: unlike
+// ones for training and testing.
+//
+// Identities are the same for all runs, which makes their numbers comparable: they name the set, and the digest of the first images of run 0 instead of
+// a seed. With the number of the run, they tell the images.
+type Run int
+
+// seed is that of a set of the run. Run 0 has the set's number.
+func (r Run) seed(set int) uint64 { return uint64(set) + 1000*uint64(r) }
+
+// Images is [Images] for a run.
+func (r Run) Images(n, size, set int) *datasets.Images {
+	im := Images(n, size, r.seed(set))
+	im.Identity = ofRuns(set, n, func(first int) string { return Images(first, size, Run(0).seed(set)).Identity })
+	return im
+}
+
+// Objects is [Objects] for a run.
+func (r Run) Objects(n, size, set int) *Set { return r.set(Objects, n, size, set) }
+
+// Scenes is [Scenes] for a run.
+func (r Run) Scenes(n, size, set int) *Set { return r.set(Scenes, n, size, set) }
+
+// Segmentation is [Segmentation] for a run.
+func (r Run) Segmentation(n, size, set int) *datasets.Segmentation {
+	return segmentation(r.Scenes(n, size, set))
+}
+
+// Instances is [Instances] for a run.
+func (r Run) Instances(n, size, set int) *datasets.ObjectImages {
+	return instances(r.Scenes(n, size, set))
+}
+
+// Videos is [Videos] for a run.
+func (r Run) Videos(n, frames, size, set int) *datasets.Videos {
+	videos := Videos(n, frames, size, r.seed(set))
+	videos.Identity = strings.Replace(videos.Identity, fmt.Sprintf("(seed %d)", r.seed(set)), fmt.Sprintf("(set %d, drawn for each seed)", set), 1)
+	return videos
+}
+
+func (r Run) set(draw func(n, size int, seed uint64) *Set, n, size, set int) *Set {
+	s := draw(n, size, r.seed(set))
+	s.Identity = ofRuns(set, n, func(first int) string { return draw(first, size, Run(0).seed(set)).Identity })
+	return s
+}
+
+// ofRuns is the identity of n images of a set in any run. identity is that of some first images of the set in run 0.
+func ofRuns(set, n int, identity func(first int) string) string {
+	first := min(n, 4)
+	return strings.NewReplacer(
+		fmt.Sprintf("(seed %d): %d images", Run(0).seed(set), first), fmt.Sprintf("(set %d, drawn for each seed): %d images", set, n),
+	).Replace(identity(first)) + fmt.Sprintf(" of the first %d of seed 0", first)
 }

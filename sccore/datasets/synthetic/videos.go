@@ -29,12 +29,8 @@ func Videos(n, frames, size int, seed uint64) *datasets.Videos {
 			return pixels, nil
 		}
 		mask := func(t int) ([]uint8, error) {
-			still, mask := moving.at(t), make([]uint8, size*size)
-			step := float64(sceneSize) / float64(size)
-			for p := range mask {
-				instance, _, _ := still.at((float64(p%size)+0.5)*step, (float64(p/size)+0.5)*step)
-				mask[p] = uint8(instance)
-			}
+			mask := make([]uint8, size*size)
+			moving.at(t).eachPixel(size, func(p, instance int, _ region) { mask[p] = uint8(instance) })
 			return mask, nil
 		}
 		set.All = append(set.All, datasets.NewVideo(fmt.Sprintf("video%d", i), frames, datasets.Size{Height: size, Width: size}, frame, mask))

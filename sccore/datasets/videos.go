@@ -31,9 +31,9 @@ func DAVIS(dir string, split Split) (*Videos, error) {
 	if err := dataFolder("DAVIS", dir); err != nil {
 		return nil, err
 	}
-	list := map[Split]string{Train: "train", Test: "val"}[split]
-	if list == "" {
-		return nil, fmt.Errorf("DAVIS has no split %q", split)
+	list, err := partOf("DAVIS", split, "train", "val")
+	if err != nil {
+		return nil, err
 	}
 	for _, folder := range []string{"DAVIS", "davis"} {
 		root := filepath.Join(dir, folder)
@@ -145,31 +145,23 @@ func openDAVISVideo(tree fs.FS, name string, digest func([]byte) (int, error)) (
 			return Video{}, fmt.Errorf("%s has no frame %s.jpg", path.Join(masks, stem+".png"), path.Join(frames, stem))
 		}
 	}
-	v := Video{Name: name, Frames: len(stems)}
 	first := path.Join(frames, stems[0]+".jpg")
-	content, err := readFile(tree, first)
-	if err == nil {
-		var header image.Config
-		if header, _, err = image.DecodeConfig(bytes.NewReader(content)); err == nil {
-			v.Size = Size{header.Height, header.Width}
-		}
-	}
+	header, err := load(tree, first, first, func(content []byte) (image.Config, error) {
+		header, _, err := image.DecodeConfig(bytes.NewReader(content))
+		return header, err
+	})
 	if err != nil {
-		return Video{}, fmt.Errorf("%s: %w", first, err)
+		return Video{}, err
 	}
+	v := Video{Name: name, Frames: len(stems), Size: Size{header.Height, header.Width}}
 	read := func(file, what string, decode func(content []byte) ([]uint8, Size, error)) ([]uint8, error) {
-		content, err := readFile(tree, file)
-		if err == nil {
-			var pixels []uint8
-			var size Size
-			if pixels, size, err = decode(content); err == nil && size != v.Size {
+		return load(tree, file, file, func(content []byte) ([]uint8, error) {
+			pixels, size, err := decode(content)
+			if err == nil && size != v.Size {
 				err = fmt.Errorf("the %s is %d×%d pixels, the first frame %d×%d", what, size.Width, size.Height, v.Width, v.Height)
 			}
-			if err == nil {
-				return pixels, nil
-			}
-		}
-		return nil, fmt.Errorf("%s: %w", file, err)
+			return pixels, err
+		})
 	}
 	v.frame = func(i int) ([]uint8, error) { return read(path.Join(frames, stems[i]+".jpg"), "frame", decodeFrame) }
 	v.mask = func(i int) ([]uint8, error) { return read(path.Join(masks, stems[i]+".png"), "mask", decodeMask) }
@@ -184,18 +176,16 @@ func davisMasks(tree fs.FS, video string) (year string, err error) {
 		return "", err
 	}
 	first := path.Join(folder, stems[0]+".png")
-	content, err := readFile(tree, first)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", first, err)
-	}
-	header, err := png.DecodeConfig(bytes.NewReader(content))
-	if err != nil {
-		return "", fmt.Errorf("%s: damaged mask: %w", first, err)
-	}
-	if _, hasPalette := header.ColorModel.(color.Palette); hasPalette {
-		return "2017", nil
-	}
-	return "2016", nil
+	return load(tree, first, first, func(content []byte) (string, error) {
+		header, err := png.DecodeConfig(bytes.NewReader(content))
+		if err != nil {
+			return "", fmt.Errorf("damaged mask: %w", err)
+		}
+		if _, hasPalette := header.ColorModel.(color.Palette); hasPalette {
+			return "2017", nil
+		}
+		return "2016", nil
+	})
 }
 
 // davisOfficial holds the number of videos of each release.
@@ -237,16 +227,9 @@ func decodeFrame(content []byte) ([]uint8, Size, error) {
 
 // decodeMask reads a mask with a palette or with 8 bits of grey, [height, width]: objects from 1, and 0 for background and void.
 func decodeMask(content []byte) ([]uint8, Size, error) {
-	header, err := png.DecodeConfig(bytes.NewReader(content))
+	picture, err := storedMask(content)
 	if err != nil {
-		return nil, Size{}, fmt.Errorf("damaged mask: %w", err)
-	}
-	if header.Width < 1 || header.Height < 1 || header.Width > maxDecodedPixels/header.Height {
-		return nil, Size{}, fmt.Errorf("header says %d×%d pixels, want 1 to %d in all", header.Width, header.Height, maxDecodedPixels)
-	}
-	picture, err := png.Decode(bytes.NewReader(content))
-	if err != nil {
-		return nil, Size{}, fmt.Errorf("damaged mask: %w", err)
+		return nil, Size{}, err
 	}
 	var rows []uint8
 	var stride int
@@ -262,14 +245,63 @@ func decodeMask(content []byte) ([]uint8, Size, error) {
 	default:
 		return nil, Size{}, fmt.Errorf("want a palette or 8 bits of grey, got %T", picture)
 	}
-	mask := make([]uint8, 0, header.Width*header.Height)
-	for y := range header.Height {
-		for _, label := range rows[y*stride : y*stride+header.Width] {
+	size := picture.Bounds().Size()
+	mask := make([]uint8, 0, size.X*size.Y)
+	for y := range size.Y {
+		for _, label := range rows[y*stride : y*stride+size.X] {
 			if label == 255 {
 				label = object
 			}
 			mask = append(mask, label)
 		}
 	}
-	return mask, Size{header.Height, header.Width}, nil
+	return mask, Size{size.Y, size.X}, nil
+}
+
+// Videos is a set of short videos with object masks.
+type Videos struct {
+	Name string // "DAVIS-2017 val"
+
+	// Identity identifies the videos: their number, the number of frames, and the first 16 hexadecimal digits of the SHA-256 digest of the
+	// files' names and sizes.
+	Identity string
+
+	All []Video // In the order of the dataset's list.
+
+	folder, masks string // The folder of DAVIS, and the year of the release that its masks come from.
+}
+
+// Video is a sequence of frames of one size, read on demand.
+type Video struct {
+	Name   string
+	Frames int
+	Size   // Size of every frame and mask.
+
+	frame, mask func(i int) ([]uint8, error)
+}
+
+// NewVideo makes a video from functions that read its frames and masks, as [Video.Frame] and [Video.Mask] do.
+func NewVideo(name string, frames int, size Size, frame, mask func(i int) ([]uint8, error)) Video {
+	return Video{name, frames, size, frame, mask}
+}
+
+// Frame returns frame i, [Height, Width, 3] from 0 to 255. It panics unless 0 ≤ i < Frames. The error names the file.
+func (v Video) Frame(i int) ([]uint8, error) { return v.frame(i) }
+
+// Mask returns the annotation of frame i, [Height, Width]: 0 for the background, and 1, 2, … for the objects. It panics unless
+// 0 ≤ i < Frames. The error names the file.
+func (v Video) Mask(i int) ([]uint8, error) { return v.mask(i) }
+
+// Objects returns the number of objects to track: the highest number in the first mask, as the DAVIS code counts them. A first mask
+// without objects is an error.
+func (v Video) Objects() (int, error) {
+	first, err := v.Mask(0)
+	if err != nil {
+		return 0, err
+	}
+	highest := int(slices.Max(first))
+	if highest == 0 {
+		return 0, fmt.Errorf("video %s: no object in the first mask", v.Name)
+	}
+	return highest, nil
 }

@@ -1,3 +1,9 @@
+// Package datasets reads images and their annotations. A reader takes a data folder with datasets in their official layouts and a split. It
+// returns [Images], labelled and held in memory; [Segmentation], with a class for every pixel; [Instances], with annotated objects; [Videos],
+// with object masks; or [ImageFolder], which needs no labels. [Loader] makes training batches. Each dataset has an Identity, which goes into
+// the records of a run.
+//
+// Add a dataset with a class for every pixel to layouts.go, and one of another kind to available.go. Package synthetic draws synthetic data, package fetch downloads archives.
 package datasets
 
 import (
@@ -8,18 +14,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
-
-func readImage(tree fs.FS, name string, size int) ([]uint8, error) {
-	content, err := readFile(tree, name)
-	if err != nil {
-		return nil, err
-	}
-	return decode(content, size)
-}
 
 // maxFileBytes and maxFolderDepth bound what a folder or an archive may ask for.
 const (
@@ -27,8 +26,28 @@ const (
 	maxFolderDepth = 16
 )
 
-// readFile reads a file of at most maxFileBytes.
+// load reads a file below a folder and decodes it. The error begins with the label.
+func load[T any](tree fs.FS, name, label string, decode func(content []byte) (T, error)) (value T, err error) {
+	content, err := readFile(tree, name)
+	if err == nil {
+		value, err = decode(content)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", label, err)
+	}
+	return value, err
+}
+
+// loadPath is load of a file by its path, which is the label.
+func loadPath[T any](path string, decode func(content []byte) (T, error)) (T, error) {
+	return load(os.DirFS(filepath.Dir(path)), filepath.Base(path), path, decode)
+}
+
+// readFile reads a regular file of at most maxFileBytes. Opening a pipe would wait for its writer.
 func readFile(tree fs.FS, name string) ([]byte, error) {
+	if info, err := fs.Stat(tree, name); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
 	file, err := tree.Open(name)
 	if err != nil {
 		return nil, reason(err)
@@ -128,3 +147,62 @@ func (l *listing) classes() ([]string, error) {
 	slices.Sort(names)
 	return names, nil
 }
+
+// Size is the height and width of an image in pixels, each at least 1. Images of different sizes share a batch by padding at the right and
+// at the bottom.
+type Size struct{ Height, Width int }
+
+// checkFolder checks that a folder is there. The error begins with what it is.
+func checkFolder(what, dir string) error {
+	if info, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("%s %s: %w", what, dir, reason(err))
+	} else if !info.IsDir() {
+		return fmt.Errorf("%s %s: is a file", what, dir)
+	}
+	return nil
+}
+
+// dataFolder checks that there is a data folder.
+func dataFolder(name, dir string) error {
+	if dir == "" {
+		return missingf("%s needs a data folder (--data DIR or SEMCON_DATA)", name)
+	}
+	return checkFolder("data folder", dir)
+}
+
+// partOf returns what a dataset calls a split.
+func partOf(name string, split Split, train, test string) (string, error) {
+	switch split {
+	case Train:
+		return train, nil
+	case Test:
+		return test, nil
+	}
+	return "", fmt.Errorf("%s has no split %q, only %q and %q", name, split, Train, Test)
+}
+
+// isName says that a text from a file is the name of a file, and leads nowhere else.
+func isName(text string) bool {
+	return text != "" && filepath.Base(text) == text && text != "." && text != ".."
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// reason strips the path from an error; the caller names the path.
+func reason(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
+}
+
+// missing is the error for data that does not exist, as opposed to damaged data. It is an [fs.ErrNotExist].
+type missing string
+
+func missingf(format string, args ...any) error { return missing(fmt.Sprintf(format, args...)) }
+
+func (m missing) Error() string        { return string(m) }
+func (m missing) Is(target error) bool { return target == fs.ErrNotExist }

@@ -1,0 +1,152 @@
+package datasets
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+)
+
+// BoxedImage is a photograph with the boxes of its objects.
+type BoxedImage struct {
+	Path  string
+	Boxes [][4]float64 // Left, top, right and bottom edge in pixels, from 0.
+}
+
+// VOCObjects lists the images of the detection set trainval of PASCAL VOC 2007 or 2012 with all their objects, difficult and truncated ones too, as
+// CorLoc is measured. The folder is VOC2007 or VOC2012, in this order, below dir or dir/VOCdevkit, or dir itself, with JPEGImages, Annotations and
+// ImageSets/Main. A box that is stored from pixel 1 to pixel W covers the whole width, and begins at 0 here. The error names the file.
+func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
+	if err := dataFolder("PASCAL VOC", dir); err != nil {
+		return "", nil, err
+	}
+	s := &layout{name: "PASCAL VOC"}
+	folders, trainval := []string{"VOC2007", "VOCdevkit/VOC2007", "VOC2012", "VOCdevkit/VOC2012", "voc2012", "."}, "ImageSets/Main/trainval.txt"
+	folder, err := s.locate(dir, folders, "JPEGImages", "Annotations", trainval)
+	if err != nil {
+		if part, partErr := s.locate(dir, folders, "JPEGImages"); partErr == nil {
+			lacks := "Annotations, the boxes of its objects"
+			if exists(filepath.Join(part, "Annotations")) {
+				lacks = trainval + ", the list of its images"
+			}
+			err = missingf("%s: has the images of PASCAL VOC and lacks %s", part, lacks)
+		}
+		return "", nil, err
+	}
+	list := filepath.Join(folder, filepath.FromSlash(trainval))
+	names, err := readList(list)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, name := range names {
+		path := filepath.Join(folder, "Annotations", name+".xml")
+		boxes, err := loadPath(path, readVOCBoxes)
+		if err != nil {
+			return "", nil, err
+		}
+		images = append(images, BoxedImage{filepath.Join(folder, "JPEGImages", name+".jpg"), boxes})
+	}
+	absolute, err := filepath.Abs(folder)
+	return filepath.Base(absolute), images, err
+}
+
+func readVOCBoxes(content []byte) (boxes [][4]float64, err error) {
+	var read struct {
+		Objects []struct {
+			Box struct {
+				Left   float64 `xml:"xmin"`
+				Top    float64 `xml:"ymin"`
+				Right  float64 `xml:"xmax"`
+				Bottom float64 `xml:"ymax"`
+			} `xml:"bndbox"`
+		} `xml:"object"`
+	}
+	if err := xml.Unmarshal(content, &read); err != nil {
+		return nil, fmt.Errorf("cannot be read: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	for i, object := range read.Objects {
+		b := object.Box
+		if !(b.Right >= b.Left) || !(b.Bottom >= b.Top) || b.Left < 0 || b.Top < 0 || b.Right > 1<<20 || b.Bottom > 1<<20 {
+			return nil, fmt.Errorf("object %d: %v is no box", i, b)
+		}
+		boxes = append(boxes, [4]float64{b.Left - 1, b.Top - 1, b.Right, b.Bottom})
+	}
+	if len(boxes) == 0 {
+		return nil, fmt.Errorf("has no object")
+	}
+	return boxes, nil
+}
+
+// KeypointPair is two photographs of objects of one category with corresponding points.
+type KeypointPair struct {
+	Name, Category string
+	Source, Target string // Paths of the images.
+
+	SourcePoints, TargetPoints [][2]float64 // In pixels from the left and from the top, as many of each.
+	TargetBox                  [4]float64   // The object in the target: left, top, right, bottom.
+}
+
+// SPair lists the pairs of a split of SPair-71k (Min et al. 2019) in its official layout: SPair-71k below dir, or dir itself, with JPEGImages/CATEGORY and
+// PairAnnotation/trn or PairAnnotation/test. The error names the file.
+func SPair(dir string, split Split) ([]KeypointPair, error) {
+	if err := dataFolder("SPair-71k", dir); err != nil {
+		return nil, err
+	}
+	name, err := partOf("SPair-71k", split, "trn", "test")
+	if err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(dir, "SPair-71k")
+	if !exists(folder) {
+		folder = dir
+	}
+	pairs := filepath.Join(folder, "PairAnnotation", name)
+	files, err := filesIn(pairs, ".json")
+	if err != nil {
+		return nil, fmt.Errorf("no SPair-71k in %s: %w", dir, err)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: has no pairs", pairs)
+	}
+	var all []KeypointPair
+	for _, file := range files {
+		pair, err := loadPath(filepath.Join(pairs, file+".json"), func(content []byte) (KeypointPair, error) { return readPair(content, folder, file) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pair)
+	}
+	return all, nil
+}
+
+func readPair(content []byte, folder, name string) (KeypointPair, error) {
+	var read struct {
+		Source   string       `json:"src_imname"`
+		Target   string       `json:"trg_imname"`
+		Category string       `json:"category"`
+		From     [][2]float64 `json:"src_kps"`
+		To       [][2]float64 `json:"trg_kps"`
+		Box      []float64    `json:"trg_bndbox"`
+	}
+	if err := json.Unmarshal(content, &read); err != nil {
+		return KeypointPair{}, fmt.Errorf("cannot be read: %.200w", err)
+	}
+	for _, part := range []string{read.Source, read.Target, read.Category} {
+		if !isName(part) {
+			return KeypointPair{}, fmt.Errorf("%.80q is no name of an image or a category", part)
+		}
+	}
+	switch {
+	case len(read.From) == 0 || len(read.From) != len(read.To):
+		return KeypointPair{}, fmt.Errorf("%d points in the source and %d in the target", len(read.From), len(read.To))
+	case len(read.Box) != 4 || !(read.Box[2] > read.Box[0]) || !(read.Box[3] > read.Box[1]) || math.IsInf(read.Box[2]-read.Box[0], 0):
+		return KeypointPair{}, fmt.Errorf("trg_bndbox %v is no box", read.Box)
+	}
+	images := filepath.Join(folder, "JPEGImages", read.Category)
+	return KeypointPair{
+		Name: name, Category: read.Category, Source: filepath.Join(images, read.Source), Target: filepath.Join(images, read.Target),
+		SourcePoints: read.From, TargetPoints: read.To, TargetBox: [4]float64(read.Box),
+	}, nil
+}

@@ -33,6 +33,23 @@ type Claim struct {
 	Kind DataKind
 	// Control says what the runs that are compared have in common, or what a comparison lacks.
 	Control string
+	Quantity
+}
+
+// Quantity says which records of the experiment hold the quantity of a claim: the value of a row in a column, for each seed.
+type Quantity struct {
+	// Column is the records' column. "a & b" is the mean over columns, and "a + b" the mean over those of them that have records.
+	Column string
+	// Row is the records' row. "a < b < c" is the rank correlation of the values with the order of the rows.
+	Row string
+	// MinusRow is the row whose value is subtracted, in the same column and of the same seed; of "a & b" the better. It may be empty.
+	MinusRow string
+	// MinusColumn is a column, usually empty: the same quantity in it is subtracted.
+	MinusColumn string
+	// Detail is the detail of the records that is meant; empty for their value.
+	Detail string
+	// Alternatives of Column, Row and MinusRow are separated by " | ", and a column with "*" stands for all that match: the first that has values counts. A field without
+	// alternatives is the same for all.
 }
 
 // DataKind tells drawn data from real ones. What holds on one kind says nothing about the other.
@@ -77,6 +94,12 @@ func Claims() []Claim {
 	return claims
 }
 
+// ClaimOf returns the part of a claim; an unknown one is a panic.
+func ClaimOf(id, part string) Claim {
+	claims := Claims()
+	return claims[slices.IndexFunc(claims, func(c Claim) bool { return c.ID == id && c.Part == part })]
+}
+
 func parseClaims(text string) ([]Claim, error) {
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil {
@@ -85,13 +108,13 @@ func parseClaims(text string) ([]Claim, error) {
 	var claims []Claim
 	for line, record := range records {
 		if line == 0 {
-			if header := strings.Join(record, ","); header != "id,part,claim,measure,sign,paper,unit,experiment,data,control" {
+			if header := strings.Join(record, ","); header != "id,part,claim,measure,sign,paper,unit,experiment,data,control,column,row,minus_row,minus_column,detail" {
 				return nil, fmt.Errorf("unexpected header %s", header)
 			}
 			continue
 		}
 		claim := Claim{ID: record[0], Part: record[1], Text: record[2], Measure: record[3], Paper: math.NaN(), Unit: record[6], Experiment: record[7],
-			Kind: DataKind(record[8]), Control: record[9]}
+			Kind: DataKind(record[8]), Control: record[9], Quantity: Quantity{record[10], record[11], record[12], record[13], record[14]}}
 		switch record[4] {
 		case "+":
 			claim.Sign = 1

@@ -210,13 +210,13 @@ func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
 }
 
 func TestParseClaimsRefuses(t *testing.T) {
-	const header = "id,part,claim,measure,sign,paper,unit,experiment,data,control\n"
+	const header = "id,part,claim,measure,sign,paper,unit,experiment,data,control,column,row,minus_row,minus_column,detail\n"
 	for text, want := range map[string]string{
-		"a,b\n":                           "unexpected header a,b",
-		header + "C1,,x,y,0,,,z,,\n":      `line 2: sign "0" is neither + nor -`,
-		header + "C1,,x,y,+,?,,z,,\n":     `line 2: "?" is not a number`,
-		header + "C1,,x,y,+,,,z,mixed,\n": `line 2: data "mixed" are neither synthetic nor real`,
-		header + "C1,,x,y,+,1,,z,\n":      "record on line 2: wrong number of fields",
+		"a,b\n":                                "unexpected header a,b",
+		header + "C1,,x,y,0,,,z,,,,,,,\n":      `line 2: sign "0" is neither + nor -`,
+		header + "C1,,x,y,+,?,,z,,,,,,,\n":     `line 2: "?" is not a number`,
+		header + "C1,,x,y,+,,,z,mixed,,,,,,\n": `line 2: data "mixed" are neither synthetic nor real`,
+		header + "C1,,x,y,+,1,,z,\n":           "record on line 2: wrong number of fields",
 	} {
 		if _, err := parseClaims(text); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", text, err, want)

@@ -134,6 +134,18 @@ func (r Record) DecodeConfig(config any) error {
 	return nil
 }
 
+// start is what a record's configuration says of the encoder that it begins from or evaluates.
+type start struct {
+	Init    string // The file that a training starts from.
+	Encoder struct{ Architecture, Changed string }
+}
+
+// start reads what the configuration has of it.
+func (r Record) start() (s start) {
+	_ = json.Unmarshal(r.Config, &s) // A field of another type is no file or encoder.
+	return s
+}
+
 // RunsFile holds an experiment's records, in its folder.
 const RunsFile = "runs.jsonl"
 

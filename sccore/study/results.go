@@ -16,6 +16,7 @@ import (
 // column was run with several settings, the profile's own settings count, or else the most recent ones.
 type Results struct {
 	Profile Profile
+	Kind    figures.DataKind // Of the data, if [Results.Kinds] has told them apart.
 	runs    map[[2]string][]Record
 	changed map[string][]string  // By column, the settings that differ from the profile's.
 	leftOut map[[2]string]string // By row and column without numbers, why its records are left out.
@@ -95,6 +96,20 @@ func (s Spec[C, D]) group(r Record) string {
 // Where returns the results of those records that keep selects.
 func (r Results) Where(keep func(Record) bool) (Results, error) {
 	return r.group(slices.DeleteFunc(slices.Clone(r.records), func(record Record) bool { return !keep(record) }))
+}
+
+// Kinds returns the results on real images and those on synthetic ones, without empty ones; at least one.
+func (r Results) Kinds() (kinds []Results, err error) {
+	for _, kind := range []figures.DataKind{figures.Real, figures.Synthetic} {
+		some, err := r.Where(func(record Record) bool { return record.Kind == kind })
+		if err != nil {
+			return nil, err
+		}
+		if some.Kind = kind; !some.Empty() || kind == figures.Synthetic && kinds == nil {
+			kinds = append(kinds, some)
+		}
+	}
+	return kinds, nil
 }
 
 // OnRealImages returns the results on real images, without those on synthetic ones.
@@ -187,15 +202,6 @@ func (r Results) Data(columns ...string) (identities []string) {
 	return identities
 }
 
-// Evidence is the quantity of a claim, one value per seed, with the data and settings behind it.
-type Evidence struct {
-	Values  []float64
-	Data    []string // Identities of the data.
-	Changed []string // Settings that differ from the profile's.
-	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
-	Note    string   // What a reader of the claim has to know about the values; optional.
-}
-
 // Blind reports whether a column does not show training: whether none of the rows is better than random weights by more than three standard errors, the mean and
 // its error being those of their differences, paired by seed. Without a row that has two seeds in common with random weights it is false.
 func (r Results) Blind(column, random string, rows ...string) bool {
@@ -210,26 +216,6 @@ func (r Results) Blind(column, random string, rows ...string) bool {
 		}
 	}
 	return measured
-}
-
-// Evidence returns values with the data and settings of the columns that they come from, which are all columns if none are given. Without values it is
-// empty.
-func (r Results) Evidence(values []float64, columns ...string) Evidence {
-	if len(values) == 0 {
-		return Evidence{}
-	}
-	if len(columns) == 0 {
-		columns = r.Columns()
-	}
-	e := Evidence{Values: values, Data: r.Data(columns...)}
-	for _, column := range columns {
-		for _, change := range r.changed[column] {
-			if !slices.Contains(e.Changed, change) {
-				e.Changed = append(e.Changed, change)
-			}
-		}
-	}
-	return e
 }
 
 // Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in the columns with numbers of ours, and which rows are

@@ -276,10 +276,11 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := alone.Evidence(alone.Values("a", "count"), "count"); len(e.Values) != 1 || !slices.Equal(e.Changed, []string{"steps=5"}) || !slices.Equal(e.Data, []string{"numbers"}) {
+	claim := figures.Claim{Quantity: figures.Quantity{Column: "count", Row: "a"}}
+	if e := alone.Evidence(claim, ""); len(e.Values) != 1 || !slices.Equal(e.Changed, []string{"steps=5"}) || !slices.Equal(e.Data, []string{"numbers"}) {
 		t.Errorf("evidence %+v", e)
 	}
-	if e := results.Evidence(nil, "count"); e.Data != nil {
+	if e := results.Evidence(claim, ""); e.Data != nil {
 		t.Errorf("data %v behind no values", e.Data)
 	}
 	table = figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: alone.Values("a", "count")}}}}}

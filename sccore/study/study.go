@@ -116,8 +116,8 @@ type Spec[C comparable, D Data] struct {
 	Tables func(results Results) ([]figures.Table, error)
 	// Figures draws results. It returns what it can draw, with an error for what it cannot. Optional.
 	Figures func(results Results, from FigureSources) ([]Figure, error)
-	// Measure returns the quantity of one of the paper's claims; see [Results.Evidence]. Optional.
-	Measure func(results Results, claim figures.Claim) Evidence
+	// Random is the row of random weights, above which a column has to show training for claims to be read from it. Optional.
+	Random string
 }
 
 // Experiment is a [Spec] without its type parameters, as lists of experiments hold it.
@@ -135,7 +135,7 @@ type Experiment struct {
 	Tables func(records []Record, profile Profile) ([]figures.Table, error)
 	// Figures draws the records of one profile. It returns what it can draw, with an error for what it cannot.
 	Figures func(records []Record, profile Profile, from FigureSources) ([]Figure, error)
-	// Measure returns the quantity of a claim from the records of one profile.
+	// Measure returns the quantity of a claim from the records of one profile, of those on real images if they hold it.
 	Measure func(records []Record, profile Profile, claim figures.Claim) (Evidence, error)
 	// GeneratesData says that the experiment generates its own data and refuses --data.
 	GeneratesData bool
@@ -181,14 +181,17 @@ func (s Spec[C, D]) Experiment() Experiment {
 			return s.Figures(results, from)
 		},
 		Measure: func(records []Record, profile Profile, claim figures.Claim) (Evidence, error) {
-			if s.Measure == nil {
-				return Evidence{}, nil
-			}
 			results, err := s.Results(records, profile)
 			if err != nil {
 				return Evidence{}, err
 			}
-			return s.Measure(results, claim), nil
+			kinds, err := results.Kinds()
+			for _, kind := range kinds {
+				if e := kind.Evidence(claim, s.Random); len(e.Values) > 0 {
+					return e, nil
+				}
+			}
+			return Evidence{}, err
 		},
 		GeneratesData: s.Datasets == nil,
 		DataBySet:     s.DataBySet,

@@ -230,5 +230,5 @@ var Study = study.Spec[Config, Data]{
 	},
 	Tables:  tables,
 	Figures: drawn,
-	Measure: measure,
+	Random:  recipe.RowRandom,
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -59,64 +58,6 @@ func tables(all study.Results) (tables []figures.Table, err error) {
 		tables = append(tables, more...)
 	}
 	return tables, nil
-}
-
-// measure returns the quantity of one of the claims C13 to C18, one value per seed, on real images if there are records of any. On real images without labels of
-// COCOStuff-27 the recall over patches stands for mIoU.
-func measure(all study.Results, claim figures.Claim) study.Evidence {
-	results, err := split(all)
-	if err != nil || claim.Experiment != Name {
-		return study.Evidence{}
-	}
-	r := results[0]
-	dense := ColumnMIoU
-	if r.read && !slices.Contains(r.Columns(), ColumnMIoU) {
-		dense = recipe.ColumnRecall
-	}
-	column, rows := r.asks(claim, dense)
-	if column == "" {
-		return study.Evidence{}
-	}
-	evidence := r.Evidence(r.Differences(column, rows[0], rows[1:]...), column)
-	if len(evidence.Values) == 0 {
-		return evidence
-	}
-	var notes []string
-	if column == recipe.ColumnRecall {
-		notes = append(notes, "For "+Name+" on real data, recall over patches of PASCAL VOC stands for mIoU, because there are no labels of COCOStuff-27.")
-	}
-	if r.fromWeights() {
-		notes = append(notes, "All seeds of "+Name+" start from one file, so intervals leave out the start's share.")
-	}
-	evidence.Note = strings.Join(notes, " ")
-	if r.Blind(column, recipe.RowRandom, rows...) {
-		evidence.Blind = []string{column}
-	}
-	return evidence
-}
-
-// asks returns the column and the rows of one of the claims C13 to C18: the first row less the best of the others. dense is the column that measures patches.
-// Other claims have no column.
-func (r Results) asks(claim figures.Claim, dense string) (column string, rows []string) {
-	column = map[string]string{"k-NN": ColumnKNN, "mIoU": dense}[claim.Part]
-	switch claim.ID {
-	case "C13":
-		if claim.Part == "mIoU" {
-			return column, []string{"2", "1"}
-		}
-		return column, []string{"1", "2"}
-	case "C14":
-		return column, []string{"3", "1", "2"}
-	case "C15":
-		return ColumnKNN, []string{"4", "1"}
-	case "C16":
-		return dense, []string{"5", "2"}
-	case "C17":
-		return dense, []string{"6", "3"}
-	case "C18":
-		return column, []string{"7", "6"}
-	}
-	return "", nil
 }
 
 // earlierRow is the row of the line that the paper does not have.

@@ -3,10 +3,8 @@ package detection
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -55,7 +53,7 @@ var Study = study.Spec[Config, Data]{
 	Common:        grid.Common,
 	Tables:        tables,
 	Figures:       drawn,
-	Measure:       measure,
+	Random:        encoders.Random,
 }
 
 // The kinds of detections, which end the names of the records' columns.
@@ -66,16 +64,6 @@ const (
 
 // column is the records' column for a dataset and a kind.
 func column(dataset, kind string) string { return dataset + "/" + kind }
-
-// measure returns the gains of claim C26: its parts are "iBOT, boxes", or "own against random weights, masks" for scenes.
-func measure(results study.Results, claim figures.Claim) study.Evidence {
-	initialisation, kind, _ := strings.Cut(claim.Part, ", ")
-	if initialisation == "own against random weights" {
-		scenes := column("synthetic scenes", kind)
-		return results.Evidence(results.Differences(scenes, encoders.Second, encoders.Random), scenes)
-	}
-	return encoders.Gain(results, initialisation, column("COCO", kind))
-}
 
 // Config is the configuration of a cell. Images are tested at the largest scale of the augmentation.
 type Config struct {

@@ -327,7 +327,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		if kind == figures.Synthetic {
 			return nil, nil
 		}
-		return results.on("CIFAR-10", c), nil
+		return results.Evidence(c, "").Values, nil
 	})
 	for _, row := range board.Rows {
 		want := map[string]figures.Verdict{"C1": figures.HoldsCorrected, "C5": figures.Open, "C9": figures.HoldsCorrected}[row.Claim.ID]

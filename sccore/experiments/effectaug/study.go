@@ -296,7 +296,6 @@ var Study = study.Spec[Config, Data]{
 	Common:        func(config, _ Config) Config { return config.base() },
 	Tables:        func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
 	Figures:       drawn,
-	Measure:       func(r study.Results, claim figures.Claim) study.Evidence { return Results{r}.measure(claim) },
 }
 
 // column is the table's column of a cell.

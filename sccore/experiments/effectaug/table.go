@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/methods"
 	"github.com/semcon/semcon/sccore/study"
@@ -113,51 +112,6 @@ func (r Results) addUntrained(t *figures.Table) {
 		t.Rows[i].Heads = append([]string{"trained"}, t.Rows[i].Heads...)
 	}
 	t.Rows = append(t.Rows, untrained)
-}
-
-// measure returns the quantity of one of the claims C1 to C12, one value per seed, on the first dataset with records; the paper's datasets come first.
-func (r Results) measure(claim figures.Claim) study.Evidence {
-	if claim.Experiment != Name || r.Empty() {
-		return study.Evidence{}
-	}
-	dataset := r.Datasets()[0]
-	return r.Evidence(r.on(dataset, claim), dataset+"/"+claim.Part)
-}
-
-// on returns the quantity of a claim on a dataset.
-func (r Results) on(dataset string, claim figures.Claim) []float64 {
-	column := dataset + "/" + claim.Part
-	switch claim.ID {
-	case "C1", "C2", "C3", "C4":
-		return r.Differences(column, rowAll, rowNoCrop)
-	case "C5", "C6", "C7", "C8":
-		return r.Differences(column, rowAll, rowSameCrop)
-	case "C9", "C10", "C11", "C12":
-		return r.richnessCorrelations(column)
-	}
-	return nil
-}
-
-// richnessCorrelations returns the rank correlation of accuracy with the number of transformations, for each seed with records of all five rows with
-// independent crops.
-func (r Results) richnessCorrelations(column string) []float64 {
-	var correlations []float64
-	for _, record := range r.Of(rowAll, column) {
-		var counts, accuracies []float64
-		for _, row := range Rows {
-			run, ok := r.OfSeed(row.Name, column, record.Seed)
-			if row.Crop == views.IndependentCrop && ok {
-				counts, accuracies = append(counts, float64(row.Transformations())), append(accuracies, run.Value)
-			}
-		}
-		if len(counts) < 5 {
-			continue
-		}
-		if correlation, err := stats.Spearman(counts, accuracies); err == nil {
-			correlations = append(correlations, correlation)
-		}
-	}
-	return correlations
 }
 
 // CropDrop plots the accuracy that each method loses on a dataset without different positions, ours beside the paper's.

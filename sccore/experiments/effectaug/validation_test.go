@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/methods"
@@ -154,7 +155,7 @@ func TestValidationIsNoTestResult(t *testing.T) {
 	if err != nil || !strings.HasSuffix(tables[0].Caption, want) {
 		t.Errorf("%v; caption %q", err, tables[0].Caption)
 	}
-	if evidence := alone.Evidence([]float64{1}); len(evidence.Changed) != 1 { // Which counts for no claim.
+	if evidence := alone.Evidence(figures.Claim{Quantity: figures.Quantity{Column: records[0].Column, Row: records[0].Row}}, ""); len(evidence.Changed) != 1 { // Which counts for no claim.
 		t.Errorf("changed settings %v", evidence.Changed)
 	}
 	if study.ConfigHash(config) == study.ConfigHash(ProfileConfig(study.Quick, methods.SimCLR, true)) {

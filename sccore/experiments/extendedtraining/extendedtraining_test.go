@@ -148,13 +148,13 @@ func TestClaim(t *testing.T) {
 			}
 		}
 	}
-	c24 := figures.Claims()[slices.IndexFunc(figures.Claims(), func(c figures.Claim) bool { return c.ID == "C24" })]
+	c24 := figures.ClaimOf("C24", "")
 	judge := func(records []study.Record) []float64 {
 		results, err := Study.Results(records, study.Quick)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return measure(results, c24).Values
+		return results.Evidence(c24, "").Values
 	}
 	// Two rows lie between: 2, 4 and 6 points for the three baselines.
 	if got := judge(records); !slices.EqualFunc(got, []float64{4, 4, 4}, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) {

@@ -279,7 +279,6 @@ var Study = study.Spec[Config, ablation.Data]{
 	},
 	Tables:  tables,
 	Figures: drawn,
-	Measure: measure,
 }
 
 // baselines lists those of the records, in the paper's order.

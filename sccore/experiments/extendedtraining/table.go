@@ -8,7 +8,6 @@ import (
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/experiments/ablation"
-	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -158,15 +157,4 @@ seeds:
 		differences = append(differences, sum/float64(len(baselines)))
 	}
 	return differences
-}
-
-// measure returns the quantity of claim C24, one value per seed, on real images if there are records of any: the mean over all three baselines, or nothing
-// as long as one of them is missing.
-func measure(all study.Results, claim figures.Claim) study.Evidence {
-	results, err := split(all)
-	if err != nil || claim.Experiment != Name || claim.ID != "C24" || len(results[0].baselines()) < len(selfdistillation.Names) {
-		return study.Evidence{}
-	}
-	r := results[0]
-	return r.Evidence(r.pooled(ablation.ColumnMIoU, rowMethod, rowMixture), r.columns([]string{ablation.ColumnMIoU})...)
 }

@@ -89,10 +89,10 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := measure(results, figures.Claim{ID: "C20"}).Values; len(got) != 3 || got[0] != 0.5 {
+	if got := results.Evidence(figures.ClaimOf("C20", ""), "").Values; len(got) != 3 || got[0] != 0.5 {
 		t.Errorf("C20: %v", got)
 	}
-	if got := measure(results, figures.Claim{ID: "C21"}).Values; len(got) != 3 || got[2] != 5 {
+	if got := results.Evidence(figures.ClaimOf("C21", ""), "").Values; len(got) != 3 || got[2] != 5 {
 		t.Errorf("C21: %v", got)
 	}
 }

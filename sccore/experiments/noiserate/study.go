@@ -45,7 +45,6 @@ var Study = study.Spec[Config, Data]{
 	Common:        grid.Common,
 	Tables:        tables,
 	Figures:       drawn,
-	Measure:       measure,
 }
 
 // Config is the configuration of a cell.

@@ -41,20 +41,3 @@ func allRows() ([]encoders.Row, error) {
 	rows, err := encoders.PaperRows(grid.Table)
 	return slices.Concat(encoders.OurRows(), rows), err
 }
-
-// measure returns the quantity of the claims C20 and C21 for DINO, or else for our own encoders, in the first column that has records of both before and after.
-func measure(results study.Results, claim figures.Claim) study.Evidence {
-	for _, pair := range [][2]string{{"dino-s16", "dino+ours-s16"}, {encoders.First, encoders.Second}, {encoders.Init, encoders.Second}} {
-		for _, column := range results.Columns() {
-			gains := results.Differences(column, pair[1], pair[0])
-			if len(gains) == 0 {
-				continue
-			}
-			if claim.ID == "C20" {
-				return results.Evidence(results.Details(pair[0], column, detailTrend), column)
-			}
-			return results.Evidence(gains, column)
-		}
-	}
-	return study.Evidence{}
-}

@@ -139,12 +139,6 @@ var Study = study.Spec[Config, study.GeneratedData]{
 	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
 	Figures:       drawn,
 	AcrossColumns: true,
-	Measure: func(r study.Results, claim figures.Claim) study.Evidence {
-		if claim.Experiment != Name {
-			return study.Evidence{}
-		}
-		return r.Evidence(Results{r}.Tolerance())
-	},
 }
 
 // check returns an error that names the first value out of range.

@@ -20,38 +20,6 @@ func Load(out string, profile study.Profile) (Results, error) {
 	return Results{results}, err
 }
 
-// drop is the loss of average precision from clean labels to a share of flipped ones, in points; ok reports whether both runs have records.
-func (r Results) drop(loss string, share float64, seed int) (points float64, ok bool) {
-	at := func(share float64) (float64, bool) {
-		record, ok := r.OfSeed(loss, flippedColumn(share), seed)
-		return record.Value, ok
-	}
-	clean, hasClean := at(0)
-	flipped, hasFlipped := at(share)
-	return clean - flipped, hasClean && hasFlipped
-}
-
-// Tolerance is the quantity of claim C25, one value per seed: how much more average precision binary cross-entropy loses than CoTAP, averaged over the
-// shares of flipped labels for which both losses have records.
-func (r Results) Tolerance() []float64 {
-	var values []float64
-	for _, record := range r.Of("bce", flippedColumn(0)) {
-		sum, shares := 0.0, 0
-		for _, share := range flippedShares[1:] {
-			bce, hasBCE := r.drop("bce", share, record.Seed)
-			cotap, hasCoTAP := r.drop("cotap", share, record.Seed)
-			if hasBCE && hasCoTAP {
-				sum += bce - cotap
-				shares++
-			}
-		}
-		if shares > 0 {
-			values = append(values, sum/float64(shares))
-		}
-	}
-	return values
-}
-
 func (r Results) table() figures.Table {
 	t := figures.Table{
 		Title:   "Flipped pseudo labels",

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
@@ -163,10 +162,4 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	AcrossColumns: true,
 	Tables:        tables,
 	Figures:       drawn,
-	Measure: func(results study.Results, claim figures.Claim) study.Evidence {
-		if claim.Part == "line 2" {
-			return results.Evidence(results.Values(rowAlignment, columnMIoUSlope))
-		}
-		return results.Evidence(results.Differences(columnMIoUSlope, rowConcentration, rowAlignment))
-	},
 }

@@ -200,7 +200,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	}
 	linear := func(row string) float64 { return results.Values(row, "synthetic scenes/Linear")[0] }
 	gain := func(part string) []float64 {
-		return Study.Measure(results.Results, figures.Claim{Part: part}).Values
+		return results.Evidence(figures.ClaimOf("C22", part), encoders.Random).Values
 	}
 	if gains := gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(encoders.Second)-linear(encoders.Control) {
 		t.Errorf("gains %v", gains)
@@ -242,8 +242,7 @@ func TestTransferMeasuresItsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	gain := func(part string) []float64 {
-		values := Study.Measure(results, figures.Claim{Part: part}).Values
-		return values
+		return results.Evidence(figures.ClaimOf("C22", part), encoders.Random).Values
 	}
 	if gains := gain("DINO on PASCAL VOC"); !slices.Equal(gains, []float64{4}) {
 		t.Errorf("DINO's weights: %v", gains)

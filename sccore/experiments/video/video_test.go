@@ -100,7 +100,7 @@ func TestVideoMeasuresItsClaim(t *testing.T) {
 	measure := func() map[string][]float64 {
 		gains := map[string][]float64{}
 		for _, part := range []string{"DINO", "iBOT", "Mugs", "own on DAVIS", "own on synthetic videos"} {
-			evidence, err := Study.Experiment().Measure(records, study.Quick, figures.Claim{Part: part})
+			evidence, err := Study.Experiment().Measure(records, study.Quick, figures.ClaimOf("C23", part))
 			if err != nil || (evidence.Values == nil) != (evidence.Data == nil) {
 				t.Fatal(evidence, err)
 			}

@@ -30,7 +30,7 @@ type Experiment[C comparable] struct {
 	// These three are as in a [study.Spec].
 	Tables  func(study.Results) ([]figures.Table, error)
 	Figures func(study.Results, study.FigureSources) ([]study.Figure, error)
-	Measure func(study.Results, figures.Claim) study.Evidence
+	Random  string
 }
 
 // Spec returns the study.
@@ -48,7 +48,7 @@ func (e Experiment[C]) Spec() study.Spec[C, evaluation.Data] {
 		Numbers:   e.numbers,
 		Steps:     func(d evaluation.Data, _ study.Cell[C]) int { return max(1, len(d.Videos)) },
 		NewWorker: study.Independent(e.run), Serial: true,
-		ProfileConfig: e.ProfileConfig, Common: e.Common, Tables: e.Tables, Figures: e.Figures, Measure: e.Measure,
+		ProfileConfig: e.ProfileConfig, Common: e.Common, Tables: e.Tables, Figures: e.Figures, Random: e.Random,
 	}
 	if e.Part != nil {
 		spec.BySeed = study.EachSeed

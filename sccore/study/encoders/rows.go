@@ -69,28 +69,6 @@ func PaperRows(table string) ([]Row, error) {
 	return rows, nil
 }
 
-// Gain is the gain of the full method in a column, one value per seed. Claims name what it is compared with: its initialisation "DINO", "iBOT" or "Mugs",
-// with ViT-S/16, or "own" for alignment alone from the same start for as many steps. Settings that --set changed in our own training are among those of the evidence.
-func Gain(results study.Results, initialisation, column string) study.Evidence {
-	method, before := Second, Control
-	if initialisation != "own" {
-		before = strings.ToLower(initialisation) + "-s16"
-		method = strings.ToLower(initialisation) + "+ours-s16"
-	}
-	evidence := results.Evidence(results.Differences(column, method, before), column)
-	if len(evidence.Values) > 0 && results.Blind(column, Random, method, before) {
-		evidence.Blind = []string{column}
-	}
-	for _, row := range []string{method, before} {
-		for _, record := range results.Of(row, column) {
-			if changed := of(record).Changed; changed != "" && !slices.Contains(evidence.Changed, changed) {
-				evidence.Changed = append(evidence.Changed, changed)
-			}
-		}
-	}
-	return evidence
-}
-
 // WithRecords returns the rows that have records in at least one of the columns.
 func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(row Row) bool {

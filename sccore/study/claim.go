@@ -1,0 +1,158 @@
+package study
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/analysis/stats"
+	"github.com/semcon/semcon/figures"
+)
+
+// Evidence is the quantity of a claim, one value per seed, with the data and settings behind it.
+type Evidence struct {
+	Values  []float64
+	Data    []string // Identities of the data.
+	Changed []string // Settings that differ from the profile's.
+	Blind   []string // Columns that do not show training, see [Results.Blind]: no claim is read from them.
+	Note    string   // What a reader of the claim has to know about the values; optional.
+}
+
+// Evidence measures the quantity of a claim, see [figures.Quantity]: the first of its alternatives that has values. random is the row of random weights, above
+// which a column has to show training; empty for none.
+func (r Results) Evidence(claim figures.Claim, random string) Evidence {
+	columns, rows, minus := alternatives(claim.Column), alternatives(claim.Row), alternatives(claim.MinusRow)
+	for i := range max(len(columns), len(rows)) {
+		q := claim.Quantity
+		q.Row, q.MinusRow = rows[min(i, len(rows)-1)], minus[min(i, len(minus)-1)]
+		for _, q.Column = range r.matching(columns[min(i, len(columns)-1)]) {
+			if e := r.evidence(q, random); len(e.Values) > 0 {
+				if first := path.Base(columns[0]); path.Base(q.Column) != first && !strings.Contains(first, "*") {
+					e.Note = strings.TrimSpace(fmt.Sprintf("For %s on %s data %s stands for %s, of which there are no records. ", claim.Experiment, r.records[0].Kind, q.Column, first) + e.Note)
+				}
+				return e
+			}
+		}
+	}
+	return Evidence{}
+}
+
+// alternatives splits a field of a claim, at least into one.
+func alternatives(field string) []string { return strings.Split(field, " | ") }
+
+// matching returns the columns that match a pattern, or the pattern itself if it names columns.
+func (r Results) matching(pattern string) []string {
+	if !strings.Contains(pattern, "*") {
+		return []string{pattern}
+	}
+	return slices.DeleteFunc(r.Columns(), func(column string) bool {
+		match, err := path.Match(pattern, column)
+		return err != nil || !match
+	})
+}
+
+// evidence measures a quantity without alternatives.
+func (r Results) evidence(q figures.Quantity, random string) (e Evidence) {
+	columns, all := strings.Split(q.Column, " & "), true
+	if some := strings.Split(q.Column, " + "); len(some) > 1 {
+		columns, all = some, false
+	}
+	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
+	for _, seed := range r.seeds(rows[0], columns...) {
+		sum, count := 0.0, 0
+		for _, column := range columns {
+			if value, ok := r.quantity(q, column, seed); ok {
+				sum, count = sum+value, count+1
+			}
+		}
+		if count == len(columns) || count > 0 && !all {
+			e.Values = append(e.Values, sum/float64(count))
+		}
+	}
+	if len(e.Values) == 0 {
+		return e
+	}
+	if q.MinusColumn != "" {
+		columns = append(columns, q.MinusColumn)
+	}
+	e.Data = r.Data(columns...)
+	changed := func(settings ...string) {
+		for _, setting := range settings {
+			if setting != "" && !slices.Contains(e.Changed, setting) {
+				e.Changed = append(e.Changed, setting)
+			}
+		}
+	}
+	for _, column := range columns {
+		changed(r.changed[column]...)
+		if random != "" && !slices.Contains(rows, random) && r.Blind(column, random, rows...) {
+			e.Blind = append(e.Blind, column)
+		}
+		for _, row := range rows {
+			for _, record := range r.Of(row, column) {
+				start := record.start()
+				changed(start.Encoder.Changed)
+				if start.Init != "" {
+					e.Note = fmt.Sprintf("All seeds of %s start from one file, so intervals leave out the start's share.", record.Experiment)
+				}
+			}
+		}
+	}
+	return e
+}
+
+// seeds returns the seeds of a row in columns, ascending.
+func (r Results) seeds(row string, columns ...string) (seeds []int) {
+	for _, column := range columns {
+		for _, record := range r.Of(row, column) {
+			if !slices.Contains(seeds, record.Seed) {
+				seeds = append(seeds, record.Seed)
+			}
+		}
+	}
+	slices.Sort(seeds)
+	return seeds
+}
+
+// quantity is the value of a quantity in one of its columns, of one seed; ok reports whether it has all records.
+func (r Results) quantity(q figures.Quantity, column string, seed int) (value float64, ok bool) {
+	if rows := strings.Split(q.Row, " < "); len(rows) > 1 {
+		var order, values []float64
+		for i, row := range rows {
+			if value, ok = r.number(row, column, q.Detail, seed); !ok {
+				return 0, false
+			}
+			order, values = append(order, float64(i)), append(values, value)
+		}
+		value, err := stats.Spearman(order, values)
+		return value, err == nil
+	}
+	value, ok = r.number(q.Row, column, q.Detail, seed)
+	if q.MinusRow != "" {
+		best := math.Inf(-1)
+		for _, row := range strings.Split(q.MinusRow, " & ") {
+			other, has := r.number(row, column, q.Detail, seed)
+			best, ok = max(best, other), ok && has
+		}
+		value -= best
+	}
+	if q.MinusColumn != "" && ok {
+		column, q.MinusColumn = q.MinusColumn, ""
+		var before float64
+		before, ok = r.quantity(q, column, seed)
+		value -= before
+	}
+	return value, ok
+}
+
+// number is the value of a record, or one of its details.
+func (r Results) number(row, column, detail string, seed int) (value float64, ok bool) {
+	record, ok := r.OfSeed(row, column, seed)
+	if ok && detail != "" {
+		value, ok = record.Details[detail]
+		return value, ok
+	}
+	return record.Value, ok
+}

@@ -1,0 +1,56 @@
+package study
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/semcon/semcon/figures"
+)
+
+// TestQuantitiesOfClaims reads each form of a quantity from made-up records, of two seeds where all are there.
+func TestQuantitiesOfClaims(t *testing.T) {
+	config := EncodeConfig(toyConfig{Steps: 3})
+	var records []Record
+	for seed := range 2 {
+		for key, value := range map[[2]string]float64{
+			{"a", "A/x"}: 5, {"b", "A/x"}: 3, {"c", "A/x"}: 4, {"a", "B/x"}: 7, {"b", "B/x"}: 1, {"a", "C/y"}: 2, {"b", "C/y"}: 1,
+		} {
+			if key != [2]string{"b", "B/x"} || seed == 0 {
+				records = append(records, Record{
+					Cell: "cell", Row: key[0], Column: key[1], Seed: seed, Value: value, Profile: Quick, Config: config, Data: "numbers", Details: map[string]float64{"twice": 2 * value},
+				})
+			}
+		}
+	}
+	results, err := newToy().Results(records, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		figures.Quantity
+		want []float64
+	}{
+		{figures.Quantity{Column: "A/x", Row: "a"}, []float64{5, 5}},
+		{figures.Quantity{Column: "A/x", Row: "a", Detail: "twice"}, []float64{10, 10}},
+		{figures.Quantity{Column: "A/x", Row: "a", Detail: "thrice"}, nil},
+		{figures.Quantity{Column: "A/x", Row: "a", MinusRow: "b"}, []float64{2, 2}},
+		{figures.Quantity{Column: "A/x", Row: "a", MinusRow: "b & c"}, []float64{1, 1}},
+		{figures.Quantity{Column: "B/x", Row: "a", MinusRow: "b"}, []float64{6}},
+		{figures.Quantity{Column: "A/x & B/x", Row: "a", MinusRow: "b"}, []float64{4}},
+		{figures.Quantity{Column: "A/x + B/x", Row: "a", MinusRow: "b"}, []float64{4, 2}},
+		{figures.Quantity{Column: "A/x", Row: "a", MinusRow: "b", MinusColumn: "C/y"}, []float64{1, 1}},
+		{figures.Quantity{Column: "A/x", Row: "b < c < a"}, []float64{1, 1}},
+		{figures.Quantity{Column: "A/x", Row: "a < b < c"}, []float64{-0.5, -0.5}},
+		{figures.Quantity{Column: "B/x", Row: "b < c < a"}, nil},
+		{figures.Quantity{Column: "D/x | B/x | A/x", Row: "a"}, []float64{7, 7}},
+		{figures.Quantity{Column: "*/y", Row: "a"}, []float64{2, 2}},
+		{figures.Quantity{Column: "*/x", Row: "z | b", MinusRow: "a | c"}, []float64{-1, -1}},
+		{figures.Quantity{Column: "z", Row: "a"}, nil},
+	} {
+		e := results.Evidence(figures.Claim{Quantity: c.Quantity}, "")
+		if !slices.EqualFunc(e.Values, c.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) || (e.Data != nil) != (c.want != nil) {
+			t.Errorf("%+v: got %+v, want %v", c.Quantity, e, c.want)
+		}
+	}
+}

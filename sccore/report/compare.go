@@ -1,14 +1,20 @@
 package report
 
 import (
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/figures/page"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -43,7 +49,7 @@ func Compare(a, b Selection) (Comparison, error) {
 	if c.Names[0] == c.Names[1] {
 		c.Names = [2]string{a.Name + " (first)", b.Name + " (second)"}
 	}
-	c.Settings = differences(a.Records, b.Records)
+	c.Settings = differences(facts(a.Records), facts(b.Records))
 	if c.Numbers = paired(a.Records, b.Records); c.Numbers == nil {
 		return c, errors.New("the runs have no row or column in common, and each has more than one: name single cells")
 	}
@@ -51,64 +57,42 @@ func Compare(a, b Selection) (Comparison, error) {
 	return c, nil
 }
 
-// differences lists what differs in the configurations and what is behind the numbers.
-func differences(a, b []study.Record) (all []Difference) {
-	var of [2]map[string][]string
-	for i, records := range [][]study.Record{a, b} {
-		of[i] = map[string][]string{}
-		put := func(key, value string) {
-			list := of[i][key]
-			add(&list, value)
-			of[i][key] = list
-		}
-		for _, r := range records {
-			for key, value := range flatten(r.Config) {
-				put(key, value)
-			}
-			cell, _, _ := strings.Cut(r.Cell, "/seed")
-			put("(cell)", cell)
-			put("(data)", r.Data)
-			put("(engine)", r.Backend)
-			put("(protocol)", r.Protocol)
-			put("(versions)", strings.Join(versions(r.Versions), ", "))
-		}
-		for key := range of[i] {
-			slices.Sort(of[i][key])
-		}
-	}
-	keys := maps.Clone(of[0])
-	maps.Copy(keys, of[1])
+// differences lists the facts that differ.
+func differences(a, b map[string][]string) (all []Difference) {
+	keys := maps.Clone(a)
+	maps.Copy(keys, b)
+	text := func(values []string) string { return strings.Join(slices.Sorted(slices.Values(values)), " | ") }
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !slices.Equal(of[0][key], of[1][key]) {
-			all = append(all, Difference{key, [2]string{strings.Join(of[0][key], " | "), strings.Join(of[1][key], " | ")}})
+		if values := [2]string{text(a[key]), text(b[key])}; values[0] != values[1] {
+			all = append(all, Difference{key, values})
 		}
 	}
 	return all
 }
 
-// names are the ways to name a number, from the most to the least specific.
-var names = []func(study.Record) string{
-	func(r study.Record) string { return r.Row + ", " + r.Column },
-	func(r study.Record) string { return r.Column },
-	func(r study.Record) string { return r.Row },
-	func(r study.Record) string { return r.Metric },
-}
-
-// paired pairs numbers by the first of names that both runs share, and that names one number of each seed.
+// paired pairs numbers by row and column, or else by the first of column, row and metric that both runs share and that names one number of each seed.
 func paired(a, b []study.Record) (all []Paired) {
-	for _, name := range names {
-		first, once := byName(a, name)
-		second, also := byName(b, name)
-		if !once || !also {
-			continue
-		}
+	for _, name := range []func(study.Record) string{
+		func(r study.Record) string { return r.Row + ", " + r.Column },
+		func(r study.Record) string { return r.Column },
+		func(r study.Record) string { return r.Row },
+		func(r study.Record) string { return r.Metric },
+	} {
+		first, second := bySeed(a, name), bySeed(b, name)
 		for _, key := range slices.Sorted(maps.Keys(first)) {
 			if second[key] == nil {
 				continue
 			}
-			all = append(all, pair(key, first[key], second[key]))
+			number := pair(first[key], second[key], func(r study.Record) float64 { return r.Value })
+			number.Name = key
+			for _, r := range second[key] {
+				number.Metric, number.Unit = r.Metric, r.Unit
+			}
+			all = append(all, number)
 			for _, detail := range details(first[key], second[key]) {
-				all = append(all, pair(key+", "+detail, detailOf(first[key], detail), detailOf(second[key], detail)))
+				number := pair(first[key], second[key], func(r study.Record) float64 { return r.Details[detail] })
+				number.Name = key + ", " + detail // Its unit is not recorded.
+				all = append(all, number)
 			}
 		}
 		if all != nil {
@@ -118,57 +102,47 @@ func paired(a, b []study.Record) (all []Paired) {
 	return nil
 }
 
-// byName groups records by name and seed. once is false if two records of different rows or columns share them; of one number the last record counts.
-func byName(records []study.Record, name func(study.Record) string) (groups map[string]map[int]study.Record, once bool) {
-	groups, once = map[string]map[int]study.Record{}, true
+// bySeed groups records by name and seed. It returns nothing if two records of different rows or columns share them; of one number the last record counts.
+func bySeed(records []study.Record, name func(study.Record) string) map[string]map[int]study.Record {
+	groups := map[string]map[int]study.Record{}
 	for _, r := range records {
 		key := name(r)
 		if groups[key] == nil {
 			groups[key] = map[int]study.Record{}
 		}
 		if before, ok := groups[key][r.Seed]; ok && (before.Row != r.Row || before.Column != r.Column) {
-			once = false
+			return nil
 		}
 		groups[key][r.Seed] = r
 	}
-	return groups, once
+	return groups
 }
 
 // details lists the further numbers that all records of a number have. The speed is none: it says nothing about what was learnt.
 func details(a, b map[int]study.Record) (names []string) {
-	var all []study.Record
+	count := map[string]int{}
 	for _, seeds := range []map[int]study.Record{a, b} {
-		for _, seed := range slices.Sorted(maps.Keys(seeds)) {
-			all = append(all, seeds[seed])
+		for _, r := range seeds {
+			for name := range r.Details {
+				count[name]++
+			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(all[0].Details)) {
-		if !slices.ContainsFunc(all, func(r study.Record) bool { _, has := r.Details[name]; return !has }) && name != "images_per_second" {
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		if count[name] == len(a)+len(b) && name != "images_per_second" {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// detailOf puts a further number in the place of records' own. Its unit is not recorded.
-func detailOf(records map[int]study.Record, name string) map[int]study.Record {
-	of := map[int]study.Record{}
-	for seed, r := range records {
-		r.Value, r.Metric, r.Unit = r.Details[name], "", ""
-		of[seed] = r
-	}
-	return of
-}
-
-func pair(name string, a, b map[int]study.Record) Paired {
-	p := Paired{Name: name}
+func pair(a, b map[int]study.Record, value func(study.Record) float64) (p Paired) {
 	for i, seeds := range []map[int]study.Record{a, b} {
 		for _, seed := range slices.Sorted(maps.Keys(seeds)) {
-			r := seeds[seed]
-			p.Metric, p.Unit = r.Metric, r.Unit
-			p.Values[i] = append(p.Values[i], r.Value)
+			x := value(seeds[seed])
+			p.Values[i] = append(p.Values[i], x)
 			if other, ok := b[seed]; i == 0 && ok {
-				p.Seeds, p.Differences = append(p.Seeds, seed), append(p.Differences, other.Value-r.Value)
+				p.Seeds, p.Differences = append(p.Seeds, seed), append(p.Differences, value(other)-x)
 			}
 		}
 	}
@@ -203,4 +177,147 @@ func (p Paired) BySeed() string {
 		list = append(list, fmt.Sprintf("%d: %+.4g", seed, p.Differences[i]))
 	}
 	return strings.Join(list, ", ")
+}
+
+// curves fills in the curves of what both runs have recorded along the way.
+func (c *Comparison) curves(a, b Selection) {
+	first, second := c.recorded(a), c.recorded(b)
+	for _, quantity := range slices.Sorted(maps.Keys(first)) {
+		plot := figures.Curves{X: "step", Y: quantity}
+		varies := false // A quantity that is switched off is 0.
+		for i, steps := range []map[float64][]float64{first[quantity], second[quantity]} {
+			for _, step := range slices.Sorted(maps.Keys(steps)) {
+				// Named as in the tables. The names of runs are too long for a legend.
+				figures.AddPoint(&plot.Series, []string{"A", "B"}[i], step, stats.MeanInterval(steps[step]).Mean)
+				varies = varies || slices.ContainsFunc(steps[step], func(value float64) bool { return value != plot.Series[i].Y[0] })
+			}
+		}
+		if len(plot.Series) == 2 && varies {
+			c.Curves = append(c.Curves, plot)
+		}
+	}
+}
+
+// recorded reads what a run has recorded along the way: by quantity and step, one value for each seed. A point without a step is left out.
+func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
+	all := map[string]map[float64][]float64{}
+	var read []string
+	for _, r := range s.Records {
+		if filepath.Ext(r.Curve) != ".jsonl" || slices.Contains(read, r.Curve) { // Others are folders of models, and tails.
+			continue
+		}
+		read = append(read, r.Curve)
+		points, err := study.ReadCurve[json.RawMessage](filepath.Join(s.Folder, filepath.FromSlash(r.Curve)))
+		if err != nil {
+			add(&c.Missing, err.Error())
+		}
+		for _, point := range points {
+			numbers := flatten(point)
+			step, err := strconv.ParseFloat(numbers["step"], 64)
+			if err != nil {
+				continue
+			}
+			for quantity, text := range numbers {
+				value, err := strconv.ParseFloat(text, 64)
+				if err != nil || quantity == "step" || quantity == "epoch" {
+					continue
+				}
+				if all[quantity] == nil {
+					all[quantity] = map[float64][]float64{}
+				}
+				all[quantity][step] = append(all[quantity][step], value)
+			}
+		}
+	}
+	return all
+}
+
+// Text describes the comparison for a terminal.
+func (c Comparison) Text() string {
+	var settings, numbers, curves [][]string
+	for _, d := range c.Settings {
+		row := []string{d.Key, d.Values[0], d.Values[1]}
+		for i := range row {
+			if row[i] == "" {
+				row[i] = "—"
+			}
+		}
+		settings = append(settings, row)
+	}
+	for _, p := range c.Numbers {
+		name := p.Name
+		if p.Metric != "" {
+			name += " (" + strings.TrimSuffix(p.Metric+", "+p.Unit, ", ") + ")"
+		}
+		numbers = append(numbers, []string{name, p.Means()[0], p.Means()[1], p.Difference(), p.BySeed()})
+	}
+	for _, f := range c.Curves {
+		all := slices.Concat(f.Series[0].Y, f.Series[1].Y)
+		for i, s := range f.Series {
+			number := func(value float64) string { return fmt.Sprintf("%.4g", value) }
+			curves = append(curves, []string{[]string{f.Y, ""}[i], s.Name, number(s.Y[0]), spark(s.Y, slices.Min(all), slices.Max(all)), number(s.Y[len(s.Y)-1])})
+		}
+	}
+	text := fmt.Sprintf("A  %s\nB  %s\n", c.Names[0], c.Names[1]) + textOf("settings that differ", "none", []string{"", "A", "B"}, settings) +
+		textOf("numbers, B − A paired by seed, with 95 % intervals", "", []string{"", "A", "B", "B − A", "by seed"}, numbers) +
+		textOf("curves, from the first step to the last", "the runs have none in common", nil, curves)
+	for _, line := range c.Missing {
+		text += "not read: " + line + "\n"
+	}
+	return text
+}
+
+// textOf is a table for a terminal; none stands in the place of rows.
+func textOf(title, none string, columns []string, rows [][]string) string {
+	if rows == nil {
+		columns, rows = nil, [][]string{{none}}
+	}
+	g := figures.Grid{Sections: make([]figures.Section, 1)}
+	for _, name := range columns {
+		g.Columns = append(g.Columns, figures.Column{Title: name})
+	}
+	for _, row := range rows {
+		row[0] = "  " + row[0]
+		g.Sections[0].Rows = append(g.Sections[0].Rows, figures.GridRow{Cells: figures.Plain(row...)})
+	}
+	return "\n" + title + "\n" + strings.TrimSuffix(g.Text(), "\n")
+}
+
+// spark draws values between two bounds in a line of characters.
+func spark(values []float64, low, high float64) string {
+	const most = 24 // Characters.
+	levels := []rune("▁▂▃▄▅▆▇█")
+	var line []rune
+	n := min(len(values), most)
+	for i := range n {
+		value := values[i*(len(values)-1)/max(1, n-1)]
+		level := 0
+		if high > low {
+			level = int((value - low) / (high - low) * float64(len(levels)-1))
+		}
+		line = append(line, levels[min(max(level, 0), len(levels)-1)])
+	}
+	return string(line)
+}
+
+//go:embed compare.html
+var comparisonText string
+
+var comparisonTemplate = page.Template(comparisonText)
+
+// Write writes the comparison as a page.
+func (c Comparison) Write(file string) error {
+	const panels = 3 // Curves beside each other.
+	var rows []template.URL
+	for row := range slices.Chunk(c.Curves, panels) {
+		drawn, err := page.Image(figures.CurvesRow(row))
+		if err != nil {
+			return err
+		}
+		rows = append(rows, drawn)
+	}
+	return page.Write(file, comparisonTemplate, struct {
+		Comparison
+		Rows []template.URL
+	}{c, rows})
 }

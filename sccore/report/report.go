@@ -1,12 +1,22 @@
+// Package report makes pages from records: all results of a profile in one page, and two runs compared.
+//
+// In goes a folder of records, out/EXPERIMENT/runs.jsonl, with the curves and models that they name. Out comes an HTML file that asks nothing of the network: tables and
+// figures as the experiments make them, the paper's claims, what stands behind the numbers, and what is missing. [Write] makes the report of a profile and [Print] a
+// PDF of it. [Compare] compares two runs. What an experiment shows is its own: a new table or figure goes there.
 package report
 
 import (
+	"bytes"
+	"cmp"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"html/template"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures/page"
@@ -109,12 +119,14 @@ func (o Options) section(e study.Experiment, file string) (s section, problems [
 	for _, r := range all {
 		if r.Profile == o.Profile {
 			records = append(records, r)
-		} else if !slices.Contains(others, string(r.Profile)) {
-			others = append(others, string(r.Profile))
+		} else {
+			add(&others, string(r.Profile))
 		}
 	}
 	s.Records, s.Others = len(records), strings.Join(others, ", ")
-	s.progress(o, e)
+	if len(records) > 0 { // Without any, the runs may be on data that are not here, so that nothing can be told.
+		s.progress(o, e)
+	}
 	if err := o.Failures[e.Name]; err != nil {
 		s.Failures = append(s.Failures, firstLine(err.Error()))
 	}
@@ -128,11 +140,8 @@ func (o Options) section(e study.Experiment, file string) (s section, problems [
 	return s, append(problems, s.figures(e, records, o)...)
 }
 
-// progress tells how many runs are recorded. Where none is, the runs may be on data that are not here, so that nothing can be told.
+// progress tells how many runs are recorded.
 func (s *section) progress(o Options, e study.Experiment) {
-	if s.Records == 0 {
-		return
-	}
 	options := study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}
 	options.Data = e.DataFor(options)
 	cells, err := e.Status(options)
@@ -161,20 +170,20 @@ func (s *section) tables(e study.Experiment, records []study.Record, profile stu
 	}
 	filled, cells := 0, 0
 	for _, t := range tables {
-		ours := 0
+		before := filled
 		for _, row := range t.Rows {
 			for _, cell := range row.Cells {
 				cells++
 				if len(cell.Ours) > 0 {
-					ours++
+					filled++
 				}
 			}
 		}
-		if filled += ours; ours == 0 {
+		if filled == before {
 			s.Empty = append(s.Empty, t.Title)
-			continue
+		} else {
+			s.Tables = append(s.Tables, template.HTML(t.LinkedHTML(func(place string) string { return "#" + s.Behind.anchors[place] })))
 		}
-		s.Tables = append(s.Tables, template.HTML(t.LinkedHTML(func(place string) string { return "#" + s.Behind.anchors[place] })))
 	}
 	s.Numbers = fmt.Sprintf("%d of %d", filled, cells)
 	return nil
@@ -212,16 +221,149 @@ func firstLine(text string) string {
 // linkTo returns the relative link from a page to a file; its path where there is none.
 func linkTo(page, file string) string {
 	from, err := filepath.Abs(filepath.Dir(page))
-	if err != nil {
-		return filepath.ToSlash(file)
+	to, failure := filepath.Abs(file)
+	if relative, unrelated := filepath.Rel(from, to); cmp.Or(err, failure, unrelated) == nil {
+		return filepath.ToSlash(relative)
 	}
-	to, err := filepath.Abs(file)
-	if err != nil {
-		return filepath.ToSlash(file)
+	return filepath.ToSlash(cmp.Or(to, file))
+}
+
+// behind is what stands behind the numbers of an experiment.
+type behind struct {
+	File      string // Link to the records.
+	Groups    []group
+	Data      []string
+	Protocols []string
+	Engines   []string // Engines with their versions.
+	Settings  []string // As "key=value"; with several values, separated by " | ".
+	Skipped   int      // Files that the readers skipped.
+	Time      string   // Wall time of all runs.
+	Dates     string   // Of the first and the last record.
+
+	anchors map[string]string // The group of each record, by its place.
+}
+
+// group is the records of a row and a column with one configuration.
+type group struct {
+	Anchor, Row, Column, Metric, Cell, Hash string
+	Seeds                                   []seed
+}
+
+// seed is a record within its group.
+type seed struct {
+	Seed, Line int
+	Value      string
+}
+
+// behindOf describes records, of one profile and oldest first. link is that to their file.
+func behindOf(experiment string, records []study.Record, link string) behind {
+	known := facts(records)
+	b := behind{File: link, Data: known[factData], Protocols: known[factProtocol], anchors: map[string]string{}}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if !strings.HasPrefix(name, "(") {
+			b.Settings = append(b.Settings, name+"="+strings.Join(known[name], " | "))
+		}
 	}
-	relative, err := filepath.Rel(from, to)
-	if err != nil {
-		return filepath.ToSlash(to)
+	at := map[[3]string]int{}
+	seconds := map[string]float64{} // By cell and configuration.
+	for _, r := range records {
+		key := [3]string{r.Row, r.Column, r.ConfigHash}
+		i, ok := at[key]
+		if !ok {
+			i = len(b.Groups)
+			at[key] = i
+			metric := strings.TrimSuffix(r.Metric+", "+r.Unit, ", ")
+			b.Groups = append(b.Groups, group{
+				Anchor: fmt.Sprintf("%s-%d", experiment, r.Line), Row: r.Row, Column: r.Column, Metric: metric, Cell: withoutSeed(r), Hash: r.ConfigHash,
+			})
+		}
+		b.Groups[i].Seeds = append(b.Groups[i].Seeds, seed{r.Seed, r.Line, fmt.Sprintf("%.4g", r.Value)})
+		b.anchors[r.Place()] = b.Groups[i].Anchor
+		add(&b.Engines, strings.Join(append([]string{r.Backend}, versions(r.Versions)...), ", "))
+		b.Skipped = max(b.Skipped, len(r.Skipped))
+		run := r.Cell + r.ConfigHash
+		seconds[run] = max(seconds[run], r.Seconds)
 	}
-	return filepath.ToSlash(relative)
+	for _, g := range b.Groups {
+		slices.SortStableFunc(g.Seeds, func(x, y seed) int { return cmp.Compare(x.Seed, y.Seed) })
+	}
+	total := 0.0
+	for _, s := range seconds {
+		total += s
+	}
+	b.Time = (time.Duration(total) * time.Second).String()
+	earlier := func(x, y study.Record) int { return x.Finished.Compare(y.Finished) }
+	b.Dates = slices.MinFunc(records, earlier).Finished.Format(time.DateOnly)
+	if last := slices.MaxFunc(records, earlier).Finished.Format(time.DateOnly); last != b.Dates {
+		b.Dates += " to " + last
+	}
+	return b
+}
+
+func withoutSeed(r study.Record) string {
+	cell, _, _ := strings.Cut(r.Cell, "/seed")
+	return cell
+}
+
+// Facts that are no settings.
+const (
+	factData     = "(data)"
+	factProtocol = "(protocol)"
+)
+
+// facts are the settings behind records, by the keys of --set, and under names in brackets what else is behind them. Each has its values in the order of the records.
+func facts(records []study.Record) map[string][]string {
+	all := map[string][]string{}
+	for _, r := range records {
+		known := flatten(r.Config)
+		known["(cell)"], known[factData], known["(engine)"], known[factProtocol] = withoutSeed(r), r.Data, r.Backend, r.Protocol
+		known["(versions)"] = strings.Join(versions(r.Versions), ", ")
+		for key, value := range known {
+			values := all[key]
+			add(&values, value)
+			all[key] = values
+		}
+	}
+	return all
+}
+
+// add appends a text to a list unless it is empty or there already.
+func add(list *[]string, text string) {
+	if text != "" && !slices.Contains(*list, text) {
+		*list = append(*list, text)
+	}
+}
+
+// versions lists what has computed as "name version".
+func versions(of map[string]string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		version := of[name]
+		if name == "semcon" && len(version) > 12 { // A commit.
+			version = version[:12]
+		}
+		list = append(list, name+" "+version)
+	}
+	return list
+}
+
+// flatten returns the values of a JSON object, such as a configuration, by the keys of --set.
+func flatten(object json.RawMessage) map[string]string {
+	flat := map[string]string{}
+	var walk func(prefix string, value any)
+	walk = func(prefix string, value any) {
+		if level, ok := value.(map[string]any); ok {
+			for name, inner := range level {
+				walk(strings.TrimPrefix(prefix+"."+name, "."), inner)
+			}
+		} else if text, err := json.Marshal(value); err == nil && prefix != "" {
+			flat[prefix] = strings.Trim(string(text), `"`)
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	decoder.UseNumber()
+	var root any
+	if decoder.Decode(&root) == nil {
+		walk("", root)
+	}
+	return flat
 }

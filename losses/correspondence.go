@@ -1,8 +1,6 @@
 package losses
 
-import (
-	. "github.com/gomlx/gomlx/core/graph"
-)
+import . "github.com/gomlx/gomlx/core/graph"
 
 // Correspondence is the patch correspondence map S of two images ("Basic notations"): (1 + cos)/2 for each patch of one and each patch of the other.
 //
@@ -12,10 +10,35 @@ func Correspondence(u, v *Node) *Node {
 	batch, n, dim := u.Shape().Dimensions[0], u.Shape().Dimensions[1], u.Shape().Dimensions[2]
 	m := v.Shape().Dimensions[1]
 	v.AssertDims(batch, m, dim)
-	unit := func(x *Node, patches int) *Node {
-		return Reshape(Unit(Reshape(x, batch*patches, dim)), batch, patches, dim)
-	}
-	similarity := Einsum("bnd,bmd->bnm", unit(u, n), unit(v, m))
-	similarity.AssertDims(batch, n, m)
+	similarity := cosines(u, v)
 	return Reshape(ClipScalar(AddScalar(DivScalar(similarity, 2), 0.5), 0, 1), batch, n*m)
+}
+
+// NegativeCosine is SimSiam's distance between a prediction and the projection of the other view (Chen & He 2021, eq. 1 and 3): minus the mean cosine
+// similarity, in [−1, 1].
+//
+// predictions and targets are [B, D]. Differentiable in predictions only: targets take the stop-gradient without which SimSiam collapses.
+func NegativeCosine(predictions, targets *Node) *Node {
+	targets.AssertDims(predictions.Shape().Dimensions...)
+	return Neg(ReduceAllMean(ReduceSum(Mul(Unit(predictions), StopGradient(Unit(targets))), -1)))
+}
+
+// unitFloor is the least norm that [Unit] divides by, torch.nn.functional.normalize's epsilon.
+const unitFloor = 1e-12
+
+// Unit scales each row of x, [N, D], to Euclidean length 1. A row of zeros stays zero and takes no gradient.
+func Unit(x *Node) *Node {
+	x.AssertRank(2)
+	// The floor is under the root, so that the gradient of a zero row is that of a constant and not 0·∞.
+	squares := ReduceAndKeep(Square(x), ReduceSum, -1)
+	return Div(x, Sqrt(MaxScalar(squares, unitFloor*unitFloor)))
+}
+
+// cosines are those of each patch of x, [B, N, D], with each of y, [B, M, D]: [B, N, M].
+func cosines(x, y *Node) *Node {
+	unit := func(x *Node) *Node {
+		shape := x.Shape()
+		return Reshape(Unit(Reshape(x, -1, shape.Dim(-1))), shape.Dimensions...)
+	}
+	return Einsum("bnd,bmd->bnm", unit(x), unit(y))
 }

@@ -1,12 +1,12 @@
 package losses
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/semcon/semcon/losses/internal/pairsum"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // CoTAP is the differentiable continuous-target AP loss (the display after eq. sur_loss): the mean over patch pairs i of
@@ -19,29 +19,17 @@ import (
 //
 // The gradient flows through ℓ alone: the weights ψ and γ̃ and the target q are constants. It is zero if each pair outranks all pairs of lower q by
 // Margin.
+//
+// The fast forms take differences of sums of 1, p and p² and divide them by Margin², so that errors grow as the margin shrinks: at the least margin the
+// float64 gradient is off by up to 4·10⁻⁸ of its largest entry, and a smaller one means nothing between scores in [0, 1]. At the largest margin all pairs
+// are within it and all weights agree to four digits; far beyond it, squares overflow.
 type CoTAP struct {
-	Threshold float64 `json:"tau1"` // From −10⁴ to 1: pairs with q ≤ Threshold have no weight.
-	Margin    float64 `json:"tau2"` // From 10⁻⁴ to 10⁴: by how much a pair should outrank those of lower q.
+	Threshold float64 `json:"tau1" range:"[-1e4,1]"`   // Pairs with q ≤ Threshold have no weight.
+	Margin    float64 `json:"tau2" range:"[1e-4,1e4]"` // By how much a pair should outrank those of lower q.
 }
-
-// The limits of the hyperparameters. The fast forms take differences of sums of 1, p and p² and divide them by Margin², so that errors grow as the
-// margin shrinks: at leastMargin the float64 gradient is off by up to 4·10⁻⁸ of its largest entry, and a smaller margin means nothing between scores
-// in [0, 1]. At limit all pairs are within the margin and all weights agree to four digits; far beyond it, squares overflow.
-const leastMargin, limit = 1e-4, 1e4
 
 // DefaultCoTAP has the paper's hyperparameters ("Optimization strategy").
 func DefaultCoTAP() CoTAP { return CoTAP{Threshold: -0.2, Margin: 0.5} }
-
-// Check returns an error that names the first hyperparameter that is out of range.
-func (c CoTAP) Check() error {
-	if !(c.Threshold >= -limit && c.Threshold <= 1) {
-		return fmt.Errorf("tau1 %v is not in [%v, 1]", c.Threshold, -limit)
-	}
-	if !(c.Margin >= leastMargin && c.Margin <= limit) {
-		return fmt.Errorf("tau2 %v is not in [%v, %v]", c.Margin, leastMargin, limit)
-	}
-	return nil
-}
 
 // bruteForceUpTo is the largest number of pairs for which comparing all of them is cheaper than sorting.
 const bruteForceUpTo = 256
@@ -66,7 +54,7 @@ func (c CoTAP) BruteForce(p, q *Node) *Node { return c.loss(p, q, pairsum.BruteF
 
 // loss is the loss with the sums of one algorithm. newSums takes scores of shape [B, N] that are all in [0, 1].
 func (c CoTAP) loss(p, q *Node, newSums func(p, q *Node, margin float64) pairsum.Sums) *Node {
-	if err := c.Check(); err != nil {
+	if err := settings.Check(c); err != nil {
 		panic(err)
 	}
 	g, dtype, shape := p.Graph(), p.DType(), p.Shape()
@@ -117,7 +105,7 @@ func (c CoTAP) Evaluate(p, q []float64) (loss float64, gradient []float64, err e
 }
 
 func (c CoTAP) evaluate(p, q []float64, digitBits int) (loss float64, gradient []float64, err error) {
-	if err := c.Check(); err != nil {
+	if err := settings.Check(c); err != nil {
 		return 0, nil, err
 	}
 	if err := checkScores(p, q); err != nil {
@@ -150,4 +138,50 @@ func (c CoTAP) evaluate(p, q []float64, digitBits int) (loss float64, gradient [
 		gradient[pair.Index] = 2 / (square * float64(n)) * (pulls[n-1-at].Slope - sums[at].Slope)
 	}
 	return loss / float64(n), gradient, nil
+}
+
+// CoTAPDefinition is the continuous-target AP loss by its definition (eq. def_ctap): the mean over pairs k of weight(q_k) times the AP loss at
+// threshold q_k. It takes O(n²) time for n pairs and serves for comparison.
+//
+// p and q hold one score in [0, 1] per patch pair; weight, the paper's γ, is any function of a target score. It is an error if a score is out of
+// range or if lengths differ.
+func CoTAPDefinition(p, q []float64, weight func(float64) float64) (float64, error) {
+	if err := checkScores(p, q); err != nil {
+		return 0, err
+	}
+	byP, byQ, total := pairsum.Descending(p), pairsum.Descending(q), 0.0
+	pairsum.TieGroups(byQ, func(begin, end int) {
+		threshold := byQ[begin].Score
+		loss, _ := apOf(byP, q, threshold)
+		total += float64(end-begin) * weight(threshold) * loss
+	})
+	return total / float64(len(p)), nil
+}
+
+// CoTAPBound is the upper bound of [CoTAPDefinition] that Proposition 1 gives for weight ≥ 0: the mean over pairs i of γ̃_i g(ψ_i Σ_{q_j < q_i} 1[p_i
+// ≤ p_j]), where 1/ψ_i counts the pairs with q_j ≥ q_i and p_j ≥ p_i, and γ̃_i sums weight(q_k)/r_k over q_k ≤ q_i with the ranks r_k. It takes O(n
+// log n) time. Arguments and errors are those of [CoTAPDefinition].
+func CoTAPBound(p, q []float64, weight func(float64) float64) (float64, error) {
+	if err := checkScores(p, q); err != nil {
+		return 0, err
+	}
+	byP, byQ := pairsum.Descending(p), pairsum.Descending(q)
+	pairs, ranks := pairsum.Pairs(byP, byQ)
+	gammas, gamma := make([]float64, len(q)), 0.0
+	slices.Reverse(byQ)
+	pairsum.TieGroups(byQ, func(begin, end int) {
+		gamma += float64(end-begin) * weight(byQ[begin].Score) / float64(len(q)-begin)
+		for _, pair := range byQ[begin:end] {
+			gammas[pair.Index] = gamma
+		}
+	})
+
+	lower, total := pairsum.NewSweep(1, ranks, pairsum.MostDigitBits).Lower(pairs), 0.0
+	pairsum.TieGroups(byP, func(begin, end int) {
+		for at := begin; at < end; at++ {
+			// g(ψx) = x/(x + 1/ψ), and x + 1/ψ counts all pairs with p_j ≥ p_i.
+			total += gammas[byP[at].Index] * lower[at].Above / float64(end)
+		}
+	})
+	return total / float64(len(p)), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 type lossFunction = func(p, q *graph.Node) *graph.Node
@@ -318,12 +319,12 @@ func TestCoTAPRefusesBadHyperParameters(t *testing.T) {
 	}
 }
 
-// TestCoTAPAtTheLimits: at the limits that Check admits the sums still keep their digits.
+// TestCoTAPAtTheLimits: at the limits that the tags allow the sums still keep their digits.
 func TestCoTAPAtTheLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	p, q := scoresOf(rng, 400, 0), scoresOf(rng, 400, 0)
 	for _, c := range []losses.CoTAP{{Threshold: -1e4, Margin: 0.5}, {Threshold: 1, Margin: 0.5}, {Threshold: -0.2, Margin: 1e-4}, {Threshold: -0.2, Margin: 1e4}} {
-		if err := c.Check(); err != nil {
+		if err := settings.Check(c); err != nil {
 			t.Fatal(err)
 		}
 		agreeOnTheHost(t, c, p, q, 1e-9, 1e-7)

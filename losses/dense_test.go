@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/internal/gradcheck"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // The losses of dense features take two images, one below the other in a matrix.
@@ -295,17 +296,17 @@ func TestArctan(t *testing.T) {
 }
 
 func TestNeCoSettings(t *testing.T) {
-	if err := losses.DefaultNeCo().Check(); err != nil {
+	if err := settings.Check(losses.DefaultNeCo()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*losses.NeCo){
-		`network "quick" is neither "odd_even" nor "bitonic"`: func(c *losses.NeCo) { c.Network = "quick" },
-		"student_steepness 0 is not in (0, 10000]":            func(c *losses.NeCo) { c.StudentSteepness = 0 },
-		"teacher_steepness NaN is not in (0, 10000]":          func(c *losses.NeCo) { c.TeacherSteepness = math.NaN() },
+		`network "quick": want odd_even or bitonic`:              func(c *losses.NeCo) { c.Network = "quick" },
+		"student_steepness 0 is not above 0 and at most 10000":   func(c *losses.NeCo) { c.StudentSteepness = 0 },
+		"teacher_steepness NaN is not above 0 and at most 10000": func(c *losses.NeCo) { c.TeacherSteepness = math.NaN() },
 	} {
 		c := losses.DefaultNeCo()
 		change(&c)
-		if err := c.Check(); err == nil || err.Error() != want {
+		if err := settings.Check(c); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -1,8 +1,6 @@
 package losses
 
-import (
-	. "github.com/gomlx/gomlx/core/graph"
-)
+import . "github.com/gomlx/gomlx/core/graph"
 
 // DINO is the cross-entropy of the student's distributions with the teacher's, over all pairs of views but the same (Caron et al. 2021, eq. 3).
 //
@@ -75,4 +73,61 @@ func weightPairs(pairs *Node, weight func(teacher, student int) float64) *Node {
 		}
 	}
 	return ReduceAllSum(Mul(pairs, ConstAsDType(pairs.Graph(), pairs.DType(), weights)))
+}
+
+// IBOTPatches is the masked patch loss of iBOT (Zhou et al. 2022, eq. 2): the student guesses the teacher's distribution of each patch that is hidden
+// from it.
+//
+// student holds logits of the patches of G masked views of B images, [G, B, N, K]; targets are the teacher's distributions of the same views without
+// masks, of the same shape: [DINOTargets] with a centre of their own, which [DINOCenter] moves, or [SinkhornKnopp] of the masked patches, as in DINOv2.
+// masks, [G, B, N] of bool, marks the hidden patches, as views.BlockMask draws them. The loss is the mean over the views and images of the mean over a
+// view's masked patches of −Σ_k targets_k log softmax(student/temperature)_k. A view without masked patches counts as 0. temperature is the student's,
+// iBOT's 0.1. Differentiable in student only.
+//
+// iBOT's loss of the [CLS] tokens is [DINO], where the student's first G views are masked too; the two are added with weights of 1.
+func IBOTPatches(student, targets, masks *Node, temperature float64) *Node {
+	targets.AssertDims(student.Shape().Dimensions...)
+	masks.AssertDims(student.Shape().Dimensions[:3]...)
+	entropies := Neg(ReduceSum(Mul(StopGradient(targets), LogSoftmax(DivScalar(student, temperature))), -1))
+	hidden := ConvertDType(masks, student.DType())
+	return ReduceAllMean(Div(ReduceSum(Mul(entropies, hidden), -1), MaxScalar(ReduceSum(hidden, -1), 1)))
+}
+
+// classificationLoss is the mean cross-entropy of logits, [N, C], with the classes that positive marks, a {0, 1} mask of the same shape with one 1
+// per row.
+func classificationLoss(logits, positive *Node) *Node {
+	return ReduceAllMean(Neg(ReduceSum(Mul(LogSoftmax(logits), positive), -1)))
+}
+
+// outside stands for the logarithm of 0, where −∞ would give NaN.
+const outside = -1e30
+
+// SinkhornKnopp turns a teacher's scores into targets: distributions that are sharp one by one and uniform on average (Cuturi 2013; SwAV, DINOv2 and
+// DINOv3 use it). An iteration scales columns to equal sums, then rows, starting from exp(scores).
+//
+// scores are [N, D], already divided by the temperature. mask, [N] of bool, marks the rows that share the columns, as the masked patches do in
+// DINOv2's form of iBOT; nil marks all. iterations is at least 1; 3 is usual. The result, [N, D], has rows that sum to 1; those of rows outside the
+// mask mean nothing. No gradient passes.
+//
+// The computation is in the log domain, so that no score overflows and no row or column vanishes.
+func SinkhornKnopp(scores, mask *Node, iterations int) *Node {
+	scores.AssertRank(2)
+	scores = StopGradient(scores)
+	rows := ZerosLike(Slice(scores, AxisRange(), AxisElem(0)))
+	var columns *Node
+	for range iterations {
+		shared := Sub(scores, rows)
+		if mask != nil {
+			shared = Where(mask, shared, AddScalar(ZerosLike(shared), outside))
+		}
+		columns = logSum(shared, 0)
+		rows = logSum(Sub(scores, columns), 1)
+	}
+	return Exp(Sub(Sub(scores, columns), rows))
+}
+
+// logSum is the log-sum-exp along an axis, which is kept with dimension 1.
+func logSum(x *Node, axis int) *Node {
+	highest := ReduceAndKeep(x, ReduceMax, axis)
+	return Add(highest, Log(ReduceAndKeep(Exp(Sub(x, highest)), ReduceSum, axis)))
 }

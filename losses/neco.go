@@ -1,10 +1,11 @@
 package losses
 
 import (
-	"fmt"
 	"math"
+	"math/bits"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // NeCo is patch neighbour consistency (Pariza et al. 2025, arXiv 2408.11054; vpariza/NeCo): each patch sorts reference patches by their cosine with it,
@@ -16,27 +17,13 @@ import (
 // pair (a, b) as it is with weight 1/2 + arctan(β(b − a))/π, β being the steepness: the Cauchy distribution, the default of diffsort 0.2.0, with which
 // the code sorts.
 type NeCo struct {
-	Network          SortingNetwork `json:"network"`
-	StudentSteepness float64        `json:"student_steepness"` // Positive: the sorting is exact in the limit of large values.
-	TeacherSteepness float64        `json:"teacher_steepness"`
+	Network          SortingNetwork `json:"network" oneof:"odd_even|bitonic"`
+	StudentSteepness float64        `json:"student_steepness" range:"(0,1e4]"` // Positive: the sorting is exact in the limit of large values.
+	TeacherSteepness float64        `json:"teacher_steepness" range:"(0,1e4]"`
 }
 
 // DefaultNeCo has the settings of the authors' configurations. An ablation of theirs has the odd-even network.
 func DefaultNeCo() NeCo { return NeCo{Network: Bitonic, StudentSteepness: 100, TeacherSteepness: 100} }
-
-// Check returns an error that names the first setting that is out of range.
-func (c NeCo) Check() error {
-	if c.Network != OddEven && c.Network != Bitonic {
-		return fmt.Errorf("network %q is neither %q nor %q", c.Network, OddEven, Bitonic)
-	}
-	if !(c.StudentSteepness > 0 && c.StudentSteepness <= limit) {
-		return fmt.Errorf("student_steepness %v is not in (0, %v]", c.StudentSteepness, limit)
-	}
-	if !(c.TeacherSteepness > 0 && c.TeacherSteepness <= limit) {
-		return fmt.Errorf("teacher_steepness %v is not in (0, %v]", c.TeacherSteepness, limit)
-	}
-	return nil
-}
 
 // necoFloor keeps the logarithm finite where a product of many weights underflows.
 const necoFloor = 1e-30
@@ -56,7 +43,7 @@ func (c NeCo) Loss(student, teacher, references *Node) *Node {
 // LossBetween is [NeCo.Loss] of a student and a teacher, [B, N, D] and [B, N, E], that each sort the features of the same references in a space of their
 // own, [B, M, D] and [B, M, E]: a teacher that is no average of the student has another space. Differentiable in student only.
 func (c NeCo) LossBetween(student, studentReferences, teacher, teacherReferences *Node) *Node {
-	if err := c.Check(); err != nil {
+	if err := settings.Check(c); err != nil {
 		panic(err)
 	}
 	assertSamePlaces(student, teacher)
@@ -102,4 +89,59 @@ func arctan(x *Node) *Node {
 	value := Atan2(fixed, OnesLike(fixed))
 	carrier := IdentityWithCustomGradient(x, func(x, adjoint *Node) *Node { return Div(adjoint, AddScalar(Square(x), 1)) })
 	return Add(value, Sub(carrier, fixed)) // The difference is zero; it carries the gradient.
+}
+
+// SortingNetwork names the comparisons by which [NeCo] sorts, as diffsort does.
+type SortingNetwork string
+
+const (
+	// OddEven compares neighbours, in as many layers as there are values.
+	OddEven SortingNetwork = "odd_even"
+	// Bitonic merges sequences of doubling length, in k(k+1)/2 layers for at most 2ᵏ values. For other numbers than powers of two, it leaves wires out as
+	// diffsort does. It then sorts the 49 values of NeCo's configurations, but not all numbers of values: not 22, for one.
+	Bitonic SortingNetwork = "bitonic"
+)
+
+// comparator puts the smaller of two wires' values on low.
+type comparator struct{ low, high int }
+
+// layers are the comparisons for n values. Those of one layer share no wire.
+func (s SortingNetwork) layers(n int) [][]comparator {
+	if s == OddEven {
+		return oddEven(n)
+	}
+	return bitonic(n)
+}
+
+func oddEven(n int) (layers [][]comparator) {
+	for at := range n {
+		var layer []comparator
+		for wire := at % 2; wire+1 < n; wire += 2 {
+			layer = append(layer, comparator{wire, wire + 1})
+		}
+		layers = append(layers, layer)
+	}
+	return layers
+}
+
+func bitonic(n int) (layers [][]comparator) {
+	blocks := bits.Len(uint(n - 1))
+	unused := 1<<blocks - n // The first wires.
+	for block := range blocks {
+		for distance := 1 << block; distance > 0; distance /= 2 {
+			var layer []comparator
+			for wire := unused; wire < 1<<blocks; wire++ {
+				if wire&distance != 0 {
+					continue
+				}
+				pair := comparator{wire - unused, wire + distance - unused}
+				if wire>>(block+1)%2 == 1 {
+					pair.low, pair.high = pair.high, pair.low
+				}
+				layer = append(layer, pair)
+			}
+			layers = append(layers, layer)
+		}
+	}
+	return layers
 }

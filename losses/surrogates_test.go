@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // rankingsOf are scores and 0-1 targets of rankings; the last has no positives.
@@ -220,22 +221,22 @@ func TestSurrogateProperties(t *testing.T) {
 }
 
 func TestSurrogateSettings(t *testing.T) {
-	for want, c := range map[string]interface{ Check() error }{
-		"":                               losses.DefaultFastAP(),
-		"bins 0 is not in [1, 1000]":     losses.FastAP{Threshold: 0.5},
-		"threshold 0 is not in (0, 1]":   losses.FastAP{Bins: 10},
-		"threshold NaN is not in (0, 1]": losses.SmoothAP{Threshold: math.NaN(), Temperature: 1},
-		"temperature 0 is not in [0.0001, 10000]": losses.SmoothAP{Threshold: 1},
+	for want, c := range map[string]any{
+		"":                                 losses.DefaultFastAP(),
+		"bins 0 is not between 1 and 1000": losses.FastAP{Threshold: 0.5},
+		"threshold 0 is not above 0 and at most 1":      losses.FastAP{Bins: 10},
+		"threshold NaN is not above 0 and at most 1":    losses.SmoothAP{Threshold: math.NaN(), Temperature: 1},
+		"temperature 0 is not between 0.0001 and 10000": losses.SmoothAP{Threshold: 1},
 	} {
 		got := ""
-		if err := c.Check(); err != nil {
+		if err := settings.Check(c); err != nil {
 			got = err.Error()
 		}
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if err := losses.DefaultSmoothAP().Check(); err != nil {
+	if err := settings.Check(losses.DefaultSmoothAP()); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
@@ -20,46 +18,46 @@ import (
 
 // Config holds everything that shapes a training run except its data, its seed and its initial weights. Start from [Default].
 type Config struct {
-	Encoder               string            `json:"encoder"`                      // Name of the vision transformer: vit-s16, vit-b16, vit-b8, vit-tiny, or a name made of parts such as vit-l14-grid37-reg4-ls.
-	Positions             encoder.Positions `json:"positions"`                    // How position embeddings are resized for local views: as in dino, timm or transformers.
-	Prototypes            int               `json:"prototypes"`                   // The Object-Aware Filter's prototypes; 0 for no filter.
-	BlocksAfterFilter     int               `json:"blocks_after_filter,omitzero"` // Number of blocks after the one that has the filter: 0 for the last block. With 1 or more [CLS] attends to filtered patches.
-	ImageHead             heads.Projector   `json:"image_head"`                   // Projects [CLS] tokens.
-	PatchHead             heads.Projector   `json:"patch_head"`                   // Projects patch tokens. The paper's "3-layer multilayer perceptron" may be one projector for both; here each has its own.
-	BF16                  bool              `json:"bf16"`                         // Compute the encoder in bfloat16, with float32 weights.
-	GradientCheckpointing bool              `json:"checkpoint"`                   // Compute the encoder's blocks again in the backward pass, to save memory.
+	Encoder               string            `json:"encoder"`                                  // Name of the vision transformer: vit-s16, vit-b16, vit-b8, vit-tiny, or a name made of parts such as vit-l14-grid37-reg4-ls.
+	Positions             encoder.Positions `json:"positions" oneof:"dino|timm|transformers"` // How position embeddings are resized for local views: as in dino, timm or transformers.
+	Prototypes            int               `json:"prototypes" range:"[0,2^14]"`              // The Object-Aware Filter's prototypes; 0 for no filter.
+	BlocksAfterFilter     int               `json:"blocks_after_filter,omitzero"`             // Number of blocks after the one that has the filter: 0 for the last block. With 1 or more [CLS] attends to filtered patches.
+	ImageHead             heads.Projector   `json:"image_head"`                               // Projects [CLS] tokens.
+	PatchHead             heads.Projector   `json:"patch_head"`                               // Projects patch tokens. The paper's "3-layer multilayer perceptron" may be one projector for both; here each has its own.
+	BF16                  bool              `json:"bf16"`                                     // Compute the encoder in bfloat16, with float32 weights.
+	GradientCheckpointing bool              `json:"checkpoint"`                               // Compute the encoder's blocks again in the backward pass, to save memory.
 
 	Views     views.MultiCrop `json:"views"`
-	ImageSize int             `json:"canvas"` // Height and width in pixels of the canvas that images are read into; larger images are shrunk to fit.
-	Batch     int             `json:"batch"`  // Images per step, not counting positives; even with two sources of images.
-	Steps     int             `json:"steps"`
+	ImageSize int             `json:"canvas" range:"[1,4096]"` // Height and width in pixels of the canvas that images are read into; larger images are shrunk to fit.
+	Batch     int             `json:"batch" range:"[2,2^16]"`  // Images per step, not counting positives; even with two sources of images.
+	Steps     int             `json:"steps" range:"[1,2^31)"`
 	// AccumulationSteps splits a batch that does not fit in memory into this many equal parts, computed one after the other. It divides Batch. Batch
 	// statistics, those of Sinkhorn–Knopp and of L_proto, are then taken per part.
-	AccumulationSteps int `json:"accumulate"`
+	AccumulationSteps int `json:"accumulate" range:"[1,2^16]"`
 
-	LearningRate        float64 `json:"rate"` // Peak learning rate of AdamW: a linear warmup over WarmupSteps steps, then a cosine to FinalLearningRate.
-	FinalLearningRate   float64 `json:"final_rate"`
-	WarmupSteps         int     `json:"warmup"`
-	WeightDecay         float64 `json:"decay"` // Weight decay at the first step, a cosine to FinalWeightDecay; biases and norms do not decay.
-	FinalWeightDecay    float64 `json:"final_decay"`
-	TargetMomentum      float64 `json:"momentum"` // Momentum β of the target branch at the first step, a cosine to FinalTargetMomentum.
-	FinalTargetMomentum float64 `json:"final_momentum"`
-	GradientClip        float64 `json:"clip"` // Largest norm of the gradient; 0 for no clipping.
+	LearningRate        float64 `json:"rate" range:"[0,1e6]"` // Peak learning rate of AdamW: a linear warmup over WarmupSteps steps, then a cosine to FinalLearningRate.
+	FinalLearningRate   float64 `json:"final_rate" range:"[0,1e6]"`
+	WarmupSteps         int     `json:"warmup" range:"[0,2^31)"`
+	WeightDecay         float64 `json:"decay" range:"[0,1e6]"` // Weight decay at the first step, a cosine to FinalWeightDecay; biases and norms do not decay.
+	FinalWeightDecay    float64 `json:"final_decay" range:"[0,1e6]"`
+	TargetMomentum      float64 `json:"momentum" range:"[0,1]"` // Momentum β of the target branch at the first step, a cosine to FinalTargetMomentum.
+	FinalTargetMomentum float64 `json:"final_momentum" range:"[0,1]"`
+	GradientClip        float64 `json:"clip" range:"[0,1e6]"` // Largest norm of the gradient; 0 for no clipping.
 
 	// Lambdas weight the losses. A loss of weight 0 is not computed: the rows of the ablation are such configurations, see [Ablation].
 	Lambdas              losses.Lambdas  `json:"lambdas"`
-	LambdaBy             string          `json:"lambda_by,omitzero"`  // Empty: lambdas are the weights of the losses. "gradient": those of concentration are shares of the length of alignment's gradient.
-	PatchConcentration   string          `json:"patch_concentration"` // The loss of patch concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
+	LambdaBy             string          `json:"lambda_by,omitzero" oneof:"|gradient"`                                 // Empty: lambdas are the weights of the losses. "gradient": those of concentration are shares of the length of alignment's gradient.
+	PatchConcentration   string          `json:"patch_concentration" oneof:"cotap|bce|gram|paka|neco|fastap|smoothap"` // The loss of patch concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
 	CoTAP                losses.CoTAP    `json:"cotap"`
 	Correspondences      Correspondences `json:"correspondences"`
-	Teacher              Teacher         `json:"teacher,omitzero"` // The third branch of correspondences from a teacher.
-	Temperature          float64         `json:"temperature"`      // Temperature of the online branch's softmax.
+	Teacher              Teacher         `json:"teacher,omitzero"`               // The third branch of correspondences from a teacher.
+	Temperature          float64         `json:"temperature" range:"[1e-3,1e6]"` // Temperature of the online branch's softmax.
 	Sinkhorn             Sinkhorn        `json:"sinkhorn"`
-	PrototypeTemperature float64         `json:"tau3"`       // Temperature τ3 of L_proto.
-	Neighbours           int             `json:"neighbours"` // Number of nearest images that a positive is drawn from.
+	PrototypeTemperature float64         `json:"tau3" range:"[1e-3,1e6]"`     // Temperature τ3 of L_proto.
+	Neighbours           int             `json:"neighbours" range:"[1,2^16]"` // Number of nearest images that a positive is drawn from.
 
 	// MetricsEvery is the number of steps between two measurements of spread and rank.
-	MetricsEvery int `json:"gauge_every"`
+	MetricsEvery int `json:"gauge_every" range:"[1,2^31)"`
 }
 
 // The losses of patch concentration.
@@ -73,13 +71,13 @@ type Correspondences struct {
 	// From is "head" for the projected features f, as in the paper; "backbone" for the patch tokens that go into the head; or "labels", which takes
 	// S_o from the head and replaces S_t by 1 for two patches of the same class and 0 otherwise; or "teacher" for the projected features of a frozen third
 	// branch. Labels and teacher are for experiments on how much the quality of S_t matters.
-	From string `json:"from"`
+	From string `json:"from" oneof:"head|backbone|labels|teacher"`
 	// SameView takes S_t from the same view as S_o. The paper's text has both: S_t(v1(u), v1(v)) where it introduces pseudo labels, and S_t(v2(u),
 	// v2(v)) where it uses them, which is the default.
 	SameView bool `json:"same_view"`
-	// Noise in [0, 1] is the share of pairs whose label is replaced by a number drawn uniformly from [0, 1]. The area under the ROC curve is then 1 −
+	// Noise is the share of pairs whose label is replaced by a number drawn uniformly from [0, 1]. The area under the ROC curve is then 1 −
 	// Noise²/2.
-	Noise float64 `json:"noise"`
+	Noise float64 `json:"noise" range:"[0,1]"`
 	// Fixed draws Noise once for each pair of places, cells of 8 pixels of two images, and not anew in each step. Errors of a teacher are of this kind: they do
 	// not average out.
 	Fixed bool `json:"fixed,omitzero"`
@@ -108,46 +106,13 @@ func Default() Config {
 	}
 }
 
-// maxReal bounds learning rates, weights of losses and temperatures; larger ones overflow in float32 once they are multiplied.
-const maxReal = 1e6
-
-// Check returns an error that names the first field that is out of range.
-func (c Config) Check() error {
+// Rules returns an error that names the first fields that contradict each other; see [settings.Check].
+func (c Config) Rules() error {
 	if _, err := encoder.ViTByName(c.Encoder); err != nil {
 		return fmt.Errorf("encoder: %w", err)
 	}
-	if err := c.Positions.Check(); err != nil {
-		return err
-	}
-	for _, field := range []struct {
-		name             string
-		value, low, high float64
-	}{
-		{"prototypes", float64(c.Prototypes), 0, 1 << 14},
-		{"image_head.hidden", float64(c.ImageHead.HiddenDim), 1, 1 << 14}, {"image_head.out", float64(c.ImageHead.OutDim), 2, 1 << 14},
-		{"patch_head.hidden", float64(c.PatchHead.HiddenDim), 1, 1 << 14}, {"patch_head.out", float64(c.PatchHead.OutDim), 2, 1 << 14},
-		{"views.Globals", float64(c.Views.Globals), 2, 16},
-		{"canvas", float64(c.ImageSize), 1, 2 * settings.MaxImageSize}, {"batch", float64(c.Batch), 2, 1 << 16},
-		{"steps", float64(c.Steps), 1, math.MaxInt32}, {"accumulate", float64(c.AccumulationSteps), 1, float64(c.Batch)},
-		{"rate", c.LearningRate, 0, maxReal}, {"final_rate", c.FinalLearningRate, 0, maxReal},
-		{"warmup", float64(c.WarmupSteps), 0, math.MaxInt32},
-		{"decay", c.WeightDecay, 0, maxReal}, {"final_decay", c.FinalWeightDecay, 0, maxReal},
-		{"momentum", c.TargetMomentum, 0, 1}, {"final_momentum", c.FinalTargetMomentum, 0, 1}, {"clip", c.GradientClip, 0, maxReal},
-		{"lambdas.patch_alignment", c.Lambdas.PatchAlignment, 0, maxReal},
-		{"lambdas.image_alignment", c.Lambdas.ImageAlignment, 0, maxReal},
-		{"lambdas.patch_concentration", c.Lambdas.PatchConcentration, 0, maxReal},
-		{"lambdas.image_concentration", c.Lambdas.ImageConcentration, 0, maxReal},
-		{"lambdas.prototypes", c.Lambdas.Prototypes, 0, maxReal},
-		{"correspondences.noise", c.Correspondences.Noise, 0, 1},
-		{"temperature", c.Temperature, 1e-3, maxReal}, {"tau3", c.PrototypeTemperature, 1e-3, maxReal},
-		{"neighbours", float64(c.Neighbours), 1, 1 << 16}, {"gauge_every", float64(c.MetricsEvery), 1, math.MaxInt32},
-	} {
-		if err := settings.Between(field.name, field.value, field.low, field.high); err != nil {
-			return err
-		}
-	}
 	vit := c.vit()
-	switch {
+	switch l := c.Lambdas; {
 	case c.BlocksAfterFilter < 0 || c.BlocksAfterFilter >= vit.Depth:
 		return fmt.Errorf("blocks_after_filter %d: %s has %d blocks, want 0 to %d", c.BlocksAfterFilter, c.Encoder, vit.Depth, vit.Depth-1)
 	case c.BlocksAfterFilter > 0 && c.Prototypes == 0:
@@ -156,20 +121,19 @@ func (c Config) Check() error {
 		return fmt.Errorf("warmup %d is not below steps %d", c.WarmupSteps, c.Steps)
 	case c.Batch%c.AccumulationSteps != 0:
 		return fmt.Errorf("accumulate %d does not divide batch %d", c.AccumulationSteps, c.Batch)
-	case c.Views.GlobalCropSize%vit.PatchSize != 0 || c.Views.GlobalCropSize < vit.PatchSize:
-		return fmt.Errorf("views.GlobalSize %d is not a multiple of %s's patch size %d, want %d",
-			c.Views.GlobalCropSize, c.Encoder, vit.PatchSize, Nearest(c.Views.GlobalCropSize, vit.PatchSize))
-	case c.Views.Locals > 0 && (c.Views.LocalCropSize%vit.PatchSize != 0 || c.Views.LocalCropSize < vit.PatchSize):
-		return fmt.Errorf("views.LocalSize %d is not a multiple of %s's patch size %d, want %d",
-			c.Views.LocalCropSize, c.Encoder, vit.PatchSize, Nearest(c.Views.LocalCropSize, vit.PatchSize))
-	case !slices.Contains([]string{FromHead, FromBackbone, FromLabels, FromTeacher}, c.Correspondences.From):
-		return fmt.Errorf("correspondences.from %q: want %s, %s, %s or %s", c.Correspondences.From, FromHead, FromBackbone, FromLabels, FromTeacher)
-	case c.Prototypes == 0 && c.Lambdas.Prototypes > 0:
-		return fmt.Errorf("lambdas.prototypes %v without prototypes", c.Lambdas.Prototypes)
+	case c.Views.Globals < 2:
+		return fmt.Errorf("views.globals %d: a view is aligned with another one, want at least 2", c.Views.Globals)
+	case c.Prototypes == 0 && l.Prototypes > 0:
+		return fmt.Errorf("lambdas.prototypes %v without prototypes", l.Prototypes)
 	case !c.hasPatchLoss() && !c.hasImageLoss():
 		return errors.New("lambdas: every loss of images and patches is off: patch_alignment, image_alignment, patch_concentration and image_concentration are 0")
+	case c.LambdaBy == ByGradient && l.PatchConcentration > 0 && l.PatchAlignment == 0:
+		return errors.New("lambda_by gradient: lambdas.patch_concentration is a share of patch_alignment, which is 0")
+	case c.LambdaBy == ByGradient && l.ImageConcentration > 0 && l.ImageAlignment == 0:
+		return errors.New("lambda_by gradient: lambdas.image_concentration is a share of image_alignment, which is 0")
 	}
-	return cmp.Or(c.checkSource(), c.checkLambdas(), c.Views.Check(), c.CoTAP.Check(), c.Sinkhorn.Check(), c.fits())
+	return cmp.Or(vit.CheckSize("views.global_size", c.Views.GlobalCropSize), vit.CheckSize("views.local_size", min(c.Views.Locals, 1)*c.Views.LocalCropSize),
+		c.checkSource(), c.fits())
 }
 
 // fits returns an error if a part of a batch is too large for memory: its images, or the attention of its global views.
@@ -178,7 +142,7 @@ func (c Config) fits() error {
 	for _, crop := range []struct {
 		views, size  int
 		count, pixel string
-	}{{c.Views.Globals, c.Views.GlobalCropSize, "Globals", "GlobalSize"}, {c.Views.Locals, c.Views.LocalCropSize, "Locals", "LocalSize"}} {
+	}{{c.Views.Globals, c.Views.GlobalCropSize, "globals", "global_size"}, {c.Views.Locals, c.Views.LocalCropSize, "locals", "local_size"}} {
 		tokens := 1 + (crop.size/vit.PatchSize)*(crop.size/vit.PatchSize)
 		what := fmt.Sprintf("views.%s %d of views.%s %d, batch %d in accumulate %d parts: attention of %d tokens",
 			crop.count, crop.views, crop.pixel, crop.size, c.Batch, c.AccumulationSteps, tokens)
@@ -294,31 +258,20 @@ func (a Ablation) Config(all Config) Config {
 // patches of 14.
 func (c Config) Adapt(v encoder.ViT) Config {
 	c.Encoder, c.Positions = v.Name, v.Positions
-	c.Views.GlobalCropSize = Nearest(c.Views.GlobalCropSize, v.PatchSize)
-	c.Views.LocalCropSize = Nearest(c.Views.LocalCropSize, v.PatchSize)
+	c.Views.GlobalCropSize = v.NearestSize(c.Views.GlobalCropSize)
+	c.Views.LocalCropSize = v.NearestSize(c.Views.LocalCropSize)
 	return c
 }
-
-// Nearest returns the multiple of patch, at least 1, that is nearest to a size. Of two it is the larger one.
-func Nearest(size, patch int) int { return max((size+patch/2)/patch, 1) * patch }
 
 // Sinkhorn is the Sinkhorn–Knopp algorithm SK of "Cross-view alignment" (Cuturi 2013). It turns the target branch's outputs into targets:
 // distributions over the D entries of an output that are sharp one by one and uniform on average.
 type Sinkhorn struct {
-	Iterations int     `json:"iterations"` // Iterations of Sinkhorn–Knopp, at least 1.
-	Epsilon    float64 `json:"epsilon"`    // Temperature, above 0; a lower one gives sharper targets.
+	Iterations int     `json:"iterations" range:"[1,1000]"` // Iterations of Sinkhorn–Knopp, each a step of the graph.
+	Epsilon    float64 `json:"epsilon" range:"(0,1e6]"`     // Temperature; a lower one gives sharper targets.
 }
 
 // DefaultSinkhorn returns 3 iterations at ε = 0.05, as in SwAV, DINO and Leopart; the paper gives neither.
 func DefaultSinkhorn() Sinkhorn { return Sinkhorn{Iterations: 3, Epsilon: 0.05} }
-
-// Check returns an error that names the setting that is out of range.
-func (s Sinkhorn) Check() error {
-	if err := cmp.Or(settings.Between("iterations", s.Iterations, 1, 1000), settings.Above("epsilon", s.Epsilon, 1e6)); err != nil { // The graph has a step for each iteration.
-		return fmt.Errorf("sinkhorn: %w", err)
-	}
-	return nil
-}
 
 // Targets returns distributions q, [N, D], for scores, [N, D]: each row sums to 1, and each column to about N/D. An iteration scales columns to equal
 // sums, then rows, starting from exp(scores/ε). Sums run over all N rows: the whole batch, and for patches all patches of it. By E2 the scores are

@@ -167,21 +167,6 @@ const ByGradient = "gradient"
 // the warmup of the learning rate they barely move.
 const batchesForLambdas = 8
 
-// checkLambdas returns an error if a share has nothing that it is a share of.
-func (c Config) checkLambdas() error {
-	switch l := c.Lambdas; {
-	case c.LambdaBy == "":
-		return nil
-	case c.LambdaBy != ByGradient:
-		return fmt.Errorf("lambda_by %q: want %s, or nothing for the values of lambdas", c.LambdaBy, ByGradient)
-	case l.PatchConcentration > 0 && l.PatchAlignment == 0:
-		return errors.New("lambda_by gradient: lambdas.patch_concentration is a share of patch_alignment, which is 0")
-	case l.ImageConcentration > 0 && l.ImageAlignment == 0:
-		return errors.New("lambda_by gradient: lambdas.image_concentration is a share of image_alignment, which is 0")
-	}
-	return nil
-}
-
 // lambdas are the weights of the run.
 func (o *Objective) lambdas() losses.Lambdas {
 	if o.measured != nil {
@@ -228,7 +213,7 @@ func (t *Trainer) measureLambdas(ctx context.Context) error {
 			continue
 		}
 		*level.lambda *= level.alignment * level.aligning / level.concentrating
-		if math.IsNaN(*level.lambda) || !(*level.lambda > 0 && *level.lambda <= maxReal) {
+		if math.IsNaN(*level.lambda) || !(*level.lambda > 0 && *level.lambda <= 1e6) {
 			return fmt.Errorf("lambda_by gradient: the gradients of %s_alignment and %[1]s_concentration have lengths %g and %g", level.name, level.aligning, level.concentrating)
 		}
 	}

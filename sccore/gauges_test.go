@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -169,11 +170,11 @@ func TestLambdasByGradient(t *testing.T) {
 	}
 
 	config.Lambdas.PatchAlignment = 0
-	if err := config.Check(); err == nil || !strings.Contains(err.Error(), "lambdas.patch_concentration is a share of patch_alignment") {
+	if err := settings.Check(config); err == nil || !strings.Contains(err.Error(), "lambdas.patch_concentration is a share of patch_alignment") {
 		t.Errorf("error %v", err)
 	}
 	config.LambdaBy = "guess"
-	if err := config.Check(); err == nil || !strings.Contains(err.Error(), `lambda_by "guess"`) {
+	if err := settings.Check(config); err == nil || !strings.Contains(err.Error(), `lambda_by "guess"`) {
 		t.Errorf("error %v", err)
 	}
 }

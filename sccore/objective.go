@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -30,7 +31,7 @@ type Objective struct {
 
 // NewObjective returns the objective of a configuration. The error names what is out of range or missing.
 func NewObjective(data Data, config Config) (*Objective, error) {
-	if err := config.Check(); err != nil {
+	if err := settings.Check(config); err != nil {
 		return nil, err
 	}
 	o := &Objective{config: config, data: data, skipped: func([]datasets.Skipped) {}}

@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // taught is a configuration of patch alignment and a loss with a teacher.
@@ -90,11 +91,11 @@ func TestTeacherAndLossesAreChecked(t *testing.T) {
 		"teacher.head":    func(c *sccore.Config) { c.Teacher.Head.OutDim = 0 },
 	} {
 		config := taught(sccore.WithPaKA)
-		if err := config.Check(); err != nil {
+		if err := settings.Check(config); err != nil {
 			t.Fatal(err)
 		}
 		change(&config)
-		if err := config.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // sinkhornReference is the textbook Sinkhorn–Knopp: scale columns, then rows, to their shares.
@@ -108,11 +109,11 @@ func TestSinkhornPassesNoGradient(t *testing.T) {
 }
 
 func TestSinkhornCheckNamesTheSetting(t *testing.T) {
-	if err := DefaultSinkhorn().Check(); err != nil {
+	if err := settings.Check(DefaultSinkhorn()); err != nil {
 		t.Error(err)
 	}
 	for want, s := range map[string]Sinkhorn{"iterations": {0, 0.05}, "epsilon 0": {3, 0}, "epsilon NaN": {3, math.NaN()}} {
-		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v gives the error %v, want one with %q", s, err, want)
 		}
 	}

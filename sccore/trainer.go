@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -73,7 +74,7 @@ func (t *Trainer) Config() Config { return t.objective.config }
 // Configure sets another configuration for the runs to come. It must share the compiled step: schedules, steps, the augmentation of views, the share
 // of noise and nonzero λ may differ. Anything else is an error.
 func (t *Trainer) Configure(config Config) error {
-	if err := config.Check(); err != nil {
+	if err := settings.Check(config); err != nil {
 		return err
 	}
 	if config.shape() != t.objective.config.shape() {
@@ -177,7 +178,7 @@ func EncoderOf(path string, ignore ...string) (encoder.ViT, error) {
 		return v, fmt.Errorf("%s: configuration of the run: %w", path, err)
 	}
 	v.Positions = config.Positions
-	return v, v.Check()
+	return v, settings.Check(v)
 }
 
 // configOf returns the configuration of the run that a checkpoint is of; ok is false for other files of weights.

@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -135,8 +136,8 @@ func TestPlaceOfTheFilter(t *testing.T) {
 		t.Errorf("settings %s, %v", text, err)
 	}
 	for line, want := range map[*sccore.Ablation]int{&sccore.Ablations[5]: 0, &sccore.Ablations[6]: 2, &sccore.FilterEarlier: 1} {
-		if c := line.Config(config); c.BlocksAfterFilter != want || c.Check() != nil {
-			t.Errorf("line %d: %d blocks after the filter, want %d; %v", line.Line, c.BlocksAfterFilter, want, c.Check())
+		if c := line.Config(config); c.BlocksAfterFilter != want || settings.Check(c) != nil {
+			t.Errorf("line %d: %d blocks after the filter, want %d; %v", line.Line, c.BlocksAfterFilter, want, settings.Check(c))
 		}
 	}
 }
@@ -221,7 +222,7 @@ func TestTrainingLearns(t *testing.T) {
 }
 
 func TestConfigCheckNamesTheField(t *testing.T) {
-	if err := sccore.Default().Check(); err != nil {
+	if err := settings.Check(sccore.Default()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(c *sccore.Config){
@@ -229,9 +230,9 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		"positions":               func(c *sccore.Config) { c.Positions = "linear" },
 		"prototypes -1":           func(c *sccore.Config) { c.Prototypes = -1 },
 		"patch_head.out 1":        func(c *sccore.Config) { c.PatchHead.OutDim = 1 },
-		"views.Globals 1":         func(c *sccore.Config) { c.Views.Globals = 1 },
-		"views.GlobalSize 30":     func(c *sccore.Config) { c.Views.GlobalCropSize = 30 },
-		"views.LocalSize 20":      func(c *sccore.Config) { c.Views.LocalCropSize = 20 },
+		"views.globals 1":         func(c *sccore.Config) { c.Views.Globals = 1 },
+		"views.global_size 30":    func(c *sccore.Config) { c.Views.GlobalCropSize = 30 },
+		"views.local_size 20":     func(c *sccore.Config) { c.Views.LocalCropSize = 20 },
 		"accumulate 3":            func(c *sccore.Config) { c.AccumulationSteps = 3 },
 		"warmup 6":                func(c *sccore.Config) { c.WarmupSteps = 6 },
 		"rate NaN":                func(c *sccore.Config) { c.LearningRate = math.NaN() },
@@ -245,14 +246,14 @@ func TestConfigCheckNamesTheField(t *testing.T) {
 		"blocks_after_filter 1 without prototypes": func(c *sccore.Config) {
 			c.Prototypes, c.BlocksAfterFilter, c.Lambdas.Prototypes = 0, 1, 0
 		},
-		"every loss": func(c *sccore.Config) { c.Lambdas = losses.Lambdas{Prototypes: 1} },
-		"tau2":       func(c *sccore.Config) { c.CoTAP.Margin = 0 },
-		"epsilon":    func(c *sccore.Config) { c.Sinkhorn.Epsilon = 0 },
-		"MinOverlap": func(c *sccore.Config) { c.Views.MinOverlap = 2 },
+		"every loss":  func(c *sccore.Config) { c.Lambdas = losses.Lambdas{Prototypes: 1} },
+		"tau2":        func(c *sccore.Config) { c.CoTAP.Margin = 0 },
+		"epsilon":     func(c *sccore.Config) { c.Sinkhorn.Epsilon = 0 },
+		"min_overlap": func(c *sccore.Config) { c.Views.MinOverlap = 2 },
 	} {
 		c := tiny()
 		change(&c)
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -149,4 +150,103 @@ func dot(a, b []float64) float64 {
 		sum += x * b[i]
 	}
 	return sum
+}
+
+// The forms in which features enter the theorem, which holds for any map to a sphere.
+const (
+	// BackboneForm keeps features as they are, scaled to length 1. After a ReLU all similarities are then positive.
+	BackboneForm = "backbone"
+	// CentredForm subtracts the mean over all views before scaling.
+	CentredForm = "centred"
+	// PrincipalForm also projects on the first K principal axes, because the printed theorem requires K/2 ≤ d ≤ K.
+	PrincipalForm = "principal"
+)
+
+// Forms lists all forms.
+var Forms = []string{BackboneForm, CentredForm, PrincipalForm}
+
+// InForm brings features, [N, D], into a form with at most the given number of dimensions.
+func InForm(features *mat.Dense, form string, dimensions int) *mat.Dense {
+	if form == BackboneForm {
+		return features
+	}
+	count, dim := features.Dims()
+	centred := mat.DenseCopyOf(features)
+	for c := range dim {
+		mean := mat.Sum(features.ColView(c)) / float64(count)
+		for i := range count {
+			centred.Set(i, c, features.At(i, c)-mean)
+		}
+	}
+	if form == CentredForm || dim <= dimensions {
+		return centred
+	}
+	var covariance mat.SymDense
+	covariance.SymOuterK(1/float64(count), centred.T())
+	var eigen mat.EigenSym
+	eigen.Factorize(&covariance, true)
+	var axes mat.Dense
+	eigen.VectorsTo(&axes) // In order of ascending eigenvalues.
+	var cut mat.Dense
+	cut.Mul(centred, axes.Slice(0, dim, dim-dimensions, dim))
+	return &cut
+}
+
+// NewFeaturesInForm brings features into a form. flat holds vectors of length dim, with all views of an image together; labels holds the class of each
+// image.
+func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes, views int, form string) (*Features, error) {
+	count := len(flat) / dim
+	rows := mat.NewDense(count, dim, nil)
+	ofRow, images := make([]int, count), make([]int, count)
+	for i := range count {
+		for c := range dim {
+			rows.Set(i, c, float64(flat[i*dim+c]))
+		}
+		ofRow[i], images[i] = int(labels[i/views]), i/views
+	}
+	return NewFeatures(InForm(rows, form, classes), ofRow, images, 1)
+}
+
+// OrthogonalClasses are the theorem's best case: K classes of n images with m views, on the K axes of K dimensions, r = 1, with Gaussian noise of
+// this standard deviation in each coordinate of each view. It panics without a class, image or view.
+func OrthogonalClasses(classes, images, views int, noise float64, seed uint64) *Features {
+	random := rand.New(rand.NewPCG(seed, 0))
+	rows := mat.NewDense(classes*images*views, classes, nil)
+	for i := range classes * images * views {
+		row := rows.RawRowView(i)
+		for j := range row {
+			row[j] = noise * random.NormFloat64()
+		}
+		row[i/(images*views)]++
+	}
+	return mustGrid(rows, classes, images, views)
+}
+
+// RandomLabels are the counterexample to the printed theorem (erratum E14): all images lie in one small cap of the sphere in K dimensions, r = 1,
+// with random labels. The centres of images have Gaussian noise of standard deviation size about the cap's centre, (1, …, 1), and their views a
+// hundredth of it. An encoder of small Lipschitz constant produces such features from inputs in a small ball and meets all constraints of OP1; p_T
+// and q_T are then 0 for thresholds near r², and labels cannot be predicted. It panics without a class, image or view.
+func RandomLabels(classes, images, views int, size float64, seed uint64) *Features {
+	random := rand.New(rand.NewPCG(seed, 0))
+	rows := mat.NewDense(classes*images*views, classes, nil)
+	centre := make([]float64, classes)
+	for i := range classes * images * views {
+		if i%views == 0 {
+			for j := range centre {
+				centre[j] = 1 + size*random.NormFloat64()
+			}
+		}
+		for j, x := range centre {
+			rows.Set(i, j, x+size/100*random.NormFloat64())
+		}
+	}
+	return mustGrid(rows, classes, images, views)
+}
+
+func mustGrid(rows mat.Matrix, classes, images, views int) *Features {
+	f, err := GridFeatures(rows, classes, images, views, 1)
+	if err != nil {
+		panic(err)
+	}
+	return f
 }

@@ -69,11 +69,11 @@ func TestRunRefusesWrongOptions(t *testing.T) {
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "encoder=vgg"}, `"vgg"`},
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "evaluate_every=0"}, "evaluate_every 0"},
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "knn.k=0"}, "k 0"},
-		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "recipe.FlipProbability=2"}, "FlipProbability 2"},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "recipe.FlipProbability=2"}, "flip_probability 2"},
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--only", "*/byol"}, `no method "byol"`},
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--only", "*/*/crop+cut"}, `no row "crop+cut"`},
 		{[]string{"run", "effect-aug", "--profile", "smoke", "--seeds", "0"}, "--seeds 0 is not positive"},
-		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "rate=-1"}, "rate -1 is too small"},
+		{[]string{"run", "effect-aug", "--profile", "smoke", "--set", "rate=-1"}, "rate -1 is not above 0"},
 		{[]string{"table", "effect-aug", "--format", "doc"}, `"doc"`},
 		{[]string{"claims", "--profile", "huge"}, `"huge"`},
 	} {

@@ -123,7 +123,7 @@ func runSettings(_ context.Context, args []string) error {
 		header = strings.TrimSuffix(header, "\n") + "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n\n"
 	}
 	for _, s := range all {
-		if !strings.Contains(s.Key, word) {
+		if !strings.Contains(s.Key, settings.Key(word)) {
 			continue
 		}
 		if shown == 0 {

@@ -3,10 +3,12 @@ package detection
 import (
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 func TestCheck(t *testing.T) {
-	if err := Recipe(80).Check(); err != nil {
+	if err := settings.Check(Recipe(80)); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Config){
@@ -23,7 +25,7 @@ func TestCheck(t *testing.T) {
 	} {
 		c := Recipe(80)
 		change(&c)
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), name) {
+		if err := settings.Check(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

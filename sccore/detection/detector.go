@@ -10,7 +10,6 @@
 package detection
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 
@@ -25,20 +24,20 @@ import (
 
 // Config is the size of a detector. What the recipe fixes otherwise, such as thresholds and weights of losses, is constant in the files of its parts.
 type Config struct {
-	Classes      int `json:"classes"`      // Classes of objects, without the background.
-	Channels     int `json:"channels"`     // Channels of the pyramid and of the convolutions of all heads.
-	Convolutions int `json:"convolutions"` // 3×3 convolutions of each box head and of each mask head.
-	Hidden       int `json:"hidden"`       // Width of the fully connected layer of each box head.
+	Classes      int `json:"classes" range:"[1,2^14]"`     // Classes of objects, without the background.
+	Channels     int `json:"channels" range:"[1,2^14]"`    // Channels of the pyramid and of the convolutions of all heads.
+	Convolutions int `json:"convolutions" range:"[0,100]"` // 3×3 convolutions of each box head and of each mask head.
+	Hidden       int `json:"hidden" range:"[1,2^14]"`      // Width of the fully connected layer of each box head.
 
-	AnchorSamples  int `json:"anchor_samples"`  // Anchors an image in the losses of the RPN. At most half of them are positive.
-	TrainProposals int `json:"train_proposals"` // Proposals an image in training, and the most of one level before NMS.
-	TestProposals  int `json:"test_proposals"`  // Proposals an image at test time, and the most of one level before NMS.
-	BoxSamples     int `json:"box_samples"`     // Proposals an image in the losses of each stage. At most a quarter of them are positive.
+	AnchorSamples  int `json:"anchor_samples" range:"[2,2^14]"`  // Anchors an image in the losses of the RPN. At most half of them are positive.
+	TrainProposals int `json:"train_proposals" range:"[1,2^14]"` // Proposals an image in training, and the most of one level before NMS.
+	TestProposals  int `json:"test_proposals" range:"[1,2^14]"`  // Proposals an image at test time, and the most of one level before NMS.
+	BoxSamples     int `json:"box_samples" range:"[4,2^14]"`     // Proposals an image in the losses of each stage. At most a quarter of them are positive.
 
 	// Candidates is the most pairs of box and class an image that enter the last NMS. The recipe has no bound; an image rarely has more than 2,000 pairs
 	// above the least score.
-	Candidates int `json:"candidates"`
-	Detections int `json:"detections"` // Detections an image, the best ones.
+	Candidates int `json:"candidates" range:"[1,2^14]"`
+	Detections int `json:"detections" range:"[1,2^14]"` // Detections an image, the best ones.
 }
 
 // Recipe returns the configuration of Mugs and iBOT for the given number of classes, 80 for COCO (sail-sg/mugs,
@@ -51,18 +50,8 @@ func Recipe(classes int) Config {
 	}
 }
 
-// Check returns an error that names the first setting that is out of range.
-func (c Config) Check() error {
-	const most = 1 << 14
-	if err := cmp.Or(
-		settings.Between("classes", c.Classes, 1, most), settings.Between("channels", c.Channels, 1, most), settings.Between("convolutions", c.Convolutions, 0, 100),
-		settings.Between("hidden", c.Hidden, 1, most), settings.Between("anchor_samples", c.AnchorSamples, 2, most),
-		settings.Between("train_proposals", c.TrainProposals, 1, most), settings.Between("test_proposals", c.TestProposals, 1, most),
-		settings.Between("box_samples", c.BoxSamples, 4, most), settings.Between("candidates", c.Candidates, 1, most),
-		settings.Between("detections", c.Detections, 1, most),
-	); err != nil {
-		return err
-	}
+// Rules returns an error if there are fewer candidates than detections.
+func (c Config) Rules() error {
 	if c.Detections > c.Candidates {
 		return fmt.Errorf("detections %d of %d candidates", c.Detections, c.Candidates)
 	}
@@ -237,9 +226,9 @@ func (l Losses) Total() *Node {
 //   - sizes: heights and widths of the images on the canvas, [batch, 2].
 //   - uniform: random numbers in [0, 1) that decide the samples, [batch, n], with n from [Config.UniformNumbers].
 //
-// Variables live under scope in pyramid, rpn, and box and mask of stage0 to stage2. Losses panics if [Config.Check] returns an error.
+// Variables live under scope in pyramid, rpn, and box and mask of stage0 to stage2. Losses panics if [settings.Check] returns an error.
 func (c Config) Losses(scope *model.Scope, features, sizes *Node, objects Objects, uniform *Node) Losses {
-	if err := c.Check(); err != nil {
+	if err := settings.Check(c); err != nil {
 		panic(err)
 	}
 	batch, count := objects.Boxes.Shape().Dim(0), objects.Boxes.Shape().Dim(1)
@@ -319,9 +308,9 @@ type Detections struct {
 
 // Detect returns the detections of a batch: features and sizes are those of [Config.Losses], and so are the variables. The boxes are refined by each stage
 // in turn, the logits of the classes averaged over the stages, as are the masks' probabilities. Of the pairs of box and class with a probability
-// above 0.05, the best are thinned by NMS with 0.5 within each class (mmdetection's CascadeRoIHead). Detect panics if [Config.Check] returns an error.
+// above 0.05, the best are thinned by NMS with 0.5 within each class (mmdetection's CascadeRoIHead). Detect panics if [settings.Check] returns an error.
 func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
-	if err := c.Check(); err != nil {
+	if err := settings.Check(c); err != nil {
 		panic(err)
 	}
 	batch, dtype := features.Shape().Dim(0), exact(features.DType())

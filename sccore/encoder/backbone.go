@@ -80,3 +80,56 @@ func (b Backbone) Features(scope *model.Scope, images *Node, norm layers.Norm) *
 	features.AssertDims(images.Shape().Dim(0), b.Dim)
 	return features
 }
+
+// resNet18 is torchvision's resnet18 without its last layer, with a 3×3 stem of stride 1 and no max pooling, as is usual for CIFAR.
+func resNet18(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node {
+	x := layers.Convolution(scope.At("conv1"), images, 3, width, 1)
+	x = layers.ReLU(layers.BatchNormAlong(scope.At("bn1"), x, 2, norm, true))
+	for stage := range 4 {
+		layer := scope.At("layer%d", stage+1)
+		channels := width << stage
+		for block := range 2 {
+			stride := 1
+			if stage > 0 && block == 0 {
+				stride = 2
+			}
+			x = basicBlock(layer.At("%d", block), x, channels, stride, norm)
+		}
+	}
+	return ReduceMean(x, 0, 1)
+}
+
+// basicBlock adds two convolutions to its input, or to a projection of its input if their shapes differ.
+func basicBlock(scope *model.Scope, x *Node, channels, stride int, norm layers.Norm) *Node {
+	y := layers.Convolution(scope.At("conv1"), x, 3, channels, stride)
+	y = layers.ReLU(layers.BatchNormAlong(scope.At("bn1"), y, 2, norm, true))
+	y = layers.Convolution(scope.At("conv2"), y, 3, channels, 1)
+	y = layers.BatchNormAlong(scope.At("bn2"), y, 2, norm, true)
+	if stride != 1 || x.Shape().Dim(-1) != channels {
+		shortcut := scope.At("downsample")
+		x = layers.Convolution(shortcut.At("0"), x, 1, channels, stride)
+		x = layers.BatchNormAlong(shortcut.At("1"), x, 2, norm, true)
+	}
+	return layers.ReLU(Add(x, y))
+}
+
+// conv4 is a minimal network for experiments on small images: four 3×3 convolutions, each with batch normalisation and ReLU, the first three
+// of stride 2, then the mean over positions. With stride 2 in the first convolution, it is four times as fast on a CPU as with stride 1.
+func conv4(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node {
+	x := images
+	for i, layer := range []struct{ channels, stride int }{{width, 2}, {2 * width, 2}, {4 * width, 2}, {4 * width, 1}} {
+		x = layers.Convolution(scope.At("conv%d", i+1), x, 3, layer.channels, layer.stride)
+		x = layers.ReLU(layers.BatchNormAlong(scope.At("bn%d", i+1), x, 2, norm, true))
+	}
+	return ReduceMean(x, 0, 1)
+}
+
+// Standardize subtracts ImageNet's mean colour from images, [batch, height, width, 3] in [0, 1], and divides by its standard deviation, as
+// official checkpoints expect.
+func Standardize(images *Node) *Node {
+	images.AssertDims(-1, -1, -1, 3)
+	colour := func(red, green, blue float64) *Node {
+		return ConvertDType(Const(images.Graph(), [][][][]float64{{{{red, green, blue}}}}), images.DType())
+	}
+	return Div(Sub(images, colour(0.485, 0.456, 0.406)), colour(0.229, 0.224, 0.225))
+}

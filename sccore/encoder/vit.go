@@ -2,49 +2,49 @@ package encoder
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // ViT is a vision transformer (Dosovitskiy et al., 2021): a [CLS] token and one token per patch, blocks that normalise before attention and
 // before an MLP, and a final normalisation. The zero values of its parts are DINO's transformer of 2021. [ViTByName] returns the usual ones.
 type ViT struct {
 	Name      string // What [ViTByName] makes this transformer of; [ViT.Named] sets it.
-	PatchSize int    // Height and width of a patch in pixels.
-	Dim       int    // Length of a token.
-	Depth     int    // Number of blocks.
-	NumHeads  int    // Number of attention heads, a divisor of Dim.
-	GridSize  int    // Rows and columns of the stored position embeddings: 14 for patches of 16 in images of 224². 0 for none, with RoPE.
+	PatchSize int    `range:"[1,)"` // Height and width of a patch in pixels.
+	Dim       int    `range:"[1,)"` // Length of a token.
+	Depth     int    `range:"[1,)"` // Number of blocks.
+	NumHeads  int    `range:"[1,)"` // Number of attention heads, a divisor of Dim.
+	GridSize  int    `range:"[0,)"` // Rows and columns of the stored position embeddings: 14 for patches of 16 in images of 224². 0 for none, with RoPE.
 
 	// The parts that later transformers have.
 
-	Registers  int     // Register tokens, between [CLS] and the patches (Darcet et al., 2024). With them [CLS] has no position embedding, as in timm.
+	Registers  int     `range:"[0,)"` // Register tokens, between [CLS] and the patches (Darcet et al., 2024). With them [CLS] has no position embedding, as in timm.
 	LayerScale bool    // Learnt factors on the residuals of attention and MLP (Touvron et al., 2021).
-	MLPWidth   int     // Width of the MLP's hidden layer; 0 for 4·Dim.
+	MLPWidth   int     `range:"[0,)"` // Width of the MLP's hidden layer; 0 for 4·Dim.
 	SwiGLU     bool    // The hidden layer is silu(W1·x)·W2·x (Shazeer, 2020), with W1 and W2 in one matrix; else gelu(W1·x).
 	QKNorm     bool    // Queries and keys of each head are normalised.
-	Bias       Bias    // Which of queries, keys and values have a bias.
+	Bias       Bias    `oneof:"|qv|none"` // Which of queries, keys and values have a bias.
 	RoPE       RoPE    // Rotary position embeddings.
-	Epsilon    float64 // What normalisation adds to the variance; 0 for DINO's 1e-6.
+	Epsilon    float64 `range:"[0,)"` // What normalisation adds to the variance; 0 for DINO's 1e-6.
 
 	// Positions is the method of resizing position embeddings for images of other sizes.
-	Positions Positions
+	Positions Positions `oneof:"dino|timm|transformers"`
 	// Prototypes is the number of object prototypes of the Object-Aware Filter: 64 in the paper, 0 for no filter.
-	Prototypes int
+	Prototypes int `range:"[0,)"`
 	// BlocksAfterFilter is the number of blocks after the one that has the Object-Aware Filter: 0 for the last block. With 1 or more [CLS] attends to
 	// filtered patches. Without prototypes it does not count.
 	BlocksAfterFilter int
 	// InitStd is the standard deviation of the initial tokens, positions and weights of linear layers, which are normally distributed; 0
 	// for DINO's 0.02.
-	InitStd float64
+	InitStd float64 `range:"[0,)"`
 	// ComputeDType is the dtype of matrix products and activations; the zero value is the dtype of the images. Variables and returned tokens
 	// always have the dtype of the images. So float32 images with bfloat16 here train with float32 master weights. Normalisation and softmax
 	// are computed in at least float32.
@@ -63,43 +63,34 @@ const (
 	NoBias  Bias = "none" // None at all.
 )
 
-// Check returns an error that names the first invalid field.
-func (v ViT) Check() error {
-	leastGrid := 1
-	if v.RoPE.Base > 0 {
-		leastGrid = 0
+// Rules returns an error that names the first fields that contradict each other; see [settings.Check].
+func (v ViT) Rules() error {
+	switch {
+	case v.GridSize == 0 && v.RoPE.Base == 0:
+		return errors.New("GridSize 0 without RoPE")
+	case v.Prototypes > 0 && (v.BlocksAfterFilter < 0 || v.BlocksAfterFilter >= v.Depth):
+		return settings.Between("BlocksAfterFilter", v.BlocksAfterFilter, 0, v.Depth-1)
+	case v.Dim%v.NumHeads != 0:
+		return fmt.Errorf("Dim %d is not a multiple of NumHeads %d", v.Dim, v.NumHeads)
+	case v.RoPE.Base > 0 && v.Dim/v.NumHeads%4 != 0:
+		return fmt.Errorf("heads of width %d cannot be rotated, want a multiple of 4", v.Dim/v.NumHeads)
+	case v.ComputeDType != dtypes.InvalidDType && !v.ComputeDType.IsFloat():
+		return fmt.Errorf("ComputeDType %s is not a floating-point type", v.ComputeDType)
 	}
-	for _, field := range []struct {
-		name         string
-		value, least int
-	}{{"PatchSize", v.PatchSize, 1}, {"Dim", v.Dim, 1}, {"Depth", v.Depth, 1}, {"NumHeads", v.NumHeads, 1}, {"GridSize", v.GridSize, leastGrid},
-		{"Registers", v.Registers, 0}, {"MLPWidth", v.MLPWidth, 0}, {"Prototypes", v.Prototypes, 0}} {
-		if field.value < field.least {
-			return fmt.Errorf("vision transformer: %s %d is below %d", field.name, field.value, field.least)
-		}
+	return nil
+}
+
+// NearestSize returns the multiple of the patch size, at least 1, that is nearest to a size in pixels. Of two it is the larger one.
+func (v ViT) NearestSize(size int) int {
+	return max((size+v.PatchSize/2)/v.PatchSize, 1) * v.PatchSize
+}
+
+// CheckSize returns an error that names a setting, a size in pixels, unless it is a multiple of the patch size.
+func (v ViT) CheckSize(name string, size int) error {
+	if size%v.PatchSize == 0 {
+		return nil
 	}
-	if v.Prototypes > 0 && (v.BlocksAfterFilter < 0 || v.BlocksAfterFilter >= v.Depth) {
-		return fmt.Errorf("vision transformer: BlocksAfterFilter %d is not between 0 and %d", v.BlocksAfterFilter, v.Depth-1)
-	}
-	if v.Dim%v.NumHeads != 0 {
-		return fmt.Errorf("vision transformer: Dim %d is not a multiple of NumHeads %d", v.Dim, v.NumHeads)
-	}
-	if v.RoPE.Base > 0 && v.Dim/v.NumHeads%4 != 0 {
-		return fmt.Errorf("vision transformer: heads of width %d cannot be rotated, want a multiple of 4", v.Dim/v.NumHeads)
-	}
-	if !slices.Contains([]Bias{QKVBias, QVBias, NoBias}, v.Bias) {
-		return fmt.Errorf("vision transformer: Bias %q: want %q, %q or %q", v.Bias, QKVBias, QVBias, NoBias)
-	}
-	if !(v.Epsilon >= 0) || !(v.RoPE.Base >= 0) || math.IsInf(v.RoPE.Base, 0) {
-		return fmt.Errorf("vision transformer: Epsilon %g or the base %g of RoPE is out of range", v.Epsilon, v.RoPE.Base)
-	}
-	if !(v.InitStd >= 0) {
-		return fmt.Errorf("vision transformer: InitStd %g is negative", v.InitStd)
-	}
-	if v.ComputeDType != dtypes.InvalidDType && !v.ComputeDType.IsFloat() {
-		return fmt.Errorf("vision transformer: ComputeDType %s is not a floating-point type", v.ComputeDType)
-	}
-	return v.Positions.Check()
+	return fmt.Errorf("%s %d is not a multiple of %s's patch size %d, want %d", name, size, v.Name, v.PatchSize, v.NearestSize(size))
 }
 
 // Tokens holds the outputs of a [ViT] for a batch of images. Outputs that a graph does not use cost nothing.
@@ -123,7 +114,7 @@ type Tokens struct {
 // height/PatchSize and columns = width/PatchSize.
 //
 // Variables live under scope with the names of DINO and timm, with "/" for ".", in the layouts of package layers. They have the dtype of the
-// images, and calls with the same scope share them. Tokens panics on images of another shape and if [ViT.Check] returns an error.
+// images, and calls with the same scope share them. Tokens panics on images of another shape and if [settings.Check] returns an error.
 func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
 	return v.TokensDropPath(scope, images, nil)
 }
@@ -156,7 +147,7 @@ func DropPaths(random *rand.Rand, most float64, depth, batch int) []float32 {
 // vector takes the place of the embedded patch, before the positions are added. The vector is the variable masked_embed, [1, Dim], which starts at 0 as in
 // iBOT; it is not among [ViT.Weights]. Nil hides nothing and needs no such variable.
 func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens {
-	if err := v.Check(); err != nil {
+	if err := settings.Check(v); err != nil {
 		panic(err)
 	}
 	images.AssertDims(-1, -1, -1, 3)

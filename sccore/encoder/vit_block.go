@@ -5,10 +5,14 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // parameters returns a transformer's variables as nodes. Variables have the master dtype, nodes the compute dtype.
@@ -203,4 +207,138 @@ func softmax(p parameters, x *Node) *Node {
 		return layers.LeanSoftmax(x)
 	}
 	return Softmax(x, -1)
+}
+
+// prototypeSize is K_s, the number of rows and columns of a prototype ("Network architecture").
+const prototypeSize = 3
+
+// filter is the Object-Aware Filter ("Object-aware Filtering via Cross-attention", with erratum E4). It adds to x, [batch, prefix + rows·columns,
+// Dim], what its patches attend to among the object prototypes U. With the normalised patch tokens h as a map, each head computes
+//
+//	h_q = W_q h,  U_k = W_k U,  U_v = W_v U
+//	μ   = flatten(h_q ⋆ U_k), each projected prototype sliding over the zero-padded projected map
+//	h_o = h ⊕ σ(μ/√D') avgpool(U_v),   D' = Dim/NumHeads
+//
+// The paper does not say where in its block the filter is, how h_o is mapped back to Dim features, or how many heads there are. Here the
+// filter is between self-attention and MLP, as cross-attention is in a transformer's decoder. A linear layer maps h_o to a residual of the
+// patch tokens, as after self-attention. The heads are those of the block. The [CLS] token and registers have no position on the map and pass
+// unchanged. What [CLS] then learns of the filter depends on [ViT].BlocksAfterFilter. With 0 the filter is in the last block, where no attention
+// follows: for given weights the features of [CLS] are the same as without the filter, which affects them only through the training of shared blocks.
+// With 1 or more [CLS] attends to filtered patches.
+func (v ViT) filter(scope *model.Scope, p parameters, x *Node, rows, columns int, out *Tokens) *Node {
+	batch, head := x.Shape().Dim(0), v.Dim/v.NumHeads
+	prototypes := p.masterNode(scope, "prototypes", p.normal, v.Prototypes, prototypeSize, prototypeSize, v.Dim)
+	h := Reshape(layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisRange(v.prefix()))), -1, v.Dim)
+	u := Reshape(ConvertDType(prototypes, p.compute), -1, v.Dim)
+
+	const places = prototypeSize * prototypeSize
+	query := Reshape(linear(scope.At("q"), p, h, v.Dim), batch, rows, columns, v.Dim)
+	query = layers.Unfold(layers.Unfold(query, 2, prototypeSize, 1), 1, prototypeSize, 1)
+	query = Reshape(query, batch, rows*columns, places, v.NumHeads, head)
+	key := Reshape(linear(scope.At("k"), p, u, v.Dim), v.Prototypes, places, v.NumHeads, head)
+	value := Reshape(linear(scope.At("v"), p, u, v.Dim), v.Prototypes, places, v.NumHeads, head)
+
+	// One product sums over the positions and the features of a prototype.
+	query = Reshape(TransposeAllAxes(query, 0, 1, 3, 2, 4), batch, rows*columns, v.NumHeads, places*head)
+	key = Reshape(TransposeAllAxes(key, 0, 2, 1, 3), v.Prototypes, v.NumHeads, places*head)
+	similarity := MulScalar(ConvertDType(layers.Contract("bphf,mhf->hbpm", query, key), p.exact()), 1/math.Sqrt(float64(head)))
+	attention := softmax(p, similarity)
+	attention.AssertDims(v.NumHeads, batch, rows*columns, v.Prototypes)
+	aggregated := layers.Contract("hbpm,mhd->bphd", ConvertDType(attention, p.compute), ReduceMean(value, 1))
+
+	y := linear(scope.At("proj"), p, Concatenate([]*Node{h, Reshape(aggregated, -1, v.Dim)}, -1), v.Dim)
+	y = Reshape(y, batch, rows*columns, v.Dim)
+	none := Zeros(x.Graph(), SliceAxis(x, 1, AxisRange(0, v.prefix())).Shape())
+	out.Prototypes = prototypes
+	out.FilterAttention = Reshape(TransposeAllAxes(attention, 1, 0, 2, 3), batch, v.NumHeads, rows, columns, v.Prototypes)
+	return Add(x, Concatenate([]*Node{none, y}, 1))
+}
+
+// RoPE are rotary position embeddings (Su et al., 2021) in two dimensions, as DINOv3 has them. The queries and keys of patch tokens are rotated,
+// and those of [CLS] and registers are not. Coordinates are those of the patches' centres, with each axis of the image from −1 to 1. The first
+// half of a head holds the first coordinates of the rotated pairs, the second half the second ones.
+//
+// In training DINOv3 also shifts and scales the coordinates at random. That is not done here.
+type RoPE struct {
+	// Base is the ratio of the longest period to the shortest, but for one step of the progression; 100 in DINOv3, 0 for no RoPE.
+	Base float64 `range:"[0,)"`
+	// BF16 rounds the periods to bfloat16, as in DINOv3's official files.
+	BF16 bool
+}
+
+// Periods returns the periods of a head's rotations, Base^(4i/head) for i from 0 to head/4.
+func (r RoPE) Periods(head int) []float32 {
+	periods := make([]float32, head/4)
+	for i := range periods {
+		periods[i] = float32(math.Pow(r.Base, 4*float64(i)/float64(head)))
+		if r.BF16 {
+			periods[i] = bfloat16.FromFloat32(periods[i]).Float32()
+		}
+	}
+	return periods
+}
+
+// rotation returns a function that rotates queries or keys, [batch, prefix + rows·columns, NumHeads, head], by the positions of their patches, or
+// nil without RoPE.
+func (v ViT) rotation(p parameters, rows, columns int) func(x *Node) *Node {
+	if v.RoPE.Base == 0 {
+		return nil
+	}
+	head, tokens := v.Dim/v.NumHeads, v.prefix()+rows*columns
+	periods := v.RoPE.Periods(head)
+	cosines, sines := make([]float32, tokens*head), make([]float32, tokens*head)
+	for i := range v.prefix() * head {
+		cosines[i] = 1
+	}
+	for row := range rows {
+		for column := range columns {
+			at := (v.prefix() + row*columns + column) * head
+			for axis, coordinate := range []float64{(2*float64(row)+1)/float64(rows) - 1, (2*float64(column)+1)/float64(columns) - 1} {
+				for i, period := range periods {
+					sine, cosine := math.Sincos(2 * math.Pi * coordinate / float64(period))
+					for half := range 2 {
+						place := at + half*head/2 + axis*len(periods) + i
+						cosines[place], sines[place] = float32(cosine), float32(sine)
+					}
+				}
+			}
+		}
+	}
+	table := func(values []float32) *Node {
+		return ConvertDType(ConstTensor(p.g, tensors.FromFlatDataAndDimensions(values, 1, tokens, 1, head)), p.exact())
+	}
+	cosine, sine := table(cosines), table(sines)
+	return func(x *Node) *Node {
+		x = ConvertDType(x, p.exact())
+		turned := Concatenate([]*Node{Neg(SliceAxis(x, 3, AxisRange(head/2))), SliceAxis(x, 3, AxisRange(0, head/2))}, 3)
+		return ConvertDType(Add(Mul(x, cosine), Mul(turned, sine)), p.compute)
+	}
+}
+
+// Relate is the local-group module of Mugs (Zhou et al. 2022, "Mugs", section 3.2): a block of the transformer over an image's mean token and those of its
+// nearest neighbours in memory, without positions, and the transformer's own final normalisation. It returns the image's token, [batch, Dim].
+//
+// mean, [batch, Dim], is the mean of all tokens of the last of [Tokens].Blocks; memory, [K, Dim], holds the mean patch tokens of earlier images. The
+// neighbours are the given number of rows of memory with the highest cosine similarity to mean. Variables live under scope, the transformer's, in
+// relation_blocks/0 and norm. No gradient passes to memory.
+func (v ViT) Relate(scope *model.Scope, mean, memory *Node, neighbours int) *Node {
+	if err := settings.Check(v); err != nil {
+		panic(err)
+	}
+	batch := mean.Shape().Dim(0)
+	mean.AssertDims(batch, v.Dim)
+	memory.AssertDims(-1, v.Dim)
+	memory = StopGradient(memory)
+	similarities := MatMul(losses.Unit(StopGradient(mean)), Transpose(losses.Unit(memory), 0, 1))
+	_, nearest := TopK(similarities, neighbours, -1)
+	near := Reshape(Gather(memory, Reshape(nearest, -1, 1)), batch, neighbours, v.Dim)
+
+	p := v.parameters(mean)
+	x := ConvertDType(Concatenate([]*Node{InsertAxes(mean, 1), near}, 1), p.compute)
+	block := scope.At("relation_blocks").At("0")
+	y, _, _ := v.attention(block.At("attn"), p, norm(block.At("norm1"), p, x), nil)
+	x = Add(x, v.scaled(block.At("ls1"), p, y))
+	x = Add(x, v.scaled(block.At("ls2"), p, v.mlp(block.At("mlp"), p, norm(block.At("norm2"), p, x))))
+	x = layerNorm(scope.At("norm"), p, SliceAxis(x, 1, AxisElem(0)))
+	return ConvertDType(Reshape(x, batch, v.Dim), p.master)
 }

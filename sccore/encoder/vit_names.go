@@ -1,10 +1,18 @@
 package encoder
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // tinyViT runs in seconds on a CPU. With 0.02, so narrow a network is almost linear in the pixels and stays so for hundreds of steps. 0.1 is close
@@ -42,7 +50,7 @@ func ViTByName(name string) (ViT, error) {
 		v.GridSize = 0
 	}
 	v.Positions = DINOPositions
-	if !ok || v.Check() != nil || v.Named().Name != name {
+	if !ok || settings.Check(v) != nil || v.Named().Name != name {
 		return ViT{}, fmt.Errorf("unknown vision transformer %.80q, want one of %s, or such as vit-l14-grid37-reg4-ls", name, strings.Join(ViTNames(), ", "))
 	}
 	v.Name = name
@@ -161,4 +169,129 @@ func (v ViT) Named() ViT {
 	add(v.Epsilon != 0 && v.Epsilon != 1e-6, "eps%s", decimal(v.Epsilon))
 	v.Name = strings.Join(name, "-")
 	return v
+}
+
+// initialValue returns the initializer of a variable for a scope, whose store holds the random numbers.
+type initialValue func(scope *model.Scope) model.VariableInitializer
+
+// normal initialises tokens, position embeddings and the weights of linear layers.
+func (p parameters) normal(scope *model.Scope) model.VariableInitializer {
+	return initializer.RandomNormalFn(scope, p.initStd)
+}
+
+// uniform initialises the weight and the bias of a convolution with that many inputs, as PyTorch does.
+func uniform(inputs int) initialValue {
+	limit := 1 / math.Sqrt(float64(inputs))
+	return func(scope *model.Scope) model.VariableInitializer {
+		return initializer.RandomUniformFn(scope, -limit, limit)
+	}
+}
+
+func zeros(*model.Scope) model.VariableInitializer { return Zeros }
+
+func ones(*model.Scope) model.VariableInitializer { return Ones }
+
+// small initialises LayerScale, with the value of DINOv2 and DINOv3.
+func small(*model.Scope) model.VariableInitializer {
+	return func(g *Graph, shape shapes.Shape) *Node { return MulScalar(Ones(g, shape), 1e-5) }
+}
+
+// Weight is one trainable variable of a [ViT].
+type Weight struct {
+	Path   string // Below the transformer's scope: blocks/0/attn/qkv/weight. With "." for "/" it is the name in timm's VisionTransformer.
+	Shape  []int
+	Filter bool // It belongs to the Object-Aware Filter, which transformers of DINO and timm do not have.
+}
+
+// Weights lists the trainable variables that [ViT.Tokens] creates, in the order of DINO and timm.
+func (v ViT) Weights() []Weight {
+	var all []Weight
+	filter := false
+	add := func(path string, shape ...int) { all = append(all, Weight{path, shape, filter}) }
+	linear := func(path string, in, out int) {
+		add(path+"/weight", in, out)
+		add(path+"/bias", out)
+	}
+	normOf := func(path string, dim int) {
+		add(path+"/weight", dim)
+		add(path+"/bias", dim)
+	}
+	norm := func(path string) { normOf(path, v.Dim) }
+	add("cls_token", 1, 1, v.Dim)
+	if v.Registers > 0 {
+		add("reg_token", 1, v.Registers, v.Dim)
+	}
+	if v.GridSize > 0 {
+		add("pos_embed", 1, v.positions(), v.Dim)
+	}
+	add("patch_embed/proj/weight", v.PatchSize, v.PatchSize, 3, v.Dim)
+	add("patch_embed/proj/bias", v.Dim)
+	for i := range v.Depth {
+		block := fmt.Sprintf("blocks/%d/", i)
+		norm(block + "norm1")
+		add(block+"attn/qkv/weight", v.Dim, 3*v.Dim)
+		switch v.Bias {
+		case QKVBias:
+			add(block+"attn/qkv/bias", 3*v.Dim)
+		case QVBias:
+			add(block+"attn/q_bias", v.Dim)
+			add(block+"attn/v_bias", v.Dim)
+		}
+		if v.QKNorm {
+			normOf(block+"attn/q_norm", v.Dim/v.NumHeads)
+			normOf(block+"attn/k_norm", v.Dim/v.NumHeads)
+		}
+		linear(block+"attn/proj", v.Dim, v.Dim)
+		if v.LayerScale {
+			add(block+"ls1/gamma", v.Dim)
+		}
+		if v.filtered(i) {
+			filter = true
+			add(block+"filter/prototypes", v.Prototypes, prototypeSize, prototypeSize, v.Dim)
+			norm(block + "filter/norm")
+			for _, name := range []string{"q", "k", "v"} {
+				linear(block+"filter/"+name, v.Dim, v.Dim)
+			}
+			linear(block+"filter/proj", 2*v.Dim, v.Dim)
+			filter = false
+		}
+		norm(block + "norm2")
+		if v.SwiGLU {
+			linear(block+"mlp/fc1", v.Dim, 2*v.hidden())
+		} else {
+			linear(block+"mlp/fc1", v.Dim, v.hidden())
+		}
+		linear(block+"mlp/fc2", v.hidden(), v.Dim)
+		if v.LayerScale {
+			add(block+"ls2/gamma", v.Dim)
+		}
+	}
+	norm("norm")
+	return all
+}
+
+// Size returns the number of values of the weight.
+func (w Weight) Size() int {
+	size := 1
+	for _, dim := range w.Shape {
+		size *= dim
+	}
+	return size
+}
+
+// FLOPs counts the floating-point operations of the matrix products of a forward pass of one image of so many patches. A product and its sum count as two.
+// With the backward pass there are about three times as many.
+func (v ViT) FLOPs(patches int) float64 {
+	n, dim := float64(patches), float64(v.Dim)
+	tokens := n + 1 + float64(v.Registers)
+	mlp := 2 * float64(cmp.Or(v.MLPWidth, 4*v.Dim)) * dim
+	if v.SwiGLU {
+		mlp *= 1.5
+	}
+	products := n*3*float64(v.PatchSize*v.PatchSize)*dim + float64(v.Depth)*(tokens*(4*dim*dim+mlp)+2*tokens*tokens*dim)
+	if v.Prototypes > 0 { // Queries, scores and values of the filter, and the layer after it. The prototypes' own projections are the same for all images.
+		const places = prototypeSize * prototypeSize
+		products += n * (dim*dim + float64(v.Prototypes)*dim*(places+1) + 2*dim*dim)
+	}
+	return 2 * products
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 func vit(t testing.TB, name string) encoder.ViT {
@@ -95,13 +96,13 @@ func TestViTRefusesWhatMakesNoSense(t *testing.T) {
 	} {
 		v := smallest
 		change(&v)
-		if err := v.Check(); err == nil {
+		if err := settings.Check(v); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	unfiltered := smallest
 	unfiltered.Prototypes, unfiltered.BlocksAfterFilter = 0, 7
-	if err := unfiltered.Check(); err != nil {
+	if err := settings.Check(unfiltered); err != nil {
 		t.Errorf("the place of no filter: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Image is one image as an encoder takes it.
@@ -77,7 +78,7 @@ type FeatureExtractor struct {
 // images at a time. The error names a weight that is missing or has another shape. The store remains the caller's: the extractor uses the weights it
 // holds when it runs.
 func NewFeatureExtractor(b compute.Backend, v encoder.ViT, store *model.Store, scope string, batch int) (*FeatureExtractor, error) {
-	if err := v.Check(); err != nil {
+	if err := settings.Check(v); err != nil {
 		return nil, err
 	}
 	if batch < 1 {

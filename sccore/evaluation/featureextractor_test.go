@@ -127,7 +127,7 @@ func TestFeatureExtractorRefuses(t *testing.T) {
 	}{
 		{v, "/target", 2, "no weight /target/cls_token"},
 		{v, "/online", 0, "batch of 0"},
-		{encoder.ViT{}, "/online", 2, "PatchSize 0"},
+		{encoder.ViT{}, "/online", 2, "patch_size 0"},
 		{encoder.ViT{Name: "wide", PatchSize: 4, Dim: 12, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions}, "/online", 2, "cls_token"},
 	} {
 		if _, err := evaluation.NewFeatureExtractor(b, test.v, store, test.scope, test.batch); err == nil || !strings.Contains(err.Error(), test.part) {

@@ -135,17 +135,17 @@ func TestSegmentationTrainingChecks(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*SegmentationConfig){
-		`"mlp" is neither`:    func(c *SegmentationConfig) { c.Head.Kind = "mlp" },
-		"1 classes":           func(c *SegmentationConfig) { c.Head.Classes = 1 },
-		"width 0":             func(c *SegmentationConfig) { c.Head.Width = 0 },
-		"dim 0":               func(c *SegmentationConfig) { c.Dim = 0 },
-		"grid 0":              func(c *SegmentationConfig) { c.Grid = 0 },
-		"batch -1":            func(c *SegmentationConfig) { c.Batch = -1 },
-		"steps 0":             func(c *SegmentationConfig) { c.Steps = 0 },
-		"number of rates 0":   func(c *SegmentationConfig) { c.LearningRates = nil },
-		"learning rate 0":     func(c *SegmentationConfig) { c.LearningRates = []float64{0} },
-		"learning rate NaN":   func(c *SegmentationConfig) { c.FinalLearningRate = math.NaN() },
-		"learning rate +Inf ": func(c *SegmentationConfig) { c.FinalLearningRate = math.Inf(1) },
+		`"mlp": want linear or fcn`: func(c *SegmentationConfig) { c.Head.Kind = "mlp" },
+		"classes 1":                 func(c *SegmentationConfig) { c.Head.Classes = 1 },
+		"width 0":                   func(c *SegmentationConfig) { c.Head.Width = 0 },
+		"dim 0":                     func(c *SegmentationConfig) { c.Dim = 0 },
+		"grid 0":                    func(c *SegmentationConfig) { c.Grid = 0 },
+		"batch -1":                  func(c *SegmentationConfig) { c.Batch = -1 },
+		"steps 0":                   func(c *SegmentationConfig) { c.Steps = 0 },
+		"number of rates 0":         func(c *SegmentationConfig) { c.LearningRates = nil },
+		"learning rate 0":           func(c *SegmentationConfig) { c.LearningRates = []float64{0} },
+		"learning rate NaN":         func(c *SegmentationConfig) { c.FinalLearningRate = math.NaN() },
+		"learning rate +Inf ":       func(c *SegmentationConfig) { c.FinalLearningRate = math.Inf(1) },
 	} {
 		c := good
 		change(&c)

@@ -1,7 +1,6 @@
 package evaluation
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -104,9 +103,9 @@ func (a AnnotatedPatches) standardization() (mean, deviation []float32) {
 // which classes the features separate. Each feature is standardised to mean 0 and variance 1 over the training set. The head remains linear, and
 // features of small spread train as well as any.
 type PatchProbe struct {
-	Steps        int     `json:"steps"` // At least 1.
-	Batch        int     `json:"batch"` // Patches per step, at least 1.
-	LearningRate float64 `json:"rate"`  // At the first step, above 0.
+	Steps        int     `json:"steps" range:"[1,2^24]"`
+	Batch        int     `json:"batch" range:"[1,2^18]"` // Patches per step.
+	LearningRate float64 `json:"rate" range:"(0,1e4]"`   // At the first step.
 }
 
 // DefaultPatchProbe returns a probe that converges on a thousand small images in about a second.
@@ -114,14 +113,6 @@ func DefaultPatchProbe() PatchProbe { return PatchProbe{Steps: 1000, Batch: 512,
 
 // patchProbeBlock is the number of images predicted at once.
 const patchProbeBlock = 16
-
-// Check returns an error that names the setting that is out of range.
-func (p PatchProbe) Check() error {
-	if err := cmp.Or(settings.Between("steps", p.Steps, 1, maxSteps), settings.Between("batch", p.Batch, 1, maxFeatures), settings.Above("rate", p.LearningRate, maxRate)); err != nil {
-		return fmt.Errorf("patch probe: %w", err)
-	}
-	return nil
-}
 
 // Evaluate trains the head on one set and returns how well it segments the other, see [PatchProbe.Confusion].
 func (p PatchProbe) Evaluate(b compute.Backend, train, test AnnotatedPatches, classes int, seed uint64) (metrics.Segmentation, error) {
@@ -163,8 +154,8 @@ func (p PatchProbe) Confusion(b compute.Backend, train, test AnnotatedPatches, c
 }
 
 func (p PatchProbe) check(train, test AnnotatedPatches, classes int) error {
-	if err := p.Check(); err != nil {
-		return err
+	if err := settings.Check(p); err != nil {
+		return fmt.Errorf("patch probe: %w", err)
 	}
 	if err := train.Check(classes); err != nil {
 		return fmt.Errorf("training set: %w", err)

@@ -48,7 +48,7 @@ func (p PatchRecall) Check() error {
 	if p.Least > p.PerClass {
 		return fmt.Errorf("least %d is above per_class %d", p.Least, p.PerClass)
 	}
-	return cmp.Or(p.Probe.Check(), p.KNN.Check())
+	return cmp.Or(settings.CheckGroup("probe", p.Probe), settings.CheckGroup("knn", p.KNN))
 }
 
 // Protocol describes the evaluation in one line.

@@ -37,7 +37,7 @@ type SegmentationConfig struct {
 
 // Check returns an error that names the first setting that is out of range.
 func (c SegmentationConfig) Check() error {
-	if err := c.Head.Check(); err != nil {
+	if err := settings.Check(c.Head); err != nil {
 		return err
 	}
 	if err := cmp.Or(

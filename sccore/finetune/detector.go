@@ -30,13 +30,13 @@ type Detector struct {
 
 // Check returns an error that names the first invalid setting.
 func (d Detector) Check() error {
-	if err := d.ViT.Check(); err != nil {
+	if err := settings.Check(d.ViT); err != nil {
 		return err
 	}
 	if d.ViT.Dim%4 != 0 {
 		return fmt.Errorf("tokens of length %d: the pyramid needs a multiple of 4", d.ViT.Dim)
 	}
-	return d.Config.Check()
+	return settings.Check(d.Config)
 }
 
 // divisor is what sides of a canvas are multiples of: two patches, for the coarsest level.

@@ -37,7 +37,7 @@ type Segmenter struct {
 
 // Check returns an error that names the first invalid setting.
 func (s Segmenter) Check() error {
-	if err := s.ViT.Check(); err != nil {
+	if err := settings.Check(s.ViT); err != nil {
 		return err
 	}
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Gradients of the losses by every weight and by the tokens, along random directions, agree with finite differences in float64.
@@ -139,33 +140,30 @@ func TestPyramidOfHalfPrecision(t *testing.T) {
 }
 
 func TestInvalidHeadsOfPyramids(t *testing.T) {
-	type head interface{ Check() error }
-	for _, valid := range []head{DefaultUPerNet(150), DefaultAuxiliary(2), DefaultSemanticFPN(255)} {
-		if err := valid.Check(); err != nil {
+	for _, valid := range []any{DefaultUPerNet(150), DefaultAuxiliary(2), DefaultSemanticFPN(255)} {
+		if err := settings.Check(valid); err != nil {
 			t.Error(err)
 		}
 	}
-	for want, invalid := range map[string]head{
-		"UPerNet of 1 classes":               UPerNet{Classes: 1, Channels: 4},
-		"UPerNet of 0 channels":              UPerNet{Classes: 2},
-		"UPerNet with dropout NaN":           UPerNet{2, 4, math.NaN()},
-		"auxiliary head of 256 classes":      DefaultAuxiliary(256),
-		"auxiliary head of -1 channels":      Auxiliary{2, -1, 0},
-		"auxiliary head with dropout 1":      Auxiliary{2, 4, 1},
-		"semantic FPN of 0 channels":         SemanticFPN{2, 4, 0, 0},
-		"semantic FPN of -3 channels":        SemanticFPN{2, -3, 4, 0},
-		"semantic FPN with dropout -0.1":     SemanticFPN{2, 4, 4, -0.1},
-		"pyramid of block 3, the transforme": blocksOfThree{},
+	for want, invalid := range map[string]any{
+		"classes 1":        UPerNet{Classes: 1, Channels: 4},
+		"channels 0":       UPerNet{Classes: 2},
+		"dropout NaN":      UPerNet{2, 4, math.NaN()},
+		"classes 256":      DefaultAuxiliary(256),
+		"channels -1":      Auxiliary{2, -1, 0},
+		"dropout 1":        Auxiliary{2, 4, 1},
+		"channels 0 ":      SemanticFPN{2, 4, 0, 0},
+		"neck_channels -3": SemanticFPN{2, -3, 4, 0},
+		"dropout -0.1":     SemanticFPN{2, 4, 4, -0.1},
 	} {
-		if err := invalid.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := settings.Check(invalid); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
+	if err := (Pyramid{[4]int{0, 1, 2, 3}}).Check(3); err == nil || !strings.HasPrefix(err.Error(), "pyramid of block 3, the transforme") {
+		t.Errorf("a block that is not there: %v", err)
+	}
 }
-
-type blocksOfThree struct{}
-
-func (blocksOfThree) Check() error { return Pyramid{[4]int{0, 1, 2, 3}}.Check(3) }
 
 // Weights start as in mmcv and mmsegmentation.
 func TestInitialWeightsOfHeads(t *testing.T) {

@@ -1,9 +1,14 @@
 package heads
 
 import (
+	"math"
+
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/layers"
 )
@@ -11,8 +16,8 @@ import (
 // Projector maps [CLS] and patch tokens to the space in which the method compares them. It is an MLP of three layers with GELU between them
 // ("Network architecture"). Where the paper says nothing, it follows DINO's head: GELU, biases, no batch normalisation.
 type Projector struct {
-	HiddenDim int `json:"hidden"` // Width of the two hidden layers.
-	OutDim    int `json:"out"`    // Width of the output.
+	HiddenDim int `json:"hidden" range:"[1,2^14]"` // Width of the two hidden layers.
+	OutDim    int `json:"out" range:"[2,2^14]"`    // Width of the output.
 	// ComputeDType is the dtype of products and hidden activations; the zero value is that of the tokens, which variables and outputs always have.
 	ComputeDType dtypes.DType `json:"-"`
 }
@@ -40,4 +45,106 @@ func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
 func (p Projector) FLOPs(dim int) float64 {
 	hidden := float64(p.HiddenDim)
 	return 2 * hidden * (float64(dim) + hidden + float64(p.OutDim))
+}
+
+// DINOHead maps tokens to the logits whose distributions DINO, iBOT and Mugs' group discrimination compare (Caron et al. 2021, "Network
+// architecture"): an MLP of three layers with GELU, a bottleneck of Euclidean norm 1, and a last layer without bias whose weights are normalised: each
+// logit is the cosine of the bottleneck with one of OutDim directions.
+type DINOHead struct {
+	HiddenDim     int `json:"hidden" range:"[1,2^14]"`     // Width of the two hidden layers.
+	BottleneckDim int `json:"bottleneck" range:"[1,2^14]"` // Width of the MLP's output.
+	OutDim        int `json:"out" range:"[2,2^18]"`        // Number of logits.
+	// NormLastLayer keeps the lengths of the last layer's weights at 1. Otherwise they are learnt, starting at 1, which the authors do for ViT-S.
+	NormLastLayer bool `json:"norm_last_layer"`
+}
+
+// DefaultDINOHead returns DINO's head: 2048, 256 and 65,536, with lengths of 1. iBOT's last layer has 8192 logits.
+func DefaultDINOHead() DINOHead {
+	return DINOHead{HiddenDim: 2048, BottleneckDim: 256, OutDim: 65536, NormLastLayer: true}
+}
+
+// DINOLastLayer is the name, below a head's scope, of the layer that DINO leaves as it is for the first epoch: its variables take part in no update
+// then. AdamW.UpdateUnless of package optim does that.
+const DINOLastLayer = "last_layer"
+
+// Logits maps tokens, [.., D], to [.., OutDim]. Variables live under scope with the names of the official heads, with "/" for ".": mlp/0, mlp/2 and
+// mlp/4 with weight and bias, and last_layer with weight_v and, unless NormLastLayer, weight_g. Weights are [in, out]. Calls with the same scope share
+// them. Weights of the MLP start normally distributed with standard deviation 0.02 and its biases at 0; the last layer starts as torch.nn.Linear.
+func (h DINOHead) Logits(scope *model.Scope, tokens *Node) *Node {
+	dims := tokens.Shape().Dimensions
+	before := dims[:len(dims)-1]
+	x := Reshape(tokens, -1, dims[len(dims)-1])
+	mlp := scope.At("mlp")
+	x = activation.Gelu(narrow(mlp.At("0"), x, h.HiddenDim))
+	x = activation.Gelu(narrow(mlp.At("2"), x, h.HiddenDim))
+	x = losses.Unit(narrow(mlp.At("4"), x, h.BottleneckDim))
+
+	last := scope.At(DINOLastLayer)
+	limit := 1 / math.Sqrt(float64(h.BottleneckDim))
+	directions := last.WithInitializer(initializer.RandomUniformFn(last, -limit, limit)).
+		VariableWithShape("weight_v", shapes.Make(x.DType(), h.BottleneckDim, h.OutDim)).NodeValue(x)
+	directions = Div(directions, Sqrt(ReduceAndKeep(Square(directions), ReduceSum, 0)))
+	x = MatMul(x, directions)
+	if !h.NormLastLayer {
+		x = Mul(x, last.WithInitializer(initializer.One).VariableWithShape("weight_g", shapes.Make(x.DType(), 1, h.OutDim)).NodeValue(x))
+	}
+	return Reshape(x, append(append([]int{}, before...), h.OutDim)...)
+}
+
+// narrow is a linear layer with DINO's initial values. DINO truncates them at ±2, which is a hundred standard deviations.
+func narrow(scope *model.Scope, x *Node, out int) *Node {
+	in := x.Shape().Dim(1)
+	weight := scope.WithInitializer(initializer.RandomNormalFn(scope, 0.02)).VariableWithShape("weight", shapes.Make(x.DType(), in, out))
+	bias := scope.WithInitializer(initializer.Zero).VariableWithShape("bias", shapes.Make(x.DType(), out))
+	return Add(MatMul(x, weight.NodeValue(x)), InsertAxes(bias.NodeValue(x), 0))
+}
+
+// DiscriminationHead maps tokens to the features that Mugs' instance and local-group discrimination compare (Zhou et al. 2022, "Mugs"): a projector of
+// three layers, which student and teacher have, and a predictor of two layers, which the student alone has. Layers have no biases, and GELU between them.
+type DiscriminationHead struct {
+	HiddenDim    int `json:"hidden" range:"[1,2^14]"`    // Width of the projector's two hidden layers.
+	OutDim       int `json:"out" range:"[2,2^14]"`       // Width of the features.
+	PredictorDim int `json:"predictor" range:"[1,2^14]"` // Width of the predictor's hidden layer.
+}
+
+// DefaultDiscriminationHead returns Mugs' widths: 2048, 256 and 4096.
+func DefaultDiscriminationHead() DiscriminationHead {
+	return DiscriminationHead{HiddenDim: 2048, OutDim: 256, PredictorDim: 4096}
+}
+
+// Project maps tokens, [.., D], to features of Euclidean norm 1, [.., OutDim]: the teacher's targets. Variables live under scope with the names of the
+// official heads, with "/" for ".": projector/0, projector/2 and projector/4 with weight, [in, out]. They start normally distributed with standard
+// deviation 0.02.
+func (h DiscriminationHead) Project(scope *model.Scope, tokens *Node) *Node {
+	scope = scope.At("projector")
+	normal := func(scope *model.Scope, _ int) model.VariableInitializer {
+		return initializer.RandomNormalFn(scope, 0.02)
+	}
+	return perceptron(scope, tokens, normal, h.HiddenDim, h.HiddenDim, h.OutDim)
+}
+
+// Predict maps tokens, [.., D], to the student's predictions, [.., OutDim], of Euclidean norm 1: the predictor's output for the features of Project. Its
+// variables are predictor/0 and predictor/2, which start as torch.nn.Linear.
+func (h DiscriminationHead) Predict(scope *model.Scope, tokens *Node) *Node {
+	linear := func(scope *model.Scope, in int) model.VariableInitializer {
+		limit := 1 / math.Sqrt(float64(in))
+		return initializer.RandomUniformFn(scope, -limit, limit)
+	}
+	return perceptron(scope.At("predictor"), h.Project(scope, tokens), linear, h.PredictorDim, h.OutDim)
+}
+
+// perceptron maps x, [.., D], through layers of these widths, with GELU between them, to outputs of Euclidean norm 1. As in torch.nn.Sequential, which
+// counts the GELUs, the layers are 0, 2 and so on.
+func perceptron(scope *model.Scope, x *Node, initial func(scope *model.Scope, in int) model.VariableInitializer, widths ...int) *Node {
+	dims := x.Shape().Dimensions
+	before := dims[:len(dims)-1]
+	x = Reshape(x, -1, dims[len(dims)-1])
+	for i, width := range widths {
+		if i > 0 {
+			x = activation.Gelu(x)
+		}
+		layer, in := scope.At("%d", 2*i), x.Shape().Dim(1)
+		x = MatMul(x, layer.WithInitializer(initial(layer, in)).VariableWithShape("weight", shapes.Make(x.DType(), in, width)).NodeValue(x))
+	}
+	return Reshape(losses.Unit(x), append(append([]int{}, before...), x.Shape().Dim(1))...)
 }

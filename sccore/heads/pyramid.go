@@ -2,12 +2,16 @@ package heads
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Pyramid makes feature maps of four sizes from the outputs of four blocks of a plain vision transformer, as iBOT's fine-tuning for segmentation does
@@ -70,4 +74,207 @@ func (p Pyramid) Levels(scope *model.Scope, blocks []*Node, rows, columns int, t
 	levels[1] = layers.TransposedConvolution(fpn2.At("0"), levels[1], dim)
 	levels[3] = layers.MaxPool2(levels[3])
 	return levels
+}
+
+// decoder is what mmsegmentation's heads have in common.
+type decoder struct {
+	classes int
+	dropout float64
+	train   bool
+}
+
+// module is a convolution, batch normalisation and ReLU: mmcv's ConvModule, in conv and bn under scope.
+func (d decoder) module(scope *model.Scope, x *Node, size, out int) *Node {
+	x = layers.Convolution(scope.At("conv"), x, size, out, 1)
+	return layers.ReLU(layers.BatchNormAlong(scope.At("bn"), x, 2, layers.Norm{Train: d.train}, true))
+}
+
+// logits drops channels and classifies pixels, in conv_seg under scope. Its weight starts as small as in mmsegmentation.
+func (d decoder) logits(scope *model.Scope, x *Node) *Node {
+	if d.train {
+		x = layers.DropChannels(scope, x, d.dropout)
+	}
+	scope = scope.At("conv_seg")
+	return initialised(scope, x, 1, d.classes, initializer.RandomNormalFn(scope, 0.01))
+}
+
+// initialised is a convolution with a bias. Its weight starts with the given values and its bias at 0.
+func initialised(scope *model.Scope, x *Node, size, out int, initial model.VariableInitializer) *Node {
+	weight := scope.WithInitializer(initial).VariableWithShape("weight", shapes.Make(x.DType(), size, size, x.Shape().Dim(3), out))
+	bias := scope.WithInitializer(Zeros).VariableWithShape("bias", shapes.Make(x.DType(), out))
+	return Add(layers.ConvolutionWith(x, weight.NodeValue(x), 1), ExpandLeftToRank(bias.NodeValue(x), 4))
+}
+
+// xavier is Glorot's uniform distribution for the weight of a convolution.
+func xavier(scope *model.Scope, size, in, out int) model.VariableInitializer {
+	limit := math.Sqrt(6 / float64(size*size*(in+out)))
+	return initializer.RandomUniformFn(scope, -limit, limit)
+}
+
+// like resizes x, [rows, columns, batch, channels], to the rows and columns of the reference.
+func like(reference, x *Node, resize func(maps *Node, height, width int) *Node) *Node {
+	return resizedTo(x, reference.Shape().Dim(0), reference.Shape().Dim(1), resize)
+}
+
+// resizedTo resizes x, [rows, columns, batch, channels], to [height, width, batch, channels].
+func resizedTo(x *Node, height, width int, resize func(maps *Node, height, width int) *Node) *Node {
+	rows, columns, batch, channels := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
+	if rows == height && columns == width {
+		return x
+	}
+	x = resize(Reshape(x, 1, rows, columns, batch*channels), height, width)
+	return Reshape(x, height, width, batch, channels)
+}
+
+// UPerNet is the segmentation head of Xiao et al., "Unified Perceptual Parsing" (2018), as mmsegmentation's UPerHead: a pyramid of pooled features on
+// the coarsest level, a top-down path with additions, and a 3×3 convolution over all levels together. Resizing is bilinear, with align_corners=False.
+type UPerNet struct {
+	Classes  int     `range:"[2,255]"`
+	Channels int     `range:"[1,)"`  // Channels of every layer.
+	Dropout  float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training.
+}
+
+// PoolScales are the bins along each side of the pooled features.
+var PoolScales = []int{1, 2, 3, 6}
+
+// DefaultUPerNet returns mmsegmentation's head of 512 channels and dropout 0.1. For a vision transformer, iBOT's recipe sets Channels to the length of
+// a token: 384 for ViT-S.
+func DefaultUPerNet(classes int) UPerNet {
+	return UPerNet{Classes: classes, Channels: 512, Dropout: 0.1}
+}
+
+func (h UPerNet) decoder(train bool) decoder { return decoder{h.Classes, h.Dropout, train} }
+
+// Logits maps the levels of a pyramid, [rows, columns, batch, features] with the finest first, to logits at the resolution of the finest level,
+// [rows, columns, batch, Classes]. [Pyramid.Levels] makes such levels.
+//
+// Variables live in decode_head under scope, with the names of mmsegmentation and "/" for ".", and have the dtype of the levels. If train is true, batch
+// normalisation uses the statistics of the whole batch and moves the running ones, and channels are dropped. The batch then needs two images, for the
+// normalisation of one bin. Logits panics if [settings.Check] returns an error.
+func (h UPerNet) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
+	if err := settings.Check(h); err != nil {
+		panic(err)
+	}
+	d, scope := h.decoder(train), scope.At("decode_head")
+	top := len(levels) - 1
+	maps := make([]*Node, len(levels))
+	for i, level := range levels[:top] {
+		maps[i] = d.module(scope.At("lateral_convs").At("%d", i), level, 1, h.Channels)
+	}
+	maps[top] = h.pooled(d, scope, levels[top])
+	for i := top; i > 0; i-- {
+		maps[i-1] = Add(maps[i-1], like(maps[i-1], maps[i], layers.ResizeBilinear))
+	}
+	for i := range maps[:top] {
+		maps[i] = d.module(scope.At("fpn_convs").At("%d", i), maps[i], 3, h.Channels)
+	}
+	for i := range maps {
+		maps[i] = like(maps[0], maps[i], layers.ResizeBilinear)
+	}
+	return d.logits(scope, d.module(scope.At("fpn_bottleneck"), Concatenate(maps, -1), 3, h.Channels))
+}
+
+// pooled joins the coarsest level with its means over bins of four sizes: the pyramid pooling module of Zhao et al., "Pyramid Scene Parsing Network"
+// (2017).
+func (h UPerNet) pooled(d decoder, scope *model.Scope, x *Node) *Node {
+	joined := []*Node{x}
+	for i, scale := range PoolScales {
+		bins := resizedTo(x, scale, scale, func(maps *Node, _, _ int) *Node { return layers.AveragePool(maps, scale) })
+		bins = d.module(scope.At("psp_modules").At("%d", i).At("1"), bins, 1, h.Channels)
+		joined = append(joined, like(x, bins, layers.ResizeBilinear))
+	}
+	return d.module(scope.At("bottleneck"), Concatenate(joined, -1), 3, h.Channels)
+}
+
+// Auxiliary is the head that trains beside [UPerNet] on level 2 of the pyramid and is left out of predictions: mmsegmentation's FCNHead with one 3×3
+// convolution, and concat_input=False. Its loss counts [AuxiliaryWeight] times.
+type Auxiliary struct {
+	Classes  int     `range:"[2,255]"`
+	Channels int     `range:"[1,)"`  // Channels of the convolution.
+	Dropout  float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training.
+}
+
+// AuxiliaryLevel is the level of the pyramid that the auxiliary head takes, and AuxiliaryWeight the weight of its loss.
+const (
+	AuxiliaryLevel  = 2
+	AuxiliaryWeight = 0.4
+)
+
+// DefaultAuxiliary returns the recipe's head, of 256 channels and dropout 0.1.
+func DefaultAuxiliary(classes int) Auxiliary {
+	return Auxiliary{Classes: classes, Channels: 256, Dropout: 0.1}
+}
+
+func (h Auxiliary) decoder(train bool) decoder { return decoder{h.Classes, h.Dropout, train} }
+
+// Logits maps the levels of a pyramid to logits at the resolution of its level 2, [rows, columns, batch, Classes]. Variables live in auxiliary_head
+// under scope; otherwise it is as [UPerNet.Logits].
+func (h Auxiliary) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
+	if err := settings.Check(h); err != nil {
+		panic(err)
+	}
+	d, scope := h.decoder(train), scope.At("auxiliary_head")
+	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[AuxiliaryLevel], 3, h.Channels))
+}
+
+// SemanticFPN is the segmentation head of Kirillov et al., "Panoptic Feature Pyramid Networks" (2019), as mmsegmentation's FPN neck and FPNHead. The
+// neck is a top-down path with additions, without normalisation and activations. The head brings each level to the resolution of the finest one, by 3×3
+// convolutions that each precede a bilinear upsampling by 2, and adds them.
+type SemanticFPN struct {
+	Classes      int     `range:"[2,255]"`
+	NeckChannels int     `range:"[1,)"`  // Channels of the neck.
+	Channels     int     `range:"[1,)"`  // Channels of the head.
+	Dropout      float64 `range:"[0,1)"` // Probability that a channel is dropped before the classifier, in training.
+}
+
+// DefaultSemanticFPN returns mmsegmentation's neck of 256 and head of 128 channels, with dropout 0.1. XCiT's recipe sets NeckChannels to the length of a
+// token instead: 384 for models of the size of ViT-S.
+func DefaultSemanticFPN(classes int) SemanticFPN {
+	return SemanticFPN{Classes: classes, NeckChannels: 256, Channels: 128, Dropout: 0.1}
+}
+
+func (h SemanticFPN) decoder(train bool) decoder { return decoder{h.Classes, h.Dropout, train} }
+
+// Logits maps the levels of a pyramid to logits at the resolution of the finest level, [rows, columns, batch, Classes]. Each level has half the
+// resolution of the one before. Variables live in neck and decode_head under scope; otherwise it is as [UPerNet.Logits], but one image is enough.
+func (h SemanticFPN) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
+	if err := settings.Check(h); err != nil {
+		panic(err)
+	}
+	d, head := h.decoder(train), scope.At("decode_head")
+	var sum *Node
+	for i, x := range h.neck(scope.At("neck"), levels) {
+		scales := head.At("scale_heads").At("%d", i)
+		for k := range max(i, 1) {
+			x = d.module(scales.At("%d", 2*k), x, 3, h.Channels) // PyTorch counts the upsamplings too.
+			if i > 0 {
+				x = resizedTo(x, 2*x.Shape().Dim(0), 2*x.Shape().Dim(1), layers.ResizeBilinear)
+			}
+		}
+		if sum == nil {
+			sum = x
+		} else {
+			sum = Add(sum, like(sum, x, layers.ResizeBilinear))
+		}
+	}
+	return d.logits(head, sum)
+}
+
+// neck maps levels to maps of the same sizes and NeckChannels channels.
+func (h SemanticFPN) neck(scope *model.Scope, levels []*Node) []*Node {
+	convolution := func(scope *model.Scope, x *Node, size int) *Node {
+		scope = scope.At("conv")
+		return initialised(scope, x, size, h.NeckChannels, xavier(scope, size, x.Shape().Dim(3), h.NeckChannels))
+	}
+	maps := make([]*Node, len(levels))
+	for i, level := range levels {
+		maps[i] = convolution(scope.At("lateral_convs").At("%d", i), level, 1)
+	}
+	for i := len(maps) - 1; i > 0; i-- {
+		maps[i-1] = Add(maps[i-1], like(maps[i-1], maps[i], layers.ResizeNearest))
+	}
+	for i := range maps {
+		maps[i] = convolution(scope.At("fpn_convs").At("%d", i), maps[i], 3)
+	}
+	return maps
 }

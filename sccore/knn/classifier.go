@@ -1,7 +1,6 @@
 package knn
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,8 +15,8 @@ import (
 // votes for its class with weight exp(s/Temperature). It holds the bank once, as it is given, and searches it in blocks, see [Bank]. The augmentation
 // study (appendix B.1) uses K = 200 and 0.1; for [CLS] features see [DINOClassifier].
 type Classifier struct {
-	K           int     `json:"k"`           // Number of neighbours; all training features if there are fewer.
-	Temperature float64 `json:"temperature"` // Temperature of the weights of neighbours, at least 0.02.
+	K           int     `json:"k" range:"[1,2^24]"`             // Number of neighbours; all training features if there are fewer.
+	Temperature float64 `json:"temperature" range:"[0.02,1e6]"` // Temperature of the weights of neighbours. Below 0.02, exp(1/temperature) overflows float32.
 }
 
 // DINOClassifier is the classifier with which DINO's code reports [CLS] features: 20 neighbours and a temperature of 0.07. For
@@ -40,8 +39,8 @@ func (c Classifier) Predict(b compute.Backend, bank *tensors.Tensor, labels []in
 // Rank returns, for each query, the top classes by votes, most votes first and the lower class among equals; all classes if there are fewer. bank,
 // [N, D], are training features of any norm with labels in [0, classes); queries are [Q, D]; top is at least 1.
 func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int) (ranked [][]int32, err error) {
-	if err := c.Check(); err != nil {
-		return nil, err
+	if err := settings.Check(c); err != nil {
+		return nil, fmt.Errorf("k-NN: %w", err)
 	}
 	if err := checkSizes("k-NN", bank, labels, classes, queries, top); err != nil {
 		return nil, err
@@ -50,15 +49,6 @@ func (c Classifier) Rank(b compute.Backend, bank *tensors.Tensor, labels []int32
 		tensors.MustConstFlatData(queries, func(queries []float32) { ranked, err = c.vote(b, bank, labels, classes, queries, top) })
 	})
 	return ranked, err
-}
-
-// Check returns an error that names the setting that is out of range.
-func (c Classifier) Check() error {
-	// Below 0.02, exp(1/temperature) overflows float32.
-	if err := cmp.Or(settings.Between("k", c.K, 1, 1<<24), settings.Between("temperature", c.Temperature, 0.02, 1e6)); err != nil {
-		return fmt.Errorf("k-NN: %w", err)
-	}
-	return nil
 }
 
 // vote ranks the classes for each query.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
@@ -126,4 +127,96 @@ func shifted(x *Node, axis, by int) *Node {
 		kept, pads[axis] = AxisRange(-by), PadAxis{End: -by}
 	}
 	return Pad(SliceAxis(x, axis, kept), ScalarZero(x.Graph(), x.DType()), pads...)
+}
+
+// Product is GoMLX's MatMul of matrices, except that the gradient of a product in half precision is one too. GoMLX names float32 as the dtype in which
+// terms of such products are added, and then computes the gradient in it, at twice to four times the time and memory on a GPU. Devices add in float32
+// anyway.
+func Product(x, y *Node) *Node { return product(x, y).Product() }
+
+// Contract is GoMLX's Einsum with the gradient of [Product], for equations whose every letter is in two of the three terms.
+func Contract(equation string, x, y *Node) *Node {
+	terms, out, _ := strings.Cut(equation, "->")
+	left, right, _ := strings.Cut(terms, ",")
+	var batch string
+	var leftSum, leftBatch, rightSum, rightBatch []int
+	for i, letter := range left {
+		at := strings.IndexRune(right, letter)
+		switch {
+		case at < 0:
+		case strings.ContainsRune(out, letter):
+			batch, leftBatch, rightBatch = batch+string(letter), append(leftBatch, i), append(rightBatch, at)
+		default:
+			leftSum, rightSum = append(leftSum, i), append(rightSum, at)
+		}
+	}
+	alone := func(term, other string) string {
+		return strings.Map(func(letter rune) rune {
+			if strings.ContainsRune(other, letter) {
+				return -1
+			}
+			return letter
+		}, term)
+	}
+	z, order := product(x, y).General(leftSum, leftBatch, rightSum, rightBatch), batch+alone(left, right)+alone(right, left)
+	if order == out {
+		return z
+	}
+	var axes []int
+	for _, letter := range out {
+		axes = append(axes, strings.IndexRune(order, letter))
+	}
+	return TransposeAllAxes(z, axes...)
+}
+
+func product(x, y *Node) *DotBuilder { return Dot(x, y).WithAccumulatorDType(dtypes.InvalidDType) }
+
+// AddBias adds bias, [out], to each row of x, [rows, out]. The bias may have another dtype than x; its gradient is summed in its own.
+func AddBias(x, bias *Node) *Node {
+	bias = InsertAxes(bias, 0)
+	if bias.DType() != x.DType() {
+		bias = ConvertDType(BroadcastToDims(bias, x.Shape().Dimensions...), x.DType())
+	}
+	return Add(x, bias)
+}
+
+// TransposedConvolution maps x, [height, width, batch, in], to [2·height, 2·width, batch, out] with a kernel of 2×2 pixels, stride 2 and a bias, as
+// torch.nn.ConvTranspose2d(in, out, 2, 2) does. Its windows do not overlap, so it is one matrix product per pixel.
+//
+// The weight is [2, 2, out, in]: a transposed convolution swaps the two sides of a convolution. PyTorch swaps them too, to [in, out, 2, 2], so weights
+// convert as those of convolutions do. Initial values are PyTorch's, uniform within ±1/√(4·out).
+func TransposedConvolution(scope *model.Scope, x *Node, out int) *Node {
+	x.AssertRank(4)
+	limit := 1 / math.Sqrt(float64(4*out))
+	scope = scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit))
+	weight := scope.VariableWithShape("weight", shapes.Make(x.DType(), 2, 2, out, x.Shape().Dim(3))).NodeValue(x)
+	bias := scope.VariableWithShape("bias", shapes.Make(x.DType(), out)).NodeValue(x)
+	return TransposedConvolutionWith(x, weight, bias)
+}
+
+// TransposedConvolutionWith is [TransposedConvolution] with the given weight, [2, 2, out, in], and bias, [out].
+func TransposedConvolutionWith(x, weight, bias *Node) *Node {
+	height, width, batch, out := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), weight.Shape().Dim(2)
+	y := Einsum("hwbi,rcoi->hwbrco", x, weight)
+	y = Reshape(TransposeAllAxes(y, 0, 3, 1, 4, 2, 5), 2*height, 2*width, batch, out)
+	return Add(y, ExpandLeftToRank(bias, 4))
+}
+
+// Dense maps x, [batch, in], to x·weight + bias, [batch, out], or to x·weight without bias. Variables have the names and initial values of
+// torch.nn.Linear, uniform within ±1/√in, but weight is [in, out].
+func Dense(scope *model.Scope, x *Node, out int, bias bool) *Node {
+	return DenseOf(scope, x.DType(), x, out, bias)
+}
+
+// DenseOf is [Dense] with variables of another dtype than x: float32 for a layer that computes in bfloat16.
+func DenseOf(scope *model.Scope, master dtypes.DType, x *Node, out int, bias bool) *Node {
+	x.AssertRank(2)
+	in := x.Shape().Dim(1)
+	limit := 1 / math.Sqrt(float64(in))
+	scope = scope.WithInitializer(initializer.RandomUniformFn(scope, -limit, limit))
+	y := Product(x, ConvertDType(scope.VariableWithShape("weight", shapes.Make(master, in, out)).NodeValue(x), x.DType()))
+	if bias {
+		y = AddBias(y, scope.VariableWithShape("bias", shapes.Make(master, out)).NodeValue(x))
+	}
+	return y
 }

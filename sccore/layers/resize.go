@@ -1,6 +1,9 @@
 package layers
 
 import (
+	"math"
+
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 )
@@ -50,4 +53,111 @@ func nearestWeights(from, to int) []float64 {
 		weights[i*from+min(at, from-1)] = 1
 	}
 	return weights
+}
+
+// MaxPool2 maps x, [height, width, batch, channels], to the maxima of its windows of 2×2 pixels, [⌊height/2⌋, ⌊width/2⌋, batch, channels]. It drops a
+// last odd row or column. The gradient of equal maxima goes to the first of them in reading order. Both are as in torch.nn.MaxPool2d(2).
+func MaxPool2(x *Node) *Node {
+	x.AssertRank(4)
+	for _, axis := range []int{1, 0} { // Columns first, for the reading order.
+		even, odd := evenAndOdd(SliceAxis(x, axis, AxisRange(0, x.Shape().Dim(axis)/2*2)), axis)
+		x = Max(even, odd)
+	}
+	return x
+}
+
+// AveragePool maps maps, [N, rows, columns, D], to the means of size×size bins, [N, size, size, D], as torch.nn.AdaptiveAvgPool2d(size) does. Bins
+// overlap where size does not divide rows or columns.
+func AveragePool(maps *Node, size int) *Node {
+	return resample(maps, size, size, averageWeights)
+}
+
+// averageWeights returns the weights, [to, from], of the means of the bins of one axis.
+func averageWeights(from, to int) []float64 {
+	weights := make([]float64, to*from)
+	for i := range to {
+		first, end := i*from/to, ((i+1)*from+to-1)/to
+		for j := first; j < end; j++ {
+			weights[i*from+j] = 1 / float64(end-first)
+		}
+	}
+	return weights
+}
+
+// RoIAlign pools one box of each feature map to OutputSize×OutputSize features (He et al., Mask R-CNN, 2017), as torchvision.ops.roi_align
+// does with aligned=True: each bin is the mean of SamplingRatio×SamplingRatio bilinear samples. Along an axis where a box has no length, all samples
+// lie at one place; if their number follows from the size, there are none and the features are 0.
+//
+// The paper aligns two views with it ("Cross-view alignment"). Given each view's box of the overlap, from [views.Overlap], the pooled
+// features of both views belong to the same places in the image.
+type RoIAlign struct {
+	OutputSize int `json:"size"` // Bins along each axis, at least 1.
+
+	// SamplingRatio is the number of samples per bin along each axis. As in torchvision, 0 means the size of the bin in features, rounded up.
+	SamplingRatio int `json:"samples"`
+}
+
+// Pool returns [N, OutputSize, OutputSize, D] for features [N, H, W, D].
+//
+//   - boxes: [N, 4], top, left, height and width as shares of the map: (0, 0, 1, 1) is the whole map. A box lies within the map.
+//   - flips: [N], 1 for the maps of mirrored views, else 0. Their bins are mirrored back, so that columns run as in the image.
+//
+// Boxes are inputs of the graph, so one compiled graph serves all boxes. Bilinear sampling is separable: each axis is a product with a
+// matrix made from the boxes, which is correct and fast on every backend, unlike gathers. Gradients pass to the features only.
+func (r RoIAlign) Pool(features, boxes, flips *Node) *Node {
+	features.AssertRank(4)
+	n, height, width, dim := features.Shape().Dim(0), features.Shape().Dim(1), features.Shape().Dim(2), features.Shape().Dim(3)
+	boxes.AssertDims(n, 4)
+	flips.AssertDims(n)
+	boxes, flips = ConvertDType(boxes, features.DType()), ConvertDType(flips, features.DType())
+	side := func(at int) *Node { return InsertAxes(Slice(boxes, AxisRange(), AxisElem(at)), -1) }
+
+	rows := r.sampling(side(0), side(2), ZerosLike(side(0)), height)
+	x := DotGeneral(rows, []int{2}, []int{0}, Reshape(features, n, height, width*dim), []int{1}, []int{0})
+	x = Reshape(x, n, r.OutputSize, width, dim)
+	// A product for each row of each map needs no transposition.
+	columns := InsertAxes(r.sampling(side(1), side(3), Reshape(flips, n, 1, 1), width), 1)
+	columns = BroadcastToDims(columns, n, r.OutputSize, r.OutputSize, width)
+	x = DotGeneral(columns, []int{3}, []int{0, 1}, x, []int{2}, []int{0, 1})
+	x.AssertDims(n, r.OutputSize, r.OutputSize, dim)
+	return x
+}
+
+// sampling returns the matrices [n, OutputSize, extent] that average the samples of each bin along a line of extent features. The offset and
+// the length of the box are shares of the line, and flip is 1 to mirror the bins; all are [n, 1, 1].
+func (r RoIAlign) sampling(offset, length, flip *Node, extent int) *Node {
+	g, dtype, n := offset.Graph(), offset.DType(), offset.Shape().Dim(0)
+	most := r.SamplingRatio
+	if most == 0 {
+		most = int(math.Ceil(float64(extent) / float64(r.OutputSize)))
+	}
+	bin := Iota(g, shapes.Make(dtype, 1, r.OutputSize, 1), 1)
+	bin = Add(bin, Mul(flip, AddScalar(MulScalar(bin, -2), float64(r.OutputSize-1))))
+	from := Iota(g, shapes.Make(dtype, 1, 1, extent), 2)
+
+	// Feature i lies at i + 1/2 from the start of the line.
+	step := MulScalar(length, float64(extent)/float64(r.OutputSize))
+	start := AddScalar(MulScalar(offset, float64(extent)), -0.5)
+	samples := Scalar(g, dtype, most)
+	if r.SamplingRatio == 0 {
+		samples = MinScalar(Ceil(step), most) // None in a box of no length.
+	}
+	divisor := MaxScalar(samples, 1)
+	var sum *Node
+	for i := range most {
+		place := Add(start, Mul(step, Add(bin, Div(Scalar(g, dtype, float64(i)+0.5), divisor))))
+		// The first and last features extend to the border. Samples more than one feature beyond it do not count.
+		counts := LogicalAnd(GreaterOrEqual(place, Scalar(g, dtype, -1)), LessOrEqual(place, Scalar(g, dtype, extent)))
+		counts = LogicalAnd(counts, LessThan(Scalar(g, dtype, i), samples))
+		place = MinScalar(MaxScalar(place, 0), extent-1)
+		weights := Mul(MaxScalar(OneMinus(Abs(Sub(place, from))), 0), ConvertDType(counts, dtype))
+		if sum == nil {
+			sum = weights
+		} else {
+			sum = Add(sum, weights)
+		}
+	}
+	sum = Div(sum, divisor)
+	sum.AssertDims(n, r.OutputSize, extent)
+	return StopGradient(sum)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
 )
@@ -46,12 +47,12 @@ type Trainer struct {
 
 // NewTrainer returns a trainer on images and compiles its step. It keeps all images on the device, as bytes. The error names the setting that is out
 // of range.
-func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*Trainer, error) {
-	if err := settings.Check(); err != nil {
+func NewTrainer(b compute.Backend, images *datasets.Images, config Config) (*Trainer, error) {
+	if err := settings.Check(config); err != nil {
 		return nil, err
 	}
-	if images.Len() < settings.Batch {
-		return nil, fmt.Errorf("batch %d is larger than %s, which has %d images; --set batch=%d fits", settings.Batch, images.Name, images.Len(), images.Len())
+	if images.Len() < config.Batch {
+		return nil, fmt.Errorf("batch %d is larger than %s, which has %d images; --set batch=%d fits", config.Batch, images.Name, images.Len(), images.Len())
 	}
 	if images.Height != images.Width {
 		return nil, fmt.Errorf("%s: images of %d×%d pixels are not square", images.Name, images.Width, images.Height)
@@ -60,7 +61,7 @@ func NewTrainer(b compute.Backend, images *datasets.Images, settings Config) (*T
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{Config: settings, backend: b, objective: &objective{config: settings, images: images, pixels: pixels}}
+	t := &Trainer{Config: config, backend: b, objective: &objective{config: config, images: images, pixels: pixels}}
 	if t.Trainer, err = train.New(b, t.objective.task()); err != nil {
 		pixels.Close()
 		return nil, err
@@ -113,7 +114,7 @@ func (t *Trainer) featureGraph(scope *model.Scope, images *Node) *Node {
 // Begin sets the weights to their initial values for run, which depend on its seed alone, and the position to step 0. Call it before Resume as well:
 // checkpoints do not identify their run.
 func (t *Trainer) Begin(run Run) error {
-	if err := run.Recipe.Check(); err != nil {
+	if err := settings.Check(run.Recipe); err != nil {
 		return err
 	}
 	t.Rewind()

@@ -106,7 +106,7 @@ func (s Start) Config(images int) (sccore.Config, error) {
 	if s.Init != "" && c.Encoder != v.Name {
 		return c, fmt.Errorf("encoder %s: %s holds %s", c.Encoder, s.Init, v.Name)
 	}
-	return c, c.Check()
+	return c, settings.Check(c)
 }
 
 // size sets what follows from the size of the transformer: the views and the heads.
@@ -118,8 +118,8 @@ func (s Start) size(c *sccore.Config, v encoder.ViT) {
 	if s.Smoke {
 		global = 3 * v.PatchSize
 	}
-	c.Views.GlobalCropSize = sccore.Nearest(global, v.PatchSize)
-	c.Views.LocalCropSize = sccore.Nearest(c.Views.LocalCropSize, v.PatchSize)
+	c.Views.GlobalCropSize = v.NearestSize(global)
+	c.Views.LocalCropSize = v.NearestSize(c.Views.LocalCropSize)
 	c.ImageSize = 2 * c.Views.GlobalCropSize
 	if global < 128 {
 		c.Views.Locals, c.Views.LocalCropSize = 0, c.Views.GlobalCropSize
@@ -138,7 +138,7 @@ func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
 	if s.Smoke {
 		least = 2 * c.Views.GlobalCropSize
 	}
-	return sccore.Nearest(max(c.Views.GlobalCropSize, least), v.PatchSize)
+	return v.NearestSize(max(c.Views.GlobalCropSize, least))
 }
 
 // diagnosticsEvery is the number of steps between diagnostics: twenty times in a run, and more often in a long one.

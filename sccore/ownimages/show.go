@@ -33,7 +33,7 @@ func NewViewer(b compute.Backend, weightsFile string, images []string, size int)
 		return nil, err
 	}
 	if size == 0 {
-		size = sccore.Nearest(224, v.PatchSize)
+		size = v.NearestSize(224)
 	}
 	set := &datasets.Images{Name: "images", Height: size, Width: size}
 	for _, path := range images {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -28,23 +27,23 @@ type Config struct {
 	First  sccore.Config `json:"first"`           // The stage of alignment.
 	Second sccore.Config `json:"second"`          // The stage of semantic concentration.
 
-	Images int                   `json:"images"` // Number of synthetic scenes, and of synthetic objects, per split.
-	Size   int                   `json:"size"`   // Height and width in pixels at which images are encoded, for evaluation and for finding neighbours.
+	Images int                   `json:"images" range:"[1,2^31)"` // Number of synthetic scenes, and of synthetic objects, per split.
+	Size   int                   `json:"size" range:"[8,2048]"`   // Height and width in pixels at which images are encoded, for evaluation and for finding neighbours.
 	Probe  evaluation.PatchProbe `json:"probe"`
 	KNN    knn.Classifier        `json:"knn"`
 
 	// Shares is the number of shares that the real images to train on and to test on are cut into. Seed 0 has the first share, and so on, so that no image trains or
 	// tests two seeds. The images that train the classifiers of recall serve all seeds, and so does a start from a file. 1 gives all images to every seed. It is 0 for
 	// synthetic images, which are drawn for each seed.
-	Shares int    `json:"shares,omitzero"`
+	Shares int    `json:"shares,omitzero" range:"[0,2^20]"`
 	Recall Recall `json:"recall,omitzero"` // Measures patches of real images; zero for synthetic ones.
 
 	// EvaluateEvery is the number of steps between evaluations during training: with labels by the linear probe and k-NN, without by the spread of patch
 	// features. 0 means none. Evaluations do not change the training.
-	EvaluateEvery int `json:"evaluate_every,omitzero"`
+	EvaluateEvery int `json:"evaluate_every,omitzero" range:"[0,2^31)"`
 	// GradientsEvery is the number of steps between measurements of each loss's gradient, and with labels of the precision of correspondences.
 	// 0 means none. They do not change the training.
-	GradientsEvery int `json:"gradients_every,omitzero"`
+	GradientsEvery int `json:"gradients_every,omitzero" range:"[0,2^31)"`
 	// WithoutControl leaves out the control of the second stage, which goes on with both alignments alone for as many steps.
 	WithoutControl bool `json:"without_control,omitzero"`
 }
@@ -130,25 +129,13 @@ func drawnConfig(profile study.Profile) Config {
 	return c
 }
 
-// Check returns an error that names the first value out of range.
-func (c Config) Check() error {
-	for _, stage := range []struct {
-		name   string
-		config sccore.Config
-	}{{"first", c.First}, {"second", c.Second}} {
-		if err := stage.config.Check(); err != nil {
-			return fmt.Errorf("%s.%w", stage.name, err)
-		}
-		if stage.config.Correspondences.From == sccore.FromLabels {
-			return fmt.Errorf("%s.correspondences.from: this experiment trains without labels", stage.name)
-		}
-	}
-	if !c.WithoutControl {
-		if err := c.Control().Check(); err != nil {
-			return fmt.Errorf("control (--set without_control=true leaves it out): second.%w", err)
-		}
-	}
+// Rules returns an error that names the first settings that contradict each other; see [settings.Check].
+func (c Config) Rules() error {
 	switch {
+	case c.First.Correspondences.From == sccore.FromLabels:
+		return errors.New("first.correspondences.from: this experiment trains without labels")
+	case c.Second.Correspondences.From == sccore.FromLabels:
+		return errors.New("second.correspondences.from: this experiment trains without labels")
 	case c.First.Encoder != c.Second.Encoder:
 		return fmt.Errorf("first.encoder %s is not second.encoder %s", c.First.Encoder, c.Second.Encoder)
 	case c.First.Lambdas.ImageConcentration > 0:
@@ -156,15 +143,16 @@ func (c Config) Check() error {
 	case c.Ignore != "" && c.Init == "":
 		return errors.New("ignore: there is no init whose keys it could match")
 	}
-	// The encoder is one that is known.
-	if vit, err := encoder.ViTByName(c.Second.Encoder); err == nil && (c.Size < vit.PatchSize || c.Size%vit.PatchSize != 0) {
-		return fmt.Errorf("size %d is not a multiple of %s's patch size %d, want %d", c.Size, vit.Name, vit.PatchSize, sccore.Nearest(c.Size, vit.PatchSize))
+	if !c.WithoutControl {
+		if err := settings.CheckGroup("second", c.Control()); err != nil {
+			return fmt.Errorf("control (--set without_control=true leaves it out): %w", err)
+		}
 	}
-	return cmp.Or(
-		settings.Between("images", c.Images, 1, math.MaxInt32), settings.Between("evaluate_every", c.EvaluateEvery, 0, math.MaxInt32),
-		settings.Between("gradients_every", c.GradientsEvery, 0, math.MaxInt32),
-		settings.Between("size", c.Size, 8, settings.MaxImageSize), c.Probe.Check(), c.KNN.Check(),
-	)
+	vit, err := encoder.ViTByName(c.Second.Encoder)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(vit.CheckSize("size", c.Size), vit.CheckSize("recall.size", c.Recall.Size))
 }
 
 // CheckRead returns an error that names the first value out of range for real images, or one that counts only for synthetic ones and that the profile does not
@@ -173,7 +161,7 @@ func (c Config) CheckRead(profile study.Profile) error {
 	if c.Images != ProfileConfig(profile, true).Images {
 		return fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", c.Images)
 	}
-	return cmp.Or(settings.Between("shares", c.Shares, 1, 1<<20), c.Recall.Check(c.Second.Encoder))
+	return settings.Between("shares", c.Shares, 1, 1<<20)
 }
 
 // CheckDrawn returns an error that names the first value out of range for synthetic images, or one that counts only for real images and that the profile
@@ -181,7 +169,7 @@ func (c Config) CheckRead(profile study.Profile) error {
 func (c Config) CheckDrawn(profile study.Profile) error {
 	size := ProfileConfig(profile, false).Size
 	if vit, err := encoder.ViTByName(c.Second.Encoder); err == nil {
-		size = sccore.Nearest(size, vit.PatchSize) // As [Config.Follow] does.
+		size = vit.NearestSize(size) // As [Config.Follow] does.
 	}
 	switch {
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:

@@ -35,19 +35,19 @@ func (c *Config) Follow(set []string, drawn bool) (said string) {
 	c.First = c.First.Adapt(v) // It is not run.
 	c.Second = c.Second.Adapt(v)
 	for key, restore := range map[string]func(){
-		"second.positions":        func() { c.Second.Positions = before.Second.Positions },
-		"second.views.GlobalSize": func() { c.Second.Views.GlobalCropSize = before.Second.Views.GlobalCropSize },
-		"second.views.LocalSize":  func() { c.Second.Views.LocalCropSize = before.Second.Views.LocalCropSize },
+		"second.positions":         func() { c.Second.Positions = before.Second.Positions },
+		"second.views.global_size": func() { c.Second.Views.GlobalCropSize = before.Second.Views.GlobalCropSize },
+		"second.views.local_size":  func() { c.Second.Views.LocalCropSize = before.Second.Views.LocalCropSize },
 	} {
 		if settings.Given(set, key) {
 			restore()
 		}
 	}
 	if drawn && !settings.Given(set, "second.canvas") {
-		c.Second.ImageSize = sccore.Nearest(c.Second.ImageSize, v.PatchSize)
+		c.Second.ImageSize = v.NearestSize(c.Second.ImageSize)
 	}
 	if !settings.Given(set, "size") {
-		c.Size = sccore.Nearest(c.Size, v.PatchSize)
+		c.Size = v.NearestSize(c.Size)
 	}
 	var changes []string
 	add := func(name string, from, to int, counts bool) {
@@ -61,8 +61,8 @@ func (c *Config) Follow(set []string, drawn bool) (said string) {
 	if before.Second.Positions != c.Second.Positions {
 		changes = append(changes, "second.positions "+string(c.Second.Positions))
 	}
-	add("second.views.GlobalSize", before.Second.Views.GlobalCropSize, c.Second.Views.GlobalCropSize, true)
-	add("second.views.LocalSize", before.Second.Views.LocalCropSize, c.Second.Views.LocalCropSize, c.Second.Views.Locals > 0)
+	add("second.views.global_size", before.Second.Views.GlobalCropSize, c.Second.Views.GlobalCropSize, true)
+	add("second.views.local_size", before.Second.Views.LocalCropSize, c.Second.Views.LocalCropSize, c.Second.Views.Locals > 0)
 	add("second.canvas", before.Second.ImageSize, c.Second.ImageSize, true)
 	add("size", before.Size, c.Size, true)
 	if len(changes) == 0 {

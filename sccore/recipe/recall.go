@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +9,8 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -31,22 +27,11 @@ var RecallColumns = []string{ColumnRecall, ColumnNearestRecall, ColumnForeground
 
 // Recall says how the patches of PASCAL VOC measure encoders that are trained on real images; see [evaluation.PatchRecall].
 type Recall struct {
-	Size int `json:"size"` // Height and width in pixels that images are resized to; 0 leaves the measure out.
+	Size int `json:"size" range:"0|[8,2048]"` // Height and width in pixels that images are resized to; 0 leaves the measure out.
 	// The classes that count, with commas between them; empty for all. Each seed's share of the test images must have patches of each; so the quick profile takes
 	// the seven that a small part of the dataset has enough of.
 	Classes string `json:"classes"`
-	Least   int    `json:"least"` // Classes with fewer patches, in training or in testing, are left out.
-}
-
-// Check returns an error that names the first value out of range. name is that of the encoder.
-func (c Recall) Check(name string) error {
-	if c.Size == 0 {
-		return nil
-	}
-	if vit, err := encoder.ViTByName(name); err == nil && c.Size%vit.PatchSize != 0 {
-		return fmt.Errorf("recall.size %d is not a multiple of %s's patch size %d, want %d", c.Size, vit.Name, vit.PatchSize, sccore.Nearest(c.Size, vit.PatchSize))
-	}
-	return cmp.Or(settings.Between("recall.size", c.Size, 8, settings.MaxImageSize), settings.Between("recall.least", c.Least, 1, evaluation.DefaultPatchRecall().PerClass))
+	Least   int    `json:"least" range:"[1,4000]"` // Classes with fewer patches, in training or in testing, are left out.
 }
 
 // evaluation is the evaluation of patches that the configuration asks for.

@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -122,7 +123,7 @@ type objective struct {
 }
 
 func newObjective(data Data, config Config) (*objective, error) {
-	if err := config.Check(); err != nil {
+	if err := settings.Check(config); err != nil {
 		return nil, err
 	}
 	o := &objective{config: config, data: data, step: step{Config: config, vit: config.vit()}}

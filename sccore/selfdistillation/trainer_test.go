@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // tiny is a configuration of a method whose step takes a fraction of a second on the Go engine.
@@ -311,10 +312,10 @@ func TestSinkhornTargets(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for _, method := range Names {
-		if err := Default(method).Check(); err != nil && !strings.Contains(err.Error(), "attention") { // Eight of the authors' machines share a batch.
+		if err := settings.Check(Default(method)); err != nil && !strings.Contains(err.Error(), "attention") { // Eight of the authors' machines share a batch.
 			t.Errorf("%s: %v", method, err)
 		}
-		if err := tiny(method).Check(); err != nil {
+		if err := settings.Check(tiny(method)); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
@@ -325,25 +326,25 @@ func TestCheck(t *testing.T) {
 		"targets":                func(c *Config) { c.Targets = "mean" },
 		"queue":                  func(c *Config) { c.Queue = 7 },
 		"neighbours":             func(c *Config) { c.Neighbours = 17 },
-		"views.GlobalSize":       func(c *Config) { c.Views.GlobalCropSize = 25 },
-		"views.LocalSize":        func(c *Config) { c.Views.LocalCropSize = 4 },
-		"views.Globals":          func(c *Config) { c.Views.Globals, c.Views.Locals = 1, 0 },
+		"views.global_size":      func(c *Config) { c.Views.GlobalCropSize = 25 },
+		"views.local_size":       func(c *Config) { c.Views.LocalCropSize = 4 },
+		"views.globals":          func(c *Config) { c.Views.Globals, c.Views.Locals = 1, 0 },
 		"temperature NaN":        func(c *Config) { c.Temperature = math.NaN() },
 		"class_temperature":      func(c *Config) { c.ClassTemperature.Start = 0 },
 		"contrast_temperature":   func(c *Config) { c.ContrastTemperature = 0 },
-		"Independent views":      func(c *Config) { c.Views.MinOverlap = 0.1 },
+		"independent views":      func(c *Config) { c.Views.MinOverlap = 0.1 },
 		"drop_path":              func(c *Config) { c.DropPath = 1 },
 		"targets sinkhorn: mugs": func(c *Config) { c.Targets = Sinkhorn },
 	} {
 		c := tiny(Mugs)
 		change(&c)
-		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error of %q", err, want)
 		}
 	}
 	masked := tiny(IBOT)
 	masked.Masked.Spread = 0.4
-	if err := masked.Check(); err == nil || !strings.Contains(err.Error(), "masked: block mask: spread 0.4") {
+	if err := settings.Check(masked); err == nil || !strings.Contains(err.Error(), "masked.spread 0.4") {
 		t.Errorf("masks: %v", err)
 	}
 }

@@ -15,7 +15,10 @@ import (
 //
 // A struct at any depth may have a method Rules() error for rules between its fields. It is called where all tags of the struct hold. Its error begins with
 // the key within the struct, and gets the key of the struct in front.
-func Check(config any) error { return check("", reflect.ValueOf(config), "") }
+func Check(config any) error { return CheckGroup("", config) }
+
+// CheckGroup is [Check] of a group of a configuration, with the group's key in front of keys.
+func CheckGroup(key string, group any) error { return check(key, reflect.ValueOf(group), "") }
 
 func check(key string, value reflect.Value, tag reflect.StructTag) error {
 	switch value.Kind() {
@@ -26,6 +29,9 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 		return check(key, value.Elem(), tag)
 	case reflect.Struct:
 		for _, m := range membersOf(key, value) {
+			if m.field.Tag.Get("range") == "-" {
+				continue
+			}
 			if err := check(m.key, m.value, m.field.Tag); err != nil {
 				return err
 			}
@@ -35,7 +41,7 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 		}
 		if ruled, ok := value.Interface().(interface{ Rules() error }); ok {
 			if err := ruled.Rules(); err != nil {
-				return fmt.Errorf("%s%w", below(key), err)
+				return fmt.Errorf("%s%w", Key(below(key)), err)
 			}
 		}
 		return nil
@@ -60,7 +66,7 @@ func check(key string, value reflect.Value, tag reflect.StructTag) error {
 		}
 		return nil
 	}
-	return allowedBy(tag).check(key, value)
+	return allowedBy(tag).check(Key(key), value)
 }
 
 // allowed is what a tag allows: numbers in intervals, or texts.

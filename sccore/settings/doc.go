@@ -12,5 +12,5 @@
 //	Head     string  `json:"head" oneof:"linear|fcn"`   // One of two texts.
 //	LambdaBy string  `json:"lambda_by" oneof:"|length"` // Nothing or a text.
 //
-// A range of a list or a map is that of its elements.
+// A range of a list or a map is that of its elements. Check leaves out a group of range "-", which is not always checked: Rules may do it, by [CheckGroup].
 package settings

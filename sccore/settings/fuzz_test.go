@@ -11,7 +11,7 @@ import (
 // FuzzApply gives --set any text: it is refused in one line and changes nothing, or it changes what [Changed] then says, and no more.
 func FuzzApply(f *testing.F) {
 	for _, assignment := range []string{
-		"rate=0.5", "batch=64", "knn.k=20", "recipe.Crop=same", "encoder=conv4", "rate", "speed=3", "knn=3", "rate.x=3", "batch=1e3", "rate=null", "encoder=\n", "knn.k= 7",
+		"rate=0.5", "batch=64", "knn.k=20", "recipe.Crop=same", "recipe.blur_probability=0.25", "encoder=conv4", "rate", "speed=3", "knn=3", "rate.x=3", "batch=1e3", "rate=null", "encoder=\n", "knn.k= 7",
 		"rate=1e999", "batch=\"3\"", "recipe.MinScale=[1]", "=", ".=", "knn..k=2",
 	} {
 		f.Add(assignment)
@@ -27,7 +27,7 @@ func FuzzApply(f *testing.F) {
 		}
 		key, _, _ := strings.Cut(assignment, "=")
 		changed, err := settings.Changed("", newSetConfig(), config)
-		if err != nil || len(changed) > 1 || len(changed) == 1 && !strings.HasPrefix(changed[0], key+"=") {
+		if err != nil || len(changed) > 1 || len(changed) == 1 && !strings.HasPrefix(changed[0], settings.Key(key)+"=") {
 			t.Fatalf("%q changed %q, %v", assignment, changed, err)
 		}
 		again := newSetConfig()

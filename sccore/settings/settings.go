@@ -14,7 +14,7 @@ import (
 )
 
 // Apply applies each "key=value" of --set to the configuration that config points to. Keys are the names in the configuration's JSON, with dots
-// between levels, e.g. "knn.k=20". An unknown key or a value of the wrong type is an error that names it.
+// between levels, e.g. "knn.k=20", or as [Key] shows them. An unknown key or a value of the wrong type is an error that names it.
 func Apply(config any, assignments ...string) error {
 	for _, assignment := range assignments {
 		if err := applyOne(config, assignment); err != nil {
@@ -24,9 +24,44 @@ func Apply(config any, assignments ...string) error {
 	return nil
 }
 
+// Key returns a key as it is shown: names of fields that have none in JSON, such as views.GlobalSize, are views.global_size. [Apply] takes both forms.
+func Key(key string) string {
+	var shown strings.Builder
+	for i, c := range key {
+		if unicode.IsUpper(c) && i > 0 && unicode.IsLower(rune(key[i-1])) {
+			shown.WriteByte('_')
+		}
+		shown.WriteRune(unicode.ToLower(c))
+	}
+	return shown.String()
+}
+
 // Given reports whether assignments, as those of [Apply], have one of a key.
 func Given(assignments []string, key string) bool {
-	return slices.ContainsFunc(assignments, func(assignment string) bool { return strings.HasPrefix(assignment, key+"=") })
+	return slices.ContainsFunc(assignments, func(assignment string) bool {
+		given, _, ok := strings.Cut(assignment, "=")
+		return ok && Key(given) == Key(key)
+	})
+}
+
+// named returns the entry of a level whose key is shown as the given one.
+func named(level map[string]any, name string) (key string, value any, ok bool) {
+	for key, value := range level {
+		if Key(key) == Key(name) {
+			return key, value, true
+		}
+	}
+	return name, nil, false
+}
+
+// keysOf lists the keys of a level, with commas between them.
+func keysOf(level map[string]any) string {
+	var keys []string
+	for key := range level {
+		keys = append(keys, Key(key))
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ", ")
 }
 
 func applyOne(config any, assignment string) error {
@@ -43,9 +78,9 @@ func applyOne(config any, assignment string) error {
 	}
 	level, path := root, strings.Split(key, ".")
 	for i, name := range path {
-		old, ok := level[name]
+		name, old, ok := named(level, name)
 		if !ok {
-			return fmt.Errorf("--set %s: no key %q; the keys are %s", assignment, name, strings.Join(slices.Sorted(maps.Keys(level)), ", "))
+			return fmt.Errorf("--set %s: no key %q; the keys are %s", assignment, name, keysOf(level))
 		}
 		nested, isMap := old.(map[string]any)
 		if i < len(path)-1 {
@@ -56,7 +91,7 @@ func applyOne(config any, assignment string) error {
 			continue
 		}
 		if isMap {
-			return fmt.Errorf("--set %s: %q is a group; its keys are %s", assignment, name, strings.Join(slices.Sorted(maps.Keys(nested)), ", "))
+			return fmt.Errorf("--set %s: %q is a group; its keys are %s", assignment, name, keysOf(nested))
 		}
 		if _, isText := old.(string); isText {
 			level[name] = value
@@ -85,7 +120,13 @@ type Setting struct {
 }
 
 // List lists the settings of a configuration, a struct, in the order of its fields. Groups that do not apply, which "omitzero" omits, are left out.
-func List(config any) ([]Setting, error) { return list("", reflect.ValueOf(config)) }
+func List(config any) ([]Setting, error) {
+	all, err := list("", reflect.ValueOf(config))
+	for i := range all {
+		all[i].Key = Key(all[i].Key)
+	}
+	return all, err
+}
 
 func list(key string, config reflect.Value) (all []Setting, err error) {
 	for _, m := range membersOf(key, config) {
@@ -186,7 +227,7 @@ func Changed(prefix string, from, to any) ([]string, error) {
 			}
 			changed = append(changed, inner...)
 		default:
-			changed = append(changed, prefix+key+"="+strings.Trim(string(now), `"`))
+			changed = append(changed, Key(prefix+key)+"="+strings.Trim(string(now), `"`))
 		}
 	}
 	return changed, nil

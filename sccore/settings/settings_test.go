@@ -35,12 +35,12 @@ func newSetConfig() setConfig {
 
 func TestApply(t *testing.T) {
 	config := newSetConfig()
-	for _, assignment := range []string{"rate=0.5", "batch=64", "knn.k=20", "recipe.MinScale=0.2", "encoder=conv4", "recipe.Crop=same"} {
+	for _, assignment := range []string{"rate=0.5", "batch=64", "knn.k=20", "recipe.min_scale=0.2", "recipe.MaxScale=0.9", "encoder=conv4", "recipe.Crop=same"} {
 		if err := settings.Apply(&config, assignment); err != nil {
 			t.Error(err)
 		}
 	}
-	if config.Rate != 0.5 || config.Batch != 64 || config.KNN.K != 20 || config.Recipe.MinScale != 0.2 || config.Encoder != "conv4" ||
+	if config.Rate != 0.5 || config.Batch != 64 || config.KNN.K != 20 || config.Recipe.MinScale != 0.2 || config.Recipe.MaxScale != 0.9 || config.Encoder != "conv4" ||
 		config.Recipe.Crop != views.SameCrop || config.Queue != 4096 {
 		t.Errorf("configuration is %+v", config)
 	}
@@ -67,6 +67,18 @@ func TestApplyNamesWhatIsWrong(t *testing.T) {
 		if after := encode(t, config); after != before {
 			t.Errorf("--set %s failed and changed the configuration", assignment)
 		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	for key, want := range map[string]string{"views.GlobalSize": "views.global_size", "recipe.Crop": "recipe.crop", "knn.k": "knn.k", "KNN": "knn", "line5.min_area": "line5.min_area"} {
+		if got := settings.Key(key); got != want {
+			t.Errorf("%s is shown as %s, want %s", key, got, want)
+		}
+	}
+	set := []string{"second.views.global_size=24"}
+	if !settings.Given(set, "second.views.GlobalSize") || settings.Given(set, "second.views") {
+		t.Error("both forms of a key are given, and its group is not")
 	}
 }
 
@@ -105,7 +117,7 @@ func TestList(t *testing.T) {
 	for _, s := range listed {
 		found[s.Key] = s
 	}
-	for key, want := range map[string]string{"batch": "512", "rate": "0.08", "encoder": `"resnet18"`, "knn.k": "0", "recipe.MinScale": "0.08", "rates": "[0,0]", "off.batch": "", "recipe": ""} {
+	for key, want := range map[string]string{"batch": "512", "rate": "0.08", "encoder": `"resnet18"`, "knn.k": "0", "recipe.min_scale": "0.08", "rates": "[0,0]", "off.batch": "", "recipe": ""} {
 		if found[key].Value != want {
 			t.Errorf("%s is %q, want %q", key, found[key].Value, want)
 		}
@@ -173,7 +185,7 @@ func TestCheck(t *testing.T) {
 		"rate NaN is not above 0 and at most 1000":                func(c *ranged) { c.Rate = math.NaN() },
 		"clip +Inf is not at least 0":                             func(c *ranged) { c.Clip = math.Inf(1) },
 		"share 1 is not above 0 and below 1":                      func(c *ranged) { c.Share = 1 },
-		"Power 1.5 is not at most 1":                              func(c *ranged) { c.Power = 1.5 },
+		"power 1.5 is not at most 1":                              func(c *ranged) { c.Power = 1.5 },
 		`head "mlp": want linear or fcn`:                          func(c *ranged) { c.Head = "mlp" },
 		`by "x": want nothing or length`:                          func(c *ranged) { c.By = "x" },
 		`crop "CropMode(7)": want none, independent or same`:      func(c *ranged) { c.Crop = 7 },

@@ -1,9 +1,7 @@
 package views
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -19,8 +17,8 @@ type BlockMask struct {
 
 // MaskShare is a share of masked patches, drawn uniformly from Mean − Spread to Mean + Spread.
 type MaskShare struct {
-	Mean   float64 `json:"mean"`   // Mean share of masked patches.
-	Spread float64 `json:"spread"` // Largest difference of a share from the mean.
+	Mean   float64 `json:"mean" range:"[0,1]"` // Mean share of masked patches.
+	Spread float64 `json:"spread"`             // Largest difference of a share from the mean.
 }
 
 // A rectangle has a ratio of height to width between leastAspect and its inverse. After blockTries rectangles that do not fit a mask stays as it is.
@@ -32,17 +30,17 @@ const (
 // DefaultBlockMask returns iBOT's masks: half of the views have none, the others between 10 and 50 % of their patches.
 func DefaultBlockMask() BlockMask { return BlockMask{Shares: []MaskShare{{0, 0}, {0.3, 0.2}}} }
 
-// Check returns an error that names the first share that is out of range.
-func (m BlockMask) Check() error {
+// Rules returns an error if there are no shares.
+func (m BlockMask) Rules() error {
 	if len(m.Shares) == 0 {
-		return errors.New("block mask: no shares")
-	}
-	for _, share := range m.Shares {
-		if err := cmp.Or(settings.Between("mean", share.Mean, 0, 1), settings.Between("spread", share.Spread, 0, min(share.Mean, 1-share.Mean))); err != nil {
-			return fmt.Errorf("block mask: %w", err)
-		}
+		return errors.New("shares: there are none")
 	}
 	return nil
+}
+
+// Rules returns an error if shares can be below 0 or above 1.
+func (s MaskShare) Rules() error {
+	return settings.Between("spread", s.Spread, 0, min(s.Mean, 1-s.Mean))
 }
 
 // Draw draws the masks of views of each image, [views, len(images), rows·columns] of bool, true where the student must guess. A view has rows×columns

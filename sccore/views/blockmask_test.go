@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // TestBlockMaskDrawsAsIBOT: from the same numbers come the same masks; testdata/blockmask.py writes the file.
@@ -44,7 +45,7 @@ func TestBlockMaskDrawsAsIBOT(t *testing.T) {
 
 func TestBlockMaskDraw(t *testing.T) {
 	m := DefaultBlockMask()
-	if err := m.Check(); err != nil {
+	if err := settings.Check(m); err != nil {
 		t.Fatal(err)
 	}
 	const rows, columns, views = 14, 14, 2
@@ -93,12 +94,12 @@ func TestBlockMaskDraw(t *testing.T) {
 
 func TestBlockMaskCheck(t *testing.T) {
 	for want, m := range map[string]BlockMask{
-		"no shares":  {},
-		"mean 1.5":   {Shares: []MaskShare{{1.5, 0}}},
-		"mean NaN":   {Shares: []MaskShare{{math.NaN(), 0}}},
-		"spread 0.4": {Shares: []MaskShare{{0, 0}, {0.3, 0.4}}},
+		"shares: there are none": {},
+		"shares[0].mean 1.5":     {Shares: []MaskShare{{1.5, 0}}},
+		"mean NaN":               {Shares: []MaskShare{{math.NaN(), 0}}},
+		"shares[1].spread 0.4":   {Shares: []MaskShare{{0, 0}, {0.3, 0.4}}},
 	} {
-		if err := m.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(m); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // study holds the rows of the paper's Tab. effect_aug_full: the transformations (a) to (e) of each row.
@@ -36,7 +37,7 @@ func TestEachRowOfTheStudyDrawsItsTransformationsAlone(t *testing.T) {
 		t.Run(fmt.Sprintf("%v blur=%t grayscale=%t jitter=%t flip=%t", row.crop, row.blur, row.grayscale, row.jitter, row.flip), func(t *testing.T) {
 			r := Default()
 			r.Crop, r.Blur, r.Grayscale, r.Jitter, r.Flip = row.crop, row.blur, row.grayscale, row.jitter, row.flip
-			if err := r.Check(); err != nil {
+			if err := settings.Check(r); err != nil {
 				t.Fatal(err)
 			}
 			var cropped, unequal, blurred, gray, jittered, flipped int
@@ -179,28 +180,28 @@ func TestCropFallsBackToTheCentre(t *testing.T) {
 }
 
 func TestCheckNamesTheStrength(t *testing.T) {
-	if err := (Recipe{}).Check(); err != nil {
+	if err := settings.Check(Recipe{}); err != nil {
 		t.Errorf("a recipe that does nothing: %v", err)
 	}
 	for name, spoil := range map[string]func(*Recipe){
-		"crop mode":            func(r *Recipe) { r.Crop = 7 },
-		"MaxScale":             func(r *Recipe) { r.MaxScale = 1.5 },
-		"MinScale":             func(r *Recipe) { r.MinScale = -1 },
-		"MaxAspect":            func(r *Recipe) { r.MaxAspect = math.Inf(1) },
-		"MaxScale 0":           func(r *Recipe) { r.MinScale, r.MaxScale = 0, 0 },
-		"MinAspect 0":          func(r *Recipe) { r.MinAspect = 0 },
-		"MinAspect":            func(r *Recipe) { r.MinAspect = 2 },
-		"BlurProbability":      func(r *Recipe) { r.BlurProbability = math.NaN() },
-		"MaxSigma":             func(r *Recipe) { r.MaxSigma = -1 },
-		"MinSigma":             func(r *Recipe) { r.MinSigma = 3 },
-		"GrayscaleProbability": func(r *Recipe) { r.GrayscaleProbability = 2 },
-		"JitterProbability":    func(r *Recipe) { r.JitterProbability = -0.1 },
-		"JitterStrength":       func(r *Recipe) { r.JitterStrength = 9 },
-		"FlipProbability":      func(r *Recipe) { r.FlipProbability = 1.1 },
+		"crop \"CropMode(7)":    func(r *Recipe) { r.Crop = 7 },
+		"max_scale":             func(r *Recipe) { r.MaxScale = 1.5 },
+		"min_scale":             func(r *Recipe) { r.MinScale = -1 },
+		"max_aspect":            func(r *Recipe) { r.MaxAspect = math.Inf(1) },
+		"max_scale 0":           func(r *Recipe) { r.MinScale, r.MaxScale = 0, 0 },
+		"min_aspect 0":          func(r *Recipe) { r.MinAspect = 0 },
+		"min_aspect":            func(r *Recipe) { r.MinAspect = 2 },
+		"blur_probability":      func(r *Recipe) { r.BlurProbability = math.NaN() },
+		"max_sigma":             func(r *Recipe) { r.MaxSigma = -1 },
+		"min_sigma":             func(r *Recipe) { r.MinSigma = 3 },
+		"grayscale_probability": func(r *Recipe) { r.GrayscaleProbability = 2 },
+		"jitter_probability":    func(r *Recipe) { r.JitterProbability = -0.1 },
+		"jitter_strength":       func(r *Recipe) { r.JitterStrength = 9 },
+		"flip_probability":      func(r *Recipe) { r.FlipProbability = 1.1 },
 	} {
 		r := Default()
 		spoil(&r)
-		if err := r.Check(); err == nil || !strings.Contains(err.Error(), name) {
+		if err := settings.Check(r); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("a bad %s gives the error %v", name, err)
 		}
 	}

@@ -1,28 +1,28 @@
 package views
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // MultiCrop makes a few global views from large crops of a scene, and more local views of lower resolution from small crops (SwAV, DINO).
 // Start from [DefaultMultiCrop].
 type MultiCrop struct {
-	Globals        int    // Number of global views, at least 1.
-	Locals         int    // Number of local views, which are smaller; 0 for none.
-	GlobalCropSize int    `json:"GlobalSize"` // Height and width of a global view in pixels, at least 3.
-	LocalCropSize  int    `json:"LocalSize"`  // Height and width of a local view in pixels, at least 3.
+	Globals        int    `range:"[1,16]"`                      // Number of global views.
+	Locals         int    `range:"[0,64]"`                      // Number of local views, which are smaller; 0 for none.
+	GlobalCropSize int    `json:"GlobalSize" range:"[3,2048]"`  // Height and width of a global view in pixels.
+	LocalCropSize  int    `json:"LocalSize" range:"0|[3,2048]"` // Height and width of a local view in pixels.
 	Global, Local  Recipe // Transformations of the views. Crop is IndependentCrop.
 
-	// MinOverlap in [0, 1] is the least overlap of each view with each global view, as a share of the smaller view's area. RoI-Align
+	// MinOverlap is the least overlap of each view with each global view, as a share of the smaller view's area. RoI-Align
 	// needs some overlap.
-	MinOverlap float64
+	MinOverlap float64 `range:"[0,1]"`
 	// Independent draws each view without regard to the others, as DINO, iBOT and Mugs do. MinOverlap is then 0.
 	Independent bool `json:",omitzero"`
 }
@@ -38,28 +38,15 @@ func DefaultMultiCrop() MultiCrop {
 	return MultiCrop{Globals: 2, Locals: 4, GlobalCropSize: 224, LocalCropSize: 96, Global: global, Local: local, MinOverlap: 0.01}
 }
 
-// Check returns an error that names the first setting out of range.
-func (m MultiCrop) Check() error {
-	if err := cmp.Or(
-		settings.Between("Globals", m.Globals, 1, 16), settings.Between("Locals", m.Locals, 0, 64),
-		settings.Between("GlobalSize", m.GlobalCropSize, numTaps, settings.MaxImageSize),
-		settings.Between("LocalSize", m.LocalCropSize, min(m.Locals, 1)*numTaps, settings.MaxImageSize),
-	); err != nil {
-		return fmt.Errorf("views: %w", err)
-	}
+// Rules returns an error that names the first settings that contradict each other.
+func (m MultiCrop) Rules() error {
 	switch {
-	case !(0 <= m.MinOverlap && m.MinOverlap <= 1):
-		return fmt.Errorf("MinOverlap %v is not between 0 and 1", m.MinOverlap)
+	case m.Locals > 0 && m.LocalCropSize == 0:
+		return errors.New("local_size 0 of local views")
 	case m.Independent && m.MinOverlap > 0:
-		return fmt.Errorf("views: Independent views with MinOverlap %v", m.MinOverlap)
+		return fmt.Errorf("independent views with min_overlap %v", m.MinOverlap)
 	case m.Global.Crop != IndependentCrop || m.Local.Crop != IndependentCrop:
 		return errors.New("views of scenes have independent crops")
-	}
-	if err := m.Global.Check(); err != nil {
-		return fmt.Errorf("global views: %w", err)
-	}
-	if err := m.Local.Check(); err != nil {
-		return fmt.Errorf("local views: %w", err)
 	}
 	return nil
 }
@@ -134,4 +121,96 @@ func (t transform) shared(other transform) float64 {
 	width := min(t.left+t.width, other.left+other.width) - max(t.left, other.left)
 	smaller := min(t.height*t.width, other.height*other.width)
 	return float64(max(height, 0)*max(width, 0)) / float64(smaller)
+}
+
+// Overlap returns the region that two views of one image share, in the coordinates of each view: two boxes [n, 4] with top, left, height and
+// width as shares of the view. For a mirrored view, left is the left edge of the view as mirrored. The rows of first and second,
+// parameters [n, NumParams] each, are pairs of views of one image. The boxes of disjoint views have height or width 0.
+//
+// RoI-Align takes these boxes, and undoes the flips that [Boxes] returns.
+func Overlap(first, second *Node) (inFirst, inSecond *Node) {
+	second.AssertDims(first.Shape().Dim(0), NumParams)
+	side := func(params *Node, at int) *Node { return Slice(params, AxisRange(), AxisElem(boxAt+at)) }
+	end := func(params *Node, at int) *Node { return Add(side(params, at), side(params, at+2)) }
+
+	var starts, lengths [2]*Node // Along the height and the width, in pixels of the image.
+	for axis := range 2 {
+		starts[axis] = Max(side(first, axis), side(second, axis))
+		lengths[axis] = MaxScalar(Sub(Min(end(first, axis), end(second, axis)), starts[axis]), 0)
+	}
+	within := func(params *Node) *Node {
+		share := func(pixels *Node, axis int) *Node { return Div(pixels, side(params, axis+2)) }
+		height, width := share(lengths[0], 0), share(lengths[1], 1)
+		top := share(Sub(starts[0], side(params, 0)), 0)
+		left := share(Sub(starts[1], side(params, 1)), 1)
+		flip := Slice(params, AxisRange(), AxisElem(flipAt))
+		left = Where(GreaterThan(flip, ZerosLike(flip)), Sub(OneMinus(left), width), left)
+		box := Concatenate([]*Node{top, left, height, width}, 1)
+		box.AssertDims(-1, 4)
+		return StopGradient(box)
+	}
+	return within(first), within(second)
+}
+
+// narrowView makes views in half precision, as cropped, coloured and blurred do: [batch*views, size, 3, size]. In this layout products need no
+// transpositions on a GPU. Colours are computed in float32. The operations on each colour are their own, so that they move least memory, and between them
+// pixels are bytes, as in PIL and torchvision: a compiler would keep them in float32.
+func narrowView(images, params *Node, views, size int, full float64) *Node {
+	batch, width, n := images.Shape().Dim(0), images.Shape().Dim(2), params.Shape().Dim(0)
+	rows, cols := resizing(images, params, views, size)
+	x := DotGeneral(rows, []int{2}, []int{0}, TransposeAllAxes(images, 0, 1, 3, 2), []int{1}, []int{0})
+	x.AssertDims(batch, views*size, 3, width)
+	x = DotGeneral(Reshape(x, n, size, 3, width), []int{3}, []int{0}, cols, []int{2}, []int{0})
+	x.AssertDims(n, size, 3, size)
+
+	var rgb planes
+	for i := range rgb {
+		plane := DivScalar(ConvertDType(SliceAxis(x, 2, AxisElem(i)), dtypes.Float32), full)
+		rgb[i] = Reshape(plane, n, 1, size*size)
+	}
+	for slot := range numBlends {
+		if slot == blendsBeforeHue {
+			rgb = rgb.rounded().hueShifted(param(params, hueAt))
+		}
+		if slot > 0 {
+			rgb = rgb.rounded()
+		}
+		rgb = rgb.blended(param(params, blendAt+3*slot), param(params, blendAt+3*slot+1), param(params, blendAt+3*slot+2))
+	}
+	for i := range rgb {
+		rgb[i] = Reshape(ConvertDType(rgb[i], x.DType()), n, size, 1, size)
+	}
+	x = Concatenate(rgb[:], 2)
+
+	matrix := blur(x, params, size)
+	x = DotGeneral(x, []int{3}, []int{0}, matrix, []int{2}, []int{0})
+	x = DotGeneral(matrix, []int{2}, []int{0}, x, []int{1}, []int{0})
+	x.AssertDims(n, size, 3, size)
+	return x
+}
+
+// rounded rounds colours in [0, 1] to bytes.
+func (rgb planes) rounded() planes {
+	for i, x := range rgb {
+		x = ConvertDType(Floor(AddScalar(MulScalar(x, 255), 0.5)), dtypes.Uint8)
+		rgb[i] = DivScalar(ConvertDType(x, dtypes.Float32), 255)
+	}
+	return rgb
+}
+
+// blended is the function blended of planes.
+func (rgb planes) blended(pixel, meanGray, gray *Node) planes {
+	var own *Node
+	for i, weight := range luma {
+		if plane := MulScalar(rgb[i], float64(weight)); own == nil {
+			own = plane
+		} else {
+			own = Add(own, plane)
+		}
+	}
+	added := Add(Mul(gray, own), Mul(meanGray, ReduceAndKeep(own, ReduceMean, 2)))
+	for i, x := range rgb {
+		rgb[i] = ClipScalar(Add(Mul(pixel, x), added), 0, 1)
+	}
+	return rgb
 }

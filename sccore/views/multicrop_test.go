@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // sizes are those of common photographs, of a narrow image and of a small one.
@@ -20,7 +21,7 @@ var sizes = []datasets.Size{
 
 func TestMultiCropKeepsScalesAndOverlaps(t *testing.T) {
 	m := DefaultMultiCrop()
-	if err := m.Check(); err != nil {
+	if err := settings.Check(m); err != nil {
 		t.Fatal(err)
 	}
 	var fallbacks, locals, flips int
@@ -192,19 +193,19 @@ func TestOverlapOfGivenBoxes(t *testing.T) {
 
 func TestMultiCropCheckNamesTheSetting(t *testing.T) {
 	for want, spoil := range map[string]func(*MultiCrop){
-		"Globals 0":              func(m *MultiCrop) { m.Globals = 0 },
-		"Locals -1":              func(m *MultiCrop) { m.Locals = -1 },
-		"GlobalSize 2":           func(m *MultiCrop) { m.GlobalCropSize = 2 },
-		"LocalSize 0":            func(m *MultiCrop) { m.LocalCropSize = 0 },
-		"MinOverlap 1.5":         func(m *MultiCrop) { m.MinOverlap = 1.5 },
-		"MinOverlap NaN":         func(m *MultiCrop) { m.MinOverlap = math.NaN() },
-		"independent crops":      func(m *MultiCrop) { m.Local.Crop = SameCrop },
-		"global views: MaxScale": func(m *MultiCrop) { m.Global.MaxScale = 2 },
-		"local views: MinScale":  func(m *MultiCrop) { m.Local.MinScale = 0.5 },
+		"globals 0":         func(m *MultiCrop) { m.Globals = 0 },
+		"locals -1":         func(m *MultiCrop) { m.Locals = -1 },
+		"global_size 2":     func(m *MultiCrop) { m.GlobalCropSize = 2 },
+		"local_size 0":      func(m *MultiCrop) { m.LocalCropSize = 0 },
+		"min_overlap 1.5":   func(m *MultiCrop) { m.MinOverlap = 1.5 },
+		"min_overlap NaN":   func(m *MultiCrop) { m.MinOverlap = math.NaN() },
+		"independent crops": func(m *MultiCrop) { m.Local.Crop = SameCrop },
+		"global.max_scale":  func(m *MultiCrop) { m.Global.MaxScale = 2 },
+		"local.min_scale":   func(m *MultiCrop) { m.Local.MinScale = 0.5 },
 	} {
 		m := DefaultMultiCrop()
 		spoil(&m)
-		if err := m.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(m); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one on %q", err, want)
 		}
 	}

@@ -1,7 +1,10 @@
 package views
 
 import (
+	"cmp"
 	"fmt"
+
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // CropMode says how the views of an image are cropped.
@@ -43,24 +46,24 @@ func (m *CropMode) UnmarshalText(text []byte) error {
 // Recipe selects the transformations that make the views of an image, and their strengths. Start from [Default]: the zero Recipe applies no
 // transformation.
 type Recipe struct {
-	Crop      CropMode // How views are cropped: none, independent, or same for one crop of both views.
+	Crop      CropMode `oneof:"none|independent|same"` // How views are cropped: none, independent, or same for one crop of both views.
 	Blur      bool     // Whether views are blurred.
 	Grayscale bool     // Whether views lose their colours.
 	Jitter    bool     // Whether the colours of views are changed.
 	Flip      bool     // Whether views are mirrored.
 
-	MinScale  float64 // Least area of a crop as a share of the image; the area is uniform from MinScale to MaxScale.
-	MaxScale  float64 // Largest area of a crop as a share of the image.
-	MinAspect float64 // Least aspect ratio of a crop, width over height; it is log-uniform from MinAspect to MaxAspect.
-	MaxAspect float64 // Largest aspect ratio of a crop.
+	MinScale  float64 `range:"[0,1]"`   // Least area of a crop as a share of the image; the area is uniform from MinScale to MaxScale.
+	MaxScale  float64 `range:"[0,1]"`   // Largest area of a crop as a share of the image.
+	MinAspect float64 `range:"[0,1e3]"` // Least aspect ratio of a crop, width over height; it is log-uniform from MinAspect to MaxAspect.
+	MaxAspect float64 `range:"[0,1e3]"` // Largest aspect ratio of a crop.
 
-	BlurProbability      float64 // Share of the views that are blurred.
-	MinSigma             float64 // Least standard deviation of the blur in pixels of the view; it is uniform from MinSigma to MaxSigma.
-	MaxSigma             float64 // Largest standard deviation of the blur.
-	GrayscaleProbability float64 // Share of the views that lose their colours.
-	JitterProbability    float64 // Share of the views whose colours are changed.
-	JitterStrength       float64 // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns (at most 0.5).
-	FlipProbability      float64 // Share of the views that are mirrored.
+	BlurProbability      float64 `range:"[0,1]"`   // Share of the views that are blurred.
+	MinSigma             float64 `range:"[0,1e3]"` // Least standard deviation of the blur in pixels of the view; it is uniform from MinSigma to MaxSigma.
+	MaxSigma             float64 `range:"[0,1e3]"` // Largest standard deviation of the blur.
+	GrayscaleProbability float64 `range:"[0,1]"`   // Share of the views that lose their colours.
+	JitterProbability    float64 `range:"[0,1]"`   // Share of the views whose colours are changed.
+	JitterStrength       float64 `range:"[0,2.5]"` // SimCLR's s: brightness, contrast and saturation change by up to 0.8·s, the hue by up to 0.2·s turns (at most 0.5).
+	FlipProbability      float64 `range:"[0,1]"`   // Share of the views that are mirrored.
 }
 
 // Default returns the recipe with all five transformations, at the strengths in the paper's appendix on the CIFAR study: crop scale
@@ -81,37 +84,11 @@ func Default() Recipe {
 	}
 }
 
-// Check returns an error that names the first strength outside its range, even if its transformation is off.
-func (r Recipe) Check() error {
-	if r.Crop < NoCrop || r.Crop > SameCrop {
-		return fmt.Errorf("unknown crop mode %v, want one of %q", r.Crop, cropModeNames)
-	}
+// Rules returns an error that names the first range that is empty, even if its transformation is off; see [settings.Check].
+func (r Recipe) Rules() error {
 	if r.Crop != NoCrop && (r.MaxScale == 0 || r.MinAspect == 0) {
-		return fmt.Errorf("MaxScale %v and MinAspect %v must be above 0 for a crop", r.MaxScale, r.MinAspect)
+		return fmt.Errorf("max_scale %v and min_aspect %v must be above 0 for a crop", r.MaxScale, r.MinAspect)
 	}
-	for _, p := range []struct {
-		name             string
-		value, low, high float64
-	}{
-		{"MaxScale", r.MaxScale, 0, 1}, {"MinScale", r.MinScale, 0, 1},
-		{"MaxAspect", r.MaxAspect, 0, 1e3}, {"MinAspect", r.MinAspect, 0, 1e3},
-		{"BlurProbability", r.BlurProbability, 0, 1},
-		{"MaxSigma", r.MaxSigma, 0, 1e3}, {"MinSigma", r.MinSigma, 0, 1e3},
-		{"GrayscaleProbability", r.GrayscaleProbability, 0, 1},
-		{"JitterProbability", r.JitterProbability, 0, 1}, {"JitterStrength", r.JitterStrength, 0, 2.5},
-		{"FlipProbability", r.FlipProbability, 0, 1},
-	} {
-		if !(p.low <= p.value && p.value <= p.high) {
-			return fmt.Errorf("%s %v is not between %v and %v", p.name, p.value, p.low, p.high)
-		}
-	}
-	for _, p := range []struct {
-		name     string
-		min, max float64
-	}{{"Scale", r.MinScale, r.MaxScale}, {"Aspect", r.MinAspect, r.MaxAspect}, {"Sigma", r.MinSigma, r.MaxSigma}} {
-		if p.min > p.max {
-			return fmt.Errorf("Min%[1]s %[2]v is above Max%[1]s %[3]v", p.name, p.min, p.max)
-		}
-	}
-	return nil
+	return cmp.Or(settings.Between("min_scale", r.MinScale, 0, r.MaxScale), settings.Between("min_aspect", r.MinAspect, 0, r.MaxAspect),
+		settings.Between("min_sigma", r.MinSigma, 0, r.MaxSigma))
 }

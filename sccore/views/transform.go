@@ -1,6 +1,15 @@
 package views
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+)
 
 // transform makes one view of one image. Its fields are arguments of torchvision's functions, in the order in which they are applied. Its
 // row of parameters says the same to the graph.
@@ -109,4 +118,158 @@ func gaussian(kernel int, sigma float64) [numTaps]float64 {
 		taps[d] /= sum
 	}
 	return taps
+}
+
+// Draw draws the parameters of views of each image, [views*len(images), NumParams] in float32: the first views of all images, then all
+// second views, and so on. Images have height×width pixels and are given by their index in the dataset.
+//
+// The parameters of a view depend only on the seed, the epoch, the image's index and the number of the view, not on the batch. Switching
+// one transformation off does not change the others, and [SameCrop] uses the crops that [IndependentCrop] draws for the first views. So
+// two recipes can be compared on the same randomness.
+func (r Recipe) Draw(seed uint64, epoch int, images []int32, views, height, width int) *tensors.Tensor {
+	rows := make([]float32, 0, views*len(images)*NumParams)
+	for view := range views {
+		for _, image := range images {
+			rows = r.draw(seed, epoch, image, view, height, width).appendTo(rows)
+		}
+	}
+	return tensors.FromFlatDataAndDimensions(rows, views*len(images), NumParams)
+}
+
+// draw draws one view. The crop has a random stream of its own because the number of draws for a crop varies.
+func (r Recipe) draw(seed uint64, epoch int, image int32, view, height, width int) transform {
+	t := whole(height, width)
+	if r.Crop != NoCrop {
+		shared := view
+		if r.Crop == SameCrop {
+			shared = 0
+		}
+		t.top, t.left, t.height, t.width = r.crop(stream(seed, epoch, image, shared, "crop"), height, width)
+	}
+
+	r.drawAppearance(stream(seed, epoch, image, view, "look"), &t)
+	return t
+}
+
+// drawAppearance draws all transformations of a view except its crop.
+func (r Recipe) drawAppearance(random *rand.Rand, t *transform) {
+	// Everything is drawn, even if it is off.
+	flip := random.Float64() < r.FlipProbability
+	jitter := random.Float64() < r.JitterProbability
+	adjustments := r.jitter(random)
+	grayscale := random.Float64() < r.GrayscaleProbability
+	blur := random.Float64() < r.BlurProbability
+	kernel := 3
+	if random.Float64() < fiveTapShare {
+		kernel = 5
+	}
+	sigma := uniform(random, r.MinSigma, r.MaxSigma)
+
+	t.flip = r.Flip && flip
+	if r.Jitter && jitter {
+		t.jitter = adjustments
+	}
+	t.grayscale = r.Grayscale && grayscale
+	if r.Blur && blur {
+		t.kernel, t.sigma = kernel, sigma
+	}
+}
+
+// fiveTapShare is the share of blurs with 5 taps instead of 3, for a mean of 3.2.
+const fiveTapShare = 0.1
+
+// crop draws a box with torchvision's algorithm: up to ten tries for one that fits, then the largest central box of an allowed aspect ratio.
+func (r Recipe) crop(random *rand.Rand, imageHeight, imageWidth int) (top, left, height, width int) {
+	area := float64(imageHeight * imageWidth)
+	for range 10 {
+		area := area * uniform(random, r.MinScale, r.MaxScale)
+		aspect := math.Exp(uniform(random, math.Log(r.MinAspect), math.Log(r.MaxAspect)))
+		width = int(math.RoundToEven(math.Sqrt(area * aspect)))
+		height = int(math.RoundToEven(math.Sqrt(area / aspect)))
+		if 0 < width && width <= imageWidth && 0 < height && height <= imageHeight {
+			return random.IntN(imageHeight - height + 1), random.IntN(imageWidth - width + 1), height, width
+		}
+	}
+	height, width = imageHeight, imageWidth
+	switch aspect := float64(imageWidth) / float64(imageHeight); {
+	case aspect < r.MinAspect:
+		height = int(math.RoundToEven(float64(imageWidth) / r.MinAspect))
+	case aspect > r.MaxAspect:
+		width = int(math.RoundToEven(float64(imageHeight) * r.MaxAspect))
+	}
+	return (imageHeight - height) / 2, (imageWidth - width) / 2, height, width
+}
+
+// jitter draws the four adjustments of a colour jitter, in a random order.
+func (r Recipe) jitter(random *rand.Rand) []adjustment {
+	spread := 0.8 * r.JitterStrength
+	adjustments := make([]adjustment, 4)
+	for i, kind := range random.Perm(4) {
+		if adjustments[i].kind = adjustmentKind(kind); adjustments[i].kind == hue {
+			adjustments[i].amount = uniform(random, -0.2*r.JitterStrength, 0.2*r.JitterStrength)
+		} else {
+			adjustments[i].amount = uniform(random, max(0, 1-spread), 1+spread)
+		}
+	}
+	return adjustments
+}
+
+// stream returns the random stream of one purpose and view.
+func stream(seed uint64, epoch int, image int32, view int, purpose string) *rand.Rand {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[0:], seed)
+	binary.LittleEndian.PutUint64(key[8:], uint64(epoch))
+	binary.LittleEndian.PutUint32(key[16:], uint32(image))
+	binary.LittleEndian.PutUint32(key[20:], uint32(view))
+	copy(key[24:], purpose)
+	return rand.New(rand.NewChaCha8(key))
+}
+
+func uniform(random *rand.Rand, low, high float64) float64 { return low + (high-low)*random.Float64() }
+
+// cropped crops the boxes from the images [batch, height, width, 3], resizes them to size, and flips them where the parameters say so. The
+// views of an image are consecutive in the rows of params and in the result, [batch*views, 3, size, size]. full is the value of white.
+//
+// Resizing is separable. Each axis is a product with one matrix per view, made from the box.
+func cropped(images, params *Node, views, size int, full float64) *Node {
+	batch, width := images.Shape().Dim(0), images.Shape().Dim(2)
+	rows, cols := resizing(images, params, views, size)
+	x := DotGeneral(rows, []int{2}, []int{0}, images, []int{1}, []int{0})
+	x.AssertDims(batch, views*size, width, 3)
+	x = Reshape(x, batch*views, size, width, 3)
+	x = DotGeneral(TransposeAllAxes(x, 0, 3, 1, 2), []int{3}, []int{0}, cols, []int{2}, []int{0})
+	x.AssertDims(batch*views, 3, size, size)
+	return DivScalar(x, full)
+}
+
+// resizing returns the matrices that crop and resize rows, [batch, views*size, height], and columns, [batch*views, size, width].
+func resizing(images, params *Node, views, size int) (rows, cols *Node) {
+	batch, height, width := images.Shape().Dim(0), images.Shape().Dim(1), images.Shape().Dim(2)
+	rows = interpolation(param(params, boxAt), param(params, boxAt+2), nil, size, height)
+	rows = ConvertDType(Reshape(rows, batch, views*size, height), images.DType())
+	return rows, ConvertDType(interpolation(param(params, boxAt+1), param(params, boxAt+3), param(params, flipAt), size, width), images.DType())
+}
+
+// interpolation returns the matrices [n, size, extent] that resize a segment of a line of extent pixels to size pixels. The segment starts
+// at offset and has the given length, both [n, 1, 1]. Where flip [n, 1, 1] is 1, they also mirror it.
+//
+// As with torchvision's antialias=True, the weights are a triangle whose half-width is the pixel spacing of the image or that of the view,
+// whichever is larger. Pixels outside the segment have no weight.
+func interpolation(offset, length, flip *Node, size, extent int) *Node {
+	g := offset.Graph()
+	n := offset.Shape().Dim(0)
+	to := Iota(g, shapes.Make(dtypes.Float32, 1, size, 1), 1)
+	if flip != nil {
+		to = Add(to, Mul(flip, Sub(Const(g, float32(size-1)), MulScalar(to, 2))))
+	}
+	from := AddScalar(Iota(g, shapes.Make(dtypes.Float32, 1, 1, extent), 2), 0.5)
+
+	scale := DivScalar(length, float64(size))
+	centre := Add(offset, Mul(AddScalar(to, 0.5), scale))
+	weights := MaxScalar(OneMinus(Div(Abs(Sub(from, centre)), MaxScalar(scale, 1))), 0)
+	inside := LogicalAnd(GreaterThan(from, offset), LessThan(from, Add(offset, length)))
+	weights = Mul(weights, ConvertDType(inside, dtypes.Float32))
+	weights = Div(weights, ReduceAndKeep(weights, ReduceSum, 2))
+	weights.AssertDims(n, size, extent)
+	return weights
 }

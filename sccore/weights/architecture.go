@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // evidence is what a file says about a transformer.
@@ -95,7 +96,7 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 	}
 	v.Prototypes = cmp.Or(given.Prototypes, v.Prototypes)
 	v = v.Named()
-	if err := v.Check(); err != nil {
+	if err := settings.Check(v); err != nil {
 		return none, err
 	}
 	if usual, err := encoder.ViTByName(v.Name); err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // These targets run with -fuzzminimizetime 1x. By default the fuzzing engine minimizes each input that reaches new code for up to a minute, in which FuzzTorch
@@ -144,8 +145,8 @@ func FuzzFacts(f *testing.F) {
 				var found evidence
 				if found, err = examine(file, facts, "", nil); err == nil {
 					v, wrong := found.identify(encoder.ViT{})
-					if wrong == nil && v.Check() != nil {
-						t.Errorf("%+v: %v", v, v.Check())
+					if wrong == nil && settings.Check(v) != nil {
+						t.Errorf("%+v: %v", v, settings.Check(v))
 					}
 					err = wrong
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Import is the result of [ReadViT]: a transformer's weights, and a report on every key of the file.
@@ -127,7 +128,7 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 			return nil, err
 		}
 	}
-	if err := want.Check(); err != nil {
+	if err := settings.Check(want); err != nil {
 		return nil, err
 	}
 	im := &Import{

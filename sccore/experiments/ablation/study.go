@@ -60,11 +60,11 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 
 // Check returns an error that names the first value out of range.
 func (c Config) Check(profile study.Profile, read bool) error {
-	if err := c.Config.Check(); err != nil {
+	if err := settings.Check(c.Config); err != nil {
 		return err
 	}
 	for _, line := range c.lines() {
-		if err := line.Config(c.Second).Check(); err != nil {
+		if err := settings.Check(line.Config(c.Second)); err != nil {
 			return fmt.Errorf("line %d: second.%w", line.Line, err)
 		}
 	}

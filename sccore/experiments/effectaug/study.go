@@ -243,13 +243,13 @@ func (c Config) base() Config {
 
 // check returns an error that names the first value out of range, before anything is read or trained.
 func (c Config) check(read bool) error {
-	if err := c.Config.Check(); err != nil {
+	if err := settings.Check(c.Config); err != nil {
 		return err
 	}
 	if !read && c.Shares != 0 {
 		return errors.New("shares: synthetic images are drawn for each seed")
 	}
-	return cmp.Or(settings.Between("shares", c.Shares, 0, 1<<20), settings.Between("epoch_images", c.EpochImages, 0, 1<<24), settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), c.KNN.Check(), c.Recipe.Check())
+	return cmp.Or(settings.Between("shares", c.Shares, 0, 1<<20), settings.Between("epoch_images", c.EpochImages, 0, 1<<24), settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), settings.CheckGroup("knn", c.KNN), settings.CheckGroup("recipe", c.Recipe))
 }
 
 // profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.

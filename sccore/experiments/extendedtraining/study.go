@@ -110,7 +110,7 @@ func (c Config) check(profile study.Profile, read bool) error {
 		if part.name == "start" && profile == study.Full { // Nobody trains it here: it is the authors' run.
 			continue
 		}
-		if err := part.config.Check(); err != nil {
+		if err := settings.Check(part.config); err != nil {
 			return fmt.Errorf("%s.%w", part.name, err)
 		}
 	}

@@ -150,7 +150,7 @@ func (c Config) check(read bool) error {
 		if c.Shares != 0 {
 			return errors.New("shares: synthetic images are drawn for each seed")
 		}
-		return cmp.Or(synthetic.Check("images", c.Images, "size", c.Size), c.KNN.Check(), c.Class.Check(), c.Patch.Check())
+		return cmp.Or(synthetic.Check("images", c.Images, "size", c.Size), settings.CheckGroup("knn", c.KNN), c.Class.Check(), settings.CheckGroup("patch", c.Patch))
 	}
 	if err := cmp.Or(settings.Between("images", c.Images, 0, math.MaxInt32), settings.Between("shares", c.Shares, 1, 1<<20), settings.Between("size", c.Size, 8, settings.MaxImageSize)); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (c Config) check(read bool) error {
 	if err := c.Preprocessing.Check(); err != nil {
 		return fmt.Errorf("preprocessing: %w", err)
 	}
-	return cmp.Or(c.KNN.Check(), c.Class.Check(), c.Segmentation.Check())
+	return cmp.Or(settings.CheckGroup("knn", c.KNN), c.Class.Check(), c.Segmentation.Check())
 }
 
 // Protocol describes how the numbers of a dataset are measured.

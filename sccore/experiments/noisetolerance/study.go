@@ -158,7 +158,7 @@ func (c Config) check() error {
 		settings.Between("label_noise", c.LabelNoise, 0, 10), settings.Between("rate", c.LearningRate, 0, 1e4), settings.Between("momentum", c.Momentum, 0, 1),
 		settings.Fit(settings.MaxBytes, fmt.Sprintf("classes %d of dim %d", c.Classes, c.Dim), c.Classes, c.Dim, 8),
 		pairs("batch", c.Batch), pairs("test_size", c.TestSize), features("batch", c.Batch), features("test_size", c.TestSize),
-		c.CoTAP.Check(),
+		settings.CheckGroup("cotap", c.CoTAP),
 	)
 }
 

@@ -64,11 +64,11 @@ func config(o study.Options) (recipe.Config, error) {
 	if said := c.Follow(o.Set, true); said != "" {
 		o.Warnf("%s", said)
 	}
-	if err := c.Check(); err != nil {
+	if err := settings.Check(c); err != nil {
 		return c, err
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
-		if err := lineOf(row).Config(c.Second).Check(); err != nil {
+		if err := settings.Check(lineOf(row).Config(c.Second)); err != nil {
 			return c, fmt.Errorf("line %s: second.%w", row, err)
 		}
 	}

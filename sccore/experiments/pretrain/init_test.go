@@ -40,16 +40,16 @@ func TestPretrainFollowsTheFile(t *testing.T) {
 			out := t.TempDir()
 			o := study.Options{
 				Profile: study.Smoke, Out: out, Warn: func(line string) { warned = append(warned, line) },
-				Set: []string{"init=" + member(file), "second.steps=2", "second.warmup=0", "second.views.Locals=1", "second.views.LocalSize=14", "probe.steps=2"},
+				Set: []string{"init=" + member(file), "second.steps=2", "second.warmup=0", "second.views.Locals=1", "second.views.local_size=14", "probe.steps=2"},
 			}
 			if strings.Contains(want, "p4-") {
-				o.Set[4] = "second.views.LocalSize=12"
+				o.Set[4] = "second.views.local_size=12"
 			}
 			if err := Study.Run(t.Context(), b, o); err != nil {
 				t.Fatal(err)
 			}
 			if said := strings.Join(warned, "\n"); !strings.Contains(said, "second.encoder "+want) ||
-				strings.Contains(want, "p14") != strings.Contains(said, "second.views.GlobalSize 28 instead of 24, second.canvas 28 instead of 32, size 28 instead of 32") {
+				strings.Contains(want, "p14") != strings.Contains(said, "second.views.global_size 28 instead of 24, second.canvas 28 instead of 32, size 28 instead of 32") {
 				t.Errorf("said %q", said)
 			}
 			records, err := study.Records(study.Folder(out, Name))

@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 	"github.com/semcon/semcon/sccore/weights"
@@ -23,11 +24,11 @@ import (
 
 func TestPretrainConfigsAreInRange(t *testing.T) {
 	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
-		if err := recipe.ProfileConfig(profile, false).Check(); err != nil {
+		if err := settings.Check(recipe.ProfileConfig(profile, false)); err != nil {
 			t.Errorf("%s: %v", profile, err)
 		}
 		read := recipe.ProfileConfig(profile, true)
-		if err := errors.Join(read.Check(), read.CheckRead(profile)); err != nil {
+		if err := errors.Join(settings.Check(read), read.CheckRead(profile)); err != nil {
 			t.Errorf("%s on real images: %v", profile, err)
 		}
 	}

@@ -23,7 +23,7 @@ func cells(o study.Options, dataset string) ([]study.Cell[recipe.Config], error)
 	if said := config.Follow(o.Set, !read); said != "" {
 		o.Warnf("%s", said)
 	}
-	if err := config.Check(); err != nil {
+	if err := settings.Check(config); err != nil {
 		return nil, err
 	}
 	check := config.CheckDrawn

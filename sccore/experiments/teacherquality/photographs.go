@@ -11,6 +11,7 @@ import (
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -122,8 +123,8 @@ func (c *Config) follow(photographs bool, set []string) error {
 	for _, s := range []struct{ key, asked, has string }{
 		{"second.encoder", asked.Encoder, c.Second.Encoder},
 		{"second.positions", string(asked.Positions), string(c.Second.Positions)},
-		{"second.views.GlobalSize", fmt.Sprint(asked.Views.GlobalCropSize), fmt.Sprint(c.Second.Views.GlobalCropSize)},
-		{"second.views.LocalSize", fmt.Sprint(asked.Views.LocalCropSize), fmt.Sprint(c.Second.Views.LocalCropSize)},
+		{"second.views.global_size", fmt.Sprint(asked.Views.GlobalCropSize), fmt.Sprint(c.Second.Views.GlobalCropSize)},
+		{"second.views.local_size", fmt.Sprint(asked.Views.LocalCropSize), fmt.Sprint(c.Second.Views.LocalCropSize)},
 	} {
 		if settings.Given(set, s.key) && s.asked != s.has {
 			return fmt.Errorf("--set %s=%s: the encoder of init=%s needs %s", s.key, s.asked, c.Init, s.has)
@@ -149,7 +150,7 @@ func (c Config) checkNotDrawn(set []string) error {
 
 // checkPhotographs returns an error that names the first value out of range.
 func (c Config) checkPhotographs() error {
-	if err := c.second().Check(); err != nil {
+	if err := settings.Check(c.second()); err != nil {
 		return fmt.Errorf("second.%w", err)
 	}
 	switch {
@@ -158,7 +159,9 @@ func (c Config) checkPhotographs() error {
 	case c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration+c.Second.Lambdas.ImageAlignment > 0:
 		return errors.New("second.lambdas: the cells set those of concentration, and there are no images of single objects to align")
 	}
-	return cmp.Or(settings.Between("recall.size", c.Recall.Size, 8, settings.MaxImageSize), settings.Between("shares", c.Shares, 1, 1<<20), c.Recall.Check(c.Second.Encoder), c.Probe.Check())
+	vit, err := encoder.ViTByName(c.Second.Encoder)
+	return cmp.Or(err, settings.Between("recall.size", c.Recall.Size, 8, settings.MaxImageSize), settings.CheckGroup("recall", c.Recall), vit.CheckSize("recall.size", c.Recall.Size),
+		settings.Between("shares", c.Shares, 1, 1<<20), settings.CheckGroup("probe", c.Probe))
 }
 
 // OmitPaths omits the paths of the files of photographs, which the data identify.

@@ -74,7 +74,7 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for set, want := range map[string]string{ // What the file decides is refused, not ignored.
-		"second.encoder=vit-s16": "needs vit-tiny", "second.views.GlobalSize=25": "needs 24", "second.patch_head.out=7": "hidden 16 and out 7, where the head of init=" + made[0] + " has 16 and 8",
+		"second.encoder=vit-s16": "needs vit-tiny", "second.views.global_size=25": "needs 24", "second.patch_head.out=7": "hidden 16 and out 7, where the head of init=" + made[0] + " has 16 and 8",
 		"teacher=" + made[0]: "has the same content as init=" + made[0],
 	} {
 		refused := options

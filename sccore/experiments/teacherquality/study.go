@@ -143,18 +143,18 @@ func (c Config) steps() int {
 
 // check returns an error that names the first value out of range.
 func (c Config) check() error {
-	if err := c.First.Check(); err != nil {
+	if err := settings.Check(c.First); err != nil {
 		return fmt.Errorf("first.%w", err)
 	}
-	if err := c.Third.Check(); err != nil {
+	if err := settings.Check(c.Third); err != nil {
 		return fmt.Errorf("third.%w", err)
 	}
 	if c.Teacher > 0 {
-		if err := c.third().Check(); err != nil {
+		if err := settings.Check(c.third()); err != nil {
 			return fmt.Errorf("third.%w", err)
 		}
 	}
-	if err := c.second().Check(); err != nil {
+	if err := settings.Check(c.second()); err != nil {
 		return fmt.Errorf("second.%w", err)
 	}
 	switch {
@@ -168,7 +168,7 @@ func (c Config) check() error {
 	case c.Images < c.First.Batch || c.Images < c.Third.Batch || c.Images < c.Second.Batch:
 		return fmt.Errorf("images %d is below the batch size", c.Images)
 	}
-	return cmp.Or(synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize), c.Probe.Check())
+	return cmp.Or(synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize), settings.CheckGroup("probe", c.Probe))
 }
 
 // shared is the part of the configuration that must be equal for runs to be compared.

@@ -1,0 +1,250 @@
+package metrics
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/semcon/semcon/losses"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Spread says how much of their space features use.
+type Spread struct {
+	// Std is √D times the mean over the D dimensions of the standard deviation of unit-length features: near 1 if they are spread evenly over the
+	// sphere, 0 if they have collapsed to a point (Chen & He 2021, fig. 2, times √D).
+	Std float64 `json:"std"`
+	// Rank is the effective rank of their covariance, in [1, D], or 0 if they do not vary; see [EffectiveRank].
+	Rank float64 `json:"rank"`
+}
+
+// MeasureSpread returns the spread of features, [N, D] with N ≥ 2, computed in float64 on the host.
+func MeasureSpread(features *tensors.Tensor) (Spread, error) {
+	if features.Rank() != 2 || features.Shape().Dimensions[0] < 2 {
+		return Spread{}, fmt.Errorf("spread: features %s, want at least two vectors", features.Shape())
+	}
+	n, dim := features.Shape().Dimensions[0], features.Shape().Dimensions[1]
+	flat := tensors.MustCopyFlatData[float32](features)
+	unit := mat.NewDense(n, dim, nil)
+	for i := range n {
+		row := unit.RawRowView(i)
+		norm := 0.0
+		for j := range row {
+			row[j] = float64(flat[i*dim+j])
+			norm = math.Hypot(norm, row[j])
+		}
+		if math.IsNaN(norm) || math.IsInf(norm, 0) {
+			return Spread{}, fmt.Errorf("spread: feature vector %d has NaN or Inf", i)
+		}
+		if norm > 0 {
+			for j := range row {
+				row[j] /= norm
+			}
+		}
+	}
+	std := 0.0
+	for j := range dim {
+		mean := 0.0
+		for i := range n {
+			mean += unit.At(i, j) / float64(n)
+		}
+		variance := 0.0
+		for i := range n {
+			centred := unit.At(i, j) - mean
+			unit.Set(i, j, centred)
+			variance += centred * centred / float64(n)
+		}
+		std += math.Sqrt(variance) / float64(dim)
+	}
+	var covariance mat.SymDense
+	covariance.SymOuterK(1/float64(n), unit.T())
+	return Spread{Std: math.Sqrt(float64(dim)) * std, Rank: EffectiveRank(&covariance)}, nil
+}
+
+// SpreadOf returns the spread of features with this covariance, [D, D] of float32.
+func SpreadOf(covariance *tensors.Tensor) *Spread {
+	dim := covariance.Shape().Dim(0)
+	symmetric := mat.NewSymDense(dim, nil)
+	std := 0.0
+	for i, x := range tensors.MustCopyFlatData[float32](covariance) {
+		row, column := i/dim, i%dim
+		if row <= column {
+			symmetric.SetSym(row, column, float64(x))
+		}
+		if row == column {
+			std += math.Sqrt(max(float64(x), 0)) / float64(dim)
+		}
+	}
+	return &Spread{Std: math.Sqrt(float64(dim)) * std, Rank: EffectiveRank(symmetric)}
+}
+
+// Covariance is the covariance, [D, D], of features, [..., D], scaled to length 1.
+func Covariance(features *Node) *Node {
+	dim := features.Shape().Dim(-1)
+	unit := losses.Unit(Reshape(StopGradient(features), -1, dim))
+	centred := Sub(unit, ReduceAndKeep(unit, ReduceMean, 0))
+	return DivScalar(MatMul(Transpose(centred, 0, 1), centred), float64(unit.Shape().Dim(0)))
+}
+
+// ClassSpread splits the variance of labelled, unit-length features into two parts that add up to the whole.
+type ClassSpread struct {
+	Within  float64 `json:"within"`  // Mean squared distance between a feature and its class mean, in [0, 1].
+	Between float64 `json:"between"` // Mean squared distance between a feature's class mean and the overall mean, in [0, 1].
+}
+
+// Share is Between's share of the whole, in [0, 1]: near 0 if classes look alike, 1 if the features of a class are equal, and 0 for features that do
+// not vary.
+func (s ClassSpread) Share() float64 {
+	if s.Between <= 0 {
+		return 0
+	}
+	return s.Between / (s.Within + s.Between)
+}
+
+// SpreadOfClasses is the variance within and between classes, [2], of features, [N, D], scaled to length 1. labels, [N], are in [0, 256); features
+// with label 0 are left out.
+func SpreadOfClasses(features, labels *Node) *Node {
+	unit := losses.Unit(StopGradient(features))
+	of := Slice(OneHot(labels, 256, unit.DType()), AxisRange(), AxisRange(1)) // Class membership; a row of zeros without a label.
+	labelled := ReduceAndKeep(of, ReduceSum, 1)
+	unit = Mul(unit, labelled)
+	all := MaxScalar(ReduceAllSum(labelled), 1)
+	means := Div(MatMul(Transpose(of, 0, 1), unit), MaxScalar(Reshape(ReduceSum(of, 0), -1, 1), 1))
+	classMeans, centre := MatMul(of, means), Div(ReduceAndKeep(unit, ReduceSum, 0), all)
+	within := ReduceAllSum(Square(Sub(unit, classMeans)))
+	between := ReduceAllSum(Square(Sub(classMeans, Mul(labelled, centre))))
+	return Div(Stack([]*Node{within, between}, 0), all)
+}
+
+// EffectiveRank is the exponential of the entropy of a covariance's spectrum (Roy & Vetterli 2007), in [1, D], and 0 for features that do not vary.
+// It is NaN if the covariance is not finite.
+func EffectiveRank(covariance *mat.SymDense) float64 {
+	var eigen mat.EigenSym
+	if !eigen.Factorize(covariance, false) {
+		return math.NaN()
+	}
+	total, entropy := 0.0, 0.0
+	values := eigen.Values(nil)
+	for _, value := range values {
+		total += max(value, 0)
+	}
+	if total < 1e-24 {
+		return 0
+	}
+	for _, value := range values {
+		if share := value / total; share > 0 {
+			entropy -= share * math.Log(share)
+		}
+	}
+	return math.Exp(entropy)
+}
+
+// Similarity compares two encoders by their features of the same places.
+type Similarity struct {
+	// CKA is the linear centred kernel alignment (Kornblith et al. 2019, eq. 3), in [0, 1]: 1 if the features agree up to rotation, scale and shift, near 0 if
+	// distances between places have nothing in common. It is 0 if the features of one encoder do not vary.
+	CKA float64
+	// Cosine is the mean cosine of the two features of a place, in [−1, 1]. A rotation of all features lowers it too.
+	Cosine float64
+	// Kept is the share of a place's ten nearest others, by cosine, that are the same under both encoders, in [0, 1]; about 10/N if they have nothing in
+	// common. It sees fine differences that vanish in CKA beside a few directions of large variance.
+	Kept float64
+}
+
+// nearestKept is the number of neighbours that Kept compares, and mostCompared the number of places; it takes time quadratic in them.
+const (
+	nearestKept  = 10
+	mostCompared = 1024
+)
+
+// MeasureSimilarity compares features, [N, dim] row by row each, with N ≥ 2, in float64.
+func MeasureSimilarity(a, b []float32, dim int) (Similarity, error) {
+	if dim < 1 || len(a) != len(b) || len(a)%dim != 0 || len(a) < 2*dim {
+		return Similarity{}, fmt.Errorf("similarity: %d and %d values of features of %d, want as many of each, and two features at least", len(a), len(b), dim)
+	}
+	n := len(a) / dim
+	cosine := 0.0
+	for i := range n {
+		var ab, aa, bb float64
+		for j := range dim {
+			x, y := float64(a[i*dim+j]), float64(b[i*dim+j])
+			ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
+		}
+		if aa*bb > 0 {
+			cosine += ab / math.Sqrt(aa) / math.Sqrt(bb) / float64(n)
+		}
+	}
+	x, y := centred(a, n, dim), centred(b, n, dim)
+	var xy, xx, yy mat.Dense
+	xy.Mul(y.T(), x)
+	xx.Mul(x.T(), x)
+	yy.Mul(y.T(), y)
+	s := Similarity{Cosine: cosine}
+	between, within := mat.Norm(&xy, 2), mat.Norm(&xx, 2)*mat.Norm(&yy, 2)
+	if math.IsNaN(between+within) || math.IsInf(between+within, 0) || math.IsNaN(cosine) {
+		return Similarity{}, fmt.Errorf("similarity: the features are not finite")
+	}
+	if within > 0 {
+		s.CKA = between * between / within
+	}
+	s.Kept = keptNeighbours(a, b, n, dim)
+	return s, nil
+}
+
+// keptNeighbours compares the nearest neighbours of places that are evenly spread.
+func keptNeighbours(a, b []float32, n, dim int) float64 {
+	count := min(n, mostCompared)
+	k := min(nearestKept, count-1)
+	var nearest [2][][]int
+	for side, values := range [][]float32{a, b} {
+		unit := mat.NewDense(count, dim, nil)
+		for i := range count {
+			from, norm := i*n/count*dim, 0.0
+			for _, x := range values[from : from+dim] {
+				norm += float64(x) * float64(x)
+			}
+			for d, x := range values[from : from+dim] {
+				unit.Set(i, d, float64(x)/math.Sqrt(max(norm, 1e-300)))
+			}
+		}
+		var cosines mat.Dense
+		cosines.Mul(unit, unit.T())
+		for i := range count {
+			order := make([]int, 0, count-1)
+			for j := range count {
+				if j != i {
+					order = append(order, j)
+				}
+			}
+			slices.SortFunc(order, func(x, y int) int { return cmp.Or(cmp.Compare(cosines.At(i, y), cosines.At(i, x)), x-y) })
+			nearest[side] = append(nearest[side], order[:k])
+		}
+	}
+	same := 0
+	for i := range count {
+		for _, j := range nearest[0][i] {
+			if slices.Contains(nearest[1][i], j) {
+				same++
+			}
+		}
+	}
+	return float64(same) / float64(count*k)
+}
+
+// centred returns features with the mean of each dimension subtracted.
+func centred(values []float32, n, dim int) *mat.Dense {
+	out := mat.NewDense(n, dim, nil)
+	for j := range dim {
+		mean := 0.0
+		for i := range n {
+			mean += float64(values[i*dim+j]) / float64(n)
+		}
+		for i := range n {
+			out.Set(i, j, float64(values[i*dim+j])-mean)
+		}
+	}
+	return out
+}

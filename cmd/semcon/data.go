@@ -8,11 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/fetch"
+	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
 )
 
+// The verbs that say what there is: data, experiments.
 var dataVerb = verb{
 	name:    "data",
 	summary: "show which datasets are available, and fetch those that are missing",
@@ -26,28 +30,25 @@ func runData(ctx context.Context, args []string) error {
 	flags := newFlags("data")
 	folder := dataFlag(flags)
 	from := flags.String("from", fetch.OfficialURL, "`URL` of the folder to fetch archives from")
-	names, err := parse(flags, args)
+	names := must(parse(flags, args))
+	known := strings.Join(fetchable(), " and ")
 	switch {
-	case err != nil:
-		return err
 	case len(names) == 0:
 		return listData(ctx, *folder)
 	case names[0] != "fetch":
 		return usagef("unknown action %q, want fetch", names[0])
 	case len(names) == 1:
-		return usagef("name a dataset to fetch: %s", strings.Join(fetchable(), " or "))
+		return usagef("name a dataset to fetch: %s", strings.ReplaceAll(known, " and ", " or "))
 	case *folder == "":
 		return usagef("name a folder to fetch to: --data FOLDER or SEMCON_DATA")
 	}
 	for _, name := range names[1:] {
 		if !slices.Contains(fetchable(), name) {
-			return usagef("cannot fetch dataset %q, only %s", name, strings.Join(fetchable(), " and "))
+			return usagef("cannot fetch dataset %q, only %s", name, known)
 		}
 	}
 	for _, name := range names[1:] {
-		if err := fetchDataset(ctx, name, *folder, *from); err != nil {
-			return err
-		}
+		check(fetchDataset(ctx, name, *folder, *from))
 	}
 	return nil
 }
@@ -58,9 +59,7 @@ func listData(ctx context.Context, folder string) error {
 		fmt.Printf("%s, or fetch: semcon data fetch cifar10 --data data\n", checkData(folder)[0].detail)
 		return nil
 	}
-	if err := requireFolder("data", folder); err != nil {
-		return err
-	}
+	check(requireFolder("data", folder))
 	count := 0
 	for _, split := range datasets.Available(folder) {
 		if ctx.Err() != nil {
@@ -127,4 +126,60 @@ func fetchDataset(ctx context.Context, name, folder, from string) error {
 		}
 	}
 	return nil
+}
+
+var listVerb = verb{
+	name:    "list",
+	summary: "show the engine, the data that are there, and the experiments: what each reproduces, its data, its cost",
+	args:    "[EXPERIMENT...]",
+	example: "semcon list --data data\nsemcon list pretrain ablation\nsemcon list --long",
+	run: func(ctx context.Context, args []string) error {
+		flags := newFlags("list")
+		data := dataFlag(flags)
+		long := flags.Bool("long", false, "show the question, the data and the cost of every profile of each experiment")
+		names := must(parse(flags, args))
+		for i := range names {
+			e, _, err := oneExperiment(names[i : i+1])
+			check(err)
+			if i > 0 {
+				fmt.Println()
+			}
+			fmt.Print(describeExperiment(e))
+		}
+		if len(names) > 0 {
+			return nil
+		}
+		fmt.Printf("engine  %s\n\ndata\n", backend.Engine())
+		for _, f := range checkData(*data) {
+			fmt.Printf("  %-8s %-22s %s\n", f.found(), f.what, f.detail)
+		}
+		if *long {
+			for _, e := range experiments.All() {
+				fmt.Printf("\n%s", describeExperiment(e))
+			}
+			return nil
+		}
+		fmt.Print("\nexperiments: what each reproduces, and its cost in the quick profile (\"semcon list NAME\" and --long show more)\n")
+		for _, e := range experiments.All() {
+			fmt.Printf("  %-17s %s; %s\n", e.Name, e.Reproduces, e.Cost[study.Quick])
+		}
+		return nil
+	},
+}
+
+// describeExperiment describes an experiment in seven lines.
+func describeExperiment(e study.Experiment) string {
+	text := fmt.Sprintf("%s\n  %-10s  %s\n  %-10s  %s\n  %-10s  %s\n", e.Name, "asks", e.Title, "reproduces", e.Reproduces, "data", e.Data)
+	for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
+		text += fmt.Sprintf("  %-10s  %s\n", profile, e.Cost[profile])
+	}
+	return text
+}
+
+// found returns the state of a dataset: found, missing or broken.
+func (f finding) found() string {
+	if f.state == stateOK {
+		return "found"
+	}
+	return f.state
 }

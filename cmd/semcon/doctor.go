@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var doctorVerb = verb{
@@ -41,9 +44,7 @@ func runDoctor(ctx context.Context, args []string) error {
 	data := dataFlag(flags)
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	repair := flags.Bool("repair", false, "move broken lines of the records aside")
-	if err := noNames(flags, args); err != nil {
-		return err
-	}
+	check(noNames(flags, args))
 	checks := []func() []finding{
 		func() []finding { return checkBackends() },
 		func() []finding { return checkSetup(ctx) },
@@ -51,8 +52,8 @@ func runDoctor(ctx context.Context, args []string) error {
 		func() []finding { return checkRecords(*out, *repair) },
 	}
 	count := 0
-	for _, check := range checks {
-		for _, f := range check() {
+	for _, run := range checks {
+		for _, f := range run() {
 			fmt.Printf("%-8s %-20s %s\n", f.state, f.what, f.detail)
 			if f.state == stateBroken {
 				count++
@@ -177,4 +178,26 @@ func checkDisk(folder string) finding {
 		return finding{stateBroken, what, detail + ": less than 2 GiB; free some space, or choose another folder with --out"}
 	}
 	return finding{stateOK, what, detail}
+}
+
+// checkRecords looks for broken lines among the records of all experiments, and moves them aside if asked to.
+func checkRecords(out string, repair bool) (findings []finding) {
+	for _, e := range experiments.All() {
+		dir := study.Folder(out, e.Name)
+		broken, err := study.BrokenLines(dir)
+		if err == nil && len(broken) > 0 && repair {
+			var moved int
+			if moved, err = study.Repair(dir); err == nil {
+				findings = append(findings, finding{stateOK, "records of " + e.Name, fmt.Sprintf("%s moved to %s", plural.Count(moved, "broken line"), filepath.Join(dir, study.BrokenFile))})
+				continue
+			}
+		}
+		switch {
+		case err != nil:
+			findings = append(findings, finding{stateBroken, "records of " + e.Name, err.Error()})
+		case len(broken) > 0:
+			findings = append(findings, finding{stateBroken, "records of " + e.Name, fmt.Sprintf("%s, %s; doctor --repair moves them aside", plural.Count(len(broken), "broken line"), broken[0])})
+		}
+	}
+	return findings
 }

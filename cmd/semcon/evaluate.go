@@ -152,7 +152,7 @@ func runEvaluate(ctx context.Context, args []string) error {
 }
 
 // run reads the weights and evaluates them.
-func (c evaluationCall) run(ctx context.Context, name string, choice weightChoice) (evaluated, error) {
+func (c evaluationCall) run(ctx context.Context, name string, choice *weightChoice) (evaluated, error) {
 	im, err := choice.read(c.weights)
 	if err != nil {
 		return evaluated{}, err

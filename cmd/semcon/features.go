@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
@@ -17,7 +20,6 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
-	"github.com/semcon/semcon/sccore/weights"
 )
 
 var featuresVerb = verb{
@@ -31,121 +33,232 @@ var featuresVerb = verb{
 	run:  runFeatures,
 }
 
-func runFeatures(ctx context.Context, args []string) error {
-	c, from, choice, err := parseFeatures(args)
-	if err != nil {
-		return err
-	}
-	if err := requireWritableFile("out", c.out); err != nil {
-		return err
-	}
-	im, err := choice.read(c.weights)
-	if err != nil {
-		return err
-	}
-	if err := c.outputs.Check(im.ViT); err != nil {
-		return usagef("--layer: %v", err)
-	}
-	patch := im.ViT.PatchSize
-	standardised := filepath.Ext(from) == ".safetensors"
-	if c.preprocessing.CropMode != datasets.WholeImage && c.size%patch != 0 && !standardised {
-		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", c.size, c.size, patch)
-	}
-	images, err := openImages(from, c.preprocessing, c.size, patch)
-	if err != nil {
-		return err
-	}
-	digest, err := digestOf(c.weights)
-	if err != nil {
-		return err
-	}
-	engine, err := backend.Open()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "engine: %s\n", backend.Engine())
-	described := c.preprocessing.Describe(c.size)
-	if standardised {
-		described = "standardised images"
-	}
-	p, err := openPartial(c.out, map[string]any{
-		"weights": digest, "transformer": fmt.Sprintf("%+v", im.ViT), "prefix": im.Prefix, "ignore": im.Ignore, "images": images.identity, "preprocessing": described,
-		"outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
-	}, c.names())
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	store := model.NewStore()
-	if err := im.Apply(store, "/"); err != nil {
-		return err
-	}
-	frozen, err := evaluation.NewFeatureExtractor(engine, im.ViT, store, "/", min(c.batch, len(images.names)))
-	if err != nil {
-		return err
-	}
-	defer frozen.Close()
-	if err := extract(ctx, frozen, images, c, p); err != nil {
-		return err
-	}
-	for _, why := range p.skipped {
-		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
-	}
-	if len(p.rows) == 0 {
-		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", from, p.skipped[0]), os.RemoveAll(p.dir))
-	}
-	if count := len(p.skipped); count > 0 {
-		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", count, plural.Count(count+len(p.rows), "image"))
-	}
-	if err := writeFeatures(c, im, p, described); err != nil {
-		return err
-	}
-	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(p.rows), "image"), im.ViT.Dim, im.ViT.Name)
-	return os.RemoveAll(p.dir)
+// featureCall is what the flags of the verb ask for.
+type featureCall struct {
+	vit     vitFile
+	out     string
+	class   bool
+	outputs evaluation.Outputs
+	batch   int
 }
 
-// extract computes the features that are still missing, a batch of images of one size at a time.
-func extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images imageList, c featureChoice, p *partialFeatures) error {
-	bar := progress.New(os.Stderr, "features", len(images.names))
-	defer bar.Close()
-	if p.done > 0 {
-		bar.Resumed(p.done)
-	}
-	bar.Phase(progress.Compiling)
-	var batch []evaluation.Image
-	b := batchDone{Done: p.done}
-	flush := func() error {
-		if len(batch) == 0 && len(b.Skipped) == 0 {
-			return nil
+// names are the names of the tensors: those of each block, "class" before "patches".
+func (c featureCall) names() (names []string) {
+	blocks := []string{""}
+	if len(c.outputs.Blocks) > 0 {
+		blocks = nil
+		for _, block := range c.outputs.Blocks {
+			blocks = append(blocks, fmt.Sprintf("layer%d.", block))
 		}
-		values := make([][]float32, len(p.names))
-		stream := func(yield func(evaluation.Image, error) bool) {
-			for _, im := range batch {
-				if !yield(im, nil) {
-					return
+	}
+	for _, block := range blocks {
+		if c.class {
+			names = append(names, block+"class")
+		}
+		if c.outputs.Patches {
+			names = append(names, block+"patches")
+		}
+	}
+	return names
+}
+
+func runFeatures(ctx context.Context, args []string) error {
+	var c featureCall
+	flags := newFlags("features")
+	choice, file := addWeightFlags(flags), weightsFlag(flags)
+	flags.StringVar(&c.out, "out", "features.npy", "`FILE` to write: .safetensors, or .npy for one tensor, with the names of the images in .txt beside it")
+	flags.BoolVar(&c.class, "class", true, "write the features of [CLS]; --class=false leaves them out")
+	flags.BoolVar(&c.outputs.Patches, "patches", false, "write the features of patches")
+	layers := flags.String("layer", "", "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
+	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default those of the patches")
+	preprocess := preprocessingFlags(flags)
+	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
+	names := must(parse(flags, args))
+	extension := filepath.Ext(c.out)
+	switch {
+	case len(names) != 1:
+		return usagef("want one folder of images, one list of them, - for a list on standard input, or one .safetensors of standardised images, got %s", listed(names))
+	case *file == "":
+		return noWeights()
+	case extension != ".npy" && extension != ".safetensors":
+		return usagef("--out %s ends with neither .npy nor .safetensors", c.out)
+	case c.batch < 1:
+		return usagef("--batch %d is below 1", c.batch)
+	case c.outputs.Resolution < 0 || c.outputs.Resolution > 0 && !c.outputs.Patches:
+		return usagef("--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
+	}
+	c.outputs.Blocks = must(parseBlocks(*layers))
+	switch tensors := c.names(); {
+	case len(tensors) == 0:
+		return usagef("--class=false without --patches leaves nothing to compute")
+	case extension == ".npy" && len(tensors) > 1:
+		return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(tensors, " and "))
+	}
+	check(requireWritableFile("out", c.out))
+	c.vit = must(choice.open(*file))
+	check(preprocess(&c.vit))
+	patch, whole := c.vit.ViT.PatchSize, c.vit.preprocessing.CropMode == datasets.WholeImage
+	if whole && c.outputs.Patches && extension == ".npy" {
+		return usagef("--out %s: maps of whole images have several sizes; want a .safetensors", c.out)
+	}
+	if err := c.outputs.Check(c.vit.ViT); err != nil {
+		return usagef("--layer: %v", err)
+	}
+	described := c.vit.preprocessing.Describe(c.vit.size)
+	if filepath.Ext(names[0]) == ".safetensors" {
+		described = "standardised images"
+	} else if !whole && c.vit.size%patch != 0 {
+		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", c.vit.size, c.vit.size, patch)
+	}
+	images := must(openImages(names[0], c.vit))
+	engine := must(openEngine())
+	store := must(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
+		"weights": must(digestOf(*file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
+		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
+	}, c.names()...))
+	defer store.Close()
+	if store.Renewed {
+		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.out)
+	}
+	frozen, free, err := c.vit.extractor(engine, min(c.batch, len(images.names)))
+	check(err)
+	defer free()
+	check(c.extract(ctx, frozen, images, store))
+	var rows, skipped []string
+	for _, b := range store.Batches {
+		rows, skipped = append(rows, b.Images...), append(skipped, b.Skipped...)
+	}
+	for _, why := range skipped {
+		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
+	}
+	if len(rows) == 0 {
+		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", names[0], skipped[0]), store.Remove())
+	}
+	if len(skipped) > 0 {
+		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
+	}
+	check(c.write(store, rows, described))
+	fmt.Printf("wrote %s: %s, %d features each, from %s\n", c.out, plural.Count(len(rows), "image"), c.vit.ViT.Dim, c.vit.ViT.Name)
+	return store.Remove()
+}
+
+// preprocessingFlags adds the flags of how images are preprocessed. The function that it returns changes what the makers of the weights do where flags say so.
+func preprocessingFlags(flags *flag.FlagSet) func(*vitFile) error {
+	size := flags.Int("size", 224, "`PIXELS` of the height and width of crops, or of the shorter side of whole images; by default as the weights' makers have it")
+	resize := flags.Int("resize", 0, "`PIXELS` that the shorter side is resized to; by default the size over the share of --crop")
+	crop := flags.Float64("crop", 0.875, "`SHARE` of the resized image's shorter side that the crop takes; by default as the weights' makers have it")
+	mode := flags.String("crop-mode", string(datasets.CentreCrop), "`MODE`: center, squash, which changes the aspect, or whole, which keeps it and pads to whole patches")
+	interpolation := flags.String("interpolation", string(datasets.Bicubic), "`KERNEL` that images are resized with: bicubic or bilinear")
+	mean := flags.String("mean", "", "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
+	std := flags.String("std", "", "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
+	return func(v *vitFile) (err error) {
+		p := &v.preprocessing
+		if *size < 1 || *size > 8192 {
+			return usagef("--size %d is not between 1 and 8192", *size)
+		}
+		if given(flags, "size") {
+			if p.Resize > 0 { // The makers' length belongs to their size, and its share to any.
+				p.CropPct, p.Resize = float64(v.size)/float64(p.Resize), 0
+			}
+			v.size = *size
+		}
+		if given(flags, "crop") {
+			p.CropPct, p.Resize = *crop, 0
+		}
+		if given(flags, "crop-mode") {
+			p.CropMode = datasets.CropMode(*mode)
+		}
+		if given(flags, "interpolation") {
+			p.Interpolation = datasets.Interpolation(*interpolation)
+		}
+		for name, text := range map[string]string{"mean": *mean, "std": *std} {
+			if given(flags, name) {
+				if *map[string]*[3]float64{"mean": &p.Mean, "std": &p.Std}[name], err = parseColour(name, text); err != nil {
+					return err
 				}
 			}
 		}
-		for image, err := range frozen.Extract(stream, c.outputs) {
-			if err != nil {
-				return err
-			}
-			for i, of := range valuesOf(image, c.class) {
-				values[i] = append(values[i], of...)
-			}
-			b.Grid = [2]int{image[0].Rows, image[0].Columns}
+		if *resize != 0 {
+			p.Resize = *resize
 		}
-		if err := p.add(b, values); err != nil {
-			return err
+		if wrong := p.Check(); wrong != nil {
+			return usagef("--%s", strings.NewReplacer("crop_pct", "crop", "_", "-").Replace(wrong.Error()))
 		}
-		batch, b = nil, batchDone{Done: p.done}
-		bar.Phase("")
-		bar.Set(p.done, "")
 		return nil
 	}
-	for i, one := range images.from(ctx, p.done) {
+}
+
+func parseBlocks(text string) (blocks []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		block, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil {
+			return nil, usagef("--layer %s: %q is not the number of a block", text, part)
+		}
+		if slices.Contains(blocks, block) {
+			return nil, usagef("--layer %s: block %d is there twice", text, block)
+		}
+		blocks = append(blocks, block)
+	}
+	return blocks, nil
+}
+
+func parseColour(flag, text string) (colour [3]float64, err error) {
+	parts := strings.Split(text, ",")
+	if len(parts) != 3 {
+		return colour, usagef("--%s %s: want three numbers with commas between them", flag, text)
+	}
+	for i, part := range parts {
+		if colour[i], err = strconv.ParseFloat(strings.TrimSpace(part), 64); err != nil {
+			return colour, usagef("--%s %s: %q is not a number", flag, text, part)
+		}
+	}
+	return colour, nil
+}
+
+// extract computes the features that are still missing, a batch of images of one size at a time.
+func (c featureCall) extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images imageList, store *evaluation.FeatureStore) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	bar := progress.New(os.Stderr, "features", len(images.names))
+	defer bar.Close()
+	if store.Done() > 0 {
+		bar.Resumed(store.Done())
+	}
+	bar.Phase(progress.Compiling)
+	var batch []evaluation.Image
+	b := evaluation.StoredBatch{Done: store.Done()}
+	flush := func() error {
+		features, err := frozen.ExtractAll(batch, c.outputs)
+		if err != nil {
+			return err
+		}
+		values := make([][]byte, len(store.Tensors))
+		for _, blocks := range features {
+			for i, of := range c.valuesOf(blocks) {
+				if values[i], err = binary.Append(values[i], binary.LittleEndian, of); err != nil {
+					return err
+				}
+			}
+			b.Grid = [2]int{blocks[0].Rows, blocks[0].Columns}
+		}
+		if err := store.Add(b, values...); err != nil {
+			return err
+		}
+		batch, b = nil, evaluation.StoredBatch{Done: b.Done}
+		bar.Phase("")
+		bar.Set(b.Done, "")
+		return nil
+	}
+	for next := range images.ahead(ctx, b.Done) {
+		one := <-next
+		if ctx.Err() != nil {
+			break
+		}
 		if one.err != nil {
-			b.Done, b.Skipped = i+1, append(b.Skipped, one.err.Error())
+			b.Done, b.Skipped = b.Done+1, append(b.Skipped, one.err.Error())
 			continue
 		}
 		if len(batch) > 0 && (batch[0].Height != one.image.Height || batch[0].Width != one.image.Width) {
@@ -153,39 +266,72 @@ func extract(ctx context.Context, frozen *evaluation.FeatureExtractor, images im
 				return err
 			}
 		}
-		batch = append(batch, one.image)
-		if b.Done, b.Images = i+1, append(b.Images, images.names[i]); len(batch) == c.batch {
+		batch, b.Images = append(batch, one.image), append(b.Images, images.names[b.Done])
+		if b.Done++; len(batch) == c.batch {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || len(batch) == 0 && len(b.Skipped) == 0 {
 		return ctx.Err()
 	}
 	return flush()
 }
 
-// writeFeatures writes the tensor "class", [images, features], and the tensor "patches", [images, rows, columns, features], or those of each block.
-func writeFeatures(c featureChoice, im *weights.Import, p *partialFeatures, preprocessing string) error {
-	isMap := func(name string) bool { return strings.HasSuffix(name, "patches") }
-	named := p.tensorsOf(im.ViT.Dim, c.preprocessing.CropMode == datasets.WholeImage, isMap)
-	if extension := filepath.Ext(c.out); extension == ".npy" {
-		if err := safetensors.WriteNPY(c.out, named[p.names[0]]); err != nil {
+// valuesOf lists the values of one image for each tensor, in the order of names.
+func (c featureCall) valuesOf(blocks []evaluation.Features) (values [][]float32) {
+	for _, block := range blocks {
+		if c.class {
+			values = append(values, block.Class)
+		}
+		if block.Patches != nil {
+			values = append(values, block.Patches)
+		}
+	}
+	return values
+}
+
+// write writes the tensor "class", [images, features], and the tensor "patches", [images, rows, columns, features], or those of each block. Maps of images of
+// several sizes are one tensor an image, "patches.0".
+func (c featureCall) write(store *evaluation.FeatureStore, rows []string, preprocessing string) error {
+	named, dim := map[string]safetensors.RawTensor{}, c.vit.ViT.Dim
+	for i, name := range c.names() {
+		tensor := safetensors.RawTensor{Shape: []int{len(rows), dim}, File: store.Tensors[i]}
+		switch {
+		case strings.HasSuffix(name, "class"):
+			named[name] = tensor
+		case c.vit.preprocessing.CropMode != datasets.WholeImage:
+			first := slices.IndexFunc(store.Batches, func(b evaluation.StoredBatch) bool { return len(b.Images) > 0 })
+			tensor.Shape = []int{len(rows), store.Batches[first].Grid[0], store.Batches[first].Grid[1], dim}
+			named[name] = tensor
+		default:
+			row := 0
+			for _, b := range store.Batches {
+				tensor.Shape = []int{b.Grid[0], b.Grid[1], dim}
+				for range b.Images {
+					named[fmt.Sprintf("%s.%d", name, row)] = tensor
+					tensor.Offset += int64(4 * b.Grid[0] * b.Grid[1] * dim)
+					row++
+				}
+			}
+		}
+	}
+	if base, isNPY := strings.CutSuffix(c.out, ".npy"); isNPY {
+		if err := safetensors.WriteNPY(c.out, named[c.names()[0]]); err != nil {
 			return err
 		}
-		text := strings.Join(p.rows, "\n") + "\n"
-		return atomicfile.WriteBytes(strings.TrimSuffix(c.out, extension)+".txt", []byte(text))
+		return atomicfile.WriteBytes(base+".txt", []byte(strings.Join(rows, "\n")+"\n"))
 	}
-	names, err := json.Marshal(p.rows)
+	names, err := json.Marshal(rows)
 	if err != nil {
 		return err
 	}
 	metadata := map[string]string{
-		"images": string(names), "architecture": im.ViT.Name, "positions": string(im.ViT.Positions), "preprocessing": preprocessing,
+		"images": string(names), "architecture": c.vit.ViT.Name, "positions": string(c.vit.ViT.Positions), "preprocessing": preprocessing,
 	}
-	if len(im.Ignored) > 0 {
-		metadata["ignored"] = strings.Join(im.Ignored, " ")
+	if len(c.vit.Ignored) > 0 {
+		metadata["ignored"] = strings.Join(c.vit.Ignored, " ")
 	}
 	return safetensors.WriteRaw(c.out, named, metadata)
 }

@@ -2,16 +2,15 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -32,29 +31,25 @@ type imageList struct {
 
 // openImages opens a folder of images, a file that lists the paths of images, "-" for such a list on standard input, or a .safetensors with a tensor
 // "images", [count, height, width, 3], of standardised images.
-func openImages(from string, by datasets.Preprocessing, size, patch int) (imageList, error) {
+func openImages(from string, v vitFile) (list imageList, err error) {
 	if filepath.Ext(from) == ".safetensors" {
 		return openStandardised(from)
 	}
-	list := imageList{}
 	var paths []string
-	info, err := os.Stat(from)
-	switch {
-	case from == "-":
-		if list.names, err = readPaths(os.Stdin); err != nil {
-			return list, fmt.Errorf("standard input: %w", err)
+	if info, err := os.Stat(from); from == "-" || err == nil && info.Mode().IsRegular() {
+		lines, name := os.Stdin, "standard input"
+		if from != "-" {
+			if lines, err = os.Open(from); err != nil {
+				return list, err
+			}
+			defer lines.Close()
+			name = from
+		}
+		if list.names, err = readPaths(lines); err != nil {
+			return list, fmt.Errorf("%s: %w", name, err)
 		}
 		paths = list.names
-	case err == nil && info.Mode().IsRegular():
-		content, err := os.ReadFile(from)
-		if err == nil {
-			list.names, err = readPaths(bytes.NewReader(content))
-		}
-		if err != nil {
-			return list, fmt.Errorf("%s: %w", from, err)
-		}
-		paths = list.names
-	default:
+	} else {
 		folder, err := datasets.OpenImageFolder(from)
 		if err != nil {
 			return list, err
@@ -75,14 +70,13 @@ func openImages(from string, by datasets.Preprocessing, size, patch int) (imageL
 		fmt.Fprintf(digest, "%q %d\n", path, size)
 	}
 	list.identity = fmt.Sprintf("sha256 of paths and sizes %x", digest.Sum(nil))
-	list.read = func(i int) (evaluation.Image, error) {
-		pixels, read, err := by.ReadFile(paths[i], size, patch)
-		if err != nil {
-			return evaluation.Image{}, err
+	list.read = func(i int) (im evaluation.Image, err error) {
+		pixels, read, err := v.preprocessing.ReadFile(paths[i], v.size, v.ViT.PatchSize)
+		if err == nil {
+			im = evaluation.NewImage(pixels, read, v.preprocessing)
+			im.Name = paths[i]
 		}
-		im := evaluation.NewImage(pixels, read, by)
-		im.Name = paths[i]
-		return im, nil
+		return im, err
 	}
 	return list, nil
 }
@@ -92,6 +86,7 @@ const maxListed, maxPath = 1 << 25, 1 << 12
 
 // readPaths reads paths, one a line. Empty lines do not count.
 func readPaths(r io.Reader) (paths []string, err error) {
+	const want = "want a list of the paths of images, one a line"
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxPath)
 	for lines.Scan() {
@@ -103,62 +98,44 @@ func readPaths(r io.Reader) (paths []string, err error) {
 			return nil, fmt.Errorf("lists more than %d images", maxListed)
 		}
 		if strings.ContainsRune(path, 0) {
-			return nil, fmt.Errorf("line %d is not a path: want a list of the paths of images, one a line", len(paths))
+			return nil, fmt.Errorf("line %d is not a path: %s", len(paths), want)
 		}
 	}
-	switch {
-	case lines.Err() != nil:
-		return nil, fmt.Errorf("line %d: %w: want a list of the paths of images, one a line", len(paths)+1, lines.Err())
-	case len(paths) == 0:
-		return nil, fmt.Errorf("lists no images")
+	if lines.Err() != nil {
+		return nil, fmt.Errorf("line %d: %w: %s", len(paths)+1, lines.Err(), want)
+	}
+	if len(paths) == 0 {
+		return nil, errors.New("lists no images")
 	}
 	return paths, nil
 }
 
-func openStandardised(path string) (imageList, error) {
+func openStandardised(path string) (list imageList, err error) {
 	named, _, err := safetensors.Read(path)
 	if err != nil {
-		return imageList{}, err
+		return list, err
 	}
 	images := named["images"]
 	if images == nil || images.DType() != dtypes.Float32 || images.Rank() != 4 || images.Shape().Dim(3) != 3 {
-		return imageList{}, fmt.Errorf("%s: want a float32 tensor \"images\", [count, height, width, 3]", path)
+		return list, fmt.Errorf("%s: want a float32 tensor \"images\", [count, height, width, 3]", path)
 	}
-	identity, err := digestOf(path)
-	if err != nil {
-		return imageList{}, err
-	}
-	list := imageList{identity: identity}
 	values := tensors.MustCopyFlatData[float32](images)
 	height, width := images.Shape().Dim(1), images.Shape().Dim(2)
 	for i := range images.Shape().Dim(0) {
-		list.names = append(list.names, fmt.Sprint(i))
+		list.names = append(list.names, strconv.Itoa(i))
 	}
-	one := height * width * 3
 	list.read = func(i int) (evaluation.Image, error) {
+		one := height * width * 3
 		return evaluation.Image{Name: fmt.Sprintf("%d of %s", i, path), Height: height, Width: width, Pixels: values[i*one : (i+1)*one]}, nil
 	}
-	return list, nil
+	list.identity, err = digestOf(path)
+	return list, err
 }
 
 // digestOf identifies the content of a file of weights and, if it is an index, of the files that it names.
 func digestOf(path string) (string, error) {
-	files, err := weights.Files(path)
-	if err != nil {
-		return "", err
-	}
-	digest := sha256.New()
-	for _, name := range files {
-		file, err := os.Open(name)
-		if err != nil {
-			return "", err
-		}
-		_, err = io.Copy(digest, file)
-		if err = errors.Join(err, file.Close()); err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return fmt.Sprintf("sha256 %x", digest.Sum(nil)), nil
+	digest, err := weights.SHA256(path)
+	return "sha256 " + digest, err
 }
 
 // imageRead is an image of a list, or why it cannot be read.
@@ -167,34 +144,24 @@ type imageRead struct {
 	err   error
 }
 
-// from yields the images from number first on, in order. They are read in parallel, a few ahead.
-func (l imageList) from(ctx context.Context, first int) iter.Seq2[int, imageRead] {
-	return func(yield func(int, imageRead) bool) {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		ahead := make(chan chan imageRead, runtime.GOMAXPROCS(0))
-		go func() {
-			defer close(ahead)
-			for i := first; i < len(l.names); i++ {
-				one := make(chan imageRead, 1)
-				select {
-				case ahead <- one:
-				case <-ctx.Done():
-					return
-				}
-				go func() {
-					var read imageRead
-					read.err = panics.Catch(func() (err error) { read.image, err = l.read(i); return err })
-					one <- read
-				}()
-			}
-		}()
-		i := first
-		for one := range ahead {
-			if ctx.Err() != nil || !yield(i, <-one) {
+// ahead reads the images from a number on in parallel, a few before they are taken. What is sent for each is received in order.
+func (l imageList) ahead(ctx context.Context, first int) <-chan chan imageRead {
+	ahead := make(chan chan imageRead, runtime.GOMAXPROCS(0))
+	go func() {
+		defer close(ahead)
+		for i := first; i < len(l.names); i++ {
+			one := make(chan imageRead, 1)
+			select {
+			case ahead <- one:
+			case <-ctx.Done():
 				return
 			}
-			i++
+			go func() {
+				var read imageRead
+				read.err = panics.Catch(func() (err error) { read.image, err = l.read(i); return err })
+				one <- read
+			}()
 		}
-	}
+	}()
+	return ahead
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/study"
 )
 
 var labVerb = verb{
@@ -45,8 +46,8 @@ func runLab(ctx context.Context, args []string) error {
 		return usagef("--port %d is not between 1 and 65535", *port)
 	}
 	if *profile != "" {
-		if _, err := parseProfile(*profile); err != nil {
-			return err
+		if _, err := study.ParseProfile(*profile); err != nil {
+			return usagef("--%v", err)
 		}
 	}
 	if *data != "" {

@@ -10,12 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/semcon/semcon/internal/panics"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -30,8 +33,38 @@ type verb struct {
 	grace time.Duration // How long it may take to stop, if longer than [grace].
 
 	// run does the work. It stops soon after ctx ends, and the next call resumes. Its error is one line that names the file, the flag or the
-	// value. [usagef] makes errors of wrong usage.
+	// value. [usagef] makes errors of wrong usage, and [check] ends run with an error.
 	run func(ctx context.Context, args []string) error
+}
+
+// failure is the error that ends a verb.
+type failure struct{ error }
+
+// check ends the verb that calls it with err, unless it is nil.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// must returns value, or ends the verb as [check] does.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// call runs the verb and returns its error, also that of [check].
+func (v verb) call(ctx context.Context, args []string) (err error) {
+	defer func() {
+		switch caught := recover().(type) {
+		case nil:
+		case failure:
+			err = caught.error
+		default:
+			panic(caught)
+		}
+	}()
+	return v.run(ctx, args)
 }
 
 // verbs is filled by init because the verbs look up their usage in it.
@@ -39,30 +72,8 @@ var verbs []verb
 
 func init() {
 	verbs = []verb{
-		labVerb,
-		notebooksVerb,
-		doctorVerb,
-		dataVerb,
-		listVerb,
-		trainVerb,
-		runVerb,
-		statusVerb,
-		submitVerb,
-		tableVerb,
-		claimsVerb,
-		compareVerb,
-		reportVerb,
-		reproduceVerb,
-		importVerb,
-		featuresVerb,
-		segmentVerb,
-		detectVerb,
-		attentionVerb,
-		showVerb,
-		evaluateVerb,
-		settingsVerb,
-		versionVerb,
-		helpVerb,
+		labVerb, notebooksVerb, doctorVerb, dataVerb, listVerb, trainVerb, runVerb, statusVerb, submitVerb, tableVerb, claimsVerb, compareVerb, reportVerb,
+		reproduceVerb, importVerb, featuresVerb, segmentVerb, detectVerb, attentionVerb, showVerb, evaluateVerb, settingsVerb, versionVerb, helpVerb,
 	}
 }
 
@@ -126,7 +137,7 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "semcon: unknown verb %q (\"semcon help\" lists the verbs)\n", name)
 		return 2
 	}
-	err := panics.Catch(func() error { return v.run(ctx, args[1:]) })
+	err := panics.Catch(func() error { return v.call(ctx, args[1:]) })
 	switch {
 	case err == nil || errors.Is(err, errHelpShown):
 		return 0
@@ -146,12 +157,11 @@ func command(ctx context.Context, args []string, stderr io.Writer) int {
 }
 
 func findVerb(name string) (verb, bool) {
-	for _, v := range verbs {
-		if v.name == name {
-			return v, true
-		}
+	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == name })
+	if i < 0 {
+		return verb{}, false
 	}
-	return verb{}, false
+	return verbs[i], true
 }
 
 // oneLine returns the first line of an error that is not blank. Errors of other libraries may include stack traces.
@@ -162,4 +172,48 @@ func oneLine(err error) string {
 		}
 	}
 	return fmt.Sprintf("%T without a message", err)
+}
+
+var helpVerb = verb{
+	name:    "help",
+	summary: "list the verbs, or describe one",
+	args:    "[VERB]",
+	example: "semcon help lab",
+	run: func(ctx context.Context, args []string) error {
+		names := must(parse(newFlags("help"), args))
+		if len(names) == 0 {
+			printHelp(os.Stdout)
+			return nil
+		}
+		v, ok := findVerb(names[0])
+		if !ok {
+			return usagef("unknown verb %q (\"semcon help\" lists the verbs)", names[0])
+		}
+		return v.run(ctx, []string{"--help"})
+	},
+}
+
+func printHelp(w io.Writer) {
+	fmt.Fprint(w, "semcon reproduces Semantic Concentration for Self-Supervised Dense Representations Learning.\n\nVerbs:\n")
+	for _, v := range verbs {
+		fmt.Fprintf(w, "  %-10s %s\n", v.name, v.summary)
+	}
+	fmt.Fprint(w, "\n\"semcon VERB --help\" shows a verb's flags and an example.\n")
+}
+
+var versionVerb = verb{
+	name:    "version",
+	summary: "print the commit of this program, the engine, and the versions of what computes",
+	example: "semcon version",
+	run: func(_ context.Context, args []string) error {
+		check(noNames(newFlags("version"), args))
+		versions := backend.Versions()
+		fmt.Printf("%-8s %s\n", "semcon", cmp.Or(versions["semcon"], "unknown commit"))
+		fmt.Printf("%-8s %s\n", "engine", backend.Engine())
+		for _, name := range []string{"gomlx", "compute", "go-xla"} {
+			fmt.Printf("%-8s %s\n", name, cmp.Or(versions[name], "not in this program"))
+		}
+		fmt.Printf("%-8s %s, %s/%s\n", "go", versions["go"], runtime.GOOS, runtime.GOARCH)
+		return nil
+	},
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/semcon/semcon/cmd/semcon/internal/setup"
 	"github.com/semcon/semcon/sccore/progress"
-	"github.com/semcon/semcon/sccore/study"
 )
 
 var notebooksVerb = verb{
@@ -35,16 +34,13 @@ var executeScript string
 
 func runNotebooks(ctx context.Context, args []string) error {
 	flags := newFlags("notebooks")
-	profile := flags.String("profile", string(study.Quick), "`PROFILE` of the experiments: smoke, quick or full")
+	profile := profileFlag(flags, "of the experiments")
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets, by default $SEMCON_DATA; without either the notebooks draw synthetic images")
 	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
 	names, err := parse(flags, args)
 	if err != nil {
-		return err
-	}
-	if _, err := parseProfile(*profile); err != nil {
 		return err
 	}
 	if *timeout < 0 {
@@ -61,7 +57,7 @@ func runNotebooks(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	env, err := cellEnv(*profile, *out, *data)
+	env, err := cellEnv(string(*profile), *out, *data)
 	if err != nil {
 		return err
 	}

@@ -7,99 +7,123 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/report"
 	"github.com/semcon/semcon/sccore/study"
 )
 
-var runVerb = verb{
-	name:    "run",
-	summary: "run an experiment, or what is left of it",
-	args:    "EXPERIMENT",
-	example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
-	kept:    "records and checkpoints are kept",
-	run: func(ctx context.Context, args []string) error {
-		flags := newFlags("run")
-		choice := studyFlags(flags)
-		options := &choice.options
-		devices := devicesFlag(flags)
-		// A run first prints its engine. A refused run prints only the reason.
-		announce := sync.OnceFunc(func() { announceEngine(os.Stderr, *devices) })
-		options.Bar = func(title string, total int) progress.Bar {
-			announce()
-			return progress.New(os.Stderr, title, total)
-		}
-		options.Warn = func(line string) {
-			announce()
-			fmt.Fprintln(os.Stderr, line)
-		}
-		flags.IntVar(&options.Parallel, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
-		flags.StringVar(&options.Cache, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
-		flags.DurationVar(&options.CheckpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
-		flags.BoolVar(&options.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
-		names, err := parse(flags, args)
-		if err != nil {
-			return err
-		}
-		experiment, table, err := choice.complete(flags, names)
-		if err != nil {
-			return err
-		}
-		switch {
-		case options.CheckpointEvery < 0:
-			return usagef("--checkpoint-every %v is negative", options.CheckpointEvery)
-		case options.Parallel < 0:
-			return usagef("--parallel %d is negative", options.Parallel)
-		case *devices > 1 && options.Parallel > 1:
-			return usagef("--parallel %d: runs on several devices go one after the other", options.Parallel)
-		}
-		if err := checkDevices(*devices); err != nil {
-			return err
-		}
-		options.Parallel = parallel(*options, *devices)
-		if err := requireWritable("out", options.Out); err != nil {
-			return err
-		}
-		b, err := backend.OpenDevices(*devices)
-		if err != nil {
-			return err
-		}
-		err = experiment.Run(ctx, b, *options)
-		if err == nil {
-			fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), options.Profile, options.Out))
-		}
-		return choiceError(err)
-	},
+// The verbs that train.
+var (
+	trainVerb = verb{
+		name:    "train",
+		summary: "train on a folder of your own images, from weights of yours or of others",
+		args:    "FOLDER",
+		example: "semcon train photos --init dino_deitsmall16_pretrain.pth --out runs/photos\n" +
+			"semcon train streets --objects products --init model.safetensors --out runs/both\n" +
+			"semcon train photos --profile smoke --out runs/try",
+		kept: "checkpoint kept",
+		run:  runTrain,
+	}
+	runVerb = verb{
+		name:    "run",
+		summary: "run an experiment, or what is left of it",
+		args:    "EXPERIMENT",
+		example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
+		kept:    "records and checkpoints are kept",
+		run:     runExperiment,
+	}
+	reproduceVerb = verb{
+		name:    "reproduce",
+		summary: "run every experiment of a profile, or the rest of them, and write the report",
+		args:    "[EXPERIMENT…]",
+		example: "semcon reproduce --profile smoke --out smoke\nsemcon reproduce --profile quick --data data\nsemcon reproduce pretrain transfer video",
+		kept:    "records and checkpoints are kept",
+		run:     runReproduce,
+	}
+)
+
+// cacheFlag and checkpointFlag add flags of the verbs that train.
+func cacheFlag(flags *flag.FlagSet, folder *string) {
+	flags.StringVar(folder, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
 }
 
-// choiceError makes an invalid option of an experiment an error of usage.
-func choiceError(err error) error {
-	if wrong := (study.BadOption{}); errors.As(err, &wrong) {
-		return usagef("%v", wrong)
+func checkpointFlag(flags *flag.FlagSet, every *time.Duration) {
+	flags.DurationVar(every, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
+}
+
+func checkCheckpoint(every time.Duration) error {
+	if every < 0 {
+		return usagef("--checkpoint-every %v is negative", every)
 	}
-	return err
+	return nil
+}
+
+func runTrain(ctx context.Context, args []string) error {
+	flags := newFlags("train")
+	o := ownimages.Options{}
+	flags.StringVar(&o.Start.Init, "init", "", "`FILE` of weights to start from, .pth or .safetensors; without it from random weights of vit-tiny")
+	flags.StringVar(&o.Folders.Objects, "objects", "", "`FOLDER` of images that show one object each; those of the first folder then count as scenes")
+	flags.StringVar(&o.Out, "out", "", "`FOLDER` for the encoder, its curves and report.html; by default out/train/ and the name of the images' folder")
+	profile := choiceFlag(flags, "profile", "`PROFILE`: full, or smoke, which shows in a minute that it works", "full", "smoke")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`NUMBER` that seeds all random draws")
+	flags.Var((*patterns)(&o.Start.Ignore), "ignore", "leave out the keys of --init that match `PATTERN`, with * for any text; can be given several times")
+	cacheFlag(flags, &o.Folders.Cache)
+	checkpointFlag(flags, &o.CheckpointEvery)
+	listFlag(flags, &o.Start.Set, "set", "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated")
+	devices := devicesFlag(flags)
+	names := must(parse(flags, args))
+	if len(names) != 1 {
+		return usagef("want one folder of images, got %s", listed(names))
+	}
+	check(checkCheckpoint(o.CheckpointEvery))
+	o.Folders.Images, o.Start.Smoke = names[0], *profile == "smoke"
+	if o.Out == "" {
+		o.Out = filepath.Join("out", "train", filepath.Base(must(filepath.Abs(names[0]))))
+	}
+	if o.Start.Init != "" {
+		check(requireReadableFile("init", o.Start.Init))
+	}
+	check(requireWritable("out", o.Out))
+	engine := must(openDevices(*devices))
+	o.Command = commandLine(append([]string{"semcon", "train"}, args...))
+	announceEngine(os.Stderr, *devices)
+	o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
+	o.Bar = func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
+	did := "wrote"
+	if ownimages.Finished(o.Out) {
+		did = "already finished:"
+	}
+	check(ownimages.Train(ctx, engine, o))
+	fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
+	return nil
 }
 
 // studyChoice is what the flags of run, status and submit choose of an experiment.
 type studyChoice struct {
-	options       study.Options
-	profile, data *string
+	options study.Options
+	profile *study.Profile
+	data    *string
 }
 
 // studyFlags adds the flags that choose an experiment's cells.
 func studyFlags(flags *flag.FlagSet) *studyChoice {
-	c := &studyChoice{profile: flags.String("profile", string(study.Quick), "`PROFILE` of the run: smoke, quick or full"), data: dataFlag(flags)}
+	c := &studyChoice{profile: profileFlag(flags, "of the run"), data: dataFlag(flags)}
 	o := &c.options
 	flags.StringVar(&o.Out, "out", "out", "`FOLDER` for records and checkpoints")
 	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
-	flags.Func("set", "change the configuration: `KEY=VALUE`; may be repeated", appendTo(&o.Set))
-	flags.Func("only", "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated", appendTo(&o.Only))
+	listFlag(flags, &o.Set, "set", "change the configuration: `KEY=VALUE`; may be repeated")
+	listFlag(flags, &o.Only, "only", "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated")
 	return c
 }
 
@@ -113,27 +137,89 @@ func (c *studyChoice) complete(flags *flag.FlagSet, names []string) (e study.Exp
 		return e, "", err
 	}
 	o := &c.options
-	if o.Profile, err = parseProfile(*c.profile); err != nil {
-		return e, "", err
+	o.Profile, o.Data = *c.profile, *c.data
+	if given(flags, "seeds") && o.Seeds < 1 {
+		return e, "", usagef("--seeds %d is not positive", o.Seeds)
 	}
-	o.Data = *c.data
-	dataGiven := false
-	flags.Visit(func(f *flag.Flag) {
-		dataGiven = dataGiven || f.Name == "data"
-		if f.Name == "seeds" && o.Seeds < 1 {
-			err = usagef("--seeds %d is not positive", o.Seeds)
-		}
-	})
-	if err != nil {
-		return e, "", err
-	}
-	if !dataGiven && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
+	if !given(flags, "data") && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
 		o.Data = "" // $SEMCON_DATA is for others.
 	}
-	if o.Data != "" && !e.GeneratesData {
+	if !e.GeneratesData {
 		err = requireFolder("data", o.Data)
 	}
 	return e, table, err
+}
+
+// oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
+func oneExperiment(names []string) (e study.Experiment, table string, err error) {
+	if len(names) != 1 {
+		return e, "", usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
+	}
+	if e, table, err = experiments.Find(names[0]); err != nil {
+		err = usagef("%v", err)
+	}
+	return e, table, err
+}
+
+// announced makes a run print its engine before anything else. A refused run prints only the reason.
+func announced(o *study.Options, devices *int) {
+	announce := sync.OnceFunc(func() { announceEngine(os.Stderr, *devices) })
+	o.Bar = func(title string, total int) progress.Bar {
+		announce()
+		return progress.New(os.Stderr, title, total)
+	}
+	o.Warn = func(line string) {
+		announce()
+		fmt.Fprintln(os.Stderr, line)
+	}
+}
+
+func parallelFlag(flags *flag.FlagSet, n *int) {
+	flags.IntVar(n, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
+}
+
+// completeParallel checks the number of runs at the same time on so many devices, and sets it to the default of its profile if it is 0.
+func completeParallel(o *study.Options, devices int) error {
+	switch {
+	case o.Parallel < 0:
+		return usagef("--parallel %d is negative", o.Parallel)
+	case devices > 1 && o.Parallel > 1:
+		return usagef("--parallel %d: runs on several devices go one after the other", o.Parallel)
+	case o.Parallel > 0:
+	case o.Profile == study.Full, devices > 1: // A step of full size fills the device, and two runs that wait for each other's devices would wait for ever.
+		o.Parallel = 1
+	default:
+		o.Parallel = runtime.NumCPU() // A small step fills only one core.
+	}
+	return nil
+}
+
+func runExperiment(ctx context.Context, args []string) error {
+	flags := newFlags("run")
+	choice := studyFlags(flags)
+	o := &choice.options
+	devices := devicesFlag(flags)
+	announced(o, devices)
+	parallelFlag(flags, &o.Parallel)
+	cacheFlag(flags, &o.Cache)
+	checkpointFlag(flags, &o.CheckpointEvery)
+	flags.BoolVar(&o.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
+	experiment, table, err := choice.complete(flags, must(parse(flags, args)))
+	check(err)
+	check(checkCheckpoint(o.CheckpointEvery))
+	check(completeParallel(o, *devices))
+	check(requireWritable("out", o.Out))
+	check(choiceError(experiment.Run(ctx, must(openDevices(*devices)), *o)))
+	fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), o.Profile, o.Out))
+	return nil
+}
+
+// choiceError makes an invalid option of an experiment an error of usage.
+func choiceError(err error) error {
+	if wrong := (study.BadOption{}); errors.As(err, &wrong) {
+		return usagef("%v", wrong)
+	}
+	return err
 }
 
 // commandFor returns the command that runs an experiment or shows its results, with the flags that differ from their defaults.
@@ -148,21 +234,68 @@ func commandFor(verb, name string, profile study.Profile, out string) string {
 	return strings.Join(words, " ")
 }
 
-// appendTo returns a flag function that collects values.
-func appendTo(list *[]string) func(string) error {
-	return func(value string) error {
-		*list = append(*list, value)
-		return nil
+func runReproduce(ctx context.Context, args []string) error {
+	flags := newFlags("reproduce")
+	o, devices := study.Options{CheckpointEvery: 20 * time.Second}, 1
+	profile, data := profileFlag(flags, "of the runs"), dataFlag(flags)
+	flags.StringVar(&o.Out, "out", "out", "`FOLDER` for records, checkpoints and the report")
+	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of each profile's own")
+	parallelFlag(flags, &o.Parallel)
+	target := reportFlags(flags)
+	chosen := must(inOrder(must(parse(flags, args))))
+	if o.Seeds < 0 {
+		return usagef("--seeds %d is negative", o.Seeds)
 	}
+	o.Profile, o.Data = *profile, *data
+	check(completeParallel(&o, devices))
+	check(requireFolder("data", o.Data))
+	check(requireWritable("out", o.Out))
+	check(target.check(o.Out))
+	b := must(backend.Open())
+	announced(&o, &devices)
+	failures := map[string]error{}
+	var failed []string
+	for i, e := range chosen {
+		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(chosen), e.Name)
+		options := o
+		if options.Data = e.DataFor(o); options.Data == "" && o.Data != "" && !e.GeneratesData {
+			why := fmt.Sprintf("has none of its datasets in %s", o.Data)
+			if e.DataBySet {
+				why = "needs files for photographs that --set names"
+			}
+			fmt.Fprintf(os.Stderr, "%s %s: it takes synthetic images\n", e.Name, why)
+		}
+		err := panics.Catch(func() error { return e.Run(ctx, b, options) })
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			failures[e.Name], failed = err, append(failed, e.Name)
+			fmt.Fprintf(os.Stderr, "%s failed: %s\n", e.Name, oneLine(err))
+		}
+	}
+	fmt.Fprintln(os.Stderr, "the report")
+	check(target.write(ctx, report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures}))
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d experiments failed: %s; the report says why", len(failed), len(chosen), strings.Join(failed, ", "))
+	}
+	return nil
 }
 
-// oneExperiment finds the experiment with the given name, or the one with a table of that name in the paper, which it then returns as table.
-func oneExperiment(names []string) (e study.Experiment, table string, err error) {
-	if len(names) != 1 {
-		return e, "", usagef("want the name of one experiment, got %s (\"semcon list\" names them)", listed(names))
+// inOrder returns the named experiments, or all if there are no names, each after those whose runs it reads.
+func inOrder(names []string) (chosen []study.Experiment, err error) {
+	wanted := map[string]bool{}
+	for _, name := range names {
+		e, _, err := experiments.Find(name)
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		wanted[e.Name] = true
 	}
-	if e, table, err = experiments.Find(names[0]); err != nil {
-		err = usagef("%v", err)
+	for _, e := range experiments.All() {
+		if len(names) == 0 || wanted[e.Name] {
+			chosen = append(chosen, e)
+		}
 	}
-	return e, table, err
+	return chosen, nil
 }

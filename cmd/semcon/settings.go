@@ -91,34 +91,20 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 
 func runSettings(_ context.Context, args []string) error {
 	flags := newFlags("settings")
-	name := flags.String("profile", string(study.Quick), "`PROFILE` whose defaults are shown: smoke, quick or full")
+	profile := profileFlag(flags, "whose defaults are shown")
 	dataset := flags.String("dataset", "", "`NAME` of the dataset whose defaults are shown, as in names of runs: coco, images; by default synthetic ones, in full the first")
-	names, err := parse(flags, args)
-	if err != nil {
-		return err
-	}
+	names := must(parse(flags, args))
 	word := ""
 	if len(names) == 2 {
 		names, word = names[:1], names[1]
 	}
 	experiment, _, err := oneExperiment(names)
-	if err != nil {
-		return err
-	}
-	profile, err := parseProfile(*name)
-	if err != nil {
-		return err
-	}
-	all, err := defaults(experiment, profile, *dataset)
-	if err != nil {
-		return err
-	}
+	check(err)
+	all := must(defaults(experiment, *profile, *dataset))
 	var meanings map[string]string
-	if err := json.Unmarshal(meaningsFile, &meanings); err != nil {
-		return err
-	}
+	check(json.Unmarshal(meaningsFile, &meanings))
 	shown := 0
-	header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n\n", experiment.Name, profile)
+	header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n\n", experiment.Name, *profile)
 	if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
 		header = strings.TrimSuffix(header, "\n") + "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n\n"
 	}

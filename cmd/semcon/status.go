@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -22,10 +21,7 @@ var statusVerb = verb{
 	run: func(ctx context.Context, args []string) error {
 		flags := newFlags("status")
 		choice := studyFlags(flags)
-		names, err := parse(flags, args)
-		if err != nil {
-			return err
-		}
+		names := must(parse(flags, args))
 		if len(names) == 0 {
 			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
 				if given(flags, flag) {
@@ -35,23 +31,11 @@ var statusVerb = verb{
 			return printOverview(*choice)
 		}
 		experiment, _, err := choice.complete(flags, names)
-		if err != nil {
-			return err
-		}
+		check(err)
 		choice.options.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		cells, err := statusOf(experiment, choice.options)
-		if err != nil {
-			return err
-		}
-		fmt.Print(describeStatus(experiment.Name, choice.options.Profile, cells))
+		fmt.Print(describeStatus(experiment.Name, choice.options.Profile, must(statusOf(experiment, choice.options))))
 		return nil
 	},
-}
-
-// given reports whether a flag is on the command line.
-func given(flags *flag.FlagSet, name string) (is bool) {
-	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
 }
 
 // printOverview prints a line for each experiment: how many cells of each profile have records.

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"embed"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"text/template"
 	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/cluster"
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/study"
@@ -28,7 +32,7 @@ var submitVerb = verb{
 func runSubmit(ctx context.Context, args []string) error {
 	flags := newFlags("submit")
 	choice := studyFlags(flags)
-	var job cluster.Job
+	var job clusterJob
 	flags.IntVar(&job.GPUs, "gpus", 1, "`NUMBER` of GPUs of a task, which share each batch")
 	flags.IntVar(&job.CPUs, "cpus", 8, "`NUMBER` of CPU cores of a task")
 	flags.StringVar(&job.Memory, "memory", "64G", "`SIZE` of the main memory of a task")
@@ -41,30 +45,17 @@ func runSubmit(ctx context.Context, args []string) error {
 	dir := flags.String("dir", "", "`FOLDER` in which tasks run, on storage that they share; by default this one, and /work for k8s")
 	binary := flags.String("binary", "", "`FILE` of semcon on the nodes; by default this one, and semcon for k8s")
 	start := flags.Bool("run", false, "also start the job")
-	names, err := parse(flags, args)
-	if err != nil {
-		return err
-	}
+	names := must(parse(flags, args))
 	if len(names) != 2 {
 		return usagef("want slurm or k8s and the name of an experiment, got %s", listed(names))
 	}
-	kind, err := cluster.KindByName(names[0])
-	if err != nil {
-		return usagef("%v", err)
-	}
+	kind := must(clusterByName(names[0]))
 	experiment, _, err := choice.complete(flags, names[1:])
-	if err != nil {
-		return err
-	}
+	check(err)
 	o := choice.options
-	if err := requireWritable("out", o.Out); err != nil {
-		return err
-	}
+	check(requireWritable("out", o.Out))
 	o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-	cells, err := statusOf(experiment, o)
-	if err != nil {
-		return err
-	}
+	cells := must(statusOf(experiment, o))
 	for _, c := range cells {
 		if c.State != study.Done {
 			job.Cells = append(job.Cells, c.Name)
@@ -74,34 +65,19 @@ func runSubmit(ctx context.Context, args []string) error {
 		fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
 		return nil
 	}
-	folder, err := filepath.Abs(study.Folder(o.Out, experiment.Name))
-	if err != nil {
-		return err
-	}
-	job.Name, job.Logs = "semcon-"+experiment.Name, filepath.Join(folder, "logs")
-	here, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	job.Folder = *dir
-	if kind.Name == "k8s" {
+	folder := must(filepath.Abs(study.Folder(o.Out, experiment.Name)))
+	job.Name, job.Logs, job.Folder = "semcon-"+experiment.Name, filepath.Join(folder, "logs"), *dir
+	if kind.name == "k8s" {
 		job.Folder, *binary = cmp.Or(job.Folder, "/work"), cmp.Or(*binary, "semcon")
-	} else if job.Folder, err = filepath.Abs(cmp.Or(job.Folder, here)); err != nil {
-		return err
+	} else {
+		job.Folder = must(filepath.Abs(job.Folder))
 	}
 	job.Command = append([]string{cmp.Or(*binary, installedBinary()), "run", experiment.Name}, taskFlags(o, job.GPUs)...)
-	text, err := job.Write(kind)
-	if err != nil {
-		return usagef("%v", err)
-	}
-	file := filepath.Join(folder, "job"+kind.File)
-	if err := atomicfile.WriteBytes(file, []byte(text)); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(job.Logs, 0o755); err != nil { // Slurm does not make it.
-		return err
-	}
-	command := append(kind.Args, file)
+	text := must(job.write(kind))
+	file := filepath.Join(folder, "job"+kind.ending)
+	check(atomicfile.WriteBytes(file, []byte(text)))
+	check(os.MkdirAll(job.Logs, 0o755)) // Slurm does not make it.
+	command := append(kind.start, file)
 	fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 	if !*start {
 		fmt.Printf("start it: %s\nhow far it is: %s\n", strings.Join(command, " "), statusCommand(experiment.Name, o))
@@ -155,4 +131,107 @@ func installedBinary() string {
 		return "semcon"
 	}
 	return path
+}
+
+// clusterJob is a study as a job of a cluster: an array of Slurm or an Indexed Job of Kubernetes, with one task a cell. The cluster schedules. The tasks share
+// storage: the same folders have the same paths on every node.
+type clusterJob struct {
+	Name    string   // In lower-case letters, digits and "-".
+	Command []string // Runs the cells that --only selects, and is stopped by SIGTERM after it has saved its state.
+	Cells   []string // One task each.
+	Folder  string   // The working folder of the tasks.
+	Logs    string   // The folder of their logs. Kubernetes keeps the logs itself.
+
+	GPUs, CPUs int           // Of a task.
+	Memory     string        // Of a task, such as "64G".
+	Time       time.Duration // Of a task until it goes back into the queue.
+	AtOnce     int           // Tasks that run at once; 0 for as many as the cluster gives.
+	Retries    int           // How often a task that fails is started again.
+
+	Partition string // Of Slurm; empty for its default.
+
+	Image, Claim string // Of Kubernetes: the container image, and the claim of the volume that is mounted at Folder.
+}
+
+// cluster is a kind of cluster.
+type cluster struct {
+	name     string
+	ending   string   // Of the job's file.
+	start    []string // The command that starts the job, without the file.
+	template string
+}
+
+var clusters = []cluster{
+	{"slurm", ".sbatch", []string{"sbatch"}, "slurm.sbatch"},
+	{"k8s", ".yaml", []string{"kubectl", "create", "-f"}, "kubernetes.yaml"},
+}
+
+func clusterByName(name string) (cluster, error) {
+	if i := slices.IndexFunc(clusters, func(c cluster) bool { return c.name == name }); i >= 0 {
+		return clusters[i], nil
+	}
+	return cluster{}, usagef("cluster %q is unknown; want slurm or k8s", name)
+}
+
+//go:embed slurm.sbatch kubernetes.yaml
+var files embed.FS
+
+// The templates write times as Slurm does, hours:minutes:seconds, and cells as patterns of --only that match one cell.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"quote": quote, "line": commandLine, "last": func(cells []string) int { return len(cells) - 1 },
+	"clock": func(d time.Duration) string {
+		s := int(d.Seconds())
+		return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+	},
+	"only": func(cell string) string { return quote(regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(cell, `\$0`)) },
+}).ParseFS(files, "*"))
+
+var (
+	jobName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$`)
+	memorySize = regexp.MustCompile(`^[1-9][0-9]*[MGT]$`)
+	plainWord  = regexp.MustCompile(`^[A-Za-z0-9_./:@=,+-]+$`)
+)
+
+// check returns an error that names the first field, as a flag, that a cluster would refuse.
+func (j clusterJob) check(k cluster) error {
+	switch {
+	case !jobName.MatchString(j.Name):
+		return usagef("job name %q: want lower-case letters, digits and \"-\", at most 52", j.Name)
+	case len(j.Cells) == 0:
+		return usagef("%s: no cells are left to run", j.Name)
+	case j.GPUs < 0:
+		return usagef("--gpus %d is negative", j.GPUs)
+	case j.CPUs < 1:
+		return usagef("--cpus %d is not positive", j.CPUs)
+	case !memorySize.MatchString(j.Memory):
+		return usagef("--memory %q: want a number and M, G or T, such as 64G", j.Memory)
+	case j.Time < 5*time.Minute:
+		return usagef("--time %v: want at least 5m", j.Time)
+	case j.AtOnce < 0:
+		return usagef("--at-once %d is negative", j.AtOnce)
+	case j.Retries < 0:
+		return usagef("--retries %d is negative", j.Retries)
+	case j.Partition != "" && !plainWord.MatchString(j.Partition):
+		return usagef("--partition %q: not the name of a partition", j.Partition)
+	case k.name == "k8s" && !plainWord.MatchString(j.Image):
+		return usagef("--image %q: want the name of a container image, which Containerfile builds", j.Image)
+	case k.name == "k8s" && !jobName.MatchString(j.Claim):
+		return usagef("--claim %q: want the name of a persistent volume claim", j.Claim)
+	}
+	for _, path := range []string{j.Folder, j.Logs} {
+		if strings.ContainsAny(path, "\n%\\") { // sbatch expands % in the names of logs.
+			return usagef("%q: a folder of a cluster's job may not have %%, a backslash or a line break in its name", path)
+		}
+	}
+	return nil
+}
+
+// write returns the file that starts the job on a kind of cluster.
+func (j clusterJob) write(k cluster) (string, error) {
+	if err := j.check(k); err != nil {
+		return "", err
+	}
+	var text bytes.Buffer
+	err := templates.ExecuteTemplate(&text, k.template, j)
+	return text.String(), err
 }

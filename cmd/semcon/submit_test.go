@@ -104,7 +104,7 @@ func TestSubmitRefuses(t *testing.T) {
 		"experiment": {"slurm", "nothing"}, "--only": {"slurm", "ablation", "--only", "x"},
 	} {
 		out := t.TempDir()
-		if err := runSubmit(t.Context(), append(args, "--profile", "smoke", "--out", out)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := submitVerb.call(t.Context(), append(args, "--profile", "smoke", "--out", out)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("submit %s: %v, want an error with %q", strings.Join(args, " "), err, want)
 		}
 		if left, err := os.ReadDir(out); err != nil || len(left) > 0 {

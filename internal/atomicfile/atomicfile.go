@@ -71,13 +71,8 @@ func syncFolder(dir string) error {
 const temporary = ".writing-"
 
 // Sweep removes the temporary files of killed writers in dir. No writer may be running there.
-func Sweep(dir string) error { return sweep(dir, "") }
-
-// SweepFile removes the temporary files of killed writers of one file. No writer of it may be running.
-func SweepFile(path string) error { return sweep(filepath.Dir(path), filepath.Base(path)+".") }
-
-func sweep(dir, prefix string) error {
-	left, err := filepath.Glob(filepath.Join(dir, temporary+prefix+"*"))
+func Sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
 	if err != nil {
 		return err
 	}

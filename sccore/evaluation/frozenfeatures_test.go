@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,8 +75,9 @@ func TestFrozenFeaturesDoNotDependOnTheBatch(t *testing.T) {
 		}
 
 		// A file holds the same features and is computed once.
-		path := filepath.Join(t.TempDir(), "features")
-		file, err := OpenFeatureFile(path, 5, 3*3*64, 24*24, f.Crops(ctx, samples))
+		cache := FeatureCache{Dir: t.TempDir(), Limit: 1e9}
+		entries := FeatureEntries{Count: 5, Features: 3 * 3 * 64, Labels: 24 * 24, Compute: func(from int) iter.Seq2[Patches, error] { return f.Crops(ctx, samples[from:]) }}
+		file, _, err := cache.Open(ctx, "crops", entries)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,8 @@ func TestFrozenFeaturesDoNotDependOnTheBatch(t *testing.T) {
 				t.Errorf("crop %d in the file differs", 4-i)
 			}
 		}
-		again, err := OpenFeatureFile(path, 5, 3*3*64, 24*24, func(func(Patches, error) bool) { t.Error("existing features are computed again") })
+		entries.Compute = nil // Existing features are not computed again.
+		again, _, err := cache.Open(ctx, "crops", entries)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,14 +106,17 @@ func TestFrozenFeaturesSayWhatIsWrong(t *testing.T) {
 	f := frozenScenes(t, b, 2)
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	path := filepath.Join(t.TempDir(), "features")
-	if _, err := OpenFeatureFile(path, 2, 576, 576, f.Crops(ctx, []Sample{{0, 0}, {1, 0}})); !errors.Is(err, context.Canceled) {
+	cache := FeatureCache{Dir: t.TempDir(), Limit: 1e9}
+	crops := func(ctx context.Context, samples ...Sample) func(int) iter.Seq2[Patches, error] {
+		return func(from int) iter.Seq2[Patches, error] { return f.Crops(ctx, samples[from:]) }
+	}
+	entries := FeatureEntries{Count: 2, Features: 576, Labels: 576, Compute: crops(ctx, Sample{0, 0}, Sample{1, 0})}
+	if _, _, err := cache.Open(context.Background(), "stopped", entries); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v after a stop", err)
 	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
-		t.Errorf("%d files are left, %v", len(left), err)
+	if left, err := filepath.Glob(filepath.Join(cache.Dir, "*.features")); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
 	}
-	one := f.Crops(context.Background(), []Sample{{0, 0}})
 	for _, c := range []struct {
 		want                    string
 		count, features, labels int
@@ -121,8 +125,8 @@ func TestFrozenFeaturesSayWhatIsWrong(t *testing.T) {
 		{"", 1, 576, 576},
 		{"has 2880 bytes, want 5760 of features (remove the file to compute them again)", 2, 576, 576},
 	} {
-		_, err := OpenFeatureFile(path, c.count, c.features, c.labels, one)
-		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path)) {
+		_, _, err := cache.Open(context.Background(), "crops", FeatureEntries{c.count, c.features, c.labels, crops(context.Background(), Sample{0, 0})})
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), filepath.Join(cache.Dir, "crops.features"))) {
 			t.Errorf("error %v, want one with %q and the file", err, c.want)
 		}
 	}

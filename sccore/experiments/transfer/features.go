@@ -23,12 +23,15 @@ func cacheCrops(r *run, fixed evaluation.FrozenFeatures) (*evaluation.FeatureFil
 		}
 	}
 	patches := fixed.Grid() * fixed.Grid()
-	return cacheFeatures(r, "crops", len(samples), patches*fixed.Extractor.ViT.Dim, 64*patches, fixed.Crops(r.Context, samples))
+	return cacheFeatures(r, "crops", evaluation.FeatureEntries{
+		Count: len(samples), Features: patches * fixed.Extractor.ViT.Dim, Labels: 64 * patches,
+		Compute: func(from int) iter.Seq2[evaluation.Patches, error] { return fixed.Crops(r.Context, samples[from:]) },
+	})
 }
 
 // cacheFeatures opens a file of cached features, which all runs with the same encoder and images share. It makes the file if it fits in the cache, and
 // otherwise returns nil.
-func cacheFeatures(r *run, kind string, count, values, labels int, compute iter.Seq2[evaluation.Patches, error]) (*evaluation.FeatureFile, error) {
+func cacheFeatures(r *run, kind string, entries evaluation.FeatureEntries) (*evaluation.FeatureFile, error) {
 	c := r.Cell.Config
 	encoder := c.Encoder.Digest
 	if encoder == "" {
@@ -41,10 +44,10 @@ func cacheFeatures(r *run, kind string, count, values, labels int, compute iter.
 		identity += ", " + datasets.JPEGDecoder
 	}
 	name := study.Hash(fmt.Appendf(nil, "%s, %s, %s, crops %d of {Side:%d MinArea:%v}, whole %d, %d images",
-		identity, encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, count))
-	r.Say("features of %d %s", count, kind)
+		identity, encoder, kind, c.Crops, c.CropSize, c.MinScale, c.TestSize, entries.Count))
+	r.Say("features of %d %s", entries.Count, kind)
 	cache := evaluation.FeatureCache{Dir: filepath.Join(r.Root(), "features"), Limit: c.CacheGiB * (1 << 30)}
-	file, wanted, err := cache.Open(name, count, values, labels, compute)
+	file, wanted, err := cache.Open(r.Context, name, entries)
 	if err == nil && file == nil {
 		r.Warnf("%s: features are computed each time, because a cache of %.1f GiB exceeds cache_gib, %g", r.Cell.Name(), wanted/(1<<30), c.CacheGiB)
 	}

@@ -161,8 +161,9 @@ func evaluate(
 	r *run, trainer *evaluation.SegmentationTrainer, fixed evaluation.FrozenFeatures, kind string, which []int,
 ) ([]metrics.Segmentation, error) {
 	grid := fixed.TestSize / fixed.Extractor.ViT.PatchSize
-	source := fixed.Whole(r.Context, which)
-	file, err := cacheFeatures(r, kind, len(which), grid*grid*fixed.Extractor.ViT.Dim, 0, source)
+	whole := func(from int) iter.Seq2[evaluation.Patches, error] { return fixed.Whole(r.Context, which[from:]) }
+	source := whole(0)
+	file, err := cacheFeatures(r, kind, evaluation.FeatureEntries{Count: len(which), Features: grid * grid * fixed.Extractor.ViT.Dim, Compute: whole})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cluster
+package main
 
 import (
 	"os"
@@ -10,43 +10,92 @@ import (
 	"testing"
 	"time"
 
-	batch "k8s.io/api/batch/v1"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v2"
 )
 
-func job() Job {
-	return Job{
+func jobOfTwo() clusterJob {
+	return clusterJob{
 		Name: "semcon-ablation", Command: []string{"/opt/semcon", "run", "ablation", "--set", "a=it's b"}, Cells: []string{"line1/seed0", "crop+flip/seed[1]"},
 		Folder: "/shared/work", Logs: "/shared/work/out/logs", GPUs: 2, CPUs: 8, Memory: "64G", Time: 36 * time.Hour, AtOnce: 1, Retries: 3,
 		Partition: "gpu", Image: "registry.example/semcon:1", Claim: "shared",
 	}
 }
 
-func written(t *testing.T, kind string, j Job) string {
+func writtenJob(t *testing.T, kind string, j clusterJob) string {
 	t.Helper()
-	k, err := KindByName(kind)
+	k, err := clusterByName(kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := j.Write(k)
+	text, err := j.write(k)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
+// kubernetesJob has the fields of a Job of batch/v1 that the file uses, as the types of Kubernetes have them.
+type kubernetesJob struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   struct {
+		GenerateName string `yaml:"generateName"`
+		Labels       map[string]string
+	}
+	Spec struct {
+		CompletionMode       string `yaml:"completionMode"`
+		Completions          int32
+		Parallelism          int32
+		BackoffLimitPerIndex int32 `yaml:"backoffLimitPerIndex"`
+		MaxFailedIndexes     int32 `yaml:"maxFailedIndexes"`
+		PodFailurePolicy     struct {
+			Rules []struct {
+				Action          string
+				OnPodConditions []struct{ Type, Status string } `yaml:"onPodConditions"`
+			}
+		} `yaml:"podFailurePolicy"`
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
+				RestartPolicy                 string `yaml:"restartPolicy"`
+				TerminationGracePeriodSeconds int64  `yaml:"terminationGracePeriodSeconds"`
+				Containers                    []struct {
+					Name, Image   string
+					WorkingDir    string `yaml:"workingDir"`
+					Command, Args []string
+					Resources     struct{ Requests, Limits map[string]string }
+					VolumeMounts  []struct {
+						Name      string
+						MountPath string `yaml:"mountPath"`
+					} `yaml:"volumeMounts"`
+				}
+				Volumes []struct {
+					Name                  string
+					PersistentVolumeClaim struct {
+						ClaimName string `yaml:"claimName"`
+					} `yaml:"persistentVolumeClaim"`
+					EmptyDir struct{ Medium string } `yaml:"emptyDir"`
+				}
+			}
+		}
+	}
+}
+
 func TestKubernetesAcceptsTheJob(t *testing.T) {
-	var j batch.Job
-	if err := yaml.UnmarshalStrict([]byte(written(t, "k8s", job())), &j); err != nil {
+	var j kubernetesJob
+	if err := yaml.UnmarshalStrict([]byte(writtenJob(t, "k8s", jobOfTwo())), &j); err != nil {
 		t.Fatal(err)
 	}
 	container := j.Spec.Template.Spec.Containers[0]
-	gpus, memory := container.Resources.Limits["nvidia.com/gpu"], container.Resources.Limits["memory"]
-	if *j.Spec.CompletionMode != batch.IndexedCompletion || *j.Spec.Completions != 2 || *j.Spec.Parallelism != 1 || *j.Spec.BackoffLimitPerIndex != 3 {
+	if j.APIVersion != "batch/v1" || j.Kind != "Job" || j.Spec.Template.Spec.RestartPolicy != "Never" {
+		t.Errorf("%v", j)
+	}
+	if j.Spec.CompletionMode != "Indexed" || j.Spec.Completions != 2 || j.Spec.Parallelism != 1 || j.Spec.BackoffLimitPerIndex != 3 {
 		t.Errorf("%v", j.Spec)
 	}
-	if gpus.Value() != 2 || memory.Value() != 64<<30 || j.Spec.PodFailurePolicy.Rules[0].Action != batch.PodFailurePolicyActionIgnore {
-		t.Errorf("%v GPUs, %v memory", gpus, memory)
+	limits := container.Resources.Limits // Of Kubernetes' suffixes, Gi is 2³⁰ bytes, as G of Slurm is.
+	if limits["nvidia.com/gpu"] != "2" || limits["memory"] != "64Gi" || j.Spec.PodFailurePolicy.Rules[0].Action != "Ignore" {
+		t.Errorf("%v", limits)
 	}
 	if container.WorkingDir != "/shared/work" || container.VolumeMounts[0].MountPath != "/shared/work" || j.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "shared" {
 		t.Errorf("%v", container)
@@ -62,7 +111,7 @@ func TestKubernetesAcceptsTheJob(t *testing.T) {
 }
 
 func TestSlurmDirectives(t *testing.T) {
-	lines := strings.Split(written(t, "slurm", job()), "\n")
+	lines := strings.Split(writtenJob(t, "slurm", jobOfTwo()), "\n")
 	for _, want := range []string{
 		"--job-name=semcon-ablation", "--array=0-1%1", "--cpus-per-task=8", "--mem=64G", "--gres=gpu:2", "--partition=gpu", "--time=36:00:00", "--requeue",
 		"--open-mode=append", "--signal=B:USR2@120", `--output="/shared/work/out/logs/%A_%a.log"`,
@@ -75,9 +124,9 @@ func TestSlurmDirectives(t *testing.T) {
 	if first := slices.IndexFunc(lines, func(line string) bool { return line != "" && line[0] != '#' }); slices.ContainsFunc(lines[first:], func(line string) bool { return strings.HasPrefix(line, "#SBATCH") }) {
 		t.Error("a directive follows the first command")
 	}
-	j := job()
+	j := jobOfTwo()
 	j.GPUs, j.Partition, j.AtOnce = 0, "", 0
-	if text := written(t, "slurm", j); strings.Contains(text, "gres") || strings.Contains(text, "partition") || !strings.Contains(text, "--array=0-1\n") {
+	if text := writtenJob(t, "slurm", j); strings.Contains(text, "gres") || strings.Contains(text, "partition") || !strings.Contains(text, "--array=0-1\n") {
 		t.Error(text)
 	}
 }
@@ -105,9 +154,9 @@ func TestSlurmTask(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			j := job()
+			j := jobOfTwo()
 			j.Folder, j.Command = dir, []string{filepath.Join(dir, "semcon")}
-			task := exec.CommandContext(t.Context(), "bash", "-c", written(t, "slurm", j))
+			task := exec.CommandContext(t.Context(), "bash", "-c", writtenJob(t, "slurm", j))
 			task.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLURM_ARRAY_JOB_ID=7", "SLURM_ARRAY_TASK_ID=1", "SLURM_RESTART_COUNT="+test.restarts)
 			if err := task.Start(); err != nil {
 				t.Fatal(err)
@@ -136,19 +185,19 @@ func TestSlurmTask(t *testing.T) {
 }
 
 func TestCheckNamesTheFlag(t *testing.T) {
-	for want, change := range map[string]func(*Job){
-		"no cells": func(j *Job) { j.Cells = nil }, "--gpus -1": func(j *Job) { j.GPUs = -1 }, "--cpus 0": func(j *Job) { j.CPUs = 0 },
-		`--memory "64"`: func(j *Job) { j.Memory = "64" }, "--time 1s": func(j *Job) { j.Time = time.Second }, "--at-once -1": func(j *Job) { j.AtOnce = -1 },
-		"--retries -1": func(j *Job) { j.Retries = -1 }, `--partition "a b"`: func(j *Job) { j.Partition = "a b" }, `--image ""`: func(j *Job) { j.Image = "" },
-		`--claim "A"`: func(j *Job) { j.Claim = "A" }, "line break": func(j *Job) { j.Folder = "a\nb" },
+	for want, change := range map[string]func(*clusterJob){
+		"no cells": func(j *clusterJob) { j.Cells = nil }, "--gpus -1": func(j *clusterJob) { j.GPUs = -1 }, "--cpus 0": func(j *clusterJob) { j.CPUs = 0 },
+		`--memory "64"`: func(j *clusterJob) { j.Memory = "64" }, "--time 1s": func(j *clusterJob) { j.Time = time.Second }, "--at-once -1": func(j *clusterJob) { j.AtOnce = -1 },
+		"--retries -1": func(j *clusterJob) { j.Retries = -1 }, `--partition "a b"`: func(j *clusterJob) { j.Partition = "a b" }, `--image ""`: func(j *clusterJob) { j.Image = "" },
+		`--claim "A"`: func(j *clusterJob) { j.Claim = "A" }, "line break": func(j *clusterJob) { j.Folder = "a\nb" },
 	} {
-		j := job()
+		j := jobOfTwo()
 		change(&j)
-		if err := j.Check(Kinds[1]); err == nil || !strings.Contains(err.Error(), want) {
+		if err := j.check(clusters[1]); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %s", err, want)
 		}
 	}
-	if _, err := KindByName("pbs"); err == nil || !strings.Contains(err.Error(), "slurm or k8s") {
+	if _, err := clusterByName("pbs"); err == nil || !strings.Contains(err.Error(), "slurm or k8s") {
 		t.Error(err)
 	}
 }

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 func TestAttention(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	write(t, picture(t, 40, color.RGBA{200, 40, 40, 255}), m.Checkout, "a.png")
 	write(t, picture(t, 70, color.RGBA{40, 200, 40, 255}), m.Checkout, "b.png")
 	write(t, []byte("no picture"), m.Checkout, "broken.jpg")

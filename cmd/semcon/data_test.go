@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 func TestDataSaysWhatIsThere(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("SEMCON_DATA", "")
 	const batches = "data/cifar10/cifar-10-batches-bin/"
 	m.Write(t, batches+"data_batch_1.bin", strings.Repeat("\x07"+strings.Repeat("x", 3072), 3))
@@ -50,7 +49,7 @@ func TestDataSaysWhatIsThere(t *testing.T) {
 }
 
 func TestDataWithoutAFolder(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("SEMCON_DATA", "")
 	stdout, _, status := outcome(t, semcon(t, m, "data"))
 	if status != 0 || strings.Count(stdout, "\n") != 1 || !strings.Contains(stdout, "SEMCON_DATA") {
@@ -64,7 +63,7 @@ func TestDataWithoutAFolder(t *testing.T) {
 }
 
 func TestDataFetchUsage(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("SEMCON_DATA", "")
 	for _, test := range []struct{ args, want string }{
 		{"get", `"get"`},
@@ -81,7 +80,7 @@ func TestDataFetchUsage(t *testing.T) {
 }
 
 func TestDataFetchRefusesWhatIsNotTheDataset(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/mirror/cifar-100-binary.tar.gz" {
 			http.NotFound(w, r)
@@ -106,7 +105,7 @@ func TestDataFetchRefusesWhatIsNotTheDataset(t *testing.T) {
 }
 
 func TestDataFetchLeavesAWholeDatasetAlone(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	for _, name := range []string{"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"} {
 		file := "data/cifar10/cifar-10-batches-bin/" + name + ".bin"
 		m.Write(t, file, "")
@@ -124,7 +123,7 @@ func TestDataFetchLeavesAWholeDatasetAlone(t *testing.T) {
 // TestClassFoldersAreNamed has class folders, and archives of them, which a run can use.
 func TestClassFoldersAreNamed(t *testing.T) {
 	for _, files := range [][]string{{"train/a/x.png", "test/a/x.png"}, {"train.zip", "test.zip"}} {
-		m := fakemachine.New(t)
+		m := newMachine(t)
 		for _, file := range files {
 			m.Write(t, "data/"+file, "")
 		}

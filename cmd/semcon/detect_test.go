@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 // TestDetect trains a detector in the smoke profile and finds objects with it.
@@ -16,7 +15,7 @@ func TestDetect(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	write(t, picture(t, 40, color.RGBA{200, 40, 40, 255}), m.Checkout, "000000000012.png")
 	write(t, picture(t, 70, color.RGBA{40, 200, 40, 255}), m.Checkout, "7.png")
 	write(t, []byte("no picture"), m.Checkout, "9.jpg")

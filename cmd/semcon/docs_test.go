@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/internal/docs"
 	"github.com/semcon/semcon/sccore/experiments"
 )
@@ -20,7 +19,7 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	flags := map[string][]string{} // By verb.
 	var all []string
 	for _, v := range verbs {

@@ -45,21 +45,19 @@ func runDoctor(ctx context.Context, args []string) error {
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	repair := flags.Bool("repair", false, "move broken lines of the records aside")
 	check(noNames(flags, args))
-	checks := []func() []finding{
-		func() []finding { return checkBackends() },
-		func() []finding { return checkSetup(ctx) },
-		func() []finding { return append(checkData(*data), checkDisk(*out)) },
-		func() []finding { return checkRecords(*out, *repair) },
-	}
 	count := 0
-	for _, run := range checks {
-		for _, f := range run() {
+	print := func(findings ...finding) {
+		for _, f := range findings {
 			fmt.Printf("%-8s %-20s %s\n", f.state, f.what, f.detail)
 			if f.state == stateBroken {
 				count++
 			}
 		}
 	}
+	print(checkBackends()...)
+	print(checkSetup(ctx)...)
+	print(append(checkData(*data), checkDisk(*out))...)
+	print(checkRecords(*out, *repair)...)
 	if count > 0 {
 		return fmt.Errorf("%d broken, see above", count)
 	}
@@ -101,28 +99,28 @@ func checkSetup(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{{stateMissing, "notebooks", err.Error()}}
 	}
-	status, err := in.Status(ctx)
+	state, err := in.state(ctx)
 	if err != nil {
 		return []finding{{stateBroken, "set-up", err.Error()}}
 	}
 	var findings []finding
-	for _, limit := range status.Limits {
+	for _, limit := range state.limits {
 		findings = append(findings, finding{stateMissing, "this machine", limit})
 	}
 	probes := map[string][]string{
-		"Jupyter":    {in.Python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
-		"Go kernel":  {in.Dir("bin", "gonb"), "-V"},
-		"completion": {in.Dir("bin", "gopls"), "version"},
+		"Jupyter":    {in.python(), "-c", "import jupyterlab; print('JupyterLab', jupyterlab.__version__)"},
+		"Go kernel":  {in.dir("bin", "gonb"), "-V"},
+		"completion": {in.dir("bin", "gopls"), "version"},
 	}
-	for _, step := range status.Steps {
-		f := finding{stateOK, step, in.Dir()}
-		if slices.Contains(status.Pending, step) {
-			f = finding{stateBroken, step, "not installed or out of date: " + setupCommand}
-		} else if command := probes[step]; command != nil {
+	for _, step := range state.steps {
+		f := finding{stateOK, step.name, in.dir()}
+		if slices.ContainsFunc(state.pending, func(s setupStep) bool { return s.name == step.name }) {
+			f = finding{stateBroken, step.name, "not installed or out of date: " + setupCommand}
+		} else if command := probes[step.name]; command != nil {
 			said, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 			f.detail, _, _ = strings.Cut(strings.TrimSpace(string(said)), "\n")
 			if err != nil {
-				f = finding{stateBroken, step, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.Dir(), setupCommand)}
+				f = finding{stateBroken, step.name, fmt.Sprintf("%s: %v: remove %s, then %s", command[0], err, in.dir(), setupCommand)}
 			}
 		}
 		findings = append(findings, f)

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 // row returns the doctor's line on one thing.
@@ -20,7 +19,7 @@ func row(t *testing.T, report, what string) string {
 }
 
 func TestDoctorNamesWhatMends(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("GOMLX_BACKEND", "go")
 	stdout, stderr, status := outcome(t, semcon(t, m, "doctor"))
 	if status != 1 {
@@ -44,7 +43,7 @@ func TestDoctorNamesWhatMends(t *testing.T) {
 }
 
 func TestDoctorAfterSetUp(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("GOMLX_BACKEND", "go")
 	t.Setenv("FAKE_EXECUTION", "echo JupyterLab 4")
 	outcome(t, semcon(t, m, "lab", "--setup-only"))
@@ -68,7 +67,7 @@ func TestDoctorAfterSetUp(t *testing.T) {
 }
 
 func TestDoctorOnABackendThatDoesNotOpen(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("GOMLX_BACKEND", "xla:/nowhere/plugin.so")
 	stdout, _, status := outcome(t, semcon(t, m, "doctor", "--data", "nowhere"))
 	if line := row(t, stdout, "backend in use"); status != 1 || !strings.HasPrefix(line, "broken ") || !strings.Contains(line, "/nowhere/plugin.so") {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 // One object of 40×40 pixels, found as a box of 40×30: an IoU of 0.75.
@@ -31,7 +30,7 @@ const sixTenths = ` Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | max
 `
 
 func TestEvaluateCOCO(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "truth.json", oneObject)
 	m.Write(t, "boxes.json", oneBox)
 	m.Write(t, "masks.json", oneMask)
@@ -61,7 +60,7 @@ func TestEvaluateCOCO(t *testing.T) {
 }
 
 func TestEvaluateCOCOSaysWhatDoesNotCount(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "truth.json", strings.Replace(oneObject, `"annotations": [`, `"annotations": [{"id": 7}, {"id": 0, "image_id": 5, "category_id": 3, "bbox": [0, 0, 1, 1], "area": 1},`, 1))
 	m.Write(t, "boxes.json", strings.Replace(oneBox, "[", `[{"image_id": 5, "category_id": 4, "bbox": [10, 20, 40, 30], "score": 0.5},`, 1))
 	stdout, stderr, status := outcome(t, semcon(t, m, "evaluate", "coco", "--annotations", "truth.json", "--detections", "boxes.json"))
@@ -77,7 +76,7 @@ boxes.json: 1 detections have categories that truth.json does not have, and do n
 
 // TestEvaluateCOCOGoesOnWithoutAMask: boxes count, as in pycocotools, and masks are judged among the annotations that have one.
 func TestEvaluateCOCOGoesOnWithoutAMask(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "truth.json", strings.Replace(oneObject, `"annotations": [`, `"annotations": [{"id": 7, "image_id": 5, "category_id": 3, "bbox": [60, 0, 20, 20], "area": 400, "segmentation": []},`, 1))
 	m.Write(t, "masks.json", oneMask)
 	stdout, stderr, status := outcome(t, semcon(t, m, "evaluate", "coco", "--annotations", "truth.json", "--detections", "masks.json"))
@@ -87,7 +86,7 @@ func TestEvaluateCOCOGoesOnWithoutAMask(t *testing.T) {
 }
 
 func TestEvaluateErrors(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "truth.json", oneObject)
 	m.Write(t, "boxes.json", oneBox)
 	m.Write(t, "none.json", "[]")

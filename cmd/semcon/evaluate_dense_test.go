@@ -12,11 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 // twoColours writes a small PASCAL VOC of 8 images of 48×48 pixels, the left three quarters background and the rest cat, each of one colour.
-func twoColours(t *testing.T, m *fakemachine.Machine) {
+func twoColours(t *testing.T, m *fakeMachine) {
 	t.Helper()
 	photo, mask := image.NewRGBA(image.Rect(0, 0, 48, 48)), image.NewGray(image.Rect(0, 0, 48, 48))
 	for y := range 48 {
@@ -47,7 +46,7 @@ func twoColours(t *testing.T, m *fakemachine.Machine) {
 
 // TestEvaluateDense looks at what stands beside the numbers: the commonest class as the answer everywhere, the numbers of patches, and their error.
 func TestEvaluateDense(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("GOMLX_BACKEND", "go")
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	twoColours(t, m)

@@ -15,12 +15,11 @@ import (
 	"time"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // photos writes images of several sizes and returns a function that runs the verb on the Go engine.
-func photos(t *testing.T, m *fakemachine.Machine) func(stdin string, args ...string) map[string]*tensors.Tensor {
+func photos(t *testing.T, m *fakeMachine) func(stdin string, args ...string) map[string]*tensors.Tensor {
 	t.Helper()
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	for i, size := range []image.Point{{40, 30}, {30, 40}, {64, 32}} {
@@ -61,7 +60,7 @@ func floats(t *testing.T, named map[string]*tensors.Tensor, name string, dims ..
 }
 
 func TestFeaturesOfBlocksListsAndWholeImages(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	run := photos(t, m)
 	all := run("", "photos", "--patches", "--layer", "1,3")
 	last := run("", "photos", "--patches")
@@ -106,7 +105,7 @@ func TestFeaturesOfBlocksListsAndWholeImages(t *testing.T) {
 
 // The makers' settings beside the weights count, and flags before them.
 func TestFeaturesArePreprocessedAsTheMakersDo(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	photos(t, m)
 	m.Write(t, "config.json", `{"pretrained_cfg": {"input_size": [3, 48, 48], "interpolation": "bicubic", "crop_pct": 0.9, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}`)
 	described := func(args ...string) string {
@@ -131,7 +130,7 @@ func TestFeaturesArePreprocessedAsTheMakersDo(t *testing.T) {
 
 // A killed call goes on where it stopped and writes the same bytes.
 func TestFeaturesGoOnAfterAKill(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	for i := range 40 {
 		write(t, picture(t, 50+i, color.RGBA{uint8(6 * i), 200, 30, 255}), m.Checkout, "photos", fmt.Sprintf("%02d.png", i))
@@ -188,7 +187,7 @@ func TestFeaturesGoOnAfterAKill(t *testing.T) {
 
 // Features of other settings are not mixed, and none of an image that is not finite are written.
 func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	photos(t, m)
 	m.Write(t, "f.npy.partial/settings.json", "{}")
 	m.Write(t, "f.npy.partial/journal.jsonl", `{"done":3,"images":["a","b","c"],"sizes":[0]}`+"\n")

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/weights"
@@ -60,7 +59,7 @@ func picture(t *testing.T, side int, c color.Color) []byte {
 }
 
 func TestImportReportsAndWrites(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	stdout, stderr, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--out", "ours.safetensors"))
 	if status != 0 || stderr != "" {
@@ -91,7 +90,7 @@ func TestImportReportsAndWrites(t *testing.T) {
 
 // TestImportWritesOtherNames: a folder under transformers' names holds all that transformers loads, and is read again by what its config.json says.
 func TestImportWritesOtherNames(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	m.Write(t, "theirs/README.md", "other things")
 	if _, stderr, status := outcome(t, semcon(t, m, "import", "tiny.safetensors", "--naming", "transformers", "--positions", "timm", "--out", "theirs/model.safetensors")); status != 0 {
@@ -122,7 +121,7 @@ func TestImportWritesOtherNames(t *testing.T) {
 }
 
 func TestFeaturesOfAFolder(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	for i := range 3 {
 		write(t, picture(t, 20+10*i, color.RGBA{uint8(80 * i), 200, 30, 255}), m.Checkout, "photos", fmt.Sprintf("%d.png", i))
@@ -164,7 +163,7 @@ func TestFeaturesOfAFolder(t *testing.T) {
 
 // TestFeaturesSkipBrokenImages keeps the features of the other images.
 func TestFeaturesSkipBrokenImages(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	for _, name := range []string{"a.png", "c.png", "e.png"} {
 		write(t, picture(t, 20, color.RGBA{200, 200, 30, 255}), m.Checkout, "photos", name)
@@ -186,7 +185,7 @@ func TestFeaturesSkipBrokenImages(t *testing.T) {
 }
 
 func TestWeightVerbsRefuse(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	m.Write(t, "page.pth", "<html>not found</html>")
 	m.Write(t, "broken/x.png", "no image")

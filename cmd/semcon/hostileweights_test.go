@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
@@ -26,7 +25,7 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 		return content
 	}
 	convolution, small, dino := official("convolution.pth"), official(filepath.Join("layouts", "dino.pth")), official("tiny-dino.pth")
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	good := filepath.Join(m.Checkout, "good.safetensors")
 	tinyWeights(t, good)
 	whole, err := os.ReadFile(good)

@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
 // TestIgnoredKeysAreSaid computes features with DINOv3's weights of transformers, to which a key is added that nobody knows.
 func TestIgnoredKeysAreSaid(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	from := filepath.Join("..", "..", "sccore", "weights", "testdata", "families", "dinov3.transformers")
 	named, _, err := safetensors.Read(filepath.Join(from, "model.safetensors"))
 	if err != nil {

@@ -4,21 +4,25 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/setup"
 	"github.com/semcon/semcon/internal/atomicfile"
-	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -39,82 +43,47 @@ func runLab(ctx context.Context, args []string) error {
 	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies in out/lab/")
 	setupOnly := flags.Bool("setup-only", false, "set up and exit")
 	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
-	if err := noNames(flags, args); err != nil {
-		return err
-	}
+	check(noNames(flags, args))
 	if *port < 0 || *port > 65535 {
 		return usagef("--port %d is not between 1 and 65535", *port)
 	}
-	if *profile != "" {
-		if _, err := study.ParseProfile(*profile); err != nil {
-			return usagef("--%v", err)
-		}
+	if _, err := study.ParseProfile(*profile); *profile != "" && err != nil {
+		return usagef("--%v", err)
 	}
 	if *data != "" {
-		folder, err := filepath.Abs(*data)
-		if err == nil {
-			err = requireFolder("data", folder)
-		}
-		if err != nil {
-			return err
-		}
-		*data = folder
-	}
-	if *global && !*setupOnly {
-		return usagef("--global needs --setup-only: the notebooks need a checkout")
+		*data = must(filepath.Abs(*data))
+		check(requireFolder("data", *data))
 	}
 	find := checkoutInstall
 	if *global {
-		find = setup.Global
-	}
-	in, err := find()
-	if err != nil {
-		return err
-	}
-	copies := filepath.Join(in.Root(), "out", "lab")
-	if !*originals && !*setupOnly {
-		if err := atomicfile.Writable(copies); err != nil {
-			return err
+		if find = globalInstall; !*setupOnly {
+			return usagef("--global needs --setup-only: the notebooks need a checkout")
 		}
 	}
-	if err := in.Ensure(ctx, os.Stderr); err != nil {
-		return err
+	in := must(find())
+	folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
+	if !*originals && !*setupOnly {
+		check(atomicfile.Writable(copies))
 	}
+	check(in.ensure(ctx, os.Stderr))
 	if *setupOnly {
-		fmt.Printf("%s is set up\n", cmp.Or(in.Root(), in.Dir()))
+		fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
 		return nil
 	}
-	if *port, err = freePort(*port); err != nil {
-		return err
-	}
-	folder := filepath.Join(in.Root(), "notebooks")
+	*port = must(freePort(*port))
 	if !*originals {
-		if folder, err = copyNotebooks(folder, copies, os.Stderr); err != nil {
-			return err
-		}
-		if err := copyPages(in.Root(), copies); err != nil {
-			return err
-		}
+		folder = must(copyNotebooks(folder, copies, os.Stderr))
+		check(copyPages(in.root, copies))
 	}
 	lab := labCommand(ctx, in, folder, *port, !*noBrowser && hasDesktop())
 	lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data)
 	return serveLab(ctx, in, lab, folder, *port)
 }
 
-// checkoutInstall returns the set-up of the checkout that this process belongs to.
-func checkoutInstall() (setup.Install, error) {
-	root := backend.CheckoutRoot()
-	if root == "" {
-		return setup.Install{}, errors.New("not in a checkout of the project: run this inside a clone of the repository")
-	}
-	return setup.At(root)
-}
-
 // serveLab runs JupyterLab on a folder until ctx ends, which is the normal end, or until it fails. The token is passed in the environment,
 // because every user of a machine can read the arguments of a process.
-func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder string, port int) error {
-	logFile := in.Dir("lab.log")
-	log, err := os.Create(logFile)
+func serveLab(ctx context.Context, in install, lab *exec.Cmd, folder string, port int) error {
+	log, err := os.Create(in.dir("lab.log"))
 	if err != nil {
 		return err
 	}
@@ -122,7 +91,7 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 	token := rand.Text()
 	lab.Env = append(lab.Env, "JUPYTER_TOKEN="+token)
 	lab.Stdout, lab.Stderr = log, log
-	if err := setup.AdoptOrphans(); err != nil {
+	if err := adoptOrphans(); err != nil {
 		return err
 	}
 	if err := lab.Start(); err != nil {
@@ -146,37 +115,36 @@ func serveLab(ctx context.Context, in setup.Install, lab *exec.Cmd, folder strin
 		lab.Process.Kill()
 	}
 	<-ended
-	setup.EndChildren()
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err == nil:
+	endChildren()
+	if err == nil {
 		err = exit // nil if it was shut down from its own menu.
 	}
-	if err != nil {
-		err = fmt.Errorf("%w; the log is %s", err, logFile)
+	if ctx.Err() != nil || err == nil {
+		return nil
 	}
-	return err
+	return fmt.Errorf("%w; the log is %s", err, log.Name())
 }
 
 // labCommand returns the command line of JupyterLab on a folder of notebooks.
-func labCommand(ctx context.Context, in setup.Install, folder string, port int, browser bool) *exec.Cmd {
-	lab := exec.CommandContext(ctx, in.Python(), "-m", "jupyterlab",
+func labCommand(ctx context.Context, in install, folder string, port int, browser bool) *exec.Cmd {
+	lab := exec.CommandContext(ctx, in.python(), "-m", "jupyterlab",
 		"--ServerApp.ip=127.0.0.1",
 		"--ServerApp.port="+strconv.Itoa(port),
 		"--ServerApp.port_retries=0",
 		"--ServerApp.root_dir="+folder,
 		"--LabApp.default_url="+firstPage(folder),
 		"--ServerApp.open_browser="+map[bool]string{true: "True", false: "False"}[browser])
-	lab.Dir = in.Root()
-	lab.Env = in.Environ()
+	lab.Dir = in.root
+	lab.Env = in.environ()
 	stopGently(lab)
 	return lab
 }
 
+const readme = "README.md"
+
 // firstPage returns the page that JupyterLab shows first: the README, which explains what is different in a Go notebook, if the folder has it.
 func firstPage(folder string) string {
-	if _, err := os.Stat(filepath.Join(folder, readme)); err != nil {
+	if !exists(filepath.Join(folder, readme)) {
 		return "/lab"
 	}
 	return "/lab/tree/" + readme
@@ -189,7 +157,7 @@ const childGrace = 15 * time.Second
 // its own, so that it does not also receive the terminal's Ctrl-C.
 func stopGently(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	setup.DieWithParent(c)
+	dieWithParent(c)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = childGrace
 }
@@ -197,13 +165,12 @@ func stopGently(c *exec.Cmd) {
 // waitForServer waits until the server answers.
 func waitForServer(ctx context.Context, port int, token string) error {
 	const patience = 90 * time.Second
-	deadline := time.Now().Add(patience)
-	for time.Now().Before(deadline) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil)
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Authorization", "token "+token)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/api/status", port), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "token "+token)
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if response, err := http.DefaultClient.Do(request); err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {
@@ -238,4 +205,143 @@ func freePort(wanted int) (int, error) {
 // hasDesktop reports whether a browser can show a window. Without a desktop, Python would start a text browser in this terminal.
 func hasDesktop() bool {
 	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+}
+
+// copiesFile lies beside the copies and records the state of the original that each was copied from.
+const copiesFile = ".copies.json"
+
+// projectPage is the copy of the project's README among the copies of its docs.
+const projectPage = "project.md"
+
+// Links lead elsewhere from the copies: JupyterLab opens nothing outside the folder that it serves, so the pages that notebooks link to lie in its docs/.
+var (
+	linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+readme, "](docs/"+projectPage)
+	linksOfDocs      = strings.NewReplacer("](../notebooks/", "](../", "](../"+readme, "]("+projectPage)
+	linksOfProject   = strings.NewReplacer("](docs/", "](", "](notebooks/", "](../")
+)
+
+// copyNotebooks updates the copies of a folder's notebooks and returns their folder. Users run and edit the copies, and the checkout stays
+// unchanged. If an original has changed, it replaces its copy and the outputs in it, unless the user has edited the copy. copyNotebooks prints
+// each edited copy that it keeps to w.
+func copyNotebooks(from, to string, w io.Writer) (string, error) {
+	originals, err := filepath.Glob(filepath.Join(from, "*.ipynb"))
+	if err != nil {
+		return "", err
+	}
+	originals = append(originals, filepath.Join(from, readme))
+	record, copied := filepath.Join(to, copiesFile), map[string]string{}
+	if content, err := os.ReadFile(record); err == nil {
+		if err := json.Unmarshal(content, &copied); err != nil {
+			return "", fmt.Errorf("%s: %w", record, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for name, state := range copied {
+		if slices.Contains(originals, filepath.Join(from, name)) {
+			continue
+		}
+		delete(copied, name) // Its original is gone.
+		if copy := filepath.Join(to, name); stateOf(copy) == state {
+			if err := os.Remove(copy); err != nil {
+				return "", err
+			}
+		}
+	}
+	for _, original := range originals {
+		content, err := os.ReadFile(original)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return "", err
+		}
+		name := filepath.Base(original)
+		copy := filepath.Join(to, name)
+		content = []byte(linksOfNotebooks.Replace(string(content)))
+		state, present := stateIn(name, content), stateOf(copy)
+		switch {
+		case present != "" && state == copied[name]:
+			continue
+		case present == state: // Already the same.
+			copied[name] = state
+			continue
+		case present != "" && present != copied[name]:
+			fmt.Fprintf(w, "%s has changed in the project, but you have edited your copy, which is kept; remove %s to get the new version\n", name, copy)
+			continue
+		}
+		if err := atomicfile.WriteBytes(copy, content); err != nil {
+			return "", err
+		}
+		copied[name] = state
+	}
+	text, err := json.MarshalIndent(copied, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	return to, atomicfile.WriteBytes(record, text)
+}
+
+// copyPages copies the project's pages, its README and docs/, to the folder docs of the copies.
+func copyPages(root, to string) error {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*"))
+	if err != nil {
+		return err
+	}
+	for _, page := range append(pages, filepath.Join(root, readme)) {
+		content, err := os.ReadFile(page)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		name := filepath.Base(page)
+		if filepath.Dir(page) == filepath.Clean(root) {
+			name, content = projectPage, []byte(linksOfProject.Replace(string(content)))
+		} else if filepath.Ext(page) == ".md" {
+			content = []byte(linksOfDocs.Replace(string(content)))
+		}
+		if err := atomicfile.WriteBytes(filepath.Join(to, "docs", name), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateOf returns the state of a file. It is empty if the file does not exist.
+func stateOf(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return stateIn(path, content)
+}
+
+// stateIn returns a hash of the content of a file, and for a notebook a hash of its cells without outputs.
+func stateIn(path string, content []byte) string {
+	var notebook struct {
+		Cells []struct {
+			Kind   string `json:"cell_type"`
+			Source cellSource
+		}
+	}
+	if strings.HasSuffix(path, ".ipynb") && json.Unmarshal(content, &notebook) == nil {
+		content = nil
+		for _, cell := range notebook.Cells {
+			content = fmt.Appendf(content, "%s %q\n", cell.Kind, string(cell.Source))
+		}
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(content))
+}
+
+// cellSource is the text of a cell, which is a string or a list of lines.
+type cellSource string
+
+func (s *cellSource) UnmarshalJSON(text []byte) error {
+	var lines []string
+	if json.Unmarshal(text, &lines) == nil {
+		*s = cellSource(strings.Join(lines, ""))
+	} else if json.Unmarshal(text, (*string)(s)) != nil {
+		*s = cellSource(text)
+	}
+	return nil
 }

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
-	"github.com/semcon/semcon/cmd/semcon/internal/setup"
 	"github.com/semcon/semcon/sccore/backend"
 )
 
@@ -38,7 +36,7 @@ func serveFakeLab(args []string) {
 }
 
 func TestLabOpensPrintsItsAddressAndStopsWithCtrlC(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("FAKE_LAB", "env SEMCON_TEST_ROLE=jupyterlab "+os.Args[0]+` "$@"`)
 	m.Write(t, "notebooks/README.md", "# Read this first\n")
 	c := semcon(t, m, "lab", "--no-browser", "--profile", "smoke")
@@ -87,7 +85,7 @@ func TestKilledLabLeavesNoServer(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux signals the end of a parent")
 	}
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("FAKE_LAB", "env SEMCON_TEST_ROLE=jupyterlab "+os.Args[0]+` "$@"`)
 	c := semcon(t, m, "lab", "--no-browser")
 	stdout, err := c.StdoutPipe()
@@ -118,7 +116,7 @@ func TestKilledLabLeavesNoServer(t *testing.T) {
 }
 
 func TestLabThatDoesNotStart(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("FAKE_LAB", "false")
 	_, stderr, status := outcome(t, semcon(t, m, "lab", "--no-browser"))
 	if status != 1 {
@@ -128,7 +126,7 @@ func TestLabThatDoesNotStart(t *testing.T) {
 }
 
 func TestLabSetupOnly(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	stdout, _, status := outcome(t, semcon(t, m, "lab", "--setup-only"))
 	if status != 0 || stdout != m.Checkout+" is set up\n" {
 		t.Errorf("exit status %d, printed %q", status, stdout)
@@ -146,7 +144,7 @@ func TestLabSetupOnly(t *testing.T) {
 
 // TestLabSetupOnlyGlobal runs set-up in a folder outside any checkout.
 func TestLabSetupOnlyGlobal(t *testing.T) {
-	m, cache := fakemachine.New(t), t.TempDir()
+	m, cache := newMachine(t), t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("HOME", cache)
 	c := semcon(t, m, "lab", "--setup-only", "--global")
@@ -166,7 +164,7 @@ func TestLabSetupOnlyGlobal(t *testing.T) {
 }
 
 func TestLabListensOnThisMachineOnly(t *testing.T) {
-	in, err := setup.At(t.TempDir())
+	in, err := installAt(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
 
 // TestListSaysWhatIsThere checks that the engine comes first, then the data, then the same seven aligned lines for each experiment.
 func TestListSaysWhatIsThere(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "data/cifar10/cifar-10-batches-bin/data_batch_1.bin", string(make([]byte, 3073)))
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "list", "--long", "--data", "data")))
 	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "engine  pure Go, set by GOMLX_BACKEND\n") {
@@ -42,7 +41,7 @@ func TestListSaysWhatIsThere(t *testing.T) {
 }
 
 func TestStatusWithoutANameIsAnOverview(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("SEMCON_DATA", "")
 	stdout, stderr, status := outcome(t, onGo(semcon(t, m, "status")))
 	if status != 0 || stderr != "" || strings.Count(stdout, "\n") != len(experiments.All())+2 || !regexp.MustCompile(`\npretrain +0 of 1 +0 of 5 +—\n`).MatchString(stdout) {
@@ -54,7 +53,7 @@ func TestStatusWithoutANameIsAnOverview(t *testing.T) {
 }
 
 func TestListHasALineForEachExperiment(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	stdout, _, status := outcome(t, onGo(semcon(t, m, "list")))
 	if lines := strings.Count(stdout, "\n"); status != 0 || lines > len(experiments.All())+8 {
 		t.Errorf("exit status %d, %d lines:\n%s", status, lines, stdout)

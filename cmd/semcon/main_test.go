@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 // TestMain lets the test binary act as semcon and as JupyterLab, so that tests run real processes.
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 // semcon returns a command line of the binary, to be run in the checkout of a fake machine.
-func semcon(t *testing.T, m *fakemachine.Machine, args ...string) *exec.Cmd {
+func semcon(t *testing.T, m *fakeMachine, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
 	c.Dir = m.Checkout
@@ -63,7 +62,7 @@ func wantLine(t *testing.T, text string, parts ...string) {
 }
 
 func TestExitStatuses(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	for _, test := range []struct {
 		args   []string
 		status int
@@ -95,7 +94,7 @@ func TestExitStatuses(t *testing.T) {
 }
 
 func TestVersionAsAFlag(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	want, _, _ := outcome(t, onGo(semcon(t, m, "version")))
 	for _, flag := range []string{"--version", "-version", "-v"} {
 		if stdout, stderr, status := outcome(t, onGo(semcon(t, m, flag))); status != 0 || stderr != "" || stdout != want {
@@ -105,7 +104,7 @@ func TestVersionAsAFlag(t *testing.T) {
 }
 
 func TestEveryVerbHasHelpAndRefusesUnknownFlags(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	list, _, status := outcome(t, semcon(t, m, "help"))
 	if status != 0 {
 		t.Errorf("help: exit status %d", status)

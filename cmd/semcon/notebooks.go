@@ -2,20 +2,26 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/setup"
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/progress"
 )
 
@@ -39,72 +45,38 @@ func runNotebooks(ctx context.Context, args []string) error {
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets, by default $SEMCON_DATA; without either the notebooks draw synthetic images")
 	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
-	names, err := parse(flags, args)
-	if err != nil {
-		return err
-	}
+	names := must(parse(flags, args))
 	if *timeout < 0 {
 		return usagef("--timeout %s is negative", *timeout)
 	}
-	if err := requireWritable("out", *out); err != nil {
-		return err
+	check(requireWritable("out", *out))
+	check(requireFolder("data", *data))
+	in := must(checkoutInstall())
+	files := must(notebookFiles(filepath.Join(in.root, "notebooks"), names))
+	// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
+	env := append(in.environ(), "SEMCON_PROFILE="+string(*profile), "SEMCON_OUT="+must(filepath.Abs(*out)))
+	if *data != "" {
+		env = append(env, "SEMCON_DATA="+must(filepath.Abs(*data)))
 	}
-	in, err := checkoutInstall()
-	if err != nil {
-		return err
-	}
-	files, err := notebookFiles(filepath.Join(in.Root(), "notebooks"), names)
-	if err != nil {
-		return err
-	}
-	env, err := cellEnv(string(*profile), *out, *data)
-	if err != nil {
-		return err
-	}
-	if err := in.Ensure(ctx, os.Stderr); err != nil {
-		return err
-	}
+	check(in.ensure(ctx, os.Stderr))
+	folder := filepath.Join(*out, "notebooks")
+	check(os.MkdirAll(folder, 0o755))
 	for _, file := range files {
-		e := execution{
-			install: in,
-			source:  file,
-			folder:  filepath.Join(*out, "notebooks"),
-			env:     env,
-			timeout: *timeout,
-		}
-		if err := e.run(ctx); err != nil {
-			return err
-		}
+		result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
+		python := exec.CommandContext(ctx, in.python(), "-c", executeScript,
+			file, result+".ipynb", result+".html", strconv.Itoa(int(timeout.Seconds()+0.5)), headlessKernelName)
+		python.Env = env
+		check(execute(ctx, python, file, result))
 		if *update {
-			if err := updateNotebook(file, e.result(".ipynb"), in.Root()); err != nil {
-				return err
+			clean, err := cleanNotebook(must(os.ReadFile(result+".ipynb")), in.root)
+			if err != nil {
+				return fmt.Errorf("%s.ipynb: %w", result, err)
 			}
+			check(atomicfile.WriteBytes(file, clean))
 		}
-		fmt.Println(e.result(".html"))
+		fmt.Println(result + ".html")
 	}
 	return nil
-}
-
-// cellEnv returns the environment that passes the command line to the cells, which read it through package nb. Cells run in the folder of the
-// notebook, so paths must be absolute.
-func cellEnv(profile, out, data string) ([]string, error) {
-	env := []string{"SEMCON_PROFILE=" + profile}
-	for _, folder := range []struct{ name, path string }{{"SEMCON_OUT", out}, {"SEMCON_DATA", data}} {
-		if folder.path == "" {
-			continue
-		}
-		path, err := filepath.Abs(folder.path)
-		if err != nil {
-			return nil, err
-		}
-		env = append(env, folder.name+"="+path)
-	}
-	if data != "" {
-		if err := requireFolder("data", data); err != nil {
-			return nil, err
-		}
-	}
-	return env, nil
 }
 
 // notebookFiles finds the named notebooks: with or without .ipynb, in the folder or at a path. Without names it returns all notebooks in the
@@ -134,44 +106,14 @@ func notebookFiles(folder string, names []string) ([]string, error) {
 	return files, nil
 }
 
-// execution is the execution of one notebook.
-type execution struct {
-	install setup.Install
-	source  string
-	folder  string // Folder of the results.
-	env     []string
-	timeout time.Duration
-}
-
-func (e execution) name() string { return strings.TrimSuffix(filepath.Base(e.source), ".ipynb") }
-
-// result returns the path of a result: .ipynb, .html or .log.
-func (e execution) result(extension string) string {
-	return filepath.Join(e.folder, e.name()+extension)
-}
-
-// executionReport is a line of execute_notebook.py.
-type executionReport struct {
-	Total  int
-	Start  int
-	Done   int
-	Failed *int
-	Error  string
-	Stderr string
-}
-
-func (e execution) run(ctx context.Context) error {
-	if err := os.MkdirAll(e.folder, 0o755); err != nil {
-		return err
-	}
-	log, err := os.Create(e.result(".log")) // For the kernel's own messages.
+// execute runs the script that executes a notebook, and shows its progress. Results are at a path without its extension: .ipynb, .html, and .log with the
+// kernel's own messages.
+func execute(ctx context.Context, python *exec.Cmd, notebook, result string) error {
+	log, err := os.Create(result + ".log")
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	python := exec.CommandContext(ctx, e.install.Python(), "-c", executeScript,
-		e.source, e.result(".ipynb"), e.result(".html"), strconv.Itoa(int(e.timeout.Seconds()+0.5)), setup.HeadlessKernelName)
-	python.Env = append(e.install.Environ(), e.env...)
 	python.Stderr = log
 	stopGently(python)
 	stdout, err := python.StdoutPipe()
@@ -181,7 +123,7 @@ func (e execution) run(ctx context.Context) error {
 	if err := python.Start(); err != nil {
 		return err
 	}
-	failure := e.follow(bufio.NewScanner(stdout))
+	failure := followCells(bufio.NewScanner(stdout), result)
 	err = python.Wait()
 	switch {
 	case ctx.Err() != nil:
@@ -189,25 +131,29 @@ func (e execution) run(ctx context.Context) error {
 	case failure != nil:
 		return failure
 	case err != nil:
-		return fmt.Errorf("%s was not executed (%w); the log is %s", e.source, err, log.Name())
+		return fmt.Errorf("%s was not executed (%w); the log is %s", notebook, err, log.Name())
 	}
 	return nil
 }
 
-// follow shows the lines in a bar and returns the failure that they name.
-func (e execution) follow(lines *bufio.Scanner) (failure error) {
+// followCells shows the lines of execute_notebook.py in a bar and returns the failure that they name.
+func followCells(lines *bufio.Scanner, result string) (failure error) {
 	lines.Buffer(nil, 64<<20) // A cell may print a lot before it fails.
 	var bar progress.Bar = progress.Discard
 	defer func() { bar.Close() }()
-	done := 0
+	done, name := 0, filepath.Base(result)
 	for lines.Scan() {
-		var r executionReport
+		var r struct {
+			Total, Start, Done int
+			Failed             *int
+			Error, Stderr      string
+		}
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
 			continue // A message of some library.
 		}
 		switch {
 		case r.Total > 0:
-			bar = progress.New(os.Stderr, e.name(), r.Total)
+			bar = progress.New(os.Stderr, name, r.Total)
 			bar.Set(0, "starting kernel")
 		case r.Start > 0:
 			bar.Set(done, fmt.Sprintf("running cell %d", r.Start))
@@ -215,7 +161,7 @@ func (e execution) follow(lines *bufio.Scanner) (failure error) {
 			done = r.Done
 			bar.Set(done, "")
 		case r.Failed != nil:
-			failure = fmt.Errorf("%s, cell %d: %s (see %s)", filepath.Base(e.source), *r.Failed, cellError(r.Error, r.Stderr), e.result(".html"))
+			failure = fmt.Errorf("%s.ipynb, cell %d: %s (see %s.html)", name, *r.Failed, cellError(r.Error, r.Stderr), result)
 		}
 	}
 	return failure
@@ -239,4 +185,170 @@ func cellError(message, stderr string) string {
 		}
 	}
 	return oneLine(errors.New(message))
+}
+
+// cleanNotebook returns an executed notebook to commit. It removes what would differ on another machine or in the next run: execution times, versions, and the
+// path of the checkout.
+func cleanNotebook(content []byte, root string) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber()
+	var notebook map[string]any
+	if err := decoder.Decode(&notebook); err != nil {
+		return nil, err
+	}
+	cells, ok := notebook["cells"].([]any)
+	if !ok {
+		return nil, fmt.Errorf("it has no list of cells")
+	}
+	for _, cell := range cells {
+		if cell, ok := cell.(map[string]any); ok {
+			if metadata, ok := cell["metadata"].(map[string]any); ok {
+				delete(metadata, "execution")
+			}
+			cell["outputs"] = withoutPath(cell["outputs"], root)
+			smallPictures(cell["outputs"])
+			if cell["outputs"] == nil {
+				delete(cell, "outputs") // Only code cells have outputs.
+			}
+		}
+	}
+	notebook["metadata"] = map[string]any{
+		"kernelspec":    map[string]any{"name": "gonb", "display_name": "Go (gonb)", "language": "go"},
+		"language_info": map[string]any{"name": "go", "mimetype": "text/x-go", "file_extension": ".go"},
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ") // Like Jupyter, with sorted keys.
+	err := encoder.Encode(notebook)
+	return out.Bytes(), err
+}
+
+// withoutPath makes every path below the checkout in a JSON value relative to it.
+func withoutPath(value any, root string) any {
+	switch v := value.(type) {
+	case string:
+		return strings.ReplaceAll(strings.ReplaceAll(v, root+"/", ""), root, ".")
+	case []any:
+		for i := range v {
+			v[i] = withoutPath(v[i], root)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = withoutPath(v[key], root)
+		}
+	}
+	return value
+}
+
+// Types of the pictures in a notebook's outputs.
+const (
+	typePNG  = "image/png"
+	typeJPEG = "image/jpeg"
+	typeSVG  = "image/svg+xml"
+	typeHTML = "text/html"
+)
+
+// jpegQuality is legible in the letters of a picture at half the size of the usual 75.
+const jpegQuality = 60
+
+// embedded is a PNG inside a page, as the report of a training has it: in base64 with characters escaped.
+var embedded = regexp.MustCompile(`data:image/png;base64,[A-Za-z0-9+/=&#;]+`)
+
+// smallPictures makes the pictures in a cell's outputs small, since those of all notebooks are committed, and each time they change. A plot, which has both forms,
+// stays as a PNG of few colours. A PNG of pixels becomes a JPEG if that saves a third, also inside a page. Pictures that cannot be read stay as they are.
+func smallPictures(outputs any) {
+	list, _ := outputs.([]any)
+	for _, output := range list {
+		output, _ := output.(map[string]any)
+		data, _ := output["data"].(map[string]any)
+		lines, _ := data[typeHTML].([]any) // Jupyter stores text as lines.
+		for i := range lines {
+			if line, ok := lines[i].(string); ok {
+				lines[i] = embedded.ReplaceAllStringFunc(line, smallEmbedded)
+			}
+		}
+		text, ok := data[typePNG].(string)
+		if !ok {
+			continue
+		}
+		if _, plot := data[typeSVG]; plot {
+			delete(data, typeSVG)
+			if small, ok := asFewColours(text); ok {
+				data[typePNG] = small
+			}
+		} else if small, ok := asJPEG(text); ok {
+			delete(data, typePNG)
+			data[typeJPEG] = small
+		}
+	}
+}
+
+// smallEmbedded returns a picture of a page as a JPEG if that is smaller.
+func smallEmbedded(picture string) string {
+	_, stored, _ := strings.Cut(picture, ",")
+	if small, ok := asJPEG(html.UnescapeString(stored)); ok {
+		return "data:" + typeJPEG + ";base64," + html.EscapeString(small)
+	}
+	return picture
+}
+
+// asJPEG returns a PNG in base64 as a JPEG in base64, and false if it cannot be read or would not be a third smaller.
+func asJPEG(text string) (string, bool) {
+	picture, size := decodePNG(text)
+	var small bytes.Buffer
+	if picture == nil || jpeg.Encode(&small, picture, &jpeg.Options{Quality: jpegQuality}) != nil || 3*small.Len() >= 2*size {
+		return "", false
+	}
+	return base64.StdEncoding.EncodeToString(small.Bytes()), true
+}
+
+// asFewColours returns a PNG in base64 with few colours, and false if it cannot be read, has too many, or would not be smaller.
+func asFewColours(text string) (string, bool) {
+	picture, size := decodePNG(text)
+	if picture == nil {
+		return "", false
+	}
+	few := fewColours(picture, 16)
+	if few == nil { // Translucent points have many shades.
+		few = fewColours(picture, 8)
+	}
+	var small bytes.Buffer
+	if few == nil || (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, few) != nil || small.Len() >= size {
+		return "", false
+	}
+	return base64.StdEncoding.EncodeToString(small.Bytes()), true
+}
+
+// decodePNG returns the picture in base64 and the bytes of its file; nil if it cannot be read.
+func decodePNG(text string) (image.Image, int) {
+	stored, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(text, "\n", ""))
+	picture, err := png.Decode(bytes.NewReader(stored))
+	if err != nil {
+		return nil, 0
+	}
+	return picture, len(stored)
+}
+
+// fewColours rounds the colours of an opaque picture to some levels a channel, and returns nil if more than 256 colours are left. 16 levels show in no line or letter.
+func fewColours(picture image.Image, levels uint32) *image.Paletted {
+	few := image.NewPaletted(picture.Bounds(), nil)
+	places := map[color.RGBA]uint8{}
+	for y := few.Rect.Min.Y; y < few.Rect.Max.Y; y++ {
+		for x := few.Rect.Min.X; x < few.Rect.Max.X; x++ {
+			r, g, b, _ := picture.At(x, y).RGBA()
+			level := func(v uint32) uint8 { return uint8((v*(levels-1) + 0x7fff) / 0xffff * 255 / (levels - 1)) }
+			c := color.RGBA{level(r), level(g), level(b), 255}
+			place, ok := places[c]
+			if !ok {
+				if len(places) == 256 {
+					return nil
+				}
+				place = uint8(len(places))
+				places[c], few.Palette = place, append(few.Palette, c)
+			}
+			few.SetColorIndex(x, y, place)
+		}
+	}
+	return few
 }

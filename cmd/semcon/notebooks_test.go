@@ -5,11 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
-// execute is the fake Python's replacement for execute_notebook.py, whose arguments are SOURCE COPY HTML TIMEOUT KERNEL.
-const execute = `
+// fakeExecution is the fake Python's replacement for execute_notebook.py, whose arguments are SOURCE COPY HTML TIMEOUT KERNEL.
+const fakeExecution = `
 env | grep ^SEMCON_ > "$2.env"; echo "$4 $5" >> "$2.env"
 cp "$1" "$2"; touch "$3"
 echo 'a library says hello'
@@ -17,8 +16,8 @@ echo '{"total": 2}'; echo '{"start": 1}'; echo '{"done": 1}'; echo '{"start": 2}
 `
 
 func TestNotebooksExecutes(t *testing.T) {
-	m := fakemachine.New(t)
-	t.Setenv("FAKE_EXECUTION", execute+`echo '{"done": 2}'`)
+	m := newMachine(t)
+	t.Setenv("FAKE_EXECUTION", fakeExecution+`echo '{"done": 2}'`)
 	m.Write(t, "data/x", "")
 	stdout, stderr, status := outcome(t, semcon(t, m, "notebooks", "one", "--profile", "smoke", "--data", "data", "--out", "results", "--timeout", "90s"))
 	if status != 0 || stdout != "results/notebooks/one.html\n" || !strings.Contains(stderr, "one  2/2  100%") {
@@ -41,8 +40,8 @@ func TestNotebooksExecutes(t *testing.T) {
 }
 
 func TestFailingCell(t *testing.T) {
-	m := fakemachine.New(t)
-	t.Setenv("FAKE_EXECUTION", execute+`
+	m := newMachine(t)
+	t.Setenv("FAKE_EXECUTION", fakeExecution+`
 printf '%s\n' '{"failed": 2, "error": "exit status 1", "stderr": "error: data/x.png: truncated\n"}'; exit 1`)
 	_, stderr, status := outcome(t, semcon(t, m, "notebooks"))
 	if status != 1 {
@@ -56,7 +55,7 @@ printf '%s\n' '{"failed": 2, "error": "exit status 1", "stderr": "error: data/x.
 }
 
 func TestNotebookThatCannotBeExecuted(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("FAKE_EXECUTION", "exit 3")
 	_, stderr, status := outcome(t, semcon(t, m, "notebooks"))
 	if status != 1 {
@@ -66,7 +65,7 @@ func TestNotebookThatCannotBeExecuted(t *testing.T) {
 }
 
 func TestNotebooksWithoutTheirData(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	_, stderr, status := outcome(t, semcon(t, m, "notebooks", "--data", "nowhere"))
 	if status != 1 {
 		t.Errorf("exit status %d", status)
@@ -167,9 +166,9 @@ func TestUpdatedNotebookHoldsNothingOfThisMachine(t *testing.T) {
 }
 
 func TestUpdateWritesTheOutputsBack(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "executed", executed)
-	t.Setenv("FAKE_EXECUTION", execute+`cp executed "$2"; echo '{"done": 2}'`)
+	t.Setenv("FAKE_EXECUTION", fakeExecution+`cp executed "$2"; echo '{"done": 2}'`)
 	if _, stderr, status := outcome(t, semcon(t, m, "notebooks", "--update")); status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
 	}

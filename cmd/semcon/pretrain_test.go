@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -29,7 +28,7 @@ func TestKilledPretrainingEndsWithTheSameBytes(t *testing.T) {
 		t.Skip("it trains")
 	}
 	const kills, steps = 10, 40
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	whole, killed := t.TempDir(), t.TempDir()
 	begun := time.Now()
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(tinyPretrain, "--out", whole)...))); status != 0 {
@@ -102,7 +101,7 @@ func stepsDone(t *testing.T, out string) (done int) {
 
 // TestPretrainingOnImages trains on files in the layouts of ImageNet and COCO, one of them broken, and resumes.
 func TestPretrainingOnImages(t *testing.T) {
-	m, data, out := fakemachine.New(t), t.TempDir(), t.TempDir()
+	m, data, out := newMachine(t), t.TempDir(), t.TempDir()
 	for i := range 12 {
 		encoded := noisePNG(t, uint64(i), 40+i, 36)
 		write(t, encoded, data, "imagenet", "train", "n01440764", string(rune('a'+i))+".png")

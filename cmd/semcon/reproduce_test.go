@@ -6,13 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/experiments"
 )
 
 // TestReproduceResumesAndReportsFailures runs an experiment that needs the encoders of another one, which are missing, and one that needs nothing.
 func TestReproduceResumesAndReportsFailures(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	reproduce := func(names ...string) (stdout, stderr string, status int) {
 		return outcome(t, onGo(semcon(t, m, append(append([]string{"reproduce"}, names...), "--profile", "smoke", "--out", "results")...)))
 	}
@@ -57,7 +56,7 @@ func TestReproduceResumesAndReportsFailures(t *testing.T) {
 }
 
 func TestReportAndCompareRefuse(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "results/keep", "")
 	for _, test := range []struct {
 		args   []string

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -51,7 +50,7 @@ func write(t *testing.T, content []byte, path ...string) {
 }
 
 func TestRunRefusesWrongOptions(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	for _, test := range []struct {
 		args []string
 		part string
@@ -87,7 +86,7 @@ func TestRunRefusesWrongOptions(t *testing.T) {
 
 // TestRunNamesItsTable runs an experiment and then the command that it prints last.
 func TestRunNamesItsTable(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	_, stderr, status := outcome(t, onGo(semcon(t, m, "run", "noise-tolerance", "--profile", "smoke", "--out", "records")))
 	if status != 0 {
 		t.Fatalf("exit status %d: %s", status, stderr)
@@ -104,7 +103,7 @@ func TestRunNamesItsTable(t *testing.T) {
 }
 
 func TestRunOnBadData(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	record := make([]byte, 3073)
 	wrong := append([]byte{200}, record[1:]...)
 	for name, test := range map[string]struct {
@@ -138,7 +137,7 @@ func cifar(t *testing.T, dir string, batch []byte) {
 }
 
 func TestRunWithoutItsPlugin(t *testing.T) {
-	c := semcon(t, fakemachine.New(t), tinyStudy...)
+	c := semcon(t, newMachine(t), tinyStudy...)
 	c.Env = append(c.Env, "GOMLX_BACKEND=xla:/nowhere/plugin.so")
 	_, stderr, status := outcome(t, c)
 	if status != 1 {
@@ -149,7 +148,7 @@ func TestRunWithoutItsPlugin(t *testing.T) {
 
 // TestClassFolders runs on class folders with one unreadable image: the run names it, skips it and records that.
 func TestClassFolders(t *testing.T) {
-	m, data, out := fakemachine.New(t), t.TempDir(), t.TempDir()
+	m, data, out := newMachine(t), t.TempDir(), t.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, split := range []string{"train", "test"} {
 		for class, shade := range map[string]uint8{"dark": 0, "light": 150} {
@@ -211,7 +210,7 @@ func measured(t *testing.T, out string) map[string]string {
 }
 
 func TestKilledAtAnyMomentGoesOn(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	whole, killed := t.TempDir(), t.TempDir()
 	begun := time.Now()
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, append(tinyStudy, "--out", whole)...))); status != 0 {
@@ -253,7 +252,7 @@ func TestKilledAtAnyMomentGoesOn(t *testing.T) {
 // TestDiskFull limits the size of files, so that a write fails midway, and then removes the limit.
 // TestWhatCannotBeWrittenIsRefusedFirst gives outputs below a file. The weights do not exist, which would be found next.
 func TestWhatCannotBeWrittenIsRefusedFirst(t *testing.T) {
-	m, dir := fakemachine.New(t), t.TempDir()
+	m, dir := newMachine(t), t.TempDir()
 	write(t, nil, dir, "file")
 	file := filepath.Join(dir, "file")
 	for _, args := range [][]string{
@@ -271,7 +270,7 @@ func TestWhatCannotBeWrittenIsRefusedFirst(t *testing.T) {
 }
 
 func TestDiskFull(t *testing.T) {
-	m, out := fakemachine.New(t), t.TempDir()
+	m, out := newMachine(t), t.TempDir()
 	study := append(tinyStudy, "--out", out)
 	c := onGo(semcon(t, m))
 	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -f 4 && exec "$0" "$@"`, os.Args[0]}, study...)
@@ -300,7 +299,7 @@ func TestDiskFull(t *testing.T) {
 
 // TestTablesByThePapersNames shows one of the two tables of an experiment.
 func TestTablesByThePapersNames(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	for _, label := range []string{"effect_aug", "effect_aug_full", "semantic_seg", "semantic_seg_acc", "video_seg"} {
 		stdout, _, status := outcome(t, semcon(t, m, "table", label))
 		if title := "**Tab. " + strings.ReplaceAll(label, "_", `\_`) + "**"; status != 0 || !strings.HasPrefix(stdout, title) || strings.Count(stdout, "**Tab. ") != 1 {
@@ -333,7 +332,7 @@ func TestTableNamesTheProfilesThatHaveRuns(t *testing.T) {
 }
 
 func TestAnExperimentThatMakesItsDataRefusesAFolder(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	args := []string{"run", "noise-tolerance", "--profile", "smoke", "--only", "bce/flipped0", "--out", "records"}
 	_, stderr, status := outcome(t, onGo(semcon(t, m, append(args, "--data", "photos")...)))
 	if wantLine(t, stderr, "--data photos", "noise-tolerance"); status != 2 {
@@ -348,7 +347,7 @@ func TestAnExperimentThatMakesItsDataRefusesAFolder(t *testing.T) {
 
 // TestPhotographsOfTeacherQualityAreChosenByFiles: a folder that the environment names does not choose them, and one that the command names asks for the files.
 func TestPhotographsOfTeacherQualityAreChosenByFiles(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	args := []string{"status", "teacher-quality", "--profile", "smoke", "--only", "start"}
 	fromEnvironment := onGo(semcon(t, m, args...))
 	fromEnvironment.Env = append(fromEnvironment.Env, "SEMCON_DATA="+t.TempDir())
@@ -362,7 +361,7 @@ func TestPhotographsOfTeacherQualityAreChosenByFiles(t *testing.T) {
 }
 
 func TestBrokenLinesAmongRecordsAreNamedAndRepaired(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	if _, stderr, status := outcome(t, onGo(semcon(t, m, "run", "noise-tolerance", "--profile", "smoke", "--out", "records"))); status != 0 {
 		t.Fatal(stderr)
 	}

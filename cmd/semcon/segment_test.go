@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 // TestSegment trains models in the smoke profile and segments images with one of them.
@@ -16,7 +15,7 @@ func TestSegment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	write(t, picture(t, 40, color.RGBA{200, 40, 40, 255}), m.Checkout, "a.png")
 	write(t, picture(t, 70, color.RGBA{40, 200, 40, 255}), m.Checkout, "b.png")
 	write(t, []byte("no picture"), m.Checkout, "broken.jpg")

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -71,7 +70,7 @@ func TestSettingsHaveTheMeaningsOfTheirComments(t *testing.T) {
 }
 
 func TestSettingsAndVersion(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	for _, c := range []struct {
 		status int
 		want   string

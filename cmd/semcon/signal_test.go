@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/backend"
 )
 
@@ -83,7 +82,7 @@ func end(t *testing.T, c *exec.Cmd, signals ...syscall.Signal) time.Duration {
 // TestARunThatCompilesEndsSoon interrupts pretraining while its step is being compiled.
 func TestARunThatCompilesEndsSoon(t *testing.T) {
 	config := backend.Config()
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	c := semcon(t, m, "run", "pretrain", "--profile", "quick", "--seeds", "1", "--parallel", "1", "--out", t.TempDir())
 	c.Env = append(c.Env, "GOMLX_BACKEND="+config)
 	stderr, err := c.StderrPipe()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 )
 
 // TestTrainGoesOnAfterKill kills a training with SIGKILL as soon as it has measured step 2, and compares what the next call leaves with a run that was not
@@ -19,7 +18,7 @@ func TestTrainGoesOnAfterKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("GOMLX_BACKEND", "go")
 	for i := range 16 {
 		m.Write(t, fmt.Sprintf("photos/%02d.png", i), string(picture(t, 30+i%3, color.RGBA{uint8(15 * i), 90, uint8(255 - 13*i), 255})))
@@ -81,7 +80,7 @@ func (k *killer) Write(p []byte) (int, error) {
 }
 
 func TestTrainAndShowErrors(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	m.Write(t, "empty/notes.txt", "x")
 	m.Write(t, "one/a.png", string(picture(t, 30, color.White)))
 	m.Write(t, "broken.png", "no picture")
@@ -117,7 +116,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 }
 
 func TestShowDraws(t *testing.T) {
-	m := fakemachine.New(t)
+	m := newMachine(t)
 	t.Setenv("GOMLX_BACKEND", "go")
 	tinyWeights(t, filepath.Join(m.Checkout, "tiny.safetensors"))
 	m.Write(t, "a.png", string(picture(t, 60, color.White)))

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +49,7 @@ func (f *figures) read(text string, step step) error {
 	if err != nil {
 		return err
 	}
+	f.movers = map[string]*mover{}
 	r := roofline{module: m, figures: f, pairs: step.pairs}
 	r.walk(m.entry, 1)
 	f.MovedGB, f.TFLOP, f.RoofMS, f.CoTAPMS = f.MovedGB/1e9, f.TFLOP/1e12, f.RoofMS*1e3, f.CoTAPMS*1e3
@@ -111,41 +114,30 @@ func (r roofline) walk(computation string, times int) {
 		if in.op == "fusion" {
 			moved += r.reads(in.attribute("calls="))
 		} else {
-			for i, operand := range in.operands {
-				if !slices.Contains(in.operands[:i], operand) {
-					moved += bytesOf(shapes[operand])
-				}
+			for _, operand := range slices.Compact(slices.Sorted(slices.Values(in.operands))) {
+				moved += bytesOf(shapes[operand])
 			}
 		}
 		if in.op == "custom-call" && strings.Contains(in.rest, "cublas") {
 			flop, dtype = product(in, shapes)
 		}
-		if in.op == "sort" || in.op == "fusion" && r.sorts(in.attribute("calls=")) {
+		isSort := func(in instruction) bool { return in.op == "sort" } // A fusion may be a sort whose input is computed in place.
+		if isSort(in) || in.op == "fusion" && slices.ContainsFunc(r.computations[in.attribute("calls=")], isSort) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
-		seconds := moved / bandwidth
+		seconds, n, ofPairs := moved/bandwidth, float64(times), r.ofPairs(in, shapes)
 		if flop > 0 {
 			seconds = max(seconds, flop/peak[dtype])
 		}
-		n := float64(times)
-		r.Launches += times
-		r.MovedGB += n * moved
-		r.TFLOP += n * flop
-		r.RoofMS += n * seconds
+		r.Launches, r.MovedGB, r.TFLOP, r.RoofMS = r.Launches+times, r.MovedGB+n*moved, r.TFLOP+n*flop, r.RoofMS+n*seconds
 		if dtype == "f32" {
 			r.Float32 += n * flop
 		}
-		ofPairs := r.ofPairs(in, shapes)
 		if ofPairs {
 			r.CoTAPMS += n * seconds
 		}
 		r.count(in, shapes, n, moved, seconds, ofPairs)
 	}
-}
-
-// sorts reports whether a fusion is a sort whose input is computed in place.
-func (r roofline) sorts(computation string) bool {
-	return slices.ContainsFunc(r.computations[computation], func(in instruction) bool { return in.op == "sort" })
 }
 
 // reads are the bytes that a fusion reads of its parameters: of one that is only sliced or gathered from, what is taken.
@@ -212,25 +204,84 @@ func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
 
 // table prints figures side by side.
 func table(out io.Writer, all []figures) {
-	row := func(what string, value func(f figures) string) {
+	row := func(what, format string, value func(f figures) any) {
 		fmt.Fprintf(out, "%-36s", what)
 		for _, f := range all {
-			fmt.Fprintf(out, "%18s", value(f))
+			fmt.Fprintf(out, "%18s", fmt.Sprintf(format, value(f)))
 		}
 		fmt.Fprintln(out)
 	}
-	number := func(digits int, value func(f figures) float64) func(f figures) string {
-		return func(f figures) string { return strconv.FormatFloat(value(f), 'f', digits, 64) }
+	row("", "%s", func(f figures) any { return f.Name })
+	row("memory, GB", "%.1f", func(f figures) any { return f.MemoryGB })
+	row("of it donated, GB", "%.2f", func(f figures) any { return f.DonatedGB })
+	row("moved, GB", "%.0f", func(f figures) any { return f.MovedGB })
+	row("products, TFLOP", "%.1f", func(f figures) any { return f.TFLOP })
+	row("of it in float32, %", "%.1f", func(f figures) any { return 100 * f.Float32 })
+	row("roof, ms", "%.1f", func(f figures) any { return f.RoofMS })
+	row("CoTAP's part of it, ms", "%.1f", func(f figures) any { return f.CoTAPMS })
+	row("images/s at most", "%.0f", func(f figures) any { return f.Images })
+	row("launches", "%d", func(f figures) any { return f.Launches })
+	row("scatters that add in any order", "%d", func(f figures) any { return f.Racing })
+}
+
+// mover is a group of launches of one kind on arrays of the same shapes.
+type mover struct {
+	what, example string
+	launches      float64
+	bytes, share  float64 // share is that of the roof, in seconds.
+	ofPairs       bool
+}
+
+// least is the number of bytes of an operand that a group is named after.
+const least = 1 << 20
+
+// count adds an instruction that runs n times to its group.
+func (f *figures) count(in instruction, shapes map[string]string, n, moved, seconds float64, ofPairs bool) {
+	what := in.op
+	switch in.op {
+	case "fusion":
+		what = in.attribute("kind=")
+	case "custom-call":
+		_, after, _ := strings.Cut(in.rest, `custom_call_target="`)
+		what, _, _ = strings.Cut(after, `"`)
 	}
-	row("", func(f figures) string { return f.Name })
-	row("memory, GB", number(1, func(f figures) float64 { return f.MemoryGB }))
-	row("of it donated, GB", number(2, func(f figures) float64 { return f.DonatedGB }))
-	row("moved, GB", number(0, func(f figures) float64 { return f.MovedGB }))
-	row("products, TFLOP", number(1, func(f figures) float64 { return f.TFLOP }))
-	row("of it in float32, %", number(1, func(f figures) float64 { return 100 * f.Float32 }))
-	row("roof, ms", number(1, func(f figures) float64 { return f.RoofMS }))
-	row("CoTAP's part of it, ms", number(1, func(f figures) float64 { return f.CoTAPMS }))
-	row("images/s at most", number(0, func(f figures) float64 { return f.Images }))
-	row("launches", number(0, func(f figures) float64 { return float64(f.Launches) }))
-	row("scatters that add in any order", number(0, func(f figures) float64 { return float64(f.Racing) }))
+	var reads []string
+	for _, operand := range in.operands {
+		if bytesOf(shapes[operand]) >= least {
+			reads = append(reads, brief(shapes[operand]))
+		}
+	}
+	what += " " + strings.Join(reads, ", ") + " → " + brief(in.shape)
+	m := f.movers[what]
+	if m == nil {
+		m = &mover{what: what, example: in.name, ofPairs: ofPairs}
+		f.movers[what] = m
+	}
+	m.launches, m.bytes, m.share = m.launches+n, m.bytes+n*moved, m.share+n*seconds
+}
+
+// brief is a shape without layouts.
+func brief(shape string) string {
+	var all []string
+	for _, a := range arraysOf(shape) {
+		all = append(all, fmt.Sprintf("%s%v", a.dtype, a.dims))
+	}
+	return strings.Join(all, "+")
+}
+
+// list prints the n groups with the most of the roof.
+func (f *figures) list(out io.Writer, n int) {
+	sorted := slices.SortedFunc(maps.Values(f.movers), func(a, b *mover) int {
+		return cmp.Or(cmp.Compare(b.share, a.share), strings.Compare(a.what, b.what))
+	})
+	for i, m := range sorted[:min(n, len(sorted))] {
+		if i == 0 {
+			fmt.Fprintf(out, "%8s %8s %8s  launches of one kind, and one of them\n", "ms", "GB", "launches")
+		}
+		pairs := ""
+		if m.ofPairs {
+			pairs = " (CoTAP)"
+		}
+		fmt.Fprintf(out, "%8.3f %8.2f %8.0f  %s %s%s\n", m.share*1e3, m.bytes/1e9, m.launches, m.what, m.example, pairs)
+	}
 }

@@ -26,7 +26,9 @@ var (
 	beginning   = regexp.MustCompile(`^(ENTRY )?%?([\w.\-]+) *\(.*\{\s*$`)
 	assignment  = regexp.MustCompile(`^\s+(?:ROOT )?%?([\w.\-]+) = (\([^=]*?\)|\S+) ([a-z\-0-9]+)\((.*)$`)
 	operandName = regexp.MustCompile(`%([\w.\-]+)`)
-	arrayShape  = regexp.MustCompile(`\b(pred|bf16|[fsu]\d+)\[([\d,]*)\]`)
+	// attributeValue is the name of a computation, a kind or the like.
+	attributeValue = regexp.MustCompile(`^[%.\w\-$]*`)
+	arrayShape     = regexp.MustCompile(`\b(pred|bf16|[fsu]\d+)\[([\d,]*)\]`)
 )
 
 // parse reads a program.
@@ -61,16 +63,12 @@ func parse(text string) (m module, err error) {
 // operandsOf are the names before the bracket that ends the operands.
 func operandsOf(rest string) (names []string) {
 	depth := 1
-	for i, c := range rest {
-		if c == '(' {
-			depth++
-		} else if c == ')' {
-			depth--
-		}
-		if depth == 0 {
-			rest = rest[:i]
-			break
-		}
+	end := strings.IndexFunc(rest, func(c rune) bool {
+		depth += map[rune]int{'(': 1, ')': -1}[c]
+		return depth == 0
+	})
+	if end >= 0 {
+		rest = rest[:end]
 	}
 	for _, found := range operandName.FindAllStringSubmatch(rest, -1) {
 		names = append(names, found[1])
@@ -124,14 +122,6 @@ func bytesOf(shape string) (sum float64) {
 
 // attribute is what follows a name in an instruction, up to a character that is no part of a name.
 func (in instruction) attribute(name string) string {
-	_, after, ok := strings.Cut(in.rest, name)
-	if !ok {
-		return ""
-	}
-	if end := strings.IndexFunc(after, func(c rune) bool { return !strings.ContainsRune("%._-$", c) && !isWord(c) }); end >= 0 {
-		after = after[:end]
-	}
-	return strings.TrimPrefix(after, "%")
+	_, after, _ := strings.Cut(in.rest, name)
+	return strings.TrimPrefix(attributeValue.FindString(after), "%")
 }
-
-func isWord(c rune) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }

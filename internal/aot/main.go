@@ -1,6 +1,17 @@
+// Aot says what a training step would take on an NVIDIA H200, on a machine that has none: memory, bytes moved, FLOP by dtype, and a lower bound on
+// its time. XLA's CUDA plugin compiles for a GPU that a text describes, h200.txtpb.
+//
+//	go run ./internal/aot                              # the paper's step in bfloat16, beside the figures of figures.json
+//	go run ./internal/aot --top 40                     # also the launches that take most of the time
+//	go run ./internal/aot --set batch=128 --name 128   # another configuration, with the keys of "semcon run pretrain --set"
+//	go run ./internal/aot --step upernet               # a fine-tuning step of the full profile: upernet, fpn, detection
+//
+// The first call makes a virtual environment under .semcon/ with the packages of requirements.txt, which takes 1.4 GB. A call takes about a minute of one
+// core and 2 GB of memory. It needs the CPU plugin that "semcon lab --setup-only" installs. docs/speed.md has the figures and what they mean.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,7 +23,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/backend"
+	"k8s.io/klog/v2"
 )
 
 // folder is where this program's files are in a checkout.
@@ -20,33 +33,39 @@ const folder = "internal/aot"
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
 
-type assignments []string
-
-func (a *assignments) String() string         { return strings.Join(*a, " ") }
-func (a *assignments) Set(value string) error { *a = append(*a, value); return nil }
+// call is what the command line asks for.
+type call struct {
+	args            []string
+	hlo, keep, dump string
+	top             int
+	write           bool
+}
 
 func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("aot", flag.ContinueOnError)
 	flags.SetOutput(out)
-	var set assignments
-	which := flags.String("step", pretrain, "`NAME` of a training step: "+strings.Join(stepNames, ", "))
-	flags.Var(&set, "set", "`KEY=VALUE` of the configuration; may be repeated. Steps of fine-tuning have batch and bf16")
-	name := flags.String("name", "now", "`NAME` of these figures")
-	write := flags.Bool("write", false, "write the figures to figures.json under their name")
-	hlo := flags.String("hlo", "", "read this optimised program, a `FILE`, and compile nothing")
-	keep := flags.String("keep", "", "keep the optimised program as this `FILE`")
-	top := flags.Int("top", 0, "also list the `N` groups of launches with the most of the roof")
-	program := flags.String("dump", "", "write the program of the step to this `FILE` and compile nothing")
+	c, now, set := call{args: args}, figures{}, []string{}
+	flags.StringVar(&now.Step, "step", pretrain, "`NAME` of a training step: "+strings.Join(stepNames, ", "))
+	flags.Func("set", "`KEY=VALUE` of the configuration; may be repeated. Steps of fine-tuning have batch and bf16", func(value string) error {
+		set = append(set, value)
+		return nil
+	})
+	flags.StringVar(&now.Name, "name", "now", "`NAME` of these figures")
+	flags.BoolVar(&c.write, "write", false, "write the figures to figures.json under their name")
+	flags.StringVar(&c.hlo, "hlo", "", "read this optimised program, a `FILE`, and compile nothing")
+	flags.StringVar(&c.keep, "keep", "", "keep the optimised program as this `FILE`")
+	flags.IntVar(&c.top, "top", 0, "also list the `N` groups of launches with the most of the roof")
+	flags.StringVar(&c.dump, "dump", "", "write the program of the step to this `FILE` and compile nothing")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	step, err := stepOf(*which, set)
+	step, err := stepOf(now.Step, set)
 	switch {
 	case err != nil:
-	case *program != "":
-		err = dump(step.compile, *program) // It ends the process.
+	case c.dump != "":
+		err = dump(step.compile, c.dump) // It ends the process.
 	default:
-		err = report(out, step, figures{Step: *which, Name: *name}, *hlo, *keep, *top, args, *write)
+		err = c.report(out, step, now)
 	}
 	if err != nil {
 		fmt.Fprintf(out, "aot: %v\n", err)
@@ -56,34 +75,32 @@ func run(args []string, out io.Writer) int {
 }
 
 // report prints the figures of a step, which have their names only, beside those of figures.json.
-func report(out io.Writer, step step, now figures, hlo, keep string, top int, args []string, write bool) error {
+func (c call) report(out io.Writer, step step, now figures) (err error) {
 	root := backend.CheckoutRoot()
 	if root == "" {
 		return errors.New("run it in a checkout")
 	}
-	if hlo == "" {
+	if c.hlo == "" {
 		work, err := os.MkdirTemp("", "semcon-aot-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(work)
-		if hlo, err = compile(out, root, work, args); err != nil {
+		if c.hlo, err = compile(out, root, work, c.args); err != nil {
 			return err
 		}
 	}
-	text, err := os.ReadFile(hlo)
+	text, err := os.ReadFile(c.hlo)
+	if err == nil && c.keep != "" {
+		err = os.WriteFile(c.keep, text, 0o644)
+	}
 	if err != nil {
 		return err
 	}
-	if keep != "" {
-		if err := os.WriteFile(keep, text, 0o644); err != nil {
-			return err
-		}
-	}
 	if err := now.read(string(text), step); err != nil {
-		return fmt.Errorf("%s: %w", hlo, err)
+		return fmt.Errorf("%s: %w", c.hlo, err)
 	}
-	if memory, err := os.ReadFile(strings.TrimSuffix(hlo, ".txt") + "-memory-usage-report.txt"); err == nil {
+	if memory, err := os.ReadFile(strings.TrimSuffix(c.hlo, ".txt") + "-memory-usage-report.txt"); err == nil {
 		_, total, _ := strings.Cut(string(memory), "Total bytes: ")
 		fmt.Sscan(total, &now.MemoryGB)
 		now.MemoryGB /= 1e9
@@ -97,8 +114,8 @@ func report(out io.Writer, step step, now figures, hlo, keep string, top int, ar
 	}
 	all = append(slices.DeleteFunc(all, func(f figures) bool { return f.Step == now.Step && f.Name == now.Name }), now)
 	table(out, slices.DeleteFunc(slices.Clone(all), func(f figures) bool { return f.Step != now.Step }))
-	now.list(out, top)
-	if !write {
+	now.list(out, c.top)
+	if !c.write {
 		return nil
 	}
 	encoded, err := json.MarshalIndent(all, "", "\t")
@@ -164,4 +181,56 @@ func tool(name string, args ...string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, lines[len(lines)-1])
+}
+
+// dump writes the program of the training step that compile compiles first, as GoMLX hands it to XLA for CUDA, and ends the process: nothing compiles it here.
+//
+// go-xla emits the program for CUDA if the plugin's path has "cuda" in it, so a link with such a name makes it do so on the CPU plugin. go-xla logs a
+// program before it compiles it.
+func dump(compile func(compute.Backend) error, path string) error {
+	plugins := slices.DeleteFunc(slices.Clone(backend.Plugins()), func(p string) bool { return !strings.HasSuffix(p, "cpu_pjrt.so") })
+	if len(plugins) == 0 {
+		return errors.New("XLA's CPU plugin is not installed: semcon lab --setup-only")
+	}
+	folder, err := os.MkdirTemp("", "semcon-cuda-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	link := filepath.Join(folder, "cuda_pjrt.so")
+	if err := os.Symlink(plugins[len(plugins)-1], link); err != nil {
+		return err
+	}
+	b, err := backend.OpenConfig("xla:" + link)
+	if err != nil {
+		return err
+	}
+	klog.LogToStderr(false)
+	var verbosity klog.Level
+	if err := verbosity.Set("2"); err != nil {
+		return err
+	}
+	klog.SetOutput(&programs{path: path, folder: folder})
+
+	if err := compile(b); err != nil {
+		return err
+	}
+	return errors.New("go-xla has logged no program")
+}
+
+// programs takes the first program from go-xla's log.
+type programs struct{ path, folder string }
+
+func (p *programs) Write(line []byte) (int, error) {
+	_, program, ok := bytes.Cut(line, []byte("StableHLO program:\n"))
+	if !ok {
+		return len(line), nil
+	}
+	os.RemoveAll(p.folder)
+	if err := os.WriteFile(p.path, program, 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+	return 0, nil
 }

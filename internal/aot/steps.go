@@ -53,19 +53,13 @@ func stepOf(name string, set []string) (step, error) {
 		if changes.Batch > 0 {
 			c.Batch, c.Parts = changes.Batch, 1
 		}
-		return step{images: c.Batch / c.Parts, compile: func(b compute.Backend) error {
-			_, err := finetune.NewSegmentationTrainer(b, c)
-			return err
-		}}, nil
+		return step{images: c.Batch / c.Parts, compile: func(b compute.Backend) (err error) { _, err = finetune.NewSegmentationTrainer(b, c); return err }}, nil
 	case "detection":
 		c := detection.Training(vit)
 		if changes.Batch > 0 {
 			c.Batch, c.Parts = changes.Batch, 1
 		}
-		return step{images: c.Batch / c.Parts, compile: func(b compute.Backend) error {
-			_, err := finetune.NewDetectionTrainer(b, c)
-			return err
-		}}, nil
+		return step{images: c.Batch / c.Parts, compile: func(b compute.Backend) (err error) { _, err = finetune.NewDetectionTrainer(b, c); return err }}, nil
 	}
 	return step{}, fmt.Errorf("--step %s: not one of %s", name, strings.Join(stepNames, ", "))
 }

@@ -1,3 +1,4 @@
+// Package atomicfile writes files atomically: a file is either complete or does not exist.
 package atomicfile
 
 import (
@@ -34,23 +35,17 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 		}
 	}()
 	buffered := bufio.NewWriterSize(temp, 1<<20)
-	if err := fill(buffered); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	if err := temp.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := temp.Sync(); err != nil {
-		return err
-	}
-	if err := temp.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return fill(buffered) },
+		buffered.Flush,
+		func() error { return temp.Chmod(0o644) },
+		temp.Sync,
+		temp.Close,
+		func() error { return os.Rename(temp.Name(), path) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	return syncFolder(dir)
 }

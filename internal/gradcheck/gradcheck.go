@@ -1,3 +1,4 @@
+// Package gradcheck compares gradients of graph functions with finite differences.
 package gradcheck
 
 import (

@@ -105,7 +105,7 @@ func TestTrainingIsSmall(t *testing.T) {
 
 func TestPlaceOf(t *testing.T) {
 	for path, want := range map[string]string{
-		"cmd/semcon/internal/setup": "cmd", "sccore": "sccore", "sccore/views": "sccore/views", "internal/testbackend": "internal",
+		"cmd/semcon": "cmd", "sccore": "sccore", "sccore/views": "sccore/views", "internal/testbackend": "internal",
 		"losses/internal/pairsum": "losses", "sccore/experiments/video": "sccore/experiments/ablation",
 	} {
 		if placeOf(path) != placeOf(want) || placeOf(path) < 0 {

@@ -1,3 +1,4 @@
+// Package testvalues holds inputs that the tests of several packages share: features drawn in clusters, and the label maps of golden files.
 package testvalues
 
 import (
@@ -48,4 +49,14 @@ func Unpacked(t testing.TB, packed string, size int) [][]uint8 {
 		t.Fatal(err)
 	}
 	return slices.Collect(slices.Chunk(labels, size))
+}
+
+// Integers draws integers that a script of golden files can draw too, so that the file need not hold the inputs: Knuth's linear congruential generator
+// of 64 bits, of which the upper 31 are used. It starts at the seed.
+type Integers uint64
+
+// Below returns the next integer, from 0 to n−1.
+func (s *Integers) Below(n int) int {
+	*s = *s*6364136223846793005 + 1442695040888963407
+	return int(*s>>33) % n
 }

@@ -163,12 +163,8 @@ func (t *torture) start(name, out string, checkpointEvery, limit time.Duration) 
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w: %s", strings.Join(c.Args[1:], " "), err, lastLine(stderr.String()))
+		said := strings.TrimSpace(stderr.String())
+		return false, fmt.Errorf("%s: %w: %s", strings.Join(c.Args[1:], " "), err, said[strings.LastIndexAny(said, "\r\n")+1:])
 	}
 	return false, nil
-}
-
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndexAny(text, "\r\n")+1:]
 }

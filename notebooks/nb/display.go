@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 // Show shows figures and tables, one below the other. Each of all is a [figures.Figure], something with an HTML method such as [figures.Table], or a slice of
@@ -62,14 +64,10 @@ func page(html string) map[protocol.MIMEType]any {
 }
 
 // HTML shows a piece of HTML, such as a table.
-func HTML(content string) {
-	show(page(content), "")
-}
+func HTML(content string) { show(page(content), "") }
 
 // Figure shows a figure given as SVG and as PNG. JupyterLab draws the SVG, and sites that strip SVG show the PNG. Either may be nil.
-func Figure(svg, png []byte) {
-	show(picture(svg, png), "")
-}
+func Figure(svg, png []byte) { show(picture(svg, png), "") }
 
 // Display is an output of a cell whose content can be replaced while the cell runs, such as a growing curve.
 type Display struct{ id string }
@@ -81,9 +79,7 @@ func NewDisplay() *Display { return &Display{gonbui.UniqueId()} }
 func (d *Display) Show(shown any) { show(content(shown), d.id) }
 
 // HTML replaces the content with a piece of HTML.
-func (d *Display) HTML(content string) {
-	show(page(content), d.id)
-}
+func (d *Display) HTML(content string) { show(page(content), d.id) }
 
 // Figure replaces the content with a figure, as [Figure] shows it.
 func (d *Display) Figure(svg, png []byte) { show(picture(svg, png), d.id) }
@@ -115,6 +111,24 @@ func show(data map[protocol.MIMEType]any, displayID string) {
 	} else if displayID == "" {
 		fmt.Fprintln(os.Stdout, data[protocol.MIMETextPlain])
 	}
+}
+
+// Progress opens a bar for work of total steps. In a notebook it is one output of the cell, updated in place; in a terminal it is a line. Close
+// the bar when the work ends.
+func Progress(title string, total int) progress.Bar {
+	if !gonbui.IsNotebook {
+		return progress.New(os.Stderr, title, total)
+	}
+	display := NewDisplay()
+	const redraw = 250 * time.Millisecond // Limits the messages to the browser.
+	return progress.Draw(title, total, redraw, func(s *progress.State) { display.HTML(barHTML(s)) })
+}
+
+// barHTML draws the bar with elements and styles that are allowed in untrusted pages, so that it shows everywhere.
+func barHTML(s *progress.State) string {
+	return fmt.Sprintf(`<div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis">`+
+		`<b>%s</b> <progress style="width:16em;vertical-align:middle" max="1" value="%.4f"></progress> <code>%s</code></div>`,
+		html.EscapeString(s.Title), s.Fraction(), html.EscapeString(s.Summary()))
 }
 
 var (

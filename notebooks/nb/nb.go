@@ -1,12 +1,22 @@
+// Package nb keeps the cells of the notebooks short. It provides the backend, a progress bar, figures and tables, and the folders of data and
+// results. Outside a notebook, the same calls print text to the terminal.
+//
+// A cell cannot return an error. So the functions of this package print an error in one line and end the cell with a failure. [Check] and
+// [Must] do the same for the errors of other packages.
 package nb
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/gonb/gonbui"
@@ -27,9 +37,9 @@ func Profile() study.Profile {
 	}
 	profile, err := study.ParseProfile(name)
 	if err != nil {
-		Check(fmt.Errorf("SEMCON_PROFILE: %w", err))
+		err = fmt.Errorf("SEMCON_PROFILE: %w", err)
 	}
-	return profile
+	return Must(profile, err)
 }
 
 // Data returns the folder of the datasets, $SEMCON_DATA, as an absolute path, or "" if it is not set.
@@ -43,11 +53,8 @@ func Data() string {
 // DataWith returns Data if it has folders with these names. If it lacks one, DataWith says so and returns "", with which experiments draw their images.
 func DataWith(folders ...string) string {
 	data := Data()
-	if data == "" {
-		return ""
-	}
 	for _, folder := range folders {
-		if _, err := os.Stat(filepath.Join(data, folder)); err != nil {
+		if _, err := os.Stat(filepath.Join(data, folder)); data != "" && err != nil {
 			fmt.Printf("no %s/ in %s: synthetic images instead\n", folder, data)
 			return ""
 		}
@@ -69,7 +76,7 @@ func Check(err error) {
 	if err == nil {
 		return
 	}
-	if interrupted(err) {
+	if work.Err() != nil && errors.Is(err, context.Canceled) {
 		stopped()
 	}
 	message, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
@@ -102,3 +109,43 @@ func Must[T any](value T, err error) T {
 	Check(err)
 	return value
 }
+
+// grace is the time that a cell may take to stop. The kernel kills it after five seconds.
+const grace = 4 * time.Second
+
+var (
+	work, cancelWork = context.WithCancel(context.Background())
+	workBegun        atomic.Bool
+)
+
+// Context returns the context of the cell's work. It is cancelled when the cell is interrupted. The work then writes a checkpoint, if it has
+// one, and returns, and [Check] ends the cell.
+func Context() context.Context {
+	workBegun.Store(true)
+	return work
+}
+
+func init() {
+	if gonbui.IsNotebook {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt)
+		go func() {
+			<-signals
+			cancelWork()
+			if workBegun.Load() {
+				time.Sleep(grace) // XLA cannot be interrupted while it compiles.
+			}
+			stopped()
+		}()
+	}
+}
+
+// stopped ends an interrupted cell with one line.
+var stopped = sync.OnceFunc(func() {
+	line := "Stopped."
+	if workBegun.Load() {
+		line += " Checkpoint kept, run the cell again to continue."
+	}
+	HTML("<b>" + line + "</b>")
+	os.Exit(0) // Another status adds red lines without information. Neither status stops the following cells.
+})

@@ -201,9 +201,7 @@ func TestATerminalShowsThePhase(t *testing.T) {
 		bar := newTerminal(&out, inPlace, "train", 90, c.read)
 		bar.Phase(Compiling)
 		c.forward(40 * time.Second)
-		bar.mu.Lock()
-		bar.drawIfDue(time.Second)
-		bar.mu.Unlock()
+		bar.change(bar.idle, func(time.Time) {})
 		if !strings.Contains(out.String(), "0/90  0%  compiling  40s") {
 			t.Errorf("in place %v: %q", inPlace, out.String())
 		}

@@ -1,4 +1,4 @@
-package setup
+package main
 
 import (
 	"bytes"
@@ -12,31 +12,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/semcon/semcon/cmd/semcon/internal/fakemachine"
 	"github.com/semcon/semcon/sccore/backend"
 )
 
-func newInstall(t *testing.T) (*fakemachine.Machine, Install) {
+func newInstall(t *testing.T) (*fakeMachine, install) {
 	t.Helper()
 	platform = "linux/amd64"
-	m := fakemachine.New(t)
-	in, err := At(m.Checkout)
+	m := newMachine(t)
+	in, err := installAt(m.Checkout)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m, in
 }
 
-func ensure(t *testing.T, in Install) string {
+func ensure(t *testing.T, in install) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := in.Ensure(t.Context(), &out); err != nil {
+	if err := in.ensure(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
 }
 
-func wantCalls(t *testing.T, m *fakemachine.Machine, want ...string) {
+func wantCalls(t *testing.T, m *fakeMachine, want ...string) {
 	t.Helper()
 	got := m.Calls(t)
 	for i, call := range got { // The flags of pip are not what these tests are about.
@@ -57,7 +56,7 @@ func TestEverythingIsDoneOnce(t *testing.T) {
 		t.Errorf("the bar ends with %q", out)
 	}
 	for _, file := range []string{"venv/bin/python", "bin/gonb", "venv/share/jupyter/kernels/gonb/kernel.json", "setup.log"} {
-		if _, err := os.Stat(in.Dir(file)); err != nil {
+		if _, err := os.Stat(in.dir(file)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -80,7 +79,7 @@ func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
 	ensure(t, in)
 	wantCalls(t, m, "go -C tools/gopls install tool")
 
-	if err := os.RemoveAll(in.Dir("venv", "lib")); err != nil {
+	if err := os.RemoveAll(in.dir("venv", "lib")); err != nil {
 		t.Fatal(err)
 	}
 	ensure(t, in)
@@ -89,8 +88,8 @@ func TestOnlyWhatChangedIsDoneAgain(t *testing.T) {
 	t.Setenv("FAKE_PYTHON_MINOR", "13")
 	ensure(t, in)
 	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip")
-	if status, err := in.Status(t.Context()); err != nil || len(status.Pending) > 0 {
-		t.Errorf("left to do: %v, %v", status.Pending, err)
+	if state, err := in.state(t.Context()); err != nil || len(state.pending) > 0 {
+		t.Errorf("left to do: %v, %v", state.pending, err)
 	}
 }
 
@@ -100,20 +99,20 @@ func TestInterruptedStepStartsAgainFromItsBeginning(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := os.Stat(in.Dir("venv", "half-made")); err == nil {
+			if _, err := os.Stat(in.dir("venv", "half-made")); err == nil {
 				interrupt()
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	if err := in.Ensure(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := in.ensure(ctx, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	m.Calls(t)
 	os.Unsetenv("FAKE_PIP_HANGS")
 	ensure(t, in)
 	wantCalls(t, m, "python3 -m venv .semcon/venv", "python3 -m pip", "python3 -m pip", "go install tool", "go -C tools/gopls install tool", "go mod download", "go build ./...")
-	if _, err := os.Stat(in.Dir("venv", "half-made")); err == nil {
+	if _, err := os.Stat(in.dir("venv", "half-made")); err == nil {
 		t.Error("the half-made environment was kept")
 	}
 }
@@ -124,7 +123,7 @@ func TestEnvironmentMadeByHandIsReplaced(t *testing.T) {
 	m.Write(t, ".semcon/venv/bin/jupyter-lab", "")
 	m.Write(t, ".semcon/venv/by-hand", "")
 	ensure(t, in)
-	if _, err := os.Stat(in.Dir("venv", "by-hand")); err == nil {
+	if _, err := os.Stat(in.dir("venv", "by-hand")); err == nil {
 		t.Error("the environment without a stamp was kept")
 	}
 }
@@ -143,11 +142,11 @@ func TestFailureIsOneLineThatNamesStepReasonAndLog(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, in := newInstall(t)
 			t.Setenv(test.variable, test.output)
-			err := in.Ensure(t.Context(), io.Discard)
-			if err == nil || err.Error() != test.want+in.Dir("setup.log") {
-				t.Errorf("error %v\nwant  %s", err, test.want+in.Dir("setup.log"))
+			err := in.ensure(t.Context(), io.Discard)
+			if err == nil || err.Error() != test.want+in.dir("setup.log") {
+				t.Errorf("error %v\nwant  %s", err, test.want+in.dir("setup.log"))
 			}
-			log, err := os.ReadFile(in.Dir("setup.log"))
+			log, err := os.ReadFile(in.dir("setup.log"))
 			lastLine := test.output[strings.LastIndex(test.output, `\n`)+1:]
 			if err != nil || !strings.Contains(string(log), strings.TrimPrefix(lastLine, "n")) {
 				t.Errorf("the log holds %q", log)
@@ -161,22 +160,22 @@ func TestFailureIsOneLineThatNamesStepReasonAndLog(t *testing.T) {
 func TestMachineThatLacksSomethingNeeded(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		take func(t *testing.T, m *fakemachine.Machine)
+		take func(t *testing.T, m *fakeMachine)
 		want string
 	}{
-		{"python", func(t *testing.T, m *fakemachine.Machine) { m.Without(t, "python3") }, "python3 is not on the PATH: install Python 3.11"},
-		{"go", func(t *testing.T, m *fakemachine.Machine) {
+		{"python", func(t *testing.T, m *fakeMachine) { m.Without(t, "python3") }, "python3 is not on the PATH: install Python 3.11"},
+		{"go", func(t *testing.T, m *fakeMachine) {
 			m.Without(t, "go")
 			t.Setenv("PATH", os.Getenv("PATH")+":/bin")
 		},
 			"go is not on the PATH: install Go"},
-		{"new python", func(t *testing.T, m *fakemachine.Machine) { t.Setenv("FAKE_PYTHON_MINOR", "9") }, "is Python 3.9: JupyterLab needs 3.11"},
-		{"venv module", func(t *testing.T, m *fakemachine.Machine) { t.Setenv("FAKE_NO_VENV", "yes") }, "apt install python3-venv"},
+		{"new python", func(t *testing.T, m *fakeMachine) { t.Setenv("FAKE_PYTHON_MINOR", "9") }, "is Python 3.9: JupyterLab needs 3.11"},
+		{"venv module", func(t *testing.T, m *fakeMachine) { t.Setenv("FAKE_NO_VENV", "yes") }, "apt install python3-venv"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m, in := newInstall(t)
 			test.take(t, m)
-			err := in.Ensure(t.Context(), io.Discard)
+			err := in.ensure(t.Context(), io.Discard)
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line with %q", err, test.want)
 			}
@@ -188,7 +187,7 @@ func TestPluginForThisMachine(t *testing.T) {
 	for _, test := range []struct{ name, variable, value, platform, plugin, limit string }{
 		{"processor", "", "", "linux/amd64", "xla-cpu-pjrt==", ""},
 		{"GPU", "FAKE_GPU", "yes", "linux/amd64", "jax-cuda13-pjrt==", ""},
-		{"GPU that is not seen", GPUVariable, "1", "linux/amd64", "jax-cuda13-pjrt==", ""},
+		{"GPU that is not seen", gpuVariable, "1", "linux/amd64", "jax-cuda13-pjrt==", ""},
 		{"no compiler", "FAKE_CGO", "0", "linux/amd64", "", "no C compiler, so only the slow pure-Go backend"},
 		{"no wheel", "", "", "darwin/arm64", "", "no XLA plugin for darwin/arm64"},
 	} {
@@ -212,9 +211,10 @@ func TestPluginForThisMachine(t *testing.T) {
 			if !strings.Contains(out, test.limit) {
 				t.Errorf("set-up does not print %q: %q", test.limit, out)
 			}
-			status, err := in.Status(t.Context())
-			if err != nil || slices.Contains(status.Steps, "XLA plugin") != (test.plugin != "") || len(status.Pending) > 0 {
-				t.Errorf("steps %q, pending %q, %v", status.Steps, status.Pending, err)
+			state, err := in.state(t.Context())
+			isPlugin := func(s setupStep) bool { return s.name == "XLA plugin" }
+			if err != nil || slices.ContainsFunc(state.steps, isPlugin) != (test.plugin != "") || len(state.pending) > 0 {
+				t.Errorf("steps %v, pending %v, %v", state.steps, state.pending, err)
 			}
 		})
 	}
@@ -227,20 +227,20 @@ func TestSetUpWithoutACheckout(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", cache)
 	m.Without(t, "go")
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/bin:/bin")
-	in, err := Global()
+	in, err := globalInstall()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !backend.CanLoadXLA() {
-		if err := in.Ensure(t.Context(), io.Discard); err == nil {
+		if err := in.ensure(t.Context(), io.Discard); err == nil {
 			t.Error("a plugin is set up for a binary that cannot load it")
 		}
 		return
 	}
 	ensure(t, in)
 	wantCalls(t, m, "python3 -m venv "+cache+"/semcon/venv", "python3 -m pip")
-	if plugin := "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"; !exists(in.Dir("venv", "lib", "python3.12", "site-packages", plugin)) {
-		t.Errorf("no %s in %s", plugin, in.Dir())
+	if plugin := "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"; !exists(in.dir("venv", "lib", "python3.12", "site-packages", plugin)) {
+		t.Errorf("no %s in %s", plugin, in.dir())
 	}
 	if out := ensure(t, in); out != "" {
 		t.Errorf("the second time it says %q", out)
@@ -271,7 +271,7 @@ func TestSecondSetUpWaitsForTheFirst(t *testing.T) {
 }
 
 func TestPathThatTheKernelCannotTake(t *testing.T) {
-	if _, err := At(filepath.Join(t.TempDir(), "a,b")); err == nil || !strings.Contains(err.Error(), "a,b") {
+	if _, err := installAt(filepath.Join(t.TempDir(), "a,b")); err == nil || !strings.Contains(err.Error(), "a,b") {
 		t.Errorf("a path with a comma: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package setup
+package main
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 func TestKernelJSON(t *testing.T) {
 	_, in := newInstall(t)
 	ensure(t, in)
-	content, err := os.ReadFile(in.kernelFile(KernelName))
+	content, err := os.ReadFile(in.jupyterSettings(machine{})[0].file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestKernelJSON(t *testing.T) {
 			t.Errorf("no %s in %q", flag, kernel.Argv)
 		}
 	}
-	if headless := in.kernelJSON(machine{}, HeadlessKernelName); !strings.Contains(headless, "-raw_error=true") || slices.Contains(kernel.Argv, "-raw_error=true") {
+	if headless := in.jupyterSettings(machine{})[1].content; !strings.Contains(headless, "-raw_error=true") || slices.Contains(kernel.Argv, "-raw_error=true") {
 		t.Errorf("a compiler's message belongs into the error without a browser, %s, and into a page with one, %q", headless, kernel.Argv)
 	}
 	if want := in.root + "/.semcon/bin:/goroot/bin:${PATH}"; kernel.Env["PATH"] != want {
@@ -52,7 +52,7 @@ func TestServerListensAndShowsOnlyWhatItShould(t *testing.T) {
 		ServerApp         map[string]any
 		KernelSpecManager map[string]any
 	}
-	if err := json.Unmarshal([]byte(in.serverSettings()), &settings); err != nil {
+	if err := json.Unmarshal([]byte(in.jupyterSettings(machine{})[2].content), &settings); err != nil {
 		t.Fatal(err)
 	}
 	for _, open := range []string{"ip", "token", "password", "allow_origin"} {
@@ -67,19 +67,19 @@ func TestJupyterStaysOutOfTheHomeFolder(t *testing.T) {
 	t.Setenv("JUPYTER_CONFIG_DIR", "/elsewhere")
 	t.Setenv("PYTHONPATH", "/elsewhere")
 	env := map[string]string{} // The last of several entries of a name counts.
-	for _, entry := range in.Environ() {
+	for _, entry := range in.environ() {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
 	}
 	for _, name := range []string{"JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"} {
-		if !strings.HasPrefix(env[name], in.Dir()+"/") {
-			t.Errorf("%s=%s, want a folder of %s", name, env[name], in.Dir())
+		if !strings.HasPrefix(env[name], in.dir()+"/") {
+			t.Errorf("%s=%s, want a folder of %s", name, env[name], in.dir())
 		}
 	}
 	if value, set := env["PYTHONPATH"]; set {
 		t.Errorf("PYTHONPATH=%s", value)
 	}
-	if !strings.HasPrefix(env["PATH"], in.Dir("venv", "bin")+":") {
+	if !strings.HasPrefix(env["PATH"], in.dir("venv", "bin")+":") {
 		t.Errorf("PATH=%s", env["PATH"])
 	}
 }

@@ -1,4 +1,4 @@
-package setup
+package main
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 // TestEndChildren runs a copy of the test program, whose shell leaves a sleeping program behind.
 func TestEndChildren(t *testing.T) {
 	if os.Getenv("ADOPT_ORPHANS") != "" {
-		if err := AdoptOrphans(); err != nil {
+		if err := adoptOrphans(); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command("sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!").Output()
@@ -26,7 +26,7 @@ func TestEndChildren(t *testing.T) {
 		if err := syscall.Kill(pid, 0); err != nil {
 			t.Fatalf("the orphan does not run: %v", err)
 		}
-		EndChildren()
+		endChildren()
 		if err := syscall.Kill(pid, 0); err == nil {
 			t.Errorf("process %d still runs", pid)
 		}

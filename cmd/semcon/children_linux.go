@@ -1,17 +1,26 @@
-package setup
+package main
 
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
 )
 
-// AdoptOrphans makes this process the parent of its descendants whose own parent ends. A server that is told to stop kills its kernels, and these leave the
+// dieWithParent makes the system end a program when this process ends, however it ends: a SIGKILL leaves no server and no set-up behind.
+func dieWithParent(c *exec.Cmd) {
+	if c.SysProcAttr == nil {
+		c.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	c.SysProcAttr.Pdeathsig = syscall.SIGTERM
+}
+
+// adoptOrphans makes this process the parent of its descendants whose own parent ends. A server that is told to stop kills its kernels, and these leave the
 // programs behind that complete code for them.
-func AdoptOrphans() error {
+func adoptOrphans() error {
 	const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER, since Linux 3.4.
 	if _, _, err := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); err != 0 {
 		return err
@@ -19,8 +28,8 @@ func AdoptOrphans() error {
 	return nil
 }
 
-// EndChildren ends all children of this process, and theirs, and waits some seconds until they have. It is for the end of a program that adopts orphans.
-func EndChildren() {
+// endChildren ends all children of this process, and theirs, and waits some seconds until they have. It is for the end of a program that adopts orphans.
+func endChildren() {
 	for range 50 {
 		left := children()
 		for _, pid := range left {
@@ -36,10 +45,7 @@ func EndChildren() {
 
 // children are the processes whose parent is this one.
 func children() (pids []int) {
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil
-	}
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // Its only error is of the pattern.
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -1,4 +1,4 @@
-package fakemachine
+package main
 
 import (
 	"os"
@@ -7,28 +7,29 @@ import (
 	"testing"
 )
 
-// Machine is a PATH of scripts and a checkout to set up. Tests control the scripts through environment variables; see the scripts below.
-type Machine struct {
+// fakeMachine is a PATH of scripts that replace Python, Go and the C compiler, and a checkout, so that tests can set it up in milliseconds and make any part of it
+// fail. Tests control the scripts through environment variables; see the scripts below.
+type fakeMachine struct {
 	Checkout string
 	bin      string
 	calls    string
 }
 
-// New creates a machine and sets the PATH of the test to it.
-func New(t *testing.T) *Machine {
+// newMachine creates a machine and sets the PATH of the test to it.
+func newMachine(t *testing.T) *fakeMachine {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Machine{Checkout: filepath.Join(dir, "checkout"), bin: filepath.Join(dir, "bin"), calls: filepath.Join(dir, "calls")}
+	m := &fakeMachine{Checkout: filepath.Join(dir, "checkout"), bin: filepath.Join(dir, "bin"), calls: filepath.Join(dir, "calls")}
 	m.Write(t, "go.mod", "module github.com/semcon/semcon\n")
 	m.Write(t, "go.sum", "")
 	m.Write(t, "tools/gopls/go.mod", "module github.com/semcon/semcon/tools/gopls\n")
 	m.Write(t, "tools/gopls/go.sum", "")
 	m.Write(t, "cmd/semcon/main.go", "package main\n")
 	m.Write(t, "notebooks/one.ipynb", `{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}`)
-	for name, text := range scripts {
+	for name, text := range fakeScripts {
 		m.script(t, name, text)
 	}
 	t.Setenv("PATH", m.bin+":/usr/bin:/bin")
@@ -40,7 +41,7 @@ func New(t *testing.T) *Machine {
 	return m
 }
 
-var scripts = map[string]string{
+var fakeScripts = map[string]string{
 	"gcc":        "exit 0\n",
 	"nvidia-smi": `[ -n "$FAKE_GPU" ]` + "\n",
 	"go": `
@@ -72,7 +73,7 @@ esac
 `,
 }
 
-func (m *Machine) script(t *testing.T, name, text string) {
+func (m *fakeMachine) script(t *testing.T, name, text string) {
 	t.Helper()
 	// Only the first line of the arguments is recorded, because a program after -c is long.
 	text = "#!/bin/sh\n" + `printf '%s\n' "` + name + ` $*" | head -1 >> "$FAKE_CALLS"` + "\n" + text
@@ -85,7 +86,7 @@ func (m *Machine) script(t *testing.T, name, text string) {
 }
 
 // Without removes a program, and hides the system's own programs.
-func (m *Machine) Without(t *testing.T, name string) {
+func (m *fakeMachine) Without(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(m.bin, name)); err != nil {
 		t.Fatal(err)
@@ -94,7 +95,7 @@ func (m *Machine) Without(t *testing.T, name string) {
 }
 
 // Calls returns the command lines of the scripts since the last call of Calls, without those that only query.
-func (m *Machine) Calls(t *testing.T) []string {
+func (m *fakeMachine) Calls(t *testing.T) []string {
 	t.Helper()
 	noted, err := os.ReadFile(m.calls)
 	if err != nil {
@@ -114,12 +115,12 @@ func (m *Machine) Calls(t *testing.T) []string {
 }
 
 // Path joins path elements to the checkout.
-func (m *Machine) Path(elements ...string) string {
+func (m *fakeMachine) Path(elements ...string) string {
 	return filepath.Join(append([]string{m.Checkout}, elements...)...)
 }
 
 // Write writes a file of the checkout.
-func (m *Machine) Write(t *testing.T, name, content string) {
+func (m *fakeMachine) Write(t *testing.T, name, content string) {
 	t.Helper()
 	path := m.Path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/filelock"
+	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/progress"
+)
+
+var (
+	//go:embed requirements.txt
+	jupyterPackages string
+	//go:embed requirements-xla-cpu.txt
+	xlaCPUPackages string
+	//go:embed requirements-xla-cuda.txt
+	xlaCUDAPackages string
+)
+
+// goFlags are the Go flags of every notebook cell. Without debug tables a cell links in half the time. Version-control stamping is off because it
+// needs git and a checkout that git trusts.
+const goFlags = "-ldflags=-w -buildvcs=false"
+
+// install is the set-up of one checkout in its folder .semcon: Python with JupyterLab, the XLA plugin, the Go kernel and a warm build cache. The user's own,
+// for binaries outside a checkout, is only the XLA plugin in the user's cache.
+//
+// Set-up is a short list of steps. A finished step leaves a stamp with a hash of everything that it depends on. A step whose stamp is missing or
+// differs is done again from the beginning. So set-up may be interrupted at any time and is free if everything is up to date.
+type install struct {
+	root   string // Folder of the checkout; empty for the user's own set-up.
+	folder string // Folder that everything is installed into.
+}
+
+// installAt returns the set-up of the checkout at root, installed or not.
+func installAt(root string) (install, error) {
+	absolute, err := filepath.Abs(root)
+	if err == nil && strings.ContainsAny(absolute, ",:") {
+		err = fmt.Errorf("the checkout is at %s: move it to a path without ',' and ':', which the Go kernel does not support", absolute)
+	}
+	return install{absolute, filepath.Join(absolute, backend.SetupDir)}, err
+}
+
+// checkoutInstall returns the set-up of the checkout that this process belongs to.
+func checkoutInstall() (install, error) {
+	root := backend.CheckoutRoot()
+	if root == "" {
+		return install{}, errors.New("not in a checkout of the project: run this inside a clone of the repository")
+	}
+	return installAt(root)
+}
+
+// globalInstall returns the user's own set-up.
+func globalInstall() (install, error) {
+	folder, err := backend.CacheDir()
+	return install{folder: folder}, err
+}
+
+// dir joins path elements to the folder that everything is installed into.
+func (in install) dir(elements ...string) string {
+	return filepath.Join(append([]string{in.folder}, elements...)...)
+}
+
+// python returns the interpreter that JupyterLab is installed for.
+func (in install) python() string { return in.dir("venv", "bin", "python") }
+
+// setupState is what this machine supports, and the steps of set-up on it: all in order, and those that are left to do.
+type setupState struct {
+	limits         []string // One line for each thing that this machine does not support.
+	steps, pending []setupStep
+}
+
+// state examines the machine and the set-up, which it does not change.
+func (in install) state(ctx context.Context) (s setupState, err error) {
+	m, err := in.probe(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.limits = m.limits
+	if s.steps, err = in.steps(m); err == nil {
+		s.pending = in.pending(s.steps)
+	}
+	return s, err
+}
+
+// ensure brings the set-up up to date. It prints its progress and the limits of this machine to w, and writes the output of the tools to
+// setup.log. The error names the step, the message of the tool, and the log.
+func (in install) ensure(ctx context.Context, w io.Writer) error {
+	s, err := in.state(ctx)
+	if err != nil {
+		return err
+	}
+	for _, limit := range s.limits {
+		fmt.Fprintln(w, limit)
+	}
+	if len(s.pending) == 0 {
+		return nil
+	}
+	unlock, err := in.lock(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return in.do(ctx, in.pending(s.steps), w)
+}
+
+// lock keeps two set-ups of one checkout from running at the same time.
+func (in install) lock(ctx context.Context, w io.Writer) (unlock func(), err error) {
+	if err := os.MkdirAll(in.dir(), 0o755); err != nil {
+		return nil, err
+	}
+	unlock, _, err = filelock.Wait(ctx, in.dir("lock"), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") })
+	return unlock, err
+}
+
+// setupStep is a part of set-up that is done completely or not at all. Its stamp is written after its last task.
+type setupStep struct {
+	name     string
+	inputs   []string // Everything that its result depends on.
+	products []string // Patterns of the files that it creates. If one is missing, the step is done again.
+	within   string   // The step that creates the folder of its products. If that step is done again, so is this one.
+	tasks    []setupTask
+}
+
+// setupTask is one unit of the bar.
+type setupTask struct {
+	name string
+	run  func(ctx context.Context, out *transcript) error
+}
+
+// steps lists the steps of set-up on machine m, in order.
+func (in install) steps(m machine) ([]setupStep, error) {
+	if in.root == "" {
+		if m.plugin == "" {
+			return nil, errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout")
+		}
+		return []setupStep{{
+			name:     "Python",
+			inputs:   []string{in.folder, m.python, m.pythonVersion},
+			products: []string{in.python()},
+			tasks:    []setupTask{{"Python environment", in.makeVenv(m)}},
+		}, in.pluginStep(m, "Python")}, nil
+	}
+	// The gopls of completion is a module of its own, because its dependencies are not those of the project.
+	var modules [2]string
+	for i, folder := range []string{"", "tools/gopls"} {
+		for _, file := range []string{"go.mod", "go.sum"} {
+			content, err := os.ReadFile(filepath.Join(in.root, folder, file))
+			if err != nil {
+				return nil, err
+			}
+			modules[i] += string(content)
+		}
+	}
+	settings := in.jupyterSettings(m)
+	var files, contents []string
+	for _, s := range settings {
+		files, contents = append(files, s.file), append(contents, s.file, s.content)
+	}
+	goEnv := []string{"GOFLAGS=" + goFlags, "GOBIN=" + in.dir("bin"), "GOWORK=off"}
+	goTask := func(name string, args ...string) setupTask {
+		return setupTask{name, in.command(goEnv, m.goTool, args...)}
+	}
+	steps := []setupStep{{
+		name:     "Jupyter",
+		inputs:   []string{in.root, m.python, m.pythonVersion, jupyterPackages},
+		products: []string{in.python(), in.dir("venv", "bin", "jupyter-lab")},
+		tasks:    []setupTask{{"Python environment", in.makeVenv(m)}, {"JupyterLab", in.pip(jupyterPackages)}},
+	}}
+	if m.plugin != "" {
+		steps = append(steps, in.pluginStep(m, "Jupyter"))
+	}
+	return append(steps,
+		setupStep{
+			name:     "Go kernel",
+			inputs:   []string{in.root, m.goVersion, modules[0]},
+			products: []string{in.dir("bin", "gonb"), in.dir("bin", "goimports")},
+			tasks:    []setupTask{goTask("Go kernel", "install", "tool")},
+		},
+		setupStep{
+			name:     "completion",
+			inputs:   []string{in.root, m.goVersion, modules[1]},
+			products: []string{in.dir("bin", "gopls")},
+			tasks:    []setupTask{goTask("completion of Go code", "-C", "tools/gopls", "install", "tool")},
+		},
+		setupStep{
+			name:   "build",
+			inputs: []string{in.root, m.goVersion, fmt.Sprint(m.cgo), modules[0], goFlags},
+			tasks:  []setupTask{goTask("Go modules", "mod", "download"), goTask("build of the project", "build", "./...")},
+		},
+		setupStep{
+			name:     "settings",
+			within:   "Jupyter",
+			inputs:   contents,
+			products: files,
+			tasks: []setupTask{{"settings of Jupyter", func(context.Context, *transcript) error {
+				for _, s := range settings {
+					if err := atomicfile.WriteBytes(s.file, []byte(s.content)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}}},
+		}), nil
+}
+
+// pluginStep installs the XLA plugin into the Python environment that another step creates.
+func (in install) pluginStep(m machine, within string) setupStep {
+	return setupStep{
+		name:     "XLA plugin",
+		within:   within,
+		inputs:   []string{in.root, m.pythonVersion, m.plugin},
+		products: []string{in.dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
+		tasks:    []setupTask{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
+	}
+}
+
+// hash returns a hash of the step's inputs. The length of each input makes the hash unambiguous.
+func (s setupStep) hash() string {
+	h := sha256.New()
+	for _, input := range s.inputs {
+		fmt.Fprintf(h, "%d:%s", len(input), input)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+func (in install) stampFile(s setupStep) string {
+	return in.dir("stamps", strings.ReplaceAll(s.name, " ", "-"))
+}
+
+// pending returns the steps whose stamp is missing or has another hash, or whose products are missing.
+func (in install) pending(steps []setupStep) (todo []setupStep) {
+	isPending := map[string]bool{}
+	for _, s := range steps {
+		stamp, err := os.ReadFile(in.stampFile(s))
+		current := err == nil && strings.TrimSpace(string(stamp)) == s.hash() && !isPending[s.within]
+		for _, product := range s.products {
+			found, err := filepath.Glob(product)
+			current = current && err == nil && len(found) > 0 && exists(found[0])
+		}
+		if !current {
+			todo = append(todo, s)
+			isPending[s.name] = true
+		}
+	}
+	return todo
+}
+
+// exists follows links, because a link in a Python environment may point to an interpreter that is gone.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// do runs the steps one after the other, with one bar for all their tasks, which shows the latest line of the running one.
+func (in install) do(ctx context.Context, steps []setupStep, w io.Writer) error {
+	log, err := os.Create(in.dir("setup.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	done, total := 0, 0
+	for _, s := range steps {
+		total += len(s.tasks)
+	}
+	bar := progress.New(w, "set-up", total)
+	defer bar.Close()
+	for _, s := range steps {
+		if err := os.Remove(in.stampFile(s)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		for _, t := range s.tasks {
+			fmt.Fprintf(log, "\n== %s, %s\n", t.name, time.Now().Format(time.DateTime))
+			bar.Set(done, t.name)
+			out := &transcript{log: log, show: func(line string) { bar.Set(done, t.name+"  "+line) }}
+			err := t.run(ctx, out)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("set-up step %q: %s; the log is %s", t.name, out.explain(err), log.Name())
+			}
+			done++
+			bar.Set(done, t.name)
+		}
+		if err := atomicfile.WriteBytes(in.stampFile(s), []byte(s.hash()+"\n")); err != nil {
+			return err
+		}
+	}
+	bar.Set(done, "ready")
+	return nil
+}
+
+// command returns a task that runs a program in the checkout, or else in the folder of the set-up, with env added to the environment.
+func (in install) command(env []string, program string, args ...string) func(context.Context, *transcript) error {
+	return func(ctx context.Context, out *transcript) error {
+		c := exec.CommandContext(ctx, program, args...)
+		if c.Dir = in.root; c.Dir == "" {
+			c.Dir = in.folder
+		}
+		c.Env = append(os.Environ(), env...)
+		c.Stdout, c.Stderr = out, out
+		c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+		c.WaitDelay = 10 * time.Second
+		dieWithParent(c)
+		return c.Run()
+	}
+}
+
+// cleanPython keeps the user's own Python packages out of the environment.
+var cleanPython = []string{"PYTHONNOUSERSITE=1", "PYTHONPATH=", "PYTHONHOME=", "PIP_USER=0"}
+
+// makeVenv creates an empty Python environment and removes what an interrupted set-up left.
+func (in install) makeVenv(m machine) func(context.Context, *transcript) error {
+	return func(ctx context.Context, out *transcript) error {
+		if exec.CommandContext(ctx, m.python, "-c", "import venv, ensurepip").Run() != nil {
+			return errors.New(m.python + " has no venv module (Debian, Ubuntu: apt install python3-venv; then run this again)")
+		}
+		if err := os.RemoveAll(in.dir("venv")); err != nil {
+			return err
+		}
+		return in.command(cleanPython, m.python, "-m", "venv", in.dir("venv"))(ctx, out)
+	}
+}
+
+// pip returns a task that installs the packages of a requirements file into the Python environment.
+func (in install) pip(requirements string, flags ...string) func(context.Context, *transcript) error {
+	return func(ctx context.Context, out *transcript) error {
+		file := in.dir("requirements.txt")
+		if err := os.WriteFile(file, []byte(requirements), 0o644); err != nil {
+			return err
+		}
+		defer os.Remove(file)
+		args := append([]string{"-m", "pip", "install", "--no-input", "--progress-bar=off", "--disable-pip-version-check", "-r", file}, flags...)
+		return in.command(cleanPython, in.python(), args...)(ctx, out)
+	}
+}

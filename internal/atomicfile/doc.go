@@ -1,2 +1,0 @@
-// Package atomicfile writes files atomically: a file is either complete or does not exist.
-package atomicfile

@@ -1,2 +1,0 @@
-// Package gradcheck compares gradients of graph functions with finite differences.
-package gradcheck

@@ -318,8 +318,8 @@ func Files(path string) ([]string, error) {
 	return all, nil
 }
 
-// Digest identifies the content of a file of weights and, if it is an index, of the files that it names: the first 16 hexadecimal digits of their SHA-256.
-func Digest(path string) (string, error) {
+// SHA256 identifies the content of a file of weights and, if it is an index, of the files that it names.
+func SHA256(path string) (string, error) {
 	files, err := Files(path)
 	if err != nil {
 		return "", err
@@ -335,5 +335,11 @@ func Digest(path string) (string, error) {
 			return "", fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
+	return hex.EncodeToString(digest.Sum(nil)), nil
+}
+
+// Digest is the first 16 hexadecimal digits of [SHA256].
+func Digest(path string) (string, error) {
+	digest, err := SHA256(path)
+	return digest[:min(16, len(digest))], err
 }

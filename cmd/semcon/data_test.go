@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
 )
 
 func TestDataSaysWhatIsThere(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // TestDetect trains a detector in the smoke profile and finds objects with it.

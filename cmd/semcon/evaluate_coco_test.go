@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
 )
 
 // One object of 40×40 pixels, found as a box of 40×30: an IoU of 0.75.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
 )
 
 // twoColours writes a small PASCAL VOC of 8 images of 48×48 pixels, the left three quarters background and the rest cat, each of one colour.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // TestMain lets the test binary act as semcon and as JupyterLab, so that tests run real processes.

@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
 )
 
 // fakeExecution is the fake Python's replacement for execute_notebook.py, whose arguments are SOURCE COPY HTML TIMEOUT KERNEL.

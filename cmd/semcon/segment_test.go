@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // TestSegment trains models in the smoke profile and segments images with one of them.

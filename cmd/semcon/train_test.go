@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
 )
 
 // TestTrainGoesOnAfterKill kills a training with SIGKILL as soon as it has measured step 2, and compares what the next call leaves with a run that was not

@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -91,36 +92,41 @@ func (f *FeatureExtractor) Features(images *datasets.Images, recipe views.Recipe
 		return nil, 0, fmt.Errorf("%s: images of %d×%d pixels, the encoder was compiled for %d×%d",
 			images.Name, images.Width, images.Height, f.size, f.size)
 	}
-	pixels := f.size * f.size * 3
-	for begin := 0; begin < images.Len(); begin += featureBatch {
-		count := min(featureBatch, images.Len()-begin)
-		batch, indices := make([]uint8, featureBatch*pixels), make([]int32, featureBatch)
-		copy(batch, images.Pixels[begin*pixels:(begin+count)*pixels]) // The last batch is padded with black images.
+	return featuresOf(f.features, images, f.views, func(begin int, pixels *tensors.Tensor) []any {
+		indices := make([]int32, featureBatch)
 		for i := range indices {
 			indices[i] = int32(begin + i)
 		}
-		params := recipe.Draw(seed, 0, indices, f.views, f.size, f.size)
-		var out []*tensors.Tensor
-		caught := exceptions.TryCatch[error](func() {
-			out, err = f.features.Call(tensors.FromFlatDataAndDimensions(batch, featureBatch, f.size, f.size, 3), params)
-		})
-		if caught != nil {
-			err = caught
-		}
-		if err != nil {
+		return []any{pixels, recipe.Draw(seed, 0, indices, f.views, f.size, f.size)}
+	})
+}
+
+// featureBatch is the number of images per inference; the last batch is padded with black images.
+const featureBatch = 256
+
+// featuresOf runs a graph on all images and returns its rows, [views, featureBatch, length], image by image. inputs makes the graph's inputs of a batch.
+func featuresOf(
+	exec *model.Exec, images *datasets.Images, views int, inputs func(begin int, pixels *tensors.Tensor) []any,
+) (features []float32, length int, err error) {
+	size := images.Height * images.Width * 3
+	for begin := 0; begin < images.Len(); begin += featureBatch {
+		count, batch := min(featureBatch, images.Len()-begin), make([]uint8, featureBatch*size)
+		copy(batch, images.Pixels[begin*size:(begin+count)*size])
+		given := inputs(begin, tensors.FromFlatDataAndDimensions(batch, featureBatch, images.Height, images.Width, 3))
+		var flat []float32
+		if err := train.Execute(exec, given, func(outputs []*tensors.Tensor) {
+			length, flat = outputs[0].Shape().Dim(-1), tensors.MustCopyFlatData[float32](outputs[0])
+		}); err != nil {
 			return nil, 0, err
 		}
-		length = out[0].Shape().Dimensions[1]
-		flat := tensors.MustCopyFlatData[float32](out[0]) // View by view, [views, batch, length].
-		out[0].FinalizeAll()
-		features = slices.Grow(features, count*f.views*length)
+		features = slices.Grow(features, count*views*length)
 		for i := range count {
-			for v := range f.views {
-				at := (v*featureBatch + i) * length
-				if err := safetensors.CheckFinite(flat[at : at+length]); err != nil {
+			for v := range views {
+				row := flat[(v*featureBatch+i)*length:][:length]
+				if err := safetensors.CheckFinite(row); err != nil {
 					return nil, 0, fmt.Errorf("image %d of %s: its features are not finite: %w", begin+i, images.Name, err)
 				}
-				features = append(features, flat[at:at+length]...)
+				features = append(features, row...)
 			}
 		}
 	}

@@ -26,9 +26,6 @@ import (
 	"github.com/semcon/semcon/sccore/views"
 )
 
-// featureBatch is the number of images per inference; the last batch is padded.
-const featureBatch = 256
-
 // Run is what differs between runs that share a compiled step.
 type Run struct {
 	Recipe views.Recipe
@@ -138,26 +135,9 @@ func (t *Trainer) EpochLoss() float64 {
 
 // Features returns the backbone's features of images, one row each, not normalised.
 func (t *Trainer) Features(images *datasets.Images) (*tensors.Tensor, error) {
-	size := images.Height * images.Width * 3
-	var rows []float32
-	dim := 0
-	for begin := 0; begin < images.Len(); begin += featureBatch {
-		count := min(featureBatch, images.Len()-begin)
-		batch := make([]uint8, featureBatch*size) // Padded with black images.
-		copy(batch, images.Pixels[begin*size:(begin+count)*size])
-		inputs := []any{tensors.FromFlatDataAndDimensions(batch, featureBatch, images.Height, images.Width, 3)}
-		err := train.Execute(t.features, inputs, func(outputs []*tensors.Tensor) {
-			dim = outputs[0].Shape().Dimensions[1]
-			rows = append(rows, tensors.MustCopyFlatData[float32](outputs[0])[:count*dim]...)
-		})
-		if err != nil {
-			return nil, err
-		}
-		for i := begin; i < begin+count; i++ {
-			if err := safetensors.CheckFinite(rows[i*dim : (i+1)*dim]); err != nil {
-				return nil, fmt.Errorf("image %d of %s: its features are not finite: %w", i, images.Name, err)
-			}
-		}
+	rows, dim, err := featuresOf(t.features, images, 1, func(_ int, pixels *tensors.Tensor) []any { return []any{pixels} })
+	if err != nil {
+		return nil, err
 	}
 	return tensors.FromFlatDataAndDimensions(rows, images.Len(), dim), nil
 }

@@ -53,6 +53,16 @@ func (o Optimizer) Rate(step, steps int) float64 {
 	return optim.WarmUp(step, o.WarmUp, o.WarmUpRatio, rate)
 }
 
+// Protocol says how the optimizer trains, for records.
+func (o Optimizer) Protocol() string {
+	schedule := fmt.Sprintf("falling to 0 as a polynomial of degree %g", o.Power)
+	if o.Power == 0 {
+		schedule = fmt.Sprintf("divided by 10 after %.3g and %.3g of the steps", o.Milestones[0], o.Milestones[1])
+	}
+	return fmt.Sprintf("AdamW at rate %g %s, warm-up %d steps, layer decay %g, weight decay %g, drop-path %g",
+		o.LearningRate, schedule, o.WarmUp, o.LayerDecay, o.WeightDecay, o.DropPath)
+}
+
 // layer is the number of a variable's layer in a transformer of the given depth: 0 for what makes tokens of the image, 1 for the first block, and depth
 // + 1 for the final normalisation and everything outside the encoder, as in the fine-tuning of BEiT, MAE and iBOT.
 func layer(path, encoderScope string, depth int) int {

@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // pictureSide is the least length in pixels of the longer side of a drawn image; small images are enlarged.
@@ -79,7 +80,7 @@ func (r Results) Stages(b compute.Backend, data, out, row, dataset string, n int
 	if err != nil {
 		return sheet, err
 	}
-	model, err := finetune.OpenDetectionModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), modelFile))
+	model, err := finetune.OpenDetectionModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), encoders.Model))
 	if err != nil {
 		return sheet, err
 	}

@@ -1,14 +1,22 @@
+// Package detection is the experiment of object detection with full fine-tuning: Cascade Mask R-CNN on an encoder that is trained with it.
+//
+// In go COCO or synthetic scenes, and the encoders of package encoders. Out come records of COCO's AP of boxes and masks, the trained models, and Tab. obj_det
+// and obj_det_full.
 package detection
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
-	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/finetune"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
@@ -17,8 +25,19 @@ import (
 // Name is the experiment's name.
 const Name = "detection"
 
+// cocoName is COCO's name on the command line, and resultsFile holds the detections in the test images, in a cell's folder.
+const (
+	cocoName    = "coco"
+	resultsFile = "results.json"
+)
+
+// testBatch is the number of test images that are seen at once.
+const testBatch = 4
+
+type run = study.Run[Config, Data]
+
 // Study is the experiment.
-var Study = study.Spec[Config, Data]{
+var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.DetectionTrainer, finetune.DetectionStep]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "How well do encoders find objects that are trained together with Cascade Mask R-CNN?",
@@ -31,30 +50,91 @@ var Study = study.Spec[Config, Data]{
 			study.Full:  "per encoder, 12 epochs of COCO in images of 800×1333: six hours on a GPU with 140 GB",
 		},
 	},
-	Parts:    []string{"dataset", "row", "seed"},
-	Datasets: sources.Datasets,
-	Cells:    grid.Cells,
-	BySeed:   encoders.Drawn,
-	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
+	Grid: encoders.Grid[Config]{Table: "obj_det", Seeds: map[study.Profile]int{study.Smoke: 1, study.Full: 1}, Config: config},
+	Sources: encoders.Sources[Data]{
+		Needed: "COCO", None: "COCO is not", Names: []string{cocoName}, Row: "ibot-s16",
+		Open: func(dir, _ string) (Data, error) { return read(dir) },
 	},
-	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
-		return []study.Number{
-			{Row: c.Config.Encoder.Row, Column: column(data.Title(), boxes)}, {Row: c.Config.Encoder.Row, Column: column(data.Title(), masks)},
-		}
+	Parts:   []string{"dataset", "row", "seed"},
+	Images:  open,
+	Columns: func(d Data, _ Config) []string { return []string{column(d.Title(), boxes), column(d.Title(), masks)} },
+	Steps:   func(c Config) int { return c.Steps },
+	Batch:   func(c Config) int { return c.Batch },
+	Unit:    "image",
+	Training: func(c Config, vit encoder.ViT, d Data) finetune.DetectionTraining {
+		return c.training(vit, len(d.train.Truth.Categories))
 	},
-	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.Steps },
-	NewWorker: func(r *run) (study.Worker[Config, Data], error) { return &worker{backend: r.Backend()}, nil },
-	Folder: func(data Data, c study.Cell[Config]) string {
-		hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + data.Identity()))
-		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
+	FLOPs: finetune.DetectionTraining.FLOPs,
+	New:   finetune.NewDetectionTrainer,
+	Take: func(t *finetune.DetectionTrainer, r *run, pretrained *model.Store) {
+		t.Images, t.Pretrained = r.Data.trained, pretrained
 	},
-	ProfileConfig: grid.ProfileConfig,
-	Common:        grid.Common,
-	Tables:        tables,
-	Figures:       drawn,
-	Random:        encoders.Random,
+	Loss:    func(s finetune.DetectionStep) float64 { return s.Loss },
+	Test:    test,
+	Tables:  tables,
+	Figures: drawn,
+}.Spec()
+
+// Data is a dataset to train and test on.
+type Data struct {
+	train, test     *datasets.ObjectImages
+	trained, tested *datasets.ObjectImages // The images that train and test.
 }
+
+// Identity identifies the images in records.
+func (d Data) Identity() string { return d.train.Identity + "; " + d.test.Identity }
+
+// Title is the name of the dataset.
+func (d Data) Title() string { return d.train.Name }
+
+// Skipped lists the annotations that cannot be used, each with its file and id.
+func (d Data) Skipped() []string {
+	lines := []string{}
+	for _, images := range []*datasets.ObjectImages{d.train, d.test} {
+		for _, s := range images.Truth.Skipped {
+			lines = append(lines, s.File+": "+s.Reason)
+		}
+	}
+	return lines
+}
+
+// read opens COCO below dir.
+func read(dir string) (d Data, err error) {
+	if d.train, err = datasets.COCOObjects(dir, datasets.Train); err != nil {
+		return d, err
+	}
+	if d.test, err = datasets.COCOObjects(dir, datasets.Test); err != nil {
+		return d, err
+	}
+	if !slices.Equal(d.train.Truth.Categories, d.test.Truth.Categories) {
+		return d, fmt.Errorf("%s and %s have different categories", d.train.Truth.Name, d.test.Truth.Name)
+	}
+	return d, nil
+}
+
+// open opens a dataset for a configuration. Synthetic scenes are those of the experiments transfer and fine-tune.
+func open(dir, dataset string, c Config, seed int) (d Data, err error) {
+	if dataset != encoders.Synthetic {
+		if d, err = read(dir); err != nil {
+			return d, err
+		}
+	} else {
+		if c.Images < 2 {
+			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
+		}
+		run := synthetic.Run(seed)
+		d.train, d.test = run.Instances(c.Images, sceneSize, 12), run.Instances(c.Images, sceneSize, 14)
+	}
+	d.trained = d.train.Annotated()
+	if d.trained.Len() == 0 {
+		return d, errors.New(d.train.Truth.Name + ": no image has an object")
+	}
+	d.trained, d.tested = d.trained.Pick(datasets.Spread(d.trained.Len(), c.Images)), d.test.Pick(datasets.Spread(d.test.Len(), c.Images))
+	return d, nil
+}
+
+// sceneSize is the side of synthetic scenes in pixels.
+const sceneSize = 64
 
 // The kinds of detections, which end the names of the records' columns.
 const (
@@ -83,12 +163,6 @@ type Config struct {
 	Augmentation finetune.DetectionTransform `json:"augmentation"`
 
 	Images int `json:"images"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
-}
-
-var grid = encoders.Grid[Config]{
-	Table:  "obj_det",
-	Seeds:  map[study.Profile]int{study.Smoke: 1, study.Full: 1},
-	Config: config,
 }
 
 // profileConfig returns the configuration of a profile before --set. The full profile is the recipe of Mugs and iBOT for a ViT-S/16, 12 epochs of 117,266
@@ -157,11 +231,8 @@ func (c Config) check() error {
 func (c Config) training(vit encoder.ViT, classes int) finetune.DetectionTraining {
 	colours, config := datasets.DefaultPreprocessing(), c.Detector
 	config.Classes = classes
-	if c.BF16 {
-		vit.ComputeDType = dtypes.BFloat16
-	}
 	return finetune.DetectionTraining{
-		Detector: finetune.Detector{ViT: vit, Config: config}, Transform: c.Augmentation, Objects: c.Objects, MaskSize: c.MaskSize,
+		Detector: finetune.Detector{ViT: encoders.Precision(vit, c.BF16), Config: config}, Transform: c.Augmentation, Objects: c.Objects, MaskSize: c.MaskSize,
 		Training: finetune.Training{Optimizer: c.Optimizer, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std},
 	}
 }
@@ -171,7 +242,50 @@ func Training(vit encoder.ViT) finetune.DetectionTraining {
 	return profileConfig(study.Full, "coco").training(vit, 80)
 }
 
-// testScale is what test images are resized to.
-func (c Config) testScale() finetune.Scale {
-	return finetune.Scale{Long: c.Augmentation.Long, Short: c.Augmentation.MaxShort}
+// test measures AP of boxes and of masks, each with COCO's other numbers, and writes the detections and the model.
+func test(t *finetune.DetectionTrainer, r *run, config finetune.DetectionTraining) (numbers []study.Number, err error) {
+	r.Say("testing on %d images", r.Data.tested.Len())
+	a := r.Cell.Config.Augmentation
+	inference := config.Inference(finetune.Scale{Long: a.Long, Short: a.MaxShort})
+	tested, err := inference.Evaluate(r.Context, r.Data.tested, testBatch, t.Detect)
+	if err != nil {
+		return nil, err
+	}
+	if tested.Boxes.AP < 0 {
+		return nil, errors.New("the test images show no object")
+	}
+	if err := metrics.WriteDetectionsFile(filepath.Join(r.Dir, resultsFile), tested.Detections); err != nil {
+		return nil, err
+	}
+	description := finetune.DetectorDescription{Dataset: r.Data.Title(), Categories: r.Data.train.Truth.Categories, Inference: inference}
+	if err := t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}); err != nil {
+		return nil, err
+	}
+	for kind, result := range []metrics.COCOAP{tested.Boxes, tested.Masks} {
+		kind := []string{boxes, masks}[kind]
+		details := map[string]float64{"detections": float64(len(tested.Detections))}
+		for i, value := range result.Numbers() {
+			if value >= 0 { // Otherwise the truth has no such object.
+				details[fmt.Sprintf(numberNames[i], kind[:1])] = 100 * value
+			}
+		}
+		numbers = append(numbers, study.Number{Metric: "AP of " + kind, Unit: "%", Value: 100 * result.AP, Protocol: protocol(r, config), Details: details})
+	}
+	return numbers, nil
+}
+
+// numberNames are the names of COCO's numbers, those of AP as the paper's tables have them.
+var numberNames = [12]string{
+	"AP_%s", "AP_%s50", "AP_%s75", "AP_%ssmall", "AP_%smedium", "AP_%slarge", "AR_%s1", "AR_%s10", "AR_%s100", "AR_%ssmall", "AR_%smedium", "AR_%slarge",
+}
+
+// protocol says how a number is measured.
+func protocol(r *run, config finetune.DetectionTraining) string {
+	c, a, d := r.Cell.Config, r.Cell.Config.Augmentation, config.Detector
+	return fmt.Sprintf("%s and Cascade Mask R-CNN of %d channels on a simple feature pyramid, trained together; %d steps of %d images, shorter side %d to %d px and "+
+		"longer side at most %d, half of them cropped before to %d to %d px, mirrored half of the time; %s; %d anchors and %d proposals an image in the losses, "+
+		"batch statistics of %d images; %d test images of up to %d×%d px, scores above 0.05, NMS at 0.5 for each class, the best %d detections, masks pasted at "+
+		"the image's size; COCO's AP",
+		encoders.Describe(d.ViT), d.Channels, c.Steps, c.Batch, a.MinShort, a.MaxShort, a.Long, a.MinCrop, a.MaxCrop, c.Optimizer.Protocol(), d.AnchorSamples, d.BoxSamples,
+		c.Batch/c.Parts, r.Data.tested.Len(), a.Long, a.MaxShort, d.Detections)
 }

@@ -66,7 +66,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 
 	// The exported model predicts what the trained one did.
 	for _, r := range records {
-		m, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), r.Curve, modelFile))
+		m, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), r.Curve, encoders.Model))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := m.Inference.Evaluate(context.Background(), data.tested, m.Segment)
+		again, err := m.Inference.Evaluate(context.Background(), data.Test, m.Segment)
 		m.Close()
 		if err != nil || again.MIoU != r.Value {
 			t.Errorf("%s: the exported model has mIoU %g, the record %g; %v", r.Column, again.MIoU, r.Value, err)

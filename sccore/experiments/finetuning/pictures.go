@@ -43,7 +43,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	if err != nil {
 		return nil, nil, err
 	}
-	model, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), modelFile))
+	model, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), encoders.Model))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,10 +51,10 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	var predictions []figures.Segmented
 	var colours color.Palette // Drawn classes have those of every figure.
 	if dataset != encoders.Synthetic {
-		colours = images.test.Colours()
+		colours = images.Test.Colours()
 	}
-	for _, place := range datasets.Spread(images.tested.Len(), n) {
-		a, err := images.tested.Read(place)
+	for _, place := range datasets.Spread(images.Test.Len(), n) {
+		a, err := images.Test.Read(place)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -64,7 +64,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 		}
 		predictions = append(predictions, figures.Segmented{Image: a, Predicted: classes, Colours: colours})
 	}
-	return predictions, images.test.Classes, nil
+	return predictions, images.Test.Classes, nil
 }
 
 // Crops draws the first n training crops of a dataset with their labels, as the profile's configuration makes them. Ignored pixels, which include the
@@ -82,8 +82,8 @@ func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGri
 	sheet := figures.ImageGrid{
 		Title: fmt.Sprintf("training crops of %d px, %s", side, d.Title()), RowLabels: []string{"crop", "labels"}, Images: make([][]image.Image, 2), Scale: max(1, 168/side),
 	}
-	for i := range min(n, d.trained.Len()) {
-		a, err := d.trained.Read(i)
+	for i := range min(n, d.Train.Len()) {
+		a, err := d.Train.Read(i)
 		if err != nil {
 			return sheet, err
 		}

@@ -1,15 +1,19 @@
+// Package finetuning is the experiment of semantic segmentation with full fine-tuning: UPerNet or a semantic FPN on an encoder that is trained with it.
+//
+// In go the datasets of the paper, PASCAL VOC and CamVid, or synthetic scenes, and the encoders of package encoders. Out come records of mIoU and pixel
+// accuracy, the trained models, and Tab. semantic_seg_ft.
 package finetuning
 
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -19,8 +23,13 @@ import (
 // Name is the experiment's name.
 const Name = "fine-tune"
 
+// realDatasets are the paper's in its order, and two more.
+var realDatasets = []string{"ade20k", "cityscapes", "coco", "voc2012", "camvid"}
+
+type run = study.Run[Config, evaluation.Data]
+
 // Study is the experiment.
-var Study = study.Spec[Config, Data]{
+var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraining, *finetune.SegmentationTrainer, finetune.SegmentationStep]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "How well do encoders segment that are trained together with UPerNet or a semantic FPN?",
@@ -34,26 +43,57 @@ var Study = study.Spec[Config, Data]{
 			study.Full:  "per encoder and dataset, 160k steps of 16 crops of 512² with UPerNet and 80k with the FPN: a day on a GPU",
 		},
 	},
-	Parts:    []string{"dataset", "row", "head", "seed"},
-	Datasets: sources.Datasets,
-	Cells:    grid.Cells,
-	BySeed:   encoders.Drawn,
-	Open: func(o study.Options, dataset string, cells []study.Cell[Config]) (Data, error) {
-		return open(o.Data, dataset, cells[0].Config, cells[0].Seed)
+	Grid: encoders.Grid[Config]{
+		Table:    "semantic_seg_ft",
+		Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
+		Variants: []string{finetune.UPerNet, finetune.FPN},
+		Config:   config,
 	},
-	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
-		return []study.Number{{Row: c.Config.Encoder.Row, Column: column(data.train.Name, c.Config.Head)}}
+	Sources: encoders.Sources[evaluation.Data]{
+		Needed: "ADE20k, Cityscapes, COCO, PASCAL VOC or CamVid (\"semcon data\" lists what there is)",
+		None:   "none of ADE20k, Cityscapes, COCO, PASCAL VOC and CamVid is",
+		Names:  realDatasets,
+		Row:    "dino-s16",
+		Open: func(dir, dataset string) (evaluation.Data, error) {
+			return evaluation.Source{Dir: dir, Dataset: dataset}.Segmentation(datasets.Train, datasets.Test)
+		},
 	},
-	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.Steps },
-	NewWorker: func(r *run) (study.Worker[Config, Data], error) { return newWorker(r.Backend()), nil },
-	Folder: func(data Data, c study.Cell[Config]) string {
-		hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + data.Identity()))
-		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, hash))
+	Parts:   []string{"dataset", "row", "head", "seed"},
+	Images:  open,
+	Columns: func(d evaluation.Data, c Config) []string { return []string{column(d.Name, c.Head)} },
+	Steps:   func(c Config) int { return c.Steps },
+	Batch:   func(c Config) int { return c.Batch },
+	Unit:    "crop",
+	Training: func(c Config, vit encoder.ViT, d evaluation.Data) finetune.SegmentationTraining {
+		return c.training(vit, len(d.Train.Classes))
 	},
-	ProfileConfig: grid.ProfileConfig,
-	Common:        grid.Common,
-	Tables:        tables,
-	Figures:       drawn,
+	FLOPs: func(t finetune.SegmentationTraining) float64 { return t.Segmenter.FLOPs(t.CropSize) },
+	New:   finetune.NewSegmentationTrainer,
+	Take: func(t *finetune.SegmentationTrainer, r *run, pretrained *model.Store) {
+		t.Pretrained, t.Loader = pretrained, finetune.SegmentationLoader{Images: r.Data.Train, Transform: r.Cell.Config.Augmentation}
+		t.Skipped = func(skipped datasets.Skipped) { r.Warnf("skipped %s: %s", skipped.File, skipped.Reason) }
+	},
+	Loss:    func(s finetune.SegmentationStep) float64 { return s.Loss },
+	Test:    test,
+	Tables:  tables,
+	Figures: drawn,
+}.Spec()
+
+// open opens a dataset for a configuration. Synthetic scenes are those of the experiment transfer, whose frozen heads can be compared.
+func open(dir, dataset string, c Config, seed int) (d evaluation.Data, err error) {
+	source := evaluation.Source{Dir: dir, Dataset: dataset, Seed: seed}
+	if dataset == encoders.Synthetic {
+		if source.Images, source.Size = c.Images, 64; c.Images < 2 {
+			return d, fmt.Errorf("images %d: synthetic scenes need at least 2", c.Images)
+		}
+	}
+	if d, err = source.Segmentation(datasets.Train, datasets.Test); err != nil {
+		return d, err
+	}
+	for _, set := range []**datasets.Segmentation{&d.Train, &d.Test} { // Records identify the whole dataset.
+		*set = (*set).Pick(datasets.Spread((*set).Len(), c.Images))
+	}
+	return d, nil
 }
 
 // headTitles are the names of the heads in the table's columns.
@@ -80,13 +120,6 @@ type Config struct {
 	Inference    finetune.SegmentationInference `json:"inference"`
 
 	Images int `json:"images"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
-}
-
-var grid = encoders.Grid[Config]{
-	Table:    "semantic_seg_ft",
-	Seeds:    map[study.Profile]int{study.Smoke: 1, study.Full: 1},
-	Variants: []string{finetune.UPerNet, finetune.FPN},
-	Config:   config,
 }
 
 // profileConfig returns the configuration of a profile before --set. The full profile is iBOT's recipe of UPerNet and XCiT's of semantic FPN, for a
@@ -136,17 +169,9 @@ func profileConfig(profile study.Profile, dataset, head string) Config {
 // config applies --set: "batch=4" is for all runs, "fpn.steps=100" and "ade20k.batch=8" are for one head or dataset.
 func config(profile study.Profile, dataset, head string, set []string) (Config, error) {
 	c := profileConfig(profile, dataset, head)
-	for _, assignment := range set {
-		prefix, rest, _ := strings.Cut(assignment, ".")
-		if headTitles[prefix] != "" || prefix == encoders.Synthetic || slices.Contains(sources.Names, prefix) {
-			if prefix != dataset && prefix != head {
-				continue
-			}
-			assignment = rest
-		}
-		if err := settings.Apply(&c, assignment); err != nil {
-			return c, err
-		}
+	set = settings.For(set, dataset, append([]string{encoders.Synthetic}, realDatasets...))
+	if err := settings.Apply(&c, settings.For(set, head, []string{finetune.UPerNet, finetune.FPN})...); err != nil {
+		return c, err
 	}
 	if c.Head != head {
 		return c, fmt.Errorf("--set head=%s: choose heads with --only '*/*/%s/*'", c.Head, c.Head)
@@ -173,11 +198,8 @@ func (c Config) check() error {
 // training is the configuration of the training for an encoder and a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) finetune.SegmentationTraining {
 	colours := datasets.DefaultPreprocessing()
-	if c.BF16 {
-		vit.ComputeDType = dtypes.BFloat16
-	}
 	return finetune.SegmentationTraining{
-		Segmenter: finetune.Segmenter{ViT: vit, Head: c.Head, Classes: classes, Channels: cmp.Or(c.Channels, vit.Dim)},
+		Segmenter: finetune.Segmenter{ViT: encoders.Precision(vit, c.BF16), Head: c.Head, Classes: classes, Channels: cmp.Or(c.Channels, vit.Dim)},
 		CropSize:  c.Augmentation.CropSize,
 		Training:  finetune.Training{Optimizer: c.Optimizer, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std},
 	}
@@ -186,4 +208,48 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.SegmentationTrai
 // Training is the configuration of the full profile's training on ADE20k for an encoder and a head, [finetune.UPerNet] or [finetune.FPN].
 func Training(vit encoder.ViT, head string) finetune.SegmentationTraining {
 	return profileConfig(study.Full, "ade20k", head).training(vit, 150)
+}
+
+// test measures mIoU on the test images and writes the model.
+func test(t *finetune.SegmentationTrainer, r *run, config finetune.SegmentationTraining) ([]study.Number, error) {
+	c, images := r.Cell.Config, r.Data.Test
+	r.Say("evaluating on %d images", images.Len())
+	tested, err := c.Inference.Evaluate(r.Context, images, t.Segment)
+	if err != nil {
+		return nil, err
+	}
+	colours := make([]uint32, len(images.Classes))
+	for i, colour := range images.Colours()[:len(colours)] {
+		red, green, blue, _ := colour.RGBA()
+		colours[i] = red>>8<<16 | green>>8<<8 | blue>>8
+	}
+	description := finetune.SegmenterDescription{Dataset: r.Data.Name, Classes: images.Classes, Colours: colours, Inference: c.Inference}
+	if err := t.Export(filepath.Join(r.Dir, encoders.Model), description, map[string]string{"cell": r.Cell.Name()}); err != nil {
+		return nil, err
+	}
+	details := map[string]float64{"accuracy": tested.Accuracy}
+	for class, iou := range tested.IoU {
+		if !math.IsNaN(iou) {
+			details["iou "+images.Classes[class]] = iou
+		}
+	}
+	return []study.Number{{Metric: "mIoU", Unit: "%", Value: tested.MIoU, Protocol: protocol(r, config), Details: details}}, nil
+}
+
+// protocol says how a number is measured.
+func protocol(r *run, config finetune.SegmentationTraining) string {
+	c, a, p := r.Cell.Config, r.Cell.Config.Augmentation, r.Cell.Config.Inference
+	head := fmt.Sprintf("UPerNet of %d channels with an auxiliary FCN", config.Segmenter.Channels)
+	if c.Head == finetune.FPN {
+		head = fmt.Sprintf("semantic FPN of %d channels", config.Segmenter.Channels)
+	}
+	how := "whole"
+	if p.Mode == finetune.Slide {
+		how = fmt.Sprintf("in crops of %d px every %d px, whose logits are averaged", p.CropSize, p.Stride)
+	}
+	return fmt.Sprintf("%s and %s trained together; %d steps of %d crops of %d px, from images resized into %d×%d px times %g to %g, mirrored half of the time, "+
+		"largest class below %g of a crop, photometric distortion %t; %s; loss over all pixels, batch statistics of %d crops; %d test images resized into "+
+		"%d×%d px, seen %s, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
+		encoders.Describe(config.Segmenter.ViT), head, c.Steps, c.Batch, a.CropSize, a.Scale.Long, a.Scale.Short, a.MinRatio, a.MaxRatio, a.CatMaxRatio,
+		a.PhotometricDistortion, c.Optimizer.Protocol(), c.Batch/c.Parts, r.Data.Test.Len(), p.Scale.Long, p.Scale.Short, how)
 }

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/semcon/semcon/analysis/stats"
@@ -70,20 +71,18 @@ func (p *panel) cover(points ...plotter.XY) {
 	}
 }
 
-// line draws a line through points.
+// line draws a line through the points that are numbers.
 func (p *panel) line(style draw.LineStyle, points ...plotter.XY) {
+	points = slices.DeleteFunc(slices.Clone(points), notFinite)
 	p.Add(&plotter.Line{XYs: points, LineStyle: style})
 	p.cover(points...)
 }
 
 // mark draws a marker at each of the points that are numbers.
 func (p *panel) mark(style draw.GlyphStyle, points ...plotter.XY) {
-	for _, at := range points {
-		if isFinite(at.X) && isFinite(at.Y) {
-			p.Add(&plotter.Scatter{XYs: plotter.XYs{at}, GlyphStyle: style})
-			p.cover(at)
-		}
-	}
+	points = slices.DeleteFunc(slices.Clone(points), notFinite)
+	p.Add(&plotter.Scatter{XYs: points, GlyphStyle: style})
+	p.cover(points...)
 }
 
 // bar draws a vertical bar around a point, from low to high, if these are numbers.
@@ -178,6 +177,8 @@ func (e extent) set(axis *plot.Axis) {
 	}
 	axis.Min, axis.Max = e.low-margin, e.high+margin
 }
+
+func notFinite(at plotter.XY) bool { return !isFinite(at.X) || !isFinite(at.Y) }
 
 func isFinite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
 

@@ -13,16 +13,11 @@ import (
 
 // Curves plots numbers against the step, the epoch or the time.
 type Curves struct {
-	// Title stands above the plot; it may be empty.
-	Title string
-	// X and Y label the axes, with the unit: "epoch", "k-NN accuracy (%)".
-	X, Y string
-	// LogX and LogY make an axis logarithmic; each x or y must then be positive.
-	LogX, LogY bool
-	// Points draws no lines: each point of a series stands for itself.
-	Points bool
-	// Series are drawn in turn; colour, dash and marker depend on the index.
-	Series []Series
+	Title      string   // Above the plot; may be empty.
+	X, Y       string   // Labels of the axes, with the unit: "epoch", "k-NN accuracy (%)".
+	LogX, LogY bool     // Whether an axis is logarithmic; each x or y must then be positive.
+	Points     bool     // No lines are drawn: each point of a series stands for itself.
+	Series     []Series // Drawn in turn; colour, dash and marker depend on the index.
 }
 
 // Series is one curve: y[i] at x[i]. If one of them is NaN or infinite, the curve has a gap.

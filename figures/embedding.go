@@ -13,14 +13,11 @@ import (
 
 // Embedding shows labelled vectors as points of the plane, such as patches by t-SNE. The axes have no unit and are not drawn. Both axes have one scale.
 type Embedding struct {
-	// Title stands above the plot.
-	Title string
-	// X and Y are the points, and Class the class of each, a place in Classes.
-	X, Y    []float64
+	Title   string
+	X, Y    []float64 // The points, and Class the class of each, a place in Classes.
 	Class   []int
 	Classes []string
-	// Pictures, if there are any, are one of each point: they are drawn, framed in the colour of the class, instead of dots. A picture that would cover
-	// another one is left out.
+	// Pictures, one of each point, are drawn instead of dots, framed in the colour of the class. A picture that would cover another one is left out. Nil for dots.
 	Pictures []image.Image
 }
 

@@ -14,13 +14,10 @@ import (
 
 // Heatmap shows a number over two others as colours.
 type Heatmap struct {
-	// Title stands above the plot; it may be empty.
-	Title string
-	// X, Y and Z label the axes and the colours.
-	X, Y, Z string
-	// Xs and Ys ascend; Values[i][j] belongs to Xs[j], Ys[i]. NaN leaves a cell grey, see Missing.
-	Xs, Ys []float64
-	Values [][]float64
+	Title   string    // May be empty.
+	X, Y, Z string    // Labels of the axes and the colours.
+	Xs, Ys  []float64 // Ascending; Values[i][j] belongs to Xs[j], Ys[i]. NaN leaves a cell grey, see Missing.
+	Values  [][]float64
 	// Low and High are the ends of the colour scale. A number above High has a colour of its own, see Above; one below Low has the first.
 	Low, High float64
 	// Above and Missing say what a number above High and what NaN means: "vacuous", "no margin". Empty leaves them out of the legend.

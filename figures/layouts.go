@@ -14,16 +14,11 @@ import (
 
 // ImageGrid is a contact sheet: images in rows and columns with labels, such as an image and its augmentations.
 type ImageGrid struct {
-	// Title stands above the sheet; it may be empty.
-	Title string
-	// RowLabels stand left of the rows and ColumnLabels above the columns; either may be nil.
-	RowLabels, ColumnLabels []string
-	// Images are given by row and column; nil leaves a place empty, and rows may be short.
-	Images [][]image.Image
-	// Scale enlarges each image by a whole factor, repeating its pixels; 0 means 3.
-	Scale int
-	// Legend below the sheet says what colours mean; it may be nil.
-	Legend []ColourName
+	Title                   string          // May be empty.
+	RowLabels, ColumnLabels []string        // Left of the rows and above the columns; either may be nil.
+	Images                  [][]image.Image // By row and column; nil leaves a place empty, and rows may be short.
+	Scale                   int             // The whole factor by which each image is enlarged, repeating its pixels; 0 means 3.
+	Legend                  []ColourName    // What colours mean, below the sheet; may be nil.
 }
 
 // ColourName is a colour and what it means.
@@ -143,10 +138,8 @@ func (g ImageGrid) legendLines(width int, textWidth func(string) int) (lines [][
 
 // Matches shows pairs of images with lines between places that correspond.
 type Matches struct {
-	// Title stands above the pairs.
 	Title string
-	// Kinds are what lines of a kind mean; kind i has the figure's colour and dash i.
-	Kinds []string
+	Kinds []string // What lines of a kind mean; kind i has the figure's colour and dash i.
 	Pairs []MatchedPair
 }
 
@@ -215,14 +208,11 @@ func (f Matches) sheet() (sheet, error) {
 
 // Schematic is boxes with arrows between them, such as the parts of a method, with what a run puts into each.
 type Schematic struct {
-	// Title stands above all.
-	Title string
-	// Columns and Rows are the size of the grid that boxes lie on.
-	Columns, Rows int
+	Title         string
+	Columns, Rows int // The size of the grid that boxes lie on.
 	Boxes         []SchematicBox
 	Arrows        []SchematicArrow
-	// Kinds say what the colour of a box means; kind i has the figure's colour i.
-	Kinds []string
+	Kinds         []string // What the colour of a box means; kind i has the figure's colour i.
 }
 
 // SchematicBox is a box of a [Schematic]: a title, below it pictures side by side, and below them lines of text.
@@ -317,7 +307,7 @@ func (box SchematicBox) draw(c draw.Canvas, frame vg.Rectangle) {
 
 // drawArrow draws an arrow between the sides of two boxes that face one another.
 func drawArrow(c draw.Canvas, from, to vg.Rectangle, dashed bool) {
-	// facing returns where the arrow begins and ends on an axis along which the boxes lie apart, and its direction there.
+	// facing returns where the arrow begins and ends on an axis along which the boxes lie apart, and its direction.
 	facing := func(fromMin, fromMax, toMin, toMax vg.Length) (begin, end, direction vg.Length) {
 		if toMin >= fromMax {
 			return fromMax, toMin, 1

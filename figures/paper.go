@@ -1,11 +1,13 @@
 package figures
 
 import (
+	"cmp"
 	"embed"
 	"encoding/csv"
 	"fmt"
 	"io/fs"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,30 +18,22 @@ var paperFiles embed.FS
 
 // PaperTable is a table as the paper prints it.
 type PaperTable struct {
-	// Name is the table's LaTeX label without "tab:", e.g. "effect_aug_full".
-	Name string
-	// RowHeads are the leading columns, which name a row: switches of transformations, or words such as the method.
-	RowHeads []RowHead
-	// Columns are the columns of numbers, e.g. "CIFAR-10/SimCLR".
-	Columns []string
-	// Rows are the printed rows from top to bottom.
-	Rows []PaperRow
+	Name     string    // The table's LaTeX label without "tab:", e.g. "effect_aug_full".
+	RowHeads []RowHead // The leading columns, which name a row: switches of transformations, or words such as the method.
+	Columns  []string  // The columns of numbers, e.g. "CIFAR-10/SimCLR".
+	Rows     []PaperRow
 }
 
 // PaperRow is one printed row.
 type PaperRow struct {
-	// Heads has one entry per row head. A switch is "1" (on), "" (off) or "same" (one crop for both views).
-	Heads []string
-	// Values has one number per column, NaN if the paper prints none.
-	Values []float64
+	Heads  []string  // One entry per row head. A switch is "1" (on), "" (off) or "same" (one crop for both views).
+	Values []float64 // One number per column, NaN if the paper prints none.
 }
 
 // RowHead is a leading column of a table.
 type RowHead struct {
-	// Name of the column, e.g. "random_crop"; underscores are shown as spaces.
-	Name string
-	// Switch says that the entries are "1" (shown as a check mark), "same" (a half circle) or "", and not words.
-	Switch bool
+	Name   string // E.g. "random_crop"; underscores are shown as spaces.
+	Switch bool   // The entries are "1" (shown as a check mark), "same" (a half circle) or "", and not words.
 }
 
 // Paper reads a table of the paper by its label, e.g. "effect_aug". An unknown name is an error that lists the known ones.
@@ -65,8 +59,7 @@ func PaperNames() []string {
 	}
 	var names []string
 	for _, file := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(file, "paper/"), ".csv")
-		if name != "claims" {
+		if name := strings.TrimSuffix(path.Base(file), ".csv"); name != "claims" {
 			names = append(names, name)
 		}
 	}
@@ -86,38 +79,34 @@ func parsePaper(name, text string) (*PaperTable, error) {
 	header, body := records[0], records[1:]
 	t := &PaperTable{Name: name, Rows: make([]PaperRow, len(body))}
 	for c, column := range header {
-		cells := make([]string, len(body))
-		for r, record := range body {
-			cells[r] = record[c]
+		number, words := false, false // Whether there is a number, and an entry that no switch has.
+		for _, record := range body {
+			_, err := strconv.ParseFloat(record[c], 64)
+			number = number || err == nil && strings.Contains(record[c], ".")
+			words = words || record[c] != "" && record[c] != switchOn && record[c] != switchSame
 		}
-		if slices.ContainsFunc(cells, hasDecimalPoint) {
-			t.Columns = append(t.Columns, column)
-			for r, cell := range cells {
-				value := math.NaN()
-				if cell != "" {
-					if value, err = strconv.ParseFloat(cell, 64); err != nil {
-						return nil, fmt.Errorf("line %d, column %q: %q is not a number", r+2, column, cell)
-					}
-				}
-				t.Rows[r].Values = append(t.Rows[r].Values, value)
-			}
-			continue
-		}
-		if len(t.Columns) > 0 {
+		if !number && len(t.Columns) > 0 {
 			return nil, fmt.Errorf("column %q names rows and comes after numbers", column)
 		}
-		isSwitch := !slices.ContainsFunc(cells, func(cell string) bool { return cell != "" && cell != switchOn && cell != switchSame })
-		t.RowHeads = append(t.RowHeads, RowHead{Name: column, Switch: isSwitch})
-		for r, cell := range cells {
-			t.Rows[r].Heads = append(t.Rows[r].Heads, cell)
+		if number {
+			t.Columns = append(t.Columns, column)
+		} else {
+			t.RowHeads = append(t.RowHeads, RowHead{column, !words})
+		}
+		for r, record := range body {
+			row := &t.Rows[r]
+			if !number {
+				row.Heads = append(row.Heads, record[c])
+				continue
+			}
+			value, err := strconv.ParseFloat(cmp.Or(record[c], "NaN"), 64)
+			if err != nil {
+				return nil, fmt.Errorf("line %d, column %q: %q is not a number", r+2, column, record[c])
+			}
+			row.Values = append(row.Values, value)
 		}
 	}
 	return t, nil
-}
-
-func hasDecimalPoint(cell string) bool {
-	_, err := strconv.ParseFloat(cell, 64)
-	return err == nil && strings.Contains(cell, ".")
 }
 
 // Row returns the row with these heads; ok is false if the paper has none.

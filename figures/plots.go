@@ -17,20 +17,16 @@ import (
 // AccuracyDrop shows the accuracy that each method loses when its two views no longer show different parts of the image: ours with its seeds beside
 // the paper's.
 type AccuracyDrop struct {
-	// Title stands above the plot, e.g. the dataset and the profile.
-	Title string
-	// Methods are drawn from left to right.
-	Methods []MethodDrop
+	Title   string       // E.g. the dataset and the profile.
+	Methods []MethodDrop // From left to right.
 }
 
 // MethodDrop is what one method loses, in points of k-NN accuracy; positive if the full set of transformations is better. Ours has one difference per
 // seed.
 type MethodDrop struct {
-	Method string
-	// Without is all transformations minus all but the crop.
-	Without Cell
-	// Same is all transformations minus the same crop for both views.
-	Same Cell
+	Method  string
+	Without Cell // All transformations minus all but the crop.
+	Same    Cell // All transformations minus the same crop for both views.
 }
 
 // oneSeed explains the dots of seeds.
@@ -68,10 +64,8 @@ func (f AccuracyDrop) sheet() (sheet, error) {
 
 // AugmentationCurves shows accuracy against the number of transformations, ours and the paper's, with one panel per method and one y axis for all.
 type AugmentationCurves struct {
-	// Title stands above the panels, e.g. the dataset and the profile.
-	Title string
-	// Methods are drawn from left to right.
-	Methods []AugmentationCurve
+	Title   string              // E.g. the dataset and the profile.
+	Methods []AugmentationCurve // From left to right.
 }
 
 // AugmentationCurve is the accuracy of one method in percent: Cells[i] with Transformations[i] of them switched on.
@@ -101,21 +95,16 @@ func (f AugmentationCurves) sheet() (sheet, error) {
 		for j, cell := range method.Cells {
 			x, name := float64(method.Transformations[j]), strconv.Itoa(method.Transformations[j])
 			ticks = append(ticks, plot.Tick{Value: x, Label: name})
-			if mean := stats.MeanInterval(cell.Ours).Mean; isFinite(mean) {
-				means = append(means, plotter.XY{X: x, Y: mean})
-			}
-			if isFinite(cell.Paper) {
-				papers = append(papers, plotter.XY{X: x, Y: cell.Paper})
-			}
+			means = append(means, plotter.XY{X: x, Y: stats.MeanInterval(cell.Ours).Mean})
+			papers = append(papers, plotter.XY{X: x, Y: cell.Paper})
+			xs.add(x-0.2, x)
 			c.records = append(c.records, append([]string{method.Method, name}, cell.record()...))
 		}
 		p.ticks = ticks
 		p.line(printed.line(1.3), papers...)
 		p.line(ours.line(1.6), means...)
 		for j, cell := range method.Cells {
-			x := float64(method.Transformations[j])
-			p.cell(cell, x, x-0.15, x, ours, printed)
-			xs.add(x-0.2, x)
+			p.cell(cell, means[j].X, means[j].X-0.15, means[j].X, ours, printed)
 		}
 		ys.add(p.ys.low, p.ys.high)
 		c.panels = append(c.panels, p)
@@ -130,12 +119,9 @@ func (f AugmentationCurves) sheet() (sheet, error) {
 // DotPlot shows several numbers per named row above one another, such as an error and the bounds on it, from 0 to 1, with one panel per group of
 // rows.
 type DotPlot struct {
-	// Title stands above the panels; Y labels their common axis.
-	Title, Y string
-	// Series name the numbers of a row.
-	Series []string
-	// Panels are drawn from left to right.
-	Panels []DotPanel
+	Title, Y string     // Y labels the common axis.
+	Series   []string   // Names of the numbers of a row.
+	Panels   []DotPanel // From left to right.
 }
 
 // DotPanel is a group of rows. Values[i][j] has the values of Series[j] in Rows[i], one per seed; none for no marker.
@@ -186,8 +172,7 @@ func (f DotPlot) sheet() (sheet, error) {
 // GainPlot shows what several methods gain over a common baseline, against a quantity that is varied, such as the quality of a teacher: mean and 95 %
 // interval over seeds.
 type GainPlot struct {
-	// Title stands above the plot; X and Y label the axes.
-	Title, X, Y string
+	Title, X, Y string // X and Y label the axes.
 	Series      []GainSeries
 }
 
@@ -201,8 +186,7 @@ type GainSeries struct {
 type GainPoint struct {
 	X     float64
 	Gains []float64 // One per seed.
-	// Real marks a point whose x was measured, not set: its marker is hollow, and no line leads to it.
-	Real bool
+	Real  bool      // The point's x was measured, not set: its marker is hollow, and no line leads to it.
 }
 
 // sheet implements [Figure], with records of series, x, whether it is real, mean, interval, values.
@@ -247,12 +231,9 @@ func (f GainPlot) sheet() (sheet, error) {
 // TradeOff shows each line of the ablation in the plane of two tasks: ours on the left with its seeds, the paper's on the right. The scales differ;
 // compare the lines' relative positions.
 type TradeOff struct {
-	// Title stands above the panels.
 	Title string
-	// X and Y name the tasks with their unit, e.g. "k-NN accuracy (%)".
-	X, Y string
-	// Lines are given from first to last.
-	Lines []TradeOffLine
+	X, Y  string         // Names of the tasks with their unit, e.g. "k-NN accuracy (%)".
+	Lines []TradeOffLine // From first to last.
 }
 
 // TradeOffLine is one line of the ablation. X and Y have the same seeds in the same order.

@@ -13,25 +13,20 @@ import (
 // Scoreboard shows the paper's claims beside what the runs of one profile say, on synthetic and on real data apart. Write it with [Scoreboard.Text],
 // [Scoreboard.Markdown], [Scoreboard.HTML] or [Scoreboard.CSV].
 type Scoreboard struct {
-	// Profile is that of the runs, and Data identifies each dataset behind a row.
-	Profile string
-	Data    []string
-	// Notes are sentences on what stands behind the numbers.
-	Notes []string
+	Profile string   // That of the runs.
+	Data    []string // The identity of each dataset behind a row.
+	Notes   []string // Sentences on what stands behind the numbers.
 	// Rows has each part of each claim, in the order of [Claims]: first on synthetic data, then on real ones. A kind of data without runs is left out.
 	Rows []ScoreboardRow
 }
 
 // ScoreboardRow is one claim, or one part of a claim, with its verdict.
 type ScoreboardRow struct {
-	Claim Claim
-	Kind  DataKind
-	// Data identifies each dataset behind the values.
-	Data []string
-	// Values has one value per seed; it is empty without runs.
-	Values []float64
-	// Interval is that of their mean.
-	Interval stats.Interval
+	Claim    Claim
+	Kind     DataKind
+	Data     []string       // The identity of each dataset behind the values.
+	Values   []float64      // One per seed; empty without runs.
+	Interval stats.Interval // Of their mean.
 	// P is the p-value of the two-sided t-test that the mean is 0, and Corrected that after Holm's correction. NaN if there is none.
 	P, Corrected float64
 	Verdict      Verdict

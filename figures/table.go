@@ -12,38 +12,28 @@ import (
 
 // Cell is one number of a table: what the paper prints and what runs measured.
 type Cell struct {
-	// Paper is the printed number, NaN if there is none.
-	Paper float64
-	// Ours has one value per seed in the table's unit; it is empty if nothing was measured.
-	Ours []float64
-	// Records names the records behind our values, for [Table.LinkedHTML]; empty if they are not known.
-	Records []string
+	Paper   float64   // The printed number, NaN if there is none.
+	Ours    []float64 // One value per seed in the table's unit; empty if nothing was measured.
+	Records []string  // The records behind our values, for [Table.LinkedHTML]; empty if they are not known.
 }
 
 // Row is one row of a table.
 type Row struct {
-	// Heads has one entry per row head; see [RowHead] for the entries of switches.
-	Heads []string
-	// Cells has one cell per column.
-	Cells []Cell
+	Heads []string // One entry per row head; see [PaperRow] for those of switches.
+	Cells []Cell   // One cell per column.
 }
 
 // Table shows measured numbers beside printed ones. Write it with [Table.Markdown], [Table.HTML], [Table.LaTeX] or [Table.CSV].
 type Table struct {
-	// Title is the heading, e.g. "Tab. effect_aug".
-	Title string
-	// Caption says what the table shows, without what follows from the fields below.
-	Caption string
-	// Unit is the unit of the numbers, e.g. "%"; empty for plain numbers.
-	Unit string
-	// Profile and Data say what is behind our numbers: the profile, and the identity of each dataset.
-	Profile string
-	Data    []string
-	// RowHeads are the leading columns and Columns those of numbers. In "CIFAR-10/SimCLR" the part before the slash is a group, which gets a header
-	// of its own above neighbouring columns.
-	RowHeads []RowHead
-	Columns  []string
-	Rows     []Row
+	Title    string    // E.g. "Tab. effect_aug".
+	Caption  string    // What the table shows, without what follows from the fields below.
+	Unit     string    // Of the numbers, e.g. "%"; empty for plain numbers.
+	Profile  string    // Of our runs.
+	Data     []string  // The identity of each dataset behind our numbers.
+	RowHeads []RowHead // The leading columns.
+	// Columns are those of numbers. In "CIFAR-10/SimCLR" the part before the slash is a group, which gets a header of its own above neighbouring columns.
+	Columns []string
+	Rows    []Row
 }
 
 // cells are all cells, row by row.

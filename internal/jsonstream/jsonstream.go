@@ -2,6 +2,7 @@
 package jsonstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"reflect"
 )
 
-// MaxValue is the longest value in bytes that is read at once: an element of a list or a value of an object.
-const MaxValue = 64 << 20
+// maxValue is the limit of a new reader.
+const maxValue = 64 << 20
 
 // Open opens a file, and no pipe, which nobody may ever write to. Its error names the file.
 func Open(path string) (*os.File, error) {
@@ -35,27 +36,34 @@ func Open(path string) (*os.File, error) {
 
 // Reader reads one JSON value. Its methods read the parts of it in their order.
 type Reader struct {
+	Limit int // The longest value in bytes that is read at once: an element of a list, or a name or a value of an object. 64 MiB at first.
+
 	source  limited
 	decoder *json.Decoder
 }
 
 // New returns a reader of the one value in a stream.
 func New(r io.Reader) *Reader {
-	s := &Reader{source: limited{from: r}}
+	s := &Reader{Limit: maxValue, source: limited{from: r}}
 	s.decoder = json.NewDecoder(&s.source)
 	return s
 }
 
 // limited passes on the next bytes of a stream up to a limit, and remembers its error.
 type limited struct {
-	from io.Reader
-	left int
-	err  error
+	from        io.Reader
+	left, limit int
+	err         error
 }
+
+func (l *limited) reset(limit int) { l.left, l.limit = limit, limit }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		l.err = fmt.Errorf("a value is longer than %d MiB", MaxValue>>20)
+		l.err = fmt.Errorf("a value is longer than %d KiB", l.limit>>10)
+		if l.limit >= 1<<20 {
+			l.err = fmt.Errorf("a value is longer than %d MiB", l.limit>>20)
+		}
 		return 0, l.err
 	}
 	n, err := l.from.Read(p[:min(len(p), l.left)])
@@ -74,33 +82,27 @@ func (e *ValueError) Error() string { return e.message }
 
 // Object reads an object and calls each with its keys. Each time, it must read the value.
 func (r *Reader) Object(each func(key string) error) error {
-	if err := r.delimiter('{', "a JSON object"); err != nil {
-		return err
-	}
-	for r.decoder.More() {
+	return r.members('{', "a JSON object", func(int) error {
 		key, err := r.token()
 		if err != nil {
 			return err
 		}
-		if err := each(key.(string)); err != nil { // The decoder takes nothing else for a key.
-			return err
-		}
-		r.source.left = MaxValue
-	}
-	_, err := r.token()
-	return err
+		return each(key.(string)) // The decoder takes nothing else for a key.
+	})
 }
 
 // Array reads a list and calls each for its elements, from 0. Each time, it must read the element.
-func (r *Reader) Array(each func(i int) error) error {
-	if err := r.delimiter('[', "a list"); err != nil {
-		return err
+func (r *Reader) Array(each func(i int) error) error { return r.members('[', "a list", each) }
+
+func (r *Reader) members(open json.Delim, name string, each func(i int) error) error {
+	if token, err := r.token(); err != nil || token != open {
+		return cmp.Or(err, fmt.Errorf("want %s at byte %d", name, r.decoder.InputOffset()))
 	}
 	for i := 0; r.decoder.More(); i++ {
 		if err := each(i); err != nil {
 			return err
 		}
-		r.source.left = MaxValue
+		r.source.reset(r.Limit)
 	}
 	_, err := r.token()
 	return err
@@ -108,7 +110,7 @@ func (r *Reader) Array(each func(i int) error) error {
 
 // Decode reads a value as [json.Unmarshal] does. A [*ValueError] says that the value is well formed, and not what is wanted.
 func (r *Reader) Decode(into any) error {
-	r.source.left = MaxValue
+	r.source.reset(r.Limit)
 	err := r.decoder.Decode(into)
 	if err == nil {
 		return nil
@@ -162,7 +164,7 @@ func (r *Reader) Skip() error {
 
 // End makes sure that nothing follows the value.
 func (r *Reader) End() error {
-	r.source.left = MaxValue
+	r.source.reset(r.Limit)
 	switch _, err := r.decoder.Token(); {
 	case err == nil:
 		return fmt.Errorf("more follows the end, at byte %d", r.decoder.InputOffset())
@@ -172,16 +174,8 @@ func (r *Reader) End() error {
 	return nil
 }
 
-func (r *Reader) delimiter(want json.Delim, name string) error {
-	token, err := r.token()
-	if err == nil && token != want {
-		err = fmt.Errorf("want %s at byte %d", name, r.decoder.InputOffset())
-	}
-	return err
-}
-
 func (r *Reader) token() (json.Token, error) {
-	r.source.left = MaxValue
+	r.source.reset(r.Limit)
 	token, err := r.decoder.Token()
 	if err != nil {
 		return nil, r.broken(err)

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"archive/zip"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,10 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/semcon/semcon/internal/panics"
-	"golang.org/x/sync/errgroup"
 )
 
 // FindClassFolders reports whether dir holds labelled images in the layout of [ReadFolder] or [ReadZip]: the folders train and test, or
@@ -75,13 +74,28 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 	}
 	im := &Images{Height: size, Width: size, Classes: classes, Skipped: found.others}
 	im.Pixels = make([]uint8, len(found.images)*im.imageBytes())
-	faults := im.decodeAll(tree, found.images, broken, workers)
-
+	faults := make([]error, len(found.images))
+	err = EachImage(context.Background(), len(found.images), workers, func(i int) error {
+		faults[i] = panics.Catch(func() error {
+			content, err := readFile(tree, found.images[i])
+			if err != nil {
+				return err
+			}
+			pixels, err := decode(content, size)
+			copy(im.Pixels[i*im.imageBytes():], pixels)
+			return err
+		})
+		if faults[i] != nil && broken == FailOnBroken {
+			return fmt.Errorf("%s: %w", found.images[i], faults[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	// Later images move up to close the gaps that skipped ones leave.
 	for i, name := range found.images {
-		if faults[i] != nil && broken == FailOnBroken {
-			return nil, fmt.Errorf("%s: %w", name, faults[i])
-		} else if faults[i] != nil {
+		if faults[i] != nil {
 			im.Skipped = append(im.Skipped, Skipped{name, faults[i].Error()})
 			continue
 		}
@@ -95,36 +109,6 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 		return nil, fmt.Errorf("none of the images can be read: %s: %s", im.Skipped[0].File, im.Skipped[0].Reason)
 	}
 	return im, nil
-}
-
-// decodeAll fills Pixels and returns the error of each image. Unless broken images are skipped, it may stop at the first one.
-func (im *Images) decodeAll(tree fs.FS, names []string, broken Broken, workers int) []error {
-	faults := make([]error, len(names))
-	var stop atomic.Bool
-	var all errgroup.Group
-	all.SetLimit(workers)
-	for i, name := range names { // In order, so the first broken image is always found.
-		if stop.Load() {
-			break
-		}
-		all.Go(func() error {
-			faults[i] = panics.Catch(func() error {
-				content, err := readFile(tree, name)
-				if err != nil {
-					return err
-				}
-				pixels, err := decode(content, im.Height)
-				copy(im.Pixels[i*im.imageBytes():], pixels)
-				return err
-			})
-			if faults[i] != nil && broken == FailOnBroken {
-				stop.Store(true)
-			}
-			return nil
-		})
-	}
-	all.Wait()
-	return faults
 }
 
 // maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.

@@ -1,18 +1,17 @@
 package datasets
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/semcon/semcon/internal/jsonstream"
 	"github.com/semcon/semcon/sccore/rle"
-	"golang.org/x/sync/errgroup"
 )
 
 // cocoGroups lists the 27 classes, 12 of things and 15 of stuff, with the categories of COCO and COCO-Stuff that belong to each. It follows
@@ -311,15 +310,11 @@ func openPanopticInstances(path string) (*Instances, error) {
 		return nil, fmt.Errorf("%s: has no categories of things", path)
 	}
 	found := make([][]Annotation, len(masks))
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i, m := range masks {
-		workers.Go(func() (err error) {
-			found[i], err = in.objects(strings.TrimSuffix(path, ".json"), m)
-			return err
-		})
-	}
-	if err := workers.Wait(); err != nil {
+	err = EachImage(context.Background(), len(masks), 0, func(i int) (err error) {
+		found[i], err = in.objects(strings.TrimSuffix(path, ".json"), masks[i])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	for i, m := range masks {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"math/rand/v2"
-	"slices"
 )
 
 // Images is a labelled set of RGB images of one size, held in memory.
@@ -195,9 +194,9 @@ func (im *Images) Identify(source string) {
 
 // SmallestClass is the number of images of the class that has the fewest.
 func (im *Images) SmallestClass() int {
-	counts := make([]int, len(im.Classes))
-	for _, label := range im.Labels {
-		counts[label]++
+	smallest := im.Len()
+	for _, members := range im.byClass() {
+		smallest = min(smallest, len(members))
 	}
-	return slices.Min(counts)
+	return smallest
 }

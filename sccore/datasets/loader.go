@@ -1,12 +1,15 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"sync/atomic"
 
 	"github.com/semcon/semcon/internal/panics"
 	"golang.org/x/sync/errgroup"
@@ -150,32 +153,39 @@ func (l Loader) readFrom(ctx context.Context, b *Batch, from int) error {
 	size, n := l.ImageSize*l.ImageSize*3, len(b.Images)
 	b.Pixels = append(b.Pixels, make([]uint8, n*size-len(b.Pixels))...)
 	b.Sizes = append(b.Sizes, make([]Size, n-len(b.Sizes))...)
-	skipped, faults := make([][]Skipped, n), make([]error, n)
-	var workers errgroup.Group
-	workers.SetLimit(l.workers())
-	for i := from; i < n; i++ {
-		workers.Go(func() error {
-			if faults[i] = ctx.Err(); faults[i] == nil {
-				faults[i] = panics.Catch(func() (err error) {
-					skipped[i], err = l.readInto(b, i, b.Pixels[i*size:(i+1)*size])
-					return err
-				})
+	skipped := make([][]Skipped, n)
+	err := EachImage(ctx, n-from, l.Workers, func(i int) (err error) {
+		i += from
+		skipped[i], err = l.readInto(b, i, b.Pixels[i*size:(i+1)*size])
+		return err
+	})
+	b.Skipped = append(b.Skipped, slices.Concat(skipped...)...)
+	return err
+}
+
+// EachImage calls read for the images 0 to n-1, so many at once, 0 for one per processor. It begins no further image after an error or a panic, which is an
+// error too. The error is the first one in the order of the images, whichever worker came to it first.
+func EachImage(ctx context.Context, n, workers int, read func(i int) error) error {
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	faults := make([]error, n)
+	var failed atomic.Bool
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for i := 0; i < n && ctx.Err() == nil && !failed.Load(); i++ {
+		group.Go(func() error {
+			if faults[i] = panics.Catch(func() error { return read(i) }); faults[i] != nil {
+				failed.Store(true)
 			}
 			return nil
 		})
 	}
-	workers.Wait()
+	group.Wait()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// The error is the first one of the batch, whichever worker came to it first.
-	for i := range faults {
-		if faults[i] != nil {
-			return faults[i]
-		}
-		b.Skipped = append(b.Skipped, skipped[i]...)
-	}
-	return nil
+	return cmp.Or(faults...)
 }
 
 // readInto reads the image at a position of the batch, or the next one that can be read.
@@ -207,81 +217,4 @@ func (l Loader) objects() int {
 		return 0
 	}
 	return l.Objects.Len()
-}
-
-func (l Loader) workers() int {
-	if l.Workers == 0 {
-		return runtime.GOMAXPROCS(0)
-	}
-	return l.Workers
-}
-
-// Ahead reads and prepares the batches of a run while the caller works on the one before. T is what a batch is prepared into. The zero value is ready.
-type Ahead[T any] struct {
-	ready  chan prepared[T]
-	cancel context.CancelFunc
-	seed   uint64
-	number int // Of the batch that is prepared next.
-}
-
-type prepared[T any] struct {
-	value T
-	err   error
-}
-
-// Batch returns what prepare makes of the batch of a loader with this number, from 0. It is ready already if the call before asked for the one before, of a
-// loader with the same seed; call Stop if anything else about the loader, or what prepare depends on, changes. prepare is called from one goroutine.
-func (a *Ahead[T]) Batch(ctx context.Context, l Loader, number int, prepare func(*Batch) (T, error)) (T, error) {
-	if a.ready == nil || a.seed != l.Seed || a.number != number {
-		a.Stop()
-		// The batches that are read ahead belong to the run, not to this call, so they outlive ctx.
-		a.start(context.WithoutCancel(ctx), l, number, prepare)
-	}
-	var batch prepared[T]
-	select {
-	case batch = <-a.ready:
-	case <-ctx.Done(): // The next call takes the batch.
-		a.seed, a.number = l.Seed, number
-		return batch.value, ctx.Err()
-	}
-	if batch.err != nil {
-		a.Stop()
-		return batch.value, batch.err
-	}
-	a.seed, a.number = l.Seed, number+1
-	return batch.value, nil
-}
-
-func (a *Ahead[T]) start(ctx context.Context, l Loader, from int, prepare func(*Batch) (T, error)) {
-	ctx, a.cancel = context.WithCancel(ctx)
-	ready := make(chan prepared[T])
-	a.ready = ready
-	go func() {
-		defer close(ready)
-		for batch, err := range l.Batches(ctx, from) {
-			next := prepared[T]{err: err}
-			if err == nil {
-				next.err = panics.Catch(func() (err error) { next.value, err = prepare(batch); return err })
-			}
-			select {
-			case ready <- next:
-			case <-ctx.Done():
-				return
-			}
-			if next.err != nil {
-				return
-			}
-		}
-	}()
-}
-
-// Stop stops reading, and waits until nothing is prepared any more. The next call of Batch starts again.
-func (a *Ahead[T]) Stop() {
-	if a.cancel == nil {
-		return
-	}
-	a.cancel()
-	for range a.ready { // Until it is closed.
-	}
-	a.ready, a.cancel = nil, nil
 }

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,11 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Segmentation is a split of a semantic-segmentation dataset, read one image at a time so that it needs little memory. [VOC], [ADE20k],
@@ -229,30 +227,25 @@ func (s *Segmentation) AnnotatedScenes(size int) (*AnnotatedScenes, error) {
 		Name: s.Name, Classes: s.Classes, size: size, sizes: make([]Size, s.Len()),
 		pixels: make([]uint8, s.Len()*size*size*3), labels: make([]uint8, s.Len()*size*size),
 	}
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range s.Len() {
-		workers.Go(func() error {
-			a, err := s.Read(i)
-			if err != nil {
-				return err
-			}
-			to := fitted(Size{a.Height, a.Width}, size)
-			out.sizes[i] = to
-			Bicubic.resample(out.pixels[i*size*size*3:(i+1)*size*size*3], size, a.Image(), to, image.Rect(0, 0, to.Width, to.Height))
-			labels := out.labels[i*size*size : (i+1)*size*size]
-			for y := range to.Height {
-				row := (2*y + 1) * a.Height / (2 * to.Height)
-				for x := range to.Width {
-					if class := a.Mask[row*a.Width+(2*x+1)*a.Width/(2*to.Width)]; class != Ignore {
-						labels[y*size+x] = 1 + class
-					}
+	return out, EachImage(context.Background(), s.Len(), 0, func(i int) error {
+		a, err := s.Read(i)
+		if err != nil {
+			return err
+		}
+		to := fitted(Size{a.Height, a.Width}, size)
+		out.sizes[i] = to
+		Bicubic.resample(out.pixels[i*size*size*3:(i+1)*size*size*3], size, a.Image(), to, image.Rect(0, 0, to.Width, to.Height))
+		labels := out.labels[i*size*size : (i+1)*size*size]
+		for y := range to.Height {
+			row := (2*y + 1) * a.Height / (2 * to.Height)
+			for x := range to.Width {
+				if class := a.Mask[row*a.Width+(2*x+1)*a.Width/(2*to.Width)]; class != Ignore {
+					labels[y*size+x] = 1 + class
 				}
 			}
-			return nil
-		})
-	}
-	return out, workers.Wait()
+		}
+		return nil
+	})
 }
 
 // Len returns the number of images.

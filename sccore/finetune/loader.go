@@ -1,20 +1,16 @@
 package finetune
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
-	"runtime"
 
-	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/rle"
-	"golang.org/x/sync/errgroup"
 )
 
 // SegmentationLoader makes training batches of crops. The images are shuffled anew in each epoch, and images left over from the last whole batch of an epoch
@@ -96,7 +92,7 @@ func (l SegmentationLoader) read(ctx context.Context, step int, samples []sample
 		Step: step, Pixels: make([]uint8, 3*area*len(samples)), Labels: make([]uint8, area*len(samples)), Sizes: make([]int32, 2*len(samples)), Images: make([]int, len(samples)),
 	}
 	skipped := make([][]datasets.Skipped, len(samples))
-	err := eachImage(ctx, len(samples), l.Workers, func(i int) (err error) {
+	err := datasets.EachImage(ctx, len(samples), l.Workers, func(i int) (err error) {
 		var a *datasets.SegmentedImage
 		if a, b.Images[i], skipped[i], err = l.image(ctx, samples[i].image); err != nil {
 			return err
@@ -254,7 +250,7 @@ func (l DetectionLoader) read(ctx context.Context, step, epoch int, images []int
 	first := l.Images.Image(images[0])
 	b := &DetectionBatch{Step: step, Canvas: l.canvas(datasets.Size{Height: first.Height, Width: first.Width}), Images: images}
 	made := make([]DetectionImage, len(images))
-	err := eachImage(ctx, len(images), l.Workers, func(i int) error {
+	err := datasets.EachImage(ctx, len(images), l.Workers, func(i int) error {
 		picture, err := l.Images.Read(images[i])
 		if err != nil {
 			return err
@@ -336,28 +332,4 @@ func batches[B any](ctx context.Context, from int, read func(step int) (B, error
 			}
 		}
 	}
-}
-
-// eachImage calls read for the images 0 to n-1 of a batch, so many at once, 0 for one per processor. The error is the first one in the order of the images,
-// whichever worker came to it first.
-func eachImage(ctx context.Context, n, workers int, read func(i int) error) error {
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	faults := make([]error, n)
-	var group errgroup.Group
-	group.SetLimit(workers)
-	for i := range n {
-		group.Go(func() error {
-			if ctx.Err() == nil {
-				faults[i] = panics.Catch(func() error { return read(i) })
-			}
-			return nil
-		})
-	}
-	group.Wait()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return cmp.Or(faults...)
 }

@@ -183,33 +183,24 @@ func readSmall(path string, most int64) ([]byte, error) {
 // fromTimm reads the data configuration of a timm model. The size is 0 if there is none.
 func fromTimm(content []byte) (p datasets.Preprocessing, size int, err error) {
 	var config struct {
-		Pretrained *struct {
-			InputSize     []int                  `json:"input_size"`
-			CropPct       float64                `json:"crop_pct"`
-			CropMode      datasets.CropMode      `json:"crop_mode"`
-			Interpolation datasets.Interpolation `json:"interpolation"`
-			Mean          json.RawMessage        `json:"mean"`
-			Std           json.RawMessage        `json:"std"`
+		Pretrained struct {
+			InputSize              []int           `json:"input_size"`
+			datasets.Preprocessing                 // In the same words.
+			Mean                   json.RawMessage `json:"mean"`
+			Std                    json.RawMessage `json:"std"`
 		} `json:"pretrained_cfg"`
 	}
-	if err := json.Unmarshal(content, &config); err != nil || config.Pretrained == nil || len(config.Pretrained.InputSize) != 3 {
+	c := &config.Pretrained
+	c.Preprocessing = datasets.DefaultPreprocessing()
+	c.Interpolation = datasets.Bilinear // timm's default.
+	if err := json.Unmarshal(content, &config); err != nil || len(c.InputSize) != 3 {
 		return p, 0, err
 	}
-	c := config.Pretrained
 	if c.InputSize[1] != c.InputSize[2] || c.InputSize[0] != 3 {
 		return p, 0, fmt.Errorf("input_size %v: want 3 channels and a square", c.InputSize)
 	}
-	p = datasets.DefaultPreprocessing()
-	p.Interpolation = datasets.Bilinear // timm's default.
-	if c.CropPct != 0 {
-		p.CropPct = c.CropPct
-	}
-	if c.CropMode != "" {
-		p.CropMode = c.CropMode
-	}
-	if c.Interpolation != "" {
-		p.Interpolation = c.Interpolation
-	}
+	p = c.Preprocessing
+	p.CropPct = cmp.Or(p.CropPct, datasets.DefaultPreprocessing().CropPct)
 	return p, c.InputSize[1], cmp.Or(colours(c.Mean, &p.Mean), colours(c.Std, &p.Std))
 }
 

@@ -186,12 +186,12 @@ func TestLargeHeadersTakeLittleMemory(t *testing.T) {
 		"a million facts":     {`{"__metadata__":` + repeated(million, `"%d":"",`) + "}", "lists more than 16384 names"},
 		"a fact of 4 MB":      {`{"__metadata__":{"a":"` + strings.Repeat(`\n`, 2<<20) + `"}}`, "no vision transformer"},
 		"a fact of 17 MB":     {`{"__metadata__":{"a":"` + strings.Repeat(`a`, 17<<20) + `"}}`, "header of 17825817 bytes"},
-		"a name of 8 MB":      {`{"` + strings.Repeat("a", 8<<20) + `":1}`, "longer than 1024 bytes"},
-		"a shape of 8 MB":     {`{"a":{"shape":[` + strings.Repeat("1,", 4<<20) + "1]}}", "more than 16 numbers"},
-		"a number of 8 MB":    {`{"a":{"shape":[` + strings.Repeat("1", 8<<20) + "]}}", "not a number of 64 bits"},
-		"unknown fields":      {`{"a":{"b":` + strings.Repeat("[", 8<<20), `unknown field "b"`},
+		"a name of 8 MB":      {`{"` + strings.Repeat("a", 8<<20) + `":1}`, "longer than 64 KiB"},
+		"a shape of 8 MB":     {`{"a":{"shape":[` + strings.Repeat("1,", 4<<20) + "1]}}", "longer than 64 KiB"},
+		"a number of 8 MB":    {`{"a":{"shape":[` + strings.Repeat("1", 8<<20) + "]}}", "longer than 64 KiB"},
+		"unknown fields":      {`{"a":{"b":` + strings.Repeat("[", 8<<20), `"b": unknown field`},
 		"a million doubled":   {`{"a":{"dtype":` + strings.Repeat(`"F32","dtype":`, million), "\"dtype\" is in the header twice"},
-		"backslashes of 8 MB": {`{"` + strings.Repeat(`\`, 8<<20) + `":1}`, "longer than 1024 bytes"},
+		"backslashes of 8 MB": {`{"` + strings.Repeat(`\`, 8<<20) + `":1}`, "longer than 64 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.safetensors")

@@ -8,17 +8,15 @@ package synthetic
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"image/png"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 
 	"github.com/semcon/semcon/internal/atomicfile"
-	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
-	"golang.org/x/sync/errgroup"
 )
 
 // imageSize is the size in pixels at which the images are defined; they are sampled at other sizes. Lengths below are in these pixels.
@@ -84,17 +82,11 @@ func Images(n, size int, seed uint64) *datasets.Images {
 
 // inParallel draws n images on all cores, each with random numbers of its own.
 func inParallel(n int, seed uint64, draw func(i int, rng *rand.Rand)) {
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range n {
-		workers.Go(func() error {
-			return panics.Catch(func() error {
-				draw(i, rand.New(rand.NewPCG(seed, uint64(i))))
-				return nil
-			})
-		})
-	}
-	if err := workers.Wait(); err != nil {
+	err := datasets.EachImage(context.Background(), n, 0, func(i int) error {
+		draw(i, rand.New(rand.NewPCG(seed, uint64(i))))
+		return nil
+	})
+	if err != nil {
 		panic(err) // Here the caller can recover it.
 	}
 }

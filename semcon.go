@@ -90,13 +90,12 @@ func (v *ViT) Features(img image.Image) (Features, error) {
 	if err != nil {
 		return Features{}, err
 	}
-	images := func(yield func(evaluation.Image, error) bool) {
-		yield(evaluation.NewImage(pixels, size, v.Preprocessing), nil)
+	all, err := v.extractor.ExtractAll([]evaluation.Image{evaluation.NewImage(pixels, size, v.Preprocessing)}, evaluation.Outputs{Patches: true})
+	if err != nil {
+		return Features{}, err
 	}
-	for f, err := range v.extractor.Features(images, true) {
-		return Features{Class: f.Class, Patches: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: vit.Dim}, err
-	}
-	return Features{}, fmt.Errorf("%s: no features", vit.Name)
+	f := all[0][0]
+	return Features{Class: f.Class, Patches: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: vit.Dim}, nil
 }
 
 // Architecture returns what the transformer is: its patches, width, blocks and heads.

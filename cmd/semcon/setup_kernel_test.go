@@ -11,7 +11,7 @@ import (
 func TestKernelJSON(t *testing.T) {
 	_, in := newInstall(t)
 	ensure(t, in)
-	content, err := os.ReadFile(in.jupyterSettings(machine{})[0].file)
+	content, err := os.ReadFile(in.jupyterSettings(machine{})[2].file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestKernelJSON(t *testing.T) {
 			t.Errorf("no %s in %q", flag, kernel.Argv)
 		}
 	}
-	if headless := in.jupyterSettings(machine{})[1].content; !strings.Contains(headless, "-raw_error=true") || slices.Contains(kernel.Argv, "-raw_error=true") {
+	if headless := in.jupyterSettings(machine{})[3].content; !strings.Contains(headless, "-raw_error=true") || slices.Contains(kernel.Argv, "-raw_error=true") {
 		t.Errorf("a compiler's message belongs into the error without a browser, %s, and into a page with one, %q", headless, kernel.Argv)
 	}
 	if want := in.root + "/.semcon/bin:/goroot/bin:${PATH}"; kernel.Env["PATH"] != want {
@@ -52,7 +52,7 @@ func TestServerListensAndShowsOnlyWhatItShould(t *testing.T) {
 		ServerApp         map[string]any
 		KernelSpecManager map[string]any
 	}
-	if err := json.Unmarshal([]byte(in.jupyterSettings(machine{})[2].content), &settings); err != nil {
+	if err := json.Unmarshal([]byte(in.jupyterSettings(machine{})[0].content), &settings); err != nil {
 		t.Fatal(err)
 	}
 	for _, open := range []string{"ip", "token", "password", "allow_origin"} {

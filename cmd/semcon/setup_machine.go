@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"text/template"
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
@@ -210,58 +211,42 @@ func (in install) environ() []string {
 
 type settingsFile struct{ file, content string }
 
+var (
+	// kernelTemplate describes the Go kernel to Jupyter. The kernel inherits the environment of the shell, including GOMLX_BACKEND; "env" overrides it. The cells see
+	// the packages of the checkout. The kernel runs "go get" before each cell, which would look for newer versions than those in go.mod. gopls, which completes
+	// code, would otherwise write to the home folder. Without a browser, the error contains the compiler's message, for logs; a browser gets a page that names the
+	// cell and the line.
+	//
+	//go:embed jupyter/kernel.json
+	kernelTemplate string
+	// serverSettings let the server run as root, as in containers: it listens only on this machine and asks for a token. They allow only the kernel of the
+	// notebooks. The search for language servers would find none, and leave npm files in the home folder.
+	//
+	//go:embed jupyter/server.json
+	serverSettings string
+	// labSettings keep JupyterLab from asking whether it may fetch news, and show Markdown files rendered. The first completion of a kernel reads the packages,
+	// which takes longer than JupyterLab's default of a second.
+	//
+	//go:embed jupyter/overrides.json
+	labSettings string
+)
+
 // jupyterSettings are the settings of Jupyter: both kernels, the server, and JupyterLab.
 func (in install) jupyterSettings(m machine) []settingsFile {
 	shared := in.dir("venv", "share", "jupyter")
-	return []settingsFile{
-		{filepath.Join(shared, "kernels", kernelName, "kernel.json"), in.kernelJSON(m)},
-		// The error contains the compiler's message, for logs. A browser instead gets a page that names the cell and the line.
-		{filepath.Join(shared, "kernels", headlessKernelName, "kernel.json"), in.kernelJSON(m, "-raw_error=true")},
-		// The server listens only on this machine and asks for a token, so it may run as root, as in containers. It allows only the kernel of the notebooks.
-		{in.dir("jupyter", "config", "jupyter_server_config.json"), indented(map[string]any{
-			"ServerApp":         map[string]any{"allow_root": true, "answer_yes": true},
-			"KernelSpecManager": map[string]any{"allowed_kernelspecs": []string{kernelName}, "ensure_native_kernel": false},
-			// The search for language servers finds none, and leaves npm files in the home folder.
-			"LanguageServerManager": map[string]any{"autodetect": false},
-		})},
-		// JupyterLab does not ask whether it may fetch news, and shows Markdown files rendered. The first completion of a kernel reads the packages, which takes
-		// longer than JupyterLab's default of a second.
-		{filepath.Join(shared, "lab", "settings", "overrides.json"), indented(map[string]any{
-			"@jupyterlab/apputils-extension:notification": map[string]any{"fetchNews": "false", "checkForUpdates": false},
-			"@jupyterlab/completer-extension:manager":     map[string]any{"providerTimeout": 60_000},
-			"@jupyterlab/docmanager-extension:plugin":     map[string]any{"defaultViewers": map[string]string{"markdown": "Markdown Preview"}},
-		})},
+	all := []settingsFile{
+		{in.dir("jupyter", "config", "jupyter_server_config.json"), serverSettings}, {filepath.Join(shared, "lab", "settings", "overrides.json"), labSettings},
 	}
-}
-
-// kernelJSON describes the Go kernel to Jupyter. The kernel inherits the environment of the shell, including GOMLX_BACKEND; "env" overrides it.
-func (in install) kernelJSON(m machine, flags ...string) string {
-	return indented(map[string]any{
-		"argv": append([]string{
-			in.dir("bin", "gonb"), "--kernel", "{connection_file}", "-logtostderr=true",
-			"-go_work=" + in.root, // The cells see the packages of this checkout.
-		}, flags...),
-		"display_name":   "Go (gonb)",
-		"language":       "go",
-		"interrupt_mode": "message",
-		"env": map[string]string{
-			"PATH":    in.dir("bin") + ":" + filepath.Join(m.goRoot, "bin") + ":${PATH}",
-			"GOFLAGS": goFlags,
-			// The kernel runs "go get" before each cell, which would look for newer versions than those in go.mod.
-			"GOPROXY":               "off",
-			"GOMLX_NO_AUTO_INSTALL": "1",
-			"GOPLSCACHE":            in.dir("gopls"), // gopls, which completes code, would otherwise write to the home folder.
-		},
-	})
-}
-
-func indented(value any) string {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(value); err != nil {
-		panic(err) // Maps of strings always encode.
+	for _, name := range []string{kernelName, headlessKernelName} {
+		var text strings.Builder
+		err := template.Must(template.New("").Parse(kernelTemplate)).Execute(&text, map[string]any{
+			"Kernel": in.dir("bin", "gonb"), "Root": in.root, "Headless": name == headlessKernelName, "GoFlags": goFlags, "GoplsCache": in.dir("gopls"),
+			"Path": in.dir("bin") + ":" + filepath.Join(m.goRoot, "bin") + ":${PATH}",
+		})
+		if err != nil {
+			panic(err) // Texts always print.
+		}
+		all = append(all, settingsFile{filepath.Join(shared, "kernels", name, "kernel.json"), text.String()})
 	}
-	return out.String()
+	return all
 }

@@ -52,13 +52,7 @@ func AddPoint(all *[]Series, name string, x, y float64) {
 }
 
 // sheet implements [Figure], with records of series, x, y.
-func (f Curves) sheet() (sheet, error) {
-	s, err := CurvesRow{f}.sheet()
-	for i := range s.records {
-		s.records[i] = s.records[i][1:]
-	}
-	return s, err
-}
+func (f Curves) sheet() (sheet, error) { return alone(CurvesRow{f}) }
 
 // sheet implements [Figure], with records of y axis, series, x, y.
 func (f CurvesRow) sheet() (sheet, error) {

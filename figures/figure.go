@@ -2,6 +2,7 @@ package figures
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -74,33 +75,43 @@ func SaveAs(file string, figure Figure) error {
 		return err
 	}
 	s, err := figure.sheet()
+	if err == nil {
+		err = s.save(file)
+	}
 	if err != nil {
 		return fmt.Errorf("figure %s: %w", file, err)
 	}
-	content, err := map[string]func() ([]byte, error){".svg": s.svg, ".png": s.png, ".pdf": s.pdf}[filepath.Ext(file)]()
-	if err != nil {
-		return fmt.Errorf("figure %s: %w", file, err)
-	}
-	return atomicfile.WriteBytes(file, content)
+	return nil
 }
 
 // SaveFigure writes NAME.svg, NAME.png and, if the figure shows numbers, NAME.csv into dir, each atomically.
 func SaveFigure(dir, name string, figure Figure) error {
-	svg, png, err := Render(figure)
+	s, err := figure.sheet()
 	if err != nil {
 		return fmt.Errorf("figure %s: %w", name, err)
 	}
 	path := filepath.Join(dir, name)
-	if err := atomicfile.WriteBytes(path+".svg", svg); err != nil {
+	if err := cmp.Or(s.save(path+".svg"), s.save(path+".png")); err != nil || s.records == nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(path+".png", png); err != nil {
+	return atomicfile.WriteBytes(path+".csv", []byte(csvText(s.records)))
+}
+
+func (s sheet) save(file string) error {
+	content, err := map[string]func() ([]byte, error){".svg": s.svg, ".png": s.png, ".pdf": s.pdf}[filepath.Ext(file)]()
+	if err != nil {
 		return err
 	}
-	if text := CSV(figure); text != "" {
-		return atomicfile.WriteBytes(path+".csv", []byte(text))
+	return atomicfile.WriteBytes(file, content)
+}
+
+// alone is the sheet of a row of one figure, whose records do not name the figure.
+func alone(row Figure) (sheet, error) {
+	s, err := row.sheet()
+	for i := range s.records {
+		s.records[i] = s.records[i][1:]
 	}
-	return nil
+	return s, err
 }
 
 // Pictures have the width of a notebook's output cell. At 96 dots per inch one pixel of the PNG is one CSS pixel of the SVG.

@@ -77,40 +77,34 @@ func (l Lines) join(separator string, look func(Run) string) string {
 	return strings.Join(lines, separator)
 }
 
+// heads are the columns that name rows, and values those after them.
+func (g Grid) heads() []Column { return g.Columns[:len(g.Columns)-len(g.values())] }
+
+func (g Grid) values() []Column {
+	i := slices.IndexFunc(g.Columns, func(c Column) bool { return !c.Head })
+	return g.Columns[max(i, 0):]
+}
+
 // span is a number of neighbouring columns of one group.
 type span struct {
 	Group string
 	Width int
+	Last  bool
 }
 
-// spans are the groups of the columns that do not name rows; nil if no column has one.
+// spans are the groups of the columns of values; nil if no column has one.
 func (g Grid) spans() (spans []span) {
-	for _, c := range g.values() {
-		if n := len(spans); n > 0 && spans[n-1].Group == c.Group {
-			spans[n-1].Width++
-		} else {
-			spans = append(spans, span{c.Group, 1})
+	for i, c := range g.values() {
+		if i == 0 || spans[len(spans)-1].Group != c.Group {
+			spans = append(spans, span{Group: c.Group})
 		}
+		spans[len(spans)-1].Width++
 	}
 	if len(spans) == 1 && spans[0].Group == "" {
 		return nil
 	}
+	spans[len(spans)-1].Last = true
 	return spans
-}
-
-// heads are the columns that name rows.
-func (g Grid) heads() []Column {
-	return g.Columns[:len(g.Columns)-len(g.values())]
-}
-
-// values are the columns after those that name rows.
-func (g Grid) values() []Column {
-	for i, c := range g.Columns {
-		if !c.Head {
-			return g.Columns[i:]
-		}
-	}
-	return nil
 }
 
 // note names the data behind the numbers; it is empty without any.
@@ -126,6 +120,7 @@ func renderer(format string, text func(string) string, cell func(Lines) string) 
 	t := template.Must(template.New("").Delims("[[", "]]").Funcs(template.FuncMap{
 		"text": text, "cell": cell, "caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note,
 		"heads": Grid.heads, "values": Grid.values, "spans": Grid.spans, "style": Column.style, "body": Column.body,
+		"stacked": Column.stacked, "protect": func(latex string) string { return strings.ReplaceAll(latex, `\semconSame`, `\protect\semconSame`) },
 	}).Parse(format))
 	return func(g Grid) string {
 		var b strings.Builder
@@ -269,73 +264,45 @@ func (r Run) html() string {
 
 // LaTeX writes a table environment as wide as the page. The document needs \usepackage{amssymb} for \checkmark and nothing else; the half circle is drawn from two
 // symbols. Titles of sections are left out.
-func (g Grid) LaTeX() string {
-	title, layout, groups, note := "", "", "", ""
-	if g.Title != "" {
-		title = `\textbf{` + latexText(g.Title) + `.} `
-	}
-	caption := strings.ReplaceAll(latexText(strings.Join(g.Caption, " ")), `\semconSame`, `\protect\semconSame`)
-	line := func(cells []string) string { return strings.Join(cells, " & ") + ` \\[2pt]` + "\n" }
-	var header []string
-	for _, c := range g.Columns {
-		if c.Line {
-			layout += "|"
-		}
-		layout += c.Align[:1]
-		words := []string{latexText(c.Title)}
-		if !c.Head {
-			words = strings.Fields(words[0])
-		}
-		header = append(header, latexStack(words))
-	}
-	if spans := g.spans(); spans != nil {
-		groups = strings.Repeat("& ", len(g.heads())-1)
-		for i, s := range spans {
-			groups += fmt.Sprintf(" & \\multicolumn{%d}{c%s}{%s}", s.Width, "|"[:min(1, len(spans)-1-i)], latexText(s.Group))
-		}
-		groups += " \\\\\n"
-	}
-	var rows strings.Builder
-	for _, section := range g.Sections {
-		for _, row := range section.Rows {
-			var cells []string
-			for _, cell := range row.Cells {
-				if len(cell) == 2 && cell[0] == nil && cell[1] != nil { // The second line must not take the place of the first.
-					cell = Lines{{{Text: "–"}}, cell[1]}
-				}
-				cells = append(cells, latexStack(strings.Split(cell.join("\n", Run.latex), "\n")))
-			}
-			rows.WriteString(line(cells))
-		}
-	}
-	if text := g.note(); text != "" {
-		note = `\par\smallskip\raggedright ` + latexText(text) + "\n"
-	}
-	return fmt.Sprintf(latexGrid, title+caption, layout, groups+line(header), rows.String(), note)
-}
+func (g Grid) LaTeX() string { return latexGrid(g) }
 
-const latexGrid = `%% needs \usepackage{amssymb}
+var latexGrid = renderer(`% needs \usepackage{amssymb}
 \providecommand{\semconSame}{\mbox{\ooalign{\hss$|$\hss\cr$\bigcirc$\cr}}}
 \begin{table*}
 \centering\scriptsize\setlength{\tabcolsep}{2.5pt}
-\caption{%s}
-\begin{tabular}{%s}
+\caption{[[with .Title]]\textbf{[[text .]].} [[end]][[protect (text (caption .))]]}
+\begin{tabular}{[[range .Columns]][[if .Line]]|[[end]][[slice .Align 0 1]][[end]]}
 \hline
-%s\hline
-%s\hline
+[[with spans .]][[range $i, $head := heads $]][[if $i]]& [[end]][[end]][[range .]] & \multicolumn{[[.Width]]}{c[[if not .Last]]|[[end]]}{[[text .Group]]}[[end]] \\
+[[end]][[range $i, $column := .Columns]][[if $i]] & [[end]][[stacked .]][[end]] \\[2pt]
+\hline
+[[range .Sections]][[range .Rows]][[range $i, $cell := .Cells]][[if $i]] & [[end]][[cell .]][[end]] \\[2pt]
+[[end]][[end]]\hline
 \end{tabular}
-%s\end{table*}
-`
-
-func (r Run) latex() string {
-	text := strings.ReplaceAll(latexText(r.Text), `$\pm$ `, `$\pm$`)
-	switch {
-	case r.Bold:
-		return `\textbf{` + text + `}`
-	case r.Small:
-		return `\tiny ` + text
+[[with note .]]\par\smallskip\raggedright [[text .]]
+[[end]]\end{table*}
+`, latexText, func(cell Lines) string {
+	if len(cell) == 2 && cell[0] == nil && cell[1] != nil { // The second line must not take the place of the first.
+		cell = Lines{{{Text: "–"}}, cell[1]}
 	}
-	return text
+	return latexStack(strings.Split(cell.join("\n", func(r Run) string {
+		text := strings.ReplaceAll(latexText(r.Text), `$\pm$ `, `$\pm$`)
+		switch {
+		case r.Bold:
+			return `\textbf{` + text + `}`
+		case r.Small:
+			return `\tiny ` + text
+		}
+		return text
+	}), "\n"))
+})
+
+// stacked is the title in LaTeX, a word a line above numbers.
+func (c Column) stacked() string {
+	if c.Head {
+		return latexText(c.Title)
+	}
+	return latexStack(strings.Fields(latexText(c.Title)))
 }
 
 // latexStack puts lines above one another, as narrow columns need.

@@ -28,13 +28,7 @@ type Heatmap struct {
 type HeatmapRow []Heatmap
 
 // sheet implements [Figure], with records of x, y, value; the value is empty for NaN.
-func (f Heatmap) sheet() (sheet, error) {
-	s, err := HeatmapRow{f}.sheet()
-	for i := range s.records {
-		s.records[i] = s.records[i][1:]
-	}
-	return s, err
-}
+func (f Heatmap) sheet() (sheet, error) { return alone(HeatmapRow{f}) }
 
 // sheet implements [Figure], with records of the heatmap's title, x, y, value.
 func (f HeatmapRow) sheet() (sheet, error) {

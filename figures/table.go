@@ -125,8 +125,13 @@ func (t Table) grid(reading string, format func(Cell, numberLook) Lines) Grid {
 	if t.Unit != "" {
 		reading += ", in " + t.Unit
 	}
-	least, most := t.seeds()
-	look := numberLook{printed, least != most}
+	least, most := math.MaxInt, 0 // Seeds of the cells that have any.
+	for _, cell := range t.cells() {
+		if n := len(cell.Ours); n > 0 {
+			least, most = min(least, n), max(most, n)
+		}
+	}
+	look := numberLook{printed, least < most}
 	g := Grid{Title: t.Title, Data: t.Data, Sections: make([]Section, 1)}
 	var meanings []string // Of switches. They get letters, as in the paper, which keeps their columns narrow.
 	for _, head := range t.RowHeads {
@@ -190,19 +195,6 @@ func (t Table) grid(reading string, format func(Cell, numberLook) Lines) Grid {
 	}
 	g.Caption = slices.DeleteFunc(g.Caption, func(sentence string) bool { return sentence == "" })
 	return g
-}
-
-// seeds are the smallest and largest number of seeds of the cells that have any; 0, 0 if none has.
-func (t Table) seeds() (least, most int) {
-	for _, cell := range t.cells() {
-		if n := len(cell.Ours); n > 0 {
-			if least == 0 {
-				least = n
-			}
-			least, most = min(least, n), max(most, n)
-		}
-	}
-	return least, most
 }
 
 // shownName is a column's name for readers: "random_crop" → "random crop".

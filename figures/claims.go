@@ -67,18 +67,39 @@ const MinSeeds = 3
 // Verdict says what the runs say about a claim.
 type Verdict string
 
-// The verdicts on a claim among those of a table, see [Scoreboard.Judge]. Without runs there is none.
+// The verdicts on a claim among those of its experiment, see [Scoreboard.Judge]. Without runs there is none.
 const (
-	// HoldsCorrected: the mean lies on the claimed side of 0, also after Holm's correction for all claims of the table.
+	// HoldsCorrected: the mean lies on the claimed side of 0, also after Holm's correction for all claims of the experiment.
 	HoldsCorrected Verdict = "holds, corrected"
 	// HoldsAlone: the claim's own 95 % interval lies on the claimed side, but that of one of so many claims may do so by chance.
 	HoldsAlone Verdict = "holds alone"
 	// Open: the interval holds 0, there are fewer than [MinSeeds] seeds, or a run failed with NaN.
 	Open Verdict = "open"
-	// Fails: the claim's own interval lies on the other side. A correction would only favour the claim.
-	Fails  Verdict = "fails"
-	NoRuns Verdict = "no runs"
+	// FailsAlone: the claim's own interval lies on the other side, but that of one of so many claims may do so by chance.
+	FailsAlone Verdict = "fails alone"
+	// FailsCorrected: the mean lies on the other side, also after the correction.
+	FailsCorrected Verdict = "fails, corrected"
+	NoRuns         Verdict = "no runs"
 )
+
+// together is the verdict on a claim that holds if all its parts hold. It is corrected if each part that holds is, or one that fails.
+func together(parts []Verdict) Verdict {
+	for _, decides := range []Verdict{FailsCorrected, FailsAlone} {
+		if slices.Contains(parts, decides) {
+			return decides
+		}
+	}
+	runs := slices.ContainsFunc(parts, func(v Verdict) bool { return v != NoRuns })
+	switch {
+	case !runs:
+		return NoRuns
+	case slices.Contains(parts, Open) || slices.Contains(parts, NoRuns):
+		return Open
+	case slices.Contains(parts, HoldsAlone):
+		return HoldsAlone
+	}
+	return HoldsCorrected
+}
 
 // Claims lists the claims in order, with one entry per part.
 func Claims() []Claim {
@@ -137,7 +158,7 @@ func parseClaims(text string) ([]Claim, error) {
 }
 
 // Evaluate returns the mean of the claim's quantity over seeds with its 95 % t-interval, and the verdict on the claim alone, which takes a correction
-// for [HoldsCorrected]. values has one value per seed: the difference of two runs that share it, or a rank correlation within it.
+// for [HoldsCorrected] and [FailsCorrected]. values has one value per seed: the difference of two runs that share it, or a rank correlation within it.
 func (c Claim) Evaluate(values []float64) (stats.Interval, Verdict) {
 	interval := stats.MeanInterval(values)
 	low, high := float64(c.Sign)*interval.Low, float64(c.Sign)*interval.High
@@ -152,7 +173,7 @@ func (c Claim) Evaluate(values []float64) (stats.Interval, Verdict) {
 	case low > 0:
 		return interval, HoldsAlone
 	case high < 0:
-		return interval, Fails
+		return interval, FailsAlone
 	}
 	return interval, Open
 }

@@ -103,10 +103,10 @@ func TestClaimEvaluate(t *testing.T) {
 	}{
 		{nil, NoRuns, NoRuns},
 		{[]float64{5, 5.1}, Open, Open}, // too few seeds
-		{[]float64{5, 5.1, 5.2}, HoldsAlone, Fails},
-		{[]float64{-5, -5.1, -5.2}, Fails, HoldsAlone},
+		{[]float64{5, 5.1, 5.2}, HoldsAlone, FailsAlone},
+		{[]float64{-5, -5.1, -5.2}, FailsAlone, HoldsAlone},
 		{[]float64{-1, 2, 5}, Open, Open},
-		{[]float64{1, 1, 1}, HoldsAlone, Fails}, // no spread
+		{[]float64{1, 1, 1}, HoldsAlone, FailsAlone}, // no spread
 		{[]float64{0, 0, 0}, Open, Open},
 		{[]float64{5, 5.1, nan}, Open, Open},
 	} {
@@ -155,7 +155,7 @@ func TestScoreboardGolden(t *testing.T) {
 func TestVerdictsOfClaimsInParts(t *testing.T) {
 	verdicts := board().Verdicts(Real)
 	for id, want := range map[string]Verdict{
-		"C1": HoldsCorrected, "C2": Fails, "C3": Open, "C4": Open, "C5": NoRuns, "C10": HoldsCorrected, "C13": Open, "C14": Open, "C16": NoRuns, "C18": HoldsAlone, "C22": NoRuns,
+		"C1": HoldsCorrected, "C2": FailsCorrected, "C3": Open, "C4": Open, "C5": NoRuns, "C10": HoldsCorrected, "C13": Open, "C14": Open, "C16": NoRuns, "C18": HoldsAlone, "C22": NoRuns,
 	} {
 		if verdicts[id] != want {
 			t.Errorf("%s: got %s, want %s", id, verdicts[id], want)
@@ -170,14 +170,15 @@ func TestVerdictsOfClaimsInParts(t *testing.T) {
 	}
 }
 
-// TestScoreboardCorrectsEachKindOfDataApart judges one p-value among few claims and among many.
-func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
+// TestScoreboardCorrectsForTheClaimsOfAnExperiment judges one p-value alone and among others: the correction is over all that the experiment's claims measure on a
+// kind of data, whatever else has run.
+func TestScoreboardCorrectsForTheClaimsOfAnExperiment(t *testing.T) {
 	weak := []float64{1, 2, 3} // p is .074, so that it is open; shifted by 1 it is .034.
 	judge := func(others int) (board Scoreboard) {
 		left := others
 		board.Judge(func(c Claim, kind DataKind) ([]float64, []string) {
 			switch {
-			case kind == Synthetic && c.ID == "C16":
+			case kind == Synthetic && (c.ID == "C16" || c.ID == "C24"):
 				return []float64{weak[0] + 1, weak[1] + 1, weak[2] + 1}, []string{"scenes"}
 			case kind == Real && left > 0:
 				left--
@@ -187,15 +188,24 @@ func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
 		})
 		return board
 	}
-	for _, row := range judge(5).of(Synthetic) { // The other kind's claims do not count.
-		if row.Claim.ID == "C16" && (row.Verdict != HoldsCorrected || row.P != row.Corrected) {
-			t.Errorf("%s, p %g, corrected %g", row.Verdict, row.P, row.Corrected)
+	for _, others := range []int{0, 5} {
+		for _, row := range judge(others).of(Synthetic) {
+			switch row.Claim.ID {
+			case "C16":
+				if row.Verdict != HoldsAlone || row.Family != 9 || math.Abs(row.Corrected-9*row.P) > 1e-12 {
+					t.Errorf("C16 is one of 9: %s, p %g, corrected %g of %d", row.Verdict, row.P, row.Corrected, row.Family)
+				}
+			case "C24":
+				if row.Verdict != HoldsCorrected || row.Family != 1 || row.P != row.Corrected {
+					t.Errorf("C24 is alone: %s, p %g, corrected %g of %d", row.Verdict, row.P, row.Corrected, row.Family)
+				}
+			}
 		}
 	}
 	rows := judge(3).of(Real)
-	for _, row := range rows[:3] {
-		if row.Verdict != Open || math.Abs(row.Corrected-3*row.P) > 1e-12 {
-			t.Errorf("%s, p %g, corrected %g", row.Verdict, row.P, row.Corrected)
+	for i, row := range rows[:3] {
+		if row.Verdict != Open || row.Family != 12 || math.Abs(row.Corrected-min(1, 12*row.P)) > 1e-12 {
+			t.Errorf("row %d: %s, p %g, corrected %g of %d", i, row.Verdict, row.P, row.Corrected, row.Family)
 		}
 	}
 	if empty := judge(0).of(Real); empty != nil {
@@ -206,6 +216,36 @@ func TestScoreboardCorrectsEachKindOfDataApart(t *testing.T) {
 	equal(t, len(none.of(Synthetic)), 0)
 	if len(none.of(Real)) < 40 {
 		t.Errorf("%d rows without runs", len(none.of(Real)))
+	}
+}
+
+// TestClaimsInPartsStandAboveTheirParts: the row of the whole claim has the verdict on all parts and no numbers of its own.
+func TestClaimsInPartsStandAboveTheirParts(t *testing.T) {
+	board := board()
+	for i, row := range board.Rows {
+		if row.Parts == 0 {
+			continue
+		}
+		var parts []Verdict
+		for _, part := range board.Rows[i+1 : i+1+row.Parts] {
+			if !part.Part || part.Claim.ID != row.Claim.ID || part.Kind != row.Kind {
+				t.Errorf("%s stands below %s", part.Claim.ID, row.Claim.ID)
+			}
+			parts = append(parts, part.Verdict)
+		}
+		if row.Part || len(row.Values) > 0 || row.Claim.Part != "" || row.Verdict != together(parts) {
+			t.Errorf("%+v of %v", row, parts)
+		}
+	}
+	for _, c := range []struct {
+		parts []Verdict
+		want  Verdict
+	}{
+		{[]Verdict{HoldsCorrected, HoldsCorrected}, HoldsCorrected}, {[]Verdict{HoldsCorrected, HoldsAlone}, HoldsAlone}, {[]Verdict{HoldsCorrected, Open}, Open},
+		{[]Verdict{HoldsCorrected, NoRuns}, Open}, {[]Verdict{NoRuns, NoRuns}, NoRuns}, {[]Verdict{HoldsCorrected, FailsAlone}, FailsAlone},
+		{[]Verdict{FailsAlone, FailsCorrected, Open}, FailsCorrected}, {[]Verdict{NoRuns, FailsAlone}, FailsAlone},
+	} {
+		equal(t, together(c.parts), c.want)
 	}
 }
 

@@ -16,7 +16,8 @@ type Scoreboard struct {
 	Profile string   // That of the runs.
 	Data    []string // The identity of each dataset behind a row.
 	Notes   []string // Sentences on what stands behind the numbers.
-	// Rows has each part of each claim, in the order of [Claims]: first on synthetic data, then on real ones. A kind of data without runs is left out.
+	// Rows has each claim, in the order of [Claims]: first on synthetic data, then on real ones. The parts of a claim that has several stand below it. A kind of
+	// data without runs is left out.
 	Rows []ScoreboardRow
 }
 
@@ -29,7 +30,12 @@ type ScoreboardRow struct {
 	Interval stats.Interval // Of their mean.
 	// P is the p-value of the two-sided t-test that the mean is 0, and Corrected that after Holm's correction. NaN if there is none.
 	P, Corrected float64
-	Verdict      Verdict
+	// Family is the number of quantities that the correction is for: those of all claims of the experiment on this kind of data, whatever has run.
+	Family  int
+	Verdict Verdict
+	// Parts is the number of rows below that are parts of this claim; 0 for a claim of one part, and for a part.
+	Parts int
+	Part  bool // Whether this row is a part of a claim above.
 }
 
 // NewScoreboard evaluates every claim, see [Scoreboard.Judge].
@@ -39,8 +45,9 @@ func NewScoreboard(profile string, measured func(Claim, DataKind) (values []floa
 	return board
 }
 
-// Judge fills in the rows and their data. It calls measured for each claim and each kind of data that the claim is about, which returns the claim's quantity,
-// one value per seed (see [Claim.Evaluate]), and what identifies the datasets behind it, or nil without runs. Holm's correction is over all claims on one kind of data that have [MinSeeds] seeds.
+// Judge fills in the rows and their data. It calls measured for each part of each claim and each kind of data that it is about, which returns the quantity, one
+// value per seed (see [Claim.Evaluate]), and what identifies the datasets behind it, or nil without runs. Holm's correction is over all that the claims of an experiment
+// measure on one kind of data, so that a verdict does not depend on what else has run. A claim of several parts holds if they all do.
 func (s *Scoreboard) Judge(measured func(Claim, DataKind) (values []float64, data []string)) {
 	s.Rows, s.Data = nil, nil
 	for _, kind := range []DataKind{Synthetic, Real} {
@@ -49,7 +56,7 @@ func (s *Scoreboard) Judge(measured func(Claim, DataKind) (values []float64, dat
 			if claim.Kind == "" || claim.Kind == kind {
 				values, data := measured(claim, kind)
 				interval, verdict := claim.Evaluate(values)
-				rows = append(rows, ScoreboardRow{claim, kind, data, values, interval, math.NaN(), math.NaN(), verdict})
+				rows = append(rows, ScoreboardRow{Claim: claim, Kind: kind, Data: data, Values: values, Interval: interval, P: math.NaN(), Corrected: math.NaN(), Verdict: verdict})
 				for _, identity := range data {
 					if !slices.Contains(s.Data, identity) {
 						s.Data = append(s.Data, identity)
@@ -59,7 +66,7 @@ func (s *Scoreboard) Judge(measured func(Claim, DataKind) (values []float64, dat
 		}
 		correct(rows)
 		if hasRuns(rows) || kind == Real && len(s.Rows) == 0 {
-			s.Rows = append(s.Rows, rows...)
+			s.Rows = append(s.Rows, joined(rows)...)
 		}
 	}
 }
@@ -68,22 +75,55 @@ func hasRuns(rows []ScoreboardRow) bool {
 	return slices.ContainsFunc(rows, func(row ScoreboardRow) bool { return row.Verdict != NoRuns })
 }
 
-// correct fills in p-values, and the verdicts that need them.
+// correct fills in p-values, and the verdicts that need them, for the rows of one kind of data.
 func correct(rows []ScoreboardRow) {
-	var tested []*ScoreboardRow
-	var p []float64
+	families := map[string][]*ScoreboardRow{}
 	for i := range rows {
-		if row := &rows[i]; len(row.Values) >= MinSeeds {
+		row := &rows[i]
+		if len(row.Values) >= MinSeeds {
 			row.P = stats.PValue(row.Values)
-			tested, p = append(tested, row), append(p, row.P)
+		}
+		families[row.Claim.Experiment] = append(families[row.Claim.Experiment], row)
+	}
+	for _, family := range families {
+		var p []float64
+		for _, row := range family {
+			p = append(p, row.P)
+		}
+		for i, corrected := range stats.Holm(p) {
+			row := family[i]
+			row.Corrected, row.Family = corrected, len(family)
+			if sure, ok := map[Verdict]Verdict{HoldsAlone: HoldsCorrected, FailsAlone: FailsCorrected}[row.Verdict]; ok && corrected < 1-stats.Confidence {
+				row.Verdict = sure
+			}
 		}
 	}
-	for i, corrected := range stats.Holm(p) {
-		tested[i].Corrected = corrected
-		if tested[i].Verdict == HoldsAlone && corrected < 1-stats.Confidence {
-			tested[i].Verdict = HoldsCorrected
+}
+
+// joined puts a row before the parts of each claim that has several, with the verdict on them all.
+func joined(rows []ScoreboardRow) (all []ScoreboardRow) {
+	for len(rows) > 0 {
+		first := rows[0]
+		n := slices.IndexFunc(rows, func(row ScoreboardRow) bool { return row.Claim.ID != first.Claim.ID })
+		if n < 0 {
+			n = len(rows)
 		}
+		parts := rows[:n]
+		if rows = rows[n:]; n == 1 {
+			all = append(all, first)
+			continue
+		}
+		whole := ScoreboardRow{Claim: first.Claim, Kind: first.Kind, Interval: stats.MeanInterval(nil), P: math.NaN(), Corrected: math.NaN(), Parts: n}
+		whole.Claim.Part, whole.Claim.Measure, whole.Claim.Control, whole.Claim.Paper, whole.Claim.Quantity = "", "", "", math.NaN(), Quantity{}
+		var verdicts []Verdict
+		for i := range parts {
+			parts[i].Part = true
+			verdicts = append(verdicts, parts[i].Verdict)
+		}
+		whole.Verdict = together(verdicts)
+		all = append(append(all, whole), parts...)
 	}
+	return all
 }
 
 // of returns the rows of one kind of data.
@@ -119,22 +159,12 @@ func (s Scoreboard) Format(format string) (string, error) {
 	return formatted(format, ScoreboardFormats, map[string]func() string{"text": s.Text, "md": s.Markdown, "html": s.HTML, "csv": s.CSV})
 }
 
-// Verdicts returns one verdict per claim on one kind of data. A claim of several parts holds if each part holds, and is corrected if each is; it fails if
-// one part fails, has no runs if no part has any, and is open otherwise.
+// Verdicts returns the verdict on each claim on one kind of data.
 func (s Scoreboard) Verdicts(kind DataKind) map[string]Verdict {
 	verdicts := map[string]Verdict{}
 	for _, row := range s.of(kind) {
-		before, seen := verdicts[row.Claim.ID]
-		both := []Verdict{before, row.Verdict}
-		switch {
-		case !seen || before == row.Verdict:
+		if !row.Part {
 			verdicts[row.Claim.ID] = row.Verdict
-		case slices.Contains(both, Fails):
-			verdicts[row.Claim.ID] = Fails
-		case slices.Contains(both, Open) || slices.Contains(both, NoRuns):
-			verdicts[row.Claim.ID] = Open
-		default:
-			verdicts[row.Claim.ID] = HoldsAlone
 		}
 	}
 	return verdicts
@@ -152,13 +182,13 @@ func (s Scoreboard) caption() (sentences []string) {
 		if len(verdicts) == 1 {
 			claims = "claim"
 		}
-		sentences = append(sentences, fmt.Sprintf("%s: of %d %s, %d hold corrected, %d hold alone, %d fail, %d are open and %d have no runs.",
-			section.title, len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Fails], count[Open], count[NoRuns]))
+		sentences = append(sentences, fmt.Sprintf("%s: of %d %s, %d hold corrected, %d hold alone, %d are open, %d fail alone, %d fail corrected and %d have no runs.",
+			section.title, len(verdicts), claims, count[HoldsCorrected], count[HoldsAlone], count[Open], count[FailsAlone], count[FailsCorrected], count[NoRuns]))
 	}
 	sentences = append(sentences,
-		"Ours: mean ± sd over n seeds, with the 95 % t-interval and Holm's corrected p-value over the claims of its kind of data.",
-		fmt.Sprintf("Holds, corrected: the corrected p-value is below 0.05, on the claimed side of 0. Holds alone: only the claim's own interval lies there. "+
-			"Fails: it lies on the other side. Open: it holds 0, or there are fewer than %d seeds.", MinSeeds))
+		"Ours: mean ± sd over n seeds, with the 95 % t-interval and the p-value by Holm's correction for all that the experiment's claims measure on the kind of data, as many as stand beside it.",
+		fmt.Sprintf("Holds, corrected: the p-value is below 0.05, on the claimed side of 0. Holds alone: only the claim's own interval lies there. "+
+			"Fails, corrected or alone: the same on the other side. Open: the interval holds 0, or there are fewer than %d seeds. A claim of several parts holds if each does.", MinSeeds))
 	if s.Profile != "" {
 		sentences = append(sentences, "Profile: "+s.Profile+".")
 	}
@@ -177,6 +207,9 @@ func (r ScoreboardRow) measured() string {
 	if r.Claim.Control != "" {
 		control = "; control: " + r.Claim.Control
 	}
+	if r.Parts > 0 {
+		return ""
+	}
 	return r.Claim.Measure + "\u00a0" + side + "\u00a00" + control
 }
 
@@ -190,8 +223,10 @@ func (r ScoreboardRow) number(value float64) string {
 
 // cells are the texts of the columns of [Scoreboard], empty if there is nothing to show.
 func (r ScoreboardRow) cells() []Lines {
-	claim, paper, ours, interval, n, p := r.Claim.Text, "", "", "", "", ""
-	if r.Claim.Part != "" {
+	id, claim, paper, ours, interval, n, p := r.Claim.ID, r.Claim.Text, "", "", "", "", ""
+	if r.Part {
+		id, claim = "", r.Claim.Part
+	} else if r.Claim.Part != "" {
 		claim = r.Claim.Part + ": " + claim
 	}
 	if !math.IsNaN(r.Claim.Paper) {
@@ -208,11 +243,14 @@ func (r ScoreboardRow) cells() []Lines {
 		} else if !math.IsNaN(r.Corrected) {
 			p = decimal(r.Corrected, 3)
 		}
+		if p != "" {
+			p += fmt.Sprintf(" of %d", r.Family)
+		}
 	}
-	cells := Plain(r.Claim.ID, claim, r.measured(), paper, ours, interval, n, p, string(r.Verdict))
+	cells := Plain(id, claim, r.measured(), paper, ours, interval, n, p, string(r.Verdict))
 	verdict := &cells[len(cells)-1][0][0]
-	verdict.Bold = r.Verdict == HoldsCorrected || r.Verdict == Fails
-	verdict.Colour = map[Verdict]string{HoldsCorrected: moreColour, HoldsAlone: moreColour, Fails: lessColour, NoRuns: paperColour}[r.Verdict]
+	verdict.Bold = r.Verdict == HoldsCorrected || r.Verdict == FailsCorrected
+	verdict.Colour = map[Verdict]string{HoldsCorrected: moreColour, HoldsAlone: moreColour, FailsAlone: lessColour, FailsCorrected: lessColour, NoRuns: paperColour}[r.Verdict]
 	return cells
 }
 
@@ -268,7 +306,7 @@ func (s Scoreboard) LinkedHTML(link func(experiment string) string) string {
 // CSV writes the scoreboard for machines: seven digits, missing values empty, one value per seed separated by spaces.
 func (s Scoreboard) CSV() string {
 	records := [][]string{{"id", "part", "claim", "measure", "sign", "unit", "experiment", "control", "kind", "profile", "data", "paper", "mean", "sd", "low", "high",
-		"n", "values", "p", "corrected_p", "verdict"}}
+		"n", "values", "p", "corrected_p", "family", "verdict"}}
 	for _, row := range s.Rows {
 		sign := "+"
 		if row.Claim.Sign < 0 {
@@ -280,7 +318,7 @@ func (s Scoreboard) CSV() string {
 		}
 		records = append(records, []string{row.Claim.ID, row.Claim.Part, row.Claim.Text, row.Claim.Measure, sign, row.Claim.Unit, row.Claim.Experiment,
 			row.Claim.Control, string(row.Kind), s.Profile, strings.Join(row.Data, "; "), plain(row.Claim.Paper), mean, plain(row.Interval.SD), plain(row.Interval.Low),
-			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), string(row.Verdict)})
+			plain(row.Interval.High), strconv.Itoa(len(row.Values)), joinPlain(row.Values), plain(row.P), plain(row.Corrected), strconv.Itoa(row.Family), string(row.Verdict)})
 	}
 	return csvText(records)
 }

@@ -133,7 +133,7 @@ func (s *layout) listCOCOStuff(dir string, split Split) (folder string, pairs []
 	return folder, pairs, nil
 }
 
-func cocoMask(path string, file []byte) (height, width int, classes []uint8, err error) {
+func cocoMask(path string, file []byte) (ids, classOf, error) {
 	folder := filepath.Dir(path)
 	switch {
 	case filepath.Base(filepath.Dir(folder)) == "stuffthingmaps":
@@ -148,25 +148,21 @@ func cocoMask(path string, file []byte) (height, width int, classes []uint8, err
 	}
 	segments, err := panopticFile(folder + ".json")
 	if err != nil {
-		return 0, 0, nil, err
+		return ids{}, nil, err
 	}
 	categories, ok := segments[filepath.Base(path)]
 	if !ok {
-		return 0, 0, nil, fmt.Errorf("has no entry in %s", folder+".json")
+		return ids{}, nil, fmt.Errorf("has no entry in %s", folder+".json")
 	}
 	m, err := decodeSegments(file)
-	if err != nil {
-		return 0, 0, nil, err
-	}
-	classes, err = m.classes(func(segment uint32) (uint8, bool) {
+	return m, func(segment uint32) (uint8, bool) {
 		if segment == 0 {
 			return Ignore, true
 		}
 		category, known := categories[segment]
 		class, hasClass := cocoClass(category)
 		return class, known && hasClass
-	})
-	return m.height, m.width, classes, err
+	}, err
 }
 
 // panoptic holds the category of each segment, by the file name of the mask.

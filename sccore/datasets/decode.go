@@ -341,10 +341,10 @@ func storedMask(file []byte) (image.Image, error) {
 }
 
 // classes maps ids to classes. The error for an unknown id names the pixel.
-func (m ids) classes(classOf func(id uint32) (class uint8, known bool)) ([]uint8, error) {
+func (m ids) classes(of classOf) ([]uint8, error) {
 	out := make([]uint8, len(m.of))
 	for p, id := range m.of {
-		class, known := classOf(id)
+		class, known := of(id)
 		if !known {
 			return nil, fmt.Errorf("pixel (%d, %d) has id %d, which the dataset does not have", p%m.width, p/m.width, id)
 		}

@@ -80,19 +80,7 @@ func OpenInstances(path string) (*Instances, error) {
 func ReadInstances(r io.Reader, name string) (*Instances, error) {
 	in := &Instances{Name: name, images: map[int64]Size{}, categories: map[int64]bool{}}
 	p := instanceParser{in: in, json: jsonstream.New(r)}
-	if err := p.parse(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return in, nil
-}
-
-type instanceParser struct {
-	in          *Instances
-	json        *jsonstream.Reader
-	annotations bool // The list is there.
-}
-
-func (p *instanceParser) parse() error {
+	annotated := false
 	err := p.json.Object(func(key string) error {
 		switch key {
 		case "images":
@@ -100,7 +88,7 @@ func (p *instanceParser) parse() error {
 		case "categories":
 			return p.json.Array(p.category)
 		case "annotations":
-			p.annotations = true
+			annotated = true
 			return p.json.Array(p.annotation)
 		}
 		return p.json.Skip()
@@ -110,16 +98,23 @@ func (p *instanceParser) parse() error {
 	}
 	switch {
 	case err != nil:
-		return err
-	case len(p.in.Images) == 0:
-		return errors.New("has no images")
-	case len(p.in.Categories) == 0:
-		return errors.New("has no categories")
-	case !p.annotations:
-		return errors.New("has no annotations")
+	case len(in.Images) == 0:
+		err = errors.New("has no images")
+	case len(in.Categories) == 0:
+		err = errors.New("has no categories")
+	case !annotated:
+		err = errors.New("has no annotations")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p.checkAnnotations()
-	return nil
+	return in, nil
+}
+
+type instanceParser struct {
+	in   *Instances
+	json *jsonstream.Reader
 }
 
 func (p *instanceParser) image(i int) error {

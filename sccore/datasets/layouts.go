@@ -186,21 +186,21 @@ func (s *layout) listCityscapes(dir string, split Split) (folder string, pairs [
 	return folder, pairs, nil
 }
 
-func cityscapesMask(path string, file []byte) (height, width int, classes []uint8, err error) {
-	var classOf [256]uint8
+func cityscapesMask(path string, file []byte) (ids, classOf, error) {
+	var classes [256]uint8
 	known := uint32(33)
-	for id := range classOf {
-		classOf[id] = Ignore
+	for id := range classes {
+		classes[id] = Ignore
 	}
 	for class, id := range cityscapesIDs {
 		if strings.HasSuffix(path, trainIDs) {
 			id, known = uint32(class), uint32(len(cityscapesIDs)-1)
 		}
-		classOf[id] = uint8(class)
+		classes[id] = uint8(class)
 	}
 	return idMask(func(id uint32) (uint8, bool) {
 		if id <= known || id == uint32(Ignore) { // 255 is a licence plate (id −1), or ignored among the train ids.
-			return classOf[id], true
+			return classes[id], true
 		}
 		return 0, false
 	})(path, file)

@@ -41,17 +41,8 @@ func (p *ImageFolder) at(places []int, identity string) *ImageFolder {
 // Len − 1.
 func (p *ImageFolder) HoldOut(n int) (rest, held *ImageFolder) {
 	places := Spread(p.Len(), n)
-	kept := *p
-	kept.files = nil
-	for i, file := range p.files {
-		if len(places) > 0 && places[0] == i {
-			places = places[1:]
-			continue
-		}
-		kept.files = append(kept.files, file)
-	}
-	kept.Identity = fmt.Sprintf("all but %d spread evenly of (%s)", n, p.Identity)
-	return &kept, p.Pick(Spread(p.Len(), n))
+	others := slices.DeleteFunc(Spread(p.Len(), 0), func(i int) bool { _, is := slices.BinarySearch(places, i); return is })
+	return p.at(others, fmt.Sprintf("all but %d spread evenly of (%s)", n, p.Identity)), p.Pick(places)
 }
 
 // Pick returns the images at the given places, in their order. Its identity says which they are.

@@ -65,8 +65,8 @@ type layout struct {
 	official  map[Split]int
 	// list finds the files below a data folder. Its error for missing data is an [fs.ErrNotExist].
 	list func(s *layout, dir string, split Split) (folder string, pairs []pair, err error)
-	// mask decodes the file of a mask.
-	mask func(path string, file []byte) (height, width int, classes []uint8, err error)
+	// mask decodes the file of a mask, and says what its ids stand for.
+	mask func(path string, file []byte) (ids, classOf, error)
 }
 
 var layouts = []*layout{cocoStuff, voc, ade20k, cityscapes, camVid}
@@ -132,23 +132,26 @@ func (s *layout) read(p pair) (*SegmentedImage, error) {
 		return nil, err
 	}
 	out.Mask, err = loadPath(p.mask, func(file []byte) ([]uint8, error) {
-		height, width, classes, err := s.mask(p.mask, file)
-		if err == nil && (height != out.Height || width != out.Width) {
-			err = fmt.Errorf("the mask is %d×%d pixels, its image %d×%d", width, height, out.Width, out.Height)
+		m, class, err := s.mask(p.mask, file)
+		if err != nil {
+			return nil, err
 		}
-		return classes, err
+		if m.height != out.Height || m.width != out.Width {
+			return nil, fmt.Errorf("the mask is %d×%d pixels, its image %d×%d", m.width, m.height, out.Width, out.Height)
+		}
+		return m.classes(class)
 	})
 	return out, err
 }
 
-// idMask decodes masks of ids, which classOf maps to classes.
-func idMask(classOf func(id uint32) (class uint8, known bool)) func(string, []byte) (int, int, []uint8, error) {
-	return func(_ string, file []byte) (height, width int, classes []uint8, err error) {
+// classOf maps an id in a mask to a class.
+type classOf func(id uint32) (class uint8, known bool)
+
+// idMask decodes masks of ids.
+func idMask(class classOf) func(string, []byte) (ids, classOf, error) {
+	return func(_ string, file []byte) (ids, classOf, error) {
 		m, err := decodeIDs(file)
-		if err == nil {
-			classes, err = m.classes(classOf)
-		}
-		return m.height, m.width, classes, err
+		return m, class, err
 	}
 }
 

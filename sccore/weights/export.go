@@ -37,16 +37,12 @@ func ExportAs(path string, naming Naming, store *model.Store, scope string, v en
 		if variable == nil {
 			return fmt.Errorf("writing %s: variable %s is missing", path, full)
 		}
-		value, err := variable.Value()
+		if !slices.Equal(variable.Shape().Dimensions, w.Shape) {
+			return fmt.Errorf("writing %s: variable %s has shape %s, the transformer wants %v", path, full, variable.Shape(), w.Shape)
+		}
+		values, err := valuesIn(variable)
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
-		}
-		values, err := tensors.CopyFlatData[float32](value)
-		if err != nil {
-			return fmt.Errorf("writing %s: variable %s: %w", path, full, err)
-		}
-		if !slices.Equal(value.Shape().Dimensions, w.Shape) {
-			return fmt.Errorf("writing %s: variable %s has shape %s, the transformer wants %v", path, full, value.Shape(), w.Shape)
 		}
 		all.set(strings.ReplaceAll(w.Path, "/", "."), transposed(values, w.Shape, true), torchShape(w.Shape)...)
 	}
@@ -168,7 +164,7 @@ func (a floats) under(n Naming, v encoder.ViT) floats {
 // ExportModel writes a whole network, the float32 variables of a store that are not below the scopes without, to a .safetensors file with PyTorch's
 // layouts: the variable /decode_head/conv_seg/weight becomes the tensor decode_head.conv_seg.weight. The write is atomic.
 func ExportModel(path string, store *model.Store, without []string, metadata map[string]string) error {
-	named := map[string]*tensors.Tensor{}
+	named := floats{}
 variables:
 	for variable := range store.IterVariables() {
 		if variable.DType() != dtypes.Float32 {
@@ -179,19 +175,17 @@ variables:
 				continue variables
 			}
 		}
-		value, err := variable.Value()
+		values, err := valuesIn(variable)
+		if err == nil {
+			if err = safetensors.CheckFinite(values); err != nil {
+				err = fmt.Errorf("variable %s: %w", variable.Path(), err)
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
-		values, err := tensors.CopyFlatData[float32](value)
-		if err != nil {
-			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
-		}
-		if err := safetensors.CheckFinite(values); err != nil {
-			return fmt.Errorf("writing %s: variable %s: %w", path, variable.Path(), err)
-		}
 		shape := variable.Shape().Dimensions
-		named[torchName(variable)] = tensors.FromFlatDataAndDimensions(transposed(values, shape, true), torchShape(shape)...)
+		named.set(torchName(variable), transposed(values, shape, true), torchShape(shape)...)
 	}
 	return safetensors.Write(path, named, metadata)
 }
@@ -235,6 +229,19 @@ func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
 		}
 	}
 	return nil
+}
+
+// valuesIn returns the values of a float32 variable. The error names it.
+func valuesIn(variable *model.Variable) ([]float32, error) {
+	value, err := variable.Value()
+	if err != nil {
+		return nil, fmt.Errorf("variable %s: %w", variable.Path(), err)
+	}
+	values, err := tensors.CopyFlatData[float32](value)
+	if err != nil {
+		return nil, fmt.Errorf("variable %s: %w", variable.Path(), err)
+	}
+	return values, nil
 }
 
 // torchName is the name of a variable in PyTorch's way.

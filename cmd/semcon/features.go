@@ -171,11 +171,15 @@ func preprocessingFlags(flags *flag.FlagSet) func(*vitFile) error {
 		if given(flags, "interpolation") {
 			p.Interpolation = datasets.Interpolation(*interpolation)
 		}
-		for name, text := range map[string]string{"mean": *mean, "std": *std} {
-			if given(flags, name) {
-				if *map[string]*[3]float64{"mean": &p.Mean, "std": &p.Std}[name], err = parseColour(name, text); err != nil {
-					return err
-				}
+		for _, c := range []struct {
+			name, text string
+			colour     *[3]float64
+		}{{"mean", *mean, &p.Mean}, {"std", *std, &p.Std}} {
+			if !given(flags, c.name) {
+				continue
+			}
+			if *c.colour, err = parseColour(c.name, c.text); err != nil {
+				return err
 			}
 		}
 		if *resize != 0 {

@@ -149,15 +149,6 @@ func ExamplePrototypeEntropy() {
 	// Output: 0.3466
 }
 
-func ExampleTotal() {
-	weights := losses.DefaultLambdas()
-	weights.PatchConcentration = 10
-	printLoss(func(align, cotap *graph.Node) *graph.Node {
-		return losses.Total(losses.Terms{PatchAlignment: align, PatchConcentration: cotap}, weights)
-	}, 3.0, 0.2)
-	// Output: 5.0000
-}
-
 // One image of three patches: the student's third patch has left the first for the second.
 var (
 	patchStudent = [][][]float64{{{1, 0}, {0, 1}, {0, 2}}}

@@ -215,29 +215,3 @@ func TestCorrespondence(t *testing.T) {
 		}, 1e-6, tensors.FromValue(u[:1]), tensors.FromValue(v[:1]))
 	})
 }
-
-func TestTotal(t *testing.T) {
-	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
-		total := func(weights losses.Lambdas, x float64) float64 {
-			return graph.MustExecOnce(b, func(x *graph.Node) *graph.Node {
-				times := func(factor float64) *graph.Node { return graph.MulScalar(x, factor) }
-				return losses.Total(losses.Terms{
-					PatchAlignment: times(1), ImageAlignment: times(10), PatchConcentration: times(100), ImageConcentration: times(1000), Prototypes: times(10000),
-				}, weights)
-			}, x).Value().(float64)
-		}
-		if got := total(losses.DefaultLambdas(), 1); got != 11111 {
-			t.Errorf("all weights 1: %v", got)
-		}
-		if got := total(losses.Lambdas{PatchAlignment: 1, ImageAlignment: 2, PatchConcentration: 3, ImageConcentration: 4, Prototypes: 5}, 1); got != 54321 {
-			t.Errorf("weights 1 to 5: %v", got)
-		}
-		// A single alignment loss, and a NaN term of weight 0.
-		got := graph.MustExecOnce(b, func(x *graph.Node) *graph.Node {
-			return losses.Total(losses.Terms{ImageAlignment: x, Prototypes: graph.Log(graph.Neg(x))}, losses.Lambdas{ImageAlignment: 2})
-		}, 3.0).Value().(float64)
-		if got != 6 {
-			t.Errorf("one term: %v", got)
-		}
-	})
-}

@@ -195,9 +195,8 @@ func (c Config) shape() Config {
 	c.LearningRate, c.FinalLearningRate, c.WeightDecay, c.FinalWeightDecay, c.TargetMomentum, c.FinalTargetMomentum = 0, 0, 0, 0, 0, 0
 	c.Views.Global, c.Views.Local, c.Views.MinOverlap = views.Recipe{}, views.Recipe{}, 0
 	c.Correspondences.Noise, c.LambdaBy = 0, ""
-	for _, weight := range []*float64{&c.Lambdas.PatchAlignment, &c.Lambdas.ImageAlignment, &c.Lambdas.PatchConcentration,
-		&c.Lambdas.ImageConcentration, &c.Lambdas.Prototypes} {
-		if *weight > 0 {
+	for _, loss := range Losses {
+		if weight := loss.lambda(&c.Lambdas); *weight > 0 {
 			*weight = 1
 		}
 	}
@@ -233,16 +232,9 @@ var FilterEarlier = Ablation{
 
 // Config turns off, in a configuration with everything on, the parts that the line leaves out.
 func (a Ablation) Config(all Config) Config {
-	for _, part := range []struct {
-		on     bool
-		weight *float64
-	}{
-		{a.ImageAlignment, &all.Lambdas.ImageAlignment}, {a.PatchAlignment, &all.Lambdas.PatchAlignment},
-		{a.ImageConcentration, &all.Lambdas.ImageConcentration}, {a.PatchConcentration, &all.Lambdas.PatchConcentration},
-		{a.Filter, &all.Lambdas.Prototypes},
-	} {
-		if !part.on {
-			*part.weight = 0
+	for i, on := range []bool{a.ImageAlignment, a.PatchAlignment, a.ImageConcentration, a.PatchConcentration, a.Filter} { // As in [Losses].
+		if !on {
+			*Losses[i].lambda(&all.Lambdas) = 0
 		}
 	}
 	switch {

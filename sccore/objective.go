@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
@@ -103,33 +101,19 @@ func (o *Objective) parts() int { return o.config.AccumulationSteps }
 func (o *Objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[StepMetrics]) {
 	total, reports := o.step.forward(scope, o.step.named(inputs))
 	var all []train.Report[StepMetrics]
-	for _, name := range slices.Sorted(maps.Keys(reports)) {
-		if !reports[name].Shape().IsScalar() {
-			all = append(all, train.Report[StepMetrics]{Node: reports[name], Read: o.readSpread(name)})
+	for _, r := range reports {
+		if r.spread == nil {
+			all = append(all, train.Mean(r.name, r.node, r.scalar))
 			continue
 		}
-		all = append(all, train.Mean(name, reports[name], func(m *StepMetrics) *float64 { return m.scalar(name) }))
+		all = append(all, train.Report[StepMetrics]{Node: r.node, Read: func(m *StepMetrics, at train.At, value *tensors.Tensor) string {
+			if at.Part == 0 && m.Step%o.config.MetricsEvery == 0 {
+				r.spread(m, value)
+			}
+			return ""
+		}})
 	}
 	return total, all
-}
-
-// readSpread reads a report that is no scalar.
-func (o *Objective) readSpread(name string) func(*StepMetrics, train.At, *tensors.Tensor) string {
-	return func(m *StepMetrics, at train.At, value *tensors.Tensor) string {
-		if at.Part > 0 || m.Step%o.config.MetricsEvery != 0 {
-			return ""
-		}
-		switch name {
-		case reportClassSpread:
-			m.Class = metrics.SpreadOf(value)
-		case reportPatchSpread:
-			m.Patches = metrics.SpreadOf(value)
-		case reportSpreadOfClasses:
-			parts := tensors.MustCopyFlatData[float32](value)
-			m.Classes = &metrics.ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
-		}
-		return ""
-	}
 }
 
 // update takes the optimizer's step and moves the target branch. It reports the norm of the gradient.
@@ -140,7 +124,7 @@ func (o *Objective) update(scope *model.Scope, variables []*model.Variable, grad
 	}
 	optim.DefaultAdamW().Update(scope.At(optimizerScope), variables, gradients, read.rate, read.decay)
 	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), read.momentum)
-	return []train.Report[StepMetrics]{train.Mean(reportGradientNorm, norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}
+	return []train.Report[StepMetrics]{train.Mean("gradient norm", norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}
 }
 
 // batches reads the parts of a run's batches and draws their views.
@@ -159,8 +143,8 @@ func (o *Objective) scheduled(step int) []float32 {
 	rate, decay, momentum := o.config.schedule(step)
 	scheduled := []float32{float32(rate), float32(decay), float32(momentum)}
 	l := o.lambdas()
-	for _, lambda := range each(&l) {
-		scheduled = append(scheduled, float32(*lambda))
+	for _, loss := range Losses {
+		scheduled = append(scheduled, float32(loss.Lambda(l)))
 	}
 	return append(scheduled, float32(o.config.Correspondences.Noise))
 }
@@ -208,31 +192,6 @@ type StepMetrics struct {
 	Patches *metrics.Spread `json:"patches,omitempty"`
 	// Classes is the spread of the same patch tokens within and between classes, if the images have labels.
 	Classes *metrics.ClassSpread `json:"classes,omitempty"`
-}
-
-// The names of a step's reports: losses and entropies are scalars, covariances are [D, D], the spread of classes is [2].
-const (
-	reportTotal              = "total"
-	reportPatchAlignment     = "patch alignment"
-	reportImageAlignment     = "image alignment"
-	reportPatchConcentration = "patch concentration"
-	reportImageConcentration = "image concentration"
-	reportPrototypes         = "prototypes"
-	reportImageEntropy       = "image entropy"
-	reportPatchEntropy       = "patch entropy"
-	reportGradientNorm       = "gradient norm"
-	reportClassSpread        = "class spread"
-	reportPatchSpread        = "patch spread"
-	reportSpreadOfClasses    = "spread of classes"
-)
-
-// scalar is the metric of a scalar report.
-func (m *StepMetrics) scalar(report string) *float64 {
-	return map[string]*float64{
-		reportTotal: &m.Total, reportPatchAlignment: &m.PatchAlignment, reportImageAlignment: &m.ImageAlignment,
-		reportPatchConcentration: &m.PatchConcentration, reportImageConcentration: &m.ImageConcentration, reportPrototypes: &m.Prototypes,
-		reportImageEntropy: &m.ImageEntropy, reportPatchEntropy: &m.PatchEntropy,
-	}[report]
 }
 
 // entropy is the mean entropy of distributions, [N, K].

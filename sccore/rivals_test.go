@@ -49,7 +49,7 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 			if err := trainer.SetTeacher(file); err != nil {
 				t.Fatal(err)
 			}
-			before := gaugesOf(t, trainer)
+			before := diagnosticsOf(t, trainer)
 			if !(before.Lengths.PatchConcentration > 0) && loss != sccore.WithFastAP && loss != sccore.WithSmoothAP {
 				t.Errorf("%s has no gradient", loss)
 			}
@@ -60,7 +60,7 @@ func TestEveryLossLearnsFromATeacher(t *testing.T) {
 			if err := trainer.SetTeacher(file); err != nil {
 				t.Fatal(err)
 			}
-			if after := gaugesOf(t, trainer); !slices.Equal(after.Scores, before.Scores) {
+			if after := diagnosticsOf(t, trainer); !slices.Equal(after.Scores, before.Scores) {
 				t.Errorf("%s: the teacher has moved", loss)
 			}
 		}
@@ -115,7 +115,7 @@ func TestFixedNoiseIsThatOfThePair(t *testing.T) {
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	fixed := gaugesOf(t, trainer)
+	fixed := diagnosticsOf(t, trainer)
 	count := 0
 	for _, score := range fixed.Scores {
 		if score != 0 && score != 1 {
@@ -130,10 +130,10 @@ func TestFixedNoiseIsThatOfThePair(t *testing.T) {
 	if err := anew.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	if drawn := gaugesOf(t, anew); len(drawn.Scores) != len(fixed.Scores) || slices.Equal(drawn.Scores, fixed.Scores) {
+	if drawn := diagnosticsOf(t, anew); len(drawn.Scores) != len(fixed.Scores) || slices.Equal(drawn.Scores, fixed.Scores) {
 		t.Error("fixed noise is that of the step")
 	}
-	if again := gaugesOf(t, trainer); !slices.Equal(again.Scores, fixed.Scores) {
+	if again := diagnosticsOf(t, trainer); !slices.Equal(again.Scores, fixed.Scores) {
 		t.Error("fixed noise changes")
 	}
 }

@@ -3,6 +3,7 @@ package sccore
 import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -67,7 +68,7 @@ func (s step) positives() int {
 // scheduled are the scalars of [inScheduled].
 type scheduled struct {
 	rate, decay, momentum, noise *Node
-	lambdas                      [5]*Node // In the order of losses.Lambdas.
+	lambdas                      [len(Losses)]*Node
 }
 
 func readScheduled(x *Node) scheduled {
@@ -152,11 +153,11 @@ func ofViews(x *Node, numbers ...int) *Node {
 
 // pass is what a step computes before it weights its losses.
 type pass struct {
-	online, target []outputs // By size of the views, global views first; target's second are the positives.
-	source         outputs   // The branch that S_t comes from.
-	terms          losses.Terms
+	online, target []outputs          // By size of the views, global views first; target's second are the positives.
+	source         outputs            // The branch that S_t comes from.
+	losses         [len(Losses)]*Node // Without their λ; nil for those that are off.
 	read           scheduled
-	reports        map[string]*Node
+	reports        []report
 }
 
 // pass runs both branches and computes the losses that are on.
@@ -175,66 +176,71 @@ func (s step) pass(scope *model.Scope, in map[string]*Node) pass {
 		online = append(online, s.branch(scope.At(onlineScope), s.show(pixels, in[inLocals], s.Views.LocalCropSize, s.objects))...)
 	}
 
-	reports := map[string]*Node{}
-	var terms losses.Terms
+	made := pass{online: online, target: target, source: target[0], read: readScheduled(in[inScheduled])}
 	if s.hasImageLoss() {
 		targets := s.imageTargets(target[0])
-		reports[reportImageEntropy] = entropy(Reshape(targets, -1, s.ImageHead.OutDim))
+		made.report("image entropy", entropy(Reshape(targets, -1, s.ImageHead.OutDim)), func(m *StepMetrics) *float64 { return &m.ImageEntropy })
 		if s.Lambdas.ImageAlignment > 0 {
-			terms.ImageAlignment = s.imageAlignment(online, targets)
+			made.losses[imageAlignment] = s.imageAlignment(online, targets)
 		}
 	}
 	if positives > 0 {
-		terms.ImageConcentration = s.imageConcentration(online, s.imageTargets(target[1]))
+		made.losses[imageConcentration] = s.imageConcentration(online, s.imageTargets(target[1]))
 	}
 	if s.Lambdas.PatchAlignment > 0 {
-		terms.PatchAlignment, reports[reportPatchEntropy] = s.patchAlignment(online, target[0])
+		loss, targetEntropy := s.patchAlignment(online, target[0])
+		made.losses[patchAlignment] = loss
+		made.report("patch entropy", targetEntropy, func(m *StepMetrics) *float64 { return &m.PatchEntropy })
 	}
-	read, source := readScheduled(in[inScheduled]), target[0]
 	if s.Lambdas.PatchConcentration > 0 {
 		if s.fromTeacher() {
-			source = s.teacher().branch(scope.At(teacherScope), globals)[0]
+			made.source = s.teacher().branch(scope.At(teacherScope), globals)[0]
 		}
-		terms.PatchConcentration = s.patchConcentration(online[0], source, in, read.noise)
+		made.losses[patchConcentration] = s.patchConcentration(online[0], made.source, in, made.read.noise)
 	}
 	if s.Lambdas.Prototypes > 0 {
-		terms.Prototypes = s.prototypeLoss(online[0].prototypes, target[0], s.objects)
+		made.losses[prototypes] = s.prototypeLoss(online[0].prototypes, target[0], s.objects)
 	}
-	return pass{online, target, source, terms, read, reports}
+	return made
 }
 
-// forward returns the total loss of a step and everything else that it reports, by name.
-func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports map[string]*Node) {
+// report is a value that a step reports: a scalar of the metrics, or a spread.
+type report struct {
+	name   string
+	node   *Node
+	scalar func(*StepMetrics) *float64
+	spread func(*StepMetrics, *tensors.Tensor) // Nil for scalars.
+}
+
+func (p *pass) report(name string, node *Node, scalar func(*StepMetrics) *float64) {
+	p.reports = append(p.reports, report{name: name, node: node, scalar: scalar})
+}
+
+// forward returns the total loss of a step and everything else that it reports.
+func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports []report) {
 	made := s.pass(scope, in)
-	online, reports := made.online, made.reports
-	total = losses.Total(s.weighted(made.terms, made.read.lambdas, reports), s.shape().Lambdas)
-	reports[reportTotal] = total
-	reports[reportClassSpread] = metrics.Covariance(ofViews(online[0].class, 0))
-	reports[reportPatchSpread] = metrics.Covariance(ofViews(online[0].tokens, 0))
-	if s.labelled {
-		patches := ofViews(online[0].tokens, 0)
-		labels := labelsOfPatches(in[inLabels], ofViews(online[0].params, 0), patches.Shape().Dim(1))
-		reports[reportSpreadOfClasses] = metrics.SpreadOfClasses(Reshape(patches, -1, patches.Shape().Dim(-1)), Reshape(labels, -1))
-	}
-	return total, reports
-}
-
-// weighted multiplies each term by its λ, an input of the step, and reports it without the weight.
-func (s step) weighted(terms losses.Terms, lambdas [5]*Node, reports map[string]*Node) losses.Terms {
-	for i, term := range []struct {
-		loss   **Node
-		report string
-	}{
-		{&terms.PatchAlignment, reportPatchAlignment}, {&terms.ImageAlignment, reportImageAlignment},
-		{&terms.PatchConcentration, reportPatchConcentration}, {&terms.ImageConcentration, reportImageConcentration},
-		{&terms.Prototypes, reportPrototypes},
-	} {
-		if *term.loss != nil {
-			reports[term.report] = *term.loss
-			*term.loss = Mul(*term.loss, ConvertDType(lambdas[i], s.dtype))
+	total = weightedSum(made.losses, made.read.lambdas)
+	made.report("total", total, func(m *StepMetrics) *float64 { return &m.Total })
+	for i, loss := range made.losses {
+		if loss != nil {
+			made.report(Losses[i].Name, loss, Losses[i].metric)
 		}
 	}
-	return terms
+	spread := func(name string, of *Node, read func(*StepMetrics, *tensors.Tensor)) {
+		made.reports = append(made.reports, report{name: name, node: of, spread: read})
+	}
+	class, patches := ofViews(made.online[0].class, 0), ofViews(made.online[0].tokens, 0)
+	spread("class spread", metrics.Covariance(class), func(m *StepMetrics, value *tensors.Tensor) { m.Class = metrics.SpreadOf(value) })
+	spread("patch spread", metrics.Covariance(patches), func(m *StepMetrics, value *tensors.Tensor) { m.Patches = metrics.SpreadOf(value) })
+	if s.labelled {
+		labels := labelsOfPatches(in[inLabels], ofViews(made.online[0].params, 0), patches.Shape().Dim(1))
+		parts := metrics.SpreadOfClasses(Reshape(patches, -1, patches.Shape().Dim(-1)), Reshape(labels, -1))
+		spread("spread of classes", parts, func(m *StepMetrics, value *tensors.Tensor) {
+			parts := tensors.MustCopyFlatData[float32](value)
+			m.Classes = &metrics.ClassSpread{Within: float64(parts[0]), Between: float64(parts[1])}
+		})
+	}
+	return total, made.reports
 }
 
 // Image-level losses see object-centric images only ("Datasets"). The target branch sees the global views, the online branch all views.

@@ -39,9 +39,9 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 		total, reports := s.forward(scope, named)
 		_, all := train.Gradients(scope, total, onlineScope)
 		names = nil
-		for name, report := range reports {
-			if report.Shape().IsScalar() {
-				names, all = append(names, name), append(all, report)
+		for _, report := range reports {
+			if report.spread == nil {
+				names, all = append(names, report.name), append(all, report.node)
 			}
 		}
 		return all

@@ -39,9 +39,9 @@ type Data struct {
 type Trainer struct {
 	Branches[StepMetrics]
 
-	backend   compute.Backend
-	objective *Objective
-	gauge     *train.Program // Measures gauges, once it is compiled.
+	backend     compute.Backend
+	objective   *Objective
+	diagnostics *train.Program // Of [Diagnostics], once it is compiled.
 }
 
 // NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
@@ -62,8 +62,8 @@ func trainerOf(b compute.Backend, objective *Objective) (t *Trainer, err error) 
 
 // Close frees the device's memory and stops reading images.
 func (t *Trainer) Close() {
-	if t.gauge != nil {
-		t.gauge.Finalize()
+	if t.diagnostics != nil {
+		t.diagnostics.Finalize()
 	}
 	t.Trainer.Close()
 }

@@ -111,9 +111,9 @@ func shortened(name string) string {
 const frameworkSide = 120
 
 // Framework draws the method as the paper's figure of its framework does, with what a step of a run computes in each box: the views of an image, the maps of
-// both encoders, the assignments of the places that both views show, the correspondences with another image, and the losses. g is the glimpse, v the
+// both encoders, the assignments of the places that both views show, the correspondences with another image, and the losses. g are the intermediates, v the
 // encoder, and title says which run it is.
-func Framework(g sccore.Glimpse, v encoder.ViT, title string) (figures.Schematic, error) {
+func Framework(g sccore.Intermediates, v encoder.ViT, title string) (figures.Schematic, error) {
 	f := figures.Schematic{Title: title, Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
 	view := func(pixels []float32) []image.Image {
 		return []image.Image{figures.Resized(figures.NewImage(pixels, g.ViewSize, g.ViewSize), frameworkSide, frameworkSide, true)}
@@ -138,8 +138,8 @@ func Framework(g sccore.Glimpse, v encoder.ViT, title string) (figures.Schematic
 		filter = fmt.Sprintf("filter of %d prototypes", v.Prototypes)
 	}
 	pairs := fmt.Sprintf("%d pairs of patches", len(g.P))
-	line := func(name string, i int, lambda float64) string {
-		return fmt.Sprintf("%s %.3f, λ %.2g", name, g.Losses[i], lambda)
+	line := func(name string, value, lambda float64) string {
+		return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda)
 	}
 	f.Boxes = []figures.SchematicBox{
 		{Row: 0, Column: 0, Kind: online, Title: "view v1 of x", Pictures: view(g.Online), Lines: []string{size}},
@@ -152,10 +152,10 @@ func Framework(g sccore.Glimpse, v encoder.ViT, title string) (figures.Schematic
 		{Row: 1, Column: 3, Kind: target, Title: "correspondences q", Pictures: heat(g.Q), Lines: []string{pairs}},
 		{Row: 2, Column: 0, Kind: online, Title: "partner x′", Pictures: view(g.Partner), Lines: []string{"another image of the batch", "takes both ways too"}},
 		{Row: 2, Column: 1, Kind: loss, Title: "losses of images", Lines: []string{
-			line("alignment", 1, g.Lambdas.ImageAlignment), line("concentration", 3, g.Lambdas.ImageConcentration), line("prototypes", 4, g.Lambdas.Prototypes),
+			line("alignment", g.Losses.ImageAlignment, g.Lambdas.ImageAlignment), line("concentration", g.Losses.ImageConcentration, g.Lambdas.ImageConcentration), line("prototypes", g.Losses.Prototypes, g.Lambdas.Prototypes),
 		}},
-		{Row: 2, Column: 2, Kind: loss, Title: "patch alignment", Lines: []string{line("L_align", 0, g.Lambdas.PatchAlignment), "the target's assignments", "are what the online", "branch should say"}},
-		{Row: 2, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", 2, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},
+		{Row: 2, Column: 2, Kind: loss, Title: "patch alignment", Lines: []string{line("L_align", g.Losses.PatchAlignment, g.Lambdas.PatchAlignment), "the target's assignments", "are what the online", "branch should say"}},
+		{Row: 2, Column: 3, Kind: loss, Title: "patch concentration", Lines: []string{line("CoTAP", g.Losses.PatchConcentration, g.Lambdas.PatchConcentration), "p should rank the pairs", "as q ranks them"}},
 	}
 	f.Arrows = []figures.SchematicArrow{
 		{From: 0, To: 1}, {From: 1, To: 2}, {From: 2, To: 3}, {From: 4, To: 5, Dashed: true}, {From: 5, To: 6, Dashed: true}, {From: 6, To: 7, Dashed: true},

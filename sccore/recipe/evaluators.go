@@ -7,9 +7,9 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Evaluators returns the evaluators that run during a stage's training: its gauges, every [Config].GradientsEvery steps, and those of [Evaluators].
+// Evaluators returns the evaluators that run during a stage's training: its diagnostics, every [Config].GradientsEvery steps, and those of [Evaluators].
 func (t *Trainer) Evaluators(data Data, c Config, seed int) []train.Evaluator {
-	return append([]train.Evaluator{t.GaugeEvaluator(c.GradientsEvery)}, Evaluators(t.backend, t.Frozen, data, c, seed)...)
+	return append([]train.Evaluator{t.DiagnosticsEvaluator(c.GradientsEvery)}, Evaluators(t.backend, t.Frozen, data, c, seed)...)
 }
 
 // Evaluators returns the evaluators of an encoder that run during training, every [Config].EvaluateEvery steps.

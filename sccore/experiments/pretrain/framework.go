@@ -44,12 +44,12 @@ func (r Results) Framework(ctx context.Context, b compute.Backend, out, dir stri
 	if _, err := trainer.Resume(filepath.Join(filepath.Dir(encoder), recipe.FinalFile)); err != nil {
 		return f, err
 	}
-	glimpse, err := trainer.Glimpse(ctx)
+	intermediates, err := trainer.Intermediates(ctx)
 	if err != nil {
 		return f, err
 	}
 	vit, _, _ := trainer.Encoder(sccore.Online)
-	return features.Framework(glimpse, vit, fmt.Sprintf("A step of the method: %s, %s profile, after %d steps", Name, r.Profile, trainer.Done()))
+	return features.Framework(intermediates, vit, fmt.Sprintf("A step of the method: %s, %s profile, after %d steps", Name, r.Profile, trainer.Done()))
 }
 
 // configOf is the configuration of the run with a seed.

@@ -144,15 +144,15 @@ func (w worker) Run(r *run) error {
 			return err
 		}
 	}
-	g, err := t.Gauges(r.Context)
+	d, err := t.Diagnostics(r.Context)
 	if err != nil {
 		return err
 	}
-	for i, precision := range g.Precision {
+	for i, precision := range d.Precision {
 		details[fmt.Sprintf("precision_top%g", 100*sccore.TopShares[i])] = precision
 	}
-	details["precision_top100"] = metrics.PrecisionAtTop(g.Scores, g.Same, 1)[0] // What scores without any sense would have at the top.
-	if auc, err := stats.AUC(g.Scores, g.Same); err == nil {                     // Without pairs of one class there is none.
+	details["precision_top100"] = metrics.PrecisionAtTop(d.Scores, d.Same, 1)[0] // What scores without any sense would have at the top.
+	if auc, err := stats.AUC(d.Scores, d.Same); err == nil {                     // Without pairs of one class there is none.
 		details["auc"] = auc
 	}
 	if c.Loss != lossStart {

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore"
 )
 
-// TestGlimpseIsOfTheNextStep: the losses are those that the step then reports, and looking changes nothing.
-func TestGlimpseIsOfTheNextStep(t *testing.T) {
+// TestIntermediatesAreOfTheNextStep: the losses are those that the step then reports, and looking changes nothing.
+func TestIntermediatesAreOfTheNextStep(t *testing.T) {
 	config := tiny()
 	config.Lambdas = losses.Lambdas{PatchAlignment: 1, ImageAlignment: 1, PatchConcentration: 0.5}
 	trainer := newTrainer(t, onGo(t), tinyData(), config)
@@ -18,17 +19,17 @@ func TestGlimpseIsOfTheNextStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	more(t, trainer, 1)
-	g, err := trainer.Glimpse(t.Context())
+	g, err := trainer.Intermediates(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, loss := range []float64{want.PatchAlignment, want.ImageAlignment, want.PatchConcentration, 0, 0} {
-		if math.Abs(g.Losses[i]-loss) > 1e-5 {
-			t.Errorf("loss %d is %g, that of the step %g", i, g.Losses[i], loss)
+	for _, loss := range sccore.Losses {
+		if got, want := loss.Lambda(g.Losses), loss.Value(want); math.Abs(got-want) > 1e-5 {
+			t.Errorf("%s is %g, that of the step %g", loss.Name, got, want)
 		}
 	}
 	if after := more(t, trainer, 1)[0]; after.Total != want.Total {
-		t.Errorf("loss %v after the glimpse, %v without", after.Total, want.Total)
+		t.Errorf("loss %v after looking, %v without", after.Total, want.Total)
 	}
 	places, pixels := g.Grid*g.Grid, g.ViewSize*g.ViewSize*3
 	for name, c := range map[string]struct {
@@ -63,7 +64,7 @@ func TestGlimpseIsOfTheNextStep(t *testing.T) {
 	if err := without.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := without.Glimpse(t.Context()); err == nil || !strings.Contains(err.Error(), "without both losses of patches") {
+	if _, err := without.Intermediates(t.Context()); err == nil || !strings.Contains(err.Error(), "without both losses of patches") {
 		t.Error(err)
 	}
 }

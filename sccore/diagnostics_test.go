@@ -16,22 +16,22 @@ import (
 	"github.com/semcon/semcon/sccore/train"
 )
 
-func gaugesOf(t *testing.T, trainer *sccore.Trainer) sccore.Gauges {
+func diagnosticsOf(t *testing.T, trainer *sccore.Trainer) sccore.Diagnostics {
 	t.Helper()
-	g, err := trainer.Gauges(t.Context())
+	g, err := trainer.Diagnostics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
 }
 
-func TestGaugesOfEveryLoss(t *testing.T) {
+func TestDiagnosticsOfEveryLoss(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		trainer := tinyTrainer(t, b)
 		if err := trainer.Begin(1); err != nil {
 			t.Fatal(err)
 		}
-		g := gaugesOf(t, trainer)
+		g := diagnosticsOf(t, trainer)
 		l := g.Lengths
 		if !(l.PatchAlignment > 0 && l.ImageAlignment > 0 && l.PatchConcentration > 0 && l.ImageConcentration > 0) || l.Prototypes != 0 {
 			t.Errorf("lengths %+v", l)
@@ -39,18 +39,18 @@ func TestGaugesOfEveryLoss(t *testing.T) {
 		if len(g.Precision) != 3 || !(g.Precision[2] >= 0 && g.Precision[2] <= 100) {
 			t.Errorf("precision %v", g.Precision)
 		}
-		if again := gaugesOf(t, trainer); again.Lengths != l {
+		if again := diagnosticsOf(t, trainer); again.Lengths != l {
 			t.Errorf("lengths %+v, before %+v", again.Lengths, l)
 		}
 		more(t, trainer, 1)
-		if after := gaugesOf(t, trainer); after.Lengths == l {
+		if after := diagnosticsOf(t, trainer); after.Lengths == l {
 			t.Error("a step changes nothing")
 		}
 	})
 }
 
-// TestGaugesOfLabelsArePrecise takes correspondences from labels: the precision is 1 without noise, and that of all pairs with noise alone.
-func TestGaugesOfLabelsArePrecise(t *testing.T) {
+// TestDiagnosticsOfLabelsArePrecise takes correspondences from labels: the precision is 1 without noise, and that of all pairs with noise alone.
+func TestDiagnosticsOfLabelsArePrecise(t *testing.T) {
 	b := onGo(t)
 	config := tiny()
 	config.Lambdas = losses.Lambdas{PatchAlignment: 1, PatchConcentration: 1}
@@ -59,30 +59,30 @@ func TestGaugesOfLabelsArePrecise(t *testing.T) {
 	if err := trainer.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	if g := gaugesOf(t, trainer); g.Precision[0] != 100 {
+	if g := diagnosticsOf(t, trainer); g.Precision[0] != 100 {
 		t.Errorf("precision %v of the labels", g.Precision)
 	}
 	config.Correspondences.Noise = 1
 	if err := trainer.Configure(config); err != nil {
 		t.Fatal(err)
 	}
-	if g := gaugesOf(t, trainer); !(g.Precision[2] < 60) {
+	if g := diagnosticsOf(t, trainer); !(g.Precision[2] < 60) {
 		t.Errorf("precision %v of noise", g.Precision)
 	}
 }
 
 func TestShares(t *testing.T) {
-	g := sccore.Gauges{Lengths: losses.Lambdas{PatchAlignment: 0.5, PatchConcentration: 0.25, Prototypes: 7}}
+	g := sccore.Diagnostics{Lengths: losses.Lambdas{PatchAlignment: 0.5, PatchConcentration: 0.25, Prototypes: 7}}
 	if got := g.Shares(losses.Lambdas{PatchAlignment: 1, PatchConcentration: 6}); got != (losses.Lambdas{PatchAlignment: 0.25, PatchConcentration: 0.75}) {
 		t.Errorf("%+v", got)
 	}
-	if got := (sccore.Gauges{}).Shares(losses.DefaultLambdas()); got != (losses.Lambdas{}) {
+	if got := (sccore.Diagnostics{}).Shares(losses.DefaultLambdas()); got != (losses.Lambdas{}) {
 		t.Errorf("%+v without gradients", got)
 	}
 }
 
-// TestGaugesDoNotDisturbTraining trains with and without gauges.
-func TestGaugesDoNotDisturbTraining(t *testing.T) {
+// TestDiagnosticsDoNotDisturbTraining trains with and without diagnostics.
+func TestDiagnosticsDoNotDisturbTraining(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains")
 	}
@@ -92,7 +92,7 @@ func TestGaugesDoNotDisturbTraining(t *testing.T) {
 	for i, every := range []int{0, 3} {
 		err := (&train.Loop[sccore.StepMetrics]{
 			Trainer: trainer, Dir: t.TempDir(), Every: time.Hour, Start: func() error { return trainer.Begin(3) },
-			Evaluators: []train.Evaluator{trainer.GaugeEvaluator(every)},
+			Evaluators: []train.Evaluator{trainer.DiagnosticsEvaluator(every)},
 			After: func(_ sccore.StepMetrics, evaluated map[string]float64) error {
 				if evaluated != nil {
 					seen = evaluated
@@ -106,7 +106,7 @@ func TestGaugesDoNotDisturbTraining(t *testing.T) {
 		ends[i] = state(t, trainer)
 	}
 	if ends[0] != ends[1] {
-		t.Error("gauges change the run")
+		t.Error("diagnostics change the run")
 	}
 	sum := 0.0
 	for name, value := range seen {
@@ -137,7 +137,7 @@ func TestLambdasByGradient(t *testing.T) {
 	if err := trainer.Begin(3); err != nil {
 		t.Fatal(err)
 	}
-	g := gaugesOf(t, trainer).Lengths
+	g := diagnosticsOf(t, trainer).Lengths
 	for name, ratio := range map[string]float64{
 		"patch": l.PatchConcentration * g.PatchConcentration / g.PatchAlignment, "image": l.ImageConcentration * g.ImageConcentration / g.ImageAlignment,
 	} {

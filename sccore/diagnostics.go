@@ -1,0 +1,228 @@
+package sccore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/train"
+)
+
+// Diagnostics say what drives a training. They are measured on one part of a batch.
+type Diagnostics struct {
+	// Lengths are the Euclidean lengths of the gradients of the losses, without their λ, on the features that they share: the [CLS] and patch tokens of
+	// all views of the online branch. A loss that is off has 0. So does L_proto, which moves the prototypes alone.
+	Lengths losses.Lambdas
+	// Precision has the percentage of patch pairs of one class among the 1, 5 and 10 % of highest S_t, leaving out pairs of two patches without a label;
+	// nil without labels or a loss of patches.
+	Precision []float64
+	// Scores are S_t of those pairs, and Same says which are of one class.
+	Scores []float64
+	Same   []bool
+}
+
+// TopShares are the shares of pairs of [Diagnostics].Precision.
+var TopShares = []float64{0.01, 0.05, 0.1}
+
+// Shares are the parts of the losses, each times its λ, in the sum of the lengths; all 0 if no loss has a gradient.
+func (d Diagnostics) Shares(lambdas losses.Lambdas) (shares losses.Lambdas) {
+	sum := 0.0
+	for _, loss := range Losses {
+		*loss.lambda(&shares) = loss.Lambda(d.Lengths) * loss.Lambda(lambdas)
+		sum += loss.Lambda(shares)
+	}
+	for _, loss := range Losses {
+		if sum > 0 {
+			*loss.lambda(&shares) /= sum
+		}
+	}
+	return shares
+}
+
+// DiagnosticsEvaluator measures diagnostics every so many steps: "gauges/length_LOSS" and "gauges/share_LOSS" of each loss that is on, and
+// "gauges/precision_top1" to "gauges/precision_top10", in percent. It leaves the training as it is, and takes as long as half a step.
+func (t *Trainer) DiagnosticsEvaluator(every int) train.Evaluator {
+	return train.Evaluator{Name: "gauges", Every: every, Evaluate: func(ctx context.Context) (map[string]float64, error) {
+		d, err := t.Diagnostics(ctx)
+		if err != nil {
+			return nil, err
+		}
+		values, shares := map[string]float64{}, d.Shares(t.Lambdas())
+		for _, loss := range Losses {
+			if loss.Lambda(t.objective.config.Lambdas) > 0 {
+				values["length_"+loss.Name], values["share_"+loss.Name] = loss.Lambda(d.Lengths), loss.Lambda(shares)
+			}
+		}
+		for i, precision := range d.Precision {
+			values[fmt.Sprintf("precision_top%g", 100*TopShares[i])] = precision
+		}
+		return values, nil
+	}}
+}
+
+// Diagnostics measures on the batch of the run's next step and changes nothing. The first call compiles.
+func (t *Trainer) Diagnostics(ctx context.Context) (Diagnostics, error) {
+	return t.diagnose(ctx, t.Done()*t.objective.parts())
+}
+
+// diagnose measures on one part of the run's batches.
+func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err error) {
+	s := t.objective.step
+	s.paired = s.labelled && s.hasPatchLoss()
+	if t.diagnostics == nil {
+		if t.diagnostics, err = train.NewProgram(t.backend, t.Store(), s.diagnostics, s.taken()); err != nil {
+			return d, err
+		}
+	}
+	return d, t.look(ctx, s, part, t.diagnostics, func(out []*tensors.Tensor) {
+		for i, length := range tensors.MustCopyFlatData[float32](out[0]) {
+			*Losses[i].lambda(&d.Lengths) = float64(length)
+		}
+		if s.paired {
+			scores := tensors.MustCopyFlatData[float32](out[1])
+			for i, mark := range tensors.MustCopyFlatData[float32](out[2]) {
+				if mark >= 0 {
+					d.Scores, d.Same = append(d.Scores, float64(scores[i])), append(d.Same, mark == 1)
+				}
+			}
+			d.Precision = metrics.PrecisionAtTop(d.Scores, d.Same, TopShares...)
+		}
+	})
+}
+
+// look runs a program on one part of the run's batches, as a step takes it, and changes nothing.
+func (t *Trainer) look(ctx context.Context, s step, part int, program *train.Program, read func(outputs []*tensors.Tensor)) error {
+	o := t.objective
+	for batch, err := range o.mixture(t.Seed()).Batches(ctx, part) {
+		if err != nil {
+			return err
+		}
+		inputs, err := o.inputs(s, batch, t.Seed(), o.scheduled(min(part/o.parts(), o.config.Steps-1)))
+		if err != nil {
+			return err
+		}
+		defer train.Free(inputs)
+		return program.Call(inputs, read)
+	}
+	return errors.Join(ctx.Err(), errors.New("a run without images"))
+}
+
+// diagnostics is the graph: the lengths of the gradients in the order of [Losses], and, for labelled patches, S_t and whether two patches are of one class.
+func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
+	in := s.named(inputs)
+	made := s.pass(scope, in)
+	var shared, lengths []*Node
+	for _, group := range made.online {
+		shared = append(shared, group.class, group.tokens)
+	}
+	for i, loss := range made.losses {
+		length := ScalarZero(in[inPixels].Graph(), s.dtype)
+		if loss != nil && i != prototypes {
+			var squares []*Node
+			for _, gradient := range Gradient(loss, shared...) {
+				squares = append(squares, ReduceAllSum(Square(ConvertDType(gradient, s.dtype))))
+			}
+			length = Sqrt(ReduceAllSum(Stack(squares, 0)))
+		}
+		lengths = append(lengths, length)
+	}
+	out := []*Node{Stack(lengths, 0)}
+	if s.paired {
+		_, q := s.pairs(made.online[0], made.source, in, made.read.noise)
+		o := overlapOf(made.online[0], made.source, [][2]int{{0, 1}})
+		out = append(out, q, judged(o.labels(in[inLabels]), in[inPartners], s.dtype))
+	}
+	return out
+}
+
+// judged marks pairs of a place of an image and a place of its partner by their labels: 1 for the same other than 0, 0 for others, and −1 for two places
+// without a label, of which nobody knows whether they correspond. [images, (HW)²].
+func judged(labels, partners *Node, dtype dtypes.DType) *Node {
+	images, places := labels.Shape().Dim(0), labels.Shape().Dim(1)
+	theirs := InsertAxes(Gather(labels, InsertAxes(partners, -1)), 1)
+	ours := InsertAxes(labels, -1)
+	neither := LogicalAnd(Equal(ours, ZerosLike(ours)), Equal(theirs, ZerosLike(theirs)))
+	return Sub(sameLabel(labels, partners, dtype), Reshape(ConvertDType(neither, dtype), images, places*places))
+}
+
+// Intermediates are what a training step computes of one image x and its partner x′, for figures of the method. Maps are row by row.
+type Intermediates struct {
+	// Online is view v1 of x, which the online branch sees here, Target its view v2, and Partner view v1 of x′: [ViewSize, ViewSize, 3] in [0, 1].
+	Online, Target, Partner []float32
+	ViewSize                int
+	// OnlineTokens and TargetTokens are the patch tokens of those views of x, [Grid, Grid, Dim].
+	OnlineTokens, TargetTokens []float32
+	Grid, Dim                  int
+	// OnlineAssignments and TargetAssignments are what each branch says of the places of the overlap of both views, [Grid, Grid, Outputs]: a softmax, and the
+	// targets of Sinkhorn–Knopp. Each place sums to 1.
+	OnlineAssignments, TargetAssignments []float32
+	Outputs                              int
+	// P and Q are the correspondences of x and x′ in both branches, [Grid², Grid²] in [0, 1].
+	P, Q []float32
+	// Losses are those of the whole batch, before they are weighted by Lambdas; 0 for one that is off.
+	Losses, Lambdas losses.Lambdas
+}
+
+// Intermediates computes the next batch as both branches see it now, and changes nothing. x is the first scene, or the first image without scenes. The
+// configuration needs losses of patches.
+func (t *Trainer) Intermediates(ctx context.Context) (m Intermediates, err error) {
+	s := t.objective.step
+	if s.Lambdas.PatchAlignment == 0 || s.Lambdas.PatchConcentration == 0 {
+		return m, errors.New("intermediates of a run without both losses of patches")
+	}
+	program, err := train.NewProgram(t.backend, t.Store(), s.intermediates, s.taken())
+	if err != nil {
+		return m, err
+	}
+	defer program.Finalize()
+	m.ViewSize, m.Grid, m.Dim, m.Outputs = s.Views.GlobalCropSize, s.Views.GlobalCropSize/s.vit.PatchSize, s.vit.Dim, s.PatchHead.OutDim
+	m.Lambdas = t.Lambdas()
+	maps := []*[]float32{&m.Online, &m.Target, &m.Partner, &m.OnlineTokens, &m.TargetTokens, &m.OnlineAssignments, &m.TargetAssignments, &m.P, &m.Q}
+	return m, t.look(ctx, s, t.Done()*t.objective.parts(), program, func(out []*tensors.Tensor) {
+		for i, values := range maps {
+			*values = tensors.MustCopyFlatData[float32](out[i])
+		}
+		for i, loss := range Losses {
+			*loss.lambda(&m.Losses) = float64(tensors.ToScalar[float32](out[len(maps)+i]))
+		}
+	})
+}
+
+// intermediates is the graph of [Intermediates]: maps in the order of its fields, and the losses.
+func (s step) intermediates(scope *model.Scope, inputs []*Node) (out []*Node) {
+	x := 0
+	if s.scenes > 0 {
+		x = s.objects
+	}
+	in := s.named(inputs)
+	made := s.pass(scope, in)
+	online, target := made.online[0], made.target[0]
+	pixels := byView(s.show(SliceAxis(in[inPixels], 0, AxisRange(0, s.images())), in[inGlobals], s.Views.GlobalCropSize, s.objects).pixels, s.images())
+	partner := SliceAxis(in[inPartners], 0, AxisElem(x))
+	o := overlapOf(online, target, [][2]int{{0, 1}})
+	targets := s.Sinkhorn.Targets(Reshape(o.ofTarget(ofViews(target.patches, 1)), -1, s.PatchHead.OutDim))
+	logits := DivScalar(o.ofOnline(ofViews(online.patches, 0)), s.Temperature)
+	p, q := s.pairs(online, made.source, in, made.read.noise)
+	of := func(all *Node) *Node { return SliceAxis(all, 0, AxisElem(x)) }
+	out = []*Node{
+		of(ofViews(pixels, 0)), of(ofViews(pixels, 1)), Gather(ofViews(pixels, 0), InsertAxes(partner, -1)),
+		of(ofViews(online.tokens, 0)), of(ofViews(target.tokens, 1)),
+		of(Softmax(logits, -1)), of(Reshape(targets, logits.Shape().Dimensions...)), of(p), of(q),
+	}
+	for _, loss := range made.losses {
+		if loss == nil {
+			loss = ScalarZero(out[0].Graph(), s.dtype)
+		}
+		out = append(out, loss)
+	}
+	for i := range out {
+		out[i] = ConvertDType(out[i], s.dtype)
+	}
+	return out
+}

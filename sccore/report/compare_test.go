@@ -161,3 +161,23 @@ func TestRunsThatCannotBeCompared(t *testing.T) {
 		t.Errorf("%+v", s.Records)
 	}
 }
+
+// TestCompareMarksEarlierRecordsOfLines: earlier versions have recorded one configuration for all lines of the ablation.
+func TestCompareMarksEarlierRecordsOfLines(t *testing.T) {
+	out := t.TempDir()
+	for row, value := range map[string]float64{"2": 10, "5": 11} {
+		r := study.Record{Experiment: "ablation", Cell: "line" + row + "/seed0", Row: row, Column: "mIoU", Value: value, Profile: study.Quick, Config: []byte(`{"images":8}`), Data: "scenes"}
+		if err := r.Append(study.Folder(out, "ablation")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Compare(selected(t, out, "ablation/line2"), selected(t, out, "ablation/line5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(c.Settings, func(d Difference) bool {
+		return d.Key == "(configuration)" && strings.Contains(d.Values[1], "line 5 ran with a part")
+	}) {
+		t.Errorf("settings %v", c.Settings)
+	}
+}

@@ -318,6 +318,9 @@ func facts(records []study.Record) map[string][]string {
 		known := flatten(r.Config)
 		known["(cell)"], known[factData], known["(engine)"], known[factProtocol] = withoutSeed(r), r.Data, r.Backend, r.Protocol
 		known["(versions)"] = strings.Join(versions(r.Versions), ", ")
+		if r.Derived {
+			known["(configuration)"] = "what all lines share, of which line " + r.Row + " ran with a part: an earlier version recorded it"
+		}
 		for key, value := range known {
 			values := all[key]
 			add(&values, value)

@@ -37,14 +37,17 @@ type Record struct {
 	Seed       int              `json:"seed"`
 	Profile    Profile          `json:"profile"`
 
-	Config     json.RawMessage    `json:"config"` // The profile's, with --set applied.
-	ConfigHash string             `json:"config_hash"`
-	Protocol   string             `json:"protocol"`
-	Data       string             `json:"data"`    // Identity of the data.
-	Details    map[string]float64 `json:"details"` // Further numbers at the end of the run, by name.
-	Curve      string             `json:"curve"`   // File of the run's curve, relative to the experiment's folder.
-	Encoder    string             `json:"encoder"` // File of the encoder that the run has left, relative to the experiment's folder; empty if it has left none.
-	Skipped    []string           `json:"skipped"` // Files that the reader skipped, with the reason.
+	Config     json.RawMessage `json:"config"` // What the cell ran with.
+	ConfigHash string          `json:"config_hash"`
+	Protocol   string          `json:"protocol"`
+	// Shared is the configuration that ConfigHash is of and that --set changes, where all cells share it and each runs with a part of it, such as the losses of its
+	// line. Earlier versions have recorded it as Config: see [Record.Derived].
+	Shared  json.RawMessage    `json:"shared,omitempty"`
+	Data    string             `json:"data"`    // Identity of the data.
+	Details map[string]float64 `json:"details"` // Further numbers at the end of the run, by name.
+	Curve   string             `json:"curve"`   // File of the run's curve, relative to the experiment's folder.
+	Encoder string             `json:"encoder"` // File of the encoder that the run has left, relative to the experiment's folder; empty if it has left none.
+	Skipped []string           `json:"skipped"` // Files that the reader skipped, with the reason.
 
 	Backend  string            `json:"backend"`
 	Versions map[string]string `json:"versions"` // Of Go, the libraries and the project, and under "jpeg" what decodes JPEG files.
@@ -55,6 +58,8 @@ type Record struct {
 
 	// Line is the number of the record's line in its file, from 1; 0 for a record that was not read from one.
 	Line int `json:"-"`
+	// Derived says that an earlier version has recorded as Config what all lines share, of which this one ran with a part.
+	Derived bool `json:"-"`
 }
 
 // Place names the record for tables that say where their numbers are from: EXPERIMENT:LINE. It is empty for a record that was not read from a file.
@@ -91,6 +96,7 @@ func (r *Record) place(dataset string) {
 func upgrade(records []Record) {
 	for i := range records {
 		r := &records[i]
+		r.Derived = len(r.Shared) == 0 && (r.Experiment == "ablation" || r.Experiment == "over-dispersion") && strings.Contains("/"+r.Cell, "/line")
 		if r.Kind != "" {
 			continue
 		}
@@ -126,9 +132,13 @@ func EncodeConfig(config any) json.RawMessage {
 	return encoded
 }
 
-// DecodeConfig reads the record's configuration into what config points to.
+// DecodeConfig reads the configuration of the record's cell, which cells may share, into what config points to.
 func (r Record) DecodeConfig(config any) error {
-	if err := json.Unmarshal(r.Config, config); err != nil {
+	encoded := r.Config
+	if len(r.Shared) > 0 {
+		encoded = r.Shared
+	}
+	if err := json.Unmarshal(encoded, config); err != nil {
 		return fmt.Errorf("configuration of record %s: %w", r.Cell, err)
 	}
 	return nil

@@ -105,6 +105,8 @@ type Spec[C comparable, D Data] struct {
 	// Folder is the folder of the cell's files, below the experiment's folder. Optional.
 	Folder func(data D, c Cell[C]) string
 
+	// Ran returns what a cell runs with, if that is derived from a configuration that all cells share; see [Record.Shared]. Optional.
+	Ran func(c Cell[C]) (config C, derived bool)
 	// ProfileConfig returns the configuration that the cell behind a record has in its profile without --set. What the cell itself decides, such as
 	// the row or the encoder, is as in config.
 	ProfileConfig func(r Record, config C) C

@@ -113,6 +113,11 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Encoder: n.Encoder, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
 			Backend: backend.Name(), Versions: versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 		}
+		if r.call.Ran != nil {
+			if ran, derived := r.call.Ran(r.Cell); derived {
+				record.Config, record.Shared = EncodeConfig(ran), record.Config
+			}
+		}
 		record.place(r.Cell.Dataset)
 		if record.Seconds == 0 {
 			record.Seconds = r.seconds()

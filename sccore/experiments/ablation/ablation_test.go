@@ -268,3 +268,27 @@ func TestAblationClaimsOnImages(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordsHaveWhatTheirLineRanWith: the configuration of a record is that of its line, and its cell's is found in it.
+func TestRecordsHaveWhatTheirLineRanWith(t *testing.T) {
+	cells, err := Study.Cells(study.Options{Profile: study.Smoke}, "synthetic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	concentrations := map[string]float64{}
+	for _, c := range cells {
+		ran, derived := Study.Ran(c)
+		if _, line := lineOf(c); line != derived || !line && ran != c.Config {
+			t.Errorf("%s: a configuration of its own: %t", c.Name(), derived)
+		}
+		concentrations[rowOf(c)] = ran.Second.Lambdas.PatchConcentration
+		var config Config
+		r := study.Record{Config: study.EncodeConfig(ran), Shared: study.EncodeConfig(c.Config)}
+		if err := r.DecodeConfig(&config); err != nil || config != c.Config {
+			t.Errorf("%s: the cell's configuration is lost: %v", c.Name(), err)
+		}
+	}
+	if concentrations["2"] != 0 || concentrations["5"] != 1 {
+		t.Errorf("λ of patch concentration by row: %v", concentrations)
+	}
+}

@@ -221,6 +221,13 @@ var Study = study.Spec[Config, Data]{
 	Shares:    training.Shares,
 	Needs:     needs,
 	Folder:    folder,
+	Ran: func(c study.Cell[Config]) (ran Config, derived bool) {
+		ran = c.Config
+		if _, derived = lineOf(c); derived {
+			ran.Second = stageOf(c).Config
+		}
+		return ran, derived
+	},
 	ProfileConfig: func(r study.Record, config Config) Config {
 		c := ProfileConfig(r.Profile, r.Kind == figures.Real)
 		if recipe.StartsFrom(r) {

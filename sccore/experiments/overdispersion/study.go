@@ -158,6 +158,13 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	Folder: func(d recipe.Data, c study.Cell[recipe.Config]) string { // The cells of a seed share a folder.
 		return filepath.Join("cells", fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(c.Config), []byte(d.Identity()))), c.Path[0])
 	},
+	Ran: func(c study.Cell[recipe.Config]) (ran recipe.Config, derived bool) {
+		ran = c.Config
+		if derived = rowOf(c) != start; derived {
+			ran.Second = training.Stage(c).Config
+		}
+		return ran, derived
+	},
 	ProfileConfig: func(r study.Record, _ recipe.Config) recipe.Config { return profileConfig(r.Profile) },
 	AcrossColumns: true,
 	Tables:        tables,

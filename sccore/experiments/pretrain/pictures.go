@@ -1,10 +1,14 @@
 package pretrain
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 
+	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/figures/features"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
@@ -92,4 +96,82 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 		}
 	}
 	return row.drawn(3), nil
+}
+
+// drawn draws both stages of the run with the lowest seed.
+func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} { // With labels, and without.
+		if records := results.Of(recipe.RowMethod, column); len(records) > 0 {
+			stages, err := Results{results}.BothStages(from.Out, records[0].Seed)
+			all.Add(stages, err, fmt.Sprintf("Both stages of training of seed %d, one after the other.", records[0].Seed), "stages")
+			break
+		}
+	}
+	return all.All()
+}
+
+// Framework draws the method with what the step after the last one of a recorded run's second stage computes, see [features.Framework]. It needs the run's
+// images, below the data folder dir, and its last checkpoint below out.
+func (r Results) Framework(ctx context.Context, b compute.Backend, out, dir string, seed int) (f figures.Schematic, err error) {
+	encoder, err := r.Encoder(out, seed, "second", "online")
+	if err != nil {
+		return f, err
+	}
+	config, err := r.configOf(seed)
+	if err != nil {
+		return f, err
+	}
+	data, err := recipe.Open(study.Options{Profile: r.Profile, Data: dir}, config, seed)
+	if err != nil {
+		return f, err
+	}
+	trainer, err := sccore.NewTrainer(b, data.Train, config.Second)
+	if err != nil {
+		return f, err
+	}
+	defer trainer.Close()
+	if config.Second.Lambdas.ImageConcentration > 0 {
+		path := filepath.Join(filepath.Dir(filepath.Dir(encoder)), recipe.NeighboursFile)
+		neighbours, err := data.Neighbours(path, seed, config).Find(ctx, b, nil)
+		if err != nil {
+			return f, err
+		}
+		trainer.SetNeighbours(neighbours)
+	}
+	if _, err := trainer.Resume(filepath.Join(filepath.Dir(encoder), recipe.FinalFile)); err != nil {
+		return f, err
+	}
+	intermediates, err := trainer.Intermediates(ctx)
+	if err != nil {
+		return f, err
+	}
+	vit, _, _ := trainer.Encoder(sccore.Online)
+	return features.Framework(intermediates, vit, fmt.Sprintf("A step of the method: %s, %s profile, after %d steps", Name, r.Profile, trainer.Done()))
+}
+
+// configOf is the configuration of the run with a seed.
+func (r Results) configOf(seed int) (c recipe.Config, err error) {
+	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} {
+		if record, ok := r.OfSeed(recipe.RowMethod, column, seed); ok {
+			err = record.DecodeConfig(&c)
+			return c, err
+		}
+	}
+	return c, fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Name, seed, r.Profile)
+}
+
+// NewViewer returns a viewer of the first count scenes of a profile's data, at least 2: synthetic test scenes, or the scenes of the data folder dir.
+func NewViewer(b compute.Backend, profile study.Profile, dir string, count int) (*features.Viewer, error) {
+	config := recipe.ProfileConfig(profile, dir != "")
+	config.Shares, config.Recall = 1, recipe.Recall{} // It measures nothing.
+	data, err := recipe.Open(study.Options{Profile: profile, Data: dir}, config, 0)
+	if err != nil {
+		return nil, err
+	}
+	scenes := data.Train.Scenes
+	if data.Scenes[1] != nil {
+		scenes = data.Scenes[1].Images
+	}
+	return features.NewViewer(b, config.Second, config.Size, scenes, count)
 }

@@ -86,7 +86,7 @@ func (l Loader) Check() error {
 // Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a file.
 func (l Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
-		orders := [2]order{{seed: l.Seed}, {seed: l.Seed + 1}}
+		orders := [2]Order{{Seed: l.Seed}, {Seed: l.Seed + 1}}
 		for step := from; ; step++ {
 			var batch *Batch
 			err := l.Check()
@@ -104,24 +104,24 @@ func (l Loader) Batches(ctx context.Context, from int) iter.Seq2[*Batch, error] 
 	}
 }
 
-// order is the order of a source's images.
-type order struct {
-	seed  uint64
+// Order is a random order of images, anew in each epoch.
+type Order struct {
+	Seed  uint64
 	epoch int
 	perm  []int
 }
 
-// at returns the image at a position, counted from the start of the first epoch, in a source of n images.
-func (o *order) at(position, n int) int {
+// At returns the image at a position, counted from the start of the first epoch, in a source of n images, and its epoch.
+func (o *Order) At(position, n int) (epoch, image int) {
 	if epoch := position / n; o.perm == nil || o.epoch != epoch {
 		o.epoch = epoch
-		o.perm = rand.New(rand.NewPCG(o.seed, uint64(epoch))).Perm(n)
+		o.perm = rand.New(rand.NewPCG(o.Seed, uint64(epoch))).Perm(n)
 	}
-	return o.perm[position%n]
+	return o.epoch, o.perm[position%n]
 }
 
 // read reads the batch of one step.
-func (l Loader) read(ctx context.Context, step int, orders *[2]order) (*Batch, error) {
+func (l Loader) read(ctx context.Context, step int, orders *[2]Order) (*Batch, error) {
 	b := &Batch{Step: step}
 	switch {
 	case l.Scenes == nil:
@@ -132,10 +132,12 @@ func (l Loader) read(ctx context.Context, step int, orders *[2]order) (*Batch, e
 		b.Objects, b.Scenes = l.BatchSize/2, l.BatchSize/2
 	}
 	for i := range b.Objects {
-		b.Images = append(b.Images, int32(orders[0].at(step*b.Objects+i, l.Objects.Len())))
+		_, image := orders[0].At(step*b.Objects+i, l.Objects.Len())
+		b.Images = append(b.Images, int32(image))
 	}
 	for i := range b.Scenes {
-		b.Images = append(b.Images, int32(l.objects()+orders[1].at(step*b.Scenes+i, l.Scenes.Len())))
+		_, image := orders[1].At(step*b.Scenes+i, l.Scenes.Len())
+		b.Images = append(b.Images, int32(l.objects()+image))
 	}
 	if err := l.readFrom(ctx, b, 0); err != nil || l.Positive == nil {
 		return b, err

@@ -154,8 +154,9 @@ func TestLoaderAndBrokenImages(t *testing.T) {
 			first += err.Error()
 		}
 		want := ""
-		for order, i := (order{seed: m.Seed + 1}), 0; want == ""; i++ {
-			want = map[int]string{2: "002.png: damaged", 3: "003.png: is neither JPEG nor PNG"}[order.at(i, 5)]
+		for order, i := (Order{Seed: m.Seed + 1}), 0; want == ""; i++ {
+			_, image := order.At(i, 5)
+			want = map[int]string{2: "002.png: damaged", 3: "003.png: is neither JPEG nor PNG"}[image]
 		}
 		if !strings.Contains(first, want) || strings.Contains(first, "\n") {
 			t.Errorf("%d workers: error %q, want one line with %q", workers, first, want)

@@ -21,9 +21,6 @@ type SegmentationLoader struct {
 	BatchSize int    // Crops per batch.
 	Seed      uint64 // Of order and crops.
 	Workers   int    // Images read at once; 0 for one per processor.
-
-	// Broken says what happens if an image or its mask cannot be used: the loader stops with an error, or takes the next image of the set.
-	Broken datasets.Broken
 }
 
 // SegmentationBatch is the input of one training step.
@@ -33,12 +30,7 @@ type SegmentationBatch struct {
 	Labels []uint8 // [BatchSize, CropSize, CropSize].
 	Sizes  []int32 // [BatchSize, 2], height and width of what the image fills.
 	Images []int   // [BatchSize], the index of each image.
-
-	Skipped []datasets.Skipped // Images that could not be used and were replaced.
 }
-
-// maxBroken is the number of broken images in a row that is an error even if broken images are skipped: the disk may be failing.
-const maxBroken = 100
 
 // Check returns an error that names the first invalid setting.
 func (l SegmentationLoader) Check() error {
@@ -58,76 +50,27 @@ func (l SegmentationLoader) Batches(ctx context.Context, from int) iter.Seq2[*Se
 	if err := l.Check(); err != nil {
 		return func(yield func(*SegmentationBatch, error) bool) { yield(nil, err) }
 	}
-	var order shuffle
+	order, area := datasets.Order{Seed: l.Seed}, l.Transform.CropSize*l.Transform.CropSize
 	return batches(ctx, from, func(step int) (*SegmentationBatch, error) {
-		images := make([]sample, l.BatchSize)
-		for i := range images {
-			images[i] = order.at(l.Seed, step*l.BatchSize+i, l.Images.Len())
+		n := l.BatchSize
+		b := &SegmentationBatch{Step: step, Pixels: make([]uint8, 3*area*n), Labels: make([]uint8, area*n), Sizes: make([]int32, 2*n), Images: make([]int, n)}
+		epochs := make([]int, n)
+		for i := range n {
+			epochs[i], b.Images[i] = order.At(step*n+i, l.Images.Len())
 		}
-		return l.read(ctx, step, images)
+		return b, datasets.EachImage(ctx, n, l.Workers, func(i int) error {
+			a, err := l.Images.Read(b.Images[i])
+			if err == nil {
+				err = check(a, len(l.Images.Classes))
+			}
+			if err != nil {
+				return err
+			}
+			size := l.Transform.write(b.Pixels[3*area*i:][:3*area], b.Labels[area*i:][:area], a, l.Seed, epochs[i], b.Images[i])
+			b.Sizes[2*i], b.Sizes[2*i+1] = int32(size.Height), int32(size.Width)
+			return nil
+		})
 	})
-}
-
-// sample is an image in an epoch.
-type sample struct{ epoch, image int }
-
-// shuffle is the order of the images in an epoch.
-type shuffle struct {
-	epoch int
-	order []int
-}
-
-// at returns the sample at a position, counted from the start of the first epoch, in a set of n images.
-func (s *shuffle) at(seed uint64, position, n int) sample {
-	if epoch := position / n; s.order == nil || s.epoch != epoch {
-		s.epoch, s.order = epoch, rand.New(rand.NewPCG(seed, uint64(epoch))).Perm(n)
-	}
-	return sample{s.epoch, s.order[position%n]}
-}
-
-// read reads the batch of one step.
-func (l SegmentationLoader) read(ctx context.Context, step int, samples []sample) (*SegmentationBatch, error) {
-	area := l.Transform.CropSize * l.Transform.CropSize
-	b := &SegmentationBatch{
-		Step: step, Pixels: make([]uint8, 3*area*len(samples)), Labels: make([]uint8, area*len(samples)), Sizes: make([]int32, 2*len(samples)), Images: make([]int, len(samples)),
-	}
-	skipped := make([][]datasets.Skipped, len(samples))
-	err := datasets.EachImage(ctx, len(samples), l.Workers, func(i int) (err error) {
-		var a *datasets.SegmentedImage
-		if a, b.Images[i], skipped[i], err = l.image(ctx, samples[i].image); err != nil {
-			return err
-		}
-		size := l.Transform.write(b.Pixels[3*area*i:][:3*area], b.Labels[area*i:][:area], a, l.Seed, samples[i].epoch, b.Images[i])
-		b.Sizes[2*i], b.Sizes[2*i+1] = int32(size.Height), int32(size.Width)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i := range skipped {
-		b.Skipped = append(b.Skipped, skipped[i]...)
-	}
-	return b, nil
-}
-
-// image reads an image, or the next one that can be used.
-func (l SegmentationLoader) image(ctx context.Context, i int) (a *datasets.SegmentedImage, index int, skipped []datasets.Skipped, err error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, 0, nil, err
-		}
-		if a, err = l.Images.Read(i); err == nil {
-			err = check(a, len(l.Images.Classes))
-		}
-		if err == nil || l.Broken == datasets.FailOnBroken {
-			return a, i, skipped, err
-		}
-		if len(skipped) == maxBroken {
-			return nil, 0, nil, fmt.Errorf("%d images in a row cannot be used, the last: %w", maxBroken, err)
-		}
-		skipped = append(skipped, datasets.Skipped{File: fmt.Sprintf("image %d", i), Reason: err.Error()})
-		i = (i + 1) % l.Images.Len()
-	}
 }
 
 // DetectionLoader makes training batches of images with objects. The images of a batch share their canvas, which lies across or upright as they do. They are
@@ -327,7 +270,12 @@ func batches[B any](ctx context.Context, from int, read func(step int) (B, error
 			if err == nil {
 				batch, err = read(step)
 			}
-			if !yield(batch, err) || err != nil {
+			if err != nil {
+				var none B
+				yield(none, err)
+				return
+			}
+			if !yield(batch, nil) {
 				return
 			}
 		}

@@ -161,18 +161,16 @@ type SegmentationTrainer struct {
 	trainer[SegmentationStep]
 	// Loader makes what the run trains on. The trainer sets its seed and its batch size, and its crops must have the configured size.
 	Loader SegmentationLoader
-	// Skipped is told of images that cannot be used, if the loader skips them.
-	Skipped func(datasets.Skipped)
 
 	config SegmentationTraining
 }
 
-// NewSegmentationTrainer compiles the step. Skipped images are ignored unless Skipped is set.
+// NewSegmentationTrainer compiles the step.
 func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*SegmentationTrainer, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	t := &SegmentationTrainer{config: config, Skipped: func(datasets.Skipped) {}}
+	t := &SegmentationTrainer{config: config}
 	part, size := config.part(), config.CropSize
 	task := train.Task[SegmentationStep]{
 		Inputs: []train.Input{
@@ -205,17 +203,10 @@ func (t *SegmentationTrainer) batches(ctx context.Context, seed uint64, from int
 		if loader.Transform.CropSize != size {
 			return train.Batch{}, fmt.Errorf("fine-tuning: the loader's crops are of %d pixels, the trainer's of %d", loader.Transform.CropSize, size)
 		}
-		return train.Batch{
-			Inputs: []any{
-				tensors.FromFlatDataAndDimensions(batch.Pixels, part, size, size, 3), tensors.FromFlatDataAndDimensions(batch.Labels, part, size, size),
-				tensors.FromFlatDataAndDimensions(batch.Sizes, part, 2), c.keep(seed, batch.Step, c.Segmenter.ViT.Depth),
-			},
-			Taken: func() {
-				for _, skipped := range batch.Skipped {
-					t.Skipped(skipped)
-				}
-			},
-		}, nil
+		return train.Batch{Inputs: []any{
+			tensors.FromFlatDataAndDimensions(batch.Pixels, part, size, size, 3), tensors.FromFlatDataAndDimensions(batch.Labels, part, size, size),
+			tensors.FromFlatDataAndDimensions(batch.Sizes, part, 2), c.keep(seed, batch.Step, c.Segmenter.ViT.Depth),
+		}}, nil
 	})
 }
 

@@ -71,7 +71,6 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 	New:   finetune.NewSegmentationTrainer,
 	Take: func(t *finetune.SegmentationTrainer, r *run, pretrained *model.Store) {
 		t.Pretrained, t.Loader = pretrained, finetune.SegmentationLoader{Images: r.Data.Train, Transform: r.Cell.Config.Augmentation}
-		t.Skipped = func(skipped datasets.Skipped) { r.Warnf("skipped %s: %s", skipped.File, skipped.Reason) }
 	},
 	Loss:    func(s finetune.SegmentationStep) float64 { return s.Loss },
 	Test:    test,

@@ -142,21 +142,16 @@ const drawnImages = 5
 
 // drawn draws what detectors make of test images, stage by stage. It needs a backend.
 func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
-	if from.Backend == nil {
-		return all.All()
-	}
 	r := Results{results}
+	var columns []string
 	for _, dataset := range r.Datasets() {
-		rows, err := encoders.DrawnRows(results, "obj_det", column(dataset, boxes))
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			sheet, err := r.Stages(from.Backend, from.Data, from.Out, row.Key, dataset, drawnImages)
-			sheet.Title = encoders.Title(row.Key) + ", " + dataset
-			all.Add(sheet, err, fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn), "stages", dataset, row.Key)
-		}
+		columns = append(columns, column(dataset, boxes))
 	}
-	return all.All()
+	caption := fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn)
+	dataset := func(column string) string { return strings.TrimSuffix(column, "/"+boxes) }
+	return encoders.DrawEach(results, from, "obj_det", "stages", caption, columns, dataset, func(row, column, title string) (figures.Figure, error) {
+		sheet, err := r.Stages(from.Backend, from.Data, from.Out, row, dataset(column), drawnImages)
+		sheet.Title = title
+		return sheet, err
+	})
 }

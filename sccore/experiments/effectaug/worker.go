@@ -75,9 +75,15 @@ func Open(o study.Options, dataset string, shares, seed int) (Data, error) {
 	if err != nil {
 		return Data{}, err
 	}
-	d, err := all[slices.IndexFunc(all, func(s source) bool { return s.name == dataset })].load()
-	if err != nil {
-		return Data{}, err
+	d := Data{source: all[slices.IndexFunc(all, func(s source) bool { return s.name == dataset })]}
+	if d.Train, err = d.read(datasets.Train); err != nil {
+		return d, err
+	}
+	if d.Test, err = d.read(datasets.Test); err != nil {
+		return d, err
+	}
+	if !slices.Equal(d.Train.Classes, d.Test.Classes) {
+		return d, fmt.Errorf("%s: training and test images have different classes", d.Test.Name)
 	}
 	if shares > 1 {
 		shares = min(o.SharesOf(d.Train.Name, d.Train.SmallestClass(), "images", shares), o.SharesOf(d.Test.Name, d.Test.SmallestClass(), "images", shares))
@@ -86,40 +92,21 @@ func Open(o study.Options, dataset string, shares, seed int) (Data, error) {
 		d.identity = study.IdentityOfShares(d.Train.Identity+"; "+d.Test.Identity, shares)
 		d.Train, d.Test = d.Train.Share(seed, shares), d.Test.Share(seed, shares)
 	}
+	train, test := d.Train.Len(), d.Test.Len() // At most so many, the first of each class.
 	switch o.Profile {
 	case study.Smoke:
-		d = d.subset(smokeTrain, smokeTest)
+		train, test = smokeTrain, smokeTest
 	case study.Quick:
-		d = d.subset(quickTrain, d.Test.Len())
+		train = quickTrain
 	}
-	if d.identity == "" {
-		d.identity = d.Train.Identity + "; " + d.Test.Identity
-	}
-	return d, nil
-}
-
-// subset takes at most so many images of each split, the first of each class.
-func (d Data) subset(train, test int) Data {
 	if d.identity != "" && (train < d.Train.Len() || test < d.Test.Len()) {
 		d.identity += fmt.Sprintf("; the first of each class, at most %d to train and %d to test", train, test)
 	}
 	d.Train, d.Test = d.Train.Subset(train), d.Test.Subset(test)
-	return d
-}
-
-func (s source) load() (Data, error) {
-	train, err := s.read(datasets.Train)
-	if err != nil {
-		return Data{}, err
+	if d.identity == "" {
+		d.identity = d.Train.Identity + "; " + d.Test.Identity
 	}
-	test, err := s.read(datasets.Test)
-	if err != nil {
-		return Data{}, err
-	}
-	if !slices.Equal(train.Classes, test.Classes) {
-		return Data{}, fmt.Errorf("%s: training and test images have different classes", test.Name)
-	}
-	return Data{source: s, Train: train, Test: test}, nil
+	return d, nil
 }
 
 // heldOut puts a share of the training images in place of the test images; training and neighbours do without them. Share 0 changes nothing.
@@ -133,55 +120,45 @@ func (d Data) heldOut(share float64) (Data, error) {
 	return d, nil
 }
 
-// syntheticSource draws the objects of a run.
-func syntheticSource(run synthetic.Run, train, test int) source {
-	return source{name: syntheticName, title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
-		if split == datasets.Train {
-			return run.Images(train, ImageSize, 1), nil
-		}
-		return run.Images(test, ImageSize, 2), nil
-	}}
-}
-
 // sources returns the datasets of a profile: without --data synthetic objects; with it CIFAR-10, or the user's own images if there is no CIFAR-10; in the
 // full profile CIFAR-10 and CIFAR-100.
 func sources(profile study.Profile, dir string, run synthetic.Run) ([]source, error) {
+	if dir == "" && profile == study.Full {
+		return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10 cifar100 --data DIR\" gets them)")
+	}
 	if dir == "" {
-		if profile == study.Smoke {
-			return []source{syntheticSource(run, smokeTrain, smokeTest)}, nil
-		}
-		if profile == study.Full {
-			return nil, fmt.Errorf("the full profile needs --data DIR with CIFAR-10 and CIFAR-100 (\"semcon data fetch cifar10 cifar100 --data DIR\" gets them)")
-		}
-		return []source{syntheticSource(run, quickTrain, 2000)}, nil
+		return []source{{name: syntheticName, title: "synthetic objects", read: func(split datasets.Split) (*datasets.Images, error) {
+			switch training := split == datasets.Train; {
+			case profile == study.Smoke && training:
+				return run.Images(smokeTrain, ImageSize, 1), nil
+			case profile == study.Smoke:
+				return run.Images(smokeTest, ImageSize, 2), nil
+			case training:
+				return run.Images(quickTrain, ImageSize, 1), nil
+			}
+			return run.Images(2000, ImageSize, 2), nil
+		}}}, nil
 	}
 	ten := source{name: "cifar10", title: "CIFAR-10", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR10(dir, split) }}
 	hundred := source{name: "cifar100", title: "CIFAR-100", read: func(split datasets.Split) (*datasets.Images, error) { return datasets.CIFAR100(dir, split) }}
 	if profile == study.Full {
 		return []source{ten, hundred}, nil
 	}
-	if _, err := ten.read(datasets.Test); errors.Is(err, fs.ErrNotExist) {
-		if s := imagesSource(dir); s != nil {
-			return []source{*s}, nil
-		}
+	_, err := ten.read(datasets.Test)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return []source{ten}, nil
+	}
+	ext, ok := datasets.FindClassFolders(dir) // The user's own images: class folders under train and test, or zips of class folders.
+	if !ok {
 		return nil, fmt.Errorf("%w; there are also neither folders train and test of class folders nor train.zip and test.zip", err)
 	}
-	return []source{ten}, nil
-}
-
-// imagesSource returns the user's own images if dir has them: class folders under train and test, or zips of class folders.
-func imagesSource(dir string) *source {
-	ext, ok := datasets.FindClassFolders(dir)
-	if !ok {
-		return nil
-	}
-	return &source{name: "images", title: "images", read: func(split datasets.Split) (*datasets.Images, error) {
+	return []source{{name: "images", title: "images", read: func(split datasets.Split) (*datasets.Images, error) {
 		path := filepath.Join(dir, string(split)+ext)
 		if ext == ".zip" {
 			return datasets.ReadZip(path, ImageSize, datasets.SkipBroken)
 		}
 		return datasets.ReadFolder(path, ImageSize, datasets.SkipBroken)
-	}}
+	}}}, nil
 }
 
 // Files in a cell's folder.

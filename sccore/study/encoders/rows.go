@@ -84,6 +84,40 @@ func DrawnRows(results study.Results, table, column string) ([]Row, error) {
 	}), err
 }
 
+// DrawEach draws a figure of each of the rows of [DrawnRows] in each column: name and the column's, which labels says, name it. It needs a backend.
+func DrawEach(
+	results study.Results, from study.FigureSources, table, name, caption string, columns []string, label func(column string) string,
+	draw func(row, column, title string) (figures.Figure, error),
+) ([]study.Figure, error) {
+	var all study.Drawn
+	for _, column := range columns {
+		if from.Backend == nil {
+			break
+		}
+		rows, err := DrawnRows(results, table, column)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			title := Title(row.Key) + ", " + label(column)
+			figure, err := draw(row.Key, column, title)
+			all.Add(figure, err, strings.ReplaceAll(caption, "TITLE", title), name, strings.ReplaceAll(label(column), "/", "-"), row.Key)
+		}
+	}
+	return all.All()
+}
+
+// DrawPredictions draws what models of each of these rows make of test images, in each column with records.
+func DrawPredictions(
+	results study.Results, from study.FigureSources, table string, predict func(row, column string) ([]figures.Segmented, []string, error),
+) ([]study.Figure, error) {
+	return DrawEach(results, from, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(),
+		func(column string) string { return column }, func(row, column, title string) (figures.Figure, error) {
+			predictions, classes, err := predict(row, column)
+			return figures.SegmentationGrid(title, predictions, classes), err
+		})
+}
+
 // ColumnsOf returns the columns that have records of at least one of the rows.
 func ColumnsOf(results study.Results, rows []Row, columns ...string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })

@@ -12,22 +12,15 @@ import (
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/rle"
+	"github.com/semcon/semcon/sccore/settings"
 	"golang.org/x/sync/errgroup"
 )
 
 // DetectionInference says how objects are found in images: an image is resized to a scale and put on the canvas that training images have; a detector finds
 // boxes with scores, classes and masks; boxes are brought to the image's own size, where the masks are pasted into them.
 type DetectionInference struct {
-	Scale   Scale `json:"scale"`   // What images are resized to.
-	Divisor int   `json:"divisor"` // Of the sides of the canvas in pixels, as the detector needs it.
-}
-
-// Check returns an error that names the first setting that is out of range, in the words of the JSON.
-func (p DetectionInference) Check() error {
-	if p.Divisor < 1 || p.Divisor > maxScale {
-		return fmt.Errorf("divisor %d is not between 1 and %d", p.Divisor, maxScale)
-	}
-	return p.Scale.check()
+	Scale   Scale `json:"scale"`                    // What images are resized to.
+	Divisor int   `json:"divisor" range:"[1,2^14]"` // Of the sides of the canvas in pixels, as the detector needs it.
 }
 
 // Canvases are images on canvases of one size.
@@ -61,7 +54,7 @@ type Found struct {
 
 // Predict finds the objects in an image, the best first. The error is that of detect, or one line that names the image.
 func (p DetectionInference) Predict(ctx context.Context, a *datasets.SegmentedImage, detect Detect) ([]Found, error) {
-	if err := p.Check(); err != nil {
+	if err := settings.Check(p); err != nil {
 		return nil, err
 	}
 	found, err := p.predict(ctx, []*datasets.SegmentedImage{a}, 1, detect)
@@ -163,7 +156,7 @@ type DetectionResult struct {
 // own, not those of their boxes. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes
 // of the detector are the categories of the set.
 func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (DetectionResult, error) {
-	if err := p.Check(); err != nil {
+	if err := settings.Check(p); err != nil {
 		return DetectionResult{}, err
 	}
 	perImage := make([][]metrics.Detection, images.Len())

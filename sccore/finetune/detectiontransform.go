@@ -14,14 +14,14 @@ import (
 // the images are resized to a random scale; the others are resized, cropped at random and resized to such a scale. Half of all are flipped. The result
 // lies in the top left corner of a canvas.
 type DetectionTransform struct {
-	MinShort int `json:"min_short"` // Least length in pixels of the shorter side, which is MinShort, MinShort + Step, … or MaxShort.
-	MaxShort int `json:"max_short"` // Largest length in pixels of the shorter side.
-	Step     int `json:"step"`      // Pixels between two lengths of the shorter side.
-	Long     int `json:"long"`      // Largest length in pixels of the longer side.
+	MinShort int `json:"min_short" range:"[1,2048]"` // Least length in pixels of the shorter side, which is MinShort, MinShort + Step, … or MaxShort.
+	MaxShort int `json:"max_short" range:"[1,2048]"` // Largest length in pixels of the shorter side.
+	Step     int `json:"step" range:"[1,2^14]"`      // Pixels between two lengths of the shorter side.
+	Long     int `json:"long" range:"[1,2048]"`      // Largest length in pixels of the longer side.
 
-	CropShort [3]int `json:"crop_short"` // The shorter side before a crop is one of these.
-	MinCrop   int    `json:"min_crop"`   // Least side of a crop in pixels; the sides of a smaller image are kept.
-	MaxCrop   int    `json:"max_crop"`   // Largest side of a crop in pixels.
+	CropShort [3]int `json:"crop_short" range:"[1,2^14]"` // The shorter side before a crop is one of these.
+	MinCrop   int    `json:"min_crop" range:"[1,2^14]"`   // Least side of a crop in pixels; the sides of a smaller image are kept.
+	MaxCrop   int    `json:"max_crop" range:"[1,2^14]"`   // Largest side of a crop in pixels.
 }
 
 // DefaultDetectionTransform is that of the recipe.
@@ -29,15 +29,9 @@ func DefaultDetectionTransform() DetectionTransform {
 	return DetectionTransform{MinShort: 480, MaxShort: 800, Step: 32, Long: 1333, CropShort: [3]int{400, 500, 600}, MinCrop: 384, MaxCrop: 600}
 }
 
-// Check returns an error that names the first setting that is out of range, in the words of the JSON.
-func (t DetectionTransform) Check() error {
-	return cmp.Or(
-		settings.Between("long", t.Long, 1, settings.MaxImageSize), settings.Between("max_short", t.MaxShort, 1, t.Long),
-		settings.Between("min_short", t.MinShort, 1, t.MaxShort), settings.Between("step", t.Step, 1, maxScale),
-		settings.Between("crop_short", t.CropShort[0], 1, maxScale), settings.Between("crop_short", t.CropShort[1], 1, maxScale),
-		settings.Between("crop_short", t.CropShort[2], 1, maxScale), settings.Between("max_crop", t.MaxCrop, 1, maxScale),
-		settings.Between("min_crop", t.MinCrop, 1, t.MaxCrop),
-	)
+// Rules returns an error that names the first of two lengths that are the wrong way round.
+func (t DetectionTransform) Rules() error {
+	return cmp.Or(settings.Between("max_short", t.MaxShort, 1, t.Long), settings.Between("min_short", t.MinShort, 1, t.MaxShort), settings.Between("min_crop", t.MinCrop, 1, t.MaxCrop))
 }
 
 // scale is the largest scale.
@@ -70,9 +64,9 @@ type DetectionImage struct {
 }
 
 // Apply makes the training image of an image that a seed, an epoch and the image's index in its set determine. At most count objects are kept, the first ones;
-// those that a crop leaves out do not count. maskSize is the side of masks, at least 3. It panics if [DetectionTransform.Check] fails.
+// those that a crop leaves out do not count. maskSize is the side of masks, at least 3. It panics if [settings.Check] fails.
 func (t DetectionTransform) Apply(a *datasets.SegmentedImage, objects []Object, canvas datasets.Size, count, maskSize int, seed uint64, epoch, image int) DetectionImage {
-	if err := t.Check(); err != nil {
+	if err := settings.Check(t); err != nil {
 		panic("finetune: " + err.Error())
 	}
 	g := t.geometry(datasets.Size{Height: a.Height, Width: a.Width}, canvas, stream(seed, epoch, image, "geometry"))

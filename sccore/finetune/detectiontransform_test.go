@@ -6,6 +6,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/rle"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // redObject is a green image with a red object, an ellipse.
@@ -139,7 +140,7 @@ func TestDetectionTransformOfOneScale(t *testing.T) {
 }
 
 func TestDetectionTransformCheck(t *testing.T) {
-	if err := DefaultDetectionTransform().Check(); err != nil {
+	if err := settings.Check(DefaultDetectionTransform()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*DetectionTransform){
@@ -149,7 +150,7 @@ func TestDetectionTransformCheck(t *testing.T) {
 	} {
 		transform := DefaultDetectionTransform()
 		change(&transform)
-		wantError(t, transform.Check(), want)
+		wantError(t, settings.Check(transform), want)
 	}
 }
 

@@ -28,15 +28,12 @@ type Detector struct {
 	detection.Config
 }
 
-// Check returns an error that names the first invalid setting.
-func (d Detector) Check() error {
-	if err := settings.Check(d.ViT); err != nil {
-		return err
-	}
+// Rules returns an error if the pyramid cannot divide the transformer's tokens.
+func (d Detector) Rules() error {
 	if d.ViT.Dim%4 != 0 {
 		return fmt.Errorf("tokens of length %d: the pyramid needs a multiple of 4", d.ViT.Dim)
 	}
-	return settings.Check(d.Config)
+	return nil
 }
 
 // divisor is what sides of a canvas are multiples of: two patches, for the coarsest level.
@@ -103,17 +100,12 @@ type DetectionTraining struct {
 	Training
 	Detector  Detector
 	Transform DetectionTransform
-	Objects   int // Places for objects an image; further ones are left out.
-	MaskSize  int // Side of their masks, which cover the boxes.
+	Objects   int `range:"[1,2^10]"` // Places for objects an image; further ones are left out.
+	MaskSize  int `range:"[3,2^10]"` // Side of their masks, which cover the boxes.
 }
 
-// Check returns an error that names the first setting that is out of range.
-func (t DetectionTraining) Check() error {
-	if err := cmp.Or(
-		t.Detector.Check(), t.Transform.Check(), settings.Between("objects", t.Objects, 1, 1<<10), settings.Between("mask_size", t.MaskSize, 3, 1<<10), t.Training.check(),
-	); err != nil {
-		return err
-	}
+// Rules returns an error if a part of a batch does not fit in memory.
+func (t DetectionTraining) Rules() error {
 	canvas, part, d := t.canvas(), t.part(), t.Detector
 	patches := canvas.Height / d.ViT.PatchSize * (canvas.Width / d.ViT.PatchSize)
 	if patches < 16 {
@@ -159,7 +151,7 @@ type DetectionTrainer struct {
 
 // NewDetectionTrainer compiles the step.
 func NewDetectionTrainer(b compute.Backend, config DetectionTraining) (*DetectionTrainer, error) {
-	if err := config.Check(); err != nil {
+	if err := settings.Check(config); err != nil {
 		return nil, err
 	}
 	t := &DetectionTrainer{config: config}

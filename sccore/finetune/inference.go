@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +13,19 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // SegmentationInference says how the classes of an image's pixels are predicted, as by mmsegmentation. The image is resized; a network gives the logits of overlapping
 // crops, or of the whole; the logits of a pixel are averaged over the crops that show it, and resized to the image's own size, where the largest is the
 // prediction.
 type SegmentationInference struct {
-	Scale    Scale         `json:"scale"`              // What images are resized to.
-	Mode     InferenceMode `json:"mode"`               // What the network sees of an image: slide for overlapping crops, whole for the whole image.
-	CropSize int           `json:"crop_size,omitzero"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
-	Stride   int           `json:"stride,omitzero"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
+	Scale    Scale         `json:"scale"`                               // What images are resized to.
+	Mode     InferenceMode `json:"mode" oneof:"slide|whole"`            // What the network sees of an image: slide for overlapping crops, whole for the whole image.
+	CropSize int           `json:"crop_size,omitzero" range:"[0,2^14]"` // Height and width of crops in pixels, with mode slide. A shorter image has shorter crops.
+	Stride   int           `json:"stride,omitzero" range:"[0,2^14]"`    // Pixels from one crop to the next, at most CropSize, with mode slide. The last crop ends with the image.
 	// Divisor rounds the sides of the resized image up to multiples, for networks that see whole patches; 0 for 1. XCiT's recipe of semantic FPN has 32.
-	Divisor int `json:"divisor,omitzero"`
+	Divisor int `json:"divisor,omitzero" range:"[0,2^14]"`
 }
 
 // InferenceMode says what a network sees of an image.
@@ -40,22 +42,12 @@ func DefaultSegmentationInference() SegmentationInference {
 	return SegmentationInference{Scale: Scale{2048, 512}, Mode: Slide, CropSize: 512, Stride: 341}
 }
 
-// Check returns an error that names the first setting that is out of range, in the words of the JSON.
-func (p SegmentationInference) Check() error {
-	if err := p.Scale.check(); err != nil {
-		return err
+// Rules returns an error if crops have no size or no stride.
+func (p SegmentationInference) Rules() error {
+	if p.Mode == Whole {
+		return nil
 	}
-	switch {
-	case p.Mode != Slide && p.Mode != Whole:
-		return fmt.Errorf("mode %q: want %s or %s", p.Mode, Slide, Whole)
-	case p.Mode == Slide && (p.CropSize < 1 || p.CropSize > maxScale):
-		return fmt.Errorf("crop_size %d is not between 1 and %d", p.CropSize, maxScale)
-	case p.Divisor < 0 || p.Divisor > maxScale:
-		return fmt.Errorf("divisor %d is not between 0 and %d", p.Divisor, maxScale)
-	case p.Mode == Slide && (p.Stride < 1 || p.Stride > p.CropSize):
-		return fmt.Errorf("stride %d is not between 1 and the crop_size %d", p.Stride, p.CropSize)
-	}
-	return nil
+	return cmp.Or(settings.Between("crop_size", p.CropSize, 1, maxScale), settings.Between("stride", p.Stride, 1, p.CropSize))
 }
 
 // Crops are parts of one image.
@@ -99,7 +91,7 @@ func InBatches(size int, segment Segment) Segment {
 // Predict returns the class of each pixel of an image, [a.Height, a.Width]; of equal logits the first class wins. Of logits it keeps those of the
 // crops and a few rows of pixels. The error is that of segment, or one line that names the image: the logits have the wrong number, or are not finite.
 func (p SegmentationInference) Predict(ctx context.Context, a *datasets.SegmentedImage, segment Segment) ([]uint8, error) {
-	if err := p.Check(); err != nil {
+	if err := settings.Check(p); err != nil {
 		return nil, err
 	}
 	from := datasets.Size{Height: a.Height, Width: a.Width}

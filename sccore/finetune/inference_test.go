@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // TestCornersOfCrops compares with the formulas of mmsegmentation for all small sizes.
@@ -156,7 +157,7 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 	if _, err := p.Evaluate(stopped, painted(2), fixed(Logits{}, context.Canceled)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v after the context ended", err)
 	}
-	if err := DefaultSegmentationInference().Check(); err != nil {
+	if err := settings.Check(DefaultSegmentationInference()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*SegmentationInference){
@@ -167,7 +168,7 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 	} {
 		p := p
 		change(&p)
-		if err := p.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

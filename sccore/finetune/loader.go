@@ -11,6 +11,8 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/rle"
+	"github.com/semcon/semcon/sccore/settings"
+	"golang.org/x/sync/errgroup"
 )
 
 // SegmentationLoader makes training batches of crops. The images are shuffled anew in each epoch, and images left over from the last whole batch of an epoch
@@ -42,7 +44,7 @@ func (l SegmentationLoader) Check() error {
 	case l.Workers < 0:
 		return fmt.Errorf("%d workers, want at least 0", l.Workers)
 	}
-	return l.Transform.Check()
+	return settings.Check(l.Transform)
 }
 
 // Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a file.
@@ -118,7 +120,7 @@ func (l DetectionLoader) Check() error {
 	case l.Workers < 0:
 		return fmt.Errorf("%d workers, want at least 0", l.Workers)
 	}
-	return l.Transform.Check()
+	return settings.Check(l.Transform)
 }
 
 // Batches yields the batches from the given step on, without end. After an error it ends. The error is that of ctx, or one line that names a file.

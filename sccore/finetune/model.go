@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -121,7 +122,7 @@ func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, 
 	s := &m.Segmenter
 	var err error
 	m.network, err = open(b, path, segmenterKey, "segmenter", "fine-tune", &m.SegmenterDescription, func() error {
-		if err := cmp.Or(s.Check(), m.Inference.Check()); err != nil || len(m.Classes) == s.Classes && len(m.Colours) == s.Classes {
+		if err := cmp.Or(settings.Check(s), settings.CheckGroup("inference", m.Inference)); err != nil || len(m.Classes) == s.Classes && len(m.Colours) == s.Classes {
 			return err
 		}
 		return fmt.Errorf("%d classes and %d colours for a segmenter of %d classes", len(m.Classes), len(m.Colours), s.Classes)
@@ -160,7 +161,7 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 	d := &m.Detector
 	var err error
 	m.network, err = open(b, path, detectorKey, "detector", "detection", &m.DetectorDescription, func() error {
-		err := cmp.Or(d.Check(), m.Inference.Check())
+		err := cmp.Or(settings.Check(d), settings.CheckGroup("inference", m.Inference))
 		switch {
 		case err != nil:
 			return err

@@ -1,7 +1,6 @@
 package finetune
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,34 +10,23 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/optim"
-	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Optimizer says how a pretrained transformer and the new layers on top of it are trained together: by AdamW, whose rate falls from the new layers
 // towards the image, block by block.
 type Optimizer struct {
-	LearningRate float64 `json:"rate"`         // The peak rate, that of the new layers.
-	LayerDecay   float64 `json:"layer_decay"`  // The rate of a block over that of the block above it, in (0, 1]; 1 trains all alike.
-	WeightDecay  float64 `json:"weight_decay"` // Weight decay; it acts neither on biases and norms nor on [CLS], registers and position embeddings.
+	LearningRate float64 `json:"rate" range:"(0,1e3]"`         // The peak rate, that of the new layers.
+	LayerDecay   float64 `json:"layer_decay" range:"(0,1]"`    // The rate of a block over that of the block above it; 1 trains all alike.
+	WeightDecay  float64 `json:"weight_decay" range:"[0,1e3]"` // Weight decay; it acts neither on biases and norms nor on [CLS], registers and position embeddings.
 
-	WarmUp      int     `json:"warmup"`       // Steps of linear warm-up.
-	WarmUpRatio float64 `json:"warmup_ratio"` // The share of the rate at step 0, in (0, 1].
+	WarmUp      int     `json:"warmup" range:"[0,2^31)"`    // Steps of linear warm-up.
+	WarmUpRatio float64 `json:"warmup_ratio" range:"(0,1]"` // The share of the rate at step 0.
 
 	// Power is the exponent of the polynomial schedule; 0 for the schedule of Milestones.
-	Power      float64    `json:"power"`
-	Milestones [2]float64 `json:"milestones"` // Without Power, shares of the steps after which the rate falls to a tenth; each in (0, 1].
+	Power      float64    `json:"power" range:"[0,100]"`
+	Milestones [2]float64 `json:"milestones" range:"(0,1]"` // Without Power, shares of the steps after which the rate falls to a tenth.
 
-	DropPath float64 `json:"drop_path"` // The probability that the last block drops a branch for an image; it falls linearly to 0 at the first block.
-}
-
-// Check returns an error that names the first setting that is out of range, as --set calls it.
-func (o Optimizer) Check() error {
-	return cmp.Or(
-		settings.Above("rate", o.LearningRate, 1e3), settings.Above("layer_decay", o.LayerDecay, 1), settings.Between("weight_decay", o.WeightDecay, 0, 1e3),
-		settings.Between("warmup", o.WarmUp, 0, math.MaxInt32), settings.Above("warmup_ratio", o.WarmUpRatio, 1), settings.Between("power", o.Power, 0, 100),
-		settings.Between("drop_path", o.DropPath, 0, 0.99),
-		settings.Above("milestones", o.Milestones[0], 1), settings.Above("milestones", o.Milestones[1], 1),
-	)
+	DropPath float64 `json:"drop_path" range:"[0,0.99]"` // The probability that the last block drops a branch for an image; it falls linearly to 0 at the first block.
 }
 
 // Rate is the learning rate of the new layers at a step of a run, counted from 0.

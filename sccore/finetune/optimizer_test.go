@@ -17,6 +17,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -143,7 +144,7 @@ func TestRateFollowsTheSchedule(t *testing.T) {
 
 func TestCheckNamesTheSetting(t *testing.T) {
 	good := Optimizer{LearningRate: 1e-3, LayerDecay: 0.9, WeightDecay: 0.05, WarmUpRatio: 1e-6, Power: 1, Milestones: [2]float64{1, 1}}
-	if err := good.Check(); err != nil {
+	if err := settings.Check(good); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Optimizer){
@@ -154,7 +155,7 @@ func TestCheckNamesTheSetting(t *testing.T) {
 	} {
 		bad := good
 		spoil(&bad)
-		if err := bad.Check(); err == nil || !slices.Contains(strings.Fields(err.Error()), strings.TrimSpace(name)) {
+		if err := settings.Check(bad); err == nil || !slices.Contains(strings.Fields(err.Error()), strings.TrimSpace(name)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package finetune
 
 import (
-	"fmt"
 	"image"
 	"math"
 
@@ -9,22 +8,21 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Scale says how large images become: as large as they can with their aspect kept, their longer side at most Long and their shorter side at most Short.
 type Scale struct {
-	Long  int `json:"long"`  // Longest side of a resized image in pixels.
-	Short int `json:"short"` // Its shorter side in pixels, at most Long.
+	Long  int `json:"long" range:"[1,2^14]"`  // Longest side of a resized image in pixels.
+	Short int `json:"short" range:"[1,2^14]"` // Its shorter side in pixels, at most Long.
 }
 
 // maxScale bounds the sides, as the ratio of [SegmentationTransform] does, so that a wrong setting is an error and not out of memory.
 const maxScale = 1 << 14
 
-func (s Scale) check() error {
-	if s.Short < 1 || s.Long < s.Short || s.Long > maxScale {
-		return fmt.Errorf("scale %d×%d: want 1 ≤ short ≤ long ≤ %d", s.Long, s.Short, maxScale)
-	}
-	return nil
+// Rules returns an error if the sides are the wrong way round; see [settings.Check].
+func (s Scale) Rules() error {
+	return settings.Between("short", s.Short, 1, s.Long)
 }
 
 // times is the scale times a ratio, rounded down.

@@ -29,26 +29,10 @@ const (
 // complex models").
 type Segmenter struct {
 	ViT     encoder.ViT
-	Head    string
-	Classes int
+	Head    string `oneof:"upernet|fpn"`
+	Classes int    `range:"[2,255]"`
 	// Channels is the width of UPerNet or of the neck of the FPN, whose head is half as wide. The auxiliary head of UPerNet is as wide, but at most 256.
-	Channels int
-}
-
-// Check returns an error that names the first invalid setting.
-func (s Segmenter) Check() error {
-	if err := settings.Check(s.ViT); err != nil {
-		return err
-	}
-	switch {
-	case s.Head != UPerNet && s.Head != FPN:
-		return fmt.Errorf("head %q is neither %s nor %s", s.Head, UPerNet, FPN)
-	case s.Channels < 2 || s.Channels > 1<<14:
-		return fmt.Errorf("channels %d is not between 2 and %d", s.Channels, 1<<14)
-	case s.Classes < 2 || s.Classes > 255:
-		return fmt.Errorf("classes %d is not between 2 and 255", s.Classes)
-	}
-	return nil
+	Channels int `range:"[2,2^14]"`
 }
 
 func (s Segmenter) upernet() heads.UPerNet {
@@ -130,23 +114,18 @@ func (s Segmenter) FLOPs(size int) float64 {
 type SegmentationTraining struct {
 	Training
 	Segmenter Segmenter
-	CropSize  int // Side of the training crops in pixels, whole patches.
+	CropSize  int `range:"[1,2048]"` // Side of the training crops in pixels, whole patches.
 }
 
-// Check returns an error that names the first setting that is out of range.
-func (t SegmentationTraining) Check() error {
-	if err := cmp.Or(t.Segmenter.Check(), t.Training.check(), settings.Between("crop_size", t.CropSize, 1, settings.MaxImageSize)); err != nil {
-		return err
-	}
+// Rules returns an error if a part of a batch cannot be trained on, or not in memory.
+func (t SegmentationTraining) Rules() error {
 	v, part := t.Segmenter.ViT, t.part()
-	if t.CropSize%v.PatchSize != 0 {
-		return fmt.Errorf("crop_size %d is not a multiple of the patch size, %d", t.CropSize, v.PatchSize)
-	}
 	if t.Segmenter.Head == UPerNet && part < 2 {
 		return fmt.Errorf("batch %d in parts %d: UPerNet normalises one bin over the crops of a part, and needs two", t.Batch, t.Parts)
 	}
 	side := t.CropSize / v.PatchSize
 	return cmp.Or(
+		v.CheckSize("crop_size", t.CropSize),
 		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("attention of %d crops of crop_size %d", part, t.CropSize), 4, part, v.NumHeads, side*side, side*side),
 		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("maps of %d channels of %d crops of crop_size %d", t.Segmenter.Channels, part, t.CropSize),
 			4, part, 16*side*side, 4*t.Segmenter.Channels),
@@ -167,7 +146,7 @@ type SegmentationTrainer struct {
 
 // NewSegmentationTrainer compiles the step.
 func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*SegmentationTrainer, error) {
-	if err := config.Check(); err != nil {
+	if err := settings.Check(config); err != nil {
 		return nil, err
 	}
 	t := &SegmentationTrainer{config: config}

@@ -7,10 +7,8 @@
 package finetune
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"github.com/gomlx/compute"
@@ -20,7 +18,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -34,20 +31,16 @@ const (
 // Training is what every fine-tuning has.
 type Training struct {
 	Optimizer Optimizer
-	Batch     int // Images or crops in a step.
+	Batch     int `range:"[1,2^12]"` // Images or crops in a step.
 	// Parts is the number of equal parts that a batch is computed in, one after the other, if it does not fit in memory. Batch statistics are those of a part.
-	Parts int
-	Steps int
+	Parts int `range:"[1,2^12]"`
+	Steps int `range:"[1,2^31)"`
 
 	Mean, Std [3]float64 // Of red, green and blue in [0, 1], as the encoder expects; see [datasets.Preprocessing].
 }
 
-func (t Training) check() error {
-	if err := cmp.Or(
-		t.Optimizer.Check(), settings.Between("batch", t.Batch, 1, 1<<12), settings.Between("parts", t.Parts, 1, t.Batch), settings.Between("steps", t.Steps, 1, math.MaxInt32),
-	); err != nil {
-		return err
-	}
+// Rules returns an error if a batch has no equal parts.
+func (t Training) Rules() error {
 	if t.Batch%t.Parts != 0 {
 		return fmt.Errorf("batch %d is not a multiple of parts %d", t.Batch, t.Parts)
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // SegmentationTransform makes training crops of annotated images, as mmsegmentation 0.x: the image is resized to Scale times a random ratio; a square is cropped
@@ -15,13 +16,13 @@ import (
 // follow by nearest neighbour.
 type SegmentationTransform struct {
 	Scale    Scale   `json:"scale"`
-	MinRatio float64 `json:"min_ratio"` // The least factor on the scale of a training image.
-	MaxRatio float64 `json:"max_ratio"` // The largest factor on the scale of a training image.
-	CropSize int     `json:"crop_size"` // Height and width of training crops in pixels.
+	MinRatio float64 `json:"min_ratio" range:"(0,2^14]"` // The least factor on the scale of a training image.
+	MaxRatio float64 `json:"max_ratio" range:"(0,2^14]"` // The largest factor on the scale of a training image.
+	CropSize int     `json:"crop_size" range:"[1,2^14]"` // Height and width of training crops in pixels.
 
 	// CatMaxRatio is the share of a crop's annotated pixels that its largest class stays below, in (0, 1]. A crop with a larger share or with one class alone is drawn
 	// again, ten times at most; the last one is taken as it is. 1 takes the first.
-	CatMaxRatio float64 `json:"cat_max_ratio"`
+	CatMaxRatio float64 `json:"cat_max_ratio" range:"(0,1]"`
 
 	// PhotometricDistortion changes brightness by up to 32 levels, contrast and saturation by a factor of 0.5 to 1.5, and hue by up to 36 degrees, each
 	// for half of the images.
@@ -33,18 +34,10 @@ func DefaultSegmentationTransform() SegmentationTransform {
 	return SegmentationTransform{Scale: Scale{2048, 512}, MinRatio: 0.5, MaxRatio: 2, CropSize: 512, CatMaxRatio: 0.75, PhotometricDistortion: true}
 }
 
-// Check returns an error that names the first setting that is out of range, in the words of the JSON.
-func (t SegmentationTransform) Check() error {
-	if err := t.Scale.check(); err != nil {
-		return err
-	}
-	switch {
-	case !(t.MinRatio > 0 && t.MinRatio <= t.MaxRatio) || !(t.MaxRatio*float64(t.Scale.Long) <= maxScale):
-		return fmt.Errorf("min_ratio %g and max_ratio %g: want 0 < min ≤ max, and sides of at most %d pixels", t.MinRatio, t.MaxRatio, maxScale)
-	case t.CropSize < 1 || t.CropSize > maxScale:
-		return fmt.Errorf("crop_size %d is not between 1 and %d", t.CropSize, maxScale)
-	case !(t.CatMaxRatio > 0 && t.CatMaxRatio <= 1):
-		return fmt.Errorf("cat_max_ratio %g is not above 0 and at most 1", t.CatMaxRatio)
+// Rules returns an error that names the ratios if one is above the other, or if they make images too large.
+func (t SegmentationTransform) Rules() error {
+	if t.MinRatio > t.MaxRatio || t.MaxRatio*float64(t.Scale.Long) > maxScale {
+		return fmt.Errorf("min_ratio %g and max_ratio %g: want min ≤ max, and sides of at most %d pixels", t.MinRatio, t.MaxRatio, maxScale)
 	}
 	return nil
 }
@@ -56,9 +49,9 @@ type SegmentationCrop struct {
 	Size   datasets.Size // What the image fills, from the top left corner.
 }
 
-// Apply makes the crop of an image that a seed, an epoch and the image's index in its set determine. It panics if [SegmentationTransform.Check] fails.
+// Apply makes the crop of an image that a seed, an epoch and the image's index in its set determine. It panics if [settings.Check] fails.
 func (t SegmentationTransform) Apply(a *datasets.SegmentedImage, seed uint64, epoch, image int) SegmentationCrop {
-	if err := t.Check(); err != nil {
+	if err := settings.Check(t); err != nil {
 		panic("finetune: " + err.Error())
 	}
 	crop := SegmentationCrop{Pixels: make([]uint8, 3*t.CropSize*t.CropSize), Labels: make([]uint8, t.CropSize*t.CropSize)}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // coordinates is an image whose labels number its pixels, and whose red and green grow along rows and columns.
@@ -197,13 +198,13 @@ func TestDistortionSparesThePadding(t *testing.T) {
 }
 
 func TestTransformChecks(t *testing.T) {
-	if err := DefaultSegmentationTransform().Check(); err != nil {
+	if err := settings.Check(DefaultSegmentationTransform()); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*SegmentationTransform){
-		"scale 10×20: want 1 ≤ short ≤ long":       func(t *SegmentationTransform) { t.Scale = Scale{10, 20} },
-		"scale 10×0: want":                         func(t *SegmentationTransform) { t.Scale = Scale{10, 0} },
-		"min_ratio 0 and max_ratio 2: want 0 <":    func(t *SegmentationTransform) { t.MinRatio = 0 },
+		"scale.short 20 is not between 1 and 10":   func(t *SegmentationTransform) { t.Scale = Scale{10, 20} },
+		"scale.short 0 is not between":             func(t *SegmentationTransform) { t.Scale = Scale{10, 0} },
+		"min_ratio 0 is not above 0":               func(t *SegmentationTransform) { t.MinRatio = 0 },
 		"min_ratio 3 and max_ratio 2":              func(t *SegmentationTransform) { t.MinRatio = 3 },
 		"max_ratio NaN":                            func(t *SegmentationTransform) { t.MaxRatio = math.NaN() },
 		"max_ratio 100: want":                      func(t *SegmentationTransform) { t.MaxRatio = 100 },
@@ -213,7 +214,7 @@ func TestTransformChecks(t *testing.T) {
 	} {
 		tr := DefaultSegmentationTransform()
 		change(&tr)
-		if err := tr.Check(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := settings.Check(tr); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

@@ -203,7 +203,8 @@ func settingsOf(config reflect.Value) (map[string]any, error) {
 	return settings, err
 }
 
-// Changed lists the settings of the second configuration that differ from the first, as "key=value" with the keys of [Apply]. Both have one type.
+// Changed lists the settings of the second configuration that differ from the first, as "key=value" with the names of the JSON, which records hold. Both
+// have one type.
 func Changed(prefix string, from, to any) ([]string, error) {
 	var levels [2]map[string]json.RawMessage
 	for i, config := range []any{from, to} {
@@ -227,7 +228,7 @@ func Changed(prefix string, from, to any) ([]string, error) {
 			}
 			changed = append(changed, inner...)
 		default:
-			changed = append(changed, Key(prefix+key)+"="+strings.Trim(string(now), `"`))
+			changed = append(changed, prefix+key+"="+strings.Trim(string(now), `"`))
 		}
 	}
 	return changed, nil

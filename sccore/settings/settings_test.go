@@ -82,6 +82,17 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestChangedHasTheNamesOfRecords: what was changed is part of records, and of hashes.
+func TestChangedHasTheNamesOfRecords(t *testing.T) {
+	config := newSetConfig()
+	if err := settings.Apply(&config, "recipe.min_scale=0.2"); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := settings.Changed("", newSetConfig(), config); err != nil || !slices.Equal(changed, []string{"recipe.MinScale=0.2"}) {
+		t.Errorf("%q, %v", changed, err)
+	}
+}
+
 func TestForOneKind(t *testing.T) {
 	set := []string{"rate=1", "bce.rate=2", "cotap.rate=3", "cotap.tau1=4", "views.size=5"}
 	for kind, want := range map[string][]string{

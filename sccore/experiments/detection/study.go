@@ -149,9 +149,9 @@ func column(dataset, kind string) string { return dataset + "/" + kind }
 type Config struct {
 	encoders.Config
 
-	Detector detection.Config `json:"detector"`  // Its classes are 0: the dataset decides.
-	Objects  int              `json:"objects"`   // Places for the objects of a training image.
-	MaskSize int              `json:"mask_size"` // Height and width of the masks of objects in pixels.
+	Detector detection.Config `json:"detector" range:"-"` // Its classes are 0: the dataset decides.
+	Objects  int              `json:"objects"`            // Places for the objects of a training image.
+	MaskSize int              `json:"mask_size"`          // Height and width of the masks of objects in pixels.
 
 	BF16 bool `json:"bf16,omitempty"` // Compute the encoder in bfloat16, with float32 weights.
 
@@ -162,7 +162,7 @@ type Config struct {
 
 	Augmentation finetune.DetectionTransform `json:"augmentation"`
 
-	Images int `json:"images"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
+	Images int `json:"images" range:"[0,2^20]"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 }
 
 // profileConfig returns the configuration of a profile before --set. The full profile is the recipe of Mugs and iBOT for a ViT-S/16, 12 epochs of 117,266
@@ -208,23 +208,17 @@ func config(profile study.Profile, dataset, _ string, set []string) (Config, err
 			return c, err
 		}
 	}
-	return c, c.check()
+	return c, settings.Check(c)
 }
 
-// check returns an error that names the first value out of range.
-func (c Config) check() error {
-	if c.Images < 0 || c.Images > 1<<20 {
-		return fmt.Errorf("images %d is not between 0 and %d", c.Images, 1<<20)
-	}
+// Rules returns an error that names the first settings that do not fit together.
+func (c Config) Rules() error {
 	if c.Detector.Classes != 0 {
 		return fmt.Errorf("detector.classes %d: the dataset decides on its classes", c.Detector.Classes)
 	}
-	if err := c.Augmentation.Check(); err != nil {
-		return fmt.Errorf("augmentation.%w", err)
-	}
 	// The cell's encoder is not open yet. This one has the patches of the smallest.
 	any := encoder.ViT{PatchSize: 8, Dim: 4, Depth: 1, NumHeads: 1, GridSize: 1, Positions: encoder.DINOPositions}
-	return c.training(any, 2).Check()
+	return settings.Check(c.training(any, 2))
 }
 
 // training is the configuration of the training for an encoder and a number of classes.

@@ -118,7 +118,7 @@ type Config struct {
 	Augmentation finetune.SegmentationTransform `json:"augmentation"`
 	Inference    finetune.SegmentationInference `json:"inference"`
 
-	Images int `json:"images"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
+	Images int `json:"images" range:"[0,2^20]"` // Images per split: drawn, or taken evenly spread from a real dataset, where 0 means all.
 }
 
 // profileConfig returns the configuration of a profile before --set. The full profile is iBOT's recipe of UPerNet and XCiT's of semantic FPN, for a
@@ -175,23 +175,14 @@ func config(profile study.Profile, dataset, head string, set []string) (Config, 
 	if c.Head != head {
 		return c, fmt.Errorf("--set head=%s: choose heads with --only '*/*/%s/*'", c.Head, c.Head)
 	}
-	return c, c.check()
+	return c, settings.Check(c)
 }
 
-// check returns an error that names the first value out of range.
-func (c Config) check() error {
-	if c.Images < 0 || c.Images > 1<<20 {
-		return fmt.Errorf("images %d is not between 0 and %d", c.Images, 1<<20)
-	}
-	if err := c.Inference.Check(); err != nil {
-		return fmt.Errorf("inference.%w", err)
-	}
-	if err := c.Augmentation.Check(); err != nil {
-		return fmt.Errorf("augmentation.%w", err)
-	}
+// Rules returns an error that names the first settings that do not fit together.
+func (c Config) Rules() error {
 	// The cell's encoder is not open yet. This one sees any crop as one patch.
 	any := encoder.ViT{PatchSize: c.Augmentation.CropSize, Dim: 2, Depth: 1, NumHeads: 1, GridSize: 1, Positions: encoder.DINOPositions}
-	return c.training(any, 2).Check()
+	return settings.Check(c.training(any, 2))
 }
 
 // training is the configuration of the training for an encoder and a number of classes.

@@ -1,7 +1,6 @@
 package finetune
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,10 +43,13 @@ func DefaultSegmentationInference() SegmentationInference {
 
 // Rules returns an error if crops have no size or no stride.
 func (p SegmentationInference) Rules() error {
-	if p.Mode == Whole {
-		return nil
+	switch {
+	case p.Mode == Slide && p.CropSize < 1:
+		return settings.Between("crop_size", p.CropSize, 1, maxScale)
+	case p.Mode == Slide && (p.Stride < 1 || p.Stride > p.CropSize):
+		return fmt.Errorf("stride %d is not between 1 and the crop_size %d", p.Stride, p.CropSize)
 	}
-	return cmp.Or(settings.Between("crop_size", p.CropSize, 1, maxScale), settings.Between("stride", p.Stride, 1, p.CropSize))
+	return nil
 }
 
 // Crops are parts of one image.

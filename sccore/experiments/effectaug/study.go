@@ -3,7 +3,6 @@
 package effectaug
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,15 +25,15 @@ type Config struct {
 	Recipe views.Recipe   `json:"recipe"`
 	KNN    knn.Classifier `json:"knn"`
 	// EvaluateEvery is the number of epochs between evaluations; the end of training is always evaluated.
-	EvaluateEvery int `json:"evaluate_every"`
+	EvaluateEvery int `json:"evaluate_every" range:"[1,2^24]"`
 	// EpochImages is the number of images of an epoch: a smaller training set is repeated to as many, so that short trainings on fewer images have as many steps.
-	EpochImages int `json:"epoch_images,omitzero"`
+	EpochImages int `json:"epoch_images,omitzero" range:"[0,2^24]"`
 	// Shares is the number of shares that the training and the test images of a real dataset are cut into. Seed 0 has the first, and so on, so that intervals over
 	// seeds have the images' share in them. 0 and 1 give all to every seed.
-	Shares int `json:"shares,omitzero"`
-	// Validation, from 0 to 0.5, is the share of each class of the training images that is held out. Above 0, accuracy is measured on these images, and
+	Shares int `json:"shares,omitzero" range:"[0,2^20]"`
+	// Validation is the share of each class of the training images that is held out. Above 0, accuracy is measured on these images, and
 	// training and neighbours use the others. Settings are chosen so, without the test images. The same images of a share are held out in every run.
-	Validation float64 `json:"validation,omitempty"`
+	Validation float64 `json:"validation,omitempty" range:"[0,0.5]"`
 }
 
 // Row is one row of Tab. effect_aug_full.
@@ -215,8 +214,11 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 		if config.Recipe != config.base().Recipe {
 			return nil, errors.New("--set recipe: the rows switch the transformations; choose rows with --only '*/*/ROW/*'")
 		}
-		if err := config.check(dataset != syntheticName); err != nil {
+		if err := settings.Check(config); err != nil {
 			return nil, err
+		}
+		if dataset == syntheticName && config.Shares != 0 {
+			return nil, errors.New("shares: synthetic images are drawn for each seed")
 		}
 		if len(cells) > 0 && config.Shares != cells[0].Config.Shares {
 			return nil, errors.New("--set shares: all methods see the same images; set it for all")
@@ -241,17 +243,6 @@ func (c Config) base() Config {
 	d := views.Default()
 	c.Recipe.Crop, c.Recipe.Blur, c.Recipe.Grayscale, c.Recipe.Jitter, c.Recipe.Flip = d.Crop, d.Blur, d.Grayscale, d.Jitter, d.Flip
 	return c
-}
-
-// check returns an error that names the first value out of range, before anything is read or trained.
-func (c Config) check(read bool) error {
-	if err := settings.Check(c.Config); err != nil {
-		return err
-	}
-	if !read && c.Shares != 0 {
-		return errors.New("shares: synthetic images are drawn for each seed")
-	}
-	return cmp.Or(settings.Between("shares", c.Shares, 0, 1<<20), settings.Between("epoch_images", c.EpochImages, 0, 1<<24), settings.Between("evaluate_every", c.EvaluateEvery, 1, 1<<24), settings.Between("validation", c.Validation, 0, 0.5), settings.CheckGroup("knn", c.KNN), settings.CheckGroup("recipe", c.Recipe))
 }
 
 // profileConfig is the profile's configuration of the run behind a record. The row says which transformations are on.

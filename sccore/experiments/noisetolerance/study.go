@@ -33,21 +33,21 @@ type Config struct {
 	Loss    string  `json:"loss"`    // The loss of the pairs: bce or cotap. Both run; --only chooses.
 	Flipped float64 `json:"flipped"` // Share of flipped pseudo labels, from 0 to 1.
 
-	Classes  int     `json:"classes"`   // Number of classes of patches.
-	Dim      int     `json:"dim"`       // Length of a patch feature.
-	Noise    float64 `json:"noise"`     // Standard deviation of a feature; a class's direction has length 1.
-	Patches  int     `json:"patches"`   // Patches per image.
-	TestSize int     `json:"test_size"` // Image pairs for evaluation.
+	Classes  int     `json:"classes" range:"[2,2^16]"`   // Number of classes of patches.
+	Dim      int     `json:"dim" range:"[1,2^14]"`       // Length of a patch feature.
+	Noise    float64 `json:"noise" range:"[0,1e3]"`      // Standard deviation of a feature; a class's direction has length 1.
+	Patches  int     `json:"patches" range:"[1,2^12]"`   // Patches per image.
+	TestSize int     `json:"test_size" range:"[1,2^20]"` // Image pairs for evaluation.
 
-	High       float64 `json:"high"`        // Mean pseudo label of pairs with the same class.
-	Low        float64 `json:"low"`         // Mean pseudo label of other pairs.
-	LabelNoise float64 `json:"label_noise"` // Standard deviation of the pseudo labels around their mean.
+	High       float64 `json:"high" range:"[0,1]"`         // Mean pseudo label of pairs with the same class.
+	Low        float64 `json:"low" range:"[0,1]"`          // Mean pseudo label of other pairs.
+	LabelNoise float64 `json:"label_noise" range:"[0,10]"` // Standard deviation of the pseudo labels around their mean.
 
-	EmbeddingDim int          `json:"embedding"` // Dimension of the student's output.
-	Batch        int          `json:"batch"`     // Image pairs per step.
-	Steps        int          `json:"steps"`
-	LearningRate float64      `json:"rate"`     // Learning rate of the student.
-	Momentum     float64      `json:"momentum"` // Momentum of the optimizer.
+	EmbeddingDim int          `json:"embedding" range:"[1,2^14]"` // Dimension of the student's output.
+	Batch        int          `json:"batch" range:"[1,2^20]"`     // Image pairs per step.
+	Steps        int          `json:"steps" range:"[1,2^24]"`
+	LearningRate float64      `json:"rate" range:"[0,1e4]"`   // Learning rate of the student.
+	Momentum     float64      `json:"momentum" range:"[0,1]"` // Momentum of the optimizer.
 	CoTAP        losses.CoTAP `json:"cotap"`
 }
 
@@ -103,7 +103,7 @@ func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
 			if config.Loss != loss || config.Flipped != 0 {
 				return nil, errors.New("--set loss or flipped: choose runs with --only 'cotap/flipped0.2'")
 			}
-			if err := config.check(); err != nil {
+			if err := settings.Check(config); err != nil {
 				return nil, err
 			}
 			for _, share := range shares {
@@ -154,33 +154,18 @@ var Study = study.Spec[Config, study.GeneratedData]{
 	AcrossColumns: true,
 }
 
-// check returns an error that names the first value out of range.
-func (c Config) check() error {
-	const bytesOfPair = 64 // Scores, labels and what CoTAP sorts.
-	pairs := func(name string, images int) error {
-		return settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of patches %d: all pairs of patches", name, images, c.Patches), images, c.Patches, c.Patches, bytesOfPair)
-	}
-	features := func(name string, images int) error {
-		return settings.Fit(settings.MaxBytes, fmt.Sprintf("%s %d of patches %d of dim %d", name, images, c.Patches, c.Dim), images, c.Patches, max(c.Dim, c.EmbeddingDim), 8)
-	}
-	return cmp.Or(
-		settings.Between("classes", c.Classes, 2, 1<<16), settings.Between("dim", c.Dim, 1, 1<<14), settings.Between("embedding", c.EmbeddingDim, 1, 1<<14),
-		settings.Between("patches", c.Patches, 1, 1<<12), settings.Between("test_size", c.TestSize, 1, 1<<20), settings.Between("batch", c.Batch, 1, 1<<20),
-		settings.Between("steps", c.Steps, 1, 1<<24),
-		settings.Between("noise", c.Noise, 0, 1e3), settings.Between("high", c.High, 0, 1), settings.Between("low", c.Low, 0, 1), c.ordered(),
-		settings.Between("label_noise", c.LabelNoise, 0, 10), settings.Between("rate", c.LearningRate, 0, 1e4), settings.Between("momentum", c.Momentum, 0, 1),
-		settings.Fit(settings.MaxBytes, fmt.Sprintf("classes %d of dim %d", c.Classes, c.Dim), c.Classes, c.Dim, 8),
-		pairs("batch", c.Batch), pairs("test_size", c.TestSize), features("batch", c.Batch), features("test_size", c.TestSize),
-		settings.CheckGroup("cotap", c.CoTAP),
-	)
-}
-
-// ordered returns an error unless pairs of one class have the higher pseudo labels.
-func (c Config) ordered() error {
+// Rules returns an error unless pairs of one class have the higher pseudo labels and everything fits in memory.
+func (c Config) Rules() error {
 	if c.Low > c.High {
 		return fmt.Errorf("low %v is above high %v", c.Low, c.High)
 	}
-	return nil
+	const bytesOfPair = 64 // Scores, labels and what CoTAP sorts.
+	fits := func(name string, images int) error {
+		what := fmt.Sprintf("%s %d of patches %d", name, images, c.Patches)
+		return cmp.Or(settings.Fit(settings.MaxBytes, what+": all pairs of patches", images, c.Patches, c.Patches, bytesOfPair),
+			settings.Fit(settings.MaxBytes, fmt.Sprintf("%s of dim %d", what, c.Dim), images, c.Patches, max(c.Dim, c.EmbeddingDim), 8))
+	}
+	return cmp.Or(settings.Fit(settings.MaxBytes, fmt.Sprintf("classes %d of dim %d", c.Classes, c.Dim), c.Classes, c.Dim, 8), fits("batch", c.Batch), fits("test_size", c.TestSize))
 }
 
 // run is a running cell. It takes seconds, so it writes no checkpoints.

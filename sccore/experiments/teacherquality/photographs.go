@@ -150,8 +150,8 @@ func (c Config) checkNotDrawn(set []string) error {
 
 // checkPhotographs returns an error that names the first value out of range.
 func (c Config) checkPhotographs() error {
-	if err := settings.Check(c.second()); err != nil {
-		return fmt.Errorf("second.%w", err)
+	if err := settings.CheckGroup("second", c.second()); err != nil {
+		return err
 	}
 	switch {
 	case c.Second.Lambdas.PatchAlignment == 0:

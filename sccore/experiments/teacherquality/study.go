@@ -143,19 +143,12 @@ func (c Config) steps() int {
 
 // check returns an error that names the first value out of range.
 func (c Config) check() error {
-	if err := settings.Check(c.First); err != nil {
-		return fmt.Errorf("first.%w", err)
-	}
-	if err := settings.Check(c.Third); err != nil {
-		return fmt.Errorf("third.%w", err)
-	}
+	third := c.Third
 	if c.Teacher > 0 {
-		if err := settings.Check(c.third()); err != nil {
-			return fmt.Errorf("third.%w", err)
-		}
+		third = c.third()
 	}
-	if err := settings.Check(c.second()); err != nil {
-		return fmt.Errorf("second.%w", err)
+	if err := cmp.Or(settings.CheckGroup("first", c.First), settings.CheckGroup("third", c.Third), settings.CheckGroup("third", third), settings.CheckGroup("second", c.second())); err != nil {
+		return err
 	}
 	switch {
 	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.ImageSize != c.Second.ImageSize || c.Third.ImageSize != c.Second.ImageSize:

@@ -20,10 +20,10 @@ const Name = "theory"
 // Config is the configuration of a cell.
 type Config struct {
 	// Images is n, the number of training images per class, or the size of the smallest class if that is lower. Views is m, the number of views per image.
-	Images int `json:"images"`
-	Views  int `json:"views"`
+	Images int `json:"images" range:"[2,2^16]"`
+	Views  int `json:"views" range:"[1,1024]"`
 	// Thresholds is the number of values of δ_T and d_T that are searched; see theory.Features.Thresholds.
-	Thresholds int `json:"thresholds"`
+	Thresholds int `json:"thresholds" range:"[2,10000]"`
 	// Trained is the hash of the configuration that trained the encoder.
 	Trained string `json:"trained"`
 }
@@ -41,10 +41,8 @@ func profileConfig(profile study.Profile, set []string) (Config, error) {
 		return config, err
 	}
 	const classes, bytesOfFeature = 10, 4 * 512 // CIFAR-10's; with more classes there are fewer images of each.
-	return config, cmp.Or(
-		settings.Between("images", config.Images, 2, 1<<16), settings.Between("views", config.Views, 1, 1024), settings.Between("thresholds", config.Thresholds, 2, 10_000),
-		settings.Fit(settings.MaxBytes, fmt.Sprintf("images %d of views %d", config.Images, config.Views), classes, config.Images, config.Views, bytesOfFeature),
-	)
+	what := fmt.Sprintf("images %d of views %d", config.Images, config.Views)
+	return config, cmp.Or(settings.Check(config), settings.Fit(settings.MaxBytes, what, classes, config.Images, config.Views, bytesOfFeature))
 }
 
 // cells lists one cell for each encoder of the augmentation study, in the order of the paper's table.

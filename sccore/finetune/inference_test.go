@@ -161,7 +161,7 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*SegmentationInference){
-		"scale.short 2 is not 1":                                     func(p *SegmentationInference) { p.Scale = Scale{1, 2} },
+		"scale.short 2 is not 1":                        func(p *SegmentationInference) { p.Scale = Scale{1, 2} },
 		`mode "crop": want slide or whole`:              func(p *SegmentationInference) { p.Mode = "crop" },
 		"crop_size 0 is not between 1":                  func(p *SegmentationInference) { p.CropSize = 0 },
 		"stride 9 is not between 1 and the crop_size 8": func(p *SegmentationInference) { p.Stride = 9 },

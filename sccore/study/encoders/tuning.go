@@ -11,13 +11,14 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/usage"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/train"
 )
 
 // Tuning is an experiment that trains each encoder together with a network on it, tests the whole, and leaves it in the cell's folder. C is the configuration of
 // a cell, which embeds [Config]; D its images; T the configuration of a trainer R, whose steps report M.
-type Tuning[C comparable, D study.Data, T tunable, R Tuner[M], M any] struct {
+type Tuning[C comparable, D study.Data, T comparable, R Tuner[M], M any] struct {
 	study.Info
 	Grid[C]
 	Sources[D]
@@ -51,11 +52,6 @@ type Tuner[M any] interface {
 	train.Trainable[M]
 	Begin(seed uint64) error
 	Close()
-}
-
-type tunable interface {
-	comparable
-	Check() error
 }
 
 // Model is the file of the trained network, in a cell's folder. The end of the training is beside it.
@@ -96,7 +92,7 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 }
 
 // tuner runs cells one after the other. It keeps the trainer that it compiled last, which serves all encoders of one architecture.
-type tuner[C comparable, D study.Data, T tunable, R Tuner[M], M any] struct {
+type tuner[C comparable, D study.Data, T comparable, R Tuner[M], M any] struct {
 	of       Tuning[C, D, T, R, M]
 	trainer  R
 	config   T // Of the trainer.
@@ -126,7 +122,7 @@ func (w *tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
 	}
 	defer store.Finalize()
 	config := e.Training(c, vit, r.Data)
-	if err := config.Check(); err != nil {
+	if err := settings.Check(config); err != nil {
 		return study.BadOption{Err: err}
 	}
 	if !w.compiled || w.config != config {

@@ -12,7 +12,6 @@ import (
 	"github.com/semcon/semcon/sccore/detection"
 	"github.com/semcon/semcon/sccore/rle"
 	"github.com/semcon/semcon/sccore/settings"
-	"golang.org/x/sync/errgroup"
 )
 
 // SegmentationLoader makes training batches of crops. The images are shuffled anew in each epoch, and images left over from the last whole batch of an epoch

@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 var featuresVerb = verb{
@@ -185,7 +186,7 @@ func preprocessingFlags(flags *flag.FlagSet) func(*vitFile) error {
 		if *resize != 0 {
 			p.Resize = *resize
 		}
-		if wrong := p.Check(); wrong != nil {
+		if wrong := settings.Check(p); wrong != nil {
 			return usagef("--%s", strings.NewReplacer("crop_pct", "crop", "_", "-").Replace(wrong.Error()))
 		}
 		return nil

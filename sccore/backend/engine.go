@@ -1,9 +1,16 @@
 package backend
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gomlx/compute"
 )
@@ -37,3 +44,120 @@ func setBy(fromEnv bool) string {
 
 // IsGo reports whether [Open] opens the pure-Go engine, which is fine for tests but slow for training.
 func IsGo() bool { config := Config(); return config == Go || strings.HasPrefix(config, Go+":") }
+
+// HasGPU reports whether this machine has an NVIDIA GPU, by the files of its driver. Containers and sandboxes have only some of them.
+func HasGPU() bool { return gpuBelow("/") }
+
+func gpuBelow(root string) bool {
+	_, err := os.Stat(filepath.Join(root, "proc", "driver", "nvidia", "version"))
+	return err == nil || len(glob(root, "dev", "nvidia[0-9]*")) > 0
+}
+
+// UnusedGPU says, in one line, that this machine has an NVIDIA GPU which [Open] leaves alone though nobody asked for that; it is empty otherwise.
+func UnusedGPU() string { return unusedGPU(HasGPU(), Config(), os.Getenv(compute.ConfigEnvVar)) }
+
+func unusedGPU(hasGPU bool, config, asked string) string {
+	if !hasGPU || asked != "" || strings.Contains(config, "cuda") {
+		return ""
+	}
+	return "this machine has an NVIDIA GPU, and XLA's CUDA plugin is not installed, so that the CPU computes"
+}
+
+// cudaFlags are XLA's flags for its CUDA plugin. Without this one XLA merges products of one weight with activations of two sizes, for which it copies
+// the activations next to each other and the results apart: a tenth of the memory that a pretraining step moves.
+const cudaFlags = "--xla_gpu_dot_merger_threshold_mb=0"
+
+// setCUDAFlags sets XLA's flags before the plugin of a configuration is loaded, which reads them once. Flags of the user come last and win.
+func setCUDAFlags(config string) error {
+	plugin, _, _ := strings.Cut(config, ",")
+	flags := os.Getenv("XLA_FLAGS")
+	if !strings.Contains(filepath.Base(plugin), "cuda") || strings.Contains(flags, cudaFlags) {
+		return nil
+	}
+	return os.Setenv("XLA_FLAGS", strings.TrimSpace(cudaFlags+" "+flags))
+}
+
+// checkCUDA returns an error in clear words if a configuration asks for "xla:cuda" and nothing can answer.
+func checkCUDA(config string, hasGPU bool) error {
+	plugin, _, _ := strings.Cut(config, ",")
+	switch {
+	case plugin != "xla:cuda":
+		return nil
+	case !hasGPU:
+		return fmt.Errorf("backend %q needs an NVIDIA GPU, and this machine has none: there is no /dev/nvidia0 and no /proc/driver/nvidia/version", config)
+	}
+	return fmt.Errorf("backend %q needs XLA's CUDA plugin, which is not installed: \"semcon lab --setup-only\" installs it", config)
+}
+
+// GPUModel is the model of this machine's first GPU as its driver names it, such as "NVIDIA H200"; empty if that cannot be told.
+var GPUModel = sync.OnceValue(func() string {
+	if !HasGPU() {
+		return ""
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	if names, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader").Output(); err == nil {
+		return strings.TrimSpace(firstLine(string(names)))
+	}
+	return gpuModelBelow("/")
+})
+
+// gpuModelBelow reads the model from the driver's files.
+func gpuModelBelow(root string) string {
+	for _, path := range glob(root, "proc", "driver", "nvidia", "gpus", "*", "information") {
+		information, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(information)) {
+			if model, ok := strings.CutPrefix(line, "Model:"); ok {
+				return strings.TrimSpace(model)
+			}
+		}
+	}
+	return ""
+}
+
+// Versions names what a number was computed with: Go, the compute libraries, and the commit of this project.
+var Versions = sync.OnceValue(func() map[string]string {
+	found := map[string]string{"go": runtime.Version()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return found
+	}
+	for _, module := range info.Deps {
+		switch name := filepath.Base(module.Path); name {
+		case "gomlx", "go-xla", "compute":
+			found[name] = module.Version
+		}
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			found["semcon"] = setting.Value
+		}
+	}
+	if found["semcon"] == "" {
+		if commit := checkedOut(CheckoutRoot()); commit != "" {
+			found["semcon"] = commit
+		}
+	}
+	return found
+})
+
+// checkedOut reads the commit that a checkout stands at, as "go run" does not record it; empty if it cannot be told.
+func checkedOut(root string) string {
+	git := filepath.Join(root, ".git")
+	head, err := os.ReadFile(filepath.Join(git, "HEAD"))
+	if err != nil {
+		return ""
+	}
+	commit, isRef := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: ")
+	if !isRef {
+		return commit
+	}
+	hash, err := os.ReadFile(filepath.Join(git, commit))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(hash))
+}

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"image"
 	"math"
-	"slices"
+
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Preprocessing says how an image becomes the input of an encoder when it is evaluated, in the words of timm's data configuration. Weights come with the
 // preprocessing that their makers evaluated them with, and other images give other features.
 type Preprocessing struct {
-	Resize        int           `json:"resize,omitzero"` // Length in pixels that the shorter side is resized to; 0 for the size of the crop over CropPct, rounded down.
-	CropPct       float64       `json:"crop_pct"`        // The side of the crop as a share of the shorter side of the resized image, in (0, 1].
-	CropMode      CropMode      `json:"crop_mode"`       // What is seen of an image. center: the square in the middle; squash: the same of an image whose sides are resized to one length; whole: the whole image.
-	Interpolation Interpolation `json:"interpolation"`   // How images are resized: bicubic or bilinear.
-	Mean          [3]float64    `json:"mean"`            // What is subtracted from red, green and blue in [0, 1].
-	Std           [3]float64    `json:"std"`             // What the differences are divided by.
+	Resize        int           `json:"resize,omitzero" range:"[0,2^14]"`       // Length in pixels that the shorter side is resized to; 0 for the size of the crop over CropPct, rounded down.
+	CropPct       float64       `json:"crop_pct" range:"[0.1,1]"`               // The side of the crop as a share of the shorter side of the resized image.
+	CropMode      CropMode      `json:"crop_mode" oneof:"center|squash|whole"`  // What is seen of an image. center: the square in the middle; squash: the same of an image whose sides are resized to one length; whole: the whole image.
+	Interpolation Interpolation `json:"interpolation" oneof:"bicubic|bilinear"` // How images are resized: bicubic or bilinear.
+	Mean          [3]float64    `json:"mean" range:"[0,1]"`                     // What is subtracted from red, green and blue.
+	Std           [3]float64    `json:"std" range:"(0,1]"`                      // What the differences are divided by.
 }
 
 // CropMode says which part of an image an encoder sees.
@@ -39,26 +40,6 @@ func DefaultPreprocessing() Preprocessing {
 		CropPct: 0.875, CropMode: CentreCrop, Interpolation: Bicubic,
 		Mean: [3]float64{0.485, 0.456, 0.406}, Std: [3]float64{0.229, 0.224, 0.225},
 	}
-}
-
-// Check returns an error that names the first invalid field, in the words of the JSON.
-func (p Preprocessing) Check() error {
-	switch {
-	case p.Resize < 0 || p.Resize > 1<<14:
-		return fmt.Errorf("resize %d is not between 0 and %d", p.Resize, 1<<14)
-	case !(p.CropPct >= 0.1 && p.CropPct <= 1):
-		return fmt.Errorf("crop_pct %g is not between 0.1 and 1", p.CropPct)
-	case !slices.Contains([]CropMode{CentreCrop, Squash, WholeImage}, p.CropMode):
-		return fmt.Errorf("crop_mode %q: want %s, %s or %s", p.CropMode, CentreCrop, Squash, WholeImage)
-	case p.Interpolation != Bicubic && p.Interpolation != Bilinear:
-		return fmt.Errorf("interpolation %q: want %s or %s", p.Interpolation, Bicubic, Bilinear)
-	}
-	for i := range 3 {
-		if !(p.Mean[i] >= 0 && p.Mean[i] <= 1) || !(p.Std[i] > 0 && p.Std[i] <= 1) {
-			return fmt.Errorf("mean %v and std %v are not between 0 and 1, std above 0", p.Mean, p.Std)
-		}
-	}
-	return nil
 }
 
 // resized is the length that a side is resized to for crops of size pixels.
@@ -111,7 +92,7 @@ func (p Preprocessing) Apply(picture image.Image, size, patch int) ([]uint8, Siz
 }
 
 func (p Preprocessing) apply(picture image.Image, o orientation, size, patch int) ([]uint8, Size, error) {
-	if err := p.Check(); err != nil {
+	if err := settings.Check(p); err != nil {
 		return nil, Size{}, err
 	}
 	turned := upright(opaque(picture, picture.Bounds()), o)

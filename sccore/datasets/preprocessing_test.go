@@ -151,7 +151,7 @@ func TestPreprocessingRefuses(t *testing.T) {
 		"images resized to 20":    func(p *Preprocessing) { p.Resize = 20 },
 		`crop_mode "border"`:      func(p *Preprocessing) { p.CropMode = "border" },
 		`interpolation "lanczos"`: func(p *Preprocessing) { p.Interpolation = "lanczos" },
-		"std [0 1 1]":             func(p *Preprocessing) { p.Std = [3]float64{0, 1, 1} },
+		"std 0 is not above 0":    func(p *Preprocessing) { p.Std = [3]float64{0, 1, 1} },
 	} {
 		p := DefaultPreprocessing()
 		change(&p)

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // EncodeBatch is the number of images that experiments encode at once.
@@ -54,7 +55,7 @@ func ImagesOf(source datasets.Source, by datasets.Preprocessing, size, n int, sk
 					if skipped != nil {
 						skipped(source.Skip(i, err))
 					}
-					pixels, read, err = make([]uint8, size*size*3), datasets.Size{Height: size, Width: size}, by.Check()
+					pixels, read, err = make([]uint8, size*size*3), datasets.Size{Height: size, Width: size}, settings.Check(by)
 				}
 			case LabelledPictures:
 				pixels, read, err = source.Preprocess(i, by, size, 1)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/safetensors"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // modelFacts is what a config.json of timm or transformers says about the architecture of the weights beside it. A field that it does not have is 0.
@@ -149,7 +150,7 @@ func ReadPreprocessing(weightsFile string) (p datasets.Preprocessing, size int, 
 		var side int
 		if err == nil {
 			if found, side, err = maker.read(content); err == nil && side > 0 {
-				if err = found.Check(); side > 1<<13 {
+				if err = settings.Check(found); side > 1<<13 {
 					err = fmt.Errorf("crops of %d pixels", side)
 				}
 			}

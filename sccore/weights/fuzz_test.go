@@ -156,7 +156,7 @@ func FuzzFacts(f *testing.F) {
 			}
 			for _, read := range []func([]byte) (datasets.Preprocessing, int, error){fromTimm, fromTransformers} {
 				if p, size, err := read(content); err == nil && size > 0 {
-					_ = p.Check()
+					_ = settings.Check(p)
 				}
 			}
 		})

@@ -158,8 +158,8 @@ func (c Config) check(read bool) error {
 	if c.Preprocessing.CropMode == datasets.WholeImage {
 		return fmt.Errorf("preprocessing: crop_mode %s: this experiment takes crops of one size", c.Preprocessing.CropMode)
 	}
-	if err := c.Preprocessing.Check(); err != nil {
-		return fmt.Errorf("preprocessing: %w", err)
+	if err := settings.CheckGroup("preprocessing", c.Preprocessing); err != nil {
+		return err
 	}
 	return cmp.Or(settings.CheckGroup("knn", c.KNN), c.Class.Check(), c.Segmentation.Check())
 }

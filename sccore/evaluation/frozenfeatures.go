@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"runtime"
 
-	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
-	"golang.org/x/sync/errgroup"
 )
 
 // FrozenFeatures computes the features of a segmentation dataset by a frozen encoder: of random crops, to train heads on, and of whole images, to
@@ -78,21 +75,15 @@ func (f FrozenFeatures) encode(ctx context.Context, n int, read func(i int) (Ima
 			block := f.Extractor.batch
 			for first := 0; first < n; first += block {
 				count := min(block, n-first)
-				images, truths, faults := make([]Image, count), make([][]uint8, count), make([]error, count)
-				var workers errgroup.Group
-				workers.SetLimit(runtime.GOMAXPROCS(0))
-				for i := range count {
-					workers.Go(func() error {
-						if faults[i] = ctx.Err(); faults[i] == nil {
-							faults[i] = panics.Catch(func() (err error) { images[i], truths[i], err = read(first + i); return err })
-						}
-						return nil
-					})
+				images, truths := make([]Image, count), make([][]uint8, count)
+				err := datasets.EachImage(ctx, count, 0, func(i int) (err error) { images[i], truths[i], err = read(first + i); return err })
+				if err != nil {
+					yield(Image{}, err)
+					return
 				}
-				workers.Wait()
-				for i := range count {
-					labels = append(labels, truths[i])
-					if !yield(images[i], faults[i]) || faults[i] != nil {
+				labels = append(labels, truths...)
+				for _, im := range images {
+					if !yield(im, nil) {
 						return
 					}
 				}

@@ -3,7 +3,6 @@ package ownimages
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
-	"golang.org/x/sync/errgroup"
 )
 
 // Bounds of what is taken from the folders for diagnostics, and of what training needs.
@@ -171,22 +169,15 @@ func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFo
 // read reads the images of a folder as encoders take them, in parallel. Labels, which may be nil, are those of the images.
 func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels []int32) (*datasets.Images, error) {
 	pixels, faults := make([][]uint8, folder.Len()), make([]error, folder.Len())
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range folder.Len() {
-		workers.Go(func() error {
-			if faults[i] = ctx.Err(); faults[i] == nil {
-				faults[i] = panics.Catch(func() (err error) {
-					pixels[i], _, err = folder.Preprocess(i, datasets.DefaultPreprocessing(), im.measured, 1)
-					return err
-				})
-			}
-			return nil
+	err := datasets.EachImage(ctx, folder.Len(), 0, func(i int) error {
+		faults[i] = panics.Catch(func() (err error) {
+			pixels[i], _, err = folder.Preprocess(i, datasets.DefaultPreprocessing(), im.measured, 1)
+			return err
 		})
-	}
-	workers.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil // The others are read.
+	})
+	if err != nil {
+		return nil, err
 	}
 	read := &datasets.Images{Name: folder.Name, Height: im.measured, Width: im.measured, Classes: im.classes}
 	for i := range pixels {

@@ -94,8 +94,7 @@ func (p *panel) bar(style draw.LineStyle, cap float64, at plotter.XY, low, high 
 	}
 }
 
-// cell draws the numbers of a cell: ours at x, a filled marker with a bar of ± sd, and a faint dot per seed beside it, so that dots and bar do not hide one another;
-// the paper's as a hollow marker at paper.
+// cell draws ours at x, a filled marker with a bar of ± sd, beside it a faint dot per seed at seeds, and at paper the paper's number as a hollow marker.
 func (p *panel) cell(c Cell, x, seeds, paper float64, ours, printed look) {
 	if mean := stats.MeanInterval(c.Ours); isFinite(mean.Mean) {
 		if len(c.Ours) > 1 {

@@ -89,7 +89,8 @@ func (f Curves) panel() (*panel, error) {
 		p.Y.Tick.Marker = plot.TickerFunc(ticksOfLogarithms)
 	}
 	for i, s := range f.Series {
-		if err := f.check(s); err != nil {
+		parts, err := f.parts(s)
+		if err != nil {
 			return nil, err
 		}
 		line, marker := look(i).line(1.6), look(i).marker(false)
@@ -97,7 +98,7 @@ func (f Curves) panel() (*panel, error) {
 			line.Width = 0
 		}
 		p.legend = append(p.legend, legendEntry{s.Name, line, marker})
-		for _, part := range f.parts(s) {
+		for _, part := range parts {
 			if f.Points {
 				p.mark(marker, part...)
 			} else {
@@ -110,47 +111,39 @@ func (f Curves) panel() (*panel, error) {
 	return p, nil
 }
 
-func (f Curves) check(s Series) error {
-	if len(s.X) != len(s.Y) {
-		return fmt.Errorf("series %q has %d x and %d y", s.Name, len(s.X), len(s.Y))
-	}
-	for i, y := range s.Y {
-		if f.LogX && s.X[i] <= 0 {
-			return fmt.Errorf("series %q has x = %v, which a logarithmic axis cannot show", s.Name, s.X[i])
-		}
-		if f.LogY && y <= 0 {
-			return fmt.Errorf("series %q has y = %v at x = %v, which a logarithmic axis cannot show", s.Name, y, s.X[i])
-		}
-	}
-	return nil
-}
-
 // parts are the runs of finite points of a series, with the logarithms of numbers on logarithmic axes.
-func (f Curves) parts(s Series) (parts []plotter.XYs) {
+func (f Curves) parts(s Series) (parts []plotter.XYs, err error) {
+	if len(s.X) != len(s.Y) {
+		return nil, fmt.Errorf("series %q has %d x and %d y", s.Name, len(s.X), len(s.Y))
+	}
 	gap := true
-	for i := range s.X {
-		at := plotter.XY{X: s.X[i], Y: s.Y[i]}
+	for i, x := range s.X {
+		y := s.Y[i]
+		at := plotter.XY{X: x, Y: y}
 		if f.LogX {
-			at.X = math.Log10(at.X)
+			at.X = math.Log10(x)
 		}
 		if f.LogY {
-			at.Y = math.Log10(at.Y)
+			at.Y = math.Log10(y)
 		}
-		if !isFinite(at.X) || !isFinite(at.Y) {
+		switch {
+		case f.LogX && x <= 0:
+			return nil, fmt.Errorf("series %q has x = %v, which a logarithmic axis cannot show", s.Name, x)
+		case f.LogY && y <= 0:
+			return nil, fmt.Errorf("series %q has y = %v at x = %v, which a logarithmic axis cannot show", s.Name, y, x)
+		case notFinite(at):
 			gap = true
 			continue
-		}
-		if gap {
+		case gap:
 			parts, gap = append(parts, nil), false
 		}
 		last := len(parts) - 1
 		parts[last] = append(parts[last], at)
 	}
-	return parts
+	return parts, nil
 }
 
-// ticksOfLogarithms labels an axis of logarithms with the numbers themselves. plot.LogScale would leave a gap above the plot, since it assumes that
-// the axis label stands at the arithmetic middle.
+// ticksOfLogarithms labels an axis of logarithms with the numbers themselves. plot.LogScale misplaces the label of the axis and leaves a gap above the plot.
 func ticksOfLogarithms(low, high float64) []plot.Tick {
 	ticks := logTicks(math.Pow(10, low), math.Pow(10, high))
 	for i := range ticks {
@@ -159,8 +152,7 @@ func ticksOfLogarithms(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// thin reduces a long curve to the lowest and the highest point of each of about 500 stretches. It looks the same at this width, and the SVG of a
-// long run stays small.
+// thin reduces a long curve to the lowest and the highest point of each of about 500 stretches: it looks the same, and its SVG stays small.
 func thin(points plotter.XYs) plotter.XYs {
 	const stretches = 500
 	if len(points) <= 2*stretches {
@@ -182,8 +174,7 @@ func thin(points plotter.XYs) plotter.XYs {
 	return append(kept, points[len(points)-1])
 }
 
-// landmarks are the points of a part that carry markers: about ten in a curve of this length, plus the last one of each part. They are enough to tell
-// curves apart and too few to hide them.
+// landmarks are the points of a part that carry markers: about ten in a curve of this length, and the last one. More would hide the curves.
 func landmarks(part plotter.XYs, length int) (marked plotter.XYs) {
 	every := max(1, length/10)
 	for i := len(part) - 1; i >= 0; i -= every {

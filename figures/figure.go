@@ -170,8 +170,7 @@ func (s sheet) pdf() ([]byte, error) {
 	return pdfDate.ReplaceAll(file, []byte("(${1}20000101000000")), err // The same figure gives the same bytes.
 }
 
-// outlined is a PDF whose text is drawn as the outlines of its letters. vgpdf's own text has no bold fonts, and none of the letters outside Windows' code page,
-// such as λ and −.
+// outlined is a PDF whose text is drawn as outlines. vgpdf's own text has no bold fonts, and no letters outside Windows' code page, such as λ and −.
 type outlined struct{ *vgpdf.Canvas }
 
 // FillString implements [vg.Canvas].

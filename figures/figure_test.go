@@ -77,8 +77,8 @@ func ink(pixels image.Image, kind func(color.Color) bool) (count int) {
 	return count
 }
 
-// is accepts pixels of exactly this colour.
-func is(want color.Color) func(color.Color) bool {
+// hasColour accepts pixels of exactly this colour.
+func hasColour(want color.Color) func(color.Color) bool {
 	r, g, b, _ := want.RGBA()
 	return func(c color.Color) bool { cr, cg, cb, _ := c.RGBA(); return cr == r && cg == g && cb == b }
 }
@@ -92,7 +92,7 @@ func TestCurves(t *testing.T) {
 	contains(t, svg, ">CIFAR-10 &amp; more<", ">epoch<", ">k-NN accuracy (%)<", ">SimCLR<", ">MoCo<", "font-family:'Liberation Sans',Arial")
 	equal(t, pixels.Bounds().Dx(), 900)
 	for i := range curves.Series {
-		if ink(pixels, is(palette[i])) < 50 {
+		if ink(pixels, hasColour(palette[i])) < 50 {
 			t.Errorf("series %d is not drawn", i)
 		}
 	}
@@ -105,7 +105,7 @@ func TestCurvesWithFewPoints(t *testing.T) {
 	contains(t, svg, ">step<", ">loss<")
 	for _, y := range []float64{0, 0.0023, -1} {
 		_, pixels := picture(t, Curves{X: "step", Y: "loss", Series: []Series{{"a", []float64{1}, []float64{y}}}})
-		if ink(pixels, is(palette[0])) < 60 { // the marker in the legend and the one in the plot
+		if ink(pixels, hasColour(palette[0])) < 60 { // the marker in the legend and the one in the plot
 			t.Errorf("the point at %v is not drawn", y)
 		}
 	}
@@ -168,7 +168,7 @@ func TestAccuracyDrop(t *testing.T) {
 	svg, pixels := picture(t, drops())
 	contains(t, svg, ">drop in k-NN accuracy (points)<", ">SimCLR<", ">SimSiam<", ">paper<", ">one seed<", ">CIFAR-10, profile quick<")
 	for i := range 2 {
-		if ink(pixels, is(palette[i])) < 100 {
+		if ink(pixels, hasColour(palette[i])) < 100 {
 			t.Errorf("colour %d is missing", i)
 		}
 	}

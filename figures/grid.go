@@ -119,7 +119,7 @@ func (g Grid) note() string {
 func renderer(format string, text func(string) string, cell func(Lines) string) func(Grid) string {
 	t := template.Must(template.New("").Delims("[[", "]]").Funcs(template.FuncMap{
 		"text": text, "cell": cell, "caption": func(g Grid) string { return strings.Join(g.Caption, " ") }, "note": Grid.note,
-		"heads": Grid.heads, "values": Grid.values, "spans": Grid.spans, "style": Column.style, "body": Column.body,
+		"heads": Grid.heads, "values": Grid.values, "spans": Grid.spans, "css": Column.css,
 		"stacked": Column.stacked, "protect": func(latex string) string { return strings.ReplaceAll(latex, `\semconSame`, `\protect\semconSame`) },
 	}).Parse(format))
 	return func(g Grid) string {
@@ -207,31 +207,29 @@ var htmlGrid = renderer(`<div style="font-size:80%;text-align:left;margin:0 0 1e
 [[if or .Title .Caption]]<p style="margin:0 0 0.5em">[[with .Title]]<b>[[text .]].</b> [[end]][[text (caption .)]]</p>
 [[end]]<table style="border-collapse:collapse;font-size:100%;margin:0">
 <thead>
-<tr>[[range heads .]]<th[[if spans $]] rowspan="2"[[end]] style="[[style .]]">[[text .Title]]</th>[[end]]
+<tr>[[range heads .]]<th[[if spans $]] rowspan="2"[[end]] style="[[css . false]]">[[text .Title]]</th>[[end]]
 [[- if spans .]][[range spans .]]<th colspan="[[.Width]]" style="text-align:center;border-left:1px solid #999">[[text .Group]]</th>[[end]]</tr>
-<tr>[[end]][[range values .]]<th style="[[style .]]">[[text .Title]]</th>[[end]]</tr>
+<tr>[[end]][[range values .]]<th style="[[css . false]]">[[text .Title]]</th>[[end]]</tr>
 </thead>
 <tbody>
 [[range .Sections]][[with .Title]]<tr><th colspan="[[len $.Columns]]" style="text-align:left;padding:2px 5px;border-top:1px solid #ccc">[[text .]]</th></tr>
-[[end]][[range .Rows]]<tr>[[range $i, $cell := .Cells]]<td style="[[body (index $.Columns $i)]]">[[cell $cell]]</td>[[end]]</tr>
+[[end]][[range .Rows]]<tr>[[range $i, $cell := .Cells]]<td style="[[css (index $.Columns $i) true]]">[[cell $cell]]</td>[[end]]</tr>
 [[end]][[end]]</tbody>
 </table>
 [[with note .]]<p style="margin:0.5em 0 0;color:`+paperColour+`">[[text .]]</p>
 [[end]]</div>
 `, html.EscapeString, func(cell Lines) string { return cell.join("<br>", Run.html) })
 
-// style is the style of the title in HTML, and body that of cells.
-func (c Column) style() string { return c.css("text-align:"+c.Align+";padding:2px 5px"+c.Style, "") }
-
-func (c Column) body() string {
-	return c.css(cmp.Or(c.Body, "text-align:"+c.Align+";padding:2px 5px"+c.Style), ";border-top:1px solid #ccc")
-}
-
-func (c Column) css(style, border string) string {
-	if c.Line {
-		border += ";border-left:1px solid #999"
+// css is the style of a column's title in HTML, or of its cells.
+func (c Column) css(cells bool) string {
+	style := "text-align:" + c.Align + ";padding:2px 5px" + c.Style
+	if cells {
+		style = cmp.Or(c.Body, style) + ";border-top:1px solid #ccc"
 	}
-	return style + border
+	if c.Line {
+		style += ";border-left:1px solid #999"
+	}
+	return style
 }
 
 func (r Run) html() string {

@@ -58,21 +58,16 @@ func enlarge(picture image.Image, scale int) *image.RGBA {
 	return Resized(picture, size.X, size.Y, false)
 }
 
-// IgnoredClass is the class of pixels that are not annotated; [ClassMap] leaves them grey.
-const IgnoredClass uint8 = 255
-
-// classColours are the colours of the first classes: a dark one first, since class 0 is often the background, then those of Okabe and Ito, which
-// colour-blind people can tell apart.
+// classColours are a dark colour, since class 0 is often the background, and then those of Okabe and Ito, which colour-blind people can tell apart.
 var classColours = []color.RGBA{
 	{0x28, 0x28, 0x32, 0xFF}, {0xE6, 0x9F, 0x00, 0xFF}, {0x56, 0xB4, 0xE9, 0xFF}, {0x00, 0x9E, 0x73, 0xFF}, {0xF0, 0xE4, 0x42, 0xFF}, {0x00, 0x72, 0xB2, 0xFF},
 	{0xD5, 0x5E, 0x00, 0xFF}, {0xCC, 0x79, 0xA7, 0xFF},
 }
 
-// ClassColour is the colour of a class in maps and legends. From the ninth class on, colours are harder to tell apart: hues are as far apart as possible,
-// at three lightnesses.
+// ClassColour is the colour of a class in maps and legends. From the ninth on, hues are as far apart as possible, at three lightnesses.
 func ClassColour(class uint8) color.RGBA {
 	switch {
-	case class == IgnoredClass:
+	case class == datasets.Ignore:
 		return missingColour
 	case int(class) < len(classColours):
 		return classColours[class]
@@ -101,14 +96,13 @@ type Segmented struct {
 
 // colour is the colour of a class. Ignored pixels are grey in every figure.
 func (s Segmented) colour(class uint8) color.RGBA {
-	if s.Colours == nil || class == IgnoredClass {
+	if s.Colours == nil || class == datasets.Ignore {
 		return ClassColour(class)
 	}
 	return color.RGBAModel.Convert(s.Colours[class]).(color.RGBA)
 }
 
-// SegmentationGrid shows predictions below their images and the truth, one column an image, with a legend of the classes that occur, in the colours
-// of the first prediction.
+// SegmentationGrid shows predictions below images and truth, one column an image, with a legend of the classes that occur in the first one's colours.
 func SegmentationGrid(title string, predictions []Segmented, classes []string) ImageGrid {
 	const side = 168 // The longer side of a picture.
 	sheet := ImageGrid{Title: title, RowLabels: []string{"image", "truth", "prediction"}, Images: make([][]image.Image, 3), Scale: 1}
@@ -164,8 +158,7 @@ func Paled(picture image.Image) image.Image {
 	})
 }
 
-// HeatImage paints values, row by row with this many columns, as squares of an image of height×width pixels: the lowest dark, the highest pale. NaN
-// is grey.
+// HeatImage paints values, row by row with this many columns, as squares of an image in pixels: the lowest dark, the highest pale, NaN grey.
 func HeatImage(values []float64, columns, height, width int) image.Image {
 	shown := newExtent()
 	shown.add(values...)
@@ -213,8 +206,7 @@ type Object struct {
 	Label string     // In ASCII; empty for none.
 }
 
-// DrawObjects draws objects on an image that is enlarged by a whole factor, the first one on top: the mask as a tint, the box, and the label at the box's
-// upper left corner.
+// DrawObjects draws objects on an image that is enlarged by a whole factor, the first one on top: the mask as a tint, the box, and the label at its corner.
 func DrawObjects(picture image.Image, objects []Object, scale int) *image.RGBA {
 	drawn := enlarge(picture, scale)
 	size := drawn.Rect.Size()
@@ -223,7 +215,7 @@ func DrawObjects(picture image.Image, objects []Object, scale int) *image.RGBA {
 		thick = 2
 	}
 	for _, object := range slices.Backward(objects) {
-		colour := ClassColour(uint8((object.Class + 1) % int(IgnoredClass)))
+		colour := ClassColour(uint8((object.Class + 1) % int(datasets.Ignore)))
 		if height, width := object.Mask.Size(); height > 0 && height*scale == size.Y && width*scale == size.X {
 			inside, below := object.Mask.Pixels(), drawn
 			drawn = painted(size.X, size.Y, func(x, y int) color.RGBA {

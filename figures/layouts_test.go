@@ -43,7 +43,7 @@ func occurrences(sheet, picture image.Image, scale int) (count int) {
 	matches := func(left, top int) bool {
 		for y := range size.Y {
 			for x := range size.X {
-				if !is(picture.At(picture.Bounds().Min.X+x/scale, picture.Bounds().Min.Y+y/scale))(sheet.At(left+x, top+y)) {
+				if !hasColour(picture.At(picture.Bounds().Min.X+x/scale, picture.Bounds().Min.Y+y/scale))(sheet.At(left+x, top+y)) {
 					return false
 				}
 			}

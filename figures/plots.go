@@ -14,15 +14,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// AccuracyDrop shows the accuracy that each method loses when its two views no longer show different parts of the image: ours with its seeds beside
-// the paper's.
+// AccuracyDrop shows the accuracy that each method loses when its two views no longer show different parts of the image, ours beside the paper's.
 type AccuracyDrop struct {
 	Title   string       // E.g. the dataset and the profile.
 	Methods []MethodDrop // From left to right.
 }
 
-// MethodDrop is what one method loses, in points of k-NN accuracy; positive if the full set of transformations is better. Ours has one difference per
-// seed.
+// MethodDrop is what one method loses, in points of k-NN accuracy; positive if all transformations are better. Ours has one difference per seed.
 type MethodDrop struct {
 	Method  string
 	Without Cell // All transformations minus all but the crop.
@@ -116,8 +114,7 @@ func (f AugmentationCurves) sheet() (sheet, error) {
 	return c.sheet()
 }
 
-// DotPlot shows several numbers per named row above one another, such as an error and the bounds on it, from 0 to 1, with one panel per group of
-// rows.
+// DotPlot shows several numbers per named row, such as an error and the bounds on it, from 0 to 1, with one panel per group of rows.
 type DotPlot struct {
 	Title, Y string     // Y labels the common axis.
 	Series   []string   // Names of the numbers of a row.
@@ -169,8 +166,7 @@ func (f DotPlot) sheet() (sheet, error) {
 	return c.sheet()
 }
 
-// GainPlot shows what several methods gain over a common baseline, against a quantity that is varied, such as the quality of a teacher: mean and 95 %
-// interval over seeds.
+// GainPlot shows what methods gain over a common baseline against a quantity that is varied: mean and 95 % interval over seeds.
 type GainPlot struct {
 	Title, X, Y string // X and Y label the axes.
 	Series      []GainSeries
@@ -228,8 +224,7 @@ func (f GainPlot) sheet() (sheet, error) {
 	return c.sheet()
 }
 
-// TradeOff shows each line of the ablation in the plane of two tasks: ours on the left with its seeds, the paper's on the right. The scales differ;
-// compare the lines' relative positions.
+// TradeOff shows lines of the ablation in the plane of two tasks, ours on the left, the paper's on the right. The scales differ; compare relative positions.
 type TradeOff struct {
 	Title string
 	X, Y  string         // Names of the tasks with their unit, e.g. "k-NN accuracy (%)".

@@ -45,7 +45,7 @@ func TestGainPlot(t *testing.T) {
 	svg, drawn := picture(t, f)
 	contains(t, svg, ">gain<", ">AUC<", ">points<", ">CoTAP<", ">BCE<")
 	for i, name := range []string{"CoTAP", "BCE"} {
-		if ink(drawn, is(palette[i])) == 0 {
+		if ink(drawn, hasColour(palette[i])) == 0 {
 			t.Errorf("nothing has the colour of %s", name)
 		}
 	}
@@ -67,11 +67,11 @@ func TestHeatImagePaintsLowDarkAndHighPale(t *testing.T) {
 	}
 	for at, want := range map[image.Point]color.Color{{X: 0, Y: 0}: scale[0], {X: 2, Y: 1}: scale[0], {X: 3, Y: 0}: scale[len(scale)-1], {X: 0, Y: 2}: missingColour, {X: 5, Y: 3}: colourAt(0.5)} {
 		got := drawn.At(at.X, at.Y)
-		if !is(want)(got) {
+		if !hasColour(want)(got) {
 			t.Errorf("at %v: %v, want %v", at, got, want)
 		}
 	}
-	if flat := HeatImage([]float64{3, 3}, 2, 1, 2); !is(scale[0])(flat.At(1, 0)) {
+	if flat := HeatImage([]float64{3, 3}, 2, 1, 2); !hasColour(scale[0])(flat.At(1, 0)) {
 		t.Errorf("numbers that are all equal are %v", flat.At(1, 0))
 	}
 }
@@ -81,13 +81,13 @@ func TestDrawBoxes(t *testing.T) {
 	if size := drawn.Bounds().Size(); size != image.Pt(32, 32) {
 		t.Fatalf("size %v", size)
 	}
-	drawnThere := is(palette[1])
+	drawnThere := hasColour(palette[1])
 	for at, want := range map[image.Point]bool{{X: 16, Y: 8}: true, {X: 31, Y: 23}: true, {X: 20, Y: 9}: true, {X: 20, Y: 12}: false, {X: 15, Y: 10}: false, {X: 20, Y: 24}: false} {
 		if drawnThere(drawn.At(at.X, at.Y)) != want {
 			t.Errorf("at %v the outline is there: %v, want %v", at, !want, want)
 		}
 	}
-	if ink(drawn, is(palette[0])) > 0 {
+	if ink(drawn, hasColour(palette[0])) > 0 {
 		t.Error("an empty box is drawn")
 	}
 }

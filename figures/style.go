@@ -145,8 +145,7 @@ func (e legendEntry) sample() vg.Length {
 	return 10
 }
 
-// drawHead writes the title, and below it the legend in as many lines as it needs, at the top of the canvas, and returns the rest of the canvas.
-// Outside the plot, a legend never covers data.
+// drawHead writes a title and below it a legend at the top of the canvas, where it covers no data, and returns the rest of the canvas.
 func drawHead(c draw.Canvas, title string, entries []legendEntry) draw.Canvas {
 	if title == "" && entries == nil {
 		return c

@@ -53,8 +53,7 @@ func (t Table) PaperAlone() bool {
 	return slices.ContainsFunc(t.cells(), Cell.printed) && !slices.ContainsFunc(t.cells(), Cell.measured)
 }
 
-// Measured leaves out the tables of the paper alone where others have numbers of ours, such as those of the same columns on synthetic images. Where none has,
-// it returns all tables.
+// Measured leaves out the tables of the paper alone if others have numbers of ours, such as those of the same columns on synthetic images.
 func Measured(tables []Table) []Table {
 	if measured := slices.DeleteFunc(slices.Clone(tables), Table.PaperAlone); len(measured) > 0 {
 		return measured
@@ -78,8 +77,7 @@ func formatted(format string, formats []string, writers map[string]func() string
 	return "", fmt.Errorf("unknown format %q; there are %s", format, strings.Join(formats, ", "))
 }
 
-// Markdown writes a GitHub table. Each cell reads "paper / **ours ± sd** (difference)"; a missing part is left out, and the slash keeps its place. In
-// a table without numbers of the paper a cell is "**ours ± sd**".
+// Markdown is [Grid.Markdown] of the table: "paper / **ours ± sd** (difference)". Without ours the slash keeps its place; without any paper there is none.
 func (t Table) Markdown() string {
 	return t.grid("Each cell: paper / ours ± sd (difference)", Cell.inLine).Markdown()
 }
@@ -92,8 +90,7 @@ func (t Table) LaTeX() string { return t.grid(stackedReading, Cell.stacked).LaTe
 // HTML is [Grid.HTML] of the table: ours in bold above the paper's number in grey and the difference in blue (more) or brown (less).
 func (t Table) HTML() string { return t.LinkedHTML(func(string) string { return "" }) }
 
-// LinkedHTML is [Table.HTML] with a link from each of our numbers to its records. link returns the target for one of [Cell].Records, or "" for no link. Records with
-// one target share a link.
+// LinkedHTML is [Table.HTML] with links from our numbers to their records. link returns the target for one of [Cell].Records, or "" for none.
 func (t Table) LinkedHTML(link func(record string) string) string {
 	const mostLinks = 4 // In a cell.
 	return t.grid(stackedReading, func(c Cell, look numberLook) Lines {

@@ -24,8 +24,7 @@ func bothBounds(s theory.Setting, tails theory.Tails) []float64 {
 	return bounds
 }
 
-// BoundCurves draws the printed theorem's bound and the repaired one against anything that the setting and the tails depend on, with a line at 1,
-// above which a bound says nothing. A curve has a gap where its margin is not positive and where the printed theorem does not apply.
+// BoundCurves draws both bounds against anything that the setting and the tails depend on, with a line at 1, above which a bound says nothing.
 func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting, theory.Tails)) Curves {
 	f := CurvesOf(label, "bound on the error rate", append(slices.Clone(boundNames), "says nothing above"), xs, func(x float64) []float64 {
 		bounds := bothBounds(at(x))
@@ -40,8 +39,7 @@ func BoundCurves(label string, xs []float64, at func(x float64) (theory.Setting,
 	return f
 }
 
-// BoundHeatmaps are heatmaps of the printed and the repaired bound over two numbers: the decimal logarithm of the bound, from 10⁻⁴ to 1; grey where a
-// margin is not positive or the theorem does not apply.
+// BoundHeatmaps are heatmaps of the decimal logarithm of both bounds over two numbers, from 10⁻⁴ to 1; grey where a bound says nothing.
 func BoundHeatmaps(xLabel, yLabel string, xs, ys []float64, at func(x, y float64) (theory.Setting, theory.Tails)) (maps HeatmapRow) {
 	for i, name := range boundNames {
 		m := Heatmap{
@@ -72,8 +70,7 @@ func PairParts() Curves {
 	})
 }
 
-// Feasibility is the heatmap of the smallest d_T/r² that the printed theorem admits over K/d and the decimal logarithm of n, in its corrected form
-// (erratum E6). Above 1 no encoder meets it.
+// Feasibility is the heatmap of the smallest d_T/r² that the printed theorem admits, as corrected in erratum E6. Above 1 no encoder meets it.
 func Feasibility() Heatmap {
 	const scale, points = 1000, 61 // K and d are whole numbers; a large K gives a fine ratio.
 	m := Heatmap{X: "K/d", Y: "log10 n", Z: "least d_T / r²", Low: 0.7, High: 1, Above: "above 1: no encoder"}
@@ -91,8 +88,7 @@ func Feasibility() Heatmap {
 	return m
 }
 
-// TailCurves draws p_T against δ_T and q_T against d_T, the supremum and the mean over images; from is the smallest threshold shown, as a share of
-// the largest.
+// TailCurves draws p_T against δ_T and q_T against d_T, from a share of the largest threshold on: the supremum and the mean over images.
 func TailCurves(c theory.TailCurves, from float64) CurvesRow {
 	last := len(c.Thresholds) - 1
 	first := min(sort.SearchFloat64s(c.Thresholds, from*c.Thresholds[last]), last-1)
@@ -119,8 +115,7 @@ func (r BoundRow) values() []float64 {
 	return []float64{r.Printed.Value, r.Repaired.First, r.Repaired.Value, r.Moments.Value, r.Moments.Geometric, r.Error}
 }
 
-// HTML is [Grid.HTML] of the table. A bound without margin is a dash. A printed bound below the true error is red, since it refutes the theorem;
-// one outside the printed theorem's conditions is in brackets.
+// HTML is [Grid.HTML] of the table. A printed bound below the true error is red, since it refutes the theorem; one outside its conditions is in brackets.
 func (t BoundTable) HTML() string {
 	g := Grid{Columns: []Column{{Title: "features", Align: "left"}}, Sections: make([]Section, 1)}
 	for _, column := range boundColumns {
@@ -145,8 +140,7 @@ func (t BoundTable) HTML() string {
 	return g.HTML()
 }
 
-// Curves draws the table's columns against xs, one number per row. Zeros are drawn at floor, as the axis is logarithmic; bounds without margin are
-// gaps.
+// Curves draws the table's columns against xs, one number per row. Zeros are drawn at floor, as the axis is logarithmic.
 func (t BoundTable) Curves(label string, xs []float64, floor float64) Curves {
 	f := Curves{X: label, Y: "bound on the error rate, or error", LogY: true}
 	for i, row := range t {

@@ -34,8 +34,7 @@ var ways = []string{"host", "brute force", "graph"}
 // bruteForceLimit is the largest number of pairs that Measure computes by brute force.
 const bruteForceLimit = 38416
 
-// Measure measures each way to compute the loss for each number of pairs, brute force up to 38,416. pairs should ascend. The Go engine has neither a fast
-// sort nor loops, so it handles about a thousand pairs at most.
+// Measure measures each way for each number of pairs, which should ascend. The Go engine handles about a thousand pairs at most.
 func Measure(b compute.Backend, pairs []int) ([]Cost, error) {
 	if _, err := measure(b, "graph", 64); err != nil { // Loads the compiler.
 		return nil, err

@@ -110,9 +110,7 @@ func shortened(name string) string {
 // frameworkSide is the height and width of a picture in [Framework], in pixels.
 const frameworkSide = 120
 
-// Framework draws the method as the paper's figure of its framework does, with what a step of a run computes in each box: the views of an image, the maps of
-// both encoders, the assignments of the places that both views show, the correspondences with another image, and the losses. g are the intermediates, v the
-// encoder, and title says which run it is.
+// Framework draws the method as the paper's figure of it, with what a step of a run computes in each box. title says which run it is.
 func Framework(g sccore.Intermediates, v encoder.ViT, title string) (figures.Schematic, error) {
 	f := figures.Schematic{Title: title, Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
 	view := func(pixels []float32) []image.Image {

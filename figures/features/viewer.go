@@ -197,8 +197,7 @@ func componentColours(vectors [][]float64) (pixels []float32, err error) {
 	return pixels, nil
 }
 
-// Correspondences draws, for the middle patch of each scene but the last, its correspondence with the patches of the next scene under each encoder: half
-// the cosine similarity of patch features plus a half, pale where it is high.
+// Correspondences draws, for the middle patch of each scene but the last, its correspondences with the patches of the next scene, pale where they are high.
 func (w *Viewer) Correspondences(encoders ...NamedEncoder) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{
 		Title: "Correspondence of patches of another scene with the marked patch: pale is more", ColumnLabels: []string{"patch", "other scene"}, Scale: 1,
@@ -241,8 +240,7 @@ func (s encoded) patchBox(place int, least float64) figures.Box {
 	return figures.Box{Top: middleY - height/2, Left: middleX - width/2, Height: height, Width: width}
 }
 
-// Scores are the correspondences of the patches of two scenes under an encoder, in [0, 1]: patch by patch of the first, that patch with each of the second,
-// half the cosine similarity of their features plus a half.
+// Scores are the correspondences of the patches of two scenes, in [0, 1]: patch by patch of the first, that patch with each of the second.
 func (w *Viewer) Scores(encoder NamedEncoder, first, second int) ([]float64, error) {
 	s, err := w.encode(encoder.File)
 	if err != nil {
@@ -258,9 +256,7 @@ func (w *Viewer) Scores(encoder NamedEncoder, first, second int) ([]float64, err
 // Point is a place in an image, in shares of its width and height from the upper left corner: 0.5, 0.5 is the middle.
 type Point struct{ X, Y float64 }
 
-// Points draws, for each of some points of the first scene, how alike the patches of every scene are to the patch that the point lies in: the cosine of
-// their features, pale where it is high. A frame surrounds that patch, and beside each map the patch that is most like it, in the first scene another one. A
-// point outside the image is an error.
+// Points draws, for each of some points of the first scene, the cosines of its framed patch with those of every scene, and the patch that is most like it.
 func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGrid, error) {
 	const leastFrame = 0.1 // As a share of the image, so that a frame can be seen.
 	sheet := figures.ImageGrid{Title: "Patches that are like the one at a point", ColumnLabels: []string{"point"}, Scale: 1}

@@ -76,8 +76,7 @@ type picture struct {
 	Source        template.URL
 }
 
-// Write writes the report of a profile to a file. A record that cannot be read and a figure that cannot be drawn are named in the report, and do not keep it from being
-// written.
+// Write writes the report of a profile to a file. A record that cannot be read and a figure that cannot be drawn are named in it.
 func Write(file string, o Options) error {
 	p := contents{Title: fmt.Sprintf("Semantic concentration, %s profile", o.Profile), Profile: string(o.Profile), Folder: o.Out, Versions: versions(backend.Versions())}
 	for _, e := range experiments.All() {

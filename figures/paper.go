@@ -51,6 +51,15 @@ func Paper(name string) (*PaperTable, error) {
 	return table, nil
 }
 
+// MustPaper is [Paper] of a table that there is; a panic otherwise.
+func MustPaper(name string) *PaperTable {
+	table, err := Paper(name)
+	if err != nil {
+		panic(err)
+	}
+	return table
+}
+
 // PaperNames lists the tables that [Paper] knows, in alphabetical order.
 func PaperNames() []string {
 	files, err := fs.Glob(paperFiles, "paper/*.csv")

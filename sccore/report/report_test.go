@@ -90,11 +90,11 @@ func TestReportShowsWhatIsThereAndWhatIsMissing(t *testing.T) {
 	if found := external.FindStringSubmatch(text); found != nil {
 		t.Errorf("the page asks for %s", found[1])
 	}
-	results, err := noisetolerance.Load(out, study.Smoke)
+	results, err := noisetolerance.Study.Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, err := noisetolerance.Study.Tables(results.Results)
+	tables, err := noisetolerance.Study.Tables(results)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,25 +55,11 @@ func (r Results) matching(pattern string) []string {
 
 // evidence measures a quantity without alternatives.
 func (r Results) evidence(q figures.Quantity, random string) (e Evidence) {
-	columns, all := strings.Split(q.Column, " & "), true
-	if some := strings.Split(q.Column, " + "); len(some) > 1 {
-		columns, all = some, false
-	}
-	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
-	for _, seed := range r.seeds(rows[0], columns...) {
-		sum, count := 0.0, 0
-		for _, column := range columns {
-			if value, ok := r.quantity(q, column, seed); ok {
-				sum, count = sum+value, count+1
-			}
-		}
-		if count == len(columns) || count > 0 && !all {
-			e.Values = append(e.Values, sum/float64(count))
-		}
-	}
-	if len(e.Values) == 0 {
+	if e.Values = r.Quantity(q); len(e.Values) == 0 {
 		return e
 	}
+	columns, _ := columnsOf(q)
+	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
 	if q.MinusColumn != "" {
 		columns = append(columns, q.MinusColumn)
 	}
@@ -101,6 +87,32 @@ func (r Results) evidence(q figures.Quantity, random string) (e Evidence) {
 		}
 	}
 	return e
+}
+
+// columnsOf splits the columns of a quantity, and says whether it needs all of them.
+func columnsOf(q figures.Quantity) (columns []string, all bool) {
+	if some := strings.Split(q.Column, " + "); len(some) > 1 {
+		return some, false
+	}
+	return strings.Split(q.Column, " & "), true
+}
+
+// Quantity returns a quantity without alternatives, one value for each seed with its records.
+func (r Results) Quantity(q figures.Quantity) (values []float64) {
+	columns, all := columnsOf(q)
+	first, _, _ := strings.Cut(q.Row, " < ")
+	for _, seed := range r.seeds(first, columns...) {
+		sum, count := 0.0, 0
+		for _, column := range columns {
+			if value, ok := r.quantity(q, column, seed); ok {
+				sum, count = sum+value, count+1
+			}
+		}
+		if count == len(columns) || count > 0 && !all {
+			values = append(values, sum/float64(count))
+		}
+	}
+	return values
 }
 
 // seeds returns the seeds of a row in columns, ascending.

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -133,4 +134,71 @@ func (c *call[C, D]) warnOnce(line string) {
 	if !known {
 		c.options.Warnf("%s", line)
 	}
+}
+
+// SharesOf returns the number of shares that real data are cut into, of which each seed has its own: those asked for, or 1, with a warning, if there are fewer
+// of what is cut, such as "images", so that every seed has all.
+func (o Options) SharesOf(dataset string, count int, what string, shares int) int {
+	if count >= shares {
+		return shares
+	}
+	o.Warnf("%s is too small for %d shares: every seed has all of its %s", dataset, shares, what)
+	return 1
+}
+
+// IdentityOfShares identifies in records data that are cut into shares, of whatever seed.
+func IdentityOfShares(identity string, shares int) string {
+	if shares == 1 {
+		return identity
+	}
+	return fmt.Sprintf("%s; of each %d shares, one for a seed", identity, shares)
+}
+
+// CheckSeeds returns an error if real data, cut into shares of which each seed has its own, have none for one of the seeds.
+func CheckSeeds(seeds, shares int) error {
+	if shares > 1 && seeds > shares {
+		return fmt.Errorf("%d seeds and %d shares: each seed needs a share of its own; --set shares=%[1]d, or 1 to give all to every seed", seeds, shares)
+	}
+	return nil
+}
+
+// queue hands out cells to workers. Cells with the same key share a compiled worker. A worker first gets cells with its own key, then the first cell
+// whose key no other worker has, and finally cells with other workers' keys.
+type queue[T any] struct {
+	mu    sync.Mutex
+	cells []T
+	key   func(T) string
+	taken map[string]int // Number of workers per key.
+}
+
+func newQueue[T any](cells []T, key func(T) string) *queue[T] {
+	return &queue[T]{cells: slices.Clone(cells), key: key, taken: map[string]int{}}
+}
+
+// next returns the next cell for a worker. last is the key of the worker's previous cell; before is false if it had none.
+func (q *queue[T]) next(last string, before bool) (cell T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.cells) == 0 {
+		return cell, false
+	}
+	i := -1
+	if before {
+		i = slices.IndexFunc(q.cells, func(c T) bool { return q.key(c) == last })
+		if i < 0 {
+			q.taken[last]--
+		}
+	}
+	fresh := i < 0
+	if fresh {
+		if i = slices.IndexFunc(q.cells, func(c T) bool { return q.taken[q.key(c)] == 0 }); i < 0 {
+			i = 0
+		}
+	}
+	cell = q.cells[i]
+	q.cells = slices.Delete(q.cells, i, i+1)
+	if fresh {
+		q.taken[q.key(cell)]++
+	}
+	return cell, true
 }

@@ -123,6 +123,11 @@ func (r Results) Empty() bool { return len(r.runs) == 0 }
 // Of returns the records of a row and a column by ascending seed.
 func (r Results) Of(row, column string) []Record { return r.runs[[2]string{row, column}] }
 
+// Recorded reports whether a row has records in one of the columns.
+func (r Results) Recorded(row string, columns ...string) bool {
+	return slices.ContainsFunc(columns, func(column string) bool { return len(r.Of(row, column)) > 0 })
+}
+
 // OfSeed returns the record of a row, a column and a seed; ok is false if there is none.
 func (r Results) OfSeed(row, column string, seed int) (Record, bool) {
 	for _, record := range r.Of(row, column) {

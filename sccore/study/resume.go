@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/sccore/progress"
 )
 
 // Files in a cell's folder that outlive a call: the seconds that all calls have taken so far, the files that were skipped, and the error that ended the
@@ -78,5 +80,90 @@ func (r *Run[C, D]) Skip(file, reason string) {
 	r.skipped = append(r.skipped, line)
 	if err := atomicfile.WriteBytes(filepath.Join(r.Dir, skippedFile), []byte(strings.Join(r.skipped, "\n")+"\n")); err != nil {
 		r.Warnf("%v", err)
+	}
+}
+
+// recorded is the set of numbers that have a record.
+type recorded map[recordKey]bool
+
+// recordKey identifies a number: a row and column of a cell with its configuration and data. It includes the profile, because a run whose --set happens
+// to give another profile's configuration does not appear in that profile's tables.
+type recordKey struct {
+	profile                       Profile
+	cell, hash, row, column, data string
+}
+
+// readRecorded reads which numbers are recorded in an experiment's folder.
+func readRecorded(dir string) (recorded, error) {
+	records, err := Records(dir)
+	if err != nil {
+		return nil, err
+	}
+	done := recorded{}
+	for _, r := range records {
+		done[recordKey{r.Profile, r.Cell, r.ConfigHash, r.Row, r.Column, r.Data}] = true
+	}
+	return done, nil
+}
+
+// key returns the key of one of a cell's numbers, whose data are identified.
+func key[C any](profile Profile, c Cell[C], n Number) recordKey {
+	return recordKey{profile, c.Name(), c.Hash(), n.Row, n.Column, n.Data}
+}
+
+// complete reports whether all numbers of a cell are recorded.
+func complete[C any](done recorded, profile Profile, c Cell[C], numbers []Number) bool {
+	for _, n := range numbers {
+		if !done[key(profile, c, n)] {
+			return false
+		}
+	}
+	return len(numbers) > 0
+}
+
+// bar is a progress bar that several cells share.
+type bar struct {
+	progress.Bar
+	mu     sync.Mutex
+	done   int
+	phases map[string]string // The phase of each running cell.
+	shown  string
+}
+
+func (b *bar) move(steps int, note string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done += steps
+	b.Set(b.done, note)
+}
+
+func (b *bar) resumed(steps int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done += steps
+	b.Resumed(steps)
+}
+
+// setPhase sets the phase of a cell; empty when it ends. The bar shows training while any cell trains, because its rate then counts training steps.
+func (b *bar) setPhase(cell, phase string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if phase == "" {
+		delete(b.phases, cell)
+	} else {
+		if b.phases == nil {
+			b.phases = map[string]string{}
+		}
+		b.phases[cell] = phase
+	}
+	show := phase
+	for _, other := range b.phases {
+		if other == progress.Training || show == "" {
+			show = other
+		}
+	}
+	if show != b.shown {
+		b.Phase(show)
+		b.shown = show
 	}
 }

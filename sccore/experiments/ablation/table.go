@@ -15,10 +15,7 @@ import (
 
 // Results are the records of the ablation in one profile, on either real or synthetic images. A row is the number of a line, or what the lines start
 // from; the columns are those of the paper's table.
-type Results struct {
-	study.Results
-	read bool
-}
+type Results struct{ study.Results }
 
 // Load reads the ablation's records under the folder out: those on real images if there are any, else those on synthetic ones.
 func Load(out string, profile study.Profile) (Results, error) {
@@ -26,38 +23,17 @@ func Load(out string, profile study.Profile) (Results, error) {
 	if err != nil {
 		return Results{}, err
 	}
-	both, err := split(all)
-	return both[0], err
-}
-
-// split separates the results on real images from those on synthetic ones. It drops empty results but returns at least one.
-func split(all study.Results) (results []Results, err error) {
-	for _, read := range []bool{true, false} {
-		subset, err := all.Where(func(r study.Record) bool { return (r.Kind == figures.Real) == read })
-		if err != nil {
-			return nil, err
-		}
-		if !subset.Empty() || !read && results == nil {
-			results = append(results, Results{subset, read})
-		}
-	}
-	return results, nil
+	both, err := all.Kinds()
+	return Results{both[0]}, err
 }
 
 // tables returns the tables of real images and those of synthetic ones.
 func tables(all study.Results) (tables []figures.Table, err error) {
-	results, err := split(all)
-	if err != nil {
-		return nil, err
-	}
+	results, err := all.Kinds()
 	for _, r := range results {
-		more, err := r.tables()
-		if err != nil {
-			return nil, err
-		}
-		tables = append(tables, more...)
+		tables = append(tables, Results{r}.tables()...)
 	}
-	return tables, nil
+	return tables, err
 }
 
 // earlierRow is the row of the line that the paper does not have.
@@ -99,15 +75,11 @@ func (r Results) fromWeights() bool {
 
 // compares reports whether the paper's numbers of a column compare with ours: not on synthetic images, nor on other classes than ImageNet-1k's.
 func (r Results) compares(column string) bool {
-	return (r.read || r.Profile == study.Full) && !slices.ContainsFunc(r.Data(column), mainresults.OtherClasses)
+	return (r.Kind == figures.Real || r.Profile == study.Full) && !slices.ContainsFunc(r.Data(column), mainresults.OtherClasses)
 }
 
 // tables returns the paper's table with our numbers, and a table of what each part adds, paired by seed.
-func (r Results) tables() ([]figures.Table, error) {
-	paper, err := figures.Paper(Name)
-	if err != nil {
-		return nil, err
-	}
+func (r Results) tables() []figures.Table {
 	from, other := "stage-1 checkpoint of its seed", recipe.RowInit // What the lines start from, and the row that has no records.
 	if r.fromWeights() {
 		from, other = "weights", recipe.RowAlignment
@@ -115,7 +87,7 @@ func (r Results) tables() ([]figures.Table, error) {
 	title := "Tab. ablation"
 	caption := "Linear segmentation, linear classification and k-NN classification of frozen features, each line trained from the same " + from + "."
 	switch {
-	case r.read:
+	case r.Kind == figures.Real:
 		title += " on images"
 		classification := "Classification of ImageNet-1k."
 		if !r.compares(ColumnKNN) {
@@ -133,79 +105,44 @@ func (r Results) tables() ([]figures.Table, error) {
 		title += " on synthetic images"
 		caption += " On synthetic objects and scenes, with which the paper's numbers do not compare."
 	}
-	// The paper has no columns of recall.
-	more := slices.DeleteFunc(slices.Clone(recipe.RecallColumns), func(column string) bool { return !slices.Contains(r.Columns(), column) })
-	shown := slices.Concat(paper.Columns, more)
-	describe := func(t figures.Table, title, caption string) figures.Table {
-		t.Title, t.Caption = title, caption
-		r.DescribeAs(&t, "%", shown...)
-		return t
-	}
-	main := paper.Beside(func(heads []string, column string) figures.Cell { return r.Cell(heads[0], column) })
-	for i, line := range sccore.Ablations {
-		for _, column := range more {
-			main.Rows[i].Cells = append(main.Rows[i].Cells, r.Cell(strconv.Itoa(line.Line), column))
+	paper := figures.MustPaper(Name)
+	main := study.Table{Title: title, Unit: "%", Paper: Name}
+	for _, column := range slices.Concat(paper.Columns, recipe.RecallColumns) { // The paper has no columns of recall.
+		if slices.Contains(paper.Columns, column) || slices.Contains(r.Columns(), column) {
+			main.Columns = append(main.Columns, study.Column{Head: column, Apart: !r.compares(column)})
 		}
 	}
-	main.Columns = shown
-	earlier, hasEarlier := r.recordedRow(earlierRow, shown, earlierRow+": the filter before the last attention", "1", "1", "1", "1", "1")
-	if hasEarlier {
-		main.Rows = append(main.Rows, earlier)
+	recorded := func(row string) bool { return r.Recorded(row, r.Columns()...) }
+	for _, start := range []study.Row{{Key: recipe.RowRandom}, {Key: recipe.RowInit}, {Key: recipe.RowAlignment, Heads: []string{"1", "1"}}} {
+		if recorded(start.Key) {
+			main.Rows = append(main.Rows, study.Row{Key: start.Key, Heads: append([]string{start.Key}, start.Heads...)})
+		}
+	}
+	for _, line := range paper.Rows {
+		main.Rows = append(main.Rows, study.Row{Key: line.Heads[0], Heads: line.Heads})
+	}
+	if recorded(earlierRow) {
+		main.Rows = append(main.Rows, study.Row{Key: earlierRow, Heads: []string{earlierRow + ": the filter before the last attention", "1", "1", "1", "1", "1"}})
 		caption += " Line " + earlierRow + " is not in the paper: there [CLS] can see the filter."
 	}
-	main.Rows = append(r.starts(shown, len(main.RowHeads)), main.Rows...)
-	for _, row := range main.Rows {
-		for i := range row.Cells {
-			if !r.compares(shown[i]) {
-				row.Cells[i].Paper = math.NaN()
-			}
-		}
+	main.Caption = caption
+	differences := study.Table{
+		Title: title + ", what each part adds", Caption: "Differences of the lines, paired by seed.", Unit: "%", RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: main.Columns,
 	}
-	differences := figures.Table{RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: shown}
 	for _, pair := range pairs {
-		if pair.Row == other || pair.Other == other || pair.Row == earlierRow && !hasEarlier {
-			continue
+		if pair.Row != other && pair.Other != other && (pair.Row != earlierRow || recorded(earlierRow)) {
+			differences.Rows = append(differences.Rows, study.Row{Key: pair.Row, Minus: pair.Other, Heads: []string{pair.Title}})
 		}
-		row := figures.Row{Heads: []string{pair.Title}}
-		for _, column := range shown {
-			cell := r.Derived(r.Differences(column, pair.Row, pair.Other), column, pair.Row, pair.Other)
-			if r.compares(column) && slices.Contains(paper.Columns, column) {
-				cell.Paper = r.printed(paper, column, pair.Row) - r.printed(paper, column, pair.Other)
+	}
+	compared := differences.Of(r.Results)
+	for i, row := range differences.Rows {
+		for j, column := range compared.Columns {
+			if r.compares(column) {
+				compared.Rows[i].Cells[j].Paper = r.printed(paper, column, row.Key) - r.printed(paper, column, row.Minus)
 			}
-			row.Cells = append(row.Cells, cell)
-		}
-		differences.Rows = append(differences.Rows, row)
-	}
-	return []figures.Table{
-		describe(main, title, caption),
-		describe(differences, title+", what each part adds", "Differences of the lines, paired by seed."),
-	}, nil
-}
-
-// starts are the rows of what the lines start from, as far as they are recorded: random weights and the first stage, or weights from a file.
-func (r Results) starts(columns []string, heads int) (rows []figures.Row) {
-	for _, start := range []struct {
-		row      string
-		switches []string
-	}{{recipe.RowRandom, nil}, {recipe.RowInit, nil}, {recipe.RowAlignment, []string{"1", "1"}}} {
-		names := make([]string, heads)
-		copy(names, append([]string{start.row}, start.switches...))
-		if row, ok := r.recordedRow(start.row, columns, names...); ok {
-			rows = append(rows, row)
 		}
 	}
-	return rows
-}
-
-// recordedRow is the row of a table that the paper's does not have; ok is false if nothing of it is recorded.
-func (r Results) recordedRow(name string, columns []string, heads ...string) (row figures.Row, ok bool) {
-	row.Heads = heads
-	for _, column := range columns {
-		cell := r.Cell(name, column)
-		ok = ok || len(cell.Ours) > 0
-		row.Cells = append(row.Cells, cell)
-	}
-	return row, ok
+	return []figures.Table{main.Of(r.Results), compared}
 }
 
 // printed returns the paper's number of a line; NaN for other rows.
@@ -225,7 +162,7 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 		return figures.TradeOff{}, err
 	}
 	title := "The lines of the ablation between two tasks"
-	if r.read {
+	if r.Kind == figures.Real {
 		title += " on images"
 	}
 	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.Profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
@@ -244,4 +181,23 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 		f.Lines = append(f.Lines, figures.TradeOffLine{Name: name, X: x, Y: y})
 	}
 	return f, nil
+}
+
+// drawn draws the lines of the ablation between two tasks, on real and on synthetic images.
+func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
+	both, err := results.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	var all study.Drawn
+	for _, r := range both {
+		r := Results{r}
+		name := []string{"trade-off"}
+		if r.Kind == figures.Real {
+			name = append(name, "images")
+		}
+		trade, err := r.TradeOff()
+		all.Add(trade, err, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
+	}
+	return all.All()
 }

@@ -40,57 +40,38 @@ func (r Results) Datasets() (titles []string) {
 	return titles
 }
 
+// printed lists the rows of one of the paper's tables. The excerpt has no column for the flip, which none of its rows uses.
+func printed(table string) (rows []study.Row) {
+	for _, row := range figures.MustPaper(table).Rows {
+		heads := append(slices.Clone(row.Heads), "")[:5]
+		i := slices.IndexFunc(Rows, func(r Row) bool { return slices.Equal(r.Heads(), heads) })
+		rows = append(rows, study.Row{Key: Rows[i].Name, Heads: row.Heads})
+	}
+	return rows
+}
+
 // tables returns the paper's full table, its excerpt in the main text, and one table for each dataset that the paper does not have.
-func (r Results) tables() ([]figures.Table, error) {
-	full, err := figures.Paper("effect_aug_full")
-	if err != nil {
-		return nil, err
-	}
-	excerpt, err := figures.Paper("effect_aug")
-	if err != nil {
-		return nil, err
-	}
-	rows := map[string]string{}
-	for _, row := range Rows {
-		heads := row.Heads()
-		rows[strings.Join(heads, ",")] = row.Name
-	}
-	ours := func(heads []string, column string) figures.Cell {
-		for len(heads) < 5 { // The excerpt has no column for the flip, which none of its rows uses.
-			heads = append(slices.Clone(heads), "")
-		}
-		return r.Cell(rows[strings.Join(heads, ",")], column)
-	}
-	caption := "k-NN accuracy of frozen features under different transformations."
-	describe := func(t figures.Table, title string) figures.Table {
-		t.Title, t.Caption = title, caption
-		r.addUntrained(&t)
-		r.Describe(&t, "%")
-		if strings.Contains(t.Caption, "validation=") { // Among the changed settings.
-			t.Caption += " Numbers with validation are on held-out training images, not on test images."
-		}
-		return t
-	}
-	tables := []figures.Table{
-		describe(full.Beside(ours), "Tab. effect_aug_full"),
-		describe(excerpt.Beside(ours), "Tab. effect_aug"),
-	}
+func (r Results) tables() (tables []figures.Table, err error) {
+	const full, excerpt = "effect_aug_full", "effect_aug"
+	shown := []study.Table{{Title: "Tab. " + full, Paper: full, Rows: printed(full)}, {Title: "Tab. " + excerpt, Paper: excerpt, Rows: printed(excerpt)}}
 	for _, dataset := range r.Datasets() {
 		if rank(dataset) < 2 {
 			continue
 		}
-		t := figures.Table{RowHeads: full.RowHeads}
+		t := study.Table{Title: fmt.Sprintf("Tab. %s on %s, which the paper does not have", full, dataset), RowHeads: figures.MustPaper(full).RowHeads, Rows: printed(full)}
 		for _, method := range methods.Names {
-			t.Columns = append(t.Columns, dataset+"/"+MethodTitles[method])
+			t.Columns = append(t.Columns, study.Column{Head: dataset + "/" + MethodTitles[method]})
 		}
-		for _, row := range Rows {
-			line := figures.Row{Heads: row.Heads()}
-			for _, column := range t.Columns {
-				line.Cells = append(line.Cells, r.Cell(row.Name, column))
-			}
-			t.Rows = append(t.Rows, line)
+		shown = append(shown, t)
+	}
+	for _, t := range shown {
+		t.Caption, t.Unit = "k-NN accuracy of frozen features under different transformations.", "%"
+		made := t.Of(r.Results)
+		r.addUntrained(&made)
+		if strings.Contains(made.Caption, "validation=") { // Among the changed settings.
+			made.Caption += " Numbers with validation are on held-out training images, not on test images."
 		}
-		tables = append(tables, describe(t, fmt.Sprintf("Tab. effect_aug_full on %s, which the paper does not have", dataset)))
+		tables = append(tables, made)
 	}
 	return tables, nil
 }

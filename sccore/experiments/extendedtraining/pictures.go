@@ -99,15 +99,16 @@ func readCurve(out string, record study.Record) ([]anyPoint, error) {
 
 // drawn draws what the arms of each baseline gain along training, on real and on synthetic images.
 func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	both, err := split(results)
+	both, err := results.Kinds()
 	if err != nil {
 		return nil, err
 	}
 	var all study.Drawn
 	for _, r := range both {
+		r := Results{r}
 		for _, baseline := range r.baselines() {
 			name := []string{"gains", baseline}
-			if r.read {
+			if r.Kind == figures.Real {
 				name = append(name, "images")
 			}
 			curves, err := r.Curves(from.Out, baseline)

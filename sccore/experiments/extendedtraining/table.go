@@ -12,10 +12,7 @@ import (
 )
 
 // Results are the records of the experiment in one profile, on either real or synthetic images.
-type Results struct {
-	study.Results
-	read bool
-}
+type Results struct{ study.Results }
 
 // Load reads the experiment's records under the folder out: those on real images if there are any, else those on synthetic ones.
 func Load(out string, profile study.Profile) (Results, error) {
@@ -23,22 +20,8 @@ func Load(out string, profile study.Profile) (Results, error) {
 	if err != nil {
 		return Results{}, err
 	}
-	both, err := split(all)
-	return both[0], err
-}
-
-// split separates the results on real images from those on synthetic ones. It drops empty results but returns at least one.
-func split(all study.Results) (results []Results, err error) {
-	for _, read := range []bool{true, false} {
-		subset, err := all.Where(func(r study.Record) bool { return (r.Kind == figures.Real) == read })
-		if err != nil {
-			return []Results{{}}, err
-		}
-		if !subset.Empty() || !read && results == nil {
-			results = append(results, Results{subset, read})
-		}
-	}
-	return results, nil
+	both, err := all.Kinds()
+	return Results{both[0]}, err
 }
 
 // The columns of the paper's two figures that are measured here, without the baseline.
@@ -58,12 +41,12 @@ var differences = []struct{ title, row, other string }{
 }
 
 func tables(all study.Results) (tables []figures.Table, err error) {
-	results, err := split(all)
+	results, err := all.Kinds()
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range results {
-		tables = append(tables, r.gains(), r.values(), r.differences())
+		tables = append(tables, Results{r}.tables()...)
 	}
 	return tables, nil
 }
@@ -79,82 +62,47 @@ func (r Results) columns(kinds []string) (columns []string) {
 }
 
 // table returns a table without rows.
-func (r Results) table(title, caption, head string, kinds []string) figures.Table {
+func (r Results) table(title, caption, head string, kinds []string) study.Table {
 	switch {
-	case r.read:
+	case r.Kind == figures.Real:
 		title += " on images"
 	case r.Profile != study.Full:
 		title += ", ours on synthetic images"
 	}
-	t := figures.Table{Title: title, Caption: caption, RowHeads: []figures.RowHead{{Name: head}}, Columns: r.columns(kinds)}
-	r.DescribeAs(&t, "%", t.Columns...)
-	return t
+	return study.Table{Title: title, Caption: caption + common, Unit: "%", RowHeads: []figures.RowHead{{Name: head}}, Columns: study.Columns(r.columns(kinds)...)}
 }
 
 const common = " All arms of a seed start from the same encoder and take the same number of steps and images; the method's target branch also sees one positive of " +
 	"each object. The paper prints a figure without numbers."
 
-// gains is the paper's figure as a table: what the arms gain over the initial model, paired by seed.
-func (r Results) gains() figures.Table {
-	t := r.table("Fig. longer_training", "Gain over the initial model, in points: linear segmentation and linear classification of frozen features."+common, "arm", ofFigure)
-	for _, row := range rows[1:] {
-		cells := figures.Row{Heads: []string{titles[row]}}
-		for _, column := range t.Columns {
-			cells.Cells = append(cells.Cells, r.Derived(r.Differences(column, row, rowStart), column, row, rowStart))
+// tables are the paper's figure as a table, which is what the arms gain over the initial model; the numbers themselves, of all columns; and the arms compared, with 95 %
+// intervals for mIoU. Differences are paired by seed.
+func (r Results) tables() []figures.Table {
+	gains := r.table("Fig. longer_training", "Gain over the initial model, in points: linear segmentation and linear classification of frozen features.", "arm", ofFigure)
+	values := r.table("Fig. longer_training_full", "Linear segmentation, linear classification and k-NN classification of frozen features.", "arm", ofFullFigure)
+	compared := r.table("Fig. longer_training, arms compared", "Differences of arms, paired by seed, with the 95 % interval of mIoU over seeds, each seed the mean of its baselines.", "difference", ofFigure)
+	for i, row := range rows {
+		if i > 0 {
+			gains.Rows = append(gains.Rows, study.Row{Key: row, Minus: rowStart, Heads: []string{titles[row]}})
 		}
-		t.Rows = append(t.Rows, cells)
+		values.Rows = append(values.Rows, study.Row{Key: row, Heads: []string{titles[row]}})
 	}
-	return t
-}
-
-// values is the table of the numbers themselves, of all columns.
-func (r Results) values() figures.Table {
-	t := r.table("Fig. longer_training_full", "Linear segmentation, linear classification and k-NN classification of frozen features."+common, "arm", ofFullFigure)
-	for _, row := range rows {
-		cells := figures.Row{Heads: []string{titles[row]}}
-		for _, column := range t.Columns {
-			cells.Cells = append(cells.Cells, r.Cell(row, column))
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	return t
-}
-
-// differences compares arms, paired by seed, with 95 % intervals for mIoU.
-func (r Results) differences() figures.Table {
-	t := r.table("Fig. longer_training, arms compared", "Differences of arms, paired by seed, with the 95 % interval of mIoU over seeds, each seed the mean of its baselines."+common, "difference", ofFigure)
-	t.RowHeads = append(t.RowHeads, figures.RowHead{Name: "interval of mIoU"})
+	compared.RowHeads = append(compared.RowHeads, figures.RowHead{Name: "interval of mIoU"})
 	for _, d := range differences {
-		cells := figures.Row{Heads: []string{d.title, ""}}
-		if interval := stats.MeanInterval(r.pooled(ablation.ColumnMIoU, d.row, d.other)); !math.IsNaN(interval.Low) {
-			cells.Heads[1] = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", interval.Low, interval.High), "-", "−")
+		interval := ""
+		if i := stats.MeanInterval(r.pooled(ablation.ColumnMIoU, d.row, d.other)); !math.IsNaN(i.Low) {
+			interval = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", i.Low, i.High), "-", "−")
 		}
-		for _, column := range t.Columns {
-			cells.Cells = append(cells.Cells, r.Derived(r.Differences(column, d.row, d.other), column, d.row, d.other))
-		}
-		t.Rows = append(t.Rows, cells)
+		compared.Rows = append(compared.Rows, study.Row{Key: d.row, Minus: d.other, Heads: []string{d.title, interval}})
 	}
-	return t
+	return []figures.Table{gains.Of(r.Results), values.Of(r.Results), compared.Of(r.Results)}
 }
 
 // pooled are the differences of two rows, one value for each seed with all baselines: their mean.
-func (r Results) pooled(column, row, other string) (differences []float64) {
-	baselines := r.baselines()
-	if len(baselines) == 0 {
+func (r Results) pooled(column, row, other string) []float64 {
+	columns := r.columns([]string{column})
+	if len(columns) == 0 {
 		return nil
 	}
-seeds:
-	for _, record := range r.Of(row, columnOf(baselines[0], column)) {
-		sum := 0.0
-		for _, baseline := range baselines {
-			value, ok := r.OfSeed(row, columnOf(baseline, column), record.Seed)
-			before, also := r.OfSeed(other, columnOf(baseline, column), record.Seed)
-			if !ok || !also {
-				continue seeds
-			}
-			sum += value.Value - before.Value
-		}
-		differences = append(differences, sum/float64(len(baselines)))
-	}
-	return differences
+	return r.Quantity(figures.Quantity{Column: strings.Join(columns, " & "), Row: row, MinusRow: other})
 }

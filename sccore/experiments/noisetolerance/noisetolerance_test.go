@@ -107,19 +107,19 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := Results{grouped}
+	results := grouped
 	claim := figures.ClaimOf("C25", "")
 	tolerance := grouped.Evidence(claim, "").Values
 	if got := fmt.Sprintf("%.1f", tolerance); got != "[25.0 25.0 20.0]" {
 		t.Errorf("tolerance %s", got)
 	}
-	if text := results.table().Markdown(); !strings.Contains(text, "| CoTAP | **81.0 ± 1.0**") {
+	if text := table(results).Markdown(); !strings.Contains(text, "| CoTAP | **81.0 ± 1.0**") {
 		t.Errorf("table:\n%s", text)
 	}
 	if _, verdict := claim.Evaluate(tolerance); verdict != figures.HoldsAlone {
 		t.Errorf("%s: %s", claim.ID, verdict)
 	}
-	if _, _, err := figures.Render(results.Curves()); err != nil {
+	if _, _, err := figures.Render(Curves(results)); err != nil {
 		t.Error(err)
 	}
 }

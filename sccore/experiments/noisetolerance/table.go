@@ -11,38 +11,24 @@ import (
 // lossTitles are the names of the losses in tables.
 var lossTitles = map[string]string{"bce": "binary cross-entropy", "cotap": "CoTAP"}
 
-// Results are the records of the study in one profile. A row is a loss, and a column a share of flipped labels.
-type Results struct{ study.Results }
-
-// Load reads the study's records under the folder out.
-func Load(out string, profile study.Profile) (Results, error) {
-	results, err := Study.Load(out, profile)
-	return Results{results}, err
-}
-
-func (r Results) table() figures.Table {
-	t := figures.Table{
+// table shows all records: a row is a loss, and a column a share of flipped labels.
+func table(r study.Results) figures.Table {
+	t := study.Table{
 		Title:   "Flipped pseudo labels",
 		Caption: "Average precision of the student's patch correspondences on new images, after training on pseudo labels of which a share is flipped. The paper has no such table.",
-		Unit:    "%", Profile: string(r.Profile),
-		RowHeads: []figures.RowHead{{Name: "loss"}},
+		Unit:    "%", RowHeads: []figures.RowHead{{Name: "loss"}},
 	}
 	for _, share := range flippedShares {
-		t.Columns = append(t.Columns, flippedColumn(share))
+		t.Columns = append(t.Columns, study.Column{Head: flippedColumn(share)})
 	}
 	for _, loss := range lossNames {
-		row := figures.Row{Heads: []string{lossTitles[loss]}}
-		for _, share := range flippedShares {
-			row.Cells = append(row.Cells, r.Cell(loss, flippedColumn(share)))
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, study.Row{Key: loss, Heads: []string{lossTitles[loss]}})
 	}
-	r.Describe(&t, "%")
-	return t
+	return t.Of(r)
 }
 
 // Curves plots average precision against the share of flipped labels, averaged over seeds.
-func (r Results) Curves() figures.Curves {
+func Curves(r study.Results) figures.Curves {
 	f := figures.Curves{Title: fmt.Sprintf("Flipped pseudo labels, %s profile", r.Profile), X: "flipped labels (%)", Y: "average precision (%)"}
 	for _, loss := range lossNames {
 		series := figures.Series{Name: lossTitles[loss]}
@@ -54,4 +40,11 @@ func (r Results) Curves() figures.Curves {
 		f.Series = append(f.Series, series)
 	}
 	return f
+}
+
+// drawn draws average precision by the share of flipped labels.
+func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	all.Add(Curves(results), nil, "Average precision of the student by the share of flipped pseudo labels, means over seeds.", "noise-tolerance")
+	return all.All()
 }

@@ -37,11 +37,11 @@ func TestOverDispersionRecordsTableAndFigure(t *testing.T) {
 	if err != nil || len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[1].Cells[0].Ours) != 1 {
 		t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
 	}
-	results, err := Load(options.Out, study.Smoke)
+	results, err := Study.Load(options.Out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
-	figure, err := results.Figure(options.Out)
+	figure, err := Figure(results, options.Out)
 	if err != nil || len(figure) != 3 || len(figure[0].Series) != 2 || len(figure[2].Series[1].X) != 6 {
 		t.Fatalf("%+v, %v", figure, err)
 	}

@@ -16,50 +16,29 @@ var small = []string{columnMIoUSlope, columnKNNSlope, columnContrast}
 
 // tables returns a table of both lines.
 func tables(results study.Results) ([]figures.Table, error) {
-	table := figures.Table{
+	table := study.Table{
 		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}},
 		Caption: "mIoU of a linear probe of patches and k-NN accuracy of [CLS] in percent, 100 × their slopes over the last third of training in points per epoch, and 100 × the mean cosine " +
 			"of patches of one class minus that of two. The paper has it as Fig. over-disp alone.",
+		Columns: study.Columns(columns...),
 	}
-	for _, column := range columns {
+	for i, column := range columns {
 		if slices.Contains(small, column) {
-			column = "100 × " + column
+			table.Columns[i] = study.Column{Head: "100 × " + column, From: []string{column}, Factor: 100}
 		}
-		table.Columns = append(table.Columns, column)
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
-		line := figures.Row{Heads: []string{rowTitles[row]}}
-		for _, column := range columns {
-			cell := results.Cell(row, column)
-			if slices.Contains(small, column) {
-				cell.Ours = slices.Clone(cell.Ours)
-				for i := range cell.Ours {
-					cell.Ours[i] *= 100
-				}
-			}
-			line.Cells = append(line.Cells, cell)
-		}
-		table.Rows = append(table.Rows, line)
+		table.Rows = append(table.Rows, study.Row{Key: row, Heads: []string{rowTitles[row]}})
 	}
-	results.DescribeAs(&table, "", columns...)
-	return []figures.Table{table}, nil
+	return []figures.Table{table.Of(results)}, nil
 }
 
 // shortTitles are the names of rows in the narrow panels of the figure.
 var shortTitles = map[string]string{rowAlignment: "alignment", rowConcentration: "and concentration"}
 
-// Results are the records of the experiment in one profile.
-type Results struct{ study.Results }
-
-// Load reads the experiment's records under the folder out.
-func Load(out string, profile study.Profile) (Results, error) {
-	results, err := Study.Load(out, profile)
-	return Results{results}, err
-}
-
 // Figure draws both panels of Fig. over-disp, dense and image quality along training, and beside them how much more similar patches of one class are than
 // those of two: means over seeds, from the curves that records below out name. Without records it is an error.
-func (r Results) Figure(out string) (figures.CurvesRow, error) {
+func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 	f := figures.CurvesRow{
 		{Title: fmt.Sprintf("patches, %s profile", r.Profile), X: "step", Y: "linear segmentation, mIoU (%)"},
 		{Title: "images", X: "step", Y: "k-NN accuracy (%)"},
@@ -95,4 +74,12 @@ func (r Results) Figure(out string) (figures.CurvesRow, error) {
 		return nil, fmt.Errorf("no records of %s in the %s profile", Name, r.Profile)
 	}
 	return f, nil
+}
+
+// drawn draws dense and image quality along training.
+func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	figure, err := Figure(results, from.Out)
+	all.Add(figure, err, "Linear segmentation and k-NN accuracy along training, and how much more similar patches of one class are than those of two: Fig. over-disp.", "over-dispersion")
+	return all.All()
 }

@@ -22,29 +22,20 @@ func Load(out string, profile study.Profile) (Results, error) {
 
 // table returns a table of the rows and columns with records.
 func (r Results) table() figures.Table {
-	t := figures.Table{
+	t := study.Table{
 		Title:    "Training in two stages",
 		Caption:  "A linear probe of frozen patch features and k-NN on [CLS] features, in %, of the online branch; on real images the recall over patches of PASCAL VOC, every class counting the same, and the effective rank of patch features. Both last rows begin alike and train as many steps on as many images. The paper has no such table.",
-		RowHeads: []figures.RowHead{{Name: "encoder"}},
+		RowHeads: []figures.RowHead{{Name: "encoder"}}, Least: 1,
 	}
 	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnKNN, recipe.ColumnRecall, recipe.ColumnNearestRecall, recipe.ColumnForegroundRecall, recipe.ColumnRank} {
 		if slices.Contains(r.Columns(), column) {
-			t.Columns = append(t.Columns, column)
+			t.Columns = append(t.Columns, study.Column{Head: column})
 		}
 	}
 	for _, name := range []string{recipe.RowRandom, recipe.RowInit, recipe.RowAlignment, recipe.RowControl, recipe.RowMethod} {
-		row, measured := figures.Row{Heads: []string{name}}, false
-		for _, column := range t.Columns {
-			cell := r.Cell(name, column)
-			measured = measured || len(cell.Ours) > 0
-			row.Cells = append(row.Cells, cell)
-		}
-		if measured {
-			t.Rows = append(t.Rows, row)
-		}
+		t.Rows = append(t.Rows, study.Row{Key: name, Heads: []string{name}})
 	}
-	r.Describe(&t, "")
-	return t
+	return t.Of(r.Results)
 }
 
 // Encoder returns the file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"

@@ -3,7 +3,6 @@ package theory
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/semcon/semcon/analysis/theory"
 	"github.com/semcon/semcon/figures"
@@ -43,39 +42,25 @@ var theoryColumns = []struct {
 }
 
 // tables returns one table per method and dataset, with the theorem's quantities for each row of Tab. effect_aug_full.
-func (r Results) tables() []figures.Table {
-	var tables []figures.Table
+func (r Results) tables() (tables []figures.Table) {
+	shown := study.Table{
+		Unit: "%", RowHeads: figures.MustPaper("effect_aug_full").RowHeads, Least: 1,
+		Caption: "Error of the nearest class mean and what bounds it, in %; 100 says nothing. Centred backbone features of the views that the " +
+			"encoder was trained with, cut to K dimensions. Bounds: theorems 3 (geometric), 1 (moments) and 2 (thresholds) of docs/theory.md, and the " +
+			"printed theorem, which erratum E14 refutes. Then 100 × the mean similarity of views of one image, of images of one class, κ, the mean " +
+			"tails p at δ_T = 0.9 and q at d_T = 0.5, the left side of lemma sum_delta as a share of its right side (mean over views), and the share " +
+			"of views at which it is smaller, contrary to the lemma.",
+	}
+	for _, row := range effectaug.Rows {
+		shown.Rows = append(shown.Rows, study.Row{Key: row.Name, Heads: row.Heads()})
+	}
 	for _, dataset := range r.Datasets() {
 		for _, method := range methods.Names {
-			column := dataset + "/" + effectaug.MethodTitles[method]
-			t := figures.Table{
-				Title: column,
-				Caption: "Error of the nearest class mean and what bounds it, in %; 100 says nothing. Centred backbone features of the views that the " +
-					"encoder was trained with, cut to K dimensions. Bounds: theorems 3 (geometric), 1 (moments) and 2 (thresholds) of docs/theory.md, and the " +
-					"printed theorem, which erratum E14 refutes. Then 100 × the mean similarity of views of one image, of images of one class, κ, the mean " +
-					"tails p at δ_T = 0.9 and q at d_T = 0.5, the left side of lemma sum_delta as a share of its right side (mean over views), and the share " +
-					"of views at which it is smaller, contrary to the lemma.",
-			}
-			full, err := figures.Paper("effect_aug_full")
-			if err != nil {
-				panic(err) // The table is embedded in the binary.
-			}
-			t.RowHeads = full.RowHeads
+			shown.Title, shown.Columns = dataset+"/"+effectaug.MethodTitles[method], nil
 			for _, c := range theoryColumns {
-				t.Columns = append(t.Columns, c.title)
+				shown.Columns = append(shown.Columns, study.Column{Head: c.title, From: []string{shown.Title}, Detail: OwnViews + "." + theory.PrincipalForm + "." + c.name, Factor: 100})
 			}
-			for _, row := range effectaug.Rows {
-				line := figures.Row{Heads: row.Heads()}
-				for _, c := range theoryColumns {
-					ours := r.detail(row.Name, column, OwnViews+"."+theory.PrincipalForm+"."+c.name, 100)
-					line.Cells = append(line.Cells, r.Derived(ours, column, row.Name))
-				}
-				if slices.ContainsFunc(line.Cells, func(c figures.Cell) bool { return len(c.Ours) > 0 }) {
-					t.Rows = append(t.Rows, line)
-				}
-			}
-			if len(t.Rows) > 0 {
-				r.DescribeAs(&t, "%", column)
+			if t := shown.Of(r.Results); len(t.Rows) > 0 {
 				tables = append(tables, t)
 			}
 		}
@@ -153,4 +138,33 @@ func (r Results) Tails(out, dataset, method string, seed int) (figures.CurvesRow
 		return nil, fmt.Errorf("no record of %s, seed %d on %s in the %s profile", method, seed, dataset, r.Profile)
 	}
 	return figures.CurvesRow{views, class}, nil
+}
+
+// drawn draws the bounds, the concentration and the tails of encoders, for each dataset with records.
+func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	r := Results{results}
+	for _, dataset := range r.Datasets() {
+		all.Add(r.Ladder(dataset), nil, "The error of the nearest class mean and the bounds on it, for each method and row.", "ladder", dataset)
+		for _, views := range []struct{ name, title string }{{CommonViews, "the views of the first row"}, {OwnViews, "the views that each encoder was trained with"}} {
+			all.Add(r.Concentration(dataset, views.name), nil, "Error by the mean similarity of features, on "+views.title+". A point is an encoder.", "concentration", views.name, dataset)
+		}
+		if method, seed, ok := r.first(dataset); ok {
+			tails, err := r.Tails(from.Out, dataset, method, seed)
+			all.Add(tails, err, "Mean tails p and q by their thresholds, for the encoders of "+method+".", "tails", dataset)
+		}
+	}
+	return all.All()
+}
+
+// first returns the first method of a dataset with records, and its lowest seed.
+func (r Results) first(dataset string) (method string, seed int, ok bool) {
+	for _, name := range methods.Names {
+		for _, row := range effectaug.Rows {
+			if records := r.Of(row.Name, dataset+"/"+effectaug.MethodTitles[name]); len(records) > 0 {
+				return effectaug.MethodTitles[name], records[0].Seed, true
+			}
+		}
+	}
+	return "", 0, false
 }

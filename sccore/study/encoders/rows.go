@@ -72,7 +72,7 @@ func PaperRows(table string) ([]Row, error) {
 // WithRecords returns the rows that have records in at least one of the columns.
 func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(row Row) bool {
-		return !slices.ContainsFunc(columns, func(column string) bool { return len(results.Of(row.Key, column)) > 0 })
+		return !results.Recorded(row.Key, columns...)
 	})
 }
 
@@ -127,38 +127,20 @@ func ColumnsOf(results study.Results, rows []Row, columns ...string) []string {
 // over the start and over its control, alignment for as many steps. Its caption has the intervals. Encoders of different architectures are not compared. Without two seeds of any pair
 // it has no rows.
 func Gains(results study.Results, title, measure string, columns ...string) figures.Table {
-	t := figures.Table{
-		Title: title, Caption: "Differences of " + measure + ", paired by seed; 95 % intervals:",
-		RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: columns,
-	}
-	var intervals []string
+	t := study.Table{Title: title, Unit: "points", RowHeads: []figures.RowHead{{Name: "difference"}}, Columns: study.Columns(columns...), Least: 2}
 	for _, pair := range [][2]string{{Init, Random}, {First, Random}, {Second, Random}, {Second, Init}, {Second, Control}} {
-		row, measured := figures.Row{Heads: []string{Title(pair[0]) + " − " + Title(pair[1])}}, false
-		for _, column := range columns {
-			var cell figures.Cell
-			if architectureOf(results.Of(pair[0], column)) == architectureOf(results.Of(pair[1], column)) {
-				cell = results.Derived(results.Differences(column, pair[0], pair[1]), column, pair[0], pair[1])
+		t.Rows = append(t.Rows, study.Row{Key: pair[0], Minus: pair[1], Heads: []string{Title(pair[0]) + " − " + Title(pair[1])}})
+	}
+	made := t.Of(results)
+	var intervals []string
+	for _, row := range made.Rows {
+		for i, cell := range row.Cells {
+			if over := stats.MeanInterval(cell.Ours); over.N > 1 {
+				numbers := strings.ReplaceAll(fmt.Sprintf("%.1f to %.1f", over.Low, over.High), "-", "−")
+				intervals = append(intervals, fmt.Sprintf("%s, %s: %s", row.Heads[0], columns[i], numbers))
 			}
-			if i := stats.MeanInterval(cell.Ours); i.N > 1 {
-				measured = true
-				numbers := strings.ReplaceAll(fmt.Sprintf("%.1f to %.1f", i.Low, i.High), "-", "−")
-				intervals = append(intervals, fmt.Sprintf("%s, %s: %s", row.Heads[0], column, numbers))
-			}
-			row.Cells = append(row.Cells, cell)
-		}
-		if measured {
-			t.Rows = append(t.Rows, row)
 		}
 	}
-	t.Caption += " " + strings.Join(intervals, "; ") + "."
-	results.Describe(&t, "points")
-	return t
-}
-
-// architectureOf returns the architecture of the encoder behind records; empty without one.
-func architectureOf(records []study.Record) string {
-	if len(records) == 0 {
-		return ""
-	}
-	return of(records[0]).Architecture
+	made.Caption = "Differences of " + measure + ", paired by seed; 95 % intervals: " + strings.Join(intervals, "; ") + "." + made.Caption
+	return made
 }

@@ -22,81 +22,39 @@ type Table struct {
 
 // Beside sets our numbers beside those of one of the paper's tables, which provides rows, heads and columns.
 func (t Table) Beside(results study.Results, paper string) (figures.Table, error) {
-	printed, err := figures.Paper(paper)
+	rows, err := PaperRows(paper)
 	if err != nil {
 		return figures.Table{}, err
 	}
-	if t.Rows, err = PaperRows(paper); err != nil {
-		return figures.Table{}, err
-	}
-	return t.describe(results, printed.Beside(func(heads []string, column string) figures.Cell {
-		i := slices.IndexFunc(t.Rows, func(row Row) bool { return slices.Equal(row.Heads, heads) })
-		if i < 0 {
-			return figures.Cell{}
+	printed := figures.MustPaper(paper)
+	t.Rows, t.Columns = nil, printed.Columns
+	for _, row := range printed.Rows {
+		if i := slices.IndexFunc(rows, func(r Row) bool { return slices.Equal(r.Heads, row.Heads) }); i >= 0 {
+			t.Rows = append(t.Rows, rows[i])
+		} else {
+			t.Rows = append(t.Rows, Row{Heads: row.Heads})
 		}
-		return t.cell(results, t.Rows[i], column)
-	})), nil
+	}
+	made := t.table()
+	made.Paper = paper
+	return made.Of(results), nil
 }
 
 // Alone makes a table of numbers that the paper does not have.
-func (t Table) Alone(results study.Results) figures.Table {
-	table := figures.Table{RowHeads: t.Heads, Columns: t.Columns}
+func (t Table) Alone(results study.Results) figures.Table { return t.table().Of(results) }
+
+// table is the same for all results.
+func (t Table) table() study.Table {
+	made := study.Table{Title: t.Title, Caption: t.Caption, Unit: "%", RowHeads: t.Heads}
 	for _, row := range t.Rows {
-		line := figures.Row{Heads: append(slices.Clone(row.Heads), t.architecture(results, row))[:len(t.Heads)]}
-		for _, column := range t.Columns {
-			line.Cells = append(line.Cells, t.cell(results, row, column))
-		}
-		table.Rows = append(table.Rows, line)
+		made.Rows = append(made.Rows, study.Row{Key: row.Key, Heads: row.Heads})
 	}
-	return t.describe(results, table)
-}
-
-// records returns the records behind a row and a column.
-func (t Table) records(results study.Results, row Row, column string) (records []study.Record) {
-	if t.From == nil {
-		return results.Of(row.Key, column)
-	}
-	for _, from := range t.From {
-		records = append(records, results.Of(row.Key, from)...)
-	}
-	return records
-}
-
-// cell returns the values of a row and a column by ascending seed.
-func (t Table) cell(results study.Results, row Row, column string) figures.Cell {
-	var values []float64
-	var behind []study.Record
-	detail := column
-	if t.Detail != nil {
-		detail = t.Detail(column)
-	}
-	for _, record := range t.records(results, row, column) {
-		if value, ok := record.Details[detail]; ok {
-			values, behind = append(values, value), append(behind, record)
-		} else if detail == "" {
-			values, behind = append(values, record.Value), append(behind, record)
-		}
-	}
-	return study.CellOf(values, behind)
-}
-
-// architecture returns the architecture of a row's encoder from its records; empty without records.
-func (t Table) architecture(results study.Results, row Row) string {
 	for _, column := range t.Columns {
-		if name := architectureOf(t.records(results, row, column)); name != "" {
-			return name
+		detail := column
+		if t.Detail != nil {
+			detail = t.Detail(column)
 		}
+		made.Columns = append(made.Columns, study.Column{Head: column, From: t.From, Detail: detail})
 	}
-	return ""
-}
-
-// describe fills in the title and the caption, and describes the data behind the numbers.
-func (t Table) describe(results study.Results, table figures.Table) figures.Table {
-	table.Title, table.Caption = t.Title, t.Caption
-	if t.From == nil {
-		results.Describe(&table, "%")
-	} else {
-		results.DescribeAs(&table, "%", ColumnsOf(results, t.Rows, t.From...)...)
-	}
-	return table
+	return made
 }

@@ -1,14 +1,106 @@
 package study
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
 
+	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/train"
 )
+
+// ErrDiverged is the error of a run whose loss became NaN or infinite. It does not stop the other runs.
+var ErrDiverged = train.ErrDiverged
+
+// Train completes a training, from its last checkpoint if there is one. It fills in the fields of the loop that depend on the run: the folder, unless
+// it is set, the time between checkpoints, and the functions that report progress.
+func Train[M any, C comparable, D Data](r *Run[C, D], loop *train.Loop[M]) error {
+	if loop.Dir == "" {
+		loop.Dir = r.Dir
+	}
+	loop.Every = r.Options().CheckpointEvery
+	resumed := loop.Resumed
+	loop.Resumed = func(done int) {
+		r.Resumed(done)
+		if resumed != nil {
+			resumed(done)
+		}
+	}
+	loop.Saved = r.saveSeconds
+	loop.Damaged = func(file string, err error) {
+		r.Warnf("%s resumes from an older checkpoint: %v; the damaged file is kept as %s", r.Cell.Name(), err, file)
+	}
+	loop.Phase = func(phase train.Phase) {
+		r.Phase(map[train.Phase]string{
+			train.Compiling: progress.Compiling, train.Training: progress.Training, train.Evaluating: progress.Measuring,
+		}[phase])
+	}
+	if trainer, ok := loop.Trainer.(measured); ok {
+		before, gpu, devices := trainer.Usage(), gpuModel(), backend.Devices(r.Backend())
+		r.efficiency = func() Efficiency {
+			return efficiencyOf(trainer.Usage().Since(before), trainer.Workload(), gpu, devices)
+		}
+		defer func() {
+			last := r.efficiency()
+			r.efficiency = func() Efficiency { return last }
+		}()
+	}
+	defer r.Phase(progress.Measuring)
+	return loop.Run(r.Context)
+}
+
+// Point is one line of a run's curve file. It holds nothing that depends on the machine's speed, so that the curve of a resumed run equals that of an
+// uninterrupted one, byte for byte.
+type Point struct {
+	Step         int     `json:"step"`
+	Epoch        float64 `json:"epoch"`
+	Loss         float64 `json:"loss"` // Mean over the epoch that ends here.
+	LearningRate float64 `json:"learning_rate"`
+	// Evaluated reports whether the fields below were measured at this step.
+	Evaluated     bool    `json:"evaluated"`
+	KNN           float64 `json:"knn"`            // Accuracy on the test images, %.
+	MIoU          float64 `json:"miou,omitempty"` // Linear probe of patch features, %.
+	FeatureStd    float64 `json:"feature_std"`
+	EffectiveRank float64 `json:"effective_rank"`
+	// Within and Between are the variance of patch features within and between classes, see metrics.ClassSpread; 0 without labels.
+	Within  float64 `json:"within,omitempty"`
+	Between float64 `json:"between,omitempty"`
+}
+
+// ReadCurve reads a curve file, which holds one line of JSON per point.
+func ReadCurve[P any](path string) (points []P, err error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	for decoder.More() {
+		var p P
+		if err := decoder.Decode(&p); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		points = append(points, p)
+	}
+	return points, nil
+}
+
+// WriteCurve replaces a curve file.
+func WriteCurve[P any](path string, points []P) error {
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	for _, p := range points {
+		if err := encoder.Encode(p); err != nil {
+			return fmt.Errorf("writing %s: %w", path, err)
+		}
+	}
+	return atomicfile.WriteBytes(path, content.Bytes())
+}
 
 // Efficiency says how well the last training before a number used the machine, in the call that recorded it. Like [Record].Seconds it differs from run to run.
 // Fields that are unknown are left out.

@@ -67,15 +67,15 @@ const (
 func (v ViT) Rules() error {
 	switch {
 	case v.GridSize == 0 && v.RoPE.Base == 0:
-		return errors.New("GridSize 0 without RoPE")
+		return errors.New("no positions: GridSize is 0, and there is no RoPE")
 	case v.Prototypes > 0 && (v.BlocksAfterFilter < 0 || v.BlocksAfterFilter >= v.Depth):
 		return settings.Between("BlocksAfterFilter", v.BlocksAfterFilter, 0, v.Depth-1)
 	case v.Dim%v.NumHeads != 0:
-		return fmt.Errorf("Dim %d is not a multiple of NumHeads %d", v.Dim, v.NumHeads)
+		return fmt.Errorf("width Dim %d is not a multiple of NumHeads %d", v.Dim, v.NumHeads)
 	case v.RoPE.Base > 0 && v.Dim/v.NumHeads%4 != 0:
 		return fmt.Errorf("heads of width %d cannot be rotated, want a multiple of 4", v.Dim/v.NumHeads)
 	case v.ComputeDType != dtypes.InvalidDType && !v.ComputeDType.IsFloat():
-		return fmt.Errorf("ComputeDType %s is not a floating-point type", v.ComputeDType)
+		return fmt.Errorf("type ComputeDType %s is not a floating-point type", v.ComputeDType)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package methods
 import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/graph"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/initializer"
@@ -105,13 +104,13 @@ func unshuffled(rows, shuffle *Node) *Node {
 }
 
 // hidden is a linear layer, BatchNorm and ReLU.
-func hidden(scope *model.Scope, x *graph.Node, dim int, norm layers.Norm) *graph.Node {
+func hidden(scope *model.Scope, x *Node, dim int, norm layers.Norm) *Node {
 	x = layers.Dense(scope.In("linear"), x, dim, false) // BatchNorm adds the bias.
 	return layers.ReLU(layers.BatchNorm(scope.In("bn"), x, norm, true))
 }
 
 // projector maps features, [N, D], to the space where the method compares views, [N, s.ProjectorDim].
-func (c Config) projector(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
+func (c Config) projector(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 	switch c.Method {
 	case SimCLR: // Linear, BN, ReLU, linear.
 		x = hidden(scope.In("hidden"), x, c.ProjectorHidden, norm)
@@ -131,7 +130,7 @@ func (c Config) projector(scope *model.Scope, x *graph.Node, norm layers.Norm) *
 }
 
 // predictor is SimSiam's bottleneck, [N, s.ProjectorDim] to the same.
-func (c Config) predictor(scope *model.Scope, x *graph.Node, norm layers.Norm) *graph.Node {
+func (c Config) predictor(scope *model.Scope, x *Node, norm layers.Norm) *Node {
 	x = hidden(scope.In("hidden"), x, c.PredictorHidden, norm)
 	return layers.Dense(scope.In("out"), x, c.ProjectorDim, true)
 }

@@ -158,7 +158,7 @@ type ranged struct {
 	Far    *small             `json:"far"`
 	Near   small              `json:"near,omitzero"`
 	Free   float64            `json:"free"`
-	hidden int                `range:"[1,1]"`
+	_      int                `range:"[1,1]"`
 	Local  int                `json:"-" range:"[1,1]"`
 }
 

@@ -96,8 +96,8 @@ func TestEvaluateErrors(t *testing.T) {
 		status int
 		stderr string
 	}{
-		{"", 2, "want one evaluation of coco, in-context, linear, lost, overclustering, patches, spair, tokencut, got none"},
-		{"voc", 2, "want one evaluation of coco, in-context, linear, lost, overclustering, patches, spair, tokencut, got 1 (voc)"},
+		{"", 2, "want one evaluation of centroid, coco, fcn, in-context, knn, linear, linear-classification, lost, noise-rate, overclustering, patches, spair, spread, tokencut, video, got none"},
+		{"voc", 2, "want one evaluation of centroid, coco, fcn, in-context, knn, linear, linear-classification, lost, noise-rate, overclustering, patches, spair, spread, tokencut, video, got 1 (voc)"},
 		{"coco", 2, "--annotations FILE is missing"},
 		{"coco --annotations truth.json", 2, "--detections FILE is missing"},
 		{"coco --annotations truth.json --detections boxes.json --format xml", 2, `--format "xml": want text or json`},

@@ -55,7 +55,7 @@ func TestEvaluateDense(t *testing.T) {
 	}
 	for words, wants := range map[string][]string{
 		"in-context":                       {"background everywhere: mIoU 37.50 %, pixel accuracy 75.00 %\n"},
-		"linear --epochs 1":                {", 1 epoch of batches of 32", "background everywhere: mIoU 37.50 %, pixel accuracy 75.00 %\n"},
+		"linear --epochs 1":                {"1 of each training image in batches of 32", "background everywhere: mIoU 37.50 %, pixel accuracy 75.00 %\n"},
 		"in-context --classes cat,dog":     {"cat everywhere: mIoU 100.00 %, pixel accuracy 100.00 %\n"},
 		"patches --classes background,cat": {"2 classes ", " training patches of each class, ", "± is the standard error over test patches"},
 	} {

@@ -36,17 +36,17 @@ func pages(t *testing.T) map[string]Page {
 	return byPath
 }
 
-// TestDocsWalkAddsFewLines holds what CONTRIBUTING.md says of its evaluation: fewer than 200 lines outside tests.
+// TestDocsWalkAddsFewLines holds what CONTRIBUTING.md says of its evaluation: fewer than 160 lines outside tests.
 func TestDocsWalkAddsFewLines(t *testing.T) {
 	lines := 0
-	for _, file := range []string{"evaluation/nearestcentroid.go", "experiments/centroid/doc.go", "experiments/centroid/study.go"} {
+	for _, file := range []string{"evaluation/nearestcentroid.go", "experiments/centroid/study.go"} {
 		content, err := os.ReadFile(filepath.Join(root, "sccore", file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		lines += strings.Count(string(content), "\n")
 	}
-	if lines >= 200 {
+	if lines >= 160 {
 		t.Errorf("the walk's evaluation has %d lines", lines)
 	}
 }

@@ -18,6 +18,7 @@ type Source struct {
 	Classes      string // The only classes that count, with commas between them; empty for all.
 	Images       int    // Images per split: drawn, or evenly spread over a dataset's, of which 0 takes all.
 	Size         int    // Height and width of drawn images in pixels.
+	Frames       int    // Frames of drawn videos.
 	Seed         int    // Draws synthetic images. Their sets are not those that encoders are trained on.
 }
 
@@ -104,4 +105,54 @@ func (e *Encoder) fits(sizes ...int) error {
 		return BadSetting{"size", fmt.Errorf("size %d is not made of patches of %d, which %s sees", sizes[i], e.ViT.PatchSize, e.ViT.Name)}
 	}
 	return nil
+}
+
+// Share returns a share of the images of each split; cut says into how many a split of n images is cut. parts is the largest number of shares.
+func (d Data) Share(share int, cut func(n int) int) (own Data, parts int) {
+	parts = 1
+	cutting := func(n int) int {
+		of := cut(n)
+		parts = max(parts, of)
+		return of
+	}
+	for i, set := range []**datasets.Segmentation{&d.Train, &d.Test} {
+		if *set != nil {
+			*set = (*set).Share(share, cutting((*set).Len()))
+		}
+		if d.Objects[i] != nil {
+			d.pickObjects(i, datasets.Share(d.Objects[i].Len(), share, cutting(d.Objects[i].Len())))
+		}
+	}
+	return d, parts
+}
+
+// Sample returns at most the given number of images per split, evenly spread; all if most is 0. The classes stay.
+func (d Data) Sample(most int) Data {
+	if most == 0 {
+		return d
+	}
+	for i, set := range []**datasets.Segmentation{&d.Train, &d.Test} {
+		if *set != nil {
+			*set = (*set).Pick(datasets.Spread((*set).Len(), most))
+		}
+		if d.Objects[i] != nil {
+			d.pickObjects(i, datasets.Spread(d.Objects[i].Len(), most))
+		}
+	}
+	d.ID = fmt.Sprintf("at most %d per split, spread evenly, of (%s)", most, d.ID)
+	return d
+}
+
+// pickObjects takes those photographs of a split that are at some places.
+func (d *Data) pickObjects(split int, places []int) {
+	photographs, ok := d.Objects[split].(LabelledPictures)
+	if !ok {
+		return
+	}
+	var labels []int32
+	for _, place := range places {
+		labels = append(labels, d.Labels[split][place])
+	}
+	photographs.ImageFolder = photographs.Pick(places)
+	d.Objects[split], d.Labels[split] = photographs, labels
 }

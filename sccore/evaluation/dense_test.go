@@ -116,7 +116,7 @@ func TestObjectDiscoveryIsTheReference(t *testing.T) {
 	for name, test := range map[string]struct {
 		find ObjectDiscovery
 		want []string
-	}{"LOST": {LOST(20), golden.LOST}, "TokenCut": {TokenCut(0.2), golden.TokenCut}} {
+	}{"LOST": {lost(20), golden.LOST}, "TokenCut": {tokenCut(0.2), golden.TokenCut}} {
 		for i, want := range test.want {
 			keys := denseValues(90+i, rows*columns*8)
 			for p := range rows * columns {
@@ -160,7 +160,7 @@ func TestBoxes(t *testing.T) {
 			t.Errorf("%v and %v: %g, want %g", test.a, test.b, got, test.want)
 		}
 	}
-	if !Localized(Box{0, 0, 2, 2}, []Box{{9, 9, 10, 10}, {0, 0, 2, 1}}) || Localized(Box{0, 0, 2, 2}, []Box{{0, 0, 2, 0.9}}) {
+	if !Localized(Box{0, 0, 2, 2}, [][4]float64{{9, 9, 10, 10}, {0, 0, 2, 1}}) || Localized(Box{0, 0, 2, 2}, [][4]float64{{0, 0, 2, 0.9}}) {
 		t.Error("an IoU of a half counts, less does not")
 	}
 }
@@ -179,11 +179,11 @@ func TestKeypointsAreTheReference(t *testing.T) {
 		for i := range 7 {
 			p := Point{5 + 190*math.Abs(float64(xs[i])), 4 + 140*math.Abs(float64(ys[i]))}
 			points = append(points, p)
-			truth = append(truth, Point{1.5*p.X + 25 + 9*float64(noise[2*i]), 1.25*p.Y + 20 + 9*float64(noise[2*i+1])})
+			truth = append(truth, Point{1.5*p[0] + 25 + 9*float64(noise[2*i]), 1.25*p[1] + 20 + 9*float64(noise[2*i+1])})
 		}
 		found := k.Transfer(source, target, points)
 		for i, p := range found {
-			if want := golden.Found[pair][i]; math.Abs(p.X-want[0]) > 1e-6 || math.Abs(p.Y-want[1]) > 1e-6 {
+			if want := golden.Found[pair][i]; math.Abs(p[0]-want[0]) > 1e-6 || math.Abs(p[1]-want[1]) > 1e-6 {
 				t.Errorf("pair %d, point %d: %v, want %v", pair, i, p, want)
 			}
 		}

@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"path/filepath"
@@ -22,10 +23,21 @@ type Encoded struct {
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
 func Encode(extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	return encode(extractor, ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped), patches)
+	return encodeWhile(context.Background(), extractor, source, size, n, patches)
 }
 
-func encode(extractor *FeatureExtractor, images iter.Seq2[Image, error], patches bool) (Encoded, error) {
+// encodeWhile is [Encode] until ctx ends.
+func encodeWhile(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
+	images := func(yield func(Image, error) bool) {
+		for image, err := range ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(image, err) || err != nil {
+				return
+			}
+		}
+	}
 	out := Encoded{Dim: extractor.ViT.Dim}
 	for features, err := range extractor.Features(images, patches) {
 		if err != nil {
@@ -91,28 +103,31 @@ func nameOf(source datasets.Source, i int) string {
 
 // EncodeScenes encodes the patches of training and test scenes, with their annotation.
 func EncodeScenes(extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
+	return encodeScenes(context.Background(), extractor, scenes, size)
+}
+
+func encodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
 	for i, s := range scenes {
-		features, err := Encode(extractor, s.Images, size, s.Len(), true)
+		features, err := encodeWhile(ctx, extractor, s.Images, size, s.Len(), true)
 		if err != nil {
 			return annotated, err
 		}
-		annotated[i] = annotate(features, s)
+		annotated[i] = AnnotatedPatches{
+			Rows: features.Rows, Columns: features.Columns, Dim: features.Dim, Patches: features.Patches,
+			Height: s.Height, Width: s.Width, Truth: s.ClassMask,
+		}
 	}
 	return annotated, nil
 }
 
-// annotate adds the annotation of a set to the features of its patches.
-func annotate(features Encoded, s *synthetic.Set) AnnotatedPatches {
-	return AnnotatedPatches{
-		Rows: features.Rows, Columns: features.Columns, Dim: features.Dim, Patches: features.Patches,
-		Height: s.Height, Width: s.Width, Truth: s.ClassMask,
-	}
-}
-
 // EncodeObjects computes the [CLS] features of training and test images, [N, Dim] each.
 func EncodeObjects(extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
+	return encodeObjects(context.Background(), extractor, objects, size)
+}
+
+func encodeObjects(ctx context.Context, extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
 	for i, o := range objects {
-		features, err := Encode(extractor, o, size, o.Len(), false)
+		features, err := encodeWhile(ctx, extractor, o, size, o.Len(), false)
 		if err != nil {
 			return class, err
 		}

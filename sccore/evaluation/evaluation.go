@@ -8,15 +8,15 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/train"
 )
 
-// Evaluation measures frozen encoders by a stated protocol. It is a struct of settings with JSON names. The same value is what an experiment's cells measure,
+// Evaluation measures frozen encoders by a stated protocol. It is a struct of settings with JSON names, whose ranges
+// [settings.Check] holds. The same value is what an experiment's cells measure,
 // what "semcon evaluate NAME" runs, and, by [During], what looks at an encoder while it is trained.
 type Evaluation interface {
-	// Check returns an error that names the first setting out of range.
-	Check() error
 	// Protocol describes the evaluation in one line, for records, tables and model cards.
 	Protocol() string
 	// Open opens the images that it measures on.
@@ -58,17 +58,17 @@ type Result struct {
 
 // Number is one of the numbers of an evaluation.
 type Number struct {
-	Name    string // "linear": tells it from the others, in columns and curves.
-	Metric  string // "recall".
-	Unit    string // "%", or empty.
-	Lower   bool   // Lower is better.
-	Value   float64
-	Details map[string]float64 // Further numbers, by name.
+	Name    string             `json:"name"`            // "linear": tells it from the others, in columns and curves.
+	Metric  string             `json:"metric"`          // "recall".
+	Unit    string             `json:"unit,omitempty"`  // "%", or empty.
+	Lower   bool               `json:"lower,omitempty"` // Lower is better.
+	Value   float64            `json:"value"`
+	Details map[string]float64 `json:"details,omitempty"` // Further numbers, by name.
 }
 
 // String returns the number for people.
 func (n Number) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%-24s %8.2f %s", n.Metric+", "+n.Name, n.Value, n.Unit))
+	return strings.TrimSpace(fmt.Sprintf("%-24s %8.2f %s", n.Name+", "+n.Metric, n.Value, n.Unit))
 }
 
 // During evaluates an encoder every given number of steps of its training; 0 turns it off. The extractor uses the store of the encoder that is trained and only
@@ -100,7 +100,26 @@ var segmented = datasets.SegmentationKeys()
 // List lists all evaluations of frozen encoders by name.
 var List = []Named{
 	{Name: "centroid", New: func() Evaluation { return new(NearestCentroid) }, Sizes: []string{"size"}, Datasets: segmented},
+	{Name: "fcn", New: func() Evaluation { return &FCNProbe{linearSegmentation(), 256} }, Sizes: []string{"train", "test"}, Datasets: segmented},
+	{Name: "in-context", New: func() Evaluation { return new(DefaultInContext()) }, Sizes: []string{"size"}, Datasets: segmented, Training: "memory"},
+	{Name: "knn", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
+	{Name: "linear", New: func() Evaluation { return new(linearSegmentation()) }, Sizes: []string{"train", "test"}, Datasets: segmented},
+	{Name: "linear-classification", New: func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
+	{Name: "lost", New: func() Evaluation { return &LOST{100} }, Single: true},
+	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{PatchSample{Images: 2000, PerImage: 8}, 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
+	{Name: "overclustering", New: func() Evaluation { return new(DefaultOverclustering()) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "patches", New: func() Evaluation { return new(DefaultPatchRecall()) }, Sizes: []string{"size"}, Datasets: segmented},
+	{Name: "spair", New: func() Evaluation { return &Keypoints{Alpha: 0.1} }, Sizes: []string{"size"}, Single: true},
+	{Name: "spread", New: func() Evaluation { return &Spread{Images: 256} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
+	{Name: "tokencut", New: func() Evaluation { return &TokenCut{0.2} }, Single: true},
+	{Name: "video", New: func() Evaluation { return new(DefaultLabelPropagation()) }, Datasets: []string{"davis"}},
+}
+
+// linearSegmentation is the segmentation of the list, of more epochs than the paper's.
+func linearSegmentation() SegmentationProbe {
+	p := DefaultSegmentationProbe()
+	p.Epochs, p.Batch = 20, 32
+	return p
 }
 
 // ByName returns an evaluation of the list.

@@ -51,6 +51,11 @@ func TestEvaluatorsLeaveTrainingAsItIs(t *testing.T) {
 	}
 	defer extractor.Close()
 
+	frozen := &evaluation.Encoder{FeatureExtractor: extractor}
+	pictures := evaluation.Data{
+		Objects: [2]datasets.Source{objects[0].Images, objects[1].Images}, Labels: [2][]int32{objects[0].Labels, objects[1].Labels},
+		Classes: len(objects[0].Classes), Scenes: scenes,
+	}
 	var checkpoints [2]string
 	var curve []map[string]float64
 	for i, every := range []int{0, 2} {
@@ -58,9 +63,9 @@ func TestEvaluatorsLeaveTrainingAsItIs(t *testing.T) {
 		err := (&train.Loop[sccore.StepMetrics]{
 			Trainer: trainer, Dir: dir, Final: "final.safetensors", Every: time.Hour, Start: func() error { return trainer.Begin(3) },
 			Evaluators: []train.Evaluator{
-				evaluation.KNNEvaluator(every, b, extractor, knn.Classifier{K: 3, Temperature: 0.1}, [2]*datasets.Images{objects[0].Images, objects[1].Images}, 24),
-				evaluation.PatchProbeEvaluator(every, b, extractor, evaluation.PatchProbe{Steps: 5, Batch: 16, LearningRate: 0.01}, scenes, 24, 0),
-				evaluation.SpreadEvaluator(every, extractor, scenes[0].Images, 24, 4),
+				evaluation.During(every, "knn", evaluation.KNN{Classifier: knn.Classifier{K: 3, Temperature: 0.1}, Size: 24}, frozen, pictures),
+				evaluation.During(every, "probe", evaluation.PatchProbe{Steps: 5, Batch: 16, LearningRate: 0.01}, frozen, pictures),
+				evaluation.During(every, "spread", evaluation.Spread{Images: 4, Size: 24}, frozen, evaluation.Data{Objects: [2]datasets.Source{scenes[0].Images}}),
 			},
 			After: func(_ sccore.StepMetrics, evaluated map[string]float64) error {
 				if evaluated != nil {
@@ -113,7 +118,8 @@ func TestEvaluatorsStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	scenes := synthetic.Scenes(2, 16, 1)
-	if _, err := evaluation.SpreadEvaluator(1, extractor, scenes.Images, 16, 2).Evaluate(ctx); !errors.Is(err, context.Canceled) {
+	images := evaluation.Data{Objects: [2]datasets.Source{scenes.Images}}
+	if _, err := evaluation.During(1, "spread", evaluation.Spread{Images: 2, Size: 16}, &evaluation.Encoder{FeatureExtractor: extractor}, images).Evaluate(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's", err)
 	}
 }

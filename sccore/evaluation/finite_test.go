@@ -32,12 +32,13 @@ func TestEvaluationsRefuseWhatIsNotFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects, scenes := synthetic.Objects(4, 16, 1), synthetic.Segmentation(4, 16, 2)
-	sets := [2]*datasets.Images{objects.Images, objects.Images}
 	drawn := [2]*synthetic.Set{synthetic.Scenes(4, 16, 3), synthetic.Scenes(4, 16, 4)}
 	patches := annotated(4, 3, 2, 0.1, 1)
 	broken := patches
 	broken.Patches = slices.Clone(patches.Patches)
 	broken.Patches[len(broken.Patches)/2] = float32(math.NaN())
+	encoder := &evaluation.Encoder{FeatureExtractor: frozen}
+	pictures := evaluation.Data{Objects: [2]datasets.Source{objects.Images, objects.Images}, Labels: [2][]int32{objects.Labels, objects.Labels}, Classes: len(objects.Classes), Scenes: drawn}
 	probe := evaluation.PatchProbe{Steps: 2, Batch: 4, LearningRate: 0.01}
 	propagation := evaluation.LabelPropagation{ShortSide: 64, PreviousFrames: 1, K: 1, Radius: 2, Temperature: 0.1}
 	for name, c := range map[string]struct {
@@ -45,24 +46,24 @@ func TestEvaluationsRefuseWhatIsNotFinite(t *testing.T) {
 		want    string
 	}{
 		"k-NN while training": {func() error {
-			_, err := evaluation.KNNEvaluator(1, b, frozen, knn.Classifier{K: 1, Temperature: 0.1}, sets, 16).Evaluate(ctx)
+			_, err := evaluation.During(1, "knn", evaluation.KNN{Classifier: knn.Classifier{K: 1, Temperature: 0.1}, Size: 16}, encoder, pictures).Evaluate(ctx)
 			return err
 		}, "image 0 of " + objects.Name},
 		"probe while training": {func() error {
-			_, err := evaluation.PatchProbeEvaluator(1, b, frozen, probe, drawn, 16, 0).Evaluate(ctx)
+			_, err := evaluation.During(1, "probe", probe, encoder, pictures).Evaluate(ctx)
 			return err
 		}, "image 0 of " + drawn[0].Images.Name},
 		"spread while training": {func() error {
-			_, err := evaluation.SpreadEvaluator(1, frozen, objects.Images, 16, 4).Evaluate(ctx)
+			_, err := evaluation.During(1, "spread", evaluation.Spread{Images: 4, Size: 16}, encoder, pictures).Evaluate(ctx)
 			return err
 		}, "image 0 of "},
 		"segmentation": {func() error {
 			p := evaluation.SegmentationProbe{CropSize: 16, TestSize: 16, MinScale: 0.5, Epochs: 1, Batch: 2, LearningRate: 1e-3}
-			_, err := p.Evaluate(ctx, b, frozen, scenes, scenes, 0)
+			_, err := p.Evaluate(ctx, encoder, evaluation.Data{Train: scenes, Test: scenes})
 			return err
 		}, " of " + scenes.Name},
 		"centroid": {func() error {
-			_, err := evaluation.NearestCentroid{Size: 16}.Measure(ctx, &evaluation.Encoder{FeatureExtractor: frozen}, evaluation.Data{Train: scenes, Test: scenes})
+			_, err := evaluation.NearestCentroid{Size: 16}.Measure(ctx, encoder, evaluation.Data{Train: scenes, Test: scenes})
 			return err
 		}, "image 0 of " + scenes.Name},
 		"video": {func() error {

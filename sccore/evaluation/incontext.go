@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -19,27 +20,71 @@ import (
 // InContext segments by the labels of the nearest patches in a memory, without training (Balažević et al. 2023, "Hummingbird", section 3): a patch of the
 // test image attends, by the cosine of features over a temperature, to its nearest patches of training images, and takes the mean of their labels.
 type InContext struct {
-	Neighbours  int     `json:"neighbours"`
-	Temperature float64 `json:"temperature"`
-	Memory      int     `json:"memory"` // Patches in the memory, as many of each image; fewer if there are fewer.
+	Size        int     `json:"size" range:"[1,2048]"` // Side in pixels that images are resized to.
+	Neighbours  int     `json:"neighbours" range:"[1,2^16]"`
+	Temperature float64 `json:"temperature" range:"[1e-3,1e3]"`
+	Memory      []int   `json:"memory" range:"[1,2^27]"` // Patches in the memory, as many of each image; fewer if there are fewer. Each size is measured.
 }
 
 // DefaultInContext has the settings of Balažević et al. 2023, with a memory of 102,400 patches, one of those that they report.
 func DefaultInContext() InContext {
-	return InContext{Neighbours: 30, Temperature: 0.02, Memory: 102_400}
-}
-
-// Check returns an error that names the setting out of range.
-func (c InContext) Check() error {
-	if !(c.Temperature >= 1e-3 && c.Temperature <= 1e3) {
-		return fmt.Errorf("temperature %g is not between 0.001 and 1000", c.Temperature)
-	}
-	return cmp.Or(settings.Between("neighbours", c.Neighbours, 1, 1<<16), settings.Between("memory", c.Memory, 1, 1<<27))
+	return InContext{Size: 448, Neighbours: 30, Temperature: 0.02, Memory: []int{102_400}}
 }
 
 // Protocol describes the evaluation in one line.
-func (c InContext) Protocol(size int) string {
-	return fmt.Sprintf("in-context segmentation: %d nearest of %d patches, temperature %g, images of %d² px, mIoU at the masks' own size", c.Neighbours, c.Memory, c.Temperature, size)
+func (c InContext) Protocol() string {
+	return fmt.Sprintf("in-context segmentation: %d nearest of %d patches, temperature %g, images of %d² px, mIoU at the masks' own size",
+		c.Neighbours, c.Memory[len(c.Memory)-1], c.Temperature, c.Size)
+}
+
+// Open opens training images for the memory, and test images.
+func (InContext) Open(s Source) (Data, error) { return s.Segmentation(datasets.Train, datasets.Test) }
+
+// rememberedSegmentation is a segmentation by a memory of some size.
+type rememberedSegmentation struct {
+	Memory int `json:"memory"`
+	metrics.Segmentation
+}
+
+// inContextReport has the segmentations by memories of all sizes.
+type inContextReport []rememberedSegmentation
+
+// String has a line for people about each.
+func (r inContextReport) String() string {
+	var lines []string
+	for _, n := range r {
+		lines = append(lines, fmt.Sprintf("memory of %8d patches: mIoU %6.2f %%, pixel accuracy %6.2f %%", n.Memory, n.MIoU, n.Accuracy))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Measure measures mIoU and pixel accuracy with a memory of each size.
+func (c InContext) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	if err := cmp.Or(settings.Check(c), e.fits(c.Size)); err != nil {
+		return r, err
+	}
+	var all inContextReport
+	for i, size := range c.Memory {
+		memory, err := c.Remember(ctx, e.frozen(d.Train, c.Size), size)
+		if err != nil {
+			return r, err
+		}
+		segmentation, err := c.Evaluate(ctx, e.backend, memory, e.frozen(d.Test, c.Size))
+		if err != nil {
+			return r, err
+		}
+		held, name := len(memory.Features)/memory.Dim, ""
+		if len(c.Memory) > 1 {
+			name = fmt.Sprintf("@%d", size)
+		}
+		r.Numbers = append(r.Numbers, segmentationNumbers(name, segmentation)...)
+		all, r.Compared = append(all, rememberedSegmentation{held, segmentation}), &segmentation
+		if i == len(c.Memory)-1 {
+			c.Memory = []int{held}
+		}
+	}
+	r.Report, r.Protocol = all, c.Protocol()
+	return r, nil
 }
 
 // Memory holds patches of training images with their labels.
@@ -49,15 +94,15 @@ type Memory struct {
 	Labels       []float32 // [N, Classes]: the share of each class among the annotated pixels of the patch.
 }
 
-// Remember fills a memory with patches of the images of train, of whole images. As in Balažević et al. 2023, appendix, each image gives the same number of
+// Remember fills a memory of a size with patches of the images of train, of whole images. As in Balažević et al. 2023, appendix, each image gives the same number of
 // patches, rare classes of the image first: those with the lowest product of a uniform number and the summed frequencies of the patch's classes. Patches
 // without annotated pixels are left out. The draw depends on train's seed and the image alone.
-func (c InContext) Remember(ctx context.Context, train FrozenFeatures) (*Memory, error) {
+func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int) (*Memory, error) {
 	images := train.Images.Len()
-	quota := (c.Memory + images - 1) / images
+	quota := (size + images - 1) / images
 	grid := train.TestSize / train.Extractor.ViT.PatchSize
 	m := &Memory{Dim: train.Extractor.ViT.Dim, Classes: len(train.Images.Classes)}
-	most := min(c.Memory, min(quota, grid*grid)*images)
+	most := min(size, min(quota, grid*grid)*images)
 	m.Features, m.Labels = make([]float32, 0, most*m.Dim), make([]float32, 0, most*m.Classes)
 	i := 0
 	for patches, err := range train.Whole(ctx, datasets.Spread(images, 0)) {
@@ -70,7 +115,7 @@ func (c InContext) Remember(ctx context.Context, train FrozenFeatures) (*Memory,
 		}
 		shares := classShares(a, grid, m.Classes)
 		chosen := rareFirst(shares, m.Classes, quota, rand.New(rand.NewPCG(train.Seed, uint64(i))))
-		for _, p := range chosen[:min(len(chosen), c.Memory-len(m.Labels)/m.Classes)] {
+		for _, p := range chosen[:min(len(chosen), size-len(m.Labels)/m.Classes)] {
 			m.Features = append(m.Features, patches.Features[p*m.Dim:(p+1)*m.Dim]...)
 			m.Labels = append(m.Labels, shares[p*m.Classes:(p+1)*m.Classes]...)
 		}
@@ -167,9 +212,6 @@ func (c InContext) Label(ctx context.Context, bank *knn.Bank, m *Memory, queries
 // Evaluate segments the images of test by a memory. Labels of patches are resized to the annotation bilinearly, and the largest is the prediction.
 func (c InContext) Evaluate(ctx context.Context, b compute.Backend, m *Memory, test FrozenFeatures) (metrics.Segmentation, error) {
 	none := metrics.Segmentation{}
-	if err := c.Check(); err != nil {
-		return none, err
-	}
 	bank, err := knn.NewBank(b, m.Features, m.Dim)
 	if err != nil {
 		return none, err

@@ -1,13 +1,93 @@
 package evaluation
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"math"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Keypoints transfers annotated points from one image to another by the nearest feature, as SPair-71k measures correspondence (Min et al. 2019).
 type Keypoints struct {
-	Alpha float64 // A point is right within Alpha times the longer side of the target's box: 0.1.
+	Size  int     `json:"size" range:"[1,2048]"` // Side in pixels that images are squashed to.
+	Alpha float64 `json:"alpha" range:"(0,1]"`   // A point is right within alpha times the longer side of the target's box.
+}
+
+// Protocol describes the evaluation in one line.
+func (k Keypoints) Protocol() string {
+	return fmt.Sprintf("keypoints by the nearest patch, images squashed to %d² px, PCK at %g of the longer side of the box", k.Size, k.Alpha)
+}
+
+// Open opens the test pairs of SPair-71k.
+func (Keypoints) Open(s Source) (d Data, err error) {
+	pairs, err := datasets.SPair(s.Dir, datasets.Test)
+	for _, place := range datasets.Spread(len(pairs), s.Images) {
+		d.Pairs = append(d.Pairs, pairs[place])
+	}
+	d.Name, d.ID = "SPair-71k", fmt.Sprintf("SPair-71k test: %d pairs", len(d.Pairs))
+	return d, err
+}
+
+// Measure measures the share of points that are transferred right, with a report of [PCK].
+func (k Keypoints) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	if err := cmp.Or(settings.Check(k), e.fits(k.Size)); err != nil {
+		return r, err
+	}
+	known := map[string]FeatureMap{} // Images occur in many pairs.
+	features := func(path string) (m FeatureMap, err error) {
+		if m, ok := known[path]; ok {
+			return m, nil
+		}
+		if len(known) >= 256 {
+			clear(known)
+		}
+		m, err = k.squashed(e, path)
+		known[path] = m
+		return m, err
+	}
+	var pck PCK
+	for done, p := range d.Pairs {
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		source, err := features(p.Source)
+		if err != nil {
+			return r, err
+		}
+		target, err := features(p.Target)
+		if err != nil {
+			return r, err
+		}
+		if err := k.Add(&pck, k.Transfer(source, target, p.SourcePoints), p.TargetPoints, p.TargetBox); err != nil {
+			return r, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		e.progress(done+1, len(d.Pairs), "pairs", "")
+	}
+	metric := fmt.Sprintf("PCK@%g", k.Alpha)
+	return Result{Report: pck, Numbers: []Number{
+		{Name: "per_image", Metric: metric, Unit: "%", Value: pck.PerImage}, {Name: "per_point", Metric: metric, Unit: "%", Value: pck.PerPoint},
+	}}, nil
+}
+
+// squashed returns the patch features of an image that is resized to a square.
+func (k Keypoints) squashed(e *Encoder, path string) (m FeatureMap, err error) {
+	photo, err := datasets.ReadPhoto(path)
+	if err != nil {
+		return m, err
+	}
+	by := e.Preprocessing
+	by.CropMode, by.CropPct, by.Resize = datasets.Squash, 1, 0
+	pixels, size, err := by.Apply(photo.Image(), k.Size, e.ViT.PatchSize)
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", path, err)
+	}
+	im := NewImage(pixels, size, by)
+	im.Name = path
+	f, err := e.one(im, Outputs{Patches: true})
+	return FeatureMap{Features: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: e.ViT.Dim, Height: float64(photo.Height), Width: float64(photo.Width)}, err
 }
 
 // PCK is the share of keypoints that are transferred right, in percent.
@@ -21,8 +101,13 @@ type PCK struct {
 	sum   float64
 }
 
-// Point is a place in an image, from its top left corner, in pixels.
-type Point struct{ X, Y float64 }
+// String has a line for people about each share.
+func (p PCK) String() string {
+	return fmt.Sprintf("PCK@0.1 per image: %6.2f %%\nPCK@0.1 per point: %6.2f %%", p.PerImage, p.PerPoint)
+}
+
+// Point is a place in an image, in pixels from the left and from the top.
+type Point = [2]float64
 
 // FeatureMap is the features of an image, [Rows, Columns, Dim], squashed into a grid of patches, and the size of the image in pixels.
 type FeatureMap struct {
@@ -33,8 +118,8 @@ type FeatureMap struct {
 
 // at is the feature at a point, interpolated bilinearly between the middles of patches.
 func (m FeatureMap) at(p Point) []float64 {
-	y := min(max(p.Y*float64(m.Rows)/m.Height-0.5, 0), float64(m.Rows-1))
-	x := min(max(p.X*float64(m.Columns)/m.Width-0.5, 0), float64(m.Columns-1))
+	y := min(max(p[1]*float64(m.Rows)/m.Height-0.5, 0), float64(m.Rows-1))
+	x := min(max(p[0]*float64(m.Columns)/m.Width-0.5, 0), float64(m.Columns-1))
 	top, left := int(y), int(x)
 	down, right := y-float64(top), x-float64(left)
 	feature := make([]float64, m.Dim)
@@ -64,10 +149,7 @@ func (m FeatureMap) nearest(feature []float64) Point {
 			best, place = cosine, p
 		}
 	}
-	return Point{
-		X: (float64(place%m.Columns) + 0.5) * m.Width / float64(m.Columns),
-		Y: (float64(place/m.Columns) + 0.5) * m.Height / float64(m.Rows),
-	}
+	return Point{(float64(place%m.Columns) + 0.5) * m.Width / float64(m.Columns), (float64(place/m.Columns) + 0.5) * m.Height / float64(m.Rows)}
 }
 
 // Transfer returns where points of the source are in the target.
@@ -85,7 +167,7 @@ func (k Keypoints) Add(to *PCK, found, truth []Point, box Box) error {
 	}
 	right := 0
 	for i := range found {
-		if math.Hypot(found[i].X-truth[i].X, found[i].Y-truth[i].Y) <= k.Alpha*max(box[2]-box[0], box[3]-box[1]) {
+		if math.Hypot(found[i][0]-truth[i][0], found[i][1]-truth[i][1]) <= k.Alpha*max(box[2]-box[0], box[3]-box[1]) {
 			right++
 		}
 	}

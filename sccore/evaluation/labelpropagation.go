@@ -1,7 +1,6 @@
 package evaluation
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
@@ -17,28 +16,16 @@ import (
 // "Zero-shot Transfer Learning on Video Object Segmentation"). Each patch of a frame takes the labels of the patches most similar to it, by cosine s
 // and weighted by exp(s/Temperature), among those near its place in the first frame and in the preceding frames. Nothing is trained.
 type LabelPropagation struct {
-	ShortSide      int     `json:"short"`       // The frames' shorter side in pixels, 480; the other side keeps the aspect ratio, rounded down to a multiple of 64.
-	PreviousFrames int     `json:"previous"`    // Preceding frames to look at besides the first, 7.
-	K              int     `json:"k"`           // Patches that give their labels, 5; all patches that tie with the last one are included.
-	Radius         int     `json:"radius"`      // Largest distance to them in rows and columns of patches, 12.
-	Temperature    float64 `json:"temperature"` // 0.1; at least 0.02.
+	ShortSide      int     `json:"short" range:"[1,2048]"`         // The frames' shorter side in pixels, 480; the other side keeps the aspect ratio, rounded down to a multiple of 64.
+	PreviousFrames int     `json:"previous" range:"[0,64]"`        // Preceding frames to look at besides the first, 7.
+	K              int     `json:"k" range:"[1,256]"`              // Patches that give their labels, 5; all patches that tie with the last one are included.
+	Radius         int     `json:"radius" range:"[0,2^16]"`        // Largest distance to them in rows and columns of patches, 12.
+	Temperature    float64 `json:"temperature" range:"[0.02,1e6]"` // 0.1. Below 0.02, the exponential overflows.
 }
 
 // DefaultLabelPropagation has the settings of DINO's code.
 func DefaultLabelPropagation() LabelPropagation {
 	return LabelPropagation{ShortSide: 480, PreviousFrames: 7, K: 5, Radius: 12, Temperature: 0.1}
-}
-
-// Check returns an error that names the setting that is out of range.
-func (p LabelPropagation) Check() error {
-	// The graph has a step for each of the K patches. Below a temperature of 0.02, exp(1/temperature) overflows float32.
-	if err := cmp.Or(
-		settings.Between("short", p.ShortSide, 1, settings.MaxImageSize), settings.Between("previous", p.PreviousFrames, 0, 64), settings.Between("k", p.K, 1, 256),
-		settings.Between("radius", p.Radius, 0, 1<<16), settings.Between("temperature", p.Temperature, 0.02, 1e6),
-	); err != nil {
-		return fmt.Errorf("propagation: %w", err)
-	}
-	return nil
 }
 
 // fits returns an error if the similarities of the patches of a frame, rows × columns, and of the frames that it looks at are too many for memory.

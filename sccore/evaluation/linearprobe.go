@@ -1,7 +1,6 @@
 package evaluation
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -20,11 +19,11 @@ import (
 // LinearProbe is a linear classifier on frozen [CLS] features, trained by cross-entropy with AdamW ("Main Results on ImageNet & COCO", "Optimization strategy"). The paper
 // leaves the rest open: here the learning rate follows a cosine to 0, and the weights, but not the biases, decay with PyTorch's default.
 type LinearProbe struct {
-	Images       int     `json:"images"` // Training images, drawn by the seed; all if 0 or if there are fewer.
-	Epochs       int     `json:"epochs"`
-	Batch        int     `json:"batch"`
-	LearningRate float64 `json:"rate"`
-	WeightDecay  float64 `json:"decay"`
+	Images       int     `json:"images" range:"[0,2^31)"` // Training images, drawn by the seed; all if 0 or if there are fewer.
+	Epochs       int     `json:"epochs" range:"[1,2^14]"`
+	Batch        int     `json:"batch" range:"[1,2^18]"`
+	LearningRate float64 `json:"rate" range:"(0,1e4]"`
+	WeightDecay  float64 `json:"decay" range:"[0,1e4]"`
 }
 
 // DefaultLinearProbe is the paper's linear probe on ImageNet-1k.
@@ -38,15 +37,9 @@ func FastLinearProbe() LinearProbe {
 	return LinearProbe{Images: 30_000, Epochs: 1, Batch: 256, LearningRate: 1e-3, WeightDecay: 0.01}
 }
 
-// Check returns an error that names the setting that is out of range.
-func (p LinearProbe) Check() error {
-	if err := cmp.Or(
-		settings.Between("images", p.Images, 0, math.MaxInt32), settings.Between("epochs", p.Epochs, 1, maxEpochs), settings.Between("batch", p.Batch, 1, maxFeatures),
-		settings.Above("rate", p.LearningRate, maxRate), settings.Between("decay", p.WeightDecay, 0, maxRate),
-	); err != nil {
-		return fmt.Errorf("linear probe: %w", err)
-	}
-	return nil
+// Protocol describes the classifier.
+func (p LinearProbe) Protocol() string {
+	return fmt.Sprintf("linear probe, AdamW, %d epochs of batches of %d, rate %g", p.Epochs, p.Batch, p.LearningRate)
 }
 
 // Rank trains the classifier on bank, [N, D], with labels in [0, classes). It returns for each query, [Q, D], the top classes, most probable first;
@@ -55,7 +48,7 @@ func (p LinearProbe) Check() error {
 func (p LinearProbe) Rank(
 	b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor, top int, seed uint64,
 ) (ranked [][]int32, err error) {
-	if err := p.Check(); err != nil {
+	if err := settings.Check(p); err != nil {
 		return nil, err
 	}
 	if err := knn.CheckLabelled("linear probe", bank, labels, classes, queries, top); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // TestLinearProbeFollowsPyTorch compares with a classifier that PyTorch trained; testdata/linearprobe.py writes the file.
@@ -87,13 +88,15 @@ func TestLinearProbeBadInput(t *testing.T) {
 	good := evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: 0.1}
 	for want, call := range map[string]func() error{
 		"images -1": func() error {
-			return evaluation.LinearProbe{Images: -1, Epochs: 1, Batch: 2, LearningRate: 0.1}.Check()
+			return settings.Check(evaluation.LinearProbe{Images: -1, Epochs: 1, Batch: 2, LearningRate: 0.1})
 		},
-		"epochs 0": func() error { return evaluation.LinearProbe{Batch: 2, LearningRate: 0.1}.Check() },
-		"batch 0":  func() error { return evaluation.LinearProbe{Epochs: 1, LearningRate: 0.1}.Check() },
-		"rate NaN": func() error { return evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: math.NaN()}.Check() },
+		"epochs 0": func() error { return settings.Check(evaluation.LinearProbe{Batch: 2, LearningRate: 0.1}) },
+		"batch 0":  func() error { return settings.Check(evaluation.LinearProbe{Epochs: 1, LearningRate: 0.1}) },
+		"rate NaN": func() error {
+			return settings.Check(evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: math.NaN()})
+		},
 		"decay -1": func() error {
-			return evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: 1, WeightDecay: -1}.Check()
+			return settings.Check(evaluation.LinearProbe{Epochs: 1, Batch: 2, LearningRate: 1, WeightDecay: -1})
 		},
 		"label 7": func() error { return errorOf(good.Rank(b, bank, []int32{0, 7}, 2, queries, 1, 0)) },
 		"no training images": func() error {
@@ -109,7 +112,7 @@ func TestLinearProbeBadInput(t *testing.T) {
 		}
 	}
 	for _, p := range []evaluation.LinearProbe{evaluation.DefaultLinearProbe(), evaluation.FastLinearProbe()} {
-		if err := p.Check(); err != nil {
+		if err := settings.Check(p); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package evaluation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -17,16 +16,8 @@ import (
 // Images are resized to squares and mirrored half of the time; of one that is longer than 4:3 the middle is taken. A patch has the class of the pixel
 // in its middle.
 type NearestCentroid struct {
-	Images int `json:"images"` // The number taken from each set, evenly spread; 0 takes all.
-	Size   int `json:"size"`   // Side of an image in pixels.
-}
-
-// Check returns an error that names the setting out of range.
-func (n NearestCentroid) Check() error {
-	if err := cmp.Or(settings.Between("images", n.Images, 0, math.MaxInt32), settings.Between("size", n.Size, 1, settings.MaxImageSize)); err != nil {
-		return fmt.Errorf("nearest centroid: %w", err)
-	}
-	return nil
+	Images int `json:"images" range:"[0,2^31)"` // The number taken from each set, evenly spread; 0 takes all.
+	Size   int `json:"size" range:"[1,2048]"`   // Side of an image in pixels.
 }
 
 // Protocol describes the evaluation in one line.
@@ -41,7 +32,7 @@ func (NearestCentroid) Open(s Source) (Data, error) {
 
 // Measure measures the share of test patches that are classified rightly. Memory does not grow with the sets. A set without an annotated patch is an error.
 func (n NearestCentroid) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	if err := n.Check(); err != nil {
+	if err := settings.Check(n); err != nil {
 		return r, err
 	}
 	means := make([]centroid, len(d.Train.Classes))

@@ -2,10 +2,13 @@ package evaluation
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
+	"github.com/semcon/semcon/sccore/datasets"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -26,10 +29,117 @@ func (b Box) IoU(other Box) float64 {
 // of the object.
 type ObjectDiscovery func(features []float32, rows, columns, dim int) (object []bool, err error)
 
-// LOST finds an object as Siméoni et al. 2021 do: from the patch that is like the fewest others, to those of the expansion least connected patches that are
+// LOST is the evaluation of objects that are discovered as Siméoni et al. 2021 do, by CorLoc.
+type LOST struct {
+	Expansion int `json:"expansion" range:"[1,2^31)"` // Number of patches of the seed's expansion; the paper's is 100.
+}
+
+// Protocol describes the evaluation in one line.
+func (LOST) Protocol() string { return discoveryProtocol }
+
+// Open opens the images of PASCAL VOC with their boxes.
+func (LOST) Open(s Source) (Data, error) { return s.boxed() }
+
+// Measure measures CorLoc.
+func (l LOST) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
+	return discover(ctx, e, d, lost(l.Expansion))
+}
+
+// TokenCut is the evaluation of objects that are discovered as Wang et al. 2022 do, by CorLoc.
+type TokenCut struct {
+	Threshold float64 `json:"threshold"` // The cosine above which patches are joined; the paper's is 0.2.
+}
+
+// Protocol describes the evaluation in one line.
+func (TokenCut) Protocol() string { return discoveryProtocol }
+
+// Open opens the images of PASCAL VOC with their boxes.
+func (TokenCut) Open(s Source) (Data, error) { return s.boxed() }
+
+// Measure measures CorLoc.
+func (t TokenCut) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
+	return discover(ctx, e, d, tokenCut(t.Threshold))
+}
+
+const discoveryProtocol = "keys of the last block, images at their own size, padded to whole patches; an IoU of 0.5 or more with any object"
+
+// boxed opens the images of PASCAL VOC with their boxes.
+func (s Source) boxed() (d Data, err error) {
+	name, images, err := datasets.VOCObjects(s.Dir)
+	for _, place := range datasets.Spread(len(images), s.Images) {
+		d.Boxed = append(d.Boxed, images[place])
+	}
+	d.Name, d.ID = "PASCAL "+name, fmt.Sprintf("PASCAL %s trainval: %d images, all objects", name, len(d.Boxed))
+	return d, err
+}
+
+// corLoc is the share of images in which a discovered object is one of the true ones.
+type corLoc struct {
+	CorLoc float64 `json:"corloc"`
+	Images int     `json:"images"`
+}
+
+// String is a line for people.
+func (c corLoc) String() string { return fmt.Sprintf("CorLoc %6.2f %%", c.CorLoc) }
+
+// discover measures how often the box of a discovered object is one of the true ones.
+func discover(ctx context.Context, e *Encoder, d Data, find ObjectDiscovery) (r Result, err error) {
+	found := 0
+	for done, image := range d.Boxed {
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
+		box, err := objectIn(e, image.Path, find)
+		if err != nil {
+			return r, err
+		}
+		if Localized(box, image.Boxes) {
+			found++
+		}
+		e.progress(done+1, len(d.Boxed), "images", "")
+	}
+	report := corLoc{100 * float64(found) / float64(len(d.Boxed)), len(d.Boxed)}
+	return Result{Report: report, Numbers: []Number{{Name: "corloc", Metric: "CorLoc", Unit: "%", Value: report.CorLoc}}}, nil
+}
+
+// objectIn returns the box of the object that is discovered in an image.
+func objectIn(e *Encoder, path string, find ObjectDiscovery) (box Box, err error) {
+	photo, err := datasets.ReadPhoto(path)
+	if err != nil {
+		return box, err
+	}
+	patch := e.ViT.PatchSize
+	size := datasets.Size{Height: (photo.Height + patch - 1) / patch * patch, Width: (photo.Width + patch - 1) / patch * patch}
+	im := Image{Name: path, Height: size.Height, Width: size.Width, Pixels: make([]float32, size.Height*size.Width*3)} // Padded with 0, as in the official code.
+	for y, normal := 0, e.Preprocessing.Normalize(photo.Pixels); y < photo.Height; y++ {
+		copy(im.Pixels[y*size.Width*3:], normal[y*photo.Width*3:(y+1)*photo.Width*3])
+	}
+	f, err := e.one(im, Outputs{Patches: true, Keys: true})
+	if err != nil {
+		return box, err
+	}
+	object, err := find(f.Patches, f.Rows, f.Columns, e.ViT.Dim)
+	if err != nil {
+		return box, fmt.Errorf("%s: %w", path, err)
+	}
+	return BoxOf(object, f.Columns, patch, photo.Height, photo.Width), nil
+}
+
+// one returns the features of one image.
+func (e *Encoder) one(im Image, outputs Outputs) (Features, error) {
+	for all, err := range e.Extract(func(yield func(Image, error) bool) { yield(im, nil) }, outputs) {
+		if err != nil {
+			return Features{}, err
+		}
+		return all[0], nil
+	}
+	return Features{}, fmt.Errorf("%s: no features", im.Name)
+}
+
+// lost finds an object as Siméoni et al. 2021 do: from the patch that is like the fewest others, to those of the expansion least connected patches that are
 // like it, and to all that are like the sum of those, as far as they touch the first. Features are keys of the last block, compared by inner products. The
 // paper's expansion is 100.
-func LOST(expansion int) ObjectDiscovery {
+func lost(expansion int) ObjectDiscovery {
 	return func(features []float32, rows, columns, dim int) ([]bool, error) {
 		n := rows * columns
 		like := products(features, n, dim)
@@ -61,9 +171,9 @@ func LOST(expansion int) ObjectDiscovery {
 	}
 }
 
-// TokenCut finds an object as Wang et al. 2022 do: by the normalised cut of the graph of patches whose cosine exceeds a threshold. Features are keys of the
+// tokenCut finds an object as Wang et al. 2022 do: by the normalised cut of the graph of patches whose cosine exceeds a threshold. Features are keys of the
 // last block. The paper's threshold is 0.2, and edges below it have weight 10⁻⁵. It takes time cubic in the number of patches.
-func TokenCut(threshold float64) ObjectDiscovery {
+func tokenCut(threshold float64) ObjectDiscovery {
 	const weak = 1e-5
 	return func(features []float32, rows, columns, dim int) ([]bool, error) {
 		n := rows * columns
@@ -162,6 +272,6 @@ func BoxOf(object []bool, columns, patch, height, width int) Box {
 }
 
 // Localized reports whether a box has an IoU of a half or more with one of the true ones: an image of CorLoc.
-func Localized(box Box, truth []Box) bool {
-	return slices.ContainsFunc(truth, func(t Box) bool { return box.IoU(t) >= 0.5 })
+func Localized(box Box, truth [][4]float64) bool {
+	return slices.ContainsFunc(truth, func(t [4]float64) bool { return box.IoU(t) >= 0.5 })
 }

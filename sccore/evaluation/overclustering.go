@@ -18,16 +18,14 @@ import (
 // most of its pixels have or, where there are as many clusters as classes, by the one-to-one matching with the most pixels right. Clusters are found by
 // spherical k-means: features have length 1, and are compared by cosine.
 type Overclustering struct {
-	Clusters   int `json:"clusters"`   // 500 on COCO-Stuff and 300 on PASCAL VOC in Leopart's table, or the number of classes.
-	Iterations int `json:"iterations"` // Of Lloyd's algorithm, fewer if nothing changes any more.
+	Size       int `json:"size" range:"[1,2048]"`       // Side in pixels that images are resized to.
+	Clusters   int `json:"clusters" range:"[2,2^16]"`   // 500 on COCO-Stuff and 300 on PASCAL VOC in Leopart's table, or the number of classes.
+	Iterations int `json:"iterations" range:"[1,2^16]"` // Of Lloyd's algorithm, fewer if nothing changes any more.
 }
 
 // DefaultOverclustering returns Leopart's setting for PASCAL VOC.
-func DefaultOverclustering() Overclustering { return Overclustering{Clusters: 300, Iterations: 50} }
-
-// Check returns an error that names the setting out of range.
-func (o Overclustering) Check() error {
-	return cmp.Or(settings.Between("clusters", o.Clusters, 2, 1<<16), settings.Between("iterations", o.Iterations, 1, 1<<16))
+func DefaultOverclustering() Overclustering {
+	return Overclustering{Size: 448, Clusters: 300, Iterations: 50}
 }
 
 // Clustered is the result of an overclustering.
@@ -36,12 +34,39 @@ type Clustered struct {
 	Hungarian *metrics.Segmentation `json:"hungarian,omitempty"` // Nil unless there are as many clusters as classes.
 }
 
-// Evaluate clusters the patches of whole images and names the clusters on the same images. A pixel is in the cluster of its patch. Seed draws the first
-// centres.
-func (o Overclustering) Evaluate(ctx context.Context, b compute.Backend, images FrozenFeatures, seed uint64) (Clustered, error) {
-	if err := o.Check(); err != nil {
-		return Clustered{}, err
+// String has a line for people about each naming.
+func (c Clustered) String() string {
+	text := fmt.Sprintf("named by majority: mIoU %6.2f %%", c.Majority.MIoU)
+	if c.Hungarian != nil {
+		text += fmt.Sprintf("\nmatched one to one: mIoU %6.2f %%", c.Hungarian.MIoU)
 	}
+	return text
+}
+
+// Protocol describes the evaluation in one line.
+func (o Overclustering) Protocol() string {
+	return fmt.Sprintf("overclustering: spherical k-means of patches, %d clusters, images of %d² px, mIoU on the same images", o.Clusters, o.Size)
+}
+
+// Open opens test images.
+func (Overclustering) Open(s Source) (Data, error) { return s.Segmentation(datasets.Test) }
+
+// Measure measures the mIoU of clusters that are named on the same images, with a report of [Clustered].
+func (o Overclustering) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	if err := cmp.Or(settings.Check(o), e.fits(o.Size)); err != nil {
+		return r, err
+	}
+	clustered, err := o.evaluate(ctx, e.backend, e.frozen(d.Test, o.Size), e.Seed)
+	r.Report, r.Numbers = clustered, segmentationNumbers("", clustered.Majority)[:1]
+	if clustered.Hungarian != nil {
+		r.Numbers = append(r.Numbers, segmentationNumbers("_matched", *clustered.Hungarian)[0])
+	}
+	return r, err
+}
+
+// evaluate clusters the patches of whole images and names the clusters on the same images. A pixel is in the cluster of its patch. Seed draws the first
+// centres.
+func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images FrozenFeatures, seed uint64) (Clustered, error) {
 	dim, grid := images.Extractor.ViT.Dim, images.TestSize/images.Extractor.ViT.PatchSize
 	var features []float32
 	for patches, err := range images.Whole(ctx, datasets.Spread(images.Images.Len(), 0)) {

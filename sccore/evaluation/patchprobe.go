@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/optim"
@@ -266,4 +268,32 @@ func patchProbeOrder(seed uint64) *rand.Rand {
 // Protocol describes the evaluation, for records.
 func (p PatchProbe) Protocol() string {
 	return fmt.Sprintf("linear probe of patch features, %d steps of %d patches, background a class, logits resized to the annotation", p.Steps, p.Batch)
+}
+
+// Open opens drawn scenes.
+func (PatchProbe) Open(s Source) (d Data, err error) {
+	if s.Dataset != Synthetic {
+		return d, fmt.Errorf("a patch probe segments drawn scenes, not %s", s.Dataset)
+	}
+	for i := range d.Scenes {
+		d.Scenes[i] = synthetic.Run(s.Seed).Scenes(s.Images, s.Size, 12+2*i)
+	}
+	d.Name, d.ID = "synthetic scenes", d.Scenes[0].Identity+"; "+d.Scenes[1].Identity
+	return d, nil
+}
+
+// Measure measures the mIoU on test scenes. The seed draws the patches of the probe's steps, the same ones at each evaluation.
+func (p PatchProbe) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	segmentation, err := p.segment(ctx, e, d)
+	r.Numbers = []Number{{Name: "miou", Metric: "mIoU", Unit: "%", Value: segmentation.MIoU}}
+	return r, err
+}
+
+// segment segments scenes, of which background is a class.
+func (p PatchProbe) segment(ctx context.Context, e *Encoder, d Data) (metrics.Segmentation, error) {
+	scenes, err := encodeScenes(ctx, e.FeatureExtractor, d.Scenes, d.Scenes[0].Height)
+	if err != nil {
+		return metrics.Segmentation{}, err
+	}
+	return p.Evaluate(e.backend, scenes[0], scenes[1], 1+len(d.Scenes[0].Classes), e.Seed)
 }

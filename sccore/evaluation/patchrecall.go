@@ -24,12 +24,12 @@ import (
 // A patch counts if one class covers enough of its pixels. Training takes as many patches of each class. Recall is the mean over classes of the share
 // of their patches that are classified rightly, so chance is 100 % over the number of classes.
 type PatchRecall struct {
-	Size     int            `json:"size"`      // Side in pixels that images are resized to.
-	Purity   float64        `json:"purity"`    // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
-	PerClass int            `json:"per_class"` // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
-	Least    int            `json:"least"`     // Classes with fewer patches, in training or in testing, are left out; 0 leaves out none.
-	Probe    PatchProbe     `json:"probe"`     // The linear classifier.
-	KNN      knn.Classifier `json:"knn"`       // The classifier that trains nothing.
+	Size     int            `json:"size" range:"[1,2048]"`      // Side in pixels that images are resized to.
+	Purity   float64        `json:"purity" range:"(0.5,1]"`     // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
+	PerClass int            `json:"per_class" range:"[1,2^20]"` // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
+	Least    int            `json:"least" range:"[0,2^20]"`     // Classes with fewer patches, in training or in testing, are left out; 0 leaves out none.
+	Probe    PatchProbe     `json:"probe"`                      // The linear classifier.
+	KNN      knn.Classifier `json:"knn"`                        // The classifier that trains nothing.
 }
 
 // DefaultPatchRecall takes up to 4,000 patches of each class, of which it covers 60 %.
@@ -37,18 +37,12 @@ func DefaultPatchRecall() PatchRecall {
 	return PatchRecall{Size: 448, Purity: 0.6, PerClass: 4000, Probe: DefaultPatchProbe(), KNN: knn.DINOClassifier()}
 }
 
-// Check returns an error that names the setting out of range.
-func (p PatchRecall) Check() error {
-	if !(p.Purity > 0.5 && p.Purity <= 1) {
-		return fmt.Errorf("purity %g is not above 0.5 and at most 1", p.Purity)
-	}
-	if err := cmp.Or(settings.Between("size", p.Size, 1, settings.MaxImageSize), settings.Between("per_class", p.PerClass, 1, 1<<20), settings.Between("least", p.Least, 0, 1<<20)); err != nil {
-		return err
-	}
+// Rules returns an error for settings that contradict each other.
+func (p PatchRecall) Rules() error {
 	if p.Least > p.PerClass {
 		return fmt.Errorf("least %d is above per_class %d", p.Least, p.PerClass)
 	}
-	return cmp.Or(settings.CheckGroup("probe", p.Probe), settings.CheckGroup("knn", p.KNN))
+	return nil
 }
 
 // Protocol describes the evaluation in one line.
@@ -58,8 +52,8 @@ func (p PatchRecall) Protocol() string {
 		least = fmt.Sprintf("without classes of fewer than %d; ", p.Least)
 	}
 	return fmt.Sprintf("mean recall of classes over patches that one class covers by %g %% of the pixels, at most %d a class and as many of each in training; "+least+
-		"linear probe of %d steps of %d patches, and weighted k-NN, K %d, temperature %g; images of %d² px",
-		100*p.Purity, p.PerClass, p.Probe.Steps, p.Probe.Batch, p.KNN.K, p.KNN.Temperature, p.Size)
+		"linear probe of %d steps of %d patches, and %s; images of %d² px",
+		100*p.Purity, p.PerClass, p.Probe.Steps, p.Probe.Batch, p.KNN.Protocol(""), p.Size)
 }
 
 // Recall is the mean recall of classes, in percent.
@@ -127,7 +121,7 @@ func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result,
 // without a training patch is an error unless Least leaves it out, and so is a single class, of which recall is always 100 %. Where no class has more than
 // PerClass patches, all of them are held and the seed draws the probe's batches alone.
 func (p PatchRecall) Evaluate(ctx context.Context, b compute.Backend, train, test FrozenFeatures) (r PatchRecalls, err error) {
-	if err := p.Check(); err != nil {
+	if err := settings.Check(p); err != nil {
 		return r, err
 	}
 	classes := train.Images.Classes

@@ -1,10 +1,8 @@
 package evaluation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -15,17 +13,9 @@ import (
 // PatchSample draws patches of annotated images. Images are resized to squares, whole. A patch has the class of the pixel in its middle; patches that are
 // not annotated are left out.
 type PatchSample struct {
-	Images   int `json:"images"`    // The number taken from the set, evenly spread; 0 takes all.
-	PerImage int `json:"per_image"` // The most patches drawn from each; 0 takes all.
-	Size     int `json:"size"`      // Side of an image in pixels.
-}
-
-// Check returns an error that names the setting out of range.
-func (s PatchSample) Check() error {
-	return cmp.Or(
-		settings.Between("images", s.Images, 0, math.MaxInt32), settings.Between("per_image", s.PerImage, 0, math.MaxInt32),
-		settings.Between("size", s.Size, 8, settings.MaxImageSize),
-	)
+	Images   int `json:"images" range:"[0,2^31)"`    // The number taken from the set, evenly spread; 0 takes all.
+	PerImage int `json:"per_image" range:"[0,2^31)"` // The most patches drawn from each; 0 takes all.
+	Size     int `json:"size" range:"[8,2048]"`      // Side of an image in pixels.
 }
 
 // SampledPatches are patches of a set, in the order of its images and from the upper left of each.
@@ -51,7 +41,7 @@ func (s SampledPatches) Feature(i int) []float32 {
 // Draw draws patches and computes their features. Which patches of an image are drawn depends on the seed and the image alone, so it is the same for
 // encoders with patches of one size. A set without an annotated patch is an error.
 func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *datasets.Segmentation, seed uint64) (SampledPatches, error) {
-	if err := s.Check(); err != nil {
+	if err := settings.Check(s); err != nil {
 		return SampledPatches{}, err
 	}
 	if s.Size%frozen.ViT.PatchSize != 0 {

@@ -1,14 +1,12 @@
 package evaluation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
 
-	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/metrics"
@@ -18,12 +16,12 @@ import (
 // SegmentationProbe is the linear segmentation of Tab. main ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
 // on frozen patch features of random crops, with one learning rate and few epochs, evaluated at the full size of the annotation.
 type SegmentationProbe struct {
-	CropSize     int     `json:"train"`    // Height and width of training crops in pixels.
-	TestSize     int     `json:"test"`     // Height and width in pixels that test images are resized to.
-	MinScale     float64 `json:"min_area"` // Least area of a crop, as a share of its image's.
-	Epochs       int     `json:"epochs"`   // Each draws a new crop of every image.
-	Batch        int     `json:"batch"`
-	LearningRate float64 `json:"rate"` // Adam's, constant.
+	CropSize     int     `json:"train" range:"[1,2048]"`  // Height and width of training crops in pixels.
+	TestSize     int     `json:"test" range:"[1,2048]"`   // Height and width in pixels that test images are resized to.
+	MinScale     float64 `json:"min_area" range:"(0,1]"`  // Least area of a crop, as a share of its image's.
+	Epochs       int     `json:"epochs" range:"[1,1000]"` // Each draws a new crop of every image.
+	Batch        int     `json:"batch" range:"[1,2^14]"`
+	LearningRate float64 `json:"rate" range:"(0,1e4]"` // Adam's, constant.
 }
 
 // DefaultSegmentationProbe is the paper's. The paper does not give the area of a crop; ours is in MinScale.
@@ -31,43 +29,83 @@ func DefaultSegmentationProbe() SegmentationProbe {
 	return SegmentationProbe{CropSize: 336, TestSize: 448, MinScale: 0.25, Epochs: 1, Batch: 256, LearningRate: 3e-3}
 }
 
-// Check returns an error that names the setting that is out of range.
-func (p SegmentationProbe) Check() error {
-	if err := cmp.Or(settings.Between("test", p.TestSize, 1, settings.MaxImageSize), settings.Between("epochs", p.Epochs, 1, 1000)); err != nil {
-		return fmt.Errorf("segmentation: %w", err)
-	}
-	if err := (RandomResizedCrop{p.CropSize, p.MinScale}).Check(); err != nil {
-		return err
-	}
-	// The features of a batch, of the smallest patches and the longest features.
-	if err := settings.Fit(settings.MaxBytes, fmt.Sprintf("segmentation: batch %d of crops of train %d", p.Batch, p.CropSize), p.Batch, p.CropSize/8, p.CropSize/8, 768, 4); err != nil {
-		return err
-	}
-	return p.training(1, 1, 2, 1).Check()
+// Rules returns an error for a batch that does not fit in memory: its features, of the smallest patches and the longest features.
+func (p SegmentationProbe) Rules() error {
+	return settings.Fit(settings.MaxBytes, fmt.Sprintf("batch %d of crops of train %d", p.Batch, p.CropSize), p.Batch, p.CropSize/8, p.CropSize/8, 768, 4)
 }
 
-func (p SegmentationProbe) training(dim, grid, classes, steps int) SegmentationConfig {
-	return SegmentationConfig{
-		Head: heads.Segmentation{Kind: heads.Linear, Classes: classes}, Dim: dim, Grid: grid, Batch: p.Batch, Steps: steps,
-		LearningRates: []float64{p.LearningRate}, FinalLearningRate: p.LearningRate,
-	}
+// Protocol describes the evaluation in one line.
+func (p SegmentationProbe) Protocol() string { return p.protocol("linear 1×1 head") }
+
+func (p SegmentationProbe) protocol(head string) string {
+	return fmt.Sprintf("%s on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %d of each training image in "+
+		"batches of %d, Adam at rate %g; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
+		head, p.CropSize, p.MinScale, p.Epochs, p.Batch, p.LearningRate, p.TestSize, p.TestSize)
+}
+
+// Open opens training and test images.
+func (SegmentationProbe) Open(s Source) (Data, error) {
+	return s.Segmentation(datasets.Train, datasets.Test)
+}
+
+// Measure measures mIoU and pixel accuracy on the test images.
+func (p SegmentationProbe) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
+	return segmentationResult(p.Evaluate(ctx, e, d))
+}
+
+// segmentationResult is the result of a segmentation of test images.
+func segmentationResult(s metrics.Segmentation, err error) (Result, error) {
+	return Result{Numbers: segmentationNumbers("", s), Report: segmentationReport(s), Compared: &s}, err
+}
+
+// segmentationNumbers are the numbers of a segmentation. A name tells it from others.
+func segmentationNumbers(name string, s metrics.Segmentation) []Number {
+	return []Number{{Name: "miou" + name, Metric: "mIoU", Unit: "%", Value: s.MIoU}, {Name: "accuracy" + name, Metric: "pixel accuracy", Unit: "%", Value: s.Accuracy}}
+}
+
+// segmentationReport is a segmentation with a line for people.
+type segmentationReport metrics.Segmentation
+
+func (s segmentationReport) String() string {
+	return fmt.Sprintf("mIoU %6.2f %%, pixel accuracy %6.2f %%", s.MIoU, s.Accuracy)
+}
+
+// FCNProbe is a [SegmentationProbe] with an FCN in place of the linear layer.
+type FCNProbe struct {
+	SegmentationProbe
+	Width int `json:"width" range:"[1,4096]"` // Channels, which the paper does not give.
+}
+
+// Protocol describes the evaluation in one line.
+func (p FCNProbe) Protocol() string { return p.protocol(fmt.Sprintf("FCN of width %d", p.Width)) }
+
+// Measure measures mIoU and pixel accuracy on the test images.
+func (p FCNProbe) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
+	return segmentationResult(p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.FCN, Width: p.Width}))
 }
 
 // Evaluate trains the layer on one set and evaluates it on the other, which has the same classes. The seed draws the layer, the order and the crops.
 // Images left over from the last whole batch of an epoch are used at the beginning of the next one, and those left at the very end are not used; a
 // set smaller than a batch is one batch. Memory grows with the sets only by their order. It is an error if a size is not a multiple of the encoder's
 // patch size, if an image cannot be read, if the loss is not finite, or if no pixel of the test images is annotated.
-func (p SegmentationProbe) Evaluate(ctx context.Context, b compute.Backend, extractor *FeatureExtractor, train, test *datasets.Segmentation, seed uint64) (result metrics.Segmentation, err error) {
-	if err := p.Check(); err != nil {
-		return result, err
+func (p SegmentationProbe) Evaluate(ctx context.Context, e *Encoder, d Data) (result metrics.Segmentation, err error) {
+	return p.evaluate(ctx, e, d, heads.Segmentation{Kind: heads.Linear})
+}
+
+func (p SegmentationProbe) evaluate(ctx context.Context, e *Encoder, d Data, head heads.Segmentation) (result metrics.Segmentation, err error) {
+	if err := settings.Check(p); err != nil {
+		return result, fmt.Errorf("segmentation: %w", err)
 	}
-	patch := extractor.ViT.PatchSize
+	train, test, seed, patch := d.Train, d.Test, e.Seed, e.ViT.PatchSize
 	if p.CropSize%patch != 0 || p.TestSize%patch != 0 {
-		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, extractor.ViT.Name)
+		return result, fmt.Errorf("segmentation: train %d and test %d are not both multiples of the patch size %d of %s", p.CropSize, p.TestSize, patch, e.ViT.Name)
 	}
 	n := train.Len()
 	steps := max(1, n*p.Epochs/p.Batch)
-	trainer, err := NewSegmentationTrainer(b, p.training(extractor.ViT.Dim, p.CropSize/patch, len(train.Classes), steps))
+	head.Classes = len(train.Classes)
+	trainer, err := NewSegmentationTrainer(e.backend, SegmentationConfig{
+		Head: head, Dim: e.ViT.Dim, Grid: p.CropSize / patch, Batch: p.Batch, Steps: steps, LearningRates: []float64{p.LearningRate}, FinalLearningRate: p.LearningRate,
+	})
 	if err != nil {
 		return result, err
 	}
@@ -75,7 +113,7 @@ func (p SegmentationProbe) Evaluate(ctx context.Context, b compute.Backend, extr
 	if err := trainer.Begin(seed); err != nil {
 		return result, err
 	}
-	fixed := FrozenFeatures{Extractor: extractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
+	fixed := FrozenFeatures{Extractor: e.FeatureExtractor, Images: train, Crop: RandomResizedCrop{p.CropSize, p.MinScale}, Seed: seed, TestSize: p.TestSize}
 	var samples []Sample
 	for pass := 0; len(samples) < steps*p.Batch; pass++ {
 		for _, image := range rand.New(rand.NewPCG(seed, uint64(pass))).Perm(n) {
@@ -98,10 +136,7 @@ func (p SegmentationProbe) Evaluate(ctx context.Context, b compute.Backend, extr
 			return result, err
 		}
 	}
-	which := make([]int, test.Len())
-	for i := range which {
-		which[i] = i
-	}
+	which := datasets.Spread(test.Len(), 0)
 	fixed.Images = test
 	judged, err := trainer.Evaluate(test, which, p.TestSize/patch, fixed.Whole(ctx, which))
 	if err != nil {

@@ -33,7 +33,7 @@ func TestSegmentationProbeLearns(t *testing.T) {
 		train, test := synthetic.Segmentation(24, 40, 5), synthetic.Segmentation(8, 40, 6)
 		measure := func(seed uint64) metrics.Segmentation {
 			t.Helper()
-			result, err := probe.Evaluate(context.Background(), b, frozen, train, test, seed)
+			result, err := probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: frozen, Seed: seed}, Data{Train: train, Test: test})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,17 +68,17 @@ func TestSegmentationProbeRefuses(t *testing.T) {
 	b := testbackend.Fastest(t)
 	f := frozenScenes(t, b, 4)
 	for want, change := range map[string]func(*SegmentationProbe){
-		"test 0":           func(p *SegmentationProbe) { p.TestSize = 0 },
-		"epochs 0":         func(p *SegmentationProbe) { p.Epochs = 0 },
-		"batch 0":          func(p *SegmentationProbe) { p.Batch = 0 },
-		"learning rate -1": func(p *SegmentationProbe) { p.LearningRate = -1 },
-		"train 0":          func(p *SegmentationProbe) { p.CropSize = 0 },
-		"min_area 0":       func(p *SegmentationProbe) { p.MinScale = 0 },
+		"test 0":     func(p *SegmentationProbe) { p.TestSize = 0 },
+		"epochs 0":   func(p *SegmentationProbe) { p.Epochs = 0 },
+		"batch 0":    func(p *SegmentationProbe) { p.Batch = 0 },
+		"rate -1":    func(p *SegmentationProbe) { p.LearningRate = -1 },
+		"train 0":    func(p *SegmentationProbe) { p.CropSize = 0 },
+		"min_area 0": func(p *SegmentationProbe) { p.MinScale = 0 },
 		"train 20 and test 448 are not both multiples of the patch size 8": func(p *SegmentationProbe) { p.CropSize = 20 },
 	} {
 		probe := DefaultSegmentationProbe()
 		change(&probe)
-		_, err := probe.Evaluate(context.Background(), b, f.Extractor, f.Images, f.Images, 1)
+		_, err := probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: f.Extractor, Seed: 1}, Data{Train: f.Images, Test: f.Images})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, want)
 		}
@@ -86,7 +86,7 @@ func TestSegmentationProbeRefuses(t *testing.T) {
 	small := SegmentationProbe{CropSize: 16, TestSize: 16, MinScale: 0.5, Epochs: 1, Batch: 2, LearningRate: 1e-3}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := small.Evaluate(ctx, b, f.Extractor, f.Images, f.Images, 1); !errors.Is(err, context.Canceled) {
+	if _, err := small.Evaluate(ctx, &Encoder{FeatureExtractor: f.Extractor, Seed: 1}, Data{Train: f.Images, Test: f.Images}); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func ExampleSegmentationProbe() {
 	}
 	defer frozen.Close()
 	probe := SegmentationProbe{CropSize: 16, TestSize: 32, MinScale: 0.25, Epochs: 1, Batch: 4, LearningRate: 3e-3}
-	result, err := probe.Evaluate(context.Background(), b, frozen, synthetic.Segmentation(8, 32, 1), synthetic.Segmentation(4, 32, 2), 0)
+	result, err := probe.Evaluate(context.Background(), &Encoder{FeatureExtractor: frozen}, Data{Train: synthetic.Segmentation(8, 32, 1), Test: synthetic.Segmentation(4, 32, 2)})
 	fmt.Println(len(result.IoU), "classes,", result.MIoU > 0, err)
 	// Output: 7 classes, true <nil>
 }

@@ -23,6 +23,11 @@ type Classifier struct {
 // the k-NN column of Tab. main the paper refers to MoCo and gives neither; here [CLS] features are measured as DINO measures them.
 func DINOClassifier() Classifier { return Classifier{K: 20, Temperature: 0.07} }
 
+// Protocol describes the classifier, and of what features it is, such as " of [CLS] features"; they are compared by cosine.
+func (c Classifier) Protocol(of string) string {
+	return fmt.Sprintf("weighted k-NN%s, K %d, temperature %g", of, c.K, c.Temperature)
+}
+
 // Predict returns the class of each query: the first one from Rank.
 func (c Classifier) Predict(b compute.Backend, bank *tensors.Tensor, labels []int32, classes int, queries *tensors.Tensor) ([]int32, error) {
 	ranked, err := c.Rank(b, bank, labels, classes, queries, 1)

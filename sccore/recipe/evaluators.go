@@ -13,13 +13,18 @@ func (t *Trainer) Evaluators(data Data, c Config, seed int) []train.Evaluator {
 }
 
 // Evaluators returns the evaluators of an encoder that run during training, every [Config].EvaluateEvery steps.
-func Evaluators(b compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) []train.Evaluator {
+func Evaluators(_ compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) []train.Evaluator {
+	e := &evaluation.Encoder{FeatureExtractor: extractor, Seed: uint64(seed)}
 	if data.Scenes[0] == nil {
-		return []train.Evaluator{evaluation.SpreadEvaluator(c.EvaluateEvery, extractor, data.Train.Scenes, c.Size, 256)}
+		images := evaluation.Data{Objects: [2]datasets.Source{data.Train.Scenes}}
+		return []train.Evaluator{evaluation.During(c.EvaluateEvery, "spread", evaluation.Spread{Images: 256, Size: c.Size}, e, images)}
 	}
-	objects := [2]*datasets.Images{data.Objects[0].Images, data.Objects[1].Images}
+	d := evaluation.Data{Scenes: data.Scenes, Classes: len(data.Objects[0].Classes)}
+	for i, objects := range data.Objects {
+		d.Objects[i], d.Labels[i] = objects.Images, objects.Labels
+	}
 	return []train.Evaluator{
-		evaluation.KNNEvaluator(c.EvaluateEvery, b, extractor, c.KNN, objects, c.Size),
-		evaluation.PatchProbeEvaluator(c.EvaluateEvery, b, extractor, c.Probe, data.Scenes, c.Size, uint64(seed)),
+		evaluation.During(c.EvaluateEvery, "knn", evaluation.KNN{Classifier: c.KNN, Size: c.Size}, e, d),
+		evaluation.During(c.EvaluateEvery, "probe", c.Probe, e, d),
 	}
 }

@@ -103,16 +103,16 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 func TestAblationRefusesWhatItCannotDo(t *testing.T) {
 	data, none := t.TempDir(), filepath.Join(t.TempDir(), "none.pth")
 	for want, options := range map[string]study.Options{
-		"init=FILE":              {Profile: study.Full, Data: data},
-		"init=" + none:           {Profile: study.Smoke, Set: []string{"init=" + none}},
-		"second.batch":           {Profile: study.Smoke, Set: []string{"second.batch=1"}},
-		"second.lambda":          {Profile: study.Smoke, Set: []string{"second.lambda=1"}},
-		`no key "segmentation"`:  {Profile: study.Smoke, Set: []string{"segmentation.rate=1"}},
-		"learning rate 0":        {Profile: study.Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
-		"line9":                  {Profile: study.Smoke, Only: []string{"line9"}},
-		"blocks_after_filter 1":  {Profile: study.Smoke, Set: []string{"second.blocks_after_filter=1"}},
-		`dataset "line4"`:        {Profile: study.Smoke, Data: data, Only: []string{"line4"}},
-		"linear probe: epochs 0": {Profile: study.Smoke, Set: []string{"linear.epochs=0"}},
+		"init=FILE":             {Profile: study.Full, Data: data},
+		"init=" + none:          {Profile: study.Smoke, Set: []string{"init=" + none}},
+		"second.batch":          {Profile: study.Smoke, Set: []string{"second.batch=1"}},
+		"second.lambda":         {Profile: study.Smoke, Set: []string{"second.lambda=1"}},
+		`no key "segmentation"`: {Profile: study.Smoke, Set: []string{"segmentation.rate=1"}},
+		"segmentation.rate 0":   {Profile: study.Smoke, Data: data, Set: []string{"segmentation.rate=0"}},
+		"line9":                 {Profile: study.Smoke, Only: []string{"line9"}},
+		"blocks_after_filter 1": {Profile: study.Smoke, Set: []string{"second.blocks_after_filter=1"}},
+		`dataset "line4"`:       {Profile: study.Smoke, Data: data, Only: []string{"line4"}},
+		"linear.epochs 0":       {Profile: study.Smoke, Set: []string{"linear.epochs=0"}},
 	} {
 		options.Out = t.TempDir()
 		err := Study.Run(t.Context(), nil, options)

@@ -8,9 +8,9 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Data holds the images that train the lines, and the labelled images that measure them.
@@ -22,7 +22,7 @@ type Data struct {
 // measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
 type measured struct {
 	dataset, identity string // dataset is "imagenet", "coco" or "synthetic".
-	mainresults.Data
+	evaluation.Data
 }
 
 // metrics are the metrics of the columns.
@@ -32,7 +32,7 @@ var metrics = map[string]string{
 
 // columns returns the columns that the images have labels for, in the order of the table.
 func (m measured) columns() (columns []string) {
-	if m.Scenes[0] != nil || m.Annotated[0] != nil {
+	if m.Scenes[0] != nil || m.Train != nil {
 		columns = append(columns, ColumnMIoU, ColumnAccuracy)
 	}
 	if m.Objects[0] != nil {
@@ -51,9 +51,9 @@ func (m measured) protocol(column string, config Config) string {
 		}
 		return fmt.Sprintf("linear probe of [CLS] features, %d epochs of batches of %d of %s", config.Linear.Epochs, config.Linear.Batch, images)
 	case column == ColumnKNN:
-		return fmt.Sprintf("weighted k-NN of [CLS] features, K %d, temperature %g, cosine", config.KNN.K, config.KNN.Temperature)
+		return config.KNN.Protocol(" of [CLS] features") + ", cosine"
 	case m.dataset == "coco":
-		return config.evaluation().Protocol(m.dataset)
+		return config.Segmentation.Protocol()
 	}
 	return config.Probe.Protocol()
 }
@@ -65,14 +65,14 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		return d, err
 	}
 	if o.Data == "" {
-		m := measured{dataset: "synthetic", identity: d.Identity(), Data: mainresults.Data{Classes: len(d.Objects[0].Classes), Scenes: d.Scenes}}
+		m := measured{dataset: "synthetic", identity: d.Identity(), Data: evaluation.Data{Classes: len(d.Objects[0].Classes), Scenes: d.Scenes}}
 		for i, objects := range d.Objects {
 			m.Objects[i], m.Labels[i] = objects.Images, objects.Labels
 		}
 		d.measured = []measured{m}
 		return d, nil
 	}
-	present, missing, err := mainresults.Sources.Present(o.Data)
+	present, missing, err := encoders.MainTable.Present(o.Data)
 	if err != nil {
 		return d, err
 	}
@@ -81,11 +81,11 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 	}
 	slices.Sort(present) // Segmentation first, as in the table.
 	for _, dataset := range present {
-		m, err := mainresults.Sources.Open(o.Data, dataset)
+		m, err := encoders.MainTable.Open(o.Data, dataset)
 		if err != nil {
 			return d, err
 		}
-		m = m.Share(o, seed, config.Shares)
+		m = encoders.Share(o, m, seed, config.Shares)
 		if o.Profile == study.Smoke {
 			m = m.Sample(config.Images)
 		}
@@ -111,10 +111,11 @@ func (d Data) Numbers(row string) (numbers []study.Number) {
 // Measure measures a frozen encoder: the columns of the table that the images have labels for.
 func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, config Config, seed int) (numbers []study.Number, err error) {
 	for _, m := range d.measured {
-		values, err := m.Measure(ctx, b, frozen, config.evaluation(), seed)
+		result, err := config.evaluation().Measure(ctx, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(seed)}, m.Data)
 		if err != nil {
 			return nil, err
 		}
+		values := result.Numbers[0].Details
 		for _, column := range m.columns() {
 			numbers = append(numbers, study.Number{
 				Column: column, Metric: metrics[column], Unit: "%", Value: values[column], Protocol: m.protocol(column, config), Data: m.identity,

@@ -12,10 +12,10 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/mainresults"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
@@ -44,7 +44,7 @@ var columns = []string{ColumnMIoU, ColumnAccuracy, ColumnLinear, ColumnKNN}
 func ProfileConfig(profile study.Profile, read bool) Config {
 	c := Config{Config: recipe.ProfileConfig(profile, read), Linear: evaluation.FastLinearProbe()}
 	if read {
-		c.Segmentation = mainresults.ProfileConfig(profile, true).Segmentation
+		c.Segmentation = encoders.MainSegmentation(profile)
 	}
 	switch profile { // A linear probe on a thousand images needs several epochs.
 	case study.Quick:
@@ -68,15 +68,19 @@ func (c Config) Check(profile study.Profile, read bool) error {
 			return fmt.Errorf("line %d: second.%w", line.Line, err)
 		}
 	}
+	classifiers := struct {
+		Linear       evaluation.LinearProbe       `json:"linear"`
+		Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"`
+	}{c.Linear, c.Segmentation}
 	if !read {
-		return cmp.Or(c.CheckDrawn(profile), c.Linear.Check())
+		return cmp.Or(c.CheckDrawn(profile), settings.Check(classifiers))
 	}
-	return cmp.Or(c.CheckRead(profile), c.Linear.Check(), c.Segmentation.Check())
+	return cmp.Or(c.CheckRead(profile), settings.Check(classifiers))
 }
 
-// evaluation is the configuration of the experiment main that measures an encoder.
-func (c Config) evaluation() mainresults.Config {
-	return mainresults.Config{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
+// evaluation measures an encoder.
+func (c Config) evaluation() evaluation.MainTable {
+	return evaluation.MainTable{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
 }
 
 // allLines are the paper's lines and the one that it does not have.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/experiments/mainresults"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -75,7 +75,7 @@ func (r Results) fromWeights() bool {
 
 // compares reports whether the paper's numbers of a column compare with ours: not on synthetic images, nor on other classes than ImageNet-1k's.
 func (r Results) compares(column string) bool {
-	return (r.Kind == figures.Real || r.Profile == study.Full) && !slices.ContainsFunc(r.Data(column), mainresults.OtherClasses)
+	return (r.Kind == figures.Real || r.Profile == study.Full) && !slices.ContainsFunc(r.Data(column), evaluation.OtherClasses)
 }
 
 // tables returns the paper's table with our numbers, and a table of what each part adds, paired by seed.

@@ -217,7 +217,7 @@ func TestMainResultsOptions(t *testing.T) {
 func TestMainResultsTables(t *testing.T) {
 	var records []study.Record
 	for row, dataset := range map[string]string{"dino+ours-s16": "imagenet", encoders.Second: "synthetic"} {
-		config := ProfileConfig(study.Quick, dataset == "imagenet").on(dataset)
+		config := profileConfig(study.Quick, dataset == "imagenet").on(dataset)
 		config.Encoder = encoders.Encoder{Row: row, Architecture: "vit-tiny"}
 		records = append(records, study.Record{Profile: study.Quick, Cell: dataset + "/" + row + "/seed0", Row: row, Column: titles[dataset], Config: study.EncodeConfig(config), Data: dataset,
 			Value: 77, Details: map[string]float64{"knn_Acc@1": 77, "knn_Acc@5": 89}})
@@ -246,14 +246,14 @@ func TestSharesOfMainResults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	whole, err := Sources.Open(dir, imageNet)
+	whole, err := encoders.MainTable.Open(dir, evaluation.ImageNet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var files []string
 	var identities [2]string
 	for seed := range 2 {
-		d := whole.Share(study.Options{}, seed, 2)
+		d := encoders.Share(study.Options{}, whole, seed, 2)
 		identities[seed] = d.ID
 		for i := range 2 {
 			pictures := d.Objects[i].(evaluation.LabelledPictures)
@@ -270,7 +270,7 @@ func TestSharesOfMainResults(t *testing.T) {
 		t.Errorf("shares %q of %q", files, identities)
 	}
 	var warned []string
-	d := whole.Share(study.Options{Warn: func(line string) { warned = append(warned, line) }}, 2, 3)
+	d := encoders.Share(study.Options{Warn: func(line string) { warned = append(warned, line) }}, whole, 2, 3)
 	train, test := d.Objects[0].Len(), d.Objects[1].Len()
 	if train != 1 || test != 2 || len(warned) != 1 || warned[0] != "imagenet/ (2 classes) is too small for 3 shares: every seed has all of its images" {
 		t.Errorf("the last of three shares of 3 and 2 images has %d and %d, warnings %q", train, test, warned)

@@ -1,9 +1,8 @@
 package mainresults
 
 import (
-	"slices"
-
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
@@ -11,12 +10,12 @@ import (
 // tables returns the paper's table with our numbers on real images, the same table for our own rows, a table of all rows on class folders that are not
 // ImageNet-1k, and one on synthetic images.
 func tables(results study.Results) ([]figures.Table, error) {
-	read, synthetic := []string{titles[imageNet], titles[cocoStuff]}, titles[encoders.Synthetic]
-	other, err := results.Where(func(r study.Record) bool { return OtherClasses(r.Data) })
+	read, synthetic := []string{titles[evaluation.ImageNet], titles[encoders.COCOStuff]}, titles[encoders.Synthetic]
+	other, err := results.Where(func(r study.Record) bool { return evaluation.OtherClasses(r.Data) })
 	if err != nil {
 		return nil, err
 	}
-	results, err = results.Where(func(r study.Record) bool { return !OtherClasses(r.Data) })
+	results, err = results.Where(func(r study.Record) bool { return !evaluation.OtherClasses(r.Data) })
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +26,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := encoders.PaperRows("main")
-	if err != nil {
-		return nil, err
-	}
 	all := []figures.Table{beside}
-	everyone := slices.Concat(encoders.OurRows(), rows)
 	for _, t := range []struct {
 		encoders.Table
 		results study.Results
@@ -44,14 +38,19 @@ func tables(results study.Results) ([]figures.Table, error) {
 		{encoders.Table{
 			Title:   "The same on class folders of another number than ImageNet-1k's",
 			Caption: "Linear and k-NN classification of the images in imagenet/, with which the paper's numbers do not compare.",
-			Rows:    everyone, From: read,
+			From:    read,
 		}, other},
 		{encoders.Table{
 			Title:   "The same on " + synthetic,
 			Caption: "Linear segmentation of scenes, linear and k-NN classification of objects, of six classes each. The paper has no such table.",
-			Rows:    everyone, From: []string{synthetic},
+			From:    []string{synthetic},
 		}, results},
 	} {
+		if t.Rows == nil {
+			if t.Rows, err = encoders.AllRows(t.results, "main", t.From...); err != nil {
+				return nil, err
+			}
+		}
 		t.Rows, t.Heads, t.Columns = encoders.WithRecords(t.results, t.Rows, t.From...), beside.RowHeads[:2], beside.Columns
 		if len(t.Rows) > 0 {
 			all = append(all, t.Alone(t.results))

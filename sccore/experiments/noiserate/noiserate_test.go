@@ -2,18 +2,16 @@ package noiserate
 
 import (
 	"context"
-	"math"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
-	"github.com/semcon/semcon/analysis/dispersion"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
-	"gonum.org/v1/gonum/mat"
 )
 
 func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
@@ -38,7 +36,7 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 			t.Fatal(err)
 		}
 		figure, err := results.Figure("synthetic scenes")
-		if err != nil || len(figure) != 2 || len(figure[0].Series) != 1 || len(figure[1].Series[0].X) != groups {
+		if err != nil || len(figure) != 2 || len(figure[0].Series) != 1 || len(figure[1].Series[0].X) != evaluation.Deciles {
 			t.Fatal(figure, err)
 		}
 		dir := os.Getenv("SEMCON_TEST_FIGURES")
@@ -54,26 +52,6 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 	})
 }
 
-// TestRates: two classes of directions, and one patch on the wrong side.
-func TestRates(t *testing.T) {
-	p := dispersion.Patches{Features: mat.NewDense(4, 2, []float64{1, 0.1, 1, -0.1, -1, 0.1, -1, 0}), Class: []int{0, 0, 1, 0}, Instance: []int{0, 1, 2, 3}}
-	top, details, err := rates(p, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// 3 of 6 pairs are positive. The nearest are 2 and 3 with different classes, then 0 and 1 with one.
-	if top != 0 || math.Abs(details[detailAll]-50) > 1e-9 || math.Abs(details[binRate(3)]-50) > 1e-9 || math.Abs(details[binPairs(3)]-100.0/3) > 1e-9 {
-		t.Errorf("top %g, %v", top, details)
-	}
-	if _, ok := details[binRate(1)]; ok {
-		t.Error("a bin without pairs has a rate")
-	}
-	p.Instance = []int{0, 0, 0, 0}
-	if _, _, err := rates(p, 4); err == nil {
-		t.Error("one image alone is no error")
-	}
-}
-
 // TestMeasure: C20 is the trend before, C21 the gain of the top decile.
 func TestMeasure(t *testing.T) {
 	var records []study.Record
@@ -81,7 +59,7 @@ func TestMeasure(t *testing.T) {
 		for i, row := range []string{"first", "second"} {
 			records = append(records, study.Record{
 				Cell: "synthetic/" + row, Row: row, Column: "synthetic scenes", Seed: seed, Profile: study.Quick, Value: 60 + 5*float64(i) + float64(seed),
-				Config: study.EncodeConfig(Config{}), Details: map[string]float64{detailTrend: 0.5 + float64(i)},
+				Config: study.EncodeConfig(Config{}), Details: map[string]float64{evaluation.DetailTrend: 0.5 + float64(i)},
 			})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
@@ -29,17 +30,13 @@ func (r Results) Figure(column string) (figures.CurvesRow, error) {
 		{Title: fmt.Sprintf("%s, %s profile", column, r.Profile), X: "cosine similarity", Y: "positive rate (%)"},
 		{Title: "by rank", X: "decile of similarity", Y: "positive rate (%)"},
 	}
-	rows, err := allRows()
+	rows, err := encoders.AllRows(r.Results, "main", column)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		records := r.Of(row.Key, column)
-		if len(records) == 0 {
-			continue
-		}
 		var c Config
-		if err := records[0].DecodeConfig(&c); err != nil {
+		if err := r.Of(row.Key, column)[0].DecodeConfig(&c); err != nil {
 			return nil, err
 		}
 		mean := func(detail string) float64 { return stats.MeanInterval(r.Details(row.Key, column, detail)).Mean }
@@ -47,14 +44,14 @@ func (r Results) Figure(column string) (figures.CurvesRow, error) {
 		for i := range c.Bins {
 			by.X = append(by.X, (2*float64(i)+1)/float64(c.Bins)-1)
 			rate := math.NaN()
-			if mean(binPairs(i)) >= leastShare {
-				rate = mean(binRate(i))
+			if mean(evaluation.BinPairs(i)) >= leastShare {
+				rate = mean(evaluation.BinRate(i))
 			}
 			by.Y = append(by.Y, rate)
 		}
 		rank := figures.Series{Name: by.Name}
-		for g := range groups {
-			rank.X, rank.Y = append(rank.X, float64(g+1)), append(rank.Y, mean(groupRate(g)))
+		for g := range evaluation.Deciles {
+			rank.X, rank.Y = append(rank.X, float64(g+1)), append(rank.Y, mean(evaluation.DecileRate(g)))
 		}
 		f[0].Series, f[1].Series = append(f[0].Series, by), append(f[1].Series, rank)
 	}
@@ -62,4 +59,14 @@ func (r Results) Figure(column string) (figures.CurvesRow, error) {
 		return nil, fmt.Errorf("no record of %s in the %s profile", column, r.Profile)
 	}
 	return f, nil
+}
+
+// drawn draws the positive rate by similarity, for each dataset with records.
+func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	for _, column := range results.Columns() {
+		figure, err := Results{results}.Figure(column)
+		all.Add(figure, err, "Share of pairs of patches of one class by their similarity, and by its rank: Fig. noise_rate.", "noise-rate", column)
+	}
+	return all.All()
 }

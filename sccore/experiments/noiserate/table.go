@@ -1,9 +1,8 @@
 package noiserate
 
 import (
-	"slices"
-
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
@@ -13,17 +12,17 @@ const columnTop = "top decile"
 
 // tables returns a table of each dataset with records.
 func tables(results study.Results) (tables []figures.Table, err error) {
-	rows, err := allRows()
-	if err != nil {
-		return nil, err
-	}
 	for _, column := range results.Columns() {
+		rows, err := encoders.AllRows(results, "main", column)
+		if err != nil {
+			return nil, err
+		}
 		table := encoders.Table{
 			Title: "Positive rate on " + column,
 			Caption: "Share of pairs of patches of different images that have one class: of the tenth of pairs with the highest cosine, and of all pairs. The paper " +
 				"has it as Fig. noise_rate alone.",
-			Rows: encoders.WithRecords(results, rows, column), Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}},
-			Columns: []string{columnTop, detailAll}, From: []string{column},
+			Rows: rows, Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}},
+			Columns: []string{columnTop, evaluation.DetailAllPairs}, From: []string{column},
 			Detail: func(shown string) string {
 				if shown == columnTop {
 					return "" // The value of a record.
@@ -34,10 +33,4 @@ func tables(results study.Results) (tables []figures.Table, err error) {
 		tables = append(tables, table.Alone(results))
 	}
 	return tables, nil
-}
-
-// allRows lists our rows and the paper's.
-func allRows() ([]encoders.Row, error) {
-	rows, err := encoders.PaperRows(grid.Table)
-	return slices.Concat(encoders.OurRows(), rows), err
 }

@@ -21,11 +21,10 @@ const (
 // tables returns a table of all encoders and datasets with records, one of what training is worth, and the first without the class background where there is
 // such a class.
 func tables(results study.Results) ([]figures.Table, error) {
-	rows, err := encoders.PaperRows("semantic_seg")
+	rows, err := encoders.AllRows(results, "semantic_seg", results.Columns()...)
 	if err != nil {
 		return nil, err
 	}
-	rows = slices.Concat(encoders.OurRows(), rows)
 	columns := encoders.ColumnsOf(results, rows, results.Columns()...)
 	slices.SortFunc(columns, func(a, b string) int { // Linear first.
 		before, kind, _ := strings.Cut(a, "/")
@@ -35,8 +34,8 @@ func tables(results study.Results) ([]figures.Table, error) {
 	t := encoders.Table{
 		Title:   "Recall of classes over patches",
 		Caption: "Mean over classes of the share of patches that are classified rightly. " + chances(results, rows, columns, detailChance) + "The paper has no such table.",
-		Rows:    encoders.WithRecords(results, rows, columns...), Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}},
-		Columns: columns, Detail: func(string) string { return "" },
+		Rows:    rows, Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}},
+		Columns: columns, Detail: encoders.Value,
 	}
 	all := []figures.Table{t.Alone(results)}
 	if gains := encoders.Gains(results, "What training is worth in recall over patches", "recall", columns...); len(gains.Rows) > 0 {

@@ -15,22 +15,22 @@ import (
 // Sheet draws a contact sheet of one of the experiment's videos, counted from 0: a row of frames with the true masks, and a row with the masks of each
 // encoder of seed 0.
 func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frames int) (sheet figures.ImageGrid, err error) {
-	names, _, err := sources.Datasets(o)
+	names, _, err := Study.Datasets(o)
 	if err != nil {
 		return sheet, err
 	}
-	cells, err := grid.Cells(o, names[0])
+	cells, err := Study.Cells(o, names[0])
 	if err != nil {
 		return sheet, study.BadOption{Err: err}
 	}
-	set, err := open(o, names[0], cells[0].Config, 0)
+	set, err := Study.Open(o, names[0], cells)
 	if err != nil {
 		return sheet, err
 	}
-	if video < 0 || video >= len(set.All) || frames < 2 {
-		return sheet, fmt.Errorf("%d frames of video %d: there are %d videos, and a row needs at least 2 frames", frames, video, len(set.All))
+	if video < 0 || video >= len(set.Videos) || frames < 2 {
+		return sheet, fmt.Errorf("%d frames of video %d: there are %d videos, and a row needs at least 2 frames", frames, video, len(set.Videos))
 	}
-	v := set.All[video]
+	v := set.Videos[video]
 	sheet.Title, sheet.Scale = fmt.Sprintf("%s, %s", set.Name, v.Name), 1
 	var chosen []int
 	frames = min(frames, v.Frames)
@@ -61,16 +61,28 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 		if c.Seed != 0 {
 			continue
 		}
-		vit, store, err := c.Config.Encoder.Load(c.Seed)
+		encoder, err := c.Config.Encoder.Open(b, c.Seed)
 		if err != nil {
 			return sheet, err
 		}
-		err = c.Config.Propagation.TrackAll(ctx, b, vit, store, set.All[video:video+1], func(_ datasets.Video, masks [][]uint8) error {
+		err = c.Config.Propagation.TrackAll(ctx, encoder, set.Videos[video:video+1], func(_ datasets.Video, masks [][]uint8) error {
 			return add(encoders.Title(c.Config.Encoder.Row), func(i int) ([]uint8, error) { return masks[i], nil })
 		})
+		encoder.Close()
 		if err != nil {
 			return sheet, err
 		}
 	}
 	return sheet, nil
+}
+
+// drawn draws a contact sheet of the first video. It needs a backend.
+func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+	var all study.Drawn
+	if from.Backend == nil {
+		return all.All()
+	}
+	sheet, err := Sheet(context.Background(), from.Backend, study.Options{Profile: results.Profile, Out: from.Out, Data: from.Data}, 0, 5)
+	all.Add(sheet, err, "Frames of the first video with the true masks, and with those that each encoder of seed 0 propagates from the first frame.", "sheet")
+	return all.All()
 }

@@ -1,8 +1,6 @@
 package video
 
 import (
-	"slices"
-
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
@@ -24,15 +22,15 @@ func tables(results study.Results) ([]figures.Table, error) {
 		return nil, err
 	}
 	all := []figures.Table{beside}
-	rows, err := encoders.PaperRows("video_seg")
-	if err != nil {
-		return nil, err
-	}
 	for _, dataset := range []string{titles[davis], titles[encoders.Synthetic]} {
+		rows, err := encoders.AllRows(results, "video_seg", dataset)
+		if err != nil {
+			return nil, err
+		}
 		t := encoders.Table{
 			Title:   "Recall and decay on " + dataset,
 			Caption: "All measures of video object segmentation; a high decay is a loss over time. The paper has no such table.",
-			Rows:    encoders.WithRecords(results, slices.Concat(encoders.OurRows(), rows), dataset), Heads: beside.RowHeads,
+			Rows:    rows, Heads: beside.RowHeads,
 			Columns: []string{"J&F_mean", "J_mean", "J_recall", "J_decay", "F_mean", "F_recall", "F_decay"},
 			From:    []string{dataset}, Detail: detail,
 		}

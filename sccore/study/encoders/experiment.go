@@ -9,6 +9,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -168,6 +169,21 @@ func (g Grid[C]) Cells(o study.Options, dataset string) (cells []study.Cell[C], 
 	return cells, nil
 }
 
+// Configured returns the function Config of a [Grid] that applies --set to the defaults of a profile and checks the result: its ranges, and rules that depend on
+// the dataset, which are optional.
+func Configured[C any](defaults func(study.Profile, string) C, rules func(config C, dataset string) error) func(study.Profile, string, string, []string) (C, error) {
+	return func(profile study.Profile, dataset, _ string, set []string) (C, error) {
+		c := defaults(profile, dataset)
+		if err := settings.Apply(&c, set...); err != nil {
+			return c, err
+		}
+		if err := settings.Check(c); err != nil || rules == nil {
+			return c, err
+		}
+		return c, rules(c, dataset)
+	}
+}
+
 // ProfileConfig implements ProfileConfig of a [study.Spec].
 func (g Grid[C]) ProfileConfig(r study.Record, config C) C {
 	parts := strings.Split(r.Cell, "/") // Dataset, row, variant if there are variants, and seed.
@@ -184,6 +200,14 @@ func (g Grid[C]) ProfileConfig(r study.Record, config C) C {
 func (g Grid[C]) Common(config, _ C) C {
 	*encoderOf(&config) = Encoder{}
 	return config
+}
+
+// Share returns a seed's share of the images of each split, which no other seed has; all if shares is 1, or of a split that is too small. The classes stay. The
+// identity is that of all seeds.
+func Share(o study.Options, d evaluation.Data, seed, shares int) evaluation.Data {
+	own, cut := d.Share(seed, func(n int) int { return o.SharesOf(d.Title(), n, "images", shares) })
+	own.ID = study.IdentityOfShares(d.ID, cut)
+	return own
 }
 
 // Synthetic is the dataset of an evaluation without --data.

@@ -76,10 +76,16 @@ func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
 	})
 }
 
+// AllRows returns our rows and those of one of the paper's tables, as far as they have records in at least one of the columns.
+func AllRows(results study.Results, table string, columns ...string) ([]Row, error) {
+	paper, err := PaperRows(table)
+	return WithRecords(results, slices.Concat(OurRows(), paper), columns...), err
+}
+
 // DrawnRows are the rows whose models figures show, as far as a column has records of them: random weights, and what the method has made, ours or a table's of the paper.
 func DrawnRows(results study.Results, table, column string) ([]Row, error) {
-	paper, err := PaperRows(table)
-	return slices.DeleteFunc(WithRecords(results, slices.Concat(OurRows(), paper), column), func(row Row) bool {
+	rows, err := AllRows(results, table, column)
+	return slices.DeleteFunc(rows, func(row Row) bool {
 		return row.Key != Random && row.Key != Second && !strings.Contains(row.Key, "+ours")
 	}), err
 }

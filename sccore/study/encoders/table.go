@@ -58,3 +58,17 @@ func (t Table) table() study.Table {
 	}
 	return made
 }
+
+// Plain returns the tables of an experiment that the paper has no table of: one, of the values of all rows and columns with records. paper is the table whose rows
+// weights can be given for.
+func Plain(paper, title, caption string) func(study.Results) ([]figures.Table, error) {
+	return func(results study.Results) ([]figures.Table, error) {
+		rows, err := AllRows(results, paper, results.Columns()...)
+		return []figures.Table{Table{
+			Title: title, Caption: caption, Rows: rows, Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}}, Columns: results.Columns(), Detail: Value,
+		}.Alone(results)}, err
+	}
+}
+
+// Value is the Detail of a [Table] that shows the values of records.
+func Value(string) string { return "" }

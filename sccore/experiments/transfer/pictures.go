@@ -39,7 +39,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	}
 	w := newWorker(b)
 	defer w.Close()
-	frozen, trainer, err := w.prepare(c, record.Seed, len(images.test.Classes))
+	frozen, trainer, err := w.prepare(c, record.Seed, len(images.Test.Classes))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,18 +51,28 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 	for _, place := range datasets.Spread(len(images.tested), n) {
 		which = append(which, images.tested[place])
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.test, Crop: c.crop(), TestSize: c.TestSize}
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
 	predictions := make([]figures.Segmented, len(which))
 	var colours color.Palette // Drawn classes have those of every figure.
 	if dataset != encoders.Synthetic {
-		colours = images.test.Colours()
+		colours = images.Test.Colours()
 	}
-	err = trainer.Predict(images.test, which, c.TestSize/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
+	err = trainer.Predict(images.Test, which, c.TestSize/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
 		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
 			if head == best {
 				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: colours}
 			}
 			return nil
 		})
-	return predictions, images.test.Classes, err
+	return predictions, images.Test.Classes, err
+}
+
+// drawnImages is the number of images in a figure.
+const drawnImages = 6
+
+// drawn draws what the heads of encoders make of test images, for each column with records. It needs a backend.
+func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+	return encoders.DrawPredictions(results, from, "semantic_seg", func(row, column string) ([]figures.Segmented, []string, error) {
+		return Results{results}.Predictions(from.Backend, from.Data, from.Out, row, column, drawnImages)
+	})
 }

@@ -47,7 +47,7 @@ var Study = study.Spec[Config, Data]{
 		return open(o, dataset, cells[0].Config, cells[0].Seed)
 	},
 	Numbers: func(data Data, c study.Cell[Config]) []study.Number {
-		return []study.Number{{Row: c.Config.Encoder.Row, Column: column(data.train.Name, c.Config.Head)}}
+		return []study.Number{{Row: c.Config.Encoder.Row, Column: column(data.Train.Name, c.Config.Head)}}
 	},
 	Steps:     func(_ Data, c study.Cell[Config]) int { return c.Config.steps() },
 	NewWorker: func(r *run) (study.Worker[Config, Data], error) { return newWorker(r.Backend()), nil },

@@ -172,7 +172,7 @@ func pretend(t *testing.T, out string) {
 	config.Second.Encoder = "vit-tiny"
 	for i, row := range []string{recipe.RowAlignment, recipe.RowControl, recipe.RowMethod} {
 		stage := []string{encoders.First, encoders.Control, encoders.Second}[i]
-		r := study.Record{Profile: study.Smoke, Cell: "synthetic/seed0", Row: row, Config: study.EncodeConfig(config), Curve: "cells/x/" + stage + "/curve.jsonl"}
+		r := study.Record{Experiment: recipe.Pretraining, Profile: study.Smoke, Cell: "synthetic/seed0", Row: row, Config: study.EncodeConfig(config), Curve: "cells/x/" + stage + "/curve.jsonl"}
 		export(t, recipe.EncoderFile(out, r, stage), 7+i)
 		if err := r.Append(study.Folder(out, recipe.Pretraining)); err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func TestTransferSaysWhatIsWrong(t *testing.T) {
 		"images=1":                 "images 1 is not between 2",
 		"weights.dino-s16=/none/x": "open /none/x: no such file or directory",
 		"weights.dino-s16=" + file: file + ": ",
-		"fcn.width=0":              "FCN: width 0",
+		"fcn.width=0":              "width 0 is not between 1 and 4096",
 		"synthetic.crops=-1":       "crops -1 is not",
 		"width=\"many\"":           `"\"many\"" is not a number like 4`,
 	} {
@@ -366,8 +366,8 @@ func TestTransferTakesTheClassesThatCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(d.train.Classes, []string{"background", "cat"}) || len(d.tested) != d.test.Len() {
-			t.Errorf("classes %q, %d of %d images test", d.train.Classes, len(d.tested), d.test.Len())
+		if !slices.Equal(d.Train.Classes, []string{"background", "cat"}) || len(d.tested) != d.Test.Len() {
+			t.Errorf("classes %q, %d of %d images test", d.Train.Classes, len(d.tested), d.Test.Len())
 		}
 		identities = append(identities, d.Identity())
 	}

@@ -84,11 +84,11 @@ type runState struct {
 // Run trains the heads of a cell, chooses the learning rate on held-out images, and records mIoU on the test images.
 func (w *worker) Run(r *run) error {
 	c := r.Cell.Config
-	frozen, trainer, err := w.prepare(c, r.Cell.Seed, len(r.Data.train.Classes))
+	frozen, trainer, err := w.prepare(c, r.Cell.Seed, len(r.Data.Train.Classes))
 	if err != nil {
 		return err
 	}
-	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: r.Data.Train, Crop: c.crop(), Seed: 1, TestSize: c.TestSize}
 	crops, err := cacheCrops(r, fixed)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (w *worker) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	fixed.Images = r.Data.test
+	fixed.Images = r.Data.Test
 	tested, err := evaluate(r, trainer, fixed, "test images", r.Data.tested)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, trained runState, heldO
 		return err
 	}
 	return r.Record(study.Number{
-		Row: c.Encoder.Row, Column: column(r.Data.train.Name, c.Head), Metric: "mIoU", Unit: "%", Value: tested[best].MIoU,
+		Row: c.Encoder.Row, Column: column(r.Data.Train.Name, c.Head), Metric: "mIoU", Unit: "%", Value: tested[best].MIoU,
 		Protocol: fmt.Sprintf("%s on fixed patch features of %s; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %s; %d steps of %d crops, "+
 			"Adam at rate %g of %v%s, chosen by mIoU on %d held-out training images; %d test images resized to %d×%d px, logits resized bilinearly to the annotation's "+
 			"size, ignored pixels (255) left out",

@@ -31,6 +31,7 @@ var order = [][]string{
 	{"sccore/study"},
 	{"sccore/recipe"},
 	{"sccore/study/encoders"},
+	{"sccore/recipe/maintable"},
 	{"sccore/ownimages"},
 	{"sccore/experiments/*"},
 	{"sccore/experiments"},

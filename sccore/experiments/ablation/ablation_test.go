@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 	encoders "github.com/semcon/semcon/sccore/weights"
@@ -52,7 +53,7 @@ func TestAblationTrainsAndResumes(t *testing.T) {
 		return values
 	}
 	one, other := values(whole), values(parts)
-	if len(one) != 5*len(columns) || len(other) != len(one) {
+	if len(one) != 5*len(maintable.Columns) || len(other) != len(one) {
 		t.Fatalf("%d and %d numbers, want 5 rows of 4", len(one), len(other))
 	}
 	for key, value := range one {
@@ -135,7 +136,7 @@ func TestAblationOfOneBlock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		earlier := slices.ContainsFunc(all, func(c study.Cell[Config]) bool { return rowOf(c) == earlierRow })
+		earlier := slices.ContainsFunc(all, func(c study.Cell[maintable.Config]) bool { return rowOf(c) == earlierRow })
 		if len(all) != want || earlier != (want == 2+8) {
 			t.Errorf("%s: %d cells, with line 8: %t", encoder, len(all), earlier)
 		}
@@ -144,13 +145,13 @@ func TestAblationOfOneBlock(t *testing.T) {
 
 // TestAblationClaims judges made-up numbers.
 func TestAblationClaims(t *testing.T) {
-	config := study.EncodeConfig(ProfileConfig(study.Quick, false))
+	config := study.EncodeConfig(maintable.ProfileConfig(study.Quick, false))
 	var records []study.Record
 	for seed := range 3 {
 		for row, value := range map[string]float64{"1": 10, "2": 30, "3": 25, "4": 14, "5": 33, "6": 27, "7": 28, "8": 40} {
-			for _, column := range columns {
+			for _, column := range maintable.Columns {
 				v := value + float64(seed)
-				if column == ColumnKNN {
+				if column == maintable.ColumnKNN {
 					v = 50 - value
 				}
 				records = append(records, study.Record{Row: row, Column: column, Value: v, Seed: seed, Profile: study.Quick, Config: config, Data: "made up"})
@@ -206,7 +207,7 @@ func TestAblationOfOtherClasses(t *testing.T) {
 		"folder photographs: 9 files; measured on a fifth of (folder train: 5 files; folder val: 2 files; 200 classes in imagenet/, where ImageNet-1k has 1000)": false,
 	} {
 		grouped, err := Study.Results([]study.Record{{
-			Cell: "images/line1/seed0", Row: "1", Column: ColumnKNN, Value: 50, Profile: study.Quick, Config: study.EncodeConfig(ProfileConfig(study.Quick, true)), Data: data,
+			Cell: "images/line1/seed0", Row: "1", Column: maintable.ColumnKNN, Value: 50, Profile: study.Quick, Config: study.EncodeConfig(maintable.ProfileConfig(study.Quick, true)), Data: data,
 		}}, study.Quick)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +225,7 @@ func TestAblationOfOtherClasses(t *testing.T) {
 // column in which neither line is clearly above random weights.
 func TestAblationClaimsOnImages(t *testing.T) {
 	for gain, blind := range map[float64]bool{20: false, 0.2: true} {
-		config := ProfileConfig(study.Quick, true)
+		config := maintable.ProfileConfig(study.Quick, true)
 		config.Init = "start.safetensors"
 		var records []study.Record
 		for seed := range 3 {
@@ -273,7 +274,7 @@ func TestRecordsHaveWhatTheirLineRanWith(t *testing.T) {
 			t.Errorf("%s: a configuration of its own: %t", c.Name(), derived)
 		}
 		concentrations[rowOf(c)] = ran.Second.Lambdas.PatchConcentration
-		var config Config
+		var config maintable.Config
 		r := study.Record{Config: study.EncodeConfig(ran), Shared: study.EncodeConfig(c.Config)}
 		if err := r.DecodeConfig(&config); err != nil || config != c.Config {
 			t.Errorf("%s: the cell's configuration is lost: %v", c.Name(), err)

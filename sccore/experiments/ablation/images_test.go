@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -120,8 +121,8 @@ func TestAblationReadsImages(t *testing.T) {
 			t.Errorf("%s on %s", r.Cell, r.Data)
 		}
 	}
-	if values[recipe.RowAlignment+" "+ColumnKNN] < 90 { // Chance is 50, of two classes.
-		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[recipe.RowAlignment+" "+ColumnKNN])
+	if values[recipe.RowAlignment+" "+maintable.ColumnKNN] < 90 { // Chance is 50, of two classes.
+		t.Errorf("k-NN accuracy %.0f of dark and bright pictures", values[recipe.RowAlignment+" "+maintable.ColumnKNN])
 	}
 
 	found, err := filepath.Glob(filepath.Join(out, Name, "cells", "*", "first", "online.safetensors"))
@@ -190,8 +191,8 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 		for seed := range 3 {
 			for row, value := range map[string]float64{"1": 50, "4": 50 + gain} {
 				records = append(records, study.Record{
-					Cell: newCell(dataset, row, seed, Config{}).Name(), Row: row, Column: ColumnKNN, Value: value, Seed: seed, Profile: study.Quick,
-					Config: study.EncodeConfig(ProfileConfig(study.Quick, dataset == "images")), Data: dataset + " made up",
+					Cell: newCell(dataset, row, seed, maintable.Config{}).Name(), Row: row, Column: maintable.ColumnKNN, Value: value, Seed: seed, Profile: study.Quick,
+					Config: study.EncodeConfig(maintable.ProfileConfig(study.Quick, dataset == "images")), Data: dataset + " made up",
 				})
 				if err := records[len(records)-1].Append(filepath.Join(out, Name)); err != nil {
 					t.Fatal(err)
@@ -228,7 +229,7 @@ func TestAblationOnImagesCountsBeforeSynthetic(t *testing.T) {
 		value       float64
 	}{{"Tab. ablation on images", "images made up", 53}, {"Tab. ablation on synthetic images", "synthetic made up", 48}} {
 		table := tables[2*i]
-		knn := slices.Index(table.Columns, ColumnKNN)
+		knn := slices.Index(table.Columns, maintable.ColumnKNN)
 		got := table.Rows[slices.IndexFunc(table.Rows, func(row figures.Row) bool { return row.Heads[0] == "4" })].Cells[knn].Ours
 		if table.Title != want.title || !slices.Equal(table.Data, []string{want.data}) || !slices.Equal(got, slices.Repeat([]float64{want.value}, 3)) {
 			t.Errorf("%s of %q: line 4 is %v", table.Title, table.Data, got)

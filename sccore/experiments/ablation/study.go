@@ -1,7 +1,6 @@
 package ablation
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,100 +9,25 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/encoder"
-	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
-	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
 // Name is the experiment's name.
 const Name = "ablation"
 
-// Config is the configuration that all lines share: training in two stages with all parts on, or in the second stage alone from a file of weights, and
-// the evaluation of frozen features.
-type Config struct {
-	recipe.Config
-	Linear evaluation.LinearProbe `json:"linear"` // Linear classification of [CLS] features.
-
-	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
-}
-
-// The columns of the paper's table.
-const (
-	ColumnMIoU     = "linear_seg_mIoU"
-	ColumnAccuracy = "linear_seg_Acc"
-	ColumnLinear   = "linear_cls_Acc@1"
-	ColumnKNN      = "knn_Acc@1"
-)
-
-var columns = []string{ColumnMIoU, ColumnAccuracy, ColumnLinear, ColumnKNN}
-
-// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
-func ProfileConfig(profile study.Profile, read bool) Config {
-	c := Config{Config: recipe.ProfileConfig(profile, read), Linear: evaluation.FastLinearProbe()}
-	if read {
-		c.Segmentation = encoders.MainSegmentation(profile)
-	}
-	switch profile { // A linear probe on a thousand images needs several epochs.
-	case study.Quick:
-		c.Linear.Epochs = 50
-	case study.Smoke:
-		c.Linear.Epochs, c.Linear.Batch = 10, 8
-		if read {
-			c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Epochs = 32, 32, 1
-		}
-	}
-	return c
-}
-
-// Check returns an error that names the first value out of range.
-func (c Config) Check(profile study.Profile, read bool) error {
-	if err := settings.Check(c.Config); err != nil {
-		return err
-	}
-	for _, line := range c.lines() {
-		if err := settings.Check(line.Config(c.Second)); err != nil {
-			return fmt.Errorf("line %d: second.%w", line.Line, err)
-		}
-	}
-	classifiers := struct {
-		Linear       evaluation.LinearProbe       `json:"linear"`
-		Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"`
-	}{c.Linear, c.Segmentation}
-	if !read {
-		return cmp.Or(c.CheckDrawn(profile), settings.Check(classifiers))
-	}
-	return cmp.Or(c.CheckRead(profile), settings.Check(classifiers))
-}
-
-// evaluation measures an encoder.
-func (c Config) evaluation() evaluation.MainTable {
-	return evaluation.MainTable{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
-}
-
-// allLines are the paper's lines and the one that it does not have.
-var allLines = append(slices.Clone(sccore.Ablations), sccore.FilterEarlier)
-
-// lines are all lines that the encoder can have: in one of a single block there is no attention after the filter.
-func (c Config) lines() []sccore.Ablation {
-	if v, err := encoder.ViTByName(c.Second.Encoder); err == nil && v.Depth == 1 {
-		return sccore.Ablations
-	}
-	return allLines
-}
-
 // cellNames are the names of the cells besides the lines. Cells on real images have the dataset in front: line4/seed0, stage1/seed0, images/line4/seed0.
 var cellNames = map[string]string{recipe.RowRandom: "random", recipe.RowAlignment: "stage1", recipe.RowInit: "init"}
 
 // newCell returns the cell of a row, which is the number of a line or a row of the experiment pretrain.
-func newCell(dataset, row string, seed int, config Config) study.Cell[Config] {
+func newCell(dataset, row string, seed int, config maintable.Config) study.Cell[maintable.Config] {
 	name, ok := cellNames[row]
 	if !ok {
 		name = "line" + row
 	}
-	c := study.Cell[Config]{Dataset: dataset, Path: []string{name}, Seed: seed, Config: config}
+	c := study.Cell[maintable.Config]{Dataset: dataset, Path: []string{name}, Seed: seed, Config: config}
 	if dataset == "images" {
 		c.Path = []string{dataset, name}
 	}
@@ -111,7 +35,7 @@ func newCell(dataset, row string, seed int, config Config) study.Cell[Config] {
 }
 
 // rowOf returns the row of a cell, which is the number of a line or a row of the experiment pretrain.
-func rowOf(c study.Cell[Config]) string {
+func rowOf(c study.Cell[maintable.Config]) string {
 	name := c.Path[len(c.Path)-1]
 	for row, other := range cellNames {
 		if name == other {
@@ -122,8 +46,8 @@ func rowOf(c study.Cell[Config]) string {
 }
 
 // lineOf returns the line of a cell; ok is false for the other cells.
-func lineOf(c study.Cell[Config]) (line sccore.Ablation, ok bool) {
-	for _, line := range allLines {
+func lineOf(c study.Cell[maintable.Config]) (line sccore.Ablation, ok bool) {
+	for _, line := range maintable.AllLines {
 		if strconv.Itoa(line.Line) == rowOf(c) {
 			return line, true
 		}
@@ -132,9 +56,9 @@ func lineOf(c study.Cell[Config]) (line sccore.Ablation, ok bool) {
 }
 
 // cells lists the cells of a call. The cells that others start from come first.
-func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
+func cells(o study.Options, dataset string) ([]study.Cell[maintable.Config], error) {
 	read := dataset == "images"
-	config := ProfileConfig(o.Profile, read)
+	config := maintable.ProfileConfig(o.Profile, read)
 	if err := settings.Apply(&config, o.Set...); err != nil {
 		return nil, err
 	}
@@ -154,14 +78,14 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 	if config.Init != "" {
 		rows[1] = recipe.RowInit
 	}
-	for _, line := range slices.Backward(config.lines()) { // The last lines take longest, so they start first.
+	for _, line := range slices.Backward(config.Lines()) { // The last lines take longest, so they start first.
 		rows = append(rows, strconv.Itoa(line.Line))
 	}
 	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 3}[o.Profile])
 	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
 		return nil, err
 	}
-	var cells []study.Cell[Config]
+	var cells []study.Cell[maintable.Config]
 	for _, row := range rows {
 		for seed := range seeds {
 			cells = append(cells, newCell(dataset, row, seed, config))
@@ -171,18 +95,18 @@ func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
 }
 
 // needs returns the cell that a line starts from.
-func needs(c study.Cell[Config]) []study.Cell[Config] {
+func needs(c study.Cell[maintable.Config]) []study.Cell[maintable.Config] {
 	if _, ok := lineOf(c); !ok {
 		return nil
 	}
 	if c.Config.Init != "" {
-		return []study.Cell[Config]{newCell(c.Dataset, recipe.RowInit, c.Seed, c.Config)}
+		return []study.Cell[maintable.Config]{newCell(c.Dataset, recipe.RowInit, c.Seed, c.Config)}
 	}
-	return []study.Cell[Config]{newCell(c.Dataset, recipe.RowAlignment, c.Seed, c.Config)}
+	return []study.Cell[maintable.Config]{newCell(c.Dataset, recipe.RowAlignment, c.Seed, c.Config)}
 }
 
 // folder is the folder of a cell's files. The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
-func folder(d Data, c study.Cell[Config]) string {
+func folder(d maintable.Data, c study.Cell[maintable.Config]) string {
 	trained := recipe.Config{First: c.Config.First, Second: c.Config.Second, Images: c.Config.Images}
 	name := stageOf(c).Name
 	if rowOf(c) == recipe.RowRandom {
@@ -192,7 +116,7 @@ func folder(d Data, c study.Cell[Config]) string {
 }
 
 // Study is the experiment.
-var Study = study.Spec[Config, Data]{
+var Study = study.Spec[maintable.Config, maintable.Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "What does each part of the method contribute for images, and what for patches?",
@@ -216,24 +140,24 @@ var Study = study.Spec[Config, Data]{
 	Cells:  cells,
 	BySeed: study.EachSeed,
 	Caches: true,
-	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (Data, error) {
-		return Open(o, cells[0].Config, cells[0].Seed)
+	Open: func(o study.Options, _ string, cells []study.Cell[maintable.Config]) (maintable.Data, error) {
+		return maintable.Open(o, cells[0].Config, cells[0].Seed)
 	},
-	Numbers:   func(d Data, c study.Cell[Config]) []study.Number { return d.Numbers(rowOf(c)) },
+	Numbers:   func(d maintable.Data, c study.Cell[maintable.Config]) []study.Number { return d.Numbers(rowOf(c)) },
 	Steps:     training.Steps,
 	NewWorker: training.NewWorker,
 	Shares:    training.Shares,
 	Needs:     needs,
 	Folder:    folder,
-	Ran: func(c study.Cell[Config]) (ran Config, derived bool) {
+	Ran: func(c study.Cell[maintable.Config]) (ran maintable.Config, derived bool) {
 		ran = c.Config
 		if _, derived = lineOf(c); derived {
 			ran.Second = stageOf(c).Config
 		}
 		return ran, derived
 	},
-	ProfileConfig: func(r study.Record, config Config) Config {
-		c := ProfileConfig(r.Profile, r.Kind == figures.Real)
+	ProfileConfig: func(r study.Record, config maintable.Config) maintable.Config {
+		c := maintable.ProfileConfig(r.Profile, r.Kind == figures.Real)
 		if recipe.StartsFrom(r) {
 			c.Init = config.Init
 		}

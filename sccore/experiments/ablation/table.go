@@ -10,6 +10,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -60,10 +61,10 @@ var pairs = []struct{ Title, Row, Other string }{
 
 // fromWeights reports whether the lines start from a file of weights.
 func (r Results) fromWeights() bool {
-	for _, column := range slices.Concat(columns, recipe.RecallColumns) {
-		for _, line := range allLines {
+	for _, column := range slices.Concat(maintable.Columns, recipe.RecallColumns) {
+		for _, line := range maintable.AllLines {
 			for _, record := range r.Of(strconv.Itoa(line.Line), column) {
-				var config Config
+				var config maintable.Config
 				if record.DecodeConfig(&config) == nil && config.Init != "" {
 					return true
 				}
@@ -90,11 +91,11 @@ func (r Results) tables() []figures.Table {
 	case r.Kind == figures.Real:
 		title += " on images"
 		classification := "Classification of ImageNet-1k."
-		if !r.compares(ColumnKNN) {
+		if !r.compares(maintable.ColumnKNN) {
 			classification = "Classification of the images in imagenet/, with which the paper's numbers do not compare: they have another number of classes than ImageNet-1k."
 		}
 		for _, measured := range []struct{ column, what string }{
-			{ColumnMIoU, "Segmentation of COCOStuff-27."}, {ColumnKNN, classification},
+			{maintable.ColumnMIoU, "Segmentation of COCOStuff-27."}, {maintable.ColumnKNN, classification},
 			{recipe.ColumnRecall, "Recall over patches of PASCAL VOC, every class counting the same."},
 		} {
 			if slices.Contains(r.Columns(), measured.column) {
@@ -166,12 +167,12 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 		title += " on images"
 	}
 	f := figures.TradeOff{Title: fmt.Sprintf("%s, %s profile", title, r.Profile), X: "k-NN accuracy (%)", Y: "linear segmentation, mIoU (%)"}
-	for _, line := range allLines {
+	for _, line := range maintable.AllLines {
 		name := strconv.Itoa(line.Line)
 		// Only seeds with both numbers count, because the two are paired.
-		x, y := figures.Cell{Paper: r.printed(paper, ColumnKNN, name)}, figures.Cell{Paper: r.printed(paper, ColumnMIoU, name)}
-		for _, record := range r.Of(name, ColumnKNN) {
-			if miou, ok := r.OfSeed(name, ColumnMIoU, record.Seed); ok {
+		x, y := figures.Cell{Paper: r.printed(paper, maintable.ColumnKNN, name)}, figures.Cell{Paper: r.printed(paper, maintable.ColumnMIoU, name)}
+		for _, record := range r.Of(name, maintable.ColumnKNN) {
+			if miou, ok := r.OfSeed(name, maintable.ColumnMIoU, record.Seed); ok {
 				x.Ours, y.Ours = append(x.Ours, record.Value), append(y.Ours, miou.Value)
 			}
 		}

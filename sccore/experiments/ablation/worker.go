@@ -6,21 +6,22 @@ import (
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/study"
 )
 
 // run is a running cell.
-type run = study.Run[Config, Data]
+type run = study.Run[maintable.Config, maintable.Data]
 
 // training is how cells train.
-var training = recipe.Cells[Config, Data]{
+var training = recipe.Cells[maintable.Config, maintable.Data]{
 	Stage:  stageOf,
 	Base:   func(r *run) (recipe.Data, recipe.Config) { return r.Data.Data, r.Cell.Config.Config },
 	Record: record,
 }
 
 // stageOf returns the stage of a cell: a line, or what all lines of a seed begin from, or random weights.
-func stageOf(c study.Cell[Config]) recipe.Stage {
+func stageOf(c study.Cell[maintable.Config]) recipe.Stage {
 	config, row := c.Config, rowOf(c)
 	s := recipe.Stage{Name: "first", Config: config.First, Neighbours: recipe.NeighboursFile}
 	if line, ok := lineOf(c); ok {

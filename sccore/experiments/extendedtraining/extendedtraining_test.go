@@ -11,7 +11,7 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
-	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
@@ -143,7 +143,7 @@ func TestClaim(t *testing.T) {
 			for j, row := range rows {
 				value := float64(30 + seed + j*(1+i))
 				records = append(records, study.Record{
-					Row: row, Column: columnOf(baseline, ablation.ColumnMIoU), Value: value, Seed: seed, Profile: study.Quick, Config: config, Data: "made up",
+					Row: row, Column: columnOf(baseline, maintable.ColumnMIoU), Value: value, Seed: seed, Profile: study.Quick, Config: config, Data: "made up",
 				})
 			}
 		}
@@ -165,7 +165,7 @@ func TestClaim(t *testing.T) {
 		t.Errorf("C24 without Mugs is %v", got)
 	}
 	oneSeedShort := slices.DeleteFunc(slices.Clone(records), func(r study.Record) bool {
-		return r.Column == columnOf(selfdistillation.IBOT, ablation.ColumnMIoU) && r.Seed == 1 && r.Row == rowMixture
+		return r.Column == columnOf(selfdistillation.IBOT, maintable.ColumnMIoU) && r.Seed == 1 && r.Row == rowMixture
 	})
 	if got := judge(oneSeedShort); len(got) != 2 {
 		t.Errorf("C24 without one of iBOT's seeds is %v", got)

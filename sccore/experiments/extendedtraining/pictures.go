@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/study"
 	"gonum.org/v1/gonum/stat"
 )
@@ -85,7 +85,7 @@ func (r Results) anyColumn(baseline string) string {
 			return kind
 		}
 	}
-	return ablation.ColumnMIoU
+	return maintable.ColumnMIoU
 }
 
 func readCurve(out string, record study.Record) ([]anyPoint, error) {

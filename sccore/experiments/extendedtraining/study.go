@@ -9,9 +9,9 @@ import (
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
-	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -22,9 +22,9 @@ import (
 const Name = "extended-training"
 
 // Config is the configuration that all arms of a baseline share: First are the method's alignment losses alone, Second is the method, and both start from
-// the baseline. The rest of ablation.Config measures encoders; its Init and Ignore are not used.
+// the baseline. The rest of maintable.Config measures encoders; its Init and Ignore are not used.
 type Config struct {
-	ablation.Config
+	maintable.Config
 	Start selfdistillation.Config `json:"start"` // The baseline from scratch.
 	Own   selfdistillation.Config `json:"own"`   // The baseline continued.
 
@@ -57,7 +57,7 @@ var titles = map[string]string{
 
 // ProfileConfig returns the configuration of a baseline in a profile before --set, for real images if read is true, else for synthetic ones.
 func ProfileConfig(profile study.Profile, read bool, baseline string) Config {
-	c := Config{Config: ablation.ProfileConfig(profile, read), Start: selfdistillation.Default(baseline), Own: selfdistillation.Default(baseline)}
+	c := Config{Config: maintable.ProfileConfig(profile, read), Start: selfdistillation.Default(baseline), Own: selfdistillation.Default(baseline)}
 	method := &c.Second
 	switch profile {
 	case study.Full:
@@ -190,7 +190,7 @@ func needs(c study.Cell[Config]) []study.Cell[Config] {
 }
 
 // steps is the number of steps that a cell trains.
-func steps(_ ablation.Data, c study.Cell[Config]) int {
+func steps(_ maintable.Data, c study.Cell[Config]) int {
 	switch {
 	case rowOf(c) != rowStart:
 		return c.Config.Own.Steps
@@ -201,7 +201,7 @@ func steps(_ ablation.Data, c study.Cell[Config]) int {
 }
 
 // folder is the folder of a cell's files. The cells of a baseline and a seed share a folder, whose name depends on the training but not on the evaluation.
-func folder(d ablation.Data, c study.Cell[Config]) string {
+func folder(d maintable.Data, c study.Cell[Config]) string {
 	trained := Config{Start: c.Config.Start, Own: c.Config.Own, WeightsSHA256: c.Config.WeightsSHA256}
 	trained.First, trained.Second, trained.Images = c.Config.First, c.Config.Second, c.Config.Images
 	name := fmt.Sprintf("seed%d-%s", c.Seed, study.Hash(study.EncodeConfig(trained), []byte(d.Identity())))
@@ -220,7 +220,7 @@ func shares(c study.Cell[Config]) string {
 func columnOf(baseline, column string) string { return titles[baseline] + "/" + column }
 
 // Study is the experiment.
-var Study = study.Spec[Config, ablation.Data]{
+var Study = study.Spec[Config, maintable.Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Is the method's gain just longer training, or more data?",
@@ -244,17 +244,17 @@ var Study = study.Spec[Config, ablation.Data]{
 	Cells:  cells,
 	BySeed: study.EachSeed,
 	Caches: true,
-	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (ablation.Data, error) {
+	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (maintable.Data, error) {
 		for _, c := range cells {
 			if file := c.Config.Weights; file != "" { // Before anything is compiled or written.
 				if err := sccore.CheckStart(file, c.Config.Second); err != nil {
-					return ablation.Data{}, study.BadOption{Err: fmt.Errorf("--set %s.weights=%s: %w", baselineOf(c), file, err)}
+					return maintable.Data{}, study.BadOption{Err: fmt.Errorf("--set %s.weights=%s: %w", baselineOf(c), file, err)}
 				}
 			}
 		}
-		return ablation.Open(o, cells[0].Config.Config, cells[0].Seed)
+		return maintable.Open(o, cells[0].Config.Config, cells[0].Seed)
 	},
-	Numbers: func(d ablation.Data, c study.Cell[Config]) []study.Number {
+	Numbers: func(d maintable.Data, c study.Cell[Config]) []study.Number {
 		numbers := d.Numbers(rowOf(c))
 		for i := range numbers {
 			numbers[i].Column = columnOf(baselineOf(c), numbers[i].Column)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/sccore/experiments/ablation"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -26,8 +26,8 @@ func Load(out string, profile study.Profile) (Results, error) {
 
 // The columns of the paper's two figures that are measured here, without the baseline.
 var (
-	ofFigure     = []string{ablation.ColumnMIoU, ablation.ColumnLinear}
-	ofFullFigure = []string{ablation.ColumnMIoU, ablation.ColumnAccuracy, ablation.ColumnLinear, ablation.ColumnKNN}
+	ofFigure     = []string{maintable.ColumnMIoU, maintable.ColumnLinear}
+	ofFullFigure = []string{maintable.ColumnMIoU, maintable.ColumnAccuracy, maintable.ColumnLinear, maintable.ColumnKNN}
 )
 
 // differences are the rows of the paired table.
@@ -90,7 +90,7 @@ func (r Results) tables() []figures.Table {
 	compared.RowHeads = append(compared.RowHeads, figures.RowHead{Name: "interval of mIoU"})
 	for _, d := range differences {
 		interval := ""
-		if i := stats.MeanInterval(r.pooled(ablation.ColumnMIoU, d.row, d.other)); !math.IsNaN(i.Low) {
+		if i := stats.MeanInterval(r.pooled(maintable.ColumnMIoU, d.row, d.other)); !math.IsNaN(i.Low) {
 			interval = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", i.Low, i.High), "-", "−")
 		}
 		compared.Rows = append(compared.Rows, study.Row{Key: d.row, Minus: d.other, Heads: []string{d.title, interval}})

@@ -7,8 +7,8 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
-	"github.com/semcon/semcon/sccore/experiments/ablation"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/train"
@@ -18,10 +18,10 @@ import (
 const encoderFile = "encoder.safetensors"
 
 // run is a running cell.
-type run = study.Run[Config, ablation.Data]
+type run = study.Run[Config, maintable.Data]
 
 // arms is how the method and its alignment losses train from the encoder of a baseline.
-var arms = recipe.Cells[Config, ablation.Data]{
+var arms = recipe.Cells[Config, maintable.Data]{
 	Stage: func(c study.Cell[Config]) recipe.Stage {
 		s := recipe.Stage{Name: "alignment", Config: c.Config.First, After: filepath.Join(rowStart, encoderFile)}
 		if rowOf(c) == rowMethod {
@@ -36,7 +36,7 @@ var arms = recipe.Cells[Config, ablation.Data]{
 	Record: func(r *run, t *recipe.Trainer) error { return record(r, t.Frozen, "online") },
 }
 
-func newWorker(r *run) (study.Worker[Config, ablation.Data], error) {
+func newWorker(r *run) (study.Worker[Config, maintable.Data], error) {
 	if row := rowOf(r.Cell); row == rowAlignment || row == rowMethod {
 		return arms.NewWorker(r)
 	}
@@ -56,7 +56,7 @@ func newWorker(r *run) (study.Worker[Config, ablation.Data], error) {
 }
 
 // images are the training images of a row.
-func images(d ablation.Data, row string) selfdistillation.Data {
+func images(d maintable.Data, row string) selfdistillation.Data {
 	data := selfdistillation.Data{Objects: d.Train.Objects, Scenes: d.Train.Scenes, Broken: d.Train.Broken}
 	switch row {
 	case rowObjects:

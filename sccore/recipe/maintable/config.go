@@ -1,0 +1,91 @@
+// Package maintable measures encoders that are trained in stages by the columns of the paper's main table: linear segmentation, linear classification and k-NN
+// classification. The ablation and extended training are measured so.
+package maintable
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/study/encoders"
+)
+
+// Config is the configuration of training in two stages with all parts on, or in the second stage alone from a file of weights, and of the evaluation of frozen
+// features.
+type Config struct {
+	recipe.Config
+	Linear evaluation.LinearProbe `json:"linear"` // Linear classification of [CLS] features.
+
+	Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"` // Segments COCOStuff-27.
+}
+
+// The columns of the paper's table.
+const (
+	ColumnMIoU     = "linear_seg_mIoU"
+	ColumnAccuracy = "linear_seg_Acc"
+	ColumnLinear   = "linear_cls_Acc@1"
+	ColumnKNN      = "knn_Acc@1"
+)
+
+// Columns are the columns of the paper's table.
+var Columns = []string{ColumnMIoU, ColumnAccuracy, ColumnLinear, ColumnKNN}
+
+// ProfileConfig returns the configuration of a profile before --set, for real images if read is true, else for synthetic ones.
+func ProfileConfig(profile study.Profile, read bool) Config {
+	c := Config{Config: recipe.ProfileConfig(profile, read), Linear: evaluation.FastLinearProbe()}
+	if read {
+		c.Segmentation = encoders.MainSegmentation(profile)
+	}
+	switch profile { // A linear probe on a thousand images needs several epochs.
+	case study.Quick:
+		c.Linear.Epochs = 50
+	case study.Smoke:
+		c.Linear.Epochs, c.Linear.Batch = 10, 8
+		if read {
+			c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Epochs = 32, 32, 1
+		}
+	}
+	return c
+}
+
+// Check returns an error that names the first value out of range.
+func (c Config) Check(profile study.Profile, read bool) error {
+	if err := settings.Check(c.Config); err != nil {
+		return err
+	}
+	for _, line := range c.Lines() {
+		if err := settings.Check(line.Config(c.Second)); err != nil {
+			return fmt.Errorf("line %d: second.%w", line.Line, err)
+		}
+	}
+	classifiers := struct {
+		Linear       evaluation.LinearProbe       `json:"linear"`
+		Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"`
+	}{c.Linear, c.Segmentation}
+	if !read {
+		return cmp.Or(c.CheckDrawn(profile), settings.Check(classifiers))
+	}
+	return cmp.Or(c.CheckRead(profile), settings.Check(classifiers))
+}
+
+// evaluation measures an encoder.
+func (c Config) evaluation() evaluation.MainTable {
+	return evaluation.MainTable{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
+}
+
+// AllLines are the paper's lines and the one that it does not have.
+var AllLines = append(slices.Clone(sccore.Ablations), sccore.FilterEarlier)
+
+// Lines are all lines that the encoder can have: in one of a single block there is no attention after the filter.
+func (c Config) Lines() []sccore.Ablation {
+	if v, err := encoder.ViTByName(c.Second.Encoder); err == nil && v.Depth == 1 {
+		return sccore.Ablations
+	}
+	return AllLines
+}

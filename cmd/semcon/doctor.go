@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/backend/xlacache"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
@@ -44,6 +45,7 @@ func runDoctor(ctx context.Context, args []string) error {
 	data := dataFlag(flags)
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	repair := flags.Bool("repair", false, "move broken lines of the records aside")
+	clearCache := flags.Bool("clear-cache", false, "remove the programs that XLA has compiled; they are compiled again when they are needed")
 	check(noNames(flags, args))
 	count := 0
 	print := func(findings ...finding) {
@@ -54,7 +56,10 @@ func runDoctor(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	print(checkBackends()...)
+	if *clearCache {
+		check(xlacache.Clear())
+	}
+	print(append(checkBackends(), checkPrograms())...)
 	print(checkSetup(ctx)...)
 	print(append(checkData(*data), checkDisk(*out))...)
 	print(checkRecords(*out, *repair)...)
@@ -74,6 +79,17 @@ func checkBackends() []finding {
 		return append(findings, finding{stateMissing, "XLA backend", "everything runs on the slow Go backend; to get XLA: " + xlaRemedy()})
 	}
 	return append(findings, tryBackend("backend in use", backend.Config()))
+}
+
+// checkPrograms says where compiled programs are kept.
+func checkPrograms() finding {
+	const what = "compiled programs"
+	dir := xlacache.Dir()
+	if dir == "" {
+		return finding{stateMissing, what, "not kept: " + xlacache.EnvVar + " is off, or there is no folder for caches"}
+	}
+	programs, size := xlacache.Usage()
+	return finding{stateOK, what, fmt.Sprintf("%s, %.1f MB in %s; doctor --clear-cache removes them", plural.Count(programs, "program"), float64(size)/1e6, dir)}
 }
 
 // tryBackend adds two numbers on a backend.

@@ -76,3 +76,24 @@ func TestDoctorOnABackendThatDoesNotOpen(t *testing.T) {
 		t.Error(line)
 	}
 }
+
+func TestDoctorEmptiesTheCacheOfPrograms(t *testing.T) {
+	m := newMachine(t)
+	t.Setenv("GOMLX_BACKEND", "go")
+	t.Setenv("SEMCON_XLA_CACHE", "programs")
+	m.Write(t, "programs/a.program", "0123456789")
+	m.Write(t, "programs/other", "somebody's")
+	stdout, _, _ := outcome(t, semcon(t, m, "doctor"))
+	if line := row(t, stdout, "compiled programs"); !strings.HasPrefix(line, "ok ") || !strings.Contains(line, "1 program, 0.0 MB in programs") {
+		t.Error(line)
+	}
+	stdout, _, _ = outcome(t, semcon(t, m, "doctor", "--clear-cache"))
+	if line := row(t, stdout, "compiled programs"); !strings.Contains(line, "0 programs") {
+		t.Error(line)
+	}
+	t.Setenv("SEMCON_XLA_CACHE", "off")
+	stdout, _, _ = outcome(t, semcon(t, m, "doctor"))
+	if line := row(t, stdout, "compiled programs"); !strings.HasPrefix(line, "missing ") || !strings.Contains(line, "SEMCON_XLA_CACHE is off") {
+		t.Error(line)
+	}
+}

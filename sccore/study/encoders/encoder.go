@@ -97,12 +97,3 @@ func randomArchitecture(profile study.Profile) string {
 	}
 	return "vit-tiny"
 }
-
-// of returns the encoder of a record's configuration; none if there is none.
-func of(r study.Record) Encoder {
-	var config Config
-	if r.DecodeConfig(&config) != nil {
-		return Encoder{}
-	}
-	return config.Encoder
-}

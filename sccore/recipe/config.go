@@ -41,6 +41,9 @@ type Config struct {
 	// EvaluateEvery is the number of steps between evaluations during training: with labels by the linear probe and k-NN, without by the spread of patch
 	// features. 0 means none. Evaluations do not change the training.
 	EvaluateEvery int `json:"evaluate_every,omitzero" range:"[0,2^31)"`
+	// Evaluate names further evaluations that run with these, with commas between them: those of "semcon evaluate", such as in-context,patches. After a colon may
+	// stand a dataset, as in patches:camvid; by default it is the first that is in the data folder, or drawn images without one.
+	Evaluate string `json:"evaluate,omitzero"`
 	// GradientsEvery is the number of steps between measurements of each loss's gradient, and with labels of the precision of correspondences.
 	// 0 means none. They do not change the training.
 	GradientsEvery int `json:"gradients_every,omitzero" range:"[0,2^31)"`
@@ -142,6 +145,9 @@ func (c Config) Rules() error {
 		return errors.New("first.lambdas.image_concentration: neighbours are found with the first stage's features")
 	case c.Ignore != "" && c.Init == "":
 		return errors.New("ignore: there is no init whose keys it could match")
+	}
+	if _, err := c.evaluations(); err != nil {
+		return err
 	}
 	if !c.WithoutControl {
 		if err := settings.CheckGroup("second", c.Control()); err != nil {

@@ -22,6 +22,7 @@ type Data struct {
 	// Annotated images whose patches train and test the classifiers of recall; nil without PASCAL VOC.
 	Annotated [2]*datasets.Segmentation
 
+	evaluations     []opened // Those of [Config].Evaluate.
 	title, identity string
 	annotated       string // Identifies Annotated, of all seeds alike.
 	named           bool   // Whether recall.classes names the classes of Annotated. Then each seed has all of them.
@@ -42,8 +43,20 @@ const smokeImages = 64
 
 var smokeIdentity = fmt.Sprintf("; at most %d of each, spread evenly", smokeImages)
 
-// Open opens the images of ImageNet and COCO below the data folder. Without a data folder it draws those of a seed.
+// Open opens the images of ImageNet and COCO below the data folder, and those of the evaluations during the training. Without a data folder it draws those of a seed.
 func Open(o study.Options, config Config, seed int) (Data, error) {
+	d, err := openTraining(o, config, seed)
+	if err != nil {
+		return d, err
+	}
+	if d.evaluations, err = config.openEvaluations(o.Data, seed); err != nil {
+		return d, study.BadOption{Err: fmt.Errorf("--set %w", err)}
+	}
+	return d, nil
+}
+
+// openTraining opens the images that train, and those that measure recall.
+func openTraining(o study.Options, config Config, seed int) (Data, error) {
 	start := ""
 	if config.Init != "" { // Before anything is compiled or written.
 		if err := sccore.CheckStart(config.Init, config.Second, config.Patterns()...); err != nil {

@@ -1,9 +1,16 @@
 package recipe
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
 )
 
@@ -12,19 +19,89 @@ func (t *Trainer) Evaluators(data Data, c Config, seed int) []train.Evaluator {
 	return append([]train.Evaluator{t.DiagnosticsEvaluator(c.GradientsEvery)}, Evaluators(t.backend, t.Frozen, data, c, seed)...)
 }
 
-// Evaluators returns the evaluators of an encoder that run during training, every [Config].EvaluateEvery steps.
-func Evaluators(_ compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) []train.Evaluator {
+// Evaluators returns the evaluators of an encoder that run during training, every [Config].EvaluateEvery steps: with labels k-NN and the linear probe, without the spread
+// of patch features, and those that [Config].Evaluate names.
+func Evaluators(_ compute.Backend, extractor *evaluation.FeatureExtractor, data Data, c Config, seed int) (all []train.Evaluator) {
 	e := &evaluation.Encoder{FeatureExtractor: extractor, Seed: uint64(seed)}
 	if data.Scenes[0] == nil {
 		images := evaluation.Data{Objects: [2]datasets.Source{data.Train.Scenes}}
-		return []train.Evaluator{evaluation.During(c.EvaluateEvery, "spread", evaluation.Spread{Images: 256, Size: c.Size}, e, images)}
+		all = append(all, evaluation.During(c.EvaluateEvery, "spread", evaluation.Spread{Images: 256, Size: c.Size}, e, images))
+	} else {
+		d := evaluation.Data{Scenes: data.Scenes, Classes: len(data.Objects[0].Classes)}
+		for i, objects := range data.Objects {
+			d.Objects[i], d.Labels[i] = objects.Images, objects.Labels
+		}
+		all = append(all,
+			evaluation.During(c.EvaluateEvery, "knn", evaluation.KNN{Classifier: c.KNN, Size: c.Size}, e, d),
+			evaluation.During(c.EvaluateEvery, "probe", c.Probe, e, d))
 	}
-	d := evaluation.Data{Scenes: data.Scenes, Classes: len(data.Objects[0].Classes)}
-	for i, objects := range data.Objects {
-		d.Objects[i], d.Labels[i] = objects.Images, objects.Labels
+	for _, o := range data.evaluations {
+		all = append(all, evaluation.During(c.EvaluateEvery, o.name, o.evaluation, e, o.data))
 	}
-	return []train.Evaluator{
-		evaluation.During(c.EvaluateEvery, "knn", evaluation.KNN{Classifier: c.KNN, Size: c.Size}, e, d),
-		evaluation.During(c.EvaluateEvery, "probe", c.Probe, e, d),
+	return all
+}
+
+// opened is an evaluation that [Config].Evaluate names, with its images.
+type opened struct {
+	name, dataset string
+	evaluation    evaluation.Evaluation
+	data          evaluation.Data
+}
+
+// evaluations lists what Evaluate names, without images.
+func (c Config) evaluations() (all []opened, err error) {
+	if c.Evaluate == "" {
+		return nil, nil
 	}
+	for part := range strings.SplitSeq(c.Evaluate, ",") {
+		name, dataset, _ := strings.Cut(strings.TrimSpace(part), ":")
+		named, err := evaluation.ByName(name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("evaluate: %w", err)
+		case named.Single:
+			return nil, fmt.Errorf("evaluate: %s takes images of sizes of their own, and runs after a training alone: semcon evaluate %s", name, name)
+		case c.EvaluateEvery == 0:
+			return nil, errors.New("evaluate: evaluate_every is 0, so nothing is evaluated during the training")
+		}
+		o := opened{name, dataset, named.New(), evaluation.Data{}}
+		for _, key := range named.Sizes {
+			if err := settings.Apply(o.evaluation, fmt.Sprintf("%s=%d", key, c.Size)); err != nil {
+				return nil, fmt.Errorf("evaluate: %s: %w", name, err)
+			}
+		}
+		if err := settings.Check(o.evaluation); err != nil {
+			return nil, fmt.Errorf("evaluate: %s: %w", name, err)
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// openEvaluations opens the images of what Evaluate names: of the named dataset, of the first that is in the data folder, or drawn ones without a folder.
+func (c Config) openEvaluations(dir string, seed int) ([]opened, error) {
+	all, err := c.evaluations()
+	for i := range all {
+		o := &all[i]
+		named, _ := evaluation.ByName(o.name) // It is one of the list.
+		source := evaluation.Source{Dir: dir, Dataset: o.dataset}
+		choice := append([]string{o.dataset}, named.Datasets...)
+		if dir == "" {
+			source = evaluation.Source{Images: c.Images, Size: c.Size, Seed: seed}
+			choice = []string{cmp.Or(o.dataset, evaluation.Synthetic)}
+		} else if o.dataset != "" || len(named.Datasets) == 0 {
+			choice = choice[:1]
+		} else {
+			choice = choice[1:]
+		}
+		for _, source.Dataset = range choice {
+			if o.data, err = o.evaluation.Open(source); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("evaluate: %s: %w", o.name, err)
+		}
+	}
+	return all, err
 }

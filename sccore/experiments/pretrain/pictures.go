@@ -3,8 +3,10 @@ package pretrain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
@@ -87,6 +89,11 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 			}
 			row.add(4, "k-NN accuracy", step, m.Evaluated["knn/accuracy"])
 			row.add(4, "linear mIoU", step, m.Evaluated["probe/miou"])
+			for _, name := range slices.Sorted(maps.Keys(m.Evaluated)) { // Those of the setting evaluate.
+				if evaluator, _, _ := strings.Cut(name, "/"); !slices.Contains([]string{"knn", "probe", "spread", "gauges"}, evaluator) {
+					row.add(4, name, step, m.Evaluated[name])
+				}
+			}
 			for _, top := range []string{"1", "5", "10"} {
 				row.add(6, "top "+top+" %", step, m.Evaluated["gauges/precision_top"+top])
 			}

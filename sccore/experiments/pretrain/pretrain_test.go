@@ -201,13 +201,13 @@ func TestEvaluatorsAlongTheTrainingChangeNothing(t *testing.T) {
 		return numbers, encoder, curve
 	}
 	numbers, encoder, curve := run()
-	evaluatedNumbers, evaluatedEncoder, evaluatedCurve := run("evaluate_every=3")
+	evaluatedNumbers, evaluatedEncoder, evaluatedCurve := run("evaluate_every=3", "evaluate=centroid")
 	if numbers != evaluatedNumbers || !bytes.Equal(encoder, evaluatedEncoder) {
 		t.Errorf("with evaluators\n%swithout\n%s, or the encoders differ", evaluatedNumbers, numbers)
 	}
 	count := func(curve []sccore.StepMetrics) (evaluated int) {
 		for _, m := range curve {
-			if _, ok := m.Evaluated["knn/accuracy"]; ok && m.Evaluated["probe/miou"] > 0 {
+			if _, ok := m.Evaluated["knn/accuracy"]; ok && m.Evaluated["probe/miou"] > 0 && m.Evaluated["centroid/accuracy"] > 0 {
 				evaluated++
 			}
 		}

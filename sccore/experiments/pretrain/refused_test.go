@@ -28,6 +28,9 @@ func TestPretrainRefusesWhatWouldChangeNothing(t *testing.T) {
 		{data, "shares=0", "shares 0"},
 		{data, "recall.size=33", "recall.size 33 is not a multiple of vit-tiny's patch size 8, want 32"},
 		{data, "recall.least=0", "recall.least 0"},
+		{"", "evaluate=centroid", "evaluate: evaluate_every is 0"},
+		{"", "evaluate=centroids", `no evaluation "centroids"`},
+		{"", "evaluate=lost", "semcon evaluate lost"},
 		{"", "init=" + junk, "--set init=" + junk + ": " + junk + ": neither"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")

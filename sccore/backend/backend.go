@@ -47,11 +47,10 @@ func openAs(config string, open func() (compute.Backend, error)) (b compute.Back
 	if err := setCUDAFlags(config); err != nil {
 		return nil, err
 	}
-	if err := cachePrograms(config); err != nil {
-		return nil, fmt.Errorf("cannot open backend %q: %w", config, err)
-	}
-	if caught := exceptions.TryCatch[error](func() { b, err = open() }); caught != nil {
-		err = caught
+	if err = cachePrograms(config); err == nil {
+		if caught := exceptions.TryCatch[error](func() { b, err = open() }); caught != nil {
+			err = caught
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot open backend %q: %s (\"semcon doctor\" shows what is installed)", config, firstLine(err.Error()))

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/semcon/semcon/internal/filelock"
 )
@@ -185,6 +186,8 @@ type FeatureFile struct {
 // Open opens the file with the given name. If it does not exist and fits in the limit, one process computes it, in a [FeatureStore] beside it, and others wait.
 // If it does not fit, file is nil and wanted is the total size that the cache would need. The error is that of the computation or of ctx, or names the file.
 func (c FeatureCache) Open(ctx context.Context, name string, entries FeatureEntries) (_ *FeatureFile, wanted float64, err error) {
+	making.Lock()
+	defer making.Unlock()
 	path := filepath.Join(c.Dir, name+".features")
 	if _, err := os.Stat(path); err != nil {
 		taken := entries.size()
@@ -219,6 +222,9 @@ func (c FeatureCache) Open(ctx context.Context, name string, entries FeatureEntr
 	return &FeatureFile{file, entries}, wanted, nil
 }
 
+// making is held while a file is made, so that two workers do not both find room for theirs.
+var making sync.Mutex
+
 func makeFeatureFile(ctx context.Context, path string, entries FeatureEntries) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -230,6 +236,12 @@ func makeFeatureFile(ctx context.Context, path string, entries FeatureEntries) e
 	defer unlock()
 	if _, err := os.Stat(path); err == nil {
 		return nil // The process that had the lock has made it.
+	}
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)+".*")) // What a killed run of an earlier version has left.
+	for _, file := range left {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
 	}
 	s, err := OpenFeatureStore(path+".partial", [3]int{entries.Count, entries.Features, entries.Labels}, "entries")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // InContext segments by the labels of the nearest patches in a memory, without training (Balažević et al. 2023, "Hummingbird", section 3): a patch of the
 // test image attends, by the cosine of features over a temperature, to its nearest patches of training images, and takes the mean of their labels.
 type InContext struct {
-	Size        int     `json:"size" range:"[1,2048]"` // Side in pixels that images are resized to.
+	Size        int     `json:"size" range:"[1,8192]"` // Side in pixels that images are resized to.
 	Neighbours  int     `json:"neighbours" range:"[1,2^16]"`
 	Temperature float64 `json:"temperature" range:"[1e-3,1e3]"`
 	Memory      []int   `json:"memory" range:"[1,2^27]"` // Patches in the memory, as many of each image; fewer if there are fewer. Each size is measured.

@@ -12,7 +12,7 @@ import (
 
 // Keypoints transfers annotated points from one image to another by the nearest feature, as SPair-71k measures correspondence (Min et al. 2019).
 type Keypoints struct {
-	Size  int     `json:"size" range:"[1,2048]"` // Side in pixels that images are squashed to.
+	Size  int     `json:"size" range:"[1,8192]"` // Side in pixels that images are squashed to.
 	Alpha float64 `json:"alpha" range:"(0,1]"`   // A point is right within alpha times the longer side of the target's box.
 }
 

@@ -18,7 +18,7 @@ import (
 // most of its pixels have or, where there are as many clusters as classes, by the one-to-one matching with the most pixels right. Clusters are found by
 // spherical k-means: features have length 1, and are compared by cosine.
 type Overclustering struct {
-	Size       int `json:"size" range:"[1,2048]"`       // Side in pixels that images are resized to.
+	Size       int `json:"size" range:"[1,8192]"`       // Side in pixels that images are resized to.
 	Clusters   int `json:"clusters" range:"[2,2^16]"`   // 500 on COCO-Stuff and 300 on PASCAL VOC in Leopart's table, or the number of classes.
 	Iterations int `json:"iterations" range:"[1,2^16]"` // Of Lloyd's algorithm, fewer if nothing changes any more.
 }

@@ -24,7 +24,7 @@ import (
 // A patch counts if one class covers enough of its pixels. Training takes as many patches of each class. Recall is the mean over classes of the share
 // of their patches that are classified rightly, so chance is 100 % over the number of classes.
 type PatchRecall struct {
-	Size     int            `json:"size" range:"[1,2048]"`      // Side in pixels that images are resized to.
+	Size     int            `json:"size" range:"[1,8192]"`      // Side in pixels that images are resized to.
 	Purity   float64        `json:"purity" range:"(0.5,1]"`     // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
 	PerClass int            `json:"per_class" range:"[1,2^20]"` // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
 	Least    int            `json:"least" range:"[0,2^20]"`     // Classes with fewer patches, in training or in testing, are left out; 0 leaves out none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -43,9 +44,11 @@ func Evaluators(_ compute.Backend, extractor *evaluation.FeatureExtractor, data 
 
 // opened is an evaluation that [Config].Evaluate names, with its images.
 type opened struct {
-	name, dataset string
-	evaluation    evaluation.Evaluation
-	data          evaluation.Data
+	name       string // As Evaluate and the curve have it.
+	named      evaluation.Named
+	dataset    string // The one that Evaluate names, or empty.
+	evaluation evaluation.Evaluation
+	data       evaluation.Data
 }
 
 // evaluations lists what Evaluate names, without images.
@@ -53,6 +56,7 @@ func (c Config) evaluations() (all []opened, err error) {
 	if c.Evaluate == "" {
 		return nil, nil
 	}
+	taken := []string{"knn", "probe", "spread", "gauges"}
 	for part := range strings.SplitSeq(c.Evaluate, ",") {
 		name, dataset, _ := strings.Cut(strings.TrimSpace(part), ":")
 		named, err := evaluation.ByName(name)
@@ -64,7 +68,11 @@ func (c Config) evaluations() (all []opened, err error) {
 		case c.EvaluateEvery == 0:
 			return nil, errors.New("evaluate: evaluate_every is 0, so nothing is evaluated during the training")
 		}
-		o := opened{name, dataset, named.New(), evaluation.Data{}}
+		o := opened{strings.TrimSpace(part), named, dataset, named.New(), evaluation.Data{}}
+		if slices.Contains(taken, o.name) {
+			return nil, fmt.Errorf("evaluate: %s runs already", o.name)
+		}
+		taken = append(taken, o.name)
 		for _, key := range named.Sizes {
 			if err := settings.Apply(o.evaluation, fmt.Sprintf("%s=%d", key, c.Size)); err != nil {
 				return nil, fmt.Errorf("evaluate: %s: %w", name, err)
@@ -83,16 +91,12 @@ func (c Config) openEvaluations(dir string, seed int) ([]opened, error) {
 	all, err := c.evaluations()
 	for i := range all {
 		o := &all[i]
-		named, _ := evaluation.ByName(o.name) // It is one of the list.
-		source := evaluation.Source{Dir: dir, Dataset: o.dataset}
-		choice := append([]string{o.dataset}, named.Datasets...)
-		if dir == "" {
-			source = evaluation.Source{Images: c.Images, Size: c.Size, Seed: seed}
-			choice = []string{cmp.Or(o.dataset, evaluation.Synthetic)}
-		} else if o.dataset != "" || len(named.Datasets) == 0 {
-			choice = choice[:1]
-		} else {
-			choice = choice[1:]
+		source, choice := evaluation.Source{Dir: dir}, o.named.Datasets
+		switch {
+		case dir == "":
+			source, choice = evaluation.Source{Images: c.Images, Size: c.Size, Seed: seed}, []string{cmp.Or(o.dataset, evaluation.Synthetic)}
+		case o.dataset != "" || len(choice) == 0:
+			choice = []string{o.dataset}
 		}
 		for _, source.Dataset = range choice {
 			if o.data, err = o.evaluation.Open(source); !errors.Is(err, fs.ErrNotExist) {

@@ -55,12 +55,23 @@ func Usage() (programs int, size int64) {
 
 // Clear removes all programs. Processes that have loaded them go on.
 func Clear() error {
+	sweep(Dir())
 	for _, e := range entries(Dir()) {
 		if err := os.Remove(filepath.Join(Dir(), e.Name())); err != nil && !os.IsNotExist(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// sweep removes what killed writers have left: programs that are being written for an hour.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, ".writing-*"+suffix+".*")) // The pattern is well formed.
+	for _, path := range left {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(path)
+		}
+	}
 }
 
 // entries lists the programs of a folder, the one that was not used for the longest time first.
@@ -114,6 +125,7 @@ func (f folder) write(key string, program []byte) {
 	if err != nil {
 		return
 	}
+	sweep(f.dir)
 	all, size := entries(f.dir), int64(0)
 	for _, e := range all {
 		size += e.Size()

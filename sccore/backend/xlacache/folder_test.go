@@ -95,6 +95,23 @@ func TestTheOldestGoesFirst(t *testing.T) {
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("%d files are left, want only the one that is not a program", len(files))
 	}
+	killed, young := filepath.Join(dir, ".writing-x"+suffix+".1"), filepath.Join(dir, ".writing-x"+suffix+".2")
+	for _, path := range []string{killed, young} {
+		if err := os.WriteFile(path, program, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(killed, before, before); err != nil {
+		t.Fatal(err)
+	}
+	f.write("e", program)
+	if _, err := os.Stat(killed); !os.IsNotExist(err) {
+		t.Errorf("what a killed writer left is still there: %v", err)
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Errorf("a file that is being written is gone: %v", err)
+	}
 }
 
 func TestAFolderThatCannotBeWritten(t *testing.T) {

@@ -42,8 +42,12 @@ func Install(plugin, device string) error {
 	if reason := C.semcon_load(path, &api); reason != nil {
 		return fmt.Errorf("cannot load PJRT plugin %s: %s", plugin, C.GoString(reason))
 	}
-	cache, environ, installed = folder{dir, maxBytes}, fmt.Appendf(nil, "%s\nPJRT %d.%d", on, api.major, api.minor), plugin
-	return pjrt.RegisterPreloadedPlugin(plugin, uintptr(unsafe.Pointer(api)))
+	cache, environ = folder{dir, maxBytes}, fmt.Appendf(nil, "%s\nPJRT %d.%d", on, api.major, api.minor)
+	if err := pjrt.RegisterPreloadedPlugin(plugin, uintptr(unsafe.Pointer(api))); err != nil {
+		return err
+	}
+	installed = plugin
+	return nil
 }
 
 // semconCompile stands in the place of PJRT_Client_Compile.

@@ -27,7 +27,9 @@ static int call(int function, void *args) {
 const char *semcon_load(const char *path, semcon_api **copy) {
 	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (!library) {
-		return dlerror();
+		static char reason[1024]; // The library's own text belongs to this thread, which the caller may have left when it reads it.
+		strncpy(reason, dlerror(), sizeof reason - 1);
+		return reason;
 	}
 	semcon_api *(*get)(void) = (semcon_api * (*)(void)) dlsym(library, "GetPjrtApi");
 	semcon_api *own = get ? get() : NULL;

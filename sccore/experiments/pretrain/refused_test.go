@@ -30,11 +30,13 @@ func TestPretrainRefusesWhatWouldChangeNothing(t *testing.T) {
 		{data, "recall.least=0", "recall.least 0"},
 		{"", "evaluate=centroid", "evaluate: evaluate_every is 0"},
 		{"", "evaluate=centroids", `no evaluation "centroids"`},
+		{"", "evaluate_every=2;evaluate=knn", "evaluate: knn runs already"},
+		{"", "evaluate_every=2;evaluate=centroid,centroid", "evaluate: centroid runs already"},
 		{"", "evaluate=lost", "semcon evaluate lost"},
 		{"", "init=" + junk, "--set init=" + junk + ": " + junk + ": neither"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
-		err := Study.Run(t.Context(), nil, study.Options{Profile: study.Smoke, Data: one.data, Out: out, Set: []string{one.set}})
+		err := Study.Run(t.Context(), nil, study.Options{Profile: study.Smoke, Data: one.data, Out: out, Set: strings.Split(one.set, ";")})
 		if wrong := (study.BadOption{}); !errors.As(err, &wrong) || !strings.Contains(err.Error(), one.want) {
 			t.Errorf("--set %s: %v, want %q", one.set, err, one.want)
 		}

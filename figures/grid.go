@@ -100,7 +100,7 @@ func (g Grid) spans() (spans []span) {
 		}
 		spans[len(spans)-1].Width++
 	}
-	if len(spans) == 1 && spans[0].Group == "" {
+	if len(spans) == 0 || len(spans) == 1 && spans[0].Group == "" {
 		return nil
 	}
 	spans[len(spans)-1].Last = true

@@ -196,3 +196,14 @@ func TestMeasuredLeavesOutThePaperAlone(t *testing.T) {
 	equal(t, titles(paper, paper), "paper paper ")
 	equal(t, titles(paper, ours), "ours ")
 }
+
+// TestATableWithoutColumns has no records yet, and is rendered in every format.
+func TestATableWithoutColumns(t *testing.T) {
+	for _, format := range []string{"md", "csv", "latex", "html"} {
+		for _, table := range []Table{{Title: "empty"}, {Title: "empty", RowHeads: []RowHead{{Name: "method"}}}} {
+			if text, err := table.Format(format); err != nil || format != "csv" && !strings.Contains(text, "empty") {
+				t.Errorf("%s: %q, %v", format, text, err)
+			}
+		}
+	}
+}

@@ -310,7 +310,7 @@ func TestBadSettings(t *testing.T) {
 	trainer := newTrainer(t, b, images, small(SimCLR))
 	recipe := views.Default()
 	recipe.FlipProbability = 2
-	if err := trainer.Begin(Run{Recipe: recipe}); err == nil || !strings.Contains(err.Error(), "FlipProbability") {
+	if err := trainer.Begin(Run{Recipe: recipe}); err == nil || !strings.Contains(err.Error(), "flip_probability") {
 		t.Errorf("error %v does not name the strength", err)
 	}
 }

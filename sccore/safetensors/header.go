@@ -67,7 +67,7 @@ func unique(json *jsonstream.Reader, most int, member func(name string) error) e
 // readTensor reads the description of a tensor.
 func readTensor(json *jsonstream.Reader) (t Tensor, err error) {
 	fields := 0
-	var offsets []int64
+	var offsets []*int64 // A null is no number.
 	err = unique(json, 3, func(name string) error {
 		fields++
 		switch name {
@@ -82,12 +82,12 @@ func readTensor(json *jsonstream.Reader) (t Tensor, err error) {
 	})
 	switch {
 	case err != nil:
-	case fields != 3 || len(offsets) != 2:
+	case fields != 3 || t.Shape == nil || len(offsets) != 2 || offsets[0] == nil || offsets[1] == nil:
 		err = errors.New("want dtype, shape and two data_offsets")
 	case len(t.Shape) > maxAxes:
 		err = fmt.Errorf("a list of more than %d numbers, an impossible shape", maxAxes)
 	default:
-		t.offsets = [2]int64(offsets)
+		t.offsets = [2]int64{*offsets[0], *offsets[1]}
 	}
 	return t, err
 }

@@ -189,6 +189,8 @@ func TestLargeHeadersTakeLittleMemory(t *testing.T) {
 		"a name of 8 MB":      {`{"` + strings.Repeat("a", 8<<20) + `":1}`, "longer than 64 KiB"},
 		"a shape of 8 MB":     {`{"a":{"shape":[` + strings.Repeat("1,", 4<<20) + "1]}}", "longer than 64 KiB"},
 		"a number of 8 MB":    {`{"a":{"shape":[` + strings.Repeat("1", 8<<20) + "]}}", "longer than 64 KiB"},
+		"a shape of null":     {`{"a":{"dtype":"F32","shape":null,"data_offsets":[0,0]}}`, "want dtype, shape and two data_offsets"},
+		"an offset of null":   {`{"a":{"dtype":"F32","shape":[0],"data_offsets":[null,0]}}`, "want dtype, shape and two data_offsets"},
 		"unknown fields":      {`{"a":{"b":` + strings.Repeat("[", 8<<20), `"b": unknown field`},
 		"a million doubled":   {`{"a":{"dtype":` + strings.Repeat(`"F32","dtype":`, million), "\"dtype\" is in the header twice"},
 		"backslashes of 8 MB": {`{"` + strings.Repeat(`\`, 8<<20) + `":1}`, "longer than 64 KiB"},

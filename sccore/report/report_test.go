@@ -94,10 +94,7 @@ func TestReportShowsWhatIsThereAndWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, err := noisetolerance.Study.Tables(results)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := noisetolerance.Study.Tables(results)
 	for _, table := range tables {
 		contains(t, text, "<b>"+table.Title+".</b>")
 	}

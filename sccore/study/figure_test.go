@@ -13,7 +13,7 @@ func TestDrawnKeepsWhatCanBeDrawn(t *testing.T) {
 	var all Drawn
 	all.Add(nil, errors.New("curve.jsonl: truncated"), "", "curves")
 	all.Add(figures.Curves{X: "step"}, nil, "It goes on.", "Trade-off", "synthetic scenes")
-	drawn, err := all.All()
+	drawn, err := all.figures, errors.Join(all.errs...)
 	if len(drawn) != 1 || drawn[0].Name != "trade-off-synthetic-scenes" || drawn[0].Caption != "It goes on." {
 		t.Errorf("drawn %+v", drawn)
 	}

@@ -20,14 +20,14 @@ type Results struct {
 	runs    map[[2]string][]Record
 	changed map[string][]string  // By column, the settings that differ from the profile's.
 	leftOut map[[2]string]string // By row and column without numbers, why its records are left out.
-	group   func([]Record) (Results, error)
-	records []Record
+	records []groupedRecord      // All of the profile, oldest first.
 }
 
-// grouping is what numbers must share to be compared with each other.
-type grouping struct {
-	common  any // The common part of their configurations, a comparable value.
-	data    string
+// groupedRecord is a record with what it must share with others to be compared with them.
+type groupedRecord struct {
+	Record
+	group   string   // Settings within a group have to agree.
+	common  any      // The common part of the configuration, a comparable value.
 	changed []string // The settings that --set changed, as "key=value".
 }
 
@@ -42,78 +42,75 @@ func (s Spec[C, D]) Load(out string, profile Profile) (Results, error) {
 
 // Results groups the records of one profile.
 func (s Spec[C, D]) Results(records []Record, profile Profile) (Results, error) {
-	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}, leftOut: map[[2]string]string{}}
-	results.group = func(subset []Record) (Results, error) { return s.Results(subset, profile) }
 	records = slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Profile != profile })
 	upgrade(records)
-	results.records = records
-	groupings, chosen := make([]grouping, len(records)), map[string]grouping{}
-	for i, r := range records { // Oldest first.
+	grouped := make([]groupedRecord, len(records))
+	for i, r := range records {
 		var config C
 		if err := r.DecodeConfig(&config); err != nil {
-			return results, err
+			return Results{}, err
 		}
 		profileConfig := s.ProfileConfig(r, config)
 		changed, err := settings.Changed("", profileConfig, config)
 		if err != nil {
-			return results, err
+			return Results{}, err
 		}
 		if s.Common != nil {
 			config = s.Common(config, profileConfig)
 		}
-		groupings[i] = grouping{config, r.Data, changed}
-		group := s.group(r)
-		if c, ok := chosen[group]; !ok || len(changed) == 0 || len(c.changed) > 0 {
-			chosen[group] = groupings[i]
+		grouped[i] = groupedRecord{Record: r, common: config, changed: changed}
+		if !s.AcrossColumns {
+			grouped[i].group = r.Column
 		}
 	}
-	for i, r := range records {
+	return resultsOf(profile, grouped), nil
+}
+
+// resultsOf chooses the settings of each group, and sorts the records that have them.
+func resultsOf(profile Profile, records []groupedRecord) Results {
+	results := Results{Profile: profile, runs: map[[2]string][]Record{}, changed: map[string][]string{}, leftOut: map[[2]string]string{}, records: records}
+	chosen := map[string]groupedRecord{}
+	for _, r := range records {
+		if c, ok := chosen[r.group]; !ok || len(r.changed) == 0 || len(c.changed) > 0 {
+			chosen[r.group] = r
+		}
+	}
+	for _, r := range records {
 		key := [2]string{r.Row, r.Column}
-		if c := chosen[s.group(r)]; groupings[i].common != c.common || groupings[i].data != c.data {
-			if why := cmp.Or(strings.Join(groupings[i].changed, ", "), "other data"); len(results.runs[key]) == 0 {
+		if c := chosen[r.group]; r.common != c.common || r.Data != c.Data {
+			if why := cmp.Or(strings.Join(r.changed, ", "), "other data"); len(results.runs[key]) == 0 {
 				results.leftOut[key] = why
 			}
 			continue
 		}
-		results.changed[r.Column] = groupings[i].changed
+		results.changed[r.Column] = r.changed
 		delete(results.leftOut, key)
 		group := slices.DeleteFunc(results.runs[key], func(old Record) bool { return old.Seed == r.Seed })
-		group = append(group, r)
+		group = append(group, r.Record)
 		slices.SortFunc(group, func(a, b Record) int { return a.Seed - b.Seed })
 		results.runs[key] = group
 	}
-	return results, nil
-}
-
-// group names the group of records that a record is compared with. Settings within a group have to agree.
-func (s Spec[C, D]) group(r Record) string {
-	if s.AcrossColumns {
-		return ""
-	}
-	return r.Column
+	return results
 }
 
 // Where returns the results of those records that keep selects.
-func (r Results) Where(keep func(Record) bool) (Results, error) {
-	return r.group(slices.DeleteFunc(slices.Clone(r.records), func(record Record) bool { return !keep(record) }))
+func (r Results) Where(keep func(Record) bool) Results {
+	return resultsOf(r.Profile, slices.DeleteFunc(slices.Clone(r.records), func(record groupedRecord) bool { return !keep(record.Record) }))
 }
 
 // Kinds returns the results on real images and those on synthetic ones, without empty ones; at least one.
-func (r Results) Kinds() (kinds []Results, err error) {
+func (r Results) Kinds() (kinds []Results) {
 	for _, kind := range []figures.DataKind{figures.Real, figures.Synthetic} {
-		some, err := r.Where(func(record Record) bool { return record.Kind == kind })
-		if err != nil {
-			return nil, err
-		}
+		some := r.Where(func(record Record) bool { return record.Kind == kind })
 		if some.Kind = kind; !some.Empty() || kind == figures.Synthetic && kinds == nil {
 			kinds = append(kinds, some)
 		}
 	}
-	return kinds, nil
+	return kinds
 }
 
 // OnRealImages returns the results on real images, without those on synthetic ones.
-func (r Results) OnRealImages() (Results, error) {
+func (r Results) OnRealImages() Results {
 	return r.Where(func(record Record) bool { return record.Kind == figures.Real })
 }
 

@@ -118,7 +118,7 @@ func newToy() *toy {
 		ProfileConfig: func(_ Record, config toyConfig) toyConfig { config.Steps = 3; return config },
 		Common:        func(config, _ toyConfig) toyConfig { config.Kind = ""; return config },
 		AcrossColumns: true,
-		Tables:        func(Results) ([]figures.Table, error) { return nil, nil },
+		Tables:        func(Results) []figures.Table { return nil },
 	}
 	return t
 }
@@ -272,10 +272,7 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	if want := " Runs that cannot be compared with the rest are left out: a (steps=5)."; table.Caption != want {
 		t.Errorf("caption %q, want %q", table.Caption, want)
 	}
-	alone, err := results.Where(func(r Record) bool { return r.Row == "a" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := results.Where(func(r Record) bool { return r.Row == "a" })
 	claim := figures.Claim{Quantity: figures.Quantity{Column: "count", Row: "a"}}
 	if e := alone.Evidence(claim, ""); len(e.Values) != 1 || !slices.Equal(e.Changed, []string{"steps=5"}) || !slices.Equal(e.Data, []string{"numbers"}) {
 		t.Errorf("evidence %+v", e)

@@ -115,9 +115,9 @@ type Spec[C comparable, D Data] struct {
 	// AcrossColumns says that numbers in different columns are compared, too, so that all columns must share their settings.
 	AcrossColumns bool
 	// Tables shows results beside the paper's numbers.
-	Tables func(results Results) ([]figures.Table, error)
-	// Figures draws results. It returns what it can draw, with an error for what it cannot. Optional.
-	Figures func(results Results, from FigureSources) ([]Figure, error)
+	Tables func(results Results) []figures.Table
+	// Figures draws results. Optional.
+	Figures func(results Results, from FigureSources, drawn *Drawn)
 	// Random is the row of random weights, above which a column has to show training for claims to be read from it. Optional.
 	Random string
 }
@@ -173,27 +173,28 @@ func (s Spec[C, D]) Experiment() Experiment {
 			if err != nil {
 				return nil, err
 			}
-			return s.Tables(results)
+			return s.Tables(results), nil
 		},
 		Figures: func(records []Record, profile Profile, from FigureSources) ([]Figure, error) {
 			results, err := s.Results(records, profile)
 			if s.Figures == nil || err != nil || results.Empty() {
 				return nil, err
 			}
-			return s.Figures(results, from)
+			var drawn Drawn
+			s.Figures(results, from, &drawn)
+			return drawn.figures, errors.Join(drawn.errs...)
 		},
 		Measure: func(records []Record, profile Profile, claim figures.Claim) (Evidence, error) {
 			results, err := s.Results(records, profile)
 			if err != nil {
 				return Evidence{}, err
 			}
-			kinds, err := results.Kinds()
-			for _, kind := range kinds {
+			for _, kind := range results.Kinds() {
 				if e := kind.Evidence(claim, s.Random); len(e.Values) > 0 {
 					return e, nil
 				}
 			}
-			return Evidence{}, err
+			return Evidence{}, nil
 		},
 		GeneratesData: s.Datasets == nil,
 		DataBySet:     s.DataBySet,

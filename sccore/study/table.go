@@ -1,7 +1,6 @@
 package study
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -194,6 +193,3 @@ func (d *Drawn) Add(figure figures.Figure, err error, caption string, name ...st
 	}
 	d.figures = append(d.figures, Figure{joined, caption, figure})
 }
-
-// All returns the figures, with the errors joined.
-func (d *Drawn) All() ([]Figure, error) { return d.figures, errors.Join(d.errs...) }

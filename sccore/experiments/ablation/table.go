@@ -24,17 +24,15 @@ func Load(out string, profile study.Profile) (Results, error) {
 	if err != nil {
 		return Results{}, err
 	}
-	both, err := all.Kinds()
-	return Results{both[0]}, err
+	return Results{all.Kinds()[0]}, nil
 }
 
 // tables returns the tables of real images and those of synthetic ones.
-func tables(all study.Results) (tables []figures.Table, err error) {
-	results, err := all.Kinds()
-	for _, r := range results {
+func tables(all study.Results) (tables []figures.Table) {
+	for _, r := range all.Kinds() {
 		tables = append(tables, Results{r}.tables()...)
 	}
-	return tables, err
+	return tables
 }
 
 // earlierRow is the row of the line that the paper does not have.
@@ -185,13 +183,8 @@ func (r Results) TradeOff() (figures.TradeOff, error) {
 }
 
 // drawn draws the lines of the ablation between two tasks, on real and on synthetic images.
-func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
-	both, err := results.Kinds()
-	if err != nil {
-		return nil, err
-	}
-	var all study.Drawn
-	for _, r := range both {
+func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
+	for _, r := range results.Kinds() {
 		r := Results{r}
 		name := []string{"trade-off"}
 		if r.Kind == figures.Real {
@@ -200,5 +193,4 @@ func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error)
 		trade, err := r.TradeOff()
 		all.Add(trade, err, "The lines of the ablation by k-NN classification and linear segmentation.", name...)
 	}
-	return all.All()
 }

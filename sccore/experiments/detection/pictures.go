@@ -141,7 +141,7 @@ func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, pla
 const drawnImages = 5
 
 // drawn draws what detectors make of test images, stage by stage. It needs a backend.
-func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	r := Results{results}
 	var columns []string
 	for _, dataset := range r.Datasets() {
@@ -149,7 +149,7 @@ func drawn(results study.Results, from study.FigureSources) ([]study.Figure, err
 	}
 	caption := fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn)
 	dataset := func(column string) string { return strings.TrimSuffix(column, "/"+boxes) }
-	return encoders.DrawEach(results, from, "obj_det", "stages", caption, columns, dataset, func(row, column, title string) (figures.Figure, error) {
+	encoders.DrawEach(results, from, all, "obj_det", "stages", caption, columns, dataset, func(row, column, title string) (figures.Figure, error) {
 		sheet, err := r.Stages(from.Backend, from.Data, from.Out, row, dataset(column), drawnImages)
 		sheet.Title = title
 		return sheet, err

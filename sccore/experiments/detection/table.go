@@ -10,27 +10,19 @@ import (
 )
 
 // tables returns the paper's two tables, and the numbers of the second one for each dataset and encoder that the paper does not have.
-func tables(results study.Results) ([]figures.Table, error) {
+func tables(results study.Results) []figures.Table {
 	coco := []string{column("COCO", boxes), column("COCO", masks)}
 	var all []figures.Table
 	for _, name := range []string{"obj_det", "obj_det_full"} {
 		t := encoders.Table{Title: "Tab. " + name, Caption: "Object detection and instance segmentation on COCO: AP of boxes (b) and of masks (m).", From: coco}
-		beside, err := t.Beside(results, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, beside)
-	}
-	rows, err := encoders.PaperRows("obj_det")
-	if err != nil {
-		return nil, err
+		all = append(all, t.Beside(results, name))
 	}
 	full := all[1].Columns
 	for _, dataset := range (Results{results}).Datasets() {
 		from := []string{column(dataset, boxes), column(dataset, masks)}
 		ours := encoders.WithRecords(results, encoders.OurRows(), from...)
 		if dataset != "COCO" {
-			ours = append(ours, encoders.WithRecords(results, rows, from...)...)
+			ours = append(ours, encoders.WithRecords(results, encoders.PaperRows("obj_det"), from...)...)
 		}
 		if len(ours) == 0 {
 			continue
@@ -42,7 +34,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 		}
 		all = append(all, t.Alone(results))
 	}
-	return all, nil
+	return all
 }
 
 // Results are the records of the experiment in one profile.

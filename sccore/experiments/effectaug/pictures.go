@@ -50,8 +50,7 @@ func Curves(points []study.Point) figures.CurvesRow {
 }
 
 // drawn draws what each method loses without crops, and what it gains by transformations, on each dataset with records.
-func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
 	r := Results{results}
 	for _, dataset := range r.Datasets() {
 		drop, err := r.CropDrop(dataset)
@@ -59,5 +58,4 @@ func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error)
 		richness, err := r.Richness(dataset)
 		all.Add(richness, err, "k-NN accuracy by the number of transformations, with independent crops. Filled: ours; hollow: the paper's.", "richness", dataset)
 	}
-	return all.All()
 }

@@ -287,7 +287,7 @@ var Study = study.Spec[Config, Data]{
 	Shares:        func(c study.Cell[Config]) string { return fmt.Sprintf("%s %+v", c.Dataset, c.Config.Config) },
 	ProfileConfig: profileConfig,
 	Common:        func(config, _ Config) Config { return config.base() },
-	Tables:        func(r study.Results) ([]figures.Table, error) { return Results{r}.tables() },
+	Tables:        func(r study.Results) []figures.Table { return Results{r}.tables() },
 	Figures:       drawn,
 }
 

@@ -51,7 +51,7 @@ func printed(table string) (rows []study.Row) {
 }
 
 // tables returns the paper's full table, its excerpt in the main text, and one table for each dataset that the paper does not have.
-func (r Results) tables() (tables []figures.Table, err error) {
+func (r Results) tables() (tables []figures.Table) {
 	const full, excerpt = "effect_aug_full", "effect_aug"
 	shown := []study.Table{{Title: "Tab. " + full, Paper: full, Rows: printed(full)}, {Title: "Tab. " + excerpt, Paper: excerpt, Rows: printed(excerpt)}}
 	for _, dataset := range r.Datasets() {
@@ -73,7 +73,7 @@ func (r Results) tables() (tables []figures.Table, err error) {
 		}
 		tables = append(tables, made)
 	}
-	return tables, nil
+	return tables
 }
 
 // addUntrained adds the row of encoders that have not been trained, if there are records of any. Such a row needs a head of its own: without a switch on,

@@ -98,13 +98,8 @@ func readCurve(out string, record study.Record) ([]anyPoint, error) {
 }
 
 // drawn draws what the arms of each baseline gain along training, on real and on synthetic images.
-func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	both, err := results.Kinds()
-	if err != nil {
-		return nil, err
-	}
-	var all study.Drawn
-	for _, r := range both {
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
+	for _, r := range results.Kinds() {
 		r := Results{r}
 		for _, baseline := range r.baselines() {
 			name := []string{"gains", baseline}
@@ -115,5 +110,4 @@ func drawn(results study.Results, from study.FigureSources) ([]study.Figure, err
 			all.Add(curves, err, "What longer training adds to "+titles[baseline]+", by arm, along training: gains over the initial model, means over seeds.", name...)
 		}
 	}
-	return all.All()
 }

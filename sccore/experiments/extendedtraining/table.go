@@ -20,8 +20,7 @@ func Load(out string, profile study.Profile) (Results, error) {
 	if err != nil {
 		return Results{}, err
 	}
-	both, err := all.Kinds()
-	return Results{both[0]}, err
+	return Results{all.Kinds()[0]}, nil
 }
 
 // The columns of the paper's two figures that are measured here, without the baseline.
@@ -40,15 +39,11 @@ var differences = []struct{ title, row, other string }{
 	{"own loss on scenes − own loss on objects", rowScenes, rowObjects},
 }
 
-func tables(all study.Results) (tables []figures.Table, err error) {
-	results, err := all.Kinds()
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range results {
+func tables(all study.Results) (tables []figures.Table) {
+	for _, r := range all.Kinds() {
 		tables = append(tables, Results{r}.tables()...)
 	}
-	return tables, nil
+	return tables
 }
 
 // columns are the columns of the given kinds for all baselines with records.

@@ -10,24 +10,17 @@ import (
 )
 
 // tables returns the paper's table, and the same one for rows and datasets that the paper does not have.
-func tables(results study.Results) ([]figures.Table, error) {
+func tables(results study.Results) []figures.Table {
 	t := encoders.Table{
 		Title: "Tab. semantic_seg_ft", Caption: "Semantic segmentation with full fine-tuning: mIoU at the full size of the annotation.",
 		Detail: func(string) string { return "" },
 	}
-	beside, err := t.Beside(results, "semantic_seg_ft")
-	if err != nil {
-		return nil, err
-	}
+	beside := t.Beside(results, "semantic_seg_ft")
 	all := []figures.Table{beside}
 	t.Title += " for encoders and datasets that the paper does not have"
 	t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment, or from the initialisation where there is one."
-	rows, err := encoders.PaperRows("semantic_seg_ft")
-	if err != nil {
-		return nil, err
-	}
 	columns := slices.DeleteFunc(results.Columns(), func(column string) bool { return slices.Contains(beside.Columns, column) })
-	t.Rows = append(encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), encoders.WithRecords(results, rows, columns...)...)
+	t.Rows = append(encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), encoders.WithRecords(results, encoders.PaperRows("semantic_seg_ft"), columns...)...)
 	t.Heads, t.Columns = []figures.RowHead{{Name: "encoder"}}, encoders.ColumnsOf(results, t.Rows, results.Columns()...)
 	slices.SortFunc(t.Columns, byPlace)
 	if len(t.Columns) > 0 {
@@ -36,7 +29,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 	if gains := encoders.Gains(results, "What the initial weights are worth", "mIoU", t.Columns...); len(gains.Rows) > 0 {
 		all = append(all, gains)
 	}
-	return all, nil
+	return all
 }
 
 // byPlace orders columns as the paper does, with its datasets before others.

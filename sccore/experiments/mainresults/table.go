@@ -9,23 +9,14 @@ import (
 
 // tables returns the paper's table with our numbers on real images, the same table for our own rows, a table of all rows on class folders that are not
 // ImageNet-1k, and one on synthetic images.
-func tables(results study.Results) ([]figures.Table, error) {
+func tables(results study.Results) []figures.Table {
 	read, synthetic := []string{titles[evaluation.ImageNet], titles[encoders.COCOStuff]}, titles[encoders.Synthetic]
-	other, err := results.Where(func(r study.Record) bool { return evaluation.OtherClasses(r.Data) })
-	if err != nil {
-		return nil, err
-	}
-	results, err = results.Where(func(r study.Record) bool { return !evaluation.OtherClasses(r.Data) })
-	if err != nil {
-		return nil, err
-	}
-	beside, err := encoders.Table{
+	other := results.Where(func(r study.Record) bool { return evaluation.OtherClasses(r.Data) })
+	results = results.Where(func(r study.Record) bool { return !evaluation.OtherClasses(r.Data) })
+	beside := encoders.Table{
 		Title: "Tab. main", Caption: "Frozen features: linear segmentation on COCOStuff-27, linear and k-NN classification on ImageNet-1k.",
 		From: read,
 	}.Beside(results, "main")
-	if err != nil {
-		return nil, err
-	}
 	all := []figures.Table{beside}
 	for _, t := range []struct {
 		encoders.Table
@@ -47,14 +38,12 @@ func tables(results study.Results) ([]figures.Table, error) {
 		}, results},
 	} {
 		if t.Rows == nil {
-			if t.Rows, err = encoders.AllRows(t.results, "main", t.From...); err != nil {
-				return nil, err
-			}
+			t.Rows = encoders.AllRows(t.results, "main", t.From...)
 		}
 		t.Rows, t.Heads, t.Columns = encoders.WithRecords(t.results, t.Rows, t.From...), beside.RowHeads[:2], beside.Columns
 		if len(t.Rows) > 0 {
 			all = append(all, t.Alone(t.results))
 		}
 	}
-	return all, nil
+	return all
 }

@@ -30,11 +30,7 @@ func (r Results) Figure(column string) (figures.CurvesRow, error) {
 		{Title: fmt.Sprintf("%s, %s profile", column, r.Profile), X: "cosine similarity", Y: "positive rate (%)"},
 		{Title: "by rank", X: "decile of similarity", Y: "positive rate (%)"},
 	}
-	rows, err := encoders.AllRows(r.Results, "main", column)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
+	for _, row := range encoders.AllRows(r.Results, "main", column) {
 		var c Config
 		if err := r.Of(row.Key, column)[0].DecodeConfig(&c); err != nil {
 			return nil, err
@@ -62,11 +58,9 @@ func (r Results) Figure(column string) (figures.CurvesRow, error) {
 }
 
 // drawn draws the positive rate by similarity, for each dataset with records.
-func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
 	for _, column := range results.Columns() {
 		figure, err := Results{results}.Figure(column)
 		all.Add(figure, err, "Share of pairs of patches of one class by their similarity, and by its rank: Fig. noise_rate.", "noise-rate", column)
 	}
-	return all.All()
 }

@@ -11,17 +11,13 @@ import (
 const columnTop = "top decile"
 
 // tables returns a table of each dataset with records.
-func tables(results study.Results) (tables []figures.Table, err error) {
+func tables(results study.Results) (tables []figures.Table) {
 	for _, column := range results.Columns() {
-		rows, err := encoders.AllRows(results, "main", column)
-		if err != nil {
-			return nil, err
-		}
 		table := encoders.Table{
 			Title: "Positive rate on " + column,
 			Caption: "Share of pairs of patches of different images that have one class: of the tenth of pairs with the highest cosine, and of all pairs. The paper " +
 				"has it as Fig. noise_rate alone.",
-			Rows: rows, Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}},
+			Rows: encoders.AllRows(results, "main", column), Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}},
 			Columns: []string{columnTop, evaluation.DetailAllPairs}, From: []string{column},
 			Detail: func(shown string) string {
 				if shown == columnTop {
@@ -32,5 +28,5 @@ func tables(results study.Results) (tables []figures.Table, err error) {
 		}
 		tables = append(tables, table.Alone(results))
 	}
-	return tables, nil
+	return tables
 }

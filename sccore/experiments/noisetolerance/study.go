@@ -149,7 +149,7 @@ var Study = study.Spec[Config, study.GeneratedData]{
 		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/profileConfig.LearningRate
 		return config
 	},
-	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{table(r)}, nil },
+	Tables:        func(r study.Results) []figures.Table { return []figures.Table{table(r)} },
 	Figures:       drawn,
 	AcrossColumns: true,
 }

@@ -43,8 +43,6 @@ func Curves(r study.Results) figures.Curves {
 }
 
 // drawn draws average precision by the share of flipped labels.
-func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
 	all.Add(Curves(results), nil, "Average precision of the student by the share of flipped pseudo labels, means over seeds.", "noise-tolerance")
-	return all.All()
 }

@@ -15,7 +15,7 @@ import (
 var small = []string{columnMIoUSlope, columnKNNSlope, columnContrast}
 
 // tables returns a table of both lines.
-func tables(results study.Results) ([]figures.Table, error) {
+func tables(results study.Results) []figures.Table {
 	table := study.Table{
 		Title: "Over-dispersion", RowHeads: []figures.RowHead{{Name: "training"}},
 		Caption: "mIoU of a linear probe of patches and k-NN accuracy of [CLS] in percent, 100 × their slopes over the last third of training in points per epoch, and 100 × the mean cosine " +
@@ -30,7 +30,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 	for _, row := range []string{rowAlignment, rowConcentration} {
 		table.Rows = append(table.Rows, study.Row{Key: row, Heads: []string{rowTitles[row]}})
 	}
-	return []figures.Table{table.Of(results)}, nil
+	return []figures.Table{table.Of(results)}
 }
 
 // shortTitles are the names of rows in the narrow panels of the figure.
@@ -77,9 +77,7 @@ func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 }
 
 // drawn draws dense and image quality along training.
-func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	figure, err := Figure(results, from.Out)
 	all.Add(figure, err, "Linear segmentation and k-NN accuracy along training, and how much more similar patches of one class are than those of two: Fig. over-disp.", "over-dispersion")
-	return all.All()
 }

@@ -20,11 +20,8 @@ const (
 
 // tables returns a table of all encoders and datasets with records, one of what training is worth, and the first without the class background where there is
 // such a class.
-func tables(results study.Results) ([]figures.Table, error) {
-	rows, err := encoders.AllRows(results, "semantic_seg", results.Columns()...)
-	if err != nil {
-		return nil, err
-	}
+func tables(results study.Results) []figures.Table {
+	rows := encoders.AllRows(results, "semantic_seg", results.Columns()...)
 	columns := encoders.ColumnsOf(results, rows, results.Columns()...)
 	slices.SortFunc(columns, func(a, b string) int { // Linear first.
 		before, kind, _ := strings.Cut(a, "/")
@@ -50,7 +47,7 @@ func tables(results study.Results) ([]figures.Table, error) {
 		t.Detail = func(string) string { return detailForeground }
 		all = append(all, t.Alone(results))
 	}
-	return all, nil
+	return all
 }
 
 // chances says what chance is on each dataset, and why it differs where it does; it is empty without records.

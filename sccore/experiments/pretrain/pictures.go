@@ -106,8 +106,7 @@ func (r Results) BothStages(out string, seed int) (figures.CurvesRow, error) {
 }
 
 // drawn draws both stages of the run with the lowest seed.
-func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} { // With labels, and without.
 		if records := results.Of(recipe.RowMethod, column); len(records) > 0 {
 			stages, err := Results{results}.BothStages(from.Out, records[0].Seed)
@@ -115,7 +114,6 @@ func drawn(results study.Results, from study.FigureSources) ([]study.Figure, err
 			break
 		}
 	}
-	return all.All()
 }
 
 // Framework draws the method with what the step after the last one of a recorded run's second stage computes, see [features.Framework]. It needs the run's

@@ -96,6 +96,6 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 	},
 	NewWorker:     func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
 	ProfileConfig: recipe.Defaults,
-	Tables:        func(r study.Results) ([]figures.Table, error) { return []figures.Table{Results{r}.table()}, nil },
+	Tables:        func(r study.Results) []figures.Table { return []figures.Table{Results{r}.table()} },
 	Figures:       drawn,
 }

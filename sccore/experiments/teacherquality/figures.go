@@ -5,8 +5,7 @@ import (
 )
 
 // drawn draws gains by the precision of correspondences.
-func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
 	scenes := Results{results, false}
 	for _, r := range []Results{scenes, scenes.OnPhotographs()} {
 		name := "gains"
@@ -17,5 +16,4 @@ func drawn(results study.Results, _ study.FigureSources) ([]study.Figure, error)
 			all.Add(gains, nil, "Gain of each loss over patch alignment alone, at equal length of the gradient, by the precision of its correspondences. Hollow: of third encoders.", name)
 		}
 	}
-	return all.All()
 }

@@ -126,9 +126,9 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables, err := results.tables()
-	if err != nil || len(tables) != 4 { // Those of photographs and those of scenes.
-		t.Fatalf("%d tables, %v", len(tables), err)
+	tables := results.tables()
+	if len(tables) != 4 { // Those of photographs and those of scenes.
+		t.Fatal(len(tables))
 	}
 	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | third encoder, from a file |") || !strings.Contains(text, "on photographs") {
 		t.Errorf("table\n%s", text)

@@ -346,6 +346,6 @@ var Study = study.Spec[Config, data]{
 		config.Init, config.TeacherFile = "", "" // The data of a record identify the files.
 		return config.shared()
 	},
-	Tables:  func(r study.Results) ([]figures.Table, error) { return Results{r, false}.tables() },
+	Tables:  func(r study.Results) []figures.Table { return Results{r, false}.tables() },
 	Figures: drawn,
 }

@@ -85,18 +85,14 @@ func (r Results) detail(c Condition, name string) float64 {
 const top = "precision_top5"
 
 // tables are those of photographs, if there are any, and those of synthetic scenes.
-func (r Results) tables() (tables []figures.Table, err error) {
+func (r Results) tables() (tables []figures.Table) {
 	for _, r := range []Results{r.OnPhotographs(), r} {
 		if !r.recorded() && (r.photographs || len(tables) > 0) {
 			continue
 		}
-		predictions, err := r.predictions()
-		if err != nil {
-			return nil, err
-		}
-		tables = append(tables, r.gains(), predictions)
+		tables = append(tables, r.gains(), r.predictions())
 	}
-	return tables, nil
+	return tables
 }
 
 // measure says in captions what is measured, and on what.
@@ -155,7 +151,7 @@ func (r Results) gains() figures.Table {
 
 // predictions is the table of what was predicted before any run: at an equal share of the gradient CoTAP gains more than each other loss, and its gain
 // follows the precision at the top and not the AUC.
-func (r Results) predictions() (figures.Table, error) {
+func (r Results) predictions() figures.Table {
 	_, where := r.measure()
 	t := figures.Table{
 		Title: "What was predicted" + where,
@@ -181,16 +177,8 @@ func (r Results) predictions() (figures.Table, error) {
 			rows = append(rows, prediction{fmt.Sprintf("gain of CoTAP − gain of %s > 0, mean over shares and sources of both", strings.TrimPrefix(titles[loss], "+ ")), r.over(loss), ofCoTAP})
 		}
 	}
-	byPrecision, err := r.follows(top)
-	if err != nil {
-		return t, err
-	}
-	byAUC, err := r.follows("auc")
-	if err != nil {
-		return t, err
-	}
-	rows = append(rows, prediction{"rank correlation of CoTAP's gain with the precision at the top 5 % > 0", byPrecision, ofCoTAP},
-		prediction{"rank correlation of CoTAP's gain with the AUC", byAUC, ofCoTAP})
+	rows = append(rows, prediction{"rank correlation of CoTAP's gain with the precision at the top 5 % > 0", r.follows(top), ofCoTAP},
+		prediction{"rank correlation of CoTAP's gain with the AUC", r.follows("auc"), ofCoTAP})
 	var p []float64
 	for _, row := range rows {
 		p = append(p, stats.PValue(row.values))
@@ -207,7 +195,7 @@ func (r Results) predictions() (figures.Table, error) {
 		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{r.Derived(rows[i].values, r.column(), rows[i].rows...)}})
 	}
 	r.DescribeAs(&t, "", r.column())
-	return t, nil
+	return t
 }
 
 // blindness says that the measure does not show training, if it does not: nothing is inferred from it then. Empty for synthetic scenes.
@@ -246,7 +234,7 @@ func (r Results) over(loss string) (differences []float64) {
 
 // follows returns the rank correlation of CoTAP's value at share 1 with a detail of its sources, for each seed with at least three sources. The gain over
 // alignment of the same seed has the same ranks.
-func (r Results) follows(detail string) (correlations []float64, err error) {
+func (r Results) follows(detail string) (correlations []float64) {
 	gains, qualities := map[int][]float64{}, map[int][]float64{}
 	var seeds []int
 	for _, c := range r.conditions() {
@@ -263,16 +251,11 @@ func (r Results) follows(detail string) (correlations []float64, err error) {
 	}
 	slices.Sort(seeds)
 	for _, seed := range seeds {
-		if len(gains[seed]) < 3 {
-			continue
+		if correlation, err := stats.Spearman(gains[seed], qualities[seed]); err == nil && len(gains[seed]) >= 3 {
+			correlations = append(correlations, correlation)
 		}
-		correlation, err := stats.Spearman(gains[seed], qualities[seed])
-		if err != nil {
-			return nil, err
-		}
-		correlations = append(correlations, correlation)
 	}
-	return correlations, nil
+	return correlations
 }
 
 // Gains plots the gain at share 1 against the precision of correspondences at the top 5 %: one series for each loss. Hollow markers are of third encoders.

@@ -144,6 +144,6 @@ var Study = study.Spec[Config, data]{
 		config.Trained = "" // Row, method and seed identify the encoder.
 		return config
 	},
-	Tables:  func(r study.Results) ([]figures.Table, error) { return Results{r}.tables(), nil },
+	Tables:  func(r study.Results) []figures.Table { return Results{r}.tables() },
 	Figures: drawn,
 }

@@ -141,8 +141,7 @@ func (r Results) Tails(out, dataset, method string, seed int) (figures.CurvesRow
 }
 
 // drawn draws the bounds, the concentration and the tails of encoders, for each dataset with records.
-func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	r := Results{results}
 	for _, dataset := range r.Datasets() {
 		all.Add(r.Ladder(dataset), nil, "The error of the nearest class mean and the bounds on it, for each method and row.", "ladder", dataset)
@@ -154,7 +153,6 @@ func drawn(results study.Results, from study.FigureSources) ([]study.Figure, err
 			all.Add(tails, err, "Mean tails p and q by their thresholds, for the encoders of "+method+".", "tails", dataset)
 		}
 	}
-	return all.All()
 }
 
 // first returns the first method of a dataset with records, and its lowest seed.

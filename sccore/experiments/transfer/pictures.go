@@ -71,8 +71,8 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 const drawnImages = 6
 
 // drawn draws what the heads of encoders make of test images, for each column with records. It needs a backend.
-func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	return encoders.DrawPredictions(results, from, "semantic_seg", func(row, column string) ([]figures.Segmented, []string, error) {
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
+	encoders.DrawPredictions(results, from, all, "semantic_seg", func(row, column string) ([]figures.Segmented, []string, error) {
 		return Results{results}.Predictions(from.Backend, from.Data, from.Out, row, column, drawnImages)
 	})
 }

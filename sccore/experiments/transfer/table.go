@@ -10,7 +10,7 @@ import (
 )
 
 // tables returns the paper's two tables, and the same two for rows and datasets that the paper does not have.
-func tables(results study.Results) (all []figures.Table, err error) {
+func tables(results study.Results) (all []figures.Table) {
 	var ours []figures.Table
 	for _, metric := range []struct {
 		label, name, detail string
@@ -19,11 +19,7 @@ func tables(results study.Results) (all []figures.Table, err error) {
 			Title: "Tab. " + metric.label, Caption: "Semantic segmentation with fixed features: " + metric.name + " at the full size of the annotation.",
 			Detail: func(string) string { return metric.detail },
 		}
-		beside, err := t.Beside(results, metric.label)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, beside)
+		all = append(all, t.Beside(results, metric.label))
 		t.Title += " for encoders of our own, which the paper does not have"
 		t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment, or from the initialisation where there is one."
 		t.Rows, t.Heads = encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), []figures.RowHead{{Name: "encoder"}}
@@ -33,7 +29,7 @@ func tables(results study.Results) (all []figures.Table, err error) {
 			ours = append(ours, t.Alone(results))
 		}
 	}
-	return append(all, ours...), nil
+	return append(all, ours...)
 }
 
 // byPlace orders columns and datasets as the paper does.

@@ -77,12 +77,10 @@ func Sheet(ctx context.Context, b compute.Backend, o study.Options, video, frame
 }
 
 // drawn draws a contact sheet of the first video. It needs a backend.
-func drawn(results study.Results, from study.FigureSources) ([]study.Figure, error) {
-	var all study.Drawn
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	if from.Backend == nil {
-		return all.All()
+		return
 	}
 	sheet, err := Sheet(context.Background(), from.Backend, study.Options{Profile: results.Profile, Out: from.Out, Data: from.Data}, 0, 5)
 	all.Add(sheet, err, "Frames of the first video with the true masks, and with those that each encoder of seed 0 propagates from the first frame.", "sheet")
-	return all.All()
 }

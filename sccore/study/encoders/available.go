@@ -27,10 +27,6 @@ const seedPlaceholder = "{seed}"
 // in out, these, see [pretrained], and the files that --set names for the rows of one of the paper's tables. A file name without {seed} counts for seed 0 alone. rest holds the other
 // assignments.
 func list(o study.Options, table string, seeds int, read bool) (all []seeded, rest []string, err error) {
-	rows, err := PaperRows(table)
-	if err != nil {
-		return nil, nil, err
-	}
 	trained, err := pretrained(o.Out, o.Profile, seeds, read)
 	if err != nil {
 		return nil, nil, err
@@ -60,7 +56,7 @@ func list(o study.Options, table string, seeds int, read bool) (all []seeded, re
 			continue
 		}
 		key, file, _ := strings.Cut(given, "=")
-		more, err := fromFiles(rows, key, file, ignore[key], seeds)
+		more, err := fromFiles(PaperRows(table), key, file, ignore[key], seeds)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--set %s: %w", assignment, err)
 		}

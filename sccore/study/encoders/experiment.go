@@ -29,8 +29,8 @@ type Experiment[C comparable] struct {
 	Columns func(d evaluation.Data, c study.Cell[C]) []string
 
 	// These three are as in a [study.Spec].
-	Tables  func(study.Results) ([]figures.Table, error)
-	Figures func(study.Results, study.FigureSources) ([]study.Figure, error)
+	Tables  func(study.Results) []figures.Table
+	Figures func(study.Results, study.FigureSources, *study.Drawn)
 	Random  string
 }
 

@@ -50,12 +50,8 @@ func OurRows() (rows []Row) {
 
 // PaperRows returns the rows of one of the paper's tables that accept weights, which are those of vision transformers: "dino-s16" for DINO,
 // "dino+ours-s16" for DINO + Ours. Tables that do not name the architecture use ViT-S/16 (appendix, "Network architecture").
-func PaperRows(table string) ([]Row, error) {
-	printed, err := figures.Paper(table)
-	if err != nil {
-		return nil, err
-	}
-	var rows []Row
+func PaperRows(table string) (rows []Row) {
+	printed := figures.MustPaper(table)
 	for _, row := range printed.Rows {
 		architecture := "ViT-S/16"
 		if len(printed.RowHeads) > 1 && printed.RowHeads[1].Name == "arch" {
@@ -66,7 +62,7 @@ func PaperRows(table string) ([]Row, error) {
 			rows = append(rows, Row{strings.ToLower(key), row.Heads})
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 // WithRecords returns the rows that have records in at least one of the columns.
@@ -77,47 +73,39 @@ func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
 }
 
 // AllRows returns our rows and those of one of the paper's tables, as far as they have records in at least one of the columns.
-func AllRows(results study.Results, table string, columns ...string) ([]Row, error) {
-	paper, err := PaperRows(table)
-	return WithRecords(results, slices.Concat(OurRows(), paper), columns...), err
+func AllRows(results study.Results, table string, columns ...string) []Row {
+	return WithRecords(results, slices.Concat(OurRows(), PaperRows(table)), columns...)
 }
 
 // DrawnRows are the rows whose models figures show, as far as a column has records of them: random weights, and what the method has made, ours or a table's of the paper.
-func DrawnRows(results study.Results, table, column string) ([]Row, error) {
-	rows, err := AllRows(results, table, column)
-	return slices.DeleteFunc(rows, func(row Row) bool {
+func DrawnRows(results study.Results, table, column string) []Row {
+	return slices.DeleteFunc(AllRows(results, table, column), func(row Row) bool {
 		return row.Key != Random && row.Key != Second && !strings.Contains(row.Key, "+ours")
-	}), err
+	})
 }
 
 // DrawEach draws a figure of each of the rows of [DrawnRows] in each column: name and the column's, which labels says, name it. It needs a backend.
 func DrawEach(
-	results study.Results, from study.FigureSources, table, name, caption string, columns []string, label func(column string) string,
+	results study.Results, from study.FigureSources, all *study.Drawn, table, name, caption string, columns []string, label func(column string) string,
 	draw func(row, column, title string) (figures.Figure, error),
-) ([]study.Figure, error) {
-	var all study.Drawn
+) {
 	for _, column := range columns {
 		if from.Backend == nil {
 			break
 		}
-		rows, err := DrawnRows(results, table, column)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
+		for _, row := range DrawnRows(results, table, column) {
 			title := Title(row.Key) + ", " + label(column)
 			figure, err := draw(row.Key, column, title)
 			all.Add(figure, err, strings.ReplaceAll(caption, "TITLE", title), name, strings.ReplaceAll(label(column), "/", "-"), row.Key)
 		}
 	}
-	return all.All()
 }
 
 // DrawPredictions draws what models of each of these rows make of test images, in each column with records.
 func DrawPredictions(
-	results study.Results, from study.FigureSources, table string, predict func(row, column string) ([]figures.Segmented, []string, error),
-) ([]study.Figure, error) {
-	return DrawEach(results, from, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(),
+	results study.Results, from study.FigureSources, all *study.Drawn, table string, predict func(row, column string) ([]figures.Segmented, []string, error),
+) {
+	DrawEach(results, from, all, table, "segmentation", "Test images, their classes, and what TITLE predicts.", results.Columns(),
 		func(column string) string { return column }, func(row, column, title string) (figures.Figure, error) {
 			predictions, classes, err := predict(row, column)
 			return figures.SegmentationGrid(title, predictions, classes), err

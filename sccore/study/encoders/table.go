@@ -21,12 +21,8 @@ type Table struct {
 }
 
 // Beside sets our numbers beside those of one of the paper's tables, which provides rows, heads and columns.
-func (t Table) Beside(results study.Results, paper string) (figures.Table, error) {
-	rows, err := PaperRows(paper)
-	if err != nil {
-		return figures.Table{}, err
-	}
-	printed := figures.MustPaper(paper)
+func (t Table) Beside(results study.Results, paper string) figures.Table {
+	rows, printed := PaperRows(paper), figures.MustPaper(paper)
 	t.Rows, t.Columns = nil, printed.Columns
 	for _, row := range printed.Rows {
 		if i := slices.IndexFunc(rows, func(r Row) bool { return slices.Equal(r.Heads, row.Heads) }); i >= 0 {
@@ -37,7 +33,7 @@ func (t Table) Beside(results study.Results, paper string) (figures.Table, error
 	}
 	made := t.table()
 	made.Paper = paper
-	return made.Of(results), nil
+	return made.Of(results)
 }
 
 // Alone makes a table of numbers that the paper does not have.
@@ -61,12 +57,11 @@ func (t Table) table() study.Table {
 
 // Plain returns the tables of an experiment that the paper has no table of: one, of the values of all rows and columns with records. paper is the table whose rows
 // weights can be given for.
-func Plain(paper, title, caption string) func(study.Results) ([]figures.Table, error) {
-	return func(results study.Results) ([]figures.Table, error) {
-		rows, err := AllRows(results, paper, results.Columns()...)
+func Plain(paper, title, caption string) func(study.Results) []figures.Table {
+	return func(results study.Results) []figures.Table {
 		return []figures.Table{Table{
-			Title: title, Caption: caption, Rows: rows, Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}}, Columns: results.Columns(), Detail: Value,
-		}.Alone(results)}, err
+			Title: title, Caption: caption, Rows: AllRows(results, paper, results.Columns()...), Heads: []figures.RowHead{{Name: "method"}, {Name: "arch"}}, Columns: results.Columns(), Detail: Value,
+		}.Alone(results)}
 	}
 }
 

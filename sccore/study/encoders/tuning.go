@@ -43,8 +43,8 @@ type Tuning[C comparable, D study.Data, T comparable, R Tuner[M], M any] struct 
 	Test func(trainer R, r *study.Run[C, D], config T) ([]study.Number, error)
 
 	// These two are as in a [study.Spec].
-	Tables  func(study.Results) ([]figures.Table, error)
-	Figures func(study.Results, study.FigureSources) ([]study.Figure, error)
+	Tables  func(study.Results) []figures.Table
+	Figures func(study.Results, study.FigureSources, *study.Drawn)
 }
 
 // Tuner is a trainer of a [Tuning].

@@ -190,10 +190,7 @@ func (f *Features) MomentBound() MomentBound {
 			if k == y {
 				continue
 			}
-			apart := 0.0 // From the difference: subtracting squares would lose half of the digits.
-			for c, x := range classMeans.RawRowView(y) {
-				apart = math.Hypot(apart, x-classMeans.At(k, c))
-			}
+			apart := distance(classMeans.RawRowView(y), classMeans.RawRowView(k)) // Subtracting squares would lose half of the digits.
 			least, farthest = min(least, squares[k]), max(farthest, apart)
 			if ahead := similar[y] - similar[k] - (squares[y]-squares[k])/2; ahead > marginFloor*r2 {
 				border = min(border, ahead/apart)

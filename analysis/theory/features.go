@@ -1,3 +1,13 @@
+// Package theory makes the paper's theory of implicit semantic concentration computable.
+//
+// It starts from [Features]: n images of each of K classes, m views of each, as vectors of length r. From these it computes the similarity curves
+// behind p_T and q_T ([Features.TailCurves]), the terms Δ of lemma sum_delta ([Features.Deltas]), the nearest-mean classifier whose error the theorem
+// bounds ([Features.Error]), the printed theorem ([Printed]), the repaired one ([Repaired]) and its form in measured moments
+// ([Features.MomentBound]); [Features.Compare] sets them side by side. [OP1] is the paper's toy problem and [OP1.Solve] its solver; [Features.Lemmas]
+// tests each lemma on a set of features. The proofs are in docs/theory.md.
+//
+// Everything is computed in float64 on the host, without sampling and without a matrix of all pairs. The next theorem or lemma gets a file here and a
+// loop over its definition in reference_test.go.
 package theory
 
 import (
@@ -44,17 +54,15 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 		return cmp.Or(cmp.Compare(labels[a], labels[b]), cmp.Compare(first[images[a]], first[images[b]]))
 	})
 	f := &Features{Z: mat.NewDense(max(count, 1), dim, nil), Dim: dim, Radius: radius}
-	perImage, perClass := map[int]int{}, map[int]map[int]bool{}
+	views, perClass := map[int]int{}, map[int]int{} // The views of each image, and the images of each class.
 	for to, from := range order {
 		label, image := labels[from], images[from]
 		if labels[first[image]] != label {
 			return nil, fmt.Errorf("features: image %d has views of classes %d and %d", image, labels[first[image]], label)
 		}
-		perImage[image]++
-		if perClass[label] == nil {
-			perClass[label] = map[int]bool{}
+		if views[image]++; views[image] == 1 {
+			perClass[label]++
 		}
-		perClass[label][image] = true
 		row := f.Z.RawRowView(to)
 		mat.Row(row, from, rows)
 		norm := 0.0
@@ -72,19 +80,17 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 	if f.Classes < 2 {
 		return nil, fmt.Errorf("features of %d classes: want at least two", f.Classes)
 	}
+	f.Images, f.Views = perClass[0], views[images[order[0]]]
 	for class := range f.Classes {
-		if perClass[class] == nil {
-			return nil, fmt.Errorf("features: class %[2]d is missing, want classes 0 to %[1]d", f.Classes-1, class)
-		}
-	}
-	f.Images, f.Views = len(perClass[0]), perImage[images[order[0]]]
-	for class := range f.Classes {
-		if n := len(perClass[class]); n != f.Images {
+		switch n := perClass[class]; {
+		case n == 0:
+			return nil, fmt.Errorf("features: class %d is missing, want classes 0 to %d", class, f.Classes-1)
+		case n != f.Images:
 			return nil, fmt.Errorf("features: class 0 has %d images and class %d has %d: the theorem needs equally many", f.Images, class, n)
 		}
 	}
 	for _, i := range order {
-		if m := perImage[images[i]]; m != f.Views {
+		if m := views[images[i]]; m != f.Views {
 			return nil, fmt.Errorf("features: image %d has %d views and image %d has %d: the theorem needs equally many",
 				images[order[0]], f.Views, images[i], m)
 		}
@@ -152,6 +158,24 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
+// distance is the Euclidean distance of two vectors of the same length.
+func distance(a, b []float64) float64 {
+	length := 0.0
+	for i, x := range a {
+		length = math.Hypot(length, x-b[i])
+	}
+	return length
+}
+
+// squaredDistance is the square of the distance of two vectors, summed in order.
+func squaredDistance(a, b []float64) float64 {
+	sum := 0.0
+	for i, x := range a {
+		sum += (x - b[i]) * (x - b[i])
+	}
+	return sum
+}
+
 // The forms in which features enter the theorem, which holds for any map to a sphere.
 const (
 	// BackboneForm keeps features as they are, scaled to length 1. After a ReLU all similarities are then positive.
@@ -210,16 +234,12 @@ func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes, views i
 // OrthogonalClasses are the theorem's best case: K classes of n images with m views, on the K axes of K dimensions, r = 1, with Gaussian noise of
 // this standard deviation in each coordinate of each view. It panics without a class, image or view.
 func OrthogonalClasses(classes, images, views int, noise float64, seed uint64) *Features {
-	random := rand.New(rand.NewPCG(seed, 0))
-	rows := mat.NewDense(classes*images*views, classes, nil)
-	for i := range classes * images * views {
-		row := rows.RawRowView(i)
+	return drawn(classes, images, views, seed, func(i int, row []float64, random *rand.Rand) {
 		for j := range row {
 			row[j] = noise * random.NormFloat64()
 		}
 		row[i/(images*views)]++
-	}
-	return mustGrid(rows, classes, images, views)
+	})
 }
 
 // RandomLabels are the counterexample to the printed theorem (erratum E14): all images lie in one small cap of the sphere in K dimensions, r = 1,
@@ -227,26 +247,120 @@ func OrthogonalClasses(classes, images, views int, noise float64, seed uint64) *
 // hundredth of it. An encoder of small Lipschitz constant produces such features from inputs in a small ball and meets all constraints of OP1; p_T
 // and q_T are then 0 for thresholds near r², and labels cannot be predicted. It panics without a class, image or view.
 func RandomLabels(classes, images, views int, size float64, seed uint64) *Features {
-	random := rand.New(rand.NewPCG(seed, 0))
-	rows := mat.NewDense(classes*images*views, classes, nil)
 	centre := make([]float64, classes)
-	for i := range classes * images * views {
+	return drawn(classes, images, views, seed, func(i int, row []float64, random *rand.Rand) {
 		if i%views == 0 {
 			for j := range centre {
 				centre[j] = 1 + size*random.NormFloat64()
 			}
 		}
 		for j, x := range centre {
-			rows.Set(i, j, x+size/100*random.NormFloat64())
+			row[j] = x + size/100*random.NormFloat64()
 		}
-	}
-	return mustGrid(rows, classes, images, views)
+	})
 }
 
-func mustGrid(rows mat.Matrix, classes, images, views int) *Features {
+// drawn draws features view by view, of as many dimensions as classes.
+func drawn(classes, images, views int, seed uint64, draw func(i int, row []float64, random *rand.Rand)) *Features {
+	rows, random := mat.NewDense(classes*images*views, classes, nil), rand.New(rand.NewPCG(seed, 0))
+	for i := range classes * images * views {
+		draw(i, rows.RawRowView(i), random)
+	}
 	f, err := GridFeatures(rows, classes, images, views, 1)
 	if err != nil {
 		panic(err)
 	}
 	return f
+}
+
+// Toy generates inputs as in the paper's intuition (section "Intuitive Comprehension"): an image is a ring of parts, some of which its class shares,
+// and a view shows an arc of the ring.
+type Toy struct {
+	// Classes is K, Images n per class, Views m per image.
+	Classes, Images, Views int
+	// Parts is the number of parts of an image, and Size the length p of the vector that describes a part's appearance.
+	Parts, Size int
+	// Shared is the share of parts that all images of a class have in common, in [0, 1]. They are neighbours on the ring, starting at a different
+	// place in each image. The other parts are the image's own.
+	Shared float64
+	// Crop is the share of parts that a view shows, in (0, 1]. Each view draws its own arc: at 1 there is no crop, and the smaller it is, the less
+	// two views of an image overlap.
+	Crop float64
+	// SameCrop gives all views of an image the same arc, at a random position.
+	SameCrop bool
+	// Noise is the standard deviation of the noise in each number of each view's input, which makes all views different.
+	Noise float64
+	// Seed determines everything.
+	Seed uint64
+}
+
+// DefaultToy is a small toy in which classes can come together: half of the parts are shared, and a view shows a quarter.
+func DefaultToy() Toy {
+	return Toy{Classes: 3, Images: 6, Views: 4, Parts: 8, Size: 16, Shared: 0.5, Crop: 0.25, Noise: 0.02, Seed: 1}
+}
+
+// Problem is OP1 of the toy's inputs with the constant φ_f: on the unit sphere of as many dimensions as classes, with the largest α of the paper's lemmas,
+// 1/4, and two starts.
+func (t Toy) Problem(lipschitz float64) (OP1, error) {
+	inputs, err := t.Inputs()
+	return OP1{
+		Inputs: inputs, Classes: t.Classes, Images: t.Images, Views: t.Views,
+		Dim: t.Classes, Radius: 1, Alpha: 0.25, Lipschitz: lipschitz, Starts: 2,
+	}, err
+}
+
+// Inputs are the views, [K·n·m, p], class by class, image by image, view by view. A view is the mean of the parts shown, since it shows what a part
+// looks like and not where it is, plus noise. Parts are random vectors of length 1. The error names the number that is out of range.
+func (t Toy) Inputs() (*mat.Dense, error) {
+	switch {
+	case t.Classes < 2 || t.Images < 1 || t.Views < 1 || t.Parts < 1 || t.Size < 1:
+		return nil, fmt.Errorf("toy: %d classes (at least 2), %d images, %d views, %d parts and size %d must be positive",
+			t.Classes, t.Images, t.Views, t.Parts, t.Size)
+	case !(t.Shared >= 0 && t.Shared <= 1) || !(t.Crop > 0 && t.Crop <= 1) || !(t.Noise >= 0):
+		return nil, fmt.Errorf("toy: shared %g must be in [0, 1], crop %g in (0, 1], and noise %g not negative", t.Shared, t.Crop, t.Noise)
+	}
+	// Classes, images and views draw from separate sources, so that changing one number leaves the rest as it was.
+	source := func(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(t.Seed, purpose)) }
+	classes, images, places, crops, noise := source(1), source(2), source(3), source(4), source(5)
+	part := func(random *rand.Rand) []float64 {
+		v := make([]float64, t.Size)
+		for i := range v {
+			v[i] = random.NormFloat64()
+		}
+		length := math.Sqrt(dot(v, v))
+		for i := range v {
+			v[i] /= length
+		}
+		return v
+	}
+	shared := int(math.Round(t.Shared * float64(t.Parts)))
+	shown := max(1, int(math.Round(t.Crop*float64(t.Parts))))
+	inputs := mat.NewDense(t.Classes*t.Images*t.Views, t.Size, nil)
+	for k := range t.Classes {
+		common := part(classes)
+		for a := range t.Images {
+			ring := make([][]float64, t.Parts)
+			place := places.IntN(t.Parts)
+			for i := range ring {
+				ring[(place+i)%t.Parts] = part(images)
+				if i < shared {
+					ring[(place+i)%t.Parts] = common
+				}
+			}
+			stretch := crops.IntN(t.Parts)
+			for v := range t.Views {
+				if v > 0 && !t.SameCrop {
+					stretch = crops.IntN(t.Parts)
+				}
+				row := inputs.RawRowView((k*t.Images+a)*t.Views + v)
+				for c := range row {
+					for i := range shown {
+						row[c] += ring[(stretch+i)%t.Parts][c] / float64(shown)
+					}
+					row[c] += t.Noise * noise.NormFloat64()
+				}
+			}
+		}
+	}
+	return inputs, nil
 }

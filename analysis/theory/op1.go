@@ -22,10 +22,7 @@ func alignment(z *mat.Dense, views int) float64 {
 	sum := 0.0
 	for i := range count {
 		for j := i - i%views; j < i; j++ {
-			for c, x := range z.RawRowView(i) {
-				gap := x - z.At(j, c)
-				sum += gap * gap
-			}
+			sum += squaredDistance(z.RawRowView(i), z.RawRowView(j))
 		}
 	}
 	return sum / float64(count*count) // Each pair occurs twice in the double sum.
@@ -180,19 +177,15 @@ func (s *Solution) better(than *Solution, radius float64) bool {
 
 // floors are the smallest allowed similarities r² − φ_f²‖x_i − x_j‖²/2, [N, N]; −Inf on the diagonal and if φ_f is infinite.
 func (p OP1) floors() *mat.Dense {
-	count, width := p.Inputs.Dims()
+	inputs := mat.DenseCopyOf(p.Inputs)
+	count, _ := inputs.Dims()
 	floor := mat.NewDense(count, count, nil)
 	for i := range count {
 		for j := range count {
-			square := 0.0
-			for c := range width {
-				gap := p.Inputs.At(i, c) - p.Inputs.At(j, c)
-				square += gap * gap
-			}
 			if i == j || math.IsInf(p.Lipschitz, 1) {
 				floor.Set(i, j, math.Inf(-1))
 			} else {
-				floor.Set(i, j, p.Radius*p.Radius-p.Lipschitz*p.Lipschitz*square/2)
+				floor.Set(i, j, p.Radius*p.Radius-p.Lipschitz*p.Lipschitz*squaredDistance(inputs.RawRowView(i), inputs.RawRowView(j))/2)
 			}
 		}
 	}

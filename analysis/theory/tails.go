@@ -72,14 +72,15 @@ func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 				first := (begin + g) * f.Views
 				for v := range f.Views {
 					for l, similarity := range s.RawRowView(g*f.Views + v) {
-						switch {
-						case l == first+v: // z_jᵀz_j, without rounding.
-							view[firstAtLeast(thresholds, r2)]++
-						case l >= first && l < first+f.Views:
-							view[firstAtLeast(thresholds, min(similarity, r2))]++
-						default:
-							class[firstAtLeast(thresholds, min(similarity, r2))]++
+						counts := class
+						if l >= first && l < first+f.Views {
+							counts = view
 						}
+						if l == first+v { // z_jᵀz_j, without rounding.
+							similarity = r2
+						}
+						at, _ := slices.BinarySearch(thresholds, min(similarity, r2))
+						counts[at]++
 					}
 				}
 				accumulate(view, f.Views*f.Views, f.Groups(), c.View, c.MeanView)
@@ -88,19 +89,6 @@ func (f *Features) TailCurves(thresholds []float64) (TailCurves, error) {
 		}
 	}
 	return c, nil
-}
-
-// firstAtLeast is the index of the first threshold that is not below x, or their number.
-func firstAtLeast(thresholds []float64, x float64) int {
-	low, high := 0, len(thresholds)
-	for low < high {
-		if middle := (low + high) / 2; thresholds[middle] < x {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low
 }
 
 // accumulate updates the supremum and the mean over images of the share of pairs up to each threshold with one image's counts.
@@ -122,15 +110,12 @@ func (f *Features) Tails(viewThreshold, classThreshold float64) (Tails, error) {
 	if math.IsNaN(viewThreshold) || math.IsNaN(classThreshold) {
 		return Tails{}, fmt.Errorf("tails: thresholds %g and %g", viewThreshold, classThreshold)
 	}
-	low, high := min(viewThreshold, classThreshold), max(viewThreshold, classThreshold)
-	c, err := f.TailCurves([]float64{low, high})
+	c, err := f.TailCurves([]float64{min(viewThreshold, classThreshold), max(viewThreshold, classThreshold)})
 	if err != nil {
 		return Tails{}, err
 	}
-	t := Tails{ViewThreshold: viewThreshold, ClassThreshold: classThreshold}
-	t.ViewTail = c.View[firstAtLeast(c.Thresholds, viewThreshold)]
-	t.ClassTail = c.Class[firstAtLeast(c.Thresholds, classThreshold)]
-	return t, nil
+	view, class := slices.Index(c.Thresholds, viewThreshold), slices.Index(c.Thresholds, classThreshold)
+	return Tails{viewThreshold, c.View[view], classThreshold, c.Class[class]}, nil
 }
 
 // Best tries every pair of thresholds, as a theorem that holds for each of them allows, and returns the pair with the best bound: one within the
@@ -151,15 +136,20 @@ func (c TailCurves) Best(bound func(Tails) Bound) (Tails, Bound) {
 
 var tailsHeader = []string{"views", "form", "threshold", "p_T", "q_T", "mean p", "mean q"}
 
+// columns are the columns of a file after the first two.
+func (c *TailCurves) columns() []*[]float64 {
+	return []*[]float64{&c.Thresholds, &c.View, &c.Class, &c.MeanView, &c.MeanClass}
+}
+
 // TailsFile collects tail curves for a CSV file.
 type TailsFile struct{ records [][]string }
 
 // Add appends the curves of one kind of views in one form.
 func (t *TailsFile) Add(views, form string, curves TailCurves) {
-	for i, threshold := range curves.Thresholds {
+	for i := range curves.Thresholds {
 		record := []string{views, form}
-		for _, value := range []float64{threshold, curves.View[i], curves.Class[i], curves.MeanView[i], curves.MeanClass[i]} {
-			record = append(record, strconv.FormatFloat(value, 'g', -1, 64))
+		for _, column := range curves.columns() {
+			record = append(record, strconv.FormatFloat((*column)[i], 'g', -1, 64))
 		}
 		t.records = append(t.records, record)
 	}
@@ -183,9 +173,9 @@ func ReadTails(path, views, form string) (TailCurves, error) {
 	}
 	curves, err := parseTails(content, views, form)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
+		return TailCurves{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return curves, err
+	return curves, nil
 }
 
 func parseTails(content []byte, views, form string) (c TailCurves, err error) {
@@ -199,16 +189,14 @@ func parseTails(content []byte, views, form string) (c TailCurves, err error) {
 		return c, fmt.Errorf("the first line is not %q", tailsHeader)
 	}
 	for i, record := range records[1:] {
-		var values [5]float64
-		for j := range values {
-			if values[j], err = strconv.ParseFloat(record[2+j], 64); err != nil {
+		for j, column := range c.columns() {
+			value, err := strconv.ParseFloat(record[2+j], 64)
+			if err != nil {
 				return TailCurves{}, fmt.Errorf("record %d: %w", i+2, err)
 			}
-		}
-		if record[0] == views && record[1] == form {
-			c.Thresholds = append(c.Thresholds, values[0])
-			c.View, c.Class = append(c.View, values[1]), append(c.Class, values[2])
-			c.MeanView, c.MeanClass = append(c.MeanView, values[3]), append(c.MeanClass, values[4])
+			if record[0] == views && record[1] == form {
+				*column = append(*column, value)
+			}
 		}
 	}
 	if len(c.Thresholds) == 0 {

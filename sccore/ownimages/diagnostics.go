@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -131,15 +130,6 @@ func (v verdict) rule(curve []Point) (short, sentence string) {
 	return "last undamaged", fmt.Sprintf("k-NN decides above %.1f %%, three standard errors above guessing, which no undamaged encoder reached. %s", v.significant(), last)
 }
 
-// meter measures diagnostics.
-type meter struct {
-	backend   compute.Backend
-	extractor *evaluation.FeatureExtractor // Of the encoder that is trained.
-	images    *Images
-	path      string    // The file of initial.
-	initial   []float32 // Patch features of the initial encoder; nil before they are needed.
-}
-
 // patchImages and mostPatches bound the patches that are compared: CKA takes time quadratic in the width.
 const (
 	patchImages = 64
@@ -147,43 +137,50 @@ const (
 )
 
 // measure measures the encoder as it is.
-func (m *meter) measure(ctx context.Context) (*Diagnostics, error) {
-	if m.initial == nil {
-		named, _, err := safetensors.Read(m.path)
+func (r *run) measure(ctx context.Context) (*Diagnostics, error) {
+	if r.initial == nil {
+		path := r.path(initialPatches)
+		named, _, err := safetensors.Read(path)
 		if err != nil {
 			return nil, err
 		}
 		if named["patches"] == nil {
-			return nil, fmt.Errorf("%s: has no features", m.path)
+			return nil, fmt.Errorf("%s: has no features", path)
 		}
-		if m.initial, err = tensors.CopyFlatData[float32](named["patches"]); err != nil {
+		if r.initial, err = tensors.CopyFlatData[float32](named["patches"]); err != nil {
 			return nil, err
 		}
 	}
-	patches, err := m.patches(ctx)
+	patches, err := r.patches(ctx)
 	if err != nil {
 		return nil, err
 	}
-	dim := m.extractor.ViT.Dim
+	dim := r.trainer.Frozen.ViT.Dim
 	spread, err := metrics.MeasureSpread(tensors.FromFlatDataAndDimensions(patches, len(patches)/dim, dim))
 	if err != nil {
 		return nil, err
 	}
-	similarity, err := metrics.MeasureSimilarity(patches, m.initial, dim)
+	similarity, err := metrics.MeasureSimilarity(patches, r.initial, dim)
 	if err != nil {
 		return nil, err
 	}
 	d := &Diagnostics{Rank: spread.Rank, Std: spread.Std, Similarity: similarity.CKA, Cosine: similarity.Cosine, Kept: similarity.Kept}
-	if m.images.classes != nil {
-		d.KNN, err = m.accuracy(ctx)
+	if im := r.images; im.classes != nil {
+		labelled := evaluation.Data{
+			Objects: [2]datasets.Source{im.bank, im.queries}, Labels: [2][]int32{im.bank.Labels, im.queries.Labels}, Classes: len(im.classes),
+		}
+		result, err := evaluation.KNN{Classifier: knn.DINOClassifier(), Size: im.measured}.Measure(ctx, &evaluation.Encoder{FeatureExtractor: r.trainer.Frozen}, labelled)
+		if err != nil {
+			return nil, err
+		}
+		d.KNN = result.Numbers[0].Value
 	}
-	return d, err
+	return d, nil
 }
 
 // patches returns the features of patches of held-out images, evenly spread.
-func (m *meter) patches(ctx context.Context) (chosen []float32, err error) {
-	held := m.images.held
-	encoded, err := evaluation.Encode(m.extractor, held, m.images.measured, min(held.Len(), patchImages), true)
+func (r *run) patches(ctx context.Context) (chosen []float32, err error) {
+	encoded, err := evaluation.Encode(r.trainer.Frozen, r.images.held, r.images.measured, min(r.images.held.Len(), patchImages), true)
 	if err != nil {
 		return nil, err
 	}
@@ -193,25 +190,12 @@ func (m *meter) patches(ctx context.Context) (chosen []float32, err error) {
 	return chosen, ctx.Err()
 }
 
-// accuracy is the k-NN accuracy on held-out images, in %.
-func (m *meter) accuracy(ctx context.Context) (float64, error) {
-	class, err := evaluation.EncodeObjects(m.extractor, [2]datasets.Source{m.images.bank, m.images.queries}, m.images.measured)
-	if err != nil {
-		return 0, err
-	}
-	if ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
-	predictions, err := knn.DINOClassifier().Predict(m.backend, class[0], m.images.bank.Labels, len(m.images.classes), class[1])
-	return metrics.Accuracy(predictions, m.images.queries.Labels), err
-}
-
 // saveInitial measures and writes what later diagnostics are compared with.
-func (m *meter) saveInitial(ctx context.Context) (err error) {
-	if m.initial, err = m.patches(ctx); err != nil {
+func (r *run) saveInitial(ctx context.Context) (err error) {
+	if r.initial, err = r.patches(ctx); err != nil {
 		return err
 	}
-	dim := m.extractor.ViT.Dim
-	features := tensors.FromFlatDataAndDimensions(m.initial, len(m.initial)/dim, dim)
-	return safetensors.Write(m.path, map[string]*tensors.Tensor{"patches": features}, nil)
+	dim := r.trainer.Frozen.ViT.Dim
+	features := tensors.FromFlatDataAndDimensions(r.initial, len(r.initial)/dim, dim)
+	return safetensors.Write(r.path(initialPatches), map[string]*tensors.Tensor{"patches": features}, nil)
 }

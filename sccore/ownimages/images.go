@@ -1,15 +1,27 @@
+// Package ownimages trains an encoder on anyone's photographs, with the paper's method, and watches whether it gets worse.
+//
+// In go a folder of images, or one of scenes and one of objects, and a file of weights or nothing. Out come the encoder in the naming that it came in, its
+// diagnostics as metrics.csv and TensorBoard events, and a page report.html. No labels are needed; class folders, where there are some, give a k-NN accuracy.
+//
+// images.go opens folders and chooses settings from the number of images, diagnostics.go measures and judges, run.go trains, and report.go writes the page.
 package ownimages
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
 )
 
 // Bounds of what is taken from the folders for diagnostics, and of what training needs.
@@ -44,7 +56,7 @@ type Images struct {
 // Open lists the images of folders, holds some out, and reads those that diagnostics measure, at size×size pixels. What cannot be read is left out and named.
 // Only a few images are taken in smoke. warn receives what the cache has to say. The error is one line that names the folder.
 func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line string)) (*Images, error) {
-	im := &Images{measured: size}
+	im := &Images{measured: size, named: map[string]bool{}}
 	var cache *datasets.Cache
 	if f.Cache != "" {
 		var err error
@@ -70,7 +82,7 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 		im.Identity += "; objects: " + objects.Identity
 		classed, heldClassed = objects, heldObjects
 	}
-	if im.held, err = im.read(ctx, held, nil); err != nil {
+	if im.held, err = im.read(ctx, held, make([]int32, held.Len())); err != nil {
 		return nil, err
 	}
 	if im.held.Len() < leastHeld {
@@ -80,11 +92,11 @@ func Open(ctx context.Context, f Folders, size int, smoke bool, warn func(line s
 	if err := im.openClasses(ctx, classed, heldClassed); err != nil {
 		return nil, err
 	}
-	if im.classes == nil {
-		im.Summary += "; no class folders"
-	} else {
-		im.Summary += "; " + plural.Count(len(im.classes), "class folder")
+	folders := "no class folders"
+	if im.classes != nil {
+		folders = plural.Count(len(im.classes), "class folder")
 	}
+	im.Summary += "; " + folders
 	return im, nil
 }
 
@@ -159,14 +171,13 @@ func (im *Images) openClasses(ctx context.Context, train, held *datasets.ImageFo
 	if im.queries, err = im.read(ctx, held, theirs); err != nil {
 		return err
 	}
-	if im.bank.Len() == 0 || im.queries.Len() == 0 {
-		return nil
+	if im.bank.Len() > 0 && im.queries.Len() > 0 {
+		im.classes = names
 	}
-	im.classes = names
 	return nil
 }
 
-// read reads the images of a folder as encoders take them, in parallel. Labels, which may be nil, are those of the images.
+// read reads the images of a folder with these labels, as encoders take them, in parallel.
 func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels []int32) (*datasets.Images, error) {
 	pixels, faults := make([][]uint8, folder.Len()), make([]error, folder.Len())
 	err := datasets.EachImage(ctx, folder.Len(), 0, func(i int) error {
@@ -179,18 +190,13 @@ func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels
 	if err != nil {
 		return nil, err
 	}
-	read := &datasets.Images{Name: folder.Name, Height: im.measured, Width: im.measured, Classes: im.classes}
+	read := &datasets.Images{Name: folder.Name, Height: im.measured, Width: im.measured}
 	for i := range pixels {
 		if faults[i] != nil {
 			im.skip(folder.Skip(i, faults[i]))
 			continue
 		}
-		read.Pixels = append(read.Pixels, pixels[i]...)
-		label := int32(0)
-		if labels != nil {
-			label = labels[i]
-		}
-		read.Labels = append(read.Labels, label)
+		read.Pixels, read.Labels = append(read.Pixels, pixels[i]...), append(read.Labels, labels[i])
 	}
 	return read, nil
 }
@@ -198,11 +204,134 @@ func (im *Images) read(ctx context.Context, folder *datasets.ImageFolder, labels
 // skip notes a file that is left out, once.
 func (im *Images) skip(s datasets.Skipped) {
 	line := strings.ReplaceAll(s.File+": "+s.Reason, "\n", " ")
-	if im.named == nil {
-		im.named = map[string]bool{}
-	}
 	if !im.named[line] {
 		im.named[line] = true
 		im.Skipped = append(im.Skipped, line)
 	}
+}
+
+// Start is what a training starts from, and how.
+type Start struct {
+	Init   string   // A file of weights; empty for random ones.
+	Ignore []string // Patterns of the keys in it that are left out.
+	Smoke  bool     // A run of a minute that shows that everything works.
+	Set    []string // Assignments to keys of [sccore.Config] that replace defaults.
+}
+
+// encoder returns the transformer that is trained. A setting of another one replaces it.
+func (s Start) encoder() (encoder.ViT, error) {
+	if s.Init != "" {
+		return sccore.EncoderOf(s.Init, s.Ignore...)
+	}
+	config := sccore.Default()
+	config.Encoder = "vit-tiny"
+	if err := settings.Apply(&config, s.given("encoder")...); err != nil {
+		return encoder.ViT{}, err
+	}
+	return encoder.ViTByName(config.Encoder)
+}
+
+// given returns the assignments to a key.
+func (s Start) given(key string) []string {
+	return slices.DeleteFunc(slices.Clone(s.Set), func(assignment string) bool { return !strings.HasPrefix(assignment, key+"=") })
+}
+
+// Config returns the settings of a training on a number of images, in one folder or in two of objects and scenes. They are the paper's second stage without
+// the filter, which no other code can load; from random weights they are its first stage, alignment alone, since neighbours and correspondences of random
+// features say nothing. Batch, steps and rates follow from the number of images:
+//
+//   - The batch is the largest power of two of which there are two in the images: up to 256 on a GPU, 64 for transformers as wide as ViT-B's or wider, and
+//     32 on a CPU.
+//   - The steps are 20 epochs, 100 from random weights, but 200 at least and the paper's 100,000 at most.
+//   - The learning rate is the paper's 3·10⁻⁵ for a batch of 256, DINO's 5·10⁻⁴ from random weights, times the square root of the batch's share of 256 and
+//     the share of ViT-S's width in the encoder's. The last tenth of it is left at the end; a tenth of the steps are its warmup.
+//   - The target branch forgets within a thirtieth of the run.
+//
+// The error names the setting that is wrong.
+func (s Start) Config(images int) (sccore.Config, error) {
+	c := sccore.Default()
+	v, err := s.encoder()
+	if err != nil {
+		return c, err
+	}
+	line, epochs, rate := 5, 20, 3e-5
+	if s.Init == "" {
+		line, epochs, rate = 2, 100, 5e-4
+	}
+	c = sccore.Ablations[line].Config(c)
+	c.Encoder, c.Positions = v.Name, v.Positions
+	s.size(&c, v)
+	most := 32
+	if strings.Contains(backend.Config(), "cuda") {
+		most = 256
+		if v.Dim >= 768 {
+			most = 64
+		}
+	}
+	for c.Batch = 2; 2*c.Batch <= min(most, images/2); {
+		c.Batch *= 2
+	}
+	if err := settings.Apply(&c, s.given("batch")...); err != nil {
+		return c, err
+	}
+	c.Steps = min(max(epochs*images/max(c.Batch, 1), 200), 100_000)
+	if s.Smoke {
+		c.Steps = 8
+	}
+	if err := settings.Apply(&c, s.given("steps")...); err != nil {
+		return c, err
+	}
+	c.LearningRate = round(rate * min(math.Sqrt(float64(c.Batch)/256), 1) * 384 / float64(v.Dim))
+	c.FinalLearningRate = round(c.LearningRate / 10)
+	c.WarmupSteps, c.MetricsEvery = c.Steps/10, max(c.Steps/500, 1)
+	c.TargetMomentum = min(max(1-30/float64(max(c.Steps, 1)), 0.99), 0.9997)
+	c.Neighbours = min(c.Neighbours, max(images/8, 1))
+	if err := settings.Apply(&c, s.Set...); err != nil {
+		return c, err
+	}
+	if s.Init != "" && c.Encoder != v.Name {
+		return c, fmt.Errorf("encoder %s: %s holds %s", c.Encoder, s.Init, v.Name)
+	}
+	return c, settings.Check(c)
+}
+
+// size sets what follows from the size of the transformer: the views and the heads.
+func (s Start) size(c *sccore.Config, v encoder.ViT) {
+	global := 224
+	if v.GridSize > 0 {
+		global = min(v.GridSize*v.PatchSize, 224)
+	}
+	if s.Smoke {
+		global = 3 * v.PatchSize
+	}
+	c.Views.GlobalCropSize = v.NearestSize(global)
+	c.Views.LocalCropSize = v.NearestSize(c.Views.LocalCropSize)
+	c.ImageSize = 2 * c.Views.GlobalCropSize
+	if global < 128 {
+		c.Views.Locals, c.Views.LocalCropSize = 0, c.Views.GlobalCropSize
+	}
+	hidden, out := min(4*v.Dim, c.PatchHead.HiddenDim), min(v.Dim, c.PatchHead.OutDim)
+	if s.Smoke {
+		hidden, out = 16, 8
+	}
+	c.ImageHead = heads.Projector{HiddenDim: hidden, OutDim: out}
+	c.PatchHead = c.ImageHead
+}
+
+// measuredSize is the height and width in pixels at which diagnostics encode: those of a global view, but enough patches to see something on.
+func (s Start) measuredSize(c sccore.Config, v encoder.ViT) int {
+	least := 96
+	if s.Smoke {
+		least = 2 * c.Views.GlobalCropSize
+	}
+	return v.NearestSize(max(c.Views.GlobalCropSize, least))
+}
+
+// round keeps two digits, so that rates can be read.
+func round(x float64) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 1, 64), 64)
+	if err != nil { // It is what FormatFloat wrote.
+		panic(err)
+	}
+	return rounded
 }

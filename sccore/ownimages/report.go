@@ -2,12 +2,13 @@ package ownimages
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/semcon/semcon/figures"
@@ -18,12 +19,6 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/tensorboard"
 	"github.com/semcon/semcon/sccore/weights"
-)
-
-// Numbers of what the report shows.
-const (
-	shownImages  = 10
-	shownSkipped = 100
 )
 
 // The report's plots.
@@ -77,32 +72,30 @@ var tableOrder = []int{5, 2, 4, 3, 0, 1}
 // series lists the numbers of the run.
 func (r *run) series() (all []series) {
 	c := r.config
-	step := func(on bool, column, tag string, plot int, title string, of func(sccore.StepMetrics) float64) {
-		if on {
-			all = append(all, series{column, tag, plot, title, func(p Point) float64 {
-				if p.Step == 0 {
-					return math.NaN()
-				}
-				return of(p.StepMetrics)
-			}})
-		}
+	step := func(column, tag string, plot int, title string, of func(sccore.StepMetrics) float64) {
+		all = append(all, series{column, tag, plot, title, func(p Point) float64 {
+			if p.Step == 0 {
+				return math.NaN()
+			}
+			return of(p.StepMetrics)
+		}})
 	}
-	step(true, "learning_rate", "step/learning_rate", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.LearningRate })
-	step(true, "gradient_norm", "step/gradient_norm", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.GradientNorm })
-	step(true, "loss", "loss/total", plotLosses, "total", func(m sccore.StepMetrics) float64 { return m.Total })
+	step("learning_rate", "step/learning_rate", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.LearningRate })
+	step("gradient_norm", "step/gradient_norm", notPlotted, "", func(m sccore.StepMetrics) float64 { return m.GradientNorm })
+	step("loss", "loss/total", plotLosses, "total", func(m sccore.StepMetrics) float64 { return m.Total })
 	for _, loss := range sccore.Losses {
-		step(loss.Lambda(c.Lambdas) > 0, loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, loss.Value)
-	}
-	entropy := func(on bool, level, title string, out int, of func(sccore.StepMetrics) float64) {
-		bound, plot := "", notPlotted
-		if level == "patch" {
-			bound, plot = "at most, ln K", plotEntropies
+		if loss.Lambda(c.Lambdas) > 0 {
+			step(loss.Name, "loss/"+loss.Name, plotLosses, loss.Title, loss.Value)
 		}
-		step(on, level+"_entropy", "entropy/"+level, plotEntropies, title, of)
-		step(on, level+"_entropy_bound", "entropy/"+level+"_bound", plot, bound, func(sccore.StepMetrics) float64 { return math.Log(float64(out)) })
 	}
-	entropy(c.Lambdas.ImageAlignment+c.Lambdas.ImageConcentration > 0, "image", "images", c.ImageHead.OutDim, func(m sccore.StepMetrics) float64 { return m.ImageEntropy })
-	entropy(c.Lambdas.PatchAlignment > 0, "patch", "patches", c.PatchHead.OutDim, func(m sccore.StepMetrics) float64 { return m.PatchEntropy })
+	if c.Lambdas.ImageAlignment+c.Lambdas.ImageConcentration > 0 {
+		step("image_entropy", "entropy/image", plotEntropies, "images", func(m sccore.StepMetrics) float64 { return m.ImageEntropy })
+		step("image_entropy_bound", "entropy/image_bound", notPlotted, "", func(sccore.StepMetrics) float64 { return math.Log(float64(c.ImageHead.OutDim)) })
+	}
+	if c.Lambdas.PatchAlignment > 0 {
+		step("patch_entropy", "entropy/patch", plotEntropies, "patches", func(m sccore.StepMetrics) float64 { return m.PatchEntropy })
+		step("patch_entropy_bound", "entropy/patch_bound", plotEntropies, "at most, ln K", func(sccore.StepMetrics) float64 { return r.entropyBound() })
+	}
 	for _, d := range r.diagnostics() {
 		all = append(all, series{d.column, "gauge/" + d.column, d.plot, d.title, func(p Point) float64 {
 			if p.Diagnostics == nil {
@@ -113,6 +106,9 @@ func (r *run) series() (all []series) {
 	}
 	return all
 }
+
+// entropyBound is the largest entropy of the targets of patches, in nats.
+func (r *run) entropyBound() float64 { return math.Log(float64(r.config.PatchHead.OutDim)) }
 
 // diagnostics are those that the run measures.
 func (r *run) diagnostics() []diagnostic {
@@ -130,17 +126,16 @@ func (r *run) describe(p Point) string {
 		line += fmt.Sprintf(", loss %.3f", p.Total)
 	}
 	if p.PatchEntropy > 0 {
-		line += fmt.Sprintf(", target entropy %.2f of at most %.2f", p.PatchEntropy, math.Log(float64(r.config.PatchHead.OutDim)))
+		line += fmt.Sprintf(", target entropy %.2f of at most %.2f", p.PatchEntropy, r.entropyBound())
 	}
 	if r.images.classes != nil {
 		line += fmt.Sprintf(", k-NN %.1f %%", d.KNN)
 	}
-	v := r.verdict()
-	damage := v.damage(r.state.Curve, p)
+	damage := r.verdict.damage(r.state.Curve, p)
 	if damage == "" {
 		return line
 	}
-	if step, warned := v.damagedBefore(r.state.Curve, damage); warned {
+	if step, warned := r.verdict.damagedBefore(r.state.Curve, damage); warned {
 		return line + fmt.Sprintf("; damaged, as at step %d", step)
 	}
 	return line + "\nwarning: " + damage + "; a lower learning rate (--set rate=…) may keep them"
@@ -203,94 +198,65 @@ var reportTemplate = page.Template(reportText)
 // reportRow is a line of the report's table: a number at step 0, at the best and at the last step.
 type reportRow struct{ Name, Meaning, Initial, Best, Last string }
 
-// report is what the page shows.
-type report struct {
-	Title, Command, Settings   string
-	Images, Init, Naming       string
-	Steps, BestStep, Held      int
-	Classes, Queries           int
-	Chance                     string
-	BestBy, Rule               string // What makes an encoder the best, in two words and in a sentence.
-	Damage                     string // Empty if training has damaged nothing.
-	DamageStep                 int
-	NoInformation              string
-	HasBest                    bool
-	Rows                       []reportRow
-	Curves, Patches, Matches   template.URL
-	Skipped                    []string
-	SkippedCount, MoreSkipped  int
-	EncoderFile, BestFile, Out string
-}
-
 // report writes the page. It depends on the run alone, not on how often it was interrupted.
 func (r *run) report() error {
-	v := r.verdict()
-	p := report{
-		Title: r.Folders.Images, Command: r.about.Command, Images: r.about.Images, Init: r.about.Init, Naming: string(r.naming), Steps: r.config.Steps,
-		Held: r.images.held.Len(), Classes: v.classes, Queries: v.queries, EncoderFile: EncoderFile, BestFile: BestFile, Out: r.Out,
-		Chance: fmt.Sprintf("%.1f %%", 100/float64(max(v.classes, 1))),
-	}
-	p.BestBy, p.Rule = v.rule(r.state.Curve)
+	const shownImages, shownSkipped = 10, 100
+	v, curve, points := r.verdict, r.state.Curve, measured(r.state.Curve)
+	last := points[len(points)-1]
+	best, _, ok := v.best(curve)
+	bestBy, rule := v.rule(curve)
 	settings, err := json.MarshalIndent(r.config, "", "  ")
 	if err != nil {
 		return err
 	}
-	p.Settings = string(settings)
-	r.fillVerdict(&p)
-	skipped := append(append([]string{}, r.images.Skipped...), r.state.Skipped...)
-	p.SkippedCount, p.Skipped = len(skipped), skipped[:min(len(skipped), shownSkipped)]
-	p.MoreSkipped = p.SkippedCount - len(p.Skipped)
-	if p.Curves, err = page.Image(r.plots()); err != nil {
-		return err
-	}
-	viewer, err := features.NewViewer(r.backend, r.config, r.about.Size, r.images.held, min(shownImages, r.images.held.Len()))
+	curves, err := page.Image(r.plots())
 	if err != nil {
 		return err
 	}
-	encoders := []features.NamedEncoder{{Name: "before", File: r.path(InitialFile)}, {Name: "after", File: r.path(EncoderFile)}}
-	patches, err := viewer.Components(encoders...)
-	if err != nil {
-		return err
+	skipped := slices.Concat(r.images.Skipped, r.state.Skipped)
+	shown := min(len(skipped), shownSkipped)
+	content := map[string]any{
+		"Run": r.about, "Title": r.Folders.Images, "Out": r.Out, "EncoderFile": EncoderFile, "BestFile": BestFile, "Steps": r.config.Steps, "Settings": string(settings),
+		"Held": r.images.held.Len(), "Classes": v.classes, "Queries": v.queries, "Chance": fmt.Sprintf("%.1f %%", 100/float64(max(v.classes, 1))),
+		"HasBest": ok, "BestStep": best.Step, "BestBy": bestBy, "Rule": rule, "Curves": curves,
+		"SkippedCount": len(skipped), "Skipped": skipped[:shown], "MoreSkipped": len(skipped) - shown,
 	}
-	if p.Patches, err = page.Image(patches); err != nil {
-		return err
-	}
-	matches, err := viewer.Correspondences(encoders...)
-	if err != nil {
-		return err
-	}
-	if p.Matches, err = page.Image(matches); err != nil {
-		return err
-	}
-	return page.Write(r.path(ReportFile), reportTemplate, p)
-}
-
-// fillVerdict says whether training has damaged the encoder, and compares its diagnostics.
-func (r *run) fillVerdict(p *report) {
-	v, points := r.verdict(), measured(r.state.Curve)
-	last := points[len(points)-1]
-	best, _, ok := v.best(r.state.Curve)
-	p.HasBest, p.BestStep = ok, best.Step
 	for _, point := range points[1:] {
-		if p.Damage = v.damage(r.state.Curve, point); p.Damage != "" {
-			p.DamageStep = point.Step
+		if damage := v.damage(curve, point); damage != "" {
+			content["Damage"], content["DamageStep"] = damage, point.Step
 			break
 		}
 	}
-	if bound := math.Log(float64(r.config.PatchHead.OutDim)); last.PatchEntropy > 0.99*bound {
-		p.NoInformation = fmt.Sprintf("%.3f of at most %.3f", last.PatchEntropy, bound)
+	if bound := r.entropyBound(); last.PatchEntropy > 0.99*bound {
+		content["NoInformation"] = fmt.Sprintf("%.3f of at most %.3f", last.PatchEntropy, bound)
 	}
+	var rows []reportRow
 	for _, at := range tableOrder[len(diagnostics)-len(r.diagnostics()):] {
 		d := diagnostics[at]
 		row := reportRow{Name: d.name, Meaning: d.meaning, Initial: fmt.Sprintf(d.shown, d.of(*points[0].Diagnostics)), Last: fmt.Sprintf(d.shown, d.of(*last.Diagnostics))}
 		if d.column == "effective_rank" {
-			row.Meaning = fmt.Sprintf(d.meaning, r.meter.extractor.ViT.Dim)
+			row.Meaning = fmt.Sprintf(d.meaning, r.trainer.Frozen.ViT.Dim)
 		}
 		if ok {
 			row.Best = fmt.Sprintf(d.shown, d.of(*best.Diagnostics))
 		}
-		p.Rows = append(p.Rows, row)
+		rows = append(rows, row)
 	}
+	content["Rows"] = rows
+	viewer, err := features.NewViewer(r.backend, r.config, r.about.Size, r.images.held, min(shownImages, r.images.held.Len()))
+	if err != nil {
+		return err
+	}
+	for name, draw := range map[string]func(...features.NamedEncoder) (figures.ImageGrid, error){"Patches": viewer.Components, "Matches": viewer.Correspondences} {
+		drawn, err := draw(features.NamedEncoder{Name: "before", File: r.path(InitialFile)}, features.NamedEncoder{Name: "after", File: r.path(EncoderFile)})
+		if err != nil {
+			return err
+		}
+		if content[name], err = page.Image(drawn); err != nil {
+			return err
+		}
+	}
+	return page.Write(r.path(ReportFile), reportTemplate, content)
 }
 
 // export writes the encoder of the online branch under the names that it came in.
@@ -307,17 +273,12 @@ func (r *run) finish() error {
 	card := weights.Card{ViT: vit, Naming: r.naming, Preprocessing: datasets.DefaultPreprocessing(), Size: r.about.Size, Facts: []weights.Fact{
 		{Name: "Trained by", Text: r.about.Command}, {Name: "From", Text: r.about.Init}, {Name: "Images", Text: r.about.Images}, {Name: "Settings", Text: string(r.about.Config)},
 	}}
-	for _, write := range []func() error{
-		func() error { return r.export(EncoderFile) },
-		func() error {
-			return weights.WriteConfig(r.path(EncoderFile), r.naming, vit, card.Preprocessing, r.about.Size)
-		},
-		func() error { return card.Write(r.path(EncoderFile)) },
-		r.writeCurves, r.report, // The report is the last file of a run.
-	} {
-		if err := write(); err != nil {
-			return err
-		}
+	file := r.path(EncoderFile)
+	if err := r.export(EncoderFile); err != nil {
+		return err
 	}
-	return nil
+	if err := cmp.Or(weights.WriteConfig(file, r.naming, vit, card.Preprocessing, r.about.Size), card.Write(file), r.writeCurves()); err != nil {
+		return err
+	}
+	return r.report() // The last file of a run.
 }

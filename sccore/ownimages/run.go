@@ -36,8 +36,7 @@ const (
 	lockFile    = "lock"
 
 	checkpoints    = "checkpoints" // The folder of what resuming needs.
-	finalFile      = "final.safetensors"
-	initialPatches = "initial-patches.safetensors"
+	initialPatches = checkpoints + "/initial-patches.safetensors"
 )
 
 // Options are what a run is made of.
@@ -75,7 +74,8 @@ type run struct {
 	naming  weights.Naming
 	about   description
 	trainer *recipe.Trainer
-	meter   *meter
+	initial []float32 // Patch features of the initial encoder; nil before they are needed.
+	verdict verdict
 	state   state
 }
 
@@ -124,7 +124,7 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 
 // Finished reports whether the run in a folder is done, so that [Train] has nothing left to do.
 func Finished(out string) bool {
-	for _, name := range []string{filepath.Join(checkpoints, finalFile), ReportFile} { // The report is the last file of a run.
+	for _, name := range []string{filepath.Join(checkpoints, recipe.FinalFile), ReportFile} { // The report is the last file of a run.
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			return false
 		}
@@ -155,6 +155,9 @@ func (r *run) open(ctx context.Context) (err error) {
 	if r.images, err = Open(ctx, r.Folders, size, r.Start.Smoke, r.Say); err != nil {
 		return err
 	}
+	if r.verdict = (verdict{pretrained: r.Start.Init != "", classes: len(r.images.classes)}); r.verdict.classes > 0 {
+		r.verdict.queries = r.images.queries.Len()
+	}
 	if r.config, err = r.Start.Config(r.images.Count); err != nil {
 		return err
 	}
@@ -165,25 +168,16 @@ func (r *run) open(ctx context.Context) (err error) {
 		}
 		r.Say("warning: " + repeats)
 	}
-	if trained := r.trained(); r.naming != weights.Timm && r.naming.Fits(trained) != nil {
-		return fmt.Errorf("prototypes %d: %w", r.config.Prototypes, r.naming.Fits(trained))
+	if v.Prototypes = r.config.Prototypes; r.naming != weights.Timm && r.naming.Fits(v) != nil {
+		return fmt.Errorf("prototypes %d: %w", r.config.Prototypes, r.naming.Fits(v))
 	}
 	encoded, err := json.Marshal(r.config)
 	r.about = description{
-		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size, Every: diagnosticsEvery(r.config.Steps),
-		Seed: r.Seed, Config: encoded,
+		Command: r.Command, Images: r.images.Identity, Init: r.about.Init, Ignore: r.Start.Ignore, Naming: r.naming, Size: size,
+		Every: min(max(r.config.Steps/20, 1), 500), // Twenty times in a run, and more often in a long one.
+		Seed:  r.Seed, Config: encoded,
 	}
 	return err
-}
-
-// trained is the encoder that is trained.
-func (r *run) trained() encoder.ViT {
-	v, err := encoder.ViTByName(r.config.Encoder)
-	if err != nil { // It is checked.
-		panic(err)
-	}
-	v.Positions, v.Prototypes, v.BlocksAfterFilter = r.config.Positions, r.config.Prototypes, r.config.BlocksAfterFilter
-	return v
 }
 
 // openInit checks the file of weights that the training starts from.
@@ -213,14 +207,13 @@ func (r *run) train(ctx context.Context) (err error) {
 	}
 	defer r.trainer.Close()
 	r.trainer.Skipped = func(s datasets.Skipped) { r.skip(s.File + ": " + s.Reason) }
-	r.meter = &meter{backend: r.backend, extractor: r.trainer.Frozen, images: r.images, path: r.path(filepath.Join(checkpoints, initialPatches))}
 	bar := r.Bar("train", r.config.Steps)
 	defer bar.Close()
 	if err := r.neighbours(ctx, s); err != nil {
 		return err
 	}
 	loop := train.Loop[sccore.StepMetrics]{
-		Trainer: r.trainer.Trainer, Dir: r.path(checkpoints), Final: finalFile, Every: r.CheckpointEvery, Note: &r.state,
+		Trainer: r.trainer.Trainer, Dir: r.path(checkpoints), Final: recipe.FinalFile, Every: r.CheckpointEvery, Note: &r.state,
 		Start: func() error { return r.begin(ctx, s) },
 		Resumed: func(done int) {
 			bar.Resumed(done)
@@ -235,7 +228,7 @@ func (r *run) train(ctx context.Context) (err error) {
 	}
 	var measured *Diagnostics
 	loop.Evaluators = []train.Evaluator{{Name: "gauges", Every: r.about.Every, Evaluate: func(ctx context.Context) (_ map[string]float64, err error) {
-		measured, err = r.meter.measure(ctx)
+		measured, err = r.measure(ctx)
 		return nil, err
 	}}}
 	loop.After = func(m sccore.StepMetrics, _ map[string]float64) error {
@@ -272,10 +265,10 @@ func (r *run) begin(ctx context.Context, s recipe.Stage) error {
 	if err := r.export(InitialFile); err != nil {
 		return err
 	}
-	if err := r.meter.saveInitial(ctx); err != nil {
+	if err := r.saveInitial(ctx); err != nil {
 		return err
 	}
-	d, err := r.meter.measure(ctx)
+	d, err := r.measure(ctx)
 	if err != nil {
 		return err
 	}
@@ -290,19 +283,10 @@ func (r *run) record(p Point) error {
 		return nil
 	}
 	r.Say(r.describe(p))
-	if err := r.writeCurves(); err != nil || !r.verdict().improved(r.state.Curve) {
+	if err := r.writeCurves(); err != nil || !r.verdict.improved(r.state.Curve) {
 		return err
 	}
 	return r.export(BestFile)
-}
-
-// verdict judges the encoders of the run.
-func (r *run) verdict() verdict {
-	v := verdict{pretrained: r.Start.Init != "", classes: len(r.images.classes)}
-	if v.classes > 0 {
-		v.queries = r.images.queries.Len()
-	}
-	return v
 }
 
 // neighbours finds the neighbours of images from which positives are drawn, by the initial encoder, or reads those that an earlier call has found.

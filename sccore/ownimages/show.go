@@ -13,14 +13,9 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
-
-// NamedFigure is a figure and the name of its file.
-type NamedFigure struct {
-	Name   string
-	Figure figures.Figure
-}
 
 // NewViewer returns a viewer of photographs for an encoder. They are cropped to size pixels, a multiple of the encoder's patches; 0 is 224 or the nearest
 // such multiple. The error names the file.
@@ -91,23 +86,21 @@ func RandomEncoder(file string) error {
 // Show draws what an encoder makes of photographs: the principal components of patch features as colours ("pca"), where the patches of the next image are
 // like the middle one of each ("nearest", for two images or more), and the attention of [CLS] ("attention"). [NewViewer] says what size is. The error names
 // the file.
-func Show(b compute.Backend, weightsFile string, images []string, size int) (all []NamedFigure, err error) {
+func Show(b compute.Backend, weightsFile string, images []string, size int) (all []study.Figure, err error) {
 	viewer, err := NewViewer(b, weightsFile, images, size)
 	if err != nil {
 		return nil, err
 	}
-	encoder := features.NamedEncoder{Name: "components", File: weightsFile}
 	add := func(name string, figure figures.Figure, err error) error {
-		all = append(all, NamedFigure{name, figure})
+		all = append(all, study.Figure{Name: name, Figure: figure})
 		return err
 	}
-	components, err := viewer.Components(encoder)
+	components, err := viewer.Components(features.NamedEncoder{Name: "components", File: weightsFile})
 	if err := add("pca", components, err); err != nil {
 		return nil, err
 	}
 	if len(images) > 1 {
-		encoder.Name = "likeness"
-		nearest, err := viewer.Correspondences(encoder)
+		nearest, err := viewer.Correspondences(features.NamedEncoder{Name: "likeness", File: weightsFile})
 		if err := add("nearest", nearest, err); err != nil {
 			return nil, err
 		}

@@ -14,25 +14,24 @@ func tables(results study.Results) []figures.Table {
 	coco := []string{column("COCO", boxes), column("COCO", masks)}
 	var all []figures.Table
 	for _, name := range []string{"obj_det", "obj_det_full"} {
-		t := encoders.Table{Title: "Tab. " + name, Caption: "Object detection and instance segmentation on COCO: AP of boxes (b) and of masks (m).", From: coco}
-		all = append(all, t.Beside(results, name))
+		columns := encoders.Details(coco, "", figures.MustPaper(name).Columns...)
+		all = append(all, encoders.Beside(name, "Object detection and instance segmentation on COCO: AP of boxes (b) and of masks (m).", columns...).Of(results))
 	}
-	full := all[1].Columns
+	rows := encoders.PaperRows("obj_det")
 	for _, dataset := range (Results{results}).Datasets() {
 		from := []string{column(dataset, boxes), column(dataset, masks)}
 		ours := encoders.WithRecords(results, encoders.OurRows(), from...)
 		if dataset != "COCO" {
-			ours = append(ours, encoders.WithRecords(results, encoders.PaperRows("obj_det"), from...)...)
+			ours = append(ours, encoders.WithRecords(results, rows, from...)...)
 		}
 		if len(ours) == 0 {
 			continue
 		}
-		t := encoders.Table{
-			Title:   "Tab. obj_det_full on " + dataset + ", for encoders that the paper does not have",
-			Caption: "AP of boxes (b) and of masks (m). Alignment, or the initialisation, is what the full method begins from.",
-			Rows:    ours, Heads: []figures.RowHead{{Name: "encoder"}}, Columns: full, From: from,
-		}
-		all = append(all, t.Alone(results))
+		t := encoders.Alone("Tab. obj_det_full on "+dataset+", for encoders that the paper does not have",
+			"AP of boxes (b) and of masks (m). Alignment, or the initialisation, is what the full method begins from.",
+			ours, encoders.Details(from, "", all[1].Columns...)...)
+		t.RowHeads = []figures.RowHead{{Name: "encoder"}}
+		all = append(all, t.Of(results))
 	}
 	return all
 }

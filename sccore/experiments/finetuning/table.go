@@ -11,22 +11,19 @@ import (
 
 // tables returns the paper's table, and the same one for rows and datasets that the paper does not have.
 func tables(results study.Results) []figures.Table {
-	t := encoders.Table{
-		Title: "Tab. semantic_seg_ft", Caption: "Semantic segmentation with full fine-tuning: mIoU at the full size of the annotation.",
-		Detail: func(string) string { return "" },
-	}
-	beside := t.Beside(results, "semantic_seg_ft")
+	t := encoders.Beside("semantic_seg_ft", "Semantic segmentation with full fine-tuning: mIoU at the full size of the annotation.")
+	beside := t.Of(results)
 	all := []figures.Table{beside}
-	t.Title += " for encoders and datasets that the paper does not have"
-	t.Caption += " The full method and its control, alignment for as many steps, both begin from alignment, or from the initialisation where there is one."
 	columns := slices.DeleteFunc(results.Columns(), func(column string) bool { return slices.Contains(beside.Columns, column) })
-	t.Rows = append(encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), encoders.WithRecords(results, encoders.PaperRows("semantic_seg_ft"), columns...)...)
-	t.Heads, t.Columns = []figures.RowHead{{Name: "encoder"}}, encoders.ColumnsOf(results, t.Rows, results.Columns()...)
-	slices.SortFunc(t.Columns, byPlace)
-	if len(t.Columns) > 0 {
-		all = append(all, t.Alone(results))
+	rows := append(encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), encoders.WithRecords(results, t.Rows, columns...)...)
+	columns = encoders.ColumnsOf(results, rows, results.Columns()...)
+	slices.SortFunc(columns, byPlace)
+	if len(columns) > 0 {
+		ours := encoders.Alone(t.Title+" for encoders and datasets that the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns(columns...)...)
+		ours.RowHeads = []figures.RowHead{{Name: "encoder"}}
+		all = append(all, ours.Of(results))
 	}
-	if gains := encoders.Gains(results, "What the initial weights are worth", "mIoU", t.Columns...); len(gains.Rows) > 0 {
+	if gains := encoders.Gains(results, "What the initial weights are worth", "mIoU", columns...); len(gains.Rows) > 0 {
 		all = append(all, gains)
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -144,4 +145,29 @@ func (c Config) check(read bool) error {
 		return err
 	}
 	return settings.Between("shares", c.Shares, 1, 1<<20)
+}
+
+// tables returns the paper's table with our numbers on real images, the same table for our own rows, a table of all rows on class folders that are not
+// ImageNet-1k, and one on synthetic images.
+func tables(results study.Results) []figures.Table {
+	read, synthetic := []string{titles[evaluation.ImageNet], titles[encoders.COCOStuff]}, titles[encoders.Synthetic]
+	other := results.Where(func(r study.Record) bool { return evaluation.OtherClasses(r.Data) })
+	results = results.Where(func(r study.Record) bool { return !evaluation.OtherClasses(r.Data) })
+	measures := figures.MustPaper("main").Columns
+	beside := encoders.Beside("main", "Frozen features: linear segmentation on COCOStuff-27, linear and k-NN classification on ImageNet-1k.",
+		encoders.Details(read, "", measures...)...).Of(results)
+	all := []figures.Table{beside}
+	add := func(results study.Results, from []string, rows []study.Row, title, caption string) {
+		t := encoders.Alone(title, caption, rows, encoders.Details(from, "", measures...)...)
+		if t.RowHeads = beside.RowHeads[:2]; len(rows) > 0 {
+			all = append(all, t.Of(results))
+		}
+	}
+	add(results, read, encoders.WithRecords(results, encoders.OurRows(), read...),
+		"Tab. main for encoders of our own", "The same measures on the same images. The paper has no such rows.")
+	add(other, read, encoders.AllRows(other, "main", read...), "The same on class folders of another number than ImageNet-1k's",
+		"Linear and k-NN classification of the images in imagenet/, with which the paper's numbers do not compare.")
+	add(results, []string{synthetic}, encoders.AllRows(results, "main", synthetic), "The same on "+synthetic,
+		"Linear segmentation of scenes, linear and k-NN classification of objects, of six classes each. The paper has no such table.")
+	return all
 }

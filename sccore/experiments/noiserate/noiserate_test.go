@@ -31,11 +31,11 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 		if err != nil || len(tables) != 1 || len(tables[0].Rows) != 1 || len(tables[0].Rows[0].Cells[1].Ours) != 3 {
 			t.Errorf("%d tables, %+v, %v", len(tables), tables, err)
 		}
-		results, err := Load(options.Out, study.Smoke)
+		results, err := Study.Load(options.Out, study.Smoke)
 		if err != nil {
 			t.Fatal(err)
 		}
-		figure, err := results.Figure("synthetic scenes")
+		figure, err := Figure(results, "synthetic scenes")
 		if err != nil || len(figure) != 2 || len(figure[0].Series) != 1 || len(figure[1].Series[0].X) != evaluation.Deciles {
 			t.Fatal(figure, err)
 		}
@@ -46,7 +46,7 @@ func TestNoiseRateRecordsTableAndFigure(t *testing.T) {
 		if err := figures.SaveFigure(dir, "noise-rate", figure); err != nil {
 			t.Error(err)
 		}
-		if _, err := results.Figure("COCOStuff-27"); err == nil {
+		if _, err := Figure(results, "COCOStuff-27"); err == nil {
 			t.Error("a figure without records")
 		}
 	})

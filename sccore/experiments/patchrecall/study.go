@@ -8,7 +8,10 @@ package patchrecall
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -110,4 +113,74 @@ func part(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Dat
 	}
 	d.Train, d.Test = d.Train.Pick(datasets.Spread(d.Train.Len(), c.Images)), d.Test.Pick(datasets.Spread(d.Test.Len(), c.Images))
 	return d
+}
+
+// Names of details: the recall without the class background, and what chance is.
+const (
+	detailChance           = "chance"
+	detailForeground       = "foreground"
+	detailForegroundChance = "foreground_chance"
+)
+
+// tables returns a table of all encoders and datasets with records, one of what training is worth, and the first without the class background where there is
+// such a class.
+func tables(results study.Results) []figures.Table {
+	rows := encoders.AllRows(results, "semantic_seg", results.Columns()...)
+	columns := encoders.ColumnsOf(results, rows, results.Columns()...)
+	slices.SortFunc(columns, func(a, b string) int { // Linear first.
+		before, kind, _ := strings.Cut(a, "/")
+		after, other, _ := strings.Cut(b, "/")
+		return cmp.Or(cmp.Compare(before, after), cmp.Compare(slices.Index([]string{linear, nearest}, kind), slices.Index([]string{linear, nearest}, other)))
+	})
+	t := encoders.Alone("Recall of classes over patches",
+		"Mean over classes of the share of patches that are classified rightly. "+chances(results, rows, columns, detailChance)+"The paper has no such table.",
+		rows, study.Columns(columns...)...)
+	all := []figures.Table{t.Of(results)}
+	if gains := encoders.Gains(results, "What training is worth in recall over patches", "recall", columns...); len(gains.Rows) > 0 {
+		all = append(all, gains)
+	}
+	columns = slices.DeleteFunc(columns, func(column string) bool { return len(details(results, rows, column, detailForeground)) == 0 })
+	if t.Columns = encoders.Values(detailForeground, columns...); len(columns) > 0 {
+		t.Title += ", without background"
+		t.Caption = strings.TrimSpace("The same for patches of the other classes alone. " + chances(results, rows, columns, detailForegroundChance))
+		all = append(all, t.Of(results))
+	}
+	return all
+}
+
+// chances says what chance is on each dataset, and why it differs where it does; it is empty without records.
+func chances(results study.Results, rows []study.Row, columns []string, detail string) string {
+	values, order := map[string][]float64{}, []string{}
+	for _, column := range columns {
+		dataset, _, _ := strings.Cut(column, "/")
+		if found := details(results, rows, column, detail); len(found) > 0 {
+			if values[dataset] == nil {
+				order = append(order, dataset)
+			}
+			values[dataset] = append(values[dataset], found...)
+		}
+	}
+	var parts []string
+	why := ""
+	for _, dataset := range order {
+		low, high := slices.Min(values[dataset]), slices.Max(values[dataset])
+		part := fmt.Sprintf("%.1f %% on %s", low, dataset)
+		if low != high {
+			part = fmt.Sprintf("%.1f to %.1f %% on %s", low, high, dataset)
+			why = "Chance differs where the classes do: one counts where a seed's images have enough patches of it. "
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Chance is " + strings.Join(parts, ", ") + ". " + why
+}
+
+// details returns a detail of a column's records.
+func details(results study.Results, rows []study.Row, column, name string) (values []float64) {
+	for _, row := range rows {
+		values = append(values, results.Details(row.Key, column, name)...)
+	}
+	return values
 }

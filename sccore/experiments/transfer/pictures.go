@@ -18,7 +18,7 @@ import (
 
 // Predictions segments n evenly spread test images with the trained heads of a row ("random", "second", "dino-s16") and column, those of the lowest seed.
 // It also returns the names of the classes. A row and column without records is an error.
-func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
+func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
 	group := r.Of(row, column)
 	if len(group) == 0 {
 		return nil, nil, fmt.Errorf("no record of %s, %s in the %s profile", row, column, r.Profile)
@@ -73,6 +73,6 @@ const drawnImages = 6
 // drawn draws what the heads of encoders make of test images, for each column with records. It needs a backend.
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	encoders.DrawPredictions(results, from, all, "semantic_seg", func(row, column string) ([]figures.Segmented, []string, error) {
-		return Results{results}.Predictions(from.Backend, from.Data, from.Out, row, column, drawnImages)
+		return Predictions(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
 	})
 }

@@ -70,11 +70,11 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 		}
 	}
 
-	results, err := Load(out, study.Smoke)
+	results, err := Study.Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := Study.Tables(results.Results)
+	tables := Study.Tables(results)
 	if len(tables) != 4 {
 		t.Fatal(len(tables))
 	}
@@ -86,7 +86,7 @@ func TestTransferRecordsEachHeadOnce(t *testing.T) {
 	if got := tables[2].Rows[0].Cells[0].Ours; len(got) != 1 || got[0] != records[0].Value {
 		t.Errorf("the table has %v for %g", got, records[0].Value)
 	}
-	predictions, classes, err := results.Predictions(testbackend.Go(t), "", out, encoders.Random, "synthetic scenes/FCN", 3)
+	predictions, classes, err := Predictions(results, testbackend.Go(t), "", out, encoders.Random, "synthetic scenes/FCN", 3)
 	if err != nil || len(predictions) != 3 || len(classes) != 7 {
 		t.Fatalf("%d predictions of %d classes, %v", len(predictions), len(classes), err)
 	}
@@ -187,7 +187,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err := runTransferSmoke(t, out); err != nil {
 		t.Fatal(err)
 	}
-	results, err := Load(out, study.Smoke)
+	results, err := Study.Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	if err := os.RemoveAll(out); err != nil {
 		t.Fatal(err)
 	}
-	if predictions, _, err := results.Predictions(b, "", moved, encoders.Second, "synthetic scenes/Linear", 2); err != nil || len(predictions) != 2 {
+	if predictions, _, err := Predictions(results, b, "", moved, encoders.Second, "synthetic scenes/Linear", 2); err != nil || len(predictions) != 2 {
 		t.Errorf("%d predictions from a folder that was copied: %v", len(predictions), err)
 	}
 	if err := runTransferSmoke(t, moved); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/settings"
@@ -126,4 +127,22 @@ func part(o study.Options, d evaluation.Data, c Config, seed int) evaluation.Dat
 		}
 	}
 	return d
+}
+
+// tables returns the paper's table with our numbers on DAVIS, and a table with recall and decay for each dataset with records.
+func tables(results study.Results) []figures.Table {
+	measures := func(dataset string, columns ...string) []study.Column {
+		return encoders.Details([]string{dataset}, "J&F_mean", columns...)
+	}
+	beside := encoders.Beside("video_seg", "Video object segmentation on DAVIS-2017 by label propagation with frozen features.",
+		measures(titles[davis], figures.MustPaper("video_seg").Columns...)...).Of(results)
+	all := []figures.Table{beside}
+	for _, dataset := range []string{titles[davis], titles[encoders.Synthetic]} {
+		t := encoders.Alone("Recall and decay on "+dataset, "All measures of video object segmentation; a high decay is a loss over time. The paper has no such table.",
+			encoders.AllRows(results, "video_seg", dataset), measures(dataset, "J&F_mean", "J_mean", "J_recall", "J_decay", "F_mean", "F_recall", "F_decay")...)
+		if t.RowHeads = beside.RowHeads; len(t.Rows) > 0 {
+			all = append(all, t.Of(results))
+		}
+	}
+	return all
 }

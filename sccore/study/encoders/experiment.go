@@ -1,3 +1,8 @@
+// Package encoders makes studies of evaluations of frozen encoders, such as the experiments main, transfer, video, patch-recall and centroid.
+//
+// In goes an [Experiment]: an evaluation, its configuration in each profile, its datasets and tables. The package adds the encoders: random weights, those that
+// the experiment pretrain has left, and the files that --set names for the rows of one of the paper's tables. Out come a [study.Spec], and rows and columns of
+// tables with the paper's numbers beside ours ([Beside], [Alone]). Experiments that train encoders further are a [Tuning]. centroid is the shortest example.
 package encoders
 
 import (
@@ -273,4 +278,29 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		return nil, nil, absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", s.None, dir))
 	}
 	return names, missing, nil
+}
+
+// COCOStuff is the dataset that Tab. main segments.
+const COCOStuff = "coco"
+
+// MainTable are the datasets of the paper's Tab. main.
+var MainTable = Sources[evaluation.Data]{
+	Needed: "imagenet/train and imagenet/val, or coco", None: "neither ImageNet with labels nor COCOStuff-27 is",
+	Names: []string{evaluation.ImageNet, COCOStuff},
+	Open: func(dir, name string) (evaluation.Data, error) {
+		return evaluation.MainTable{}.Open(evaluation.Source{Dir: dir, Dataset: name})
+	},
+	Without: map[string]string{evaluation.ImageNet: "the columns of linear and k-NN classification", COCOStuff: "the columns of linear segmentation"},
+}
+
+// MainSegmentation is the segmentation of Tab. main in a profile.
+func MainSegmentation(profile study.Profile) evaluation.SegmentationProbe {
+	p := evaluation.DefaultSegmentationProbe()
+	if profile != study.Full {
+		p.CropSize, p.TestSize, p.Batch, p.Epochs = 96, 128, 8, 8
+	}
+	if profile == study.Smoke {
+		p.CropSize, p.TestSize, p.Epochs = 32, 32, 1
+	}
+	return p
 }

@@ -11,14 +11,8 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-// Row is a row of a table that compares frozen encoders: one of the paper's, whose weights come from a file, or one of ours.
-type Row struct {
-	Key   string   // Its name in cell names and in --set weights.KEY=FILE.
-	Heads []string // The table's row heads: method, architecture and, in some tables, training data. Our rows have the method alone.
-}
-
 // Keys of the rows that the paper's tables do not have: random weights, the file that the experiment pretrain started from, if there is one, and the encoders
-// that it leaves after its two stages and after the control of the second, alignment for as many steps.
+// that it leaves after its two stages and after the control of the second, alignment for as many steps. Keys are in cell names.
 const (
 	Random  = "random"
 	Init    = "init"
@@ -40,60 +34,100 @@ func Title(key string) string {
 	return key
 }
 
-// OurRows returns the rows that the paper's tables do not have.
-func OurRows() (rows []Row) {
+// OurRows returns the rows that the paper's tables do not have. Their heads are the method alone.
+func OurRows() (rows []study.Row) {
 	for _, key := range []string{Random, Init, First, Control, Second} {
-		rows = append(rows, Row{key, []string{titles[key]}})
+		rows = append(rows, study.Row{Key: key, Heads: []string{titles[key]}})
 	}
 	return rows
 }
 
-// PaperRows returns the rows of one of the paper's tables that accept weights, which are those of vision transformers: "dino-s16" for DINO,
-// "dino+ours-s16" for DINO + Ours. Tables that do not name the architecture use ViT-S/16 (appendix, "Network architecture").
-func PaperRows(table string) (rows []Row) {
+// PaperRows returns the rows of one of the paper's tables. Those of vision transformers have keys, by which --set weights.KEY=FILE gives them weights: "dino-s16"
+// for DINO, "dino+ours-s16" for DINO + Ours. Tables that do not name the architecture use ViT-S/16 (appendix, "Network architecture").
+func PaperRows(table string) (rows []study.Row) {
 	printed := figures.MustPaper(table)
 	for _, row := range printed.Rows {
-		architecture := "ViT-S/16"
+		made, architecture := study.Row{Heads: row.Heads}, "ViT-S/16"
 		if len(printed.RowHeads) > 1 && printed.RowHeads[1].Name == "arch" {
 			architecture = row.Heads[1]
 		}
 		if size, ok := strings.CutPrefix(architecture, "ViT-"); ok {
-			key := strings.ReplaceAll(row.Heads[0], " ", "") + "-" + strings.ReplaceAll(size, "/", "")
-			rows = append(rows, Row{strings.ToLower(key), row.Heads})
+			made.Key = strings.ToLower(strings.ReplaceAll(row.Heads[0], " ", "") + "-" + strings.ReplaceAll(size, "/", ""))
 		}
+		rows = append(rows, made)
 	}
 	return rows
 }
 
 // WithRecords returns the rows that have records in at least one of the columns.
-func WithRecords(results study.Results, rows []Row, columns ...string) []Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(row Row) bool {
-		return !results.Recorded(row.Key, columns...)
-	})
+func WithRecords(results study.Results, rows []study.Row, columns ...string) []study.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(row study.Row) bool { return !results.Recorded(row.Key, columns...) })
 }
 
 // AllRows returns our rows and those of one of the paper's tables, as far as they have records in at least one of the columns.
-func AllRows(results study.Results, table string, columns ...string) []Row {
-	return WithRecords(results, slices.Concat(OurRows(), PaperRows(table)), columns...)
+func AllRows(results study.Results, table string, columns ...string) []study.Row {
+	return WithRecords(results, append(OurRows(), PaperRows(table)...), columns...)
 }
 
-// DrawnRows are the rows whose models figures show, as far as a column has records of them: random weights, and what the method has made, ours or a table's of the paper.
-func DrawnRows(results study.Results, table, column string) []Row {
-	return slices.DeleteFunc(AllRows(results, table, column), func(row Row) bool {
-		return row.Key != Random && row.Key != Second && !strings.Contains(row.Key, "+ours")
-	})
+// ColumnsOf returns the columns that have records of at least one of the rows.
+func ColumnsOf(results study.Results, rows []study.Row, columns ...string) []string {
+	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })
 }
 
-// DrawEach draws a figure of each of the rows of [DrawnRows] in each column: name and the column's, which labels says, name it. It needs a backend.
+// Beside returns one of the paper's tables, with our numbers in % beside the printed ones.
+func Beside(label, caption string, columns ...study.Column) study.Table {
+	return study.Table{Title: "Tab. " + label, Caption: caption, Unit: "%", Paper: label, Rows: PaperRows(label), Columns: columns}
+}
+
+// Alone returns a table of numbers in % that the paper does not have. Its rows show the method and the architecture.
+func Alone(title, caption string, rows []study.Row, columns ...study.Column) study.Table {
+	return study.Table{Title: title, Caption: caption, Unit: "%", RowHeads: []figures.RowHead{{Name: "method"}, {Name: "arch"}}, Rows: rows, Columns: columns}
+}
+
+// BothBegin is what captions say of the full method and its control.
+const BothBegin = " The full method and its control, alignment for as many steps, both begin from alignment, or from the initialisation where there is one."
+
+// Values returns columns that show the values of the records' columns of the same names, or a detail of them unless it is empty.
+func Values(detail string, columns ...string) []study.Column {
+	made := study.Columns(columns...)
+	for i := range made {
+		made[i].Detail = detail
+	}
+	return made
+}
+
+// Details returns columns that show details of the records in the columns from. The detail named value is the value of the records.
+func Details(from []string, value string, details ...string) []study.Column {
+	columns := study.Columns(details...)
+	for i, head := range details {
+		columns[i].From = from
+		if head != value {
+			columns[i].Detail = head
+		}
+	}
+	return columns
+}
+
+// Plain returns the tables of an experiment that the paper has no table of: one, of the values of all rows and columns with records. paper is the table whose rows
+// weights can be given for.
+func Plain(paper, title, caption string) func(study.Results) []figures.Table {
+	return func(results study.Results) []figures.Table {
+		rows := AllRows(results, paper, results.Columns()...)
+		return []figures.Table{Alone(title, caption, rows, study.Columns(results.Columns()...)...).Of(results)}
+	}
+}
+
+// DrawEach draws a figure of rows in each column, as far as there are records: of random weights, and of what the method has made, ours or of a table of the paper.
+// name and the column's, which label says, name it. It needs a backend.
 func DrawEach(
 	results study.Results, from study.FigureSources, all *study.Drawn, table, name, caption string, columns []string, label func(column string) string,
 	draw func(row, column, title string) (figures.Figure, error),
 ) {
 	for _, column := range columns {
-		if from.Backend == nil {
-			break
-		}
-		for _, row := range DrawnRows(results, table, column) {
+		for _, row := range AllRows(results, table, column) {
+			if from.Backend == nil || row.Key != Random && row.Key != Second && !strings.Contains(row.Key, "+ours") {
+				continue
+			}
 			title := Title(row.Key) + ", " + label(column)
 			figure, err := draw(row.Key, column, title)
 			all.Add(figure, err, strings.ReplaceAll(caption, "TITLE", title), name, strings.ReplaceAll(label(column), "/", "-"), row.Key)
@@ -110,11 +144,6 @@ func DrawPredictions(
 			predictions, classes, err := predict(row, column)
 			return figures.SegmentationGrid(title, predictions, classes), err
 		})
-}
-
-// ColumnsOf returns the columns that have records of at least one of the rows.
-func ColumnsOf(results study.Results, rows []Row, columns ...string) []string {
-	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return len(WithRecords(results, rows, column)) == 0 })
 }
 
 // Gains is a table of what training is worth, in points, one difference per seed: the start, alignment and the full method over random weights, and the full method

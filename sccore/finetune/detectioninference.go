@@ -23,14 +23,6 @@ type DetectionInference struct {
 	Divisor int   `json:"divisor" range:"[1,2^14]"` // Of the sides of the canvas in pixels, as the detector needs it.
 }
 
-// Canvases are images on canvases of one size.
-type Canvases struct {
-	Count  int
-	Size   datasets.Size // Of a canvas.
-	Pixels []uint8       // [Count, Size.Height, Size.Width, 3], RGB.
-	Fill   []int32       // [Count, 2], the height and width that an image fills, from the top left corner.
-}
-
 // Raw is what a detector finds on canvases, the best first, with places left over.
 type Raw struct {
 	Places  int // For detections on a canvas.
@@ -39,6 +31,10 @@ type Raw struct {
 	Labels  []int32
 	Present []bool    // [Count, Places]; false for a place that is left over.
 	Masks   []float32 // [Count, Places, detection.MaskSize, detection.MaskSize].
+
+	// Entering are the boxes that enter each stage, the best proposals first, as in [detection.Detections]; Entered is false for a place that is left over.
+	Entering [3][]float32
+	Entered  []bool
 }
 
 // Detect finds objects on canvases.
@@ -68,16 +64,13 @@ func (p DetectionInference) Predict(ctx context.Context, a *datasets.SegmentedIm
 func (p DetectionInference) predict(ctx context.Context, images []*datasets.SegmentedImage, batch int, detect Detect) ([][]Found, error) {
 	canvas := p.canvas(images[0])
 	area := 3 * canvas.Height * canvas.Width
-	in := Canvases{Count: batch, Size: canvas, Pixels: make([]uint8, batch*area)}
+	in := canvases(canvas, make([]uint8, batch*area))
 	sizes := make([]datasets.Size, len(images))
 	for i, a := range images {
 		from := datasets.Size{Height: a.Height, Width: a.Width}
 		sizes[i] = p.Scale.Of(from)
 		resize(in.Pixels[i*area:], canvas.Width, a.Pixels, from, sizes[i], image.Rect(0, 0, sizes[i].Width, sizes[i].Height))
-		in.Fill = append(in.Fill, int32(sizes[i].Height), int32(sizes[i].Width))
-	}
-	for range batch - len(images) {
-		in.Fill = append(in.Fill, int32(canvas.Height), int32(canvas.Width))
+		copy(in.Fill[2*i:], filled(sizes[i]))
 	}
 	raw, err := detect(ctx, in)
 	if err != nil {
@@ -155,55 +148,45 @@ type DetectionResult struct {
 // Evaluate finds the objects in the images of a set and compares them with the annotations, as pycocotools does. Areas of detected masks are their
 // own, not those of their boxes. Images are detected in batches of the given size that share a canvas. It is an error if an image cannot be read. Classes
 // of the detector are the categories of the set.
-func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (DetectionResult, error) {
+func (p DetectionInference) Evaluate(ctx context.Context, images *datasets.ObjectImages, batch int, detect Detect) (result DetectionResult, err error) {
 	if err := settings.Check(p); err != nil {
-		return DetectionResult{}, err
+		return result, err
+	}
+	type picture struct {
+		*datasets.SegmentedImage
+		index int
 	}
 	perImage := make([][]metrics.Detection, images.Len())
-	waiting := map[datasets.Size][]int{} // Images by canvas.
-	pictures := map[int]*datasets.SegmentedImage{}
+	waiting := map[datasets.Size][]picture{} // Images by canvas.
 	flush := func(canvas datasets.Size) error {
 		var group []*datasets.SegmentedImage
-		for _, i := range waiting[canvas] {
-			group = append(group, pictures[i])
+		for _, w := range waiting[canvas] {
+			group = append(group, w.SegmentedImage)
 		}
 		found, err := p.predict(ctx, group, batch, detect)
-		if err != nil {
-			return err
-		}
-		for k, i := range waiting[canvas] {
+		for k := range found {
+			i := waiting[canvas][k].index
 			perImage[i] = Results(found[k], images.Image(i).ID, images.Truth.Categories)
-			delete(pictures, i)
 		}
 		delete(waiting, canvas)
-		return nil
+		return err
 	}
-	for i := range images.Len() {
-		if err := ctx.Err(); err != nil {
-			return DetectionResult{}, err
+	err = inTurn(ctx, images.Len(), images.Read, func(i int, a *datasets.SegmentedImage) error {
+		canvas := p.canvas(a)
+		if waiting[canvas] = append(waiting[canvas], picture{a, i}); len(waiting[canvas]) < batch {
+			return nil
 		}
-		picture, err := images.Read(i)
-		if err != nil {
-			return DetectionResult{}, err
-		}
-		canvas := p.canvas(picture)
-		pictures[i], waiting[canvas] = picture, append(waiting[canvas], i)
-		if len(waiting[canvas]) == batch {
-			if err := flush(canvas); err != nil {
-				return DetectionResult{}, err
-			}
-		}
-	}
+		return flush(canvas)
+	})
 	for canvas := range waiting {
-		if err := flush(canvas); err != nil {
-			return DetectionResult{}, err
+		if err == nil {
+			err = flush(canvas)
 		}
 	}
-	var result DetectionResult
-	for _, detections := range perImage {
-		result.Detections = append(result.Detections, detections...)
+	if err != nil {
+		return result, err
 	}
-	var err error
+	result.Detections = slices.Concat(perImage...)
 	if result.Boxes, err = metrics.EvaluateCOCO(images.Truth, result.Detections, metrics.Boxes); err != nil {
 		return result, err
 	}

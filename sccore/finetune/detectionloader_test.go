@@ -20,11 +20,11 @@ func wantError(t *testing.T, err error, want string) {
 func detectionLoader() DetectionLoader {
 	return DetectionLoader{
 		Images: upright(10, 32), Transform: DetectionTransform{MinShort: 24, MaxShort: 32, Step: 4, Long: 48, CropShort: [3]int{32, 40, 48}, MinCrop: 20, MaxCrop: 32},
-		Divisor: 16, Objects: 3, MaskSize: 8, BatchSize: 2, Seed: 3,
+		Divisor: 16, Objects: 3, MaskSize: 8, Loading: Loading{BatchSize: 2, Seed: 3},
 	}
 }
 
-func takeDetection(t *testing.T, l DetectionLoader, from, count int) (batches []*DetectionBatch) {
+func takeDetection(t *testing.T, l DetectionLoader, from, count int) (batches []*Batch[DetectionImage]) {
 	t.Helper()
 	for batch, err := range l.Batches(t.Context(), from) {
 		if err != nil {
@@ -42,6 +42,7 @@ func TestDetectionBatches(t *testing.T) {
 	want := takeDetection(t, l, 0, 12) // Two epochs: 5 images of each canvas are 3 batches.
 	for name, change := range map[string]func(*DetectionLoader){
 		"one worker": func(l *DetectionLoader) { l.Workers = 1 }, "3 workers": func(l *DetectionLoader) { l.Workers = 3 },
+		"5 batches at once": func(l *DetectionLoader) { l.Together = 5 },
 	} {
 		other := l
 		change(&other)
@@ -57,14 +58,16 @@ func TestDetectionBatches(t *testing.T) {
 		canvases := map[datasets.Size]int{}
 		for _, batch := range want[6*epoch : 6*epoch+6] {
 			canvases[batch.Canvas]++
-			images = append(images, batch.Images...)
-			for _, i := range batch.Images {
-				if im := l.Images.Image(i); (im.Width >= im.Height) != (batch.Canvas.Width >= batch.Canvas.Height) {
-					t.Errorf("image %d of %d×%d on canvas %v", i, im.Width, im.Height, batch.Canvas)
+			for _, at := range batch.Images {
+				images = append(images, at.Image)
+				if im := l.Images.Image(at.Image); (im.Width >= im.Height) != (batch.Canvas.Width >= batch.Canvas.Height) {
+					t.Errorf("image %d of %d×%d on canvas %v", at.Image, im.Width, im.Height, batch.Canvas)
 				}
 			}
-			if area := batch.Canvas.Height * batch.Canvas.Width; len(batch.Pixels) != 2*3*area || len(batch.Boxes) != 2*3*4 || len(batch.Masks) != 2*3*8*8 {
-				t.Errorf("%d pixels, %d numbers of boxes, %d of masks", len(batch.Pixels), len(batch.Boxes), len(batch.Masks))
+			for _, m := range batch.Made {
+				if area := batch.Canvas.Height * batch.Canvas.Width; len(batch.Made) != 2 || len(m.Pixels) != 3*area || len(m.Boxes) != 3*4 || len(m.Masks) != 3*8*8 {
+					t.Errorf("%d images; %d pixels, %d numbers of boxes, %d of masks", len(batch.Made), len(m.Pixels), len(m.Boxes), len(m.Masks))
+				}
 			}
 		}
 		slices.Sort(images)
@@ -72,10 +75,11 @@ func TestDetectionBatches(t *testing.T) {
 			t.Errorf("epoch %d: %d images on %v", epoch, len(images), canvases)
 		}
 	}
-	if reflect.DeepEqual(want[0].Images, want[6].Images) && reflect.DeepEqual(want[1].Images, want[7].Images) && reflect.DeepEqual(want[2].Images, want[8].Images) {
+	places := func(batch *Batch[DetectionImage]) [2]int { return [2]int{batch.Images[0].Image, batch.Images[1].Image} }
+	if places(want[0]) == places(want[6]) && places(want[1]) == places(want[7]) && places(want[2]) == places(want[8]) {
 		t.Error("both epochs have one order")
 	}
-	objects, err := want[0].Drawn(0)
+	objects, err := want[0].Made[0].Drawn(want[0].Canvas)
 	if err != nil || len(objects) == 0 {
 		t.Fatal(objects, err)
 	}
@@ -120,7 +124,7 @@ func TestObjectsThatAreTrainedOn(t *testing.T) {
 func TestDetectionLoaderErrors(t *testing.T) {
 	for want, change := range map[string]func(*DetectionLoader){
 		"no images": func(l *DetectionLoader) { l.Images = nil }, "divisor 0": func(l *DetectionLoader) { l.Divisor = 0 }, "objects 0": func(l *DetectionLoader) { l.Objects = 0 },
-		"mask size 2": func(l *DetectionLoader) { l.MaskSize = 2 }, "batch size 0": func(l *DetectionLoader) { l.BatchSize = 0 }, "-1 workers": func(l *DetectionLoader) { l.Workers = -1 },
+		"mask_size 2": func(l *DetectionLoader) { l.MaskSize = 2 }, "batch_size 0": func(l *DetectionLoader) { l.BatchSize = 0 }, "workers -1": func(l *DetectionLoader) { l.Workers = -1 },
 		"long 0": func(l *DetectionLoader) { l.Transform.Long = 0 },
 	} {
 		l := detectionLoader()

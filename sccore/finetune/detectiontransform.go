@@ -140,7 +140,7 @@ func (g detectionGeometry) write(pixels []uint8, stride int, a *datasets.Segment
 	resize(pixels, stride, source, size, g.size, image.Rect(0, 0, g.size.Width, g.size.Height))
 	if g.flip {
 		for y := range g.size.Height {
-			mirror(pixels[3*y*stride:][:3*g.size.Width], 3)
+			mirror(pixels[3*y*stride:][:3*g.size.Width])
 		}
 	}
 }

@@ -155,14 +155,8 @@ func NewDetectionTrainer(b compute.Backend, config DetectionTraining) (*Detectio
 		return nil, err
 	}
 	t := &DetectionTrainer{config: config}
-	task := train.Task[DetectionStep]{
-		Batches: t.batches, Loss: config.loss, Workload: train.Workload{FLOPs: 3 * float64(config.Batch) * config.FLOPs()},
-	}
-	for _, shape := range config.shapes(config.canvas()) {
-		task.Inputs = append(task.Inputs, train.Input{Shape: shape, Divided: true})
-	}
-	rate := func(m *DetectionStep) *float64 { return &m.Rate }
-	return t, t.compile(b, config.Training, config.Detector.ViT, rate, task, config.Detector.predict(config.Mean, config.Std))
+	return t, t.compile(b, config.Training, config.Detector.ViT, config.shapes(config.canvas()), config.FLOPs(), func(m *DetectionStep) *float64 { return &m.Rate },
+		train.Task[DetectionStep]{Batches: t.batches, Loss: config.loss}, config.Detector.predict(config.Mean, config.Std))
 }
 
 // shapes are those of images on a canvas: pixels, sizes, boxes, labels, masks, frames and random numbers.
@@ -195,15 +189,15 @@ func (t DetectionTraining) loss(scope *model.Scope, inputs []*Node) (*Node, []tr
 func (t *DetectionTrainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
 	c := t.config
 	loader := DetectionLoader{
-		Images: t.Images, Transform: c.Transform, Divisor: c.Detector.divisor(), Objects: c.Objects, MaskSize: c.MaskSize, BatchSize: c.part(), Seed: seed,
+		Images: t.Images, Transform: c.Transform, Divisor: c.Detector.divisor(), Objects: c.Objects, MaskSize: c.MaskSize, Loading: c.loading(seed),
 	}
-	return train.Prepared(loader.Batches(ctx, from), func(batch *DetectionBatch) (train.Batch, error) {
-		all := c.shapes(batch.Canvas)
+	return train.Prepared(loader.Batches(ctx, from), func(b *Batch[DetectionImage]) (train.Batch, error) {
+		all := c.shapes(b.Canvas)
 		return train.Batch{Inputs: []any{
-			tensors.FromFlatDataAndDimensions(batch.Pixels, all[0].Dimensions...), tensors.FromFlatDataAndDimensions(batch.Sizes, all[1].Dimensions...),
-			tensors.FromFlatDataAndDimensions(batch.Boxes, all[2].Dimensions...), tensors.FromFlatDataAndDimensions(batch.Labels, all[3].Dimensions...),
-			tensors.FromFlatDataAndDimensions(batch.Masks, all[4].Dimensions...), tensors.FromFlatDataAndDimensions(batch.Frames, all[5].Dimensions...),
-			detection.Uniform(^seed, c.place(batch.Step), c.part(), all[6].Dim(1)), c.keep(seed, batch.Step, c.Detector.ViT.Depth),
+			stack(all[0], b.Made, func(m DetectionImage) []uint8 { return m.Pixels }), stack(all[1], b.Made, func(m DetectionImage) []int32 { return filled(m.Size) }),
+			stack(all[2], b.Made, func(m DetectionImage) []float32 { return m.Boxes }), stack(all[3], b.Made, func(m DetectionImage) []int32 { return m.Labels }),
+			stack(all[4], b.Made, func(m DetectionImage) []uint8 { return m.Masks }), stack(all[5], b.Made, func(m DetectionImage) []float32 { return m.Frames }),
+			detection.Uniform(^seed, c.place(b.Step), c.part(), all[6].Dim(1)), c.keep(seed, b.Step, c.Detector.ViT.Depth),
 		}}, nil
 	})
 }
@@ -217,21 +211,21 @@ func (t *DetectionTrainer) Detect(ctx context.Context, canvases Canvases) (Raw, 
 func (d Detector) predict(mean, std [3]float64) graph {
 	return func(scope *model.Scope, pixels, sizes *Node) []*Node {
 		found := d.detect(scope, Normalize(pixels, sizes, mean, std), sizes)
-		return []*Node{found.Boxes, found.Scores, found.Labels, found.Present, found.Masks}
+		return append([]*Node{found.Boxes, found.Scores, found.Labels, found.Present, found.Masks, found.Entered}, found.Entering[:]...)
 	}
 }
 
 // detect returns the detections of canvases.
 func (n network) detect(ctx context.Context, in Canvases) (raw Raw, err error) {
 	err = n.call(ctx, in, func(outputs []*tensors.Tensor) {
+		numbers := tensors.MustCopyFlatData[float32]
 		raw = Raw{
-			Places: outputs[1].Shape().Dim(1), Boxes: tensors.MustCopyFlatData[float32](outputs[0]), Scores: tensors.MustCopyFlatData[float32](outputs[1]),
-			Labels: tensors.MustCopyFlatData[int32](outputs[2]), Present: tensors.MustCopyFlatData[bool](outputs[3]), Masks: tensors.MustCopyFlatData[float32](outputs[4]),
+			Places: outputs[1].Shape().Dim(1), Boxes: numbers(outputs[0]), Scores: numbers(outputs[1]), Labels: tensors.MustCopyFlatData[int32](outputs[2]),
+			Present: tensors.MustCopyFlatData[bool](outputs[3]), Masks: numbers(outputs[4]), Entered: tensors.MustCopyFlatData[bool](outputs[5]),
+		}
+		for i := range raw.Entering {
+			raw.Entering[i] = numbers(outputs[6+i])
 		}
 	})
-	const cells = detection.MaskSize * detection.MaskSize
-	if err == nil && len(raw.Masks) != in.Count*raw.Places*cells {
-		err = fmt.Errorf("%d numbers of masks for %d detections", len(raw.Masks), in.Count*raw.Places)
-	}
 	return raw, err
 }

@@ -143,7 +143,7 @@ func TestDistortionIsMMSegmentations(t *testing.T) {
 
 // averaging is the network of golden.py: the mean colours of cells of 4×4 pixels times weights.
 func averaging(weights []float32) Segment {
-	return func(_ context.Context, crops Crops) (Logits, error) {
+	return func(_ context.Context, crops Canvases) (Logits, error) {
 		l := Logits{Rows: crops.Height / 4, Columns: crops.Width / 4, Classes: len(weights) / 3}
 		for i := range crops.Count {
 			for row := range l.Rows {
@@ -172,7 +172,7 @@ func TestInferenceIsMMSegmentations(t *testing.T) {
 		p := SegmentationInference{Scale: Scale{c.Long, c.Short}, Mode: c.Mode, CropSize: c.Crop, Stride: c.Stride}
 		a := &datasets.SegmentedImage{Height: c.Height, Width: c.Width, Pixels: c.Pixels}
 		var s stitched
-		segment := func(ctx context.Context, crops Crops) (l Logits, err error) {
+		segment := func(ctx context.Context, crops Canvases) (l Logits, err error) {
 			l, err = averaging(g.Weights)(ctx, crops)
 			size := datasets.Size{Height: c.Resized[0], Width: c.Resized[1]}
 			s = stitched{Logits: l, size: size, crop: p.crop(size), corners: p.corners(size)}
@@ -205,7 +205,7 @@ func TestInferenceIsMMSegmentations(t *testing.T) {
 			}
 		}
 		for _, size := range []int{1, 2, 3, 50} {
-			again, err := p.Predict(t.Context(), a, InBatches(size, func(ctx context.Context, crops Crops) (Logits, error) {
+			again, err := p.Predict(t.Context(), a, InBatches(size, func(ctx context.Context, crops Canvases) (Logits, error) {
 				if crops.Count != size || len(crops.Pixels) != 3*size*crops.Height*crops.Width {
 					t.Errorf("%d crops, want %d", crops.Count, size)
 				}

@@ -7,6 +7,7 @@ import (
 	"image"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/semcon/semcon/sccore/datasets"
@@ -52,11 +53,22 @@ func (p SegmentationInference) Rules() error {
 	return nil
 }
 
-// Crops are parts of one image.
-type Crops struct {
-	Count, Height, Width int
-	Pixels               []uint8 // [Count, Height, Width, 3], RGB.
+// Canvases are images, or crops of one image, on canvases of one size.
+type Canvases struct {
+	Count         int
+	datasets.Size         // Of a canvas.
+	Pixels        []uint8 // [Count, Height, Width, 3], RGB.
+	Fill          []int32 // [Count, 2], the height and width that an image fills, from the top left corner.
 }
+
+// canvases are images that fill canvases of a size.
+func canvases(size datasets.Size, pixels []uint8) Canvases {
+	count := len(pixels) / (3 * size.Height * size.Width)
+	return Canvases{count, size, pixels, slices.Repeat(filled(size), count)}
+}
+
+// filled is the height and width that an image fills.
+func filled(size datasets.Size) []int32 { return []int32{int32(size.Height), int32(size.Width)} }
 
 // Logits are what a network says of crops.
 type Logits struct {
@@ -65,7 +77,7 @@ type Logits struct {
 }
 
 // Segment returns the logits of crops, which are resized bilinearly to the crops' size, as mmsegmentation resizes those of its heads (align_corners=false).
-type Segment func(ctx context.Context, crops Crops) (Logits, error)
+type Segment func(ctx context.Context, crops Canvases) (Logits, error)
 
 // InBatches returns a function that calls segment with this many crops at a time, for networks that are compiled for a fixed number. The last call is filled up
 // with black crops. It panics unless size is at least 1.
@@ -73,13 +85,13 @@ func InBatches(size int, segment Segment) Segment {
 	if size < 1 {
 		panic(fmt.Sprintf("finetune: batches of %d crops", size))
 	}
-	return func(ctx context.Context, crops Crops) (all Logits, err error) {
+	return func(ctx context.Context, crops Canvases) (all Logits, err error) {
 		one := 3 * crops.Height * crops.Width
 		for first := 0; first < crops.Count; first += size {
 			count := min(size, crops.Count-first)
 			pixels := make([]uint8, size*one)
 			copy(pixels, crops.Pixels[first*one:(first+count)*one])
-			part, err := segment(ctx, Crops{size, crops.Height, crops.Width, pixels})
+			part, err := segment(ctx, canvases(crops.Size, pixels))
 			if err != nil {
 				return all, err
 			}
@@ -102,14 +114,14 @@ func (p SegmentationInference) Predict(ctx context.Context, a *datasets.Segmente
 	resize(pixels, size.Width, a.Pixels, from, size, image.Rect(0, 0, size.Width, size.Height))
 
 	s := stitched{size: size, corners: p.corners(size), crop: p.crop(size)}
-	crops := Crops{Count: len(s.corners), Height: s.crop.Height, Width: s.crop.Width}
+	var crops []uint8
 	for _, corner := range s.corners {
 		for y := range s.crop.Height {
-			crops.Pixels = append(crops.Pixels, pixels[3*((corner.Y+y)*size.Width+corner.X):][:3*s.crop.Width]...)
+			crops = append(crops, pixels[3*((corner.Y+y)*size.Width+corner.X):][:3*s.crop.Width]...)
 		}
 	}
 	var err error
-	if s.Logits, err = segment(ctx, crops); err != nil {
+	if s.Logits, err = segment(ctx, canvases(s.crop, crops)); err != nil {
 		return nil, err
 	}
 	if err := s.check(); err != nil {
@@ -167,54 +179,43 @@ func (s *stitched) check() error {
 	return nil
 }
 
-// Evaluate predicts the images of a set and compares them with their labels at the full size of the annotation, as mmsegmentation does. It reads the next image
-// while segment works, which is called for one image after the other. It is an error if an image cannot be read, or if no pixel of the set is annotated.
+// Evaluate predicts the images of a set and compares them with their labels at the full size of the annotation, as mmsegmentation does. segment is called for
+// one image after the other. It is an error if an image cannot be read, or if no pixel of the set is annotated.
 func (p SegmentationInference) Evaluate(ctx context.Context, images *datasets.Segmentation, segment Segment) (metrics.Segmentation, error) {
 	confusion := metrics.NewConfusion(len(images.Classes))
-	type read struct {
-		a   *datasets.SegmentedImage
-		err error
+	err := inTurn(ctx, images.Len(), images.Read, func(_ int, a *datasets.SegmentedImage) error {
+		if err := check(a, len(images.Classes)); err != nil {
+			return err
+		}
+		classes, err := p.Predict(ctx, a, segment)
+		if err != nil {
+			return err
+		}
+		return confusion.Add(a.Mask, classes)
+	})
+	result := confusion.Segmentation()
+	if err == nil && math.IsNaN(result.Accuracy) {
+		err = errors.New("no pixel of the images is annotated")
 	}
-	ctx, stop := context.WithCancel(ctx)
-	next, done := make(chan read), make(chan struct{})
-	defer func() { stop(); <-done }()
-	go func() {
-		defer close(done)
-		for i := range images.Len() {
-			a, err := images.Read(i)
-			if err == nil {
-				err = check(a, len(images.Classes))
-			}
-			select {
-			case next <- read{a, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	for range images.Len() {
-		var r read
-		select {
-		case r = <-next:
-		case <-ctx.Done():
-			return metrics.Segmentation{}, ctx.Err()
-		}
-		if r.err != nil {
-			return metrics.Segmentation{}, r.err
-		}
-		classes, err := p.Predict(ctx, r.a, segment)
-		if err == nil {
-			err = confusion.Add(r.a.Mask, classes)
+	return result, err
+}
+
+// inTurn calls use for images 0 to n-1, one after the other. It reads as many at once as there are processors.
+func inTurn(
+	ctx context.Context, n int, read func(i int) (*datasets.SegmentedImage, error), use func(i int, a *datasets.SegmentedImage) error,
+) error {
+	for first := 0; first < n; {
+		images := make([]*datasets.SegmentedImage, min(runtime.GOMAXPROCS(0), n-first))
+		err := datasets.EachImage(ctx, len(images), 0, func(i int) (err error) { images[i], err = read(first + i); return err })
+		for i := 0; err == nil && i < len(images); i++ {
+			err = use(first+i, images[i])
 		}
 		if err != nil {
-			return metrics.Segmentation{}, err
+			return err
 		}
+		first += len(images)
 	}
-	result := confusion.Segmentation()
-	if math.IsNaN(result.Accuracy) {
-		return result, errors.New("no pixel of the images is annotated")
-	}
-	return result, nil
+	return nil
 }
 
 // stitched are the logits of an image that are averaged over its crops. They are computed row by row, because all classes at all pixels take gigabytes.

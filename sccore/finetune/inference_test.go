@@ -51,7 +51,7 @@ func TestPredictionsDoNotDependOnProcessors(t *testing.T) {
 		var first []uint8
 		for processors := range 3 {
 			was := runtime.GOMAXPROCS(1 + 3*processors)
-			got, err := p.Predict(t.Context(), a, func(_ context.Context, crops Crops) (Logits, error) {
+			got, err := p.Predict(t.Context(), a, func(_ context.Context, crops Canvases) (Logits, error) {
 				return Logits{crops.Height, crops.Width, 3, scaledPixels(crops)}, nil
 			})
 			runtime.GOMAXPROCS(was)
@@ -69,7 +69,7 @@ func TestPredictionsDoNotDependOnProcessors(t *testing.T) {
 }
 
 // scaledPixels are logits: the brightest colour wins.
-func scaledPixels(crops Crops) (values []float32) {
+func scaledPixels(crops Canvases) (values []float32) {
 	for _, x := range crops.Pixels {
 		values = append(values, float32(x)/255)
 	}
@@ -92,7 +92,7 @@ func painted(count int) *datasets.Segmentation {
 }
 
 func TestEvaluate(t *testing.T) {
-	read := func(_ context.Context, crops Crops) (Logits, error) {
+	read := func(_ context.Context, crops Canvases) (Logits, error) {
 		return Logits{crops.Height, crops.Width, 3, scaledPixels(crops)}, nil
 	}
 	for _, p := range []SegmentationInference{{Scale: Scale{18, 12}, Mode: Whole}, {Scale: Scale{18, 12}, Mode: Slide, CropSize: 8, Stride: 5}, {Scale: Scale{36, 24}, Mode: Slide, CropSize: 16, Stride: 16}} {
@@ -115,7 +115,7 @@ func TestEvaluate(t *testing.T) {
 			}
 		}
 	}
-	result, err := p.Evaluate(t.Context(), painted(4), func(_ context.Context, crops Crops) (Logits, error) {
+	result, err := p.Evaluate(t.Context(), painted(4), func(_ context.Context, crops Canvases) (Logits, error) {
 		return Logits{1, 1, 3, []float32{1, 1, 1}}, nil // Of equal logits the first class wins.
 	})
 	if want := 100 * float64(red) / float64(annotated); err != nil || math.Abs(result.Accuracy-want) > 1e-9 || math.Abs(result.MIoU-want/3) > 1e-9 {
@@ -126,7 +126,7 @@ func TestEvaluate(t *testing.T) {
 func TestInferenceSaysWhatIsWrong(t *testing.T) {
 	p := SegmentationInference{Scale: Scale{18, 12}, Mode: Slide, CropSize: 8, Stride: 5}
 	fixed := func(l Logits, err error) Segment {
-		return func(context.Context, Crops) (Logits, error) { return l, err }
+		return func(context.Context, Canvases) (Logits, error) { return l, err }
 	}
 	crops := len(p.corners(datasets.Size{Height: 12, Width: 18}))
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestInferenceSaysWhatIsWrong(t *testing.T) {
 		"file":          {broken(map[int]*datasets.SegmentedImage{0: nil}), fixed(Logits{}, nil), "image0.jpg: damaged"},
 		"not annotated": {datasets.NewSegmentation("x", []string{"a"}, "", 1, func(int) (*datasets.SegmentedImage, error) {
 			return &datasets.SegmentedImage{Height: 1, Width: 1, Pixels: make([]uint8, 3), Mask: []uint8{255}}, nil
-		}), func(_ context.Context, crops Crops) (Logits, error) {
+		}), func(_ context.Context, crops Canvases) (Logits, error) {
 			return Logits{1, 1, 1, make([]float32, crops.Count)}, nil
 		}, "no pixel of the images is annotated"},
 	} {
@@ -179,7 +179,7 @@ func BenchmarkPredict(b *testing.B) {
 	p := DefaultSegmentationInference()
 	l := Logits{Rows: 128, Columns: 128, Classes: 150, Values: make([]float32, 2*128*128*150)}
 	for b.Loop() {
-		if _, err := p.Predict(b.Context(), a, func(context.Context, Crops) (Logits, error) { return l, nil }); err != nil {
+		if _, err := p.Predict(b.Context(), a, func(context.Context, Canvases) (Logits, error) { return l, nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

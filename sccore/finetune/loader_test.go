@@ -18,7 +18,7 @@ import (
 var smallTransform = SegmentationTransform{Scale: Scale{48, 24}, MinRatio: 0.5, MaxRatio: 2, CropSize: 16, CatMaxRatio: 0.75, PhotometricDistortion: true}
 
 // take returns the first batches from a step on.
-func take(t *testing.T, l SegmentationLoader, from, count int) (batches []*SegmentationBatch) {
+func take(t *testing.T, l SegmentationLoader, from, count int) (batches []*Batch[SegmentationCrop]) {
 	t.Helper()
 	for batch, err := range l.Batches(t.Context(), from) {
 		if err != nil {
@@ -32,11 +32,12 @@ func take(t *testing.T, l SegmentationLoader, from, count int) (batches []*Segme
 }
 
 func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
-	l := SegmentationLoader{Images: synthetic.Segmentation(7, 24, 1), Transform: smallTransform, BatchSize: 4, Seed: 9, Workers: 1}
+	l := SegmentationLoader{Images: synthetic.Segmentation(7, 24, 1), Transform: smallTransform, Loading: Loading{BatchSize: 4, Seed: 9, Workers: 1}}
 	want := take(t, l, 0, 6)
 	for name, change := range map[string]func(*SegmentationLoader){
 		"3 workers": func(l *SegmentationLoader) { l.Workers = 3 }, "all workers": func(l *SegmentationLoader) { l.Workers = 0 },
-		"2 workers": func(l *SegmentationLoader) { l.Workers = 2 },
+		"2 workers": func(l *SegmentationLoader) { l.Workers = 2 }, "3 batches at once": func(l *SegmentationLoader) { l.Together = 3 },
+		"4 batches and 2 workers at once": func(l *SegmentationLoader) { l.Together, l.Workers = 4, 2 },
 	} {
 		other := l
 		change(&other)
@@ -48,6 +49,10 @@ func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
 		t.Error("a run that resumes at step 3 draws other batches")
 	}
 	other := l
+	other.Together = 2
+	if got := take(t, other, 3, 3); !reflect.DeepEqual(got, want[3:]) {
+		t.Error("a run that reads two batches at once and resumes at the second draws other batches")
+	}
 	other.Seed++
 	if reflect.DeepEqual(take(t, other, 0, 1), want[:1]) {
 		t.Error("another seed draws the same batch")
@@ -57,17 +62,21 @@ func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
 	seen := map[int]int{}
 	crops, orders := map[string]bool{}, [3]string{}
 	for i, batch := range want {
-		if batch.Step != i || len(batch.Pixels) != 4*16*16*3 || len(batch.Labels) != 4*16*16 || len(batch.Sizes) != 8 {
+		if batch.Step != i || len(batch.Made) != 4 || batch.Canvas != (datasets.Size{Height: 16, Width: 16}) {
 			t.Fatalf("batch %d: %+v", i, batch)
 		}
-		for k, image := range batch.Images {
+		for k, at := range batch.Images {
+			crop, image := batch.Made[k], at.Image
+			if len(crop.Pixels) != 16*16*3 || len(crop.Labels) != 16*16 || crop.Size.Height < 1 || crop.Size.Height > 16 {
+				t.Fatalf("batch %d: %+v", i, crop)
+			}
 			if place := 4*i + k; place < 21 {
 				orders[place/7] += strconv.Itoa(image)
 				if seen[image]++; seen[image] > place/7+1 {
 					t.Errorf("image %d comes twice in epoch %d", image, place/7)
 				}
 			}
-			crops[string(batch.Pixels[k*16*16*3:(k+1)*16*16*3])] = true
+			crops[string(crop.Pixels)] = true
 		}
 	}
 	if orders[0] == orders[1] || orders[1] == orders[2] {
@@ -77,11 +86,11 @@ func TestBatchesDependOnSeedAndStepAlone(t *testing.T) {
 		t.Errorf("%d different crops of 24", len(crops))
 	}
 	// A crop of a batch is the crop of its image.
-	a, err := l.Images.Read(want[4].Images[1]) // Place 17, in epoch 2.
+	a, err := l.Images.Read(want[4].Images[1].Image) // Place 17, in epoch 2.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if crop := l.Transform.Apply(a, 9, 2, want[4].Images[1]); string(crop.Pixels) != string(want[4].Pixels[16*16*3:2*16*16*3]) || string(crop.Labels) != string(want[4].Labels[16*16:2*16*16]) {
+	if crop := l.Transform.Apply(a, 9, 2, want[4].Images[1].Image); !reflect.DeepEqual(crop, want[4].Made[1]) {
 		t.Error("the batch has another crop of its image")
 	}
 }
@@ -106,7 +115,7 @@ func TestBrokenImages(t *testing.T) {
 		"x.png: the mask has another size than the image":   {Name: "x.png", Height: 2, Width: 2, Pixels: pixels, Mask: []uint8{0, 0}},
 		"x.png: 12 bytes do not make 3×2 pixels":            {Name: "x.png", Height: 2, Width: 3, Pixels: pixels, Mask: make([]uint8, 6)},
 	} {
-		l := SegmentationLoader{Images: broken(map[int]*datasets.SegmentedImage{3: a}), Transform: smallTransform, BatchSize: 5, Workers: 2}
+		l := SegmentationLoader{Images: broken(map[int]*datasets.SegmentedImage{3: a}), Transform: smallTransform, Loading: Loading{BatchSize: 5, Workers: 2}}
 		for batch, err := range l.Batches(t.Context(), 0) {
 			if err == nil || err.Error() != want || batch != nil {
 				t.Errorf("%v, error %v, want %s", batch, err, want)
@@ -132,7 +141,7 @@ func TestBrokenFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range (SegmentationLoader{Images: images, Transform: smallTransform, BatchSize: 2}).Batches(t.Context(), 0) {
+	for _, err := range (SegmentationLoader{Images: images, Transform: smallTransform, Loading: Loading{BatchSize: 2}}).Batches(t.Context(), 0) {
 		if want := filepath.Join(dir, "JPEGImages/a.jpg") + ": is neither JPEG nor PNG"; err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -142,7 +151,7 @@ func TestBrokenFiles(t *testing.T) {
 func TestLoaderStops(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	count := 0
-	for _, err := range (SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, BatchSize: 2}).Batches(ctx, 0) {
+	for _, err := range (SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, Loading: Loading{BatchSize: 2}}).Batches(ctx, 0) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				t.Error(err)
@@ -160,11 +169,11 @@ func TestLoaderStops(t *testing.T) {
 }
 
 func TestLoaderChecks(t *testing.T) {
-	good := SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, BatchSize: 2}
+	good := SegmentationLoader{Images: synthetic.Segmentation(3, 16, 1), Transform: smallTransform, Loading: Loading{BatchSize: 2}}
 	for want, change := range map[string]func(*SegmentationLoader){
 		"no images to train on": func(l *SegmentationLoader) { l.Images = nil },
-		"batch size 0":          func(l *SegmentationLoader) { l.BatchSize = 0 },
-		"-1 workers":            func(l *SegmentationLoader) { l.Workers = -1 },
+		"batch_size 0":          func(l *SegmentationLoader) { l.BatchSize = 0 },
+		"workers -1":            func(l *SegmentationLoader) { l.Workers = -1 },
 		"crop_size 0":           func(l *SegmentationLoader) { l.Transform.CropSize = 0 },
 	} {
 		l := good

@@ -10,8 +10,6 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -20,10 +18,11 @@ import (
 	"github.com/semcon/semcon/sccore/weights"
 )
 
-// The metadata of the files of trained networks.
+// The networks that files hold, whose descriptions are in the metadata below modelKey and the name.
 const (
-	segmenterKey = "semcon_segmenter"
-	detectorKey  = "semcon_detector"
+	modelKey  = "semcon_"
+	segmenter = "segmenter"
+	detector  = "detector"
 )
 
 // SegmenterDescription says what a file of a trained [Segmenter] holds and how to use it.
@@ -50,33 +49,33 @@ type DetectorDescription struct {
 // Export writes the weights that predictions need, with mmsegmentation's names and PyTorch's layout, and the description. The write is atomic.
 func (t *SegmentationTrainer) Export(path string, d SegmenterDescription, metadata map[string]string) error {
 	d.Segmenter, d.Mean, d.Std = t.config.Segmenter, t.config.Mean, t.config.Std
-	return t.network.export(path, segmenterKey, d, metadata, "/auxiliary_head")
+	return t.network.export(path, segmenter, d, metadata, "/auxiliary_head")
 }
 
 // Export writes the weights that detections need, in PyTorch's layout, and the description. The write is atomic.
 func (t *DetectionTrainer) Export(path string, d DetectorDescription, metadata map[string]string) error {
 	d.Detector, d.Mean, d.Std = t.config.Detector, t.config.Mean, t.config.Std
-	return t.network.export(path, detectorKey, d, metadata)
+	return t.network.export(path, detector, d, metadata)
 }
 
-func (n network) export(path, key string, description any, metadata map[string]string, without ...string) error {
+func (n network) export(path, name string, description any, metadata map[string]string, without ...string) error {
 	encoded, err := json.Marshal(description)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	all := map[string]string{key: string(encoded)}
+	all := map[string]string{modelKey + name: string(encoded)}
 	maps.Copy(all, metadata)
 	return weights.ExportModel(path, n.store, append(without, "/"+optimizerScope, "/"+accumulatedScope), all)
 }
 
 // open reads a file of a trained network into description, which check then checks, and compiles the graph that predict returns for this many images of a
 // size. name and experiment say what the network is and what trains it.
-func open(b compute.Backend, path, key, name, experiment string, description any, check func() error, predict func() (graph, int, datasets.Size)) (n network, err error) {
+func open(b compute.Backend, path, name, experiment string, description any, check func() error, predict func() (graph, int, datasets.Size)) (n network, err error) {
 	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		return n, err
 	}
-	text, ok := metadata[key]
+	text, ok := metadata[modelKey+name]
 	if !ok {
 		return n, fmt.Errorf("%s: holds no %s; \"semcon run %s\" trains one", path, name, experiment)
 	}
@@ -121,7 +120,7 @@ func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, 
 	m := &SegmentationModel{}
 	s := &m.Segmenter
 	var err error
-	m.network, err = open(b, path, segmenterKey, "segmenter", "fine-tune", &m.SegmenterDescription, func() error {
+	m.network, err = open(b, path, segmenter, "fine-tune", &m.SegmenterDescription, func() error {
 		if err := cmp.Or(settings.Check(s), settings.CheckGroup("inference", m.Inference)); err != nil || len(m.Classes) == s.Classes && len(m.Colours) == s.Classes {
 			return err
 		}
@@ -137,7 +136,7 @@ func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, 
 }
 
 // Segment returns the logits of crops, for [SegmentationInference].
-func (m *SegmentationModel) Segment(ctx context.Context, crops Crops) (Logits, error) {
+func (m *SegmentationModel) Segment(ctx context.Context, crops Canvases) (Logits, error) {
 	return m.segment(ctx, m.Segmenter, crops)
 }
 
@@ -145,9 +144,6 @@ func (m *SegmentationModel) Segment(ctx context.Context, crops Crops) (Logits, e
 type DetectionModel struct {
 	DetectorDescription
 	network
-
-	backend compute.Backend
-	stages  *network // Nil until it is asked for.
 }
 
 // Inference is how images are tested at a scale.
@@ -157,10 +153,10 @@ func (t DetectionTraining) Inference(scale Scale) DetectionInference {
 
 // OpenDetectionModel reads a file that [DetectionTrainer.Export] wrote. The error is one line that names the file.
 func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error) {
-	m := &DetectionModel{backend: b}
+	m := &DetectionModel{}
 	d := &m.Detector
 	var err error
-	m.network, err = open(b, path, detectorKey, "detector", "detection", &m.DetectorDescription, func() error {
+	m.network, err = open(b, path, detector, "detection", &m.DetectorDescription, func() error {
 		err := cmp.Or(settings.Check(d), settings.CheckGroup("inference", m.Inference))
 		switch {
 		case err != nil:
@@ -180,45 +176,25 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 	return m, nil
 }
 
-// Close frees the model's memory.
-func (m *DetectionModel) Close() {
-	if m.stages != nil {
-		m.stages.exec.Finalize()
-	}
-	m.network.Close()
-}
-
 // Detect returns what the model finds, for [DetectionInference].
 func (m *DetectionModel) Detect(ctx context.Context, canvases Canvases) (Raw, error) {
 	return m.detect(ctx, canvases)
 }
 
-// Entering returns the boxes that enter each of the three stages for an image, x1, y1, x2, y2 in its pixels, the best proposals first: what the region proposal
-// network proposes, and what the stages before have made of the same boxes.
-func (m *DetectionModel) Entering(ctx context.Context, a *datasets.SegmentedImage) (stages [3][][4]float64, err error) {
-	if m.stages == nil {
-		n, err := newNetwork(m.backend, m.store, func(scope *model.Scope, pixels, sizes *Node) []*Node {
-			found := m.Detector.detect(scope, Normalize(pixels, sizes, m.Mean, m.Std), sizes)
-			return []*Node{found.Entering[0], found.Entering[1], found.Entering[2], found.Entered}
-		})
-		if err != nil {
-			return stages, err
-		}
-		m.stages = &n
-	}
-	_, err = m.Inference.Predict(ctx, a, func(ctx context.Context, in Canvases) (Raw, error) {
+// Entering returns what Predict of the model's [DetectionInference] does, and the boxes that enter each of the three stages, x1, y1, x2, y2 in pixels of the image,
+// the best proposals first: what the region proposal network proposes, and what the stages before have made of the same boxes.
+func (m *DetectionModel) Entering(ctx context.Context, a *datasets.SegmentedImage) (found []Found, stages [3][][4]float64, err error) {
+	found, err = m.Inference.Predict(ctx, a, func(ctx context.Context, in Canvases) (Raw, error) {
+		raw, err := m.detect(ctx, in)
 		down, across := float64(a.Height)/float64(in.Fill[0]), float64(a.Width)/float64(in.Fill[1])
-		return Raw{}, m.stages.call(ctx, in, func(outputs []*tensors.Tensor) {
-			entered := tensors.MustCopyFlatData[bool](outputs[len(stages)])
-			for i := range stages {
-				boxes := tensors.MustCopyFlatData[float32](outputs[i])
-				for k, there := range entered {
-					if b := boxes[4*k:]; there {
-						stages[i] = append(stages[i], [4]float64{float64(b[0]) * across, float64(b[1]) * down, float64(b[2]) * across, float64(b[3]) * down})
-					}
+		for i, boxes := range raw.Entering {
+			for k, there := range raw.Entered {
+				if b := boxes[4*k:]; there {
+					stages[i] = append(stages[i], [4]float64{float64(b[0]) * across, float64(b[1]) * down, float64(b[2]) * across, float64(b[3]) * down})
 				}
 			}
-		})
+		}
+		return raw, err
 	})
-	return stages, err
+	return found, stages, err
 }

@@ -114,23 +114,26 @@ func (s Segmenter) FLOPs(size int) float64 {
 type SegmentationTraining struct {
 	Training
 	Segmenter Segmenter
-	CropSize  int `range:"[1,2048]"` // Side of the training crops in pixels, whole patches.
+	Transform SegmentationTransform // Its crops have whole patches.
 }
 
 // Rules returns an error if a part of a batch cannot be trained on, or not in memory.
 func (t SegmentationTraining) Rules() error {
-	v, part := t.Segmenter.ViT, t.part()
+	v, part, size := t.Segmenter.ViT, t.part(), t.Transform.CropSize
 	if t.Segmenter.Head == UPerNet && part < 2 {
 		return fmt.Errorf("batch %d in parts %d: UPerNet normalises one bin over the crops of a part, and needs two", t.Batch, t.Parts)
 	}
-	side := t.CropSize / v.PatchSize
+	side := size / v.PatchSize
 	return cmp.Or(
-		v.CheckSize("crop_size", t.CropSize),
-		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("attention of %d crops of crop_size %d", part, t.CropSize), 4, part, v.NumHeads, side*side, side*side),
-		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("maps of %d channels of %d crops of crop_size %d", t.Segmenter.Channels, part, t.CropSize),
+		v.CheckSize("crop_size", size),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("attention of %d crops of crop_size %d", part, size), 4, part, v.NumHeads, side*side, side*side),
+		settings.Fit(settings.MaxDeviceBytes, fmt.Sprintf("maps of %d channels of %d crops of crop_size %d", t.Segmenter.Channels, part, size),
 			4, part, 16*side*side, 4*t.Segmenter.Channels),
 	)
 }
+
+// FLOPs is [Segmenter.FLOPs] of a crop.
+func (t SegmentationTraining) FLOPs() float64 { return t.Segmenter.FLOPs(t.Transform.CropSize) }
 
 // SegmentationStep is what a training step reports: the mean losses of its crops before the update, and the learning rate of the head.
 type SegmentationStep struct{ Loss, Auxiliary, Rate float64 }
@@ -138,8 +141,8 @@ type SegmentationStep struct{ Loss, Auxiliary, Rate float64 }
 // SegmentationTrainer fine-tunes a [Segmenter] with all its weights. It is compiled once and serves any number of runs.
 type SegmentationTrainer struct {
 	trainer[SegmentationStep]
-	// Loader makes what the run trains on. The trainer sets its seed and its batch size, and its crops must have the configured size.
-	Loader SegmentationLoader
+	// Images are what the run trains on.
+	Images *datasets.Segmentation
 
 	config SegmentationTraining
 }
@@ -150,17 +153,14 @@ func NewSegmentationTrainer(b compute.Backend, config SegmentationTraining) (*Se
 		return nil, err
 	}
 	t := &SegmentationTrainer{config: config}
-	part, size := config.part(), config.CropSize
-	task := train.Task[SegmentationStep]{
-		Inputs: []train.Input{
-			{Shape: shapes.Make(dtypes.Uint8, part, size, size, 3), Divided: true}, {Shape: shapes.Make(dtypes.Uint8, part, size, size), Divided: true},
-			{Shape: shapes.Make(dtypes.Int32, part, 2), Divided: true},
-		},
-		Batches: t.batches, Loss: config.loss,
-		Workload: train.Workload{FLOPs: 3 * float64(config.Batch) * config.Segmenter.FLOPs(size)},
-	}
-	rate := func(m *SegmentationStep) *float64 { return &m.Rate }
-	return t, t.compile(b, config.Training, config.Segmenter.ViT, rate, task, config.Segmenter.predict(config.Mean, config.Std))
+	return t, t.compile(b, config.Training, config.Segmenter.ViT, config.shapes(), config.FLOPs(), func(m *SegmentationStep) *float64 { return &m.Rate },
+		train.Task[SegmentationStep]{Batches: t.batches, Loss: config.loss}, config.Segmenter.predict(config.Mean, config.Std))
+}
+
+// shapes are those of the crops of a part: pixels, labels and the sizes of what images fill.
+func (t SegmentationTraining) shapes() []shapes.Shape {
+	part, size := t.part(), t.Transform.CropSize
+	return []shapes.Shape{shapes.Make(dtypes.Uint8, part, size, size, 3), shapes.Make(dtypes.Uint8, part, size, size), shapes.Make(dtypes.Int32, part, 2)}
 }
 
 // loss is the sum of the losses of the head and, weighted, of the auxiliary head.
@@ -175,22 +175,18 @@ func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, [
 
 // batches makes the crops of a run.
 func (t *SegmentationTrainer) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
-	c, loader := t.config, t.Loader
-	loader.Seed, loader.BatchSize = seed, c.part()
-	return train.Prepared(loader.Batches(ctx, from), func(batch *SegmentationBatch) (train.Batch, error) {
-		part, size := c.part(), c.CropSize
-		if loader.Transform.CropSize != size {
-			return train.Batch{}, fmt.Errorf("fine-tuning: the loader's crops are of %d pixels, the trainer's of %d", loader.Transform.CropSize, size)
-		}
+	c, all := t.config, t.config.shapes()
+	loader := SegmentationLoader{Images: t.Images, Transform: c.Transform, Loading: c.loading(seed)}
+	return train.Prepared(loader.Batches(ctx, from), func(b *Batch[SegmentationCrop]) (train.Batch, error) {
 		return train.Batch{Inputs: []any{
-			tensors.FromFlatDataAndDimensions(batch.Pixels, part, size, size, 3), tensors.FromFlatDataAndDimensions(batch.Labels, part, size, size),
-			tensors.FromFlatDataAndDimensions(batch.Sizes, part, 2), c.keep(seed, batch.Step, c.Segmenter.ViT.Depth),
+			stack(all[0], b.Made, func(c SegmentationCrop) []uint8 { return c.Pixels }), stack(all[1], b.Made, func(c SegmentationCrop) []uint8 { return c.Labels }),
+			stack(all[2], b.Made, func(c SegmentationCrop) []int32 { return filled(c.Size) }), c.keep(seed, b.Step, c.Segmenter.ViT.Depth),
 		}}, nil
 	})
 }
 
 // Segment returns the logits that the weights of now give to crops, for [SegmentationInference].
-func (t *SegmentationTrainer) Segment(ctx context.Context, crops Crops) (Logits, error) {
+func (t *SegmentationTrainer) Segment(ctx context.Context, crops Canvases) (Logits, error) {
 	return t.network.segment(ctx, t.config.Segmenter, crops)
 }
 
@@ -205,16 +201,12 @@ func (s Segmenter) predict(mean, std [3]float64) graph {
 const segmentBatch = 4
 
 // segment returns the logits of crops of whole patches. A single crop is computed alone, others in batches.
-func (n network) segment(ctx context.Context, s Segmenter, crops Crops) (Logits, error) {
-	compute := func(ctx context.Context, crops Crops) (all Logits, err error) {
+func (n network) segment(ctx context.Context, s Segmenter, crops Canvases) (Logits, error) {
+	compute := func(ctx context.Context, crops Canvases) (all Logits, err error) {
 		if patch := s.ViT.PatchSize; crops.Height%patch != 0 || crops.Width%patch != 0 {
 			return all, fmt.Errorf("crops of %d×%d pixels cannot be split into patches of %d", crops.Width, crops.Height, patch)
 		}
-		in := Canvases{Count: crops.Count, Size: datasets.Size{Height: crops.Height, Width: crops.Width}, Pixels: crops.Pixels}
-		for range crops.Count {
-			in.Fill = append(in.Fill, int32(crops.Height), int32(crops.Width))
-		}
-		err = n.call(ctx, in, func(outputs []*tensors.Tensor) {
+		err = n.call(ctx, crops, func(outputs []*tensors.Tensor) {
 			shape := outputs[0].Shape()
 			all = Logits{shape.Dim(1), shape.Dim(2), shape.Dim(3), tensors.MustCopyFlatData[float32](outputs[0])}
 		})

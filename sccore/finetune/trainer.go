@@ -64,10 +64,16 @@ type trainer[M any] struct {
 	network network
 }
 
-// compile fills in what tasks have in common and compiles the step. The task's last input is the factors of stochastic depth. predict is a graph of a [network].
-func (t *trainer[M]) compile(b compute.Backend, c Training, vit encoder.ViT, rate func(m *M) *float64, task train.Task[M], predict graph) (err error) {
-	task.Steps, task.Parts, task.Ahead = func() int { return c.Steps }, c.Parts, true
+// compile fills in what tasks have in common and compiles the step. images are the shapes of the task's inputs that have a row for each image; the factors of
+// stochastic depth follow. flops is that of an image, forward. rate is where a step reports the learning rate. predict is a graph of a [network].
+func (t *trainer[M]) compile(
+	b compute.Backend, c Training, vit encoder.ViT, images []shapes.Shape, flops float64, rate func(m *M) *float64, task train.Task[M], predict graph,
+) (err error) {
+	for _, shape := range images {
+		task.Inputs = append(task.Inputs, train.Input{Shape: shape, Divided: true})
+	}
 	task.Inputs = append(task.Inputs, train.Input{Shape: shapes.Make(dtypes.Float32, vit.Depth, 2, c.part())})
+	task.Steps, task.Parts, task.Ahead = func() int { return c.Steps }, c.Parts, true
 	task.Schedule = func(step int) []float32 { return []float32{float32(c.Optimizer.Rate(step, c.Steps))} }
 	task.Describe = func(m *M, step int) { *rate(m) = c.Optimizer.Rate(step, c.Steps) }
 	task.Update = func(scope *model.Scope, variables []*model.Variable, gradients []*Node, schedule *Node) []train.Report[M] {
@@ -80,12 +86,26 @@ func (t *trainer[M]) compile(b compute.Backend, c Training, vit encoder.ViT, rat
 		}
 		return takeWeights(store, vit, t.Pretrained)
 	}
-	task.Workload.Images, task.Workload.BFloat16 = c.Batch, vit.ComputeDType.IsHalfPrecision()
+	task.Workload = train.Workload{FLOPs: 3 * float64(c.Batch) * flops, Images: c.Batch, BFloat16: vit.ComputeDType.IsHalfPrecision()}
 	if t.Trainer, err = train.New(b, task); err != nil {
 		return err
 	}
 	t.network, err = newNetwork(b, t.Store(), predict)
 	return err
+}
+
+// loading says how the parts of a run's batches are read: the images of all parts of a step at once.
+func (t Training) loading(seed uint64) Loading {
+	return Loading{BatchSize: t.part(), Seed: seed, Together: t.Parts}
+}
+
+// stack is a tensor of what each image of a batch has, one after the other.
+func stack[I any, T dtypes.Supported](shape shapes.Shape, made []I, of func(I) []T) *tensors.Tensor {
+	all := make([]T, 0, shape.Size())
+	for _, image := range made {
+		all = append(all, of(image)...)
+	}
+	return tensors.FromFlatDataAndDimensions(all, shape.Dimensions...)
 }
 
 // Close frees the device's memory and stops the loader.

@@ -18,7 +18,8 @@ import (
 func tiny(head string) SegmentationTraining {
 	vit := encoder.ViT{Name: "tiny", PatchSize: 4, Dim: 8, Depth: 2, NumHeads: 2, GridSize: 4, Positions: encoder.DINOPositions, InitStd: 0.2}
 	return SegmentationTraining{
-		Segmenter: Segmenter{ViT: vit, Head: head, Classes: 3, Channels: 8}, CropSize: 16,
+		Segmenter: Segmenter{ViT: vit, Head: head, Classes: 3, Channels: 8},
+		Transform: SegmentationTransform{Scale: Scale{16, 16}, MinRatio: 0.8, MaxRatio: 1.5, CropSize: 16, CatMaxRatio: 1},
 		Training: Training{
 			Optimizer: Optimizer{LearningRate: 1e-2, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 2, WarmUpRatio: 0.1, Power: 1, Milestones: [2]float64{1, 1}, DropPath: 0.1},
 			Batch:     4, Parts: 1, Steps: 60, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.25, 0.25, 0.25},
@@ -74,10 +75,7 @@ func testLearnsAndResumes(t *testing.T, b compute.Backend, config SegmentationTr
 		t.Fatal(err)
 	}
 	defer trainer.Close()
-	trainer.Loader = SegmentationLoader{
-		Images:    stripes(config.CropSize),
-		Transform: SegmentationTransform{Scale: Scale{16, 16}, MinRatio: 0.8, MaxRatio: 1.5, CropSize: config.CropSize, CatMaxRatio: 1},
-	}
+	trainer.Images = stripes(config.Transform.CropSize)
 	ctx := context.Background()
 	checkpoint := filepath.Join(t.TempDir(), "half.safetensors")
 	if err := trainer.Begin(1); err != nil {

@@ -1,11 +1,13 @@
 package finetune
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/settings"
@@ -18,7 +20,7 @@ type SegmentationTransform struct {
 	Scale    Scale   `json:"scale"`
 	MinRatio float64 `json:"min_ratio" range:"(0,2^14]"` // The least factor on the scale of a training image.
 	MaxRatio float64 `json:"max_ratio" range:"(0,2^14]"` // The largest factor on the scale of a training image.
-	CropSize int     `json:"crop_size" range:"[1,2^14]"` // Height and width of training crops in pixels.
+	CropSize int     `json:"crop_size" range:"[1,2048]"` // Height and width of training crops in pixels.
 
 	// CatMaxRatio is the share of a crop's annotated pixels that its largest class stays below, in (0, 1]. A crop with a larger share or with one class alone is drawn
 	// again, ten times at most; the last one is taken as it is. 1 takes the first.
@@ -54,19 +56,10 @@ func (t SegmentationTransform) Apply(a *datasets.SegmentedImage, seed uint64, ep
 	if err := settings.Check(t); err != nil {
 		panic("finetune: " + err.Error())
 	}
-	crop := SegmentationCrop{Pixels: make([]uint8, 3*t.CropSize*t.CropSize), Labels: make([]uint8, t.CropSize*t.CropSize)}
-	crop.Size = t.write(crop.Pixels, crop.Labels, a, seed, epoch, image)
-	return crop
-}
-
-// write is Apply into pixels that are 0.
-func (t SegmentationTransform) write(pixels, labels []uint8, a *datasets.SegmentedImage, seed uint64, epoch, image int) datasets.Size {
 	g := t.geometry(a, stream(seed, epoch, image, "geometry"))
 	size := datasets.Size{Height: g.box.Dy(), Width: g.box.Dx()}
+	pixels, labels := make([]uint8, 3*t.CropSize*t.CropSize), bytes.Repeat([]uint8{datasets.Ignore}, t.CropSize*t.CropSize)
 	resize(pixels, t.CropSize, a.Pixels, datasets.Size{Height: a.Height, Width: a.Width}, g.size, g.box)
-	for i := range labels {
-		labels[i] = datasets.Ignore
-	}
 	for y, row := range g.rows[g.box.Min.Y:g.box.Max.Y] {
 		for x, column := range g.columns[g.box.Min.X:g.box.Max.X] {
 			labels[y*t.CropSize+x] = a.Mask[row*a.Width+column]
@@ -74,14 +67,14 @@ func (t SegmentationTransform) write(pixels, labels []uint8, a *datasets.Segment
 	}
 	if g.flip {
 		for y := range size.Height {
-			mirror(pixels[3*y*t.CropSize:][:3*size.Width], 3)
-			mirror(labels[y*t.CropSize:][:size.Width], 1)
+			mirror(pixels[3*y*t.CropSize:][:3*size.Width])
+			slices.Reverse(labels[y*t.CropSize:][:size.Width])
 		}
 	}
 	if t.PhotometricDistortion {
 		drawDistortion(stream(seed, epoch, image, "colours")).apply(pixels, t.CropSize, size)
 	}
-	return size
+	return SegmentationCrop{pixels, labels, size}
 }
 
 // geometry says where the pixels of a crop come from.
@@ -132,12 +125,11 @@ func (t SegmentationTransform) isMixed(a *datasets.SegmentedImage, g geometry) b
 	return all > 0 && float64(most)/float64(all) < t.CatMaxRatio
 }
 
-// mirror reverses a row of pixels.
-func mirror(row []uint8, channels int) {
-	for i, j := 0, len(row)-channels; i < j; i, j = i+channels, j-channels {
-		for c := range channels {
-			row[i+c], row[j+c] = row[j+c], row[i+c]
-		}
+// mirror reverses a row of RGB pixels.
+func mirror(row []uint8) {
+	slices.Reverse(row) // Now the colours are reversed too.
+	for i := 0; i < len(row); i += 3 {
+		row[i], row[i+2] = row[i+2], row[i]
 	}
 }
 

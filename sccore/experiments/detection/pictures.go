@@ -39,14 +39,14 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 	}
 	sheet := figures.ImageGrid{Title: "training images, " + d.Title(), Images: make([][]image.Image, 1), Scale: 1}
 	loader := finetune.DetectionLoader{
-		Images: d.trained, Transform: c.Augmentation, Divisor: 16, Objects: c.Objects, MaskSize: c.MaskSize, BatchSize: 1,
+		Images: d.trained, Transform: c.Augmentation, Divisor: 16, Objects: c.Objects, MaskSize: c.MaskSize, Loading: finetune.Loading{BatchSize: 1},
 	}
 	for batch, err := range loader.Batches(context.Background(), 0) {
 		if err != nil {
 			return sheet, err
 		}
-		picture := datasets.SegmentedImage{Height: batch.Canvas.Height, Width: batch.Canvas.Width, Pixels: batch.Pixels}
-		objects, err := batch.Drawn(0)
+		picture := datasets.SegmentedImage{Height: batch.Canvas.Height, Width: batch.Canvas.Width, Pixels: batch.Made[0].Pixels}
+		objects, err := batch.Made[0].Drawn(batch.Canvas)
 		if err != nil {
 			return sheet, err
 		}
@@ -115,8 +115,7 @@ func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, pla
 		box := [4]float64{t.Box[0], t.Box[1], t.Box[0] + t.Box[2], t.Box[1] + t.Box[3]}
 		rows[0] = append(rows[0], figures.Object{Box: box, Mask: mask, Class: classes[t.Category]})
 	}
-	ctx := context.Background()
-	stages, err := model.Entering(ctx, a)
+	found, stages, err := model.Entering(context.Background(), a)
 	if err != nil {
 		return rows, err
 	}
@@ -124,10 +123,6 @@ func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, pla
 		for k, box := range entering[:min(len(entering), mostProposals)] {
 			rows[1+i] = append(rows[1+i], figures.Object{Box: box, Class: k}) // A colour for each proposal, to follow it.
 		}
-	}
-	found, err := model.Inference.Predict(ctx, a, model.Detect)
-	if err != nil {
-		return rows, err
 	}
 	for _, f := range found {
 		if f.Score > leastDrawn {

@@ -67,10 +67,10 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 	Training: func(c Config, vit encoder.ViT, d evaluation.Data) finetune.SegmentationTraining {
 		return c.training(vit, len(d.Train.Classes))
 	},
-	FLOPs: func(t finetune.SegmentationTraining) float64 { return t.Segmenter.FLOPs(t.CropSize) },
+	FLOPs: finetune.SegmentationTraining.FLOPs,
 	New:   finetune.NewSegmentationTrainer,
 	Take: func(t *finetune.SegmentationTrainer, r *run, pretrained *model.Store) {
-		t.Pretrained, t.Loader = pretrained, finetune.SegmentationLoader{Images: r.Data.Train, Transform: r.Cell.Config.Augmentation}
+		t.Images, t.Pretrained = r.Data.Train, pretrained
 	},
 	Loss:    func(s finetune.SegmentationStep) float64 { return s.Loss },
 	Test:    test,
@@ -190,7 +190,7 @@ func (c Config) training(vit encoder.ViT, classes int) finetune.SegmentationTrai
 	colours := datasets.DefaultPreprocessing()
 	return finetune.SegmentationTraining{
 		Segmenter: finetune.Segmenter{ViT: encoders.Precision(vit, c.BF16), Head: c.Head, Classes: classes, Channels: cmp.Or(c.Channels, vit.Dim)},
-		CropSize:  c.Augmentation.CropSize,
+		Transform: c.Augmentation,
 		Training:  finetune.Training{Optimizer: c.Optimizer, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std},
 	}
 }

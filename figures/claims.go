@@ -48,8 +48,8 @@ type Quantity struct {
 	MinusColumn string
 	// Detail is the detail of the records that is meant; empty for their value.
 	Detail string
-	// Alternatives of Column, Row and MinusRow are separated by " | ", and a column with "*" stands for all that match: the first that has values counts. A field without
-	// alternatives is the same for all.
+	// Alternatives of Column, Row and MinusRow are separated by " | ", and a column with "*" stands for all that match: the first that has values counts, for all claims
+	// of the experiment with as many alternatives. A field without alternatives is the same for all.
 }
 
 // DataKind tells drawn data from real ones. What holds on one kind says nothing about the other.
@@ -67,7 +67,7 @@ const MinSeeds = 3
 // Verdict says what the runs say about a claim.
 type Verdict string
 
-// The verdicts on a claim among those of its experiment, see [Scoreboard.Judge]. Without runs there is none.
+// The verdicts on a claim among those of its experiment, see [NewScoreboard]. Without runs there is none.
 const (
 	// HoldsCorrected: the mean lies on the claimed side of 0, also after Holm's correction for all claims of the experiment.
 	HoldsCorrected Verdict = "holds, corrected"
@@ -113,12 +113,6 @@ func Claims() []Claim {
 		panic(file + ": " + err.Error()) // The file is embedded, and the tests read it.
 	}
 	return claims
-}
-
-// ClaimOf returns the part of a claim; an unknown one is a panic.
-func ClaimOf(id, part string) Claim {
-	claims := Claims()
-	return claims[slices.IndexFunc(claims, func(c Claim) bool { return c.ID == id && c.Part == part })]
 }
 
 func parseClaims(text string) ([]Claim, error) {

@@ -174,9 +174,9 @@ func TestVerdictsOfClaimsInParts(t *testing.T) {
 // kind of data, whatever else has run.
 func TestScoreboardCorrectsForTheClaimsOfAnExperiment(t *testing.T) {
 	weak := []float64{1, 2, 3} // p is .074, so that it is open; shifted by 1 it is .034.
-	judge := func(others int) (board Scoreboard) {
+	judge := func(others int) Scoreboard {
 		left := others
-		board.Judge(func(c Claim, kind DataKind) ([]float64, []string) {
+		return NewScoreboard("", func(c Claim, kind DataKind) ([]float64, []string) {
 			switch {
 			case kind == Synthetic && (c.ID == "C16" || c.ID == "C24"):
 				return []float64{weak[0] + 1, weak[1] + 1, weak[2] + 1}, []string{"scenes"}
@@ -186,7 +186,6 @@ func TestScoreboardCorrectsForTheClaimsOfAnExperiment(t *testing.T) {
 			}
 			return nil, nil
 		})
-		return board
 	}
 	for _, others := range []int{0, 5} {
 		for _, row := range judge(others).of(Synthetic) {
@@ -211,8 +210,7 @@ func TestScoreboardCorrectsForTheClaimsOfAnExperiment(t *testing.T) {
 	if empty := judge(0).of(Real); empty != nil {
 		t.Errorf("%d rows of real data without runs", len(empty))
 	}
-	var none Scoreboard
-	none.Judge(func(Claim, DataKind) ([]float64, []string) { return nil, nil })
+	none := NewScoreboard("", func(Claim, DataKind) ([]float64, []string) { return nil, nil })
 	equal(t, len(none.of(Synthetic)), 0)
 	if len(none.of(Real)) < 40 {
 		t.Errorf("%d rows without runs", len(none.of(Real)))

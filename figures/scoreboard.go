@@ -38,18 +38,11 @@ type ScoreboardRow struct {
 	Part  bool // Whether this row is a part of a claim above.
 }
 
-// NewScoreboard evaluates every claim, see [Scoreboard.Judge].
-func NewScoreboard(profile string, measured func(Claim, DataKind) (values []float64, data []string)) Scoreboard {
-	board := Scoreboard{Profile: profile}
-	board.Judge(measured)
-	return board
-}
-
-// Judge fills in the rows and their data. It calls measured for each part of each claim and each kind of data that it is about, which returns the quantity, one
-// value per seed (see [Claim.Evaluate]), and what identifies the datasets behind it, or nil without runs. Holm's correction is over all that the claims of an experiment
+// NewScoreboard judges every claim. It calls measured for each part of each claim and each kind of data that it is about, which returns the quantity, one value per
+// seed (see [Claim.Evaluate]), and what identifies the datasets behind it, or nil without runs. Holm's correction is over all that the claims of an experiment
 // measure on one kind of data, so that a verdict does not depend on what else has run. A claim of several parts holds if they all do.
-func (s *Scoreboard) Judge(measured func(Claim, DataKind) (values []float64, data []string)) {
-	s.Rows, s.Data = nil, nil
+func NewScoreboard(profile string, measured func(Claim, DataKind) (values []float64, data []string)) Scoreboard {
+	s := Scoreboard{Profile: profile}
 	for _, kind := range []DataKind{Synthetic, Real} {
 		var rows []ScoreboardRow
 		for _, claim := range Claims() {
@@ -65,14 +58,12 @@ func (s *Scoreboard) Judge(measured func(Claim, DataKind) (values []float64, dat
 			}
 		}
 		correct(rows)
-		if hasRuns(rows) || kind == Real && len(s.Rows) == 0 {
+		hasRuns := slices.ContainsFunc(rows, func(row ScoreboardRow) bool { return row.Verdict != NoRuns })
+		if hasRuns || kind == Real && len(s.Rows) == 0 {
 			s.Rows = append(s.Rows, joined(rows)...)
 		}
 	}
-}
-
-func hasRuns(rows []ScoreboardRow) bool {
-	return slices.ContainsFunc(rows, func(row ScoreboardRow) bool { return row.Verdict != NoRuns })
+	return s
 }
 
 // correct fills in p-values, and the verdicts that need them, for the rows of one kind of data.

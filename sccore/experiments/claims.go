@@ -17,48 +17,40 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 		id, part string
 		kind     figures.DataKind
 	}
-	measured := map[key]study.Evidence{}
-	board := figures.Scoreboard{Profile: string(profile)}
+	measured, notes := map[key]study.Evidence{}, []string(nil)
 	for _, e := range All() {
 		records, err := study.Records(study.Folder(out, e.Name))
 		if err != nil {
 			return figures.Scoreboard{}, err
 		}
-		byKind := map[figures.DataKind][]study.Record{}
-		for _, r := range records {
-			byKind[r.Kind] = append(byKind[r.Kind], r)
-		}
-		for _, claim := range figures.Claims() {
-			for _, kind := range []figures.DataKind{figures.Synthetic, figures.Real} {
-				if claim.Experiment != e.Name || len(byKind[kind]) == 0 {
-					continue
-				}
-				found, err := e.Measure(byKind[kind], profile, claim)
-				if err != nil {
-					return figures.Scoreboard{}, err
-				}
-				note := found.Note
+		claims := slices.DeleteFunc(figures.Claims(), func(claim figures.Claim) bool { return claim.Experiment != e.Name })
+		for _, kind := range []figures.DataKind{figures.Synthetic, figures.Real} {
+			found, err := e.Measure(records, profile, kind, claims...)
+			if err != nil {
+				return figures.Scoreboard{}, err
+			}
+			for i, claim := range claims {
+				note := found[i].Note
 				switch {
-				case len(found.Changed) > 0:
+				case len(found[i].Changed) > 0:
 					note = fmt.Sprintf("Runs of %s on %s data count for no claim, because their settings differ from the profile's: %s.",
-						e.Name, kind, strings.Join(found.Changed, ", "))
-				case len(found.Blind) > 0:
+						e.Name, kind, strings.Join(found[i].Changed, ", "))
+				case len(found[i].Blind) > 0:
 					note = fmt.Sprintf("No claim is read from %s of %s on %s data: none of the encoders that it compares is above random weights by three standard errors.",
-						strings.Join(found.Blind, ", "), e.Name, kind)
+						strings.Join(found[i].Blind, ", "), e.Name, kind)
+				default:
+					measured[key{claim.ID, claim.Part, kind}] = found[i]
 				}
-				if note != "" && !slices.Contains(board.Notes, note) {
-					board.Notes = append(board.Notes, note)
+				if note != "" && !slices.Contains(notes, note) {
+					notes = append(notes, note)
 				}
-				if len(found.Changed)+len(found.Blind) > 0 {
-					continue
-				}
-				measured[key{claim.ID, claim.Part, kind}] = found
 			}
 		}
 	}
-	board.Judge(func(c figures.Claim, kind figures.DataKind) (values []float64, data []string) {
+	board := figures.NewScoreboard(string(profile), func(c figures.Claim, kind figures.DataKind) (values []float64, data []string) {
 		found := measured[key{c.ID, c.Part, kind}]
 		return found.Values, found.Data
 	})
+	board.Notes = notes
 	return board, nil
 }

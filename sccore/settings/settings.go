@@ -44,21 +44,23 @@ func Given(assignments []string, key string) bool {
 	})
 }
 
-// named returns the entry of a level whose key is shown as the given one.
-func named(level map[string]any, name string) (key string, value any, ok bool) {
-	for key, value := range level {
-		if Key(key) == Key(name) {
-			return key, value, true
+// fieldsOf lists the fields of a group, with those of embedded structs. Their keys are those within the group.
+func fieldsOf(group reflect.Value) (all []member) {
+	for _, m := range membersOf("", group) {
+		if m.key == "" {
+			all = append(all, fieldsOf(m.value)...)
+		} else {
+			all = append(all, m)
 		}
 	}
-	return name, nil, false
+	return all
 }
 
-// keysOf lists the keys of a level, with commas between them.
-func keysOf(level map[string]any) string {
+// keysOf lists the keys of a group, with commas between them.
+func keysOf(group reflect.Value) string {
 	var keys []string
-	for key := range level {
-		keys = append(keys, Key(key))
+	for _, m := range fieldsOf(group) {
+		keys = append(keys, Key(m.key))
 	}
 	slices.Sort(keys)
 	return strings.Join(keys, ", ")
@@ -72,43 +74,44 @@ func applyOne(config any, assignment string) error {
 	if strings.ContainsFunc(assignment, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		assignment = strconv.Quote(assignment) // Errors are one line.
 	}
-	root, err := settingsOf(reflect.ValueOf(config).Elem())
+	group, path := reflect.ValueOf(config).Elem(), strings.Split(key, ".")
+	for i, name := range path {
+		fields := fieldsOf(group)
+		at := slices.IndexFunc(fields, func(m member) bool { return Key(m.key) == Key(name) })
+		if at < 0 {
+			return fmt.Errorf("--set %s: no key %q; the keys are %s", assignment, name, keysOf(group))
+		}
+		group = fields[at].value
+		switch isGroup, last := group.Kind() == reflect.Struct, i == len(path)-1; {
+		case isGroup && last:
+			return fmt.Errorf("--set %s: %q is a group; its keys are %s", assignment, fields[at].key, keysOf(group))
+		case !isGroup && !last:
+			return fmt.Errorf("--set %s: %q is a single value and has no %q", assignment, fields[at].key, path[i+1])
+		}
+	}
+	old, err := json.Marshal(group.Interface())
 	if err != nil {
 		return err
 	}
-	level, path := root, strings.Split(key, ".")
-	for i, name := range path {
-		name, old, ok := named(level, name)
-		if !ok {
-			return fmt.Errorf("--set %s: no key %q; the keys are %s", assignment, name, keysOf(level))
-		}
-		nested, isMap := old.(map[string]any)
-		if i < len(path)-1 {
-			if !isMap {
-				return fmt.Errorf("--set %s: %q is a single value and has no %q", assignment, name, path[i+1])
-			}
-			level = nested
-			continue
-		}
-		if isMap {
-			return fmt.Errorf("--set %s: %q is a group; its keys are %s", assignment, name, keysOf(nested))
-		}
-		if _, isText := old.(string); isText {
-			level[name] = value
-		} else if value == "null" { // JSON would keep the old value.
-			return wrongType(assignment, value, old)
-		} else if level[name] = json.RawMessage(value); !json.Valid([]byte(value)) {
-			return wrongType(assignment, value, old)
-		}
-		changed, err := json.Marshal(root)
-		if err != nil {
+	encoded, isText := []byte(value), old[0] == '"'
+	if isText {
+		if encoded, err = json.Marshal(value); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(changed, config); err != nil {
-			return wrongType(assignment, value, old)
-		}
 	}
-	return nil
+	changed := reflect.New(group.Type())
+	if json.Unmarshal(encoded, changed.Interface()) == nil && (isText || value != "null") { // JSON would keep the old value.
+		group.Set(changed.Elem())
+		return nil
+	}
+	want := "text"
+	switch _, err := strconv.ParseFloat(string(old), 64); {
+	case group.Kind() == reflect.Bool:
+		want = "true or false"
+	case err == nil:
+		want = "a number like " + string(old)
+	}
+	return fmt.Errorf("--set %s: %q is not %s", assignment, value, want)
 }
 
 // Setting is one setting of a configuration.
@@ -180,29 +183,6 @@ func below(key string) string {
 	return key + "."
 }
 
-// settingsOf returns a configuration as nested maps with the names of its JSON.
-func settingsOf(config reflect.Value) (map[string]any, error) {
-	settings := map[string]any{}
-	listed, err := list("", config)
-	for _, s := range listed {
-		level, path := settings, strings.Split(s.Key, ".")
-		for _, name := range path[:len(path)-1] {
-			if level[name] == nil {
-				level[name] = map[string]any{}
-			}
-			level = level[name].(map[string]any)
-		}
-		decoder := json.NewDecoder(strings.NewReader(s.Value))
-		decoder.UseNumber()
-		var value any
-		if err := decoder.Decode(&value); err != nil {
-			return nil, err
-		}
-		level[path[len(path)-1]] = value
-	}
-	return settings, err
-}
-
 // Changed lists the settings of the second configuration that differ from the first, as "key=value" with the names of the JSON, which records hold. Both
 // have one type.
 func Changed(prefix string, from, to any) ([]string, error) {
@@ -232,17 +212,6 @@ func Changed(prefix string, from, to any) ([]string, error) {
 		}
 	}
 	return changed, nil
-}
-
-func wrongType(assignment, value string, old any) error {
-	want := "text"
-	switch number := old.(type) {
-	case bool:
-		want = "true or false"
-	case json.Number:
-		want = "a number like " + number.String()
-	}
-	return fmt.Errorf("--set %s: %q is not %s", assignment, value, want)
 }
 
 // For selects the assignments for one of several kinds of runs. "rate=0.1" is for all kinds; "KIND.rate=0.1" is for one kind alone, which gets it as

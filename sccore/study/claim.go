@@ -20,43 +20,72 @@ type Evidence struct {
 	Note    string   // What a reader of the claim has to know about the values; optional.
 }
 
-// Evidence measures the quantity of a claim, see [figures.Quantity]: the first of its alternatives that has values. random is the row of random weights, above
-// which a column has to show training; empty for none.
-func (r Results) Evidence(claim figures.Claim, random string) Evidence {
-	columns, rows, minus := alternatives(claim.Column), alternatives(claim.Row), alternatives(claim.MinusRow)
-	for i := range max(len(columns), len(rows)) {
-		q := claim.Quantity
-		q.Row, q.MinusRow = rows[min(i, len(rows)-1)], minus[min(i, len(minus)-1)]
-		for _, q.Column = range r.matching(columns[min(i, len(columns)-1)]) {
-			if e := r.evidence(q, random); len(e.Values) > 0 {
-				if first := path.Base(columns[0]); path.Base(q.Column) != first && !strings.Contains(first, "*") {
-					e.Note = strings.TrimSpace(fmt.Sprintf("For %s on %s data %s stands for %s, of which there are no records. ", claim.Experiment, r.records[0].Kind, q.Column, first) + e.Note)
+// Evidence measures the quantities of claims of one experiment, see [figures.Quantity]. Claims with equally many alternatives stand on the same one, with the same
+// text for "*": the first that gives values to any of them. random is the row of random weights, above which a column has to show training; empty for none.
+func (r Results) Evidence(random string, claims ...figures.Claim) []Evidence {
+	all := make([]Evidence, len(claims))
+	alike := map[int][]int{} // The claims by their number of alternatives.
+	for i, claim := range claims {
+		count := 1 + max(strings.Count(claim.Column, or), strings.Count(claim.Row, or))
+		alike[count] = append(alike[count], i)
+	}
+groups:
+	for count, group := range alike {
+		for alternative := range count {
+			var texts []string // What "*" may stand for; "" for a column without.
+			for _, i := range group {
+				texts = append(texts, r.matches(chosen(claims[i].Column, alternative))...)
+			}
+			for _, text := range texts {
+				found := false
+				for _, i := range group {
+					all[i] = r.evidence(claims[i], alternative, text, random)
+					found = found || len(all[i].Values) > 0
 				}
-				return e
+				if found {
+					continue groups
+				}
 			}
 		}
 	}
-	return Evidence{}
+	return all
 }
 
-// alternatives splits a field of a claim, at least into one.
-func alternatives(field string) []string { return strings.Split(field, " | ") }
+// or separates the alternatives in a field of a claim.
+const or = " | "
 
-// matching returns the columns that match a pattern, or the pattern itself if it names columns.
-func (r Results) matching(pattern string) []string {
-	if !strings.Contains(pattern, "*") {
-		return []string{pattern}
+// chosen is one of the alternatives of a field, or the field if it has none.
+func chosen(field string, alternative int) string {
+	all := strings.Split(field, or)
+	return all[min(alternative, len(all)-1)]
+}
+
+// matches lists what the "*" of a pattern is in columns with records, or "" for a pattern without.
+func (r Results) matches(pattern string) (texts []string) {
+	before, after, ok := strings.Cut(pattern, "*")
+	if !ok {
+		return []string{""}
 	}
-	return slices.DeleteFunc(r.Columns(), func(column string) bool {
-		match, err := path.Match(pattern, column)
-		return err != nil || !match
-	})
+	for _, column := range r.Columns() {
+		text, starts := strings.CutPrefix(column, before)
+		text, ends := strings.CutSuffix(text, after)
+		if starts && ends && !strings.Contains(text, "/") {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
-// evidence measures a quantity without alternatives.
-func (r Results) evidence(q figures.Quantity, random string) (e Evidence) {
+// evidence measures the quantity of a claim by one of its alternatives, with a text for "*".
+func (r Results) evidence(claim figures.Claim, alternative int, text, random string) (e Evidence) {
+	q := claim.Quantity
+	q.Column = strings.Replace(chosen(q.Column, alternative), "*", text, 1)
+	q.Row, q.MinusRow = chosen(q.Row, alternative), chosen(q.MinusRow, alternative)
 	if e.Values = r.Quantity(q); len(e.Values) == 0 {
 		return e
+	}
+	if first := path.Base(chosen(claim.Column, 0)); path.Base(q.Column) != first && !strings.Contains(first, "*") {
+		e.Note = fmt.Sprintf("For %s on %s data %s stands for %s, of which there are no records.", claim.Experiment, r.records[0].Kind, q.Column, first)
 	}
 	columns, _ := columnsOf(q)
 	rows := slices.Concat(strings.Split(q.Row, " < "), strings.Split(q.MinusRow, " & "))
@@ -71,6 +100,7 @@ func (r Results) evidence(q figures.Quantity, random string) (e Evidence) {
 			}
 		}
 	}
+	fromFile := false
 	for _, column := range columns {
 		changed(r.changed[column]...)
 		if random != "" && !slices.Contains(rows, random) && r.Blind(column, random, rows...) {
@@ -80,11 +110,12 @@ func (r Results) evidence(q figures.Quantity, random string) (e Evidence) {
 			for _, record := range r.Of(row, column) {
 				start := record.start()
 				changed(start.Encoder.Changed)
-				if start.Init != "" {
-					e.Note = fmt.Sprintf("All seeds of %s start from one file, so intervals leave out the start's share.", record.Experiment)
-				}
+				fromFile = fromFile || start.Init != ""
 			}
 		}
+	}
+	if fromFile {
+		e.Note = strings.TrimSpace(e.Note + fmt.Sprintf(" All seeds of %s start from one file, so intervals leave out the start's share.", claim.Experiment))
 	}
 	return e
 }

@@ -48,9 +48,21 @@ func TestQuantitiesOfClaims(t *testing.T) {
 		{figures.Quantity{Column: "*/x", Row: "z | b", MinusRow: "a | c"}, []float64{-1, -1}},
 		{figures.Quantity{Column: "z", Row: "a"}, nil},
 	} {
-		e := results.Evidence(figures.Claim{Quantity: c.Quantity}, "")
+		e := results.Evidence("", figures.Claim{Quantity: c.Quantity})[0]
 		if !slices.EqualFunc(e.Values, c.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) || (e.Data != nil) != (c.want != nil) {
 			t.Errorf("%+v: got %+v, want %v", c.Quantity, e, c.want)
 		}
+	}
+	// All claims with as many alternatives stand on the first that gives values to one of them.
+	both := []figures.Claim{
+		{Quantity: figures.Quantity{Column: "A/x | */y | */x", Row: "c", MinusRow: "a"}}, {Quantity: figures.Quantity{Column: "A/y | */y | */x", Row: "a"}},
+		{Quantity: figures.Quantity{Column: "D/x | A/x", Row: "c"}}, {Quantity: figures.Quantity{Column: "B/x | A/x", Row: "c"}}, {Quantity: figures.Quantity{Column: "*/x", Row: "c"}},
+	}
+	var values [][]float64
+	for _, e := range results.Evidence("", both...) {
+		values = append(values, e.Values)
+	}
+	if want := [][]float64{{-1, -1}, nil, {4, 4}, {4, 4}, {4, 4}}; !slices.EqualFunc(values, want, slices.Equal) {
+		t.Errorf("claims together: %v, want %v", values, want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // column was run with several settings, the profile's own settings count, or else the most recent ones.
 type Results struct {
 	Profile Profile
-	Kind    figures.DataKind // Of the data, if [Results.Kinds] has told them apart.
+	Kind    figures.DataKind // Of the data, if [Results.On] has told them apart.
 	runs    map[[2]string][]Record
 	changed map[string][]string  // By column, the settings that differ from the profile's.
 	leftOut map[[2]string]string // By row and column without numbers, why its records are left out.
@@ -98,20 +98,20 @@ func (r Results) Where(keep func(Record) bool) Results {
 	return resultsOf(r.Profile, slices.DeleteFunc(slices.Clone(r.records), func(record groupedRecord) bool { return !keep(record.Record) }))
 }
 
-// Kinds returns the results on real images and those on synthetic ones, without empty ones; at least one.
-func (r Results) Kinds() (kinds []Results) {
-	for _, kind := range []figures.DataKind{figures.Real, figures.Synthetic} {
-		some := r.Where(func(record Record) bool { return record.Kind == kind })
-		if some.Kind = kind; !some.Empty() || kind == figures.Synthetic && kinds == nil {
-			kinds = append(kinds, some)
-		}
-	}
-	return kinds
+// On returns the results on one kind of data.
+func (r Results) On(kind figures.DataKind) Results {
+	some := r.Where(func(record Record) bool { return record.Kind == kind })
+	some.Kind = kind
+	return some
 }
 
-// OnRealImages returns the results on real images, without those on synthetic ones.
-func (r Results) OnRealImages() Results {
-	return r.Where(func(record Record) bool { return record.Kind == figures.Real })
+// Kinds returns the results on real images and those on synthetic ones, without empty ones; at least one.
+func (r Results) Kinds() []Results {
+	kinds := slices.DeleteFunc([]Results{r.On(figures.Real), r.On(figures.Synthetic)}, Results.Empty)
+	if len(kinds) == 0 {
+		kinds = append(kinds, r.On(figures.Synthetic))
+	}
+	return kinds
 }
 
 // Empty reports whether there are no records.

@@ -274,10 +274,10 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 	}
 	alone := results.Where(func(r Record) bool { return r.Row == "a" })
 	claim := figures.Claim{Quantity: figures.Quantity{Column: "count", Row: "a"}}
-	if e := alone.Evidence(claim, ""); len(e.Values) != 1 || !slices.Equal(e.Changed, []string{"steps=5"}) || !slices.Equal(e.Data, []string{"numbers"}) {
+	if e := alone.Evidence("", claim)[0]; len(e.Values) != 1 || !slices.Equal(e.Changed, []string{"steps=5"}) || !slices.Equal(e.Data, []string{"numbers"}) {
 		t.Errorf("evidence %+v", e)
 	}
-	if e := results.Evidence(claim, ""); e.Data != nil {
+	if e := results.Evidence("", claim)[0]; e.Data != nil {
 		t.Errorf("data %v behind no values", e.Data)
 	}
 	table = figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: alone.Values("a", "count")}}}}}

@@ -137,8 +137,8 @@ type Experiment struct {
 	Tables func(records []Record, profile Profile) ([]figures.Table, error)
 	// Figures draws the records of one profile. It returns what it can draw, with an error for what it cannot.
 	Figures func(records []Record, profile Profile, from FigureSources) ([]Figure, error)
-	// Measure returns the quantity of a claim from the records of one profile, of those on real images if they hold it.
-	Measure func(records []Record, profile Profile, claim figures.Claim) (Evidence, error)
+	// Measure returns the quantities of claims from the records of one profile on one kind of data, see [Results.Evidence].
+	Measure func(records []Record, profile Profile, kind figures.DataKind, claims ...figures.Claim) ([]Evidence, error)
 	// GeneratesData says that the experiment generates its own data and refuses --data.
 	GeneratesData bool
 	// DataBySet says that real data need files that --set names.
@@ -184,17 +184,9 @@ func (s Spec[C, D]) Experiment() Experiment {
 			s.Figures(results, from, &drawn)
 			return drawn.figures, errors.Join(drawn.errs...)
 		},
-		Measure: func(records []Record, profile Profile, claim figures.Claim) (Evidence, error) {
+		Measure: func(records []Record, profile Profile, kind figures.DataKind, claims ...figures.Claim) ([]Evidence, error) {
 			results, err := s.Results(records, profile)
-			if err != nil {
-				return Evidence{}, err
-			}
-			for _, kind := range results.Kinds() {
-				if e := kind.Evidence(claim, s.Random); len(e.Values) > 0 {
-					return e, nil
-				}
-			}
-			return Evidence{}, nil
+			return results.On(kind).Evidence(s.Random, claims...), err
 		},
 		GeneratesData: s.Datasets == nil,
 		DataBySet:     s.DataBySet,

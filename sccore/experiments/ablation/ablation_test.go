@@ -172,7 +172,7 @@ func TestAblationClaims(t *testing.T) {
 			continue
 		}
 		key := claim.ID + " " + claim.Part
-		got := grouped.Evidence(claim, recipe.RowRandom).Values
+		got := grouped.Evidence(recipe.RowRandom, claim)[0].Values
 		if len(got) != 3 || slices.ContainsFunc(got, func(v float64) bool { return math.Abs(v-want[key]) > 1e-12 }) {
 			t.Errorf("%s is %v, want 3 times %g", key, got, want[key])
 		}
@@ -247,7 +247,7 @@ func TestAblationClaimsOnImages(t *testing.T) {
 			if claim.ID != "C16" {
 				continue
 			}
-			e := grouped.Evidence(claim, recipe.RowRandom)
+			e := grouped.Evidence(recipe.RowRandom, claim)[0]
 			if len(e.Values) != 3 || e.Values[0] != 3 || len(e.Changed) > 0 || len(e.Blind) > 0 != blind || !strings.Contains(e.Note, "stands for linear_seg_mIoU") || !strings.Contains(e.Note, "start from one file") {
 				t.Errorf("gain %g: %+v", gain, e)
 			}

@@ -146,11 +146,11 @@ func TestClaims(t *testing.T) {
 			t.Fatalf("no claim about %s", part)
 		}
 		claim := figures.Claims()[at]
-		evidence, err := Study.Experiment().Measure(records, study.Quick, claim)
-		if err != nil || len(evidence.Values) != 3 || math.Abs(evidence.Values[1]-want) > 1e-9 {
+		evidence, err := Study.Experiment().Measure(records, study.Quick, claim.Kind, claim)
+		if err != nil || len(evidence[0].Values) != 3 || math.Abs(evidence[0].Values[1]-want) > 1e-9 {
 			t.Errorf("%s: %+v, %v, want %g for seed 1", part, evidence, err, want)
 		}
-		if _, verdict := claim.Evaluate(evidence.Values); verdict != figures.HoldsAlone {
+		if _, verdict := claim.Evaluate(evidence[0].Values); verdict != figures.HoldsAlone {
 			t.Errorf("%s %s", part, verdict)
 		}
 	}

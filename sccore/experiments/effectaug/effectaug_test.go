@@ -324,7 +324,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 		if kind == figures.Synthetic {
 			return nil, nil
 		}
-		return results.Evidence(c, "").Values, nil
+		return results.Evidence("", c)[0].Values, nil
 	})
 	for _, row := range board.Rows {
 		want := map[string]figures.Verdict{"C1": figures.HoldsCorrected, "C5": figures.Open, "C9": figures.HoldsCorrected}[row.Claim.ID]

@@ -155,7 +155,7 @@ func TestValidationIsNoTestResult(t *testing.T) {
 	if !strings.HasSuffix(tables[0].Caption, want) {
 		t.Errorf("caption %q", tables[0].Caption)
 	}
-	if evidence := alone.Evidence(figures.Claim{Quantity: figures.Quantity{Column: records[0].Column, Row: records[0].Row}}, ""); len(evidence.Changed) != 1 { // Which counts for no claim.
+	if evidence := alone.Evidence("", figures.Claim{Quantity: figures.Quantity{Column: records[0].Column, Row: records[0].Row}})[0]; len(evidence.Changed) != 1 { // Which counts for no claim.
 		t.Errorf("changed settings %v", evidence.Changed)
 	}
 	if study.ConfigHash(config) == study.ConfigHash(ProfileConfig(study.Quick, methods.SimCLR, true)) {

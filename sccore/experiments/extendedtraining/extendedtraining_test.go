@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/selfdistillation"
@@ -148,13 +147,13 @@ func TestClaim(t *testing.T) {
 			}
 		}
 	}
-	c24 := figures.ClaimOf("C24", "")
+	c24 := studytest.Claim("C24", "")
 	judge := func(records []study.Record) []float64 {
 		results, err := Study.Results(records, study.Quick)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return results.Evidence(c24, "").Values
+		return results.Evidence("", c24)[0].Values
 	}
 	// Two rows lie between: 2, 4 and 6 points for the three baselines.
 	if got := judge(records); !slices.EqualFunc(got, []float64{4, 4, 4}, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) {

@@ -67,10 +67,10 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := results.Evidence(figures.ClaimOf("C20", ""), "").Values; len(got) != 3 || got[0] != 0.5 {
+	if got := results.Evidence("", studytest.Claim("C20", ""))[0].Values; len(got) != 3 || got[0] != 0.5 {
 		t.Errorf("C20: %v", got)
 	}
-	if got := results.Evidence(figures.ClaimOf("C21", ""), "").Values; len(got) != 3 || got[2] != 5 {
+	if got := results.Evidence("", studytest.Claim("C21", ""))[0].Values; len(got) != 3 || got[2] != 5 {
 		t.Errorf("C21: %v", got)
 	}
 }

@@ -108,8 +108,8 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	results := grouped
-	claim := figures.ClaimOf("C25", "")
-	tolerance := grouped.Evidence(claim, "").Values
+	claim := studytest.Claim("C25", "")
+	tolerance := grouped.Evidence("", claim)[0].Values
 	if got := fmt.Sprintf("%.1f", tolerance); got != "[25.0 25.0 20.0]" {
 		t.Errorf("tolerance %s", got)
 	}

@@ -111,7 +111,7 @@ func TestClaimC19(t *testing.T) {
 		t.Fatal(err)
 	}
 	for part, want := range map[string]float64{"line 2": -0.5, "line 5 − line 2": 0.75} {
-		if got := results.Evidence(figures.ClaimOf("C19", part), "").Values; len(got) != 3 || got[1] != want {
+		if got := results.Evidence("", studytest.Claim("C19", part))[0].Values; len(got) != 3 || got[1] != want {
 			t.Errorf("%s: %v, want %g", part, got, want)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/encoders"
+	"github.com/semcon/semcon/sccore/study/studytest"
 	"github.com/semcon/semcon/sccore/weights"
 )
 
@@ -200,7 +201,7 @@ func TestTransferRowsComeFromPretraining(t *testing.T) {
 	}
 	linear := func(row string) float64 { return results.Values(row, "synthetic scenes/Linear")[0] }
 	gain := func(part string) []float64 {
-		return results.Evidence(figures.ClaimOf("C22", part), encoders.Random).Values
+		return results.Evidence(encoders.Random, studytest.Claim("C22", part))[0].Values
 	}
 	if gains := gain("own on synthetic scenes"); len(gains) != 1 || gains[0] != linear(encoders.Second)-linear(encoders.Control) {
 		t.Errorf("gains %v", gains)
@@ -242,7 +243,7 @@ func TestTransferMeasuresItsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	gain := func(part string) []float64 {
-		return results.Evidence(figures.ClaimOf("C22", part), encoders.Random).Values
+		return results.Evidence(encoders.Random, studytest.Claim("C22", part))[0].Values
 	}
 	if gains := gain("DINO on PASCAL VOC"); !slices.Equal(gains, []float64{4}) {
 		t.Errorf("DINO's weights: %v", gains)

@@ -100,12 +100,13 @@ func TestVideoMeasuresItsClaim(t *testing.T) {
 	measure := func() map[string][]float64 {
 		gains := map[string][]float64{}
 		for _, part := range []string{"DINO", "iBOT", "Mugs", "own on DAVIS", "own on synthetic videos"} {
-			evidence, err := Study.Experiment().Measure(records, study.Quick, figures.ClaimOf("C23", part))
-			if err != nil || (evidence.Values == nil) != (evidence.Data == nil) {
+			claim := studytest.Claim("C23", part)
+			evidence, err := Study.Experiment().Measure(records, study.Quick, claim.Kind, claim)
+			if err != nil || (evidence[0].Values == nil) != (evidence[0].Data == nil) {
 				t.Fatal(evidence, err)
 			}
-			if evidence.Values != nil {
-				gains[part] = evidence.Values
+			if evidence[0].Values != nil {
+				gains[part] = evidence[0].Values
 			}
 		}
 		return gains

@@ -1,9 +1,12 @@
+// Package studytest has what the tests of experiments share: runs of smoke profiles, the records that a run has left, and claims.
 package studytest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -48,4 +51,10 @@ func ValuesByCell(t testing.TB, out, experiment string) map[string]float64 {
 		values[cell] = r.Value
 	}
 	return values
+}
+
+// Claim returns the part of a claim; an unknown one is a panic.
+func Claim(id, part string) figures.Claim {
+	claims := figures.Claims()
+	return claims[slices.IndexFunc(claims, func(c figures.Claim) bool { return c.ID == id && c.Part == part })]
 }

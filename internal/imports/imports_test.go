@@ -73,10 +73,9 @@ func TestImportsGoOneWay(t *testing.T) {
 			continue
 		}
 		for _, imported := range strings.Fields(imports) {
-			// The experiment theory measures the encoders of effect-aug, on its images and with its augmentations.
 			const leaves = module + "/sccore/experiments/"
 			other, ok := strings.CutPrefix(imported, leaves)
-			if ok && strings.HasPrefix(module+"/"+path, leaves) && (path != "sccore/experiments/theory" || other != "effectaug") {
+			if ok && strings.HasPrefix(module+"/"+path, leaves) {
 				t.Errorf("%s imports the experiment %s: experiments are leaves", path, other)
 			}
 			if imported, ours := strings.CutPrefix(imported, module+"/"); ours && placeOf(imported) > place {

@@ -12,6 +12,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
 	"github.com/semcon/semcon/sccore/experiments/theory"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/recipe/augmentation"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
@@ -48,8 +49,8 @@ func walkSettings(t *testing.T, e study.Experiment, dataset string) (walked int)
 	}
 	if e.Name == theory.Name { // It evaluates recorded encoders.
 		trained := study.Record{
-			Experiment: effectaug.Name, Cell: "synthetic/simclr/" + effectaug.Rows[0].Name + "/seed0", Row: effectaug.Rows[0].Name, Column: "synthetic objects/SimCLR", Profile: study.Quick,
-			Config: study.EncodeConfig(effectaug.ProfileConfig(study.Quick, methods.SimCLR, false)),
+			Experiment: effectaug.Name, Cell: "synthetic/simclr/" + string(augmentation.AllCrops) + "/seed0", Row: string(augmentation.AllCrops), Column: "synthetic objects/SimCLR", Profile: study.Quick,
+			Config: study.EncodeConfig(augmentation.ProfileConfig(study.Quick, methods.SimCLR, false)),
 		}
 		if err := trained.Append(study.Folder(options.Out, effectaug.Name)); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/recipe/augmentation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 	"github.com/semcon/semcon/sccore/views"
@@ -24,22 +25,22 @@ func TestRowsAreThePapers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(Rows) != 13 || len(paper.Rows) != 13 {
-		t.Fatalf("%d rows, the paper has %d", len(Rows), len(paper.Rows))
+	if len(augmentation.Rows) != 13 || len(paper.Rows) != 13 {
+		t.Fatalf("%d rows, the paper has %d", len(augmentation.Rows), len(paper.Rows))
 	}
-	for i, row := range Rows {
+	for i, row := range augmentation.Rows {
 		if !slices.Equal(row.Heads(), paper.Rows[i].Heads) {
 			t.Errorf("row %d is %v, in the paper %v", i, row.Heads(), paper.Rows[i].Heads)
 		}
 	}
 	for i, want := range []string{"crop+blur+gray+jitter+flip", "crop+blur+gray+jitter", "crop+blur+gray", "crop+blur", "crop"} {
-		if Rows[i].Name != want || Rows[i].Transformations() != 5-i {
-			t.Errorf("row %d is %q with %d transformations", i, Rows[i].Name, Rows[i].Transformations())
+		if string(augmentation.Rows[i]) != want || augmentation.Rows[i].Transformations() != 5-i {
+			t.Errorf("row %d is %q with %d transformations", i, augmentation.Rows[i], augmentation.Rows[i].Transformations())
 		}
 	}
-	recipe := Rows[9].Recipe(views.Default())
+	recipe := augmentation.Rows[9].Recipe(views.Default())
 	if recipe.Crop != views.SameCrop || !recipe.Flip || recipe.MinScale != 0.08 {
-		t.Errorf("recipe of %s is %+v", Rows[9].Name, recipe)
+		t.Errorf("recipe of %s is %+v", augmentation.Rows[9], recipe)
 	}
 }
 
@@ -101,11 +102,11 @@ func TestSources(t *testing.T) {
 		{study.Quick, empty, empty, true},
 		{study.Quick, filepath.Join(empty, "nowhere"), "nowhere", true},
 	} {
-		found, err := sources(c.profile, c.dir, 0)
+		found, _, err := augmentation.DatasetNames(study.Options{Profile: c.profile, Data: c.dir})
 		switch {
 		case c.fails && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
 			t.Errorf("%s on %q: error %v is not one line with %q", c.profile, c.dir, err, c.want)
-		case !c.fails && (err != nil || found[0].name != c.want):
+		case !c.fails && (err != nil || found[0] != c.want):
 			t.Errorf("%s on %q: %v, %v", c.profile, c.dir, found, err)
 		}
 	}
@@ -123,7 +124,7 @@ func results(t *testing.T, out string) map[string]string {
 	dir := filepath.Join(out, Name)
 	left := map[string]string{}
 	for _, r := range studytest.RecordsByCell(t, out, Name) {
-		if r.Row == RowUntrained { // It leaves nothing but its record.
+		if r.Row == untrained { // It leaves nothing but its record.
 			left[r.Cell] = fmt.Sprint(math.Float64bits(r.Value), r.ConfigHash, r.Details)
 			continue
 		}
@@ -131,7 +132,7 @@ func results(t *testing.T, out string) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		weights, err := os.ReadFile(filepath.Join(dir, filepath.Dir(r.Curve), WeightsFile))
+		weights, err := os.ReadFile(filepath.Join(dir, filepath.Dir(r.Curve), augmentation.WeightsFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,11 +266,11 @@ func TestACheckpointLeftByAKillGoes(t *testing.T) {
 // madeUp are records with chosen accuracies: seeds 0 to 2 of SimCLR on CIFAR-10.
 func madeUp(rows map[string][]float64) []study.Record {
 	var records []study.Record
-	for _, row := range Rows {
-		config := ProfileConfig(study.Quick, methods.SimCLR, true)
+	for _, row := range augmentation.Rows {
+		config := augmentation.ProfileConfig(study.Quick, methods.SimCLR, true)
 		config.Recipe = row.Recipe(config.Recipe)
-		for seed, value := range rows[row.Name] {
-			records = append(records, study.Record{Experiment: Name, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", row.Name, seed), Row: row.Name,
+		for seed, value := range rows[string(row)] {
+			records = append(records, study.Record{Experiment: Name, Cell: fmt.Sprintf("cifar10/simclr/%s/seed%d", string(row), seed), Row: string(row),
 				Column: "CIFAR-10/SimCLR", Value: value, Seed: seed, Profile: study.Quick, Config: study.EncodeConfig(config), Data: "made up"})
 		}
 	}
@@ -278,20 +279,19 @@ func madeUp(rows map[string][]float64) []study.Record {
 
 func TestTablesAndClaimsFromRecords(t *testing.T) {
 	records := madeUp(map[string][]float64{
-		rowAll: {40, 41, 42}, rowNoCrop: {30, 30, 31}, rowSameCrop: {43, 41, 40},
+		string(augmentation.AllCrops): {40, 41, 42}, string(augmentation.NoCrop): {30, 30, 31}, string(augmentation.SameCrop): {43, 41, 40},
 		"crop+blur+gray+jitter": {39, 40, 41}, "crop+blur+gray": {35, 36, 35}, "crop+blur": {30, 31, 30}, "crop": {29, 30, 29},
 	})
-	changed := ProfileConfig(study.Quick, methods.SimCLR, true)
+	changed := augmentation.ProfileConfig(study.Quick, methods.SimCLR, true)
 	changed.LearningRate, changed.KNN.K = 0.5, 20
 	other := records[0]
 	other.Config, other.Value = study.EncodeConfig(changed), 99
 	// Whether it ran before or after, a run with other settings stands back behind the profile's own.
-	grouped, err := Study.Results(append(append([]study.Record{other}, records...), other), study.Quick)
+	results, err := Study.Results(append(append([]study.Record{other}, records...), other), study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := Results{grouped}
-	tables := results.tables()
+	tables := tables(results)
 	if len(tables) != 2 {
 		t.Fatalf("%d tables, want the full one and the excerpt", len(tables))
 	}
@@ -316,7 +316,7 @@ func TestTablesAndClaimsFromRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tables := (Results{alone}).tables(); !strings.Contains(tables[0].Markdown(), "Settings that differ from the profile's: knn.k=20, rate=0.5.") {
+	if tables := Study.Tables(alone); !strings.Contains(tables[0].Markdown(), "Settings that differ from the profile's: knn.k=20, rate=0.5.") {
 		t.Errorf("%v; the table does not say which settings were changed:\n%s", err, tables[0].Caption)
 	}
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/recipe/augmentation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -23,7 +24,7 @@ func black(t *testing.T, counts map[string]int) string {
 		t.Fatal(err)
 	}
 	for name, count := range counts {
-		const record = 1 + 3*ImageSize*ImageSize
+		const record = 1 + 3*augmentation.ImageSize*augmentation.ImageSize
 		batch := make([]byte, count*record)
 		for i := range count {
 			batch[i*record] = byte(i % 10)
@@ -38,7 +39,7 @@ func black(t *testing.T, counts map[string]int) string {
 // TestQuickTakesAtMostItsImages: more images would make more steps than quick's epochs are for, and hours of them with all of CIFAR-10.
 func TestQuickTakesAtMostItsImages(t *testing.T) {
 	dir := black(t, map[string]int{"data_batch_1.bin": 10_000, "data_batch_2.bin": 500, "test_batch.bin": 30})
-	d, err := Open(study.Options{Profile: study.Quick, Data: dir}, "cifar10", 1, 0)
+	d, err := augmentation.Open(study.Options{Profile: study.Quick, Data: dir}, "cifar10", 1, 0)
 	if err != nil || d.Train.Len() != 10_000 || d.Train.SmallestClass() != 1000 || d.Test.Len() != 30 {
 		t.Errorf("%d training and %d test images, %v", d.Train.Len(), d.Test.Len(), err)
 	}
@@ -50,7 +51,7 @@ func TestEachSeedHasItsShare(t *testing.T) {
 	seen := map[string]bool{}
 	var identities []string
 	for seed := range 2 {
-		d, err := Open(study.Options{Profile: study.Quick, Data: dir}, "cifar10", 2, seed)
+		d, err := augmentation.Open(study.Options{Profile: study.Quick, Data: dir}, "cifar10", 2, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +75,7 @@ func TestEachSeedHasItsShare(t *testing.T) {
 func TestASmallSetIsNotCut(t *testing.T) {
 	var warned []string
 	options := study.Options{Profile: study.Quick, Data: black(t, map[string]int{"data_batch_1.bin": 60, "test_batch.bin": 30}), Warn: func(line string) { warned = append(warned, line) }}
-	d, err := Open(options, "cifar10", 5, 4)
+	d, err := augmentation.Open(options, "cifar10", 5, 4)
 	if err != nil || d.Train.Len() != 60 || d.Test.Len() != 30 || strings.Contains(d.Identity(), "shares") {
 		t.Errorf("%d training and %d test images, %v, %q", d.Train.Len(), d.Test.Len(), err, d.Identity())
 	}
@@ -121,7 +122,7 @@ func TestBadShares(t *testing.T) {
 	if err := Study.Run(t.Context(), nil, study.Options{Profile: study.Quick, Out: t.TempDir(), Set: []string{"shares=2"}}); err == nil || !strings.Contains(err.Error(), "synthetic images are drawn") {
 		t.Errorf("shares of synthetic images: %v", err)
 	}
-	if c := ProfileConfig(study.Full, methods.SimCLR, true); c.Shares != 0 || c.EpochImages != 0 {
+	if c := augmentation.ProfileConfig(study.Full, methods.SimCLR, true); c.Shares != 0 || c.EpochImages != 0 {
 		t.Errorf("the paper's setting has shares %d and epochs of %d images", c.Shares, c.EpochImages)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/recipe/augmentation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -36,7 +37,7 @@ func cifar(t *testing.T, testSeed uint64) string {
 		for i := range file.n {
 			class := byte(i % 10)
 			batch.WriteByte(class)
-			for range 3 * ImageSize * ImageSize {
+			for range 3 * augmentation.ImageSize * augmentation.ImageSize {
 				batch.WriteByte(10*class + byte(random.IntN(100)))
 			}
 		}
@@ -90,7 +91,7 @@ func TestHeldOutImagesAreNoNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := Data{Train: train}.heldOut(0.25) // Without any test images.
+	d, err := heldOut(augmentation.Data{Train: train}, 0.25) // Without any test images.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,10 +107,10 @@ func TestHeldOutImagesAreNoNeighbours(t *testing.T) {
 			t.Errorf("image %d is held out and a neighbour", i)
 		}
 	}
-	if same, err := (Data{Train: train}).heldOut(0); err != nil || same.Train != train || same.Test != nil {
+	if same, err := heldOut(augmentation.Data{Train: train}, 0); err != nil || same.Train != train || same.Test != nil {
 		t.Errorf("share 0 changes the data: %v", err)
 	}
-	if _, err := (Data{Train: train}).heldOut(0.01); err == nil || !strings.Contains(err.Error(), "validation 0.01 holds out none of the 200") {
+	if _, err := heldOut(augmentation.Data{Train: train}, 0.01); err == nil || !strings.Contains(err.Error(), "validation 0.01 holds out none of the 200") {
 		t.Errorf("a share of no image: error %v", err)
 	}
 }
@@ -125,12 +126,12 @@ func TestBadValidation(t *testing.T) {
 
 // TestValidationIsNoTestResult: records on held-out images stand back behind those on test images, and alone they say what they are and judge no claim.
 func TestValidationIsNoTestResult(t *testing.T) {
-	records := madeUp(map[string][]float64{rowAll: {40, 41, 42}, rowNoCrop: {30, 30, 31}})
+	records := madeUp(map[string][]float64{string(augmentation.AllCrops): {40, 41, 42}, string(augmentation.NoCrop): {30, 30, 31}})
 	held := make([]study.Record, len(records))
-	config := ProfileConfig(study.Quick, methods.SimCLR, true)
+	config := augmentation.ProfileConfig(study.Quick, methods.SimCLR, true)
 	config.Validation = 0.2
 	for i, r := range records {
-		var trained Config
+		var trained augmentation.Config
 		if err := r.DecodeConfig(&trained); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +143,7 @@ func TestValidationIsNoTestResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := Results{both}.tables()
+	tables := Study.Tables(both)
 	if strings.Contains(tables[0].Markdown(), "99") || strings.Contains(tables[0].Caption, "validation") {
 		t.Errorf("the table has numbers on held-out images:\n%s", tables[0].Markdown())
 	}
@@ -150,7 +151,7 @@ func TestValidationIsNoTestResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables = Results{alone}.tables()
+	tables = Study.Tables(alone)
 	want := " Settings that differ from the profile's: validation=0.2. Numbers with validation are on held-out training images, not on test images."
 	if !strings.HasSuffix(tables[0].Caption, want) {
 		t.Errorf("caption %q", tables[0].Caption)
@@ -158,7 +159,7 @@ func TestValidationIsNoTestResult(t *testing.T) {
 	if evidence := alone.Evidence("", figures.Claim{Quantity: figures.Quantity{Column: records[0].Column, Row: records[0].Row}})[0]; len(evidence.Changed) != 1 { // Which counts for no claim.
 		t.Errorf("changed settings %v", evidence.Changed)
 	}
-	if study.ConfigHash(config) == study.ConfigHash(ProfileConfig(study.Quick, methods.SimCLR, true)) {
+	if study.ConfigHash(config) == study.ConfigHash(augmentation.ProfileConfig(study.Quick, methods.SimCLR, true)) {
 		t.Error("both configurations have one hash")
 	}
 }

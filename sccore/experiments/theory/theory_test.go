@@ -17,6 +17,8 @@ import (
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/testbackend"
 	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/methods"
+	"github.com/semcon/semcon/sccore/recipe/augmentation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/study/studytest"
 )
@@ -71,24 +73,24 @@ func TestTheoryOfTrainedEncoders(t *testing.T) {
 		t.Errorf("measured again, or %v", err)
 	}
 
-	results, err := Load(out, study.Smoke)
+	results, err := Study.Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dataset := results.Datasets()[0]
-	if tables := results.tables(); len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[0].Cells[0].Ours) != 1 {
+	dataset := augmentation.Datasets(results)[0]
+	if tables := tables(results); len(tables) != 1 || len(tables[0].Rows) != 2 || len(tables[0].Rows[0].Cells[0].Ours) != 1 {
 		t.Errorf("%+v", tables)
 	}
-	tails, err := results.Tails(out, dataset, "SimCLR", 0)
+	tails, err := Tails(results, out, dataset, methods.SimCLR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, figure := range []figures.Figure{tails, results.Ladder(dataset), results.Concentration(dataset, OwnViews), results.Concentration(dataset, CommonViews)} {
+	for _, figure := range []figures.Figure{tails, Ladder(results, dataset), Concentration(results, dataset, OwnViews), Concentration(results, dataset, CommonViews)} {
 		if svg, png, err := figures.Render(figure); err != nil || len(svg) == 0 || len(png) == 0 {
 			t.Error(err)
 		}
 	}
-	if _, err := results.Tails(out, dataset, "SimCLR", 7); err == nil || !strings.Contains(err.Error(), "seed 7") {
+	if _, err := Tails(results, out, dataset, methods.SimCLR, 7); err == nil || !strings.Contains(err.Error(), "seed 7") {
 		t.Error(err)
 	}
 
@@ -104,7 +106,7 @@ func TestTheoryOfShares(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, split := range []string{"train", "test"} {
 		for i := range 64 {
-			picture := image.NewGray(image.Rect(0, 0, effectaug.ImageSize, effectaug.ImageSize))
+			picture := image.NewGray(image.Rect(0, 0, augmentation.ImageSize, augmentation.ImageSize))
 			for p := range picture.Pix {
 				picture.Pix[p] = uint8(random.IntN(256))
 			}
@@ -132,7 +134,7 @@ func TestTheoryOfShares(t *testing.T) {
 	}
 	opened := [2]string{}
 	for seed := range 2 {
-		d, err := effectaug.Open(options, "images", 2, seed)
+		d, err := augmentation.Open(options, "images", 2, seed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package recipe
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/progress"
@@ -62,11 +63,11 @@ func (w *worker[C, D]) Run(r *study.Run[C, D]) error {
 			return err
 		}
 	} else {
-		evaluators := w.Trainer.Evaluators(data, config, r.Cell.Seed)
+		var more []train.Evaluator
 		if w.cells.Evaluators != nil {
-			evaluators = append(evaluators, w.cells.Evaluators(r, w.Trainer)...)
+			more = w.cells.Evaluators(r, w.Trainer)
 		}
-		if err := Train(r, w.Trainer, s, r.Dir, evaluators); err != nil {
+		if err := Train(r, w.Trainer, s, r.Dir, data, config, more...); err != nil {
 			return err
 		}
 	}
@@ -87,8 +88,9 @@ func (d Data) Neighbours(path string, seed int, c Config) Neighbours {
 	}
 }
 
-// Train completes a stage of a run in the folder dir, from its last checkpoint or its start, and saves its curve and its encoders there.
-func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, evaluators []train.Evaluator) error {
+// Train completes a stage of a run in the folder dir, from its last checkpoint or its start, and saves its curve and its encoders there. During the training run its
+// diagnostics, every [Config].GradientsEvery steps, those of [Evaluators], and more.
+func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, dir string, data Data, c Config, more ...train.Evaluator) error {
 	save := func(branch sccore.Branch, file string) error {
 		return t.SaveEncoder(filepath.Join(dir, file), branch, map[string]string{
 			"run": r.Cell.Name(), "stage": s.Name, "step": fmt.Sprint(t.Done()), "config": string(study.EncodeConfig(r.Cell.Config)),
@@ -96,8 +98,9 @@ func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 	}
 	var curve []sccore.StepMetrics
 	loop := train.Loop[sccore.StepMetrics]{
-		Trainer: t.Trainer, Dir: dir, Final: FinalFile, Note: &curve, Evaluators: evaluators,
-		Start: func() error { return t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)) },
+		Trainer: t.Trainer, Dir: dir, Final: FinalFile, Note: &curve,
+		Evaluators: slices.Concat([]train.Evaluator{t.DiagnosticsEvaluator(c.GradientsEvery)}, Evaluators(t.Frozen, data, c, r.Cell.Seed), more),
+		Start:      func() error { return t.Start(s, filepath.Dir(dir), uint64(r.Cell.Seed)) },
 	}
 	loop.After = func(m sccore.StepMetrics, evaluated map[string]float64) error {
 		m.Evaluated = evaluated
@@ -128,33 +131,23 @@ func Train[C comparable, D study.Data](r *study.Run[C, D], t *Trainer, s Stage, 
 	return loop.Clean()
 }
 
-// Record measures the encoder of a row and records its numbers with the curve of the stage that trained it. dir is the folder of that stage, or empty for a start.
-// before, which may be nil, is called before numbers are recorded, with the details to record beside them: what it writes is written again after a kill.
-func Record[C comparable, D study.Data](
-	r *study.Run[C, D], row, dir string, measure func() ([]study.Number, error), before func(numbers []study.Number, details map[string]float64) error,
-) error {
-	if !r.Wants(row) {
-		return nil
-	}
+// Measured measures the encoder of a row and adds to its numbers the curve of the stage that trained it and details of its end. dir is the folder of that stage, or
+// empty for a start.
+func Measured[C comparable, D study.Data](r *study.Run[C, D], row, dir string, measure func() ([]study.Number, error)) ([]study.Number, error) {
 	r.Say("measuring %s", row)
 	numbers, err := measure()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	curve, details := "", map[string]float64{}
 	if dir != "" {
-		if curve, details, err = CurveOf(r, dir); err != nil {
-			return err
+		if curve, details, err = curveOf(r, dir); err != nil {
+			return nil, err
 		}
 	}
 	for i := range numbers {
 		numbers[i].Row, numbers[i].Curve, numbers[i].Details = row, curve, details
 		numbers[i].Protocol += ", online branch"
 	}
-	if before != nil {
-		if err := before(numbers, details); err != nil {
-			return err
-		}
-	}
-	return r.Record(numbers...)
+	return numbers, nil
 }

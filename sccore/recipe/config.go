@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore"
@@ -161,21 +162,22 @@ func (c Config) Rules() error {
 	return cmp.Or(vit.CheckSize("size", c.Size), vit.CheckSize("recall.size", c.Recall.Size))
 }
 
-// CheckRead returns an error that names the first value out of range for real images, or one that counts only for synthetic ones and that the profile does not
-// have.
-func (c Config) CheckRead(profile study.Profile) error {
-	if c.Images != ProfileConfig(profile, true).Images {
-		return fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", c.Images)
+// Check returns an error that names the first value that is out of range for real images, if read is true, or for synthetic ones; or one that counts for the
+// others alone and that the profile does not have.
+func (c Config) Check(profile study.Profile, read bool) error {
+	if err := settings.Check(c); err != nil {
+		return err
 	}
-	return settings.Between("shares", c.Shares, 1, 1<<20)
-}
-
-// CheckDrawn returns an error that names the first value out of range for synthetic images, or one that counts only for real images and that the profile
-// does not have.
-func (c Config) CheckDrawn(profile study.Profile) error {
-	size := ProfileConfig(profile, false).Size
+	usual := ProfileConfig(profile, read)
+	if read {
+		if c.Images != usual.Images {
+			return fmt.Errorf("images %d: only synthetic images have a number; a run takes all images of --data", c.Images)
+		}
+		return settings.Between("shares", c.Shares, 1, 1<<20)
+	}
+	size := usual.Size
 	if vit, err := encoder.ViTByName(c.Second.Encoder); err == nil {
-		size = vit.NearestSize(size) // As [Config.Follow] does.
+		size = vit.NearestSize(size) // As [Config.Configure] does.
 	}
 	switch {
 	case c.Images < c.First.Batch || c.Images < c.Second.Batch || c.Images <= c.Second.Neighbours:
@@ -188,19 +190,80 @@ func (c Config) CheckDrawn(profile study.Profile) error {
 	return synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize)
 }
 
+// Configure makes a profile's configuration that of a call, and checks it: it applies --set, and takes from Init, if there is one, what --set leaves open, which are
+// the encoder, the resizing of its positions, and the nearest sizes of views and images that are made of its patches; synthetic images are encoded whole. It warns
+// of what becomes another. A --set that names an encoder leaves nothing open, and a file that cannot be read says nothing. config points to the configuration that
+// has c in it. The full profile needs a file.
+func (c *Config) Configure(o study.Options, config checked, read bool) error {
+	if err := settings.Apply(config, o.Set...); err != nil {
+		return err
+	}
+	if c.follows(o.Set) {
+		if err := c.follow(o, config, read); err != nil {
+			return err
+		}
+	}
+	if err := config.Check(o.Profile, read); err != nil {
+		return err
+	}
+	if o.Profile == study.Full && c.Init == "" {
+		return errors.New("the full profile starts from an official checkpoint: --set init=FILE")
+	}
+	return nil
+}
+
+// checked is a configuration that knows its ranges.
+type checked interface {
+	Check(profile study.Profile, read bool) error
+}
+
+// follow takes the encoder from Init, with what depends on it, and applies --set again.
+func (c *Config) follow(o study.Options, config any, read bool) error {
+	v, err := sccore.EncoderOf(c.Init, c.patterns()...)
+	if err != nil {
+		return nil // [Open] says so, where the file is needed.
+	}
+	before := *c
+	c.First, c.Second, c.Size = c.First.Adapt(v), c.Second.Adapt(v), v.NearestSize(c.Size)
+	if !read {
+		c.Second.ImageSize = v.NearestSize(c.Second.ImageSize)
+	}
+	first := c.First // It is not run, so that it follows in any case.
+	if err := settings.Apply(config, o.Set...); err != nil {
+		return err
+	}
+	c.First, before.First = first, first
+	changed, err := settings.Changed("", before, *c)
+	if len(changed) > 0 {
+		o.Warnf("%s: %s", c.Init, strings.Join(changed, ", "))
+	}
+	return err
+}
+
+// follows reports whether the configuration takes from Init what set leaves open.
+func (c Config) follows(set []string) bool {
+	return c.Init != "" && !settings.Given(set, "second.encoder")
+}
+
+// patterns are those of Ignore.
+func (c Config) patterns() []string { return strings.Fields(c.Ignore) }
+
+// Stage returns a stage that starts from Init, or without one from the file after of an earlier stage.
+func (c Config) Stage(name string, config sccore.Config, after string) Stage {
+	if c.Init != "" {
+		return Stage{Name: name, Config: config, Init: c.Init, Ignore: c.patterns()}
+	}
+	return Stage{Name: name, Config: config, After: after}
+}
+
 // Images is the dataset of a data folder, and the start of its cells' names.
 const Images = "images"
 
-// StartsFrom reports whether the profile of a record of training lets --set init choose a file to start from: the full one does, which needs it, and the quick one
-// on real images, whose first stage takes most of its time. The data of a record identify the file.
-func StartsFrom(r study.Record) bool {
-	return r.Profile == study.Full || r.Profile == study.Quick && r.Kind == figures.Real
-}
-
-// Defaults returns the configuration that the cell behind a record of training has in its profile without --set.
+// Defaults returns the configuration that the cell behind a record of training has in its profile without --set. The full profile needs a file to start from, and
+// in the quick one on real images --set init may choose one, because the first stage takes most of its time. The data of a record identify the file.
 func Defaults(r study.Record, config Config) Config {
 	c := ProfileConfig(r.Profile, r.Kind == figures.Real)
-	if StartsFrom(r) {
+	if r.Profile == study.Full || r.Profile == study.Quick && r.Kind == figures.Real {
 		c.Init = config.Init
 	}
 	return c

@@ -70,8 +70,8 @@ func Points(curve []sccore.StepMetrics) (points []study.Point) {
 	return points
 }
 
-// CurveOf returns the curve file of a stage as records name it, and details from its last point.
-func CurveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file string, details map[string]float64, err error) {
+// curveOf returns the curve file of a stage as records name it, and details from its last point.
+func curveOf[C comparable, D study.Data](r *study.Run[C, D], dir string) (file string, details map[string]float64, err error) {
 	file = filepath.Join(dir, CurveFile)
 	curve, err := study.ReadCurve[sccore.StepMetrics](file)
 	if err != nil || len(curve) == 0 {

@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -44,9 +46,26 @@ const smokeImages = 64
 var smokeIdentity = fmt.Sprintf("; at most %d of each, spread evenly", smokeImages)
 
 // Open opens the images of ImageNet and COCO below the data folder, and those of the evaluations during the training. Without a data folder it draws those of a seed.
-func Open(o study.Options, config Config, seed int) (Data, error) {
-	d, err := openTraining(o, config, seed)
-	if err != nil {
+func Open(o study.Options, config Config, seed int) (d Data, err error) {
+	start := ""
+	if config.Init != "" { // Before anything is compiled or written.
+		digest := ""
+		if err = sccore.CheckStart(config.Init, config.Second, config.patterns()...); err == nil {
+			digest, err = weights.Digest(config.Init)
+		}
+		if err != nil {
+			return d, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
+		}
+		if config.follows(o.Set) {
+			if _, err := sccore.EncoderOf(config.Init, config.patterns()...); err != nil {
+				return d, err
+			}
+		}
+		start = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
+	}
+	if o.Data == "" {
+		d = drawn(config, seed, start)
+	} else if d, err = read(o, config, seed, start); err != nil {
 		return d, err
 	}
 	if d.evaluations, err = config.openEvaluations(o.Data, seed); err != nil {
@@ -55,72 +74,70 @@ func Open(o study.Options, config Config, seed int) (Data, error) {
 	return d, nil
 }
 
-// openTraining opens the images that train, and those that measure recall.
-func openTraining(o study.Options, config Config, seed int) (Data, error) {
-	start := ""
-	if config.Init != "" { // Before anything is compiled or written.
-		if err := sccore.CheckStart(config.Init, config.Second, config.Patterns()...); err != nil {
-			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
-		}
-		if err := config.CheckInit(o.Set); err != nil {
-			return Data{}, err
-		}
-		digest, err := weights.Digest(config.Init)
-		if err != nil {
-			return Data{}, study.BadOption{Err: fmt.Errorf("--set init=%s: %w", config.Init, err)}
-		}
-		start = fmt.Sprintf("; weights %s, sha256 %s", filepath.Base(config.Init), digest)
+// drawn draws the images of a seed. start identifies the file that the training starts from.
+func drawn(config Config, seed int, start string) Data {
+	n, side, run := config.Images, config.Second.ImageSize, synthetic.Run(seed)
+	d := Data{title: "synthetic", skipped: []string{}}
+	var identities []string
+	for i := range 2 {
+		d.Objects[i], d.Scenes[i] = run.Objects(n, side, 1+2*i), run.Scenes(n, side, 2+2*i)
+		identities = append(identities, d.Objects[i].Identity, d.Scenes[i].Identity)
 	}
-	dir := o.Data
-	if dir == "" {
-		n, side, run := config.Images, config.Second.ImageSize, synthetic.Run(seed)
-		d := Data{title: "synthetic", skipped: []string{}}
-		for i := range 2 {
-			d.Objects[i] = run.Objects(n, side, 1+2*i)
-			d.Scenes[i] = run.Scenes(n, side, 2+2*i)
-		}
-		d.Train = LabelledData(d.Objects[0], d.Scenes[0])
-		d.identity = d.Objects[0].Identity + "; " + d.Scenes[0].Identity + "; " + d.Objects[1].Identity + "; " + d.Scenes[1].Identity + start
-		return d, nil
+	d.Train, d.identity = LabelledData(d.Objects[0], d.Scenes[0]), strings.Join(identities, "; ")+start
+	return d
+}
+
+// read opens the training images of the data folder, and those that measure recall.
+func read(o study.Options, config Config, seed int, start string) (d Data, err error) {
+	var both [2]*datasets.ImageFolder // Objects and scenes.
+	if both[0], err = imageNet(o.Data); err == nil {
+		both[1], err = datasets.COCO(o.Data, datasets.Train)
 	}
-	objects, err := imageNet(dir)
 	if err != nil {
-		return Data{}, wantBoth(err)
+		return d, wantBoth(err)
 	}
-	scenes, err := datasets.COCO(dir, datasets.Train)
-	if err != nil {
-		return Data{}, wantBoth(err)
-	}
-	identity := objects.Identity + "; " + scenes.Identity + start
-	cut := 1
-	for _, pictures := range []**datasets.ImageFolder{&objects, &scenes} {
-		shares := o.SharesOf((*pictures).Name, (*pictures).Len(), "images", config.Shares)
-		*pictures, cut = (*pictures).Share(seed, shares), max(cut, shares)
-	}
-	identity = study.IdentityOfShares(identity, cut)
+	var cache *datasets.Cache
 	if o.Cache != "" {
-		cache, err := datasets.OpenCache(o.Cache, o.Warn)
-		if err != nil {
-			return Data{}, err
+		if cache, err = datasets.OpenCache(o.Cache, o.Warn); err != nil {
+			return d, err
 		}
-		objects, scenes = objects.Cached(cache), scenes.Cached(cache)
 	}
-	if o.Profile == study.Smoke {
-		identity += smokeIdentity
-		objects = objects.Pick(datasets.Spread(objects.Len(), smokeImages))
-		scenes = scenes.Pick(datasets.Spread(scenes.Len(), smokeImages))
-	}
-	d := Data{title: Images, identity: identity, skipped: []string{}}
-	for _, pictures := range []*datasets.ImageFolder{objects, scenes} {
+	identity, cut := both[0].Identity+"; "+both[1].Identity+start, 1
+	d = Data{title: Images, skipped: []string{}}
+	for i, pictures := range both {
+		shares := o.SharesOf(pictures.Name, pictures.Len(), "images", config.Shares)
+		pictures, cut = pictures.Share(seed, shares), max(cut, shares)
+		if cache != nil {
+			pictures = pictures.Cached(cache)
+		}
+		if o.Profile == study.Smoke {
+			pictures = pictures.Pick(datasets.Spread(pictures.Len(), smokeImages))
+		}
 		for _, skipped := range pictures.Skipped {
 			d.skipped = append(d.skipped, filepath.Join(pictures.Name, skipped.File)+": "+skipped.Reason)
 		}
+		both[i] = pictures
 	}
-	d.Train = sccore.Data{Objects: objects, Scenes: scenes, Broken: datasets.SkipBroken}
+	if d.identity = study.IdentityOfShares(identity, cut); o.Profile == study.Smoke {
+		d.identity += smokeIdentity
+	}
+	d.Train = sccore.Data{Objects: both[0], Scenes: both[1], Broken: datasets.SkipBroken}
 	if config.Recall.Size > 0 {
 		err = d.openRecall(o, config.Recall, seed, config.Shares)
 	}
 	return d, err
+}
+
+// Labelled are the images that a probe and k-NN measure; without labels only the training scenes.
+func (d Data) Labelled() evaluation.Data {
+	if d.Scenes[0] == nil {
+		return evaluation.Data{Objects: [2]datasets.Source{d.Train.Scenes}}
+	}
+	labelled := evaluation.Data{Scenes: d.Scenes, Classes: len(d.Objects[0].Classes)}
+	for i, objects := range d.Objects {
+		labelled.Objects[i], labelled.Labels[i] = objects.Images, objects.Labels
+	}
+	return labelled
 }
 
 // wantBoth explains which datasets training needs if one of them is missing.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/study"
@@ -34,13 +33,6 @@ type Recall struct {
 	Least   int    `json:"least" range:"[1,4000]"` // Classes with fewer patches, in training or in testing, are left out.
 }
 
-// evaluation is the evaluation of patches that the configuration asks for.
-func (c Recall) evaluation(probe evaluation.PatchProbe) evaluation.PatchRecall {
-	r := evaluation.DefaultPatchRecall()
-	r.Size, r.Least, r.Probe = c.Size, c.Least, probe
-	return r
-}
-
 // missingRecall says that the data folder lacks the images to measure on, if it does.
 func missingRecall(dir string) (missing []string) {
 	for _, split := range []datasets.Split{datasets.Train, datasets.Test} {
@@ -51,23 +43,33 @@ func missingRecall(dir string) (missing []string) {
 	return nil
 }
 
-// open opens PASCAL VOC below the data folder: all images that train the classifiers, because a fifth of a small set has too few patches of a class, and a seed's
-// share of those that test them. Without the dataset it returns none.
-func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segmentation, identity string, err error) {
+// OpenRecall opens what measures the recall of encoders that another experiment trains: a seed's share of the test images, if shares is above 1. identity
+// identifies what they are trained on.
+func OpenRecall(o study.Options, c Recall, seed, shares int, identity string) (Data, error) {
+	d := Data{title: Images, identity: identity, skipped: []string{}}
+	err := d.openRecall(o, c, seed, shares)
+	return d, err
+}
+
+// openRecall opens PASCAL VOC below the data folder: all images that train the classifiers, because a fifth of a small set has too few patches of a class, and a
+// seed's share of those that test them. Without the dataset there are none.
+func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) error {
+	var sets [2]*datasets.Segmentation
+	var identities []string
 	for i, split := range []datasets.Split{datasets.Train, datasets.Test} {
 		set, err := datasets.VOC(o.Data, split)
 		if errors.Is(err, fs.ErrNotExist) {
-			return [2]*datasets.Segmentation{}, "", nil
+			return nil
 		}
-		if err != nil {
-			return sets, "", err
-		}
-		if c.Classes != "" {
+		if err == nil && c.Classes != "" {
 			if set, err = set.Only(strings.Split(c.Classes, ",")...); err != nil {
-				return sets, "", study.BadOption{Err: fmt.Errorf("--set recall.classes=%s: %w", c.Classes, err)}
+				err = study.BadOption{Err: fmt.Errorf("--set recall.classes=%s: %w", c.Classes, err)}
 			}
 		}
-		identity += "; " + set.Identity
+		if err != nil {
+			return err
+		}
+		identity := set.Identity
 		if split == datasets.Test {
 			if shares = o.SharesOf(set.Name, set.Len(), "images", shares); shares > 1 {
 				identity += fmt.Sprintf(", of it %d shares, one for a seed", shares)
@@ -78,23 +80,10 @@ func (c Recall) open(o study.Options, seed, shares int) (sets [2]*datasets.Segme
 			identity += smokeIdentity
 			set = set.Pick(datasets.Spread(set.Len(), smokeImages))
 		}
-		sets[i] = set
+		sets[i], identities = set, append(identities, identity)
 	}
-	return sets, "; measured on " + strings.TrimPrefix(identity, "; "), nil
-}
-
-// OpenRecall opens what measures the recall of encoders that another experiment trains: a seed's share of the test images, if shares is above 1. identity
-// identifies what they are trained on.
-func OpenRecall(o study.Options, c Recall, seed, shares int, identity string) (Data, error) {
-	d := Data{title: Images, identity: identity, skipped: []string{}}
-	err := d.openRecall(o, c, seed, shares)
-	return d, err
-}
-
-func (d *Data) openRecall(o study.Options, c Recall, seed, shares int) (err error) {
-	d.named = c.Classes != ""
-	d.Annotated, d.annotated, err = c.open(o, seed, shares)
-	return err
+	d.Annotated, d.annotated, d.named = sets, "; measured on "+strings.Join(identities, "; "), c.Classes != ""
+	return nil
 }
 
 // RecallNumbers lists the numbers of [Data.MeasureRecall], without their values: none without images to measure on. Recall without background needs named
@@ -113,31 +102,26 @@ func (d Data) RecallNumbers(row string) (numbers []study.Number) {
 }
 
 // MeasureRecall measures an encoder by the recall over patches of PASCAL VOC. probe is the linear classifier.
-func (d Data) MeasureRecall(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, c Recall, probe evaluation.PatchProbe, seed int) ([]study.Number, error) {
+func (d Data) MeasureRecall(ctx context.Context, e *evaluation.Encoder, c Recall, probe evaluation.PatchProbe) ([]study.Number, error) {
 	numbers := d.RecallNumbers("")
 	if len(numbers) == 0 {
 		return nil, nil
 	}
-	of := func(s *datasets.Segmentation) evaluation.FrozenFeatures {
-		return evaluation.FrozenFeatures{Extractor: frozen, Images: s, Seed: uint64(seed), TestSize: c.Size}
-	}
-	measuring := c.evaluation(probe)
-	measured, err := measuring.Evaluate(ctx, b, of(d.Annotated[0]), of(d.Annotated[1]))
+	measuring := evaluation.DefaultPatchRecall()
+	measuring.Size, measuring.Least, measuring.Probe = c.Size, c.Least, probe
+	measured, err := measuring.Measure(ctx, e, evaluation.Data{Train: d.Annotated[0], Test: d.Annotated[1]})
 	if err != nil {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(c.Classes, ",") {
-		if name != "" && !slices.Contains(measured.Names, name) { // Else the chance would differ between seeds.
+		if name != "" && !slices.Contains(measured.Report.(evaluation.PatchRecalls).Names, name) { // Else the chance would differ between seeds.
 			return nil, fmt.Errorf("%s: fewer than %d patches of %q, in training or in testing: choose other classes by --set recall.classes, or a smaller recall.least", d.Annotated[1].Name, c.Least, name)
 		}
 	}
-	protocol := fmt.Sprintf("%s; classes %s", measuring.Protocol(), strings.Join(measured.Names, ", "))
-	values := []float64{measured.All.Linear, measured.All.KNN}
-	if len(numbers) > len(values) { // All named classes are there: background and at least two more.
-		values = append(values, measured.Foreground.Linear)
-	}
-	for i, value := range values {
-		numbers[i].Value, numbers[i].Protocol = value, protocol
+	linear, nearest := measured.Numbers[0], measured.Numbers[1]
+	values := []float64{linear.Value, nearest.Value, linear.Details["foreground"]}
+	for i := range numbers { // With the third, all named classes are there: background and at least two more.
+		numbers[i].Value, numbers[i].Protocol = values[i], measured.Protocol
 	}
 	return numbers, nil
 }

@@ -1,7 +1,7 @@
 package ablation
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,7 +11,6 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/recipe/maintable"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -23,15 +22,7 @@ var cellNames = map[string]string{recipe.RowRandom: "random", recipe.RowAlignmen
 
 // newCell returns the cell of a row, which is the number of a line or a row of the experiment pretrain.
 func newCell(dataset, row string, seed int, config maintable.Config) study.Cell[maintable.Config] {
-	name, ok := cellNames[row]
-	if !ok {
-		name = "line" + row
-	}
-	c := study.Cell[maintable.Config]{Dataset: dataset, Path: []string{name}, Seed: seed, Config: config}
-	if dataset == "images" {
-		c.Path = []string{dataset, name}
-	}
-	return c
+	return maintable.NewCell(dataset, seed, config, cmp.Or(cellNames[row], "line"+row))
 }
 
 // rowOf returns the row of a cell, which is the number of a line or a row of the experiment pretrain.
@@ -57,22 +48,12 @@ func lineOf(c study.Cell[maintable.Config]) (line sccore.Ablation, ok bool) {
 
 // cells lists the cells of a call. The cells that others start from come first.
 func cells(o study.Options, dataset string) ([]study.Cell[maintable.Config], error) {
-	read := dataset == "images"
-	config := maintable.ProfileConfig(o.Profile, read)
-	if err := settings.Apply(&config, o.Set...); err != nil {
-		return nil, err
-	}
-	if said := config.Follow(o.Set, !read); said != "" {
-		o.Warnf("%s", said)
-	}
-	if err := config.Check(o.Profile, read); err != nil {
+	config := maintable.ProfileConfig(o.Profile, dataset == recipe.Images)
+	if err := config.Configure(o, &config, dataset == recipe.Images); err != nil {
 		return nil, err
 	}
 	if config.Second.BlocksAfterFilter > 0 {
 		return nil, fmt.Errorf("second.blocks_after_filter %d: line 7 has the filter in the last block and line %d in the one before, want 0", config.Second.BlocksAfterFilter, sccore.FilterEarlier.Line)
-	}
-	if o.Profile == study.Full && config.Init == "" {
-		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
 	rows := []string{recipe.RowRandom, recipe.RowAlignment}
 	if config.Init != "" {
@@ -99,10 +80,11 @@ func needs(c study.Cell[maintable.Config]) []study.Cell[maintable.Config] {
 	if _, ok := lineOf(c); !ok {
 		return nil
 	}
+	row := recipe.RowAlignment
 	if c.Config.Init != "" {
-		return []study.Cell[maintable.Config]{newCell(c.Dataset, recipe.RowInit, c.Seed, c.Config)}
+		row = recipe.RowInit
 	}
-	return []study.Cell[maintable.Config]{newCell(c.Dataset, recipe.RowAlignment, c.Seed, c.Config)}
+	return []study.Cell[maintable.Config]{newCell(c.Dataset, row, c.Seed, c.Config)}
 }
 
 // folder is the folder of a cell's files. The cells of a seed share a folder, whose name depends on the training but not on the evaluation.
@@ -116,7 +98,7 @@ func folder(d maintable.Data, c study.Cell[maintable.Config]) string {
 }
 
 // Study is the experiment.
-var Study = study.Spec[maintable.Config, maintable.Data]{
+var Study = maintable.Spec(study.Spec[maintable.Config, maintable.Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "What does each part of the method contribute for images, and what for patches?",
@@ -129,17 +111,8 @@ var Study = study.Spec[maintable.Config, maintable.Data]{
 			study.Full:  "24 times ViT-S/16, 100k steps of 256 images: up to 1.2e18 FLOP each, days on a GPU",
 		},
 	},
-	Parts:   []string{"dataset", "row", "seed"},
-	Missing: recipe.Missing,
-	Datasets: func(o study.Options) (names, missing []string, err error) {
-		if o.Profile == study.Full && o.Data == "" {
-			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
-		}
-		return recipe.DatasetNames(o)
-	},
-	Cells:  cells,
-	BySeed: study.EachSeed,
-	Caches: true,
+	Parts: []string{"dataset", "row", "seed"},
+	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[maintable.Config]) (maintable.Data, error) {
 		return maintable.Open(o, cells[0].Config, cells[0].Seed)
 	},
@@ -158,12 +131,10 @@ var Study = study.Spec[maintable.Config, maintable.Data]{
 	},
 	ProfileConfig: func(r study.Record, config maintable.Config) maintable.Config {
 		c := maintable.ProfileConfig(r.Profile, r.Kind == figures.Real)
-		if recipe.StartsFrom(r) {
-			c.Init = config.Init
-		}
+		c.Config = recipe.Defaults(r, config.Config)
 		return c
 	},
 	Tables:  tables,
 	Figures: drawn,
 	Random:  recipe.RowRandom,
-}
+})

@@ -1,6 +1,7 @@
 package extendedtraining
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -103,18 +104,13 @@ func (c Config) check(profile study.Profile, read bool) error {
 	if err := c.Config.Check(profile, read); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		name   string
-		config selfdistillation.Config
-	}{{"start", c.Start}, {"own", c.Own}} {
-		if part.name == "start" && profile == study.Full { // Nobody trains it here: it is the authors' run.
-			continue
-		}
-		if err := settings.Check(part.config); err != nil {
-			return fmt.Errorf("%s.%w", part.name, err)
-		}
+	err := settings.CheckGroup("own", c.Own)
+	if profile != study.Full { // There the start is the authors' run.
+		err = cmp.Or(settings.CheckGroup("start", c.Start), err)
 	}
 	switch {
+	case err != nil:
+		return err
 	case c.Init != "" || c.Ignore != "":
 		return errors.New("init: each baseline has a file of its own: --set dino.weights=FILE")
 	case c.First.Steps != c.Second.Steps || c.Own.Steps != c.Second.Steps:
@@ -133,17 +129,9 @@ func (c Config) check(profile study.Profile, read bool) error {
 func baselineOf(c study.Cell[Config]) string { return c.Path[len(c.Path)-2] }
 func rowOf(c study.Cell[Config]) string      { return c.Path[len(c.Path)-1] }
 
-func newCell(dataset, baseline, row string, seed int, config Config) study.Cell[Config] {
-	c := study.Cell[Config]{Dataset: dataset, Path: []string{baseline, row}, Seed: seed, Config: config}
-	if dataset == "images" {
-		c.Path = append([]string{dataset}, c.Path...)
-	}
-	return c
-}
-
 // cells lists the cells of a call: all arms of a baseline and a seed before the next baseline.
 func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
-	read, configs := dataset == "images", map[string]Config{}
+	read, configs := dataset == recipe.Images, map[string]Config{}
 	for _, baseline := range selfdistillation.Names {
 		c := ProfileConfig(o.Profile, read, baseline)
 		// "dino.own.rate=0.1" is for one baseline, "own.rate=0.1" for all.
@@ -173,7 +161,7 @@ func cells(o study.Options, dataset string) (cells []study.Cell[Config], err err
 		for _, baseline := range selfdistillation.Names {
 			if config, ok := configs[baseline]; ok {
 				for _, row := range rows {
-					cells = append(cells, newCell(dataset, baseline, row, seed, config))
+					cells = append(cells, maintable.NewCell(dataset, seed, config, baseline, row))
 				}
 			}
 		}
@@ -186,7 +174,7 @@ func needs(c study.Cell[Config]) []study.Cell[Config] {
 	if rowOf(c) == rowStart {
 		return nil
 	}
-	return []study.Cell[Config]{newCell(c.Dataset, baselineOf(c), rowStart, c.Seed, c.Config)}
+	return []study.Cell[Config]{maintable.NewCell(c.Dataset, c.Seed, c.Config, baselineOf(c), rowStart)}
 }
 
 // steps is the number of steps that a cell trains.
@@ -220,7 +208,7 @@ func shares(c study.Cell[Config]) string {
 func columnOf(baseline, column string) string { return titles[baseline] + "/" + column }
 
 // Study is the experiment.
-var Study = study.Spec[Config, maintable.Data]{
+var Study = maintable.Spec(study.Spec[Config, maintable.Data]{
 	Info: study.Info{
 		Name:       Name,
 		Title:      "Is the method's gain just longer training, or more data?",
@@ -233,17 +221,8 @@ var Study = study.Spec[Config, maintable.Data]{
 			study.Full:  "45 times ViT-S/16, 100k steps of 256 images, from official checkpoints: days on a GPU",
 		},
 	},
-	Parts:   []string{"dataset", "baseline", "row", "seed"},
-	Missing: recipe.Missing,
-	Datasets: func(o study.Options) (names, missing []string, err error) {
-		if o.Profile == study.Full && o.Data == "" {
-			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
-		}
-		return recipe.DatasetNames(o)
-	},
-	Cells:  cells,
-	BySeed: study.EachSeed,
-	Caches: true,
+	Parts: []string{"dataset", "baseline", "row", "seed"},
+	Cells: cells,
 	Open: func(o study.Options, _ string, cells []study.Cell[Config]) (maintable.Data, error) {
 		for _, c := range cells {
 			if file := c.Config.Weights; file != "" { // Before anything is compiled or written.
@@ -279,7 +258,7 @@ var Study = study.Spec[Config, maintable.Data]{
 	},
 	Tables:  tables,
 	Figures: drawn,
-}
+})
 
 // baselines lists those of the records, in the paper's order.
 func (r Results) baselines() []string {

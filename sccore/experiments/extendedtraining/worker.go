@@ -149,7 +149,7 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 	t, c := w.trainer, r.Cell.Config
 	var curve []point
 	loop := train.Loop[selfdistillation.StepMetrics]{Trainer: t, Dir: r.Dir, Final: recipe.FinalFile, Start: begin, Note: &curve}
-	loop.Evaluators = recipe.Evaluators(r.Backend(), frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
+	loop.Evaluators = recipe.Evaluators(frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
 	loop.After = func(m selfdistillation.StepMetrics, evaluated map[string]float64) error {
 		r.Step("loss %.3f  entropy %.2f", m.Total, m.Entropy)
 		if evaluated == nil && m.Step%c.Second.MetricsEvery > 0 {
@@ -170,7 +170,7 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 // evaluate writes the curve of a start that is not trained here: one point, at step 0.
 func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
 	start := point{Evaluated: map[string]float64{}}
-	for _, evaluator := range recipe.Evaluators(r.Backend(), frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
+	for _, evaluator := range recipe.Evaluators(frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
 		values, err := evaluator.Evaluate(r.Context)
 		if err != nil {
 			return err
@@ -210,7 +210,7 @@ func record(r *run, frozen *evaluation.FeatureExtractor, branch string) error {
 	if err != nil {
 		return err
 	}
-	numbers, err := r.Data.Measure(r.Context, r.Backend(), frozen, c.Config, r.Cell.Seed)
+	numbers, err := r.Data.Measure(r.Context, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}, c.Config)
 	if err != nil {
 		return err
 	}

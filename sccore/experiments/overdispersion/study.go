@@ -58,26 +58,16 @@ const leastEvaluations = 6
 
 func config(o study.Options) (recipe.Config, error) {
 	c := profileConfig(o.Profile)
-	if err := settings.Apply(&c, o.Set...); err != nil {
-		return c, err
+	if o.Profile == study.Full { // Its images are those of quick.
+		o.Profile = study.Quick
 	}
-	if said := c.Follow(o.Set, true); said != "" {
-		o.Warnf("%s", said)
-	}
-	if err := settings.Check(c); err != nil {
+	if err := c.Configure(o, &c, false); err != nil {
 		return c, err
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
 		if err := settings.Check(lineOf(row).Config(c.Second)); err != nil {
 			return c, fmt.Errorf("line %s: second.%w", row, err)
 		}
-	}
-	drawn := o.Profile
-	if drawn == study.Full { // Its images are those of quick.
-		drawn = study.Quick
-	}
-	if err := c.CheckDrawn(drawn); err != nil {
-		return c, err
 	}
 	if c.Init != "" {
 		return c, errors.New("init: both lines begin from the first stage of this experiment")

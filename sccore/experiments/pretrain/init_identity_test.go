@@ -7,7 +7,6 @@ import (
 
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/safetensors"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -17,10 +16,9 @@ func TestInitIsIdentifiedByItsContent(t *testing.T) {
 	open := func(file, ignore string) (recipe.Data, error) {
 		config := recipe.ProfileConfig(study.Smoke, false)
 		o := study.Options{Profile: study.Smoke, Set: []string{"init=" + file, "ignore=" + ignore}}
-		if err := settings.Apply(&config, o.Set...); err != nil {
+		if err := config.Configure(o, &config, false); err != nil {
 			t.Fatal(err)
 		}
-		config.Follow(o.Set, true)
 		return recipe.Open(o, config, 0)
 	}
 	file := filepath.Join(t.TempDir(), "w.pth")

@@ -15,6 +15,7 @@ import (
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
@@ -28,7 +29,7 @@ func TestPretrainConfigsAreInRange(t *testing.T) {
 			t.Errorf("%s: %v", profile, err)
 		}
 		read := recipe.ProfileConfig(profile, true)
-		if err := errors.Join(settings.Check(read), read.CheckRead(profile)); err != nil {
+		if err := read.Check(profile, true); err != nil {
 			t.Errorf("%s on real images: %v", profile, err)
 		}
 	}
@@ -155,7 +156,7 @@ func TestPretrainingLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	mIoU := func() float64 {
-		numbers, err := measure(t.Context(), b, stage.Frozen, data, config, 1)
+		numbers, err := measure(t.Context(), &evaluation.Encoder{FeatureExtractor: stage.Frozen, Seed: 1}, data, config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,11 @@
 package pretrain
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/recipe"
-	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -15,26 +13,9 @@ import (
 const Name = recipe.Pretraining
 
 func cells(o study.Options, dataset string) ([]study.Cell[recipe.Config], error) {
-	read := dataset == recipe.Images
-	config := recipe.ProfileConfig(o.Profile, read)
-	if err := settings.Apply(&config, o.Set...); err != nil {
+	config := recipe.ProfileConfig(o.Profile, dataset == recipe.Images)
+	if err := config.Configure(o, &config, dataset == recipe.Images); err != nil {
 		return nil, err
-	}
-	if said := config.Follow(o.Set, !read); said != "" {
-		o.Warnf("%s", said)
-	}
-	if err := settings.Check(config); err != nil {
-		return nil, err
-	}
-	check := config.CheckDrawn
-	if read {
-		check = config.CheckRead
-	}
-	if err := check(o.Profile); err != nil {
-		return nil, err
-	}
-	if o.Profile == study.Full && config.Init == "" {
-		return nil, errors.New("the full profile starts from an official checkpoint: --set init=FILE")
 	}
 	seeds := o.SeedsOr(map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 1}[o.Profile])
 	if err := study.CheckSeeds(seeds, config.Shares); err != nil {
@@ -78,7 +59,11 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 			rows = append(rows, rowsOf[stage.Name])
 		}
 		for _, row := range rows {
-			numbers = append(numbers, numbersOf(d, c.Config, row)...)
+			numbers = append(numbers, d.RecallNumbers(row)...)
+			for _, m := range measuresOf(d, c.Config) {
+				m.Row = row
+				numbers = append(numbers, m.Number)
+			}
 		}
 		return numbers
 	},
@@ -94,7 +79,7 @@ var Study = study.Spec[recipe.Config, recipe.Data]{
 		}
 		return steps
 	},
-	NewWorker:     func(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil },
+	NewWorker:     newWorker,
 	ProfileConfig: recipe.Defaults,
 	Tables:        func(r study.Results) []figures.Table { return []figures.Table{Results{r}.table()} },
 	Figures:       drawn,

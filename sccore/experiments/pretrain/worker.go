@@ -1,6 +1,8 @@
 package pretrain
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,22 +25,20 @@ var rowsOf = map[string]string{"first": recipe.RowAlignment, "control": recipe.R
 
 // stagesOf lists the stages of a cell. The second and its control begin where the first has ended, or from a file that replaces it.
 func stagesOf(c recipe.Config) (stages []recipe.Stage) {
-	second := recipe.Stage{Name: "second", Config: c.Second, After: filepath.Join("first", recipe.FinalFile)}
+	after := filepath.Join("first", recipe.FinalFile)
 	if c.Init == "" {
 		stages = append(stages, recipe.Stage{Name: "first", Config: c.First})
-	} else {
-		second.After, second.Init, second.Ignore = "", c.Init, c.Patterns()
 	}
 	if !c.WithoutControl {
-		control := second
-		control.Name, control.Config = "control", c.Control()
-		stages = append(stages, control)
+		stages = append(stages, c.Stage("control", c.Control(), after))
 	}
-	return append(stages, second)
+	return append(stages, c.Stage("second", c.Second, after))
 }
 
 // worker runs cells, with each stage compiled once.
 type worker map[string]*recipe.Trainer
+
+func newWorker(*run) (study.Worker[recipe.Config, recipe.Data], error) { return worker{}, nil }
 
 // Close frees the device's memory.
 func (w worker) Close() {
@@ -78,7 +78,7 @@ func (w worker) Run(r *run) (err error) {
 		if s.Name == "control" && !r.Wants(row) {
 			continue
 		}
-		if err := recipe.Train(r, t, s, dir, t.Evaluators(r.Data, c, r.Cell.Seed)); err != nil {
+		if err := recipe.Train(r, t, s, dir, r.Data, c); err != nil {
 			return err
 		}
 		if s.Name == "first" {
@@ -154,36 +154,80 @@ func (w worker) neighbours(r *run, frozen *evaluation.FeatureExtractor) error {
 
 // record measures an encoder and records its numbers. dir is the folder of the stage that trained it, whose model card it writes, or empty.
 func record(r *run, row string, frozen *evaluation.FeatureExtractor, dir string) error {
+	if !r.Wants(row) {
+		return nil
+	}
 	c := r.Cell.Config
-	return recipe.Record(r, row, dir, func() ([]study.Number, error) {
-		return measure(r.Context, r.Backend(), frozen, r.Data, c, r.Cell.Seed)
-	}, func(numbers []study.Number, _ map[string]float64) error {
-		left := "" // The folder of the encoder's file.
-		if dir != "" {
-			left = filepath.Base(dir)
-		} else if row == recipe.RowInit {
-			left = "init"
-		}
-		if left == "" {
-			return nil
-		}
-		file, err := r.Path(filepath.Join(left, recipe.OnlineFile))
-		var measured []string
-		for i, n := range numbers {
-			numbers[i].Encoder = file
-			measured = append(measured, strings.TrimSpace(fmt.Sprintf("%s %.4g %s", n.Metric, n.Value, n.Unit))+" ("+n.Protocol+")")
-		}
-		if dir == "" || err != nil {
-			return err
-		}
-		return weights.Card{
+	numbers, err := recipe.Measured(r, row, dir, func() ([]study.Number, error) {
+		return measure(r.Context, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(r.Cell.Seed)}, r.Data, c)
+	})
+	if err != nil || row == recipe.RowRandom {
+		return cmp.Or(err, r.Record(numbers...))
+	}
+	left := "init" // The folder of the encoder's file.
+	if dir != "" {
+		left = filepath.Base(dir)
+	}
+	file, err := r.Path(filepath.Join(left, recipe.OnlineFile))
+	var measured []string
+	for i, n := range numbers {
+		numbers[i].Encoder = file
+		measured = append(measured, strings.TrimSpace(fmt.Sprintf("%s %.4g %s", n.Metric, n.Value, n.Unit))+" ("+n.Protocol+")")
+	}
+	if err == nil && dir != "" { // Before the record, so that a run that is killed in between writes it again.
+		err = weights.Card{
 			ViT: frozen.ViT, Preprocessing: datasets.DefaultPreprocessing(), Size: c.Size,
 			Facts: []weights.Fact{
-				{Name: "Trained by", Text: fmt.Sprintf("experiment %s, run %s, profile %s, stage %s, online branch", Name, r.Cell.Name(), r.Options().Profile, filepath.Base(dir))},
+				{Name: "Trained by", Text: fmt.Sprintf("experiment %s, run %s, profile %s, stage %s, online branch", Name, r.Cell.Name(), r.Options().Profile, left)},
 				{Name: "Data", Text: r.Data.Identity()},
 				{Name: "Record", Text: strings.Join(measured, "; ")},
 				{Name: "Settings", Text: string(study.EncodeConfig(c))},
 			},
 		}.Write(filepath.Join(dir, recipe.OnlineFile))
-	})
+	}
+	if err != nil {
+		return err
+	}
+	return r.Record(numbers...)
+}
+
+// measured is a number of an encoder, without its value, and what measures it last.
+type measured struct {
+	study.Number
+	by evaluation.Evaluation
+}
+
+// measuresOf lists what is measured of an encoder besides the recall over patches: on synthetic images a linear probe of the patch features of scenes and k-NN on
+// objects, on real ones the effective rank of patch features. Its pictures are identified as they are preprocessed, so that numbers of crops of another kind are
+// not compared.
+func measuresOf(d recipe.Data, c recipe.Config) []measured {
+	if d.Scenes[0] == nil {
+		crops := datasets.DefaultPreprocessing().Describe(c.Size)
+		return []measured{{
+			study.Number{Column: recipe.ColumnRank, Metric: "effective rank", Data: d.Identity() + "; " + crops, Protocol: "patch features of the first scenes, " + crops},
+			evaluation.Spread{Images: 256, Size: c.Size},
+		}}
+	}
+	nearest := evaluation.KNN{Classifier: c.KNN, Size: c.Size}
+	return []measured{
+		{study.Number{Column: recipe.ColumnMIoU, Metric: "mIoU", Unit: "%", Protocol: c.Probe.Protocol()}, c.Probe},
+		{study.Number{Column: recipe.ColumnKNN, Metric: "k-NN accuracy", Unit: "%", Protocol: nearest.Protocol()}, nearest},
+	}
+}
+
+// measure measures an encoder.
+func measure(ctx context.Context, e *evaluation.Encoder, d recipe.Data, c recipe.Config) ([]study.Number, error) {
+	numbers, err := d.MeasureRecall(ctx, e, c.Recall, c.Probe)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range measuresOf(d, c) {
+		result, err := m.by.Measure(ctx, e, d.Labelled())
+		if err != nil {
+			return nil, err
+		}
+		m.Value = result.Numbers[len(result.Numbers)-1].Value
+		numbers = append(numbers, m.Number)
+	}
+	return numbers, nil
 }

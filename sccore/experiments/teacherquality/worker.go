@@ -168,7 +168,7 @@ func (w worker) Run(r *run) error {
 func (w worker) record(r *run, details map[string]float64) error {
 	c := r.Cell.Config
 	if r.Cell.Dataset == voc {
-		numbers, err := r.Data.measured.MeasureRecall(r.Context, r.Backend(), w.Frozen, c.Recall, c.Probe, r.Cell.Seed)
+		numbers, err := r.Data.measured.MeasureRecall(r.Context, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: uint64(r.Cell.Seed)}, c.Recall, c.Probe)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,7 @@
 package maintable
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -47,16 +47,13 @@ func ProfileConfig(profile study.Profile, read bool) Config {
 		c.Linear.Epochs = 50
 	case study.Smoke:
 		c.Linear.Epochs, c.Linear.Batch = 10, 8
-		if read {
-			c.Segmentation.CropSize, c.Segmentation.TestSize, c.Segmentation.Epochs = 32, 32, 1
-		}
 	}
 	return c
 }
 
 // Check returns an error that names the first value out of range.
 func (c Config) Check(profile study.Profile, read bool) error {
-	if err := settings.Check(c.Config); err != nil {
+	if err := settings.Check(c); err != nil {
 		return err
 	}
 	for _, line := range c.Lines() {
@@ -64,19 +61,7 @@ func (c Config) Check(profile study.Profile, read bool) error {
 			return fmt.Errorf("line %d: second.%w", line.Line, err)
 		}
 	}
-	classifiers := struct {
-		Linear       evaluation.LinearProbe       `json:"linear"`
-		Segmentation evaluation.SegmentationProbe `json:"segmentation,omitzero"`
-	}{c.Linear, c.Segmentation}
-	if !read {
-		return cmp.Or(c.CheckDrawn(profile), settings.Check(classifiers))
-	}
-	return cmp.Or(c.CheckRead(profile), settings.Check(classifiers))
-}
-
-// evaluation measures an encoder.
-func (c Config) evaluation() evaluation.MainTable {
-	return evaluation.MainTable{Size: c.Size, KNN: c.KNN, Class: c.Linear, Patch: c.Probe, Segmentation: c.Segmentation}
+	return c.Config.Check(profile, read)
 }
 
 // AllLines are the paper's lines and the one that it does not have.
@@ -88,4 +73,24 @@ func (c Config) Lines() []sccore.Ablation {
 		return sccore.Ablations
 	}
 	return AllLines
+}
+
+// NewCell returns a cell of this name. Those on real images have the dataset in front.
+func NewCell[C any](dataset string, seed int, config C, name ...string) study.Cell[C] {
+	if dataset == recipe.Images {
+		name = append([]string{dataset}, name...)
+	}
+	return study.Cell[C]{Dataset: dataset, Path: name, Seed: seed, Config: config}
+}
+
+// Spec fills in what experiments on the table's columns share.
+func Spec[C comparable](s study.Spec[C, Data]) study.Spec[C, Data] {
+	s.Missing, s.BySeed, s.Caches = recipe.Missing, study.EachSeed, true
+	s.Datasets = func(o study.Options) (names, missing []string, err error) {
+		if o.Profile == study.Full && o.Data == "" {
+			return nil, nil, errors.New("the full profile needs --data DIR with ImageNet's images in imagenet/train and imagenet/val and COCO's in coco")
+		}
+		return recipe.DatasetNames(o)
+	}
+	return s
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -21,7 +20,7 @@ type Data struct {
 
 // measured holds the labelled images of one dataset of the experiment main. Its identity, which records hold, covers the training images, too.
 type measured struct {
-	dataset, identity string // dataset is "imagenet", "coco" or "synthetic".
+	identity string
 	evaluation.Data
 }
 
@@ -52,7 +51,7 @@ func (m measured) protocol(column string, config Config) string {
 		return fmt.Sprintf("linear probe of [CLS] features, %d epochs of batches of %d of %s", config.Linear.Epochs, config.Linear.Batch, images)
 	case column == ColumnKNN:
 		return config.KNN.Protocol(" of [CLS] features") + ", cosine"
-	case m.dataset == "coco":
+	case m.Train != nil:
 		return config.Segmentation.Protocol()
 	}
 	return config.Probe.Protocol()
@@ -65,11 +64,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		return d, err
 	}
 	if o.Data == "" {
-		m := measured{dataset: "synthetic", identity: d.Identity(), Data: evaluation.Data{Classes: len(d.Objects[0].Classes), Scenes: d.Scenes}}
-		for i, objects := range d.Objects {
-			m.Objects[i], m.Labels[i] = objects.Images, objects.Labels
-		}
-		d.measured = []measured{m}
+		d.measured = []measured{{d.Identity(), d.Labelled()}}
 		return d, nil
 	}
 	present, missing, err := encoders.MainTable.Present(o.Data)
@@ -93,7 +88,7 @@ func Open(o study.Options, config Config, seed int) (d Data, err error) {
 		if m.Objects[0] != nil { // Numbers of crops of another kind are not compared.
 			identity += "; " + datasets.DefaultPreprocessing().Describe(config.Size)
 		}
-		d.measured = append(d.measured, measured{dataset, identity, m})
+		d.measured = append(d.measured, measured{identity, m})
 	}
 	return d, nil
 }
@@ -109,9 +104,10 @@ func (d Data) Numbers(row string) (numbers []study.Number) {
 }
 
 // Measure measures a frozen encoder: the columns of the table that the images have labels for.
-func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation.FeatureExtractor, config Config, seed int) (numbers []study.Number, err error) {
+func (d Data) Measure(ctx context.Context, e *evaluation.Encoder, config Config) (numbers []study.Number, err error) {
+	table := evaluation.MainTable{Size: config.Size, KNN: config.KNN, Class: config.Linear, Patch: config.Probe, Segmentation: config.Segmentation}
 	for _, m := range d.measured {
-		result, err := config.evaluation().Measure(ctx, &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(seed)}, m.Data)
+		result, err := table.Measure(ctx, e, m.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -122,6 +118,6 @@ func (d Data) Measure(ctx context.Context, b compute.Backend, frozen *evaluation
 			})
 		}
 	}
-	recall, err := d.MeasureRecall(ctx, b, frozen, config.Recall, config.Probe, seed)
+	recall, err := d.MeasureRecall(ctx, e, config.Recall, config.Probe)
 	return append(numbers, recall...), err
 }

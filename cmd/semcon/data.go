@@ -14,43 +14,47 @@ import (
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
 )
 
-// The verbs that say what there is: data, experiments.
-var dataVerb = verb{
-	name:    "data",
-	summary: "show which datasets are available, and fetch those that are missing",
-	args:    "[fetch DATASET...]",
-	example: "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
-	kept:    "what is fetched is kept",
-	run:     runData,
-}
-
-func runData(ctx context.Context, args []string) error {
-	flags := newFlags("data")
-	folder := dataFlag(flags)
-	from := flags.String("from", fetch.OfficialURL, "`URL` of the folder to fetch archives from")
-	names := must(parse(flags, args))
-	known := strings.Join(fetchable(), " and ")
-	switch {
-	case len(names) == 0:
-		return listData(ctx, *folder)
-	case names[0] != "fetch":
-		return usagef("unknown action %q, want fetch", names[0])
-	case len(names) == 1:
-		return usagef("name a dataset to fetch: %s", strings.ReplaceAll(known, " and ", " or "))
-	case *folder == "":
-		return usagef("name a folder to fetch to: --data FOLDER or SEMCON_DATA")
+func dataVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "data [fetch DATASET...]", Short: "show which datasets are available, and fetch those that are missing",
+		Example:     "semcon data --data data\nsemcon data fetch cifar10 cifar100 --data data",
+		Annotations: map[string]string{kept: "what is fetched is kept"},
 	}
-	for _, name := range names[1:] {
-		if !slices.Contains(fetchable(), name) {
-			return usagef("cannot fetch dataset %q, only %s", name, known)
+	var folder string
+	dataFlag(c, &folder)
+	from := c.Flags().String("from", fetch.OfficialURL, "`URL` of the folder to fetch archives from")
+	var known []string
+	for _, split := range datasets.Available("") {
+		if split.Fetchable && split.Split == datasets.Train {
+			known = append(known, split.Key)
 		}
 	}
-	for _, name := range names[1:] {
-		check(fetchDataset(ctx, name, *folder, *from))
+	complete(c, "", append([]string{"fetch"}, known...)...)
+	c.RunE = func(c *cobra.Command, names []string) error {
+		switch {
+		case len(names) == 0:
+			return listData(c.Context(), folder)
+		case names[0] != "fetch":
+			return usagef("unknown action %q, want fetch", names[0])
+		case len(names) == 1:
+			return usagef("name a dataset to fetch: %s", strings.Join(known, " or "))
+		case folder == "":
+			return usagef("name a folder to fetch to: --data FOLDER or SEMCON_DATA")
+		}
+		for _, name := range names[1:] {
+			if !slices.Contains(known, name) {
+				return usagef("cannot fetch dataset %q, only %s", name, strings.Join(known, " and "))
+			}
+		}
+		for _, name := range names[1:] {
+			check(fetchDataset(c.Context(), name, folder, *from))
+		}
+		return nil
 	}
-	return nil
+	return c
 }
 
 // listData reads every split in the folder and prints its identity, to be compared with the identities in run records.
@@ -83,25 +87,12 @@ func listData(ctx context.Context, folder string) error {
 		fmt.Printf("%-8s %-12s %-6s %s\n", stateOK, "images", "both", describeClassFolders(folder, ext))
 	}
 	fmt.Printf("%-8s %-12s %-6s needs no data\n", stateOK, "synthetic", "both")
-	if count > 0 {
-		return fmt.Errorf("%d broken, see above", count)
-	}
-	return nil
+	return broken(count)
 }
 
 // describeClassFolders describes the user's class folders or archives.
 func describeClassFolders(folder, ext string) string {
 	return fmt.Sprintf("class folders in %s and %s", filepath.Join(folder, "train"+ext), filepath.Join(folder, "test"+ext))
-}
-
-// fetchable lists the datasets that can be fetched.
-func fetchable() (names []string) {
-	for _, split := range datasets.Available("") {
-		if split.Fetchable && split.Split == datasets.Train {
-			names = append(names, split.Key)
-		}
-	}
-	return names
 }
 
 func fetchDataset(ctx context.Context, name, folder, from string) error {
@@ -128,16 +119,16 @@ func fetchDataset(ctx context.Context, name, folder, from string) error {
 	return nil
 }
 
-var listVerb = verb{
-	name:    "list",
-	summary: "show the engine, the data that are there, and the experiments: what each reproduces, its data, its cost",
-	args:    "[EXPERIMENT...]",
-	example: "semcon list --data data\nsemcon list pretrain ablation\nsemcon list --long",
-	run: func(ctx context.Context, args []string) error {
-		flags := newFlags("list")
-		data := dataFlag(flags)
-		long := flags.Bool("long", false, "show the question, the data and the cost of every profile of each experiment")
-		names := must(parse(flags, args))
+func listVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list [EXPERIMENT...]", Short: "show the engine, the data that are there, and the experiments: what each reproduces, its data, its cost",
+		Example: "semcon list --data data\nsemcon list pretrain ablation\nsemcon list --long",
+	}
+	completeExperiments(c, true)
+	var data string
+	dataFlag(c, &data)
+	long := c.Flags().Bool("long", false, "show the question, the data and the cost of every profile of each experiment")
+	c.RunE = func(_ *cobra.Command, names []string) error {
 		for i := range names {
 			e, _, err := oneExperiment(names[i : i+1])
 			check(err)
@@ -150,8 +141,11 @@ var listVerb = verb{
 			return nil
 		}
 		fmt.Printf("engine  %s\n\ndata\n", backend.Engine())
-		for _, f := range checkData(*data) {
-			fmt.Printf("  %-8s %-22s %s\n", f.found(), f.what, f.detail)
+		for _, f := range checkData(data) {
+			if f.state == stateOK {
+				f.state = "found"
+			}
+			fmt.Printf("  %-8s %-22s %s\n", f.state, f.what, f.detail)
 		}
 		if *long {
 			for _, e := range experiments.All() {
@@ -164,7 +158,8 @@ var listVerb = verb{
 			fmt.Printf("  %-17s %s; %s\n", e.Name, e.Reproduces, e.Cost[study.Quick])
 		}
 		return nil
-	},
+	}
+	return c
 }
 
 // describeExperiment describes an experiment in seven lines.
@@ -174,12 +169,4 @@ func describeExperiment(e study.Experiment) string {
 		text += fmt.Sprintf("  %-10s  %s\n", profile, e.Cost[profile])
 	}
 	return text
-}
-
-// found returns the state of a dataset: found, missing or broken.
-func (f finding) found() string {
-	if f.state == stateOK {
-		return "found"
-	}
-	return f.state
 }

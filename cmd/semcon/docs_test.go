@@ -10,8 +10,6 @@ import (
 	"github.com/semcon/semcon/sccore/experiments"
 )
 
-var flagWord = regexp.MustCompile(`--[a-z][a-z-]*`)
-
 // TestDocsPrintCommandsThatThereAre: every "semcon VERB" of the pages is a verb, every flag behind it one of its own, and what run and table name is an
 // experiment or one of its tables.
 func TestDocsPrintCommandsThatThereAre(t *testing.T) {
@@ -19,16 +17,15 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMachine(t)
 	flags := map[string][]string{} // By verb.
 	var all []string
-	for _, v := range verbs {
-		help, _, status := outcome(t, semcon(t, m, v.name, "--help"))
-		if status != 0 {
-			t.Fatalf("semcon %s --help: exit status %d", v.name, status)
+	root := newRoot()
+	root.InitDefaultCompletionCmd()
+	for _, v := range root.Commands() {
+		for _, c := range append(v.Commands(), v) {
+			flags[v.Name()] = append(flags[v.Name()], longFlag.FindAllString(c.Short+c.UsageString()+" --help", -1)...)
 		}
-		flags[v.name] = append(flagWord.FindAllString(help, -1), "--help")
-		all = append(all, flags[v.name]...)
+		all = append(all, flags[v.Name()]...)
 	}
 	placeholder := regexp.MustCompile(`^[A-Z]+$`)
 	count := 0
@@ -44,7 +41,7 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 				t.Errorf("%s: %q: unknown verb %s", p.Path, command, verb)
 				continue
 			}
-			for _, name := range flagWord.FindAllString(command, -1) {
+			for _, name := range longFlag.FindAllString(command, -1) {
 				if !slices.Contains(flags[verb], name) {
 					t.Errorf("%s: %q: %s has no flag %s", p.Path, command, verb, name)
 				}
@@ -56,7 +53,7 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 			}
 		}
 		for _, code := range p.Inline {
-			if name := flagWord.FindString(code); strings.HasPrefix(code, "--") && !slices.Contains(all, name) {
+			if name := longFlag.FindString(code); strings.HasPrefix(code, "--") && !slices.Contains(all, name) {
 				t.Errorf("%s: no verb has the flag %s", p.Path, name)
 			}
 		}

@@ -18,14 +18,8 @@ import (
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
 )
-
-var doctorVerb = verb{
-	name:    "doctor",
-	summary: "check what works here and how to fix the rest; exit status 1 if something needed is broken",
-	example: "semcon doctor --data /data",
-	run:     runDoctor,
-}
 
 // finding is one line of the doctor's report.
 type finding struct {
@@ -40,33 +34,38 @@ const (
 	stateBroken  = "broken"
 )
 
-func runDoctor(ctx context.Context, args []string) error {
-	flags := newFlags("doctor")
-	data := dataFlag(flags)
-	out := flags.String("out", "out", "`FOLDER` of the results")
-	repair := flags.Bool("repair", false, "move broken lines of the records aside")
-	clearCache := flags.Bool("clear-cache", false, "remove the programs that XLA has compiled; they are compiled again when they are needed")
-	check(noNames(flags, args))
-	count := 0
-	print := func(findings ...finding) {
-		for _, f := range findings {
+func doctorVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor", Short: "check what works here and how to fix the rest; exit status 1 if something needed is broken", Args: noNames,
+		Example: "semcon doctor --data /data",
+	}
+	var data string
+	dataFlag(c, &data)
+	out := c.Flags().String("out", "out", "`FOLDER` of the results")
+	repair := c.Flags().Bool("repair", false, "move broken lines of the records aside")
+	clearCache := c.Flags().Bool("clear-cache", false, "remove the programs that XLA has compiled; they are compiled again when they are needed")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *clearCache {
+			check(xlacache.Clear())
+		}
+		count := 0
+		for _, f := range slices.Concat(checkBackends(), checkSetup(c.Context()), checkData(data), []finding{checkDisk(*out)}, checkRecords(*out, *repair)) {
 			fmt.Printf("%-8s %-20s %s\n", f.state, f.what, f.detail)
 			if f.state == stateBroken {
 				count++
 			}
 		}
+		return broken(count)
 	}
-	if *clearCache {
-		check(xlacache.Clear())
+	return c
+}
+
+// broken is the error of a report with so many broken things.
+func broken(count int) error {
+	if count == 0 {
+		return nil
 	}
-	print(append(checkBackends(), checkPrograms())...)
-	print(checkSetup(ctx)...)
-	print(append(checkData(*data), checkDisk(*out))...)
-	print(checkRecords(*out, *repair)...)
-	if count > 0 {
-		return fmt.Errorf("%d broken, see above", count)
-	}
-	return nil
+	return fmt.Errorf("%d broken, see above", count)
 }
 
 // checkBackends computes on the Go engine and on the backend that runs would use.
@@ -76,9 +75,11 @@ func checkBackends() []finding {
 		findings = append(findings, finding{stateMissing, "GPU", unused + "; to use the GPU: " + xlaRemedy()})
 	}
 	if backend.IsGo() {
-		return append(findings, finding{stateMissing, "XLA backend", "everything runs on the slow Go backend; to get XLA: " + xlaRemedy()})
+		findings = append(findings, finding{stateMissing, "XLA backend", "everything runs on the slow Go backend; to get XLA: " + xlaRemedy()})
+	} else {
+		findings = append(findings, tryBackend("backend in use", backend.Config()))
 	}
-	return append(findings, tryBackend("backend in use", backend.Config()))
+	return append(findings, checkPrograms())
 }
 
 // checkPrograms says where compiled programs are kept.

@@ -3,49 +3,164 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/gomlx/gomlx/ml/model"
-	"github.com/semcon/semcon/sccore/backend"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/settings"
-	"github.com/semcon/semcon/sccore/weights"
+	"github.com/spf13/cobra"
 )
 
-var evaluateVerb = verb{
-	name: "evaluate",
-	summary: "evaluate weights: k-NN and linear classification, segmentation, video, classes of patches, overclustering, keypoints, objects and more; " +
-		"or COCO's detections",
-	args: "NAME",
-	example: "semcon evaluate in-context --weights dino_deitsmall16_pretrain.pth --data data --memory 1024,102400\n" +
-		"semcon evaluate linear --weights runs/photos/encoder.safetensors --data data --dataset camvid\n" +
-		"semcon evaluate patches --weights runs/photos/encoder.safetensors --data data --classes background,cat,dog,person\n" +
-		"semcon evaluate overclustering --weights runs/photos/encoder.safetensors --data data --clusters 300\n" +
-		"semcon evaluate knn --weights dino_deitsmall16_pretrain.pth --data data --set k=10\n" +
-		"semcon evaluate video --weights dino_deitsmall16_pretrain.pth --data data --images 5\n" +
-		"semcon evaluate spair --weights dino_deitsmall16_pretrain.pth --data data --size 448\n" +
-		"semcon evaluate lost --weights dino_deitsmall16_pretrain.pth --data data\n" +
-		"semcon evaluate coco --annotations instances_val2017.json --detections results.json",
-	run: runEvaluate,
+func evaluateVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "evaluate NAME", Short: "evaluate weights: k-NN and linear classification, segmentation, video, classes of patches, overclustering, keypoints, objects and more; " +
+			"or COCO's detections",
+		Example: "semcon evaluate in-context --weights dino_deitsmall16_pretrain.pth --data data --memory 1024,102400\n" +
+			"semcon evaluate linear --weights runs/photos/encoder.safetensors --data data --dataset camvid\n" +
+			"semcon evaluate patches --weights runs/photos/encoder.safetensors --data data --classes background,cat,dog,person\n" +
+			"semcon evaluate overclustering --weights runs/photos/encoder.safetensors --data data --clusters 300\n" +
+			"semcon evaluate knn --weights dino_deitsmall16_pretrain.pth --data data --set k=10\n" +
+			"semcon evaluate video --weights dino_deitsmall16_pretrain.pth --data data --images 5\n" +
+			"semcon evaluate spair --weights dino_deitsmall16_pretrain.pth --data data --size 448\n" +
+			"semcon evaluate lost --weights dino_deitsmall16_pretrain.pth --data data\n" +
+			"semcon evaluate coco --annotations instances_val2017.json --detections results.json",
+	}
+	for _, named := range evaluation.List {
+		c.AddCommand(evaluationVerb(named))
+	}
+	c.AddCommand(cocoVerb())
+	known := append(evaluation.Names(), "coco")
+	slices.Sort(known)
+	c.RunE = func(_ *cobra.Command, names []string) error {
+		return usagef("want one evaluation of %s, got %s", strings.Join(known, ", "), listed(names))
+	}
+	return c
+}
+
+// flagSettings are the settings that have a flag of their name, in the evaluations that have them, and what the flag says.
+var flagSettings = map[string]string{
+	"memory": "`SIZES` of the memory in patches, with commas between them", "clusters": "`NUMBER` of clusters; with that of the classes they are also matched one to one",
+	"epochs": "`NUMBER` of epochs of training", "expansion": "`NUMBER` of patches of the seed's expansion", "threshold": "`COSINE` above which patches are joined",
 }
 
 // evaluationCall is what the command line asks for.
 type evaluationCall struct {
-	weights string
-	source  evaluation.Source
-	size    int
-	seed    uint64
-	set     patterns // Settings of the evaluation.
+	evaluation.Named
+	weights, format string
+	source          evaluation.Source
+	size            int
+	seed            uint64
+	set             []string // Settings of the evaluation.
+}
+
+// evaluationVerb is the part of the verb that runs one evaluation.
+func evaluationVerb(named evaluation.Named) *cobra.Command {
+	e := named.New()
+	protocol := e.Protocol()
+	cmd := &cobra.Command{
+		Use: named.Name, Short: strings.FieldsFunc(protocol, func(r rune) bool { return strings.ContainsRune(",;:", r) })[0], Long: protocol, Args: noNames,
+		Example: "semcon evaluate " + named.Name + " --weights dino_deitsmall16_pretrain.pth --data data",
+	}
+	c, choice, flags := evaluationCall{Named: named}, addWeightFlags(cmd), cmd.Flags()
+	dataFlag(cmd, &c.source.Dir)
+	file := weightsFlag(cmd)
+	dataset := new(string)
+	if len(named.Datasets) > 0 {
+		values := slices.Clone(named.Datasets)
+		if i := slices.Index(values, "voc2012"); i > 0 {
+			values = slices.Insert(slices.Delete(values, i, i+1), 0, "voc2012")
+		}
+		dataset = choiceFlag(cmd, "dataset", "`NAME` of the dataset: "+strings.Join(named.Datasets, ", "), values...)
+	}
+	flags.StringVar(&c.source.Classes, "classes", "", "`NAMES` of the only classes of pixels that count, with commas between them; by default all")
+	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
+	flags.IntVar(&c.source.Images, "images", 0, "`NUMBER` of images, videos or pairs, evenly spread; by default all")
+	has := must(settings.List(reflect.ValueOf(e).Elem().Interface()))
+	for _, s := range has {
+		if usage := flagSettings[s.Key]; usage != "" {
+			flags.String(s.Key, strings.Trim(s.Value, "[]"), usage)
+		}
+	}
+	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres; the images stay the same, so seeds do not measure the spread over images")
+	flags.StringArrayVar(&c.set, "set", nil, "`KEY=VALUE` of a setting of the evaluation; can be given several times. An unknown key lists all")
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c.weights, c.format, c.source.Dataset = *file, *format, *dataset
+		switch {
+		case c.weights == "":
+			return noWeights()
+		case c.source.Dir == "":
+			return usagef("--data FOLDER is missing")
+		case c.size < 0 || c.size > 8192:
+			return usagef("--size %d is not between 1 and 8192", c.size)
+		case c.source.Images < 0:
+			return usagef("--images %d: want a positive number", c.source.Images)
+		case c.source.Classes != "" && !strings.Contains(c.source.Classes, ","):
+			return usagef("--classes %s: one class leaves nothing to tell apart; name two or more", c.source.Classes)
+		}
+		for name := range flagSettings {
+			if flags.Changed(name) {
+				value := flags.Lookup(name).Value.String()
+				if name == "memory" {
+					value = "[" + value + "]"
+				}
+				c.set = append([]string{name + "=" + value}, c.set...)
+			}
+		}
+		check(requireReadableFile("weights", c.weights))
+		return c.run(cmd.Context(), e, must(choice.open(c.weights)))
+	}
+	return cmd
+}
+
+// run evaluates weights and prints the result.
+func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitFile) error {
+	if len(v.Missing) > 0 {
+		return fmt.Errorf("%s: weights of the filter are missing, first %s", c.weights, v.Missing[0])
+	}
+	patch := v.ViT.PatchSize
+	if c.size == 0 {
+		c.size = max(v.size/patch, 1) * patch
+	}
+	if c.size%patch != 0 {
+		return usagef("--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.size, patch)
+	}
+	for _, key := range c.Sizes {
+		c.set = append([]string{fmt.Sprintf("%s=%d", key, c.size)}, c.set...)
+	}
+	if err := cmp.Or(settings.Apply(e, c.set...), settings.Check(e)); err != nil {
+		return usagef("%v", err)
+	}
+	d, err := e.Open(c.source)
+	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
+		return usagef("--%s: %v", bad.Key, err)
+	}
+	check(err)
+	batch := 16
+	if c.Single {
+		batch = 1
+	}
+	encoder := must(v.encoder(must(openEngine()), batch))
+	defer encoder.Close()
+	encoder.Seed = c.seed
+	bar := progress.Discard
+	encoder.Progress = func(done, all int, what, note string) {
+		if bar == progress.Discard {
+			bar = progress.New(os.Stderr, what, all)
+		}
+		bar.Set(done, note)
+	}
+	measured, err := e.Measure(ctx, encoder, d)
+	bar.Close()
+	check(cmp.Or(ctx.Err(), err))
+	return c.print(e, d, measured)
 }
 
 // evaluated is a result: what was measured on, and the numbers.
@@ -66,199 +181,125 @@ type everywhere struct {
 	metrics.Segmentation
 }
 
-// flagSettings are the flags that stand for a setting of the same name, where an evaluation has it.
-var flagSettings = []string{"memory", "clusters", "epochs", "expansion", "threshold"}
-
-func runEvaluate(ctx context.Context, args []string) error {
-	flags := newFlags("evaluate")
-	annotations := flags.String("annotations", "", "coco: `FILE` of the true objects, as COCO's instances_val2017.json")
-	detections := flags.String("detections", "", "coco: `FILE` of results in COCO's format: boxes, masks or both")
-	choice := addWeightFlags(flags)
-	var c evaluationCall
-	data := dataFlag(flags)
-	flags.StringVar(&c.weights, "weights", "", "`FILE` of the weights, .pth or .safetensors")
-	flags.StringVar(&c.source.Dataset, "dataset", "voc2012", "`NAME` of the dataset, of evaluations with a choice: "+datasetsOfEvaluations())
-	flags.StringVar(&c.source.Classes, "classes", "", "`NAMES` of the only classes of pixels that count, with commas between them; by default all")
-	flags.IntVar(&c.size, "size", 0, "`PIXELS` of the height and width of images; by default as the weights' makers have it. lost and tokencut take images as they are")
-	memory := flags.String("memory", "102400", "in-context: `SIZES` of the memory in patches, with commas between them")
-	flags.Int("clusters", evaluation.DefaultOverclustering().Clusters, "overclustering: `NUMBER` of clusters; with that of the classes they are also matched one to one")
-	flags.Int("epochs", 20, "linear, fcn, linear-classification: `NUMBER` of epochs of training")
-	flags.IntVar(&c.source.Images, "images", 0, "`NUMBER` of images, videos or pairs, evenly spread; by default all")
-	flags.Int("expansion", 100, "lost: `NUMBER` of patches of the seed's expansion")
-	flags.Float64("threshold", 0.2, "tokencut: `COSINE` above which patches are joined")
-	flags.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that seeds all draws: of the memory, of crops, of the first centres; the images stay the same, so seeds do not measure the spread over images")
-	flags.Var(&c.set, "set", "`KEY=VALUE` of a setting of the evaluation; can be given several times. An unknown key lists all")
-	format := flags.String("format", "text", "`FORMAT`: text or json")
-	names, err := parse(flags, args)
-	if err != nil {
-		return err
-	}
-	known := append(evaluation.Names(), "coco")
-	slices.Sort(known)
-	switch {
-	case len(names) != 1 || !slices.Contains(known, names[0]):
-		return usagef("want one evaluation of %s, got %s", strings.Join(known, ", "), listed(names))
-	case *format != "text" && *format != "json":
-		return usagef("--format %q: want text or json", *format)
-	case names[0] == "coco":
-		return runEvaluateCOCO(*annotations, *detections, *format)
-	case c.weights == "":
-		return noWeights()
-	case *data == "":
-		return usagef("--data FOLDER is missing")
-	case c.size < 0 || c.size > 8192:
-		return usagef("--size %d is not between 1 and 8192", c.size)
-	case c.source.Images < 0:
-		return usagef("--images %d: want a positive number", c.source.Images)
-	case c.source.Classes != "" && !strings.Contains(c.source.Classes, ","):
-		return usagef("--classes %s: one class leaves nothing to tell apart; name two or more", c.source.Classes)
-	}
-	for part := range strings.SplitSeq(*memory, ",") {
-		if size, err := strconv.Atoi(strings.TrimSpace(part)); err != nil || size < 1 {
-			return usagef("--memory %s: %q is not a number of patches", *memory, part)
-		}
-	}
-	named, err := evaluation.ByName(names[0])
-	if err != nil {
-		return err
-	}
-	given := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if len(named.Datasets) > 0 && !slices.Contains(named.Datasets, c.source.Dataset) {
-		if given["dataset"] {
-			return usagef("--dataset %q: want one of %s", c.source.Dataset, strings.Join(named.Datasets, ", "))
-		}
-		c.source.Dataset = named.Datasets[0]
-	}
-	evaluated := named.New()
-	has, err := settings.List(reflect.ValueOf(evaluated).Elem().Interface())
-	if err != nil {
-		return err
-	}
-	for _, name := range flagSettings {
-		if given[name] && slices.ContainsFunc(has, func(s settings.Setting) bool { return s.Key == name }) {
-			value := flags.Lookup(name).Value.String()
-			if name == "memory" {
-				value = "[" + value + "]"
-			}
-			c.set = append([]string{name + "=" + value}, c.set...)
-		}
-	}
-	if err := requireReadableFile("weights", c.weights); err != nil {
-		return err
-	}
-	c.source.Dir = *data
-	return c.run(ctx, named, evaluated, choice, *format)
-}
-
-// datasetsOfEvaluations lists the datasets of the evaluations that have a choice.
-func datasetsOfEvaluations() string {
-	var all []string
-	for _, e := range evaluation.List {
-		if len(e.Datasets) > 1 {
-			all = append(all, e.Datasets...)
-		}
-	}
-	slices.Sort(all)
-	return strings.Join(slices.Compact(all), ", ")
-}
-
-// run reads the weights, evaluates them and prints the result.
-func (c evaluationCall) run(ctx context.Context, named evaluation.Named, e evaluation.Evaluation, choice *weightChoice, format string) error {
-	im, err := choice.read(c.weights)
-	if err != nil {
-		return err
-	}
-	if len(im.Missing) > 0 {
-		return fmt.Errorf("%s: weights of the filter are missing, first %s", c.weights, im.Missing[0])
-	}
-	preprocessing, size, _, err := weights.ReadPreprocessing(c.weights)
-	if err != nil {
-		return err
-	}
-	patch := im.ViT.PatchSize
-	if c.size == 0 {
-		c.size = max(size/patch, 1) * patch
-	}
-	if c.size%patch != 0 {
-		return usagef("--size: images of %[1]d×%[1]d pixels cannot be split into the transformer's patches of %[2]d", c.size, patch)
-	}
-	for _, key := range named.Sizes {
-		c.set = append([]string{fmt.Sprintf("%s=%d", key, c.size)}, c.set...)
-	}
-	if err := cmp.Or(settings.Apply(e, c.set...), settings.Check(e)); err != nil {
-		return usagef("%v", err)
-	}
-	d, err := e.Open(c.source)
-	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {
-		return usagef("--%s: %v", bad.Key, err)
-	}
-	if err != nil {
-		return err
-	}
-	engine, err := backend.Open()
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "engine: %s\n", backend.Engine())
-	store := model.NewStore()
-	if err := im.Apply(store, "/"); err != nil {
-		return err
-	}
-	batch := 16
-	if named.Single {
-		batch = 1
-	}
-	extractor, err := evaluation.NewFeatureExtractor(engine, im.ViT, store, "/", batch)
-	if err != nil {
-		return err
-	}
-	extractor.Preprocessing = preprocessing
-	encoder := &evaluation.Encoder{FeatureExtractor: extractor, Seed: c.seed, Owned: store}
-	defer encoder.Close()
-	var bar progress.Bar
-	encoder.Progress = func(done, all int, what, note string) {
-		if bar == nil {
-			bar = progress.New(os.Stderr, what, all)
-		}
-		bar.Set(done, note)
-	}
-	measured, err := e.Measure(ctx, encoder, d)
-	if bar != nil {
-		bar.Close()
-	}
-	if err := cmp.Or(ctx.Err(), err); err != nil {
-		return err
-	}
-	return printEvaluated(c.weights, named, e, d, measured, format)
-}
-
-// printEvaluated prints a result.
-func printEvaluated(file string, named evaluation.Named, e evaluation.Evaluation, d evaluation.Data, measured evaluation.Result, format string) error {
-	r := evaluated{Evaluation: named.Name, Weights: file, Data: d.Identity(), Protocol: cmp.Or(measured.Protocol, e.Protocol()), Numbers: measured.Report}
+// print prints a result.
+func (c evaluationCall) print(e evaluation.Evaluation, d evaluation.Data, measured evaluation.Result) error {
+	r := evaluated{Evaluation: c.Name, Weights: c.weights, Data: d.Identity(), Protocol: cmp.Or(measured.Protocol, e.Protocol()), Numbers: measured.Report}
 	if d.Train != nil {
-		r.Data = fmt.Sprintf("%s: %s; test: %s", cmp.Or(named.Training, "training"), d.Train.Identity, d.Test.Identity)
+		r.Data = fmt.Sprintf("%s: %s; test: %s", cmp.Or(c.Training, "training"), d.Train.Identity, d.Test.Identity)
 	}
-	var lines []string
-	if text, ok := measured.Report.(fmt.Stringer); ok {
-		lines = append(lines, text.String())
+	text := fmt.Sprintf("%s\n%s\n", r.Data, r.Protocol)
+	if report, ok := measured.Report.(fmt.Stringer); ok {
+		text += report.String() + "\n"
 	}
 	if measured.Report == nil {
 		r.Numbers = measured.Numbers
 		for _, n := range measured.Numbers {
-			lines = append(lines, n.String())
+			text += n.String() + "\n"
 		}
 	}
 	if measured.Compared != nil {
 		class, constant := measured.Compared.Commonest()
 		r.Everywhere = &everywhere{d.Test.Classes[class], constant}
-		lines = append(lines, fmt.Sprintf("%s everywhere: mIoU %.2f %%, pixel accuracy %.2f %%", r.Everywhere.Class, constant.MIoU, constant.Accuracy))
+		text += fmt.Sprintf("%s everywhere: mIoU %.2f %%, pixel accuracy %.2f %%\n", r.Everywhere.Class, constant.MIoU, constant.Accuracy)
 	}
-	if format == "json" {
-		out := json.NewEncoder(os.Stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
+	return printAs(c.format, text, r)
+}
+
+func cocoVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "coco", Short: "COCO's AP and AR of a file of detections", Args: noNames,
+		Example: "semcon evaluate coco --annotations instances_val2017.json --detections results.json",
 	}
-	fmt.Printf("%s\n%s\n%s\n", r.Data, r.Protocol, strings.Join(lines, "\n"))
-	return nil
+	annotations := c.Flags().String("annotations", "", "`FILE` of the true objects, as COCO's instances_val2017.json")
+	detections := c.Flags().String("detections", "", "`FILE` of results in COCO's format: boxes, masks or both")
+	format := formatFlag(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		switch {
+		case *annotations == "":
+			return usagef("--annotations FILE is missing")
+		case *detections == "":
+			return usagef("--detections FILE is missing")
+		}
+		result := must(evaluateCOCO(*annotations, *detections))
+		text := fmt.Sprintf("boxes\n%s", result.Boxes)
+		if result.Masks != nil {
+			text += fmt.Sprintf("\nmasks\n%s", result.Masks)
+		}
+		return printAs(*format, text, result)
+	}
+	return c
+}
+
+// cocoResult is what --format json prints.
+type cocoResult struct {
+	Images             int             `json:"images"`
+	Annotations        int             `json:"annotations"`
+	SkippedAnnotations int             `json:"skipped_annotations"`
+	Detections         int             `json:"detections"`
+	UnknownCategories  int             `json:"unknown_categories"` // Detections of them.
+	Boxes              metrics.COCOAP  `json:"boxes"`
+	Masks              *metrics.COCOAP `json:"masks,omitempty"` // Nil if no detection has one.
+}
+
+// evaluateCOCO judges boxes, and masks where detections have them. What does not count is said on standard error.
+func evaluateCOCO(annotations, detections string) (r cocoResult, err error) {
+	truth, err := datasets.OpenInstances(annotations)
+	if err != nil {
+		return r, err
+	}
+	found, err := metrics.OpenDetections(detections, truth)
+	if err != nil {
+		return r, err
+	}
+	if len(found) == 0 {
+		return r, fmt.Errorf("%s: has no detections", detections)
+	}
+	r = cocoResult{Images: len(truth.Images), Annotations: len(truth.Annotations), SkippedAnnotations: truth.SkippedCount, Detections: len(found)}
+	masked := false
+	for _, d := range found {
+		masked = masked || d.Mask != nil
+		if !truth.HasCategory(d.Category) {
+			r.UnknownCategories++
+		}
+	}
+	warnOfUncounted(truth, detections, r)
+	if r.Boxes, err = metrics.EvaluateCOCO(truth, found, metrics.Boxes); err != nil {
+		return r, inFile(detections, err)
+	}
+	if masked {
+		for _, s := range truth.RequireMasks() {
+			fmt.Fprintf(os.Stderr, "masks: skipped %s: %s\n", s.File, s.Reason)
+		}
+		masks, err := metrics.EvaluateCOCO(truth, found, metrics.Masks)
+		if err != nil {
+			return r, inFile(detections, err)
+		}
+		r.Masks = &masks
+	}
+	return r, nil
+}
+
+// inFile adds the file to an error about a detection; one about the truth names its file.
+func inFile(detections string, err error) error {
+	if strings.HasPrefix(err.Error(), "detection ") {
+		return fmt.Errorf("%s: %w", detections, err)
+	}
+	return err
+}
+
+func warnOfUncounted(truth *datasets.Instances, detections string, r cocoResult) {
+	for _, s := range truth.Skipped {
+		fmt.Fprintf(os.Stderr, "skipped %s: %s\n", s.File, s.Reason)
+	}
+	if r.SkippedAnnotations > 0 {
+		fmt.Fprintf(os.Stderr, "skipped %d of %d annotations\n", r.SkippedAnnotations, r.SkippedAnnotations+r.Annotations)
+	}
+	for _, a := range truth.Annotations {
+		if a.ID == 0 {
+			fmt.Fprintf(os.Stderr, "%s: annotation 0 counts as missed, as in pycocotools: number annotations from 1\n", truth.Name)
+		}
+	}
+	if r.UnknownCategories > 0 {
+		fmt.Fprintf(os.Stderr, "%s: %d detections have categories that %s does not have, and do not count\n", detections, r.UnknownCategories, truth.Name)
+	}
 }

@@ -5,12 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -21,18 +19,8 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/spf13/cobra"
 )
-
-var featuresVerb = verb{
-	name:    "features",
-	summary: "compute the features of images with a transformer",
-	args:    "FOLDER|LIST|-",
-	example: "semcon features photos --weights dino_deitsmall16_pretrain.pth --out features.npy\n" +
-		"semcon features photos --weights weights/dino-s16.safetensors --size 448 --patches --out features.safetensors\n" +
-		"find photos -name '*.jpg' | semcon features - --weights weights/dino-s16.safetensors --layer 9,12 --patches --crop-mode whole --out maps.safetensors",
-	kept: "finished batches are kept beside --out",
-	run:  runFeatures,
-}
 
 // featureCall is what the flags of the verb ask for.
 type featureCall struct {
@@ -45,12 +33,12 @@ type featureCall struct {
 
 // names are the names of the tensors: those of each block, "class" before "patches".
 func (c featureCall) names() (names []string) {
-	blocks := []string{""}
-	if len(c.outputs.Blocks) > 0 {
-		blocks = nil
-		for _, block := range c.outputs.Blocks {
-			blocks = append(blocks, fmt.Sprintf("layer%d.", block))
-		}
+	var blocks []string
+	for _, block := range c.outputs.Blocks {
+		blocks = append(blocks, fmt.Sprintf("layer%d.", block))
+	}
+	if blocks == nil {
+		blocks = []string{""}
 	}
 	for _, block := range blocks {
 		if c.class {
@@ -63,68 +51,82 @@ func (c featureCall) names() (names []string) {
 	return names
 }
 
-func runFeatures(ctx context.Context, args []string) error {
+func featuresVerb() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "features FOLDER|LIST|-", Short: "compute the features of images with a transformer",
+		Example: "semcon features photos --weights dino_deitsmall16_pretrain.pth --out features.npy\n" +
+			"semcon features photos --weights weights/dino-s16.safetensors --size 448 --patches --out features.safetensors\n" +
+			"find photos -name '*.jpg' | semcon features - --weights weights/dino-s16.safetensors --layer 9,12 --patches --crop-mode whole --out maps.safetensors",
+		Annotations: map[string]string{kept: "finished batches are kept beside --out"},
+	}
 	var c featureCall
-	flags := newFlags("features")
-	choice, file := addWeightFlags(flags), weightsFlag(flags)
+	flags, choice, file := cmd.Flags(), addWeightFlags(cmd), weightsFlag(cmd)
 	flags.StringVar(&c.out, "out", "features.npy", "`FILE` to write: .safetensors, or .npy for one tensor, with the names of the images in .txt beside it")
 	flags.BoolVar(&c.class, "class", true, "write the features of [CLS]; --class=false leaves them out")
 	flags.BoolVar(&c.outputs.Patches, "patches", false, "write the features of patches")
-	layers := flags.String("layer", "", "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
+	flags.IntSliceVar(&c.outputs.Blocks, "layer", nil, "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
 	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default those of the patches")
-	preprocess := preprocessingFlags(flags)
+	preprocess := preprocessingFlags(cmd)
 	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
-	names := must(parse(flags, args))
-	extension := filepath.Ext(c.out)
-	switch {
-	case len(names) != 1:
-		return usagef("want one folder of images, one list of them, - for a list on standard input, or one .safetensors of standardised images, got %s", listed(names))
-	case *file == "":
-		return noWeights()
-	case extension != ".npy" && extension != ".safetensors":
-		return usagef("--out %s ends with neither .npy nor .safetensors", c.out)
-	case c.batch < 1:
-		return usagef("--batch %d is below 1", c.batch)
-	case c.outputs.Resolution < 0 || c.outputs.Resolution > 0 && !c.outputs.Patches:
-		return usagef("--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		for i, block := range c.outputs.Blocks {
+			if slices.Contains(c.outputs.Blocks[:i], block) {
+				return usagef("--layer: block %d is there twice", block)
+			}
+		}
+		extension, tensors := filepath.Ext(c.out), c.names()
+		switch {
+		case len(names) != 1:
+			return usagef("want one folder of images, one list of them, - for a list on standard input, or one .safetensors of standardised images, got %s", listed(names))
+		case *file == "":
+			return noWeights()
+		case extension != ".npy" && extension != ".safetensors":
+			return usagef("--out %s ends with neither .npy nor .safetensors", c.out)
+		case c.batch < 1:
+			return usagef("--batch %d is below 1", c.batch)
+		case c.outputs.Resolution < 0 || c.outputs.Resolution > 0 && !c.outputs.Patches:
+			return usagef("--resolution %d: want a number above 0, with --patches", c.outputs.Resolution)
+		case len(tensors) == 0:
+			return usagef("--class=false without --patches leaves nothing to compute")
+		case extension == ".npy" && len(tensors) > 1:
+			return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(tensors, " and "))
+		}
+		check(requireWritableFile("out", c.out))
+		c.vit = must(choice.open(*file))
+		check(preprocess(&c.vit))
+		return c.run(cmd.Context(), names[0], *file)
 	}
-	c.outputs.Blocks = must(parseBlocks(*layers))
-	switch tensors := c.names(); {
-	case len(tensors) == 0:
-		return usagef("--class=false without --patches leaves nothing to compute")
-	case extension == ".npy" && len(tensors) > 1:
-		return usagef("--out %s: a .npy holds one tensor, not %s; want a .safetensors", c.out, strings.Join(tensors, " and "))
-	}
-	check(requireWritableFile("out", c.out))
-	c.vit = must(choice.open(*file))
-	check(preprocess(&c.vit))
+	return cmd
+}
+
+// run computes the features of the images at from with the weights in a file, and writes them.
+func (c featureCall) run(ctx context.Context, from, file string) error {
 	patch, whole := c.vit.ViT.PatchSize, c.vit.preprocessing.CropMode == datasets.WholeImage
-	if whole && c.outputs.Patches && extension == ".npy" {
+	if whole && c.outputs.Patches && filepath.Ext(c.out) == ".npy" {
 		return usagef("--out %s: maps of whole images have several sizes; want a .safetensors", c.out)
 	}
 	if err := c.outputs.Check(c.vit.ViT); err != nil {
 		return usagef("--layer: %v", err)
 	}
 	described := c.vit.preprocessing.Describe(c.vit.size)
-	if filepath.Ext(names[0]) == ".safetensors" {
+	if filepath.Ext(from) == ".safetensors" {
 		described = "standardised images"
 	} else if !whole && c.vit.size%patch != 0 {
 		return usagef("--size: images of %d×%d pixels cannot be split into the transformer's patches of %d", c.vit.size, c.vit.size, patch)
 	}
-	images := must(openImages(names[0], c.vit))
+	images := must(openImages(from, c.vit))
 	engine := must(openEngine())
 	store := must(evaluation.OpenFeatureStore(c.out+".partial", map[string]any{
-		"weights": must(digestOf(*file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
+		"weights": must(digestOf(file)), "transformer": fmt.Sprintf("%+v", c.vit.ViT), "prefix": c.vit.Prefix, "ignore": c.vit.Ignore, "images": images.identity,
 		"preprocessing": described, "outputs": c.outputs, "tensors": c.names(), "batch": c.batch, "engine": backend.Name(),
 	}, c.names()...))
 	defer store.Close()
 	if store.Renewed {
 		fmt.Fprintf(os.Stderr, "%s.partial is of other settings or images, and is begun anew\n", c.out)
 	}
-	frozen, free, err := c.vit.extractor(engine, min(c.batch, len(images.names)))
-	check(err)
-	defer free()
-	check(c.extract(ctx, frozen, images, store))
+	frozen := must(c.vit.encoder(engine, min(c.batch, len(images.names))))
+	defer frozen.Close()
+	check(c.extract(ctx, frozen.FeatureExtractor, images, store))
 	var rows, skipped []string
 	for _, b := range store.Batches {
 		rows, skipped = append(rows, b.Images...), append(skipped, b.Skipped...)
@@ -133,7 +135,7 @@ func runFeatures(ctx context.Context, args []string) error {
 		fmt.Fprintf(os.Stderr, "skipped %s\n", why)
 	}
 	if len(rows) == 0 {
-		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", names[0], skipped[0]), store.Remove())
+		return errors.Join(fmt.Errorf("none of the images in %s can be read: %s", from, skipped[0]), store.Remove())
 	}
 	if len(skipped) > 0 {
 		fmt.Fprintf(os.Stderr, "skipped %d of %s\n", len(skipped), plural.Count(len(skipped)+len(rows), "image"))
@@ -144,43 +146,42 @@ func runFeatures(ctx context.Context, args []string) error {
 }
 
 // preprocessingFlags adds the flags of how images are preprocessed. The function that it returns changes what the makers of the weights do where flags say so.
-func preprocessingFlags(flags *flag.FlagSet) func(*vitFile) error {
+func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
+	flags := c.Flags()
 	size := flags.Int("size", 224, "`PIXELS` of the height and width of crops, or of the shorter side of whole images; by default as the weights' makers have it")
 	resize := flags.Int("resize", 0, "`PIXELS` that the shorter side is resized to; by default the size over the share of --crop")
 	crop := flags.Float64("crop", 0.875, "`SHARE` of the resized image's shorter side that the crop takes; by default as the weights' makers have it")
 	mode := flags.String("crop-mode", string(datasets.CentreCrop), "`MODE`: center, squash, which changes the aspect, or whole, which keeps it and pads to whole patches")
 	interpolation := flags.String("interpolation", string(datasets.Bicubic), "`KERNEL` that images are resized with: bicubic or bilinear")
-	mean := flags.String("mean", "", "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
-	std := flags.String("std", "", "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
+	mean := flags.Float64Slice("mean", nil, "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
+	std := flags.Float64Slice("std", nil, "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
 	return func(v *vitFile) (err error) {
 		p := &v.preprocessing
 		if *size < 1 || *size > 8192 {
 			return usagef("--size %d is not between 1 and 8192", *size)
 		}
-		if given(flags, "size") {
+		if flags.Changed("size") {
 			if p.Resize > 0 { // The makers' length belongs to their size, and its share to any.
 				p.CropPct, p.Resize = float64(v.size)/float64(p.Resize), 0
 			}
 			v.size = *size
 		}
-		if given(flags, "crop") {
+		if flags.Changed("crop") {
 			p.CropPct, p.Resize = *crop, 0
 		}
-		if given(flags, "crop-mode") {
+		if flags.Changed("crop-mode") {
 			p.CropMode = datasets.CropMode(*mode)
 		}
-		if given(flags, "interpolation") {
+		if flags.Changed("interpolation") {
 			p.Interpolation = datasets.Interpolation(*interpolation)
 		}
-		for _, c := range []struct {
-			name, text string
-			colour     *[3]float64
+		for _, colour := range []struct {
+			name  string
+			given []float64
+			to    *[3]float64
 		}{{"mean", *mean, &p.Mean}, {"std", *std, &p.Std}} {
-			if !given(flags, c.name) {
-				continue
-			}
-			if *c.colour, err = parseColour(c.name, c.text); err != nil {
-				return err
+			if flags.Changed(colour.name) && (len(colour.given) != 3 || copy(colour.to[:], colour.given) != 3) {
+				return usagef("--%s: want three numbers with commas between them", colour.name)
 			}
 		}
 		if *resize != 0 {
@@ -191,36 +192,6 @@ func preprocessingFlags(flags *flag.FlagSet) func(*vitFile) error {
 		}
 		return nil
 	}
-}
-
-func parseBlocks(text string) (blocks []int, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		if text == "" {
-			break
-		}
-		block, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil {
-			return nil, usagef("--layer %s: %q is not the number of a block", text, part)
-		}
-		if slices.Contains(blocks, block) {
-			return nil, usagef("--layer %s: block %d is there twice", text, block)
-		}
-		blocks = append(blocks, block)
-	}
-	return blocks, nil
-}
-
-func parseColour(flag, text string) (colour [3]float64, err error) {
-	parts := strings.Split(text, ",")
-	if len(parts) != 3 {
-		return colour, usagef("--%s %s: want three numbers with commas between them", flag, text)
-	}
-	for i, part := range parts {
-		if colour[i], err = strconv.ParseFloat(strings.TrimSpace(part), 64); err != nil {
-			return colour, usagef("--%s %s: %q is not a number", flag, text, part)
-		}
-	}
-	return colour, nil
 }
 
 // extract computes the features that are still missing, a batch of images of one size at a time.

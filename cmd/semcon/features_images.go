@@ -70,14 +70,7 @@ func openImages(from string, v vitFile) (list imageList, err error) {
 		fmt.Fprintf(digest, "%q %d\n", path, size)
 	}
 	list.identity = fmt.Sprintf("sha256 of paths and sizes %x", digest.Sum(nil))
-	list.read = func(i int) (im evaluation.Image, err error) {
-		pixels, read, err := v.preprocessing.ReadFile(paths[i], v.size, v.ViT.PatchSize)
-		if err == nil {
-			im = evaluation.NewImage(pixels, read, v.preprocessing)
-			im.Name = paths[i]
-		}
-		return im, err
-	}
+	list.read = func(i int) (evaluation.Image, error) { return v.readImage(paths[i]) }
 	return list, nil
 }
 

@@ -210,7 +210,7 @@ func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"no block 4, only 1 to 3":              {"photos", "--layer", "4"},
-		`"two" is not the number of a block`:   {"photos", "--layer", "1,two"},
+		`"two" cannot be read`:                 {"photos", "--layer", "1,two"},
 		"block 2 is there twice":               {"photos", "--layer", "2,2"},
 		"not layer1.class and layer2.class":    {"photos", "--layer", "1,2"},
 		"nothing to compute":                   {"photos", "--class=false"},
@@ -218,8 +218,8 @@ func TestFeaturesBeginAnewOrRefuse(t *testing.T) {
 		"--crop 2 is not":                      {"photos", "--crop", "2"},
 		`--crop-mode "tight"`:                  {"photos", "--crop-mode", "tight"},
 		"maps of whole images have several":    {"photos", "--class=false", "--patches", "--crop-mode", "whole"},
-		"--mean 1,2: want three numbers":       {"photos", "--mean", "1,2"},
-		`--std 1,2,x: "x" is not a number`:     {"photos", "--std", "1,2,x"},
+		"--mean: want three numbers":           {"photos", "--mean", "1,2"},
+		`--std "1,2,x": "x" cannot be read`:    {"photos", "--std", "1,2,x"},
 		"--resize -3":                          {"photos", "--resize", "-3"},
 		"want one folder of images, one list ": {},
 	} {

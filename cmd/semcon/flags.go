@@ -1,16 +1,23 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // usageError is a mistake in the command line. Its exit status is 2.
@@ -21,81 +28,76 @@ func (e usageError) Error() string { return e.message }
 // usagef makes a [usageError].
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// errHelpShown is returned by [parse] after --help. It is not a failure.
-var errHelpShown = errors.New("help shown")
-
-// newFlags returns an empty flag set for a verb, to be filled and passed to [parse].
-func newFlags(verbName string) *flag.FlagSet {
-	flags := flag.NewFlagSet(verbName, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {}
-	return flags
+// flagError says what is wrong with a flag: the flag first, as it is typed.
+func flagError(c *cobra.Command, err error) error {
+	said := err.Error()
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		said = "there is no flag -" + unknown.GetSpecifiedShortnames()
+	case errors.As(err, &unknown):
+		names := &cobra.Command{SuggestionsMinimumDistance: 2} // Cobra knows how to find the nearest of commands.
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		})
+		said = "there is no flag --" + unknown.GetSpecifiedName()
+		if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 {
+			said += ": did you mean --" + near[0] + "?"
+		}
+	case errors.As(err, &invalid):
+		reason := invalid.Unwrap()
+		if number := (*strconv.NumError)(nil); errors.As(reason, &number) {
+			reason = fmt.Errorf("%q cannot be read", number.Num)
+		}
+		said = fmt.Sprintf("--%s %q: %v", invalid.GetFlag().Name, invalid.GetValue(), reason)
+		if strings.HasPrefix(reason.Error(), invalid.GetFlag().Name+" ") { // It names the flag and the value.
+			said = "--" + reason.Error()
+		}
+	}
+	return usagef("%s (\"%s --help\" lists the flags)", said, c.CommandPath())
 }
 
-// parse reads the arguments of a verb, with flags and names in any order, and returns the names. The caller returns errors of parse unchanged.
-func parse(flags *flag.FlagSet, args []string) (names []string, err error) {
-	for {
-		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-			printUsage(os.Stdout, flags)
-			return nil, errHelpShown
-		} else if err != nil {
-			return nil, flagError(flags.Name(), err.Error())
-		}
-		if flags.NArg() == 0 {
-			return names, nil
-		}
-		consumed := len(args) - flags.NArg()
-		if consumed > 0 && args[consumed-1] == "--" {
-			return append(names, flags.Args()...), nil
-		}
-		names = append(names, flags.Arg(0))
-		args = flags.Args()[1:]
+// didYouMean asks for the first of the names that a mistyped one may stand for.
+func didYouMean(near []string) string {
+	if len(near) == 0 {
+		return ""
+	}
+	return ": did you mean " + near[0] + "?"
+}
+
+// noNames is the Args of verbs that take only flags.
+func noNames(_ *cobra.Command, names []string) error {
+	if len(names) > 0 {
+		return usagef("unexpected argument %q", names[0])
+	}
+	return nil
+}
+
+// complete makes the shell complete the value of a flag, or, without a name, the first arguments of a verb.
+func complete(c *cobra.Command, flag string, values ...string) {
+	if flag == "" {
+		c.ValidArgsFunction = cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	} else if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // The verb lacks the flag.
 	}
 }
 
-// noNames is parse for verbs that take only flags.
-func noNames(flags *flag.FlagSet, args []string) error {
-	names, err := parse(flags, args)
-	if err == nil && len(names) > 0 {
-		err = usagef("unexpected argument %q", names[0])
-	}
-	return err
-}
-
-// notDefined and invalidValue are what package flag says of a flag that does not exist and of a value that it cannot read.
-var (
-	notDefined   = regexp.MustCompile(`^flag provided but not defined: -+(.+)$`)
-	invalidValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-([a-z-]+): (.+)$`)
-)
-
-// flagError says what package flag says of an argument with two dashes and the flag first.
-func flagError(verbName, said string) error {
-	if m := notDefined.FindStringSubmatch(said); m != nil {
-		said = "there is no flag --" + m[1]
-	} else if m := invalidValue.FindStringSubmatch(said); m != nil {
-		switch reason := m[3]; {
-		case reason == "parse error":
-			said = fmt.Sprintf("--%s %s cannot be read", m[2], m[1])
-		case strings.HasPrefix(reason, m[2]+" "): // It names the flag and the value.
-			return usagef("--%s", reason)
-		case strings.HasPrefix(reason, "want "):
-			return usagef("--%s %s: %s", m[2], m[1], reason)
-		default:
-			said = fmt.Sprintf("--%s %s: %s", m[2], m[1], reason)
+// completeExperiments makes the shell complete the names of experiments and, if asked for, of the paper's tables.
+func completeExperiments(c *cobra.Command, tables bool) {
+	var names []string
+	for _, e := range experiments.All() {
+		names = append(names, e.Name)
+		if tables {
+			names = append(names, e.Labels...)
 		}
 	}
-	return usagef("%s (\"semcon %s --help\" lists the flags)", said, verbName)
-}
-
-// given reports whether a flag is on the command line.
-func given(flags *flag.FlagSet, name string) (is bool) {
-	flags.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
+	complete(c, "", names...)
 }
 
 // dataFlag adds the flag --data.
-func dataFlag(flags *flag.FlagSet) *string {
-	return flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
+func dataFlag(c *cobra.Command, folder *string) {
+	c.Flags().StringVar(folder, "data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets; by default $SEMCON_DATA")
 }
 
 // parsed is the value of a flag that is checked when it is read.
@@ -106,58 +108,121 @@ type parsed[T ~string] struct {
 
 func (p parsed[T]) String() string { return string(*p.value) }
 
+func (p parsed[T]) Type() string { return "string" }
+
 func (p parsed[T]) Set(text string) (err error) {
 	*p.value, err = p.parse(text)
 	return err
 }
 
+var profileNames = []string{string(study.Smoke), string(study.Quick), string(study.Full)}
+
 // profileFlag adds the flag --profile, whose profile is that of what it names.
-func profileFlag(flags *flag.FlagSet, of string) *study.Profile {
-	profile := study.Quick
-	flags.Var(parsed[study.Profile]{&profile, study.ParseProfile}, "profile", "`PROFILE` "+of+": smoke, quick or full")
-	return &profile
+func profileFlag(c *cobra.Command, profile *study.Profile, of string) {
+	*profile = study.Quick
+	c.Flags().Var(parsed[study.Profile]{profile, study.ParseProfile}, "profile", "`PROFILE` "+of+": smoke, quick or full")
+	complete(c, "profile", profileNames...)
 }
 
 // choiceFlag adds a flag that takes one of several values. The default is the first.
-func choiceFlag(flags *flag.FlagSet, name, usage string, values ...string) *string {
+func choiceFlag(c *cobra.Command, name, usage string, values ...string) *string {
 	value := values[0]
-	flags.Var(parsed[string]{&value, func(text string) (string, error) {
-		if slices.Contains(values, text) {
+	c.Flags().Var(parsed[string]{&value, func(text string) (string, error) {
+		switch {
+		case slices.Contains(values, text):
 			return text, nil
-		}
-		if len(values) == 2 {
+		case len(values) == 2:
 			return "", fmt.Errorf("want %s or %s", values[0], values[1])
 		}
 		return "", fmt.Errorf("want one of %s", strings.Join(values, ", "))
 	}}, name, usage)
+	complete(c, name, values...)
 	return &value
 }
 
-// listFlag adds a flag that can be given several times.
-func listFlag(flags *flag.FlagSet, list *[]string, name, usage string) {
-	flags.Func(name, usage, func(value string) error {
-		*list = append(*list, value)
-		return nil
-	})
+// formatFlag adds the flag --format of verbs that print text or JSON.
+func formatFlag(c *cobra.Command) *string {
+	return choiceFlag(c, "format", "`FORMAT`: text or json", "text", "json")
 }
 
-func printUsage(w io.Writer, flags *flag.FlagSet) {
-	v, _ := findVerb(flags.Name())
-	usage := v.name + " "
-	if v.args != "" {
-		usage += v.args + " "
+// printAs prints a result as one of the formats of [formatFlag].
+func printAs(format, text string, result any) error {
+	if format == "json" {
+		out := json.NewEncoder(os.Stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(result)
 	}
-	fmt.Fprintf(w, "semcon %s: %s\n\nUsage:\n  semcon %s[flags]\n", v.name, v.summary, usage)
-	title := "\nFlags:\n"
-	flags.VisitAll(func(f *flag.Flag) {
-		kind, text := flag.UnquoteUsage(f)
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
-			text += fmt.Sprintf(" (default %s)", f.DefValue)
-		}
-		fmt.Fprintf(w, "%s  %-18s %s\n", title, strings.TrimSpace("--"+f.Name+" "+kind), text)
-		title = ""
-	})
-	fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(v.example, "\n", "\n  "))
+	fmt.Print(text)
+	return nil
+}
+
+// weightsFlag adds the flag of a file of weights.
+func weightsFlag(c *cobra.Command) *string {
+	return c.Flags().String("weights", "", "`FILE` of the weights, .pth or .safetensors")
+}
+
+// Flags of the verbs that train.
+
+func cacheFlag(c *cobra.Command, folder *string) {
+	c.Flags().StringVar(folder, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
+}
+
+func checkpointFlag(c *cobra.Command, every *time.Duration) {
+	c.Flags().DurationVar(every, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
+}
+
+func checkCheckpoint(every time.Duration) error {
+	if every < 0 {
+		return usagef("--checkpoint-every %v is negative", every)
+	}
+	return nil
+}
+
+func parallelFlag(c *cobra.Command, n *int) {
+	c.Flags().IntVar(n, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
+}
+
+func devicesFlag(c *cobra.Command) *int {
+	return c.Flags().Int("devices", 1, "`NUMBER` of devices of this host that share each batch: GPUs, or parts of the CPU on XLA's CPU plugin")
+}
+
+// requireFolder returns an error if the folder that a flag names does not exist. An empty flag names none.
+func requireFolder(flag, folder string) error {
+	if info, err := os.Stat(folder); folder != "" && (err != nil || !info.IsDir()) {
+		return fmt.Errorf("--%s %s: the folder does not exist", flag, folder)
+	}
+	return nil
+}
+
+// requireWritable returns an error if files cannot be written in the folder that a flag names. Verbs call it before they do any work.
+func requireWritable(flag, folder string) error {
+	if folder == "" {
+		return usagef("--%s is empty: want a folder", flag)
+	}
+	if err := atomicfile.Writable(folder); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
+}
+
+// requireWritableFile is [requireWritable] for a file.
+func requireWritableFile(flag, file string) error {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return fmt.Errorf("--%s %s: is a folder, want a file", flag, file)
+	}
+	return requireWritable(flag, filepath.Dir(file))
+}
+
+// requireReadableFile returns an error that names the flag if its file is not there or cannot be seen.
+func requireReadableFile(flag, file string) error {
+	_, err := os.Stat(file)
+	if failed := new(fs.PathError); errors.As(err, &failed) {
+		err = failed.Err
+	}
+	if err != nil {
+		return fmt.Errorf("--%s %s: %w", flag, file, err)
+	}
+	return nil
 }
 
 // listed says how many names a command line has, and which.
@@ -169,7 +234,7 @@ func listed(names []string) string {
 }
 
 // commandLine joins words as a shell reads them.
-func commandLine(words []string) string {
+func commandLine(words ...string) string {
 	var quoted []string
 	for _, word := range words {
 		quoted = append(quoted, quote(word))
@@ -177,10 +242,13 @@ func commandLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
+// plainWord matches what means itself in a shell.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@=,+-]+$`)
+
 // quote makes a word of the shell.
 func quote(word string) string {
-	if word == "" || strings.ContainsAny(word, " \t\n\"'`$&|;<>()*?[]{}~#!\\") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	if plainWord.MatchString(word) {
+		return word
 	}
-	return word
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -1,27 +1,26 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/weights"
+	"github.com/spf13/cobra"
 )
 
-var importVerb = verb{
-	name:    "import",
-	summary: "read weights (.pth, .safetensors, sharded), report what matches, and write them with official, timm's or transformers' names",
-	args:    "FILE",
-	example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors",
-	run: func(ctx context.Context, args []string) error {
-		flags := newFlags("import")
-		choice := addWeightFlags(flags)
-		out := flags.String("out", "", "`FILE` to write, .safetensors; without it only the report is printed. FOLDER/model.safetensors gets a config.json beside it")
-		naming := flags.String("naming", string(weights.Timm), "`NAMES` to write: official, timm or transformers")
-		keepHead := flags.Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
-		names := must(parse(flags, args))
+func importVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "import FILE", Short: "read weights (.pth, .safetensors, sharded), report what matches, and write them with official, timm's or transformers' names",
+		Example: "semcon import dino_deitsmall16_pretrain.pth --out weights/dino-s16.safetensors",
+	}
+	choice := addWeightFlags(c)
+	out := c.Flags().String("out", "", "`FILE` to write, .safetensors; without it only the report is printed. FOLDER/model.safetensors gets a config.json beside it")
+	naming := c.Flags().String("naming", string(weights.Timm), "`NAMES` to write: official, timm or transformers")
+	complete(c, "naming", string(weights.Official), string(weights.Timm), string(weights.Transformers))
+	keepHead := c.Flags().Bool("head", false, "also keep the projection head, under \"head.\"; timm then cannot load the file strictly")
+	c.RunE = func(_ *cobra.Command, names []string) error {
 		wanted := weights.Naming(*naming)
 		switch {
 		case len(names) != 1:
@@ -49,7 +48,8 @@ var importVerb = verb{
 		check(v.export(names[0], *out, wanted))
 		fmt.Printf("wrote %s\n", *out)
 		return nil
-	},
+	}
+	return c
 }
 
 // export writes imported weights with what belongs beside them.

@@ -24,60 +24,60 @@ import (
 
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
 )
 
-var labVerb = verb{
-	name:    "lab",
-	summary: "set everything up under .semcon/ and open JupyterLab on copies of the notebooks in out/lab/",
-	example: "semcon lab --profile smoke\nsemcon lab --port 9000 --no-browser\nsemcon lab --setup-only --global",
-	grace:   childGrace + grace,
-	run:     runLab,
-}
-
-func runLab(ctx context.Context, args []string) error {
-	flags := newFlags("lab")
+func labVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "lab", Short: "set everything up under .semcon/ and open JupyterLab on copies of the notebooks in out/lab/", Args: noNames,
+		Example: "semcon lab --profile smoke\nsemcon lab --port 9000 --no-browser\nsemcon lab --setup-only --global",
+	}
+	flags := c.Flags()
 	port := flags.Int("port", 0, "`PORT` of 127.0.0.1 to listen on (default: the first free one from 8888)")
 	noBrowser := flags.Bool("no-browser", false, "print the address and open no browser")
 	profile := flags.String("profile", os.Getenv("SEMCON_PROFILE"), "`PROFILE` of the experiments in the notebooks: smoke, quick or full; by default $SEMCON_PROFILE, or else quick")
+	complete(c, "profile", profileNames...)
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets for the notebooks, by default $SEMCON_DATA; without either they draw synthetic images")
 	originals := flags.Bool("originals", false, "open the project's own notebooks, not copies in out/lab/")
 	setupOnly := flags.Bool("setup-only", false, "set up and exit")
 	global := flags.Bool("global", false, "with --setup-only: install the XLA plugin into your cache folder, for binaries outside a checkout")
-	check(noNames(flags, args))
-	if *port < 0 || *port > 65535 {
-		return usagef("--port %d is not between 1 and 65535", *port)
-	}
-	if _, err := study.ParseProfile(*profile); *profile != "" && err != nil {
-		return usagef("--%v", err)
-	}
-	if *data != "" {
-		*data = must(filepath.Abs(*data))
-		check(requireFolder("data", *data))
-	}
-	find := checkoutInstall
-	if *global {
-		if find = globalInstall; !*setupOnly {
-			return usagef("--global needs --setup-only: the notebooks need a checkout")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if *port < 0 || *port > 65535 {
+			return usagef("--port %d is not between 1 and 65535", *port)
 		}
+		if _, err := study.ParseProfile(*profile); *profile != "" && err != nil {
+			return usagef("--%v", err)
+		}
+		if *data != "" {
+			*data = must(filepath.Abs(*data))
+			check(requireFolder("data", *data))
+		}
+		find := checkoutInstall
+		if *global {
+			if find = globalInstall; !*setupOnly {
+				return usagef("--global needs --setup-only: the notebooks need a checkout")
+			}
+		}
+		in := must(find())
+		folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
+		if !*originals && !*setupOnly {
+			check(atomicfile.Writable(copies))
+		}
+		check(in.ensure(c.Context(), os.Stderr))
+		if *setupOnly {
+			fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
+			return nil
+		}
+		*port = must(freePort(*port))
+		if !*originals {
+			folder = must(copyNotebooks(folder, copies, os.Stderr))
+			check(copyPages(in.root, copies))
+		}
+		lab := labCommand(c.Context(), in, folder, *port, !*noBrowser && hasDesktop())
+		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data)
+		return serveLab(c.Context(), in, lab, folder, *port)
 	}
-	in := must(find())
-	folder, copies := filepath.Join(in.root, "notebooks"), filepath.Join(in.root, "out", "lab")
-	if !*originals && !*setupOnly {
-		check(atomicfile.Writable(copies))
-	}
-	check(in.ensure(ctx, os.Stderr))
-	if *setupOnly {
-		fmt.Printf("%s is set up\n", cmp.Or(in.root, in.folder))
-		return nil
-	}
-	*port = must(freePort(*port))
-	if !*originals {
-		folder = must(copyNotebooks(folder, copies, os.Stderr))
-		check(copyPages(in.root, copies))
-	}
-	lab := labCommand(ctx, in, folder, *port, !*noBrowser && hasDesktop())
-	lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data)
-	return serveLab(ctx, in, lab, folder, *port)
+	return c
 }
 
 // serveLab runs JupyterLab on a folder until ctx ends, which is the normal end, or until it fails. The token is passed in the environment,
@@ -149,9 +149,6 @@ func firstPage(folder string) string {
 	}
 	return "/lab/tree/" + readme
 }
-
-// childGrace is how long a program may take to end its child processes.
-const childGrace = 15 * time.Second
 
 // stopGently makes the context end a program with a signal that lets it end its children, such as kernels. The program gets a process group of
 // its own, so that it does not also receive the terminal's Ctrl-C.

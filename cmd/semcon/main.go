@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,21 +20,45 @@ import (
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/spf13/cobra"
 )
 
-// verb is a command of semcon, in a file named for it.
-type verb struct {
-	name    string
-	summary string // One line, for "semcon help".
-	args    string // The arguments that are not flags, for the usage line; may be empty.
-	example string // A command line to copy, for "semcon NAME --help".
+// verbs make the commands of semcon, which are in files named for them, in the order of the help. A verb stops soon after its context ends, and the next call
+// resumes. Its error is one line that names the file, the flag or the value. [usagef] makes errors of wrong usage, and [check] ends a verb with an error.
+var verbs = []func() *cobra.Command{
+	labVerb, notebooksVerb, doctorVerb, dataVerb, listVerb, trainVerb, runVerb, statusVerb, submitVerb, tableVerb, claimsVerb, compareVerb, reportVerb,
+	reproduceVerb, importVerb, featuresVerb, segmentVerb, detectVerb, attentionVerb, showVerb, evaluateVerb, settingsVerb, versionVerb, helpVerb,
+}
 
-	kept  string        // What an interrupted call keeps for the next one, for the message; may be empty.
-	grace time.Duration // How long it may take to stop, if longer than [grace].
+// kept names the annotation of a verb that says what an interrupted call keeps for the next one.
+const kept = "kept"
 
-	// run does the work. It stops soon after ctx ends, and the next call resumes. Its error is one line that names the file, the flag or the
-	// value. [usagef] makes errors of wrong usage, and [check] ends run with an error.
-	run func(ctx context.Context, args []string) error
+// keeps is the annotation of the verbs that train.
+var keeps = map[string]string{kept: "records and checkpoints are kept"}
+
+// newRoot returns the command line with all verbs.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use: "semcon", Short: "semcon reproduces Semantic Concentration for Self-Supervised Dense Representations Learning.",
+		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 2,
+	}
+	root.SetFlagErrorFunc(flagError)
+	cobra.EnableCommandSorting = false
+	for _, verb := range verbs {
+		c := verb()
+		if c.Name() == "help" {
+			root.SetHelpCommand(c)
+		}
+		for _, one := range append(c.Commands(), c) {
+			one.Example = "  " + strings.ReplaceAll(one.Example, "\n", "\n  ")
+			run := one.RunE
+			one.RunE = func(c *cobra.Command, args []string) error {
+				return panics.Catch(func() error { return ended(func() error { return run(c, args) }) })
+			}
+		}
+		root.AddCommand(c)
+	}
+	return root
 }
 
 // failure is the error that ends a verb.
@@ -53,8 +77,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// call runs the verb and returns its error, also that of [check].
-func (v verb) call(ctx context.Context, args []string) (err error) {
+// ended runs a verb and returns its error, also that of [check].
+func ended(run func() error) (err error) {
 	defer func() {
 		switch caught := recover().(type) {
 		case nil:
@@ -64,22 +88,12 @@ func (v verb) call(ctx context.Context, args []string) (err error) {
 			panic(caught)
 		}
 	}()
-	return v.run(ctx, args)
+	return run()
 }
 
-// verbs is filled by init because the verbs look up their usage in it.
-var verbs []verb
-
-func init() {
-	verbs = []verb{
-		labVerb, notebooksVerb, doctorVerb, dataVerb, listVerb, trainVerb, runVerb, statusVerb, submitVerb, tableVerb, claimsVerb, compareVerb, reportVerb,
-		reproduceVerb, importVerb, featuresVerb, segmentVerb, detectVerb, attentionVerb, showVerb, evaluateVerb, settingsVerb, versionVerb, helpVerb,
-	}
-}
-
-// grace is how long a verb may take to stop. XLA compiles for minutes and cannot be interrupted, so the process then ends without waiting. That is
-// safe: records are on disk, and checkpoints are written atomically.
-const grace = 4 * time.Second
+// grace is how long a verb may take to stop, and childGrace how long a program that it has started. XLA compiles for minutes and cannot be interrupted, so the
+// process then ends without waiting. That is safe: records are on disk, and checkpoints are written atomically.
+const grace, childGrace = 4 * time.Second, 15 * time.Second
 
 func main() {
 	if os.Getenv("GOGC") == "" {
@@ -88,80 +102,92 @@ func main() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan int, 1)
-	go func() { ended <- command(ctx, os.Args[1:], os.Stderr) }()
+	exited := make(chan int, 1)
+	go func() { exited <- command(ctx, os.Args[1:], os.Stderr) }()
 	select {
-	case status := <-ended:
+	case status := <-exited:
 		os.Exit(status)
 	case <-signals:
 	}
 	signal.Stop(signals) // A second signal kills at once.
 	cancel()
-	v, _ := findVerb(os.Args[1]) // It exists, or the command would have ended.
+	c, _, _ := newRoot().Find(os.Args[1:]) // It exists, or the command would have ended.
+	patience := grace
+	if c.Name() == "lab" || c.Name() == "notebooks" {
+		patience += childGrace
+	}
 	select {
-	case status := <-ended:
+	case status := <-exited:
 		os.Exit(status)
-	case <-time.After(cmp.Or(v.grace, grace)):
+	case <-time.After(patience):
 		if progress.IsTerminal(os.Stderr) {
 			fmt.Fprintln(os.Stderr) // Ends the line of an open bar.
 		}
-		os.Exit(stopped(v, os.Stderr))
+		os.Exit(stopped(c, os.Stderr))
 	}
 }
 
 // stopped prints that a verb was interrupted and what is kept, if anything, and returns the exit status.
-func stopped(v verb, stderr io.Writer) int {
-	kept := ""
-	if v.kept != "" {
-		kept = "; " + v.kept + "; run it again to continue"
+func stopped(c *cobra.Command, stderr io.Writer) int {
+	left := ""
+	if what := c.Annotations[kept]; what != "" {
+		left = "; " + what + "; run it again to continue"
 	}
-	fmt.Fprintf(stderr, "semcon %s: stopped%s\n", v.name, kept)
+	fmt.Fprintf(stderr, "%s: stopped%s\n", nameOf(c), left)
 	return 130
+}
+
+// nameOf returns semcon and its verb, also of a part of it, such as an evaluation.
+func nameOf(c *cobra.Command) string {
+	words := strings.Fields(c.CommandPath())
+	return strings.Join(words[:min(2, len(words))], " ")
 }
 
 // command runs one command line and returns its exit status: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted.
 func command(ctx context.Context, args []string, stderr io.Writer) int {
+	root := newRoot()
 	if len(args) == 0 {
-		printHelp(stderr)
+		root.SetOut(stderr)
+		root.Help() // It cannot fail.
 		return 2
 	}
-	name := args[0]
-	switch name {
-	case "-h", "-help", "--help":
-		name = helpVerb.name
+	switch args[0] {
 	case "-v", "-version", "--version":
-		name = versionVerb.name
+		args = []string{"version"}
 	}
-	v, ok := findVerb(name)
-	if !ok {
-		fmt.Fprintf(stderr, "semcon: unknown verb %q (\"semcon help\" lists the verbs)\n", name)
-		return 2
+	root.SetArgs(args)
+	c, err := root.ExecuteContextC(ctx)
+	if err != nil && c == root && !errors.As(err, new(usageError)) {
+		err = usagef("unknown verb %q%s (\"semcon help\" lists the verbs)", args[0], didYouMean(root.SuggestionsFor(args[0])))
 	}
-	err := panics.Catch(func() error { return v.call(ctx, args[1:]) })
 	switch {
-	case err == nil || errors.Is(err, errHelpShown):
+	case err == nil:
 		return 0
 	case ctx.Err() != nil:
 		// Errors that come from the interrupt are not printed. An error that kept work from being saved is.
-		if !errors.Is(err, context.Canceled) && !errors.As(err, new(*exec.ExitError)) {
-			fmt.Fprintf(stderr, "semcon %s: %s\n", v.name, oneLine(err))
-			return 1
+		if errors.Is(err, context.Canceled) || errors.As(err, new(*exec.ExitError)) {
+			return stopped(c, stderr)
 		}
-		return stopped(v, stderr)
 	}
-	fmt.Fprintf(stderr, "semcon %s: %s\n", v.name, oneLine(err))
-	if errors.As(err, new(usageError)) {
+	fmt.Fprintf(stderr, "%s: %s%s\n", nameOf(c), oneLine(err), elsewhere(c, oneLine(err)))
+	if ctx.Err() == nil && errors.As(err, new(usageError)) {
 		return 2
 	}
 	return 1
 }
 
-func findVerb(name string) (verb, bool) {
-	i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == name })
-	if i < 0 {
-		return verb{}, false
+// longFlag matches a flag in a text.
+var longFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+// elsewhere says which verb has the flags of weights that an error advises, if the failed verb lacks one.
+func elsewhere(failed *cobra.Command, advice string) string {
+	has := importVerb().Flags()
+	for _, name := range longFlag.FindAllString(advice, -1) {
+		if has.Lookup(name[2:]) != nil && failed.Flags().Lookup(name[2:]) == nil {
+			return fmt.Sprintf("; %s is a flag of \"semcon import\", which writes a file that every verb reads", name)
+		}
 	}
-	return verbs[i], true
+	return ""
 }
 
 // oneLine returns the first line of an error that is not blank. Errors of other libraries may include stack traces.
@@ -174,46 +200,32 @@ func oneLine(err error) string {
 	return fmt.Sprintf("%T without a message", err)
 }
 
-var helpVerb = verb{
-	name:    "help",
-	summary: "list the verbs, or describe one",
-	args:    "[VERB]",
-	example: "semcon help lab",
-	run: func(ctx context.Context, args []string) error {
-		names := must(parse(newFlags("help"), args))
-		if len(names) == 0 {
-			printHelp(os.Stdout)
-			return nil
-		}
-		v, ok := findVerb(names[0])
-		if !ok {
-			return usagef("unknown verb %q (\"semcon help\" lists the verbs)", names[0])
-		}
-		return v.run(ctx, []string{"--help"})
-	},
-}
-
-func printHelp(w io.Writer) {
-	fmt.Fprint(w, "semcon reproduces Semantic Concentration for Self-Supervised Dense Representations Learning.\n\nVerbs:\n")
-	for _, v := range verbs {
-		fmt.Fprintf(w, "  %-10s %s\n", v.name, v.summary)
+func helpVerb() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [VERB]", Short: "list the verbs, or describe one", Example: "semcon help lab",
+		RunE: func(c *cobra.Command, names []string) error {
+			described, _, err := c.Root().Find(names)
+			if err != nil {
+				return usagef("unknown verb %q%s (\"semcon help\" lists the verbs)", names[0], didYouMean(c.Root().SuggestionsFor(names[0])))
+			}
+			described.InitDefaultHelpFlag()
+			return described.Help()
+		},
 	}
-	fmt.Fprint(w, "\n\"semcon VERB --help\" shows a verb's flags and an example.\n")
 }
 
-var versionVerb = verb{
-	name:    "version",
-	summary: "print the commit of this program, the engine, and the versions of what computes",
-	example: "semcon version",
-	run: func(_ context.Context, args []string) error {
-		check(noNames(newFlags("version"), args))
-		versions := backend.Versions()
-		fmt.Printf("%-8s %s\n", "semcon", cmp.Or(versions["semcon"], "unknown commit"))
-		fmt.Printf("%-8s %s\n", "engine", backend.Engine())
-		for _, name := range []string{"gomlx", "compute", "go-xla"} {
-			fmt.Printf("%-8s %s\n", name, cmp.Or(versions[name], "not in this program"))
-		}
-		fmt.Printf("%-8s %s, %s/%s\n", "go", versions["go"], runtime.GOOS, runtime.GOARCH)
-		return nil
-	},
+func versionVerb() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the commit of this program, the engine, and the versions of what computes", Example: "semcon version", Args: noNames,
+		RunE: func(*cobra.Command, []string) error {
+			versions := backend.Versions()
+			fmt.Printf("%-8s %s\n", "semcon", cmp.Or(versions["semcon"], "unknown commit"))
+			fmt.Printf("%-8s %s\n", "engine", backend.Engine())
+			for _, name := range []string{"gomlx", "compute", "go-xla"} {
+				fmt.Printf("%-8s %s\n", name, cmp.Or(versions[name], "not in this program"))
+			}
+			fmt.Printf("%-8s %s, %s/%s\n", "go", versions["go"], runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
 }

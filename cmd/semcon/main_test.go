@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // TestMain lets the test binary act as semcon and as JupyterLab, so that tests run real processes.
@@ -108,29 +110,36 @@ func TestEveryVerbHasHelpAndRefusesUnknownFlags(t *testing.T) {
 	if status != 0 {
 		t.Errorf("help: exit status %d", status)
 	}
-	for _, v := range verbs {
-		if !strings.Contains(list, "  "+v.name+" ") || !strings.Contains(list, v.summary) {
-			t.Errorf("help does not list %s", v.name)
+	all := newRoot().Commands()
+	for _, v := range all {
+		if !strings.Contains(list, "  "+v.Name()+" ") || !strings.Contains(list, v.Short) {
+			t.Errorf("help does not list %s", v.Name())
 		}
-		for _, args := range [][]string{{v.name, "--help"}, {"help", v.name}} {
+		all = append(all, v.Commands()...)
+	}
+	for _, v := range all {
+		words := strings.Fields(v.CommandPath())[1:]
+		for _, args := range [][]string{append(words, "--help"), append([]string{"help"}, words...)} {
 			stdout, stderr, status := outcome(t, semcon(t, m, args...))
-			if status != 0 || stderr != "" || !strings.Contains(stdout, "Example:\n  semcon "+v.name) {
+			if status != 0 || stderr != "" || !strings.Contains(stdout, "Examples:\n  "+v.CommandPath()) {
 				t.Errorf("semcon %s: exit status %d, printed %q %q", strings.Join(args, " "), status, stdout, stderr)
 			}
 		}
-		_, stderr, status := outcome(t, semcon(t, m, v.name, "--no-such-flag"))
+		_, stderr, status := outcome(t, semcon(t, m, append(words, "--no-such-flag")...))
 		if status != 2 {
-			t.Errorf("%s --no-such-flag: exit status %d", v.name, status)
+			t.Errorf("%s --no-such-flag: exit status %d", v.CommandPath(), status)
 		}
-		wantLine(t, stderr, "semcon "+v.name+": ", "no-such-flag")
+		wantLine(t, stderr, "semcon "+words[0]+": ", "no-such-flag", v.CommandPath()+" --help")
 	}
 }
 
 func TestFailuresAreOneLine(t *testing.T) {
 	all := verbs
 	t.Cleanup(func() { verbs = all })
-	act := func(run func() error) verb {
-		return verb{name: "act", run: func(context.Context, []string) error { return run() }}
+	act := func(run func() error) func() *cobra.Command {
+		return func() *cobra.Command {
+			return &cobra.Command{Use: "act", RunE: func(*cobra.Command, []string) error { return run() }}
+		}
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -149,10 +158,12 @@ func TestFailuresAreOneLine(t *testing.T) {
 		{"interrupted", canceled, func() error { return context.Canceled }, 130, "semcon act: stopped\n"},
 		{"interrupted, and unable to save", canceled, func() error { return errors.New("out/x: no space left on device") }, 1,
 			"semcon act: out/x: no space left on device\n"},
+		{"advice for another verb", t.Context(), func() error { return errors.New("x.pth: give --heads or --arch") }, 1,
+			"semcon act: x.pth: give --heads or --arch; --heads is a flag of \"semcon import\", which writes a file that every verb reads\n"},
 		{"success", t.Context(), func() error { return nil }, 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			verbs = []verb{act(test.run)}
+			verbs = []func() *cobra.Command{act(test.run)}
 			var stderr bytes.Buffer
 			if status := command(test.ctx, []string{"act"}, &stderr); status != test.status {
 				t.Errorf("exit status %d, want %d", status, test.status)
@@ -165,10 +176,39 @@ func TestFailuresAreOneLine(t *testing.T) {
 }
 
 func TestNamesAndFlagsInAnyOrder(t *testing.T) {
-	flags := newFlags("lab")
-	only := flags.String("only", "", "")
-	names, err := parse(flags, []string{"a", "--only", "x", "b", "--", "--c"})
-	if err != nil || *only != "x" || !slices.Equal(names, []string{"a", "b", "--c"}) {
-		t.Errorf("names %q, --only %q, %v", names, *only, err)
+	all := verbs
+	t.Cleanup(func() { verbs = all })
+	var only string
+	var names []string
+	verbs = []func() *cobra.Command{func() *cobra.Command {
+		c := &cobra.Command{Use: "act", RunE: func(_ *cobra.Command, args []string) error { names = args; return nil }}
+		c.Flags().StringVar(&only, "only", "", "")
+		return c
+	}}
+	if status := command(t.Context(), []string{"act", "a", "--only", "x", "b", "--", "--c"}, os.Stderr); status != 0 || only != "x" || !slices.Equal(names, []string{"a", "b", "--c"}) {
+		t.Errorf("exit status %d, names %q, --only %q", status, names, only)
+	}
+}
+
+// TestMistypedNamesAndCompletion: what a flag and a verb may stand for, and what the shell completes.
+func TestMistypedNamesAndCompletion(t *testing.T) {
+	m := newMachine(t)
+	_, stderr, _ := outcome(t, semcon(t, m, "tabel", "effect-aug"))
+	wantLine(t, stderr, `semcon: unknown verb "tabel": did you mean table?`)
+	_, stderr, _ = outcome(t, semcon(t, m, "table", "effect-aug", "--profil", "full"))
+	wantLine(t, stderr, "semcon table: there is no flag --profil: did you mean --profile?", `("semcon table --help" lists the flags)`)
+	for want, args := range map[string][]string{
+		"pretrain\n": {"run", ""}, "video_seg\n": {"table", "v"}, "smoke\nquick\nfull\n": {"run", "--profile", ""}, "in-context": {"evaluate", "in"}, "cifar100\n": {"data", "fetch", ""},
+		"cityscapes\n": {"evaluate", "in-context", "--dataset", ""}, "latex\n": {"table", "--format", ""},
+	} {
+		if stdout, _, status := outcome(t, semcon(t, m, append([]string{"__complete"}, args...)...)); status != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%q: exit status %d, no %q in %q", args, status, want, stdout)
+		}
+	}
+	if stdout, _, status := outcome(t, semcon(t, m, "completion", "bash")); status != 0 || !strings.Contains(stdout, "__start_semcon") {
+		t.Errorf("completion: exit status %d, %.100s", status, stdout)
+	}
+	if stdout, _, _ := outcome(t, semcon(t, m, "evaluate", "in-context", "--help")); !strings.Contains(stdout, "--memory SIZES") || strings.Contains(stdout, "--clusters") || strings.Contains(stdout, "--annotations") {
+		t.Errorf("an evaluation shows other flags than its own:\n%s", stdout)
 	}
 }

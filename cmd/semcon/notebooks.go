@@ -23,60 +23,59 @@ import (
 
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
 )
-
-var notebooksVerb = verb{
-	name:    "notebooks",
-	summary: "execute notebooks headless; HTML and executed copies go to out/notebooks/",
-	args:    "[NOTEBOOK...]",
-	example: "semcon notebooks 01_augmentation_study --profile smoke",
-	kept:    "records and checkpoints are kept",
-	grace:   childGrace + grace,
-	run:     runNotebooks,
-}
 
 //go:embed execute_notebook.py
 var executeScript string
 
-func runNotebooks(ctx context.Context, args []string) error {
-	flags := newFlags("notebooks")
-	profile := profileFlag(flags, "of the experiments")
+func notebooksVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "notebooks [NOTEBOOK...]", Short: "execute notebooks headless; HTML and executed copies go to out/notebooks/", Annotations: keeps,
+		Example: "semcon notebooks 01_augmentation_study --profile smoke",
+	}
+	flags := c.Flags()
+	var profile study.Profile
+	profileFlag(c, &profile, "of the experiments")
 	out := flags.String("out", "out", "`FOLDER` of the results")
 	data := flags.String("data", os.Getenv("SEMCON_DATA"), "`FOLDER` of the datasets, by default $SEMCON_DATA; without either the notebooks draw synthetic images")
 	timeout := flags.Duration("timeout", 0, "`TIME` limit of one cell, such as 90s or 2h; 0 for none")
 	update := flags.Bool("update", false, "also write the outputs into the notebooks themselves")
-	names := must(parse(flags, args))
-	if *timeout < 0 {
-		return usagef("--timeout %s is negative", *timeout)
-	}
-	check(requireWritable("out", *out))
-	check(requireFolder("data", *data))
-	in := must(checkoutInstall())
-	files := must(notebookFiles(filepath.Join(in.root, "notebooks"), names))
-	// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
-	env := append(in.environ(), "SEMCON_PROFILE="+string(*profile), "SEMCON_OUT="+must(filepath.Abs(*out)))
-	if *data != "" {
-		env = append(env, "SEMCON_DATA="+must(filepath.Abs(*data)))
-	}
-	check(in.ensure(ctx, os.Stderr))
-	folder := filepath.Join(*out, "notebooks")
-	check(os.MkdirAll(folder, 0o755))
-	for _, file := range files {
-		result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
-		python := exec.CommandContext(ctx, in.python(), "-c", executeScript,
-			file, result+".ipynb", result+".html", strconv.Itoa(int(timeout.Seconds()+0.5)), headlessKernelName)
-		python.Env = env
-		check(execute(ctx, python, file, result))
-		if *update {
-			clean, err := cleanNotebook(must(os.ReadFile(result+".ipynb")), in.root)
-			if err != nil {
-				return fmt.Errorf("%s.ipynb: %w", result, err)
-			}
-			check(atomicfile.WriteBytes(file, clean))
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if *timeout < 0 {
+			return usagef("--timeout %s is negative", *timeout)
 		}
-		fmt.Println(result + ".html")
+		check(requireWritable("out", *out))
+		check(requireFolder("data", *data))
+		in := must(checkoutInstall())
+		files := must(notebookFiles(filepath.Join(in.root, "notebooks"), names))
+		// The cells read the command line through package nb. They run in the folder of the notebook, so paths are absolute.
+		env := append(in.environ(), "SEMCON_PROFILE="+string(profile), "SEMCON_OUT="+must(filepath.Abs(*out)))
+		if *data != "" {
+			env = append(env, "SEMCON_DATA="+must(filepath.Abs(*data)))
+		}
+		check(in.ensure(c.Context(), os.Stderr))
+		folder := filepath.Join(*out, "notebooks")
+		check(os.MkdirAll(folder, 0o755))
+		for _, file := range files {
+			result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
+			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,
+				file, result+".ipynb", result+".html", strconv.Itoa(int(timeout.Seconds()+0.5)), headlessKernelName)
+			python.Env = env
+			check(execute(c.Context(), python, file, result))
+			if *update {
+				clean, err := cleanNotebook(must(os.ReadFile(result+".ipynb")), in.root)
+				if err != nil {
+					return fmt.Errorf("%s.ipynb: %w", result, err)
+				}
+				check(atomicfile.WriteBytes(file, clean))
+			}
+			fmt.Println(result + ".html")
+		}
+		return nil
 	}
-	return nil
+	return c
 }
 
 // notebookFiles finds the named notebooks: with or without .ipynb, in the folder or at a path. Without names it returns all notebooks in the

@@ -1,25 +1,21 @@
 package main
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
 	"github.com/semcon/semcon/sccore/experiments/pretrain"
 	"github.com/semcon/semcon/sccore/weights"
+	"github.com/spf13/cobra"
 )
 
 // weightChoice holds the flags for a file of weights.
@@ -27,27 +23,20 @@ type weightChoice struct {
 	arch, branch, positions string
 	heads                   int
 	epsilon                 float64
-	ignore                  patterns
+	ignore                  []string
 }
 
-// patterns are the values of a flag that can be given several times.
-type patterns []string
-
-func (p *patterns) String() string { return strings.Join(*p, " ") }
-
-func (p *patterns) Set(value string) error {
-	*p = append(*p, value)
-	return nil
-}
-
-func addWeightFlags(flags *flag.FlagSet) *weightChoice {
-	c := &weightChoice{}
+func addWeightFlags(cmd *cobra.Command) *weightChoice {
+	c, flags := &weightChoice{}, cmd.Flags()
 	flags.StringVar(&c.arch, "arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+" or a name such as vit-s14-grid37-reg4-ls; by default the one that fits")
 	flags.StringVar(&c.branch, "branch", "", "`NAME` of the branch, if the file has several: teacher or student; by default the teacher")
 	flags.StringVar(&c.positions, "positions", "", "`METHOD` of resizing position embeddings: dino, timm or transformers; by default that of the file's makers")
 	flags.IntVar(&c.heads, "heads", 0, "`NUMBER` of attention heads, where neither the file nor a config.json beside it says it")
 	flags.Float64Var(&c.epsilon, "epsilon", 0, "`NUMBER` that normalisation adds to the variance; by default that of config.json or of the file's makers")
-	flags.Var(&c.ignore, "ignore", "leave out the keys that match `PATTERN`, with * for any text; can be given several times")
+	flags.StringArrayVar(&c.ignore, "ignore", nil, "leave out the keys that match `PATTERN`, with * for any text; can be given several times")
+	complete(cmd, "arch", encoder.ViTNames()...)
+	complete(cmd, "branch", "teacher", "student")
+	complete(cmd, "positions", "dino", "timm", "transformers")
 	return c
 }
 
@@ -99,18 +88,30 @@ func (c *weightChoice) open(path string) (f vitFile, err error) {
 	return f, err
 }
 
-// extractor puts the transformer on an engine. The caller calls free at the end.
-func (f vitFile) extractor(engine compute.Backend, batch int) (x *evaluation.FeatureExtractor, free func(), err error) {
+// readImage reads an image as the makers of the weights preprocess it.
+func (f vitFile) readImage(path string) (evaluation.Image, error) {
+	pixels, size, err := f.preprocessing.ReadFile(path, f.size, f.ViT.PatchSize)
+	if err != nil {
+		return evaluation.Image{}, err
+	}
+	image := evaluation.NewImage(pixels, size, f.preprocessing)
+	image.Name = path
+	return image, nil
+}
+
+// encoder puts the transformer on an engine, for batches of images. The caller closes it.
+func (f vitFile) encoder(engine compute.Backend, batch int) (*evaluation.Encoder, error) {
 	store := model.NewStore()
-	if err = f.Apply(store, "/"); err == nil {
+	x, err := (*evaluation.FeatureExtractor)(nil), f.Apply(store, "/")
+	if err == nil {
 		x, err = evaluation.NewFeatureExtractor(engine, f.ViT, store, "/", batch)
 	}
 	if err != nil {
 		store.Finalize()
-		return nil, nil, err
+		return nil, err
 	}
 	x.Preprocessing = f.preprocessing
-	return x, func() { x.Close(); store.Finalize() }, nil
+	return &evaluation.Encoder{FeatureExtractor: x, Owned: store}, nil
 }
 
 // openEngine opens the engine and says which it is.
@@ -122,11 +123,6 @@ func openEngine() (compute.Backend, error) {
 	return engine, err
 }
 
-// weightsFlag adds the flag of a file of weights.
-func weightsFlag(flags *flag.FlagSet) *string {
-	return flags.String("weights", "", "`FILE` of the weights, .pth or .safetensors")
-}
-
 // noWeights is the error of a missing file of weights. It names one that a run of the experiment pretrain has left, if there is one.
 func noWeights() error {
 	if file, name := pretrain.Trained("out"); file != "" {
@@ -135,64 +131,8 @@ func noWeights() error {
 	return usagef("--weights FILE is missing; \"semcon run pretrain\" leaves one")
 }
 
-// stemsOf returns the names of images without folder and ending. Two images with one name would overwrite each other's pictures.
-func stemsOf(paths []string, ending string) (stems []string, err error) {
-	for _, path := range paths {
-		stem := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-		if i := slices.Index(stems, stem); i >= 0 {
-			return nil, usagef("%s and %s would both become %s%s", paths[i], path, stem, ending)
-		}
-		stems = append(stems, stem)
-	}
-	return stems, nil
-}
-
-// requireFolder returns an error if the folder that a flag names does not exist. An empty flag names none.
-func requireFolder(flag, folder string) error {
-	if info, err := os.Stat(folder); folder != "" && (err != nil || !info.IsDir()) {
-		return fmt.Errorf("--%s %s: the folder does not exist", flag, folder)
-	}
-	return nil
-}
-
-// requireWritable returns an error if files cannot be written in the folder that a flag names. Verbs call it before they do any work.
-func requireWritable(flag, folder string) error {
-	if folder == "" {
-		return usagef("--%s is empty: want a folder", flag)
-	}
-	if err := atomicfile.Writable(folder); err != nil {
-		return fmt.Errorf("--%s: %w", flag, err)
-	}
-	return nil
-}
-
-// requireWritableFile is [requireWritable] for a file.
-func requireWritableFile(flag, file string) error {
-	if info, err := os.Stat(file); err == nil && info.IsDir() {
-		return fmt.Errorf("--%s %s: is a folder, want a file", flag, file)
-	}
-	return requireWritable(flag, filepath.Dir(file))
-}
-
-// requireReadableFile returns an error that names the flag if its file is not there or cannot be seen.
-func requireReadableFile(flag, file string) error {
-	_, err := os.Stat(file)
-	if failed := new(fs.PathError); errors.As(err, &failed) {
-		err = failed.Err
-	}
-	if err != nil {
-		return fmt.Errorf("--%s %s: %w", flag, file, err)
-	}
-	return nil
-}
-
 // setupCommand repairs the set-up of a checkout.
 const setupCommand = "go run ./cmd/semcon lab --setup-only"
-
-// devicesFlag adds the flag of the devices that a verb trains on.
-func devicesFlag(flags *flag.FlagSet) *int {
-	return flags.Int("devices", 1, "`NUMBER` of devices of this host that share each batch: GPUs, or parts of the CPU on XLA's CPU plugin")
-}
 
 // openDevices opens the engine on a number of devices.
 func openDevices(n int) (compute.Backend, error) {

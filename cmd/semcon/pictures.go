@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"image"
 	"image/color"
@@ -27,141 +26,131 @@ import (
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/ownimages"
 	"github.com/semcon/semcon/sccore/progress"
+	"github.com/spf13/cobra"
 )
 
-// The verbs that draw what weights make of images.
-var (
-	showVerb = verb{
-		name:    "show",
-		summary: "draw what weights see in images: principal components, nearest patches, attention of [CLS]",
-		args:    "IMAGE…",
-		example: "semcon show dog.jpg park.jpg --weights runs/photos/encoder.safetensors --out pictures",
-		run:     runShow,
-	}
-	attentionVerb = verb{
-		name:    "attention",
-		summary: "draw what a transformer's heads and its filter attend to",
-		args:    "IMAGE…",
-		example: "semcon attention cat.jpg street.png --weights dino_deitsmall16_pretrain.pth --out attention.png\n" +
-			"semcon attention cat.jpg --weights out/pretrain/cells/synthetic/seed0-…/second/online.safetensors --self 0 --cross 0 --out attention.svg",
-		run: runAttention,
-	}
-	segmentVerb = verb{
-		name:    "segment",
-		summary: "draw the classes of images' pixels with a fine-tuned model",
-		args:    "IMAGE…",
-		example: "semcon segment street.jpg park.png --weights out/fine-tune/cells/synthetic/second/upernet/seed0-…/model.safetensors --out masks",
-		run:     runSegment,
-	}
-	detectVerb = verb{
-		name:    "detect",
-		summary: "find the objects in images with a fine-tuned detector: pictures with boxes and masks, and COCO's result file",
-		args:    "IMAGE…",
-		example: "semcon detect street.jpg park.png --weights out/detection/cells/synthetic/second/seed0-…/model.safetensors --out detections",
-		run:     runDetect,
-	}
-)
-
-// parseImages reads the arguments of a verb: images, and the file of weights that a flag names.
-func parseImages(flags *flag.FlagSet, args []string, file *string, missing func() error) (paths []string, err error) {
-	paths, err = parse(flags, args)
+// requireImages returns an error if the arguments of a verb have no image, or its flag no file of weights.
+func requireImages(paths []string, file string, missing error) error {
 	switch {
-	case err != nil:
-		return nil, err
 	case len(paths) == 0:
-		return nil, usagef("want at least one image")
-	case *file == "":
-		return nil, missing()
-	}
-	return paths, nil
-}
-
-func runShow(_ context.Context, args []string) error {
-	flags := newFlags("show")
-	file := weightsFlag(flags)
-	out := flags.String("out", "pictures", "`FOLDER` for the pictures, .svg and .png")
-	size := flags.Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
-	paths := must(parseImages(flags, args, file, noWeights))
-	if *size < 0 || *size > 2048 {
-		return usagef("--size %d is not between 1 and 2048", *size)
-	}
-	check(requireReadableFile("weights", *file))
-	check(requireWritable("out", *out))
-	for _, f := range must(ownimages.Show(must(openEngine()), *file, paths, *size)) {
-		check(figures.SaveFigure(*out, f.Name, f.Figure))
-		fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))
-	}
-	if len(paths) == 1 {
-		fmt.Println("no nearest.png: it compares each image with the next, and there is one image")
-	} else {
-		fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", paths[len(paths)-1])
+		return usagef("want at least one image")
+	case file == "":
+		return missing
 	}
 	return nil
 }
 
-func runAttention(ctx context.Context, args []string) error {
-	flags := newFlags("attention")
-	choice, file := addWeightFlags(flags), weightsFlag(flags)
-	out := flags.String("out", "attention.png", "`FILE` of the figure: .png, .svg or .pdf")
-	size := flags.Int("size", 224, "`PIXELS` of the height and width of the crop of an image; by default as the weights' makers have it")
-	maps := features.AttentionMaps{}
-	flags.IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, those of the first heads of [CLS]; 0 for all")
-	flags.IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
-	paths := must(parseImages(flags, args, file, noWeights))
-	if maps.Heads < 0 || maps.Filter < 0 {
-		return usagef("--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
+func showVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "show IMAGE…", Short: "draw what weights see in images: principal components, nearest patches, attention of [CLS]",
+		Example: "semcon show dog.jpg park.jpg --weights runs/photos/encoder.safetensors --out pictures",
 	}
-	if err := figures.CheckFormat(*out); err != nil {
-		return usagef("--out %v", err)
-	}
-	check(requireReadableFile("weights", *file))
-	check(requireWritableFile("out", *out))
-	v := must(choice.open(*file))
-	if given(flags, "size") {
-		v.size = *size
-	}
-	patch := v.ViT.PatchSize
-	if v.size < patch || v.size%patch != 0 {
-		return usagef("--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
-	}
-	var images []evaluation.Image
-	for _, path := range paths {
-		pixels, shape, err := v.preprocessing.ReadFile(path, v.size, patch)
-		check(err)
-		im := evaluation.NewImage(pixels, shape, v.preprocessing)
-		im.Name = path
-		images = append(images, im)
-	}
-	frozen, free, err := v.extractor(must(openEngine()), 1)
-	check(err)
-	defer free()
-	sheet := must(maps.Draw(frozen, images))
-	check(ctx.Err())
-	check(figures.SaveAs(filepath.Clean(*out), sheet))
-	fmt.Printf("wrote %s: %s of %s, from %s\n", *out, plural.Count(len(sheet.Images)-1, "map"), plural.Count(len(images), "image"), v.ViT.Name)
-	return nil
-}
-
-// noModel is the error of a missing file of a fine-tuned model.
-func noModel() error { return usagef("--weights FILE is missing") }
-
-func runSegment(ctx context.Context, args []string) error {
-	flags := newFlags("segment")
-	file := flags.String("weights", "", "`FILE` of a fine-tuned model, as \"semcon run fine-tune\" leaves it")
-	out := flags.String("out", "masks", "`FOLDER` for the pictures: NAME_mask.png holds the classes, NAME_overlay.png shows them on the image")
-	paths := must(parseImages(flags, args, file, noModel))
-	stems := must(stemsOf(paths, "_mask.png"))
-	check(requireWritable("out", *out))
-	model := must(finetune.OpenSegmentationModel(must(backend.Open()), *file))
-	defer model.Close()
-	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
-	return eachImage(ctx, "segment", paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
-		classes, err := model.Inference.Predict(ctx, photo, model.Segment)
-		if err != nil {
-			return "", err
+	file := weightsFlag(c)
+	out := c.Flags().String("out", "pictures", "`FOLDER` for the pictures, .svg and .png")
+	size := c.Flags().Int("size", 0, "`PIXELS` of the height and width that images are cropped to; by default 224 or the nearest that the patches fit")
+	c.RunE = func(_ *cobra.Command, paths []string) error {
+		check(requireImages(paths, *file, noWeights()))
+		if *size < 0 || *size > 2048 {
+			return usagef("--size %d is not between 1 and 2048", *size)
 		}
-		return drawClasses(model, photo, classes, filepath.Join(*out, stems[i]))
-	})
+		check(requireReadableFile("weights", *file))
+		check(requireWritable("out", *out))
+		for _, f := range must(ownimages.Show(must(openEngine()), *file, paths, *size)) {
+			check(figures.SaveFigure(*out, f.Name, f.Figure))
+			fmt.Printf("wrote %s\n", filepath.Join(*out, f.Name+".png"))
+		}
+		if len(paths) == 1 {
+			fmt.Println("no nearest.png: it compares each image with the next, and there is one image")
+		} else {
+			fmt.Printf("nearest.png compares each image with the next, so it has no row for %s\n", paths[len(paths)-1])
+		}
+		return nil
+	}
+	return c
+}
+
+func attentionVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "attention IMAGE…", Short: "draw what a transformer's heads and its filter attend to",
+		Example: "semcon attention cat.jpg street.png --weights dino_deitsmall16_pretrain.pth --out attention.png\n" +
+			"semcon attention cat.jpg --weights out/pretrain/cells/synthetic/seed0-…/second/online.safetensors --self 0 --cross 0 --out attention.svg",
+	}
+	choice, file := addWeightFlags(c), weightsFlag(c)
+	out := c.Flags().String("out", "attention.png", "`FILE` of the figure: .png, .svg or .pdf")
+	size := c.Flags().Int("size", 224, "`PIXELS` of the height and width of the crop of an image; by default as the weights' makers have it")
+	maps := features.AttentionMaps{}
+	c.Flags().IntVar(&maps.Heads, "self", 3, "`NUMBER` of self-attention maps, those of the first heads of [CLS]; 0 for all")
+	c.Flags().IntVar(&maps.Filter, "cross", 3, "`NUMBER` of cross-attention maps of the filter, those that vary most; 0 for all")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		check(requireImages(paths, *file, noWeights()))
+		if maps.Heads < 0 || maps.Filter < 0 {
+			return usagef("--self %d, --cross %d: want numbers from 0", maps.Heads, maps.Filter)
+		}
+		if err := figures.CheckFormat(*out); err != nil {
+			return usagef("--out %v", err)
+		}
+		check(requireReadableFile("weights", *file))
+		check(requireWritableFile("out", *out))
+		v := must(choice.open(*file))
+		if c.Flags().Changed("size") {
+			v.size = *size
+		}
+		if patch := v.ViT.PatchSize; v.size < patch || v.size%patch != 0 {
+			return usagef("--size %d is not a multiple of the transformer's patches of %d", v.size, patch)
+		}
+		var images []evaluation.Image
+		for _, path := range paths {
+			images = append(images, must(v.readImage(path)))
+		}
+		encoder := must(v.encoder(must(openEngine()), 1))
+		defer encoder.Close()
+		sheet := must(maps.Draw(encoder.FeatureExtractor, images))
+		check(c.Context().Err())
+		check(figures.SaveAs(filepath.Clean(*out), sheet))
+		fmt.Printf("wrote %s: %s of %s, from %s\n", *out, plural.Count(len(sheet.Images)-1, "map"), plural.Count(len(images), "image"), v.ViT.Name)
+		return nil
+	}
+	return c
+}
+
+// errNoModel is the error of a missing file of a fine-tuned model.
+var errNoModel = usagef("--weights FILE is missing")
+
+func segmentVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "segment IMAGE…", Short: "draw the classes of images' pixels with a fine-tuned model",
+		Example: "semcon segment street.jpg park.png --weights out/fine-tune/cells/synthetic/second/upernet/seed0-…/model.safetensors --out masks",
+	}
+	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned model, as \"semcon run fine-tune\" leaves it")
+	out := c.Flags().String("out", "masks", "`FOLDER` for the pictures: NAME_mask.png holds the classes, NAME_overlay.png shows them on the image")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		check(requireImages(paths, *file, errNoModel))
+		stems := must(stemsOf(paths, "_mask.png"))
+		check(requireWritable("out", *out))
+		model := must(finetune.OpenSegmentationModel(must(backend.Open()), *file))
+		defer model.Close()
+		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Segmenter.ViT.Name, model.Dataset, strings.Join(model.Classes, ", "))
+		return eachImage(c.Context(), "segment", paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
+			classes, err := model.Inference.Predict(c.Context(), photo, model.Segment)
+			if err != nil {
+				return "", err
+			}
+			return drawClasses(model, photo, classes, filepath.Join(*out, stems[i]))
+		})
+	}
+	return c
+}
+
+// stemsOf returns the names of images without folder and ending. Two images with one name would overwrite each other's pictures.
+func stemsOf(paths []string, ending string) (stems []string, err error) {
+	for _, path := range paths {
+		stem := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		if i := slices.Index(stems, stem); i >= 0 {
+			return nil, usagef("%s and %s would both become %s%s", paths[i], path, stem, ending)
+		}
+		stems = append(stems, stem)
+	}
+	return stems, nil
 }
 
 // eachImage reads images in turn, and prints for each what predict says of it. It goes on after a failure.
@@ -231,36 +220,42 @@ func writePNG(path string, picture image.Image) error {
 // resultsName is the result file's name.
 const resultsName = "results.json"
 
-func runDetect(ctx context.Context, args []string) error {
-	flags := newFlags("detect")
-	file := flags.String("weights", "", "`FILE` of a fine-tuned detector, as \"semcon run detection\" leaves it")
-	out := flags.String("out", "detections", "`FOLDER` for the pictures, NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number in the "+
-		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
-	score := flags.Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
-	paths := must(parseImages(flags, args, file, noModel))
-	if !(*score >= 0 && *score <= 1) {
-		return usagef("--score %g is not between 0 and 1", *score)
+func detectVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "detect IMAGE…", Short: "find the objects in images with a fine-tuned detector: pictures with boxes and masks, and COCO's result file",
+		Example: "semcon detect street.jpg park.png --weights out/detection/cells/synthetic/second/seed0-…/model.safetensors --out detections",
 	}
-	stems := must(stemsOf(paths, "_objects.png"))
-	check(requireWritable("out", *out))
-	model := must(finetune.OpenDetectionModel(must(backend.Open()), *file))
-	defer model.Close()
-	fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
-	ids := imageIDs(stems)
-	var results []metrics.Detection
-	failed := eachImage(ctx, "detect", paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
-		found, err := model.Inference.Predict(ctx, photo, model.Detect)
-		if err != nil {
-			return "", err
+	file := c.Flags().String("weights", "", "`FILE` of a fine-tuned detector, as \"semcon run detection\" leaves it")
+	out := c.Flags().String("out", "detections", "`FOLDER` for the pictures, NAME_objects.png, and for "+resultsName+", COCO's format: image_id is the number in the "+
+		"image's name, as in COCO, or, if a name is not a number, the image's place in the call, from 1")
+	score := c.Flags().Float64("score", 0.5, "lowest `SCORE`, from 0 to 1, of the objects that are drawn and counted; "+resultsName+" has all above 0.05")
+	c.RunE = func(c *cobra.Command, paths []string) error {
+		check(requireImages(paths, *file, errNoModel))
+		if !(*score >= 0 && *score <= 1) {
+			return usagef("--score %g is not between 0 and 1", *score)
 		}
-		summary, err := drawFound(model, photo, found, *score, filepath.Join(*out, stems[i]+"_objects.png"))
-		if err == nil {
-			results = append(results, finetune.Results(found, ids[i], model.Categories)...)
-		}
-		return summary, err
-	})
-	check(ctx.Err())
-	return errors.Join(failed, metrics.WriteDetectionsFile(filepath.Join(*out, resultsName), results))
+		stems := must(stemsOf(paths, "_objects.png"))
+		check(requireWritable("out", *out))
+		model := must(finetune.OpenDetectionModel(must(backend.Open()), *file))
+		defer model.Close()
+		fmt.Fprintf(os.Stderr, "engine: %s\n%s on %s: %s\n", backend.Engine(), model.Detector.ViT.Name, model.Dataset, plural.Count(len(model.Categories), "class"))
+		ids := imageIDs(stems)
+		var results []metrics.Detection
+		failed := eachImage(c.Context(), "detect", paths, func(i int, photo *datasets.SegmentedImage) (string, error) {
+			found, err := model.Inference.Predict(c.Context(), photo, model.Detect)
+			if err != nil {
+				return "", err
+			}
+			summary, err := drawFound(model, photo, found, *score, filepath.Join(*out, stems[i]+"_objects.png"))
+			if err == nil {
+				results = append(results, finetune.Results(found, ids[i], model.Categories)...)
+			}
+			return summary, err
+		})
+		check(c.Context().Err())
+		return errors.Join(failed, metrics.WriteDetectionsFile(filepath.Join(*out, resultsName), results))
+	}
+	return c
 }
 
 // imageIDs returns the numbers of images in results.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,37 +14,7 @@ import (
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/report"
 	"github.com/semcon/semcon/sccore/study"
-)
-
-// The verbs that show what records say.
-var (
-	tableVerb = verb{
-		name:    "table",
-		summary: "print an experiment's tables from its records: paper, ours, difference",
-		args:    "EXPERIMENT",
-		example: "semcon table effect-aug --format md\nsemcon table video_seg",
-		run:     runTable,
-	}
-	claimsVerb = verb{
-		name:    "claims",
-		summary: "print the scoreboard of the paper's claims from records",
-		example: "semcon claims --profile quick",
-		run:     runClaims,
-	}
-	compareVerb = verb{
-		name:    "compare",
-		summary: "compare two runs: settings that differ, curves, and differences of their numbers paired by seed",
-		args:    "RUN RUN",
-		example: "semcon compare ablation/line2 ablation/line5\nsemcon compare out/pretrain other/pretrain --to compared.html\n" +
-			"semcon compare noise-tolerance/cotap/flipped0.2@3f2a noise-tolerance/cotap/flipped0.2@91bc",
-		run: runCompare,
-	}
-	reportVerb = verb{
-		name:    "report",
-		summary: "write one page with every table, figure and claim that the records give, and what is missing",
-		example: "semcon report --profile smoke\nsemcon report --profile full --data data --models --format pdf --to results.pdf",
-		run:     runReport,
-	}
+	"github.com/spf13/cobra"
 )
 
 // readRecords reads the records of experiments in a folder. It says which lines are broken, and if none has the wanted profile which profiles there are.
@@ -87,37 +56,45 @@ func otherProfiles(records []study.Record, wanted study.Profile) (others []strin
 	return slices.Compact(others)
 }
 
-func runTable(_ context.Context, args []string) error {
-	flags := newFlags("table")
-	profile := profileFlag(flags, "of the runs shown")
-	out := flags.String("out", "out", "`FOLDER` of the records")
-	format := choiceFlag(flags, "format", "`FORMAT`: "+strings.Join(figures.Formats, ", "), figures.Formats...)
-	experiment, label, err := oneExperiment(must(parse(flags, args)))
-	check(err)
-	folder := filepath.Join(*out, experiment.Name)
-	records := must(readRecords("table", *out, *profile, folder, experiment))
-	if len(records) == 0 {
-		fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, *profile, *out))
+func tableVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "table EXPERIMENT", Short: "print an experiment's tables from its records: paper, ours, difference",
+		Example: "semcon table effect-aug --format md\nsemcon table video_seg",
 	}
-	tables := must(experiment.Tables(records, *profile))
-	shown := namedTables(tables, label)
-	if measured := figures.Measured(shown); label == "" && len(measured) < len(shown) {
-		fmt.Fprintf(os.Stderr, "semcon table: left out, as they show the paper's numbers alone: %s\n", paperAlone(shown))
-		shown = measured
-	} else if label != "" && len(figures.Measured(tables)) < len(tables) && paperAlone(shown) != "" {
-		fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, *profile, *out))
-	}
-	for i, table := range shown {
-		text := must(table.Format(*format))
-		switch {
-		case i > 0 && *format == "csv": // All tables share one header.
-			_, text, _ = strings.Cut(text, "\n")
-		case i > 0:
-			fmt.Println()
+	completeExperiments(c, true)
+	var profile study.Profile
+	profileFlag(c, &profile, "of the runs shown")
+	out := c.Flags().String("out", "out", "`FOLDER` of the records")
+	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.Formats, ", "), figures.Formats...)
+	c.RunE = func(_ *cobra.Command, names []string) error {
+		experiment, label, err := oneExperiment(names)
+		check(err)
+		folder := filepath.Join(*out, experiment.Name)
+		records := must(readRecords("table", *out, profile, folder, experiment))
+		if len(records) == 0 {
+			fmt.Fprintf(os.Stderr, "semcon table: no records in %s; \"%s\" makes them\n", folder, commandFor("run", experiment.Name, profile, *out))
 		}
-		fmt.Print(text)
+		tables := must(experiment.Tables(records, profile))
+		shown := namedTables(tables, label)
+		if measured := figures.Measured(shown); label == "" && len(measured) < len(shown) {
+			fmt.Fprintf(os.Stderr, "semcon table: left out, as they show the paper's numbers alone: %s\n", paperAlone(shown))
+			shown = measured
+		} else if label != "" && len(figures.Measured(tables)) < len(tables) && paperAlone(shown) != "" {
+			fmt.Fprintf(os.Stderr, "semcon table: no run on the paper's data; \"%s\" shows the others\n", commandFor("table", experiment.Name, profile, *out))
+		}
+		for i, table := range shown {
+			text := must(table.Format(*format))
+			switch {
+			case i > 0 && *format == "csv": // All tables share one header.
+				_, text, _ = strings.Cut(text, "\n")
+			case i > 0:
+				fmt.Println()
+			}
+			fmt.Print(text)
+		}
+		return nil
 	}
-	return nil
+	return c
 }
 
 // namedTables returns the tables that show the paper's table or figure with the label. They are all tables if no title has the label: the paper's figures of
@@ -146,58 +123,75 @@ func paperAlone(tables []figures.Table) string {
 	return strings.Join(names, ", ")
 }
 
-func runClaims(_ context.Context, args []string) error {
-	flags := newFlags("claims")
-	profile := profileFlag(flags, "of the runs")
-	out := flags.String("out", "out", "`FOLDER` of the records")
-	format := choiceFlag(flags, "format", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "), figures.ScoreboardFormats...)
-	check(noNames(flags, args))
-	must(readRecords("claims", *out, *profile, *out, experiments.All()...))
-	fmt.Print(must(must(experiments.Claims(*out, *profile)).Format(*format)))
-	return nil
-}
-
-func runCompare(_ context.Context, args []string) error {
-	flags := newFlags("compare")
-	profile := profileFlag(flags, "of the runs")
-	out := flags.String("out", "out", "`FOLDER` of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder")
-	to := flags.String("to", "", "`FILE` of a page with the comparison and its curves; .html")
-	runs := must(parse(flags, args))
-	if len(runs) != 2 {
-		return usagef("want two runs, such as ablation/line2, got %s", listed(runs))
+func claimsVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "claims", Short: "print the scoreboard of the paper's claims from records", Args: noNames, Example: "semcon claims --profile quick",
 	}
-	if *to != "" {
-		if !strings.EqualFold(filepath.Ext(*to), ".html") {
-			return usagef("--to %s: want a file that ends with .html", *to)
-		}
-		check(requireWritableFile("to", *to))
-	}
-	compared := must(report.Compare(must(report.Select(*out, runs[0], *profile)), must(report.Select(*out, runs[1], *profile))))
-	if *to == "" {
-		fmt.Print(compared.Text())
+	var profile study.Profile
+	profileFlag(c, &profile, "of the runs")
+	out := c.Flags().String("out", "out", "`FOLDER` of the records")
+	format := choiceFlag(c, "format", "`FORMAT`: "+strings.Join(figures.ScoreboardFormats, ", "), figures.ScoreboardFormats...)
+	c.RunE = func(*cobra.Command, []string) error {
+		must(readRecords("claims", *out, profile, *out, experiments.All()...))
+		fmt.Print(must(must(experiments.Claims(*out, profile)).Format(*format)))
 		return nil
 	}
-	check(compared.Write(*to))
-	fmt.Printf("wrote %s\n", *to)
-	return nil
+	return c
 }
 
-func runReport(ctx context.Context, args []string) error {
-	flags := newFlags("report")
-	o := report.Options{}
-	profile, data := profileFlag(flags, "of the records"), dataFlag(flags)
-	flags.StringVar(&o.Out, "out", "out", "`FOLDER` of the records")
-	models := flags.Bool("models", false, "also draw what the models of the runs make of images, which computes")
-	target := reportFlags(flags)
-	check(noNames(flags, args))
-	o.Profile, o.Data = *profile, *data
-	check(requireFolder("out", o.Out))
-	check(requireFolder("data", o.Data))
-	check(target.check(o.Out))
-	if *models {
-		o.Backend = must(backend.Open())
+func compareVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "compare RUN RUN", Short: "compare two runs: settings that differ, curves, and differences of their numbers paired by seed",
+		Example: "semcon compare ablation/line2 ablation/line5\nsemcon compare out/pretrain other/pretrain --to compared.html\n" +
+			"semcon compare noise-tolerance/cotap/flipped0.2@3f2a noise-tolerance/cotap/flipped0.2@91bc",
 	}
-	return target.write(ctx, o)
+	var profile study.Profile
+	profileFlag(c, &profile, "of the runs")
+	out := c.Flags().String("out", "out", "`FOLDER` of the records of runs that are named as EXPERIMENT/CELL; a run may also be the path of an experiment's folder")
+	to := c.Flags().String("to", "", "`FILE` of a page with the comparison and its curves; .html")
+	c.RunE = func(_ *cobra.Command, runs []string) error {
+		if len(runs) != 2 {
+			return usagef("want two runs, such as ablation/line2, got %s", listed(runs))
+		}
+		if *to != "" {
+			if !strings.EqualFold(filepath.Ext(*to), ".html") {
+				return usagef("--to %s: want a file that ends with .html", *to)
+			}
+			check(requireWritableFile("to", *to))
+		}
+		compared := must(report.Compare(must(report.Select(*out, runs[0], profile)), must(report.Select(*out, runs[1], profile))))
+		if *to == "" {
+			fmt.Print(compared.Text())
+			return nil
+		}
+		check(compared.Write(*to))
+		fmt.Printf("wrote %s\n", *to)
+		return nil
+	}
+	return c
+}
+
+func reportVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "report", Short: "write one page with every table, figure and claim that the records give, and what is missing", Args: noNames,
+		Example: "semcon report --profile smoke\nsemcon report --profile full --data data --models --format pdf --to results.pdf",
+	}
+	o := report.Options{}
+	profileFlag(c, &o.Profile, "of the records")
+	dataFlag(c, &o.Data)
+	c.Flags().StringVar(&o.Out, "out", "out", "`FOLDER` of the records")
+	models := c.Flags().Bool("models", false, "also draw what the models of the runs make of images, which computes")
+	target := reportFlags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		check(requireFolder("out", o.Out))
+		check(requireFolder("data", o.Data))
+		check(target.check(o.Out))
+		if *models {
+			o.Backend = must(backend.Open())
+		}
+		return target.write(c.Context(), o)
+	}
+	return c
 }
 
 // reportTarget is where a report goes.
@@ -207,9 +201,9 @@ type reportTarget struct {
 }
 
 // reportFlags adds the flags that say where a report goes.
-func reportFlags(flags *flag.FlagSet) *reportTarget {
-	t := &reportTarget{format: choiceFlag(flags, "format", "`FORMAT`: html, or pdf, which a browser prints: "+strings.Join(report.Browsers[:3], ", ")+" or another", "html", "pdf")}
-	flags.StringVar(&t.to, "to", "", "`FILE` of the report; by default report.html or report.pdf in the folder of the records")
+func reportFlags(c *cobra.Command) *reportTarget {
+	t := &reportTarget{format: choiceFlag(c, "format", "`FORMAT`: html, or pdf, which a browser prints: "+strings.Join(report.Browsers[:3], ", ")+" or another", "html", "pdf")}
+	c.Flags().StringVar(&t.to, "to", "", "`FILE` of the report; by default report.html or report.pdf in the folder of the records")
 	return t
 }
 
@@ -229,7 +223,7 @@ func (t *reportTarget) write(ctx context.Context, o report.Options) error {
 	o.Command = func(e study.Experiment) string {
 		command := commandFor("run", e.Name, o.Profile, o.Out)
 		if data := e.DataFor(study.Options{Profile: o.Profile, Out: o.Out, Data: o.Data}); data != "" {
-			command += " --data " + commandLine([]string{data})
+			command += " --data " + quote(data)
 		}
 		return command
 	}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,127 +19,82 @@ import (
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/report"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
 )
 
-// The verbs that train.
-var (
-	trainVerb = verb{
-		name:    "train",
-		summary: "train on a folder of your own images, from weights of yours or of others",
-		args:    "FOLDER",
-		example: "semcon train photos --init dino_deitsmall16_pretrain.pth --out runs/photos\n" +
+func trainVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "train FOLDER", Short: "train on a folder of your own images, from weights of yours or of others",
+		Example: "semcon train photos --init dino_deitsmall16_pretrain.pth --out runs/photos\n" +
 			"semcon train streets --objects products --init model.safetensors --out runs/both\n" +
 			"semcon train photos --profile smoke --out runs/try",
-		kept: "checkpoint kept",
-		run:  runTrain,
+		Annotations: map[string]string{kept: "checkpoint kept"},
 	}
-	runVerb = verb{
-		name:    "run",
-		summary: "run an experiment, or what is left of it",
-		args:    "EXPERIMENT",
-		example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
-		kept:    "records and checkpoints are kept",
-		run:     runExperiment,
-	}
-	reproduceVerb = verb{
-		name:    "reproduce",
-		summary: "run every experiment of a profile, or the rest of them, and write the report",
-		args:    "[EXPERIMENT…]",
-		example: "semcon reproduce --profile smoke --out smoke\nsemcon reproduce --profile quick --data data\nsemcon reproduce pretrain transfer video",
-		kept:    "records and checkpoints are kept",
-		run:     runReproduce,
-	}
-)
-
-// cacheFlag and checkpointFlag add flags of the verbs that train.
-func cacheFlag(flags *flag.FlagSet, folder *string) {
-	flags.StringVar(folder, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
-}
-
-func checkpointFlag(flags *flag.FlagSet, every *time.Duration) {
-	flags.DurationVar(every, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
-}
-
-func checkCheckpoint(every time.Duration) error {
-	if every < 0 {
-		return usagef("--checkpoint-every %v is negative", every)
-	}
-	return nil
-}
-
-func runTrain(ctx context.Context, args []string) error {
-	flags := newFlags("train")
-	o := ownimages.Options{}
+	o, flags := ownimages.Options{}, c.Flags()
 	flags.StringVar(&o.Start.Init, "init", "", "`FILE` of weights to start from, .pth or .safetensors; without it from random weights of vit-tiny")
 	flags.StringVar(&o.Folders.Objects, "objects", "", "`FOLDER` of images that show one object each; those of the first folder then count as scenes")
 	flags.StringVar(&o.Out, "out", "", "`FOLDER` for the encoder, its curves and report.html; by default out/train/ and the name of the images' folder")
-	profile := choiceFlag(flags, "profile", "`PROFILE`: full, or smoke, which shows in a minute that it works", "full", "smoke")
+	profile := choiceFlag(c, "profile", "`PROFILE`: full, or smoke, which shows in a minute that it works", "full", "smoke")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`NUMBER` that seeds all random draws")
-	flags.Var((*patterns)(&o.Start.Ignore), "ignore", "leave out the keys of --init that match `PATTERN`, with * for any text; can be given several times")
-	cacheFlag(flags, &o.Folders.Cache)
-	checkpointFlag(flags, &o.CheckpointEvery)
-	listFlag(flags, &o.Start.Set, "set", "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated")
-	devices := devicesFlag(flags)
-	names := must(parse(flags, args))
-	if len(names) != 1 {
-		return usagef("want one folder of images, got %s", listed(names))
+	flags.StringArrayVar(&o.Start.Ignore, "ignore", nil, "leave out the keys of --init that match `PATTERN`, with * for any text; can be given several times")
+	cacheFlag(c, &o.Folders.Cache)
+	checkpointFlag(c, &o.CheckpointEvery)
+	flags.StringArrayVar(&o.Start.Set, "set", nil, "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated")
+	devices := devicesFlag(c)
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if len(names) != 1 {
+			return usagef("want one folder of images, got %s", listed(names))
+		}
+		check(checkCheckpoint(o.CheckpointEvery))
+		o.Folders.Images, o.Start.Smoke = names[0], *profile == "smoke"
+		if o.Out == "" {
+			o.Out = filepath.Join("out", "train", filepath.Base(must(filepath.Abs(names[0]))))
+		}
+		if o.Start.Init != "" {
+			check(requireReadableFile("init", o.Start.Init))
+		}
+		check(requireWritable("out", o.Out))
+		engine := must(openDevices(*devices))
+		o.Command = commandLine(append([]string{"semcon"}, os.Args[1:]...)...)
+		announceEngine(os.Stderr, *devices)
+		o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
+		o.Bar = func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
+		did := "wrote"
+		if ownimages.Finished(o.Out) {
+			did = "already finished:"
+		}
+		check(ownimages.Train(c.Context(), engine, o))
+		fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
+		return nil
 	}
-	check(checkCheckpoint(o.CheckpointEvery))
-	o.Folders.Images, o.Start.Smoke = names[0], *profile == "smoke"
-	if o.Out == "" {
-		o.Out = filepath.Join("out", "train", filepath.Base(must(filepath.Abs(names[0]))))
-	}
-	if o.Start.Init != "" {
-		check(requireReadableFile("init", o.Start.Init))
-	}
-	check(requireWritable("out", o.Out))
-	engine := must(openDevices(*devices))
-	o.Command = commandLine(append([]string{"semcon", "train"}, args...))
-	announceEngine(os.Stderr, *devices)
-	o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
-	o.Bar = func(title string, total int) progress.Bar { return progress.New(os.Stderr, title, total) }
-	did := "wrote"
-	if ownimages.Finished(o.Out) {
-		did = "already finished:"
-	}
-	check(ownimages.Train(ctx, engine, o))
-	fmt.Printf("%s %s and %s\n", did, filepath.Join(o.Out, ownimages.EncoderFile), filepath.Join(o.Out, ownimages.ReportFile))
-	return nil
-}
-
-// studyChoice is what the flags of run, status and submit choose of an experiment.
-type studyChoice struct {
-	options study.Options
-	profile *study.Profile
-	data    *string
-}
-
-// studyFlags adds the flags that choose an experiment's cells.
-func studyFlags(flags *flag.FlagSet) *studyChoice {
-	c := &studyChoice{profile: profileFlag(flags, "of the run"), data: dataFlag(flags)}
-	o := &c.options
-	flags.StringVar(&o.Out, "out", "out", "`FOLDER` for records and checkpoints")
-	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
-	listFlag(flags, &o.Set, "set", "change the configuration: `KEY=VALUE`; may be repeated")
-	listFlag(flags, &o.Only, "only", "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated")
 	return c
 }
 
-// complete completes the options after the flags are parsed, and finds the experiment that names has. table is the table by whose name it is given, if it
-// is.
-func (c *studyChoice) complete(flags *flag.FlagSet, names []string) (e study.Experiment, table string, err error) {
+// studyFlags adds the flags that choose an experiment's cells. [completeStudy] completes the options after they are parsed.
+func studyFlags(c *cobra.Command) *study.Options {
+	o, flags := &study.Options{}, c.Flags()
+	profileFlag(c, &o.Profile, "of the run")
+	dataFlag(c, &o.Data)
+	flags.StringVar(&o.Out, "out", "out", "`FOLDER` for records and checkpoints")
+	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of the profile's own")
+	flags.StringArrayVar(&o.Set, "set", nil, "change the configuration: `KEY=VALUE`; may be repeated")
+	flags.StringArrayVar(&o.Only, "only", nil, "run only the cells that match `PATTERN`, such as dataset/method/row/seed; may be repeated")
+	completeExperiments(c, true)
+	return o
+}
+
+// completeStudy completes the options of an experiment and finds the experiment that names has. table is the table by whose name it is given, if it is.
+func completeStudy(c *cobra.Command, o *study.Options, names []string) (e study.Experiment, table string, err error) {
 	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "=") }); i >= 0 {
 		return e, "", usagef("%s is not the name of an experiment; a setting is --set %[1]s, each with its own --set", names[i])
 	}
 	if e, table, err = oneExperiment(names); err != nil {
 		return e, "", err
 	}
-	o := &c.options
-	o.Profile, o.Data = *c.profile, *c.data
-	if given(flags, "seeds") && o.Seeds < 1 {
+	if c.Flags().Changed("seeds") && o.Seeds < 1 {
 		return e, "", usagef("--seeds %d is not positive", o.Seeds)
 	}
-	if !given(flags, "data") && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
+	if !c.Flags().Changed("data") && (e.GeneratesData || e.DataBySet && e.DataFor(*o) == "") {
 		o.Data = "" // $SEMCON_DATA is for others.
 	}
 	if !e.GeneratesData {
@@ -162,8 +115,8 @@ func oneExperiment(names []string) (e study.Experiment, table string, err error)
 }
 
 // announced makes a run print its engine before anything else. A refused run prints only the reason.
-func announced(o *study.Options, devices *int) {
-	announce := sync.OnceFunc(func() { announceEngine(os.Stderr, *devices) })
+func announced(o *study.Options, devices int) {
+	announce := sync.OnceFunc(func() { announceEngine(os.Stderr, devices) })
 	o.Bar = func(title string, total int) progress.Bar {
 		announce()
 		return progress.New(os.Stderr, title, total)
@@ -172,10 +125,6 @@ func announced(o *study.Options, devices *int) {
 		announce()
 		fmt.Fprintln(os.Stderr, line)
 	}
-}
-
-func parallelFlag(flags *flag.FlagSet, n *int) {
-	flags.IntVar(n, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
 }
 
 // completeParallel checks the number of runs at the same time on so many devices, and sets it to the default of its profile if it is 0.
@@ -194,24 +143,29 @@ func completeParallel(o *study.Options, devices int) error {
 	return nil
 }
 
-func runExperiment(ctx context.Context, args []string) error {
-	flags := newFlags("run")
-	choice := studyFlags(flags)
-	o := &choice.options
-	devices := devicesFlag(flags)
-	announced(o, devices)
-	parallelFlag(flags, &o.Parallel)
-	cacheFlag(flags, &o.Cache)
-	checkpointFlag(flags, &o.CheckpointEvery)
-	flags.BoolVar(&o.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
-	experiment, table, err := choice.complete(flags, must(parse(flags, args)))
-	check(err)
-	check(checkCheckpoint(o.CheckpointEvery))
-	check(completeParallel(o, *devices))
-	check(requireWritable("out", o.Out))
-	check(choiceError(experiment.Run(ctx, must(openDevices(*devices)), *o)))
-	fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), o.Profile, o.Out))
-	return nil
+func runVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "run EXPERIMENT", Short: "run an experiment, or what is left of it", Annotations: keeps,
+		Example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
+	}
+	o := studyFlags(c)
+	devices := devicesFlag(c)
+	parallelFlag(c, &o.Parallel)
+	cacheFlag(c, &o.Cache)
+	checkpointFlag(c, &o.CheckpointEvery)
+	c.Flags().BoolVar(&o.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
+	c.RunE = func(c *cobra.Command, names []string) error {
+		announced(o, *devices)
+		experiment, table, err := completeStudy(c, o, names)
+		check(err)
+		check(checkCheckpoint(o.CheckpointEvery))
+		check(completeParallel(o, *devices))
+		check(requireWritable("out", o.Out))
+		check(choiceError(experiment.Run(c.Context(), must(openDevices(*devices)), *o)))
+		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), o.Profile, o.Out))
+		return nil
+	}
+	return c
 }
 
 // choiceError makes an invalid option of an experiment an error of usage.
@@ -231,55 +185,62 @@ func commandFor(verb, name string, profile study.Profile, out string) string {
 	if out != "out" {
 		words = append(words, "--out", out)
 	}
-	return strings.Join(words, " ")
+	return commandLine(words...)
 }
 
-func runReproduce(ctx context.Context, args []string) error {
-	flags := newFlags("reproduce")
-	o, devices := study.Options{CheckpointEvery: 20 * time.Second}, 1
-	profile, data := profileFlag(flags, "of the runs"), dataFlag(flags)
-	flags.StringVar(&o.Out, "out", "out", "`FOLDER` for records, checkpoints and the report")
-	flags.IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of each profile's own")
-	parallelFlag(flags, &o.Parallel)
-	target := reportFlags(flags)
-	chosen := must(inOrder(must(parse(flags, args))))
-	if o.Seeds < 0 {
-		return usagef("--seeds %d is negative", o.Seeds)
+func reproduceVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "reproduce [EXPERIMENT…]", Short: "run every experiment of a profile, or the rest of them, and write the report", Annotations: keeps,
+		Example: "semcon reproduce --profile smoke --out smoke\nsemcon reproduce --profile quick --data data\nsemcon reproduce pretrain transfer video",
 	}
-	o.Profile, o.Data = *profile, *data
-	check(completeParallel(&o, devices))
-	check(requireFolder("data", o.Data))
-	check(requireWritable("out", o.Out))
-	check(target.check(o.Out))
-	b := must(backend.Open())
-	announced(&o, &devices)
-	failures := map[string]error{}
-	var failed []string
-	for i, e := range chosen {
-		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(chosen), e.Name)
-		options := o
-		if options.Data = e.DataFor(o); options.Data == "" && o.Data != "" && !e.GeneratesData {
-			why := fmt.Sprintf("has none of its datasets in %s", o.Data)
-			if e.DataBySet {
-				why = "needs files for photographs that --set names"
+	completeExperiments(c, true)
+	o := study.Options{CheckpointEvery: 20 * time.Second}
+	profileFlag(c, &o.Profile, "of the runs")
+	dataFlag(c, &o.Data)
+	c.Flags().StringVar(&o.Out, "out", "out", "`FOLDER` for records, checkpoints and the report")
+	c.Flags().IntVar(&o.Seeds, "seeds", 0, "`NUMBER` of seeds instead of each profile's own")
+	parallelFlag(c, &o.Parallel)
+	target := reportFlags(c)
+	c.RunE = func(c *cobra.Command, names []string) error {
+		chosen := must(inOrder(names))
+		if o.Seeds < 0 {
+			return usagef("--seeds %d is negative", o.Seeds)
+		}
+		check(completeParallel(&o, 1))
+		check(requireFolder("data", o.Data))
+		check(requireWritable("out", o.Out))
+		check(target.check(o.Out))
+		b := must(backend.Open())
+		announced(&o, 1)
+		failures := map[string]error{}
+		var failed []string
+		for i, e := range chosen {
+			fmt.Fprintf(os.Stderr, "%d of %d: %s\n", i+1, len(chosen), e.Name)
+			options := o
+			if options.Data = e.DataFor(o); options.Data == "" && o.Data != "" && !e.GeneratesData {
+				why := fmt.Sprintf("has none of its datasets in %s", o.Data)
+				if e.DataBySet {
+					why = "needs files for photographs that --set names"
+				}
+				fmt.Fprintf(os.Stderr, "%s %s: it takes synthetic images\n", e.Name, why)
 			}
-			fmt.Fprintf(os.Stderr, "%s %s: it takes synthetic images\n", e.Name, why)
+			err := panics.Catch(func() error { return e.Run(c.Context(), b, options) })
+			if c.Context().Err() != nil {
+				return err
+			}
+			if err != nil {
+				failures[e.Name], failed = err, append(failed, e.Name)
+				fmt.Fprintf(os.Stderr, "%s failed: %s\n", e.Name, oneLine(err))
+			}
 		}
-		err := panics.Catch(func() error { return e.Run(ctx, b, options) })
-		if ctx.Err() != nil {
-			return err
+		fmt.Fprintln(os.Stderr, "the report")
+		check(target.write(c.Context(), report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures}))
+		if len(failed) > 0 {
+			return fmt.Errorf("%d of %d experiments failed: %s; the report says why", len(failed), len(chosen), strings.Join(failed, ", "))
 		}
-		if err != nil {
-			failures[e.Name], failed = err, append(failed, e.Name)
-			fmt.Fprintf(os.Stderr, "%s failed: %s\n", e.Name, oneLine(err))
-		}
+		return nil
 	}
-	fmt.Fprintln(os.Stderr, "the report")
-	check(target.write(ctx, report.Options{Profile: o.Profile, Out: o.Out, Data: o.Data, Backend: b, Failures: failures}))
-	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d experiments failed: %s; the report says why", len(failed), len(chosen), strings.Join(failed, ", "))
-	}
-	return nil
+	return c
 }
 
 // inOrder returns the named experiments, or all if there are no names, each after those whose runs it reads.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -13,15 +12,8 @@ import (
 
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
 )
-
-var settingsVerb = verb{
-	name:    "settings",
-	summary: "list what --set changes of an experiment: every key, its default, what it means",
-	args:    "EXPERIMENT [WORD]",
-	example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full",
-	run:     runSettings,
-}
 
 // meaningsFile has the comments of the fields of configurations, by [settings.Setting].Field. The test of this verb writes and holds it.
 //
@@ -89,44 +81,45 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 	return nil, err
 }
 
-func runSettings(_ context.Context, args []string) error {
-	flags := newFlags("settings")
-	profile := profileFlag(flags, "whose defaults are shown")
-	dataset := flags.String("dataset", "", "`NAME` of the dataset whose defaults are shown, as in names of runs: coco, images; by default synthetic ones, in full the first")
-	names := must(parse(flags, args))
-	word := ""
-	if len(names) == 2 {
-		names, word = names[:1], names[1]
+func settingsVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "settings EXPERIMENT [WORD]", Short: "list what --set changes of an experiment: every key, its default, what it means",
+		Example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full",
 	}
-	experiment, _, err := oneExperiment(names)
-	check(err)
-	all := must(defaults(experiment, *profile, *dataset))
-	var meanings map[string]string
-	check(json.Unmarshal(meaningsFile, &meanings))
-	shown := 0
-	header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n\n", experiment.Name, *profile)
-	if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
-		header = strings.TrimSuffix(header, "\n") + "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n\n"
-	}
-	for _, s := range all {
-		if !strings.Contains(s.Key, settings.Key(word)) {
-			continue
+	completeExperiments(c, true)
+	var profile study.Profile
+	profileFlag(c, &profile, "whose defaults are shown")
+	dataset := c.Flags().String("dataset", "", "`NAME` of the dataset whose defaults are shown, as in names of runs: coco, images; by default synthetic ones, in full the first")
+	c.RunE = func(_ *cobra.Command, names []string) error {
+		word := ""
+		if len(names) == 2 {
+			names, word = names[:1], names[1]
 		}
-		if shown == 0 {
-			fmt.Print(header)
+		experiment, _, err := oneExperiment(names)
+		check(err)
+		all := must(defaults(experiment, profile, *dataset))
+		if len(all) == 0 {
+			return fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", experiment.Name)
 		}
-		meaning := cmp.Or(meanings[s.Field], "see "+path.Base(s.Field))
-		if s.Allowed != "" {
-			meaning += "\n    Allowed: " + s.Allowed
+		var meanings map[string]string
+		check(json.Unmarshal(meaningsFile, &meanings))
+		header := fmt.Sprintf("%s, profile %s: keys of --set, their defaults and what they mean\n", experiment.Name, profile)
+		if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
+			header += "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n"
 		}
-		fmt.Printf("%s=%s\n    %s\n", s.Key, s.Value, meaning)
-		shown++
+		all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) })
+		if len(all) == 0 {
+			return usagef("%s has no setting with %q in its key", experiment.Name, word)
+		}
+		fmt.Println(header)
+		for _, s := range all {
+			meaning := cmp.Or(meanings[s.Field], "see "+path.Base(s.Field))
+			if s.Allowed != "" {
+				meaning += "\n    Allowed: " + s.Allowed
+			}
+			fmt.Printf("%s=%s\n    %s\n", s.Key, s.Value, meaning)
+		}
+		return nil
 	}
-	if shown == 0 && word != "" {
-		return usagef("%s has no setting with %q in its key", experiment.Name, word)
-	}
-	if shown == 0 {
-		return fmt.Errorf("%s has no cells to read settings from; it needs the records of another experiment", experiment.Name)
-	}
-	return nil
+	return c
 }

@@ -41,6 +41,9 @@ func TestKernelJSON(t *testing.T) {
 	if kernel.Env["GOPROXY"] != "off" || !strings.Contains(kernel.Env["GOFLAGS"], "-ldflags=-w") {
 		t.Errorf("env %q", kernel.Env)
 	}
+	if workspace, set := kernel.Env["GOWORK"]; !set || workspace != "" {
+		t.Errorf("a GOWORK of the shell, now %q, would hide the kernel's own workspace", workspace)
+	}
 	if _, fixed := kernel.Env["GOMLX_BACKEND"]; fixed {
 		t.Error("kernel.json fixes GOMLX_BACKEND, which belongs to the user's shell")
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,13 +12,16 @@ import (
 	"time"
 
 	"github.com/semcon/semcon/sccore/backend"
+	"github.com/spf13/cobra"
 )
 
 // busyVerb computes and ignores its context, like XLA while it compiles.
-var busyVerb = verb{name: "busy", kept: "checkpoint kept", run: func(context.Context, []string) error {
-	fmt.Println("begun")
-	select {}
-}}
+func busyVerb() *cobra.Command {
+	return &cobra.Command{Use: "busy", Annotations: map[string]string{kept: "checkpoint kept"}, RunE: func(*cobra.Command, []string) error {
+		fmt.Println("begun")
+		select {}
+	}}
+}
 
 // TestSignalsEndWhatDoesNotListen sends one signal and waits for the grace period, or sends two signals, of which the second ends the process at once.
 func TestSignalsEndWhatDoesNotListen(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -11,45 +10,45 @@ import (
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/experiments"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
 )
 
-var statusVerb = verb{
-	name:    "status",
-	summary: "show how far each cell of an experiment is, whoever runs it",
-	args:    "[EXPERIMENT]",
-	example: "semcon status\nsemcon status ablation --profile full --data data",
-	run: func(ctx context.Context, args []string) error {
-		flags := newFlags("status")
-		choice := studyFlags(flags)
-		names := must(parse(flags, args))
+func statusVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "status [EXPERIMENT]", Short: "show how far each cell of an experiment is, whoever runs it",
+		Example: "semcon status\nsemcon status ablation --profile full --data data",
+	}
+	o := studyFlags(c)
+	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(names) == 0 {
 			for _, flag := range []string{"profile", "only", "set"} { // They are for one experiment.
-				if given(flags, flag) {
+				if c.Flags().Changed(flag) {
 					return usagef("--%s: name an experiment", flag)
 				}
 			}
-			return printOverview(*choice)
+			return printOverview(*o)
 		}
-		experiment, _, err := choice.complete(flags, names)
+		experiment, _, err := completeStudy(c, o, names)
 		check(err)
-		choice.options.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-		fmt.Print(describeStatus(experiment.Name, choice.options.Profile, must(statusOf(experiment, choice.options))))
+		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
+		fmt.Print(describeStatus(experiment.Name, o.Profile, must(statusOf(experiment, *o))))
 		return nil
-	},
+	}
+	return c
 }
 
 // printOverview prints a line for each experiment: how many cells of each profile have records.
-func printOverview(choice studyChoice) error {
+func printOverview(all study.Options) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "recorded runs\tsmoke\tquick\tfull\n")
 	for _, e := range experiments.All() {
 		fmt.Fprint(w, e.Name)
 		for _, profile := range []study.Profile{study.Smoke, study.Quick, study.Full} {
-			o := choice.options
-			if o.Profile = profile; !e.GeneratesData {
-				o.Data = *choice.data
-			}
-			if e.DataBySet {
+			o := all
+			switch o.Profile = profile; {
+			case e.GeneratesData:
+				o.Data = ""
+			case e.DataBySet:
 				o.Data = e.DataFor(o)
 			}
 			done, all, err := e.Recorded(o)

@@ -3,14 +3,15 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -18,25 +19,23 @@ import (
 	"github.com/semcon/semcon/internal/atomicfile"
 	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v2"
 )
 
-var submitVerb = verb{
-	name:    "submit",
-	summary: "write an experiment as a job of a cluster, one task a cell, and print the command that starts it",
-	args:    "slurm|k8s EXPERIMENT",
-	example: "semcon submit slurm ablation --profile full --data data --gpus 1 --at-once 8\n" +
-		"semcon submit k8s ablation --profile full --data data --dir /work --claim shared --image registry.example/semcon",
-	run: runSubmit,
-}
-
-func runSubmit(ctx context.Context, args []string) error {
-	flags := newFlags("submit")
-	choice := studyFlags(flags)
-	var job clusterJob
+func submitVerb() *cobra.Command {
+	c := &cobra.Command{
+		Use: "submit slurm|k8s EXPERIMENT", Short: "write an experiment as a job of a cluster, one task a cell, and print the command that starts it",
+		Example: "semcon submit slurm ablation --profile full --data data --gpus 1 --at-once 8\n" +
+			"semcon submit k8s ablation --profile full --data data --dir /work --claim shared --image registry.example/semcon",
+	}
+	o, flags := studyFlags(c), c.Flags()
+	complete(c, "", "slurm", "k8s")
+	job := clusterJob{Time: 24 * time.Hour}
 	flags.IntVar(&job.GPUs, "gpus", 1, "`NUMBER` of GPUs of a task, which share each batch")
 	flags.IntVar(&job.CPUs, "cpus", 8, "`NUMBER` of CPU cores of a task")
 	flags.StringVar(&job.Memory, "memory", "64G", "`SIZE` of the main memory of a task")
-	flags.DurationVar(&job.Time, "time", 24*time.Hour, "`TIME` after which Slurm ends a task, which then goes back into the queue")
+	flags.Var((*slurmTime)(&job.Time), "time", "`TIME` after which Slurm ends a task, which then goes back into the queue: 36h, or as Slurm writes it, 1-12:00:00 or minutes")
 	flags.IntVar(&job.AtOnce, "at-once", 0, "`NUMBER` of tasks that run at once; by default all that the cluster has room for")
 	flags.IntVar(&job.Retries, "retries", 3, "`NUMBER` of times that a task is started again after a failure")
 	flags.StringVar(&job.Partition, "partition", "", "`NAME` of a partition of Slurm")
@@ -45,65 +44,66 @@ func runSubmit(ctx context.Context, args []string) error {
 	dir := flags.String("dir", "", "`FOLDER` in which tasks run, on storage that they share; by default this one, and /work for k8s")
 	binary := flags.String("binary", "", "`FILE` of semcon on the nodes; by default this one, and semcon for k8s")
 	start := flags.Bool("run", false, "also start the job")
-	names := must(parse(flags, args))
-	if len(names) != 2 {
-		return usagef("want slurm or k8s and the name of an experiment, got %s", listed(names))
-	}
-	kind := must(clusterByName(names[0]))
-	experiment, _, err := choice.complete(flags, names[1:])
-	check(err)
-	o := choice.options
-	check(requireWritable("out", o.Out))
-	o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
-	cells := must(statusOf(experiment, o))
-	for _, c := range cells {
-		if c.State != study.Done {
-			job.Cells = append(job.Cells, c.Name)
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if len(names) != 2 {
+			return usagef("want slurm or k8s and the name of an experiment, got %s", listed(names))
 		}
-	}
-	if len(job.Cells) == 0 {
-		fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
+		kind := must(clusterByName(names[0]))
+		experiment, _, err := completeStudy(c, o, names[1:])
+		check(err)
+		check(requireWritable("out", o.Out))
+		o.Warn = func(line string) { fmt.Fprintln(os.Stderr, line) }
+		cells := must(statusOf(experiment, *o))
+		for _, cell := range cells {
+			if cell.State != study.Done {
+				job.Cells = append(job.Cells, cell.Name)
+			}
+		}
+		if len(job.Cells) == 0 {
+			fmt.Printf("%s: all recorded\n", plural.Count(len(cells), "cell"))
+			return nil
+		}
+		folder := must(filepath.Abs(study.Folder(o.Out, experiment.Name)))
+		job.Name, job.Logs, job.Folder = "semcon-"+experiment.Name, filepath.Join(folder, "logs"), *dir
+		if kind.name == "k8s" {
+			job.Folder, *binary = cmp.Or(job.Folder, "/work"), cmp.Or(*binary, "semcon")
+		} else {
+			job.Folder = must(filepath.Abs(job.Folder))
+		}
+		job.Command = append([]string{cmp.Or(*binary, installedBinary()), "run", experiment.Name}, taskFlags(*o, job.GPUs)...)
+		text := must(job.write(kind))
+		file := filepath.Join(folder, "job"+kind.ending)
+		check(atomicfile.WriteBytes(file, []byte(text)))
+		check(os.MkdirAll(job.Logs, 0o755)) // Slurm does not make it.
+		command := append(kind.start, file)
+		fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
+		if !*start {
+			fmt.Printf("start it: %s\nhow far it is: %s\n", commandLine(command...), statusCommand(experiment.Name, *o))
+			return nil
+		}
+		cmd := exec.CommandContext(c.Context(), command[0], command[1:]...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w", commandLine(command...), err)
+		}
 		return nil
 	}
-	folder := must(filepath.Abs(study.Folder(o.Out, experiment.Name)))
-	job.Name, job.Logs, job.Folder = "semcon-"+experiment.Name, filepath.Join(folder, "logs"), *dir
-	if kind.name == "k8s" {
-		job.Folder, *binary = cmp.Or(job.Folder, "/work"), cmp.Or(*binary, "semcon")
-	} else {
-		job.Folder = must(filepath.Abs(job.Folder))
-	}
-	job.Command = append([]string{cmp.Or(*binary, installedBinary()), "run", experiment.Name}, taskFlags(o, job.GPUs)...)
-	text := must(job.write(kind))
-	file := filepath.Join(folder, "job"+kind.ending)
-	check(atomicfile.WriteBytes(file, []byte(text)))
-	check(os.MkdirAll(job.Logs, 0o755)) // Slurm does not make it.
-	command := append(kind.start, file)
-	fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
-	if !*start {
-		fmt.Printf("start it: %s\nhow far it is: %s\n", strings.Join(command, " "), statusCommand(experiment.Name, o))
-		return nil
-	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", strings.Join(command, " "), err)
-	}
-	return nil
+	return c
 }
 
 // statusCommand is the command that shows how far the cells of a job are.
 func statusCommand(name string, o study.Options) string {
-	command := commandFor("status", name, o.Profile, o.Out)
+	var words []string
 	if o.Data != "" {
-		command += " --data " + o.Data
+		words = append(words, "--data", o.Data)
 	}
 	for _, value := range o.Set {
-		command += " --set '" + value + "'"
+		words = append(words, "--set", value)
 	}
 	for _, pattern := range o.Only {
-		command += " --only '" + pattern + "'"
+		words = append(words, "--only", pattern)
 	}
-	return command
+	return strings.TrimSpace(commandFor("status", name, o.Profile, o.Out) + " " + commandLine(words...))
 }
 
 // taskFlags are the flags of a task's run on so many GPUs, without the cell.
@@ -153,6 +153,20 @@ type clusterJob struct {
 	Image, Claim string // Of Kubernetes: the container image, and the claim of the volume that is mounted at Folder.
 }
 
+// Script is what the shell of a task of Kubernetes runs.
+func (j clusterJob) Script() string {
+	var cells []string
+	for _, cell := range j.Cells {
+		cells = append(cells, onlyCell(cell))
+	}
+	return fmt.Sprintf("cells=(\n  %s\n)\nexec %s --only \"${cells[$JOB_COMPLETION_INDEX]}\"\n", strings.Join(cells, "\n  "), commandLine(j.Command...))
+}
+
+// onlyCell is the pattern of --only that matches one cell, as a word of the shell.
+func onlyCell(cell string) string {
+	return quote(regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(cell, `\$0`))
+}
+
 // cluster is a kind of cluster.
 type cluster struct {
 	name     string
@@ -176,20 +190,55 @@ func clusterByName(name string) (cluster, error) {
 //go:embed slurm.sbatch kubernetes.yaml
 var files embed.FS
 
-// The templates write times as Slurm does, hours:minutes:seconds, and cells as patterns of --only that match one cell.
+// The templates write what is not of our own making as the YAML library does, with its lines behind an indentation.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"quote": quote, "line": commandLine, "last": func(cells []string) int { return len(cells) - 1 },
-	"clock": func(d time.Duration) string {
-		s := int(d.Seconds())
-		return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+	"quote": quote, "line": func(words []string) string { return commandLine(words...) }, "last": func(cells []string) int { return len(cells) - 1 },
+	"clock": func(d time.Duration) string { return slurmTime(d).String() },
+	"only":  onlyCell,
+	"yaml": func(indentation int, text string) (string, error) {
+		encoded, err := yaml.Marshal(text)
+		return strings.ReplaceAll(strings.TrimSuffix(string(encoded), "\n"), "\n", "\n"+strings.Repeat(" ", indentation)), err
 	},
-	"only": func(cell string) string { return quote(regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(cell, `\$0`)) },
 }).ParseFS(files, "*"))
+
+// slurmTime is a time that is read as Go or as Slurm writes it: 36h, minutes, minutes:seconds, hours:minutes:seconds or days-hours:minutes:seconds.
+type slurmTime time.Duration
+
+func (t slurmTime) String() string {
+	s := int(time.Duration(t).Seconds())
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+func (t *slurmTime) Type() string { return "string" }
+
+func (t *slurmTime) Set(text string) error {
+	if d, err := time.ParseDuration(text); err == nil {
+		*t = slurmTime(d)
+		return nil
+	}
+	days, clock, hasDays := strings.Cut(text, "-")
+	if !hasDays {
+		days, clock = "0", text
+	}
+	units := []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second}
+	parts := append([]string{days}, strings.Split(clock, ":")...)
+	if !hasDays && len(parts) < 4 {
+		units = slices.Delete(units, 1, 2) // Without days, one or two numbers are minutes and seconds.
+	}
+	*t = 0
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 31)
+		if err != nil || i >= len(units) {
+			return errors.New("want a time such as 36h, or as Slurm writes it: 1-12:00:00, 36:00:00 or minutes")
+		}
+		*t += slurmTime(time.Duration(n) * units[i])
+	}
+	return nil
+}
 
 var (
 	jobName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$`)
 	memorySize = regexp.MustCompile(`^[1-9][0-9]*[MGT]$`)
-	plainWord  = regexp.MustCompile(`^[A-Za-z0-9_./:@=,+-]+$`)
 )
 
 // check returns an error that names the first field, as a flag, that a cluster would refuse.

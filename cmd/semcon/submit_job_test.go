@@ -34,6 +34,37 @@ func writtenJob(t *testing.T, kind string, j clusterJob) string {
 	return text
 }
 
+// TestTimesOfSlurm reads the forms of sbatch's manual, and Go's.
+func TestTimesOfSlurm(t *testing.T) {
+	for text, want := range map[string]string{
+		"90": "01:30:00", "90:30": "01:30:30", "36:00:00": "36:00:00", "2-0": "48:00:00", "1-12:30": "36:30:00", "2-00:00:00": "48:00:00", "36h": "36:00:00", "1h30m": "01:30:00",
+	} {
+		var read slurmTime
+		if err := read.Set(text); err != nil || read.String() != want {
+			t.Errorf("%s is %v, %v; want %s", text, read, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "1-", "-5", "1:2:3:4", "1-2:3:4:5", "1-12h"} {
+		if read := new(slurmTime); read.Set(text) == nil {
+			t.Errorf("%q passes for %v", text, read)
+		}
+	}
+}
+
+// TestKubernetesReadsOddNames: what is read back is what was written.
+func TestKubernetesReadsOddNames(t *testing.T) {
+	want := jobOfTwo()
+	want.Cells, want.Folder, want.Image = []string{"a: 'b\n c\"", "\x01\t# {[&*!|>%@`"}, "/it's: #1/\"x\"", "1:2"
+	var j kubernetesJob
+	if err := yaml.UnmarshalStrict([]byte(writtenJob(t, "k8s", want)), &j); err != nil {
+		t.Fatal(err)
+	}
+	c := j.Spec.Template.Spec.Containers[0]
+	if c.Args[0] != want.Script() || c.WorkingDir != want.Folder || c.VolumeMounts[0].MountPath != want.Folder || c.Image != want.Image {
+		t.Errorf("%q", c)
+	}
+}
+
 // kubernetesJob has the fields of a Job of batch/v1 that the file uses, as the types of Kubernetes have them.
 type kubernetesJob struct {
 	APIVersion string `yaml:"apiVersion"`

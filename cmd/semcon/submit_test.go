@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -104,8 +105,9 @@ func TestSubmitRefuses(t *testing.T) {
 		"experiment": {"slurm", "nothing"}, "--only": {"slurm", "ablation", "--only", "x"},
 	} {
 		out := t.TempDir()
-		if err := submitVerb.call(t.Context(), append(args, "--profile", "smoke", "--out", out)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("submit %s: %v, want an error with %q", strings.Join(args, " "), err, want)
+		var stderr bytes.Buffer
+		if status := command(t.Context(), append([]string{"submit"}, append(args, "--profile", "smoke", "--out", out)...), &stderr); status == 0 || !strings.Contains(stderr.String(), want) {
+			t.Errorf("submit %s: %s, want an error with %q", strings.Join(args, " "), &stderr, want)
 		}
 		if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
 			t.Errorf("submit %s leaves %v, %v", strings.Join(args, " "), left, err)

@@ -106,19 +106,15 @@ func readRecorded(dir string) (recorded, error) {
 	return done, nil
 }
 
-// key returns the key of one of a cell's numbers, whose data are identified.
-func key[C any](profile Profile, c Cell[C], n Number) recordKey {
-	return recordKey{profile, c.Name(), c.Hash(), n.Row, n.Column, n.Data}
+// key returns the key of one of the task's numbers, whose data are identified.
+func (t *task[C, D]) key(profile Profile, n Number) recordKey {
+	return recordKey{profile, t.name, t.hash, n.Row, n.Column, n.Data}
 }
 
-// complete reports whether all numbers of a cell are recorded.
-func complete[C any](done recorded, profile Profile, c Cell[C], numbers []Number) bool {
-	for _, n := range numbers {
-		if !done[key(profile, c, n)] {
-			return false
-		}
-	}
-	return len(numbers) > 0
+// complete reports whether all numbers of the task are recorded.
+func (t *task[C, D]) complete(done recorded, profile Profile) bool {
+	missing := slices.ContainsFunc(t.numbers, func(n Number) bool { return !done[t.key(profile, n)] })
+	return len(t.numbers) > 0 && !missing
 }
 
 // bar is a progress bar that several cells share.

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,25 +23,38 @@ import (
 // call is the state that the workers of one call of Spec.Run share.
 type call[C comparable, D Data] struct {
 	Spec[C, D]
-	backend  compute.Backend
-	options  Options
-	dir      string             // out/EXPERIMENT
-	outlines map[string]outline // Of the selected cells and those that they need, by name.
-	wanted   map[string]bool    // Selected cells that are not recorded yet, by name.
-	needed   map[string]bool    // Cells that other cells need.
-
-	bar bar
+	backend compute.Backend
+	options Options
+	dir     string // out/EXPERIMENT
+	opened  map[dataKey]*opened[C, D]
+	tasks   map[string]*task[C, D] // The selected cells and those that they need, by name.
+	bar     bar
 
 	mu       sync.Mutex
-	opened   map[dataKey]*opened[C, D]
 	warned   map[string]bool // Warnings of opened data.
 	skipped  map[string]bool // Skipped files that a warning has named.
 	diverged []string        // Cells whose loss diverged, with the error.
-	missing  map[string]bool // Cells that another process is running or that diverged. Cells that need them cannot run.
 }
 
-// open lists the selected cells and opens each dataset's data of the first seed. The titles are those of the data.
-func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], cells []Cell[C], titles []string, err error) {
+// task is a cell with what is known of it without its own data: the data of any seed tell it, because they have one identity.
+type task[C comparable, D Data] struct {
+	Cell[C]
+	name, hash string
+	dir        string // The folder of its files.
+	steps      int
+	numbers    []Number // With the identity of their data.
+	needs      []*task[C, D]
+	data       *opened[C, D]
+
+	selected bool
+	planned  bool // It runs.
+	wanted   bool // It is selected and not recorded yet.
+	needed   bool // Another task needs it.
+	missing  bool // Another process is running it, or it diverged. Tasks that need it cannot run.
+}
+
+// open lists the tasks of the selected cells. It opens each dataset's data of the first seed, whose titles it returns.
+func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], selected []*task[C, D], titles []string, err error) {
 	if s.Datasets == nil && o.Data != "" {
 		return nil, nil, nil, BadOption{fmt.Errorf("--data %s: %s makes its own data", o.Data, s.Name)}
 	}
@@ -58,34 +72,63 @@ func (s Spec[C, D]) open(b compute.Backend, o Options) (c *call[C, D], cells []C
 	for _, line := range missing {
 		o.Warnf("%s", line)
 	}
-	if cells, err = s.selected(o, names); err != nil {
+	cells, err := s.selected(o, names)
+	if err != nil {
 		return nil, nil, nil, BadOption{err}
 	}
 	c = &call[C, D]{
 		Spec: s, backend: b, options: o, dir: Folder(o.Out, s.Name),
-		outlines: map[string]outline{}, wanted: map[string]bool{}, needed: map[string]bool{},
-		opened: map[dataKey]*opened[C, D]{}, warned: map[string]bool{}, missing: map[string]bool{}, skipped: map[string]bool{},
+		opened: map[dataKey]*opened[C, D]{}, tasks: map[string]*task[C, D]{}, warned: map[string]bool{}, skipped: map[string]bool{},
 	}
-	for _, name := range names {
-		onDataset := slices.DeleteFunc(slices.Clone(cells), func(c Cell[C]) bool { return c.Dataset != name })
-		if len(onDataset) == 0 {
-			continue
+	for _, cell := range cells {
+		shared := c.shared(cell)
+		shared.cells = append(shared.cells, cell)
+	}
+	first := map[string]D{} // The data of the first seed of each dataset.
+	for _, cell := range cells {
+		data, ok := first[cell.Dataset]
+		if !ok {
+			if data, err = c.dataOf(cell, c.shared(cell)); err != nil {
+				return nil, nil, nil, err
+			}
+			first[cell.Dataset] = data
+			if !slices.Contains(titles, data.Title()) {
+				titles = append(titles, data.Title())
+			}
 		}
-		title, err := c.openFirst(onDataset)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if !slices.Contains(titles, title) {
-			titles = append(titles, title)
+		t := c.task(cell, data)
+		t.selected = true
+		selected = append(selected, t)
+	}
+	return c, selected, titles, nil
+}
+
+// task returns the task of a cell, given the data of any seed.
+func (c *call[C, D]) task(cell Cell[C], data D) *task[C, D] {
+	name := cell.Name()
+	if known := c.tasks[name]; known != nil {
+		return known
+	}
+	t := &task[C, D]{
+		Cell: cell, name: name, hash: cell.Hash(), dir: filepath.Join(c.dir, c.folder(data, cell)), steps: c.Steps(data, cell),
+		numbers: slices.Clone(c.Numbers(data, cell)), data: c.shared(cell),
+	}
+	c.tasks[name] = t
+	for i := range t.numbers {
+		t.numbers[i].Data = cmp.Or(t.numbers[i].Data, data.Identity())
+	}
+	if c.Needs != nil {
+		for _, needed := range c.Needs(cell) {
+			t.needs = append(t.needs, c.task(needed, data))
 		}
 	}
-	return c, cells, titles, nil
+	return t
 }
 
 // Run runs the selected cells that are not recorded yet, several at a time. It returns the first error of a cell. A cell whose loss diverges does not
 // stop the others.
 func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error {
-	c, cells, titles, err := s.open(b, o)
+	c, selected, titles, err := s.open(b, o)
 	if err != nil {
 		return err
 	}
@@ -100,8 +143,7 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	for _, line := range broken {
 		o.Warnf("%s (\"semcon doctor --repair\" moves it aside)", line)
 	}
-	todo, total, finished := c.plan(cells, done)
-	c.keepFor(todo)
+	todo, total, finished := c.plan(selected, done)
 	c.bar.Bar = progress.Discard
 	if o.Bar != nil {
 		c.bar.Bar = o.Bar(fmt.Sprintf("%s (%s) on %s", s.Name, o.Profile, strings.Join(titles, ", ")), total)
@@ -109,21 +151,21 @@ func (s Spec[C, D]) Run(ctx context.Context, b compute.Backend, o Options) error
 	defer c.bar.Close()
 	c.bar.resumed(finished)
 	if len(todo) == 0 {
-		c.bar.Set(total, fmt.Sprintf("recorded: %d of %d runs", len(cells), len(cells)))
+		c.bar.Set(total, fmt.Sprintf("recorded: %d of %[1]d runs", len(selected)))
 		return nil
 	}
 	for len(todo) > 0 {
-		ready, later := c.ready(todo)
+		ready := slices.DeleteFunc(slices.Clone(todo), func(t *task[C, D]) bool { return t.needsOneOf(todo) })
+		todo = slices.DeleteFunc(todo, func(t *task[C, D]) bool { return slices.Contains(ready, t) })
 		if len(ready) == 0 {
 			return fmt.Errorf("the cells of %s depend on each other in a cycle", s.Name)
 		}
 		if err := c.runAll(ctx, ready); err != nil {
 			return err
 		}
-		todo = later
 	}
 	if len(c.diverged) > 0 {
-		return fmt.Errorf("%d of %d runs diverged: %s", len(c.diverged), len(cells), strings.Join(c.diverged, "; "))
+		return fmt.Errorf("%d of %d runs diverged: %s", len(c.diverged), len(selected), strings.Join(c.diverged, "; "))
 	}
 	return nil
 }
@@ -154,75 +196,60 @@ func (s Spec[C, D]) selected(o Options, datasets []string) (cells []Cell[C], err
 	return kept, nil
 }
 
-// plan lists the cells to run: those that are not recorded, each after the cells that it needs. total and finished are numbers of steps.
-func (c *call[C, D]) plan(cells []Cell[C], done recorded) (todo []Cell[C], total, finished int) {
-	planned := map[string]bool{}
-	var add func(cell Cell[C])
-	add = func(cell Cell[C]) {
-		if planned[cell.Name()] {
+// plan lists the tasks to run: those that are not recorded, each after those that it needs. It drops the data that no task needs. total and finished are numbers of
+// steps.
+func (c *call[C, D]) plan(selected []*task[C, D], done recorded) (todo []*task[C, D], total, finished int) {
+	var add func(t *task[C, D])
+	add = func(t *task[C, D]) {
+		if t.planned {
 			return
 		}
-		planned[cell.Name()] = true
-		if c.Needs != nil {
-			for _, needed := range c.Needs(cell) {
-				c.needed[needed.Name()] = true
-				add(needed)
-			}
+		t.planned = true
+		t.data.left++
+		for _, needed := range t.needs {
+			needed.needed = true
+			add(needed)
 		}
-		todo = append(todo, cell)
+		todo = append(todo, t)
 	}
-	for _, cell := range cells {
-		if c.complete(done, cell) {
+	for _, t := range selected {
+		if t.wanted = !t.complete(done, c.options.Profile); t.wanted {
+			add(t)
+		} else {
 			// A run that was killed just after recording still has its checkpoints.
-			_ = train.RemoveCheckpoints(c.folderOf(cell)) // A checkpoint that cannot be removed does no harm.
-			continue
-		}
-		c.wanted[cell.Name()] = true
-		add(cell)
-	}
-	for _, cell := range cells {
-		steps := c.outlines[cell.Name()].steps
-		total += steps
-		if !planned[cell.Name()] {
-			finished += steps
+			_ = train.RemoveCheckpoints(t.dir) // A checkpoint that cannot be removed does no harm.
 		}
 	}
-	for _, cell := range todo {
-		selected := slices.ContainsFunc(cells, func(other Cell[C]) bool { return other.Name() == cell.Name() })
-		if !selected { // Another cell needs it.
-			total += c.outlines[cell.Name()].steps
+	for _, t := range c.tasks {
+		if t.selected || t.planned {
+			total += t.steps
 		}
+		if t.selected && !t.planned {
+			finished += t.steps
+		}
+	}
+	for _, shared := range c.opened {
+		shared.dropUnused()
 	}
 	return todo, total, finished
 }
 
-// ready splits cells into those that can run now and those that need one of the others first.
-func (c *call[C, D]) ready(cells []Cell[C]) (ready, later []Cell[C]) {
-	waiting := map[string]bool{}
-	for _, cell := range cells {
-		waiting[cell.Name()] = true
-	}
-	for _, cell := range cells {
-		if c.Needs != nil && slices.ContainsFunc(c.Needs(cell), func(needed Cell[C]) bool { return waiting[needed.Name()] }) {
-			later = append(later, cell)
-		} else {
-			ready = append(ready, cell)
-		}
-	}
-	return ready, later
+// needsOneOf reports whether the task needs one of others.
+func (t *task[C, D]) needsOneOf(others []*task[C, D]) bool {
+	return slices.ContainsFunc(t.needs, func(needed *task[C, D]) bool { return slices.Contains(others, needed) })
 }
 
-// runAll runs cells that do not need each other. It returns the error of the first worker that fails, which cancels the context of the others.
-func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
-	share := func(cell Cell[C]) string {
+// runAll runs tasks that do not need each other. It returns the error of the first worker that fails, which cancels the context of the others.
+func (c *call[C, D]) runAll(ctx context.Context, tasks []*task[C, D]) error {
+	share := func(t *task[C, D]) string {
 		if c.Shares == nil {
 			return ""
 		}
-		return c.Shares(cell)
+		return c.Shares(t.Cell)
 	}
-	q := newQueue(cells, share)
+	q := newQueue(tasks, share)
 	group, ctx := errgroup.WithContext(ctx)
-	workers := min(max(c.options.Parallel, 1), len(cells))
+	workers := min(max(c.options.Parallel, 1), len(tasks))
 	if c.Serial {
 		workers = 1
 	}
@@ -237,20 +264,20 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 					}
 				}()
 				for {
-					cell, ok := q.next(last, before)
+					t, ok := q.next(last, before)
 					if !ok {
 						return nil
 					}
 					if ctx.Err() != nil {
 						return ctx.Err()
 					}
-					if key := share(cell); worker != nil && key != last {
+					if key := share(t); worker != nil && key != last {
 						worker.Close()
 						worker = nil
 					}
-					last, before = share(cell), true
-					if worker, err = c.runCell(ctx, worker, cell); err != nil {
-						return fmt.Errorf("%s: %w", cell.Name(), err)
+					last, before = share(t), true
+					if worker, err = c.run(ctx, worker, t); err != nil {
+						return fmt.Errorf("%s: %w", t.name, err)
 					}
 				}
 			})
@@ -259,18 +286,16 @@ func (c *call[C, D]) runAll(ctx context.Context, cells []Cell[C]) error {
 	return group.Wait()
 }
 
-// runCell runs one cell, unless another process is running it. It makes the worker if it is nil, and returns it for the next cell.
-func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell[C]) (_ Worker[C, D], err error) {
-	defer c.release(cell)
-	r := &Run[C, D]{call: c, Context: ctx, Cell: cell, Dir: c.folderOf(cell), steps: c.outlines[cell.Name()].steps, began: time.Now()}
+// run runs one task, unless another process is running its cell. It makes the worker if it is nil, and returns it for the next task.
+func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]) (_ Worker[C, D], err error) {
+	defer c.release(t)
+	r := &Run[C, D]{call: c, task: t, Context: ctx, Cell: t.Cell, Dir: t.dir, began: time.Now()}
 	defer func() { r.end(err) }()
-	if c.Needs != nil {
-		for _, needed := range c.Needs(cell) {
-			if c.isMissing(needed) {
-				r.Warnf("skipped %s: it starts from %s, which is not finished; run it again later", cell.Name(), needed.Name())
-				c.setMissing(cell)
-				return worker, nil
-			}
+	for _, needed := range t.needs {
+		if needed.missing {
+			r.Warnf("skipped %s: it starts from %s, which is not finished; run it again later", t.name, needed.name)
+			t.missing = true
+			return worker, nil
 		}
 	}
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
@@ -286,8 +311,8 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		return worker, err
 	}
 	if !free {
-		r.Warnf("skipped %s: another process is running it", cell.Name())
-		c.setMissing(cell)
+		r.Warnf("skipped %s: another process is running it", t.name)
+		t.missing = true
 		return worker, nil
 	}
 	defer unlock()
@@ -296,7 +321,7 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	}
 	defer func() {
 		// No later call opens the folder of a complete cell, or sweeps what a kill would leave in it.
-		if err != nil || !c.complete(r.recorded, cell) {
+		if err != nil || !t.complete(r.recorded, c.options.Profile) {
 			err = errors.Join(err, r.saveSeconds())
 		}
 	}()
@@ -304,11 +329,11 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 	if r.recorded, err = readRecorded(c.dir); err != nil {
 		return worker, err
 	}
-	if !c.needed[cell.Name()] && c.complete(r.recorded, cell) {
+	if !t.needed && t.complete(r.recorded, c.options.Profile) {
 		return worker, nil
 	}
 	r.Phase(progress.Compiling)
-	if r.Data, err = c.dataOf(cell); err != nil {
+	if r.Data, err = c.dataOf(t.Cell, t.data); err != nil {
 		return worker, err
 	}
 	r.began = time.Now() // The time of a cell is that of its own work.
@@ -322,33 +347,11 @@ func (c *call[C, D]) runCell(ctx context.Context, worker Worker[C, D], cell Cell
 		err = errors.Join(err, r.saveFailure(err))
 	}
 	if errors.Is(err, ErrDiverged) {
-		c.setMissing(cell)
+		t.missing = true
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.diverged = append(c.diverged, fmt.Sprintf("%s: %v", cell.Name(), err))
+		c.diverged = append(c.diverged, fmt.Sprintf("%s: %v", t.name, err))
 		return worker, nil
 	}
 	return worker, err
-}
-
-// complete reports whether all numbers of a cell are recorded.
-func (c *call[C, D]) complete(done recorded, cell Cell[C]) bool {
-	return complete(done, c.options.Profile, cell, c.outlines[cell.Name()].numbers)
-}
-
-// folderOf is the folder of a cell's files.
-func (c *call[C, D]) folderOf(cell Cell[C]) string {
-	return filepath.Join(c.dir, c.outlines[cell.Name()].folder)
-}
-
-func (c *call[C, D]) isMissing(cell Cell[C]) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.missing[cell.Name()]
-}
-
-func (c *call[C, D]) setMissing(cell Cell[C]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.missing[cell.Name()] = true
 }

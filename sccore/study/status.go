@@ -38,7 +38,7 @@ type CellStatus struct {
 
 // Status tells how far each selected cell is, from records, locks and files. Other processes may be running the cells.
 func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
-	c, cells, _, err := s.open(nil, o)
+	c, tasks, _, err := s.open(nil, o)
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +46,20 @@ func (s Spec[C, D]) Status(o Options) ([]CellStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+	var cells []Cell[C]
 	var all []CellStatus
-	for _, cell := range cells {
-		status := CellStatus{Name: cell.Name(), State: Done}
-		if !c.complete(done, cell) {
-			if err := status.read(c.folderOf(cell)); err != nil {
+	for _, t := range tasks {
+		status := CellStatus{Name: t.name, State: Done}
+		if !t.complete(done, o.Profile) {
+			if err := status.read(t.dir); err != nil {
 				return nil, err
 			}
 		}
-		all = append(all, status)
+		cells, all = append(cells, t.Cell), append(all, status)
 	}
-	for i, cell := range cells {
-		if len(c.outlines[cell.Name()].numbers) == 0 && s.unneeded(cell, cells, all) {
-			all[i] = CellStatus{Name: cell.Name(), State: Done}
+	for i, t := range tasks {
+		if len(t.numbers) == 0 && s.unneeded(t.Cell, cells, all) {
+			all[i] = CellStatus{Name: t.name, State: Done}
 		}
 	}
 	return all, nil

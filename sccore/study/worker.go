@@ -23,9 +23,9 @@ type Run[C comparable, D Data] struct {
 	Dir     string // The cell's folder, which exists and is locked.
 
 	call     *call[C, D]
+	task     *task[C, D]
 	recorded recorded
-	steps    int // The number of the cell's steps on the bar.
-	moved    int // How many of them are done.
+	moved    int // How many of the cell's steps on the bar are done.
 	began    time.Time
 
 	efficiency func() Efficiency // Of the training that runs or ran last; nil before.
@@ -47,11 +47,11 @@ func (r *Run[C, D]) Root() string { return r.call.dir }
 func (r *Run[C, D]) Warnf(format string, args ...any) { r.call.options.Warnf(format, args...) }
 
 // Phase shows the current phase of the cell, such as progress.Compiling.
-func (r *Run[C, D]) Phase(name string) { r.call.bar.setPhase(r.Cell.Name(), name) }
+func (r *Run[C, D]) Phase(name string) { r.call.bar.setPhase(r.task.name, name) }
 
 // Say shows a note beside the bar without moving it.
 func (r *Run[C, D]) Say(format string, args ...any) {
-	r.call.bar.move(0, r.Cell.Name()+"  "+fmt.Sprintf(format, args...))
+	r.call.bar.move(0, r.task.name+"  "+fmt.Sprintf(format, args...))
 }
 
 // Step moves the bar by one step and shows a note.
@@ -61,7 +61,7 @@ func (r *Run[C, D]) Step(format string, args ...any) {
 	if r.efficiency != nil {
 		note += r.efficiency().Note()
 	}
-	r.call.bar.move(1, r.Cell.Name()+"  "+note)
+	r.call.bar.move(1, r.task.name+"  "+note)
 }
 
 // Resumed moves the bar over the steps of earlier calls.
@@ -73,8 +73,8 @@ func (r *Run[C, D]) Resumed(steps int) {
 // end moves the bar to the end of the cell's steps, unless the cell has failed or was interrupted.
 func (r *Run[C, D]) end(err error) {
 	r.Phase("")
-	if err == nil && r.moved < r.steps {
-		r.call.bar.resumed(r.steps - r.moved)
+	if err == nil && r.moved < r.task.steps {
+		r.call.bar.resumed(r.task.steps - r.moved)
 	}
 }
 
@@ -86,11 +86,11 @@ func (r *Run[C, D]) Path(file string) (string, error) {
 
 // Wants reports whether at least one number of a row is still to be recorded.
 func (r *Run[C, D]) Wants(row string) bool {
-	return slices.ContainsFunc(r.call.outlines[r.Cell.Name()].numbers, func(n Number) bool { return n.Row == row && r.wants(n) })
+	return slices.ContainsFunc(r.task.numbers, func(n Number) bool { return n.Row == row && r.wants(n) })
 }
 
 func (r *Run[C, D]) wants(n Number) bool {
-	return r.call.wanted[r.Cell.Name()] && !r.recorded[key(r.call.options.Profile, r.Cell, n)]
+	return r.task.wanted && !r.recorded[r.task.key(r.call.options.Profile, n)]
 }
 
 // versions are those of what computes and of what decodes JPEG files, whose colours depend on it.
@@ -108,8 +108,8 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 			continue
 		}
 		record := Record{
-			Experiment: r.call.Name, Cell: r.Cell.Name(), Row: n.Row, Column: n.Column, Metric: n.Metric, Unit: n.Unit, Value: n.Value,
-			Seed: r.Cell.Seed, Profile: r.call.options.Profile, Config: EncodeConfig(r.Cell.Config), ConfigHash: r.Cell.Hash(),
+			Experiment: r.call.Name, Cell: r.task.name, Row: n.Row, Column: n.Column, Metric: n.Metric, Unit: n.Unit, Value: n.Value,
+			Seed: r.Cell.Seed, Profile: r.call.options.Profile, Config: EncodeConfig(r.Cell.Config), ConfigHash: r.task.hash,
 			Protocol: n.Protocol, Data: n.Data, Details: n.Details, Curve: n.Curve, Encoder: n.Encoder, Skipped: append(slices.Clone(r.Data.Skipped()), r.skipped...),
 			Backend: backend.Name(), Versions: versions(), Seconds: n.Seconds, Finished: time.Now().UTC().Truncate(time.Second),
 		}
@@ -128,7 +128,7 @@ func (r *Run[C, D]) Record(numbers ...Number) error {
 		if err := record.Append(r.call.dir); err != nil {
 			return err
 		}
-		r.recorded[key(r.call.options.Profile, r.Cell, n)] = true
+		r.recorded[r.task.key(r.call.options.Profile, n)] = true
 	}
 	return nil
 }

@@ -220,20 +220,9 @@ func (r Results) Blind(column, random string, rows ...string) bool {
 	return measured
 }
 
-// Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in the columns with numbers of ours, and which rows are
-// empty there because their runs had other settings.
-func (r Results) Describe(t *figures.Table, unit string) {
-	var measured []string
-	for i, column := range t.Columns {
-		if slices.ContainsFunc(t.Rows, func(row figures.Row) bool { return len(row.Cells[i].Ours) > 0 }) {
-			measured = append(measured, column)
-		}
-	}
-	r.DescribeAs(t, unit, measured...)
-}
-
-// DescribeAs is [Results.Describe] for tables whose columns have other names than the columns of the records.
-func (r Results) DescribeAs(t *figures.Table, unit string, columns ...string) {
+// Describe fills in a table's unit, profile and data. It adds to its caption what --set changed in columns of the records, and which rows are empty there because
+// their runs had other settings.
+func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	t.Unit, t.Profile = unit, string(r.Profile)
 	if len(columns) == 0 {
 		return

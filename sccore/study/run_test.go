@@ -268,7 +268,7 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 		t.Errorf("a run with other settings stands beside the profile's own: %v, %v", results.Values("a", "count"), results.Values("b", "count"))
 	}
 	table := figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: results.Values("b", "count")}}}}}
-	results.Describe(&table, "%")
+	results.Describe(&table, "%", "count")
 	if want := " Runs that cannot be compared with the rest are left out: a (steps=5)."; table.Caption != want {
 		t.Errorf("caption %q, want %q", table.Caption, want)
 	}
@@ -281,7 +281,7 @@ func TestNumbersOfUnlikeSettingsAreNotCompared(t *testing.T) {
 		t.Errorf("data %v behind no values", e.Data)
 	}
 	table = figures.Table{Columns: []string{"count"}, Rows: []figures.Row{{Cells: []figures.Cell{{Ours: alone.Values("a", "count")}}}}}
-	if alone.Describe(&table, "%"); !strings.Contains(table.Caption, "Settings that differ from the profile's: steps=5.") {
+	if alone.Describe(&table, "%", "count"); !strings.Contains(table.Caption, "Settings that differ from the profile's: steps=5.") {
 		t.Errorf("caption %q", table.Caption)
 	}
 	if twice := results.Details("b", "count", "twice"); !slices.Equal(twice, []float64{6}) {

@@ -91,7 +91,7 @@ func (t Table) Of(r Results) figures.Table {
 		line.Heads = append(line.Heads, make([]string, len(made.RowHeads))...)[:len(made.RowHeads)]
 		made.Rows = append(made.Rows, line)
 	}
-	r.DescribeAs(&made, t.Unit, behind...)
+	r.Describe(&made, t.Unit, behind...)
 	return made
 }
 
@@ -122,7 +122,7 @@ func (r Results) cell(row Row, column Column) (cell figures.Cell) {
 			values[i] *= column.Factor
 		}
 	}
-	return CellOf(values, records)
+	return cellOf(values, records)
 }
 
 // architecture is that of the encoder that a row's records evaluate; empty without one.
@@ -146,17 +146,14 @@ func (r Results) Derived(values []float64, column string, rows ...string) figure
 	for _, row := range rows {
 		records = append(records, r.Of(row, column)...)
 	}
-	return CellOf(values, records)
+	return cellOf(values, records)
 }
 
-// CellOf returns values as a cell of a table, which names the records behind them.
-func CellOf(values []float64, records []Record) figures.Cell {
+// cellOf returns values as a cell of a table, which names the records behind them.
+func cellOf(values []float64, records []Record) figures.Cell {
 	c := figures.Cell{Paper: math.NaN(), Ours: values}
-	if len(values) == 0 {
-		return c
-	}
 	for _, record := range records {
-		if place := record.Place(); place != "" {
+		if place := record.Place(); place != "" && len(values) > 0 {
 			c.Records = append(c.Records, place)
 		}
 	}

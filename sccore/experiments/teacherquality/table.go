@@ -145,7 +145,7 @@ func (r Results) gains() figures.Table {
 			r.Cell(c.row(), r.column()), r.Derived(gain, r.column(), c.row(), Condition{Loss: lossAlignment}.row()),
 		}})
 	}
-	r.DescribeAs(&t, "%", r.column())
+	r.Describe(&t, "%", r.column())
 	return t
 }
 
@@ -194,7 +194,7 @@ func (r Results) predictions() figures.Table {
 		}
 		t.Rows = append(t.Rows, figures.Row{Heads: heads, Cells: []figures.Cell{r.Derived(rows[i].values, r.column(), rows[i].rows...)}})
 	}
-	r.DescribeAs(&t, "", r.column())
+	r.Describe(&t, "", r.column())
 	return t
 }
 

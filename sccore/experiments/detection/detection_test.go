@@ -37,11 +37,11 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
 		}
 	}
-	results, err := Load(out, study.Smoke)
-	if err != nil || !slices.Equal(results.Datasets(), []string{"synthetic scenes"}) {
-		t.Fatal(results.Datasets(), err)
+	results, err := Study.Load(out, study.Smoke)
+	if err != nil || !slices.Equal(encoders.DatasetsOf(results.Columns()), []string{"synthetic scenes"}) {
+		t.Fatal(results.Columns(), err)
 	}
-	tables := Study.Tables(results.Results)
+	tables := Study.Tables(results)
 	if len(tables) != 3 {
 		t.Fatal(len(tables))
 	}
@@ -54,7 +54,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 		t.Errorf("the table has %+v for %g and %g", first.Cells, records[0].Value, records[1].Value)
 	}
 
-	sheet, err := results.Stages(b, "", out, encoders.Random, "synthetic scenes", 2)
+	sheet, err := Stages(results, b, "", out, encoders.Random, "synthetic scenes", 2)
 	if err != nil || len(sheet.Images) != 5 || len(sheet.Images[4]) != 2 {
 		t.Fatalf("%d rows, %v", len(sheet.Images), err)
 	}
@@ -87,7 +87,7 @@ func TestSmokeRecordsBoxesAndMasksOnce(t *testing.T) {
 }
 
 func TestFullIsTheRecipe(t *testing.T) {
-	c, err := config(study.Full, cocoName, "", nil)
+	c, err := encoders.Configured(profileConfig, nil)(study.Full, cocoName, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"augmentation.long=0": "augmentation.long 0", "batch=-1": "batch -1", "images=-1": "images -1", "parts=3": "parts", "optimizer.rate=0": "rate 0", "detector.channels=0": "channels 0",
 		"detector.classes=5": "detector.classes 5", "objects=0": "objects 0", "mask_size=2": "mask_size 2", "augmentation.long=8": "max_short 64", "head=x": "head", "detector.train_proposals=16384": "proposals 16384",
 	} {
-		if _, err := config(study.Quick, encoders.Synthetic, "", []string{"batch=32", assignment}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := encoders.Configured(profileConfig, nil)(study.Quick, encoders.Synthetic, "", []string{"batch=32", assignment}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--set %s: %v, want an error with %q", assignment, err, want)
 		}
 	}
@@ -133,7 +133,7 @@ func TestClaims(t *testing.T) {
 						value += 0.1 * float64(seed)
 					}
 					records = append(records, study.Record{
-						Experiment: Name, Cell: fmt.Sprintf("%s/%s/seed%d", dataset, row, seed), Row: row, Column: column(title, kind), Seed: seed, Value: value, Profile: profile,
+						Experiment: Name, Cell: fmt.Sprintf("%s/%s/seed%d", dataset, row, seed), Row: row, Column: title + "/" + kind, Seed: seed, Value: value, Profile: profile,
 						Config: study.EncodeConfig(c), Data: dataset, Details: map[string]float64{"AP_" + kind[:1]: value},
 					})
 				}

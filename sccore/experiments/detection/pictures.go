@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -29,10 +30,7 @@ func enlargement(height, width int) int { return max(1, pictureSide/max(height, 
 
 // TrainingImages draws the first n training images of a dataset with their boxes and masks, as the profile's configuration makes them.
 func TrainingImages(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
-	c, err := config(profile, dataset, "", nil)
-	if err != nil {
-		return figures.ImageGrid{}, err
-	}
+	c := profileConfig(profile, dataset)
 	d, err := open(data, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err
@@ -64,23 +62,17 @@ func TrainingImages(data, dataset string, profile study.Profile, n int) (figures
 
 // Stages draws n evenly spread test images with the trained model of a row ("random", "second", "ibot-s16") and a dataset, that of the lowest seed: the truth; the
 // best proposals; what the first and the second stage make of them; and the detections with scores above 0.3. A row and dataset without records is an error.
-func (r Results) Stages(b compute.Backend, data, out, row, dataset string, n int) (figures.ImageGrid, error) {
+func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, n int) (figures.ImageGrid, error) {
 	sheet := figures.ImageGrid{RowLabels: []string{"truth", "proposals", "after stage 1", "after stage 2", "detections"}, Images: make([][]image.Image, 5), Scale: 1}
-	group := r.Of(row, column(dataset, boxes))
-	if len(group) == 0 {
-		return sheet, fmt.Errorf("no record of %s on %s in the %s profile", row, dataset, r.Profile)
-	}
-	record := group[0]
-	var c Config
-	if err := record.DecodeConfig(&c); err != nil {
-		return sheet, err
-	}
-	key, _, _ := strings.Cut(record.Cell, "/")
-	d, err := open(data, key, c, 0)
+	record, c, key, folder, err := encoders.Recorded[Config](r, out, Name, row, columns(dataset)[0])
 	if err != nil {
 		return sheet, err
 	}
-	model, err := finetune.OpenDetectionModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), encoders.Model))
+	d, err := open(data, key, c, record.Seed)
+	if err != nil {
+		return sheet, err
+	}
+	model, err := finetune.OpenDetectionModel(b, filepath.Join(folder, encoders.Model))
 	if err != nil {
 		return sheet, err
 	}
@@ -137,15 +129,11 @@ const drawnImages = 5
 
 // drawn draws what detectors make of test images, stage by stage. It needs a backend.
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
-	r := Results{results}
-	var columns []string
-	for _, dataset := range r.Datasets() {
-		columns = append(columns, column(dataset, boxes))
-	}
+	ofBoxes := slices.DeleteFunc(results.Columns(), func(column string) bool { return !strings.HasSuffix(column, "/"+boxes) })
 	caption := fmt.Sprintf("Test images with their objects, the best proposals, both stages, and detections with a score above %g.", leastDrawn)
 	dataset := func(column string) string { return strings.TrimSuffix(column, "/"+boxes) }
-	encoders.DrawEach(results, from, all, "obj_det", "stages", caption, columns, dataset, func(row, column, title string) (figures.Figure, error) {
-		sheet, err := r.Stages(from.Backend, from.Data, from.Out, row, dataset(column), drawnImages)
+	encoders.DrawEach(results, from, all, "obj_det", "stages", caption, ofBoxes, dataset, func(row, column, title string) (figures.Figure, error) {
+		sheet, err := Stages(results, from.Backend, from.Data, from.Out, row, dataset(column), drawnImages)
 		sheet.Title = title
 		return sheet, err
 	})

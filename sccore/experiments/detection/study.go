@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/detection"
@@ -50,22 +51,21 @@ var Study = encoders.Tuning[Config, Data, finetune.DetectionTraining, *finetune.
 			study.Full:  "per encoder, 12 epochs of COCO in images of 800×1333: six hours on a GPU with 140 GB",
 		},
 	},
-	Grid: encoders.Grid[Config]{Table: "obj_det", Seeds: map[study.Profile]int{study.Smoke: 1, study.Full: 1}, Config: config},
+	Grid: encoders.Grid[Config]{
+		Table: "obj_det", Seeds: map[study.Profile]int{study.Smoke: 1, study.Full: 1}, Config: encoders.Configured(profileConfig, nil),
+	},
 	Sources: encoders.Sources[Data]{
 		Needed: "COCO", None: "COCO is not", Names: []string{cocoName}, Row: "ibot-s16",
 		Open: func(dir, _ string) (Data, error) { return read(dir) },
 	},
 	Parts:   []string{"dataset", "row", "seed"},
 	Images:  open,
-	Columns: func(d Data, _ Config) []string { return []string{column(d.Title(), boxes), column(d.Title(), masks)} },
-	Steps:   func(c Config) int { return c.Steps },
-	Batch:   func(c Config) int { return c.Batch },
+	Columns: func(d Data, _ Config) []string { return columns(d.Title()) },
 	Unit:    "image",
 	Training: func(c Config, vit encoder.ViT, d Data) finetune.DetectionTraining {
 		return c.training(vit, len(d.train.Truth.Categories))
 	},
-	FLOPs: finetune.DetectionTraining.FLOPs,
-	New:   finetune.NewDetectionTrainer,
+	New: finetune.NewDetectionTrainer,
 	Take: func(t *finetune.DetectionTrainer, r *run, pretrained *model.Store) {
 		t.Images, t.Pretrained = r.Data.trained, pretrained
 	},
@@ -142,8 +142,8 @@ const (
 	masks = "masks"
 )
 
-// column is the records' column for a dataset and a kind.
-func column(dataset, kind string) string { return dataset + "/" + kind }
+// columns are the records' columns for a dataset.
+func columns(dataset string) []string { return []string{dataset + "/" + boxes, dataset + "/" + masks} }
 
 // Config is the configuration of a cell. Images are tested at the largest scale of the augmentation.
 type Config struct {
@@ -153,12 +153,7 @@ type Config struct {
 	Objects  int              `json:"objects"`            // Places for the objects of a training image.
 	MaskSize int              `json:"mask_size"`          // Height and width of the masks of objects in pixels.
 
-	BF16 bool `json:"bf16,omitempty"` // Compute the encoder in bfloat16, with float32 weights.
-
-	Optimizer finetune.Optimizer `json:"optimizer"`
-	Batch     int                `json:"batch"`
-	Parts     int                `json:"parts"` // Parts that a batch is computed in, one after the other.
-	Steps     int                `json:"steps"`
+	encoders.Tuned
 
 	Augmentation finetune.DetectionTransform `json:"augmentation"`
 
@@ -169,10 +164,10 @@ type Config struct {
 // images; the paper follows iBOT's protocol and gives no settings.
 func profileConfig(profile study.Profile, dataset string) Config {
 	c := Config{
-		Detector: detection.Recipe(0), Objects: 100, MaskSize: 112, Batch: 32, Parts: 8, Steps: 12 * 117_266 / 32, Augmentation: finetune.DefaultDetectionTransform(),
-		Optimizer: finetune.Optimizer{
+		Detector: detection.Recipe(0), Objects: 100, MaskSize: 112, Augmentation: finetune.DefaultDetectionTransform(),
+		Tuned: encoders.Tuned{Batch: 32, Parts: 8, Steps: 12 * 117_266 / 32, Optimizer: finetune.Optimizer{
 			LearningRate: 2e-4, LayerDecay: 0.8, WeightDecay: 0.05, WarmUp: 500, WarmUpRatio: 1e-3, Milestones: [2]float64{8.0 / 12, 11.0 / 12}, DropPath: 0.1,
-		},
+		}},
 	}
 	if profile == study.Full {
 		return c
@@ -200,17 +195,6 @@ func profileConfig(profile study.Profile, dataset string) Config {
 	return c
 }
 
-// config applies --set.
-func config(profile study.Profile, dataset, _ string, set []string) (Config, error) {
-	c := profileConfig(profile, dataset)
-	for _, assignment := range set {
-		if err := settings.Apply(&c, assignment); err != nil {
-			return c, err
-		}
-	}
-	return c, settings.Check(c)
-}
-
 // Rules returns an error that names the first settings that do not fit together.
 func (c Config) Rules() error {
 	if c.Detector.Classes != 0 {
@@ -223,11 +207,10 @@ func (c Config) Rules() error {
 
 // training is the configuration of the training for an encoder and a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) finetune.DetectionTraining {
-	colours, config := datasets.DefaultPreprocessing(), c.Detector
-	config.Classes = classes
+	c.Detector.Classes = classes
 	return finetune.DetectionTraining{
-		Detector: finetune.Detector{ViT: encoders.Precision(vit, c.BF16), Config: config}, Transform: c.Augmentation, Objects: c.Objects, MaskSize: c.MaskSize,
-		Training: finetune.Training{Optimizer: c.Optimizer, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std},
+		Training: c.Training(), Detector: finetune.Detector{ViT: c.Precision(vit), Config: c.Detector},
+		Transform: c.Augmentation, Objects: c.Objects, MaskSize: c.MaskSize,
 	}
 }
 
@@ -282,4 +265,32 @@ func protocol(r *run, config finetune.DetectionTraining) string {
 		"the image's size; COCO's AP",
 		encoders.Describe(d.ViT), d.Channels, c.Steps, c.Batch, a.MinShort, a.MaxShort, a.Long, a.MinCrop, a.MaxCrop, c.Optimizer.Protocol(), d.AnchorSamples, d.BoxSamples,
 		c.Batch/c.Parts, r.Data.tested.Len(), a.Long, a.MaxShort, d.Detections)
+}
+
+// tables returns the paper's two tables, and the numbers of the second one for each dataset and encoder that the paper does not have.
+func tables(results study.Results) []figures.Table {
+	coco := columns("COCO")
+	var all []figures.Table
+	for _, name := range []string{"obj_det", "obj_det_full"} {
+		t := encoders.Beside(name, "Object detection and instance segmentation on COCO: AP of boxes (b) and of masks (m).",
+			encoders.Details(coco, "", figures.MustPaper(name).Columns...)...)
+		all = append(all, t.Of(results))
+	}
+	rows := encoders.PaperRows("obj_det")
+	for _, dataset := range encoders.DatasetsOf(results.Columns()) {
+		from := columns(dataset)
+		ours := encoders.WithRecords(results, encoders.OurRows(), from...)
+		if dataset != "COCO" {
+			ours = append(ours, encoders.WithRecords(results, rows, from...)...)
+		}
+		if len(ours) == 0 {
+			continue
+		}
+		t := encoders.Alone("Tab. obj_det_full on "+dataset+", for encoders that the paper does not have",
+			"AP of boxes (b) and of masks (m). Alignment, or the initialisation, is what the full method begins from.",
+			ours, encoders.Details(from, "", all[1].Columns...)...)
+		t.RowHeads = []figures.RowHead{{Name: "encoder"}}
+		all = append(all, t.Of(results))
+	}
+	return all
 }

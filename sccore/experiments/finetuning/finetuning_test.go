@@ -34,11 +34,11 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 			t.Errorf("record %d is %s, %s: %g, %v", i, r.Row, r.Column, r.Value, r.Details)
 		}
 	}
-	results, err := Load(out, study.Smoke)
-	if err != nil || !slices.Equal(results.Datasets(), []string{"synthetic scenes"}) {
-		t.Fatal(results.Datasets(), err)
+	results, err := Study.Load(out, study.Smoke)
+	if err != nil || !slices.Equal(Datasets(results), []string{"synthetic scenes"}) {
+		t.Fatal(results.Columns(), err)
 	}
-	tables := Study.Tables(results.Results)
+	tables := Study.Tables(results)
 	if len(tables) != 2 {
 		t.Fatal(len(tables))
 	}
@@ -51,7 +51,7 @@ func TestSmokeRecordsEachHeadOnce(t *testing.T) {
 		t.Errorf("the table has %v for %g", got, records[0].Value)
 	}
 
-	predictions, classes, err := results.Predictions(b, "", out, encoders.Random, "synthetic scenes/UperNet", 3)
+	predictions, classes, err := Predictions(results, b, "", out, encoders.Random, "synthetic scenes/UperNet", 3)
 	if err != nil || len(predictions) != 3 || len(classes) != 7 {
 		t.Fatalf("%d predictions of %d classes, %v", len(predictions), len(classes), err)
 	}

@@ -6,8 +6,6 @@ import (
 	"image"
 	"image/color"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
@@ -17,33 +15,18 @@ import (
 	"github.com/semcon/semcon/sccore/study/encoders"
 )
 
-// Results are the records of the experiment in one profile.
-type Results struct{ study.Results }
-
-// Load reads the experiment's records under the folder out.
-func Load(out string, profile study.Profile) (Results, error) {
-	results, err := Study.Load(out, profile)
-	return Results{results}, err
-}
-
 // Predictions segments n evenly spread test images with the trained model of a row ("random", "second", "dino-s16") and column, that of the lowest seed.
 // It also returns the names of the classes. A row and column without records is an error.
-func (r Results) Predictions(b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
-	group := r.Of(row, column)
-	if len(group) == 0 {
-		return nil, nil, fmt.Errorf("no record of %s, %s in the %s profile", row, column, r.Profile)
-	}
-	record := group[0]
-	var c Config
-	if err := record.DecodeConfig(&c); err != nil {
+func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
+	record, c, dataset, folder, err := encoders.Recorded[Config](r, out, Name, row, column)
+	if err != nil {
 		return nil, nil, err
 	}
-	dataset, _, _ := strings.Cut(record.Cell, "/")
 	images, err := open(data, dataset, c, record.Seed)
 	if err != nil {
 		return nil, nil, err
 	}
-	model, err := finetune.OpenSegmentationModel(b, filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), encoders.Model))
+	model, err := finetune.OpenSegmentationModel(b, filepath.Join(folder, encoders.Model))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,10 +53,7 @@ func (r Results) Predictions(b compute.Backend, data, out, row, column string, n
 // Crops draws the first n training crops of a dataset with their labels, as the profile's configuration makes them. Ignored pixels, which include the
 // padding, are grey.
 func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGrid, error) {
-	c, err := config(profile, dataset, finetune.UPerNet, nil)
-	if err != nil {
-		return figures.ImageGrid{}, err
-	}
+	c := profileConfig(profile, dataset, finetune.UPerNet)
 	d, err := open(data, dataset, c, 0)
 	if err != nil {
 		return figures.ImageGrid{}, err
@@ -95,24 +75,12 @@ func Crops(data, dataset string, profile study.Profile, n int) (figures.ImageGri
 	return sheet, nil
 }
 
-// Datasets returns the names of the datasets with records, in the order of the table.
-func (r Results) Datasets() (names []string) {
-	columns := r.Columns()
-	slices.SortFunc(columns, byPlace)
-	for _, column := range columns {
-		if name, _, _ := strings.Cut(column, "/"); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // drawnImages is the number of images in a figure.
 const drawnImages = 6
 
 // drawn draws what models make of test images, for each column with records. It needs a backend.
 func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
 	encoders.DrawPredictions(results, from, all, "semantic_seg_ft", func(row, column string) ([]figures.Segmented, []string, error) {
-		return Results{results}.Predictions(from.Backend, from.Data, from.Out, row, column, drawnImages)
+		return Predictions(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
 	})
 }

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -61,14 +64,11 @@ var Study = encoders.Tuning[Config, evaluation.Data, finetune.SegmentationTraini
 	Parts:   []string{"dataset", "row", "head", "seed"},
 	Images:  open,
 	Columns: func(d evaluation.Data, c Config) []string { return []string{column(d.Name, c.Head)} },
-	Steps:   func(c Config) int { return c.Steps },
-	Batch:   func(c Config) int { return c.Batch },
 	Unit:    "crop",
 	Training: func(c Config, vit encoder.ViT, d evaluation.Data) finetune.SegmentationTraining {
 		return c.training(vit, len(d.Train.Classes))
 	},
-	FLOPs: finetune.SegmentationTraining.FLOPs,
-	New:   finetune.NewSegmentationTrainer,
+	New: finetune.NewSegmentationTrainer,
 	Take: func(t *finetune.SegmentationTrainer, r *run, pretrained *model.Store) {
 		t.Images, t.Pretrained = r.Data.Train, pretrained
 	},
@@ -108,12 +108,7 @@ type Config struct {
 	Head     string `json:"head"`     // The segmentation head: upernet or fpn. Both run; --only chooses.
 	Channels int    `json:"channels"` // Width of UPerNet or of the FPN's neck; 0 for the length of a token.
 
-	BF16 bool `json:"bf16,omitempty"` // Compute the encoder in bfloat16, with float32 weights.
-
-	Optimizer finetune.Optimizer `json:"optimizer"`
-	Batch     int                `json:"batch"`
-	Parts     int                `json:"parts"` // Parts that a batch is computed in, one after the other.
-	Steps     int                `json:"steps"`
+	encoders.Tuned
 
 	Augmentation finetune.SegmentationTransform `json:"augmentation"`
 	Inference    finetune.SegmentationInference `json:"inference"`
@@ -125,11 +120,10 @@ type Config struct {
 // ViT-S/16 on ADE20k; the paper cites the first and gives no settings. Both test on images whose shorter side is 512 pixels, 1024 for Cityscapes.
 func profileConfig(profile study.Profile, dataset, head string) Config {
 	c := Config{
-		Head: head, Batch: 16, Parts: 1, Augmentation: finetune.DefaultSegmentationTransform(), Inference: finetune.DefaultSegmentationInference(),
-		Optimizer: finetune.Optimizer{
+		Head: head, Augmentation: finetune.DefaultSegmentationTransform(), Inference: finetune.DefaultSegmentationInference(),
+		Tuned: encoders.Tuned{Batch: 16, Parts: 1, Steps: 160_000, Optimizer: finetune.Optimizer{
 			LearningRate: 3e-5, LayerDecay: 0.9, WeightDecay: 0.05, WarmUp: 1500, WarmUpRatio: 1e-6, Power: 1, Milestones: [2]float64{1, 1}, DropPath: 0.1,
-		},
-		Steps: 160_000,
+		}},
 	}
 	if head == finetune.FPN {
 		c.Channels, c.Steps = 256, 80_000
@@ -187,12 +181,8 @@ func (c Config) Rules() error {
 
 // training is the configuration of the training for an encoder and a number of classes.
 func (c Config) training(vit encoder.ViT, classes int) finetune.SegmentationTraining {
-	colours := datasets.DefaultPreprocessing()
-	return finetune.SegmentationTraining{
-		Segmenter: finetune.Segmenter{ViT: encoders.Precision(vit, c.BF16), Head: c.Head, Classes: classes, Channels: cmp.Or(c.Channels, vit.Dim)},
-		Transform: c.Augmentation,
-		Training:  finetune.Training{Optimizer: c.Optimizer, Batch: c.Batch, Parts: c.Parts, Steps: c.Steps, Mean: colours.Mean, Std: colours.Std},
-	}
+	segmenter := finetune.Segmenter{ViT: c.Precision(vit), Head: c.Head, Classes: classes, Channels: cmp.Or(c.Channels, vit.Dim)}
+	return finetune.SegmentationTraining{Training: c.Training(), Segmenter: segmenter, Transform: c.Augmentation}
 }
 
 // Training is the configuration of the full profile's training on ADE20k for an encoder and a head, [finetune.UPerNet] or [finetune.FPN].
@@ -242,4 +232,44 @@ func protocol(r *run, config finetune.SegmentationTraining) string {
 		"%d×%d px, seen %s, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
 		encoders.Describe(config.Segmenter.ViT), head, c.Steps, c.Batch, a.CropSize, a.Scale.Long, a.Scale.Short, a.MinRatio, a.MaxRatio, a.CatMaxRatio,
 		a.PhotometricDistortion, c.Optimizer.Protocol(), c.Batch/c.Parts, r.Data.Test.Len(), p.Scale.Long, p.Scale.Short, how)
+}
+
+// tables returns the paper's table, and the same one for rows and datasets that the paper does not have.
+func tables(results study.Results) []figures.Table {
+	t := encoders.Beside("semantic_seg_ft", "Semantic segmentation with full fine-tuning: mIoU at the full size of the annotation.")
+	beside := t.Of(results)
+	all := []figures.Table{beside}
+	columns := slices.DeleteFunc(results.Columns(), func(column string) bool { return slices.Contains(beside.Columns, column) })
+	rows := append(encoders.WithRecords(results, encoders.OurRows(), results.Columns()...), encoders.WithRecords(results, t.Rows, columns...)...)
+	columns = encoders.ColumnsOf(results, rows, results.Columns()...)
+	slices.SortFunc(columns, byPlace)
+	if len(columns) > 0 {
+		ours := encoders.Alone(t.Title+" for encoders and datasets that the paper does not have", t.Caption+encoders.BothBegin, rows, study.Columns(columns...)...)
+		ours.RowHeads = []figures.RowHead{{Name: "encoder"}}
+		all = append(all, ours.Of(results))
+	}
+	if gains := encoders.Gains(results, "What the initial weights are worth", "mIoU", columns...); len(gains.Rows) > 0 {
+		all = append(all, gains)
+	}
+	return all
+}
+
+// byPlace orders columns as the paper does, with its datasets before others.
+func byPlace(a, b string) int {
+	place := func(column string) int {
+		dataset, head, _ := strings.Cut(column, "/")
+		at := 2 * slices.Index([]string{"synthetic scenes", "CamVid", "PASCAL VOC", "COCOStuff-27", "Cityscapes", "ADE20k"}, dataset)
+		if head == headTitles["upernet"] {
+			at++
+		}
+		return -at
+	}
+	return place(a) - place(b)
+}
+
+// Datasets returns the names of the datasets with records, in the order of the table.
+func Datasets(results study.Results) []string {
+	columns := results.Columns()
+	slices.SortFunc(columns, byPlace)
+	return encoders.DatasetsOf(columns)
 }

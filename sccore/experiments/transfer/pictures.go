@@ -2,11 +2,9 @@ package transfer
 
 import (
 	"context"
-	"fmt"
 	"image/color"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/semcon/semcon/figures"
@@ -19,20 +17,13 @@ import (
 // Predictions segments n evenly spread test images with the trained heads of a row ("random", "second", "dino-s16") and column, those of the lowest seed.
 // It also returns the names of the classes. A row and column without records is an error.
 func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
-	group := r.Of(row, column)
-	if len(group) == 0 {
-		return nil, nil, fmt.Errorf("no record of %s, %s in the %s profile", row, column, r.Profile)
-	}
-	record := group[0]
-	var c Config
-	err := record.DecodeConfig(&c)
+	record, c, dataset, folder, err := encoders.Recorded[Config](r, out, Name, row, column)
 	if err != nil {
 		return nil, nil, err
 	}
 	if c.Encoder, err = c.Encoder.Locate(out, r.Profile, record.Seed); err != nil {
 		return nil, nil, err
 	}
-	dataset, _, _ := strings.Cut(record.Cell, "/")
 	images, err := open(study.Options{Data: data}, dataset, c, record.Seed)
 	if err != nil {
 		return nil, nil, err
@@ -43,7 +34,7 @@ func Predictions(r study.Results, b compute.Backend, data, out, row, column stri
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := trainer.Resume(filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve), headsFile)); err != nil {
+	if _, err := trainer.Resume(filepath.Join(folder, headsFile)); err != nil {
 		return nil, nil, err
 	}
 	best := slices.Index(c.LearningRates[:], record.Details["rate"])

@@ -44,11 +44,7 @@ func byPlace(a, b string) int {
 
 // Datasets returns the names of the datasets with records, in the paper's order.
 func Datasets(results study.Results) (names []string) {
-	for _, column := range results.Columns() {
-		if name, _, _ := strings.Cut(column, "/"); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+	names = encoders.DatasetsOf(results.Columns())
 	slices.SortFunc(names, byPlace)
 	return names
 }

@@ -146,6 +146,16 @@ func DrawPredictions(
 		})
 }
 
+// DatasetsOf returns the names of the datasets of columns, each once.
+func DatasetsOf(columns []string) (names []string) {
+	for _, column := range columns {
+		if name, _, _ := strings.Cut(column, "/"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Gains is a table of what training is worth, in points, one difference per seed: the start, alignment and the full method over random weights, and the full method
 // over the start and over its control, alignment for as many steps. Its caption has the intervals. Encoders of different architectures are not compared. Without two seeds of any pair
 // it has no rows.

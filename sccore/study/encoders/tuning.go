@@ -3,6 +3,7 @@ package encoders
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gomlx/compute"
@@ -10,15 +11,17 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/usage"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/finetune"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
 	"github.com/semcon/semcon/sccore/train"
 )
 
 // Tuning is an experiment that trains each encoder together with a network on it, tests the whole, and leaves it in the cell's folder. C is the configuration of
-// a cell, which embeds [Config]; D its images; T the configuration of a trainer R, whose steps report M.
-type Tuning[C comparable, D study.Data, T comparable, R Tuner[M], M any] struct {
+// a cell, which embeds [Config] and [Tuned]; D its images; T the configuration of a trainer R, whose steps report M.
+type Tuning[C comparable, D study.Data, T tuning, R Tuner[M], M any] struct {
 	study.Info
 	Grid[C]
 	Sources[D]
@@ -28,13 +31,9 @@ type Tuning[C comparable, D study.Data, T comparable, R Tuner[M], M any] struct 
 	Images func(dir, dataset string, config C, seed int) (D, error)
 	// Columns are those of the numbers of a cell.
 	Columns func(d D, config C) []string
-	// Steps is the number of steps of a training, and Batch that of images or crops, whose name is Unit, in each.
-	Steps, Batch func(config C) int
-	Unit         string
+	Unit    string // What a batch has: "image" or "crop".
 
-	// Training is the trainer's configuration; FLOPs are those of one unit, forward.
-	Training func(config C, vit encoder.ViT, d D) T
-	FLOPs    func(config T) float64
+	Training func(config C, vit encoder.ViT, d D) T // The trainer's configuration.
 	New      func(b compute.Backend, config T) (R, error)
 	// Take gives a trainer the cell's images and the encoder's weights.
 	Take func(trainer R, r *study.Run[C, D], pretrained *model.Store)
@@ -54,19 +53,46 @@ type Tuner[M any] interface {
 	Close()
 }
 
+// tuning is a trainer's configuration.
+type tuning interface {
+	comparable
+	FLOPs() float64 // Of one unit, forward.
+}
+
+// Tuned says how a [Tuning] trains. It is part of configurations.
+type Tuned struct {
+	BF16 bool `json:"bf16,omitempty"` // Compute the encoder in bfloat16, with float32 weights.
+
+	Optimizer finetune.Optimizer `json:"optimizer"`
+	Batch     int                `json:"batch"`
+	Parts     int                `json:"parts"` // Parts that a batch is computed in, one after the other.
+	Steps     int                `json:"steps"`
+}
+
+func (t Tuned) tuned() Tuned { return t }
+
+// tunedOf returns how a configuration that embeds [Tuned] trains.
+func tunedOf(config any) Tuned { return config.(interface{ tuned() Tuned }).tuned() }
+
+// Training is the part of a trainer's configuration that does not depend on its network.
+func (t Tuned) Training() finetune.Training {
+	colours := datasets.DefaultPreprocessing()
+	return finetune.Training{Optimizer: t.Optimizer, Batch: t.Batch, Parts: t.Parts, Steps: t.Steps, Mean: colours.Mean, Std: colours.Std}
+}
+
+// Precision is the encoder with its computation in bfloat16, or as it is.
+func (t Tuned) Precision(vit encoder.ViT) encoder.ViT {
+	if t.BF16 {
+		vit.ComputeDType = dtypes.BFloat16
+	}
+	return vit
+}
+
 // Model is the file of the trained network, in a cell's folder. The end of the training is beside it.
 const (
 	Model     = "model.safetensors"
 	finalFile = "final.safetensors"
 )
-
-// Precision is the encoder with its computation in bfloat16, or as it is.
-func Precision(vit encoder.ViT, bf16 bool) encoder.ViT {
-	if bf16 {
-		vit.ComputeDType = dtypes.BFloat16
-	}
-	return vit
-}
 
 // Spec returns the study.
 func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
@@ -81,7 +107,7 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 			}
 			return numbers
 		},
-		Steps:     func(_ D, c study.Cell[C]) int { return e.Steps(c.Config) },
+		Steps:     func(_ D, c study.Cell[C]) int { return tunedOf(c.Config).Steps },
 		NewWorker: func(*study.Run[C, D]) (study.Worker[C, D], error) { return &tuner[C, D, T, R, M]{of: e}, nil },
 		Folder: func(d D, c study.Cell[C]) string {
 			hash := study.Hash([]byte(c.Name() + " " + c.Hash() + " " + d.Identity()))
@@ -91,8 +117,21 @@ func (e Tuning[C, D, T, R, M]) Spec() study.Spec[C, D] {
 	}
 }
 
+// Recorded is what a picture shows of a row and column: the record of the lowest seed, its configuration, its dataset, and the folder of its cell. A row and
+// column without records is an error.
+func Recorded[C any](results study.Results, out, experiment, row, column string) (record study.Record, config C, dataset, folder string, err error) {
+	group := results.Of(row, column)
+	if len(group) == 0 {
+		return record, config, "", "", fmt.Errorf("no record of %s, %s in the %s profile", row, column, results.Profile)
+	}
+	record = group[0]
+	err = record.DecodeConfig(&config)
+	dataset, _, _ = strings.Cut(record.Cell, "/")
+	return record, config, dataset, filepath.Join(study.Folder(out, experiment), filepath.FromSlash(record.Curve)), err
+}
+
 // tuner runs cells one after the other. It keeps the trainer that it compiled last, which serves all encoders of one architecture.
-type tuner[C comparable, D study.Data, T comparable, R Tuner[M], M any] struct {
+type tuner[C comparable, D study.Data, T tuning, R Tuner[M], M any] struct {
 	of       Tuning[C, D, T, R, M]
 	trainer  R
 	config   T // Of the trainer.
@@ -153,8 +192,8 @@ func (w *tuner[C, D, T, R, M]) Run(r *study.Run[C, D]) error {
 	for i := range numbers {
 		n := &numbers[i]
 		n.Row, n.Column, n.Curve, n.Seconds = encoderOf(&c).Row, columns[i], dir, state.Seconds
-		n.Details["loss"], n.Details["gflop_per_"+e.Unit] = e.Loss(state.Last), 3*e.FLOPs(config)/1e9
-		n.Details[e.Unit+"s_per_second"] = float64(e.Steps(c)*e.Batch(c)) / state.Seconds
+		n.Details["loss"], n.Details["gflop_per_"+e.Unit] = e.Loss(state.Last), 3*config.FLOPs()/1e9
+		n.Details[e.Unit+"s_per_second"] = float64(tunedOf(c).Steps*tunedOf(c).Batch) / state.Seconds
 		if peak > 0 {
 			n.Details["peak_memory_gb"] = float64(peak) / 1e9
 		}

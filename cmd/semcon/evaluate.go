@@ -221,7 +221,18 @@ func cocoVerb() *cobra.Command {
 			return usagef("--detections FILE is missing")
 		}
 		result := must(evaluateCOCO(*annotations, *detections))
-		text := fmt.Sprintf("boxes\n%s", result.Boxes)
+		text := ""
+		for _, left := range []struct {
+			count int
+			what  string
+		}{
+			{result.SkippedAnnotations, "annotations"}, {result.SkippedMasks, "masks"}, {result.SkippedPolygons, "polygons of fewer than 3 corners"},
+		} {
+			if left.count > 0 {
+				text += fmt.Sprintf("left out: %d %s\n", left.count, left.what)
+			}
+		}
+		text += fmt.Sprintf("boxes\n%s", result.Boxes)
 		if result.Masks != nil {
 			text += fmt.Sprintf("\nmasks\n%s", result.Masks)
 		}
@@ -235,6 +246,8 @@ type cocoResult struct {
 	Images             int             `json:"images"`
 	Annotations        int             `json:"annotations"`
 	SkippedAnnotations int             `json:"skipped_annotations"`
+	SkippedPolygons    int             `json:"skipped_polygons"`
+	SkippedMasks       int             `json:"skipped_masks"` // Of annotations whose boxes count.
 	Detections         int             `json:"detections"`
 	UnknownCategories  int             `json:"unknown_categories"` // Detections of them.
 	Boxes              metrics.COCOAP  `json:"boxes"`
@@ -254,7 +267,8 @@ func evaluateCOCO(annotations, detections string) (r cocoResult, err error) {
 	if len(found) == 0 {
 		return r, fmt.Errorf("%s: has no detections", detections)
 	}
-	r = cocoResult{Images: len(truth.Images), Annotations: len(truth.Annotations), SkippedAnnotations: truth.SkippedCount, Detections: len(found)}
+	r = cocoResult{Images: len(truth.Images), Annotations: len(truth.Annotations), SkippedAnnotations: truth.SkippedCount,
+		SkippedPolygons: truth.SkippedPolygons, Detections: len(found)}
 	masked := false
 	for _, d := range found {
 		masked = masked || d.Mask != nil
@@ -265,14 +279,19 @@ func evaluateCOCO(annotations, detections string) (r cocoResult, err error) {
 	warnOfUncounted(truth, detections, r)
 	if r.Boxes, err = metrics.EvaluateCOCO(truth, found, metrics.Boxes); err != nil {
 		return r, inFile(detections, err)
+	} else if r.Boxes.AP < 0 {
+		return r, fmt.Errorf("%s: has no annotation that can be used, other than crowds", annotations)
 	}
 	if masked {
 		for _, s := range truth.RequireMasks() {
 			fmt.Fprintf(os.Stderr, "masks: skipped %s: %s\n", s.File, s.Reason)
 		}
+		r.SkippedMasks = r.Annotations - len(truth.Annotations)
 		masks, err := metrics.EvaluateCOCO(truth, found, metrics.Masks)
 		if err != nil {
 			return r, inFile(detections, err)
+		} else if masks.AP < 0 {
+			return r, fmt.Errorf("%s: has no mask that can be used, other than crowds'", annotations)
 		}
 		r.Masks = &masks
 	}
@@ -290,9 +309,6 @@ func inFile(detections string, err error) error {
 func warnOfUncounted(truth *datasets.Instances, detections string, r cocoResult) {
 	for _, s := range truth.Skipped {
 		fmt.Fprintf(os.Stderr, "skipped %s: %s\n", s.File, s.Reason)
-	}
-	if r.SkippedAnnotations > 0 {
-		fmt.Fprintf(os.Stderr, "skipped %d of %d annotations\n", r.SkippedAnnotations, r.SkippedAnnotations+r.Annotations)
 	}
 	for _, a := range truth.Annotations {
 		if a.ID == 0 {

@@ -64,11 +64,10 @@ func TestEvaluateCOCOSaysWhatDoesNotCount(t *testing.T) {
 	m.Write(t, "boxes.json", strings.Replace(oneBox, "[", `[{"image_id": 5, "category_id": 4, "bbox": [10, 20, 40, 30], "score": 0.5},`, 1))
 	stdout, stderr, status := outcome(t, semcon(t, m, "evaluate", "coco", "--annotations", "truth.json", "--detections", "boxes.json"))
 	want := `skipped truth.json: annotation 7: it has no image_id
-skipped 1 of 3 annotations
 truth.json: annotation 0 counts as missed, as in pycocotools: number annotations from 1
 boxes.json: 1 detections have categories that truth.json does not have, and do not count
 `
-	if status != 0 || stderr != want || !strings.HasPrefix(stdout, "boxes\n") {
+	if status != 0 || stderr != want || !strings.HasPrefix(stdout, "left out: 1 annotations\nboxes\n") {
 		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
 	}
 }
@@ -79,7 +78,7 @@ func TestEvaluateCOCOGoesOnWithoutAMask(t *testing.T) {
 	m.Write(t, "truth.json", strings.Replace(oneObject, `"annotations": [`, `"annotations": [{"id": 7, "image_id": 5, "category_id": 3, "bbox": [60, 0, 20, 20], "area": 400, "segmentation": []},`, 1))
 	m.Write(t, "masks.json", oneMask)
 	stdout, stderr, status := outcome(t, semcon(t, m, "evaluate", "coco", "--annotations", "truth.json", "--detections", "masks.json"))
-	if status != 0 || stderr != "masks: skipped truth.json: annotation 7: it has no segmentation\n" || !strings.HasSuffix(stdout, "masks\n"+sixTenths) || strings.HasPrefix(stdout, "boxes\n"+sixTenths) {
+	if status != 0 || stderr != "masks: skipped truth.json: annotation 7: it has no segmentation\n" || !strings.HasSuffix(stdout, "masks\n"+sixTenths) || !strings.HasPrefix(stdout, "left out: 1 masks\nboxes\n") || strings.Contains(stdout, "boxes\n"+sixTenths) {
 		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
 	}
 }
@@ -88,6 +87,7 @@ func TestEvaluateErrors(t *testing.T) {
 	m := newMachine(t)
 	m.Write(t, "truth.json", oneObject)
 	m.Write(t, "boxes.json", oneBox)
+	m.Write(t, "empty.json", strings.Replace(oneObject, `"iscrowd"`, `"iscrowd": 1, "was"`, 1))
 	m.Write(t, "none.json", "[]")
 	m.Write(t, "cut.json", oneBox[:20])
 	m.Write(t, "mixed.json", strings.Replace(oneBox, "]}", "]},", 1)[:len(oneBox)-1]+`, {"image_id": 5, "category_id": 3, "segmentation": [[10, 20, 50, 20, 50, 50, 10, 50]], "score": 0.5}]`)
@@ -98,6 +98,7 @@ func TestEvaluateErrors(t *testing.T) {
 	}{
 		{"", 2, "want one evaluation of centroid, coco, fcn, in-context, knn, linear, linear-classification, lost, noise-rate, overclustering, patches, spair, spread, tokencut, video, got none"},
 		{"voc", 2, "want one evaluation of centroid, coco, fcn, in-context, knn, linear, linear-classification, lost, noise-rate, overclustering, patches, spair, spread, tokencut, video, got 1 (voc)"},
+		{"coco --annotations empty.json --detections boxes.json", 1, "empty.json: has no annotation that can be used, other than crowds"},
 		{"coco", 2, "--annotations FILE is missing"},
 		{"coco --annotations truth.json", 2, "--detections FILE is missing"},
 		{"coco --annotations truth.json --detections boxes.json --format xml", 2, `--format "xml": want text or json`},

@@ -126,7 +126,7 @@ func (r *Reader) Decode(into any) error {
 	if mismatch.Field != "" {
 		field = mismatch.Field + ": "
 	}
-	return &ValueError{fmt.Sprintf("%s%s, want %s", field, mismatch.Value, wanted(mismatch.Type))}
+	return &ValueError{fmt.Sprintf("%s%.40s, want %s", field, mismatch.Value, wanted(mismatch.Type))} // A number may have a million digits.
 }
 
 func wanted(t reflect.Type) string {

@@ -210,9 +210,9 @@ type panopticMask struct {
 	Image    int64  `json:"image_id"`
 	FileName string `json:"file_name"`
 	Segments []struct {
-		ID       uint32 `json:"id"`
-		Category int64  `json:"category_id"`
-		Crowd    int    `json:"iscrowd"`
+		ID       uint32    `json:"id"`
+		Category int64     `json:"category_id"`
+		Crowd    crowdFlag `json:"iscrowd"`
 	} `json:"segments_info"`
 }
 
@@ -270,7 +270,7 @@ func openPanopticInstances(path string) (*Instances, error) {
 		return nil, err
 	}
 	defer file.Close()
-	in := &Instances{Name: path, images: map[int64]Size{}, categories: map[int64]bool{}}
+	in := newInstances(path)
 	p := instanceParser{in: in, json: jsonstream.New(file)}
 	stuff := map[int64]bool{}
 	masks, err := readPanoptic(p.json, func(key string) error {
@@ -367,7 +367,7 @@ func (in *Instances) objects(folder string, m panopticMask) ([]Annotation, error
 	}
 	annotations := make([]Annotation, 0, len(m.Segments))
 	for _, s := range m.Segments {
-		a := Annotation{ID: int64(s.ID), Image: m.Image, Category: s.Category, Crowd: s.Crowd == 1}
+		a := Annotation{ID: int64(s.ID), Image: m.Image, Category: s.Category, Crowd: bool(s.Crowd)}
 		if r := of[s.ID]; r != nil {
 			r.counts = append(r.counts, uint32(size.Height*size.Width-r.end))
 			mask, err := rle.FromCounts(size.Height, size.Width, r.counts)

@@ -2,10 +2,12 @@ package datasets
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"slices"
 
 	"github.com/semcon/semcon/internal/jsonstream"
@@ -22,16 +24,20 @@ type Instances struct {
 	// Skipped lists annotations that cannot be used, at most maxListed, and SkippedCount says how many there are.
 	Skipped      []Skipped
 	SkippedCount int
+	// SkippedPolygons counts the polygons of fewer than three corners, which masks are drawn without.
+	SkippedPolygons int
 
 	images     map[int64]Size
 	categories map[int64]bool
+	texts      map[string]int64 // Ids that are texts, as numbers: -1, -2, … in their order.
+	textOf     []string
 }
 
 // InstanceImage is an image of [Instances].
 type InstanceImage struct {
 	ID            int64
 	FileName      string
-	Height, Width int // In pixels, at least 1.
+	Height, Width int // In pixels, at least 1; both 0 where the file does not say. Boxes need no size.
 }
 
 // ObjectCategory is a kind of objects.
@@ -58,6 +64,64 @@ func (in *Instances) ImageSize(image int64) (Size, bool) {
 	return size, ok
 }
 
+// Number returns an id of another file as a number; see [ID]. A text that is not among the annotations has 0.
+func (in *Instances) Number(id ID) int64 {
+	if id.text == "" {
+		return id.number
+	}
+	return in.texts[id.text]
+}
+
+// number is Number of the ids of the file itself.
+func (in *Instances) number(id ID) int64 {
+	if id.text != "" && in.texts[id.text] == 0 {
+		in.textOf = append(in.textOf, id.text)
+		in.texts[id.text] = -int64(len(in.textOf))
+	}
+	return in.Number(id)
+}
+
+// CompareIDs orders ids as pycocotools does: numbers by size, texts by their letters.
+func (in *Instances) CompareIDs(a, b int64) int {
+	if a < 0 && b < 0 && max(-a, -b) <= int64(len(in.textOf)) {
+		return cmp.Compare(in.textOf[-a-1], in.textOf[-b-1])
+	}
+	return cmp.Compare(a, b)
+}
+
+// ID is an id in COCO's format: a whole number, which 1.0 is too, or a text.
+type ID struct {
+	number int64
+	text   string
+}
+
+// String returns the id for messages.
+func (id ID) String() string {
+	if id.text != "" {
+		return fmt.Sprintf("%.80q", id.text)
+	}
+	return fmt.Sprint(id.number)
+}
+
+// UnmarshalJSON reads an id.
+func (id *ID) UnmarshalJSON(raw []byte) error {
+	*id = ID{}
+	if json.Unmarshal(raw, &id.text) == nil && id.text != "" {
+		return nil
+	}
+	if json.Unmarshal(raw, &id.number) == nil {
+		return nil
+	}
+	whole, _, err := big.ParseFloat(string(raw), 10, 64, big.ToNearestEven)
+	if err == nil && whole.IsInt() {
+		if n, exact := whole.Int64(); exact == big.Exact {
+			id.number = n
+			return nil
+		}
+	}
+	return fmt.Errorf("the id %.20s is neither a whole number nor a text", raw)
+}
+
 // HasCategory says whether there is such a category.
 func (in *Instances) HasCategory(category int64) bool { return in.categories[category] }
 
@@ -73,12 +137,11 @@ func OpenInstances(path string) (*Instances, error) {
 
 // ReadInstances reads COCO's annotations of instances: a JSON object with the lists images, categories and annotations. Other keys are passed over.
 //
-// An annotation is skipped, with a line that names its id, if it lacks id, image, category, box or area; if its image or category is not in the file or
-// its id is there twice; if its box has a negative side or lies outside the image; and if its mask has a polygon of fewer than three corners, the size of
-// another image, or runs that do not add up. An annotation without a mask is none of these; see [Instances.RequireMasks]. Everything else that is wrong is
-// an error that names the file.
+// Ids are whole numbers or texts. An annotation without an area has its box's. One is skipped, with a line that names its id, if it lacks id, image,
+// category or box; if its image or category is not in the file or its id is there twice; and if its box has a negative side. A mask that is missing or
+// wrong does not matter before [Instances.RequireMasks]. Everything else that is wrong is an error that names the file.
 func ReadInstances(r io.Reader, name string) (*Instances, error) {
-	in := &Instances{Name: name, images: map[int64]Size{}, categories: map[int64]bool{}}
+	in := newInstances(name)
 	p := instanceParser{in: in, json: jsonstream.New(r)}
 	annotated := false
 	err := p.json.Object(func(key string) error {
@@ -112,6 +175,10 @@ func ReadInstances(r io.Reader, name string) (*Instances, error) {
 	return in, nil
 }
 
+func newInstances(name string) *Instances {
+	return &Instances{Name: name, images: map[int64]Size{}, categories: map[int64]bool{}, texts: map[string]int64{}}
+}
+
 type instanceParser struct {
 	in   *Instances
 	json *jsonstream.Reader
@@ -119,10 +186,10 @@ type instanceParser struct {
 
 func (p *instanceParser) image(i int) error {
 	var image struct {
-		ID       *int64 `json:"id"`
+		ID       *ID    `json:"id"`
 		FileName string `json:"file_name"`
-		Height   int    `json:"height"`
-		Width    int    `json:"width"`
+		Height   *int   `json:"height"`
+		Width    *int   `json:"width"`
 	}
 	err := p.json.Decode(&image)
 	switch {
@@ -130,20 +197,24 @@ func (p *instanceParser) image(i int) error {
 		return at("images", i, err)
 	case image.ID == nil:
 		return fmt.Errorf("images[%d] has no id", i)
-	case image.Height < 1 || image.Width < 1 || image.Height > rle.MaxPixels/image.Width:
-		return fmt.Errorf("image %d has %d×%d pixels", *image.ID, image.Width, image.Height)
 	}
-	if _, twice := p.in.images[*image.ID]; twice {
-		return fmt.Errorf("image %d is there twice", *image.ID)
+	id, size := p.in.number(*image.ID), Size{}
+	if image.Height != nil && image.Width != nil {
+		if size = (Size{*image.Height, *image.Width}); size.Height < 1 || size.Width < 1 || size.Height > rle.MaxPixels/size.Width {
+			return fmt.Errorf("image %v has %d×%d pixels", *image.ID, size.Width, size.Height)
+		}
 	}
-	p.in.images[*image.ID] = Size{image.Height, image.Width}
-	p.in.Images = append(p.in.Images, InstanceImage{*image.ID, image.FileName, image.Height, image.Width})
+	if _, twice := p.in.images[id]; twice {
+		return fmt.Errorf("image %v is there twice", *image.ID)
+	}
+	p.in.images[id] = size
+	p.in.Images = append(p.in.Images, InstanceImage{id, image.FileName, size.Height, size.Width})
 	return nil
 }
 
 func (p *instanceParser) category(i int) error {
 	var category struct {
-		ID   *int64 `json:"id"`
+		ID   *ID    `json:"id"`
 		Name string `json:"name"`
 	}
 	err := p.json.Decode(&category)
@@ -152,11 +223,13 @@ func (p *instanceParser) category(i int) error {
 		return at("categories", i, err)
 	case category.ID == nil:
 		return fmt.Errorf("categories[%d] has no id", i)
-	case p.in.categories[*category.ID]:
-		return fmt.Errorf("category %d is there twice", *category.ID)
 	}
-	p.in.categories[*category.ID] = true
-	p.in.Categories = append(p.in.Categories, ObjectCategory{*category.ID, category.Name})
+	id := p.in.number(*category.ID)
+	if p.in.categories[id] {
+		return fmt.Errorf("category %v is there twice", *category.ID)
+	}
+	p.in.categories[id] = true
+	p.in.Categories = append(p.in.Categories, ObjectCategory{id, category.Name})
 	return nil
 }
 
@@ -170,9 +243,9 @@ func at(list string, i int, err error) error {
 
 func (p *instanceParser) annotation(i int) error {
 	var a struct {
-		ID       *int64       `json:"id"`
-		Image    *int64       `json:"image_id"`
-		Category *int64       `json:"category_id"`
+		ID       *ID          `json:"id"`
+		Image    *ID          `json:"image_id"`
+		Category *ID          `json:"category_id"`
 		Box      []float64    `json:"bbox"`
 		Area     *float64     `json:"area"`
 		Crowd    crowdFlag    `json:"iscrowd"`
@@ -182,7 +255,7 @@ func (p *instanceParser) annotation(i int) error {
 	if err != nil && !errors.As(err, new(*jsonstream.ValueError)) {
 		return err
 	}
-	if a.ID == nil || err != nil && *a.ID == 0 { // A wrong id is left at 0.
+	if a.ID == nil || err != nil && *a.ID == (ID{}) { // A wrong id is left at 0.
 		if err == nil {
 			err = errors.New("it has no id")
 		}
@@ -197,14 +270,19 @@ func (p *instanceParser) annotation(i int) error {
 		err = errors.New("it has no category_id")
 	case len(a.Box) != 4:
 		err = fmt.Errorf("its bbox has %d numbers, want x, y, width and height", len(a.Box))
-	case a.Area == nil || *a.Area < 0:
-		err = errors.New("it has no area of at least 0")
+	case a.Area == nil:
+		a.Area = new(a.Box[2] * a.Box[3])
+	case *a.Area < 0:
+		err = fmt.Errorf("its area is %g", *a.Area)
 	}
 	if err != nil {
-		p.skip(fmt.Sprintf("annotation %d", *a.ID), err)
+		p.skip(fmt.Sprintf("annotation %v", *a.ID), err)
 		return nil
 	}
-	p.in.Annotations = append(p.in.Annotations, Annotation{*a.ID, *a.Image, *a.Category, [4]float64(a.Box), *a.Area, bool(a.Crowd), a.Mask})
+	p.in.SkippedPolygons += a.Mask.dropPolygons()
+	p.in.Annotations = append(p.in.Annotations, Annotation{
+		p.in.number(*a.ID), p.in.number(*a.Image), p.in.number(*a.Category), [4]float64(a.Box), *a.Area, bool(a.Crowd), a.Mask,
+	})
 	return nil
 }
 
@@ -212,26 +290,21 @@ func (p *instanceParser) annotation(i int) error {
 func (p *instanceParser) checkAnnotations() {
 	ids := map[int64]bool{}
 	p.in.Annotations = slices.DeleteFunc(p.in.Annotations, func(a Annotation) bool {
-		size, known := p.in.images[a.Image]
-		x, y, w, h := a.Box[0], a.Box[1], a.Box[2], a.Box[3]
+		_, known := p.in.images[a.Image]
 		var err error
 		switch {
 		case ids[a.ID]:
 			err = errors.New("its id is there twice")
 		case !known:
-			err = fmt.Errorf("there is no image %d", a.Image)
+			err = fmt.Errorf("there is no image %s", p.in.show(a.Image))
 		case !p.in.categories[a.Category]:
-			err = fmt.Errorf("there is no category %d", a.Category)
-		case w < 0 || h < 0:
-			err = fmt.Errorf("its box has %g×%g pixels", w, h)
-		case x > float64(size.Width) || y > float64(size.Height) || x+w < 0 || y+h < 0:
-			err = fmt.Errorf("its box, %g×%g at (%g, %g), lies outside the image of %d×%d", w, h, x, y, size.Width, size.Height)
-		default:
-			err = a.Mask.check(size)
+			err = fmt.Errorf("there is no category %s", p.in.show(a.Category))
+		case a.Box[2] < 0 || a.Box[3] < 0:
+			err = fmt.Errorf("its box has %g×%g pixels", a.Box[2], a.Box[3])
 		}
 		ids[a.ID] = true
 		if err != nil {
-			p.skip(fmt.Sprintf("annotation %d", a.ID), err)
+			p.skip("annotation "+p.in.show(a.ID), err)
 		}
 		return err != nil
 	})
@@ -244,32 +317,39 @@ func (p *instanceParser) skip(which string, why error) {
 	}
 }
 
-// RequireMasks skips the annotations without a mask, which training and AP of masks cannot use, and returns their lines.
+// RequireMasks skips the annotations without a mask that can be drawn, which training and AP of masks cannot use, and returns their lines: a mask may be
+// missing, of another size than its image, or have no polygon of three corners, or runs that do not add up.
 func (in *Instances) RequireMasks() []Skipped {
 	p := instanceParser{in: in}
 	before := len(in.Skipped)
 	in.Annotations = slices.DeleteFunc(in.Annotations, func(a Annotation) bool {
-		if a.Mask.None() {
-			p.skip(fmt.Sprintf("annotation %d", a.ID), errors.New("it has no segmentation"))
+		err := a.Mask.check(in.images[a.Image])
+		if err != nil {
+			p.skip("annotation "+in.show(a.ID), err)
 		}
-		return a.Mask.None()
+		return err != nil
 	})
 	return in.Skipped[before:]
+}
+
+// show returns an id for messages.
+func (in *Instances) show(id int64) string {
+	if id < 0 && -id <= int64(len(in.textOf)) {
+		return fmt.Sprintf("%.80q", in.textOf[-id-1])
+	}
+	return fmt.Sprint(id)
 }
 
 // crowdFlag is 0 or 1, or false or true.
 type crowdFlag bool
 
 func (c *crowdFlag) UnmarshalJSON(raw []byte) error {
-	switch string(raw) {
-	case "0", "false", "null":
-		*c = false
-	case "1", "true":
-		*c = true
-	default:
-		return fmt.Errorf("iscrowd is %.20s, want 0 or 1", raw)
+	var number float64
+	if json.Unmarshal(raw, (*bool)(c)) == nil || json.Unmarshal(raw, &number) == nil && (number == 0 || number == 1) {
+		*c = *c || number == 1
+		return nil
 	}
-	return nil
+	return fmt.Errorf("iscrowd is %.20s, want 0 or 1", raw)
 }
 
 // InstanceMask is the mask of one object as COCO's "segmentation" has it: polygons, or runs as a list of counts or as compressed text. The zero value
@@ -280,15 +360,17 @@ type InstanceMask struct {
 	Size   Size     // Of runs.
 	Counts []uint32 // As rle.FromCounts takes them, if Text is empty.
 	Text   string   // As rle.Parse takes it.
+
+	fault string // What keeps it from being one of these.
 }
 
-// UnmarshalJSON reads COCO's "segmentation". It checks types; what is within them is checked by [InstanceMask.Runs].
+// UnmarshalJSON reads COCO's "segmentation" and never fails: boxes do not depend on it. What is wrong is the error of [InstanceMask.Runs].
 func (m *InstanceMask) UnmarshalJSON(raw []byte) error {
 	*m = InstanceMask{}
 	switch raw = bytes.TrimSpace(raw); {
 	case bytes.HasPrefix(raw, []byte("[")):
 		if json.Unmarshal(raw, &m.Polygons) != nil {
-			return errors.New("the segmentation is not a list of polygons, which are lists of numbers")
+			*m = InstanceMask{fault: "the segmentation is not a list of polygons, which are lists of numbers"}
 		}
 		return nil
 	case bytes.Equal(raw, []byte("null")):
@@ -299,25 +381,40 @@ func (m *InstanceMask) UnmarshalJSON(raw []byte) error {
 		Counts json.RawMessage `json:"counts"`
 	}
 	if json.Unmarshal(raw, &runs) != nil || len(runs.Size) != 2 {
-		return errors.New("the segmentation is neither a list of polygons nor an object with size, of height and width, and counts")
+		m.fault = "the segmentation is neither a list of polygons nor an object with size, of height and width, and counts"
+		return nil
 	}
 	m.Size = Size{runs.Size[0], runs.Size[1]}
 	if json.Unmarshal(runs.Counts, &m.Text) != nil && json.Unmarshal(runs.Counts, &m.Counts) != nil {
-		return errors.New("the segmentation's counts are neither a string nor a list of whole numbers")
+		*m = InstanceMask{fault: "the segmentation's counts are neither a string nor a list of whole numbers"}
 	}
 	return nil
 }
 
 // None says that there is no mask.
 func (m InstanceMask) None() bool {
-	return len(m.Polygons) == 0 && m.Size == Size{} && m.Text == "" && m.Counts == nil
+	return len(m.Polygons) == 0 && m.Size == Size{} && m.Text == "" && m.Counts == nil && m.fault == ""
+}
+
+// dropPolygons leaves out what is no polygon, as long as one is left, and returns how many.
+func (m *InstanceMask) dropPolygons() int {
+	before := len(m.Polygons)
+	drawn := slices.DeleteFunc(slices.Clone(m.Polygons), func(polygon []float64) bool { return rle.CheckPolygon(polygon) != nil })
+	if len(drawn) > 0 {
+		m.Polygons = drawn
+	}
+	return before - len(m.Polygons)
 }
 
 // Runs returns the mask in an image of the given size. No mask, runs of another size, runs that do not add up, and what is no polygon are errors.
 func (m InstanceMask) Runs(size Size) (rle.Mask, error) {
 	switch {
 	case m.None():
-		return rle.Mask{}, errors.New("there is no segmentation")
+		return rle.Mask{}, errors.New("it has no segmentation")
+	case m.fault != "":
+		return rle.Mask{}, errors.New(m.fault)
+	case size == Size{}:
+		return rle.Mask{}, errors.New("the file does not say how large its image is")
 	case len(m.Polygons) > 0:
 		return rle.FromPolygons(size.Height, size.Width, m.Polygons)
 	case m.Size != size:
@@ -328,17 +425,14 @@ func (m InstanceMask) Runs(size Size) (rle.Mask, error) {
 	return rle.FromCounts(size.Height, size.Width, m.Counts)
 }
 
-// check finds what Runs would, but for the length of outlines, and draws nothing.
+// check finds what Runs would, but for the length of outlines, and draws no polygons.
 func (m InstanceMask) check(size Size) error {
-	if m.None() {
-		return nil
-	}
-	for i, polygon := range m.Polygons {
-		if err := rle.CheckPolygon(polygon); err != nil {
-			return fmt.Errorf("polygon %d: %w", i, err)
+	if len(m.Polygons) > 0 && size != (Size{}) {
+		for i, polygon := range m.Polygons {
+			if err := rle.CheckPolygon(polygon); err != nil {
+				return fmt.Errorf("polygon %d: %w", i, err)
+			}
 		}
-	}
-	if len(m.Polygons) > 0 {
 		return nil
 	}
 	_, err := m.Runs(size)

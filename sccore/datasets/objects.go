@@ -98,7 +98,8 @@ func (in *Instances) Classes() (names []string) {
 
 // NewInstances makes annotations that are in no file. Those that cannot be used are skipped as by [ReadInstances].
 func NewInstances(name string, images []InstanceImage, categories []ObjectCategory, annotations []Annotation) *Instances {
-	in := &Instances{Name: name, Images: images, Categories: categories, Annotations: annotations, images: map[int64]Size{}, categories: map[int64]bool{}}
+	in := newInstances(name)
+	in.Images, in.Categories, in.Annotations = images, categories, annotations
 	for _, image := range images {
 		in.images[image.ID] = Size{image.Height, image.Width}
 	}
@@ -197,6 +198,8 @@ func openCOCOObjects(annotations, images string, panoptic bool) (*ObjectImages, 
 	for _, image := range truth.Images {
 		if !isName(image.FileName) {
 			return nil, fmt.Errorf("%s: image %d: %q is not the name of a file", annotations, image.ID, image.FileName)
+		} else if image.Height == 0 {
+			return nil, fmt.Errorf("%s: image %d: has no height and width", annotations, image.ID)
 		}
 		info, err := os.Stat(filepath.Join(images, image.FileName))
 		if errors.Is(err, fs.ErrNotExist) { // An incomplete dataset is not a missing one.

@@ -113,11 +113,11 @@ func EvaluateCOCO(truth *datasets.Instances, detections []Detection, kind COCOKi
 	for _, c := range cells {
 		byCategory[c.key.category] = append(byCategory[c.key.category], c)
 	}
-	categories := slices.SortedFunc(slices.Values(truth.Categories), func(a, b datasets.ObjectCategory) int { return cmp.Compare(a.ID, b.ID) })
+	categories := slices.SortedFunc(slices.Values(truth.Categories), func(a, b datasets.ObjectCategory) int { return truth.CompareIDs(a.ID, b.ID) })
 	var total cocoMeans
 	for _, category := range categories {
 		of := byCategory[category.ID]
-		slices.SortFunc(of, func(a, b *cocoCell) int { return cmp.Compare(a.key.image, b.key.image) })
+		slices.SortFunc(of, func(a, b *cocoCell) int { return truth.CompareIDs(a.key.image, b.key.image) })
 		for _, c := range of {
 			if err := c.prepare(kind); err != nil {
 				return COCOAP{}, fmt.Errorf("image %d: %w", c.key.image, err)

@@ -101,8 +101,8 @@ func WriteDetectionsFile(path string, detections []Detection) error {
 
 func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (Detection, error) {
 	var d struct {
-		Image    *int64                `json:"image_id"`
-		Category *int64                `json:"category_id"`
+		Image    *datasets.ID          `json:"image_id"`
+		Category *datasets.ID          `json:"category_id"`
 		Score    *float64              `json:"score"`
 		Box      []float64             `json:"bbox"`
 		Mask     datasets.InstanceMask `json:"segmentation"`
@@ -122,10 +122,10 @@ func readDetection(stream *jsonstream.Reader, truth *datasets.Instances) (Detect
 	case len(d.Box) == 0 && d.Mask.None():
 		return Detection{}, errors.New("it has neither bbox nor segmentation")
 	}
-	out := Detection{Image: *d.Image, Category: *d.Category, Score: *d.Score}
+	out := Detection{Image: truth.Number(*d.Image), Category: truth.Number(*d.Category), Score: *d.Score}
 	size, known := truth.ImageSize(out.Image)
 	if !known {
-		return Detection{}, fmt.Errorf("%s has no image %d", truth.Name, out.Image)
+		return Detection{}, fmt.Errorf("%s has no image %v", truth.Name, *d.Image)
 	}
 	if len(d.Box) == 4 {
 		out.Box = (*[4]float64)(d.Box)

@@ -1,6 +1,8 @@
 package metrics_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -33,10 +35,11 @@ func TestReadDetectionsErrors(t *testing.T) {
 		{`[{"image_id": 5, "category_id": 3, "score": NaN}]`, "d.json: detection 0: is not JSON at byte"},
 		{`[{"image_id": 5, "category_id": 3, "score": 1, "bbox": [1, 2, 3]}]`, "d.json: detection 0: its bbox has 3 numbers"},
 		{`[{"image_id": 5, "category_id": 3, "score": 1, "bbox": [1, 2, 3, -4]}]`, "d.json: detection 0: its box has 3×-4 pixels"},
+		{`[{"image_id": "5", "category_id": 3, "score": 1, "bbox": [1, 2, 3, 4]}]`, "d.json: detection 0: truth.json has no image \"5\""},
 		{`[{"image_id": 6, "category_id": 3, "score": 1, "bbox": [1, 2, 3, 4]}]`, "d.json: detection 0: truth.json has no image 6"},
 		{`[{"image_id": 5, "category_id": 3, "score": 1, "segmentation": {"size": [8, 8], "counts": "x"}}]`, "d.json: detection 0: a mask of 8×8 pixels in an image of 10×8"},
 		{`[{"image_id": 5, "category_id": 3, "score": 1, "segmentation": {"size": [8, 10], "counts": "x"}}]`, "d.json: detection 0: mask: character 0"},
-		{`[{"image_id": 5, "category_id": 3, "score": 1, "bbox": [1, 2, 3, 4]}, {"image_id": "5"}]`, "d.json: detection 1: image_id: string, want a whole number"},
+		{`[{"image_id": 5, "category_id": 3, "score": 1, "bbox": [1, 2, 3, 4]}, {"image_id": "5"}]`, "d.json: detection 1: it has no category_id"},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			_, err := metrics.ReadDetections(strings.NewReader(test.file), "d.json", truth)
@@ -90,7 +93,7 @@ func TestEvaluateCOCOErrors(t *testing.T) {
 		{truth, metrics.Boxes, []metrics.Detection{inf}, "detection 0: its score is +Inf"},
 		{truth, metrics.Masks, []metrics.Detection{{Image: 5, Category: 3, Mask: &other}}, "detection 0: a mask of 8×10 pixels in an image of 10×8"},
 		{truth, metrics.Masks, []metrics.Detection{{Image: 5, Category: 3, Box: &[4]float64{0, 0, 1e12, 1}}}, "detection 0: polygon 0: its outline is too long"},
-		{unmasked, metrics.Masks, []metrics.Detection{masked}, "truth.json: annotation 1: there is no segmentation"},
+		{unmasked, metrics.Masks, []metrics.Detection{masked}, "truth.json: annotation 1: it has no segmentation"},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			if _, err := metrics.EvaluateCOCO(test.truth, test.detections, test.kind); err == nil || !strings.HasPrefix(err.Error(), test.want) {
@@ -150,5 +153,36 @@ func TestDetectionsAreWrittenAsTheyAreRead(t *testing.T) {
 	}
 	if err := metrics.WriteDetections(new(strings.Builder), []metrics.Detection{{Score: math.NaN()}}); err == nil {
 		t.Error("a score that is no number is written")
+	}
+}
+
+// TestOddFilesAreReadAsPycocotoolsReadsThem: testdata/oddcoco.py wrote the files and the APs.
+func TestOddFilesAreReadAsPycocotoolsReadsThem(t *testing.T) {
+	raw, err := os.ReadFile("testdata/oddcoco.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Name         string
+		Truth, Found json.RawMessage
+		AP           float64
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil || len(cases) < 12 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, c := range cases {
+		truth, err := datasets.ReadInstances(bytes.NewReader(c.Truth), "truth.json")
+		if err != nil || truth.SkippedCount > 0 {
+			t.Errorf("%s: %v, skipped %v", c.Name, err, truth.Skipped)
+			continue
+		}
+		found, err := metrics.ReadDetections(bytes.NewReader(c.Found), "found.json", truth)
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+			continue
+		}
+		if got, err := metrics.EvaluateCOCO(truth, found, metrics.Boxes); err != nil || math.Abs(got.AP-c.AP) > 1e-12 {
+			t.Errorf("%s: AP %.13f, pycocotools has %.13f, %v", c.Name, got.AP, c.AP, err)
+		}
 	}
 }

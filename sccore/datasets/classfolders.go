@@ -2,11 +2,12 @@ package datasets
 
 import (
 	"archive/zip"
+	"compress/bzip2"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -40,17 +41,17 @@ const (
 	SkipBroken                 // The file is left out and listed in [Images.Skipped].
 )
 
-// ReadFolder reads class folders of JPEG and PNG images. The class of an image is the name of its folder, at any depth below dir. Classes
-// are sorted by name and images by path. Each image becomes size×size pixels: the largest central square, turned upright by its EXIF
+// ReadFolder reads class folders of JPEG and PNG images. The class of an image is the folder of the first level below dir, as in torchvision's
+// ImageFolder. Classes are sorted by name and images by path. Each image becomes size×size pixels: the largest central square, turned upright by its EXIF
 // orientation, and resampled bicubically unless it already has that size.
 //
 // ReadFolder ignores hidden files and lists other files that are not images in [Images.Skipped]. Its error is one line that names the file
-// or folder: no images, an image outside the class folders, a class with two folders, or an unreadable image (see [Broken]).
+// or folder: no images, an image outside the class folders, or an unreadable image (see [Broken]).
 func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
 	if err := checkFolder("image folder", dir); err != nil {
 		return nil, err
 	}
-	im, err := readClasses(os.DirFS(dir), size, broken, runtime.GOMAXPROCS(0))
+	im, err := readClasses(os.DirFS(dir), false, size, broken, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, err)
 	}
@@ -59,8 +60,8 @@ func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
 	return im, nil
 }
 
-// readClasses reads a tree of class folders. The result does not depend on the number of workers.
-func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, error) {
+// readClasses reads a tree of class folders, in an archive perhaps below one folder. The result does not depend on the number of workers.
+func readClasses(tree fs.FS, archive bool, size int, broken Broken, workers int) (*Images, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
 	}
@@ -68,7 +69,11 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 	if err := found.add(tree, "."); err != nil {
 		return nil, err
 	}
-	classes, err := found.classes()
+	root := ""
+	if archive {
+		root = found.root()
+	}
+	classes, err := found.classes(root)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +104,7 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 			im.Skipped = append(im.Skipped, Skipped{name, faults[i].Error()})
 			continue
 		}
-		label, _ := slices.BinarySearch(classes, path.Base(path.Dir(name)))
+		label, _ := slices.BinarySearch(classes, classOfFile(strings.TrimPrefix(name, root)))
 		copy(im.Pixels[im.Len()*im.imageBytes():], im.Pixels[i*im.imageBytes():(i+1)*im.imageBytes()])
 		im.Labels = append(im.Labels, int32(label))
 	}
@@ -114,8 +119,8 @@ func readClasses(tree fs.FS, size int, broken Broken, workers int) (*Images, err
 // maxZipRatio bounds the ratio of an archive's claimed content to its size. Zip hardly compresses images.
 const maxZipRatio = 100
 
-// ReadZip reads class folders of JPEG and PNG images from a zip archive, as [ReadFolder] reads them from disk. It writes nothing to disk: the
-// names in the archive only sort and label the images. The error names the archive and, if there is one, the entry.
+// ReadZip reads class folders of JPEG and PNG images from a zip archive, as [ReadFolder] reads them from disk; one folder may hold all of them. It
+// writes nothing to disk: the names in the archive only sort and label the images. The error names the archive and, if there is one, the entry.
 func ReadZip(file string, size int, broken Broken) (*Images, error) {
 	fail := func(err error) (*Images, error) { return nil, fmt.Errorf("zip %s: %w", file, reason(err)) }
 	info, err := os.Stat(file)
@@ -127,15 +132,20 @@ func ReadZip(file string, size int, broken Broken) (*Images, error) {
 		return fail(err)
 	}
 	defer archive.Close()
+	const compressedByBzip2 = 12
+	archive.RegisterDecompressor(compressedByBzip2, func(r io.Reader) io.ReadCloser { return io.NopCloser(bzip2.NewReader(r)) })
 	var claimed uint64
 	for _, entry := range archive.File {
+		if !slices.Contains([]uint16{zip.Store, zip.Deflate, compressedByBzip2}, entry.Method) {
+			return fail(fmt.Errorf("%s: is compressed by method %d, which is not known: want deflate, bzip2 or none", entry.Name, entry.Method))
+		}
 		claimed += min(entry.UncompressedSize64, 1<<32)       // The bound keeps the sum from wrapping.
 		entry.Name = strings.ReplaceAll(entry.Name, `\`, "/") // Some archivers on Windows write backslashes.
 	}
 	if claimed > maxZipRatio*uint64(info.Size()) {
 		return fail(fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size()))
 	}
-	im, err := readClasses(&archive.Reader, size, broken, runtime.GOMAXPROCS(0))
+	im, err := readClasses(&archive.Reader, true, size, broken, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return fail(err)
 	}

@@ -2,18 +2,20 @@ package datasets
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
-	_ "image/jpeg" // Registers the formats that decode reads.
-	_ "image/png"
+	"image/jpeg"
+	_ "image/png" // Registers the format.
+	"io"
+	"slices"
+	"strings"
 )
 
-// maxDecodedPixels bounds the size that an image's header may claim: 67 million pixels, just above the largest image of ImageNet.
-const maxDecodedPixels = 1 << 26
+// maxDecodedPixels bounds the size that an image's header may claim: 268 million pixels, above the 200 million of phones. One of that size takes 2 GB.
+const maxDecodedPixels = 1 << 28
 
 // maxSide and maxAspect bound the sides that a header may claim: JPEG's own limit, and how many times one side may be as long as the other. A picture of
 // one row of millions of pixels takes gigabytes to resample.
@@ -78,9 +80,14 @@ func stored(file []byte) (image.Image, error) {
 // by JPEG's own means. full is its size in the file.
 func storedAtLeast(file []byte, longest int) (picture image.Image, full image.Point, err error) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(file))
-	if errors.Is(err, image.ErrFormat) {
+	unsupported := errors.As(err, new(jpeg.UnsupportedError))
+	switch {
+	case errors.Is(err, image.ErrFormat):
 		return nil, full, errors.New("is neither JPEG nor PNG")
-	} else if err != nil {
+	case unsupported:
+		format = "jpeg"
+		config.Width, config.Height = jpegSize(file)
+	case err != nil:
 		return nil, full, fmt.Errorf("damaged header: %w", err)
 	}
 	if config.Width < 1 || config.Height < 1 || config.Width > maxDecodedPixels/config.Height {
@@ -97,31 +104,29 @@ func storedAtLeast(file []byte, longest int) (picture image.Image, full image.Po
 		}
 	}
 	picture, _, err = image.Decode(bytes.NewReader(file))
-	if err != nil {
+	if odd, ok := errors.AsType[jpeg.UnsupportedError](err); ok && strings.Contains(string(odd), "Adobe") {
+		picture, err = jpeg.Decode(bytes.NewReader(slices.Concat(file[:2], adobe, file[2:])))
+	} else if format == "png" && errors.Is(err, io.ErrUnexpectedEOF) {
+		whole := pngSignature // All pixels may be there, without the end.
+		for _, content := range pngChunks(file) {
+			whole += 12 + len(content)
+		}
+		picture, _, err = image.Decode(bytes.NewReader(slices.Concat(file[:whole], iend)))
+	}
+	switch {
+	case errors.As(err, new(jpeg.UnsupportedError)):
+		return nil, full, fmt.Errorf("is a JPEG of a kind that image/jpeg does not read (%w): save it anew, or build semcon with -tags turbo", err)
+	case err != nil:
 		return nil, full, fmt.Errorf("damaged %s: %w", format, err)
 	}
 	return picture, full, nil
 }
 
-// upright turns a picture of the given orientation upright. One that is upright is not copied.
-func upright(picture *image.RGBA, o orientation) *image.RGBA {
-	if o == 1 {
-		return picture
-	}
-	storedWidth, storedHeight := picture.Rect.Dx(), picture.Rect.Dy()
-	frame := image.Rect(0, 0, storedWidth, storedHeight)
-	if o.transposes() {
-		frame.Max = image.Pt(storedHeight, storedWidth)
-	}
-	turned := image.NewRGBA(frame)
-	for y := range frame.Max.Y {
-		for x := range frame.Max.X {
-			at := picture.PixOffset(o.stored(x, y, storedWidth, storedHeight))
-			copy(turned.Pix[turned.PixOffset(x, y):][:4], picture.Pix[at:])
-		}
-	}
-	return turned
-}
+// adobe is the segment that says that four components are inverted CMYK, which a JPEG without it is taken for, as libjpeg and PIL do.
+var adobe = []byte("\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00")
+
+// iend is the chunk that ends a PNG.
+var iend = []byte("\x00\x00\x00\x00IEND\xae\x42\x60\x82")
 
 // rgb returns the RGB pixels of a picture whose rectangle begins at 0, row-major.
 func rgb(picture *image.RGBA) []uint8 {
@@ -169,81 +174,6 @@ func withoutAlpha(c color.Color) color.RGBA {
 	return color.RGBAModel.Convert(c).(color.RGBA)
 }
 
-// orientation is the value of the EXIF tag Orientation (EXIF 2.3, section 4.6.4). 1 is upright.
-type orientation int
-
-// orientationOf reads the orientation from a JPEG's EXIF segment. A file without a valid one is upright.
-func orientationOf(file []byte) orientation {
-	const startOfScan, app1 = 0xda, 0xe1
-	if !bytes.HasPrefix(file, []byte{0xff, 0xd8}) {
-		return 1
-	}
-	for rest := file[2:]; len(rest) >= 4 && rest[0] == 0xff && rest[1] != startOfScan; {
-		if rest[1] == 0xff { // A fill byte.
-			rest = rest[1:]
-			continue
-		}
-		length := 2 + int(binary.BigEndian.Uint16(rest[2:]))
-		if length < 4 || length > len(rest) {
-			break
-		}
-		if tiff, ok := bytes.CutPrefix(rest[4:length], []byte("Exif\x00\x00")); ok && rest[1] == app1 {
-			return tiffOrientation(tiff)
-		}
-		rest = rest[length:]
-	}
-	return 1
-}
-
-// tiffOrientation reads the tag from the first directory of a TIFF structure, whose entries have 12 bytes each.
-func tiffOrientation(tiff []byte) orientation {
-	const tagOrientation, typeShort = 0x0112, 3
-	var order binary.ByteOrder = binary.LittleEndian
-	switch {
-	case len(tiff) < 8:
-		return 1
-	case tiff[0] == 'M':
-		order = binary.BigEndian
-	}
-	start := int64(order.Uint32(tiff[4:]))
-	if start+2 > int64(len(tiff)) {
-		return 1
-	}
-	count := int(order.Uint16(tiff[start:]))
-	for entry := tiff[start+2:]; count > 0 && len(entry) >= 12; entry, count = entry[12:], count-1 {
-		if order.Uint16(entry) == tagOrientation && order.Uint16(entry[2:]) == typeShort {
-			if value := orientation(order.Uint16(entry[8:])); 1 <= value && value <= 8 {
-				return value
-			}
-		}
-	}
-	return 1
-}
-
-// transposes reports whether the orientation swaps width and height.
-func (o orientation) transposes() bool { return o >= 5 }
-
-// stored returns where the upright pixel (x, y) lies in the stored image of the given width and height.
-func (o orientation) stored(x, y, width, height int) (int, int) {
-	switch o {
-	case 2:
-		return width - 1 - x, y
-	case 3:
-		return width - 1 - x, height - 1 - y
-	case 4:
-		return x, height - 1 - y
-	case 5:
-		return y, x
-	case 6:
-		return y, height - 1 - x
-	case 7:
-		return width - 1 - y, height - 1 - x
-	case 8:
-		return width - 1 - y, x
-	}
-	return x, y
-}
-
 // ReadPhoto reads a JPEG or PNG at its full size, turned upright by its EXIF orientation. It has no mask. The error names the file.
 func ReadPhoto(path string) (*SegmentedImage, error) { return readPixels(path, orientationOf) }
 
@@ -280,33 +210,32 @@ func decodeIDs(file []byte) (ids, error) {
 	}
 	bounds := picture.Bounds()
 	out := ids{bounds.Dy(), bounds.Dx(), make([]uint32, 0, bounds.Dx()*bounds.Dy())}
+	const depthAt, coloursAt, alpha = 24, 25, 4 // Positions in the header, and the bit of the colour type that says that there is alpha.
+	depth, grey := file[depthAt], file[coloursAt]&^alpha == 0
+	spread := uint32(1) // The decoder spreads fewer than 8 bits over all 256 greys.
+	if grey && depth < 8 {
+		spread = 255 / (1<<depth - 1)
+	}
+	var at func(x, y int) uint32
 	switch p := picture.(type) {
 	case *image.Paletted:
-		for y := range out.height {
-			for _, v := range p.Pix[y*p.Stride:][:out.width] {
-				out.of = append(out.of, uint32(v))
-			}
-		}
+		at = func(x, y int) uint32 { return uint32(p.ColorIndexAt(x, y)) }
 	case *image.Gray:
-		// The decoder spreads fewer than 8 bits over all 256 greys.
-		const depthAt = 24 // Position of the bit depth in the header.
-		step := uint32(1)
-		if depth := file[depthAt]; depth < 8 {
-			step = 255 / (1<<depth - 1)
-		}
-		for y := range out.height {
-			for _, v := range p.Pix[y*p.Stride:][:out.width] {
-				out.of = append(out.of, uint32(v)/step)
-			}
-		}
+		at = func(x, y int) uint32 { return uint32(p.GrayAt(x, y).Y) / spread }
 	case *image.Gray16:
-		for y := range out.height {
-			for x := range out.width {
-				out.of = append(out.of, uint32(p.Gray16At(x, y).Y))
-			}
-		}
-	default:
+		at = func(x, y int) uint32 { return uint32(p.Gray16At(x, y).Y) }
+	case *image.NRGBA: // Grey with alpha, or with a transparent grey, which is a number like the others.
+		at = func(x, y int) uint32 { return uint32(p.NRGBAAt(x, y).R) / spread }
+	case *image.NRGBA64:
+		at = func(x, y int) uint32 { return uint32(p.NRGBA64At(x, y).R) }
+	}
+	if _, palette := picture.(*image.Paletted); at == nil || !grey && !palette {
 		return ids{}, errors.New("is a colour PNG, want class ids in grey or with a palette")
+	}
+	for y := range out.height {
+		for x := range out.width {
+			out.of = append(out.of, at(x, y))
+		}
 	}
 	return out, nil
 }

@@ -123,28 +123,50 @@ func (l *listing) add(tree fs.FS, folder string, above ...fs.FileInfo) error {
 	return nil
 }
 
-// classes returns the sorted names of the folders that hold images.
-func (l *listing) classes() ([]string, error) {
-	folders := map[string]string{}
-	var names []string
+// classOfFile is the class of an image: the folder of the first level that it lies in, as in torchvision's ImageFolder; "." for none.
+func classOfFile(name string) string {
+	class, _, below := strings.Cut(name, "/")
+	if !below {
+		return "."
+	}
+	return class
+}
+
+// root returns the one folder that holds everything in an archive, as archivers add it, with a slash at the end; "" for none.
+func (l *listing) root() string {
+	if len(l.images) == 0 {
+		return ""
+	}
+	root := classOfFile(l.images[0]) + "/"
 	for _, name := range l.images {
-		folder := path.Dir(name)
-		class := path.Base(folder)
-		first, known := folders[class]
-		switch {
-		case folder == ".":
-			return nil, fmt.Errorf("%s: lies outside the class folders", name)
-		case known && first != folder:
-			return nil, fmt.Errorf("class %q has two folders, %s and %s", class, first, folder)
-		case !known:
-			folders[class] = folder
-			names = append(names, class)
+		if below, ok := strings.CutPrefix(name, root); !ok || classOfFile(below) == "." {
+			return ""
 		}
 	}
-	if len(names) == 0 {
-		return nil, errors.New("no class folder contains a .jpg, .jpeg or .png file")
+	return root
+}
+
+// classes returns the sorted names of the class folders that hold images, below a root of [listing.root].
+func (l *listing) classes(root string) (names []string, err error) {
+	splits := 0
+	for _, name := range l.images {
+		class := classOfFile(strings.TrimPrefix(name, root))
+		if class == "." {
+			return nil, fmt.Errorf("%s: lies outside the class folders", name)
+		}
+		if at, known := slices.BinarySearch(names, class); !known {
+			names = slices.Insert(names, at, class)
+			if slices.Contains([]string{"train", "test", "val"}, class) {
+				splits++
+			}
+		}
 	}
-	slices.Sort(names)
+	switch {
+	case len(names) == 0:
+		return nil, errors.New("no class folder contains a .jpg, .jpeg or .png file")
+	case splits == len(names) && splits > 1:
+		return nil, fmt.Errorf("its folders, %s, are splits and not classes", strings.Join(names, " and "))
+	}
 	return names, nil
 }
 

@@ -83,3 +83,42 @@ func FuzzList(f *testing.F) {
 		}
 	})
 }
+
+// FuzzVOCBoxes reads any file as VOC's annotation of boxes: at least one box with sides that are numbers, or an error of one line.
+func FuzzVOCBoxes(f *testing.F) {
+	f.Add([]byte(twoObjects))
+	f.Add([]byte(`<?xml version="1.0" encoding="latin1"?><annotation><object/></annotation>`))
+	f.Add([]byte(`<annotation><object><bndbox><xmin>NaN</xmin><xmax>1e99</xmax></bndbox></object></annotation>`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		boxes, err := readVOCBoxes(content)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") || len(err.Error()) > 500 {
+				t.Errorf("%q is not one short line", err)
+			}
+			return
+		}
+		for _, b := range boxes {
+			if !(b[2] > b[0]) || !(b[3] > b[1]) {
+				t.Errorf("box %v", b)
+			}
+		}
+	})
+}
+
+// FuzzPair reads any file as a pair of SPair-71k: points in pairs and paths that stay in the folder, or an error of one line.
+func FuzzPair(f *testing.F) {
+	f.Add([]byte(`{"src_imname": "a.jpg", "trg_imname": "b.jpg", "category": "cat", "src_kps": [[1, 2]], "trg_kps": [[3, 4]], "trg_bndbox": [0, 0, 5, 6]}`))
+	f.Add([]byte(`{"src_imname": "../a.jpg", "trg_bndbox": [1e308, 0, -1e308, 6]}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		pair, err := readPair(content, "folder", "pair")
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") || len(err.Error()) > 500 {
+				t.Errorf("%q is not one short line", err)
+			}
+			return
+		}
+		if len(pair.SourcePoints) != len(pair.TargetPoints) || filepath.Dir(filepath.Dir(pair.Source)) != filepath.Join("folder", "JPEGImages") {
+			t.Errorf("%+v", pair)
+		}
+	})
+}

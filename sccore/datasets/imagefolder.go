@@ -75,14 +75,14 @@ func (p *ImageFolder) read(i int, pixels []uint8, size int) (Size, error) {
 	return load(p.tree, p.files[i], filepath.Join(p.Name, p.files[i]), func(content []byte) (Size, error) { return decodeWhole(content, pixels, size) })
 }
 
-// Labels returns the label of each image and the names of the classes. As in ImageNet's layout, the class of an image is the name of its
-// folder, and classes are sorted by name. An image outside the class folders, and a class with two folders, are errors.
+// Labels returns the label of each image and the names of the classes. As in torchvision's ImageFolder, the class of an image is the folder of
+// the first level, and classes are sorted by name. An image outside the class folders is an error.
 func (p *ImageFolder) Labels() (labels []int32, names []string, err error) {
-	if names, err = (&listing{images: p.files}).classes(); err != nil {
+	if names, err = (&listing{images: p.files}).classes(""); err != nil {
 		return nil, nil, fmt.Errorf("image folder %s: %w", p.Name, err)
 	}
 	for _, file := range p.files {
-		label, _ := slices.BinarySearch(names, path.Base(path.Dir(file)))
+		label, _ := slices.BinarySearch(names, classOfFile(file))
 		labels = append(labels, int32(label))
 	}
 	return labels, names, nil

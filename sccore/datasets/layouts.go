@@ -22,8 +22,8 @@ var voc = &layout{
 // VOC opens PASCAL VOC 2012 (Everingham et al. 2010): VOC2012 below dir or below dir/VOCdevkit, or dir itself. Images are in JPEGImages.
 // Masks have a palette: 0 is the background, 1 to 20 are objects, and 255 is ignored. The 21 classes keep this order.
 //
-// The training images are the 10,582 of ImageSets/Segmentation/trainaug.txt, annotated by the Semantic Boundaries Dataset (Hariharan et al.
-// 2011), or the 1,464 of train.txt if that list is missing. The test images are the 1,449 of val.txt. A sample that has only all.txt is
+// The training images are the 10,582 of ImageSets/Segmentation/trainaug.txt or train_aug.txt, annotated by the Semantic Boundaries Dataset
+// (Hariharan et al. 2011), or the 1,464 of train.txt if there is no such list. The test images are the 1,449 of val.txt. A sample that has only all.txt is
 // split in half. Test masks come from SegmentationClass, the original annotation with its borders, or else from SegmentationClassAug;
 // training masks come from SegmentationClassAug, or else from SegmentationClass.
 func VOC(dir string, split Split) (*Segmentation, error) { return voc.open(dir, split) }
@@ -35,7 +35,7 @@ func (s *layout) listVOC(dir string, split Split) (folder string, pairs []pair, 
 	}
 	lists, masks := []string{"val", "all"}, []string{"SegmentationClass", "SegmentationClassAug"}
 	if split == Train {
-		lists, masks = []string{"trainaug", "train", "all"}, []string{"SegmentationClassAug", "SegmentationClass"}
+		lists, masks = []string{"trainaug", "train_aug", "train", "all"}, []string{"SegmentationClassAug", "SegmentationClass"}
 	}
 	path := ""
 	for _, list := range lists {

@@ -1,12 +1,16 @@
 package datasets
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/text/encoding/htmlindex"
 )
 
 // BoxedImage is a photograph with the boxes of its objects.
@@ -55,7 +59,7 @@ func VOCObjects(dir string) (name string, images []BoxedImage, err error) {
 func readVOCBoxes(content []byte) (boxes [][4]float64, err error) {
 	var read struct {
 		Objects []struct {
-			Box struct {
+			Box *struct {
 				Left   float64 `xml:"xmin"`
 				Top    float64 `xml:"ymin"`
 				Right  float64 `xml:"xmax"`
@@ -63,13 +67,24 @@ func readVOCBoxes(content []byte) (boxes [][4]float64, err error) {
 			} `xml:"bndbox"`
 		} `xml:"object"`
 	}
-	if err := xml.Unmarshal(content, &read); err != nil {
-		return nil, fmt.Errorf("cannot be read: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+	decoder := xml.NewDecoder(bytes.NewReader(content))
+	decoder.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
+		encoding, err := htmlindex.Get(label)
+		if err != nil {
+			return nil, fmt.Errorf("unknown encoding %.40q", label)
+		}
+		return encoding.NewDecoder().Reader(in), nil
+	}
+	if err := decoder.Decode(&read); err != nil {
+		return nil, fmt.Errorf("cannot be read: %.200s", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	for i, object := range read.Objects {
 		b := object.Box
+		if b == nil {
+			return nil, fmt.Errorf("object %d: has no bndbox", i)
+		}
 		if !(b.Right >= b.Left) || !(b.Bottom >= b.Top) || b.Left < 0 || b.Top < 0 || b.Right > 1<<20 || b.Bottom > 1<<20 {
-			return nil, fmt.Errorf("object %d: %v is no box", i, b)
+			return nil, fmt.Errorf("object %d: %v is no box", i, *b)
 		}
 		boxes = append(boxes, [4]float64{b.Left - 1, b.Top - 1, b.Right, b.Bottom})
 	}

@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -166,22 +167,41 @@ func (s *layout) locate(dir string, folders []string, holds ...string) (string, 
 	return "", missingf("no %s in %s: %s does not exist", s.name, dir, filepath.Join(folders[0], holds[0]))
 }
 
-// readList reads the names in a split's list, one a line.
-func readList(path string) ([]string, error) {
+// readList reads the names in a split's list, one a line. A line may also hold the paths of an image and its mask, as /JPEGImages/NAME.jpg
+// /SegmentationClass/NAME.png, which have one name.
+func readList(path string) (names []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}
-	names := strings.Fields(string(text))
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
+		name, fields := "", strings.Fields(line)
+		switch len(fields) {
+		case 0:
+			continue
+		case 1:
+			name = fields[0]
+		case 2:
+			image, mask := stem(fields[0]), stem(fields[1])
+			if image == mask && image != fields[0] && mask != fields[1] {
+				name = image
+			}
+		}
+		if !isName(name) {
+			return nil, fmt.Errorf("%s: %.80q is not the name of an image, nor the paths of an image and its mask", path, strings.TrimSpace(line))
+		}
+		names = append(names, name)
+	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%s: lists no images", path)
 	}
-	for _, name := range names {
-		if !isName(name) {
-			return nil, fmt.Errorf("%s: %q is not the name of an image", path, name)
-		}
-	}
 	return names, nil
+}
+
+// stem is the name of a file without its folder and its ending.
+func stem(file string) string {
+	name := path.Base(file)
+	return strings.TrimSuffix(name, path.Ext(name))
 }
 
 // filesIn lists the files of a folder whose names have the ending, sorted and without it.

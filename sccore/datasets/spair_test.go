@@ -63,11 +63,20 @@ func TestVOCObjectsReadsTheOfficialLayout(t *testing.T) {
 		t.Errorf("boxes %v", got)
 	}
 	for content, want := range map[string]string{
-		"<annotation></annotation>": "has no object", "<annotation>": "cannot be read", strings.Replace(twoObjects, "<xmax>50<", "<xmax>-5<", 1): "is no box",
+		"<annotation></annotation>": "has no object", "<annotation><object><name>dog</name></object></annotation>": "object 0: has no bndbox",
+		`<?xml version="1.0" encoding="EBCDIC-7"?><annotation/>`: `unknown encoding "EBCDIC-7"`, "<annotation>": "cannot be read", strings.Replace(twoObjects, "<xmax>50<", "<xmax>-5<", 1): "is no box",
 	} {
 		write(t, dir, map[string][]byte{"VOCdevkit/VOC2007/Annotations/000007.xml": []byte(content)})
 		if _, _, err := VOCObjects(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "000007.xml: ") {
 			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	for _, encoding := range []string{"ISO-8859-1", "us-ascii", "UTF-8"} {
+		owner := map[bool]string{true: "Andr\xe9", false: "Andre"}[encoding == "ISO-8859-1"]
+		write(t, dir, map[string][]byte{"VOCdevkit/VOC2007/Annotations/000007.xml": []byte(`<?xml version="1.0" encoding="` + encoding + `"?>` +
+			strings.Replace(twoObjects, "<annotation>", "<annotation><owner>"+owner+"</owner>", 1))})
+		if _, images, err := VOCObjects(dir); err != nil || len(images[1].Boxes) != 2 {
+			t.Errorf("%s: %v", encoding, err)
 		}
 	}
 	if _, _, err := VOCObjects(t.TempDir()); err == nil {

@@ -16,6 +16,9 @@ import (
 // stallLimit is how long a server may be silent before a download gives up. Tests shorten it.
 var stallLimit = time.Minute
 
+// maxArchive bounds a download in bytes, far above the archives that are known. Tests shorten it.
+var maxArchive int64 = 1 << 30
+
 // download gets a file. Until it is complete, the received bytes are in a .part file beside it, and a .version file names the version on
 // the server that they belong to. Without a .version file, or if the server names no versions, the download starts again.
 func download(ctx context.Context, address, file string, progress func(done, total int64)) error {
@@ -82,8 +85,15 @@ func download(ctx context.Context, address, file string, progress func(done, tot
 		progress(done, total)
 	}}
 	progress(have, total)
-	_, err = io.Copy(out, body)
+	if total > maxArchive {
+		return fail(errors.Join(fmt.Errorf("has %d bytes, want at most %d", total, maxArchive), out.Close()))
+	}
+	_, err = io.Copy(out, io.LimitReader(body, maxArchive-have))
 	err = cmp.Or(err, out.Sync(), out.Close())
+	if err == nil && body.err == nil && body.done >= maxArchive {
+		os.Remove(part)
+		return fail(fmt.Errorf("sends more than %d bytes", maxArchive))
+	}
 	if body.err != nil {
 		return fail(fmt.Errorf("stopped at byte %d, the next call resumes there: %w", body.done, whyStopped(ctx, body.err)))
 	} else if err != nil {

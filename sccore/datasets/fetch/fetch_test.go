@@ -305,6 +305,33 @@ func TestFetchFromAServerThatFallsSilent(t *testing.T) {
 	}
 }
 
+// TestFetchFromAServerThatDoesNotEnd: neither a length that is too large nor one that is not sent fills the disk.
+func TestFetchFromAServerThatDoesNotEnd(t *testing.T) {
+	defer func(before int64) { maxArchive = before }(maxArchive)
+	maxArchive = 1 << 16
+	for _, length := range []string{"", "2600000000"} {
+		endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if length != "" {
+				w.Header().Set("Content-Length", length)
+			}
+			for range 1 << 10 {
+				if _, err := w.Write(make([]byte, 1<<12)); err != nil {
+					return
+				}
+			}
+		}))
+		dir := t.TempDir()
+		err := small().fetch(t.Context(), dir, Options{BaseURL: endless.URL})
+		endless.Close()
+		if err == nil || !strings.HasPrefix(err.Error(), endless.URL) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("length %q: error %v", length, err)
+		}
+		if info, err := os.Stat(filepath.Join(dir, "cifar10", archives[0].file+".part")); err == nil && info.Size() > maxArchive {
+			t.Errorf("length %q: %d bytes were kept", length, info.Size())
+		}
+	}
+}
+
 func TestFetchIsInterrupted(t *testing.T) {
 	web := httptest.NewServer(&server{content: tarred(t, wholeArchive()), silentAt: 1000})
 	defer web.Close()

@@ -7,9 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/semcon/semcon/internal/filelock"
 )
 
 // Write writes the file at path by way of a temporary file beside it: write, sync, rename. On an error the old file, if any, is unchanged, the
@@ -21,33 +26,71 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 		}
 	}()
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, temporary+filepath.Base(path)+".*")
+	temp, unlock, err := create(dir, temporary+filepath.Base(path)+".")
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			temp.Close()
 			os.Remove(temp.Name())
 		}
+		err = errors.Join(err, temp.Close())
+		unlock()
 	}()
 	buffered := bufio.NewWriterSize(temp, 1<<20)
 	for _, step := range []func() error{
 		func() error { return fill(buffered) },
 		buffered.Flush,
-		func() error { return temp.Chmod(0o644) },
 		temp.Sync,
-		temp.Close,
 		func() error { return os.Rename(temp.Name(), path) },
+		func() error { return syncFolder(dir) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return syncFolder(dir)
+	return nil
+}
+
+// create makes a temporary file with the modes of any new file, locked as long as its writer lives. It removes those that killed writers have left.
+func create(dir, prefix string) (file *os.File, unlock func(), err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, entry := range entries {
+		if left := filepath.Join(dir, entry.Name()); strings.HasPrefix(entry.Name(), prefix) {
+			release, dead, err := filelock.Try(left)
+			if err != nil {
+				continue
+			} else if dead {
+				os.Remove(left)
+			}
+			release()
+		}
+	}
+	for {
+		name := filepath.Join(dir, prefix+strconv.FormatUint(uint64(rand.Uint32()), 10))
+		if file, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666); errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil {
+			return nil, nil, err
+		}
+		unlock, locked, err := filelock.Try(name)
+		if err != nil {
+			return nil, nil, errors.Join(err, file.Close(), os.Remove(name))
+		}
+		mine, mineErr := file.Stat()
+		present, presentErr := os.Stat(name)
+		if locked && mineErr == nil && presentErr == nil && os.SameFile(mine, present) {
+			return file, unlock, nil
+		}
+		file.Close() // Another process took it for one that was left, before it was locked.
+		unlock()
+	}
 }
 
 // syncFolder makes a new name in dir survive a loss of power, on systems that can sync folders.

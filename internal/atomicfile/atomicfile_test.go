@@ -62,6 +62,32 @@ func TestSweepRemovesWhatAKillLeft(t *testing.T) {
 	}
 }
 
+// TestAWriteRemovesWhatAKillLeft: the next write of a file removes the leavings of killed writers of it, and of no living one. Modes are those of a new file.
+func TestAWriteRemovesWhatAKillLeft(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file[1]")
+	for _, name := range []string{".writing-file[1].123", ".writing-other.5"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := atomicfile.Write(path, func(io.Writer) error { return atomicfile.WriteBytes(path, []byte("within")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := os.Stat(plain)
+	if got, err := os.Stat(path); err != nil || got.Mode() != want.Mode() {
+		t.Errorf("mode %v, that of a new file is %v, %v", got.Mode(), want.Mode(), err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
+		t.Errorf("left %v, want file[1], plain and the temporary file of another one", entries)
+	}
+}
+
 // TestDiskFull writes to a device that is always full, if the system has one.
 func TestDiskFull(t *testing.T) {
 	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -6,10 +6,17 @@ import (
 	"iter"
 	"path/filepath"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // EncodeBatch is the number of images that experiments encode at once.
@@ -22,12 +29,7 @@ type Encoded struct {
 }
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
-func Encode(extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	return encodeWhile(context.Background(), extractor, source, size, n, patches)
-}
-
-// encodeWhile is [Encode] until ctx ends.
-func encodeWhile(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
+func Encode(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
 	images := func(yield func(Image, error) bool) {
 		for image, err := range ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped) {
 			if err == nil {
@@ -102,13 +104,9 @@ func nameOf(source datasets.Source, i int) string {
 }
 
 // EncodeScenes encodes the patches of training and test scenes, with their annotation.
-func EncodeScenes(extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
-	return encodeScenes(context.Background(), extractor, scenes, size)
-}
-
-func encodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
+func EncodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
 	for i, s := range scenes {
-		features, err := encodeWhile(ctx, extractor, s.Images, size, s.Len(), true)
+		features, err := Encode(ctx, extractor, s.Images, size, s.Len(), true)
 		if err != nil {
 			return annotated, err
 		}
@@ -121,17 +119,39 @@ func encodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*s
 }
 
 // EncodeObjects computes the [CLS] features of training and test images, [N, Dim] each.
-func EncodeObjects(extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
-	return encodeObjects(context.Background(), extractor, objects, size)
-}
-
-func encodeObjects(ctx context.Context, extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
+func EncodeObjects(ctx context.Context, extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
 	for i, o := range objects {
-		features, err := encodeWhile(ctx, extractor, o, size, o.Len(), false)
+		features, err := Encode(ctx, extractor, o, size, o.Len(), false)
 		if err != nil {
 			return class, err
 		}
 		class[i] = tensors.FromFlatDataAndDimensions(features.Class, o.Len(), features.Dim)
 	}
 	return class, nil
+}
+
+// RandomViT draws the weights of a transformer that encoder.ViTByName knows, at the root of a store: the same on every backend.
+func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err error) {
+	if v, err = encoder.ViTByName(name); err != nil {
+		return v, nil, err
+	}
+	host, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		return v, nil, err
+	}
+	defer host.Finalize()
+	store = model.NewStore()
+	err = caught(func() error {
+		tokens, err := model.NewExec(host, store, func(scope *model.Scope, images *graph.Node) *graph.Node { return v.Tokens(scope, images).Class })
+		if err != nil {
+			return err
+		}
+		defer tokens.Finalize()
+		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.PatchSize, v.PatchSize, 3)) // Compiling creates the variables.
+		return err
+	})
+	if err != nil {
+		return v, nil, err
+	}
+	return v, store, train.Initialize(store, uint64(seed))
 }

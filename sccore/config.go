@@ -1,3 +1,8 @@
+// Package sccore is the paper's method ("Methodology").
+//
+// It takes a [Config] and [Data] and returns a [Trainer] of the two branches. Every step reports [StepMetrics], and
+// [Trainer.SaveEncoder] writes an encoder. An [Objective] builds the step's graph from views, encoder, heads and losses; package train runs it.
+// A new loss needs a weight in losses.Lambdas, a field in StepMetrics, a line in [Losses] and its place in step.pass.
 package sccore
 
 import (
@@ -132,26 +137,30 @@ func (c Config) Rules() error {
 	case c.LambdaBy == ByGradient && l.ImageConcentration > 0 && l.ImageAlignment == 0:
 		return errors.New("lambda_by gradient: lambdas.image_concentration is a share of image_alignment, which is 0")
 	}
-	return cmp.Or(vit.CheckSize("views.global_size", c.Views.GlobalCropSize), vit.CheckSize("views.local_size", min(c.Views.Locals, 1)*c.Views.LocalCropSize),
-		c.checkSource(), c.fits())
+	part := fmt.Sprintf("batch %d in accumulate %d parts", c.Batch, c.AccumulationSteps)
+	return cmp.Or(c.checkSource(), CheckViews(c.Views, vit, c.Batch/c.AccumulationSteps, c.ImageSize, part))
 }
 
-// fits returns an error if a part of a batch is too large for memory: its images, or the attention of its global views.
-func (c Config) fits() error {
-	vit, part := c.vit(), c.Batch/c.AccumulationSteps
+// CheckViews returns an error if views are not made of an encoder's patches, or if a part of a batch is too large for memory: its images, of imageSize pixels, or
+// the attention of its views. what names the settings that the part follows from.
+func CheckViews(v views.MultiCrop, vit encoder.ViT, part, imageSize int, what string) error {
 	for _, crop := range []struct {
 		views, size  int
 		count, pixel string
-	}{{c.Views.Globals, c.Views.GlobalCropSize, "globals", "global_size"}, {c.Views.Locals, c.Views.LocalCropSize, "locals", "local_size"}} {
+	}{{v.Globals, v.GlobalCropSize, "globals", "global_size"}, {v.Locals, v.LocalCropSize, "locals", "local_size"}} {
+		if crop.views == 0 {
+			continue
+		}
+		if err := vit.CheckSize("views."+crop.pixel, crop.size); err != nil {
+			return err
+		}
 		tokens := 1 + (crop.size/vit.PatchSize)*(crop.size/vit.PatchSize)
-		what := fmt.Sprintf("views.%s %d of views.%s %d, batch %d in accumulate %d parts: attention of %d tokens",
-			crop.count, crop.views, crop.pixel, crop.size, c.Batch, c.AccumulationSteps, tokens)
-		if err := settings.Fit(settings.MaxDeviceBytes, what, part, crop.views, vit.NumHeads, tokens, tokens, 4); err != nil {
+		attention := fmt.Sprintf("views.%s %d of views.%s %d, %s: attention of %d tokens", crop.count, crop.views, crop.pixel, crop.size, what, tokens)
+		if err := settings.Fit(settings.MaxDeviceBytes, attention, part, crop.views, vit.NumHeads, tokens, tokens, 4); err != nil {
 			return err
 		}
 	}
-	what := fmt.Sprintf("batch %d in accumulate %d parts of images of canvas %d", c.Batch, c.AccumulationSteps, c.ImageSize)
-	return settings.Fit(settings.MaxBytes, what, part, c.ImageSize, c.ImageSize, 3)
+	return settings.Fit(settings.MaxBytes, fmt.Sprintf("%s of images of canvas %d", what, imageSize), part, imageSize, imageSize, 3)
 }
 
 // hasPatchLoss reports whether a loss uses patches, and with them scenes.

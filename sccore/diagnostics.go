@@ -76,7 +76,7 @@ func (t *Trainer) diagnose(ctx context.Context, part int) (d Diagnostics, err er
 	s := t.objective.step
 	s.paired = s.labelled && s.hasPatchLoss()
 	if t.diagnostics == nil {
-		if t.diagnostics, err = train.NewProgram(t.backend, t.Store(), s.diagnostics, s.taken()); err != nil {
+		if t.diagnostics, err = train.NewProgram(t.backend, t.Store(), s.diagnostics, s.inputs()); err != nil {
 			return d, err
 		}
 	}
@@ -115,7 +115,7 @@ func (t *Trainer) look(ctx context.Context, s step, part int, program *train.Pro
 
 // diagnostics is the graph: the lengths of the gradients in the order of [Losses], and, for labelled patches, S_t and whether two patches are of one class.
 func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
-	in := s.named(inputs)
+	in := train.ByName(s.inputs(), inputs)
 	made := s.pass(scope, in)
 	var shared, lengths []*Node
 	for _, group := range made.online {
@@ -135,7 +135,7 @@ func (s step) diagnostics(scope *model.Scope, inputs []*Node) []*Node {
 	out := []*Node{Stack(lengths, 0)}
 	if s.paired {
 		_, q := s.pairs(made.online[0], made.source, in, made.read.noise)
-		o := overlapOf(made.online[0], made.source, [][2]int{{0, 1}})
+		o := overlapOf(made.online[0], made.source, []int{0}, []int{1})
 		out = append(out, q, judged(o.labels(in[inLabels]), in[inPartners], s.dtype))
 	}
 	return out
@@ -176,7 +176,7 @@ func (t *Trainer) Intermediates(ctx context.Context) (m Intermediates, err error
 	if s.Lambdas.PatchAlignment == 0 || s.Lambdas.PatchConcentration == 0 {
 		return m, errors.New("intermediates of a run without both losses of patches")
 	}
-	program, err := train.NewProgram(t.backend, t.Store(), s.intermediates, s.taken())
+	program, err := train.NewProgram(t.backend, t.Store(), s.intermediates, s.inputs())
 	if err != nil {
 		return m, err
 	}
@@ -200,12 +200,12 @@ func (s step) intermediates(scope *model.Scope, inputs []*Node) (out []*Node) {
 	if s.scenes > 0 {
 		x = s.objects
 	}
-	in := s.named(inputs)
+	in := train.ByName(s.inputs(), inputs)
 	made := s.pass(scope, in)
 	online, target := made.online[0], made.target[0]
 	pixels := byView(s.show(SliceAxis(in[inPixels], 0, AxisRange(0, s.images())), in[inGlobals], s.Views.GlobalCropSize, s.objects).pixels, s.images())
 	partner := SliceAxis(in[inPartners], 0, AxisElem(x))
-	o := overlapOf(online, target, [][2]int{{0, 1}})
+	o := overlapOf(online, target, []int{0}, []int{1})
 	targets := s.Sinkhorn.Targets(Reshape(o.ofTarget(ofViews(target.patches, 1)), -1, s.PatchHead.OutDim))
 	logits := DivScalar(o.ofOnline(ofViews(online.patches, 0)), s.Temperature)
 	p, q := s.pairs(online, made.source, in, made.read.noise)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/train"
@@ -27,59 +26,25 @@ const (
 	inScheduled     = "scheduled" // Learning rate, weight decay, β, the five λ, and the share of noise.
 )
 
-// input is an input of the compiled step.
-type input struct {
-	name  string
-	shape shapes.Shape
-}
-
 // inputs lists the inputs of the step.
-func (s step) inputs() []input {
+func (s step) inputs() (all []train.Input) {
 	images, positives := s.images(), s.positives()
-	all := []input{
-		{inPixels, shapes.Make(dtypes.Uint8, images+positives, s.ImageSize, s.ImageSize, 3)},
-		{inGlobals, shapes.Make(dtypes.Float32, s.Views.Globals*images, views.NumParams)},
-	}
-	if s.Views.Locals > 0 {
-		all = append(all, input{inLocals, shapes.Make(dtypes.Float32, s.Views.Locals*images, views.NumParams)})
-	}
-	if positives > 0 {
-		all = append(all, input{inPositives, shapes.Make(dtypes.Float32, positives, views.NumParams)})
-	}
-	if s.Lambdas.PatchConcentration > 0 || s.paired {
-		all = append(all, input{inPartners, shapes.Make(dtypes.Int32, images)})
-	}
-	if s.labelled {
-		all = append(all, input{inLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
-	}
-	if s.fromLabels() {
-		if s.taught {
-			all = append(all, input{inTeacherLabels, shapes.Make(dtypes.Uint8, images, s.ImageSize, s.ImageSize)})
-		}
-		if s.Correspondences.Fixed {
-			all = append(all, input{inImages, shapes.Make(dtypes.Int32, images)})
-		} else {
-			all = append(all, input{inNoiseKey, shapes.Make(dtypes.Uint32)})
+	add := func(needed bool, name string, dtype dtypes.DType, dims ...int) {
+		if needed {
+			all = append(all, train.Input{Name: name, Shape: shapes.Make(dtype, dims...), Divided: name != inNoiseKey && name != inScheduled})
 		}
 	}
-	return append(all, input{inScheduled, shapes.Make(dtypes.Float32, 9)})
-}
-
-// taken are the inputs as package train takes them.
-func (s step) taken() (all []train.Input) {
-	for _, in := range s.inputs() {
-		all = append(all, train.Input{Shape: in.shape, Divided: in.name != inNoiseKey && in.name != inScheduled})
-	}
+	add(true, inPixels, dtypes.Uint8, images+positives, s.ImageSize, s.ImageSize, 3)
+	add(true, inGlobals, dtypes.Float32, s.Views.Globals*images, views.NumParams)
+	add(s.Views.Locals > 0, inLocals, dtypes.Float32, s.Views.Locals*images, views.NumParams)
+	add(positives > 0, inPositives, dtypes.Float32, positives, views.NumParams)
+	add(s.Lambdas.PatchConcentration > 0 || s.paired, inPartners, dtypes.Int32, images)
+	add(s.labelled, inLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
+	add(s.fromLabels() && s.taught, inTeacherLabels, dtypes.Uint8, images, s.ImageSize, s.ImageSize)
+	add(s.fromLabels() && s.Correspondences.Fixed, inImages, dtypes.Int32, images)
+	add(s.fromLabels() && !s.Correspondences.Fixed, inNoiseKey, dtypes.Uint32)
+	add(true, inScheduled, dtypes.Float32, 9)
 	return all
-}
-
-// named returns the nodes of the step's inputs by name.
-func (s step) named(inputs []*Node) map[string]*Node {
-	named := map[string]*Node{}
-	for i, in := range s.inputs() {
-		named[in.name] = inputs[i]
-	}
-	return named
 }
 
 // inputs builds a step's inputs from a batch or a part of one.
@@ -130,11 +95,7 @@ func (o *Objective) inputs(s step, batch *datasets.Batch, seed uint64, scheduled
 		named[inImages] = slices.Clone(batch.Images[:images])
 		named[inNoiseKey] = rand.New(rand.NewPCG(seed, uint64(draws))).Uint32()
 	}
-	var inputs []any
-	for _, in := range s.inputs() {
-		inputs = append(inputs, named[in.name])
-	}
-	return inputs, nil
+	return train.InOrder(s.inputs(), named), nil
 }
 
 // partners draws another image for each of n images, the paper's x': a cycle through all of them in random order.

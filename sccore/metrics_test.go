@@ -52,7 +52,7 @@ func TestWorkloadIsThatOfTheGraph(t *testing.T) {
 			defer exec.Finalize()
 			var all []shapes.Shape
 			for _, in := range o.step.inputs() {
-				all = append(all, in.shape)
+				all = append(all, in.Shape)
 			}
 			if _, err := exec.Compile(all...); err != nil {
 				t.Fatal(err)

@@ -51,7 +51,7 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 
 // Task is the method as package train takes it.
 func (o *Objective) Task() train.Task[StepMetrics] {
-	inputs := o.step.taken()
+	inputs := o.step.inputs()
 	return train.Task[StepMetrics]{
 		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Inputs: inputs[:len(inputs)-1],
 		Batches: o.batches, Schedule: o.scheduled, Loss: o.loss, Update: o.update,
@@ -78,12 +78,9 @@ func (o *Objective) Workload() train.Workload {
 		}
 		return flops
 	}
-	views := func(object bool) (globals, locals float64) {
-		return float64(s.Views.Globals) * view(s.Views.GlobalCropSize, object), float64(s.Views.Locals) * view(s.Views.LocalCropSize, object)
-	}
 	total := 0.0
 	for object, images := range map[bool]int{true: s.objects, false: s.images() - s.objects} {
-		globals, locals := views(object)
+		globals, locals := float64(s.Views.Globals)*view(s.Views.GlobalCropSize, object), float64(s.Views.Locals)*view(s.Views.LocalCropSize, object)
 		const backward = 2 // Gradients of both factors of each product.
 		total += float64(images) * ((1+backward)*(globals+locals) + globals)
 		if s.Lambdas.PatchConcentration > 0 && s.fromTeacher() {
@@ -99,21 +96,19 @@ func (o *Objective) parts() int { return o.config.AccumulationSteps }
 
 // loss is the loss of a batch, or of one part of it. Losses are the mean over parts; spreads are those of the first part.
 func (o *Objective) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[StepMetrics]) {
-	total, reports := o.step.forward(scope, o.step.named(inputs))
-	var all []train.Report[StepMetrics]
-	for _, r := range reports {
-		if r.spread == nil {
-			all = append(all, train.Mean(r.name, r.node, r.scalar))
+	total, reports := o.step.forward(scope, train.ByName(o.step.inputs(), inputs))
+	for i, r := range reports {
+		if r.Node.IsScalar() {
 			continue
 		}
-		all = append(all, train.Report[StepMetrics]{Node: r.node, Read: func(m *StepMetrics, at train.At, value *tensors.Tensor) string {
+		reports[i].Read = func(m *StepMetrics, at train.At, value *tensors.Tensor) string {
 			if at.Part == 0 && m.Step%o.config.MetricsEvery == 0 {
-				r.spread(m, value)
+				return r.Read(m, at, value)
 			}
 			return ""
-		}})
+		}
 	}
-	return total, all
+	return total, reports
 }
 
 // update takes the optimizer's step and moves the target branch. It reports the norm of the gradient.
@@ -151,10 +146,7 @@ func (o *Objective) scheduled(step int) []float32 {
 
 // mixture reads the parts of a run's batches, one per step.
 func (o *Objective) mixture(seed uint64) datasets.Loader {
-	m := datasets.Loader{
-		Objects: o.data.Objects, Scenes: o.data.Scenes, BatchSize: o.config.Batch / o.config.AccumulationSteps, ImageSize: o.config.ImageSize,
-		Seed: seed, Workers: o.data.Workers, Broken: o.data.Broken,
-	}
+	m := o.data.Loader(seed, o.config.Batch/o.config.AccumulationSteps, o.config.ImageSize)
 	if o.step.positives() > 0 {
 		m.Positive = o.data.Neighbours.Positive(seed)
 	}

@@ -75,7 +75,7 @@ func (s step) teacher() step {
 
 // compareFeatures is a loss of the features of the places of an overlap, of the first view of the online branch and the second of the source.
 func (s step) compareFeatures(online, source outputs, partners *Node) *Node {
-	o := overlapOf(online, source, [][2]int{{0, 1}})
+	o := overlapOf(online, source, []int{0}, []int{1})
 	ours, theirs := o.ofOnline(ofViews(online.patches, 0)), o.ofTarget(ofViews(source.patches, 1))
 	switch s.PatchConcentration {
 	case WithGram:
@@ -110,6 +110,9 @@ func TeacherOf(path string) (Teacher, error) {
 // SetTeacher reads the teacher's weights from the online branch of a checkpoint. It comes after [Trainer.Begin] or [Trainer.BeginFrom]; checkpoints of
 // the run hold the teacher.
 func (t *Trainer) SetTeacher(path string) error {
+	if !t.objective.config.fromTeacher() {
+		return fmt.Errorf("%s: this run has no teacher", path)
+	}
 	named, err := readCheckpoint(path)
 	if err == nil && named == nil {
 		err = fmt.Errorf("%s is not a checkpoint", path)
@@ -117,18 +120,11 @@ func (t *Trainer) SetTeacher(path string) error {
 	if err != nil {
 		return err
 	}
-	taken := 0
-	for variable := range t.Store().Scope("/" + teacherScope).IterVariables() {
-		from := "/" + onlineScope + strings.TrimPrefix(variable.Path(), "/"+teacherScope)
-		if found, err := set(variable, path, named, from); err != nil {
-			return err
-		} else if !found {
-			return fmt.Errorf("%s: no %s of %s, which the teacher %s needs", path, from, variable.Shape(), t.objective.config.Teacher.Encoder)
+	return take(t.Store(), path, named, "the teacher "+t.objective.config.Teacher.Encoder, func(variable string) (from string, needed bool) {
+		below, ok := strings.CutPrefix(variable, "/"+teacherScope+"/")
+		if !ok {
+			return "", false
 		}
-		taken++
-	}
-	if taken == 0 {
-		return fmt.Errorf("%s: this run has no teacher", path)
-	}
-	return nil
+		return "/" + onlineScope + "/" + below, true
+	})
 }

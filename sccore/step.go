@@ -9,6 +9,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/metrics"
+	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/views"
 )
 
@@ -157,7 +158,7 @@ type pass struct {
 	source         outputs            // The branch that S_t comes from.
 	losses         [len(Losses)]*Node // Without their λ; nil for those that are off.
 	read           scheduled
-	reports        []report
+	reports        []train.Report[StepMetrics]
 }
 
 // pass runs both branches and computes the losses that are on.
@@ -204,22 +205,14 @@ func (s step) pass(scope *model.Scope, in map[string]*Node) pass {
 	return made
 }
 
-// report is a value that a step reports: a scalar of the metrics, or a spread.
-type report struct {
-	name   string
-	node   *Node
-	scalar func(*StepMetrics) *float64
-	spread func(*StepMetrics, *tensors.Tensor) // Nil for scalars.
+func (p *pass) report(name string, scalar *Node, field func(*StepMetrics) *float64) {
+	p.reports = append(p.reports, train.Mean(name, scalar, field))
 }
 
-func (p *pass) report(name string, node *Node, scalar func(*StepMetrics) *float64) {
-	p.reports = append(p.reports, report{name: name, node: node, scalar: scalar})
-}
-
-// forward returns the total loss of a step and everything else that it reports.
-func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports []report) {
+// forward returns the total loss of a step and everything else that it reports: scalars and spreads.
+func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, reports []train.Report[StepMetrics]) {
 	made := s.pass(scope, in)
-	total = weightedSum(made.losses, made.read.lambdas)
+	total = weightedSum(made.losses, made.read.lambdas, s.Lambdas)
 	made.report("total", total, func(m *StepMetrics) *float64 { return &m.Total })
 	for i, loss := range made.losses {
 		if loss != nil {
@@ -227,7 +220,10 @@ func (s step) forward(scope *model.Scope, in map[string]*Node) (total *Node, rep
 		}
 	}
 	spread := func(name string, of *Node, read func(*StepMetrics, *tensors.Tensor)) {
-		made.reports = append(made.reports, report{name: name, node: of, spread: read})
+		made.reports = append(made.reports, train.Report[StepMetrics]{Name: name, Node: of, Read: func(m *StepMetrics, _ train.At, value *tensors.Tensor) string {
+			read(m, value)
+			return ""
+		}})
 	}
 	class, patches := ofViews(made.online[0].class, 0), ofViews(made.online[0].tokens, 0)
 	spread("class spread", metrics.Covariance(class), func(m *StepMetrics, value *tensors.Tensor) { m.Class = metrics.SpreadOf(value) })

@@ -18,10 +18,10 @@ type overlap struct {
 	onlineFlips, targetFlips *Node
 }
 
-// overlapOf returns the overlaps of pairs of an online and a target view, given by number.
-func overlapOf(online, target outputs, pairs [][2]int) overlap {
+// overlapOf returns the overlaps of pairs of an online and a target view. numbers and others are those of the views.
+func overlapOf(online, target outputs, numbers, others []int) overlap {
 	o := overlap{size: online.tokens.Shape().Dim(2)}
-	o.online, o.target = ofViews(online.params, firsts(pairs)...), ofViews(target.params, seconds(pairs)...)
+	o.online, o.target = ofViews(online.params, numbers...), ofViews(target.params, others...)
 	o.onlineBox, o.targetBox = views.Overlap(o.online, o.target)
 	_, o.onlineFlips = views.Boxes(o.online)
 	_, o.targetFlips = views.Boxes(o.target)
@@ -42,20 +42,20 @@ func (o overlap) pool(maps, box, flips *Node) *Node {
 func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntropy *Node) {
 	count := 0
 	for i, group := range online {
-		var pairs [][2]int
+		var numbers, others []int
 		for view := range group.patches.Shape().Dim(0) {
 			for other := range target.patches.Shape().Dim(0) {
 				if i > 0 || view != other { // The online branch's first group is the target's own views.
-					pairs = append(pairs, [2]int{view, other})
+					numbers, others = append(numbers, view), append(others, other)
 				}
 			}
 		}
-		o := overlapOf(group, target, pairs)
+		o := overlapOf(group, target, numbers, others)
 		rows := func(x *Node) *Node { return Reshape(x, -1, s.PatchHead.OutDim) }
-		targets := s.Sinkhorn.Targets(rows(o.ofTarget(ofViews(target.patches, seconds(pairs)...))))
-		mean := losses.Alignment(rows(o.ofOnline(ofViews(group.patches, firsts(pairs)...))), targets, s.Temperature)
-		mean = MulScalar(mean, float64(len(pairs)))
-		if count += len(pairs); loss == nil {
+		targets := s.Sinkhorn.Targets(rows(o.ofTarget(ofViews(target.patches, others...))))
+		mean := losses.Alignment(rows(o.ofOnline(ofViews(group.patches, numbers...))), targets, s.Temperature)
+		mean = MulScalar(mean, float64(len(numbers)))
+		if count += len(numbers); loss == nil {
 			loss, targetEntropy = mean, entropy(targets)
 		} else {
 			loss = Add(loss, mean)
@@ -71,7 +71,7 @@ func (s step) patchAlignment(online []outputs, target outputs) (loss, targetEntr
 // over all (HW)² pairs of a place of x and a place of x'. Places lie in the overlap of v1 and v2, so that p̂_k and q̂_k are about the same pair of
 // places. Correspondences from labels get noise.
 func (s step) pairs(online, target outputs, in map[string]*Node, noise *Node) (p, q *Node) {
-	o := overlapOf(online, target, [][2]int{{0, 1}})
+	o := overlapOf(online, target, []int{0}, []int{1})
 	p, q = s.correspondences(o, online, target, in[inPartners])
 	if s.fromLabels() {
 		labels := in[inLabels]
@@ -130,20 +130,6 @@ func permuted(x, order *Node) *Node {
 	carrier := IdentityWithCustomGradient(x, func(_, adjoint *Node) *Node { return Gather(adjoint, InsertAxes(back, -1)) })
 	// The difference is zero; it carries the gradient.
 	return Add(StopGradient(Gather(x, InsertAxes(order, -1))), Sub(carrier, StopGradient(x)))
-}
-
-func firsts(pairs [][2]int) (numbers []int) {
-	for _, pair := range pairs {
-		numbers = append(numbers, pair[0])
-	}
-	return numbers
-}
-
-func seconds(pairs [][2]int) (numbers []int) {
-	for _, pair := range pairs {
-		numbers = append(numbers, pair[1])
-	}
-	return numbers
 }
 
 // labels reads label maps, [images, size, size], at the centre of each place of the overlap: [images, H·W] of int32.

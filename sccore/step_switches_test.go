@@ -32,16 +32,12 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 	}
 	var names []string
 	exec := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) []*Node {
-		named := map[string]*Node{}
-		for i, in := range s.inputs() {
-			named[in.name] = inputs[i]
-		}
-		total, reports := s.forward(scope, named)
+		total, reports := s.forward(scope, train.ByName(s.inputs(), inputs))
 		_, all := train.Gradients(scope, total, onlineScope)
 		names = nil
 		for _, report := range reports {
-			if report.spread == nil {
-				names, all = append(names, report.name), append(all, report.node)
+			if report.Node.IsScalar() {
+				names, all = append(names, report.Name), append(all, report.Node)
 			}
 		}
 		return all
@@ -50,7 +46,7 @@ func stepGradients(t *testing.T, b compute.Backend, change func(s *step)) (losse
 	var args []any
 	for _, in := range s.inputs() {
 		// Each backend has its own copy.
-		value, err := given[in.name].LocalClone()
+		value, err := given[in.Name].LocalClone()
 		if err != nil {
 			t.Fatal(err)
 		}

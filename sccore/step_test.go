@@ -84,27 +84,20 @@ func checkGradient(t *testing.T, b compute.Backend, change func(c *Config)) {
 	s, given := smallStep(change)
 	var args []any
 	for _, in := range s.inputs() {
-		args = append(args, given[in.name])
-	}
-	named := func(inputs []*Node) map[string]*Node {
-		named := map[string]*Node{}
-		for i, in := range s.inputs() {
-			named[in.name] = inputs[i]
-		}
-		return named
+		args = append(args, given[in.Name])
 	}
 	store := model.NewStore()
 	if err := store.SetRNGStateFromSeed(11); err != nil {
 		t.Fatal(err)
 	}
 	backward := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) []*Node {
-		total, _ := s.forward(scope, named(inputs))
+		total, _ := s.forward(scope, train.ByName(s.inputs(), inputs))
 		_, gradients := train.Gradients(scope, total, onlineScope)
 		return gradients
 	})
 	defer backward.Finalize()
 	forward := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
-		total, _ := s.forward(scope, named(inputs))
+		total, _ := s.forward(scope, train.ByName(s.inputs(), inputs))
 		return total
 	})
 	defer forward.Finalize()

@@ -59,10 +59,11 @@ func (l Loss) Lambda(lambdas losses.Lambdas) float64 { return *l.lambda(&lambdas
 // Value is the loss in a step, without its weight.
 func (l Loss) Value(m StepMetrics) float64 { return *l.metric(&m) }
 
-// weightedSum is the sum of the losses that are on, each times its λ. The order in which it adds them is that of all versions, since sums round.
-func weightedSum(of, lambdas [len(Losses)]*Node) (total *Node) {
+// weightedSum is the sum of the losses that are on, whose weight in on is not 0, each times its λ. The order in which it adds them is that of all versions, since
+// sums round.
+func weightedSum(of, lambdas [len(Losses)]*Node, on losses.Lambdas) (total *Node) {
 	for _, i := range []int{patchAlignment, imageAlignment, patchConcentration, imageConcentration, prototypes} {
-		if of[i] == nil {
+		if of[i] == nil || Losses[i].Lambda(on) == 0 {
 			continue
 		}
 		weighted := Mul(of[i], ConvertDType(lambdas[i], of[i].DType()))

@@ -1,6 +1,7 @@
 package sccore
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -26,20 +27,22 @@ func TestLossesAreTheFieldsOfLambdas(t *testing.T) {
 	}
 }
 
-// TestTotal weights the losses, and leaves out those that are off.
+// TestTotal weights the losses, and leaves out those that are off, even where they are NaN.
 func TestTotal(t *testing.T) {
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		total := func(weights ...float64) float64 {
 			return MustExecOnce(b, func(x *Node) *Node {
 				var of, lambdas [len(Losses)]*Node
+				var on losses.Lambdas
 				factor := 1.0
 				for i, weight := range weights {
-					if lambdas[i] = Scalar(x.Graph(), x.DType(), weight); weight > 0 {
-						of[i] = MulScalar(x, factor)
+					lambdas[i], of[i] = Scalar(x.Graph(), x.DType(), weight), MulScalar(x, factor)
+					if *Losses[i].lambda(&on) = weight; weight == 0 {
+						of[i] = MulScalar(x, math.NaN())
 					}
 					factor *= 10
 				}
-				return weightedSum(of, lambdas)
+				return weightedSum(of, lambdas, on)
 			}, 1.0).Value().(float64)
 		}
 		if got := total(1, 1, 1, 1, 1); got != 11111 {

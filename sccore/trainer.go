@@ -34,6 +34,11 @@ type Data struct {
 	Broken  datasets.Broken // What to do about an image that cannot be read.
 }
 
+// Loader reads batches of a run without positives. imageSize is the height and width in pixels of the canvas of an image.
+func (d Data) Loader(seed uint64, batch, imageSize int) datasets.Loader {
+	return datasets.Loader{Objects: d.Objects, Scenes: d.Scenes, BatchSize: batch, ImageSize: imageSize, Seed: seed, Workers: d.Workers, Broken: d.Broken}
+}
+
 // Trainer trains an encoder with the paper's method. One compiled step serves any number of runs. A run depends on its configuration, data and seed
 // and on the backend, on nothing else. A Trainer is not safe for concurrent use.
 type Trainer struct {
@@ -155,12 +160,10 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 // CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration and the keys to ignore. It compiles nothing. Whether a checkpoint
 // has all variables is left to BeginFrom.
 func CheckStart(path string, config Config, ignore ...string) error {
-	if strings.HasSuffix(path, ".safetensors") {
-		if _, metadata, err := safetensors.Read(path); err != nil || metadata["position"] != "" {
-			return err
-		}
+	named, err := readCheckpoint(path)
+	if named == nil && err == nil {
+		_, err = weights.ReadViT(path, config.vit(), "", ignore...)
 	}
-	_, err := weights.ReadViT(path, config.vit(), "", ignore...)
 	return err
 }
 
@@ -233,28 +236,46 @@ func (t *Branches[M]) Skip(images []datasets.Skipped) {
 // for nothing, and says whether the file must have it; or a transformer that weights.ReadViT reads without the keys that match ignore.
 func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) error {
 	named, err := readCheckpoint(path)
+	switch {
+	case err != nil:
+	case named != nil:
+		err = take(t.Store(), path, named, t.vit.Name, source)
+	default:
+		var read *weights.Import
+		if read, err = weights.ReadViT(path, t.vit, "", ignore...); err == nil {
+			err = read.Apply(t.Store(), "/"+onlineScope+"/"+encoderScope)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	if named == nil {
-		read, err := weights.ReadViT(path, t.vit, "", ignore...)
+	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
+}
+
+// take gives variables the values that a checkpoint has under the names that source returns, where it has one of the variable's shape. What is needed and missing
+// is an error, which says who needs it.
+func take(store *model.Store, path string, named map[string]*tensors.Tensor, who string, source func(variable string) (from string, needed bool)) error {
+	for variable := range store.IterVariables() {
+		from, needed := source(variable.Path())
+		value, ok := named[from]
+		if !ok || !value.Shape().Equal(variable.Shape()) {
+			if needed {
+				return fmt.Errorf("%s: no %s of %s, which %s needs", path, from, variable.Shape(), who)
+			}
+			continue
+		}
+		values, err := tensors.CopyFlatData[float32](value)
 		if err == nil {
-			err = read.Apply(t.Store(), "/"+onlineScope+"/"+encoderScope)
+			err = safetensors.CheckFinite(values)
+		}
+		if err == nil {
+			err = variable.SetValue(value)
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: variable %s: %w", path, from, err)
 		}
 	}
-	for variable := range t.Store().IterVariables() {
-		if from, needed := source(variable.Path()); named != nil && from != "" {
-			if found, err := set(variable, path, named, from); err != nil {
-				return err
-			} else if needed && !found {
-				return fmt.Errorf("%s: no %s of %s, which %s needs", path, from, variable.Shape(), t.vit.Name)
-			}
-		}
-	}
-	return train.CopyScope(t.Store(), "/"+onlineScope, "/"+targetScope)
+	return nil
 }
 
 // readCheckpoint reads a checkpoint; named is nil for other files of weights.
@@ -267,25 +288,6 @@ func readCheckpoint(path string) (named map[string]*tensors.Tensor, err error) {
 		return nil, err
 	}
 	return named, nil
-}
-
-// set gives a variable the value that a checkpoint has under a name. It reports whether there is one of its shape.
-func set(variable *model.Variable, path string, named map[string]*tensors.Tensor, from string) (found bool, err error) {
-	value, ok := named[from]
-	if !ok || !value.Shape().Equal(variable.Shape()) {
-		return false, nil
-	}
-	values, err := tensors.CopyFlatData[float32](value)
-	if err == nil {
-		err = safetensors.CheckFinite(values)
-	}
-	if err == nil {
-		err = variable.SetValue(value)
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s: variable %s: %w", path, from, err)
-	}
-	return true, nil
 }
 
 // Branch is one of the two branches.

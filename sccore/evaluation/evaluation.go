@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
-	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/train"
@@ -33,16 +31,6 @@ type Encoder struct {
 	Seed     uint64                                 // Draws all that an evaluation draws at random, but the images.
 	Progress func(done, all int, what, note string) // Told how far a measurement of many parts, such as "videos", is. Optional.
 	Owned    *model.Store                           // Its weights, which Close frees; nil if they are the caller's.
-}
-
-// NewEncoder returns an encoder of weights at the root of a store, which becomes its own. It encodes batch images at a time.
-func NewEncoder(b compute.Backend, v encoder.ViT, store *model.Store, batch int, seed uint64) (*Encoder, error) {
-	extractor, err := NewFeatureExtractor(b, v, store, "/", batch)
-	if err != nil {
-		store.Finalize()
-		return nil, err
-	}
-	return &Encoder{FeatureExtractor: extractor, Seed: seed, Owned: store}, nil
 }
 
 // Close frees the memory of the encoder.
@@ -117,13 +105,13 @@ var List = []Named{
 	{Name: "knn", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
 	{Name: "linear", New: func() Evaluation { return new(linearSegmentation()) }, Sizes: []string{"train", "test"}, Datasets: segmented},
 	{Name: "linear-classification", New: func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "lost", New: func() Evaluation { return &LOST{Expansion: 100} }, Single: true},
-	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
+	{Name: "lost", New: func() Evaluation { return &LOST{100} }, Single: true},
+	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{PatchSample{Images: 2000, PerImage: 8}, 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
 	{Name: "overclustering", New: func() Evaluation { return new(DefaultOverclustering()) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "patches", New: func() Evaluation { return new(DefaultPatchRecall()) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "spair", New: func() Evaluation { return &Keypoints{Alpha: 0.1} }, Sizes: []string{"size"}, Single: true},
 	{Name: "spread", New: func() Evaluation { return &Spread{Images: 256} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "tokencut", New: func() Evaluation { return &TokenCut{Threshold: 0.2} }, Single: true},
+	{Name: "tokencut", New: func() Evaluation { return &TokenCut{0.2} }, Single: true},
 	{Name: "video", New: func() Evaluation { return new(DefaultLabelPropagation()) }, Datasets: []string{"davis"}},
 }
 

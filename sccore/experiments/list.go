@@ -1,3 +1,8 @@
+// Package experiments lists the experiments of the paper.
+//
+// Each experiment has a folder below: its configuration, cells and profiles (study.go), the worker that runs a cell (worker.go), and its tables and
+// pictures (table.go, pictures.go). Package study runs them. In go the records of all experiments; out come the experiments by name and the scoreboard
+// of the paper's claims. A new experiment is a new folder and a line in [All].
 package experiments
 
 import (
@@ -85,4 +90,40 @@ func Find(name string) (e study.Experiment, table string, err error) {
 		return e, "", fmt.Errorf("no experiment reproduces Tab. %s yet; the reproduced tables are %s", name, strings.Join(known, ", "))
 	}
 	return e, "", unknown(name, append(names, known...))
+}
+
+// nearest returns the name that a mistyped one most likely means, or "" if none is near: at most a third of its letters are to be changed, and at least
+// one may be.
+func nearest(typed string, names []string) (near string) {
+	least := max(len(typed)/3, 1) + 1
+	for _, name := range names {
+		if d := distance(strings.ToLower(typed), name); d < least {
+			near, least = name, d
+		}
+	}
+	return near
+}
+
+// distance is the least number of letters to insert, remove, replace or swap with the next one that turns a into b.
+func distance(a, b string) int {
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+		for j := 1; j <= len(b); j++ {
+			if i == 0 {
+				d[i][j] = j
+				continue
+			}
+			other := 1
+			if a[i-1] == b[j-1] {
+				other = 0
+			}
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+other)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
 }

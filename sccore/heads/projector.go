@@ -1,7 +1,18 @@
+// Package heads holds the heads on top of an encoder, as functions of graph nodes: [Projector] maps tokens to the space in which the method
+// compares them, and [DINOHead] to the logits that DINO, iBOT and Mugs compare. [Segmentation] maps patch features of a frozen encoder to logits of the classes of pixels. For fine-tuning, [Pyramid] turns the blocks
+// of a vision transformer into maps of four sizes, and [UPerNet], with its [Auxiliary] head, or [SemanticFPN] maps these to logits.
+//
+// Features come in as [batch, rows, columns, features]. Maps inside the heads, and logits, are [rows, columns, batch, channels], as in package layers, and
+// labels are [height, width, batch]. Variables live under the scope that is passed in. Those of the heads for fine-tuning have the names of
+// mmsegmentation, with "/" for ".", below one scope for the whole network: backbone, neck, decode_head and auxiliary_head.
+//
+// Add a head as a file of its own. A segmentation head also needs a kind in segmentation.go and a case in testdata/heads.py, or, on the pyramid, a
+// network in testdata/pyramid.py.
 package heads
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -28,17 +39,24 @@ func DefaultProjector() Projector { return Projector{HiddenDim: 2048, OutDim: 25
 // Project maps tokens, [..., D], to [..., OutDim], and scales each output to Euclidean norm 1. Variables are in layer1, layer2 and layer3
 // under scope, as [layers.Dense] names and initialises them.
 func (p Projector) Project(scope *model.Scope, tokens *Node) *Node {
-	dims := tokens.Shape().Dimensions
-	before := dims[:len(dims)-1]
 	master, compute := tokens.DType(), p.ComputeDType
 	if compute == dtypes.InvalidDType {
 		compute = master
 	}
-	x := ConvertDType(Reshape(tokens, -1, dims[len(dims)-1]), compute)
-	x = layers.LeanGELU(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
-	x = layers.LeanGELU(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
-	x = losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
-	return Reshape(x, append(append([]int{}, before...), p.OutDim)...)
+	return ofRows(tokens, func(x *Node) *Node {
+		x = ConvertDType(x, compute)
+		x = layers.LeanGELU(layers.DenseOf(scope.In("layer1"), master, x, p.HiddenDim, true))
+		x = layers.LeanGELU(layers.DenseOf(scope.In("layer2"), master, x, p.HiddenDim, true))
+		return losses.Unit(ConvertDType(layers.DenseOf(scope.In("layer3"), master, x, p.OutDim, true), master))
+	})
+}
+
+// ofRows applies a function of rows, [N, D] to [N, Out], to the last axis of x, [.., D].
+func ofRows(x *Node, f func(rows *Node) *Node) *Node {
+	dims := x.Shape().Dimensions
+	last := len(dims) - 1
+	y := f(Reshape(x, -1, dims[last]))
+	return Reshape(y, append(slices.Clone(dims[:last]), y.Shape().Dim(1))...)
 }
 
 // FLOPs counts the floating-point operations of the products for one token of length dim, forward.
@@ -71,24 +89,28 @@ const DINOLastLayer = "last_layer"
 // mlp/4 with weight and bias, and last_layer with weight_v and, unless NormLastLayer, weight_g. Weights are [in, out]. Calls with the same scope share
 // them. Weights of the MLP start normally distributed with standard deviation 0.02 and its biases at 0; the last layer starts as torch.nn.Linear.
 func (h DINOHead) Logits(scope *model.Scope, tokens *Node) *Node {
-	dims := tokens.Shape().Dimensions
-	before := dims[:len(dims)-1]
-	x := Reshape(tokens, -1, dims[len(dims)-1])
-	mlp := scope.At("mlp")
-	x = activation.Gelu(narrow(mlp.At("0"), x, h.HiddenDim))
-	x = activation.Gelu(narrow(mlp.At("2"), x, h.HiddenDim))
-	x = losses.Unit(narrow(mlp.At("4"), x, h.BottleneckDim))
+	return ofRows(tokens, func(x *Node) *Node {
+		mlp := scope.At("mlp")
+		x = activation.Gelu(narrow(mlp.At("0"), x, h.HiddenDim))
+		x = activation.Gelu(narrow(mlp.At("2"), x, h.HiddenDim))
+		x = losses.Unit(narrow(mlp.At("4"), x, h.BottleneckDim))
 
-	last := scope.At(DINOLastLayer)
-	limit := 1 / math.Sqrt(float64(h.BottleneckDim))
-	directions := last.WithInitializer(initializer.RandomUniformFn(last, -limit, limit)).
-		VariableWithShape("weight_v", shapes.Make(x.DType(), h.BottleneckDim, h.OutDim)).NodeValue(x)
-	directions = Div(directions, Sqrt(ReduceAndKeep(Square(directions), ReduceSum, 0)))
-	x = MatMul(x, directions)
-	if !h.NormLastLayer {
-		x = Mul(x, last.WithInitializer(initializer.One).VariableWithShape("weight_g", shapes.Make(x.DType(), 1, h.OutDim)).NodeValue(x))
-	}
-	return Reshape(x, append(append([]int{}, before...), h.OutDim)...)
+		last := scope.At(DINOLastLayer)
+		directions := last.WithInitializer(asTorchLinear(last, h.BottleneckDim)).
+			VariableWithShape("weight_v", shapes.Make(x.DType(), h.BottleneckDim, h.OutDim)).NodeValue(x)
+		directions = Div(directions, Sqrt(ReduceAndKeep(Square(directions), ReduceSum, 0)))
+		x = MatMul(x, directions)
+		if h.NormLastLayer {
+			return x
+		}
+		return Mul(x, last.WithInitializer(initializer.One).VariableWithShape("weight_g", shapes.Make(x.DType(), 1, h.OutDim)).NodeValue(x))
+	})
+}
+
+// asTorchLinear draws the initial weight of torch.nn.Linear, and of a convolution of 1×1, from in features.
+func asTorchLinear(scope *model.Scope, in int) model.VariableInitializer {
+	limit := 1 / math.Sqrt(float64(in))
+	return initializer.RandomUniformFn(scope, -limit, limit)
 }
 
 // narrow is a linear layer with DINO's initial values. DINO truncates them at ±2, which is a hundred standard deviations.
@@ -126,25 +148,20 @@ func (h DiscriminationHead) Project(scope *model.Scope, tokens *Node) *Node {
 // Predict maps tokens, [.., D], to the student's predictions, [.., OutDim], of Euclidean norm 1: the predictor's output for the features of Project. Its
 // variables are predictor/0 and predictor/2, which start as torch.nn.Linear.
 func (h DiscriminationHead) Predict(scope *model.Scope, tokens *Node) *Node {
-	linear := func(scope *model.Scope, in int) model.VariableInitializer {
-		limit := 1 / math.Sqrt(float64(in))
-		return initializer.RandomUniformFn(scope, -limit, limit)
-	}
-	return perceptron(scope.At("predictor"), h.Project(scope, tokens), linear, h.PredictorDim, h.OutDim)
+	return perceptron(scope.At("predictor"), h.Project(scope, tokens), asTorchLinear, h.PredictorDim, h.OutDim)
 }
 
 // perceptron maps x, [.., D], through layers of these widths, with GELU between them, to outputs of Euclidean norm 1. As in torch.nn.Sequential, which
 // counts the GELUs, the layers are 0, 2 and so on.
 func perceptron(scope *model.Scope, x *Node, initial func(scope *model.Scope, in int) model.VariableInitializer, widths ...int) *Node {
-	dims := x.Shape().Dimensions
-	before := dims[:len(dims)-1]
-	x = Reshape(x, -1, dims[len(dims)-1])
-	for i, width := range widths {
-		if i > 0 {
-			x = activation.Gelu(x)
+	return ofRows(x, func(x *Node) *Node {
+		for i, width := range widths {
+			if i > 0 {
+				x = activation.Gelu(x)
+			}
+			layer, in := scope.At("%d", 2*i), x.Shape().Dim(1)
+			x = MatMul(x, layer.WithInitializer(initial(layer, in)).VariableWithShape("weight", shapes.Make(x.DType(), in, width)).NodeValue(x))
 		}
-		layer, in := scope.At("%d", 2*i), x.Shape().Dim(1)
-		x = MatMul(x, layer.WithInitializer(initial(layer, in)).VariableWithShape("weight", shapes.Make(x.DType(), in, width)).NodeValue(x))
-	}
-	return Reshape(losses.Unit(x), append(append([]int{}, before...), x.Shape().Dim(1))...)
+		return losses.Unit(x)
+	})
 }

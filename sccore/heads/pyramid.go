@@ -83,6 +83,14 @@ type decoder struct {
 	train   bool
 }
 
+// decoderOf is the decoder of a head, whose settings it checks.
+func decoderOf(head any, classes int, dropout float64, train bool) decoder {
+	if err := settings.Check(head); err != nil {
+		panic(err)
+	}
+	return decoder{classes, dropout, train}
+}
+
 // module is a convolution, batch normalisation and ReLU: mmcv's ConvModule, in conv and bn under scope.
 func (d decoder) module(scope *model.Scope, x *Node, size, out int) *Node {
 	x = layers.Convolution(scope.At("conv"), x, size, out, 1)
@@ -143,8 +151,6 @@ func DefaultUPerNet(classes int) UPerNet {
 	return UPerNet{Classes: classes, Channels: 512, Dropout: 0.1}
 }
 
-func (h UPerNet) decoder(train bool) decoder { return decoder{h.Classes, h.Dropout, train} }
-
 // Logits maps the levels of a pyramid, [rows, columns, batch, features] with the finest first, to logits at the resolution of the finest level,
 // [rows, columns, batch, Classes]. [Pyramid.Levels] makes such levels.
 //
@@ -152,10 +158,7 @@ func (h UPerNet) decoder(train bool) decoder { return decoder{h.Classes, h.Dropo
 // normalisation uses the statistics of the whole batch and moves the running ones, and channels are dropped. The batch then needs two images, for the
 // normalisation of one bin. Logits panics if [settings.Check] returns an error.
 func (h UPerNet) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
-	if err := settings.Check(h); err != nil {
-		panic(err)
-	}
-	d, scope := h.decoder(train), scope.At("decode_head")
+	d, scope := decoderOf(h, h.Classes, h.Dropout, train), scope.At("decode_head")
 	top := len(levels) - 1
 	maps := make([]*Node, len(levels))
 	for i, level := range levels[:top] {
@@ -205,15 +208,10 @@ func DefaultAuxiliary(classes int) Auxiliary {
 	return Auxiliary{Classes: classes, Channels: 256, Dropout: 0.1}
 }
 
-func (h Auxiliary) decoder(train bool) decoder { return decoder{h.Classes, h.Dropout, train} }
-
 // Logits maps the levels of a pyramid to logits at the resolution of its level 2, [rows, columns, batch, Classes]. Variables live in auxiliary_head
 // under scope; otherwise it is as [UPerNet.Logits].
 func (h Auxiliary) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
-	if err := settings.Check(h); err != nil {
-		panic(err)
-	}
-	d, scope := h.decoder(train), scope.At("auxiliary_head")
+	d, scope := decoderOf(h, h.Classes, h.Dropout, train), scope.At("auxiliary_head")
 	return d.logits(scope, d.module(scope.At("convs").At("0"), levels[AuxiliaryLevel], 3, h.Channels))
 }
 
@@ -233,15 +231,10 @@ func DefaultSemanticFPN(classes int) SemanticFPN {
 	return SemanticFPN{Classes: classes, NeckChannels: 256, Channels: 128, Dropout: 0.1}
 }
 
-func (h SemanticFPN) decoder(train bool) decoder { return decoder{h.Classes, h.Dropout, train} }
-
 // Logits maps the levels of a pyramid to logits at the resolution of the finest level, [rows, columns, batch, Classes]. Each level has half the
 // resolution of the one before. Variables live in neck and decode_head under scope; otherwise it is as [UPerNet.Logits], but one image is enough.
 func (h SemanticFPN) Logits(scope *model.Scope, levels []*Node, train bool) *Node {
-	if err := settings.Check(h); err != nil {
-		panic(err)
-	}
-	d, head := h.decoder(train), scope.At("decode_head")
+	d, head := decoderOf(h, h.Classes, h.Dropout, train), scope.At("decode_head")
 	var sum *Node
 	for i, x := range h.neck(scope.At("neck"), levels) {
 		scales := head.At("scale_heads").At("%d", i)

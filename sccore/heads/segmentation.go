@@ -1,13 +1,10 @@
 package heads
 
 import (
-	"math"
-
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/model/initializer"
 	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -84,8 +81,7 @@ func resized(x *Node, by int) *Node {
 
 // classes is the layer that returns the logits. Its weight is initialised as in PyTorch's convolutions, so that the first logits are small.
 func (h Segmentation) classes(scope *model.Scope, x *Node) *Node {
-	limit := 1 / math.Sqrt(float64(x.Shape().Dim(-1)))
-	return initialised(scope, x, 1, h.Classes, initializer.RandomUniformFn(scope, -limit, limit))
+	return initialised(scope, x, 1, h.Classes, asTorchLinear(scope, x.Shape().Dim(-1)))
 }
 
 // biased is a convolution with a bias, which starts at 0.

@@ -1,3 +1,7 @@
+// Package optim holds optimizers and schedules that GoMLX lacks. Optimizers update explicit variables inside the graph of a training step.
+// Learning rates and other scheduled numbers are graph nodes, so that one compiled step serves every schedule.
+//
+// Add an optimizer as a file of its own, with a golden file in testdata that compares it with PyTorch.
 package optim
 
 import (
@@ -30,17 +34,18 @@ func DefaultAdamW() AdamW { return AdamW{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8
 // Update sets the next value of each variable from its gradient. learningRate and weightDecay are float32 scalars ≥ 0. Update panics if a
 // gradient and its variable have different shapes.
 func (o AdamW) Update(scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node) {
-	o.update(scope, variables, gradients, learningRate, weightDecay, func(old, next *Node) *Node { return next })
+	o.UpdateUnless(nil, scope, variables, gradients, learningRate, weightDecay)
 }
 
-// UpdateUnless is [AdamW.Update] in steps where frozen, a scalar of bool, is false. In the others it leaves the variables, their moments and the step
+// UpdateUnless is [AdamW.Update] in steps where frozen, a scalar of bool or nil, is false. In the others it leaves the variables, their moments and the step
 // count as they are, as PyTorch does for parameters without a gradient. DINO freezes its head's last layer so, in the first epoch.
 func (o AdamW) UpdateUnless(frozen *Node, scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node) {
-	o.update(scope, variables, gradients, learningRate, weightDecay, func(old, next *Node) *Node { return Where(frozen, old, next) })
-}
-
-// update sets each variable, and what it keeps for it, to what choose returns of the old and the next value.
-func (o AdamW) update(scope *model.Scope, variables []*model.Variable, gradients []*Node, learningRate, weightDecay *Node, choose func(old, next *Node) *Node) {
+	choose := func(old, next *Node) *Node {
+		if frozen == nil {
+			return next
+		}
+		return Where(frozen, old, next)
+	}
 	counter := scope.Store().VariableWithShape(model.JoinPath(scope.Scope(), "step"), shapes.Make(dtypes.Int64), Zeros).SetTrainable(false)
 	before := counter.NodeValue(learningRate)
 	step := AddScalar(before, 1)

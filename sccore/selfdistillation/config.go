@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/optim"
@@ -133,27 +134,7 @@ func (c Config) Rules() error {
 	case c.Targets == Sinkhorn && c.Method == Mugs:
 		return fmt.Errorf("targets %s: %s has those of its centre", c.Targets, c.Method)
 	}
-	return cmp.Or(vit.CheckSize("views.global_size", c.Views.GlobalCropSize), vit.CheckSize("views.local_size", min(c.Views.Locals, 1)*c.Views.LocalCropSize), c.fits(vit))
-}
-
-// masks draws the hidden patches of a view.
-func (c Config) masks() views.BlockMask {
-	return views.BlockMask{Shares: []views.MaskShare{{}, c.Masked}}
-}
-
-// fits returns an error if a batch is too large for memory: its images, or the attention of its views.
-func (c Config) fits(vit encoder.ViT) error {
-	for _, crop := range []struct {
-		views, size  int
-		count, pixel string
-	}{{c.Views.Globals, c.Views.GlobalCropSize, "globals", "global_size"}, {c.Views.Locals, c.Views.LocalCropSize, "locals", "local_size"}} {
-		tokens := 1 + (crop.size/vit.PatchSize)*(crop.size/vit.PatchSize)
-		what := fmt.Sprintf("views.%s %d of views.%s %d, batch %d: attention of %d tokens", crop.count, crop.views, crop.pixel, crop.size, c.Batch, tokens)
-		if err := settings.Fit(settings.MaxDeviceBytes, what, c.Batch, crop.views, vit.NumHeads, tokens, tokens, 4); err != nil {
-			return err
-		}
-	}
-	return settings.Fit(settings.MaxBytes, fmt.Sprintf("batch %d of images of canvas %d", c.Batch, c.ImageSize), c.Batch, c.ImageSize, c.ImageSize, 3)
+	return sccore.CheckViews(c.Views, vit, c.Batch, c.ImageSize, fmt.Sprintf("batch %d", c.Batch))
 }
 
 // vit is the encoder of a checked configuration.

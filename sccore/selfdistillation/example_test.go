@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/heads"
@@ -22,7 +23,7 @@ func ExampleTrainer() {
 	config.Head = heads.DINOHead{HiddenDim: 16, BottleneckDim: 8, OutDim: 12}
 	config.Views.GlobalCropSize, config.Views.LocalCropSize, config.Views.Locals, config.ImageSize = 24, 16, 1, 32
 	config.Batch, config.Steps, config.EpochSteps, config.WarmupSteps, config.TemperatureWarmupEpochs = 4, 2, 2, 1, 1
-	trainer, err := selfdistillation.NewTrainer(b, selfdistillation.Data{Objects: synthetic.Objects(6, 32, 1), Scenes: synthetic.Scenes(6, 32, 2)}, config)
+	trainer, err := selfdistillation.NewTrainer(b, sccore.Data{Objects: synthetic.Objects(6, 32, 1), Scenes: synthetic.Scenes(6, 32, 2)}, config)
 	if err != nil {
 		panic(err)
 	}

@@ -36,7 +36,7 @@ func TestLearnsFromScratch(t *testing.T) {
 			if method == selfdistillation.Mugs {
 				c.Discrimination, c.Queue = heads.DiscriminationHead{HiddenDim: 64, OutDim: 32, PredictorDim: 64}, 256
 			}
-			trainer, err := selfdistillation.NewTrainer(b, selfdistillation.Data{Objects: sets[0].Images}, c)
+			trainer, err := selfdistillation.NewTrainer(b, sccore.Data{Objects: sets[0].Images}, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestLearnsFromScratch(t *testing.T) {
 				t.Helper()
 				var features [2]*tensors.Tensor
 				for i, set := range sets {
-					encoded, err := evaluation.Encode(t.Context(), frozen, datasets.Source(set.Images), size, set.Len(), false)
+					encoded, err := evaluation.Encode(frozen, datasets.Source(set.Images), size, set.Len(), false)
 					if err != nil {
 						t.Fatal(err)
 					}

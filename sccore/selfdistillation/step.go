@@ -36,65 +36,36 @@ type step struct {
 	vit encoder.ViT
 }
 
-// given are the inputs of a step. Nodes that the configuration does not need are nil.
-type given struct {
-	pixels     *Node // [batch, size, size, 3] of bytes
-	globals    *Node // Parameters of the global views, [globals·batch, NumParams], the first views of all images first.
-	locals     *Node
-	masks      *Node // iBOT: the hidden patches of the global views, [globals, batch, patches] of bool.
-	keep       *Node // Stochastic depth of the student's global views, [depth, 2, globals·batch].
-	keepLocals *Node
+// The inputs of a step. A configuration has those that it needs.
+const (
+	inPixels     = "pixels"     // [batch, size, size, 3] of bytes.
+	inGlobals    = "globals"    // Parameters of the global views, [globals·batch, NumParams], the first views of all images first.
+	inLocals     = "locals"     // Parameters of the local views.
+	inMasks      = "masks"      // iBOT: the hidden patches of the global views, [globals, batch, patches] of bool.
+	inKeep       = "keep"       // Stochastic depth of the student's global views, [depth, 2, globals·batch].
+	inKeepLocals = "keep local" // Stochastic depth of the student's local views.
+)
 
-	scheduled
-}
-
-// inputs are the inputs of a step but the scheduled ones, in the order of [step.read]. Devices share images and views. Masks and dropped paths, whose rows are no
-// images, are small.
-func (s step) inputs() []train.Input {
+// inputs are the inputs of a step but the scheduled ones. Devices share images and views. Masks and dropped paths, whose rows are no images, are small.
+func (s step) inputs() (all []train.Input) {
 	globals, locals := s.Views.Globals*s.Batch, s.Views.Locals*s.Batch
-	all := []train.Input{
-		{Shape: shapes.Make(dtypes.Uint8, s.Batch, s.ImageSize, s.ImageSize, 3), Divided: true}, {Shape: shapes.Make(dtypes.Float32, globals, views.NumParams), Divided: true},
-	}
-	if locals > 0 {
-		all = append(all, train.Input{Shape: shapes.Make(dtypes.Float32, locals, views.NumParams), Divided: true})
-	}
-	if s.Method == IBOT {
-		all = append(all, train.Input{Shape: shapes.Make(dtypes.Bool, s.Views.Globals, s.Batch, s.patches())})
-	}
-	for _, count := range []int{globals, locals} {
-		if s.DropPath > 0 && count > 0 {
-			all = append(all, train.Input{Shape: shapes.Make(dtypes.Float32, s.vit.Depth, 2, count)})
+	add := func(needed bool, name string, divided bool, dtype dtypes.DType, dims ...int) {
+		if needed {
+			all = append(all, train.Input{Name: name, Shape: shapes.Make(dtype, dims...), Divided: divided})
 		}
 	}
+	add(true, inPixels, true, dtypes.Uint8, s.Batch, s.ImageSize, s.ImageSize, 3)
+	add(true, inGlobals, true, dtypes.Float32, globals, views.NumParams)
+	add(locals > 0, inLocals, true, dtypes.Float32, locals, views.NumParams)
+	add(s.Method == IBOT, inMasks, false, dtypes.Bool, s.Views.Globals, s.Batch, s.patches())
+	add(s.DropPath > 0, inKeep, false, dtypes.Float32, s.vit.Depth, 2, globals)
+	add(s.DropPath > 0 && locals > 0, inKeepLocals, false, dtypes.Float32, s.vit.Depth, 2, locals)
 	return all
 }
 
 // side is the number of patches along a side of a global view, and patches that of all its patches.
 func (s step) side() int    { return s.Views.GlobalCropSize / s.vit.PatchSize }
 func (s step) patches() int { return s.side() * s.side() }
-
-// read names a step's inputs.
-func (s step) read(inputs []*Node) (in given) {
-	next := func() (x *Node) {
-		x, inputs = inputs[0], inputs[1:]
-		return x
-	}
-	in.pixels, in.globals = next(), next()
-	if s.Views.Locals > 0 {
-		in.locals = next()
-	}
-	if s.Method == IBOT {
-		in.masks = next()
-	}
-	if s.DropPath > 0 {
-		in.keep = next()
-		if s.Views.Locals > 0 {
-			in.keepLocals = next()
-		}
-	}
-	in.scheduled = readScheduled(next())
-	return in
-}
 
 // scheduled are the numbers of [Config.scheduled].
 type scheduled struct{ rate, decay, momentum, classTemperature, patchTemperature, frozen *Node }
@@ -149,28 +120,28 @@ func (s seen) of(kind func(encoded) *Node) *Node {
 
 // loss is the loss of a step.
 func (s step) loss(scope *model.Scope, inputs []*Node) (total *Node, reports []train.Report[StepMetrics]) {
-	in := s.read(inputs)
+	in, read := train.ByName(s.inputs(), inputs), readScheduled(inputs[len(inputs)-1])
 	report := func(name string, scalar *Node, field func(m *StepMetrics) *float64) {
 		reports = append(reports, train.Mean(name, scalar, field))
 	}
 	online, target := scope.At(onlineScope), scope.At(targetScope)
 	var tokens seen
-	tokens.teacher = s.encode(target, in.pixels, in.globals, nil, nil, s.Views.GlobalCropSize)
-	tokens.student = s.encode(online, in.pixels, in.globals, in.keep, in.masks, s.Views.GlobalCropSize)
-	if in.locals != nil {
-		tokens.local = s.encode(online, in.pixels, in.locals, in.keepLocals, nil, s.Views.LocalCropSize)
+	tokens.teacher = s.encode(target, in[inPixels], in[inGlobals], nil, nil, s.Views.GlobalCropSize)
+	tokens.student = s.encode(online, in[inPixels], in[inGlobals], in[inKeep], in[inMasks], s.Views.GlobalCropSize)
+	if in[inLocals] != nil {
+		tokens.local = s.encode(online, in[inPixels], in[inLocals], in[inKeepLocals], nil, s.Views.LocalCropSize)
 	}
 	class := func(e encoded) *Node { return e.class }
 	logits := s.Head.Logits(online.At(headScope), tokens.of(class))
 	scores := StopGradient(s.Head.Logits(target.At(headScope), tokens.teacher.class))
-	targets := s.targets(scope, "center", scores, in.classTemperature, nil)
+	targets := s.targets(scope, "center", scores, read.classTemperature, nil)
 	entropy, ofMean := entropies(targets)
 	report("entropy", entropy, func(m *StepMetrics) *float64 { return &m.Entropy })
 	report("entropy of the mean", ofMean, func(m *StepMetrics) *float64 { return &m.MeanEntropy })
 
 	switch s.Method {
 	case IBOT:
-		class, patches := losses.DINO(logits, targets, s.Temperature), s.ofPatches(scope, tokens, in)
+		class, patches := losses.DINO(logits, targets, s.Temperature), s.ofPatches(scope, tokens, in[inMasks], read.patchTemperature)
 		report("loss of [CLS] tokens", class, func(m *StepMetrics) *float64 { return &m.Class })
 		report("loss of patches", patches, func(m *StepMetrics) *float64 { return &m.Patches })
 		total = Add(class, patches)
@@ -204,11 +175,11 @@ func (s step) targets(scope *model.Scope, name string, scores, temperature, mask
 }
 
 // ofPatches is iBOT's loss of hidden patches. The head is that of [CLS] tokens.
-func (s step) ofPatches(scope *model.Scope, tokens seen, in given) *Node {
+func (s step) ofPatches(scope *model.Scope, tokens seen, masks, temperature *Node) *Node {
 	scores := StopGradient(s.Head.Logits(scope.At(targetScope).At(headScope), tokens.teacher.patches))
-	targets := s.targets(scope, "patch_center", scores, in.patchTemperature, Reshape(in.masks, -1))
+	targets := s.targets(scope, "patch_center", scores, temperature, Reshape(masks, -1))
 	logits := s.Head.Logits(scope.At(onlineScope).At(headScope), tokens.student.patches)
-	return losses.IBOTPatches(logits, targets, in.masks, s.Temperature)
+	return losses.IBOTPatches(logits, targets, masks, s.Temperature)
 }
 
 // discriminations are Mugs' losses of instances and of local groups. It moves their queues, and the memories of both branches, which take the mean patch
@@ -269,7 +240,6 @@ func (s step) update(scope *model.Scope, variables []*model.Variable, gradients 
 		group.variables, group.gradients = append(group.variables, variable), append(group.gradients, gradients[i])
 	}
 	norm := optim.GlobalNorm(slices.Concat(groups[0].gradients, groups[1].gradients, groups[2].gradients))
-	adamw := optim.DefaultAdamW()
 	for i, group := range groups {
 		if s.GradientClip > 0 {
 			group.gradients = optim.ClipEach(group.gradients, s.GradientClip)
@@ -278,11 +248,11 @@ func (s step) update(scope *model.Scope, variables []*model.Variable, gradients 
 		if group.factor != 1 {
 			rate = MulScalar(rate, group.factor)
 		}
+		var frozen *Node
 		if i == 2 {
-			adamw.UpdateUnless(in.frozen, state, group.variables, group.gradients, rate, in.decay)
-		} else {
-			adamw.Update(state, group.variables, group.gradients, rate, in.decay)
+			frozen = in.frozen
 		}
+		optim.DefaultAdamW().UpdateUnless(frozen, state, group.variables, group.gradients, rate, in.decay)
 	}
 	train.UpdateEMA(scope.At(onlineScope), scope.At(targetScope), in.momentum)
 	return []train.Report[StepMetrics]{train.Mean("norm of the gradient", norm, func(m *StepMetrics) *float64 { return &m.GradientNorm })}

@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/train"
+	"github.com/semcon/semcon/sccore/views"
 )
 
 // StepMetrics are what a training step reports. A loss that the method does not have is 0.
@@ -40,6 +41,9 @@ type StepMetrics struct {
 	MeanEntropy float64 `json:"mean_entropy"`
 
 	GradientNorm float64 `json:"gradient_norm"` // Before clipping.
+
+	// Evaluated are the values of evaluators that ran behind the step, as "evaluator/value".
+	Evaluated map[string]float64 `json:"evaluated,omitempty"`
 }
 
 // Trainer trains an encoder with one of the methods. One compiled step serves any number of runs. A run depends on its configuration, data, start and seed
@@ -50,8 +54,8 @@ type Trainer struct {
 	objective *objective
 }
 
-// NewTrainer compiles the step of a configuration. The error names what is out of range or missing.
-func NewTrainer(b compute.Backend, data Data, config Config) (*Trainer, error) {
+// NewTrainer compiles the step of a configuration. The methods treat objects and scenes alike, and take neither neighbours nor labels. The error names what is out of range or missing.
+func NewTrainer(b compute.Backend, data sccore.Data, config Config) (*Trainer, error) {
 	o, err := newObjective(data, config)
 	if err != nil {
 		return nil, err
@@ -67,7 +71,7 @@ func (t *Trainer) Config() Config { return t.objective.config }
 
 // Configure sets other images and another configuration for the runs to come. It must share the compiled step: schedules, steps, epochs, temperatures of
 // the teacher, the augmentation of views and the share of hidden patches may differ. Anything else is an error.
-func (t *Trainer) Configure(data Data, config Config) error {
+func (t *Trainer) Configure(data sccore.Data, config Config) error {
 	o, err := newObjective(data, config)
 	if err != nil {
 		return err
@@ -107,35 +111,20 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 // studentOnly are the parts of a student that its teacher does not have. Their namesakes there are averages that nothing uses.
 var studentOnly = []string{"/predictor/", "/masked_embed"}
 
-// Data are the images that a run trains on: object-centric images, scenes, or half a batch of each. The methods treat both alike.
-type Data struct {
-	Objects, Scenes datasets.Source
-	Workers         int             // Images decoded in parallel; 0 for one per processor. It changes nothing else.
-	Broken          datasets.Broken // What to do about an image that cannot be read.
-}
-
 // objective is a method as package train takes it: the graph of its step, and the batches.
 type objective struct {
 	config  Config // The current run's; the step is compiled for a configuration of the same shape.
-	data    Data
+	data    sccore.Data
 	step    step
 	skipped func([]datasets.Skipped)
 }
 
-func newObjective(data Data, config Config) (*objective, error) {
+func newObjective(data sccore.Data, config Config) (*objective, error) {
 	if err := settings.Check(config); err != nil {
 		return nil, err
 	}
 	o := &objective{config: config, data: data, step: step{Config: config, vit: config.vit()}}
-	return o, o.loader(0).Check()
-}
-
-// loader reads a run's batches, one per step.
-func (o *objective) loader(seed uint64) datasets.Loader {
-	return datasets.Loader{
-		Objects: o.data.Objects, Scenes: o.data.Scenes, BatchSize: o.config.Batch, ImageSize: o.config.ImageSize,
-		Seed: seed, Workers: o.data.Workers, Broken: o.data.Broken,
-	}
+	return o, o.data.Loader(0, config.Batch, config.ImageSize).Check()
 }
 
 // task is what package train trains.
@@ -154,7 +143,7 @@ func (o *objective) task() train.Task[StepMetrics] {
 
 // batches reads the batches of a run and draws their views, masks and dropped paths.
 func (o *objective) batches(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
-	return train.Prepared(o.loader(seed).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
+	return train.Prepared(o.data.Loader(seed, o.config.Batch, o.config.ImageSize).Batches(ctx, from), func(batch *datasets.Batch) (train.Batch, error) {
 		return train.Batch{Inputs: o.prepare(batch, seed), Taken: func() { o.skipped(batch.Skipped) }}, nil
 	})
 }
@@ -163,23 +152,24 @@ func (o *objective) batches(ctx context.Context, seed uint64, from int) iter.Seq
 func (o *objective) prepare(batch *datasets.Batch, seed uint64) []any {
 	c, s := o.config, o.step
 	globals, locals := c.Views.Draw(seed, batch.Step, batch.Images, batch.Sizes)
-	inputs := []any{tensors.FromFlatDataAndDimensions(batch.Pixels, c.Batch, c.ImageSize, c.ImageSize, 3), globals}
-	if locals != nil {
-		inputs = append(inputs, locals)
+	named := map[string]any{
+		inPixels:  tensors.FromFlatDataAndDimensions(batch.Pixels, c.Batch, c.ImageSize, c.ImageSize, 3),
+		inGlobals: globals, inLocals: locals,
 	}
 	if c.Method == IBOT {
-		inputs = append(inputs, c.masks().Draw(seed, batch.Step, batch.Images, c.Views.Globals, s.side(), s.side()))
+		masks := views.BlockMask{Shares: []views.MaskShare{{}, c.Masked}}
+		named[inMasks] = masks.Draw(seed, batch.Step, batch.Images, c.Views.Globals, s.side(), s.side())
 	}
 	if c.DropPath > 0 {
 		random := rand.New(rand.NewPCG(seed, uint64(batch.Step)+1<<62))
-		for _, count := range []int{c.Views.Globals, c.Views.Locals} {
-			if count > 0 {
-				factors := encoder.DropPaths(random, c.DropPath, s.vit.Depth, count*c.Batch)
-				inputs = append(inputs, tensors.FromFlatDataAndDimensions(factors, s.vit.Depth, 2, count*c.Batch))
+		for _, in := range s.inputs() {
+			if in.Name == inKeep || in.Name == inKeepLocals {
+				factors := encoder.DropPaths(random, c.DropPath, s.vit.Depth, in.Shape.Dim(2))
+				named[in.Name] = tensors.FromFlatDataAndDimensions(factors, in.Shape.Dimensions...)
 			}
 		}
 	}
-	return inputs
+	return train.InOrder(s.inputs(), named)
 }
 
 // queueOf is a variable of rows of Euclidean norm 1, which start in random directions.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,8 +34,8 @@ func tiny(method string) Config {
 	return c
 }
 
-func tinyData() Data {
-	return Data{Objects: synthetic.Objects(6, 32, 1), Scenes: synthetic.Scenes(6, 32, 2)}
+func tinyData() sccore.Data {
+	return sccore.Data{Objects: synthetic.Objects(6, 32, 1), Scenes: synthetic.Scenes(6, 32, 2)}
 }
 
 // onGo opens the Go engine, which compiles a tiny step in no time.
@@ -145,14 +146,14 @@ func TestSameSeedSameBytesAndResumeEqualsNotStopping(t *testing.T) {
 				if note, err := resumed.Resume(path); err != nil || note != "a note" || resumed.Done() != 3 {
 					t.Fatalf("resumed with note %q at step %d: %v", note, resumed.Done(), err)
 				}
-				if got := learn(t, resumed, 3); !slices.Equal(got, rest) {
+				if got := learn(t, resumed, 3); !reflect.DeepEqual(got, rest) {
 					t.Errorf("after resuming %v, without stopping %v", got, rest)
 				}
 				same(t, "after resuming", state(resumed), whole)
 				if err := resumed.Begin(8); err != nil {
 					t.Fatal(err)
 				}
-				if other := learn(t, resumed, 6); slices.Equal(other[3:], rest) {
+				if other := learn(t, resumed, 6); reflect.DeepEqual(other[3:], rest) {
 					t.Error("another seed gave the same metrics")
 				}
 			})

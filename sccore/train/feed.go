@@ -59,7 +59,10 @@ func (t *Trainer[M]) startFeed(ctx context.Context) {
 		err := panics.Catch(func() error {
 			for batch, err := range t.task.Batches(ctx, seed, number) {
 				if err == nil {
-					err = t.upload(batch.Inputs)
+					if err = t.upload(batch.Inputs); err != nil {
+						Free(batch.Inputs)
+						batch = Batch{}
+					}
 				}
 				select {
 				case ready <- fed{batch, err}:

@@ -141,6 +141,28 @@ func TestBatchesAreFreed(t *testing.T) {
 	}
 }
 
+// TestInputsOfAFailedUploadAreFreed has an input that cannot be moved to the device behind one that can.
+func TestInputsOfAFailedUploadAreFreed(t *testing.T) {
+	task := leastSquares(10, 1, 0.1)
+	batches := task.Batches
+	var given *tensors.Tensor
+	task.Batches = func(ctx context.Context, seed uint64, from int) iter.Seq2[train.Batch, error] {
+		return train.Prepared(batches(ctx, seed, from), func(batch train.Batch) (train.Batch, error) {
+			lost := tensors.FromFlatDataAndDimensions(make([]float32, 8), 8)
+			given, batch.Inputs[1] = batch.Inputs[0].(*tensors.Tensor), lost
+			return batch, lost.FinalizeAll()
+		})
+	}
+	trainer := newTrainer(t, testbackend.Fastest(t), task)
+	if err := trainer.Begin(1); err != nil {
+		t.Fatal(err)
+	}
+	_, err := trainer.Step(t.Context())
+	if trainer.Rewind(); err == nil || given.Ok() {
+		t.Errorf("error %v, and the other input is kept: %t", err, given.Ok())
+	}
+}
+
 // pair is a report of two values of one step.
 type pair struct{ part, update float64 }
 

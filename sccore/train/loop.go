@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,7 +104,7 @@ func (l *Loop[M]) Run(ctx context.Context) error {
 			if err := l.save(fmt.Sprintf("%s%09d%s", checkpointPrefix, t.Done(), checkpointSuffix)); err != nil {
 				return err
 			}
-			if err := l.prune(); err != nil {
+			if err := remove(l.Dir, cmp.Or(l.Keep, 2), l.Final); err != nil {
 				return err
 			}
 			savedAt, saved = t.Done(), time.Now()
@@ -268,24 +269,9 @@ func listCheckpoints(dir string) (names []string, err error) {
 
 // CheckpointStep returns the steps that a checkpoint with this file name holds; ok is false for other files.
 func CheckpointStep(name string) (step int, ok bool) {
-	number, ok := strings.CutPrefix(name, checkpointPrefix)
-	if !ok {
-		return 0, false
-	}
-	if number, ok = strings.CutSuffix(number, checkpointSuffix); !ok {
-		return 0, false
-	}
+	number, numbered := strings.CutPrefix(strings.TrimSuffix(name, checkpointSuffix), checkpointPrefix)
 	step, err := strconv.Atoi(number)
-	return step, err == nil && step >= 0
-}
-
-// prune removes all but the newest checkpoints.
-func (l *Loop[M]) prune() error {
-	keep := l.Keep
-	if keep == 0 {
-		keep = 2
-	}
-	return remove(l.Dir, keep, l.Final)
+	return step, err == nil && step >= 0 && numbered && strings.HasSuffix(name, checkpointSuffix)
 }
 
 // Clean removes all checkpoints except the final file. Callers do so once the run's results are recorded.

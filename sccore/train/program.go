@@ -1,7 +1,7 @@
 package train
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -122,16 +122,8 @@ func place(b compute.Backend, input *tensors.Tensor, divided bool) (onDevice, er
 	}
 	for device, part := range placed.Shards() {
 		if err := part.ToDevice(b, compute.DeviceNum(device)); err != nil {
-			return nil, err
+			return nil, errors.Join(err, placed.FinalizeAll())
 		}
 	}
 	return placed, input.FinalizeAll()
-}
-
-// checkDevices returns an error if the devices of a backend cannot share the images of a part of a batch.
-func checkDevices(b compute.Backend, images int) error {
-	if devices := backend.Devices(b); images%devices != 0 {
-		return fmt.Errorf("devices %d: they cannot share %d images of a batch equally", devices, images)
-	}
-	return nil
 }

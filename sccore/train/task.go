@@ -54,11 +54,29 @@ type Task[M any] struct {
 	Workload Workload
 }
 
-// Input is an input of a step. Devices share the rows of a divided one, which has a row for each image of a part, or for each view of one; they all have the
+// Input is an input of a step, with a name for those who take inputs by name. Devices share the rows of a divided one, which has a row for each image of a part, or for each view of one; they all have the
 // whole of others. What a graph computes does not depend on the number of devices.
 type Input struct {
+	Name    string
 	Shape   shapes.Shape
 	Divided bool
+}
+
+// ByName returns the nodes of inputs by name. Further nodes, such as the schedule, have none.
+func ByName(inputs []Input, nodes []*graph.Node) map[string]*graph.Node {
+	named := map[string]*graph.Node{}
+	for i, input := range inputs {
+		named[input.Name] = nodes[i]
+	}
+	return named
+}
+
+// InOrder returns the values of inputs in their order. Values that are no input are left out.
+func InOrder(inputs []Input, named map[string]any) (values []any) {
+	for _, input := range inputs {
+		values = append(values, named[input.Name])
+	}
+	return values
 }
 
 // Batch is what a step learns from, or a part of it.
@@ -91,6 +109,7 @@ type At struct {
 
 // Report is a value of a step's graph and what reads it.
 type Report[M any] struct {
+	Name string
 	Node *graph.Node
 	// Read adds the value to the metrics of the step, which start at zero. It says how the value shows that the run has diverged, such as "loss is NaN"; it
 	// returns "" if it does not.
@@ -99,7 +118,7 @@ type Report[M any] struct {
 
 // Mean reports a scalar, the mean over the parts of a batch. A value that is not finite means that the run has diverged.
 func Mean[M any](name string, scalar *graph.Node, field func(metrics *M) *float64) Report[M] {
-	return Report[M]{scalar, func(metrics *M, at At, value *tensors.Tensor) string {
+	return Report[M]{name, scalar, func(metrics *M, at At, value *tensors.Tensor) string {
 		x := float64(tensors.ToScalar[float32](value))
 		*field(metrics) += x / float64(at.Parts)
 		if math.IsNaN(x) || math.IsInf(x, 0) {

@@ -43,9 +43,8 @@ type Trainer[M any] struct {
 	at    Position
 	saved string // The last checkpoint of the run.
 
-	usage  Usage
-	warm   bool          // The first step is over.
-	waited time.Duration // The time that the running step has waited for inputs.
+	usage Usage
+	warm  bool // The first step is over.
 }
 
 // accumulatedScope holds the summed gradients of a batch in parts.
@@ -57,8 +56,8 @@ var compiling sync.Mutex
 // New compiles the step of a task, which creates its variables. A run starts with Begin or Resume.
 func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
 	t := &Trainer[M]{task: task, backend: b, store: model.NewStore(), parts: max(task.Parts, 1)}
-	if err := checkDevices(b, task.Workload.Images/t.parts); err != nil {
-		return nil, err
+	if devices, images := backend.Devices(b), task.Workload.Images/t.parts; images%devices != 0 {
+		return nil, fmt.Errorf("devices %d: they cannot share %d images of a batch equally", devices, images)
 	}
 	compiling.Lock()
 	defer compiling.Unlock()
@@ -83,6 +82,9 @@ func New[M any](b compute.Backend, task Task[M]) (*Trainer[M], error) {
 // stepGraph computes a batch, or one part of it: forward and backward, and the update unless the batch comes in parts.
 func (t *Trainer[M]) stepGraph(scope *model.Scope, inputs []*Node) []*Node {
 	loss, reports := t.task.Loss(scope, inputs)
+	if i := slices.IndexFunc(reports, func(r Report[M]) bool { return r.Node == loss }); i > 0 { // So that the error of a run that diverges names the loss.
+		reports = slices.Concat(reports[i:i+1], reports[:i], reports[i+1:])
+	}
 	variables, gradients := Gradients(scope, loss, t.task.Learnt)
 	if t.parts > 1 {
 		optim.Accumulate(scope.At(accumulatedScope), variables, gradients)
@@ -155,8 +157,7 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	began, diverged := time.Now(), ""
-	t.waited = 0
+	began, waited, diverged := time.Now(), time.Duration(0), ""
 	schedule := t.task.Schedule(t.at.Done)
 	at := At{Step: t.at.Done, Parts: t.parts}
 	if t.task.Describe != nil {
@@ -165,7 +166,7 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 	for at.Part = range t.parts {
 		waiting := time.Now()
 		batch, err := t.batch(ctx, at.Step*t.parts+at.Part)
-		t.waited += time.Since(waiting)
+		waited += time.Since(waiting)
 		if err != nil {
 			return none, err
 		}
@@ -195,7 +196,7 @@ func (t *Trainer[M]) Step(ctx context.Context) (metrics M, err error) {
 	if t.warm { // The first step counts for nothing.
 		t.usage.Steps++
 		t.usage.Stepping += time.Since(began)
-		t.usage.Waiting += t.waited
+		t.usage.Waiting += waited
 	}
 	t.warm = true
 	return metrics, nil

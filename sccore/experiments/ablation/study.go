@@ -1,3 +1,5 @@
+// Package ablation studies the effect of each part of the method ("Ablation Studies"). Seven lines with parts of the method on or off train from the same
+// checkpoint per seed, and an eighth that the paper does not have, whose filter acts before the last attention.
 package ablation
 
 import (
@@ -38,12 +40,11 @@ func rowOf(c study.Cell[maintable.Config]) string {
 
 // lineOf returns the line of a cell; ok is false for the other cells.
 func lineOf(c study.Cell[maintable.Config]) (line sccore.Ablation, ok bool) {
-	for _, line := range maintable.AllLines {
-		if strconv.Itoa(line.Line) == rowOf(c) {
-			return line, true
-		}
+	number, err := strconv.Atoi(rowOf(c))
+	if err != nil {
+		return line, false
 	}
-	return sccore.Ablation{}, false
+	return maintable.AllLines[number-1], true
 }
 
 // cells lists the cells of a call. The cells that others start from come first.

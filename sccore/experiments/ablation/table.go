@@ -21,10 +21,7 @@ type Results struct{ study.Results }
 // Load reads the ablation's records under the folder out: those on real images if there are any, else those on synthetic ones.
 func Load(out string, profile study.Profile) (Results, error) {
 	all, err := Study.Load(out, profile)
-	if err != nil {
-		return Results{}, err
-	}
-	return Results{all.Kinds()[0]}, nil
+	return Results{all.Kinds()[0]}, err
 }
 
 // tables returns the tables of real images and those of synthetic ones.
@@ -146,12 +143,11 @@ func (r Results) tables() []figures.Table {
 
 // printed returns the paper's number of a line; NaN for other rows.
 func (r Results) printed(paper *figures.PaperTable, column, line string) float64 {
-	for i, a := range sccore.Ablations {
-		if strconv.Itoa(a.Line) == line {
-			return paper.Value(column, paper.Rows[i].Heads...)
-		}
+	number, err := strconv.Atoi(line)
+	if err != nil || number > len(sccore.Ablations) {
+		return math.NaN()
 	}
-	return math.NaN()
+	return paper.Value(column, paper.Rows[number-1].Heads...)
 }
 
 // TradeOff plots the lines by their k-NN classification and linear segmentation.

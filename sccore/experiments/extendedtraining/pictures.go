@@ -2,6 +2,7 @@ package extendedtraining
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -29,12 +30,7 @@ func (r Results) Curves(out, baseline string) (figures.CurvesRow, error) {
 				continue
 			}
 			figures.AddPoint(&plot.Series, titles[row], 0, 0)
-			steps := make([]int, 0, len(gains))
-			for step := range gains {
-				steps = append(steps, step)
-			}
-			slices.Sort(steps)
-			for _, step := range steps {
+			for _, step := range slices.Sorted(maps.Keys(gains)) {
 				figures.AddPoint(&plot.Series, titles[row], float64(step), stat.Mean(gains[step], nil))
 			}
 		}

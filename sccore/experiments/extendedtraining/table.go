@@ -17,10 +17,7 @@ type Results struct{ study.Results }
 // Load reads the experiment's records under the folder out: those on real images if there are any, else those on synthetic ones.
 func Load(out string, profile study.Profile) (Results, error) {
 	all, err := Study.Load(out, profile)
-	if err != nil {
-		return Results{}, err
-	}
-	return Results{all.Kinds()[0]}, nil
+	return Results{all.Kinds()[0]}, err
 }
 
 // The columns of the paper's two figures that are measured here, without the baseline.

@@ -56,8 +56,8 @@ func newWorker(r *run) (study.Worker[Config, maintable.Data], error) {
 }
 
 // images are the training images of a row.
-func images(d maintable.Data, row string) selfdistillation.Data {
-	data := selfdistillation.Data{Objects: d.Train.Objects, Scenes: d.Train.Scenes, Broken: d.Train.Broken}
+func images(d maintable.Data, row string) sccore.Data {
+	data := d.Train
 	switch row {
 	case rowObjects:
 		data.Scenes = nil
@@ -66,9 +66,6 @@ func images(d maintable.Data, row string) selfdistillation.Data {
 	}
 	return data
 }
-
-// started is the folder of the cell that an arm starts from.
-func started(r *run) string { return filepath.Join(filepath.Dir(r.Dir), rowStart) }
 
 // baseline trains a baseline from scratch, and continues it.
 type baseline struct {
@@ -93,7 +90,7 @@ func (w baseline) Run(r *run) error {
 	for _, frozen := range w.frozen {
 		frozen.Skipped = skip
 	}
-	config, branch, from := c.Own, sccore.Online, filepath.Join(started(r), recipe.FinalFile)
+	config, branch, from := c.Own, sccore.Online, filepath.Join(filepath.Dir(r.Dir), rowStart, recipe.FinalFile)
 	begin := func() error { return t.BeginFrom(from, seed) }
 	switch {
 	case row == rowStart && c.Weights != "":
@@ -131,12 +128,6 @@ func (w baseline) Run(r *run) error {
 	return record(r, frozen, map[sccore.Branch]string{sccore.Online: "online", sccore.Target: "target"}[branch])
 }
 
-// point is a point of a baseline's curve.
-type point struct {
-	selfdistillation.StepMetrics
-	Evaluated map[string]float64 `json:"evaluated,omitempty"`
-}
-
 // anyPoint is what the curves of all arms have: those of baselines, and those of the method, whose points are sccore.StepMetrics.
 type anyPoint struct {
 	Step      int                `json:"step"`
@@ -147,7 +138,7 @@ type anyPoint struct {
 // train completes a training from its last checkpoint or from begin.
 func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureExtractor) error {
 	t, c := w.trainer, r.Cell.Config
-	var curve []point
+	var curve []selfdistillation.StepMetrics
 	loop := train.Loop[selfdistillation.StepMetrics]{Trainer: t, Dir: r.Dir, Final: recipe.FinalFile, Start: begin, Note: &curve}
 	loop.Evaluators = recipe.Evaluators(frozen, r.Data.Data, c.Config.Config, r.Cell.Seed)
 	loop.After = func(m selfdistillation.StepMetrics, evaluated map[string]float64) error {
@@ -155,7 +146,8 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 		if evaluated == nil && m.Step%c.Second.MetricsEvery > 0 {
 			return nil
 		}
-		curve = append(curve, point{m, evaluated})
+		m.Evaluated = evaluated
+		curve = append(curve, m)
 		if watch := r.Options().Watch; watch != nil {
 			watch(r.Cell.Name(), points(curve))
 		}
@@ -169,7 +161,7 @@ func (w baseline) train(r *run, begin func() error, frozen *evaluation.FeatureEx
 
 // evaluate writes the curve of a start that is not trained here: one point, at step 0.
 func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
-	start := point{Evaluated: map[string]float64{}}
+	start := selfdistillation.StepMetrics{Evaluated: map[string]float64{}}
 	for _, evaluator := range recipe.Evaluators(frozen, r.Data.Data, r.Cell.Config.Config.Config, r.Cell.Seed) {
 		values, err := evaluator.Evaluate(r.Context)
 		if err != nil {
@@ -179,11 +171,11 @@ func (w baseline) evaluate(r *run, frozen *evaluation.FeatureExtractor) error {
 			start.Evaluated[evaluator.Name+"/"+name] = value
 		}
 	}
-	return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), []point{start})
+	return study.WriteCurve(filepath.Join(r.Dir, recipe.CurveFile), []selfdistillation.StepMetrics{start})
 }
 
 // points converts a curve for those who watch.
-func points(curve []point) (points []study.Point) {
+func points(curve []selfdistillation.StepMetrics) (points []study.Point) {
 	for _, p := range curve {
 		points = append(points, study.Point{
 			Step: p.Step, Loss: p.Total, LearningRate: p.LearningRate, Evaluated: p.Evaluated != nil,

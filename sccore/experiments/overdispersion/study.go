@@ -1,10 +1,14 @@
+// Package overdispersion is the experiment of Fig. over-disp: does aligning patches alone disperse their features as training goes on, and does
+// concentration prevent it?
+//
+// In go synthetic scenes and the two lines of the ablation that differ in patch concentration alone, both from one encoder. Out come records of how dense
+// and image quality change along training, with curves, a table, the figure and claim C19.
 package overdispersion
 
 import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 
 	"github.com/semcon/semcon/sccore"
 	"github.com/semcon/semcon/sccore/recipe"
@@ -20,6 +24,9 @@ const (
 	rowAlignment     = "2" // Patch alignment alone.
 	rowConcentration = "5" // With patch concentration.
 )
+
+// lines are the rows' lines of the ablation.
+var lines = map[string]sccore.Ablation{rowAlignment: sccore.Ablations[1], rowConcentration: sccore.Ablations[4]}
 
 // rowTitles are the names of rows in tables and figures.
 var rowTitles = map[string]string{rowAlignment: "patch alignment (line 2)", rowConcentration: "with concentration (line 5)"}
@@ -65,7 +72,7 @@ func config(o study.Options) (recipe.Config, error) {
 		return c, err
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
-		if err := settings.Check(lineOf(row).Config(c.Second)); err != nil {
+		if err := settings.Check(lines[row].Config(c.Second)); err != nil {
 			return c, fmt.Errorf("line %s: second.%w", row, err)
 		}
 	}
@@ -76,16 +83,6 @@ func config(o study.Options) (recipe.Config, error) {
 		return c, fmt.Errorf("evaluate_every %d: want 1 to %d, for at least %d evaluations in %d steps", c.EvaluateEvery, c.Second.Steps/leastEvaluations, leastEvaluations, c.Second.Steps)
 	}
 	return c, nil
-}
-
-// lineOf returns the ablation's line of a row.
-func lineOf(row string) sccore.Ablation {
-	for _, line := range sccore.Ablations {
-		if strconv.Itoa(line.Line) == row {
-			return line
-		}
-	}
-	panic("overdispersion: no line " + row)
 }
 
 func cells(o study.Options, _ string) (cells []study.Cell[recipe.Config], err error) {

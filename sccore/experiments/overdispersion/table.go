@@ -2,6 +2,7 @@ package overdispersion
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -45,8 +46,7 @@ func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 		{Title: "similarity", X: "step", Y: "cosine, one class − two classes"},
 	}
 	for _, row := range []string{rowAlignment, rowConcentration} {
-		type sample struct{ step, panel int }
-		values, steps := map[sample][]float64{}, []int{}
+		along := map[int]*[3][]float64{} // By step, the values of each panel.
 		for _, record := range r.Of(row, columnMIoU) {
 			points, err := study.ReadCurve[sccore.StepMetrics](filepath.Join(study.Folder(out, Name), filepath.FromSlash(record.Curve)))
 			if err != nil {
@@ -56,17 +56,17 @@ func Figure(r study.Results, out string) (figures.CurvesRow, error) {
 				if _, ok := p.Evaluated[evaluatedMIoU]; !ok {
 					continue
 				}
-				if values[sample{p.Step, 0}] == nil {
-					steps = append(steps, p.Step)
+				if along[p.Step] == nil {
+					along[p.Step] = new([3][]float64)
 				}
 				for panel, value := range []float64{p.Evaluated[evaluatedMIoU], p.Evaluated[evaluatedKNN], p.Evaluated[evaluatedClass] - p.Evaluated[evaluatedOther]} {
-					values[sample{p.Step, panel}] = append(values[sample{p.Step, panel}], value)
+					along[p.Step][panel] = append(along[p.Step][panel], value)
 				}
 			}
 		}
-		for _, step := range steps {
+		for _, step := range slices.Sorted(maps.Keys(along)) {
 			for panel := range f {
-				figures.AddPoint(&f[panel].Series, shortTitles[row], float64(step), stats.MeanInterval(values[sample{step, panel}]).Mean)
+				figures.AddPoint(&f[panel].Series, shortTitles[row], float64(step), stats.MeanInterval(along[step][panel]).Mean)
 			}
 		}
 	}

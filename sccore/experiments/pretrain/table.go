@@ -41,16 +41,24 @@ func (r Results) table() figures.Table {
 // Encoder returns the file of an encoder of the last recorded run with a seed: after the stage "first" or "second", of the "target" or the "online"
 // branch, or the "best" encoder of the online branch if the images have labels. A run without records is an error.
 func (r Results) Encoder(out string, seed int, stage, branch string) (string, error) {
-	var last study.Record
+	last, err := r.trained(seed)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(recipe.EncoderFile(out, last, stage)), branch+".safetensors"), nil
+}
+
+// trained is a record of the full method of the last recorded run with a seed.
+func (r Results) trained(seed int) (last study.Record, err error) {
 	for _, column := range []string{recipe.ColumnMIoU, recipe.ColumnRank} { // With labels, and without.
 		if record, ok := r.OfSeed(recipe.RowMethod, column, seed); ok && record.Finished.After(last.Finished) {
 			last = record
 		}
 	}
-	if last.Curve != "" {
-		return filepath.Join(filepath.Dir(recipe.EncoderFile(out, last, stage)), branch+".safetensors"), nil
+	if last.Curve == "" {
+		return last, fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Name, seed, r.Profile)
 	}
-	return "", fmt.Errorf("no run of %s with seed %d is recorded in profile %s", Name, seed, r.Profile)
+	return last, nil
 }
 
 // Trained returns the file of the best encoder that runs have left under out, that of the full method's online branch in the largest profile with seed 0, and

@@ -178,7 +178,7 @@ func (w worker) record(r *run, details map[string]float64) error {
 		}
 		return r.Record(numbers...)
 	}
-	sets, err := evaluation.EncodeScenes(r.Context, w.Frozen, r.Data.scenes, r.Data.scenes[0].Width)
+	sets, err := evaluation.EncodeScenes(w.Frozen, r.Data.scenes, r.Data.scenes[0].Width)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,12 @@ func (e Encoder) Open(b compute.Backend, seed int) (*evaluation.Encoder, error) 
 	if err != nil {
 		return nil, err
 	}
-	return evaluation.NewEncoder(b, vit, store, evaluation.EncodeBatch, uint64(seed))
+	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, "/", evaluation.EncodeBatch)
+	if err != nil {
+		store.Finalize()
+		return nil, err
+	}
+	return &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(seed), Owned: store}, nil
 }
 
 // Describe names an encoder as the notes of a table do, and says where it computes in half precision.

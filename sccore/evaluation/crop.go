@@ -1,0 +1,94 @@
+package evaluation
+
+import (
+	"cmp"
+	"fmt"
+	"image"
+	"math"
+	"math/rand/v2"
+
+	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/settings"
+	"golang.org/x/image/draw"
+)
+
+// RandomResizedCrop draws training crops of annotated images: a box of random area and aspect ratio, resized to Size×Size and flipped half of the
+// time. The paper says only "randomly cropped"; the box is drawn as by torchvision's RandomResizedCrop, with an area from MinScale to 1 of the
+// image's and an aspect ratio from 3:4 to 4:3.
+type RandomResizedCrop struct {
+	Size     int     // In pixels.
+	MinScale float64 // In (0, 1].
+}
+
+// Check returns an error that names the setting that is out of range.
+func (c RandomResizedCrop) Check() error {
+	if err := cmp.Or(settings.Between("train", c.Size, 1, settings.MaxImageSize), settings.Above("min_area", c.MinScale, 1)); err != nil {
+		return fmt.Errorf("crops: %w", err)
+	}
+	return nil
+}
+
+// Cut draws a crop of an image: its pixels, [Size, Size, 3], and its labels at the cell centres of a grid, [grid, grid].
+func (c RandomResizedCrop) Cut(a *datasets.SegmentedImage, grid int, rng *rand.Rand) (pixels, labels []uint8) {
+	box, mirrored := c.box(a.Height, a.Width, rng), rng.IntN(2) == 1
+	pixels = part(a, box, c.Size, c.Size)
+	labels = make([]uint8, 0, grid*grid)
+	for row := range grid {
+		for column := range grid {
+			y := box.Min.Y + (2*row+1)*box.Dy()/(2*grid)
+			x := box.Min.X + (2*column+1)*box.Dx()/(2*grid)
+			labels = append(labels, a.Mask[y*a.Width+x])
+		}
+	}
+	if mirrored {
+		mirror(pixels, c.Size, 3)
+		mirror(labels, grid, 1)
+	}
+	return pixels, labels
+}
+
+// box draws a box within an image. After ten draws that do not fit, it takes the largest central box with an allowed aspect ratio.
+func (c RandomResizedCrop) box(height, width int, rng *rand.Rand) image.Rectangle {
+	const most = 4.0 / 3
+	for range 10 {
+		area := float64(height*width) * (c.MinScale + (1-c.MinScale)*rng.Float64())
+		ratio := math.Exp(math.Log(most) * (2*rng.Float64() - 1))
+		w, h := int(math.Round(math.Sqrt(area*ratio))), int(math.Round(math.Sqrt(area/ratio)))
+		if 0 < w && w <= width && 0 < h && h <= height {
+			corner := image.Pt(rng.IntN(width-w+1), rng.IntN(height-h+1))
+			return image.Rectangle{corner, corner.Add(image.Pt(w, h))}
+		}
+	}
+	w := max(1, min(width, int(math.Round(float64(height)*most))))
+	h := max(1, min(height, int(math.Round(float64(width)*most))))
+	corner := image.Pt((width-w)/2, (height-h)/2)
+	return image.Rectangle{corner, corner.Add(image.Pt(w, h))}
+}
+
+// part resizes a box of an image to [height, width, 3], bilinearly, with a kernel that widens when it shrinks.
+func part(a *datasets.SegmentedImage, box image.Rectangle, height, width int) []uint8 {
+	picture := a.Image()
+	small := image.NewRGBA(image.Rect(0, 0, width, height))
+	if box.Size() == small.Rect.Size() {
+		draw.Draw(small, small.Rect, picture, box.Min, draw.Src)
+	} else {
+		draw.BiLinear.Scale(small, small.Rect, picture, box, draw.Src, nil)
+	}
+	pixels := make([]uint8, 0, height*width*3)
+	for at := 0; at < len(small.Pix); at += 4 {
+		pixels = append(pixels, small.Pix[at:at+3]...)
+	}
+	return pixels
+}
+
+// mirror reverses each row of a square of size×size pixels.
+func mirror(values []uint8, side, channels int) {
+	for row := range side {
+		line := values[row*side*channels : (row+1)*side*channels]
+		for i, j := 0, side-1; i < j; i, j = i+1, j-1 {
+			for k := range channels {
+				line[i*channels+k], line[j*channels+k] = line[j*channels+k], line[i*channels+k]
+			}
+		}
+	}
+}

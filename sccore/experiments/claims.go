@@ -2,10 +2,12 @@ package experiments
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/study"
 )
 
@@ -22,6 +24,9 @@ func Claims(out string, profile study.Profile) (figures.Scoreboard, error) {
 		records, err := study.Records(study.Folder(out, e.Name))
 		if err != nil {
 			return figures.Scoreboard{}, err
+		}
+		if len(records) > 0 && records[0].LeftOut > 0 {
+			notes = append(notes, fmt.Sprintf("Left out as damaged: %s of %s.", plural.Count(records[0].LeftOut, "line"), filepath.Join(e.Name, study.RunsFile)))
 		}
 		claims := slices.DeleteFunc(figures.Claims(), func(claim figures.Claim) bool { return claim.Experiment != e.Name })
 		for _, kind := range []figures.DataKind{figures.Synthetic, figures.Real} {

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/sha256"
@@ -8,17 +9,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/semcon/semcon/figures"
 	"github.com/semcon/semcon/internal/atomicfile"
+	"github.com/semcon/semcon/internal/jsonstream"
 )
 
 // Record is one measured number with everything needed to interpret it: a line of out/EXPERIMENT/runs.jsonl. Tables and figures are made from
@@ -58,6 +60,8 @@ type Record struct {
 
 	// Line is the number of the record's line in its file, from 1; 0 for a record that was not read from one.
 	Line int `json:"-"`
+	// LeftOut is the number of lines of the same file that are no records.
+	LeftOut int `json:"-"`
 	// Derived says that an earlier version has recorded as Config what all lines share, of which this one ran with a part.
 	Derived bool `json:"-"`
 }
@@ -139,7 +143,7 @@ func (r Record) DecodeConfig(config any) error {
 		encoded = r.Shared
 	}
 	if err := json.Unmarshal(encoded, config); err != nil {
-		return fmt.Errorf("configuration of record %s: %w", r.Cell, err)
+		return fmt.Errorf("configuration of record %s, %s: %w", r.Cell, cmp.Or(r.Place(), "of no file"), err)
 	}
 	return nil
 }
@@ -162,8 +166,11 @@ const RunsFile = "runs.jsonl"
 // BrokenFile receives the broken lines that [Repair] moves, in an experiment's folder.
 const BrokenFile = "runs.broken.jsonl"
 
-// Append adds the record to dir/runs.jsonl: one line in one synced write, with one writer at a time on the whole machine. A last line that a kill cut
-// short is removed first: its run has no record and runs again.
+// maxLine is the longest line of a records file that is read, in bytes. The longest that an experiment has written has a few KiB.
+const maxLine = 16 << 20
+
+// Append adds the record with a digest of its line to dir/runs.jsonl: one line in one synced write, with one writer at a time on the whole machine. A last line that a
+// kill cut short is removed first: its run has no record and runs again.
 func (r Record) Append(dir string) (err error) {
 	path := filepath.Join(dir, RunsFile)
 	defer func() {
@@ -172,6 +179,9 @@ func (r Record) Append(dir string) (err error) {
 		}
 	}()
 	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = parseRecord(line)
+	}
 	if err != nil {
 		return err
 	}
@@ -191,7 +201,7 @@ func (r Record) Append(dir string) (err error) {
 	if err := removeTail(file); err != nil {
 		return err
 	}
-	if _, err := file.Write(append(line, '\n')); err != nil {
+	if _, err := fmt.Fprintf(file, "%s,\"digest\":%q}\n", line[:len(line)-1], Hash(line)); err != nil {
 		return err
 	}
 	return file.Sync()
@@ -199,16 +209,29 @@ func (r Record) Append(dir string) (err error) {
 
 // removeTail cuts off whatever follows the last line break, unless it is a record.
 func removeTail(file *os.File) error {
-	content, err := io.ReadAll(file)
-	if err != nil || len(content) == 0 || content[len(content)-1] == '\n' {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is not a regular file")
+	}
+	if err != nil {
 		return err
 	}
-	tail := bytes.LastIndexByte(content, '\n') + 1
-	if _, err := parseRecord(content[tail:]); err == nil {
+	begin := max(0, info.Size()-maxLine)
+	tail := make([]byte, info.Size()-begin)
+	if _, err := file.ReadAt(tail, begin); err != nil {
+		return err
+	}
+	last := bytes.LastIndexByte(tail, '\n') + 1
+	switch _, err := parseRecord(tail[last:]); {
+	case last == len(tail): // Nothing follows.
+		return nil
+	case last == 0 && begin > 0:
+		return fmt.Errorf("its last line is longer than %d MiB", maxLine>>20)
+	case err == nil:
 		_, err := file.Write([]byte{'\n'})
 		return err
 	}
-	return file.Truncate(int64(tail))
+	return file.Truncate(begin + int64(last))
 }
 
 // Records reads the records of the experiment whose folder is dir; it returns none if the experiment has not run. It skips broken lines, which
@@ -218,8 +241,8 @@ func Records(dir string) ([]Record, error) {
 	return records, err
 }
 
-// BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records. It does not list a last line without a
-// line break: a kill has cut it short, and its run runs again.
+// BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records, or whose digest is that of another content. It does
+// not list a last line without a line break: a kill has cut it short, and its run runs again.
 func BrokenLines(dir string) ([]string, error) {
 	_, broken, err := readRecords(dir)
 	return broken, err
@@ -227,38 +250,84 @@ func BrokenLines(dir string) ([]string, error) {
 
 func readRecords(dir string) (records []Record, broken []string, err error) {
 	path := filepath.Join(dir, RunsFile)
-	content, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	lines := bytes.Split(content, []byte{'\n'})
-	for i, line := range lines {
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
+	err = eachLine(path, func(number int, line []byte) {
 		r, err := parseRecord(line)
 		switch {
 		case err == nil:
-			r.Line = i + 1
+			r.Line = number
 			records = append(records, r)
-		case i < len(lines)-1:
-			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, i+1, err))
+		case bytes.HasSuffix(line, []byte{'\n'}):
+			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, number, err))
 		}
+	})
+	for i := range records {
+		records[i].LeftOut = len(broken)
 	}
 	upgrade(records)
-	return records, broken, nil
+	return records, broken, err
 }
 
-// parseRecord reads one line.
+// eachLine calls each with the lines of a file that are not blank, with their line breaks. A file that is not there has none.
+func eachLine(path string, each func(number int, line []byte)) error {
+	file, err := jsonstream.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	number, lines := 0, bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	lines.Split(func(data []byte, atEnd bool) (int, []byte, error) {
+		end := bytes.IndexByte(data, '\n') + 1
+		if end == 0 && atEnd {
+			end = len(data)
+		}
+		if end == 0 {
+			return 0, nil, nil
+		}
+		return end, data[:end], nil
+	})
+	for lines.Scan() {
+		number++
+		if line := lines.Bytes(); len(bytes.TrimSpace(line)) > 0 {
+			each(number, line)
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("%s, line %d: longer than %d MiB", path, number+1, maxLine>>20)
+	}
+	return lines.Err()
+}
+
+// digestField is the end of a line with a digest: of the record that stands before it, with its closing brace.
+var digestField = regexp.MustCompile(`,"digest":"([0-9a-f]*)"}$`)
+
+// parseRecord reads one line. Lines of earlier versions have no digest; every field of them is known.
 func parseRecord(line []byte) (r Record, err error) {
+	line = bytes.TrimSpace(line)
+	if at := digestField.FindSubmatchIndex(line); at != nil {
+		digest := string(line[at[2]:at[3]])
+		if line = append(line[:at[0]:at[0]], '}'); Hash(line) != digest {
+			return r, errors.New("its digest is not that of its content")
+		}
+	} else {
+		strict := json.NewDecoder(bytes.NewReader(line))
+		strict.DisallowUnknownFields()
+		if err := strict.Decode(&r); err != nil {
+			return r, err
+		}
+	}
+	r = Record{}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return r, err
 	}
 	if r.Cell == "" {
 		return r, errors.New("the cell is missing")
+	}
+	if !bytes.HasPrefix(r.Config, []byte{'{'}) {
+		return r, errors.New("the configuration is missing")
 	}
 	return r, nil
 }
@@ -271,21 +340,16 @@ func Repair(dir string) (moved int, err error) {
 		return 0, err
 	}
 	defer writers.Close()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
 	var whole, aside []byte
-	for line := range bytes.Lines(content) {
-		if _, err := parseRecord(line); err != nil && len(bytes.TrimSpace(line)) > 0 {
+	if err := eachLine(path, func(_ int, line []byte) {
+		if _, err := parseRecord(line); err != nil {
 			aside = append(append(aside, bytes.TrimRight(line, "\n")...), '\n')
 			moved++
 		} else {
 			whole = append(whole, line...)
 		}
-	}
-	if moved == 0 {
-		return 0, nil
+	}); err != nil || moved == 0 {
+		return 0, err
 	}
 	// The broken lines are written to their new file first: a kill in between duplicates them and loses none.
 	kept := filepath.Join(dir, BrokenFile)

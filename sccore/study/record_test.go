@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/semcon/semcon/figures"
@@ -34,16 +35,16 @@ func TestRecordsRoundTrip(t *testing.T) {
 }
 
 func TestAHalfWrittenLineIsRemoved(t *testing.T) {
-	for tail, want := range map[string]int{`{"cell":"cut sho`: 2, `{"cell":"by hand"}`: 3} {
+	for tail, want := range map[string]int{`{"cell":"cut sho`: 2, `{"cell":"by hand","config":{}}`: 3} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, RunsFile)
-		if err := os.WriteFile(path, []byte("{\"cell\":\"first\"}\n"+tail), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte("{\"cell\":\"first\",\"config\":{}}\n"+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if records, err := Records(dir); err != nil || len(records) != want-1 {
 			t.Errorf("%d records before %s, %v", len(records), tail, err)
 		}
-		if err := (Record{Cell: "last"}).Append(dir); err != nil {
+		if err := (Record{Cell: "last", Config: json.RawMessage("{}")}).Append(dir); err != nil {
 			t.Fatal(err)
 		}
 		records, err := Records(dir)
@@ -59,7 +60,7 @@ func TestAHalfWrittenLineIsRemoved(t *testing.T) {
 func TestBrokenLinesAreNamedAndMovedAside(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, RunsFile)
-	lines := []string{`{"cell":"a"}`, `{"value":"text"}`, `{}`, `null`, `{"cell":"b"}`, `{"cell":"c", "val`, `[1]`, `{"cell":"d"}`}
+	lines := []string{`{"cell":"a","config":{}}`, `{"value":"text"}`, `{}`, `null`, `{"cell":"b","config":{}}`, `{"cell":"c", "val`, `[1]`, `{"cell":"d","config":{}}`}
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -99,18 +100,94 @@ func TestBrokenLinesAreNamedAndMovedAside(t *testing.T) {
 	}
 }
 
+// TestDamagedRecordsAreLeftOut changes a byte of a line. A line of an earlier version, without a digest, is damaged if a field of it is unknown or its configuration
+// is missing.
+func TestDamagedRecordsAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, RunsFile)
+	config := EncodeConfig(toyConfig{Steps: 3})
+	for seed := range 3 {
+		if err := (Record{Experiment: "toy", Cell: "a", Row: "a", Column: "count", Value: 61.5, Seed: seed, Profile: Quick, Config: config}).Append(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := strings.SplitAfter(string(content), "\n")
+	before := digestField.ReplaceAllString(strings.TrimSuffix(whole[1], "\n"), "}") + "\n"
+	for _, c := range []struct{ line, old, new, why string }{
+		{whole[1], `"config":`, `"cojfig":`, "its digest is not that of its content"}, {whole[1], "61.5", "16.5", "its digest is not that of its content"},
+		{whole[1], `"digest"`, `"dihest"`, `unknown field "dihest"`}, {before, `"config":`, `"cojfig":`, `unknown field "cojfig"`},
+		{before, string(config), "null", "the configuration is missing"}, {before, "61.5", "61.5", ""},
+	} {
+		if err := os.WriteFile(path, []byte(whole[0]+strings.Replace(c.line, c.old, c.new, 1)+whole[2]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		broken, err := BrokenLines(dir)
+		if said := strings.Join(broken, "; "); err != nil || said != "" != (c.why != "") || !strings.HasSuffix(said, c.why) || c.why != "" && !strings.Contains(said, path+", line 2") {
+			t.Errorf("%s for %s: %q, %v", c.new, c.old, said, err)
+		}
+		records, err := Records(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := newToy().Results(records, Quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := Table{Rows: []Row{{Key: "a"}}, Columns: Columns("count")}.Of(results)
+		if said := strings.Contains(made.Caption, "Left out as damaged: 1 line of runs.jsonl."); said != (c.why != "") || len(made.Rows[0].Cells[0].Ours) != 3-len(broken) {
+			t.Errorf("%s for %s: table of %v, %q", c.new, c.old, made.Rows, made.Caption)
+		}
+	}
+	if err := (Record{Cell: "a"}).Append(dir); err == nil {
+		t.Error("a record without a configuration is written, and cannot be read")
+	}
+}
+
+// TestRecordsAreLinesOfARegularFile: a pipe would be waited for, and a long line take the memory.
+func TestRecordsAreLinesOfARegularFile(t *testing.T) {
+	dir := t.TempDir()
+	path, record := filepath.Join(dir, RunsFile), Record{Cell: "a", Config: json.RawMessage("{}")}
+	if err := syscall.Mkfifo(path, 0o644); err != nil {
+		t.Skip(err)
+	}
+	check := func(want string) {
+		t.Helper()
+		_, err := Records(dir)
+		for _, err := range []error{err, record.Append(dir)} {
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		}
+	}
+	check("is not a regular file")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 6<<30); err != nil {
+		t.Skip(err)
+	}
+	check("longer than 16 MiB")
+}
+
 func TestRecordingWhereNothingCanBeWritten(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := (Record{}).Append(blocked); err == nil || !strings.Contains(err.Error(), blocked) || strings.Contains(err.Error(), "\n") {
+	if err := (Record{Cell: "a", Config: json.RawMessage("{}")}).Append(blocked); err == nil || !strings.Contains(err.Error(), blocked) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v is not one line naming %s", err, blocked)
 	}
 }
 
 func FuzzRecords(f *testing.F) {
-	f.Add([]byte("{\"cell\":\"a\"}\n{\"cell\":"))
+	f.Add([]byte("{\"cell\":\"a\",\"config\":{}}\n{\"cell\":"))
 	f.Add([]byte("\n\n{}\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
@@ -121,7 +198,7 @@ func FuzzRecords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := (Record{Cell: "new"}).Append(dir); err != nil {
+		if err := (Record{Cell: "new", Config: json.RawMessage("{}")}).Append(dir); err != nil {
 			t.Fatal(err)
 		}
 		after, err := Records(dir)
@@ -133,8 +210,8 @@ func FuzzRecords(f *testing.F) {
 
 // FuzzRepair repairs any file of records: the records stay, and no line is broken afterwards.
 func FuzzRepair(f *testing.F) {
-	f.Add([]byte("{\"cell\":\"a\"}\n{\"cell\":\n\n[]\n{\"cell\":\"b\",\"value\":1e-300}"))
-	f.Add([]byte("{\"cell\":\"a\"}\r\n\x00\n{\"cell\":\"c\",\"config\":{\"a\":[1]}}\n{\"cell\""))
+	f.Add([]byte("{\"cell\":\"a\",\"config\":{}}\n{\"cell\":\n\n[]\n{\"cell\":\"b\",\"config\":{},\"value\":1e-300}"))
+	f.Add([]byte("{\"cell\":\"a\",\"config\":{}}\r\n\x00\n{\"cell\":\"c\",\"config\":{\"a\":[1]}}\n{\"cell\""))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, RunsFile), content, 0o644); err != nil {
@@ -155,7 +232,7 @@ func FuzzRepair(f *testing.F) {
 		after, err := Records(dir)
 		for _, records := range [][]Record{before, after} {
 			for i := range records {
-				records[i].Line = 0 // Lines move up.
+				records[i].Line, records[i].LeftOut = 0, 0 // Lines move up.
 			}
 		}
 		if err != nil || !reflect.DeepEqual(after, before) {
@@ -214,8 +291,8 @@ func TestRecordsOfBeforeAreUpgraded(t *testing.T) {
 		{"pretrain", "images/seed0", "full method", "folder imagenet", "cells/images/seed0-a/second/curve.jsonl",
 			fields{"images", "", figures.Real, "cells/images/seed0-a/second/online.safetensors"}},
 	} {
-		line, err := json.Marshal(map[string]string{
-			"experiment": old.experiment, "cell": old.cell, "row": old.row, "data": old.data, "curve": old.curve,
+		line, err := json.Marshal(map[string]any{
+			"experiment": old.experiment, "cell": old.cell, "row": old.row, "data": old.data, "curve": old.curve, "config": struct{}{},
 		})
 		if err != nil {
 			t.Fatal(err)

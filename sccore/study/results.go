@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/internal/plural"
 	"github.com/semcon/semcon/sccore/settings"
 	"gonum.org/v1/gonum/stat"
 )
@@ -224,6 +225,9 @@ func (r Results) Blind(column, random string, rows ...string) bool {
 // their runs had other settings.
 func (r Results) Describe(t *figures.Table, unit string, columns ...string) {
 	t.Unit, t.Profile = unit, string(r.Profile)
+	if len(r.records) > 0 && r.records[0].LeftOut > 0 {
+		t.Caption += fmt.Sprintf(" Left out as damaged: %s of %s.", plural.Count(r.records[0].LeftOut, "line"), RunsFile)
+	}
 	if len(columns) == 0 {
 		return
 	}

@@ -89,6 +89,9 @@ func checkPrograms() finding {
 	if dir == "" {
 		return finding{stateMissing, what, "not kept: " + xlacache.EnvVar + " is off, or there is no folder for caches"}
 	}
+	if err := xlacache.Trusted(dir); err != nil {
+		return finding{stateMissing, what, "not kept: " + err.Error()}
+	}
 	programs, size := xlacache.Usage()
 	return finding{stateOK, what, fmt.Sprintf("%s, %.1f MB in %s; doctor --clear-cache removes them", plural.Count(programs, "program"), float64(size)/1e6, dir)}
 }

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -41,22 +42,44 @@ func Dir() string {
 	}
 }
 
-// suffix is the end of the names of entries. Nothing else in the folder is counted or removed.
-const suffix = ".program"
+// Trusted returns an error unless a folder, is the user's alone: programs run with the user's rights.
+func Trusted(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case os.IsNotExist(err):
+		return nil
+	case err != nil:
+		return err
+	case !own(info):
+		return fmt.Errorf("%s belongs to another user", dir)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s can be written by others", dir)
+	}
+	return nil
+}
+
+// own reports whether a file is this user's.
+func own(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Getuid()
+}
+
+// programSuffix and digestSuffix are the ends of the names of entries: programs, and digests of plugins. Nothing else in the folder is counted or removed.
+const programSuffix, digestSuffix = ".program", ".digest"
 
 // Usage returns the number of programs in the folder and their size in bytes.
 func Usage() (programs int, size int64) {
-	all := entries(Dir())
+	all := entries(Dir(), programSuffix)
 	for _, e := range all {
 		size += e.Size()
 	}
 	return len(all), size
 }
 
-// Clear removes all programs. Processes that have loaded them go on.
+// Clear removes all entries. Processes that have loaded them go on.
 func Clear() error {
 	sweep(Dir())
-	for _, e := range entries(Dir()) {
+	for _, e := range append(entries(Dir(), programSuffix), entries(Dir(), digestSuffix)...) {
 		if err := os.Remove(filepath.Join(Dir(), e.Name())); err != nil && !os.IsNotExist(err) {
 			return err
 		}
@@ -64,19 +87,20 @@ func Clear() error {
 	return nil
 }
 
-// sweep removes what killed writers have left: programs that are being written for an hour.
+// sweep removes what killed writers have left: entries that are being written for an hour.
 func sweep(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, ".writing-*"+suffix+".*")) // The pattern is well formed.
+	left, _ := filepath.Glob(filepath.Join(dir, ".writing-*")) // The pattern is well formed.
 	for _, path := range left {
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > time.Hour {
+		ours := strings.Contains(path, programSuffix+".") || strings.Contains(path, digestSuffix+".")
+		if info, err := os.Stat(path); ours && err == nil && time.Since(info.ModTime()) > time.Hour {
 			_ = os.Remove(path)
 		}
 	}
 }
 
-// entries lists the programs of a folder, the one that was not used for the longest time first.
-func entries(dir string) (all []fs.FileInfo) {
-	files, _ := os.ReadDir(dir) // A folder that cannot be read has no programs.
+// entries lists the entries of a folder whose names end so, the one that was not used for the longest time first.
+func entries(dir, suffix string) (all []fs.FileInfo) {
+	files, _ := os.ReadDir(dir) // A folder that cannot be read has no entries.
 	for _, file := range files {
 		if info, err := file.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(info.Name(), suffix) {
 			all = append(all, info)
@@ -88,45 +112,41 @@ func entries(dir string) (all []fs.FileInfo) {
 	return all
 }
 
-// folder holds programs by their keys. Processes may share it.
+// folder holds entries by their names, each behind its checksum. Processes may share it.
 type folder struct {
 	dir   string
 	bound int64
 }
 
-// read returns the program with a key. It removes a damaged one.
-func (f folder) read(key string) ([]byte, bool) {
-	path := filepath.Join(f.dir, key+suffix)
+// read returns the content of an entry. It removes a damaged one, and leaves alone what another user has put there.
+func (f folder) read(name string) ([]byte, bool) {
+	path := filepath.Join(f.dir, name)
+	if info, err := os.Stat(path); err != nil || !own(info) {
+		return nil, false
+	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, false
 	}
-	if len(content) < sha256.Size {
-		f.remove(key)
-		return nil, false
+	if len(content) >= sha256.Size {
+		if sum := sha256.Sum256(content[sha256.Size:]); bytes.Equal(sum[:], content[:sha256.Size]) {
+			now := time.Now()
+			_ = os.Chtimes(path, now, now) // Only the order of removal depends on it.
+			return content[sha256.Size:], true
+		}
 	}
-	program := content[sha256.Size:]
-	if sum := sha256.Sum256(program); !bytes.Equal(sum[:], content[:sha256.Size]) {
-		f.remove(key)
-		return nil, false
-	}
-	now := time.Now()
-	_ = os.Chtimes(path, now, now) // Only the order of removal depends on it.
-	return program, true
+	f.remove(name)
+	return nil, false
 }
 
-// write keeps a program, and removes others beyond the bound. The cache saves time only, so that a full disk or a folder that cannot be written is no error.
-func (f folder) write(key string, program []byte) {
-	sum := sha256.Sum256(program)
-	err := atomicfile.Write(filepath.Join(f.dir, key+suffix), func(w io.Writer) error {
-		_, err := w.Write(append(sum[:], program...))
-		return err
-	})
-	if err != nil {
+// write keeps an entry, and removes programs beyond the bound. The cache saves time only, so that a full disk or a folder that cannot be written is no error.
+func (f folder) write(name string, content []byte) {
+	sum := sha256.Sum256(content)
+	if atomicfile.WriteBytes(filepath.Join(f.dir, name), append(sum[:], content...)) != nil {
 		return
 	}
 	sweep(f.dir)
-	all, size := entries(f.dir), int64(0)
+	all, size := entries(f.dir, programSuffix), int64(0)
 	for _, e := range all {
 		size += e.Size()
 	}
@@ -134,26 +154,38 @@ func (f folder) write(key string, program []byte) {
 		if size <= f.bound {
 			break
 		}
-		_ = os.Remove(filepath.Join(f.dir, e.Name()))
+		f.remove(e.Name())
 		size -= e.Size()
 	}
 }
 
-// remove removes a program that the plugin refuses.
-func (f folder) remove(key string) { _ = os.Remove(filepath.Join(f.dir, key+suffix)) }
+// remove removes an entry, such as a program that the plugin refuses.
+func (f folder) remove(name string) { _ = os.Remove(filepath.Join(f.dir, name)) }
 
-// machine identifies what decides the code that a plugin generates, beside the program and its options.
-func machine(plugin, device, flags string) (string, error) {
+// machine identifies what decides the code that a plugin generates, beside the program and its options. The folder keeps the digest of the plugin's file, which
+// is large, for as long as its size and its modification time stay.
+func (f folder) machine(plugin, device, flags string) (string, error) {
 	file, err := os.Open(plugin)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
+	info, err := file.Stat()
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%x\n%s\n%s\n%s\n%d\n%s", digest.Sum(nil), device, flags, runtime.GOARCH, runtime.NumCPU(), processor("/proc/cpuinfo")), nil
+	name := keyOf([]byte(plugin), fmt.Appendf(nil, "%d %d", info.Size(), info.ModTime().UnixNano())) + digestSuffix
+	digest, known := f.read(name)
+	if !known {
+		sum := sha256.New()
+		if _, err := io.Copy(sum, file); err != nil {
+			return "", err
+		}
+		digest = sum.Sum(nil)
+		f.write(name, digest)
+	}
+	driver, _ := os.ReadFile("/proc/driver/nvidia/version") // Without a GPU there is none.
+	return fmt.Sprintf("%x\n%s\n%s\n%s\n%s\n%d\n%s", digest, device, driver, flags, runtime.GOARCH, runtime.NumCPU(), processor("/proc/cpuinfo")), nil
 }
 
 // processor returns the lines that name the first core's model and instructions.

@@ -38,11 +38,11 @@ func TestDamagedEntriesGo(t *testing.T) {
 		func(b []byte) []byte { return append(b, 0) },
 		func([]byte) []byte { return nil },
 	} {
-		f.write("key", []byte("program"))
-		if got, ok := f.read("key"); !ok || string(got) != "program" {
+		f.write("key"+programSuffix, []byte("program"))
+		if got, ok := f.read("key" + programSuffix); !ok || string(got) != "program" {
 			t.Fatalf("read %q, %t", got, ok)
 		}
-		path := filepath.Join(f.dir, "key"+suffix)
+		path := filepath.Join(f.dir, "key"+programSuffix)
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestDamagedEntriesGo(t *testing.T) {
 		if err := os.WriteFile(path, damage(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := f.read("key"); ok {
+		if got, ok := f.read("key" + programSuffix); ok {
 			t.Errorf("read %q of a damaged entry", got)
 		}
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -65,22 +65,22 @@ func TestTheOldestGoesFirst(t *testing.T) {
 	f := folder{dir, 3 * 132}
 	program := make([]byte, 100) // 132 bytes with its checksum.
 	for i, key := range []string{"a", "b", "c"} {
-		f.write(key, program)
+		f.write(key+programSuffix, program)
 		at := time.Now().Add(time.Duration(i-10) * time.Hour)
-		if err := os.Chtimes(filepath.Join(dir, key+suffix), at, at); err != nil {
+		if err := os.Chtimes(filepath.Join(dir, key+programSuffix), at, at); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "somebody's"), program, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := f.read("a"); !ok {
+	if _, ok := f.read("a" + programSuffix); !ok {
 		t.Fatal("a is gone")
 	}
-	f.write("d", program)
+	f.write("d"+programSuffix, program)
 	var left []string
-	for _, e := range entries(dir) {
-		left = append(left, strings.TrimSuffix(e.Name(), suffix))
+	for _, e := range entries(dir, programSuffix) {
+		left = append(left, strings.TrimSuffix(e.Name(), programSuffix))
 	}
 	if got := strings.Join(left, " "); got != "c a d" {
 		t.Errorf("left: %s", got)
@@ -95,7 +95,7 @@ func TestTheOldestGoesFirst(t *testing.T) {
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("%d files are left, want only the one that is not a program", len(files))
 	}
-	killed, young := filepath.Join(dir, ".writing-x"+suffix+".1"), filepath.Join(dir, ".writing-x"+suffix+".2")
+	killed, young := filepath.Join(dir, ".writing-x"+programSuffix+".1"), filepath.Join(dir, ".writing-x"+programSuffix+".2")
 	for _, path := range []string{killed, young} {
 		if err := os.WriteFile(path, program, 0o600); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestTheOldestGoesFirst(t *testing.T) {
 	if err := os.Chtimes(killed, before, before); err != nil {
 		t.Fatal(err)
 	}
-	f.write("e", program)
+	f.write("e"+programSuffix, program)
 	if _, err := os.Stat(killed); !os.IsNotExist(err) {
 		t.Errorf("what a killed writer left is still there: %v", err)
 	}
@@ -120,8 +120,8 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := folder{file, 1 << 20}
-	f.write("key", []byte("program"))
-	if _, ok := f.read("key"); ok {
+	f.write("key"+programSuffix, []byte("program"))
+	if _, ok := f.read("key" + programSuffix); ok {
 		t.Error("read what cannot be written")
 	}
 }
@@ -139,9 +139,10 @@ func TestKeysTellMachinesApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	f := folder{t.TempDir(), 1 << 20}
 	seen := map[string]string{}
 	for _, m := range [][3]string{{plugin, "", ""}, {other, "", ""}, {plugin, "H200", ""}, {plugin, "", "--xla_a"}} {
-		key, err := machine(m[0], m[1], m[2])
+		key, err := f.machine(m[0], m[1], m[2])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,10 +151,77 @@ func TestKeysTellMachinesApart(t *testing.T) {
 		}
 		seen[key] = m[0] + m[1] + m[2]
 	}
-	if _, err := machine(plugin+"x", "", ""); err == nil {
+	if _, err := f.machine(plugin+"x", "", ""); err == nil {
 		t.Error("a plugin that is not there has no key")
 	}
 	if got, want := processor(cpuinfo), "model name\t: A\nflags\t: avx"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestDigestsOfPluginsAreKept: a plugin is read again when its size or its modification time changes.
+func TestDigestsOfPluginsAreKept(t *testing.T) {
+	f, plugin := folder{t.TempDir(), 1 << 20}, filepath.Join(t.TempDir(), "a.so")
+	at := time.Now().Add(-time.Hour)
+	machine := func(content string, at time.Time) string {
+		t.Helper()
+		if err := os.WriteFile(plugin, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(plugin, at, at); err != nil {
+			t.Fatal(err)
+		}
+		key, err := f.machine(plugin, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	first := machine("one", at)
+	if machine("two", at) != first {
+		t.Error("the digest was not kept")
+	}
+	if machine("two", at.Add(time.Second)) == first || machine("three", at) == first {
+		t.Error("another plugin has the same key")
+	}
+	if programs, kept := entries(f.dir, programSuffix), entries(f.dir, digestSuffix); len(programs) != 0 || len(kept) != 3 {
+		t.Errorf("%d programs and %d digests", len(programs), len(kept))
+	}
+}
+
+// TestOnlyTheUsersOwnIsTrusted: a folder that others can write, and entries of others.
+func TestOnlyTheUsersOwnIsTrusted(t *testing.T) {
+	dir := t.TempDir()
+	f := folder{dir, 1 << 20}
+	f.write("key"+programSuffix, []byte("program"))
+	if err := Trusted(dir); err != nil {
+		t.Error(err)
+	}
+	if err := Trusted(filepath.Join(dir, "later")); err != nil {
+		t.Error(err)
+	}
+	for _, mode := range []os.FileMode{0o777, 0o775, 0o707 | os.ModeSticky} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := Trusted(dir); err == nil || !strings.Contains(err.Error(), dir+" can be written by others") {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+	if os.Getuid() != 0 {
+		return // Only root can give files away.
+	}
+	path := filepath.Join(dir, "key"+programSuffix)
+	if err := os.Chown(path, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := f.read("key" + programSuffix); ok {
+		t.Errorf("read %q of another user", got)
+	}
+	if err := os.Chown(dir, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := Trusted(dir); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		t.Error(err)
 	}
 }

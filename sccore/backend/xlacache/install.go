@@ -19,20 +19,26 @@ import (
 var (
 	installing sync.Mutex
 	installed  string // The plugin whose compiler is replaced; one in a process.
+	refused    bool   // Whether others can write the folder, which is said once.
 	cache      folder
 	environ    []byte // What every key begins with.
 )
 
 // Install loads a PJRT plugin and puts the cache before its compiler. Backends that are opened by the plugin's path use it from then on. device names the kind
-// of the device, XLA_FLAGS must be set already. Without a folder, or if the process has another plugin, Install does nothing.
+// of the device, XLA_FLAGS must be set already. Without a folder that is the user's alone, or if the process has another plugin, Install does nothing.
 func Install(plugin, device string) error {
 	installing.Lock()
 	defer installing.Unlock()
-	dir := Dir()
-	if dir == "" || installed != "" {
+	if Dir() == "" || installed != "" || refused {
 		return nil
 	}
-	on, err := machine(plugin, device, os.Getenv("XLA_FLAGS"))
+	if err := Trusted(Dir()); err != nil {
+		refused = true
+		fmt.Fprintf(os.Stderr, "warning: compiled programs are not kept: %v\n", err)
+		return nil
+	}
+	cache = folder{Dir(), maxBytes}
+	on, err := cache.machine(plugin, device, os.Getenv("XLA_FLAGS"))
 	if err != nil {
 		return err
 	}
@@ -42,7 +48,7 @@ func Install(plugin, device string) error {
 	if reason := C.semcon_load(path, &api); reason != nil {
 		return fmt.Errorf("cannot load PJRT plugin %s: %s", plugin, C.GoString(reason))
 	}
-	cache, environ = folder{dir, maxBytes}, fmt.Appendf(nil, "%s\nPJRT %d.%d", on, api.major, api.minor)
+	environ = fmt.Appendf(nil, "%s\nPJRT %d.%d", on, api.major, api.minor)
 	if err := pjrt.RegisterPreloadedPlugin(plugin, uintptr(unsafe.Pointer(api))); err != nil {
 		return err
 	}
@@ -56,7 +62,9 @@ func Install(plugin, device string) error {
 func semconCompile(call unsafe.Pointer) unsafe.Pointer {
 	args := (*C.semcon_compile_args)(call)
 	program := args.program
-	key := keyOf(environ, bytesAt(program.format, program.format_size), bytesAt(args.options, args.options_size), bytesAt(program.code, program.code_size))
+	var size C.size_t
+	version := C.semcon_version(args.client, &size)
+	key := keyOf(environ, bytesAt(version, size), bytesAt(program.format, program.format_size), bytesAt(args.options, args.options_size), bytesAt(program.code, program.code_size)) + programSuffix
 	if found, ok := cache.read(key); ok && len(found) > 0 {
 		if args.loaded = C.semcon_deserialize(args.client, (*C.char)(unsafe.Pointer(&found[0])), C.size_t(len(found))); args.loaded != nil {
 			return nil

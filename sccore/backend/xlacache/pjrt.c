@@ -5,7 +5,7 @@
 #include <string.h>
 #include "_cgo_export.h"
 
-enum { error_destroy = 0, client_compile = 20, executable_destroy = 40, executable_serialize = 49, loaded_executable = 51, deserialize_and_load = 56 };
+enum { error_destroy = 0, platform_version = 14, client_compile = 20, executable_destroy = 40, executable_serialize = 49, loaded_executable = 51, deserialize_and_load = 56 };
 
 static semcon_api *plugin; // The plugin's own table.
 
@@ -45,6 +45,18 @@ const char *semcon_load(const char *path, semcon_api **copy) {
 
 semcon_error *semcon_compile(semcon_compile_args *args) {
 	return ((semcon_error * (*)(void *)) plugin->functions[client_compile])(args);
+}
+
+char *semcon_version(semcon_client *client, size_t *size) {
+	struct {
+		size_t struct_size;
+		void *extensions;
+		semcon_client *client;
+		const char *version;
+		size_t size;
+	} args = {sizeof args, NULL, client, NULL, 0};
+	*size = call(platform_version, &args) ? args.size : 0;
+	return (char *)args.version;
 }
 
 semcon_loaded *semcon_deserialize(semcon_client *client, const char *bytes, size_t size) {

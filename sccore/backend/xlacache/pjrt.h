@@ -44,6 +44,9 @@ const char *semcon_load(const char *path, semcon_api **copy);
 // semcon_compile calls the plugin's own compiler.
 semcon_error *semcon_compile(semcon_compile_args *args);
 
+// semcon_version returns the version of a client's platform, such as that of CUDA, of so many bytes.
+char *semcon_version(semcon_client *client, size_t *size);
+
 // semcon_deserialize loads a serialized program. It returns NULL if the plugin refuses it.
 semcon_loaded *semcon_deserialize(semcon_client *client, const char *bytes, size_t size);
 

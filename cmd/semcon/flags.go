@@ -161,29 +161,15 @@ func weightsFlag(c *cobra.Command) *string {
 	return c.Flags().String("weights", "", "`FILE` of the weights, .pth or .safetensors")
 }
 
-// Flags of the verbs that train.
-
-func cacheFlag(c *cobra.Command, folder *string) {
-	c.Flags().StringVar(folder, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
-}
-
-func checkpointFlag(c *cobra.Command, every *time.Duration) {
-	c.Flags().DurationVar(every, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
-}
-
-func checkCheckpoint(every time.Duration) error {
-	if every < 0 {
-		return usagef("--checkpoint-every %v is negative", every)
-	}
-	return nil
+// trainingFlags adds the flags of the verbs that train, and returns the number of devices.
+func trainingFlags(c *cobra.Command, cache *string, checkpointEvery *time.Duration) (devices *int) {
+	c.Flags().StringVar(cache, "cache", "", "`FOLDER` that keeps training images decoded and shrunk, for later epochs and runs; 3 bytes a pixel")
+	c.Flags().DurationVar(checkpointEvery, "checkpoint-every", 20*time.Second, "`TIME` between checkpoints: the most that a kill loses")
+	return c.Flags().Int("devices", 1, "`NUMBER` of devices of this host that share each batch: GPUs, or parts of the CPU on XLA's CPU plugin")
 }
 
 func parallelFlag(c *cobra.Command, n *int) {
 	c.Flags().IntVar(n, "parallel", 0, "`NUMBER` of runs at the same time; by default 1 in full, and one per core in quick and smoke")
-}
-
-func devicesFlag(c *cobra.Command) *int {
-	return c.Flags().Int("devices", 1, "`NUMBER` of devices of this host that share each batch: GPUs, or parts of the CPU on XLA's CPU plugin")
 }
 
 // requireFolder returns an error if the folder that a flag names does not exist. An empty flag names none.

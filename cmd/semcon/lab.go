@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -70,8 +70,8 @@ func labVerb() *cobra.Command {
 		}
 		*port = must(freePort(*port))
 		if !*originals {
-			folder = must(copyNotebooks(folder, copies, os.Stderr))
-			check(copyPages(in.root, copies))
+			folder = copies
+			check(copyNotebooks(in.root, copies, os.Stderr))
 		}
 		lab := labCommand(c.Context(), in, folder, *port, !*noBrowser && hasDesktop())
 		lab.Env = append(lab.Env, "SEMCON_PROFILE="+*profile, "SEMCON_DATA="+*data)
@@ -207,101 +207,80 @@ func hasDesktop() bool {
 // copiesFile lies beside the copies and records the state of the original that each was copied from.
 const copiesFile = ".copies.json"
 
-// projectPage is the copy of the project's README among the copies of its docs.
-const projectPage = "project.md"
+// copiedPages are the pages that users work on or that these link to, by patterns in the checkout: the folder of their copies, and where their links lead from
+// there, since JupyterLab opens nothing outside the folder that it serves. The project's README becomes docs/project.md.
+var copiedPages = []struct {
+	pattern, folder string
+	links           *strings.Replacer
+}{
+	{"notebooks/*.ipynb", "", linksOfNotebooks}, {"notebooks/" + readme, "", linksOfNotebooks},
+	{"docs/*", "docs", strings.NewReplacer("](../notebooks/", "](../", "](../"+readme, "](project.md")},
+	{readme, "docs", strings.NewReplacer("](docs/", "](", "](notebooks/", "](../")},
+}
 
-// Links lead elsewhere from the copies: JupyterLab opens nothing outside the folder that it serves, so the pages that notebooks link to lie in its docs/.
-var (
-	linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+readme, "](docs/"+projectPage)
-	linksOfDocs      = strings.NewReplacer("](../notebooks/", "](../", "](../"+readme, "]("+projectPage)
-	linksOfProject   = strings.NewReplacer("](docs/", "](", "](notebooks/", "](../")
-)
+var linksOfNotebooks = strings.NewReplacer("](../docs/", "](docs/", "](../"+readme, "](docs/project.md")
 
-// copyNotebooks updates the copies of a folder's notebooks and returns their folder. Users run and edit the copies, and the checkout stays
+// copyNotebooks updates the copies of the notebooks of a checkout and of the pages that they link to. Users run and edit the copies, and the checkout stays
 // unchanged. If an original has changed, it replaces its copy and the outputs in it, unless the user has edited the copy. copyNotebooks prints
 // each edited copy that it keeps to w.
-func copyNotebooks(from, to string, w io.Writer) (string, error) {
-	originals, err := filepath.Glob(filepath.Join(from, "*.ipynb"))
-	if err != nil {
-		return "", err
-	}
-	originals = append(originals, filepath.Join(from, readme))
+func copyNotebooks(root, to string, w io.Writer) error {
 	record, copied := filepath.Join(to, copiesFile), map[string]string{}
 	if content, err := os.ReadFile(record); err == nil {
 		if err := json.Unmarshal(content, &copied); err != nil {
-			return "", fmt.Errorf("%s: %w", record, err)
+			return fmt.Errorf("%s: %w", record, err)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		return err
 	}
-	for name, state := range copied {
-		if slices.Contains(originals, filepath.Join(from, name)) {
-			continue
+	gone := maps.Clone(copied)
+	for _, pages := range copiedPages {
+		originals, err := filepath.Glob(filepath.Join(root, pages.pattern))
+		if err != nil {
+			return err
 		}
-		delete(copied, name) // Its original is gone.
+		for _, original := range originals {
+			content, err := os.ReadFile(original)
+			if err != nil {
+				return err
+			}
+			name := filepath.Join(pages.folder, filepath.Base(original))
+			if pages.pattern == readme {
+				name = filepath.Join(pages.folder, "project.md")
+			}
+			if filepath.Ext(name) == ".md" || filepath.Ext(name) == ".ipynb" {
+				content = []byte(pages.links.Replace(string(content)))
+			}
+			delete(gone, name)
+			copy := filepath.Join(to, name)
+			state, present := stateIn(name, content), stateOf(copy)
+			switch {
+			case present == state:
+			case present != "" && state == copied[name]:
+				continue
+			case present != "" && present != copied[name] && pages.folder == "":
+				fmt.Fprintf(w, "%s has changed in the project, but you have edited your copy, which is kept; remove %s to get the new version\n", name, copy)
+				continue
+			default:
+				if err := atomicfile.WriteBytes(copy, content); err != nil {
+					return err
+				}
+			}
+			copied[name] = state
+		}
+	}
+	for name, state := range gone {
+		delete(copied, name)
 		if copy := filepath.Join(to, name); stateOf(copy) == state {
 			if err := os.Remove(copy); err != nil {
-				return "", err
+				return err
 			}
 		}
 	}
-	for _, original := range originals {
-		content, err := os.ReadFile(original)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return "", err
-		}
-		name := filepath.Base(original)
-		copy := filepath.Join(to, name)
-		content = []byte(linksOfNotebooks.Replace(string(content)))
-		state, present := stateIn(name, content), stateOf(copy)
-		switch {
-		case present != "" && state == copied[name]:
-			continue
-		case present == state: // Already the same.
-			copied[name] = state
-			continue
-		case present != "" && present != copied[name]:
-			fmt.Fprintf(w, "%s has changed in the project, but you have edited your copy, which is kept; remove %s to get the new version\n", name, copy)
-			continue
-		}
-		if err := atomicfile.WriteBytes(copy, content); err != nil {
-			return "", err
-		}
-		copied[name] = state
-	}
 	text, err := json.MarshalIndent(copied, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	return to, atomicfile.WriteBytes(record, text)
-}
-
-// copyPages copies the project's pages, its README and docs/, to the folder docs of the copies.
-func copyPages(root, to string) error {
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*"))
 	if err != nil {
 		return err
 	}
-	for _, page := range append(pages, filepath.Join(root, readme)) {
-		content, err := os.ReadFile(page)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		name := filepath.Base(page)
-		if filepath.Dir(page) == filepath.Clean(root) {
-			name, content = projectPage, []byte(linksOfProject.Replace(string(content)))
-		} else if filepath.Ext(page) == ".md" {
-			content = []byte(linksOfDocs.Replace(string(content)))
-		}
-		if err := atomicfile.WriteBytes(filepath.Join(to, "docs", name), content); err != nil {
-			return err
-		}
-	}
-	return nil
+	return atomicfile.WriteBytes(record, text)
 }
 
 // stateOf returns the state of a file. It is empty if the file does not exist.

@@ -14,6 +14,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -248,9 +249,6 @@ const (
 	typeHTML = "text/html"
 )
 
-// jpegQuality is legible in the letters of a picture at half the size of the usual 75.
-const jpegQuality = 60
-
 // embedded is a PNG inside a page, as the report of a training has it: in base64 with characters escaped.
 var embedded = regexp.MustCompile(`data:image/png;base64,[A-Za-z0-9+/=&#;]+`)
 
@@ -264,7 +262,13 @@ func smallPictures(outputs any) {
 		lines, _ := data[typeHTML].([]any) // Jupyter stores text as lines.
 		for i := range lines {
 			if line, ok := lines[i].(string); ok {
-				lines[i] = embedded.ReplaceAllStringFunc(line, smallEmbedded)
+				lines[i] = embedded.ReplaceAllStringFunc(line, func(picture string) string {
+					_, stored, _ := strings.Cut(picture, ",")
+					if small, ok := shrunk(html.UnescapeString(stored), asJPEG, 2.0/3); ok {
+						return "data:" + typeJPEG + ";base64," + html.EscapeString(small)
+					}
+					return picture
+				})
 			}
 		}
 		text, ok := data[typePNG].(string)
@@ -273,60 +277,41 @@ func smallPictures(outputs any) {
 		}
 		if _, plot := data[typeSVG]; plot {
 			delete(data, typeSVG)
-			if small, ok := asFewColours(text); ok {
+			if small, ok := shrunk(text, asFewColours, 1); ok {
 				data[typePNG] = small
 			}
-		} else if small, ok := asJPEG(text); ok {
+		} else if small, ok := shrunk(text, asJPEG, 2.0/3); ok {
 			delete(data, typePNG)
 			data[typeJPEG] = small
 		}
 	}
 }
 
-// smallEmbedded returns a picture of a page as a JPEG if that is smaller.
-func smallEmbedded(picture string) string {
-	_, stored, _ := strings.Cut(picture, ",")
-	if small, ok := asJPEG(html.UnescapeString(stored)); ok {
-		return "data:" + typeJPEG + ";base64," + html.EscapeString(small)
-	}
-	return picture
-}
-
-// asJPEG returns a PNG in base64 as a JPEG in base64, and false if it cannot be read or would not be a third smaller.
-func asJPEG(text string) (string, bool) {
-	picture, size := decodePNG(text)
+// shrunk returns a PNG in base64 in another form, and false if it cannot be read or written so, or would not be below a share of its size.
+func shrunk(text string, as func(io.Writer, image.Image) error, share float64) (string, bool) {
+	stored, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(text, "\n", ""))
+	picture, err := png.Decode(bytes.NewReader(stored))
 	var small bytes.Buffer
-	if picture == nil || jpeg.Encode(&small, picture, &jpeg.Options{Quality: jpegQuality}) != nil || 3*small.Len() >= 2*size {
+	if err != nil || as(&small, picture) != nil || float64(small.Len()) >= share*float64(len(stored)) {
 		return "", false
 	}
 	return base64.StdEncoding.EncodeToString(small.Bytes()), true
 }
 
-// asFewColours returns a PNG in base64 with few colours, and false if it cannot be read, has too many, or would not be smaller.
-func asFewColours(text string) (string, bool) {
-	picture, size := decodePNG(text)
-	if picture == nil {
-		return "", false
-	}
+// asJPEG writes a picture in a quality that is legible in letters at half the size of the usual one.
+func asJPEG(w io.Writer, picture image.Image) error {
+	return jpeg.Encode(w, picture, &jpeg.Options{Quality: 60})
+}
+
+func asFewColours(w io.Writer, picture image.Image) error {
 	few := fewColours(picture, 16)
 	if few == nil { // Translucent points have many shades.
 		few = fewColours(picture, 8)
 	}
-	var small bytes.Buffer
-	if few == nil || (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, few) != nil || small.Len() >= size {
-		return "", false
+	if few == nil {
+		return errors.New("too many colours")
 	}
-	return base64.StdEncoding.EncodeToString(small.Bytes()), true
-}
-
-// decodePNG returns the picture in base64 and the bytes of its file; nil if it cannot be read.
-func decodePNG(text string) (image.Image, int) {
-	stored, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(text, "\n", ""))
-	picture, err := png.Decode(bytes.NewReader(stored))
-	if err != nil {
-		return nil, 0
-	}
-	return picture, len(stored)
+	return (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(w, few)
 }
 
 // fewColours rounds the colours of an opaque picture to some levels a channel, and returns nil if more than 256 colours are left. 16 levels show in no line or letter.

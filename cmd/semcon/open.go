@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
@@ -134,10 +135,13 @@ func noWeights() error {
 // setupCommand repairs the set-up of a checkout.
 const setupCommand = "go run ./cmd/semcon lab --setup-only"
 
-// openDevices opens the engine on a number of devices.
-func openDevices(n int) (compute.Backend, error) {
-	if n < 1 {
+// openDevices opens the engine on a number of devices for a training that writes checkpoints every so often.
+func openDevices(n int, checkpointEvery time.Duration) (compute.Backend, error) {
+	switch {
+	case n < 1:
 		return nil, usagef("--devices %d is not positive", n)
+	case checkpointEvery < 0:
+		return nil, usagef("--checkpoint-every %v is negative", checkpointEvery)
 	}
 	return backend.OpenDevices(n)
 }

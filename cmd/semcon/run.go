@@ -37,15 +37,12 @@ func trainVerb() *cobra.Command {
 	profile := choiceFlag(c, "profile", "`PROFILE`: full, or smoke, which shows in a minute that it works", "full", "smoke")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`NUMBER` that seeds all random draws")
 	flags.StringArrayVar(&o.Start.Ignore, "ignore", nil, "leave out the keys of --init that match `PATTERN`, with * for any text; can be given several times")
-	cacheFlag(c, &o.Folders.Cache)
-	checkpointFlag(c, &o.CheckpointEvery)
 	flags.StringArrayVar(&o.Start.Set, "set", nil, "change a setting: `KEY=VALUE`, such as rate=1e-5, steps=2000, batch=64 or encoder=vit-s16; may be repeated")
-	devices := devicesFlag(c)
+	devices := trainingFlags(c, &o.Folders.Cache, &o.CheckpointEvery)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(names) != 1 {
 			return usagef("want one folder of images, got %s", listed(names))
 		}
-		check(checkCheckpoint(o.CheckpointEvery))
 		o.Folders.Images, o.Start.Smoke = names[0], *profile == "smoke"
 		if o.Out == "" {
 			o.Out = filepath.Join("out", "train", filepath.Base(must(filepath.Abs(names[0]))))
@@ -54,7 +51,7 @@ func trainVerb() *cobra.Command {
 			check(requireReadableFile("init", o.Start.Init))
 		}
 		check(requireWritable("out", o.Out))
-		engine := must(openDevices(*devices))
+		engine := must(openDevices(*devices, o.CheckpointEvery))
 		o.Command = commandLine(append([]string{"semcon"}, os.Args[1:]...)...)
 		announceEngine(os.Stderr, *devices)
 		o.Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
@@ -149,19 +146,16 @@ func runVerb() *cobra.Command {
 		Example: "semcon run effect-aug --profile quick --data data\nsemcon run effect-aug --data data --only 'cifar10/simclr/*/seed0' --set simclr.rate=0.1",
 	}
 	o := studyFlags(c)
-	devices := devicesFlag(c)
+	devices := trainingFlags(c, &o.Cache, &o.CheckpointEvery)
 	parallelFlag(c, &o.Parallel)
-	cacheFlag(c, &o.Cache)
-	checkpointFlag(c, &o.CheckpointEvery)
 	c.Flags().BoolVar(&o.Wait, "wait", false, "wait for cells that another process is running, instead of skipping them")
 	c.RunE = func(c *cobra.Command, names []string) error {
 		announced(o, *devices)
 		experiment, table, err := completeStudy(c, o, names)
 		check(err)
-		check(checkCheckpoint(o.CheckpointEvery))
 		check(completeParallel(o, *devices))
 		check(requireWritable("out", o.Out))
-		check(choiceError(experiment.Run(c.Context(), must(openDevices(*devices)), *o)))
+		check(choiceError(experiment.Run(c.Context(), must(openDevices(*devices, o.CheckpointEvery)), *o)))
 		fmt.Fprintf(os.Stderr, "show the table: %s\n", commandFor("table", cmp.Or(table, experiment.Name), o.Profile, o.Out))
 		return nil
 	}

@@ -140,16 +140,31 @@ type setupTask struct {
 
 // steps lists the steps of set-up on machine m, in order.
 func (in install) steps(m machine) ([]setupStep, error) {
+	python := setupStep{
+		name:     "Python",
+		inputs:   []string{in.folder, m.python, m.pythonVersion},
+		products: []string{in.python()},
+		tasks:    []setupTask{{"Python environment", in.makeVenv(m)}},
+	}
+	if in.root != "" {
+		python.name, python.inputs = "Jupyter", []string{in.root, m.python, m.pythonVersion, jupyterPackages}
+		python.products = append(python.products, in.dir("venv", "bin", "jupyter-lab"))
+		python.tasks = append(python.tasks, setupTask{"JupyterLab", in.pip(jupyterPackages)})
+	}
+	steps := []setupStep{python}
+	if m.plugin != "" {
+		steps = append(steps, setupStep{
+			name:     "XLA plugin",
+			within:   python.name,
+			inputs:   []string{in.root, m.pythonVersion, m.plugin},
+			products: []string{in.dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
+			tasks:    []setupTask{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
+		})
+	} else if in.root == "" {
+		return nil, errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout")
+	}
 	if in.root == "" {
-		if m.plugin == "" {
-			return nil, errors.New("there is no XLA plugin for this machine, and nothing else to set up without a checkout")
-		}
-		return []setupStep{{
-			name:     "Python",
-			inputs:   []string{in.folder, m.python, m.pythonVersion},
-			products: []string{in.python()},
-			tasks:    []setupTask{{"Python environment", in.makeVenv(m)}},
-		}, in.pluginStep(m, "Python")}, nil
+		return steps, nil
 	}
 	// The gopls of completion is a module of its own, because its dependencies are not those of the project.
 	var modules [2]string
@@ -170,15 +185,6 @@ func (in install) steps(m machine) ([]setupStep, error) {
 	goEnv := []string{"GOFLAGS=" + goFlags, "GOBIN=" + in.dir("bin"), "GOWORK=off"}
 	goTask := func(name string, args ...string) setupTask {
 		return setupTask{name, in.command(goEnv, m.goTool, args...)}
-	}
-	steps := []setupStep{{
-		name:     "Jupyter",
-		inputs:   []string{in.root, m.python, m.pythonVersion, jupyterPackages},
-		products: []string{in.python(), in.dir("venv", "bin", "jupyter-lab")},
-		tasks:    []setupTask{{"Python environment", in.makeVenv(m)}, {"JupyterLab", in.pip(jupyterPackages)}},
-	}}
-	if m.plugin != "" {
-		steps = append(steps, in.pluginStep(m, "Jupyter"))
 	}
 	return append(steps,
 		setupStep{
@@ -212,17 +218,6 @@ func (in install) steps(m machine) ([]setupStep, error) {
 				return nil
 			}}},
 		}), nil
-}
-
-// pluginStep installs the XLA plugin into the Python environment that another step creates.
-func (in install) pluginStep(m machine, within string) setupStep {
-	return setupStep{
-		name:     "XLA plugin",
-		within:   within,
-		inputs:   []string{in.root, m.pythonVersion, m.plugin},
-		products: []string{in.dir("venv", "lib", "python3*", "site-packages", "*_plugins", "xla_*", "*.so")},
-		tasks:    []setupTask{{"XLA plugin", in.pip(m.plugin, "--force-reinstall")}},
-	}
 }
 
 // hash returns a hash of the step's inputs. The length of each input makes the hash unambiguous.

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"text/template"
 	"time"
 
@@ -121,12 +120,11 @@ func ask(command *exec.Cmd, n int) ([]string, error) {
 	return lines, nil
 }
 
-// transcript writes the output of a tool to the log, shows its lines, and remembers the important ones.
+// transcript writes the output of a tool to the log, shows its lines, and remembers the important ones. One goroutine writes to it.
 type transcript struct {
 	log  io.Writer
 	show func(line string)
 
-	mu      sync.Mutex
 	partial []byte
 	latest  string // The last line that is not blank.
 	fault   string // The last line that mentions an error.
@@ -139,8 +137,6 @@ var (
 )
 
 func (t *transcript) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.partial = append(t.partial, p...)
 	for {
 		line, rest, whole := bytes.Cut(t.partial, []byte("\n"))
@@ -167,8 +163,6 @@ func (t *transcript) note(text []byte) {
 
 // explain returns in one line why a task failed, from the output of its tool and the error of running it.
 func (t *transcript) explain(err error) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.note(t.partial)
 	said := err.Error()
 	if errors.As(err, new(*exec.ExitError)) {

@@ -1,6 +1,18 @@
+// Package backend opens the engine that computation graphs run on: XLA through PJRT if its plugin is installed, else GoMLX's pure-Go engine.
+//
+// [Open] chooses in this order and never downloads anything:
+//
+//  1. $GOMLX_BACKEND, if set: "go", "xla:/path/to/plugin.so", or "xla:cuda" or "xla:cpu" for an installed plugin. GoMLX's options may follow
+//     after a comma, as in "xla:cuda,tf32=false".
+//  2. A plugin under .semcon/ in the checkout, installed by "semcon lab": CUDA if the machine has an NVIDIA driver, else CPU.
+//  3. The same in the user's cache folder, installed by "semcon lab --setup-only --global".
+//  4. The pure-Go engine.
+//
+// [Engine] describes the choice.
 package backend
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,18 +65,26 @@ func openAs(config string, open func() (compute.Backend, error)) (b compute.Back
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot open backend %q: %s (\"semcon doctor\" shows what is installed)", config, firstLine(err.Error()))
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, fmt.Errorf("cannot open backend %q: %s (\"semcon doctor\" shows what is installed)", config, line)
 	}
 	return b, nil
 }
 
 // cachePrograms puts the cache of compiled programs before the compiler of the plugin that a configuration names by its path.
 func cachePrograms(config string) error {
-	plugin, _, _ := strings.Cut(strings.TrimPrefix(config, "xla:"), ",")
-	if !strings.HasPrefix(config, "xla:") || !filepath.IsAbs(plugin) || !isFile(plugin) { // Opening it says what is wrong.
+	engine, plugin, _ := split(config)
+	if engine != "xla" || !filepath.IsAbs(plugin) || !isFile(plugin) { // Opening it says what is wrong.
 		return nil
 	}
 	return xlacache.Install(plugin, GPUModel())
+}
+
+// split splits a configuration: "xla:cuda,tf32=false" into "xla", "cuda" and "tf32=false".
+func split(config string) (engine, plugin, options string) {
+	engine, rest, _ := strings.Cut(config, ":")
+	plugin, options, _ = strings.Cut(rest, ",")
+	return engine, plugin, options
 }
 
 // forbidDownloads keeps GoMLX from installing plugins. It runs once, because XLA's threads may read the environment later.
@@ -81,21 +101,25 @@ func Name() string {
 
 // Config returns the configuration that [Open] uses.
 func Config() string {
-	if config := os.Getenv(compute.ConfigEnvVar); config != "" {
-		plugin, options, _ := strings.Cut(strings.TrimPrefix(config, "xla:"), ",")
-		for _, installed := range Plugins() {
-			if hasXLA && strings.HasPrefix(config, "xla:") && strings.HasPrefix(filepath.Base(installed), "xla_"+plugin+"_") {
-				return strings.TrimSuffix("xla:"+installed+","+options, ",")
-			}
-		}
-		return config
+	config := os.Getenv(compute.ConfigEnvVar)
+	if config != "" && !strings.HasPrefix(config, "xla:") || !hasXLA {
+		return cmp.Or(config, Go)
 	}
-	if hasXLA {
-		for _, plugin := range Plugins() {
-			return "xla:" + plugin
+	_, name, options := split(config)
+	for _, plugin := range Plugins() {
+		if config == "" || strings.HasPrefix(filepath.Base(plugin), "xla_"+name+"_") {
+			return strings.TrimSuffix("xla:"+plugin+","+options, ",")
 		}
 	}
-	return Go
+	return cmp.Or(config, Go)
+}
+
+// IsGo reports whether [Open] opens the pure-Go engine, which is fine for tests but slow for training.
+func IsGo() bool { return isGo(Config()) }
+
+func isGo(config string) bool {
+	engine, _, _ := split(config)
+	return engine == Go
 }
 
 // CanLoadXLA reports whether this binary can load PJRT plugins. Only binaries built with a C compiler can.
@@ -145,14 +169,9 @@ func CacheDir() (string, error) {
 
 // CheckoutRoot returns the folder of the checkout that contains the working folder, the executable, or the source that the binary was built
 // from. It is empty if there is none.
-func CheckoutRoot() string {
-	for _, root := range checkouts() {
-		return root
-	}
-	return ""
-}
+func CheckoutRoot() string { return append(checkouts(), "")[0] }
 
-func checkouts() []string {
+func checkouts() (roots []string) {
 	var starts []string
 	if dir, err := os.Getwd(); err == nil {
 		starts = append(starts, dir)
@@ -163,7 +182,6 @@ func checkouts() []string {
 	if _, source, _, ok := runtime.Caller(0); ok && filepath.IsAbs(source) {
 		starts = append(starts, filepath.Dir(source))
 	}
-	var roots []string
 	for _, dir := range starts {
 		for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 			if strings.Contains(filepath.Base(dir), "@") {
@@ -189,13 +207,4 @@ func glob(elements ...string) []string {
 		panic(err) // The patterns are constants.
 	}
 	return matches
-}
-
-func firstLine(s string) string {
-	for i, r := range s {
-		if r == '\n' {
-			return s[:i]
-		}
-	}
-	return s
 }

@@ -45,8 +45,7 @@ func OpenDevices(n int) (compute.Backend, error) {
 }
 
 func openDevices(config string, n int) (b compute.Backend, err error) {
-	name, plugin, _ := strings.Cut(config, ":")
-	plugin, _, _ = strings.Cut(plugin, ",")
+	name, plugin, _ := split(config)
 	switch {
 	case n < 1:
 		return nil, fmt.Errorf("devices %d: want 1 or more", n)

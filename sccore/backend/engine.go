@@ -19,31 +19,25 @@ import (
 func Engine() string { return engineOf(Config(), os.Getenv(compute.ConfigEnvVar) != "", installs()) }
 
 func engineOf(config string, fromEnv bool, installs []install) string {
-	if config == Go || strings.HasPrefix(config, Go+":") {
-		return "pure Go" + setBy(fromEnv)
-	}
-	name, rest, _ := strings.Cut(config, ":")
-	plugin, options, _ := strings.Cut(rest, ",")
-	if options != "" {
-		options = " with " + options
+	engine, plugin, options := split(config)
+	said := strings.ToUpper(engine) + ", " + plugin
+	if isGo(config) {
+		said, options = "pure Go", ""
 	}
 	for _, in := range installs {
 		if strings.HasPrefix(plugin, in.folder+string(filepath.Separator)) {
-			return strings.ToUpper(name) + ", " + filepath.Base(plugin) + " in " + in.owner + options + setBy(fromEnv)
+			said = strings.ToUpper(engine) + ", " + filepath.Base(plugin) + " in " + in.owner
+			break
 		}
 	}
-	return strings.ToUpper(name) + ", " + plugin + options + setBy(fromEnv)
-}
-
-func setBy(fromEnv bool) string {
-	if fromEnv {
-		return ", set by " + compute.ConfigEnvVar
+	if options != "" {
+		said += " with " + options
 	}
-	return ""
+	if fromEnv {
+		said += ", set by " + compute.ConfigEnvVar
+	}
+	return said
 }
-
-// IsGo reports whether [Open] opens the pure-Go engine, which is fine for tests but slow for training.
-func IsGo() bool { config := Config(); return config == Go || strings.HasPrefix(config, Go+":") }
 
 // HasGPU reports whether this machine has an NVIDIA GPU, by the files of its driver. Containers and sandboxes have only some of them.
 func HasGPU() bool { return gpuBelow("/") }
@@ -69,7 +63,7 @@ const cudaFlags = "--xla_gpu_dot_merger_threshold_mb=0"
 
 // setCUDAFlags sets XLA's flags before the plugin of a configuration is loaded, which reads them once. Flags of the user come last and win.
 func setCUDAFlags(config string) error {
-	plugin, _, _ := strings.Cut(config, ",")
+	_, plugin, _ := split(config)
 	flags := os.Getenv("XLA_FLAGS")
 	if !strings.Contains(filepath.Base(plugin), "cuda") || strings.Contains(flags, cudaFlags) {
 		return nil
@@ -79,9 +73,9 @@ func setCUDAFlags(config string) error {
 
 // checkCUDA returns an error in clear words if a configuration asks for "xla:cuda" and nothing can answer.
 func checkCUDA(config string, hasGPU bool) error {
-	plugin, _, _ := strings.Cut(config, ",")
+	engine, plugin, _ := split(config)
 	switch {
-	case plugin != "xla:cuda":
+	case engine != "xla" || plugin != "cuda":
 		return nil
 	case !hasGPU:
 		return fmt.Errorf("backend %q needs an NVIDIA GPU, and this machine has none: there is no /dev/nvidia0 and no /proc/driver/nvidia/version", config)
@@ -97,7 +91,8 @@ var GPUModel = sync.OnceValue(func() string {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	if names, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader").Output(); err == nil {
-		return strings.TrimSpace(firstLine(string(names)))
+		first, _, _ := strings.Cut(string(names), "\n")
+		return strings.TrimSpace(first)
 	}
 	return gpuModelBelow("/")
 })

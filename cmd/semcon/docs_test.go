@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,6 +10,8 @@ import (
 
 	"github.com/semcon/semcon/internal/docs"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 )
 
 // TestDocsPrintCommandsThatThereAre: every "semcon VERB" of the pages is a verb, every flag behind it one of its own, and what run and table name is an
@@ -60,6 +64,30 @@ func TestDocsPrintCommandsThatThereAre(t *testing.T) {
 	}
 	if count < 40 {
 		t.Errorf("the pages print %d commands", count)
+	}
+}
+
+// TestTheCommandLineIsDocumented: docs/cli.md has the help of every verb.
+func TestTheCommandLineIsDocumented(t *testing.T) {
+	t.Setenv("SEMCON_DATA", "")
+	t.Setenv("SEMCON_PROFILE", "")
+	page := bytes.NewBufferString("# The command line\n\nWhat `--help` says of every verb. `semcon completion --help` sets up completion in a shell.\n\n")
+	for _, v := range newRoot().Commands() {
+		for _, c := range append([]*cobra.Command{v}, v.Commands()...) {
+			c.DisableAutoGenTag = true
+			if err := doc.GenMarkdownCustom(c, page, func(string) string { return "#the-command-line" }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := regexp.MustCompile(`(?s)### SEE ALSO\n.*?\n\n`).ReplaceAll(page.Bytes(), nil)
+	const file = "../../docs/cli.md"
+	if *updateSettings {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("docs/cli.md is not what the verbs say, %v; \"go test ./cmd/semcon -run Documented -update\" writes it", err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/semcon/semcon/sccore/study"
 )
 
-var updateSettings = flag.Bool("update", false, "write the file of settings' meanings")
+var updateSettings = flag.Bool("update", false, "write settings.json and docs/cli.md")
 
 const modulePath = "github.com/semcon/semcon/"
 

@@ -66,9 +66,6 @@ func page(html string) map[protocol.MIMEType]any {
 // HTML shows a piece of HTML, such as a table.
 func HTML(content string) { show(page(content), "") }
 
-// Figure shows a figure given as SVG and as PNG. JupyterLab draws the SVG, and sites that strip SVG show the PNG. Either may be nil.
-func Figure(svg, png []byte) { show(picture(svg, png), "") }
-
 // Display is an output of a cell whose content can be replaced while the cell runs, such as a growing curve.
 type Display struct{ id string }
 
@@ -78,16 +75,11 @@ func NewDisplay() *Display { return &Display{gonbui.UniqueId()} }
 // Show replaces the content with a figure or a table, as [Show] shows it.
 func (d *Display) Show(shown any) { show(content(shown), d.id) }
 
-// HTML replaces the content with a piece of HTML.
-func (d *Display) HTML(content string) { show(page(content), d.id) }
-
-// Figure replaces the content with a figure, as [Figure] shows it.
-func (d *Display) Figure(svg, png []byte) { show(picture(svg, png), d.id) }
-
 // ownSize matches the size in an SVG. JupyterLab draws an SVG at this size and cuts it off in a narrow window. So the size is replaced: the
 // figure takes the available width, and in an HTML page at most its own.
 var ownSize = regexp.MustCompile(`<svg width="([^"]*)" height="[^"]*"`)
 
+// picture returns a figure in both forms. JupyterLab draws the SVG, and sites that strip SVG show the PNG. Either may be nil.
 func picture(svg, png []byte) map[protocol.MIMEType]any {
 	data := map[protocol.MIMEType]any{protocol.MIMETextPlain: "[figure]"}
 	if svg != nil {
@@ -121,7 +113,7 @@ func Progress(title string, total int) progress.Bar {
 	}
 	display := NewDisplay()
 	const redraw = 250 * time.Millisecond // Limits the messages to the browser.
-	return progress.Draw(title, total, redraw, func(s *progress.State) { display.HTML(barHTML(s)) })
+	return progress.Draw(title, total, redraw, func(s *progress.State) { show(page(barHTML(s)), display.id) })
 }
 
 // barHTML draws the bar with elements and styles that are allowed in untrusted pages, so that it shows everywhere.

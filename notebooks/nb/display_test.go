@@ -16,10 +16,10 @@ import (
 // showEverything is a cell that uses each kind of output.
 func showEverything() {
 	HTML("<table><tr><td>a</td><td>b</td></tr></table>")
-	Figure([]byte(`<svg width="675pt" height="300pt" viewBox="0 0 675 300"/>`), []byte("png"))
+	show(picture([]byte(`<svg width="675pt" height="300pt" viewBox="0 0 675 300"/>`), []byte("png")), "")
 	display := NewDisplay()
-	display.Figure([]byte("<svg>1</svg>"), nil)
-	display.HTML("<p>2</p>")
+	show(picture([]byte("<svg>1</svg>"), nil), display.id)
+	show(page("<p>2</p>"), display.id)
 	bar := Progress("train", 1000)
 	for step := 1; step <= 1000; step++ {
 		time.Sleep(500 * time.Microsecond)

@@ -198,11 +198,11 @@ func TestWeightVerbsRefuse(t *testing.T) {
 	}{
 		{[]string{"import"}, 2, []string{"one file"}},
 		{[]string{"import", "none.pth"}, 1, []string{"none.pth"}},
-		{[]string{"import", "page.pth"}, 1, []string{"page.pth: neither"}},
+		{[]string{"import", "page.pth"}, 1, []string{"page.pth: is a web page"}},
 		{[]string{"import", "tiny.safetensors", "--out", "x.pth"}, 2, []string{"--out x.pth"}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-xl16"}, 2, []string{`--arch`, `"vit-xl16"`}},
 		{[]string{"import", "tiny.safetensors", "--arch", "vit-s16"}, 1, []string{"tiny.safetensors", "cls_token", "[1 1 64]"}},
-		{[]string{"import", "tiny.safetensors", "--branch", "best"}, 2, []string{"--branch best"}},
+		{[]string{"import", "tiny.safetensors", "--branch", "best"}, 1, []string{`no branch "best"`, "--branch takes"}},
 		{[]string{"import", "tiny.safetensors", "--branch", "student"}, 1, []string{`no branch "student"`}},
 		{[]string{"import", "tiny.safetensors", "--positions", "linear"}, 2, []string{`--positions "linear"`}},
 		{[]string{"import", "tiny.safetensors", "--naming", "jax"}, 2, []string{`--naming "jax"`}},

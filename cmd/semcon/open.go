@@ -30,7 +30,7 @@ type weightChoice struct {
 func addWeightFlags(cmd *cobra.Command) *weightChoice {
 	c, flags := &weightChoice{}, cmd.Flags()
 	flags.StringVar(&c.arch, "arch", "", "`NAME` of the transformer that the file must hold: "+strings.Join(encoder.ViTNames(), ", ")+" or a name such as vit-s14-grid37-reg4-ls; by default the one that fits")
-	flags.StringVar(&c.branch, "branch", "", "`NAME` of the branch, if the file has several: teacher or student; by default the teacher")
+	flags.StringVar(&c.branch, "branch", "", "`NAME` of the branch, if the file has several: teacher, student, or a part of its keys; by default the one that the file's makers evaluate")
 	flags.StringVar(&c.positions, "positions", "", "`METHOD` of resizing position embeddings: dino, timm or transformers; by default that of the file's makers")
 	flags.IntVar(&c.heads, "heads", 0, "`NUMBER` of attention heads, where neither the file nor a config.json beside it says it")
 	flags.Float64Var(&c.epsilon, "epsilon", 0, "`NUMBER` that normalisation adds to the variance; by default that of config.json or of the file's makers")
@@ -60,8 +60,6 @@ func (c *weightChoice) read(path string) (*weights.Import, error) {
 		}
 	}
 	switch {
-	case c.branch != "" && c.branch != "teacher" && c.branch != "student":
-		return nil, usagef("--branch %s: want teacher or student", c.branch)
 	case c.heads < 0 || c.heads > 1<<12:
 		return nil, usagef("--heads %d is out of range", c.heads)
 	case !(c.epsilon >= 0 && c.epsilon < 1):
@@ -70,7 +68,13 @@ func (c *weightChoice) read(path string) (*weights.Import, error) {
 	if want.Dim == 0 {
 		want.NumHeads, want.Epsilon = c.heads, c.epsilon
 	}
-	return weights.ReadViT(path, want, c.branch, c.ignore...)
+	read, err := weights.ReadViT(path, want, c.branch, c.ignore...)
+	if decide := (weights.Undecided{}); errors.As(err, &decide) {
+		err = fmt.Errorf("%w; %s", err, map[string]string{
+			"branch": "--branch takes one of these names or a part of it", "ignore": "--ignore " + decide.Key + " leaves it out", "heads": "or give --heads or --arch",
+		}[decide.Argument])
+	}
+	return read, err
 }
 
 // vitFile is a transformer from a file of weights, and how its makers preprocess images.

@@ -197,12 +197,21 @@ func Open(r io.ReaderAt, size int64) (entries map[string]Tensor, metadata map[st
 		return nil, nil, fmt.Errorf("not a safetensors file: %d bytes", size)
 	}
 	length := binary.LittleEndian.Uint64(start[:])
-	if length > maxHeader || length > uint64(size-8) {
-		return nil, nil, fmt.Errorf("not a safetensors file, or truncated: header of %d bytes in a file of %d", length, size)
+	switch begin := [1]byte{}; {
+	case length > maxHeader:
+		return nil, nil, fmt.Errorf("not a safetensors file: header of %d bytes", length)
+	case length > uint64(size-8):
+		if _, err := r.ReadAt(begin[:], 8); err == nil && begin[0] == '{' {
+			return nil, nil, fmt.Errorf("the file ends too early: it has %d bytes, and its header alone %d", size, length)
+		}
+		return nil, nil, fmt.Errorf("not a safetensors file: header of %d bytes in a file of %d", length, size)
 	}
 	header := make([]byte, length)
 	if _, err := r.ReadAt(header, 8); err != nil && err != io.EOF {
 		return nil, nil, err
+	}
+	if !utf8.Valid(header) { // Which the decoder of JSON would change to U+FFFD.
+		return nil, nil, errors.New("header: a name or a text is not UTF-8")
 	}
 	if entries, metadata, err = readHeader(header); err != nil {
 		return nil, nil, err
@@ -215,7 +224,11 @@ func Open(r io.ReaderAt, size int64) (entries map[string]Tensor, metadata map[st
 	end := int64(0)
 	for _, name := range byOffset {
 		t := entries[name]
-		if at := t.offsets; at[0] != end || at[1] < at[0] || at[1] > data.Size() {
+		at := t.offsets
+		if at[0] == end && at[1] > data.Size() {
+			return nil, nil, fmt.Errorf("tensor %.80q: has bytes %d to %d of %d: the file ends too early", name, at[0], at[1], data.Size())
+		}
+		if at[0] != end || at[1] < at[0] {
 			return nil, nil, fmt.Errorf("tensor %.80q: has bytes %d to %d of %d, but the tensor before it ends at %d", name, at[0], at[1], data.Size(), end)
 		}
 		end, t.data = t.offsets[1], data

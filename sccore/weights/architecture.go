@@ -81,8 +81,8 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 		return none, err
 	}
 	if v.NumHeads = cmp.Or(given.NumHeads, e.heads(v)); v.NumHeads == 0 {
-		return none, fmt.Errorf("the number of heads of its transformer of width %d with %d blocks and patches of %d is not in the file: "+
-			"put its config.json beside it, or give --heads or --arch", v.Dim, v.Depth, v.PatchSize)
+		return none, Undecided{fmt.Errorf("the number of heads of its transformer of width %d with %d blocks and patches of %d is not in the file: "+
+			"put its config.json beside it", v.Dim, v.Depth, v.PatchSize), "heads", ""}
 	}
 	if err := e.rotate(&v); err != nil {
 		return none, err

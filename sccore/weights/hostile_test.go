@@ -139,7 +139,7 @@ func wantRefusal(t *testing.T, file string, content []byte, part string) {
 		t.Errorf("%d bytes took %d of memory", len(content), taken)
 	}
 	if err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), part) || strings.ContainsAny(err.Error(), "\n\x1b") ||
-		len(err.Error()) > 500+len(path) {
+		len(err.Error()) > 320+len(path) {
 		t.Errorf("said %.2000v, want one line with %q", err, part)
 	}
 }
@@ -155,13 +155,13 @@ func TestHostilePicklesAreOneLine(t *testing.T) {
 		"by an object":          {"(cos\nsystem\n" + touch + "o.", `"os.system"`},
 		"by a harmless object":  {"(ccollections\nOrderedDict\n" + touch + "o.", "opcode 0x6f"},
 		"by a new object":       {"\x80\x02cos\nsystem\n(" + touch + "t\x81.", `"os.system"`},
-		"with keywords":         {"\x80\x04ccollections\nOrderedDict\n)}\x92.", "opcode 0x92"},
+		"with keywords":         {"\x80\x04cos\nsystem\n" + touch + "\x85}\x92.", `"os.system"`},
 		"by an extension":       {"\x80\x02\x82\x01.", "opcode 0x82"},
 		"by a state":            {"\x80\x02cargparse\nNamespace\n)\x81}" + text("a") + "cos\nsystem\nsb.", `"os.system"`},
 		"evaluates":             {"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.", `"builtins.eval"`},
-		"attribute":             {"\x80\x02c__builtin__\ngetattr\n.", `"__builtin__.getattr"`},
-		"dotted name":           {"\x80\x04\x8c\x05torch\x8c\x0fos.system\nhello\x93.", `"torch.os.system\nhello"`},
-		"name of megabytes":     {"\x80\x02c" + strings.Repeat("o", 1<<20) + "\nsystem\n.", "does not belong"},
+		"attribute":             {"\x80\x02c__builtin__\ngetattr\n(cposix\nsystem\ntR.", `"posix.system"`},
+		"dotted name":           {"\x80\x04\x8c\x05torch\x8c\x0fos.system\nhello\x93" + touch + "\x85R.", `holds one "torch.os.system\nhello"`},
+		"name of megabytes":     {"\x80\x02c" + strings.Repeat("o", 1<<20) + "\nsystem\n)R.", "holds one \"ooo"},
 		"name of no text":       {"\x80\x04K\x01K\x02\x93.", "not a string"},
 		"arguments of no tuple": {"ccollections\nOrderedDict\nK\x01R.", "not a tuple"},
 		"array by a number":     {"K\x01Q.", "not an array"},
@@ -170,7 +170,7 @@ func TestHostilePicklesAreOneLine(t *testing.T) {
 		"array of no type":      {"(" + text("storage") + "NNNNtQ.", "has no type or size"},
 		"array of no module":    {"(NNNNNtQ.", "not an array"},
 		"array of a function":   {"(" + text("storage") + "ccollections\nOrderedDict\n" + text("0") + text("cpu") + "K\x04tQ.", "has no type or size"},
-		"dictionaries":          {"}q\x00" + text("a") + "h\x00s.", "too deep"},
+		"dictionaries":          {"}q\x00" + text("a") + "h\x00s.", "no tensors"},
 		"shared dictionaries":   {shared(), "too many"},
 		"names of names":        {"}" + text(strings.Repeat("a", 200)) + "}" + text(strings.Repeat("b", 200)) + "}ss.", "not the name of a tensor"},
 		"terminal's commands":   {"}" + text("\x1b[2J\n") + "}s.", `"\x1b[2J\n"`},
@@ -205,8 +205,9 @@ func TestHostileTensorsAreOneLine(t *testing.T) {
 		"negative shape":    {pickled(t, 4, 0, tuple(-1), tuple(1)), "does not fit"},
 		"negative stride":   {pickled(t, 4, 3, tuple(4), tuple(-1)), "does not fit"},
 		"negative offset":   {pickled(t, 4, -1, tuple(4), tuple(1)), "does not fit"},
-		"offset beyond":     {pickled(t, 4, 5, tuple(0), tuple(1)), "begins at 5"},
-		"largest offset":    {pickled(t, 4, math.MaxInt, tuple(4), tuple(1)), "begins at"},
+		"offset beyond":     {pickled(t, 4, 5, tuple(0), tuple(1)), "at 5 with strides"},
+		"largest offset":    {pickled(t, 4, math.MaxInt, tuple(4), tuple(1)), "does not fit"},
+		"repeated entry":    {pickled(t, 4, 0, tuple(1<<21), tuple(0)), "does not fit"},
 		"end beyond":        {pickled(t, 4, 1, tuple(4), tuple(1)), "does not fit"},
 		"shape overflows":   {pickled(t, 4, 0, tuple(1<<32, 1<<32, 1), tuple(0, 0, 0)), "does not fit"},
 		"strides overflow":  {pickled(t, 4, 0, tuple(2, 2), tuple(math.MaxInt, math.MaxInt)), "does not fit"},
@@ -239,40 +240,16 @@ func TestHostileArchivesAreOneLine(t *testing.T) {
 		"other architecture":  {readFile(t, "convolution.pth"), "contains no vision transformer: none of its 2 keys ends with cls_token (bias, weight)"},
 		"not a number":        {readFile(t, "layouts/diverged.pth"), "key teacher.backbone.cls_token: has shape"},
 		"empty":               {nil, "too short"},
-		"text":                {[]byte("<html>not found</html>"), "neither a PyTorch"},
+		"text":                {[]byte("not found, sorry"), "neither a PyTorch"},
+		"web page":            {[]byte("\n<!DOCTYPE html>\n<html>not found</html>"), "is a web page"},
+		"Git LFS pointer":     {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 88283115\n"), "is a Git LFS pointer"},
+		"bare pickle":         {[]byte("\x80\x04}."), "is a pickle, but not of torch.save"},
 	} {
 		t.Run(name, func(t *testing.T) { wantRefusal(t, "a.pth", c.content, c.part) })
 	}
 	if _, err := ReadViT("testdata/layouts/diverged.pth", small, ""); err == nil ||
 		err.Error() != "testdata/layouts/diverged.pth: key teacher.backbone.norm.bias: entry 3 is -Inf" {
 		t.Errorf("of weights that diverged: %v", err)
-	}
-}
-
-// legacy returns a file in the older format with a tensor on four numbers, from the pickled keys of its arrays and the arrays.
-func legacy(keys, data string) []byte {
-	return []byte(string(legacyMagic) + "\x80\x02M\xe9\x03.\x80\x02}." + tensor(4, 0, tuple(1, 1, 4), tuple(4, 4, 1)) + keys + data)
-}
-
-func TestHostileLegacyFilesAreOneLine(t *testing.T) {
-	one, numbers := "]"+text("0")+"a.", string([]byte{4, 0, 0, 0, 0, 0, 0, 0})+strings.Repeat("\x00", 16)
-	for name, c := range map[string]struct {
-		content []byte
-		part    string
-	}{
-		"sound":           {legacy(one, numbers), "key cls_token: has shape [1 1 4]"},
-		"no list":         {legacy("}.", numbers), "no list of arrays"},
-		"not an array":    {legacy("].", numbers), `array "0" is not in the file`},
-		"another array":   {legacy("]"+text("9")+"a.", numbers), "unused or listed twice"},
-		"array of a list": {legacy("]]a.", numbers), "unused or listed twice"},
-		"doubled array":   {legacy("]("+text("0")+text("0")+"e.", numbers+numbers), "twice"},
-		"early array":     {[]byte(string(legacyMagic) + "NQ."), "too early"},
-		"another count":   {legacy(one, "\x05"+numbers[1:]), "damaged or truncated"},
-		"endless count":   {legacy(one, strings.Repeat("\xff", 8)+numbers[8:]), "damaged or truncated"},
-		"half a count":    {legacy(one, numbers[:4]), "damaged or truncated"},
-		"half an array":   {legacy(one, numbers[:12]), "is truncated"},
-	} {
-		t.Run(name, func(t *testing.T) { wantRefusal(t, "a.pth", c.content, c.part) })
 	}
 }
 
@@ -304,13 +281,15 @@ func TestHostileSafetensorsAreOneLine(t *testing.T) {
 		"infinite":               {exported("/norm/bias", float32(math.Inf(1)), nil), "key norm.bias: entry 15 is +Inf"},
 		"head of no numbers":     {exported("/norm/bias", 0, map[string]*tensors.Tensor{"b": tensors.FromValue([]float32{float32(math.NaN())})}), "key head.b: entry 0 is NaN"},
 		"residual network":       {file(resnet, 8), "contains no vision transformer: none of its 2 keys ends with cls_token (conv1.weight, layer1.0.conv1.weight)"},
-		"header beyond the file": {append([]byte{255, 255, 0, 0, 0, 0, 0, 0}, "{}"...), "header of 65535 bytes in a file of 10"},
+		"header beyond the file": {append([]byte{255, 255, 0, 0, 0, 0, 0, 0}, "{}"...), "the file ends too early: it has 10 bytes, and its header alone 65535"},
 		"endless header":         {append(binary.LittleEndian.AppendUint64(nil, math.MaxUint64), "{}"...), "header of"},
 		"overlap":                {file(fmt.Sprintf(two, 0, 4, 0, 4), 4), `"b": has bytes 0 to 4`},
 		"partial overlap":        {file(fmt.Sprintf(two, 0, 4, 2, 6), 6), `"b": has bytes 2 to 6`},
 		"gap":                    {file(fmt.Sprintf(two, 0, 4, 8, 12), 12), `"b": has bytes 8 to 12`},
 		"rest":                   {file(fmt.Sprintf(two, 0, 4, 4, 8), 12), "have 8 bytes, but the file holds 12"},
-		"end beyond":             {file(fmt.Sprintf(two, 0, 4, 4, 8), 6), `"b": has bytes 4 to 8 of 6`},
+		"end beyond":             {file(fmt.Sprintf(two, 0, 4, 4, 8), 6), `"b": has bytes 4 to 8 of 6: the file ends too early`},
+		"no header":              {append([]byte{255, 255, 0, 0, 0, 0, 0, 0}, "[]"...), "not a safetensors file: header of 65535 bytes in a file of 10"},
+		"no UTF-8":               {file(strings.ReplaceAll(header("aX", "F32", "[1]", "[0,4]"), "X", "\xff"), 4), "not UTF-8"},
 		"largest end":            {file(header("a", "F32", "[1]", "[0,9223372036854775807]"), 4), "9223372036854775807 of 4"},
 		"impossible end":         {file(header("a", "F32", "[1]", "[0,9223372036854775808]"), 4), "number"},
 		"negative begin":         {file(header("a", "F32", "[1]", "[-4,0]"), 4), "bytes -4 to 0"},

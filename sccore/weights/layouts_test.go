@@ -19,23 +19,35 @@ import (
 // small is the transformer of testdata/layouts.py.
 var small = encoder.ViT{Name: "small", PatchSize: 4, Dim: 8, Depth: 1, NumHeads: 2, GridSize: 2, Positions: encoder.DINOPositions}
 
-// layout is the description of a file by testdata/layouts.py.
+// layout is the description of a file by testdata/layouts.py or testdata/foreign.py.
 type layout struct {
-	File, Branch, Prefix string
-	Scale                float32
-	Unused, Head         []string
+	File, Branch, Prefix  string
+	Scale                 float32
+	Matched, Unused, Head []string // Matched is empty if the weights have their own names after the prefix.
+}
+
+// keys are those of the transformer's weights.
+func (l layout) keys() []string {
+	if l.Matched != nil {
+		return l.Matched
+	}
+	return weightKeys(l.Prefix, small)
 }
 
 func (l layout) path() string { return filepath.Join("testdata", "layouts", l.File) }
 
 func layouts(t *testing.T) (all []layout) {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/layouts/layouts.json")
-	if err == nil {
-		err = json.Unmarshal(raw, &all)
-	}
-	if err != nil || len(all) != 12 {
-		t.Fatalf("%d layouts, %v", len(all), err)
+	for name, count := range map[string]int{"layouts.json": 12, "foreign.json": 21} {
+		var some []layout
+		raw, err := os.ReadFile(filepath.Join("testdata", "layouts", name))
+		if err == nil {
+			err = json.Unmarshal(raw, &some)
+		}
+		if err != nil || len(some) != count {
+			t.Fatalf("%s: %d layouts, %v", name, len(some), err)
+		}
+		all = append(all, some...)
 	}
 	return all
 }
@@ -71,7 +83,7 @@ func TestOfficialLayouts(t *testing.T) {
 			if im.Prefix != l.Prefix {
 				t.Errorf("prefix %q, want %q", im.Prefix, l.Prefix)
 			}
-			wantKeys(t, "matched", im.Matched, weightKeys(l.Prefix, small)...)
+			wantKeys(t, "matched", im.Matched, l.keys()...)
 			wantKeys(t, "unused", im.Unused, l.Unused...)
 			wantKeys(t, "reshaped, interpolated and missing", slices.Concat(im.Reshaped, im.Interpolated, im.Missing))
 			wantKeys(t, "the head's", slices.Collect(maps.Keys(im.Head)), l.Head...)
@@ -107,7 +119,7 @@ func TestReportOfOtherShapes(t *testing.T) {
 			}
 		}
 		positions := func(key string) bool { return strings.HasSuffix(key, "pos_embed") }
-		wantKeys(t, "matched", im.Matched, slices.DeleteFunc(weightKeys(l.Prefix, small), positions)...)
+		wantKeys(t, "matched", im.Matched, slices.DeleteFunc(slices.Clone(l.keys()), positions)...)
 		wantKeys(t, "interpolated", im.Interpolated, l.Prefix+"pos_embed from 2×2 to 3×3")
 		wantKeys(t, "missing", im.Missing, filter...)
 		wantKeys(t, "reshaped", im.Reshaped)
@@ -130,6 +142,10 @@ func TestReportOfOtherShapes(t *testing.T) {
 	}
 	if path := "patch_embed/proj/weight"; !linear.values[path].Equal(convolution.values[path]) || len(linear.Matched) != len(small.Weights())-1 {
 		t.Errorf("patches by a linear layer are not those by a convolution: %s", linear)
+	}
+	repeated, err := ReadViT("testdata/layouts/repeated.pth", small, "")
+	if err != nil || !slices.Equal(tensors.MustCopyFlatData[float32](repeated.values["norm/bias"]), slices.Repeat([]float32{0.25}, small.Dim)) {
+		t.Errorf("a bias of one entry with stride 0: %v", err)
 	}
 }
 
@@ -201,5 +217,35 @@ func TestTwoFilters(t *testing.T) {
 	want := path + ": keys blocks.1.filter.prototypes and blocks.2.filter.prototypes: more than one block has an Object-Aware Filter"
 	if _, err := ReadViT(path, encoder.ViT{}, ""); err == nil || err.Error() != want {
 		t.Errorf("said %v, want %s", err, want)
+	}
+}
+
+// legacyStart starts the files of PyTorch before 1.6.
+const legacyStart = "\x80\x02" + legacyMagic
+
+// legacy returns a file in the older format with a tensor on four numbers, from the pickled keys of its arrays and the arrays.
+func legacy(keys, data string) []byte {
+	return []byte(legacyStart + "\x80\x02M\xe9\x03.\x80\x02}." + tensor(4, 0, tuple(1, 1, 4), tuple(4, 4, 1)) + keys + data)
+}
+
+func TestHostileLegacyFilesAreOneLine(t *testing.T) {
+	one, numbers := "]"+text("0")+"a.", string([]byte{4, 0, 0, 0, 0, 0, 0, 0})+strings.Repeat("\x00", 16)
+	for name, c := range map[string]struct {
+		content []byte
+		part    string
+	}{
+		"sound":           {legacy(one, numbers), "key cls_token: has shape [1 1 4]"},
+		"no list":         {legacy("}.", numbers), "no list of arrays"},
+		"not an array":    {legacy("].", numbers), `array "0" is not in the file`},
+		"another array":   {legacy("]"+text("9")+"a.", numbers), "unused or listed twice"},
+		"array of a list": {legacy("]]a.", numbers), "unused or listed twice"},
+		"doubled array":   {legacy("]("+text("0")+text("0")+"e.", numbers+numbers), "twice"},
+		"early array":     {[]byte(legacyStart + "NQ."), "too early"},
+		"another count":   {legacy(one, "\x05"+numbers[1:]), "damaged or truncated"},
+		"endless count":   {legacy(one, strings.Repeat("\xff", 8)+numbers[8:]), "damaged or truncated"},
+		"half a count":    {legacy(one, numbers[:4]), "damaged or truncated"},
+		"half an array":   {legacy(one, numbers[:12]), "is truncated"},
+	} {
+		t.Run(name, func(t *testing.T) { wantRefusal(t, "a.pth", c.content, c.part) })
 	}
 }

@@ -1,7 +1,6 @@
 package weights
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -177,11 +176,11 @@ func (n Naming) rename(tensors map[string]source, prefix string, sorted []string
 		name, inside := strings.CutPrefix(key, prefix)
 		ours, piece, known := "", 0, true
 		if inside {
-			ours, piece, known = n.translate(name)
+			ours, piece, known = n.translate(unwrapped(name))
 		}
 		switch {
 		case !known:
-			return nil, nil, fmt.Errorf("key %s is not understood; --ignore %s leaves it out", key, key)
+			return nil, nil, Undecided{fmt.Errorf("key %s is not understood", key), "ignore", key}
 		case ours == "":
 			unused = append(unused, key)
 			continue
@@ -290,7 +289,7 @@ func NamingOf(path, branch string, ignore ...string) (n Naming, err error) {
 			n = Timm
 			for key := range file.tensors {
 				name, inside := strings.CutPrefix(key, found.prefix)
-				if _, _, known := Timm.translate(name); inside && !known {
+				if _, _, known := Timm.translate(unwrapped(name)); inside && !known {
 					n = Official
 				}
 			}
@@ -298,59 +297,4 @@ func NamingOf(path, branch string, ignore ...string) (n Naming, err error) {
 		return err
 	})
 	return n, err
-}
-
-// anchors end the keys that identify a transformer. The first that fits counts.
-var anchors = []struct {
-	text  string
-	names Naming
-}{{"embeddings.cls_token", Transformers}, {"cls_token", Official}}
-
-// findPrefix returns the prefix of the keys of the branch's transformer, and how they are named. Official stands for timm's names too.
-func findPrefix(keys []string, branch string) (prefix string, n Naming, err error) {
-	var prefixes []string
-	named := map[string]Naming{}
-	for _, key := range keys {
-		for _, anchor := range anchors {
-			if prefix, ok := strings.CutSuffix(key, anchor.text); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
-				prefixes, named[prefix] = append(prefixes, prefix), anchor.names
-				break
-			}
-		}
-	}
-	slices.Sort(prefixes)
-	if len(prefixes) == 0 {
-		return "", "", fmt.Errorf("contains no vision transformer: none of its %d keys ends with cls_token (%.80s)",
-			len(keys), strings.Join(keys[:min(3, len(keys))], ", "))
-	}
-	prefix, err = choosePrefix(prefixes, branch)
-	return prefix, named[prefix], err
-}
-
-func choosePrefix(prefixes []string, branch string) (string, error) {
-	wanted := cmp.Or(branch, "teacher")
-	of := func(name string) (found, others []string) {
-		for _, prefix := range prefixes {
-			if slices.Contains(strings.Split(prefix, "."), name) {
-				found = append(found, prefix)
-			} else {
-				others = append(others, prefix)
-			}
-		}
-		return found, others
-	}
-	ofBranch, _ := of(wanted)
-	if teachers, others := of("teacher"); wanted == "student" && len(ofBranch) == 0 && len(teachers) > 0 {
-		ofBranch = others // Leopart calls its student "model".
-	}
-	shown := prefixes[:min(4, len(prefixes))]
-	switch {
-	case len(ofBranch) == 1:
-		return ofBranch[0], nil
-	case len(ofBranch) == 0 && branch != "":
-		return "", fmt.Errorf("contains no branch %q, only %q", branch, shown)
-	case len(ofBranch) == 0 && len(prefixes) == 1:
-		return prefixes[0], nil
-	}
-	return "", fmt.Errorf("contains %d transformers, and not exactly one of the %s: %q", len(prefixes), wanted, shown)
 }

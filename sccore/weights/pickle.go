@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 )
 
 // maxPickle and maxOpcodes bound the objects of a PyTorch file, which do not contain the weights themselves. The objects of a whole training
@@ -14,47 +15,43 @@ import (
 const (
 	maxPickle  = 32 << 20
 	maxOpcodes = 1 << 20
+	maxSurplus = 1 << 20 // 4 MB of float32.
 )
 
 // mark starts a group on the stack.
 type mark struct{}
 
-// list and dictionary are those of Python, which are filled after they are created.
-type list struct{ items []any }
-
-type dictionary struct{ keys, values []any }
+// object is a list, a dictionary or an object of a class. They are filled after they are created. What a class does when Python creates its object is not
+// known here, and not needed.
+type object struct {
+	class        global // "list", "dict" or the name of another class.
+	keys, values []any  // A list and a set have no keys.
+}
 
 // global is a name in a pickle, such as "torch.FloatStorage". It is only compared and never looked up or called.
 type global string
 
-// Names that make something here.
+// Names that make something here. All others make an empty object.
 const (
-	orderedDict      global = "collections.OrderedDict"
-	rebuildTensor    global = "torch._utils._rebuild_tensor_v2"
-	rebuildParameter global = "torch._utils._rebuild_parameter"
+	listName    global = "list"
+	dictName    global = "dict"
+	orderedDict global = "collections.OrderedDict"
+
+	rebuildTensor  global = "torch._utils._rebuild_tensor"
+	rebuildTensor2 global = "torch._utils._rebuild_tensor_v2"
+	rebuildTyped   global = "torch._tensor._rebuild_from_type_v2" // Of a subclass of tensors: the function, the class, the arguments and the state.
+	parameter      global = "torch._utils._rebuild_parameter"
+	parameterState global = "torch._utils._rebuild_parameter_with_state"
 )
 
-// inert stands for an object of any other class, which is not needed here.
-type inert struct{}
+// running are names by which a pickle runs commands. Nothing here would run them, but a file that holds one is no file of weights.
+var running = regexp.MustCompile(`^(os|nt|posix|sys|subprocess|socket|shutil|pty|runpy|webbrowser)\.|^(builtins|__builtin__)\.(eval|exec|compile|open|__import__)$`)
 
-// inertGlobals lists what official files contain besides tensors: settings, NumPy scalars, and callbacks of a training framework. They are
-// ignored. Any other name is an error, because names are how a pickle runs code.
-var inertGlobals = map[global]bool{
-	"argparse.Namespace": true, "pathlib.PosixPath": true, "pathlib.PurePosixPath": true, "torch.device": true, "torch.Size": true,
-	"torch.float32": true, "torch.float16": true, "torch.bfloat16": true, "torch.float64": true,
-	"numpy.core.multiarray.scalar": true, "numpy._core.multiarray.scalar": true, "numpy.dtype": true, "_codecs.encode": true,
-	"numpy.core.multiarray._reconstruct": true, "numpy._core.multiarray._reconstruct": true, "numpy.ndarray": true,
-	"collections.defaultdict": true, "collections.Counter": true, "builtins.set": true, "__builtin__.set": true, "builtins.list": true,
-	"__builtin__.list": true, "builtins.dict": true, "__builtin__.dict": true, "builtins.object": true, "__builtin__.object": true,
-	"copy_reg._reconstructor": true, "copyreg._reconstructor": true,
-	"pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint": true, "pytorch_lightning.utilities.parsing.AttributeDict": true,
-}
-
-// unpickler interprets the opcodes of protocol 2, which PyTorch writes, and those of protocols 3 and 4 that do not run code. Its methods panic with a
-// failure.
+// unpickler interprets the opcodes of protocols 2 to 4. Its methods panic with a failure.
 type unpickler struct {
 	r       *bufio.Reader
 	left    int
+	surplus int // Entries of tensors that may be counted twice, with a stride of 0.
 	stack   []any
 	memo    map[uint32]any
 	storage func(id any) (any, error) // Returns the object of a persistent id.
@@ -75,7 +72,7 @@ func unpickle(r *bufio.Reader, storage func(id any) (any, error)) (object any, e
 			panic(reason)
 		}
 	}()
-	u := &unpickler{r: r, left: maxPickle, memo: map[uint32]any{}, storage: storage}
+	u := &unpickler{r: r, left: maxPickle, surplus: maxSurplus, memo: map[uint32]any{}, storage: storage}
 	for range maxOpcodes {
 		op := u.bytes(1)[0]
 		if op == '.' {
@@ -96,13 +93,15 @@ func (u *unpickler) do(op byte) {
 	case 0x88, 0x89:
 		u.push(op == 0x88)
 	case '}':
-		u.push(&dictionary{})
+		u.push(&object{class: dictName})
 	case ']', 0x8f: // A list or a set.
-		u.push(&list{})
+		u.push(&object{class: listName})
 	case ')':
 		u.push([]any{})
 	case '0':
 		u.pop(1)
+	case '1':
+		u.group()
 	case 0x80: // PROTO and FRAME are not needed.
 		u.bytes(1)
 	case 0x95:
@@ -114,13 +113,17 @@ func (u *unpickler) do(op byte) {
 	case 'J':
 		u.push(int(int32(u.number(4))))
 	case 0x8a:
-		u.push(u.long())
+		u.push(u.long(u.number(1)))
+	case 0x8b:
+		u.push(u.long(u.number(4)))
 	case 'G':
 		u.push(math.Float64frombits(binary.BigEndian.Uint64(u.bytes(8))))
 	case 'X', 'T', 'B':
 		u.push(string(u.bytes(u.number(4))))
 	case 0x8c, 'U', 'C':
 		u.push(string(u.bytes(u.number(1))))
+	case 0x8d, 0x8e, 0x96:
+		u.push(string(u.bytes(u.number(8))))
 	case 0x94: // MEMOIZE
 		u.remember(len(u.memo))
 	case 'q':
@@ -131,7 +134,7 @@ func (u *unpickler) do(op byte) {
 		u.recall(u.number(1))
 	case 'j':
 		u.recall(u.number(4))
-	case 't':
+	case 't', 0x91: // A tuple or a frozen set.
 		u.push(u.group())
 	case 0x85, 0x86, 0x87:
 		u.push(u.pop(int(op) - 0x84))
@@ -155,7 +158,11 @@ func (u *unpickler) do(op byte) {
 	case 'b': // The state of an object is not needed. A dictionary's state holds only attributes.
 		u.push(u.pop(2)[0])
 	case 'R', 0x81:
-		u.construct()
+		made := u.pop(2)
+		u.push(u.result(made[0], made[1]))
+	case 0x92: // NEWOBJ_EX has keywords, too.
+		made := u.pop(3)
+		u.push(u.result(made[0], made[1]))
 	default:
 		fail("pickle contains opcode 0x%02x, which a file of weights does not need", op)
 	}
@@ -187,11 +194,11 @@ func (u *unpickler) number(size int) int {
 	return int(binary.LittleEndian.Uint64(append(u.bytes(size), make([]byte, 8-size)...)))
 }
 
-// long is a number of any length. Sizes and offsets have at most 8 bytes.
-func (u *unpickler) long() any {
-	b, n := u.bytes(u.number(1)), 0
+// long is a number of so many bytes. Sizes and offsets have at most 8; a longer number is its bytes.
+func (u *unpickler) long(size int) any {
+	b, n := u.bytes(size), 0
 	if len(b) > 8 {
-		return inert{}
+		return string(b)
 	}
 	for i, digit := range b {
 		n |= int(digit) << (8 * i)
@@ -249,24 +256,22 @@ func (u *unpickler) recall(i int) {
 	u.push(value)
 }
 
-// fill puts values into the list or dictionary below them. Those of a dictionary come in pairs.
+// fill puts values into the object below them, in pairs of a key and a value or without keys.
 func (u *unpickler) fill(items []any, pairs bool) {
-	into := u.pop(1)[0]
-	u.push(into)
-	switch into := into.(type) {
-	case *list:
-		into.items = append(into.items, items...)
-	case *dictionary:
-		if len(items)%2 != 0 || !pairs {
-			fail("pickle is damaged: a key has no value")
-		}
+	into, ok := u.pop(1)[0].(*object)
+	switch {
+	case !ok:
+		fail("pickle is damaged: it fills something other than a list or a dictionary")
+	case pairs && into.class != listName && len(items)%2 == 0:
 		for i := 0; i < len(items); i += 2 {
 			into.keys, into.values = append(into.keys, items[i]), append(into.values, items[i+1])
 		}
-	case inert:
+	case len(into.keys) == 0 && into.class != dictName: // A dictionary of another class has no elements beside its values.
+		into.values = append(into.values, items...)
 	default:
-		fail("pickle is damaged: it fills something other than a list or a dictionary")
+		fail("pickle is damaged: a key has no value")
 	}
+	u.push(into)
 }
 
 // name pushes a name of a module.
@@ -277,30 +282,28 @@ func (u *unpickler) name(module, name any) {
 		fail("pickle is damaged: a name is not a string")
 	}
 	g := global(m + "." + n)
-	if _, isStorage := storageTypes[g]; !isStorage && !inertGlobals[g] && g != orderedDict && g != rebuildTensor && g != rebuildParameter {
-		fail("pickle refers to %.80q, which does not belong in a file of weights", g)
+	if running.MatchString(string(g)) {
+		fail("pickle calls %.80q when Python loads it, which does not belong in a file of weights", g)
 	}
 	u.push(g)
 }
 
-// construct pushes what Python would return for calling a function with arguments.
-func (u *unpickler) construct() {
-	parts := u.pop(2)
-	arguments, ok := parts[1].([]any)
+// result is what Python would return for calling a function with arguments: a tensor, or an object that is empty here.
+func (u *unpickler) result(function, arguments any) any {
+	name, _ := function.(global)
+	given, ok := arguments.([]any)
 	if !ok {
 		fail("pickle is damaged: arguments are not a tuple")
 	}
-	switch parts[0] {
-	case orderedDict:
-		u.push(&dictionary{})
-	case rebuildTensor:
-		u.push(rebuilt(arguments))
-	case rebuildParameter:
-		if len(arguments) == 0 {
-			fail("pickle is damaged: a parameter has no value")
-		}
-		u.push(arguments[0])
-	default:
-		u.push(inert{})
+	switch {
+	case name == orderedDict:
+		return &object{class: dictName}
+	case name == rebuildTensor || name == rebuildTensor2:
+		return u.tensor(given)
+	case (name == parameter || name == parameterState) && len(given) > 0:
+		return given[0]
+	case name == rebuildTyped && len(given) > 2 && given[0] != rebuildTyped:
+		return u.result(given[0], given[2])
 	}
+	return &object{class: name}
 }

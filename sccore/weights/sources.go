@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -138,10 +139,46 @@ func (s *sources) addFile(path string) error {
 		return err
 	}
 	s.files = append(s.files, f)
-	if filepath.Ext(path) == ".safetensors" {
-		return s.addSafetensors(f, size)
+	return s.addContent(f, size, filepath.Ext(path) == ".safetensors")
+}
+
+// webPage is how what a server sends in place of a file begins.
+var webPage = regexp.MustCompile(`(?i)^[\s\x{feff}]*<(!doctype|html|head|body|\?xml|!--)`)
+
+// addContent adds the tensors of a file by what it holds, whatever its name. safe says that the name is that of a safetensors file.
+func (s *sources) addContent(r io.ReaderAt, size int64, safe bool) error {
+	head := make([]byte, 64)
+	n, err := r.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return err
 	}
-	return s.addTorch(f, size)
+	head = head[:n]
+	var objects any
+	switch begins := func(text string) bool { return bytes.HasPrefix(head, []byte(text)) }; {
+	case begins("version https://git-lfs"):
+		return errors.New("is a Git LFS pointer and not the weights: git lfs pull fetches them")
+	case webPage.Match(head):
+		return errors.New("is a web page and not weights: the download failed")
+	case begins("PK\x03\x04"):
+		objects, err = openZip(r, size)
+	case begins("\x80") && bytes.Contains(head, []byte(legacyMagic)):
+		objects, err = openLegacy(r, size)
+	case safe || n > 8 && head[8] == '{':
+		return s.addSafetensors(r, size)
+	case n < 4:
+		return errors.New("neither a PyTorch nor a safetensors file: it is too short")
+	case begins("\x80"):
+		return errors.New("is a pickle, but not of torch.save")
+	default:
+		return errors.New("neither a PyTorch nor a safetensors file")
+	}
+	if err != nil {
+		return err
+	}
+	if whole, ok := objects.(*object); ok && whole.class != dictName && len(whole.keys) == 0 {
+		return fmt.Errorf("holds one %.80q, and no vision transformer in a dictionary: want the weights alone, torch.save(model.state_dict(), OUT)", whole.class)
+	}
+	return s.flatten("", objects, 0, new(int))
 }
 
 // add adds a tensor under its key.
@@ -174,22 +211,15 @@ func (s *sources) addSafetensors(r io.ReaderAt, size int64) error {
 	return err
 }
 
-func (s *sources) addTorch(r io.ReaderAt, size int64) error {
-	objects, err := openTorch(r, size)
-	if err != nil {
-		return err
-	}
-	return s.flatten("", objects, 0, new(int))
-}
-
-// flatten adds the tensors of nested dictionaries. It bounds their number and depth, because dictionaries may contain each other or share their content.
-func (s *sources) flatten(prefix string, object any, depth int, seen *int) error {
-	d, ok := object.(*dictionary)
-	if !ok {
+// flatten adds the tensors of nested dictionaries. It bounds their number and passes over what is deeper than weights are, because dictionaries may
+// contain each other or share their content.
+func (s *sources) flatten(prefix string, content any, depth int, seen *int) error {
+	d, ok := content.(*object)
+	if !ok || depth > 8 {
 		return nil
 	}
-	if *seen += len(d.keys); *seen > 1<<15 || depth > 8 {
-		return errors.New("too many or too deeply nested dictionaries for a file of weights")
+	if *seen += len(d.keys); *seen > 1<<15 {
+		return errors.New("too many dictionaries for a file of weights")
 	}
 	for i, key := range d.keys {
 		name, ok := key.(string)
@@ -200,7 +230,7 @@ func (s *sources) flatten(prefix string, object any, depth int, seen *int) error
 		switch value := d.values[i].(type) {
 		case source:
 			err = s.add(prefix+name, value)
-		case *dictionary:
+		case *object:
 			if err = checkKey(prefix + name); err == nil {
 				err = s.flatten(prefix+name+".", value, depth+1, seen)
 			}
@@ -232,7 +262,7 @@ func (s *sources) leaveOut(patterns []string) (keys []string, err error) {
 			}
 		}
 		if len(keys) == found {
-			return nil, fmt.Errorf("--ignore %.80q matches no key", pattern)
+			return nil, fmt.Errorf("the pattern %.80q matches no key", pattern)
 		}
 	}
 	slices.Sort(keys)

@@ -24,6 +24,7 @@ var storageTypes = map[global]dtypes.DType{
 	"torch.FloatStorage": dtypes.Float32, "torch.DoubleStorage": dtypes.Float64, "torch.HalfStorage": dtypes.Float16,
 	"torch.BFloat16Storage": dtypes.BFloat16, "torch.LongStorage": dtypes.Int64, "torch.IntStorage": dtypes.Int32,
 	"torch.ShortStorage": dtypes.Int16, "torch.CharStorage": dtypes.Int8, "torch.ByteStorage": dtypes.Uint8, "torch.BoolStorage": dtypes.Bool,
+	"torch.ComplexFloatStorage": dtypes.Complex64, "torch.ComplexDoubleStorage": dtypes.Complex128,
 }
 
 // maxEntries bounds an array: 16 GiB of float64.
@@ -44,9 +45,13 @@ func (a *array) size() int64 { return int64(a.count) * int64(a.dtype.Size()) }
 // arrays holds the arrays of a file by key.
 type arrays map[string]*array
 
-// named returns the array of a persistent id: ("storage", type, key, device, count), with one more part in legacy files.
+// named returns the array of a persistent id: ("storage", type, key, device, count), with one more part in legacy files. An array of a type that no
+// weights have, such as quantised numbers, is an object without content, and so is the source code of a class in a legacy file.
 func (all arrays) named(id any) (any, error) {
 	parts, _ := id.([]any)
+	if len(parts) > 1 && parts[0] == "module" {
+		return parts[1], nil
+	}
 	if len(parts) < 5 || parts[0] != "storage" || (len(parts) > 5 && parts[5] != nil) {
 		return nil, errors.New("pickle refers to something that is not an array")
 	}
@@ -54,6 +59,9 @@ func (all arrays) named(id any) (any, error) {
 	key, ok2 := parts[2].(string)
 	count, ok3 := parts[4].(int)
 	dtype, ok4 := storageTypes[name]
+	if !ok4 && strings.HasPrefix(string(name), "torch.") && strings.HasSuffix(string(name), "Storage") {
+		return &object{class: name}, nil
+	}
 	if !ok1 || !ok2 || !ok3 || !ok4 || count < 0 || count > maxEntries {
 		return nil, errors.New("pickle is damaged: an array has no type or size")
 	}
@@ -66,10 +74,13 @@ func (all arrays) named(id any) (any, error) {
 	return all[key], nil
 }
 
-// rebuilt returns the tensor of the arguments of torch._utils._rebuild_tensor_v2: storage, offset, shape, strides, and two more.
-func rebuilt(arguments []any) source {
+// tensor returns the tensor of the arguments of torch._utils._rebuild_tensor_v2: storage, offset, shape, strides, and two more.
+func (u *unpickler) tensor(arguments []any) any {
 	if len(arguments) < 4 {
 		fail("pickle is damaged: a tensor has no shape")
+	}
+	if foreign, ok := arguments[0].(*object); ok {
+		return foreign
 	}
 	a, ok := arguments[0].(*array)
 	offset, isInt := arguments[1].(int)
@@ -79,21 +90,21 @@ func rebuilt(arguments []any) source {
 		fail("pickle is damaged: a tensor has an invalid shape")
 	}
 	a.views++
-	if offset > a.count {
-		fail("a tensor begins at %d in an array of %d entries", offset, a.count)
-	}
-	last, size := offset, 1
+	size, last := 1, offset
 	for i, dim := range shape {
-		// A tensor of weights has no more entries than its array, so no product below can overflow.
-		if dim < 0 || strides[i] < 0 || strides[i] > a.count || (dim > 0 && size > a.count/dim) {
-			fail("a tensor of shape %v with strides %v does not fit in an array of %d entries", shape, strides, a.count)
+		if dim < 0 || strides[i] < 0 || dim > 0 && size > maxEntries/dim {
+			size = -1
+			break
 		}
 		size *= dim
-		if last += max(dim-1, 0) * strides[i]; last > a.count {
-			break // Before the sum overflows.
+	}
+	for i, dim := range shape { // No product overflows: an axis of several entries has a stride within the array.
+		if size > 0 && dim > 1 && last <= a.count {
+			last += (dim - 1) * min(strides[i], a.count)
 		}
 	}
-	if offset < 0 || (size > 0 && last >= a.count) {
+	u.surplus -= max(size-a.count, 0)
+	if size < 0 || offset < 0 || offset > a.count || size > 0 && last >= a.count || u.surplus < 0 {
 		fail("a tensor of shape %v at %d with strides %v does not fit in an array of %d entries", shape, offset, strides, a.count)
 	}
 	return source{shape: shape, floats: func() ([]float32, error) {
@@ -159,29 +170,17 @@ func decodeFloats(dtype dtypes.DType, raw []byte, offset int, shape, strides []i
 	return out, nil
 }
 
-// legacyMagic starts the files of PyTorch before 1.6.
-var legacyMagic = []byte("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
-
-// openTorch reads the objects of a PyTorch file of size bytes. Arrays are read on demand.
-func openTorch(r io.ReaderAt, size int64) (any, error) {
-	head := make([]byte, len(legacyMagic))
-	if n, err := r.ReadAt(head, 0); err != nil && n < 4 {
-		return nil, errors.New("neither a PyTorch nor a safetensors file: it is too short")
-	}
-	switch {
-	case bytes.Equal(head, legacyMagic):
-		return openLegacy(r, size)
-	case string(head[:4]) == "PK\x03\x04":
-		return openZip(r, size)
-	}
-	return nil, errors.New("neither a PyTorch nor a safetensors file")
-}
+// legacyMagic is the number in the first pickle of a file of PyTorch before 1.6.
+const legacyMagic = "\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 
 // openZip reads the format of PyTorch 1.6 and later: an uncompressed archive of a pickle and one entry for each array.
 func openZip(r io.ReaderAt, size int64) (any, error) {
 	archive, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("damaged or truncated PyTorch archive: %w", err)
+	}
+	if slices.ContainsFunc(archive.File, func(f *zip.File) bool { return path.Base(f.Name) == "constants.pkl" }) {
+		return nil, errors.New("is TorchScript, a compiled program: want the weights alone, torch.save(torch.jit.load(FILE).state_dict(), OUT)")
 	}
 	entries, err := stored(archive, size)
 	if err != nil {
@@ -233,7 +232,7 @@ func stored(archive *zip.Reader, size int64) (map[string]*zip.File, error) {
 	entries, spans := make(map[string]*zip.File, len(archive.File)), make([][2]int64, 0, len(archive.File)) // Begin and end.
 	for _, f := range archive.File {
 		if f.Method != zip.Store {
-			return nil, fmt.Errorf("entry %.80q is compressed, which PyTorch never does", f.Name)
+			return nil, fmt.Errorf("entry %.80q is compressed, which torch.save never does", f.Name)
 		}
 		begin, err := f.DataOffset()
 		if err != nil || begin > size || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > uint64(size-begin) {
@@ -284,8 +283,8 @@ func openLegacy(r io.ReaderAt, size int64) (any, error) {
 			return nil, err
 		}
 	}
-	names, ok := objects[4].(*list)
-	if !ok {
+	names, ok := objects[4].(*object)
+	if !ok || names.class != listName {
 		return nil, errors.New("pickle is damaged: it has no list of arrays")
 	}
 	at, err := section.Seek(0, io.SeekCurrent)
@@ -293,7 +292,7 @@ func openLegacy(r io.ReaderAt, size int64) (any, error) {
 		return nil, err
 	}
 	at -= int64(stream.Buffered())
-	for _, name := range names.items {
+	for _, name := range names.values {
 		key, _ := name.(string)
 		a := all[key]
 		if a == nil || a.read != nil {

@@ -6,9 +6,11 @@ package weights
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,14 +43,17 @@ type Import struct {
 // ReadViT reads a vision transformer from the official files of its makers (.pth, in both formats of PyTorch, without running code in them) and from
 // .safetensors files of timm and transformers, or the model.safetensors.index.json of one in several files. It knows the transformers of DINO, iBOT, Mugs,
 // Leopart, MAE, DeiT, DINOv2 and DINOv3, and those of timm and transformers that differ from them only in [encoder.ViT]'s fields. Keys may be in nested
-// dictionaries and have any prefix. If a file holds several transformers, branch selects one: "teacher" or "student", or the teacher if branch is empty.
-// Training code writes these prefixes:
+// dictionaries and have any prefix, and the parts that wrappers of modules add, such as _orig_mod, do not count. If a file holds several transformers, branch
+// selects one: "teacher", "student", or a part of its prefix. If branch is empty, it is the one that the makers evaluate: the teacher, timm's moving average
+// (state_dict_ema), or what is not the momentum or target branch. Training code writes these prefixes:
 //
 //	DINO          teacher.backbone. and student.module.backbone., with heads under head.; none in a published backbone
 //	iBOT          teacher. or teacher.module., otherwise as DINO, with a masked_embed and a last_layer2; state_dict. in a published backbone
 //	Mugs          as DINO or teacher.module.backbone., with relation_blocks and heads of other names, which are unused
 //	Leopart       state_dict.teacher., and state_dict.model. for the student, from Lightning; model. in a published file
 //	MAE, DeiT     model.
+//	MoCo v3       state_dict.module.base_encoder. and state_dict.module.momentum_encoder.
+//	solo-learn    state_dict.backbone. and state_dict.momentum_backbone.
 //	DINOv2, DINOv3, timm  none
 //	transformers  none, vit., dinov2. or dinov2_with_registers.
 //
@@ -97,7 +102,18 @@ func open(path string, use func(file *sources, facts modelFacts) error) error {
 		}
 	}
 	if err != nil && !strings.Contains(err.Error(), path) {
-		err = fmt.Errorf("%s: %w", path, err)
+		err = fmt.Errorf("%s: %w", path, brief(err))
+	}
+	return err
+}
+
+// maxLine bounds an error in bytes. What a file claims can be as long as the file.
+const maxLine = 300
+
+// brief cuts an error that is too long for a line.
+func brief(err error) error {
+	if text := err.Error(); len(text) > maxLine {
+		return errors.New(strings.ToValidUTF8(text[:maxLine], "") + "…")
 	}
 	return err
 }
@@ -173,12 +189,15 @@ func importViT(file *sources, facts modelFacts, want encoder.ViT, branch string,
 	return im, im.readHead(file.tensors)
 }
 
+// besideHead is the last part of a transformer's prefix that its head does not have.
+var besideHead = regexp.MustCompile(`(^|\.)(?:backbone|encoder)\.$`)
+
 // readHead reads the projection head beside the transformer.
 func (im *Import) readHead(tensorsOf map[string]source) error {
-	around := strings.TrimSuffix(strings.TrimSuffix(im.Prefix, "backbone."), "encoder.")
+	around := besideHead.ReplaceAllString(unwrapped(im.Prefix), "$1")
 	left := maxHead
 	for _, key := range im.Unused {
-		name, ok := strings.CutPrefix(key, around+"head.")
+		name, ok := strings.CutPrefix(unwrapped(key), around+"head.")
 		size, err := entries(tensorsOf[key].shape)
 		if !ok || err != nil || size > left || strings.HasSuffix(name, batchCount) {
 			continue

@@ -15,6 +15,7 @@ type Preprocessing struct {
 	Resize        int           `json:"resize,omitzero" range:"[0,2^14]"`       // Length in pixels that the shorter side is resized to; 0 for the size of the crop over CropPct, rounded down.
 	CropPct       float64       `json:"crop_pct" range:"[0.1,1]"`               // The side of the crop as a share of the shorter side of the resized image.
 	CropMode      CropMode      `json:"crop_mode" oneof:"center|squash|whole"`  // What is seen of an image. center: the square in the middle; squash: the same of an image whose sides are resized to one length; whole: the whole image.
+	CropFloor     bool          `json:"crop_floor,omitzero"`                    // The crop begins at half the margin, rounded down, as in transformers; else to even, as in torchvision.
 	Interpolation Interpolation `json:"interpolation" oneof:"bicubic|bilinear"` // How images are resized: bicubic or bilinear.
 	Mean          [3]float64    `json:"mean" range:"[0,1]"`                     // What is subtracted from red, green and blue.
 	Std           [3]float64    `json:"std" range:"(0,1]"`                      // What the differences are divided by.
@@ -57,6 +58,9 @@ func (p Preprocessing) Describe(size int) string {
 		Squash:     fmt.Sprintf("resized to %[1]d×%[1]d px (%[2]s), centre crop of %[3]d px", p.resized(size), p.Interpolation, size),
 		WholeImage: fmt.Sprintf("shorter side resized to %d px (%s), whole image padded to whole patches", p.resized(size), p.Interpolation),
 	}[p.CropMode]
+	if p.CropFloor && p.CropMode != WholeImage && p.resized(size) != size {
+		how += " at half the margin rounded down"
+	}
 	return how + ", " + p.Colours()
 }
 
@@ -112,7 +116,12 @@ func (p Preprocessing) apply(picture image.Image, o orientation, size, patch int
 	if p.CropMode == WholeImage {
 		return p.padded(turned, to, patch)
 	}
-	middle := func(length int) int { return int(math.RoundToEven(float64(length-size) / 2)) } // Python rounds to even.
+	middle := func(length int) int {
+		if p.CropFloor {
+			return (length - size) / 2
+		}
+		return int(math.RoundToEven(float64(length-size) / 2)) // Python rounds to even.
+	}
 	corner := image.Pt(middle(to.Width), middle(to.Height))
 	crop := image.Rectangle{corner, corner.Add(image.Pt(size, size))}
 	pixels := make([]uint8, size*size*3)

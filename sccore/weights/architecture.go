@@ -77,7 +77,7 @@ func (e evidence) identify(given encoder.ViT) (encoder.ViT, error) {
 	if err := e.findFilter(&v); err != nil {
 		return none, err
 	}
-	if err := e.facts.check(v.Dim, v.Depth); err != nil {
+	if err := e.facts.check(v); err != nil {
 		return none, err
 	}
 	if v.NumHeads = cmp.Or(given.NumHeads, e.heads(v)); v.NumHeads == 0 {
@@ -168,7 +168,7 @@ func (e evidence) rotate(v *encoder.ViT) error {
 		v.RoPE = named.RoPE
 		return nil
 	case !hasPeriods:
-		v.RoPE.Base = cmp.Or(e.facts.RoPETheta, 100)
+		v.RoPE.Base = cmp.Or(e.facts.base(), 100)
 		return nil
 	}
 	values, err := readPeriods(periods, v.Dim/v.NumHeads)

@@ -156,7 +156,10 @@ func FuzzFacts(f *testing.F) {
 			if err != nil && (strings.Contains(err.Error(), "\n") || len(err.Error()) > 2000) {
 				t.Errorf("%.200q… is not one line", err)
 			}
-			for _, read := range []func([]byte) (datasets.Preprocessing, int, error){fromTimm, fromTransformers} {
+			for _, read := range []func([]byte) (datasets.Preprocessing, int, error){
+				fromTimm, func(text []byte) (datasets.Preprocessing, int, error) { return fromTransformers(text, "vit") },
+				func(text []byte) (datasets.Preprocessing, int, error) { return fromTransformers(text, "") },
+			} {
 				if p, size, err := read(content); err == nil && size > 0 {
 					_ = settings.Check(p)
 				}

@@ -1,11 +1,67 @@
 package weights
 
 import (
+	"encoding/json"
+	"image"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/semcon/semcon/sccore/datasets"
 )
+
+// TestPreprocessingIsTheMakers compares pixels with what image processors of transformers and transforms of timm make of the files of
+// testdata/preprocessing.py.
+func TestPreprocessingIsTheMakers(t *testing.T) {
+	var cases []struct {
+		Name   string
+		Files  map[string]json.RawMessage
+		Values [][]float64
+	}
+	raw, err := os.ReadFile("testdata/preprocessing.json")
+	if err == nil {
+		err = json.Unmarshal(raw, &cases)
+	}
+	if err != nil || len(cases) < 20 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, c := range cases {
+		dir := t.TempDir()
+		for file, text := range c.Files {
+			if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, size, _, err := ReadPreprocessing(filepath.Join(dir, "model.safetensors"))
+		if err != nil || size != 4 {
+			t.Errorf("%s: crops of %d, %v", c.Name, size, err)
+			continue
+		}
+		tolerance := 1e-4
+		if p.CropMode == datasets.Squash { // One of 255 levels, by the order of rounding.
+			tolerance = 1.01 / 255 / slices.Min(p.Std[:])
+		}
+		for i, dims := range [][2]int{{20, 30}, {33, 19}} {
+			drawn := image.NewRGBA(image.Rect(0, 0, dims[1], dims[0]))
+			for at := range dims[0] * dims[1] {
+				x, y := at%dims[1], at/dims[1]
+				for c := range 3 {
+					drawn.Pix[4*at+c] = uint8(37*x + 11*y*y + 5*x*y*(c+1) + 80*c)
+				}
+				drawn.Pix[4*at+3] = 255
+			}
+			pixels, _, err := p.Apply(drawn, size, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if far := farthest(p.Normalize(pixels), c.Values[i]); !(far <= tolerance) {
+				t.Errorf("%s: image %d is off by %.3g: %+v", c.Name, i, far, p)
+			}
+		}
+	}
+}
 
 // The files are cut down from those that timm and transformers publish beside weights.
 func TestReadPreprocessing(t *testing.T) {
@@ -23,7 +79,7 @@ func TestReadPreprocessing(t *testing.T) {
 			"shorter side resized to 256 px (bicubic), centre crop of 224 px, ImageNet's mean and deviation", ""},
 		"DINOv2's": {map[string]string{"preprocessor_config.json": `{"crop_size": {"height": 224, "width": 224}, "do_center_crop": true, "image_mean": [0.485, 0.456, 0.406],
 			"image_std": [0.229, 0.224, 0.225], "resample": 3, "size": {"shortest_edge": 256}}`},
-			"shorter side resized to 256 px (bicubic), centre crop of 224 px, ImageNet's mean and deviation", "preprocessor_config.json"},
+			"shorter side resized to 256 px (bicubic), centre crop of 224 px at half the margin rounded down, ImageNet's mean and deviation", "preprocessor_config.json"},
 		"DINOv3's": {map[string]string{"config.json": `{"model_type": "dinov3_vit"}`, "preprocessor_config.json": `{"crop_size": null, "do_center_crop": null,
 			"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 2, "size": {"height": 224, "width": 224}}`},
 			"resized to 224×224 px (bilinear), centre crop of 224 px, ImageNet's mean and deviation", "preprocessor_config.json"},
@@ -45,26 +101,39 @@ func TestReadPreprocessing(t *testing.T) {
 
 func TestReadPreprocessingRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
-		"no JSON":         {"config.json", "{", "unexpected end"},
-		"another shape":   {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 196]}}`, "want 3 channels and a square"},
-		"border":          {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "crop_mode": "border"}}`, `crop_mode "border"`},
-		"huge":            {"config.json", `{"pretrained_cfg": {"input_size": [3, 99999, 99999]}}`, "crops of 99999 pixels"},
-		"two colours":     {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "mean": [1, 1]}}`, "red, green and blue"},
-		"no deviation":    {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "std": [0, 1, 1]}}`, "std 0 is not above 0"},
-		"another kernel":  {"preprocessor_config.json", `{"size": 224, "resample": 1}`, "resample 1"},
-		"a large crop":    {"preprocessor_config.json", `{"size": 224, "do_center_crop": true, "crop_size": 256}`, "crop_size 256×256"},
-		"a size of text":  {"preprocessor_config.json", `{"size": "large"}`, "cannot be read"},
-		"an empty size":   {"preprocessor_config.json", `{"size": {}}`, "neither a height"},
-		"a list":          {"preprocessor_config.json", `[1]`, "cannot unmarshal"},
-		"more than a MiB": {"config.json", strings.Repeat(" ", 1<<20+1), "larger than 1 MiB"},
+		"no JSON":                    {"config.json", "{", "unexpected end"},
+		"another shape":              {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 196]}}`, "want 3 channels and a square"},
+		"border":                     {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "crop_mode": "border"}}`, `crop_mode "border"`},
+		"huge":                       {"config.json", `{"pretrained_cfg": {"input_size": [3, 99999, 99999]}}`, "crops of 99999 pixels"},
+		"two colours":                {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "mean": [1, 1]}}`, "red, green and blue"},
+		"no deviation":               {"config.json", `{"pretrained_cfg": {"input_size": [3, 224, 224], "std": [0, 1, 1]}}`, "std 0 is not above 0"},
+		"another kernel":             {"preprocessor_config.json", `{"size": 224, "resample": 1}`, "resample 1"},
+		"a large crop":               {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "size": 224, "do_center_crop": true, "crop_size": 256}`, "crop_size 256×256"},
+		"a size of text":             {"preprocessor_config.json", `{"size": "large"}`, "cannot be read"},
+		"an empty size":              {"preprocessor_config.json", `{"size": {}}`, "want height and width, or shortest_edge"},
+		"the longer side":            {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "size": {"longest_edge": 224}}`, `size with "longest_edge"`},
+		"both sides":                 {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "size": {"shortest_edge": 224, "longest_edge": 300}}`, `"longest_edge"`},
+		"an oblong":                  {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "size": [224, 196]}`, "size 196×224 is not a square"},
+		"no resizing":                {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "do_resize": false}`, "do_resize false"},
+		"padding":                    {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "do_pad": true}`, "do_pad true"},
+		"no crop":                    {"preprocessor_config.json", `{"image_processor_type": "BitImageProcessor", "do_center_crop": false}`, "do_center_crop false"},
+		"no scale":                   {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "rescale_factor": 0}`, "rescale_factor 0 is out of range"},
+		"a tiny scale":               {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "rescale_factor": 0.0001}`, "mean"},
+		"another processor":          {"preprocessor_config.json", `{"image_processor_type": "ConvNextImageProcessor", "size": 224}`, `image_processor_type "ConvNextImageProcessor" is not known`},
+		"no processor":               {"preprocessor_config.json", `{"size": 224, "resample": 2}`, "image_mean or image_std is left out; there is no image_processor_type"},
+		"a null size":                {"preprocessor_config.json", `{"image_processor_type": "ViTImageProcessor", "size": null}`, "size is left out"},
+		"a side of a million digits": {"preprocessor_config.json", `{"size": ` + strings.Repeat("9", 1<<19) + `}`, "cannot be read"},
+		"another kernel of timm":     {"config.json", `{"pretrained_cfg": {"interpolation": "random"}}`, `interpolation "random"`},
+		"a list":                     {"preprocessor_config.json", `[1]`, "cannot unmarshal"},
+		"more than a MiB":            {"config.json", strings.Repeat(" ", 1<<20+1), "larger than 1 MiB"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		_, _, _, err := ReadPreprocessing(filepath.Join(dir, "w.pth"))
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), filepath.Join(dir, c.file)) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), filepath.Join(dir, c.file)) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 320+len(dir) {
+			t.Errorf("%s: %.500v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -163,8 +163,16 @@ func TestGridsAreKept(t *testing.T) {
 // TestFactsBesideTheFile reads weights with a config.json that is wrong, hostile or of something else.
 func TestFactsBesideTheFile(t *testing.T) {
 	for content, part := range map[string]string{
-		`{"model_type": "dinov2", "hidden_size": 768, "num_attention_heads": 12}`: "hidden_size is 768, but that of the weights beside it is 16",
-		`{"architecture": "vit_x", "model_args": {"depth": 12}}`:                  "depth is 12",
+		`{"model_type": "dinov2", "hidden_size": 768, "num_attention_heads": 12}`:               "hidden_size is 768, but that of the weights beside it is 16",
+		`{"architecture": "vit_x", "model_args": {"depth": 12}}`:                                "depth is 12",
+		`{"architecture": "vit_x", "model_args": {"num_heads": 2, "act_layer": "quick_gelu"}}`:  `model_args: act_layer "quick_gelu" is not known`,
+		`{"architecture": "vit_x", "model_args": {"num_heads": 2, "act_layer": "silu"}}`:        `act_layer "silu" is not that of the MLP`,
+		`{"architecture": "vit_x", "model_args": {"num_heads": 2, "norm_layer": "rmsnorm"}}`:    `norm_layer "rmsnorm"`,
+		`{"architecture": "vit_x", "model_args": {"num_heads": 2, "block_fn": "ResPostBlock"}}`: `block_fn "ResPostBlock"`,
+		`{"architecture": "vit_x", "model_args": {"num_heads": 2, "rope_rotate_half": false}}`:  `rope_rotate_half "false"`,
+		`{"architecture": "vit_x", "model_args": {"num_heads": 2, "use_post_norm": true}}`:      `use_post_norm "true"`,
+		`{"architecture": "vit_x", "model_args": {"num_heads": 2, "anything": {}}}`:             `anything "map[]" is not known`,
+		`{"architecture": "vit_x", "model_args": {"num_heads": "2"}}`:                           "num_heads NaN is out of range",
 		`{"model_type": "swin"}`:                                                 `model_type "swin"`,
 		`{"model_type": "vit", "hidden_act": "quick_gelu"}`:                      `hidden_act "quick_gelu": want gelu`,
 		`{"model_type": "vit", "use_gated_mlp": true, "num_attention_heads": 2}`: `hidden_act "gelu": want silu`,

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/weights"
@@ -70,7 +71,7 @@ func (n network) export(path, name string, description any, metadata map[string]
 
 // open reads a file of a trained network into description, which check then checks, and compiles the graph that predict returns for this many images of a
 // size. name and experiment say what the network is and what trains it.
-func open(b compute.Backend, path, name, experiment string, description any, check func() error, predict func() (graph, int, datasets.Size)) (n network, err error) {
+func open(b compute.Backend, path, name, experiment string, description any, vit *encoder.ViT, check func() error, predict func() (graph, int, datasets.Size)) (n network, err error) {
 	named, metadata, err := safetensors.Read(path)
 	if err != nil {
 		return n, err
@@ -80,9 +81,9 @@ func open(b compute.Backend, path, name, experiment string, description any, che
 		return n, fmt.Errorf("%s: holds no %s; \"semcon run %s\" trains one", path, name, experiment)
 	}
 	if err := json.Unmarshal([]byte(text), description); err != nil {
-		return n, fmt.Errorf("%s: description of the %s: %w", path, name, err)
+		return n, fmt.Errorf("%s: description of the %s: %.200w", path, name, err)
 	}
-	if err := check(); err != nil {
+	if err := cmp.Or(check(), weights.FitsIn(named, *vit)); err != nil {
 		return n, fmt.Errorf("%s: %w", path, err)
 	}
 	graph, count, size := predict()
@@ -120,7 +121,7 @@ func OpenSegmentationModel(b compute.Backend, path string) (*SegmentationModel, 
 	m := &SegmentationModel{}
 	s := &m.Segmenter
 	var err error
-	m.network, err = open(b, path, segmenter, "fine-tune", &m.SegmenterDescription, func() error {
+	m.network, err = open(b, path, segmenter, "fine-tune", &m.SegmenterDescription, &s.ViT, func() error {
 		if err := cmp.Or(settings.Check(s), settings.CheckGroup("inference", m.Inference)); err != nil || len(m.Classes) == s.Classes && len(m.Colours) == s.Classes {
 			return err
 		}
@@ -156,7 +157,7 @@ func OpenDetectionModel(b compute.Backend, path string) (*DetectionModel, error)
 	m := &DetectionModel{}
 	d := &m.Detector
 	var err error
-	m.network, err = open(b, path, detector, "detection", &m.DetectorDescription, func() error {
+	m.network, err = open(b, path, detector, "detection", &m.DetectorDescription, &d.ViT, func() error {
 		err := cmp.Or(settings.Check(d), settings.CheckGroup("inference", m.Inference))
 		switch {
 		case err != nil:

@@ -231,6 +231,30 @@ func ImportModel(named map[string]*tensors.Tensor, store *model.Store) error {
 	return nil
 }
 
+// FitsIn returns an error unless the tensors of a file have as many values as a transformer needs that its metadata describes. Such a number may be any, and
+// nothing of that size should be made.
+func FitsIn(named map[string]*tensors.Tensor, v encoder.ViT) error {
+	held := 0.
+	for _, tensor := range named {
+		held += float64(tensor.Size())
+	}
+	wanted := float64(v.Depth)
+	if wanted <= held {
+		for _, w := range v.Weights() {
+			size := 1.
+			for _, dim := range w.Shape {
+				size *= float64(dim)
+			}
+			wanted += size
+		}
+		wanted -= float64(v.Depth)
+	}
+	if wanted > held {
+		return fmt.Errorf("describes a transformer of %d blocks of width %d, for which it holds too few values", v.Depth, v.Dim)
+	}
+	return nil
+}
+
 // valuesIn returns the values of a float32 variable. The error names it.
 func valuesIn(variable *model.Variable) ([]float32, error) {
 	value, err := variable.Value()

@@ -135,6 +135,23 @@ func TestEveryFormHoldsTheSameWeights(t *testing.T) {
 	}
 }
 
+// TestDescribedTransformersFit describes transformers that are larger than a file.
+func TestDescribedTransformersFit(t *testing.T) {
+	named, _, err := safetensors.Read("testdata/tiny.safetensors")
+	if err != nil || FitsIn(named, tiny) != nil {
+		t.Errorf("its own: %v, %v", err, FitsIn(named, tiny))
+	}
+	for name, change := range map[string]func(v *encoder.ViT){
+		"blocks": func(v *encoder.ViT) { v.Depth = 1_000_000_000 }, "width": func(v *encoder.ViT) { v.Dim = 1 << 60 }, "a block": func(v *encoder.ViT) { v.Depth++ },
+		"grid": func(v *encoder.ViT) { v.GridSize = 1 << 30 }, "patch": func(v *encoder.ViT) { v.PatchSize = 1 << 20 },
+	} {
+		v := tiny
+		if change(&v); FitsIn(named, v) == nil {
+			t.Errorf("another %s fits", name)
+		}
+	}
+}
+
 func TestBranches(t *testing.T) {
 	teacher, _ := readTiny(t, "testdata/tiny-dino.pth", "teacher")
 	student, _ := readTiny(t, "testdata/tiny-dino.pth", "student")

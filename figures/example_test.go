@@ -28,18 +28,15 @@ func ExampleTable() {
 	// k-NN accuracy. (a) random crop. Each cell: paper / ours ± sd (difference), in %. 3 seeds. Profile: quick.
 }
 
-// A table of the paper with room for our numbers.
-func ExamplePaperTable_Beside() {
+// A table of the paper, and one of its numbers.
+func ExamplePaper() {
 	paper, err := figures.Paper("effect_aug")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("all four, SimCLR:", paper.Value("CIFAR-10/SimCLR", "1", "1", "1", "1"))
-	table := paper.Beside(func(heads []string, column string) figures.Cell {
-		return figures.Cell{} // The values of all seeds, from the run records.
-	})
-	fmt.Println(len(table.Rows), "rows,", len(table.Columns), "columns")
+	fmt.Println(len(paper.Rows), "rows,", len(paper.Columns), "columns")
 	// Output:
 	// all four, SimCLR: 88.5
 	// 6 rows, 8 columns

@@ -136,19 +136,3 @@ func (p *PaperTable) Value(column string, heads ...string) float64 {
 	}
 	return row.Values[c]
 }
-
-// Beside makes a table of the same shape with our numbers beside the paper's. It calls ours for each row and column, which returns a cell with the
-// values of all seeds in the paper's unit, or without values if nothing was measured. The caller fills in the title, the caption and what is known of the runs.
-func (p *PaperTable) Beside(ours func(heads []string, column string) Cell) Table {
-	t := Table{RowHeads: slices.Clone(p.RowHeads), Columns: slices.Clone(p.Columns)}
-	for _, printed := range p.Rows {
-		row := Row{Heads: slices.Clone(printed.Heads)}
-		for c, column := range p.Columns {
-			cell := ours(printed.Heads, column)
-			cell.Paper = printed.Values[c]
-			row.Cells = append(row.Cells, cell)
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
-}

@@ -1,3 +1,8 @@
+// Package study runs experiments: cells × seeds, the queue, locks, resuming, records and the results that tables show, written once for all.
+//
+// In goes a [Spec], which holds what is specific to an experiment: its cells, its data, its worker, its tables and the quantities of its claims. Out
+// come records, one JSON line per number in out/EXPERIMENT/runs.jsonl, and [Results], the records of one profile grouped for tables. Each experiment
+// has a folder below sccore/experiments. A new one starts there with a Spec and joins the list in package experiments.
 package study
 
 import (
@@ -199,19 +204,14 @@ func (s Spec[C, D]) Experiment() Experiment {
 				err = s.Missing(o.Data)
 			}
 			if without := o; errors.Is(err, fs.ErrNotExist) {
-				if without.Data = ""; s.canDo(without) {
+				without.Data = ""
+				if _, _, err := s.datasets(without); err == nil {
 					return ""
 				}
 			}
 			return o.Data // An error of damaged data shows in the run.
 		},
 	}
-}
-
-// canDo reports whether the experiment has datasets with these options.
-func (s Spec[C, D]) canDo(o Options) bool {
-	_, _, err := s.datasets(o)
-	return err == nil
 }
 
 // Independent returns the NewWorker of cells that share nothing; run runs one cell.

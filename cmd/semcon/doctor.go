@@ -161,7 +161,7 @@ func checkData(folder string) []finding {
 		f := finding{stateOK, split.Name + " " + string(split.Split), split.String()}
 		switch {
 		case split.Missing() && split.Fetchable:
-			f.state, f.detail = stateMissing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, folder)
+			f.state, f.detail = stateMissing, fmt.Sprintf("not in %s: semcon data fetch %s --data %s", folder, split.Key, quote(folder))
 		case split.Missing():
 			f.state = stateMissing
 		case split.Err != nil:

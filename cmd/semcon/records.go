@@ -30,7 +30,7 @@ func readRecords(verbName, out string, wanted study.Profile, in string, all ...s
 			return nil, err
 		}
 		for _, line := range broken {
-			fmt.Fprintf(os.Stderr, "%s (\"semcon doctor --repair --out %s\" moves it aside)\n", line, out)
+			fmt.Fprintf(os.Stderr, "%s (\"semcon doctor --repair --out %s\" moves it aside)\n", line, quote(out))
 		}
 		some, err := study.Records(study.Folder(out, e.Name))
 		if err != nil {

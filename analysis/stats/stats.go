@@ -6,12 +6,12 @@
 package stats
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -44,8 +44,7 @@ func AUC(scores []float64, positive []bool) (float64, error) {
 // MeanByBin averages values over the entries whose key falls into each of bins equal intervals of [0, 1], and returns the intervals' midpoints. The
 // mean of an empty bin is NaN.
 func MeanByBin(keys, values []float64, bins int) (middles, means []float64) {
-	counts := make([]float64, bins)
-	means = make([]float64, bins)
+	counts, means := make([]float64, bins), make([]float64, bins)
 	for i, key := range keys {
 		bin := min(bins-1, int(key*float64(bins)))
 		counts[bin]++
@@ -126,25 +125,20 @@ func PValue(values []float64) float64 {
 	case sd == 0:
 		return 0
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}
-	return 2 * t.CDF(-math.Abs(mean)*math.Sqrt(n)/sd)
+	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.CDF(-math.Abs(mean)*math.Sqrt(n)/sd)
 }
 
 // Holm corrects the p-values of several tests (Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure), as R's p.adjust does: rejecting
 // where the result is at most α errs anywhere among the tests with probability at most α, however they depend on each other. A test without a p-value,
 // NaN, stays so and counts as one of the tests.
 func Holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	rank := func(i int) float64 { // NaN last.
-		if math.IsNaN(p[i]) {
-			return math.Inf(1)
+	sorted, order := slices.Clone(p), make([]int, len(p))
+	for i, value := range sorted {
+		if math.IsNaN(value) { // Last.
+			sorted[i] = math.Inf(1)
 		}
-		return p[i]
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	floats.Argsort(sorted, order)
 	corrected, most := make([]float64, len(p)), 0.0
 	for before, i := range order {
 		corrected[i] = math.NaN()
@@ -174,8 +168,7 @@ type Interval struct {
 // MeanInterval is the mean of values with its t-interval, mean ± t(n − 1) · sd/√n. Without values everything is NaN; one value has only a mean. A NaN
 // among the values makes everything NaN, so that a failed run is not left out silently.
 func MeanInterval(values []float64) Interval {
-	n := len(values)
-	undefined := math.NaN()
+	n, undefined := len(values), math.NaN()
 	switch n {
 	case 0:
 		return Interval{Mean: undefined, SD: undefined, Low: undefined, High: undefined}
@@ -183,17 +176,11 @@ func MeanInterval(values []float64) Interval {
 		return Interval{Mean: values[0], SD: undefined, Low: undefined, High: undefined, N: 1}
 	}
 	mean, sd := stat.MeanStdDev(values, nil)
-	half := halfWidth(sd/math.Sqrt(float64(n)), float64(n-1))
-	return Interval{Mean: mean, SD: sd, Low: mean - half, High: mean + half, N: n}
-}
-
-// halfWidth is half the width of a t-interval with this standard error.
-func halfWidth(standardError, freedom float64) float64 {
-	if math.IsNaN(standardError) || math.IsNaN(freedom) {
-		return math.NaN()
+	half := undefined
+	if !math.IsNaN(sd) {
+		half = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile((1+Confidence)/2) * (sd / math.Sqrt(float64(n)))
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}
-	return t.Quantile((1+Confidence)/2) * standardError
+	return Interval{Mean: mean, SD: sd, Low: mean - half, High: mean + half, N: n}
 }
 
 // Spearman is the rank correlation of x and y in [−1, 1]: Pearson's correlation of their ranks, where tied values share the mean of their ranks. It
@@ -210,15 +197,11 @@ func Spearman(x, y []float64) (float64, error) {
 
 // ranks counts from 1; tied values get the mean of the ranks that they cover.
 func ranks(values []float64) []float64 {
-	order := make([]int, len(values))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
-	ranks := make([]float64, len(values))
+	sorted, order, ranks := slices.Clone(values), make([]int, len(values)), make([]float64, len(values))
+	floats.Argsort(sorted, order)
 	for first := 0; first < len(order); {
 		last := first
-		for last+1 < len(order) && values[order[last+1]] == values[order[first]] {
+		for last+1 < len(order) && sorted[last+1] == sorted[first] {
 			last++
 		}
 		for _, i := range order[first : last+1] {

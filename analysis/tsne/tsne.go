@@ -11,8 +11,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -49,14 +49,14 @@ func (o Options) Embed(ctx context.Context, p *mat.SymDense) (points []Point, di
 	for i := range points {
 		points[i] = Point{initialDeviation * random.NormFloat64(), initialDeviation * random.NormFloat64()}
 	}
-	if err := descend(ctx, p, points, o.Steps); err != nil {
+	if err := descend(ctx, mat.DenseCopyOf(p), points, o.Steps); err != nil { // In a dense matrix rows lie in a row of memory.
 		return nil, 0, err
 	}
 	return points, Divergence(p, points), nil
 }
 
 // descend moves the points.
-func descend(ctx context.Context, p *mat.SymDense, points []Point, steps int) error {
+func descend(ctx context.Context, p *mat.Dense, points []Point, steps int) error {
 	n := len(points)
 	rate := max(float64(n)/exaggeration/4, leastLearningRate)
 	var velocity, gain []Point
@@ -69,7 +69,6 @@ func descend(ctx context.Context, p *mat.SymDense, points []Point, steps int) er
 		*v = momentum**v - rate**gain*slope
 		*at += *v
 	}
-	full := mat.DenseCopyOf(p) // Rows lie in a row of memory.
 	for step := range steps {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -81,7 +80,7 @@ func descend(ctx context.Context, p *mat.SymDense, points []Point, steps int) er
 		if step < exaggerated {
 			scale, inertia = exaggeration, firstMomentum
 		}
-		for i, slope := range gradient(full, scale, points) {
+		for i, slope := range gradient(p, scale, points) {
 			move(&points[i].X, &velocity[i].X, &gain[i].X, slope.X, inertia)
 			move(&points[i].Y, &velocity[i].Y, &gain[i].Y, slope.Y, inertia)
 		}
@@ -112,12 +111,8 @@ func Divergence(p *mat.SymDense, points []Point) float64 {
 	return cross + total*math.Log(z)
 }
 
-// Gradient is the gradient of [Divergence] with respect to the points: 4·Σ_j (p_ij − q_ij)·(y_i − y_j)/(1 + ‖y_i − y_j‖²).
-func Gradient(p *mat.SymDense, points []Point) []Point {
-	return gradient(mat.DenseCopyOf(p), 1, points)
-}
-
-// gradient is [Gradient] of P times a scale. Each point sums over all others by itself, so that sums do not depend on the number of processors.
+// gradient is the gradient of [Divergence] with respect to the points, with a scale on P: 4·Σ_j (scale·p_ij − q_ij)·(y_i − y_j)/(1 + ‖y_i − y_j‖²). Each point
+// sums over all others by itself, so that sums do not depend on the number of processors.
 func gradient(p *mat.Dense, scale float64, points []Point) []Point {
 	n := len(points)
 	attraction, repulsion, sums := make([]Point, n), make([]Point, n), make([]float64, n)
@@ -226,12 +221,10 @@ func neighbourhood(squared []float64, i int, perplexity float64) []float64 {
 			return p
 		case entropy < target:
 			high = beta
-			beta = (low + high) / 2
-		case math.IsInf(high, 1):
-			low = beta
-			beta *= 2
 		default:
 			low = beta
+		}
+		if beta *= 2; !math.IsInf(high, 1) {
 			beta = (low + high) / 2
 		}
 	}
@@ -240,14 +233,13 @@ func neighbourhood(squared []float64, i int, perplexity float64) []float64 {
 
 // inParallel calls work for 0 to n−1, on all processors.
 func inParallel(n int, work func(i int)) {
-	var workers errgroup.Group
+	var workers sync.WaitGroup
 	count := runtime.GOMAXPROCS(0)
 	for w := range count {
-		workers.Go(func() error {
+		workers.Go(func() {
 			for i := w; i < n; i += count {
 				work(i)
 			}
-			return nil
 		})
 	}
 	workers.Wait()

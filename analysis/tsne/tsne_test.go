@@ -72,7 +72,7 @@ func TestGolden(t *testing.T) {
 			if got := Divergence(p, points); math.Abs(got-c.Divergence) > 1e-4*c.Divergence {
 				t.Errorf("divergence of scikit-learn's points %g, want %g", got, c.Divergence)
 			}
-			for i, slope := range Gradient(p, points) {
+			for i, slope := range gradient(mat.DenseCopyOf(p), 1, points) {
 				if want := c.Gradient[i]; math.Hypot(slope.X-want[0], slope.Y-want[1]) > 1e-6 {
 					t.Fatalf("gradient of point %d %v, want %v", i, slope, want)
 				}
@@ -84,7 +84,7 @@ func TestGolden(t *testing.T) {
 				for i := range points {
 					points[i] = Point{initialDeviation * features.At(i, start), initialDeviation * features.At(i, start+1)}
 				}
-				if err := descend(context.Background(), p, points, 1000); err != nil {
+				if err := descend(context.Background(), mat.DenseCopyOf(p), points, 1000); err != nil {
 					t.Fatal(err)
 				}
 				best = min(best, Divergence(p, points))
@@ -106,7 +106,7 @@ func TestGradientIsThatOfTheDivergence(t *testing.T) {
 			points[i] = Point{2 * random.NormFloat64(), 2 * random.NormFloat64()}
 		}
 		const step = 1e-5
-		for i, slope := range Gradient(p, points) {
+		for i, slope := range gradient(mat.DenseCopyOf(p), 1, points) {
 			for axis, got := range []float64{slope.X, slope.Y} {
 				var sides [2]float64
 				for side := range sides {

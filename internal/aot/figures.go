@@ -31,7 +31,7 @@ type figures struct {
 	Racing    int     `json:"racing"` // Scatters that add floats in an order that is not fixed.
 	Images    float64 `json:"images"` // A second, at the roof.
 
-	movers map[string]*mover
+	movers map[string]*mover // By kind.
 }
 
 // free are the operations that launch nothing.
@@ -41,6 +41,7 @@ var (
 	aliased   = regexp.MustCompile(`\{\d*\}: \((\d+), \{\}`)
 	contracts = regexp.MustCompile(`"lhs_contracting_dimensions":\[([^\]]*)\]`)
 	trips     = regexp.MustCompile(`known_trip_count"?:\{"n":"(\d+)"`)
+	floats    = regexp.MustCompile(`^b?f\d+\[`)
 )
 
 // read fills in the figures of an optimised program.
@@ -57,10 +58,11 @@ func (f *figures) read(text string, step step) error {
 		f.Float32 /= f.TFLOP * 1e12
 	}
 	f.Images = float64(step.images) / f.RoofMS * 1e3
-	for _, line := range strings.Split(text, "\n") {
-		if _, shape, _ := strings.Cut(line, " = "); strings.Contains(line, " scatter(") && !strings.Contains(line, "unique_indices=true") &&
-			regexp.MustCompile(`^b?f\d+\[`).MatchString(shape) {
-			f.Racing++
+	for _, computation := range m.computations {
+		for _, in := range computation {
+			if in.op == "scatter" && floats.MatchString(in.shape) && !strings.Contains(in.rest, "unique_indices=true") {
+				f.Racing++
+			}
 		}
 	}
 	_, aliases, _ := strings.Cut(m.header, "input_output_alias={")
@@ -122,7 +124,7 @@ func (r roofline) walk(computation string, times int) {
 			flop, dtype = product(in, shapes)
 		}
 		isSort := func(in instruction) bool { return in.op == "sort" } // A fusion may be a sort whose input is computed in place.
-		if isSort(in) || in.op == "fusion" && slices.ContainsFunc(r.computations[in.attribute("calls=")], isSort) {
+		if isSort(in) || slices.ContainsFunc(r.computations[in.attribute("calls=")], isSort) {
 			moved *= 2 * 4 // The passes of a radix sort, about.
 		}
 		seconds, n, ofPairs := moved/bandwidth, float64(times), r.ofPairs(in, shapes)
@@ -184,12 +186,12 @@ func product(in instruction, shapes map[string]string) (flop float64, dtype stri
 
 // ofPairs reports whether a launch works on arrays with an entry per patch pair, or per pair and padding, or in the float64 that only CoTAP sums in.
 func (r roofline) ofPairs(in instruction, shapes map[string]string) bool {
+	if r.pairs == 0 {
+		return false
+	}
 	all := in.shape
 	for _, operand := range in.operands {
 		all += " " + shapes[operand]
-	}
-	if r.pairs == 0 {
-		return false
 	}
 	for _, a := range arraysOf(all) {
 		size := a.size()
@@ -278,10 +280,119 @@ func (f *figures) list(out io.Writer, n int) {
 		if i == 0 {
 			fmt.Fprintf(out, "%8s %8s %8s  launches of one kind, and one of them\n", "ms", "GB", "launches")
 		}
-		pairs := ""
-		if m.ofPairs {
-			pairs = " (CoTAP)"
-		}
-		fmt.Fprintf(out, "%8.3f %8.2f %8.0f  %s %s%s\n", m.share*1e3, m.bytes/1e9, m.launches, m.what, m.example, pairs)
+		fmt.Fprintf(out, "%8.3f %8.2f %8.0f  %s %s%s\n", m.share*1e3, m.bytes/1e9, m.launches, m.what, m.example, map[bool]string{true: " (CoTAP)"}[m.ofPairs])
 	}
+}
+
+// module is an optimised program as XLA prints it.
+type module struct {
+	header       string
+	entry        string
+	computations map[string][]instruction
+}
+
+// instruction is a line of a computation: name = shape op(operands), attributes.
+type instruction struct {
+	name, shape, op string
+	operands        []string
+	rest            string // Operands and attributes, as printed.
+}
+
+var (
+	comments    = regexp.MustCompile(`/\*index=\d+\*/`)
+	beginning   = regexp.MustCompile(`^(ENTRY )?%?([\w.\-]+) *\(.*\{\s*$`)
+	assignment  = regexp.MustCompile(`^\s+(?:ROOT )?%?([\w.\-]+) = (\([^=]*?\)|\S+) ([a-z\-0-9]+)\((.*)$`)
+	operandName = regexp.MustCompile(`%([\w.\-]+)`)
+	// attributeValue is the name of a computation, a kind or the like.
+	attributeValue = regexp.MustCompile(`^[%.\w\-$]*`)
+	arrayShape     = regexp.MustCompile(`\b(pred|bf16|[fsu]\d+)\[([\d,]*)\]`)
+)
+
+// parse reads a program.
+func parse(text string) (m module, err error) {
+	m.header, _, _ = strings.Cut(text, "\n")
+	m.computations = map[string][]instruction{}
+	current := ""
+	for i, line := range strings.Split(comments.ReplaceAllString(text, ""), "\n") {
+		switch head := beginning.FindStringSubmatch(line); {
+		case head != nil && line[0] != ' ':
+			if current = head[2]; head[1] != "" {
+				m.entry = current
+			}
+		case strings.HasPrefix(line, "}"):
+			current = ""
+		case current != "" && strings.Contains(line, " = "):
+			found := assignment.FindStringSubmatch(line)
+			if found == nil {
+				return m, fmt.Errorf("line %d is no instruction", i+1)
+			}
+			m.computations[current] = append(m.computations[current], instruction{found[1], found[2], found[3], operandsOf(found[4]), found[4]})
+		}
+	}
+	if m.entry == "" {
+		return m, fmt.Errorf("no entry computation")
+	}
+	return m, nil
+}
+
+// operandsOf are the names before the bracket that ends the operands.
+func operandsOf(rest string) (names []string) {
+	depth := 1
+	end := strings.IndexFunc(rest, func(c rune) bool {
+		depth += map[rune]int{'(': 1, ')': -1}[c]
+		return depth == 0
+	})
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	for _, found := range operandName.FindAllStringSubmatch(rest, -1) {
+		names = append(names, found[1])
+	}
+	return names
+}
+
+// array is the shape of an array.
+type array struct {
+	dtype string
+	dims  []int
+}
+
+// arraysOf are the arrays in a shape, several for a tuple.
+func arraysOf(shape string) (all []array) {
+	for _, found := range arrayShape.FindAllStringSubmatch(shape, -1) {
+		a := array{dtype: found[1]}
+		for _, dim := range strings.Split(found[2], ",") {
+			if n, err := strconv.Atoi(dim); err == nil {
+				a.dims = append(a.dims, n)
+			}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func (a array) size() int {
+	size := 1
+	for _, dim := range a.dims {
+		size *= dim
+	}
+	return size
+}
+
+// bytesOf is the memory of the arrays in a shape.
+func bytesOf(shape string) (sum float64) {
+	for _, a := range arraysOf(shape) {
+		bits, err := strconv.Atoi(strings.TrimLeft(a.dtype, "bfsu"))
+		if err != nil {
+			bits = 8 // pred
+		}
+		sum += float64(a.size()) * float64(bits) / 8
+	}
+	return sum
+}
+
+// attribute is what follows a name in an instruction, up to a character that is no part of a name.
+func (in instruction) attribute(name string) string {
+	_, after, _ := strings.Cut(in.rest, name)
+	return strings.TrimPrefix(attributeValue.FindString(after), "%")
 }

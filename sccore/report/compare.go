@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -21,16 +22,10 @@ import (
 // Comparison is what two runs differ in.
 type Comparison struct {
 	Names    [2]string
-	Settings []Difference // Settings, data and engines that differ.
+	Settings [][3]string // Settings, data and engines that differ: a key, and its values in both runs, several of one run separated by " | ".
 	Numbers  []Paired
 	Curves   []figures.Curves // Of what both runs have recorded along the way, a series for each, means over seeds.
 	Missing  []string         // Curves that cannot be read, with the reason.
-}
-
-// Difference is a setting with its values in both runs; several values of one run are separated by " | ".
-type Difference struct {
-	Key    string
-	Values [2]string
 }
 
 // Paired is a number of both runs.
@@ -58,13 +53,15 @@ func Compare(a, b Selection) (Comparison, error) {
 }
 
 // differences lists the facts that differ.
-func differences(a, b map[string][]string) (all []Difference) {
+func differences(a, b map[string][]string) (all [][3]string) {
 	keys := maps.Clone(a)
 	maps.Copy(keys, b)
-	text := func(values []string) string { return strings.Join(slices.Sorted(slices.Values(values)), " | ") }
+	text := func(values []string) string {
+		return cmp.Or(strings.Join(slices.Sorted(slices.Values(values)), " | "), "—")
+	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if values := [2]string{text(a[key]), text(b[key])}; values[0] != values[1] {
-			all = append(all, Difference{key, values})
+		if first, second := text(a[key]), text(b[key]); first != second {
+			all = append(all, [3]string{key, first, second})
 		}
 	}
 	return all
@@ -119,7 +116,7 @@ func bySeed(records []study.Record, name func(study.Record) string) map[string]m
 }
 
 // details lists the further numbers that all records of a number have. The speed is none: it says nothing about what was learnt.
-func details(a, b map[int]study.Record) (names []string) {
+func details(a, b map[int]study.Record) []string {
 	count := map[string]int{}
 	for _, seeds := range []map[int]study.Record{a, b} {
 		for _, r := range seeds {
@@ -128,12 +125,8 @@ func details(a, b map[int]study.Record) (names []string) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(count)) {
-		if count[name] == len(a)+len(b) && name != "images_per_second" {
-			names = append(names, name)
-		}
-	}
-	return names
+	maps.DeleteFunc(count, func(name string, n int) bool { return n < len(a)+len(b) || name == "images_per_second" })
+	return slices.Sorted(maps.Keys(count))
 }
 
 func pair(a, b map[int]study.Record, value func(study.Record) float64) (p Paired) {
@@ -201,13 +194,14 @@ func (c *Comparison) curves(a, b Selection) {
 // recorded reads what a run has recorded along the way: by quantity and step, one value for each seed. A point without a step is left out.
 func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
 	all := map[string]map[float64][]float64{}
-	var read []string
+	var files []string
 	for _, r := range s.Records {
-		if filepath.Ext(r.Curve) != ".jsonl" || slices.Contains(read, r.Curve) { // Others are folders of models, and tails.
-			continue
+		if filepath.Ext(r.Curve) == ".jsonl" { // Others are folders of models, and tails.
+			add(&files, r.Curve)
 		}
-		read = append(read, r.Curve)
-		points, err := study.ReadCurve[json.RawMessage](filepath.Join(s.Folder, filepath.FromSlash(r.Curve)))
+	}
+	for _, file := range files {
+		points, err := study.ReadCurve[json.RawMessage](filepath.Join(s.Folder, filepath.FromSlash(file)))
 		if err != nil {
 			add(&c.Missing, err.Error())
 		}
@@ -235,14 +229,8 @@ func (c *Comparison) recorded(s Selection) map[string]map[float64][]float64 {
 // Text describes the comparison for a terminal.
 func (c Comparison) Text() string {
 	var settings, numbers, curves [][]string
-	for _, d := range c.Settings {
-		row := []string{d.Key, d.Values[0], d.Values[1]}
-		for i := range row {
-			if row[i] == "" {
-				row[i] = "—"
-			}
-		}
-		settings = append(settings, row)
+	for _, row := range c.Settings {
+		settings = append(settings, row[:])
 	}
 	for _, p := range c.Numbers {
 		name := p.Name
@@ -251,10 +239,10 @@ func (c Comparison) Text() string {
 		}
 		numbers = append(numbers, []string{name, p.Means()[0], p.Means()[1], p.Difference(), p.BySeed()})
 	}
+	number := func(value float64) string { return fmt.Sprintf("%.4g", value) }
 	for _, f := range c.Curves {
 		all := slices.Concat(f.Series[0].Y, f.Series[1].Y)
 		for i, s := range f.Series {
-			number := func(value float64) string { return fmt.Sprintf("%.4g", value) }
 			curves = append(curves, []string{[]string{f.Y, ""}[i], s.Name, number(s.Y[0]), spark(s.Y, slices.Min(all), slices.Max(all)), number(s.Y[len(s.Y)-1])})
 		}
 	}
@@ -286,18 +274,15 @@ func textOf(title, none string, columns []string, rows [][]string) string {
 // spark draws values between two bounds in a line of characters.
 func spark(values []float64, low, high float64) string {
 	const most = 24 // Characters.
-	levels := []rune("▁▂▃▄▅▆▇█")
-	var line []rune
-	n := min(len(values), most)
+	levels, line, n := []rune("▁▂▃▄▅▆▇█"), "", min(len(values), most)
 	for i := range n {
-		value := values[i*(len(values)-1)/max(1, n-1)]
 		level := 0
 		if high > low {
-			level = int((value - low) / (high - low) * float64(len(levels)-1))
+			level = int((values[i*(len(values)-1)/max(1, n-1)] - low) / (high - low) * float64(len(levels)-1))
 		}
-		line = append(line, levels[min(max(level, 0), len(levels)-1)])
+		line += string(levels[min(max(level, 0), len(levels)-1)])
 	}
-	return string(line)
+	return line
 }
 
 //go:embed compare.html

@@ -54,7 +54,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Difference{{"(cell)", [2]string{"line2", "line5"}}, {"second.rate", [2]string{"0.5", "0.25"}}}; !slices.Equal(c.Settings, want) {
+	if want := [][3]string{{"(cell)", "line2", "line5"}, {"second.rate", "0.5", "0.25"}}; !slices.Equal(c.Settings, want) {
 		t.Errorf("settings %v, want %v", c.Settings, want)
 	}
 	if len(c.Numbers) != 1 || !slices.Equal(c.Numbers[0].Differences, []float64{1, 2, 3}) || c.Numbers[0].Name != "mIoU" {
@@ -175,8 +175,8 @@ func TestCompareMarksEarlierRecordsOfLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(c.Settings, func(d Difference) bool {
-		return d.Key == "(configuration)" && strings.Contains(d.Values[1], "line 5 ran with a part")
+	if !slices.ContainsFunc(c.Settings, func(row [3]string) bool {
+		return row[0] == "(configuration)" && strings.Contains(row[2], "line 5 ran with a part")
 	}) {
 		t.Errorf("settings %v", c.Settings)
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +15,6 @@ import (
 // Browsers are the programs that [Print] looks for, in this order.
 var Browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "brave-browser"}
 
-// errNoBrowser is the error where none of [Browsers] is installed.
-var errNoBrowser = fmt.Errorf("a PDF needs a browser that prints, and none is installed: looked for %s; open the HTML page in yours and print it", strings.Join(Browsers, ", "))
-
 // Browser returns the path of the browser that prints, or an error that names those it looked for.
 func Browser() (string, error) {
 	for _, name := range Browsers {
@@ -26,7 +22,7 @@ func Browser() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errNoBrowser
+	return "", fmt.Errorf("a PDF needs a browser that prints, and none is installed: looked for %s; open the HTML page in yours and print it", strings.Join(Browsers, ", "))
 }
 
 // Print prints an HTML page to a PDF file by a browser, without a window.
@@ -45,15 +41,13 @@ func Print(ctx context.Context, browser, page, file string) (err error) {
 	if os.Getuid() == 0 { // Chromium refuses its sandbox to root.
 		args = append(args, "--no-sandbox")
 	}
-	command := exec.CommandContext(ctx, browser, append(args, "file://"+filepath.ToSlash(absolute))...)
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
-	if err := command.Run(); err != nil {
+	said, err := exec.CommandContext(ctx, browser, append(args, "file://"+filepath.ToSlash(absolute))...).CombinedOutput()
+	if err != nil {
 		return fmt.Errorf("%s cannot print %s: %w", browser, page, err)
 	}
 	content, err := os.ReadFile(printed)
 	if err != nil {
-		return fmt.Errorf("%s has printed nothing of %s: %s", browser, page, firstLine(said.String()))
+		return fmt.Errorf("%s has printed nothing of %s: %s", browser, page, firstLine(string(said)))
 	}
 	return atomicfile.WriteBytes(file, content)
 }

@@ -67,6 +67,7 @@ type section struct {
 	Figures  []picture
 	Failures []string // Why runs have failed.
 	Others   string   // Other profiles with records.
+	Problems []string // What could not be used, a line each.
 	Behind   behind
 }
 
@@ -80,8 +81,8 @@ type picture struct {
 func Write(file string, o Options) error {
 	p := contents{Title: fmt.Sprintf("Semantic concentration, %s profile", o.Profile), Profile: string(o.Profile), Folder: o.Out, Versions: versions(backend.Versions())}
 	for _, e := range experiments.All() {
-		s, problems := o.section(e, file)
-		p.Sections, p.Problems = append(p.Sections, s), append(p.Problems, problems...)
+		s := o.section(e, file)
+		p.Sections, p.Problems = append(p.Sections, s), append(p.Problems, s.Problems...)
 		if s.Records > 0 {
 			p.Recorded++
 		}
@@ -98,20 +99,20 @@ func Write(file string, o Options) error {
 	return page.Write(file, reportTemplate, p)
 }
 
-// section collects what the page, a file, shows of an experiment. Problems are one line each.
-func (o Options) section(e study.Experiment, file string) (s section, problems []string) {
-	s = section{Info: e.Info}
-	folder := study.Folder(o.Out, e.Name)
+// section collects what the page, a file, shows of an experiment.
+func (o Options) section(e study.Experiment, file string) section {
+	s, folder := section{Info: e.Info}, study.Folder(o.Out, e.Name)
 	broken, err := study.BrokenLines(folder)
-	if err != nil {
-		return s, []string{err.Error()}
-	}
 	for _, line := range broken {
-		problems = append(problems, line+" (left out)")
+		s.Problems = append(s.Problems, line+" (left out)")
 	}
-	all, err := study.Records(folder)
+	var all []study.Record
+	if err == nil {
+		all, err = study.Records(folder)
+	}
 	if err != nil {
-		return s, append(problems, err.Error())
+		s.Problems = append(s.Problems, err.Error())
+		return s
 	}
 	var records []study.Record
 	var others []string
@@ -130,13 +131,14 @@ func (o Options) section(e study.Experiment, file string) (s section, problems [
 		s.Failures = append(s.Failures, firstLine(err.Error()))
 	}
 	if len(records) == 0 {
-		return s, problems
+		return s
 	}
 	s.Behind = behindOf(e.Name, records, linkTo(file, filepath.Join(folder, study.RunsFile)))
 	if err := panics.Catch(func() error { return s.tables(e, records, o.Profile) }); err != nil {
-		problems = append(problems, fmt.Sprintf("tables of %s: %s", e.Name, firstLine(err.Error())))
+		s.Problems = append(s.Problems, fmt.Sprintf("tables of %s: %s", e.Name, firstLine(err.Error())))
 	}
-	return s, append(problems, s.figures(e, records, o)...)
+	s.figures(e, records, o)
+	return s
 }
 
 // progress tells how many runs are recorded.
@@ -188,8 +190,8 @@ func (s *section) tables(e study.Experiment, records []study.Record, profile stu
 	return nil
 }
 
-// figures draws the figures of an experiment. It returns a line for each that cannot be drawn.
-func (s *section) figures(e study.Experiment, records []study.Record, o Options) (problems []string) {
+// figures draws the figures of an experiment.
+func (s *section) figures(e study.Experiment, records []study.Record, o Options) {
 	var drawn []study.Figure
 	err := panics.Catch(func() (err error) {
 		drawn, err = e.Figures(records, o.Profile, study.FigureSources{Out: o.Out, Data: o.Data, Backend: o.Backend})
@@ -197,19 +199,18 @@ func (s *section) figures(e study.Experiment, records []study.Record, o Options)
 	})
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
-			problems = append(problems, fmt.Sprintf("%s: %s", e.Name, strings.TrimSpace(line)))
+			s.Problems = append(s.Problems, fmt.Sprintf("%s: %s", e.Name, strings.TrimSpace(line)))
 		}
 	}
 	for _, f := range drawn {
 		var source template.URL
 		err := panics.Catch(func() (err error) { source, err = page.Image(f.Figure); return err })
 		if err != nil {
-			problems = append(problems, fmt.Sprintf("%s: figure %s: %s", e.Name, f.Name, firstLine(err.Error())))
+			s.Problems = append(s.Problems, fmt.Sprintf("%s: figure %s: %s", e.Name, f.Name, firstLine(err.Error())))
 			continue
 		}
 		s.Figures = append(s.Figures, picture{f.Name, f.Caption, source})
 	}
-	return problems
 }
 
 func firstLine(text string) string {

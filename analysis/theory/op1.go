@@ -315,44 +315,30 @@ func (a *augmented) multiply() float64 {
 	return worst
 }
 
-// solution is the solution at the last point evaluated.
+// solution is the solution at the last point evaluated, whose pulls hold the multipliers.
 func (a *augmented) solution() (*Solution, error) {
 	p := a.problem
 	f, err := GridFeatures(a.z, p.Classes, p.Images, p.Views, p.Radius)
 	if err != nil {
 		return nil, err
 	}
-	count := f.Len()
-	n, r2 := float64(count), p.Radius*p.Radius
-	s := &Solution{Features: f, Alignment: f.Alignment(), Diversity: f.Diversity()}
-	s.Multipliers, s.Norm = mat.NewDense(count, count, nil), make([]float64, count)
+	count, n, active := f.Len(), float64(f.Len()), 0
+	s := &Solution{
+		Features: f, Alignment: f.Alignment(), Diversity: f.Diversity(), Multipliers: mat.NewDense(count, count, nil), Norm: make([]float64, count),
+	}
 	s.Objective = s.Alignment + p.Alpha*s.Diversity
-	var correlated mat.Dense
-	correlated.Mul(f.Z, f.Correlation())
-	active := 0
+	s.Multipliers.Scale(a.weight, a.shift)
 	for i := range count {
-		z := f.row(i)
-		gradient := make([]float64, p.Dim)
+		z, gradient := a.z.RawRowView(i), a.gradient.RawRowView(i)
+		radial := dot(gradient, z) / (p.Radius * p.Radius)
+		s.Norm[i] = -radial
 		for j := range count {
-			lack := a.floor.At(i, j) - a.similarity.At(i, j)
-			s.Violation = max(s.Violation, lack)
-			multiplier := a.weight * a.shift.At(i, j)
-			s.Multipliers.Set(i, j, multiplier)
-			if multiplier > 0 {
+			s.Violation = max(s.Violation, a.floor.At(i, j)-a.similarity.At(i, j))
+			s.Norm[i] -= a.pull.At(i, j)
+			if s.Multipliers.At(i, j) > 0 {
 				active++
 			}
-			if i/p.Views == j/p.Views {
-				multiplier++
-			}
-			for k, x := range f.row(j) {
-				gradient[k] += 2 * multiplier * (z[k] - x) / (n * n)
-			}
 		}
-		for k := range gradient {
-			gradient[k] += 2 * p.Alpha / n * (correlated.At(i, k) - r2/float64(p.Dim)*z[k])
-		}
-		radial := dot(gradient, z) / r2
-		s.Norm[i] = -radial
 		for k := range gradient {
 			s.Gradient = max(s.Gradient, n*n*math.Abs(gradient[k]-radial*z[k]))
 		}

@@ -113,20 +113,18 @@ const frameworkSide = 120
 // Framework draws the method as the paper's figure of it, with what a step of a run computes in each box. title says which run it is.
 func Framework(g sccore.Intermediates, v encoder.ViT, title string) (figures.Schematic, error) {
 	f := figures.Schematic{Title: title, Columns: 4, Rows: 3, Kinds: []string{"online branch", "target branch", "losses"}}
-	view := func(pixels []float32) []image.Image {
-		return []image.Image{figures.Resized(figures.NewImage(pixels, g.ViewSize, g.ViewSize), frameworkSide, frameworkSide, true)}
+	square := func(pixels []float32, side int, smooth bool) []image.Image {
+		return []image.Image{figures.Resized(figures.NewImage(pixels, side, side), frameworkSide, frameworkSide, smooth)}
 	}
+	view := func(pixels []float32) []image.Image { return square(pixels, g.ViewSize, true) }
+	patches := func(pixels []float32) []image.Image { return square(pixels, g.Grid, false) }
 	colours, err := componentColours(wide(slices.Concat(g.OnlineTokens, g.TargetTokens), g.Dim))
 	if err != nil {
 		return f, err
 	}
-	square := func(pixels []float32) []image.Image {
-		return []image.Image{figures.Resized(figures.NewImage(pixels, g.Grid, g.Grid), frameworkSide, frameworkSide, false)}
-	}
 	heat := func(scores []float32) []image.Image { // Of the place in the middle of x, over the places of its partner.
-		places := g.Grid * g.Grid
 		middle := g.Grid/2*g.Grid + g.Grid/2
-		return []image.Image{figures.HeatImage(wide(scores, places)[middle], g.Grid, frameworkSide, frameworkSide)}
+		return []image.Image{figures.HeatImage(wide(scores, g.Grid*g.Grid)[middle], g.Grid, frameworkSide, frameworkSide)}
 	}
 	const online, target, loss = 0, 1, 2
 	size, shape := fmt.Sprintf("%d×%d pixels", g.ViewSize, g.ViewSize), fmt.Sprintf("%d×%d patches × %d", g.Grid, g.Grid, g.Dim)
@@ -136,17 +134,15 @@ func Framework(g sccore.Intermediates, v encoder.ViT, title string) (figures.Sch
 		filter = fmt.Sprintf("filter of %d prototypes", v.Prototypes)
 	}
 	pairs := fmt.Sprintf("%d pairs of patches", len(g.P))
-	line := func(name string, value, lambda float64) string {
-		return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda)
-	}
+	line := func(name string, value, lambda float64) string { return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda) }
 	f.Boxes = []figures.SchematicBox{
 		{Row: 0, Column: 0, Kind: online, Title: "view v1 of x", Pictures: view(g.Online), Lines: []string{size}},
-		{Row: 0, Column: 1, Kind: online, Title: "encoder and filter", Pictures: square(colours[:len(colours)/2]), Lines: []string{shape, filter}},
-		{Row: 0, Column: 2, Kind: online, Title: "head, softmax", Pictures: square(assignmentColours(g.OnlineAssignments, g.Outputs)), Lines: []string{overlap}},
+		{Row: 0, Column: 1, Kind: online, Title: "encoder and filter", Pictures: patches(colours[:len(colours)/2]), Lines: []string{shape, filter}},
+		{Row: 0, Column: 2, Kind: online, Title: "head, softmax", Pictures: patches(assignmentColours(g.OnlineAssignments, g.Outputs)), Lines: []string{overlap}},
 		{Row: 0, Column: 3, Kind: online, Title: "correspondences p", Pictures: heat(g.P), Lines: []string{pairs}},
 		{Row: 1, Column: 0, Kind: target, Title: "view v2 of x", Pictures: view(g.Target), Lines: []string{size}},
-		{Row: 1, Column: 1, Kind: target, Title: "encoder and filter", Pictures: square(colours[len(colours)/2:]), Lines: []string{shape, "moves after the online one"}},
-		{Row: 1, Column: 2, Kind: target, Title: "head, Sinkhorn–Knopp", Pictures: square(assignmentColours(g.TargetAssignments, g.Outputs)), Lines: []string{overlap}},
+		{Row: 1, Column: 1, Kind: target, Title: "encoder and filter", Pictures: patches(colours[len(colours)/2:]), Lines: []string{shape, "moves after the online one"}},
+		{Row: 1, Column: 2, Kind: target, Title: "head, Sinkhorn–Knopp", Pictures: patches(assignmentColours(g.TargetAssignments, g.Outputs)), Lines: []string{overlap}},
 		{Row: 1, Column: 3, Kind: target, Title: "correspondences q", Pictures: heat(g.Q), Lines: []string{pairs}},
 		{Row: 2, Column: 0, Kind: online, Title: "partner x′", Pictures: view(g.Partner), Lines: []string{"another image of the batch", "takes both ways too"}},
 		{Row: 2, Column: 1, Kind: loss, Title: "losses of images", Lines: []string{

@@ -61,35 +61,31 @@ func (w *Viewer) enlargement() int { return max(1, 130/w.size) }
 type NamedEncoder struct{ Name, File string }
 
 // open loads the encoder in a file, or one with random weights if the file name is empty. The caller closes it.
-func (w *Viewer) open(file string) (frozen *evaluation.FeatureExtractor, closeAll func(), err error) {
+func (w *Viewer) open(file string) (*evaluation.Encoder, error) {
+	if file == "" {
+		v, store, err := evaluation.RandomViT(w.config.Encoder, 0)
+		if err != nil {
+			return nil, err
+		}
+		return evaluation.NewEncoder(w.backend, v, store, 1, 0)
+	}
 	v, err := encoder.ViTByName(w.config.Encoder)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	v.Positions, v.Prototypes, v.BlocksAfterFilter = w.config.Positions, w.config.Prototypes, w.config.BlocksAfterFilter
-	store := model.NewStore()
-	if file == "" {
-		if v, store, err = evaluation.RandomViT(w.config.Encoder, 0); err != nil {
-			return nil, nil, err
-		}
-	} else {
-		read, err := weights.ReadViT(file, v, "")
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(read.Missing) > 0 {
-			v.Prototypes = 0 // The encoder's stage has no filter.
-		}
-		if err := read.Apply(store, "/"); err != nil {
-			return nil, nil, err
-		}
-	}
-	frozen, err = evaluation.NewFeatureExtractor(w.backend, v, store, "/", 1)
+	read, err := weights.ReadViT(file, v, "")
 	if err != nil {
-		store.Finalize()
-		return nil, nil, err
+		return nil, err
 	}
-	return frozen, func() { frozen.Close(); store.Finalize() }, nil
+	if len(read.Missing) > 0 {
+		v.Prototypes = 0 // The encoder's stage has no filter.
+	}
+	store := model.NewStore()
+	if err := read.Apply(store, "/"); err != nil {
+		return nil, err
+	}
+	return evaluation.NewEncoder(w.backend, v, store, 1, 0)
 }
 
 // encoded holds an encoder's patch features of the viewer's scenes.
@@ -100,13 +96,13 @@ type encoded struct {
 
 // encode runs the encoder in a file, or one with random weights if the file name is empty.
 func (w *Viewer) encode(file string) (encoded, error) {
-	frozen, closeAll, err := w.open(file)
+	opened, err := w.open(file)
 	if err != nil {
 		return encoded{}, err
 	}
-	defer closeAll()
-	out, err := evaluation.Encode(frozen, w.scenes, w.size, len(w.images), true)
-	return encoded{out.Rows, out.Columns, wide(out.Patches, frozen.ViT.Dim)}, err
+	defer opened.Close()
+	out, err := evaluation.Encode(opened.FeatureExtractor, w.scenes, w.size, len(w.images), true)
+	return encoded{out.Rows, out.Columns, wide(out.Patches, opened.ViT.Dim)}, err
 }
 
 // scene returns the patch features of a scene.
@@ -296,16 +292,16 @@ func (w *Viewer) Points(encoder NamedEncoder, points ...Point) (figures.ImageGri
 
 // Attention is [AttentionMaps.Draw] of the viewer's scenes, with as many maps as in the paper.
 func (w *Viewer) Attention(file string) (figures.ImageGrid, error) {
-	frozen, closeAll, err := w.open(file)
+	opened, err := w.open(file)
 	if err != nil {
 		return figures.ImageGrid{}, err
 	}
-	defer closeAll()
+	defer opened.Close()
 	images := slices.Clone(w.images)
 	for i := range images {
 		if images[i].Name = fmt.Sprintf("scene %d", i+1); w.Names != nil {
 			images[i].Name = w.Names[i]
 		}
 	}
-	return AttentionMaps{Heads: 3, Filter: 3}.Draw(frozen, images)
+	return AttentionMaps{Heads: 3, Filter: 3}.Draw(opened.FeatureExtractor, images)
 }

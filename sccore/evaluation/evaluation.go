@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/knn"
 	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/train"
@@ -31,6 +33,16 @@ type Encoder struct {
 	Seed     uint64                                 // Draws all that an evaluation draws at random, but the images.
 	Progress func(done, all int, what, note string) // Told how far a measurement of many parts, such as "videos", is. Optional.
 	Owned    *model.Store                           // Its weights, which Close frees; nil if they are the caller's.
+}
+
+// NewEncoder returns an encoder of weights at the root of a store, which becomes its own. It encodes batch images at a time.
+func NewEncoder(b compute.Backend, v encoder.ViT, store *model.Store, batch int, seed uint64) (*Encoder, error) {
+	extractor, err := NewFeatureExtractor(b, v, store, "/", batch)
+	if err != nil {
+		store.Finalize()
+		return nil, err
+	}
+	return &Encoder{FeatureExtractor: extractor, Seed: seed, Owned: store}, nil
 }
 
 // Close frees the memory of the encoder.

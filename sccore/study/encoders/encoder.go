@@ -80,12 +80,7 @@ func (e Encoder) Open(b compute.Backend, seed int) (*evaluation.Encoder, error) 
 	if err != nil {
 		return nil, err
 	}
-	frozen, err := evaluation.NewFeatureExtractor(b, vit, store, "/", evaluation.EncodeBatch)
-	if err != nil {
-		store.Finalize()
-		return nil, err
-	}
-	return &evaluation.Encoder{FeatureExtractor: frozen, Seed: uint64(seed), Owned: store}, nil
+	return evaluation.NewEncoder(b, vit, store, evaluation.EncodeBatch, uint64(seed))
 }
 
 // Describe names an encoder as the notes of a table do, and says where it computes in half precision.

@@ -108,16 +108,15 @@ func (f vitFile) readImage(path string) (evaluation.Image, error) {
 // encoder puts the transformer on an engine, for batches of images. The caller closes it.
 func (f vitFile) encoder(engine compute.Backend, batch int) (*evaluation.Encoder, error) {
 	store := model.NewStore()
-	x, err := (*evaluation.FeatureExtractor)(nil), f.Apply(store, "/")
-	if err == nil {
-		x, err = evaluation.NewFeatureExtractor(engine, f.ViT, store, "/", batch)
-	}
-	if err != nil {
+	if err := f.Apply(store, "/"); err != nil {
 		store.Finalize()
 		return nil, err
 	}
-	x.Preprocessing = f.preprocessing
-	return &evaluation.Encoder{FeatureExtractor: x, Owned: store}, nil
+	e, err := evaluation.NewEncoder(engine, f.ViT, store, batch, 0)
+	if err == nil {
+		e.Preprocessing = f.preprocessing
+	}
+	return e, err
 }
 
 // openEngine opens the engine and says which it is.

@@ -134,7 +134,9 @@ func Framework(g sccore.Intermediates, v encoder.ViT, title string) (figures.Sch
 		filter = fmt.Sprintf("filter of %d prototypes", v.Prototypes)
 	}
 	pairs := fmt.Sprintf("%d pairs of patches", len(g.P))
-	line := func(name string, value, lambda float64) string { return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda) }
+	line := func(name string, value, lambda float64) string {
+		return fmt.Sprintf("%s %.3f, λ %.2g", name, value, lambda)
+	}
 	f.Boxes = []figures.SchematicBox{
 		{Row: 0, Column: 0, Kind: online, Title: "view v1 of x", Pictures: view(g.Online), Lines: []string{size}},
 		{Row: 0, Column: 1, Kind: online, Title: "encoder and filter", Pictures: patches(colours[:len(colours)/2]), Lines: []string{shape, filter}},

@@ -7,10 +7,12 @@ package dispersion
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/semcon/semcon/analysis/stats"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -18,17 +20,15 @@ import (
 type Patches struct {
 	// Features are the patches' feature vectors, [N, D], of any norm but 0.
 	Features mat.Matrix
-	// Class is the category of each patch, and Instance the object that it lies on, numbered over all images. A negative class means no label; such
-	// patches are left out of every measure. A negative instance means no object, as for sky or grass: two such patches are not a pair of one
-	// instance.
+	// Class is the category of each patch, and Instance the object that it lies on, numbered over all images. A negative class means no label; such patches are
+	// left out of every measure. A negative instance means no object, as for sky or grass: two such patches are not a pair of one instance.
 	Class, Instance []int
 }
 
 // PatchSimilarity are mean cosine similarities between different patches, in [−1, 1], or NaN without such pairs. In over-dispersed features, Instance
 // and Class fall towards InterClass.
 type PatchSimilarity struct {
-	// Instance is the mean over pairs of one instance, Class over pairs of one class but different instances, InterClass over pairs of different
-	// classes.
+	// Instance is the mean over pairs of one instance, Class over pairs of one class but different instances, InterClass over pairs of different classes.
 	Instance, Class, InterClass float64
 	// InstancePairs, ClassPairs and InterClassPairs count them.
 	InstancePairs, ClassPairs, InterClassPairs int
@@ -153,14 +153,9 @@ func OverSegmentation(segment, instance []int) (float64, error) {
 	}
 	var effective []float64
 	for _, counts := range split {
-		var shares []float64
-		total := 0.0
-		for _, count := range counts {
-			shares, total = append(shares, count), total+count
-		}
-		slices.Sort(shares) // A map has no order, and the sum of floats depends on it.
-		entropy := 0.0
-		for _, count := range shares {
+		sizes := slices.Sorted(maps.Values(counts)) // A map has no order, and the sum of floats depends on it.
+		total, entropy := floats.Sum(sizes), 0.0
+		for _, count := range sizes {
 			entropy -= count / total * math.Log(count/total)
 		}
 		effective = append(effective, math.Exp(entropy))
@@ -180,22 +175,19 @@ func ByRank(bins []PositiveRate, groups int) ([]PositiveRate, error) {
 	if groups < 1 {
 		return nil, fmt.Errorf("positive rate by rank: %d groups, want at least 1", groups)
 	}
-	total := 0.0
-	for _, b := range bins {
-		total += float64(b.Pairs)
+	total, left := 0.0, make([]float64, len(bins)) // Pairs of each bin that no group has.
+	for i, b := range bins {
+		left[i] = float64(b.Pairs)
+		total += left[i]
 	}
 	merged := make([]PositiveRate, groups)
 	each, next := total/float64(groups), 0 // next is the bin to take from.
-	left := 0.0                            // Pairs of that bin that no group has.
-	if len(bins) > 0 {
-		left = float64(bins[0].Pairs)
-	}
 	for g := range merged {
 		m := &merged[g]
 		m.Low, m.High = math.NaN(), math.NaN()
 		wanted, positive := each, 0.0
 		for wanted > 1e-9*total && next < len(bins) {
-			taken := min(wanted, left)
+			taken := min(wanted, left[next])
 			if taken > 0 {
 				if math.IsNaN(m.Low) {
 					m.Low = bins[next].Low
@@ -203,11 +195,9 @@ func ByRank(bins []PositiveRate, groups int) ([]PositiveRate, error) {
 				m.High = bins[next].High
 				positive += taken * bins[next].Rate
 			}
-			wanted, left = wanted-taken, left-taken
-			if left <= 0 {
-				if next++; next < len(bins) {
-					left = float64(bins[next].Pairs)
-				}
+			wanted, left[next] = wanted-taken, left[next]-taken
+			if left[next] <= 0 {
+				next++
 			}
 		}
 		m.Pairs, m.Rate = int(math.Round(each)), positive/each

@@ -1,6 +1,5 @@
-// Package stats says what measured numbers mean. Values of runs go in; a mean with its interval over seeds ([MeanInterval]), its p-value ([PValue]) and
-// the correction for several tests ([Holm]), rank correlation ([Spearman]), the area under the ROC curve ([AUC]), principal components and means by bin
-// come out.
+// Package stats says what measured numbers mean. Values of runs go in; a mean with its interval over seeds ([MeanInterval]), its p-value ([PValue]) and the
+// correction for several tests ([Holm]), rank correlation ([Spearman]), the area under the ROC curve ([AUC]), principal components and means by bin come out.
 //
 // The next statistic gets a file here and is compared with SciPy in testdata.
 package stats
@@ -57,9 +56,8 @@ func MeanByBin(keys, values []float64, bins int) (middles, means []float64) {
 	return middles, means
 }
 
-// PrincipalComponents are the coordinates of rows, [n][dim], along the k directions of largest variance, [n][k], largest first. The sign of a
-// direction makes its largest entry positive. It is an error if there are fewer than two rows, if lengths differ, if k is outside [1, dim], or if a
-// number is not finite.
+// PrincipalComponents are the coordinates of rows, [n][dim], along the k directions of largest variance, [n][k], largest first. The sign of a direction makes
+// its largest entry positive. It is an error if there are fewer than two rows, if lengths differ, if k is outside [1, dim], or if a number is not finite.
 func PrincipalComponents(rows [][]float64, k int) ([][]float64, error) {
 	if len(rows) < 2 || k < 1 || k > len(rows[0]) {
 		return nil, fmt.Errorf("%d principal components of %d rows", k, len(rows))

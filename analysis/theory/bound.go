@@ -114,15 +114,13 @@ type Repaired struct {
 	Within float64
 	// Across is κ, an upper bound on the root mean square similarity of an image to another class.
 	Across float64
-	// First is 8 r² (r² − δ_T + p_T (r² + δ_T)) / Γ², the bound as erratum E14 first states it. Value has 2 (r² + κ) for its 8 r², at most half of
-	// it, because the spread of an image's views enters by its variance and two class means are at most √(2 (r² + κ)) apart. +Inf if the margin is
-	// not positive.
+	// First is 8 r² (r² − δ_T + p_T (r² + δ_T)) / Γ², the bound as erratum E14 first states it. Value has 2 (r² + κ) for its 8 r², at most half of it, because
+	// the spread of an image's views enters by its variance and two class means are at most √(2 (r² + κ)) apart. +Inf if the margin is not positive.
 	First float64
 }
 
-// Repaired evaluates the theorem at tails, for features whose [Features.CorrelationPeak] is omega. With ρ and κ as above the margin is Γ = (3ρ −
-// r²)/2 − κ. Its domain is 0 ≤ δ_T, d_T ≤ r² and κ² ≥ 0. No features have numbers that make κ² negative, since concentrated classes cannot fill more
-// than K dimensions evenly.
+// Repaired evaluates the theorem at tails, for features whose [Features.CorrelationPeak] is omega. With ρ and κ as above the margin is Γ = (3ρ − r²)/2 − κ. Its
+// domain is 0 ≤ δ_T, d_T ≤ r² and κ² ≥ 0. No features have numbers that make κ² negative, since concentrated classes cannot fill more than K dimensions evenly.
 func (s Setting) Repaired(t Tails, omega float64) Repaired {
 	r2, n := s.Radius*s.Radius, float64(s.Images)
 	delta, p, d, q := t.ViewThreshold, t.ViewTail, t.ClassThreshold, t.ClassTail
@@ -149,10 +147,9 @@ type MomentBound struct {
 	// spread of its views about their mean z̄, L the distance from its class mean μ_y to the farthest other one, and Γ = z̄ᵀμ_y − κ − (‖μ_y‖² − min_k
 	// ‖μ_k‖²)/2 with κ² = K E_{j ∈ T2}[z_jᵀ C z_j] − E_{j ∈ T2, l ∈ D(y)}[s_jl²]. It is never above [Repaired], for any thresholds.
 	Value float64
-	// Geometric bounds the error by the mean over images of min(1, V/t²), where t is the distance from z̄ to the nearest border of its class's cell:
-	// it uses the similarity to each class mean where Value uses κ, a bound on all of them. It is never above Value. The gap between the true error
-	// and Geometric is due to Chebyshev's inequality alone (docs/theory.md, theorem 3); the gap between Geometric and Value comes from treating all
-	// other classes as one, by κ.
+	// Geometric bounds the error by the mean over images of min(1, V/t²), where t is the distance from z̄ to the nearest border of its class's cell: it uses
+	// the similarity to each class mean where Value uses κ, a bound on all of them. It is never above Value. The gap between the true error and Geometric is
+	// due to Chebyshev's inequality alone (docs/theory.md, theorem 3); the gap between Geometric and Value comes from treating all other classes as one, by κ.
 	Geometric float64
 	// Margined is the share of images with Γ > 0, and Inside the share with t > 0, whose mean is classified correctly.
 	Margined, Inside float64

@@ -98,8 +98,7 @@ func NewFeatures(rows mat.Matrix, labels, images []int, radius float64) (*Featur
 	return f, nil
 }
 
-// GridFeatures makes Features of rows that are already class by class, image by image, view by view, [classes·images·views, d], scaled to length
-// radius.
+// GridFeatures makes Features of rows that are already class by class, image by image, view by view, [classes·images·views, d], scaled to length radius.
 func GridFeatures(rows mat.Matrix, classes, images, views int, radius float64) (*Features, error) {
 	count, _ := rows.Dims()
 	if classes < 1 || images < 1 || views < 1 || classes*images*views != count {
@@ -115,8 +114,7 @@ func GridFeatures(rows mat.Matrix, classes, images, views int, radius float64) (
 // Len is N, the number of views of all images.
 func (f *Features) Len() int { return f.Classes * f.Images * f.Views }
 
-// Groups is the number of images of all classes. Group g has the views from Views·g up to but not including Views·(g+1), which is T2 for each of
-// them.
+// Groups is the number of images of all classes. Group g has the views from Views·g up to but not including Views·(g+1), which is T2 for each of them.
 func (f *Features) Groups() int { return f.Classes * f.Images }
 
 // ClassOf is the class of view i.
@@ -216,8 +214,7 @@ func InForm(features *mat.Dense, form string, dimensions int) *mat.Dense {
 	return &cut
 }
 
-// NewFeaturesInForm brings features into a form. flat holds vectors of length dim, with all views of an image together; labels holds the class of each
-// image.
+// NewFeaturesInForm brings features into a form. flat holds vectors of length dim, with all views of an image together; labels holds the class of each image.
 func NewFeaturesInForm(flat []float32, dim int, labels []int32, classes, views int, form string) (*Features, error) {
 	count := len(flat) / dim
 	rows := mat.NewDense(count, dim, nil)

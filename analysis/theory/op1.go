@@ -119,8 +119,7 @@ type Solution struct {
 	Features *Features
 	// Objective is L_align + α L_div; Alignment and Diversity are the two losses without α.
 	Objective, Alignment, Diversity float64
-	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r². Active is the share of pairs of views with a nonzero
-	// multiplier.
+	// Violation is the largest r² − φ_f²‖x_i − x_j‖²/2 − s_ij, at most about 1e-6 r². Active is the share of pairs of views with a nonzero multiplier.
 	Violation, Active float64
 	// Multipliers are λ_ij v_ij ≥ 0, [N, N] and symmetric: those of 1/(2N²) Σ_ij λ_ij v_ij (‖z_i − z_j‖² − φ_f²‖x_i − x_j‖²) in the Lagrangian. If
 	// one is positive, r² − s_ij = 1/(2 v_ij), half of the value in the paper's proof (erratum E24).

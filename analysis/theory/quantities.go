@@ -262,8 +262,7 @@ func (f *Features) DeltaTarget() float64 {
 type LemmaCheck struct {
 	// Name is the lemma's LaTeX label and, if it has several readings, the reading.
 	Name string
-	// Cases counts the instances of the lemma: views, images, or pairs of an image and a class. For a lemma with a premise, only those that meet it
-	// count.
+	// Cases counts the instances of the lemma: views, images, or pairs of an image and a class. For a lemma with a premise, only those that meet it count.
 	Cases int
 	// Fails counts the cases in which the conclusion is false by more than rounding.
 	Fails int
@@ -308,8 +307,7 @@ func (f *Features) Lemmas(t Tails, alpha float64) []LemmaCheck {
 	return append(checks, f.expectationLemmas(t)...)
 }
 
-// classificationLemmas test lemma condition_cls_correct: which views meet its condition for all other classes, and which of these are nearest to
-// another mean.
+// classificationLemmas test lemma condition_cls_correct: which views meet its condition for all other classes, and which of these are nearest to another mean.
 func (f *Features) classificationLemmas() []LemmaCheck {
 	printed, repaired := newCheck("condition_cls_correct, printed"), newCheck("condition_cls_correct, E15")
 	r, r2 := f.Radius, f.Radius*f.Radius

@@ -15,12 +15,10 @@ import (
 
 // Tails are the four numbers through which the theorem sees features: how often similarities are low.
 type Tails struct {
-	// ViewThreshold is δ_T, and ViewTail is p_T = sup_i P_{j,l ∈ T2(i)}[z_jᵀz_l ≤ δ_T], over pairs of views of one image, including a view with
-	// itself.
+	// ViewThreshold is δ_T, and ViewTail is p_T = sup_i P_{j,l ∈ T2(i)}[z_jᵀz_l ≤ δ_T], over pairs of views of one image, including a view with itself.
 	ViewThreshold, ViewTail float64
-	// ClassThreshold is d_T, and ClassTail is q_T = sup_i P_{j ∈ T2(i), l ∈ T1(j)}[z_jᵀz_l ≤ d_T], over pairs of views of two images of one class
-	// (lemma prop_in_class; the assumption in-of-class-dist states it in the input space). It is small if a class's images share patterns (erratum
-	// E20).
+	// ClassThreshold is d_T, and ClassTail is q_T = sup_i P_{j ∈ T2(i), l ∈ T1(j)}[z_jᵀz_l ≤ d_T], over pairs of views of two images of one class (lemma
+	// prop_in_class; the assumption in-of-class-dist states it in the input space). It is small if a class's images share patterns (erratum E20).
 	ClassThreshold, ClassTail float64
 }
 
@@ -173,9 +171,9 @@ func ReadTails(path, views, form string) (TailCurves, error) {
 	}
 	curves, err := parseTails(content, views, form)
 	if err != nil {
-		return TailCurves{}, fmt.Errorf("%s: %w", path, err)
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return curves, nil
+	return curves, err
 }
 
 func parseTails(content []byte, views, form string) (c TailCurves, err error) {

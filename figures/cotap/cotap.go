@@ -108,17 +108,17 @@ func measure(b compute.Backend, way string, n int) (cost Cost, err error) {
 func Curves(costs []Cost) figures.CurvesRow {
 	row := figures.CurvesRow{{X: "patch pairs", Y: "CPU time (ms)", LogX: true, LogY: true}, {X: "patch pairs", Y: "memory (MB)", LogX: true, LogY: true}}
 	for _, way := range []string{"brute force", "graph", "host"} {
-		time, space := figures.Series{Name: way}, figures.Series{Name: way}
+		for i := range row {
+			row[i].Series = append(row[i].Series, figures.Series{Name: way})
+		}
 		for _, cost := range costs {
-			if cost.Way != way {
-				continue
+			if cost.Way == way {
+				figures.AddPoint(&row[0].Series, way, float64(cost.Pairs), 1e3*cost.CPU.Seconds())
 			}
-			time.X, time.Y = append(time.X, float64(cost.Pairs)), append(time.Y, 1e3*cost.CPU.Seconds())
-			if cost.Memory > 0 {
-				space.X, space.Y = append(space.X, float64(cost.Pairs)), append(space.Y, float64(cost.Memory)/1e6)
+			if cost.Way == way && cost.Memory > 0 {
+				figures.AddPoint(&row[1].Series, way, float64(cost.Pairs), float64(cost.Memory)/1e6)
 			}
 		}
-		row[0].Series, row[1].Series = append(row[0].Series, time), append(row[1].Series, space)
 	}
 	return row
 }
@@ -149,7 +149,7 @@ func Ranking(p, q []float64) (figures.CurvesRow, error) {
 	if len(p) < 10 {
 		return nil, errors.New("a ranking of fewer than ten pairs")
 	}
-	byThreshold := figures.Series{Name: "AP loss"}
+	var byThreshold []figures.Series
 	low, high := slices.Min(q), slices.Max(q)
 	for i := range thresholds {
 		t := low + (high-low)*float64(i)/thresholds
@@ -157,7 +157,7 @@ func Ranking(p, q []float64) (figures.CurvesRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		byThreshold.X, byThreshold.Y = append(byThreshold.X, t), append(byThreshold.Y, loss)
+		figures.AddPoint(&byThreshold, "AP loss", t, loss)
 	}
 	_, gradient, err := losses.DefaultCoTAP().Evaluate(p, q)
 	if err != nil {
@@ -168,7 +168,7 @@ func Ranking(p, q []float64) (figures.CurvesRow, error) {
 		return nil, err
 	}
 	return figures.CurvesRow{
-		{Title: "AP loss under each threshold", X: "threshold t", Y: "AP loss", Series: []figures.Series{byThreshold}},
+		{Title: "AP loss under each threshold", X: "threshold t", Y: "AP loss", Series: byThreshold},
 		{Title: "summed over thresholds", X: "up to threshold t", Y: "sum / pairs", Series: []figures.Series{summed}},
 		{Title: "pull on the ranking", X: "place in the student's ranking (%)", Y: "pull / mean pull (up > 0)", Series: pulls(p, q, gradient)},
 	}, nil

@@ -96,11 +96,11 @@ func partOf(part, all int) string {
 
 // shortened is a file's name without folders that fits above a picture.
 func shortened(name string) string {
-	short := []rune(filepath.Base(name))
+	const most = 15
 	if name == "" {
 		return ""
 	}
-	const most = 15
+	short := []rune(filepath.Base(name))
 	if len(short) > most {
 		short = append(short[:most-1], '…')
 	}

@@ -234,12 +234,11 @@ func (m SparseMatches) pairOfViews(frozen *evaluation.FeatureExtractor, both pai
 			bytes[p] = uint8(255*min(max(x, 0), 1) + 0.5)
 		}
 		im := evaluation.NewImage(bytes, datasets.Size{Height: m.Size, Width: m.Size}, frozen.Preprocessing)
-		for f, err := range frozen.Features(func(yield func(evaluation.Image, error) bool) { yield(im, nil) }, true) {
-			if err != nil {
-				return pair, err
-			}
-			features[v] = f.Patches
+		encoded, err := frozen.ExtractAll([]evaluation.Image{im}, evaluation.Outputs{Patches: true})
+		if err != nil {
+			return pair, err
 		}
+		features[v] = encoded[0][0].Patches
 		pictures[v] = figures.NewImage(both.view(v), m.Size, m.Size)
 	}
 	inImage := func(v, place int) (y, x, height, width float64) {
@@ -289,11 +288,8 @@ func (v viewCutter) cut(pixels []uint8, height, width int, params *tensors.Tenso
 	if err != nil {
 		return pairOfViews{}, err
 	}
-	var flat [4][]float32
-	for i := range flat {
-		flat[i] = tensors.MustCopyFlatData[float32](out[i])
-	}
-	return pairOfViews{flat[0], flat[1], flat[2], flat[3]}, nil
+	flat := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	return pairOfViews{flat(0), flat(1), flat(2), flat(3)}, nil
 }
 
 // NamedRecipe is a recipe of views and its name in figures.

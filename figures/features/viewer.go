@@ -124,10 +124,9 @@ func (s encoded) alike(query []float64, scene int) (cosines []float64) {
 }
 
 // correspondences are half the cosines of a feature with the patches of a scene plus a half.
-func (s encoded) correspondences(query []float64, scene int) []float64 {
-	scores := s.alike(query, scene)
-	for i := range scores {
-		scores[i] = scores[i]/2 + 0.5
+func (s encoded) correspondences(query []float64, scene int) (scores []float64) {
+	for _, cosine := range s.alike(query, scene) {
+		scores = append(scores, cosine/2+0.5)
 	}
 	return scores
 }
@@ -237,12 +236,11 @@ func (s encoded) patchBox(place int, least float64) figures.Box {
 }
 
 // Scores are the correspondences of the patches of two scenes, in [0, 1]: patch by patch of the first, that patch with each of the second.
-func (w *Viewer) Scores(encoder NamedEncoder, first, second int) ([]float64, error) {
+func (w *Viewer) Scores(encoder NamedEncoder, first, second int) (scores []float64, err error) {
 	s, err := w.encode(encoder.File)
 	if err != nil {
 		return nil, err
 	}
-	var scores []float64
 	for _, patch := range s.scene(first) {
 		scores = append(scores, s.correspondences(patch, second)...)
 	}

@@ -275,19 +275,19 @@ func stepOf(name string, set []string) (step, error) {
 	if changes.BF16 {
 		vit.ComputeDType = dtypes.BFloat16
 	}
+	imagesOf := func(batch, parts *int) int { // Of a part of a batch.
+		if changes.Batch > 0 {
+			*batch, *parts = changes.Batch, 1
+		}
+		return *batch / *parts
+	}
 	switch name {
 	case "upernet", "fpn":
 		c := finetuning.Training(vit, map[string]string{"upernet": finetune.UPerNet, "fpn": finetune.FPN}[name])
-		if changes.Batch > 0 {
-			c.Batch, c.Parts = changes.Batch, 1
-		}
-		return step{images: c.Batch / c.Parts, compile: func(b compute.Backend) (err error) { _, err = finetune.NewSegmentationTrainer(b, c); return err }}, nil
+		return step{images: imagesOf(&c.Batch, &c.Parts), compile: func(b compute.Backend) (err error) { _, err = finetune.NewSegmentationTrainer(b, c); return err }}, nil
 	case "detection":
 		c := detection.Training(vit)
-		if changes.Batch > 0 {
-			c.Batch, c.Parts = changes.Batch, 1
-		}
-		return step{images: c.Batch / c.Parts, compile: func(b compute.Backend) (err error) { _, err = finetune.NewDetectionTrainer(b, c); return err }}, nil
+		return step{images: imagesOf(&c.Batch, &c.Parts), compile: func(b compute.Backend) (err error) { _, err = finetune.NewDetectionTrainer(b, c); return err }}, nil
 	}
 	return step{}, fmt.Errorf("--step %s: not one of %s", name, strings.Join(stepNames, ", "))
 }

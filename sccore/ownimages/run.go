@@ -318,19 +318,14 @@ func checkFree(dir string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	other := ""
-	for _, entry := range entries {
-		switch name := entry.Name(); {
-		case name == runFile:
-			return nil
-		case name != checkpoints && name != lockFile && !strings.HasPrefix(name, "."): // These are there if the run was killed before it wrote what it is.
-			other = name
-		}
+	isRun := func(entry fs.DirEntry) bool { return entry.Name() == runFile }
+	other := slices.IndexFunc(entries, func(entry fs.DirEntry) bool { // The others are there if the run was killed before it wrote what it is.
+		return entry.Name() != checkpoints && entry.Name() != lockFile && !strings.HasPrefix(entry.Name(), ".")
+	})
+	if other < 0 || slices.ContainsFunc(entries, isRun) {
+		return nil
 	}
-	if other != "" {
-		return fmt.Errorf("%s: holds %s and no run; name another folder", dir, other)
-	}
-	return nil
+	return fmt.Errorf("%s: holds %s and no run; name another folder", dir, entries[other].Name())
 }
 
 // claim writes what the run is, or checks that the folder is of the same run.

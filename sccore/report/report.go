@@ -124,15 +124,13 @@ func (o Options) section(e study.Experiment, file string) section {
 		}
 	}
 	s.Records, s.Others = len(records), strings.Join(others, ", ")
-	if len(records) > 0 { // Without any, the runs may be on data that are not here, so that nothing can be told.
-		s.progress(o, e)
-	}
 	if err := o.Failures[e.Name]; err != nil {
 		s.Failures = append(s.Failures, firstLine(err.Error()))
 	}
-	if len(records) == 0 {
+	if len(records) == 0 { // The runs may be on data that are not here, so that nothing can be told.
 		return s
 	}
+	s.progress(o, e)
 	s.Behind = behindOf(e.Name, records, linkTo(file, filepath.Join(folder, study.RunsFile)))
 	if err := panics.Catch(func() error { return s.tables(e, records, o.Profile) }); err != nil {
 		s.Problems = append(s.Problems, fmt.Sprintf("tables of %s: %s", e.Name, firstLine(err.Error())))

@@ -43,20 +43,18 @@ func Select(out, name string, profile study.Profile) (Selection, error) {
 	if err != nil {
 		return s, fmt.Errorf("run %s: %w", name, err)
 	}
-	for _, cell := range matching {
-		var hashes []string
-		for _, r := range records {
-			if r.Cell == cell && strings.HasPrefix(r.ConfigHash, hash) {
-				add(&hashes, r.ConfigHash)
-			}
-		}
-		if len(hashes) > 1 {
-			return s, fmt.Errorf("run %s: %s was run with %d configurations; choose one by @%s", name, cell, len(hashes), strings.Join(hashes, " or @"))
-		}
-	}
+	hashes := map[string][]string{} // By cell.
 	for _, r := range records {
 		if slices.Contains(matching, r.Cell) && strings.HasPrefix(r.ConfigHash, hash) {
 			s.Records = append(s.Records, r)
+			if !slices.Contains(hashes[r.Cell], r.ConfigHash) {
+				hashes[r.Cell] = append(hashes[r.Cell], r.ConfigHash)
+			}
+		}
+	}
+	for _, cell := range matching {
+		if ran := hashes[cell]; len(ran) > 1 {
+			return s, fmt.Errorf("run %s: %s was run with %d configurations; choose one by @%s", name, cell, len(ran), strings.Join(ran, " or @"))
 		}
 	}
 	switch {

@@ -6,21 +6,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Verdict says what a bound on the error rate is worth.
-type Verdict string
-
-// The verdicts.
-const (
-	// NonVacuous: the theorem's conditions hold and the bound is below 1.
-	NonVacuous Verdict = "speaks"
-	// Vacuous: the conditions hold and the bound is 1 or more.
-	Vacuous Verdict = "vacuous"
-	// NoMargin: the margin in the denominator is not positive, or positive only by rounding, so that the theorem says nothing.
-	NoMargin Verdict = "no margin"
-	// Inapplicable: a condition on d, δ_T or d_T does not hold.
-	Inapplicable Verdict = "inapplicable"
-)
-
 // Bound is a theorem's upper bound on the error rate for one set of numbers.
 type Bound struct {
 	// Value is what the formula gives, at least 0, whether or not the conditions hold; +Inf without a margin.
@@ -30,19 +15,6 @@ type Bound struct {
 	Margin float64
 	// Domain reports whether the theorem's conditions on d, δ_T and d_T hold.
 	Domain bool
-}
-
-// Verdict classifies the bound.
-func (b Bound) Verdict() Verdict {
-	switch {
-	case !b.Domain:
-		return Inapplicable
-	case !(b.Margin > 0) || math.IsInf(b.Value, 1):
-		return NoMargin
-	case b.Value >= 1:
-		return Vacuous
-	}
-	return NonVacuous
 }
 
 func (b Bound) better(than Bound) bool {

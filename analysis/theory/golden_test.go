@@ -77,8 +77,8 @@ func ExampleFeatures_Deltas() {
 
 func ExampleFeatures_Compare() {
 	a, _ := RandomLabels(4, 500, 2, 0.025, 1).Compare(200)
-	fmt.Printf("printed %.0e, repaired %s, moments %.2f, true error %.2f\n", a.Printed.Value, a.Repaired.Verdict(), a.Moments.Value, a.Error)
-	// Output: printed 2e-05, repaired no margin, moments 1.00, true error 0.73
+	fmt.Printf("printed %.0e, repaired has a margin: %t, moments %.2f, true error %.2f\n", a.Printed.Value, a.Repaired.Margin > 0, a.Moments.Value, a.Error)
+	// Output: printed 2e-05, repaired has a margin: false, moments 1.00, true error 0.73
 }
 
 func ExampleFeatures_MomentBound() {

@@ -350,3 +350,31 @@ func ExampleSetting_Repaired() {
 	// printed 0.0485, repaired 0.0024 (speaks)
 	// the same tails with all classes in one place: printed 0.0485, repaired +Inf (no margin)
 }
+
+// Verdict says what a bound on the error rate is worth.
+type Verdict string
+
+// The verdicts.
+const (
+	// NonVacuous: the theorem's conditions hold and the bound is below 1.
+	NonVacuous Verdict = "speaks"
+	// Vacuous: the conditions hold and the bound is 1 or more.
+	Vacuous Verdict = "vacuous"
+	// NoMargin: the margin in the denominator is not positive, or positive only by rounding, so that the theorem says nothing.
+	NoMargin Verdict = "no margin"
+	// Inapplicable: a condition on d, δ_T or d_T does not hold.
+	Inapplicable Verdict = "inapplicable"
+)
+
+// Verdict classifies the bound.
+func (b Bound) Verdict() Verdict {
+	switch {
+	case !b.Domain:
+		return Inapplicable
+	case !(b.Margin > 0) || math.IsInf(b.Value, 1):
+		return NoMargin
+	case b.Value >= 1:
+		return Vacuous
+	}
+	return NonVacuous
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/tensorboard"
 	"github.com/semcon/semcon/sccore/train"
 	"github.com/semcon/semcon/sccore/weights"
 )
@@ -30,7 +31,7 @@ const (
 	BestFile    = "best.safetensors"    // The best encoder
 	InitialFile = "initial.safetensors" // The encoder before the first step.
 	MetricsFile = "metrics.csv"
-	EventsFile  = "events.out.tfevents.semcon" // For TensorBoard.
+	EventsFile  = tensorboard.FilePrefix + "semcon"
 	ReportFile  = "report.html"
 	runFile     = "run.json" // What the run is, so that another one does not go on in its folder.
 	lockFile    = "lock"

@@ -175,7 +175,7 @@ func checkFiles(t *testing.T, files map[string][]byte) {
 		}
 	}
 	page := string(files["/"+ReportFile])
-	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "&#34;steps&#34;: 3"} {
+	for _, want := range []string{"Nothing says that training has damaged", "k-NN accuracy", "cut.png: ", "2 class folders", "data:image/svg&#43;xml;base64,", "data:image/png;base64,", "&#34;steps&#34;: 3", "<pre>semcon train</pre>", "<td>random weights</td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in the report", want)
 		}

@@ -297,6 +297,10 @@ func (c featureCall) write(store *evaluation.FeatureStore, rows []string, prepro
 		if err := safetensors.WriteNPY(c.out, named[c.names()[0]]); err != nil {
 			return err
 		}
+		oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`) // A name may hold a line break, and the file has a line for each row.
+		for i, row := range rows {
+			rows[i] = oneLine.Replace(row)
+		}
 		return atomicfile.WriteBytes(base+".txt", []byte(strings.Join(rows, "\n")+"\n"))
 	}
 	names, err := json.Marshal(rows)

@@ -83,7 +83,7 @@ func readPaths(r io.Reader) (paths []string, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxPath)
 	for lines.Scan() {
-		path := strings.TrimSuffix(lines.Text(), "\r")
+		path := strings.TrimPrefix(strings.TrimSuffix(lines.Text(), "\r"), "\ufeff") // Windows writes a mark of byte order.
 		if path == "" {
 			continue
 		}

@@ -77,7 +77,7 @@ func TestFeaturesOfBlocksListsAndWholeImages(t *testing.T) {
 	}
 
 	// A list, in its own order, from a file and from standard input.
-	paths := "photos/2.png\n\nphotos/0.png\r\n"
+	paths := "\ufeffphotos/2.png\n\nphotos/0.png\r\n"
 	m.Write(t, "list.txt", paths)
 	for _, listed := range []map[string]*tensors.Tensor{run("", "list.txt"), run(paths, "-")} {
 		class, want := floats(t, listed, "class", 2, 64), floats(t, last, "class", 3, 64)

@@ -133,6 +133,15 @@ func TestFeaturesOfAFolder(t *testing.T) {
 		}
 		return stdout
 	}
+	broken := filepath.Join(m.Checkout, "photos", "a\nb.png")
+	write(t, picture(t, 20, color.RGBA{80, 200, 30, 255}), broken)
+	run("--size", "32", "--out", "lines.npy")
+	if names, err := os.ReadFile(filepath.Join(m.Checkout, "lines.txt")); err != nil || string(names) != "0.png\n1.png\n2.png\na\\nb.png\n" {
+		t.Errorf("a name with a line break: %q, %v", names, err)
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
 	if stdout := run("--size", "32", "--batch", "2", "--out", "f.npy"); stdout != "wrote f.npy: 3 images, 64 features each, from vit-tiny\n" {
 		t.Errorf("said %q", stdout)
 	}

@@ -189,7 +189,7 @@ func TestFoldersSayWhatIsWrong(t *testing.T) {
 		"two splits":  {map[string][]byte{"train/a/1.png": picture, "test/a/1.png": picture}, 8, "its folders, test and train, are splits and not classes"},
 		"all broken":  {map[string][]byte{"a/1.png": nil, "a/2.png": nil}, 8, "none of the images can be read: a/1.png: is empty"},
 		"size":        {map[string][]byte{"a/1.png": picture}, 0, "image size 0, want at least 1 pixel"},
-		"large file":  {map[string][]byte{"a/1.png": make([]byte, maxFileBytes+1)}, 8, "none of the images can be read: a/1.png: is larger than 64 MiB"},
+		"large file":  {map[string][]byte{"a/1.png": make([]byte, maxFileBytes+1)}, 8, "none of the images can be read: a/1.png: is larger than 256 MiB"},
 		"folder .jpg": {map[string][]byte{"a/1.jpg/b.txt": nil}, 8, "no class folder contains a .jpg, .jpeg or .png file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 
 // maxFileBytes and maxFolderDepth bound what a folder or an archive may ask for.
 const (
-	maxFileBytes   = 1 << 26 // 64 MiB for one image file.
+	maxFileBytes   = 1 << 28 // 256 MiB for one image file.
 	maxFolderDepth = 16
 )
 
@@ -55,7 +55,10 @@ func readFile(tree fs.FS, name string) ([]byte, error) {
 	defer file.Close()
 	// The size spares copies. It is a hint, as pipes have none.
 	var content bytes.Buffer
-	if info, err := file.Stat(); err == nil && info.Size() <= maxFileBytes {
+	tooLarge := fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
+	if info, err := file.Stat(); err == nil && info.Size() > maxFileBytes {
+		return nil, tooLarge
+	} else if err == nil {
 		content.Grow(int(info.Size()) + bytes.MinRead)
 	}
 	_, err = content.ReadFrom(io.LimitReader(file, maxFileBytes+1))
@@ -65,7 +68,7 @@ func readFile(tree fs.FS, name string) ([]byte, error) {
 	case content.Len() == 0:
 		return nil, errors.New("is empty")
 	case content.Len() > maxFileBytes:
-		return nil, fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
+		return nil, tooLarge
 	}
 	return content.Bytes(), nil
 }

@@ -1,10 +1,11 @@
-// Torture kills experiments at random moments until they end, and compares what they leave with an uninterrupted run:
+// Torture kills commands at random moments until they end, and compares what they leave with an uninterrupted run:
 //
 //	go run ./internal/torture --minutes 3
 //
-// It runs smoke profiles on the engine that $GOMLX_BACKEND names, one experiment after the other in the order that the seed draws, with short times between
-// checkpoints. Each kill is a SIGKILL, which no program can answer. It prints what it did. The exit status is 1 if anything differs, and the two folders are
-// then kept.
+// It runs all experiments, "semcon train" and "semcon features" in smoke profiles on the engine that $GOMLX_BACKEND names, one after the other in the order
+// that the seed draws, with short times between checkpoints. On XLA it also runs two processes at once on a cache of compiled programs whose entries it
+// damages. Each kill is a SIGKILL, which no program can answer. It prints what it did. The exit status is 1 if anything differs, and the two folders are then
+// kept.
 package main
 
 import (
@@ -17,16 +18,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/semcon/semcon/internal/torture/samerun"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/experiments"
 )
 
-// training are the experiments that train.
-var training = []string{"noise-tolerance", "transfer", "main", "pretrain", "teacher-quality", "effect-aug", "ablation"}
+// The tasks that are no experiments: training on a folder, features of a folder, and an experiment on a damaged cache of compiled programs.
+const train, features, cache = "train", "features", "xla-cache"
+
+// tasks returns the names of everything that can be tortured on an engine.
+func tasks(engine string) (names []string) {
+	for _, e := range experiments.All() {
+		names = append(names, e.Name)
+	}
+	if names = append(names, train, features); engine != "go" {
+		names = append(names, cache)
+	}
+	return names
+}
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
 
@@ -35,7 +48,7 @@ func run(args []string, out io.Writer) int {
 	flags.SetOutput(out)
 	minutes := flags.Float64("minutes", 3, "`TIME` in minutes, after which the last experiment ends without more kills")
 	seed := flags.Uint64("seed", uint64(time.Now().UnixNano()), "`NUMBER` that draws the moments; they still depend on the speed of the machine")
-	name := flags.String("experiment", "", "torture this `EXPERIMENT` alone; by default all that train, in turn")
+	name := flags.String("experiment", "", "torture this `EXPERIMENT` alone, or train, features or xla-cache; by default all in turn")
 	binary := flags.String("semcon", "", "`FILE` of the binary; by default it is built")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -45,7 +58,7 @@ func run(args []string, out io.Writer) int {
 		return 2
 	}
 	t := torture{out: out, random: rand.New(rand.NewPCG(*seed, 0)), wholes: map[string]whole{}}
-	names := slices.Clone(training)
+	names := tasks(os.Getenv("GOMLX_BACKEND"))
 	t.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	if *name != "" {
 		names = []string{*name}
@@ -89,6 +102,10 @@ func (t *torture) all(names []string, binary string, length time.Duration) (err 
 		}
 	}
 	t.deadline = time.Now().Add(length)
+	photos := filepath.Join(t.dir, "photos")
+	if err := synthetic.WriteFolder(photos, synthetic.Images(60, 48, 0)); err != nil {
+		return err
+	}
 	for i := 0; i == 0 || time.Now().Before(t.deadline); i++ {
 		if err := t.one(names[i%len(names)]); err != nil {
 			return fmt.Errorf("%w\nthe runs are kept in %s", err, t.dir)
@@ -97,20 +114,32 @@ func (t *torture) all(names []string, binary string, length time.Duration) (err 
 	return os.RemoveAll(t.dir)
 }
 
-// one kills an experiment until it ends, and compares.
-func (t *torture) one(name string) error {
+// whole returns the uninterrupted run of a task, which it makes once.
+func (t *torture) whole(name string) (whole, error) {
 	want, ok := t.wholes[name]
-	if !ok {
-		want.out = filepath.Join(t.dir, name, "whole")
-		begun := time.Now()
-		if _, err := t.start(name, want.out, 20*time.Second, 0); err != nil {
-			return err
+	if ok {
+		return want, nil
+	}
+	if name == features { // It needs weights.
+		if _, err := t.whole(train); err != nil {
+			return want, err
 		}
-		want.took = time.Since(begun)
-		t.wholes[name] = want
-		if t.runs > 0 && time.Now().After(t.deadline) {
-			return nil
-		}
+	}
+	want.out = filepath.Join(t.dir, name, "whole")
+	begun := time.Now()
+	if _, err := t.start(name, want.out, 20*time.Second, 0); err != nil {
+		return want, err
+	}
+	want.took = time.Since(begun)
+	t.wholes[name] = want
+	return want, nil
+}
+
+// one kills a task until it ends, and compares.
+func (t *torture) one(name string) error {
+	want, err := t.whole(name)
+	if err != nil || t.runs > 0 && time.Now().After(t.deadline) {
+		return err
 	}
 	got, kills, begun := filepath.Join(t.dir, name, fmt.Sprintf("killed%d", t.runs)), 0, time.Now()
 	for {
@@ -120,7 +149,15 @@ func (t *torture) one(name string) error {
 			limit = 0
 		}
 		every := []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}[t.random.IntN(3)]
+		stop := func() {}
+		if name == cache {
+			if err := t.damage(); err != nil {
+				return err
+			}
+			stop = t.beside(kills)
+		}
 		killed, err := t.start(name, got, every, limit)
+		stop()
 		if err != nil {
 			return fmt.Errorf("after %d kills: %w", kills, err)
 		}
@@ -144,11 +181,57 @@ func (t *torture) one(name string) error {
 	return os.RemoveAll(got)
 }
 
-// start runs an experiment and kills it after a time, if that is positive. It returns an error if the run fails by itself.
-func (t *torture) start(name, out string, checkpointEvery, limit time.Duration) (killed bool, err error) {
-	c := exec.Command(t.binary, "run", name, "--profile", "smoke", "--out", out, "--checkpoint-every", checkpointEvery.String())
+// damage flips a byte of a random entry of the cache of compiled programs.
+func (t *torture) damage() error {
+	entries, err := filepath.Glob(filepath.Join(t.dir, cache, "programs", "*"))
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	entry := entries[t.random.IntN(len(entries))]
+	content, err := os.ReadFile(entry)
+	if err != nil || len(content) == 0 {
+		return nil // It has just been removed.
+	}
+	content[t.random.IntN(len(content))] ^= 0x40
+	return os.WriteFile(entry, content, 0o666)
+}
+
+// beside starts the same task in another folder, and returns what kills it.
+func (t *torture) beside(number int) (kill func()) {
+	c := t.command(cache, filepath.Join(t.dir, cache, fmt.Sprintf("beside%d", number)), 0)
+	if c.Start() != nil {
+		return func() {}
+	}
+	return func() {
+		syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		c.Wait()
+	}
+}
+
+// command is the call of a task.
+func (t *torture) command(name, out string, checkpointEvery time.Duration) *exec.Cmd {
+	args := []string{"run", name, "--profile", "smoke", "--out", out, "--checkpoint-every", checkpointEvery.String()}
+	switch name {
+	case train:
+		args = []string{"train", filepath.Join(t.dir, "photos"), "--profile", "smoke", "--out", out, "--checkpoint-every", checkpointEvery.String()}
+	case features:
+		args = []string{"features", filepath.Join(t.dir, "photos"), "--weights", filepath.Join(t.wholes[train].out, "encoder.safetensors"),
+			"--out", filepath.Join(out, "features.safetensors"), "--patches", "--batch", "4"}
+	case cache:
+		args[1] = "pretrain"
+	}
+	c := exec.Command(t.binary, args...)
 	c.Env = append(os.Environ(), "SEMCON_DATA=")
+	if name == cache {
+		c.Env = append(c.Env, "SEMCON_XLA_CACHE="+filepath.Join(t.dir, cache, "programs"))
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Its children are killed with it.
+	return c
+}
+
+// start runs a task and kills it after a time, if that is positive. It returns an error if the run fails by itself.
+func (t *torture) start(name, out string, checkpointEvery, limit time.Duration) (killed bool, err error) {
+	c := t.command(name, out, checkpointEvery)
 	var stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stderr, &stderr
 	if err := c.Start(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ type Result struct {
 	Differences    []string // One line each, which names the file or the record; in order.
 }
 
-// Compare compares all files below two folders of runs, as --out names them, byte by byte, and their records without times and in any order.
+// Compare compares all files below two folders of runs, as --out names them, byte by byte but for the paths of the folders and --checkpoint-every,
+// and their records without times and in any order.
 func Compare(want, got string) (Result, error) {
 	var result Result
 	a, records, err := read(want)
@@ -58,6 +60,9 @@ func differences(kind string, want, got map[string][]byte) (lines []string) {
 	return lines
 }
 
+// command matches the part of a command line that may differ, beside the folder itself, where files say how they were made.
+var command = regexp.MustCompile(`--checkpoint-every \S+`)
+
 // read returns the files below a folder by their path in it, and the records of its experiments by what they measure.
 func read(out string) (files, records map[string][]byte, err error) {
 	files, records = map[string][]byte{}, map[string][]byte{}
@@ -75,7 +80,8 @@ func read(out string) (files, records map[string][]byte, err error) {
 		if err != nil {
 			return err
 		}
-		files[relative], err = os.ReadFile(path)
+		content, err := os.ReadFile(path)
+		files[relative] = command.ReplaceAll(bytes.ReplaceAll(content, []byte(out), []byte("OUT")), nil)
 		if strings.HasSuffix(path, ".safetensors") {
 			files[relative] = withoutTime(files[relative])
 		}
@@ -95,7 +101,9 @@ func readRecords(dir string, records map[string][]byte) error {
 			key += ", again"
 		}
 		r.Seconds, r.Finished, r.Efficiency = 0, time.Time{}, nil
-		maps.DeleteFunc(r.Details, func(name string, _ float64) bool { return strings.HasSuffix(name, "_per_second") })
+		maps.DeleteFunc(r.Details, func(name string, _ float64) bool {
+			return strings.HasSuffix(name, "_per_second") || name == "peak_memory_gb"
+		})
 		if records[key], err = json.Marshal(r); err != nil {
 			return err
 		}

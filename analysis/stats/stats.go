@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -161,6 +162,14 @@ type Interval struct {
 	Low, High float64
 	// N is the number of values, that is, of seeds.
 	N int
+}
+
+// Text formats the bounds by a verb such as "%+.1f", with the sign −. It is empty without an interval.
+func (i Interval) Text(verb string) string {
+	if math.IsNaN(i.Low) {
+		return ""
+	}
+	return strings.ReplaceAll(fmt.Sprintf(verb+" to "+verb, i.Low, i.High), "-", "−")
 }
 
 // MeanInterval is the mean of values with its t-interval, mean ± t(n − 1) · sd/√n. Without values everything is NaN; one value has only a mean. A NaN

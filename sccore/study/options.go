@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -56,6 +57,15 @@ func (e BadOption) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e BadOption) Unwrap() error { return e.Err }
+
+// Absent is the error for data that are not there, as opposed to damaged ones.
+type Absent string
+
+// Error says what is missing.
+func (a Absent) Error() string { return string(a) }
+
+// Is reports whether the target is [fs.ErrNotExist].
+func (Absent) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Folder is the folder of an experiment's records and files.
 func Folder(out, experiment string) string { return filepath.Join(out, experiment) }

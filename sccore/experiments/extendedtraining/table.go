@@ -1,8 +1,6 @@
 package extendedtraining
 
 import (
-	"fmt"
-	"math"
 	"strings"
 
 	"github.com/semcon/semcon/analysis/stats"
@@ -81,10 +79,7 @@ func (r Results) tables() []figures.Table {
 	}
 	compared.RowHeads = append(compared.RowHeads, figures.RowHead{Name: "interval of mIoU"})
 	for _, d := range differences {
-		interval := ""
-		if i := stats.MeanInterval(r.pooled(maintable.ColumnMIoU, d.row, d.other)); !math.IsNaN(i.Low) {
-			interval = strings.ReplaceAll(fmt.Sprintf("%+.1f to %+.1f", i.Low, i.High), "-", "−")
-		}
+		interval := stats.MeanInterval(r.pooled(maintable.ColumnMIoU, d.row, d.other)).Text("%+.1f")
 		compared.Rows = append(compared.Rows, study.Row{Key: d.row, Minus: d.other, Heads: []string{d.title, interval}})
 	}
 	return []figures.Table{gains.Of(r.Results), values.Of(r.Results), compared.Of(r.Results)}

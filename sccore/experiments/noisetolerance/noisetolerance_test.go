@@ -113,7 +113,7 @@ func TestNoiseToleranceJudgesItsClaim(t *testing.T) {
 	if got := fmt.Sprintf("%.1f", tolerance); got != "[25.0 25.0 20.0]" {
 		t.Errorf("tolerance %s", got)
 	}
-	if text := table(results).Markdown(); !strings.Contains(text, "| CoTAP | **81.0 ± 1.0**") {
+	if text := tables(results)[0].Markdown(); !strings.Contains(text, "| CoTAP | **81.0 ± 1.0**") {
 		t.Errorf("table:\n%s", text)
 	}
 	if _, verdict := claim.Evaluate(tolerance); verdict != figures.HoldsAlone {

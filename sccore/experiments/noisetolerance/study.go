@@ -23,6 +23,7 @@ import (
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Name is the experiment's name.
@@ -77,14 +78,6 @@ func profileConfig(profile study.Profile, loss string) Config {
 
 // flippedColumn is the table's column for a share of flipped labels.
 func flippedColumn(share float64) string { return fmt.Sprintf("%.0f %% flipped", 100*share) }
-
-// patches draws the images of a run. They do not depend on the loss: runs with the same seed see the same images and, for one share of flipped labels,
-// the same labels.
-func (c Config) patches(seed int) *synthetic.Patches {
-	return synthetic.NewPatches(synthetic.PatchPairs{
-		Classes: c.Classes, Dim: c.Dim, Noise: c.Noise, Patches: c.Patches, High: c.High, Low: c.Low, LabelNoise: c.LabelNoise, Flipped: c.Flipped,
-	}, uint64(seed))
-}
 
 // cells lists the cells of a profile, all cells of one seed before the next seed, so that the results of an interrupted study are comparable.
 func cells(o study.Options, _ string) ([]study.Cell[Config], error) {
@@ -149,7 +142,7 @@ var Study = study.Spec[Config, study.GeneratedData]{
 		config.Loss, config.Flipped, config.LearningRate = "", 0, config.LearningRate/profileConfig.LearningRate
 		return config
 	},
-	Tables:        func(r study.Results) []figures.Table { return []figures.Table{table(r)} },
+	Tables:        tables,
 	Figures:       drawn,
 	AcrossColumns: true,
 }
@@ -223,10 +216,13 @@ func (s *student) Close() {
 // train trains a student from random weights and returns its average precision on new images, in %, and its last loss.
 func (s *student) train(r *run) (precision, loss float64, err error) {
 	c := r.Cell.Config
-	patches := c.patches(r.Cell.Seed)
-	initial := make([]float32, 0, c.Dim*c.EmbeddingDim)
-	for range c.Dim * c.EmbeddingDim {
-		initial = append(initial, float32(patches.Rand.NormFloat64()/math.Sqrt(float64(c.Dim))))
+	// Images do not depend on the loss: runs with the same seed see the same images and, for one share of flipped labels, the same labels.
+	patches := synthetic.NewPatches(synthetic.PatchPairs{
+		Classes: c.Classes, Dim: c.Dim, Noise: c.Noise, Patches: c.Patches, High: c.High, Low: c.Low, LabelNoise: c.LabelNoise, Flipped: c.Flipped,
+	}, uint64(r.Cell.Seed))
+	initial := make([]float32, c.Dim*c.EmbeddingDim)
+	for i := range initial {
+		initial[i] = float32(patches.Rand.NormFloat64() / math.Sqrt(float64(c.Dim)))
 	}
 	weights := tensors.FromFlatDataAndDimensions(initial, c.Dim, c.EmbeddingDim)
 	velocity := tensors.FromScalarAndDimensions(float32(0), c.Dim, c.EmbeddingDim)
@@ -278,4 +274,43 @@ func (s *student) train(r *run) (precision, loss float64, err error) {
 		counted++
 	}
 	return precision / float64(counted), loss, nil
+}
+
+// lossTitles are the names of the losses in tables.
+var lossTitles = map[string]string{"bce": "binary cross-entropy", "cotap": "CoTAP"}
+
+// tables are one of all records: a row is a loss, and a column a share of flipped labels.
+func tables(r study.Results) []figures.Table {
+	t := study.Table{
+		Title:   "Flipped pseudo labels",
+		Caption: "Average precision of the student's patch correspondences on new images, after training on pseudo labels of which a share is flipped. The paper has no such table.",
+		Unit:    "%", RowHeads: []figures.RowHead{{Name: "loss"}},
+	}
+	for _, share := range flippedShares {
+		t.Columns = append(t.Columns, study.Column{Head: flippedColumn(share)})
+	}
+	for _, loss := range lossNames {
+		t.Rows = append(t.Rows, study.Row{Key: loss, Heads: []string{lossTitles[loss]}})
+	}
+	return []figures.Table{t.Of(r)}
+}
+
+// Curves plots average precision against the share of flipped labels, averaged over seeds.
+func Curves(r study.Results) figures.Curves {
+	f := figures.Curves{Title: fmt.Sprintf("Flipped pseudo labels, %s profile", r.Profile), X: "flipped labels (%)", Y: "average precision (%)"}
+	for _, loss := range lossNames {
+		series := figures.Series{Name: lossTitles[loss]}
+		for _, share := range flippedShares {
+			if values := r.Values(loss, flippedColumn(share)); len(values) > 0 {
+				series.X, series.Y = append(series.X, 100*share), append(series.Y, stat.Mean(values, nil))
+			}
+		}
+		f.Series = append(f.Series, series)
+	}
+	return f
+}
+
+// drawn draws average precision by the share of flipped labels.
+func drawn(results study.Results, _ study.FigureSources, all *study.Drawn) {
+	all.Add(Curves(results), nil, "Average precision of the student by the share of flipped pseudo labels, means over seeds.", "noise-tolerance")
 }

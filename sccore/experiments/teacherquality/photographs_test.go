@@ -74,8 +74,9 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for set, want := range map[string]string{ // What the file decides is refused, not ignored.
-		"second.encoder=vit-s16": "needs vit-tiny", "second.views.global_size=25": "needs 24", "second.patch_head.out=7": "hidden 16 and out 7, where the head of init=" + made[0] + " has 16 and 8",
-		"teacher=" + made[0]: "has the same content as init=" + made[0],
+		"second.encoder=vit-s16": "init=" + made[0] + " needs second.encoder=vit-tiny", "second.views.global_size=25": "needs second.views.global_size=24",
+		"second.patch_head.out=7": "needs second.patch_head.out=8",
+		"teacher=" + made[0]:      "has the same content as init=" + made[0],
 	} {
 		refused := options
 		refused.Out, refused.Set = t.TempDir(), append(slices.Clone(options.Set), set)
@@ -122,18 +123,18 @@ func TestTeacherQualityOnPhotographs(t *testing.T) {
 	if len(anew) != 2 {
 		t.Errorf("anew %v", anew)
 	}
-	results, err := Load(out, study.Smoke)
+	results, err := Study.Load(out, study.Smoke)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tables := results.tables()
+	tables := tables(results)
 	if len(tables) != 4 { // Those of photographs and those of scenes.
 		t.Fatal(len(tables))
 	}
 	if text := tables[0].Markdown(); !strings.Contains(text, "| + PaKA | 1 | third encoder, from a file |") || !strings.Contains(text, "on photographs") {
 		t.Errorf("table\n%s", text)
 	}
-	if gains := results.OnPhotographs().Gains(); len(gains.Series) != 2 || len(gains.Series[0].Points) != 4 {
+	if gains := Gains(results, true); len(gains.Series) != 2 || len(gains.Series[0].Points) != 4 {
 		t.Errorf("%d series", len(gains.Series))
 	}
 }

@@ -1,289 +1,39 @@
+// Package teacherquality is the experiment that decides when CoTAP helps. From one start for each seed, or on photographs from one file, patch alignment trains on with a loss of patch
+// concentration whose gradient has a set share of alignment's, and whose correspondences come from a frozen third encoder or from labels with errors.
+//
+// In go losses, shares and sources of correspondences. Out come records of linear mIoU, or of recall over patches, beside those of alignment alone, with the precision and the AUC of
+// what the loss has learned from, tables of gains and of what was predicted, and a figure of gains against precision.
 package teacherquality
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"github.com/semcon/semcon/figures"
-	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/analysis/stats"
 	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/metrics"
 	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/recipe/maintable"
 	"github.com/semcon/semcon/sccore/settings"
 	"github.com/semcon/semcon/sccore/study"
+	"github.com/semcon/semcon/sccore/weights"
 )
 
 // Name is the experiment's name.
 const Name = "teacher-quality"
 
-// Config is the configuration of a cell.
-type Config struct {
-	Condition `json:"condition"`
-
-	First  sccore.Config `json:"first"`  // The stage of both alignments, which makes the start.
-	Third  sccore.Config `json:"third"`  // The training of the third encoder, of as many steps as the condition says.
-	Second sccore.Config `json:"second"` // The stage that is studied, before the condition sets its L_sc.
-
-	Images int                   `json:"images"` // Number of training scenes, and of training objects; there are half as many test scenes. 0 for photographs.
-	Probe  evaluation.PatchProbe `json:"probe"`
-
-	Photographs
-}
-
-// Condition is what a cell is about.
-type Condition struct {
-	Loss  string  `json:"loss"`  // What trains: untrained for nothing; start for the first stage alone; alignment; or beside alignment a loss of concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
-	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's.
-	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, and -1 for an encoder from a file.
-	Teacher int `json:"teacher"`
-	// Errors of labels: "" for none; "pairs", independent ones, where a share Level of pairs of places has a random score; "objects", as a real teacher makes
-	// them, where a share Level of the classes in an image is taken for other classes. They are the same in all steps.
-	Errors string  `json:"errors"`
-	Level  float64 `json:"level"` // Share of the labels that have errors, as errors says.
-}
-
-// Values of Loss without patch concentration.
-const (
-	lossUntrained = "untrained"
-	lossStart     = "start"
-	lossAlignment = "alignment"
-)
-
-// Errors of labels.
-const (
-	errorsOfPairs   = "pairs"
-	errorsOfObjects = "objects"
-)
-
-// concentrates reports whether there is patch concentration.
-func (c Condition) concentrates() bool {
-	return slices.Contains(sccore.PatchConcentrations, c.Loss)
-}
-
-// source names where correspondences come from.
-func (c Condition) source() string {
-	switch {
-	case !c.concentrates():
-		return "none"
-	case c.Teacher == fromFile:
-		return "teacher"
-	case c.Teacher > 0:
-		return fmt.Sprintf("teacher%d", c.Teacher)
-	case c.Errors == "":
-		return "labels"
-	}
-	return fmt.Sprintf("%s%g", c.Errors, c.Level)
-}
-
-// row names the condition in records.
-func (c Condition) row() string { return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, c.source()) }
-
-// drawnConfig returns the configuration of a profile for synthetic images, without a condition and before --set.
-func drawnConfig(profile study.Profile) Config {
-	size := study.Quick // The paper does not train on labels, so the full profile has more runs but no larger ones.
-	if profile == study.Smoke {
-		size = study.Smoke
-	}
-	trained := recipe.ProfileConfig(size, false)
-	c := Config{First: trained.First, Second: trained.Second, Images: 512, Probe: trained.Probe}
-	for _, s := range []*sccore.Config{&c.First, &c.Second} {
-		s.Prototypes, s.Lambdas = 0, losses.Lambdas{PatchAlignment: 1}
-		s.TargetMomentum = 0.95 // A faster target branch is a better teacher after 500 steps.
-		s.MetricsEvery = 1000
-	}
-	c.First.Lambdas.ImageAlignment = 1
-	if profile == study.Smoke {
-		c.First.Steps, c.Second.Steps, c.Images = 4, 4, 24
-	} else {
-		c.Second.Steps, c.Second.WarmupSteps = 120, 12
-		c.Probe.Steps = 300
-	}
-	c.Third = c.First
-	return c
-}
-
-// third is the configuration of the third encoder's training.
-func (c Config) third() sccore.Config {
-	t := c.Third
-	t.Steps = c.Teacher
-	t.WarmupSteps = min(t.WarmupSteps, t.Steps-1)
-	return t
-}
-
-// second is the configuration of the cell's second stage.
-func (c Config) second() sccore.Config {
-	s := c.Second
-	if !c.concentrates() {
-		return s
-	}
-	s.PatchConcentration, s.Lambdas.PatchConcentration, s.LambdaBy = c.Loss, c.Share, sccore.ByGradient
-	if c.Teacher != 0 {
-		s.Correspondences.From, s.Teacher = sccore.FromTeacher, sccore.Teacher{Encoder: c.Third.Encoder, Head: c.Third.PatchHead}
-		return s
-	}
-	s.Correspondences.From, s.Correspondences.Fixed = sccore.FromLabels, true
-	if c.Errors == errorsOfPairs {
-		s.Correspondences.Noise = c.Level
-	}
-	return s
-}
-
-// steps is the number of steps of the cell's second stage.
-func (c Config) steps() int {
-	if c.Loss == lossStart || c.Loss == lossUntrained {
-		return 0
-	}
-	return c.Second.Steps
-}
-
-// check returns an error that names the first value out of range.
-func (c Config) check() error {
-	third := c.Third
-	if c.Teacher > 0 {
-		third = c.third()
-	}
-	if err := cmp.Or(settings.CheckGroup("first", c.First), settings.CheckGroup("third", c.Third), settings.CheckGroup("third", third), settings.CheckGroup("second", c.second())); err != nil {
-		return err
-	}
-	switch {
-	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.ImageSize != c.Second.ImageSize || c.Third.ImageSize != c.Second.ImageSize:
-		return errors.New("encoder, patch_head or canvas of the stages differ")
-	case c.First.Lambdas.PatchAlignment == 0 || c.Third.Lambdas.PatchAlignment == 0 || c.Second.Lambdas.PatchAlignment == 0:
-		return errors.New("lambdas.patch_alignment 0: all stages align patches")
-	case c.First.Lambdas.PatchConcentration+c.First.Lambdas.ImageConcentration+c.Third.Lambdas.PatchConcentration+c.Third.Lambdas.ImageConcentration+
-		c.Second.Lambdas.PatchConcentration+c.Second.Lambdas.ImageConcentration > 0:
-		return errors.New("lambdas.patch_concentration and image_concentration: the cells set them")
-	case c.Images < c.First.Batch || c.Images < c.Third.Batch || c.Images < c.Second.Batch:
-		return fmt.Errorf("images %d is below the batch size", c.Images)
-	}
-	return cmp.Or(synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize), settings.CheckGroup("probe", c.Probe))
-}
-
-// shared is the part of the configuration that must be equal for runs to be compared.
-func (c Config) shared() Config {
-	c.Condition = Condition{}
-	return c
-}
-
-// conditions lists those of a profile, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as alignment's.
-// CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from a file.
-func conditions(profile study.Profile, photographs bool) (all []Condition) {
-	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
-	compared := sccore.PatchConcentrations
-	switch profile {
-	case study.Smoke:
-		teachers, shares, compared = []int{4}, nil, []string{sccore.WithCoTAP, sccore.WithPaKA}
-	case study.Full:
-		teachers, shares, levels = []int{1000, 5000, 500, 100}, []float64{0.1, 0.3, 3}, []float64{0.25, 0.5, 0.75}
-	}
-	if photographs {
-		teachers = []int{fromFile}
-	}
-	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment})
-	for _, loss := range compared {
-		all = append(all, Condition{Loss: loss, Share: 1, Teacher: teachers[0]})
-		if loss != sccore.WithCoTAP && loss != sccore.WithBCE {
-			continue
-		}
-		for _, share := range shares {
-			all = append(all, Condition{Loss: loss, Share: share, Teacher: teachers[0]})
-		}
-		for _, steps := range teachers[1:] {
-			all = append(all, Condition{Loss: loss, Share: 1, Teacher: steps})
-		}
-		all = append(all, Condition{Loss: loss, Share: 1})
-		for _, level := range levels {
-			all = append(all, Condition{Loss: loss, Share: 1, Errors: errorsOfPairs, Level: level}, Condition{Loss: loss, Share: 1, Errors: errorsOfObjects, Level: level})
-		}
-	}
-	return all
-}
-
-// cells lists the cells of a dataset, all cells of one seed before the next seed.
-func cells(o study.Options, dataset string) ([]study.Cell[Config], error) {
-	photographs := dataset == voc
-	base := profileConfig(o.Profile, photographs)
-	if err := settings.Apply(&base, o.Set...); err != nil {
-		return nil, err
-	}
-	if base != base.shared() {
-		return nil, errors.New("--set condition: choose runs with --only 'cotap/share1/labels'")
-	}
-	if err := base.follow(photographs, o.Set); err != nil {
-		return nil, err
-	}
-	usual := map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]
-	if photographs {
-		usual = min(usual, 5) // A dataset of masks is cut into as many shares.
-	}
-	seeds := o.SeedsOr(usual)
-	if err := study.CheckSeeds(seeds, base.Shares); err != nil {
-		return nil, err
-	}
-	var cells []study.Cell[Config]
-	for seed := range seeds {
-		for _, condition := range conditions(o.Profile, photographs) {
-			c := base
-			c.Condition = condition
-			check := c.check
-			if photographs {
-				check = c.checkPhotographs
-			}
-			if err := check(); err != nil {
-				return nil, err
-			}
-			cell := study.Cell[Config]{Dataset: dataset, Path: []string{c.Loss, fmt.Sprintf("share%g", c.Share), c.source()}, Seed: seed, Config: c}
-			if photographs {
-				cell.Path = append([]string{dataset}, cell.Path...)
-			}
-			cells = append(cells, cell)
-		}
-	}
-	return cells, nil
-}
-
-// The paths of the cells that train the first stage and third encoders. They are never selected; the other cells of their seed need them.
-const (
-	startPath   = "first stage"
-	teacherPath = "third encoder"
-)
-
-func isStart(c study.Cell[Config]) bool   { return c.Path[0] == startPath }
-func isTeacher(c study.Cell[Config]) bool { return c.Path[0] == teacherPath }
-
-// needs lists the cells that a cell begins from.
-func needs(c study.Cell[Config]) (needed []study.Cell[Config]) {
-	if isStart(c) || isTeacher(c) || c.Config.photographs() {
-		return nil
-	}
-	shared := c.Config.shared()
-	needed = append(needed, study.Cell[Config]{Path: []string{startPath}, Seed: c.Seed, Config: shared})
-	if c.Config.Teacher > 0 {
-		shared.Teacher = c.Config.Teacher
-		needed = append(needed, study.Cell[Config]{Path: []string{teacherPath, fmt.Sprint(shared.Teacher)}, Seed: c.Seed, Config: shared})
-	}
-	return needed
-}
-
-// shares names the cells that share a compiled step.
-func shares(c study.Cell[Config]) string {
-	switch {
-	case isStart(c):
-		return startPath
-	case isTeacher(c):
-		return teacherPath
-	case !c.Config.concentrates():
-		return lossAlignment
-	case c.Config.Teacher != 0:
-		return c.Config.Loss + " from a teacher"
-	}
-	return c.Config.Loss + " from labels"
-}
+// voc is the dataset of photographs, PASCAL VOC, whose masks give labels. Synthetic images have no name.
+const voc = "voc2012"
 
 // Study is the experiment.
 var Study = study.Spec[Config, data]{
@@ -306,46 +56,312 @@ var Study = study.Spec[Config, data]{
 	BySeed:    study.EachSeed,
 	Numbers: func(d data, c study.Cell[Config]) []study.Number {
 		switch {
-		case isStart(c) || isTeacher(c):
+		case makes(c):
 			return nil
 		case c.Dataset == voc:
-			return d.measured.RecallNumbers(c.Config.row())
+			return d.RecallNumbers(c.Config.row())
 		}
 		return []study.Number{{Row: c.Config.row(), Column: recipe.ColumnMIoU}}
 	},
-	Steps: func(_ data, c study.Cell[Config]) int {
-		switch {
-		case isStart(c):
-			return c.Config.First.Steps
-		case isTeacher(c):
-			return c.Config.Teacher
-		}
-		return c.Config.steps()
-	},
+	Steps:     func(_ data, c study.Cell[Config]) int { return stage(c).Steps() },
 	NewWorker: newWorker,
-	Shares:    shares,
+	Shares:    func(c study.Cell[Config]) string { return stage(c).Name },
 	Needs:     needs,
-	Folder: func(d data, c study.Cell[Config]) string {
-		if isStart(c) || isTeacher(c) {
-			return madeFolder(d, c)
-		}
-		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, c.Hash()))
-	},
+	Folder:    folder,
 	ProfileConfig: func(r study.Record, config Config) Config {
 		c := profileConfig(r.Profile, config.photographs())
-		c.Condition, c.Init, c.TeacherFile, c.Third = config.Condition, config.Init, config.TeacherFile, config.Third
-		if !config.photographs() {
-			c.Third = drawnConfig(r.Profile).Third
-		} else if v, err := encoder.ViTByName(config.Second.Encoder); err == nil {
+		c.Condition, c.Init, c.TeacherFile = config.Condition, config.Init, config.TeacherFile
+		if v, err := encoder.ViTByName(config.Second.Encoder); err == nil && config.photographs() {
 			v.Positions = config.Second.Positions
-			c.Second = c.Second.Adapt(v) // As follow does.
+			c.Second, c.Third = c.Second.Adapt(v), config.Third // As follow does.
 		}
 		return c
 	},
 	Common: func(config, _ Config) Config {
-		config.Init, config.TeacherFile = "", "" // The data of a record identify the files.
+		config.OmitPaths() // The data of a record identify the files.
 		return config.shared()
 	},
-	Tables:  func(r study.Results) []figures.Table { return Results{r, false}.tables() },
+	Tables:  tables,
 	Figures: drawn,
+}
+
+// datasetNames lists PASCAL VOC if there is a data folder, else the synthetic images, which have no name.
+func datasetNames(o study.Options) (names, missing []string, err error) {
+	if o.Data == "" {
+		return []string{""}, nil, nil
+	}
+	for _, key := range []string{"init", "teacher"} {
+		if !settings.Given(o.Set, key) || slices.Contains(o.Set, key+"=") {
+			return nil, nil, study.Absent(fmt.Sprintf(
+				"photographs start from files that pretrain leaves: --set %s=FILE is missing (without --data the images are synthetic)", key))
+		}
+	}
+	_, err = evaluation.Source{Dir: o.Data, Dataset: voc}.Segmentation(datasets.Train, datasets.Test)
+	return []string{voc}, nil, err
+}
+
+// cells lists the cells of a dataset, all cells of one seed before the next seed.
+func cells(o study.Options, dataset string) (cells []study.Cell[Config], err error) {
+	photographs := dataset == voc
+	base := profileConfig(o.Profile, photographs)
+	if err := settings.Apply(&base, o.Set...); err != nil {
+		return nil, err
+	}
+	if base != base.shared() {
+		return nil, errors.New("--set condition: choose runs with --only 'cotap/share1/labels'")
+	}
+	if err := base.checkKind(photographs); err != nil {
+		return nil, err
+	}
+	usual := map[study.Profile]int{study.Smoke: 1, study.Quick: 5, study.Full: 10}[o.Profile]
+	if photographs {
+		usual = min(usual, 5) // A dataset of masks is cut into as many shares.
+		if err := base.follow(o.Set); err != nil {
+			return nil, err
+		}
+	}
+	seeds := o.SeedsOr(usual)
+	if err := study.CheckSeeds(seeds, base.Shares); err != nil {
+		return nil, err
+	}
+	for seed := range seeds {
+		for _, base.Condition = range conditions(o.Profile, photographs) {
+			if err := base.check(photographs); err != nil {
+				return nil, err
+			}
+			path := strings.Split(base.row(), "/")
+			if photographs {
+				path = append([]string{dataset}, path...)
+			}
+			cells = append(cells, study.Cell[Config]{Dataset: dataset, Path: path, Seed: seed, Config: base})
+		}
+	}
+	return cells, nil
+}
+
+// folder is the folder of a cell's files. What others begin from is a file of this name beside it.
+func folder(d data, c study.Cell[Config]) string {
+	if !makes(c) {
+		return filepath.Join("cells", filepath.Join(c.Path...), fmt.Sprintf("seed%d-%s", c.Seed, c.Hash()))
+	}
+	key := study.EncodeConfig(struct {
+		Kind   string
+		Config sccore.Config
+		Data   string
+	}{c.Path[0], stage(c).Config, d.Identity()})
+	return filepath.Join("starts", study.Hash(key), fmt.Sprintf("seed%d", c.Seed))
+}
+
+// data holds a seed's images that train, with the number of their labels, without 0 for none; those of Scenes or Annotated measure.
+type data struct {
+	recipe.Data
+	classes         int
+	title, identity string
+}
+
+// Identity identifies the images, and the files that photographs start from, in records.
+func (d data) Identity() string { return d.identity }
+
+// Title describes the images.
+func (d data) Title() string { return d.title }
+
+// open opens the images of a seed.
+func open(o study.Options, dataset string, cells []study.Cell[Config]) (d data, err error) {
+	c, seed := cells[0].Config, cells[0].Seed
+	if dataset == voc {
+		return openPhotographs(o, c, seed)
+	}
+	n, side, run := c.Images, c.Second.ImageSize, synthetic.Run(seed)
+	objects, scenes := run.Objects(n, side, 1), run.Scenes(n, side, 2)
+	d.title, d.classes = "synthetic scenes", len(scenes.Classes)
+	d.Train, d.Scenes = recipe.LabelledData(objects, scenes), [2]*synthetic.Set{scenes, run.Scenes(max(n/2, 1), side, 4)}
+	d.identity = objects.Identity + "; " + scenes.Identity + "; " + d.Scenes[1].Identity
+	return d, nil
+}
+
+// openPhotographs opens a seed's share of PASCAL VOC's training images with their labels, and what measures recall.
+func openPhotographs(o study.Options, c Config, seed int) (d data, err error) {
+	start, err := weights.Digest(c.Init)
+	if err != nil {
+		return d, err
+	}
+	teacher, err := weights.Digest(c.TeacherFile)
+	if err != nil {
+		return d, err
+	}
+	if start == teacher {
+		return d, study.BadOption{Err: fmt.Errorf("--set teacher=%s has the same content as init=%s, want another encoder", c.TeacherFile, c.Init)}
+	}
+	source := evaluation.Source{Dir: o.Data, Dataset: voc, Classes: c.Recall.Classes}
+	opened, err := source.Segmentation(datasets.Train)
+	if errors.As(err, new(evaluation.BadSetting)) {
+		return d, study.BadOption{Err: fmt.Errorf("--set recall.classes=%s: %w", c.Recall.Classes, err)}
+	}
+	if err != nil {
+		return d, err
+	}
+	shares := o.SharesOf(opened.Name, opened.Train.Len(), "images", c.Shares)
+	d.title, d.identity = "photographs of "+opened.Name, study.IdentityOfShares(opened.ID, shares)+fmt.Sprintf("; start sha256 %s; teacher sha256 %s", start, teacher)
+	if d.Data, err = recipe.OpenRecall(o, c.Recall, seed, c.Shares, d.identity); err != nil {
+		return d, err
+	}
+	scenes, err := opened.Train.Share(seed, shares).AnnotatedScenes(c.Second.ImageSize)
+	if err != nil {
+		return d, err
+	}
+	d.Train, d.classes = sccore.Data{Scenes: scenes, Labels: scenes.Labels}, len(scenes.Classes)
+	return d, nil
+}
+
+// of returns the training images of a condition: those from labels have labels with its errors.
+func (d data) of(c Condition, seed int) sccore.Data {
+	train := d.Train
+	if c.concentrates() && c.Teacher == 0 { // From labels.
+		level := 0.0
+		if c.Errors == errorsOfObjects {
+			level = c.Level
+		}
+		train.TeacherLabels = mistaken(train.Labels, d.classes, level, uint64(seed))
+	}
+	return train
+}
+
+// mistaken returns labels in which a share of the classes of each image, drawn by the seed, is taken for another class: all their pixels in the image
+// have the same wrong label.
+func mistaken(labels func(image int32, canvas []uint8, side int) error, classes int, share float64, seed uint64) func(int32, []uint8, int) error {
+	return func(image int32, canvas []uint8, side int) error {
+		if err := labels(image, canvas, side); err != nil {
+			return err
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(image)))
+		taken := make([]uint8, 1+classes) // Label 0 is none.
+		for class := 1; class <= classes; class++ {
+			taken[class] = uint8(class)
+			wrong, by := rng.Float64() < share, rng.IntN(classes-1)
+			if wrong {
+				taken[class] = uint8(1 + (class+by)%classes)
+			}
+		}
+		for i, label := range canvas {
+			canvas[i] = taken[label]
+		}
+		return nil
+	}
+}
+
+// run is a running cell.
+type run = study.Run[Config, data]
+
+// worker runs cells that share a compiled step.
+type worker struct{ *recipe.Trainer }
+
+func newWorker(r *run) (study.Worker[Config, data], error) {
+	t, err := recipe.New(r.Backend(), r.Data.of(r.Cell.Config.Condition, r.Cell.Seed), stage(r.Cell))
+	return worker{t}, err
+}
+
+// teacherSeed is what the seed of a third encoder is above that of its run.
+const teacherSeed = 1000
+
+// Run trains, measures and records a cell, or trains what the cells of a seed begin from.
+func (w worker) Run(r *run) error {
+	c, s, seed := r.Cell.Config, stage(r.Cell), uint64(r.Cell.Seed)
+	if err := w.SetData(r.Data.of(c.Condition, r.Cell.Seed)); err != nil {
+		return err
+	}
+	if err := w.Configure(s.Config); err != nil {
+		return err
+	}
+	if makes(r.Cell) {
+		file := r.Dir + ".safetensors"
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if s.Name == teacherPath {
+			seed += teacherSeed
+		}
+		if err := w.Begin(seed); err != nil {
+			return err
+		}
+		if err := w.train(r); err != nil {
+			return err
+		}
+		return w.Save(file, "")
+	}
+	details := map[string]float64{}
+	if c.Loss == lossUntrained {
+		if err := w.Begin(seed); err != nil {
+			return err
+		}
+		return w.record(r, details)
+	}
+	files := []string{c.Init, c.TeacherFile}
+	for i, needed := range needs(r.Cell) {
+		files[i] = filepath.Join(r.Root(), folder(r.Data, needed)+".safetensors")
+	}
+	if err := w.BeginFrom(files[0], seed); err != nil {
+		return err
+	}
+	if c.Teacher != 0 {
+		if err := w.SetTeacher(files[1]); err != nil {
+			return err
+		}
+	}
+	d, err := w.Diagnostics(r.Context)
+	if err != nil {
+		return err
+	}
+	for i, precision := range d.Precision {
+		details[fmt.Sprintf("precision_top%g", 100*sccore.TopShares[i])] = precision
+	}
+	details["precision_top100"] = metrics.PrecisionAtTop(d.Scores, d.Same, 1)[0] // What scores without any sense would have at the top.
+	if auc, err := stats.AUC(d.Scores, d.Same); err == nil {                     // Without pairs of one class there is none.
+		details["auc"] = auc
+	}
+	if !s.Untrained {
+		if err := w.train(r); err != nil {
+			return err
+		}
+		details["lambda"] = w.Lambdas().PatchConcentration
+	}
+	return w.record(r, details)
+}
+
+// train completes a training that has begun. It takes a minute, so it writes no checkpoints.
+func (w worker) train(r *run) error {
+	for w.Done() < w.Steps() {
+		m, err := w.Step(r.Context)
+		if err != nil {
+			return err
+		}
+		r.Step("%s", recipe.Describe(m))
+	}
+	return nil
+}
+
+// record measures the online branch.
+func (w worker) record(r *run, details map[string]float64) error {
+	c, e := r.Cell.Config, &evaluation.Encoder{FeatureExtractor: w.Frozen, Seed: uint64(r.Cell.Seed)}
+	if r.Cell.Dataset == voc {
+		numbers, err := r.Data.MeasureRecall(r.Context, e, c.Recall, c.Probe)
+		if err != nil {
+			return err
+		}
+		for i := range numbers {
+			numbers[i].Row, numbers[i].Details = c.row(), details
+			numbers[i].Protocol += ", online branch"
+		}
+		return r.Record(numbers...)
+	}
+	result, err := evaluation.MainTable{Patch: c.Probe}.Measure(r.Context, e, evaluation.Data{Scenes: r.Data.Scenes})
+	if err != nil {
+		return err
+	}
+	columns := result.Numbers[0].Details
+	details["accuracy"] = columns[maintable.ColumnAccuracy]
+	return r.Record(study.Number{
+		Row: c.row(), Column: recipe.ColumnMIoU, Metric: "mIoU", Unit: "%", Value: columns[maintable.ColumnMIoU], Details: details,
+		Protocol: fmt.Sprintf("linear probe of the online branch's patch features on scenes, %d steps of %d patches, background a class, logits resized to the annotation",
+			c.Probe.Steps, c.Probe.Batch),
+	})
 }

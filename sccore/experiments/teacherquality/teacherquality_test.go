@@ -143,15 +143,14 @@ func TestTeacherQualityResults(t *testing.T) {
 		records = append(records, study.Record{Profile: study.Quick, Row: condition.row(), Column: recipe.ColumnMIoU, Seed: c.Seed, Value: value,
 			Config: study.EncodeConfig(c.Config), Data: "synthetic scenes", Details: details})
 	}
-	grouped, err := Study.Results(records, study.Quick)
+	results, err := Study.Results(records, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := Results{grouped, false}
-	if got := results.Gain(Condition{Loss: sccore.WithBCE, Share: 1}); fmt.Sprint(got) != "[0 0 0 0]" {
+	if got := kindOf(results, false).gain(Condition{Loss: sccore.WithBCE, Share: 1}); fmt.Sprint(got) != "[0 0 0 0]" {
 		t.Errorf("gains %v", got)
 	}
-	tables := results.tables()
+	tables := tables(results)
 	text := tables[0].Markdown()
 	for _, want := range []string{"| + CoTAP | 1 | labels |", "| 12.5 |", "| + NeCo | 1 | third encoder, 1000 steps |", "| patch alignment |", "| untrained |", "objects mistaken"} {
 		if !strings.Contains(text, want) {
@@ -168,19 +167,18 @@ func TestTeacherQualityResults(t *testing.T) {
 	if row := tables[1].Rows[0]; len(row.Cells[0].Ours) != 4 || !(row.Cells[0].Ours[0] > 5) || row.Heads[2] == "" {
 		t.Errorf("CoTAP and binary cross-entropy: %+v", row)
 	}
-	figure := results.Gains()
+	figure := Gains(results, false)
 	if _, _, err := figures.Render(figure); err != nil || len(figure.Series) != len(sccore.PatchConcentrations) || len(figure.Series[0].Points) != 5 {
 		t.Errorf("%d series, %v", len(figure.Series), err)
 	}
-	none, err := Study.Results(nil, study.Quick)
-	empty := Results{none, false}
+	empty, err := Study.Results(nil, study.Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tables := empty.tables(); !strings.Contains(tables[0].Markdown(), "No runs.") {
+	if tables := Study.Tables(empty); !strings.Contains(tables[0].Markdown(), "No runs.") {
 		t.Errorf("without records: %v", err)
 	}
-	if _, _, err := figures.Render(empty.Gains()); err != nil {
+	if _, _, err := figures.Render(Gains(empty, false)); err != nil {
 		t.Errorf("without records: %v", err)
 	}
 }

@@ -252,12 +252,6 @@ func (s Sources[D]) Datasets(o study.Options) (names, missing []string, err erro
 	return names, missing, err
 }
 
-// absent is the error for a folder without any dataset, as opposed to a damaged one. It is an [fs.ErrNotExist].
-type absent string
-
-func (a absent) Error() string        { return string(a) }
-func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
-
 // Present lists the datasets that a data folder has. Each line of missing says what is skipped, and why. If there is no dataset at all, that is an
 // error.
 func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
@@ -275,7 +269,7 @@ func (s Sources[D]) Present(dir string) (names, missing []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, nil, absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", s.None, dir))
+		return nil, nil, study.Absent(fmt.Sprintf("%s in %s (\"semcon data --data %[2]s\" lists the expected folders)", s.None, dir))
 	}
 	return names, missing, nil
 }

@@ -169,8 +169,7 @@ func Gains(results study.Results, title, measure string, columns ...string) figu
 	for _, row := range made.Rows {
 		for i, cell := range row.Cells {
 			if over := stats.MeanInterval(cell.Ours); over.N > 1 {
-				numbers := strings.ReplaceAll(fmt.Sprintf("%.1f to %.1f", over.Low, over.High), "-", "−")
-				intervals = append(intervals, fmt.Sprintf("%s, %s: %s", row.Heads[0], columns[i], numbers))
+				intervals = append(intervals, fmt.Sprintf("%s, %s: %s", row.Heads[0], columns[i], over.Text("%.1f")))
 			}
 		}
 	}

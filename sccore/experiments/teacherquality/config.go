@@ -1,0 +1,314 @@
+package teacherquality
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/semcon/semcon/losses"
+	"github.com/semcon/semcon/sccore"
+	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/evaluation"
+	"github.com/semcon/semcon/sccore/recipe"
+	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/study"
+)
+
+// Config is the configuration of a cell.
+type Config struct {
+	Condition `json:"condition"`
+
+	First  sccore.Config `json:"first"`  // The stage of both alignments, which makes the start. None for photographs.
+	Third  sccore.Config `json:"third"`  // The training of the third encoder, of as many steps as the condition says; for photographs its encoder and head alone.
+	Second sccore.Config `json:"second"` // The stage that is studied, before the condition sets its L_sc.
+
+	Images int                   `json:"images"` // Number of training scenes, and of training objects; there are half as many test scenes. 0 for photographs.
+	Probe  evaluation.PatchProbe `json:"probe"`
+
+	// A start and a teacher that have learnt something from photographs took an hour, so both come from files.
+	Init        string        `json:"init,omitzero"`    // A checkpoint that all runs start from: the file first/final.safetensors of a run of pretrain. Only for photographs.
+	TeacherFile string        `json:"teacher,omitzero"` // Another one, whose online branch is the frozen third encoder, with its head. Only for photographs.
+	Shares      int           `json:"shares,omitzero"`  // The number of shares that the images to train on and to test on are cut into. Seed 0 has the first share, and so on; 1 gives all to every seed. It is 0 for synthetic images.
+	Recall      recipe.Recall `json:"recall,omitzero"`  // Measures patches of the test images; zero for synthetic images.
+}
+
+// OmitPaths omits the paths of the files of photographs, which the data identify.
+func (c *Config) OmitPaths() { c.Init, c.TeacherFile = "", "" }
+
+// Condition is what a cell is about.
+type Condition struct {
+	Loss  string  `json:"loss"`  // What trains: untrained for nothing; start for the first stage alone; alignment; or beside alignment a loss of concentration: cotap, bce, gram, paka, neco, fastap or smoothap.
+	Share float64 `json:"share"` // Length of the loss's gradient as a share of alignment's.
+	// Teacher is the number of steps that have trained the third encoder, the source of S_t; 0 for labels, and -1 for an encoder from a file.
+	Teacher int `json:"teacher"`
+	// Errors of labels: "" for none; "pairs", independent ones, where a share Level of pairs of places has a random score; "objects", as a real teacher makes
+	// them, where a share Level of the classes in an image is taken for other classes. They are the same in all steps.
+	Errors string  `json:"errors"`
+	Level  float64 `json:"level"` // Share of the labels that have errors, as errors says.
+}
+
+// Values of [Condition] that name no loss of concentration, errors and no number of steps.
+const (
+	lossUntrained   = "untrained"
+	lossStart       = "start"
+	lossAlignment   = "alignment"
+	errorsOfPairs   = "pairs"
+	errorsOfObjects = "objects"
+	fromFile        = -1
+)
+
+// concentrates reports whether there is patch concentration.
+func (c Condition) concentrates() bool { return slices.Contains(sccore.PatchConcentrations, c.Loss) }
+
+// source names where correspondences come from.
+func (c Condition) source() string {
+	switch {
+	case !c.concentrates():
+		return "none"
+	case c.Teacher == fromFile:
+		return "teacher"
+	case c.Teacher > 0:
+		return fmt.Sprintf("teacher%d", c.Teacher)
+	case c.Errors == "":
+		return "labels"
+	}
+	return fmt.Sprintf("%s%g", c.Errors, c.Level)
+}
+
+// row names the condition in records, and in the names of cells.
+func (c Condition) row() string { return fmt.Sprintf("%s/share%g/%s", c.Loss, c.Share, c.source()) }
+
+// conditions lists those of a profile, for photographs or for synthetic images. Each loss learns from one teacher with a gradient as long as alignment's.
+// CoTAP and binary cross-entropy have other shares too, and other sources, of known and unlike quality. On photographs there is one teacher, from a file.
+func conditions(profile study.Profile, photographs bool) (all []Condition) {
+	teachers, shares, levels := []int{1000, 100}, []float64{0.3, 3}, []float64{0.5}
+	compared := sccore.PatchConcentrations
+	switch profile {
+	case study.Smoke:
+		teachers, shares, compared = []int{4}, nil, []string{sccore.WithCoTAP, sccore.WithPaKA}
+	case study.Full:
+		teachers, shares, levels = []int{1000, 5000, 500, 100}, []float64{0.1, 0.3, 3}, []float64{0.25, 0.5, 0.75}
+	}
+	if photographs {
+		teachers = []int{fromFile}
+	}
+	all = append(all, Condition{Loss: lossUntrained}, Condition{Loss: lossStart}, Condition{Loss: lossAlignment})
+	for _, loss := range compared {
+		all = append(all, Condition{Loss: loss, Share: 1, Teacher: teachers[0]})
+		if loss != sccore.WithCoTAP && loss != sccore.WithBCE {
+			continue
+		}
+		for _, share := range shares {
+			all = append(all, Condition{Loss: loss, Share: share, Teacher: teachers[0]})
+		}
+		for _, steps := range teachers[1:] {
+			all = append(all, Condition{Loss: loss, Share: 1, Teacher: steps})
+		}
+		all = append(all, Condition{Loss: loss, Share: 1})
+		for _, level := range levels {
+			all = append(all, Condition{Loss: loss, Share: 1, Errors: errorsOfPairs, Level: level}, Condition{Loss: loss, Share: 1, Errors: errorsOfObjects, Level: level})
+		}
+	}
+	return all
+}
+
+// profileConfig returns the configuration of a profile without a condition and before --set, for photographs or for synthetic images.
+func profileConfig(profile study.Profile, photographs bool) Config {
+	size := study.Quick // The paper does not train on labels, so the full profile has more runs but no larger ones.
+	if profile == study.Smoke {
+		size = study.Smoke
+	}
+	trained := recipe.ProfileConfig(size, photographs)
+	c := Config{First: trained.First, Second: trained.Second, Probe: trained.Probe}
+	for _, s := range []*sccore.Config{&c.First, &c.Second} {
+		s.Prototypes, s.Lambdas, s.MetricsEvery = 0, losses.Lambdas{PatchAlignment: 1}, 1000
+		if !photographs {
+			s.TargetMomentum = 0.95 // A faster target branch is a better teacher after 500 steps.
+		}
+	}
+	if profile == study.Smoke {
+		c.First.Steps, c.Second.Steps = 4, 4
+	} else {
+		c.Second.Steps, c.Second.WarmupSteps = 120, 12
+	}
+	if photographs {
+		c.First, c.Shares, c.Recall = sccore.Config{}, trained.Shares, trained.Recall
+		return c
+	}
+	c.First.Lambdas.ImageAlignment, c.Images = 1, 24
+	if profile != study.Smoke {
+		c.Images, c.Probe.Steps = 512, 300
+	}
+	c.Third = c.First
+	return c
+}
+
+// photographs reports whether the configuration is for photographs.
+func (c Config) photographs() bool { return c.Recall.Size > 0 }
+
+// shared is the part of the configuration that all cells share.
+func (c Config) shared() Config {
+	c.Condition = Condition{}
+	return c
+}
+
+// third is the configuration of the third encoder's training.
+func (c Config) third() sccore.Config {
+	t := c.Third
+	t.Steps = c.Teacher
+	t.WarmupSteps = min(t.WarmupSteps, t.Steps-1)
+	return t
+}
+
+// second is the configuration of the cell's second stage.
+func (c Config) second() sccore.Config {
+	s := c.Second
+	if !c.concentrates() {
+		return s
+	}
+	s.PatchConcentration, s.Lambdas.PatchConcentration, s.LambdaBy = c.Loss, c.Share, sccore.ByGradient
+	if c.Teacher != 0 {
+		s.Correspondences.From, s.Teacher = sccore.FromTeacher, sccore.Teacher{Encoder: c.Third.Encoder, Head: c.Third.PatchHead}
+		return s
+	}
+	s.Correspondences.From, s.Correspondences.Fixed = sccore.FromLabels, true
+	if c.Errors == errorsOfPairs {
+		s.Correspondences.Noise = c.Level
+	}
+	return s
+}
+
+// check returns an error that names the first value out of range.
+func (c Config) check(photographs bool) error {
+	stages := map[string][]sccore.Config{"second": {c.second()}}
+	if !photographs {
+		stages["first"], stages["third"] = []sccore.Config{c.First}, []sccore.Config{c.Third}
+		if c.Teacher > 0 {
+			stages["third"] = append(stages["third"], c.third())
+		}
+	}
+	for _, key := range []string{"first", "third", "second"} {
+		for _, stage := range stages[key] {
+			if err := settings.CheckGroup(key, stage); err != nil {
+				return err
+			}
+			if key == "second" { // Before the condition sets its loss.
+				stage = c.Second
+			}
+			switch l := stage.Lambdas; {
+			case l.PatchAlignment == 0:
+				return fmt.Errorf("%s.lambdas.patch_alignment 0: all stages align patches", key)
+			case l.PatchConcentration+l.ImageConcentration > 0:
+				return fmt.Errorf("%s.lambdas: the cells set those of concentration", key)
+			case l.ImageAlignment > 0 && photographs:
+				return errors.New("second.lambdas.image_alignment: there are no images of single objects to align")
+			}
+		}
+	}
+	if photographs {
+		vit, err := encoder.ViTByName(c.Second.Encoder)
+		return cmp.Or(err, settings.Between("recall.size", c.Recall.Size, 8, settings.MaxImageSize), settings.CheckGroup("recall", c.Recall), vit.CheckSize("recall.size", c.Recall.Size),
+			settings.Between("shares", c.Shares, 1, 1<<20), settings.CheckGroup("probe", c.Probe))
+	}
+	switch {
+	case c.First.Encoder != c.Second.Encoder || c.First.PatchHead != c.Second.PatchHead || c.First.ImageSize != c.Second.ImageSize || c.Third.ImageSize != c.Second.ImageSize:
+		return errors.New("encoder, patch_head or canvas of the stages differ")
+	case c.Images < max(c.First.Batch, c.Third.Batch, c.Second.Batch):
+		return fmt.Errorf("images %d is below the batch size", c.Images)
+	}
+	return cmp.Or(synthetic.Check("images", c.Images, "second.canvas", c.Second.ImageSize), settings.CheckGroup("probe", c.Probe))
+}
+
+// checkKind returns an error that names the first setting that only the other kind of images has.
+func (c Config) checkKind(photographs bool) error {
+	others, kind := Config{Init: c.Init, TeacherFile: c.TeacherFile, Shares: c.Shares, Recall: c.Recall}, "photographs, with --data"
+	if photographs {
+		others, kind = Config{First: c.First, Third: c.Third, Images: c.Images}, "synthetic images: with --data the start and the teacher come from files"
+	}
+	changed, err := settings.Changed("", Config{}, others)
+	if len(changed) > 0 {
+		key, _, _ := strings.Cut(changed[0], "=")
+		return fmt.Errorf("%s is a setting of %s", settings.Key(key), kind)
+	}
+	return err
+}
+
+// follow takes the encoders and heads from the files of photographs. It is an error if set has others, or if the start has another head of patches: alignment from a
+// new head and concentration from a trained one would not compare.
+func (c *Config) follow(set []string) error {
+	if c.Recall.Classes != "" && !strings.Contains(c.Recall.Classes, ",") {
+		return fmt.Errorf("recall.classes %s: one class has nothing that it could be taken for", c.Recall.Classes)
+	}
+	c.Third.Encoder, c.Third.PatchHead = c.Second.Encoder, c.Second.PatchHead
+	if c.Init == "" || c.TeacherFile == "" { // Cells are listed, not run; see datasetNames.
+		return nil
+	}
+	v, err := sccore.EncoderOf(c.Init)
+	if err != nil {
+		return fmt.Errorf("--set init=%s: %w", c.Init, err)
+	}
+	start, err := sccore.TeacherOf(c.Init)
+	if err != nil {
+		return fmt.Errorf("--set init=%s: %w", c.Init, err)
+	}
+	teacher, err := sccore.TeacherOf(c.TeacherFile)
+	if err != nil {
+		return fmt.Errorf("--set teacher=%s: %w", c.TeacherFile, err)
+	}
+	c.Second = c.Second.Adapt(v)
+	needed := c.Second
+	needed.PatchHead = start.Head
+	if err := settings.Apply(c, set...); err != nil {
+		return err
+	}
+	changed, err := settings.Changed("second.", c.Second, needed)
+	if len(changed) > 0 {
+		key, value, _ := strings.Cut(changed[0], "=")
+		return fmt.Errorf("init=%s needs %s=%s", c.Init, settings.Key(key), value)
+	}
+	c.Third.Encoder, c.Third.PatchHead = teacher.Encoder, teacher.Head
+	return err
+}
+
+// The names of stages, and the paths of the cells that make what others begin from, the first stage and third encoders. These are never selected; the other cells of
+// their seed need them.
+const (
+	startPath   = "first stage"
+	teacherPath = "third encoder"
+)
+
+// makes reports whether a cell makes what others begin from.
+func makes(c study.Cell[Config]) bool { return c.Path[0] == startPath || c.Path[0] == teacherPath }
+
+// stage is what a cell trains. Its name is that of the compiled step.
+func stage(c study.Cell[Config]) recipe.Stage {
+	s := recipe.Stage{Name: lossAlignment, Config: c.Config.second(), Untrained: c.Config.Loss == lossUntrained || c.Config.Loss == lossStart}
+	switch {
+	case c.Path[0] == startPath:
+		return recipe.Stage{Name: startPath, Config: c.Config.First}
+	case c.Path[0] == teacherPath:
+		return recipe.Stage{Name: teacherPath, Config: c.Config.third()}
+	case c.Config.concentrates() && c.Config.Teacher != 0:
+		s.Name = c.Config.Loss + " from a teacher"
+	case c.Config.concentrates():
+		s.Name = c.Config.Loss + " from labels"
+	}
+	return s
+}
+
+// needs lists the cells that a cell begins from.
+func needs(c study.Cell[Config]) (needed []study.Cell[Config]) {
+	if makes(c) || c.Config.photographs() {
+		return nil
+	}
+	shared := c.Config.shared()
+	needed = append(needed, study.Cell[Config]{Path: []string{startPath}, Seed: c.Seed, Config: shared})
+	if c.Config.Teacher > 0 {
+		shared.Teacher = c.Config.Teacher
+		needed = append(needed, study.Cell[Config]{Path: []string{teacherPath, fmt.Sprint(shared.Teacher)}, Seed: c.Seed, Config: shared})
+	}
+	return needed
+}

@@ -50,16 +50,10 @@ func Pyramid(scope *model.Scope, features *Node, channels int) []*Node {
 	return append(levels, coarsest)
 }
 
-// layerNorm shifts and scales the channels of each place of x, [height, width, batch, channels], to mean 0 and variance 1, multiplies by weight and adds
-// bias.
+// layerNorm normalises the channels of each place of x, [height, width, batch, channels].
 func layerNorm(scope *model.Scope, x *Node) *Node {
 	channels := x.Shape().Dim(3)
-	weight, bias := variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels)
-	mean := ReduceAndKeep(x, ReduceMean, -1)
-	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
-	variance := ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, -1)
-	y := Mul(Sub(x, mean), Inverse(Sqrt(AddScalar(variance, layerNormEpsilon))))
-	return Add(Mul(y, ExpandLeftToRank(weight, 4)), ExpandLeftToRank(bias, 4))
+	return layers.LayerNorm(x, variable(scope, x, "weight", Ones, channels), variable(scope, x, "bias", Zeros, channels), layerNormEpsilon)
 }
 
 // samplingRatio is the number of samples of a bin along each axis. The recipe's 0 means a number that follows from the box.

@@ -14,27 +14,18 @@ import (
 type Backbone struct {
 	// Name is the argument of ByName.
 	Name string
-	// Dim is the length of a feature vector.
+	// Dim is the length of a feature vector, a multiple of the width.
 	Dim int
 
 	width   int // Channels of the first convolution.
 	network func(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node
 }
 
-// family is a network that exists in several widths.
-type family struct {
-	name           string
-	width, dims    int // Default channels of the first convolution; Dim as a multiple of them.
-	buildsFeatures func(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node
-}
-
 // maxWidth keeps the largest weight of a network below 1 GiB.
 const maxWidth = 512
 
-var families = []family{
-	{"resnet18", 64, 8, resNet18},
-	{"conv4", 16, 4, conv4},
-}
+// families are the networks in their usual widths.
+var families = []Backbone{{"resnet18", 512, 64, resNet18}, {"conv4", 64, 16, conv4}}
 
 // ByName returns the backbone of that name:
 //
@@ -46,17 +37,17 @@ var families = []family{
 func ByName(name string) (Backbone, error) {
 	base, narrower, hasWidth := strings.Cut(name, "-w")
 	for _, f := range families {
-		if f.name != base {
+		switch {
+		case f.Name != base:
 			continue
+		case !hasWidth:
+			return f, nil
 		}
-		width := f.width
-		if hasWidth {
-			var err error
-			if width, err = strconv.Atoi(narrower); err != nil || width < 1 || width > maxWidth || strconv.Itoa(width) != narrower {
-				return Backbone{}, fmt.Errorf("backbone %q: the width after -w must be a number from 1 to %d", name, maxWidth)
-			}
+		width, err := strconv.Atoi(narrower)
+		if err != nil || width < 1 || width > maxWidth || strconv.Itoa(width) != narrower {
+			return Backbone{}, fmt.Errorf("backbone %q: the width after -w must be a number from 1 to %d", name, maxWidth)
 		}
-		return Backbone{Name: name, Dim: width * f.dims, width: width, network: f.buildsFeatures}, nil
+		return Backbone{name, width * f.Dim / f.width, width, f.network}, nil
 	}
 	return Backbone{}, fmt.Errorf("unknown backbone %q, want one of %s", name, strings.Join(Names(), ", "))
 }
@@ -65,7 +56,7 @@ func ByName(name string) (Backbone, error) {
 func Names() []string {
 	var names []string
 	for _, f := range families {
-		names = append(names, f.name, f.name+"-wNN")
+		names = append(names, f.Name, f.Name+"-wNN")
 	}
 	return names
 }

@@ -94,12 +94,7 @@ func layerNorm(scope *model.Scope, p parameters, x *Node) *Node {
 	if p.lean {
 		return layers.LeanNorm(x, weight, bias, p.epsilon)
 	}
-	x = ConvertDType(x, p.exact())
-	mean := ReduceAndKeep(x, ReduceMean, -1)
-	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
-	variance := ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, -1)
-	y := Mul(Sub(x, mean), Inverse(Sqrt(AddScalar(variance, p.epsilon))))
-	return ConvertDType(Add(Mul(y, ExpandLeftToRank(weight, x.Rank())), ExpandLeftToRank(bias, x.Rank())), p.compute)
+	return ConvertDType(layers.LayerNorm(ConvertDType(x, p.exact()), weight, bias, p.epsilon), p.compute)
 }
 
 // attention is multi-head self-attention among the tokens of each image, [batch, tokens, Dim]. It also returns the attention maps,

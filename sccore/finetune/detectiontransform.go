@@ -145,22 +145,42 @@ func (g detectionGeometry) write(pixels []uint8, stride int, a *datasets.Segment
 	}
 }
 
-// scales are the factors from the image to the first size and from the crop to the second, along an axis.
-func scales(from, first, crop, size int) (before, after float64) {
-	return float64(first) / float64(from), float64(size) / float64(crop)
+// axis says where a side of the result comes from: from pixels are resized to first, of which crop pixels from start on are resized to size.
+type axis struct{ from, first, start, crop, size int }
+
+func (g detectionGeometry) axes() (across, down axis) {
+	return axis{g.from.Width, g.first.Width, g.crop.Min.X, g.crop.Dx(), g.size.Width}, axis{g.from.Height, g.first.Height, g.crop.Min.Y, g.crop.Dy(), g.size.Height}
+}
+
+// scales are the factors of both resizes.
+func (a axis) scales() (before, after float64) {
+	return float64(a.first) / float64(a.from), float64(a.size) / float64(a.crop)
+}
+
+// to moves a place of the image to the result, and clips it.
+func (a axis) to(v float64) float64 {
+	before, after := a.scales()
+	return min(max(float64(float64(v*before)-float64(a.start))*after, 0), float64(a.size))
+}
+
+// pixels returns the pixel of the image at the centre of each of n cells from low to high, places of the result before it is flipped.
+func (a axis) pixels(low, high float64, n int, flip bool) []int {
+	before, after := a.scales()
+	all := make([]int, n)
+	for i := range all {
+		at := low + float64((high-low)*(float64(i)+0.5)/float64(n))
+		if flip {
+			at = float64(a.size) - at
+		}
+		all[i] = min(max(int((float64(at/after)+float64(a.start))/before), 0), a.from-1)
+	}
+	return all
 }
 
 // box moves a box of the image onto the canvas, and clips it. It reports whether something of it is left.
 func (g detectionGeometry) box(box [4]float64) (out [4]float64, ok bool) {
-	along := func(low, high float64, from, first, start, crop, size int) (float64, float64) {
-		before, after := scales(from, first, crop, size)
-		to := func(v float64) float64 {
-			return min(max(float64(float64(v*before)-float64(start))*after, 0), float64(size))
-		}
-		return to(low), to(high)
-	}
-	out[0], out[2] = along(box[0], box[2], g.from.Width, g.first.Width, g.crop.Min.X, g.crop.Dx(), g.size.Width)
-	out[1], out[3] = along(box[1], box[3], g.from.Height, g.first.Height, g.crop.Min.Y, g.crop.Dy(), g.size.Height)
+	across, down := g.axes()
+	out = [4]float64{across.to(box[0]), down.to(box[1]), across.to(box[2]), down.to(box[3])}
 	if g.flip {
 		out[0], out[2] = float64(g.size.Width)-out[2], float64(g.size.Width)-out[0]
 	}
@@ -170,20 +190,8 @@ func (g detectionGeometry) box(box [4]float64) (out [4]float64, ok bool) {
 // mask samples the mask of an object in a box of the canvas: each of the inner cells takes the pixel of the image at its centre.
 func (g detectionGeometry) mask(cells []uint8, side int, mask rle.Mask, box [4]float64) {
 	inside := mask.Pixels()
-	places := func(low, high float64, flip bool, from, first, start, crop, size int) []int {
-		before, after := scales(from, first, crop, size)
-		all := make([]int, side-2)
-		for i := range all {
-			at := low + float64((high-low)*(float64(i)+0.5)/float64(side-2))
-			if flip {
-				at = float64(size) - at
-			}
-			all[i] = min(max(int((float64(at/after)+float64(start))/before), 0), from-1)
-		}
-		return all
-	}
-	columns := places(box[0], box[2], g.flip, g.from.Width, g.first.Width, g.crop.Min.X, g.crop.Dx(), g.size.Width)
-	rows := places(box[1], box[3], false, g.from.Height, g.first.Height, g.crop.Min.Y, g.crop.Dy(), g.size.Height)
+	across, down := g.axes()
+	columns, rows := across.pixels(box[0], box[2], side-2, g.flip), down.pixels(box[1], box[3], side-2, false)
 	for y, row := range rows {
 		for x, column := range columns {
 			if inside[row*g.from.Width+column] {

@@ -90,6 +90,15 @@ func normalised(x, weight, bias *Node) (y, mean, variance *Node) {
 	return Add(Mul(x, scale), shift), mean, variance
 }
 
+// LayerNorm shifts and scales each vector on the last axis of x to mean 0 and variance 1, multiplies by weight and adds bias.
+func LayerNorm(x, weight, bias *Node, epsilon float64) *Node {
+	mean := ReduceAndKeep(x, ReduceMean, -1)
+	// The derivative of the variance by the mean is 0, so no gradient needs to pass there.
+	variance := ReduceAndKeep(Square(Sub(x, StopGradient(mean))), ReduceMean, -1)
+	y := Mul(Sub(x, mean), Inverse(Sqrt(AddScalar(variance, epsilon))))
+	return Add(Mul(y, ExpandLeftToRank(weight, x.Rank())), ExpandLeftToRank(bias, x.Rank()))
+}
+
 // ReLU is max(0, x). Its slope at 0 is 0, as in PyTorch. The order of the arguments decides it: GoMLX gives the slope of equal arguments to the first
 // one, so that its own activation has slope 1 at 0. Whole channels can be exactly 0 there, behind another ReLU or after padding.
 func ReLU(x *Node) *Node { return Max(ScalarZero(x.Graph(), x.DType()), x) }

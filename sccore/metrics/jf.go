@@ -74,15 +74,8 @@ func maskOf(labels []uint8, object int) []bool {
 
 // region is J, the intersection over the union, 1 where both masks are empty.
 func region(truth, predicted []bool) float64 {
-	both, either := 0, 0
-	for p := range truth {
-		if truth[p] && predicted[p] {
-			both++
-		}
-		if truth[p] || predicted[p] {
-			either++
-		}
-	}
+	both := countBoth(truth, predicted)
+	either := countTrue(truth) + countTrue(predicted) - both
 	if either == 0 {
 		return 1
 	}
@@ -149,14 +142,7 @@ func dilated(marked []bool, height, width, radius int) []bool {
 	return out
 }
 
-func countTrue(marked []bool) (count int) {
-	for _, is := range marked {
-		if is {
-			count++
-		}
-	}
-	return count
-}
+func countTrue(marked []bool) int { return countBoth(marked, marked) }
 
 func countBoth(a, b []bool) (count int) {
 	for p := range a {

@@ -213,11 +213,11 @@ type Losses struct {
 
 // Total is the sum of all losses.
 func (l Losses) Total() *Node {
-	sum := Add(l.AnchorClass, l.AnchorBox)
+	total := Add(l.AnchorClass, l.AnchorBox)
 	for i := range l.Class {
-		sum = Add(sum, Add(l.Class[i], Add(l.Box[i], l.Mask[i])))
+		total = Add(total, Add(l.Class[i], Add(l.Box[i], l.Mask[i])))
 	}
-	return sum
+	return total
 }
 
 // Losses returns the losses of a batch.
@@ -324,11 +324,7 @@ func (c Config) Detect(scope *model.Scope, features, sizes *Node) Detections {
 	for i, stage := range stages {
 		entering[i] = boxes
 		out := c.boxHead(scope.At("stage%d", i).At("box"), levels, boxes, nil)
-		if i == 0 {
-			logits = ConvertDType(out.logits, dtype)
-		} else {
-			logits = Add(logits, ConvertDType(out.logits, dtype))
-		}
+		logits = plus(logits, ConvertDType(out.logits, dtype))
 		if i < len(stages)-1 {
 			boxes = refine(out, stage.coder, boxes, out.likeliest(), sizes)
 			continue
@@ -360,12 +356,15 @@ func (c Config) masks(scope *model.Scope, levels []*Node, d Detections) *Node {
 	var sum *Node
 	for i := range stages {
 		logits := c.maskHead(scope.At("stage%d", i).At("mask"), levels, d.Boxes)
-		probability := Sigmoid(ofClass(ConvertDType(logits, d.Boxes.DType()), labels))
-		if sum == nil {
-			sum = probability
-		} else {
-			sum = Add(sum, probability)
-		}
+		sum = plus(sum, Sigmoid(ofClass(ConvertDType(logits, d.Boxes.DType()), labels)))
 	}
 	return Reshape(TransposeAllAxes(DivScalar(sum, len(stages)), 2, 0, 1), batch, n, MaskSize, MaskSize)
+}
+
+// plus adds to a sum, which is nil at first.
+func plus(sum, x *Node) *Node {
+	if sum == nil {
+		return x
+	}
+	return Add(sum, x)
 }

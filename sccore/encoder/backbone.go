@@ -1,3 +1,12 @@
+// Package encoder holds the networks that map images to features, as functions of graph nodes. A [Backbone], ResNet-18 or a small
+// convolutional network, returns one vector per image. A [ViT], from DINO's of 2021 to DINOv3's, returns tokens, and may have the paper's Object-Aware Filter. Images are
+// [batch, height, width, 3], standardised.
+//
+// Variables are named as in torchvision and timm, with "/" for ".": layer1/0/conv1/weight, layer1/0/bn1/running_mean. Layouts are those of
+// package layers. A seed of the store (SetRNGStateFromSeed) always gives the same weights.
+//
+// Add a backbone as a file of its own, built from package layers, and list it in families. A golden file in testdata compares it with
+// PyTorch.
 package encoder
 
 import (
@@ -7,6 +16,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/layers"
 )
 
@@ -118,9 +128,15 @@ func conv4(scope *model.Scope, images *Node, width int, norm layers.Norm) *Node 
 // Standardize subtracts ImageNet's mean colour from images, [batch, height, width, 3] in [0, 1], and divides by its standard deviation, as
 // official checkpoints expect.
 func Standardize(images *Node) *Node {
+	colours := datasets.DefaultPreprocessing()
+	return StandardizeBy(images, colours.Mean, colours.Std)
+}
+
+// StandardizeBy is [Standardize] with the mean and the standard deviation of red, green and blue.
+func StandardizeBy(images *Node, mean, std [3]float64) *Node {
 	images.AssertDims(-1, -1, -1, 3)
-	colour := func(red, green, blue float64) *Node {
-		return ConvertDType(Const(images.Graph(), [][][][]float64{{{{red, green, blue}}}}), images.DType())
+	colour := func(c [3]float64) *Node {
+		return ConvertDType(Const(images.Graph(), [][][][]float64{{{c[:]}}}), images.DType())
 	}
-	return Div(Sub(images, colour(0.485, 0.456, 0.406)), colour(0.229, 0.224, 0.225))
+	return Div(Sub(images, colour(mean)), colour(std))
 }

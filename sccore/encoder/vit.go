@@ -116,17 +116,10 @@ type Tokens struct {
 // Variables live under scope with the names of DINO and timm, with "/" for ".", in the layouts of package layers. They have the dtype of the
 // images, and calls with the same scope share them. Tokens panics on images of another shape and if [settings.Check] returns an error.
 func (v ViT) Tokens(scope *model.Scope, images *Node) Tokens {
-	return v.TokensDropPath(scope, images, nil)
+	return v.TokensInTraining(scope, images, nil, nil)
 }
 
-// TokensDropPath is [ViT.Tokens] with stochastic depth (Huang et al., 2016): what attention and MLP of each block add to the tokens of an image is
-// multiplied by a factor of that image. keep holds the factors, [Depth, 2, batch], with those of attention first: 0 for what is dropped and 1/(1 − p)
-// for the rest, where p is the probability of dropping it. Nil keeps everything. What the Object-Aware Filter adds is always kept.
-func (v ViT) TokensDropPath(scope *model.Scope, images, keep *Node) Tokens {
-	return v.TokensMasked(scope, images, keep, nil)
-}
-
-// DropPaths draws the factors of [ViT.TokensDropPath] for a batch, [depth, 2, batch]: the probability of 0 rises linearly from 0 in the first block to most in
+// DropPaths draws the factors of [ViT.TokensInTraining] for a batch, [depth, 2, batch]: the probability of 0 rises linearly from 0 in the first block to most in
 // the last one.
 func DropPaths(random *rand.Rand, most float64, depth, batch int) []float32 {
 	factors := make([]float32, 0, 2*depth*batch)
@@ -143,10 +136,15 @@ func DropPaths(random *rand.Rand, most float64, depth, batch int) []float32 {
 	return factors
 }
 
-// TokensMasked is [ViT.TokensDropPath] with hidden patches (Bao et al., 2022, "BEiT"; iBOT): where masks, [batch, rows·columns] of bool, is true, a learnt
-// vector takes the place of the embedded patch, before the positions are added. The vector is the variable masked_embed, [1, Dim], which starts at 0 as in
-// iBOT; it is not among [ViT.Weights]. Nil hides nothing and needs no such variable.
-func (v ViT) TokensMasked(scope *model.Scope, images, keep, masks *Node) Tokens {
+// TokensInTraining is [ViT.Tokens] with stochastic depth and hidden patches.
+//
+//   - keep: stochastic depth (Huang et al., 2016). What attention and MLP of each block add to the tokens of an image is multiplied by a factor of that image,
+//     [Depth, 2, batch], with those of attention first: 0 for what is dropped and 1/(1 − p) for the rest, where p is the probability of dropping it. Nil keeps
+//     everything. What the Object-Aware Filter adds is always kept.
+//   - masks: hidden patches (Bao et al., 2022, "BEiT"; iBOT). Where masks, [batch, rows·columns] of bool, is true, a learnt vector takes the place of the embedded
+//     patch, before the positions are added. The vector is the variable masked_embed, [1, Dim], which starts at 0 as in iBOT; it is not among [ViT.Weights]. Nil
+//     hides nothing and needs no such variable.
+func (v ViT) TokensInTraining(scope *model.Scope, images, keep, masks *Node) Tokens {
 	if err := settings.Check(v); err != nil {
 		panic(err)
 	}

@@ -106,18 +106,17 @@ func TestObjectsThatAreTrainedOn(t *testing.T) {
 		return datasets.Annotation{ID: id, Image: 1, Category: 7, Box: box, Area: area, Crowd: crowd, Mask: mask}
 	}
 	make := func(annotations ...datasets.Annotation) *datasets.ObjectImages {
-		truth := datasets.NewInstances("in.json", []datasets.InstanceImage{{ID: 1, Height: 20, Width: 20}}, []datasets.ObjectCategory{{ID: 7, Name: "cat"}}, annotations)
+		truth := datasets.NewInstances("in.json", []datasets.InstanceImage{{ID: 1, Height: 20, Width: 20}}, []datasets.ObjectCategory{{ID: 9, Name: "dog"}, {ID: 2, Name: "cow"}, {ID: 7, Name: "cat"}}, annotations)
 		return datasets.NewObjectImages("set", "set", truth, nil)
 	}
-	classes := map[int64]int{7: 2}
 	objects, err := objectsOf(make(
 		at(1, [4]float64{2, 2, 4, 4}, 16, false, square(2, 2)), at(2, [4]float64{2, 2, 4, 4}, 16, true, square(2, 2)), at(3, [4]float64{2, 2, 4, 0.5}, 2, false, square(2, 2)),
 		at(4, [4]float64{2, 2, 4, 4}, 0, false, square(2, 2)), at(5, [4]float64{20, 2, 4, 4}, 16, false, square(2, 2)), at(6, [4]float64{18, 2, 4, 4}, 16, false, square(18, 2)),
-	), 0, classes)
+	), 0)
 	if err != nil || len(objects) != 2 || objects[0].Class != 2 || objects[0].Box != [4]float64{2, 2, 6, 6} || objects[1].Box != [4]float64{18, 2, 22, 6} || objects[1].Mask.Area() != 8 {
 		t.Errorf("%+v, %v; want annotations 1 and 6", objects, err)
 	}
-	_, err = objectsOf(make(at(9, [4]float64{2, 2, 4, 4}, 16, false, datasets.InstanceMask{})), 0, classes)
+	_, err = objectsOf(make(at(9, [4]float64{2, 2, 4, 4}, 16, false, datasets.InstanceMask{})), 0)
 	wantError(t, err, "in.json: annotation 9: there is no segmentation")
 }
 

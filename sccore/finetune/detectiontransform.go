@@ -39,11 +39,11 @@ func (t DetectionTransform) scale() Scale { return Scale{Long: t.Long, Short: t.
 
 // canvasFor returns the canvas for images of one orientation, the scale rounded up to a multiple of divisor. Images that are as wide as high lie across.
 func (s Scale) canvasFor(size datasets.Size, divisor int) datasets.Size {
-	up := func(side int) int { return (side + divisor - 1) / divisor * divisor }
+	long, short := roundUp(s.Long, divisor), roundUp(s.Short, divisor)
 	if size.Height > size.Width {
-		return datasets.Size{Height: up(s.Long), Width: up(s.Short)}
+		return datasets.Size{Height: long, Width: short}
 	}
-	return datasets.Size{Height: up(s.Short), Width: up(s.Long)}
+	return datasets.Size{Height: short, Width: long}
 }
 
 // Object is an annotated object of an image.

@@ -45,7 +45,7 @@ func (d Detector) scale() float64 { return float64(detection.PatchSize) / float6
 // features returns the patch features of the last block, not normalised, of normalised images. keep holds the factors of stochastic depth, or nil.
 func (d Detector) features(scope *model.Scope, images, keep *Node) *Node {
 	batch, rows, columns := images.Shape().Dim(0), images.Shape().Dim(1)/d.ViT.PatchSize, images.Shape().Dim(2)/d.ViT.PatchSize
-	blocks := d.ViT.TokensDropPath(scope.At(backboneScope), images, keep).Blocks
+	blocks := d.ViT.TokensInTraining(scope.At(backboneScope), images, keep, nil).Blocks
 	last := blocks[len(blocks)-1]
 	patches := SliceAxis(last, 1, AxisRange(last.Shape().Dim(1)-rows*columns))
 	return ConvertDType(Reshape(patches, batch, rows, columns, d.ViT.Dim), images.DType())
@@ -54,21 +54,6 @@ func (d Detector) features(scope *model.Scope, images, keep *Node) *Node {
 // inDetector brings lengths in pixels of images to those of the detector.
 func (d Detector) inDetector(lengths, like *Node) *Node {
 	return MulScalar(ConvertDType(lengths, like.DType()), d.scale())
-}
-
-// losses returns the losses of normalised images, whose objects and sizes are in pixels of the canvas.
-func (d Detector) losses(scope *model.Scope, images, sizes, keep *Node, objects detection.Objects, uniform *Node) detection.Losses {
-	objects.Boxes, objects.Frames = d.inDetector(objects.Boxes, images), d.inDetector(objects.Frames, images)
-	return d.Losses(scope, d.features(scope, images, keep), d.inDetector(sizes, images), objects, uniform)
-}
-
-// detect returns the detections of normalised images, in pixels of the canvas.
-func (d Detector) detect(scope *model.Scope, images, sizes *Node) detection.Detections {
-	found := d.Detect(scope, d.features(scope, images, nil), d.inDetector(sizes, images))
-	for _, boxes := range []**Node{&found.Boxes, &found.Entering[0], &found.Entering[1], &found.Entering[2]} {
-		*boxes = DivScalar(*boxes, d.scale())
-	}
-	return found
 }
 
 // FLOPs counts the floating-point operations of the matrix products and convolutions of a training image on a canvas of height × width pixels, forward. A
@@ -171,9 +156,9 @@ func (t DetectionTraining) shapes(canvas datasets.Size) []shapes.Shape {
 
 // loss is the sum of the losses of a detector.
 func (t DetectionTraining) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[DetectionStep]) {
-	images := Normalize(inputs[0], inputs[1], t.Mean, t.Std)
-	objects := detection.Objects{Boxes: inputs[2], Labels: inputs[3], Masks: inputs[4], Frames: inputs[5]}
-	losses := t.Detector.losses(scope, images, inputs[1], t.kept(inputs[7]), objects, inputs[6])
+	d, images := t.Detector, Normalize(inputs[0], inputs[1], t.Mean, t.Std)
+	objects := detection.Objects{Boxes: d.inDetector(inputs[2], images), Labels: inputs[3], Masks: inputs[4], Frames: d.inDetector(inputs[5], images)}
+	losses := d.Losses(scope, d.features(scope, images, t.kept(inputs[7])), d.inDetector(inputs[1], images), objects, inputs[6])
 	sum := func(of [3]*Node) *Node { return Add(of[0], Add(of[1], of[2])) }
 	total := losses.Total()
 	return total, []train.Report[DetectionStep]{
@@ -207,11 +192,16 @@ func (t *DetectionTrainer) Detect(ctx context.Context, canvases Canvases) (Raw, 
 	return t.network.detect(ctx, canvases)
 }
 
-// predict is the graph of detections.
+// predict is the graph of detections, in pixels of the canvas.
 func (d Detector) predict(mean, std [3]float64) graph {
 	return func(scope *model.Scope, pixels, sizes *Node) []*Node {
-		found := d.detect(scope, Normalize(pixels, sizes, mean, std), sizes)
-		return append([]*Node{found.Boxes, found.Scores, found.Labels, found.Present, found.Masks, found.Entered}, found.Entering[:]...)
+		images := Normalize(pixels, sizes, mean, std)
+		found := d.Detect(scope, d.features(scope, images, nil), d.inDetector(sizes, images))
+		outputs := []*Node{DivScalar(found.Boxes, d.scale()), found.Scores, found.Labels, found.Present, found.Masks, found.Entered}
+		for _, boxes := range found.Entering {
+			outputs = append(outputs, DivScalar(boxes, d.scale()))
+		}
+		return outputs
 	}
 }
 

@@ -133,7 +133,7 @@ func (p SegmentationInference) Predict(ctx context.Context, a *datasets.Segmente
 // size is what an image of a size is resized to.
 func (p SegmentationInference) size(from datasets.Size) datasets.Size {
 	size, by := p.Scale.Of(from), max(1, p.Divisor)
-	return datasets.Size{Height: (size.Height + by - 1) / by * by, Width: (size.Width + by - 1) / by * by}
+	return datasets.Size{Height: roundUp(size.Height, by), Width: roundUp(size.Width, by)}
 }
 
 // crop is the size of the crops of an image.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/detection"
@@ -118,19 +119,15 @@ func (l DetectionLoader) Batches(ctx context.Context, from int) iter.Seq2[*Batch
 		invalid = errors.New("no images with objects to train on")
 	}
 	var order *canvasOrder
-	classes := map[int64]int{}
 	if invalid == nil {
 		order = newCanvasOrder(l)
-		for class, category := range l.Images.Truth.Categories {
-			classes[category.ID] = class
-		}
 	}
 	return batches(ctx, l.Loading, invalid, from, order.at, func(canvas datasets.Size, at Place) (made DetectionImage, err error) {
 		picture, err := l.Images.Read(at.Image)
 		if err != nil {
 			return made, err
 		}
-		objects, err := objectsOf(l.Images, at.Image, classes)
+		objects, err := objectsOf(l.Images, at.Image)
 		if err != nil {
 			return made, err
 		}
@@ -191,21 +188,31 @@ func (o *canvasOrder) at(position int) (canvas datasets.Size, images []Place) {
 	return o.canvas(images[0].Image), images
 }
 
-// objectsOf returns the objects of an image that are trained on. The error names the annotation whose mask cannot be drawn.
-func objectsOf(images *datasets.ObjectImages, i int, classes map[int64]int) (objects []Object, err error) {
+// ObjectOf returns an annotation of image i as an object. The error names the annotation if its mask cannot be drawn.
+func ObjectOf(images *datasets.ObjectImages, i int, a datasets.Annotation) (o Object, err error) {
+	image := images.Image(i)
+	o.Class = slices.IndexFunc(images.Truth.Categories, func(c datasets.ObjectCategory) bool { return c.ID == a.Category })
+	o.Box = [4]float64{a.Box[0], a.Box[1], a.Box[0] + a.Box[2], a.Box[1] + a.Box[3]}
+	if o.Mask, err = a.Mask.Runs(datasets.Size{Height: image.Height, Width: image.Width}); err != nil {
+		return o, fmt.Errorf("%s: annotation %d: %w", images.Truth.Name, a.ID, err)
+	}
+	return o, nil
+}
+
+// objectsOf returns the objects of an image that are trained on.
+func objectsOf(images *datasets.ObjectImages, i int) (objects []Object, err error) {
 	image := images.Image(i)
 	for _, a := range images.Annotations(i) {
-		x1, y1, x2, y2 := a.Box[0], a.Box[1], a.Box[0]+a.Box[2], a.Box[1]+a.Box[3]
-		across := min(x2, float64(image.Width)) - max(x1, 0)
-		down := min(y2, float64(image.Height)) - max(y1, 0)
+		across := min(a.Box[0]+a.Box[2], float64(image.Width)) - max(a.Box[0], 0)
+		down := min(a.Box[1]+a.Box[3], float64(image.Height)) - max(a.Box[1], 0)
 		if a.Crowd || a.Area <= 0 || a.Box[2] < 1 || a.Box[3] < 1 || across <= 0 || down <= 0 {
 			continue
 		}
-		mask, err := a.Mask.Runs(datasets.Size{Height: image.Height, Width: image.Width})
+		o, err := ObjectOf(images, i, a)
 		if err != nil {
-			return nil, fmt.Errorf("%s: annotation %d: %w", images.Truth.Name, a.ID, err)
+			return nil, err
 		}
-		objects = append(objects, Object{Class: classes[a.Category], Box: [4]float64{x1, y1, x2, y2}, Mask: mask})
+		objects = append(objects, o)
 	}
 	return objects, nil
 }

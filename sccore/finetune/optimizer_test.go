@@ -56,7 +56,7 @@ func TestThreeStepsAgreeWithPyTorch(t *testing.T) {
 		defer store.Finalize()
 		step := model.MustNewExec(b, store, func(scope *model.Scope, inputs []*Node) *Node {
 			images, labels, keep, rate := DivScalar(inputs[0], 255), inputs[1], inputs[2], inputs[3]
-			tokens := vit.TokensDropPath(scope.At("backbone"), images, keep)
+			tokens := vit.TokensInTraining(scope.At("backbone"), images, keep, nil)
 			features := SliceAxis(tokens.Blocks[vit.Depth-1], 1, AxisRange(1))
 			logits := layers.Dense(scope.At("head"), Reshape(features, -1, vit.Dim), classes, true)
 			loss := Neg(ReduceAllMean(MulScalar(Mul(LogSoftmax(logits), OneHot(Reshape(labels, -1), classes, dtypes.Float32)), classes)))

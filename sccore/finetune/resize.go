@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/settings"
 )
 
@@ -24,6 +25,9 @@ const maxScale = 1 << 14
 func (s Scale) Rules() error {
 	return settings.Between("short", s.Short, 1, s.Long)
 }
+
+// roundUp returns the least multiple of by that is at least a side.
+func roundUp(side, by int) int { return (side + by - 1) / by * by }
 
 // times is the scale times a ratio, rounded down.
 func (s Scale) times(ratio float64) Scale {
@@ -123,12 +127,8 @@ func nearest(from, to int) []int {
 // It returns [n, height, width, 3] in float32.
 func Normalize(pixels, sizes *Node, mean, std [3]float64) *Node {
 	g, shape := pixels.Graph(), pixels.Shape()
-	pixels.AssertDims(-1, -1, -1, 3)
 	sizes.AssertDims(shape.Dim(0), 2)
-	colour := func(c [3]float64) *Node {
-		return Const(g, [][][][]float32{{{{float32(c[0]), float32(c[1]), float32(c[2])}}}})
-	}
-	x := Div(Sub(DivScalar(ConvertDType(pixels, dtypes.Float32), 255), colour(mean)), colour(std))
+	x := encoder.StandardizeBy(DivScalar(ConvertDType(pixels, dtypes.Float32), 255), mean, std)
 	inside := func(axis int) *Node {
 		place := Iota(g, shapes.Make(dtypes.Int32, shape.Dimensions...), axis)
 		return LessThan(place, BroadcastToShape(InsertAxes(Slice(sizes, AxisRange(), AxisElem(axis-1)), -1, -1), place.Shape()))

@@ -57,7 +57,7 @@ func (s Segmenter) fpn() heads.SemanticFPN {
 // if there is none. keep holds the factors of stochastic depth, or nil.
 func (s Segmenter) logits(scope *model.Scope, images, keep *Node, train bool) (logits, auxiliary *Node) {
 	rows, columns := images.Shape().Dim(1)/s.ViT.PatchSize, images.Shape().Dim(2)/s.ViT.PatchSize
-	tokens := s.ViT.TokensDropPath(scope.At(backboneScope), images, keep)
+	tokens := s.ViT.TokensInTraining(scope.At(backboneScope), images, keep, nil)
 	levels := heads.DefaultPyramid(s.ViT.Depth).Levels(scope, tokens.Blocks, rows, columns, train)
 	if s.Head == FPN {
 		return s.fpn().Logits(scope, levels, train), nil
@@ -66,23 +66,6 @@ func (s Segmenter) logits(scope *model.Scope, images, keep *Node, train bool) (l
 		auxiliary = s.auxiliary().Logits(scope, levels, train)
 	}
 	return s.upernet().Logits(scope, levels, train), auxiliary
-}
-
-// loss returns the losses of the head and of the auxiliary head, which is 0 if there is none. labels are [batch, height, width] in uint8.
-func (s Segmenter) loss(scope *model.Scope, images, labels, keep *Node) (loss, auxiliary *Node) {
-	logits, auxiliaryLogits := s.logits(scope, images, keep, true)
-	labels = TransposeAllAxes(labels, 1, 2, 0)
-	loss = heads.CrossEntropy(logits, labels)
-	if auxiliaryLogits == nil {
-		return loss, ZerosLike(loss)
-	}
-	return loss, heads.CrossEntropy(auxiliaryLogits, labels)
-}
-
-// infer returns the logits of normalised images, [batch, rows, columns, Classes].
-func (s Segmenter) infer(scope *model.Scope, images *Node) *Node {
-	logits, _ := s.logits(scope, images, nil, false)
-	return TransposeAllAxes(logits, 2, 0, 1, 3)
 }
 
 // FLOPs counts the floating-point operations of the matrix products and convolutions for one square image of size pixels, forward and with the auxiliary
@@ -163,10 +146,15 @@ func (t SegmentationTraining) shapes() []shapes.Shape {
 	return []shapes.Shape{shapes.Make(dtypes.Uint8, part, size, size, 3), shapes.Make(dtypes.Uint8, part, size, size), shapes.Make(dtypes.Int32, part, 2)}
 }
 
-// loss is the sum of the losses of the head and, weighted, of the auxiliary head.
+// loss is the sum of the losses of the head and, weighted, of the auxiliary head, which is 0 if there is none.
 func (t SegmentationTraining) loss(scope *model.Scope, inputs []*Node) (*Node, []train.Report[SegmentationStep]) {
-	images := Normalize(inputs[0], inputs[2], t.Mean, t.Std)
-	loss, auxiliary := t.Segmenter.loss(scope, images, inputs[1], t.kept(inputs[3]))
+	logits, auxiliaryLogits := t.Segmenter.logits(scope, Normalize(inputs[0], inputs[2], t.Mean, t.Std), t.kept(inputs[3]), true)
+	labels := TransposeAllAxes(inputs[1], 1, 2, 0)
+	loss := heads.CrossEntropy(logits, labels)
+	auxiliary := ZerosLike(loss)
+	if auxiliaryLogits != nil {
+		auxiliary = heads.CrossEntropy(auxiliaryLogits, labels)
+	}
 	return Add(loss, MulScalar(auxiliary, heads.AuxiliaryWeight)), []train.Report[SegmentationStep]{
 		train.Mean("it", loss, func(m *SegmentationStep) *float64 { return &m.Loss }),
 		train.Mean("that of the auxiliary head", auxiliary, func(m *SegmentationStep) *float64 { return &m.Auxiliary }),
@@ -190,10 +178,11 @@ func (t *SegmentationTrainer) Segment(ctx context.Context, crops Canvases) (Logi
 	return t.network.segment(ctx, t.config.Segmenter, crops)
 }
 
-// predict is the graph of logits.
+// predict is the graph of logits, [batch, rows, columns, Classes].
 func (s Segmenter) predict(mean, std [3]float64) graph {
 	return func(scope *model.Scope, pixels, sizes *Node) []*Node {
-		return []*Node{s.infer(scope, Normalize(pixels, sizes, mean, std))}
+		logits, _ := s.logits(scope, Normalize(pixels, sizes, mean, std), nil, false)
+		return []*Node{TransposeAllAxes(logits, 2, 0, 1, 3)}
 	}
 }
 

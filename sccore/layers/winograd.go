@@ -1,10 +1,6 @@
 package layers
 
-import (
-	"math"
-
-	. "github.com/gomlx/gomlx/core/graph" //nolint
-)
+import . "github.com/gomlx/gomlx/core/graph" //nolint
 
 // bilinear computes one axis of a convolution with fewer multiplications. A tile of m neighbouring outputs of a filter g on the inputs d is
 //
@@ -150,24 +146,4 @@ func kronecker(a, b [][]float64) [][]float64 {
 func each(m, x *Node) *Node {
 	m = BroadcastToDims(InsertAxes(m, 0), x.Shape().Dim(0), m.Shape().Dim(0), m.Shape().Dim(1))
 	return DotGeneral(m, []int{2}, []int{0}, x, []int{1}, []int{0})
-}
-
-// Tap is how one sample of a resized line is computed: between two samples of the old line, Low and High, at a share of the way from the first to the second.
-type Tap struct {
-	Low, High int     // Equal if Share is 0.
-	Share     float64 // In [0, 1).
-}
-
-// BilinearTaps returns how a line of samples is resized bilinearly, as torch.nn.functional.interpolate does with align_corners=False and without antialiasing.
-func BilinearTaps(from, to int) []Tap {
-	taps := make([]Tap, to)
-	for i := range taps {
-		// Positions beyond the centres of the border samples take the border's value.
-		at := min(max((float64(i)+0.5)*float64(from)/float64(to)-0.5, 0), float64(from-1))
-		low := int(math.Floor(at))
-		if taps[i] = (Tap{low, low, at - float64(low)}); taps[i].Share > 0 {
-			taps[i].High++
-		}
-	}
-	return taps
 }

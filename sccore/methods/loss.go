@@ -21,16 +21,12 @@ const (
 
 // channelMean and channelStd are CIFAR-10's. They are used for every dataset, so that an encoder's input always has the same meaning.
 var (
-	channelMean = []float32{0.4914, 0.4822, 0.4465}
-	channelStd  = []float32{0.2470, 0.2435, 0.2616}
+	channelMean = [3]float64{0.4914, 0.4822, 0.4465}
+	channelStd  = [3]float64{0.2470, 0.2435, 0.2616}
 )
 
 // standardized maps images in [0, 1], [N, H, W, 3], to the encoder's scale.
-func standardized(images *Node) *Node {
-	g := images.Graph()
-	perChannel := func(values []float32) *Node { return Reshape(Const(g, values), 1, 1, 1, 3) }
-	return Div(Sub(images, perChannel(channelMean)), perChannel(channelStd))
-}
+func standardized(images *Node) *Node { return encoder.StandardizeBy(images, channelMean, channelStd) }
 
 // projections runs an encoder and its projector, [N, H, W, 3] to [N, ProjectorDim].
 func (c Config) projections(scope *model.Scope, images *Node, norm layers.Norm) *Node {

@@ -91,7 +91,7 @@ func (s step) encode(branch *model.Scope, pixels, params, keep, masks *Node, siz
 	if masks != nil {
 		masks = Reshape(masks, -1, s.patches())
 	}
-	tokens := s.vit.TokensMasked(branch.At(encoderScope), encoder.Standardize(shown), keep, masks)
+	tokens := s.vit.TokensInTraining(branch.At(encoderScope), encoder.Standardize(shown), keep, masks)
 	byView := func(x *Node) *Node {
 		dims := x.Shape().Dimensions
 		return Reshape(x, append([]int{dims[0] / s.Batch, s.Batch}, dims[1:]...)...)

@@ -95,17 +95,12 @@ func Stages(r study.Results, b compute.Backend, data, out, row, dataset string, 
 
 // stagesOf returns what the rows of Stages show of an image.
 func stagesOf(model *finetune.DetectionModel, images *datasets.ObjectImages, place int, a *datasets.SegmentedImage) (rows [5][]figures.Object, err error) {
-	classes := map[int64]int{}
-	for class, category := range images.Truth.Categories {
-		classes[category.ID] = class
-	}
 	for _, t := range images.Annotations(place) {
-		mask, err := t.Mask.Runs(datasets.Size{Height: a.Height, Width: a.Width})
+		o, err := finetune.ObjectOf(images, place, t)
 		if err != nil {
-			return rows, fmt.Errorf("%s: annotation %d: %w", images.Truth.Name, t.ID, err)
+			return rows, err
 		}
-		box := [4]float64{t.Box[0], t.Box[1], t.Box[0] + t.Box[2], t.Box[1] + t.Box[3]}
-		rows[0] = append(rows[0], figures.Object{Box: box, Mask: mask, Class: classes[t.Category]})
+		rows[0] = append(rows[0], figures.Object{Box: o.Box, Mask: o.Mask, Class: o.Class})
 	}
 	found, stages, err := model.Entering(context.Background(), a)
 	if err != nil {

@@ -2,6 +2,7 @@
 package features
 
 import (
+	"context"
 	"fmt"
 	"image"
 	"math"
@@ -101,7 +102,7 @@ func (w *Viewer) encode(file string) (encoded, error) {
 		return encoded{}, err
 	}
 	defer opened.Close()
-	out, err := evaluation.Encode(opened.FeatureExtractor, w.scenes, w.size, len(w.images), true)
+	out, err := evaluation.Encode(context.Background(), opened.FeatureExtractor, w.scenes, w.size, len(w.images), true)
 	return encoded{out.Rows, out.Columns, wide(out.Patches, opened.ViT.Dim)}, err
 }
 

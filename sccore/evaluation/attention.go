@@ -6,7 +6,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/safetensors"
 )
 
@@ -30,9 +29,9 @@ func (f *FeatureExtractor) Attention(im Image) (a Attention, err error) {
 		return a, fmt.Errorf("image %s: %d×%d pixels are not a whole number of patches of %d", im.Name, im.Height, im.Width, patch)
 	}
 	var out []*tensors.Tensor
-	caught := exceptions.TryCatch[error](func() {
+	err = caught(func() error {
 		if f.execs[key] == nil {
-			if f.execs[key], err = model.NewExec(f.backend, f.store, func(root *model.Scope, images *Node) []*Node {
+			exec, err := model.NewExec(f.backend, f.store, func(root *model.Scope, images *Node) []*Node {
 				tokens := f.ViT.Tokens(root.Store().Scope(f.scope), images)
 				of := SliceAxis(tokens.Attention[f.ViT.Depth-1], 2, AxisElem(0)) // The queries of [CLS].
 				out := []*Node{SliceAxis(of, 3, AxisRange(prefix))}
@@ -40,15 +39,15 @@ func (f *FeatureExtractor) Attention(im Image) (a Attention, err error) {
 					out = append(out, TransposeAllAxes(tokens.FilterAttention, 0, 4, 1, 2, 3)) // [1, Prototypes, NumHeads, rows, columns]
 				}
 				return out
-			}); err != nil {
-				return
+			})
+			if err != nil {
+				return err
 			}
+			f.execs[key] = exec
 		}
 		out, err = f.execs[key].Call(tensors.FromFlatDataAndDimensions(im.Pixels, 1, im.Height, im.Width, 3))
+		return err
 	})
-	if caught != nil {
-		err = caught
-	}
 	if err != nil {
 		return a, fmt.Errorf("image %s: %w", im.Name, err)
 	}

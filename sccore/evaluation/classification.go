@@ -16,15 +16,13 @@ import (
 
 // KNN classifies images of one object each by the nearest training images, by the cosine of [CLS] features.
 type KNN struct {
+	labelled
 	knn.Classifier
 	Size int `json:"size" range:"[8,2048]"` // Height and width in pixels of crops of photographs.
 }
 
 // Protocol describes the evaluation in one line.
 func (k KNN) Protocol() string { return k.Classifier.Protocol(" of [CLS] features") + ", cosine" }
-
-// Open opens labelled images.
-func (KNN) Open(s Source) (Data, error) { return s.Labelled() }
 
 // Measure measures the accuracy with the first class, and with the first five.
 func (k KNN) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
@@ -35,6 +33,7 @@ func (k KNN) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
 
 // LinearClassification classifies images of one object each by a linear layer on [CLS] features.
 type LinearClassification struct {
+	labelled
 	LinearProbe
 	Size int `json:"size" range:"[8,2048]"` // Height and width in pixels of crops of photographs.
 }
@@ -43,9 +42,6 @@ type LinearClassification struct {
 func (l LinearClassification) Protocol() string {
 	return fmt.Sprintf("%s of [CLS] features of %d-pixel images", l.LinearProbe.Protocol(), l.Size)
 }
-
-// Open opens labelled images.
-func (LinearClassification) Open(s Source) (Data, error) { return s.Labelled() }
 
 // Measure measures the accuracy with the first class, and with the first five.
 func (l LinearClassification) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
@@ -56,7 +52,7 @@ func (l LinearClassification) Measure(ctx context.Context, e *Encoder, d Data) (
 
 // classify measures a classifier of [CLS] features, [N, Dim] each.
 func classify(ctx context.Context, e *Encoder, d Data, size int, metric string, rank func(bank, queries *tensors.Tensor) ([][]int32, error)) (r Result, err error) {
-	features, err := encodeObjects(ctx, e.FeatureExtractor, d.Objects, size)
+	features, err := EncodeObjects(ctx, e.FeatureExtractor, d.Objects, size)
 	if err != nil {
 		return r, err
 	}
@@ -72,6 +68,7 @@ func classify(ctx context.Context, e *Encoder, d Data, size int, metric string, 
 
 // Spread measures how much of their space the patch features of the first images use, see [metrics.Spread]. The images need no labels.
 type Spread struct {
+	labelled
 	Images int `json:"images" range:"[1,2^31)"`
 	Size   int `json:"size" range:"[8,2048]"` // Height and width in pixels of crops of photographs.
 }
@@ -81,12 +78,9 @@ func (s Spread) Protocol() string {
 	return fmt.Sprintf("spread and effective rank of the patch features of %d images of %d px", s.Images, s.Size)
 }
 
-// Open opens images.
-func (Spread) Open(s Source) (Data, error) { return s.Labelled() }
-
 // Measure measures the standard deviation and the effective rank of the features of the training images.
 func (s Spread) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
-	encoded, err := encodeWhile(ctx, e.FeatureExtractor, d.Objects[0], s.Size, s.Images, true)
+	encoded, err := Encode(ctx, e.FeatureExtractor, d.Objects[0], s.Size, s.Images, true)
 	if err != nil {
 		return r, err
 	}

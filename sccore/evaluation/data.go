@@ -74,6 +74,24 @@ func (s Source) Segmentation(splits ...datasets.Split) (d Data, err error) {
 	return d, nil
 }
 
+// What evaluations open; they embed it.
+type (
+	trainAndTest struct{} // Training and test images with a class for every pixel.
+	testImages   struct{} // Test images with a class for every pixel.
+	labelled     struct{} // Images of one object each, with labels.
+)
+
+// Open opens training and test images.
+func (trainAndTest) Open(s Source) (Data, error) {
+	return s.Segmentation(datasets.Train, datasets.Test)
+}
+
+// Open opens test images.
+func (testImages) Open(s Source) (Data, error) { return s.Segmentation(datasets.Test) }
+
+// Open opens labelled images.
+func (labelled) Open(s Source) (Data, error) { return s.Labelled() }
+
 func (s Source) split(split datasets.Split) (*datasets.Segmentation, error) {
 	if s.Dataset == Synthetic {
 		set := 12

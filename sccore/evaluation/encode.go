@@ -4,12 +4,21 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"path/filepath"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/semcon/semcon/sccore/backend"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
+	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
+	"github.com/semcon/semcon/sccore/train"
 )
 
 // EncodeBatch is the number of images that experiments encode at once.
@@ -22,12 +31,7 @@ type Encoded struct {
 }
 
 // Encode computes the features of the first n images of a set, read by [ImagesOf].
-func Encode(extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
-	return encodeWhile(context.Background(), extractor, source, size, n, patches)
-}
-
-// encodeWhile is [Encode] until ctx ends.
-func encodeWhile(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
+func Encode(ctx context.Context, extractor *FeatureExtractor, source datasets.Source, size, n int, patches bool) (Encoded, error) {
 	images := func(yield func(Image, error) bool) {
 		for image, err := range ImagesOf(source, extractor.Preprocessing, size, n, extractor.Skipped) {
 			if err == nil {
@@ -101,14 +105,88 @@ func nameOf(source datasets.Source, i int) string {
 	return ""
 }
 
-// EncodeScenes encodes the patches of training and test scenes, with their annotation.
-func EncodeScenes(extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
-	return encodeScenes(context.Background(), extractor, scenes, size)
+// AnnotatedPatches are patch features of N images, computed once, and the annotation of the images' pixels.
+type AnnotatedPatches struct {
+	Rows, Columns, Dim int
+	Patches            []float32 // [N, Rows, Columns, Dim]
+
+	Height, Width int     // The annotation's: multiples of Rows and Columns.
+	Truth         []uint8 // [N, Height, Width], classes from 0, or [datasets.Ignore].
 }
 
-func encodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
+// Len is the number of images.
+func (a AnnotatedPatches) Len() int { return len(a.Truth) / (a.Height * a.Width) }
+
+// Check returns an error that says which sizes do not match or which class is out of range, or that no pixel is annotated.
+func (a AnnotatedPatches) Check(classes int) error {
+	if classes < 1 || classes > int(datasets.Ignore) {
+		return fmt.Errorf("annotated patches: %d classes, want 1 to %d", classes, datasets.Ignore)
+	}
+	if a.Rows < 1 || a.Columns < 1 || a.Dim < 1 || a.Height < a.Rows || a.Width < a.Columns || a.Height%a.Rows != 0 || a.Width%a.Columns != 0 {
+		return fmt.Errorf("annotated patches: %d×%d patches of %d features do not fit an annotation of %d×%d", a.Rows, a.Columns, a.Dim, a.Height, a.Width)
+	}
+	n := a.Len()
+	if n < 1 || len(a.Truth) != n*a.Height*a.Width || len(a.Patches) != n*a.Rows*a.Columns*a.Dim {
+		return fmt.Errorf("annotated patches: %d features and %d pixels do not make images of %d×%d patches of %d features and %d×%d pixels",
+			len(a.Patches), len(a.Truth), a.Rows, a.Columns, a.Dim, a.Height, a.Width)
+	}
+	image := a.Rows * a.Columns * a.Dim
+	for i := range n {
+		if err := safetensors.CheckFinite(a.Patches[i*image : (i+1)*image]); err != nil {
+			return fmt.Errorf("annotated patches: features of image %d are not finite: %w", i, err)
+		}
+	}
+	counted := 0
+	for i, class := range a.Truth {
+		if class == datasets.Ignore {
+			continue
+		}
+		if counted++; int(class) >= classes {
+			return fmt.Errorf("annotated patches: pixel %d has class %d, want 0 to %d", i, class, classes-1)
+		}
+	}
+	if counted == 0 {
+		return errNotAnnotated
+	}
+	return nil
+}
+
+// shares counts the classes in each patch, as shares of the patch's pixels: [N·Rows·Columns, classes]. Ignored pixels have no class.
+func (a AnnotatedPatches) shares(classes int) []float32 {
+	high, wide := a.Height/a.Rows, a.Width/a.Columns
+	out := make([]float32, a.Len()*a.Rows*a.Columns*classes)
+	for i, class := range a.Truth {
+		if class == datasets.Ignore {
+			continue
+		}
+		column, row, image := i%a.Width/wide, i/a.Width%a.Height/high, i/(a.Width*a.Height)
+		out[((image*a.Rows+row)*a.Columns+column)*classes+int(class)] += 1 / float32(high*wide)
+	}
+	return out
+}
+
+// standardization is the mean and standard deviation of each feature over the set, [Dim] each.
+func (a AnnotatedPatches) standardization() (mean, deviation []float32) {
+	count := float64(len(a.Patches) / a.Dim)
+	sum, square := make([]float64, a.Dim), make([]float64, a.Dim)
+	for i, x := range a.Patches {
+		sum[i%a.Dim] += float64(x)
+	}
+	for i, x := range a.Patches {
+		centred := float64(x) - sum[i%a.Dim]/count
+		square[i%a.Dim] += centred * centred
+	}
+	for d := range a.Dim {
+		mean = append(mean, float32(sum[d]/count))
+		deviation = append(deviation, float32(math.Sqrt(square[d]/count+1e-12)))
+	}
+	return mean, deviation
+}
+
+// EncodeScenes encodes the patches of training and test scenes, with their annotation.
+func EncodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*synthetic.Set, size int) (annotated [2]AnnotatedPatches, err error) {
 	for i, s := range scenes {
-		features, err := encodeWhile(ctx, extractor, s.Images, size, s.Len(), true)
+		features, err := Encode(ctx, extractor, s.Images, size, s.Len(), true)
 		if err != nil {
 			return annotated, err
 		}
@@ -121,17 +199,39 @@ func encodeScenes(ctx context.Context, extractor *FeatureExtractor, scenes [2]*s
 }
 
 // EncodeObjects computes the [CLS] features of training and test images, [N, Dim] each.
-func EncodeObjects(extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
-	return encodeObjects(context.Background(), extractor, objects, size)
-}
-
-func encodeObjects(ctx context.Context, extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
+func EncodeObjects(ctx context.Context, extractor *FeatureExtractor, objects [2]datasets.Source, size int) (class [2]*tensors.Tensor, err error) {
 	for i, o := range objects {
-		features, err := encodeWhile(ctx, extractor, o, size, o.Len(), false)
+		features, err := Encode(ctx, extractor, o, size, o.Len(), false)
 		if err != nil {
 			return class, err
 		}
 		class[i] = tensors.FromFlatDataAndDimensions(features.Class, o.Len(), features.Dim)
 	}
 	return class, nil
+}
+
+// RandomViT draws the weights of a transformer that encoder.ViTByName knows, at the root of a store: the same on every backend.
+func RandomViT(name string, seed int) (v encoder.ViT, store *model.Store, err error) {
+	if v, err = encoder.ViTByName(name); err != nil {
+		return v, nil, err
+	}
+	host, err := backend.OpenConfig(backend.Go)
+	if err != nil {
+		return v, nil, err
+	}
+	defer host.Finalize()
+	store = model.NewStore()
+	err = caught(func() error {
+		tokens, err := model.NewExec(host, store, func(scope *model.Scope, images *graph.Node) *graph.Node { return v.Tokens(scope, images).Class })
+		if err != nil {
+			return err
+		}
+		defer tokens.Finalize()
+		_, err = tokens.Compile(shapes.Make(dtypes.Float32, 1, v.PatchSize, v.PatchSize, 3)) // Compiling creates the variables.
+		return err
+	})
+	if err != nil {
+		return v, nil, err
+	}
+	return v, store, train.Initialize(store, uint64(seed))
 }

@@ -117,13 +117,13 @@ var List = []Named{
 	{Name: "knn", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
 	{Name: "linear", New: func() Evaluation { return new(linearSegmentation()) }, Sizes: []string{"train", "test"}, Datasets: segmented},
 	{Name: "linear-classification", New: func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "lost", New: func() Evaluation { return &LOST{100} }, Single: true},
-	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{PatchSample{Images: 2000, PerImage: 8}, 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
+	{Name: "lost", New: func() Evaluation { return &LOST{Expansion: 100} }, Single: true},
+	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
 	{Name: "overclustering", New: func() Evaluation { return new(DefaultOverclustering()) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "patches", New: func() Evaluation { return new(DefaultPatchRecall()) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "spair", New: func() Evaluation { return &Keypoints{Alpha: 0.1} }, Sizes: []string{"size"}, Single: true},
 	{Name: "spread", New: func() Evaluation { return &Spread{Images: 256} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "tokencut", New: func() Evaluation { return &TokenCut{0.2} }, Single: true},
+	{Name: "tokencut", New: func() Evaluation { return &TokenCut{Threshold: 0.2} }, Single: true},
 	{Name: "video", New: func() Evaluation { return new(DefaultLabelPropagation()) }, Datasets: []string{"davis"}},
 }
 

@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
+	"github.com/semcon/semcon/sccore/layers"
 	"github.com/semcon/semcon/sccore/safetensors"
 	"github.com/semcon/semcon/sccore/settings"
 )
@@ -180,6 +183,24 @@ func (f *FeatureExtractor) Extract(images iter.Seq2[Image, error], outputs Outpu
 	}
 }
 
+// ExtractAll is [FeatureExtractor.Extract] for images in memory.
+func (f *FeatureExtractor) ExtractAll(images []Image, outputs Outputs) (all [][]Features, err error) {
+	in := func(yield func(Image, error) bool) {
+		for _, im := range images {
+			if !yield(im, nil) {
+				return
+			}
+		}
+	}
+	for features, err := range f.Extract(in, outputs) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, features)
+	}
+	return all, nil
+}
+
 // run returns the features of at most a batch of images of one size.
 func (f *FeatureExtractor) run(images []Image, outputs Outputs) (all [][]Features, err error) {
 	height, width := images[0].Height, images[0].Width
@@ -193,12 +214,10 @@ func (f *FeatureExtractor) run(images []Image, outputs Outputs) (all [][]Feature
 		return nil, err
 	}
 	var out []*tensors.Tensor
-	caught := exceptions.TryCatch[error](func() {
+	err = caught(func() error {
 		out, err = exec.Call(tensors.FromFlatDataAndDimensions(values, f.batch, height, width, 3))
+		return err
 	})
-	if caught != nil {
-		err = caught
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -222,4 +241,88 @@ func (f *FeatureExtractor) run(images []Image, outputs Outputs) (all [][]Feature
 		all = append(all, features)
 	}
 	return all, nil
+}
+
+// Outputs says which features an extractor returns beside [CLS].
+type Outputs struct {
+	Patches bool
+	// Blocks are the blocks after which features are taken, counted from 1; the last one if there are none. The final normalisation is applied to each, as in
+	// get_intermediate_layers of DINO and DINOv2.
+	Blocks []int
+	// Resolution is the number of rows or columns, whichever are fewer, to which maps of patch features are resized, bilinearly and with the aspect kept; 0
+	// for those of the patches.
+	Resolution int
+	// Keys takes the keys of a block's attention instead of patch tokens, see [encoder.Tokens].
+	Keys bool `json:",omitzero"`
+}
+
+// Check returns an error that names what a transformer does not have.
+func (o Outputs) Check(v encoder.ViT) error {
+	for _, block := range o.Blocks {
+		if block < 1 || block > v.Depth {
+			return fmt.Errorf("%s has no block %d, only 1 to %d", v.Name, block, v.Depth)
+		}
+	}
+	if o.Resolution < 0 || o.Resolution > 1<<13 {
+		return fmt.Errorf("resolution %d is not between 0 and %d", o.Resolution, 1<<13)
+	}
+	return nil
+}
+
+// mapSize is the size of maps of that many rows and columns of patches.
+func (o Outputs) mapSize(rows, columns int) (int, int) {
+	if o.Resolution == 0 {
+		return rows, columns
+	}
+	short := min(rows, columns)
+	resized := func(length int) int { return (length*o.Resolution + short/2) / short }
+	return resized(rows), resized(columns)
+}
+
+// exec returns the compiled encoder with these outputs: [CLS] and, if asked for, maps, block by block.
+func (f *FeatureExtractor) exec(o Outputs) (*model.Exec, error) {
+	key := fmt.Sprint(o)
+	if f.execs[key] == nil {
+		exec, err := model.NewExec(f.backend, f.store, func(root *model.Scope, images *Node) (out []*Node) {
+			blocks := o.Blocks
+			if len(blocks) == 0 {
+				blocks = []int{f.ViT.Depth}
+			}
+			for _, block := range blocks {
+				// A transformer of fewer blocks. Backends compute once what several of them share.
+				v := f.ViT
+				v.Depth = block
+				if v.BlocksAfterFilter -= f.ViT.Depth - block; v.BlocksAfterFilter < 0 {
+					v.Prototypes, v.BlocksAfterFilter = 0, 0 // The filter is in a later block.
+				}
+				tokens := v.Tokens(root.Store().Scope(f.scope), images)
+				if out = append(out, tokens.Class); !o.Patches {
+					continue
+				}
+				maps := tokens.Patches
+				if o.Keys {
+					keys := tokens.Keys[block-1]
+					maps = Reshape(SliceAxis(keys, 1, AxisRange(1+v.Registers)), maps.Shape().Dimensions...)
+				}
+				if rows, columns := o.mapSize(maps.Shape().Dim(1), maps.Shape().Dim(2)); !slices.Equal(maps.Shape().Dimensions[1:3], []int{rows, columns}) {
+					maps = layers.ResizeBilinear(maps, rows, columns)
+				}
+				out = append(out, maps)
+			}
+			return out
+		})
+		if err != nil {
+			return nil, err
+		}
+		f.execs[key] = exec
+	}
+	return f.execs[key], nil
+}
+
+// caught runs f and returns a panic of graph building as an error.
+func caught(f func() error) (err error) {
+	if panicked := exceptions.TryCatch[error](func() { err = f() }); panicked != nil {
+		return panicked
+	}
+	return err
 }

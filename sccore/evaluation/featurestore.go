@@ -298,21 +298,3 @@ func (f *FeatureFile) All(places []int) iter.Seq2[Patches, error] {
 		}
 	}
 }
-
-// ExtractAll is [FeatureExtractor.Extract] for images in memory.
-func (f *FeatureExtractor) ExtractAll(images []Image, outputs Outputs) (all [][]Features, err error) {
-	in := func(yield func(Image, error) bool) {
-		for _, im := range images {
-			if !yield(im, nil) {
-				return
-			}
-		}
-	}
-	for features, err := range f.Extract(in, outputs) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, features)
-	}
-	return all, nil
-}

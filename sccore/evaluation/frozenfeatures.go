@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"image"
 	"iter"
+	"math"
 	"math/rand/v2"
 
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/heads"
+	"github.com/semcon/semcon/sccore/settings"
+	"golang.org/x/image/draw"
 )
 
 // FrozenFeatures computes the features of a segmentation dataset by a frozen encoder: of random crops, to train heads on, and of whole images, to
@@ -23,8 +27,9 @@ type FrozenFeatures struct {
 
 // Patches are the features of one image or crop.
 type Patches struct {
-	Features []float32 // [rows, columns, Dim]
-	Labels   []uint8   // A crop's, [8·rows, 8·columns], classes or [datasets.Ignore]; nil for a whole image.
+	Features []float32                // [rows, columns, Dim]
+	Labels   []uint8                  // A crop's, [8·rows, 8·columns], classes or [datasets.Ignore]; nil for a whole image.
+	Image    *datasets.SegmentedImage // A whole image; nil for a crop.
 }
 
 // Sample names a crop: its image, and its number among that image's crops.
@@ -35,53 +40,53 @@ func (f FrozenFeatures) Grid() int { return f.Crop.Size / f.Extractor.ViT.PatchS
 
 // Crops yields the features and labels of crops in the given order. It ends with the first error.
 func (f FrozenFeatures) Crops(ctx context.Context, samples []Sample) iter.Seq2[Patches, error] {
-	return f.encode(ctx, len(samples), func(i int) (Image, []uint8, error) {
-		a, err := f.Images.Read(samples[i].Image)
-		if err != nil {
-			return Image{}, nil, err
-		}
+	image := func(i int) int { return samples[i].Image }
+	return f.encode(ctx, len(samples), image, f.Crop.Size, func(i int, a *datasets.SegmentedImage) ([]uint8, Patches) {
 		rng := rand.New(rand.NewPCG(f.Seed, uint64(samples[i].Image)<<32|uint64(samples[i].Crop)))
 		pixels, labels := f.Crop.Cut(a, heads.Upsampling*f.Grid(), rng)
-		im := NewImage(pixels, datasets.Size{Height: f.Crop.Size, Width: f.Crop.Size}, f.Extractor.Preprocessing)
-		im.Name = f.nameOf(a, samples[i].Image)
-		return im, labels, nil
+		return pixels, Patches{Labels: labels}
 	})
+}
+
+// All yields the features of all images, whole and in order. It ends with the first error.
+func (f FrozenFeatures) All(ctx context.Context) iter.Seq2[Patches, error] {
+	return f.Whole(ctx, datasets.Spread(f.Images.Len(), 0))
 }
 
 // Whole yields the features of whole images in the given order. It ends with the first error.
 func (f FrozenFeatures) Whole(ctx context.Context, images []int) iter.Seq2[Patches, error] {
-	return f.encode(ctx, len(images), func(i int) (Image, []uint8, error) {
-		a, err := f.Images.Read(images[i])
-		if err != nil {
-			return Image{}, nil, err
-		}
-		size := datasets.Size{Height: f.TestSize, Width: f.TestSize}
-		im := NewImage(part(a, a.Image().Rect, f.TestSize, f.TestSize), size, f.Extractor.Preprocessing)
-		im.Name = f.nameOf(a, images[i])
-		return im, nil, nil
+	image := func(i int) int { return images[i] }
+	return f.encode(ctx, len(images), image, f.TestSize, func(_ int, a *datasets.SegmentedImage) ([]uint8, Patches) {
+		return part(a, a.Image().Rect, f.TestSize, f.TestSize), Patches{Image: a}
 	})
 }
 
-// nameOf names an image in errors.
-func (f FrozenFeatures) nameOf(a *datasets.SegmentedImage, i int) string {
-	return cmp.Or(a.Name, fmt.Sprintf("%d of %s", i, f.Images.Name))
-}
-
-// encode reads images in parallel, a block at a time, and encodes them.
-func (f FrozenFeatures) encode(ctx context.Context, n int, read func(i int) (Image, []uint8, error)) iter.Seq2[Patches, error] {
+// encode reads n images in parallel, a block at a time, and encodes what cut makes of each: pixels of a square of size pixels.
+func (f FrozenFeatures) encode(
+	ctx context.Context, n int, image func(i int) int, size int, cut func(i int, a *datasets.SegmentedImage) ([]uint8, Patches),
+) iter.Seq2[Patches, error] {
 	return func(yield func(Patches, error) bool) {
-		var labels [][]uint8 // The labels of images that are read but not yet yielded.
+		var pending []Patches // Of images that are read but not yet yielded.
 		images := func(yield func(Image, error) bool) {
 			block := f.Extractor.batch
 			for first := 0; first < n; first += block {
-				count := min(block, n-first)
-				images, truths := make([]Image, count), make([][]uint8, count)
-				err := datasets.EachImage(ctx, count, 0, func(i int) (err error) { images[i], truths[i], err = read(first + i); return err })
+				images, patches := make([]Image, min(block, n-first)), make([]Patches, min(block, n-first))
+				err := datasets.EachImage(ctx, len(images), 0, func(i int) error {
+					a, err := f.Images.Read(image(first + i))
+					if err != nil {
+						return err
+					}
+					var pixels []uint8
+					pixels, patches[i] = cut(first+i, a)
+					images[i] = NewImage(pixels, datasets.Size{Height: size, Width: size}, f.Extractor.Preprocessing)
+					images[i].Name = cmp.Or(a.Name, fmt.Sprintf("%d of %s", image(first+i), f.Images.Name))
+					return nil
+				})
 				if err != nil {
 					yield(Image{}, err)
 					return
 				}
-				labels = append(labels, truths...)
+				pending = append(pending, patches...)
 				for _, im := range images {
 					if !yield(im, nil) {
 						return
@@ -94,9 +99,91 @@ func (f FrozenFeatures) encode(ctx context.Context, n int, read func(i int) (Ima
 				yield(Patches{}, err)
 				return
 			}
-			patches := Patches{features.Patches, labels[0]}
-			if labels = labels[1:]; !yield(patches, nil) {
+			patches := pending[0]
+			patches.Features = features.Patches
+			if pending = pending[1:]; !yield(patches, nil) {
 				return
+			}
+		}
+	}
+}
+
+// RandomResizedCrop draws training crops of annotated images: a box of random area and aspect ratio, resized to Size×Size and flipped half of the
+// time. The paper says only "randomly cropped"; the box is drawn as by torchvision's RandomResizedCrop, with an area from MinScale to 1 of the
+// image's and an aspect ratio from 3:4 to 4:3.
+type RandomResizedCrop struct {
+	Size     int     // In pixels.
+	MinScale float64 // In (0, 1].
+}
+
+// Check returns an error that names the setting that is out of range.
+func (c RandomResizedCrop) Check() error {
+	if err := cmp.Or(settings.Between("train", c.Size, 1, settings.MaxImageSize), settings.Above("min_area", c.MinScale, 1)); err != nil {
+		return fmt.Errorf("crops: %w", err)
+	}
+	return nil
+}
+
+// Cut draws a crop of an image: its pixels, [Size, Size, 3], and its labels at the cell centres of a grid, [grid, grid].
+func (c RandomResizedCrop) Cut(a *datasets.SegmentedImage, grid int, rng *rand.Rand) (pixels, labels []uint8) {
+	box, mirrored := c.box(a.Height, a.Width, rng), rng.IntN(2) == 1
+	pixels = part(a, box, c.Size, c.Size)
+	labels = make([]uint8, 0, grid*grid)
+	for row := range grid {
+		for column := range grid {
+			y := box.Min.Y + (2*row+1)*box.Dy()/(2*grid)
+			x := box.Min.X + (2*column+1)*box.Dx()/(2*grid)
+			labels = append(labels, a.Mask[y*a.Width+x])
+		}
+	}
+	if mirrored {
+		mirror(pixels, c.Size, 3)
+		mirror(labels, grid, 1)
+	}
+	return pixels, labels
+}
+
+// box draws a box within an image. After ten draws that do not fit, it takes the largest central box with an allowed aspect ratio.
+func (c RandomResizedCrop) box(height, width int, rng *rand.Rand) image.Rectangle {
+	const most = 4.0 / 3
+	for range 10 {
+		area := float64(height*width) * (c.MinScale + (1-c.MinScale)*rng.Float64())
+		ratio := math.Exp(math.Log(most) * (2*rng.Float64() - 1))
+		w, h := int(math.Round(math.Sqrt(area*ratio))), int(math.Round(math.Sqrt(area/ratio)))
+		if 0 < w && w <= width && 0 < h && h <= height {
+			corner := image.Pt(rng.IntN(width-w+1), rng.IntN(height-h+1))
+			return image.Rectangle{corner, corner.Add(image.Pt(w, h))}
+		}
+	}
+	w := max(1, min(width, int(math.Round(float64(height)*most))))
+	h := max(1, min(height, int(math.Round(float64(width)*most))))
+	corner := image.Pt((width-w)/2, (height-h)/2)
+	return image.Rectangle{corner, corner.Add(image.Pt(w, h))}
+}
+
+// part resizes a box of an image to [height, width, 3], bilinearly, with a kernel that widens when it shrinks.
+func part(a *datasets.SegmentedImage, box image.Rectangle, height, width int) []uint8 {
+	picture := a.Image()
+	small := image.NewRGBA(image.Rect(0, 0, width, height))
+	if box.Size() == small.Rect.Size() {
+		draw.Draw(small, small.Rect, picture, box.Min, draw.Src)
+	} else {
+		draw.BiLinear.Scale(small, small.Rect, picture, box, draw.Src, nil)
+	}
+	pixels := make([]uint8, 0, height*width*3)
+	for at := 0; at < len(small.Pix); at += 4 {
+		pixels = append(pixels, small.Pix[at:at+3]...)
+	}
+	return pixels
+}
+
+// mirror reverses each row of a square of size×size pixels.
+func mirror(values []uint8, side, channels int) {
+	for row := range side {
+		line := values[row*side*channels : (row+1)*side*channels]
+		for i, j := 0, side-1; i < j; i, j = i+1, j-1 {
+			for k := range channels {
+				line[i*channels+k], line[j*channels+k] = line[j*channels+k], line[i*channels+k]
 			}
 		}
 	}

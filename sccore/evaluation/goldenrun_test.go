@@ -39,7 +39,7 @@ func TestCheckpointsOfEarlierVersionsResume(t *testing.T) {
 				for i := range labels {
 					labels[i] = []uint8{0, 1, 2, 255}[rng.IntN(4)]
 				}
-				return crops(Patches{features, labels})
+				return crops(Patches{Features: features, Labels: labels})
 			}
 			goldenrun.Run{
 				Name: "heads-" + kind, Middle: 3, Steps: config.Steps,

@@ -39,7 +39,7 @@ func TestHeadsLearn(t *testing.T) {
 				y[(image*8*grid+8*row+p/8)*8*grid+8*column+p%8] = class
 			}
 		}
-		return Patches{x, y}, truth
+		return Patches{Features: x, Labels: y}, truth
 	}
 	testbackend.Each(t, func(t *testing.T, b compute.Backend) {
 		for kind, rate := range map[string]float64{heads.Linear: 0.03, heads.FCN: 0.01} {

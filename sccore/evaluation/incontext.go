@@ -20,6 +20,7 @@ import (
 // InContext segments by the labels of the nearest patches in a memory, without training (Balažević et al. 2023, "Hummingbird", section 3): a patch of the
 // test image attends, by the cosine of features over a temperature, to its nearest patches of training images, and takes the mean of their labels.
 type InContext struct {
+	trainAndTest
 	Size        int     `json:"size" range:"[1,8192]"` // Side in pixels that images are resized to.
 	Neighbours  int     `json:"neighbours" range:"[1,2^16]"`
 	Temperature float64 `json:"temperature" range:"[1e-3,1e3]"`
@@ -36,9 +37,6 @@ func (c InContext) Protocol() string {
 	return fmt.Sprintf("in-context segmentation: %d nearest of %d patches, temperature %g, images of %d² px, mIoU at the masks' own size",
 		c.Neighbours, c.Memory[len(c.Memory)-1], c.Temperature, c.Size)
 }
-
-// Open opens training images for the memory, and test images.
-func (InContext) Open(s Source) (Data, error) { return s.Segmentation(datasets.Train, datasets.Test) }
 
 // rememberedSegmentation is a segmentation by a memory of some size.
 type rememberedSegmentation struct {
@@ -105,15 +103,11 @@ func (c InContext) Remember(ctx context.Context, train FrozenFeatures, size int)
 	most := min(size, min(quota, grid*grid)*images)
 	m.Features, m.Labels = make([]float32, 0, most*m.Dim), make([]float32, 0, most*m.Classes)
 	i := 0
-	for patches, err := range train.Whole(ctx, datasets.Spread(images, 0)) {
+	for patches, err := range train.All(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := train.Images.Read(i)
-		if err != nil {
-			return nil, err
-		}
-		shares := classShares(a, grid, m.Classes)
+		shares := classShares(patches.Image, grid, m.Classes)
 		chosen := rareFirst(shares, m.Classes, quota, rand.New(rand.NewPCG(train.Seed, uint64(i))))
 		for _, p := range chosen[:min(len(chosen), size-len(m.Labels)/m.Classes)] {
 			m.Features = append(m.Features, patches.Features[p*m.Dim:(p+1)*m.Dim]...)
@@ -220,39 +214,27 @@ func (c InContext) Evaluate(ctx context.Context, b compute.Backend, m *Memory, t
 	grid := test.TestSize / test.Extractor.ViT.PatchSize
 	confusion := metrics.NewConfusion(m.Classes)
 	var waiting []float32 // Features of images that are not segmented yet; a search is fast for many at once.
+	var images []*datasets.SegmentedImage
 	done := 0
-	flush := func() error {
-		labels, err := c.Label(ctx, bank, m, waiting)
-		if err != nil {
-			return err
-		}
-		for one := range slices.Chunk(labels, grid*grid*m.Classes) {
-			a, err := test.Images.Read(done)
-			if err != nil {
-				return err
-			}
-			if err := confusion.Add(a.Mask, heads.PredictPixels(one, grid, grid, m.Classes, a.Height, a.Width)); err != nil {
-				return err
-			}
-			done++
-		}
-		waiting = waiting[:0]
-		return nil
-	}
-	for patches, err := range test.Whole(ctx, datasets.Spread(test.Images.Len(), 0)) {
+	for patches, err := range test.All(ctx) {
 		if err != nil {
 			return none, err
 		}
-		if waiting = append(waiting, patches.Features...); len(waiting) >= 4096*m.Dim {
-			if err := flush(); err != nil {
+		waiting, images = append(waiting, patches.Features...), append(images, patches.Image)
+		if done++; len(waiting) < 4096*m.Dim && done < test.Images.Len() {
+			continue
+		}
+		labels, err := c.Label(ctx, bank, m, waiting)
+		if err != nil {
+			return none, err
+		}
+		for i, a := range images {
+			one := labels[i*grid*grid*m.Classes : (i+1)*grid*grid*m.Classes]
+			if err := confusion.Add(a.Mask, heads.PredictPixels(one, grid, grid, m.Classes, a.Height, a.Width)); err != nil {
 				return none, err
 			}
 		}
-	}
-	if len(waiting) > 0 {
-		if err := flush(); err != nil {
-			return none, err
-		}
+		waiting, images = waiting[:0], images[:0]
 	}
 	result := confusion.Segmentation()
 	if math.IsNaN(result.Accuracy) {

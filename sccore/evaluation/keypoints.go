@@ -86,8 +86,12 @@ func (k Keypoints) squashed(e *Encoder, path string) (m FeatureMap, err error) {
 	}
 	im := NewImage(pixels, size, by)
 	im.Name = path
-	f, err := e.one(im, Outputs{Patches: true})
-	return FeatureMap{Features: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: e.ViT.Dim, Height: float64(photo.Height), Width: float64(photo.Width)}, err
+	all, err := e.ExtractAll([]Image{im}, Outputs{Patches: true})
+	if err != nil {
+		return m, err
+	}
+	f := all[0][0]
+	return FeatureMap{Features: f.Patches, Rows: f.Rows, Columns: f.Columns, Dim: e.ViT.Dim, Height: float64(photo.Height), Width: float64(photo.Width)}, nil
 }
 
 // PCK is the share of keypoints that are transferred right, in percent.

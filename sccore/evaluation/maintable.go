@@ -90,7 +90,7 @@ func (m MainTable) Measure(ctx context.Context, e *Encoder, d Data) (r Result, e
 
 // classify adds the accuracies of both classifiers, of features that are computed once.
 func (m MainTable) classify(ctx context.Context, e *Encoder, d Data, columns map[string]float64) error {
-	features, err := encodeObjects(ctx, e.FeatureExtractor, d.Objects, m.Size)
+	features, err := EncodeObjects(ctx, e.FeatureExtractor, d.Objects, m.Size)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 // Images are resized to squares and mirrored half of the time; of one that is longer than 4:3 the middle is taken. A patch has the class of the pixel
 // in its middle.
 type NearestCentroid struct {
+	trainAndTest
 	Images int `json:"images" range:"[0,2^31)"` // The number taken from each set, evenly spread; 0 takes all.
 	Size   int `json:"size" range:"[1,2048]"`   // Side of an image in pixels.
 }
@@ -23,11 +24,6 @@ type NearestCentroid struct {
 // Protocol describes the evaluation in one line.
 func (n NearestCentroid) Protocol() string {
 	return fmt.Sprintf("class of the nearest mean of training features, Euclidean; images of %d px", n.Size)
-}
-
-// Open opens training images, which give the means, and test images.
-func (NearestCentroid) Open(s Source) (Data, error) {
-	return s.Segmentation(datasets.Train, datasets.Test)
 }
 
 // Measure measures the share of test patches that are classified rightly. Memory does not grow with the sets. A set without an annotated patch is an error.

@@ -31,14 +31,9 @@ type ObjectDiscovery func(features []float32, rows, columns, dim int) (object []
 
 // LOST is the evaluation of objects that are discovered as Siméoni et al. 2021 do, by CorLoc.
 type LOST struct {
+	boxed
 	Expansion int `json:"expansion" range:"[1,2^31)"` // Number of patches of the seed's expansion; the paper's is 100.
 }
-
-// Protocol describes the evaluation in one line.
-func (LOST) Protocol() string { return discoveryProtocol }
-
-// Open opens the images of PASCAL VOC with their boxes.
-func (LOST) Open(s Source) (Data, error) { return s.boxed() }
 
 // Measure measures CorLoc.
 func (l LOST) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
@@ -47,24 +42,25 @@ func (l LOST) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
 
 // TokenCut is the evaluation of objects that are discovered as Wang et al. 2022 do, by CorLoc.
 type TokenCut struct {
+	boxed
 	Threshold float64 `json:"threshold"` // The cosine above which patches are joined; the paper's is 0.2.
 }
-
-// Protocol describes the evaluation in one line.
-func (TokenCut) Protocol() string { return discoveryProtocol }
-
-// Open opens the images of PASCAL VOC with their boxes.
-func (TokenCut) Open(s Source) (Data, error) { return s.boxed() }
 
 // Measure measures CorLoc.
 func (t TokenCut) Measure(ctx context.Context, e *Encoder, d Data) (Result, error) {
 	return discover(ctx, e, d, tokenCut(t.Threshold))
 }
 
-const discoveryProtocol = "keys of the last block, images at their own size, padded to whole patches; an IoU of 0.5 or more with any object"
+// boxed are evaluations on the images of PASCAL VOC with the boxes of their objects.
+type boxed struct{}
 
-// boxed opens the images of PASCAL VOC with their boxes.
-func (s Source) boxed() (d Data, err error) {
+// Protocol describes the evaluation in one line.
+func (boxed) Protocol() string {
+	return "keys of the last block, images at their own size, padded to whole patches; an IoU of 0.5 or more with any object"
+}
+
+// Open opens the images of PASCAL VOC with their boxes.
+func (boxed) Open(s Source) (d Data, err error) {
 	name, images, err := datasets.VOCObjects(s.Dir)
 	for _, place := range datasets.Spread(len(images), s.Images) {
 		d.Boxed = append(d.Boxed, images[place])
@@ -114,26 +110,16 @@ func objectIn(e *Encoder, path string, find ObjectDiscovery) (box Box, err error
 	for y, normal := 0, e.Preprocessing.Normalize(photo.Pixels); y < photo.Height; y++ {
 		copy(im.Pixels[y*size.Width*3:], normal[y*photo.Width*3:(y+1)*photo.Width*3])
 	}
-	f, err := e.one(im, Outputs{Patches: true, Keys: true})
+	all, err := e.ExtractAll([]Image{im}, Outputs{Patches: true, Keys: true})
 	if err != nil {
 		return box, err
 	}
+	f := all[0][0]
 	object, err := find(f.Patches, f.Rows, f.Columns, e.ViT.Dim)
 	if err != nil {
 		return box, fmt.Errorf("%s: %w", path, err)
 	}
 	return BoxOf(object, f.Columns, patch, photo.Height, photo.Width), nil
-}
-
-// one returns the features of one image.
-func (e *Encoder) one(im Image, outputs Outputs) (Features, error) {
-	for all, err := range e.Extract(func(yield func(Image, error) bool) { yield(im, nil) }, outputs) {
-		if err != nil {
-			return Features{}, err
-		}
-		return all[0], nil
-	}
-	return Features{}, fmt.Errorf("%s: no features", im.Name)
 }
 
 // lost finds an object as Siméoni et al. 2021 do: from the patch that is like the fewest others, to those of the expansion least connected patches that are

@@ -18,6 +18,7 @@ import (
 // most of its pixels have or, where there are as many clusters as classes, by the one-to-one matching with the most pixels right. Clusters are found by
 // spherical k-means: features have length 1, and are compared by cosine.
 type Overclustering struct {
+	testImages
 	Size       int `json:"size" range:"[1,8192]"`       // Side in pixels that images are resized to.
 	Clusters   int `json:"clusters" range:"[2,2^16]"`   // 500 on COCO-Stuff and 300 on PASCAL VOC in Leopart's table, or the number of classes.
 	Iterations int `json:"iterations" range:"[1,2^16]"` // Of Lloyd's algorithm, fewer if nothing changes any more.
@@ -48,9 +49,6 @@ func (o Overclustering) Protocol() string {
 	return fmt.Sprintf("overclustering: spherical k-means of patches, %d clusters, images of %d² px, mIoU on the same images", o.Clusters, o.Size)
 }
 
-// Open opens test images.
-func (Overclustering) Open(s Source) (Data, error) { return s.Segmentation(datasets.Test) }
-
 // Measure measures the mIoU of clusters that are named on the same images, with a report of [Clustered].
 func (o Overclustering) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
 	if err := cmp.Or(settings.Check(o), e.fits(o.Size)); err != nil {
@@ -69,7 +67,7 @@ func (o Overclustering) Measure(ctx context.Context, e *Encoder, d Data) (r Resu
 func (o Overclustering) evaluate(ctx context.Context, b compute.Backend, images FrozenFeatures, seed uint64) (Clustered, error) {
 	dim, grid := images.Extractor.ViT.Dim, images.TestSize/images.Extractor.ViT.PatchSize
 	var features []float32
-	for patches, err := range images.Whole(ctx, datasets.Spread(images.Images.Len(), 0)) {
+	for patches, err := range images.All(ctx) {
 		if err != nil {
 			return Clustered{}, err
 		}

@@ -24,6 +24,7 @@ import (
 // A patch counts if one class covers enough of its pixels. Training takes as many patches of each class. Recall is the mean over classes of the share
 // of their patches that are classified rightly, so chance is 100 % over the number of classes.
 type PatchRecall struct {
+	trainAndTest
 	Size     int            `json:"size" range:"[1,8192]"`      // Side in pixels that images are resized to.
 	Purity   float64        `json:"purity" range:"(0.5,1]"`     // The least share of a patch's pixels that its class covers, above 0.5 and at most 1.
 	PerClass int            `json:"per_class" range:"[1,2^20]"` // The most patches of a class, in training and in testing. In training each class gives as many as the rarest.
@@ -92,9 +93,6 @@ func (r PatchRecalls) String() string {
 	}
 	return text + "± is the standard error over test patches, as if they were independent; patches of an image are not, so it is rather larger"
 }
-
-// Open opens training and test images.
-func (PatchRecall) Open(s Source) (Data, error) { return s.Segmentation(datasets.Train, datasets.Test) }
 
 // Measure measures the recall of both classifiers, with a report of [PatchRecalls].
 func (p PatchRecall) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
@@ -176,18 +174,12 @@ func (p PatchRecall) draw(ctx context.Context, set FrozenFeatures) ([][][]float3
 	classes := len(set.Images.Classes)
 	grid := set.TestSize / set.Extractor.ViT.PatchSize
 	drawn, seen, rng := make([][][]float32, classes), make([]int, classes), rand.New(rand.NewPCG(set.Seed, uint64(p.PerClass)))
-	i := 0
-	for patches, err := range set.Whole(ctx, datasets.Spread(set.Images.Len(), 0)) {
+	for patches, err := range set.All(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := set.Images.Read(i)
-		if err != nil {
-			return nil, err
-		}
-		i++
 		dim := len(patches.Features) / (grid * grid)
-		for patch, class := range pureClasses(a, grid, classes, p.Purity) {
+		for patch, class := range pureClasses(patches.Image, grid, classes, p.Purity) {
 			if class == datasets.Ignore {
 				continue
 			}

@@ -1,13 +1,17 @@
 package evaluation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
+	"github.com/semcon/semcon/analysis/dispersion"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/settings"
+	"gonum.org/v1/gonum/mat"
 )
 
 // PatchSample draws patches of annotated images. Images are resized to squares, whole. A patch has the class of the pixel in its middle; patches that are
@@ -50,46 +54,139 @@ func (s PatchSample) Draw(ctx context.Context, frozen *FeatureExtractor, set *da
 	grid := s.Size / frozen.ViT.PatchSize
 	drawn := SampledPatches{Dim: frozen.ViT.Dim, Grid: grid}
 	places := datasets.Spread(set.Len(), s.Images)
-	fixed := FrozenFeatures{Extractor: frozen, Images: set}
-	read := func(i int) (Image, []uint8, error) {
-		a, err := set.Read(places[i])
-		if err != nil {
-			return Image{}, nil, err
-		}
-		im := NewImage(part(a, a.Image().Rect, s.Size, s.Size), datasets.Size{Height: s.Size, Width: s.Size}, frozen.Preprocessing)
-		im.Name = fixed.nameOf(a, places[i])
-		var classes []uint8
-		for p := range grid * grid {
-			y, x := (2*(p/grid)+1)*a.Height/(2*grid), (2*(p%grid)+1)*a.Width/(2*grid)
-			classes = append(classes, a.Mask[y*a.Width+x])
-		}
-		return im, classes, nil
-	}
-	image := 0
-	for patches, err := range fixed.encode(ctx, len(places), read) {
+	for patches, err := range (FrozenFeatures{Extractor: frozen, Images: set, TestSize: s.Size}).Whole(ctx, places) {
 		if err != nil {
 			return SampledPatches{}, err
 		}
-		var annotated []int
-		for p, class := range patches.Labels {
-			if class != datasets.Ignore {
-				annotated = append(annotated, p)
+		a, image := patches.Image, places[0]
+		places = places[1:]
+		var annotated []SampledPatch
+		for p := range grid * grid {
+			y, x := (2*(p/grid)+1)*a.Height/(2*grid), (2*(p%grid)+1)*a.Width/(2*grid)
+			if class := a.Mask[y*a.Width+x]; class != datasets.Ignore {
+				annotated = append(annotated, SampledPatch{image, p / grid, p % grid, class})
 			}
 		}
 		if s.PerImage > 0 && len(annotated) > s.PerImage {
-			rng := rand.New(rand.NewPCG(seed, uint64(places[image])))
+			rng := rand.New(rand.NewPCG(seed, uint64(image)))
 			rng.Shuffle(len(annotated), func(i, j int) { annotated[i], annotated[j] = annotated[j], annotated[i] })
 			annotated = annotated[:s.PerImage]
-			slices.Sort(annotated)
+			slices.SortFunc(annotated, func(a, b SampledPatch) int { return cmp.Or(a.Row-b.Row, a.Column-b.Column) })
 		}
 		for _, p := range annotated {
-			drawn.Features = append(drawn.Features, patches.Features[p*drawn.Dim:(p+1)*drawn.Dim]...)
-			drawn.Patches = append(drawn.Patches, SampledPatch{places[image], p / grid, p % grid, patches.Labels[p]})
+			at := (p.Row*grid + p.Column) * drawn.Dim
+			drawn.Features = append(drawn.Features, patches.Features[at:at+drawn.Dim]...)
 		}
-		image++
+		drawn.Patches = append(drawn.Patches, annotated...)
 	}
 	if len(drawn.Patches) == 0 {
 		return SampledPatches{}, errNotAnnotated
 	}
 	return drawn, nil
+}
+
+// NoiseRate measures how often similar patches of different images share their class: the positive rate of the tenth of pairs with the highest cosine
+// (paper, Fig. noise_rate). Nothing is trained; the seed draws the patches, the same ones for each encoder.
+type NoiseRate struct {
+	testImages
+	Sample PatchSample `json:"sample"`
+	Bins   int         `json:"bins" range:"[2,200]"` // Bins of equal width over similarities from −1 to 1, for the figure.
+}
+
+// maxPatches bounds the pairs: of as many patches there are half a billion.
+const maxPatches = 1 << 15
+
+// Rules returns an error for more pairs than can be counted.
+func (n NoiseRate) Rules() error {
+	return cmp.Or(
+		settings.Between("sample.images", n.Sample.Images, 2, maxPatches),
+		settings.Between("sample.per_image", n.Sample.PerImage, 1, maxPatches/max(n.Sample.Images, 1)),
+	)
+}
+
+// Protocol describes the evaluation in one line.
+func (n NoiseRate) Protocol() string {
+	return fmt.Sprintf("share of pairs of patches of different images that have one class, among the tenth with the highest cosine; %d patches of each image of %d px",
+		n.Sample.PerImage, n.Sample.Size)
+}
+
+// How pairs are grouped by rank.
+const (
+	fineBins = 4000 // Bins that deciles are merged from.
+	Deciles  = 10   // Groups of equally many pairs by rank; the last is the top decile.
+)
+
+// Names of details.
+const (
+	DetailTrend    = "trend"         // Rank correlation of the positive rate with similarity, over the deciles.
+	DetailAllPairs = "all pairs"     // The positive rate of all pairs, %.
+	detailPairs    = "million pairs" // How many there are.
+)
+
+// BinRate names the detail of a bin's positive rate in %, which is missing without pairs.
+func BinRate(bin int) string { return fmt.Sprintf("bin %d rate", bin) }
+
+// BinPairs names the detail of a bin's share of the pairs in %.
+func BinPairs(bin int) string { return fmt.Sprintf("bin %d pairs", bin) }
+
+// DecileRate names the detail of the positive rate of a tenth of the pairs by similarity, in %.
+func DecileRate(decile int) string { return fmt.Sprintf("decile %d rate", decile+1) }
+
+// Measure measures the positive rate of the top decile, with that of bins and deciles as details.
+func (n NoiseRate) Measure(ctx context.Context, e *Encoder, d Data) (r Result, err error) {
+	drawn, err := n.Sample.Draw(ctx, e.FeatureExtractor, d.Test, e.Seed)
+	if err != nil {
+		return r, err
+	}
+	// Pairs are of different images, as pseudo labels are: the image stands for the object.
+	patches := dispersion.Patches{Features: mat.NewDense(len(drawn.Patches), drawn.Dim, nil)}
+	for i, p := range drawn.Patches {
+		for j, x := range drawn.Feature(i) {
+			patches.Features.(*mat.Dense).Set(i, j, float64(x))
+		}
+		patches.Class, patches.Instance = append(patches.Class, int(p.Class)), append(patches.Instance, p.Image)
+	}
+	top, details, err := rates(patches, n.Bins)
+	r.Numbers = []Number{{Name: "top_decile", Metric: "positive rate of the top decile", Unit: "%", Value: top, Details: details}}
+	return r, err
+}
+
+// rates measures the positive rate of the top decile in % and the details of a record.
+func rates(patches dispersion.Patches, bins int) (top float64, details map[string]float64, err error) {
+	_, shown, err := patches.Measure(bins)
+	if err != nil {
+		return 0, nil, err
+	}
+	_, fine, err := patches.Measure(fineBins)
+	if err != nil {
+		return 0, nil, err
+	}
+	deciles, err := dispersion.ByRank(fine, Deciles)
+	if err != nil {
+		return 0, nil, err
+	}
+	whole, err := dispersion.ByRank(fine, 1)
+	if err != nil {
+		return 0, nil, err
+	}
+	if whole[0].Pairs == 0 {
+		return 0, nil, fmt.Errorf("no pairs of annotated patches of different images")
+	}
+	trend, err := dispersion.Trend(deciles)
+	if err != nil {
+		return 0, nil, err
+	}
+	details = map[string]float64{DetailAllPairs: 100 * whole[0].Rate, detailPairs: float64(whole[0].Pairs) / 1e6}
+	if !math.IsNaN(trend) {
+		details[DetailTrend] = trend
+	}
+	for i, b := range shown {
+		if details[BinPairs(i)] = 100 * float64(b.Pairs) / float64(whole[0].Pairs); b.Pairs > 0 {
+			details[BinRate(i)] = 100 * b.Rate
+		}
+	}
+	for i, g := range deciles {
+		details[DecileRate(i)] = 100 * g.Rate
+	}
+	return 100 * deciles[Deciles-1].Rate, details, nil
 }

@@ -44,7 +44,7 @@ func TestPatchSample(t *testing.T) {
 	if err != nil || len(all.Patches) != 5*16+8 || all.Grid != 4 || len(all.Features) != len(all.Patches)*v.Dim {
 		t.Fatalf("%d patches, %d features, %v", len(all.Patches), len(all.Features), err)
 	}
-	encoded, err := evaluation.Encode(frozen, synthetic.Scenes(6, 32, 3).Images, 32, 6, true)
+	encoded, err := evaluation.Encode(t.Context(), frozen, synthetic.Scenes(6, 32, 3).Images, 32, 6, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 // SegmentationProbe is the linear segmentation of Tab. main ("Main Results on ImageNet & COCO", "Optimization strategy"): a 1×1 layer
 // on frozen patch features of random crops, with one learning rate and few epochs, evaluated at the full size of the annotation.
 type SegmentationProbe struct {
+	trainAndTest
 	CropSize     int     `json:"train" range:"[1,2048]"`  // Height and width of training crops in pixels.
 	TestSize     int     `json:"test" range:"[1,2048]"`   // Height and width in pixels that test images are resized to.
 	MinScale     float64 `json:"min_area" range:"(0,1]"`  // Least area of a crop, as a share of its image's.
@@ -41,11 +42,6 @@ func (p SegmentationProbe) protocol(head string) string {
 	return fmt.Sprintf("%s on fixed patch features; crops of %d px of %g to 1 of an image's area, mirrored half of the time, %d of each training image in "+
 		"batches of %d, Adam at rate %g; test images resized to %d×%d px, logits resized bilinearly to the annotation's size, ignored pixels (255) left out",
 		head, p.CropSize, p.MinScale, p.Epochs, p.Batch, p.LearningRate, p.TestSize, p.TestSize)
-}
-
-// Open opens training and test images.
-func (SegmentationProbe) Open(s Source) (Data, error) {
-	return s.Segmentation(datasets.Train, datasets.Test)
 }
 
 // Measure measures mIoU and pixel accuracy on the test images.

@@ -16,7 +16,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/sccore/heads"
 	"github.com/semcon/semcon/sccore/optim"
 	"github.com/semcon/semcon/sccore/settings"
@@ -47,7 +46,7 @@ func (c SegmentationConfig) Check() error {
 		return fmt.Errorf("segmentation: %w", err)
 	}
 	for _, rate := range c.LearningRates {
-		if err := cmp.Or(settings.Above("rates: learning rate", rate, maxRate), settings.Above("final_rate: learning rate", c.FinalLearningRate, maxRate)); err != nil {
+		if err := cmp.Or(settings.Above("rates: learning rate", rate, 1e4), settings.Above("final_rate: learning rate", c.FinalLearningRate, 1e4)); err != nil {
 			return fmt.Errorf("segmentation: %w", err)
 		}
 	}
@@ -92,14 +91,6 @@ func NewSegmentationTrainer(b compute.Backend, config SegmentationConfig) (*Segm
 	}
 	t.logits, err = model.NewExec(b, t.Store(), t.logitsGraph)
 	return t, err
-}
-
-// caught runs f and returns a panic of graph building as an error.
-func caught(f func() error) (err error) {
-	if panicked := exceptions.TryCatch[error](func() { err = f() }); panicked != nil {
-		return panicked
-	}
-	return err
 }
 
 // Close frees the device's memory.

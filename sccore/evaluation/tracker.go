@@ -9,7 +9,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/semcon/semcon/losses"
 	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/encoder"
@@ -75,10 +74,10 @@ func (t *Tracker) Close() {
 // Track returns the masks of all frames of a video, [height·width] each: the first as given, the others as predicted. The error names the video, and
 // the file at fault if there is one.
 func (t *Tracker) Track(ctx context.Context, v datasets.Video) (masks [][]uint8, err error) {
-	caught := exceptions.TryCatch[error](func() { masks, err = t.track(ctx, v) })
-	if caught != nil {
-		err = caught
-	}
+	err = caught(func() error {
+		masks, err = t.track(ctx, v)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("video %s: %w", v.Name, err)
 	}

@@ -180,7 +180,7 @@ func (r *run) measure(ctx context.Context) (*Diagnostics, error) {
 
 // patches returns the features of patches of held-out images, evenly spread.
 func (r *run) patches(ctx context.Context) (chosen []float32, err error) {
-	encoded, err := evaluation.Encode(r.trainer.Frozen, r.images.held, r.images.measured, min(r.images.held.Len(), patchImages), true)
+	encoded, err := evaluation.Encode(ctx, r.trainer.Frozen, r.images.held, r.images.measured, min(r.images.held.Len(), patchImages), true)
 	if err != nil {
 		return nil, err
 	}

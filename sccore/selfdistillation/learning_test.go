@@ -54,7 +54,7 @@ func TestLearnsFromScratch(t *testing.T) {
 				t.Helper()
 				var features [2]*tensors.Tensor
 				for i, set := range sets {
-					encoded, err := evaluation.Encode(frozen, datasets.Source(set.Images), size, set.Len(), false)
+					encoded, err := evaluation.Encode(t.Context(), frozen, datasets.Source(set.Images), size, set.Len(), false)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -120,7 +120,7 @@ const dispersedScenes = 32
 // dispersionEvaluator measures mean similarities of patches on objects of the first scenes: of one object, of two objects of a class, and of two classes.
 func dispersionEvaluator(every int, extractor *evaluation.FeatureExtractor, scenes *synthetic.Set, size int) train.Evaluator {
 	return train.Evaluator{Name: "dispersion", Every: every, Evaluate: func(ctx context.Context) (map[string]float64, error) {
-		encoded, err := evaluation.Encode(extractor, scenes.Images, size, dispersedScenes, true)
+		encoded, err := evaluation.Encode(ctx, extractor, scenes.Images, size, dispersedScenes, true)
 		if err != nil {
 			return nil, err
 		}

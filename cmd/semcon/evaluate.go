@@ -135,8 +135,15 @@ func (c evaluationCall) run(ctx context.Context, e evaluation.Evaluation, v vitF
 	for _, key := range c.Sizes {
 		c.set = append([]string{fmt.Sprintf("%s=%d", key, c.size)}, c.set...)
 	}
-	if err := cmp.Or(settings.Apply(e, c.set...), settings.Check(e)); err != nil {
+	if err := settings.Apply(e, c.set...); err != nil {
 		return usagef("%v", err)
+	}
+	if err := settings.Check(e); err != nil {
+		given := "--set "
+		if key, _, _ := strings.Cut(err.Error(), " "); slices.Contains(c.Sizes, key) || flagSettings[key] != "" {
+			given = "--"
+		}
+		return usagef("%s%v", given, err)
 	}
 	d, err := e.Open(c.source)
 	if bad := (evaluation.BadSetting{}); errors.As(err, &bad) {

@@ -1,3 +1,7 @@
+// Package evaluation evaluates frozen encoders, each by a stated protocol. An encoder, wrapped by [NewFeatureExtractor], and a dataset go in; what a
+// protocol measures comes out. [During] evaluates along a training.
+//
+// Each protocol is an [Evaluation] with a line in [List]. Metrics belong in package metrics, trainable heads in package heads.
 package evaluation
 
 import (
@@ -101,7 +105,7 @@ type Named struct {
 	Name     string
 	New      func() Evaluation // With its usual settings: a pointer to a struct.
 	Sizes    []string          // The settings that hold the size of images; by default it is that of the weights.
-	Datasets []string          // Names of the datasets that it can open; nil if it has one of its own.
+	Datasets []string          // Names of the datasets that it can open.
 	Training string            // What training images are for, if not training.
 	Single   bool              // Its images have sizes of their own, and are encoded one by one.
 }
@@ -117,13 +121,13 @@ var List = []Named{
 	{Name: "knn", New: func() Evaluation { return &KNN{Classifier: knn.DINOClassifier()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
 	{Name: "linear", New: func() Evaluation { return new(linearSegmentation()) }, Sizes: []string{"train", "test"}, Datasets: segmented},
 	{Name: "linear-classification", New: func() Evaluation { return &LinearClassification{LinearProbe: FastLinearProbe()} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "lost", New: func() Evaluation { return &LOST{Expansion: 100} }, Single: true},
+	{Name: "lost", New: func() Evaluation { return &LOST{Expansion: 100} }, Datasets: []string{"voc2012"}, Single: true},
 	{Name: "noise-rate", New: func() Evaluation { return &NoiseRate{Sample: PatchSample{Images: 2000, PerImage: 8}, Bins: 20} }, Sizes: []string{"sample.size"}, Datasets: segmented},
 	{Name: "overclustering", New: func() Evaluation { return new(DefaultOverclustering()) }, Sizes: []string{"size"}, Datasets: segmented},
 	{Name: "patches", New: func() Evaluation { return new(DefaultPatchRecall()) }, Sizes: []string{"size"}, Datasets: segmented},
-	{Name: "spair", New: func() Evaluation { return &Keypoints{Alpha: 0.1} }, Sizes: []string{"size"}, Single: true},
+	{Name: "spair", New: func() Evaluation { return &Keypoints{Alpha: 0.1} }, Sizes: []string{"size"}, Datasets: []string{"spair"}, Single: true},
 	{Name: "spread", New: func() Evaluation { return &Spread{Images: 256} }, Sizes: []string{"size"}, Datasets: []string{ImageNet}},
-	{Name: "tokencut", New: func() Evaluation { return &TokenCut{Threshold: 0.2} }, Single: true},
+	{Name: "tokencut", New: func() Evaluation { return &TokenCut{Threshold: 0.2} }, Datasets: []string{"voc2012"}, Single: true},
 	{Name: "video", New: func() Evaluation { return new(DefaultLabelPropagation()) }, Datasets: []string{"davis"}},
 }
 

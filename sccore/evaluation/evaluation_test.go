@@ -49,7 +49,7 @@ func TestListMeasuresDrawnImages(t *testing.T) {
 		if text := evaluated.Protocol(); text == "" || strings.Contains(text, "\n") || reflect.TypeOf(evaluated).Kind() != reflect.Pointer {
 			t.Errorf("%s: %T with protocol %q", named.Name, evaluated, text)
 		}
-		if len(named.Datasets) == 0 { // Of one dataset, which is not drawn.
+		if named.Single { // Of a dataset that is not drawn.
 			continue
 		}
 		source := Source{Dataset: Synthetic, Images: 16, Size: 32}

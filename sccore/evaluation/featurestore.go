@@ -164,8 +164,9 @@ func (s *FeatureStore) Remove() error { return os.RemoveAll(s.dir) }
 
 // FeatureCache is a folder of [FeatureFile]s with a limit on their total size.
 type FeatureCache struct {
-	Dir   string
-	Limit float64 // In bytes.
+	Dir     string
+	Limit   float64 // In bytes.
+	Waiting func()  // Called once if another process makes the file. Optional.
 }
 
 // FeatureEntries says what a file of features holds and how it is computed.
@@ -203,7 +204,7 @@ func (c FeatureCache) Open(ctx context.Context, name string, entries FeatureEntr
 		if wanted = float64(taken); wanted > c.Limit {
 			return nil, wanted, nil
 		}
-		if err := makeFeatureFile(ctx, path, entries); err != nil {
+		if err := c.make(ctx, path, entries); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -225,11 +226,11 @@ func (c FeatureCache) Open(ctx context.Context, name string, entries FeatureEntr
 // making is held while a file is made, so that two workers do not both find room for theirs.
 var making sync.Mutex
 
-func makeFeatureFile(ctx context.Context, path string, entries FeatureEntries) error {
+func (c FeatureCache) make(ctx context.Context, path string, entries FeatureEntries) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	unlock, _, err := filelock.Wait(ctx, path+".lock", nil)
+	unlock, _, err := filelock.Wait(ctx, path+".lock", c.Waiting)
 	if err != nil {
 		return err
 	}
@@ -237,9 +238,18 @@ func makeFeatureFile(ctx context.Context, path string, entries FeatureEntries) e
 	if _, err := os.Stat(path); err == nil {
 		return nil // The process that had the lock has made it.
 	}
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)+".*")) // What a killed run of an earlier version has left.
+	left, _ := filepath.Glob(filepath.Join(c.Dir, ".writing-"+filepath.Base(path)+".*")) // What a killed run of an earlier version has left.
+	partial, _ := filepath.Glob(filepath.Join(c.Dir, "*.features.partial"))
+	for _, other := range partial { // What a run of other settings has left, unless it runs.
+		if unlock, free, err := filelock.Try(filepath.Join(other, "lock")); err == nil && free {
+			unlock()
+			if other != path+".partial" {
+				left = append(left, other)
+			}
+		}
+	}
 	for _, file := range left {
-		if err := os.Remove(file); err != nil {
+		if err := os.RemoveAll(file); err != nil {
 			return err
 		}
 	}

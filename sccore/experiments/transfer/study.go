@@ -6,13 +6,18 @@ package transfer
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"image/color"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute"
+	"github.com/semcon/semcon/figures"
+	"github.com/semcon/semcon/sccore/datasets"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/encoder"
 	"github.com/semcon/semcon/sccore/evaluation"
@@ -204,4 +209,98 @@ func (c Config) training(vit encoder.ViT, classes int) evaluation.SegmentationCo
 		Head: heads.Segmentation{Kind: c.Head, Classes: classes, Width: c.Width}, Dim: vit.Dim, Grid: c.CropSize / vit.PatchSize,
 		Batch: c.Batch, Steps: c.steps(), LearningRates: c.LearningRates[:], FinalLearningRate: c.FinalLearningRate,
 	}
+}
+
+// tables returns the paper's two tables, and the same two for rows and datasets that the paper does not have.
+func tables(results study.Results) []figures.Table {
+	var all, ours []figures.Table
+	for _, metric := range []struct {
+		label, name, detail string
+	}{{"semantic_seg", "mIoU", ""}, {"semantic_seg_acc", "pixel accuracy", "accuracy"}} {
+		t := encoders.Beside(metric.label, "Semantic segmentation with fixed features: "+metric.name+" at the full size of the annotation.",
+			encoders.Values(metric.detail, figures.MustPaper(metric.label).Columns...)...)
+		all = append(all, t.Of(results))
+		rows := encoders.WithRecords(results, encoders.OurRows(), results.Columns()...)
+		columns := encoders.ColumnsOf(results, rows, results.Columns()...)
+		if slices.SortFunc(columns, byPlace); len(columns) > 0 {
+			t = encoders.Alone(t.Title+" for encoders of our own, which the paper does not have", t.Caption+encoders.BothBegin, rows, encoders.Values(metric.detail, columns...)...)
+			t.RowHeads = []figures.RowHead{{Name: "encoder"}}
+			ours = append(ours, t.Of(results))
+		}
+	}
+	return append(all, ours...)
+}
+
+// byPlace orders columns and datasets as the paper does.
+func byPlace(a, b string) int {
+	place := func(column string) int {
+		dataset, head, _ := strings.Cut(column, "/")
+		at := 2 * slices.Index([]string{"COCOStuff-27", "PASCAL VOC", "ADE20k", "Cityscapes", "CamVid", "synthetic scenes"}, dataset)
+		if head == "FCN" {
+			at++
+		}
+		return at
+	}
+	return place(a) - place(b)
+}
+
+// Datasets returns the names of the datasets with records, in the paper's order.
+func Datasets(results study.Results) (names []string) {
+	names = encoders.DatasetsOf(results.Columns())
+	slices.SortFunc(names, byPlace)
+	return names
+}
+
+// Predictions segments n evenly spread test images with the trained heads of a row ("random", "second", "dino-s16") and column, those of the lowest seed.
+// It also returns the names of the classes. A row and column without records is an error.
+func Predictions(r study.Results, b compute.Backend, data, out, row, column string, n int) ([]figures.Segmented, []string, error) {
+	record, c, dataset, folder, err := encoders.Recorded[Config](r, out, Name, row, column)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Encoder, err = c.Encoder.Locate(out, r.Profile, record.Seed); err != nil {
+		return nil, nil, err
+	}
+	images, err := open(study.Options{Data: data}, dataset, c, record.Seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := newWorker(b)
+	defer w.Close()
+	frozen, trainer, err := w.prepare(c, record.Seed, len(images.Test.Classes))
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := trainer.Resume(filepath.Join(folder, headsFile)); err != nil {
+		return nil, nil, err
+	}
+	best := slices.Index(c.LearningRates[:], record.Details["rate"])
+	var which []int
+	for _, place := range datasets.Spread(len(images.tested), n) {
+		which = append(which, images.tested[place])
+	}
+	fixed := evaluation.FrozenFeatures{Extractor: frozen, Images: images.Test, Crop: c.crop(), TestSize: c.TestSize}
+	predictions := make([]figures.Segmented, len(which))
+	var colours color.Palette // Drawn classes have those of every figure.
+	if dataset != encoders.Synthetic {
+		colours = images.Test.Colours()
+	}
+	err = trainer.Predict(images.Test, which, c.TestSize/frozen.ViT.PatchSize, fixed.Whole(context.Background(), which),
+		func(place int, a *datasets.SegmentedImage, head int, classes []uint8) error {
+			if head == best {
+				predictions[place] = figures.Segmented{Image: a, Predicted: classes, Colours: colours}
+			}
+			return nil
+		})
+	return predictions, images.Test.Classes, err
+}
+
+// drawnImages is the number of images in a figure.
+const drawnImages = 6
+
+// drawn draws what the heads of encoders make of test images, for each column with records. It needs a backend.
+func drawn(results study.Results, from study.FigureSources, all *study.Drawn) {
+	encoders.DrawPredictions(results, from, all, "semantic_seg", func(row, column string) ([]figures.Segmented, []string, error) {
+		return Predictions(results, from.Backend, from.Data, from.Out, row, column, drawnImages)
+	})
 }

@@ -63,6 +63,9 @@ type Config struct {
 
 	// MetricsEvery is the number of steps between two measurements of spread and rank.
 	MetricsEvery int `json:"gauge_every" range:"[1,2^31)"`
+
+	// MemoryGB is the memory in GB that weights, gradients and the optimizer's state may take; 0 for what the machine has.
+	MemoryGB float64 `json:"memory_gb,omitzero" range:"[0,1e6]"`
 }
 
 // The losses of patch concentration.
@@ -203,7 +206,7 @@ func (c Config) shape() Config {
 	c.Steps, c.WarmupSteps, c.MetricsEvery, c.Neighbours = 0, 0, 0, 0
 	c.LearningRate, c.FinalLearningRate, c.WeightDecay, c.FinalWeightDecay, c.TargetMomentum, c.FinalTargetMomentum = 0, 0, 0, 0, 0, 0
 	c.Views.Global, c.Views.Local, c.Views.MinOverlap = views.Recipe{}, views.Recipe{}, 0
-	c.Correspondences.Noise, c.LambdaBy = 0, ""
+	c.Correspondences.Noise, c.LambdaBy, c.MemoryGB = 0, "", 0
 	for _, loss := range Losses {
 		if weight := loss.lambda(&c.Lambdas); *weight > 0 {
 			*weight = 1

@@ -53,7 +53,7 @@ func NewObjective(data Data, config Config) (*Objective, error) {
 func (o *Objective) Task() train.Task[StepMetrics] {
 	inputs := o.step.inputs()
 	return train.Task[StepMetrics]{
-		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Inputs: inputs[:len(inputs)-1],
+		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Memory: func() int64 { return int64(o.config.MemoryGB * 1e9) }, Inputs: inputs[:len(inputs)-1],
 		Batches: o.batches, Schedule: o.scheduled, Loss: o.loss, Update: o.update,
 		Config: func() any { return o.config }, Save: o.saveLambdas, Restore: o.restoreLambdas,
 		Describe: func(m *StepMetrics, step int) {

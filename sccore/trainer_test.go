@@ -3,6 +3,7 @@ package sccore_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -42,6 +43,30 @@ func TestBeginDoesNotDependOnWhatWasBuiltOnTheEncoder(t *testing.T) {
 		if state(t, trainer) != want {
 			t.Errorf("the %s branch's features change the initial weights", branch)
 		}
+	}
+}
+
+// TestMemoryIsEstimatedBeforeTheFirstStep: what cannot fit is refused before it is made, unless the configuration allows it.
+func TestMemoryIsEstimatedBeforeTheFirstStep(t *testing.T) {
+	config := tiny()
+	config.MemoryGB = 1e-6
+	trainer := newTrainer(t, onGo(t), tinyData(), config)
+	if err := trainer.Begin(0); err == nil || !strings.Contains(err.Error(), "memory: weights, gradients and the optimizer's state take ") {
+		t.Fatal(err)
+	}
+	// Each weight that learns has a copy in the target branch, a gradient and two moments.
+	learnt := int64(0)
+	for v := range trainer.Store().IterVariables() {
+		if v.Trainable {
+			learnt += int64(v.Shape().ByteSize())
+		}
+	}
+	if state := trainer.StateBytes(); state < 9*learnt/2 || state > 6*learnt {
+		t.Errorf("%d bytes of state for %d bytes of weights that learn", state, learnt)
+	}
+	config.MemoryGB = 1
+	if err := errors.Join(trainer.Configure(config), trainer.Begin(0)); err != nil {
+		t.Error(err)
 	}
 }
 

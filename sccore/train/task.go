@@ -52,6 +52,8 @@ type Task[M any] struct {
 	Restore func(metadata map[string]string, at *Position) error
 	// Workload is what one step computes.
 	Workload Workload
+	// Memory is how many bytes weights, gradients and the optimizer's state may take; nil or 0 for what the machine has.
+	Memory func() int64
 }
 
 // Input is an input of a step, with a name for those who take inputs by name. Devices share the rows of a divided one, which has a row for each image of a part, or for each view of one; they all have the

@@ -137,9 +137,28 @@ func (t *Trainer[M]) Done() int { return t.at.Done }
 // Seed is the seed of the run.
 func (t *Trainer[M]) Seed() uint64 { return t.at.Seed }
 
-// Begin sets the variables to the initial values of a seed, the same on every backend, and the run to step 0.
+// StateBytes is the memory of the weights, the optimizer's state and the gradients. A step needs more, for activations.
+func (t *Trainer[M]) StateBytes() (bytes int64) {
+	for v := range t.store.IterVariables() {
+		bytes += int64(v.Shape().ByteSize())
+		if v.Trainable && t.parts == 1 { // Summed gradients of parts are variables.
+			bytes += int64(v.Shape().ByteSize())
+		}
+	}
+	return bytes
+}
+
+// Begin sets the variables to the initial values of a seed, the same on every backend, and the run to step 0. It is an error if they do not fit in memory.
 func (t *Trainer[M]) Begin(seed uint64) error {
 	t.Rewind()
+	limit := int64(0)
+	if t.task.Memory != nil {
+		limit = t.task.Memory()
+	}
+	limit = cmp.Or(limit, backend.Memory())
+	if need := t.StateBytes(); limit > 0 && need > limit {
+		return fmt.Errorf("memory: weights, gradients and the optimizer's state take %.1f GB, more than the %.1f GB that there are", float64(need)/1e9, float64(limit)/1e9)
+	}
 	initialize := t.task.Initialize
 	if initialize == nil {
 		initialize = func(store *model.Store, seed uint64) error { return Initialize(store, seed) }

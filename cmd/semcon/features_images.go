@@ -63,13 +63,13 @@ func openImages(from string, v vitFile) (list imageList, err error) {
 	}
 	digest := sha256.New()
 	for _, path := range paths {
-		size := int64(-1) // An image that is not there is skipped.
+		size, changed := int64(-1), int64(0) // An image that is not there is skipped.
 		if info, err := os.Stat(path); err == nil {
-			size = info.Size()
+			size, changed = info.Size(), info.ModTime().UnixNano()
 		}
-		fmt.Fprintf(digest, "%q %d\n", path, size)
+		fmt.Fprintf(digest, "%q %d %d\n", path, size, changed)
 	}
-	list.identity = fmt.Sprintf("sha256 of paths and sizes %x", digest.Sum(nil))
+	list.identity = fmt.Sprintf("sha256 of paths, sizes and times %x", digest.Sum(nil))
 	list.read = func(i int) (evaluation.Image, error) { return v.readImage(paths[i]) }
 	return list, nil
 }

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -73,6 +74,35 @@ func (p *ImageFolder) Read(i int, pixels []uint8, size int) (Size, error) {
 // read is Read without the cache.
 func (p *ImageFolder) read(i int, pixels []uint8, size int) (Size, error) {
 	return load(p.tree, p.files[i], filepath.Join(p.Name, p.files[i]), func(content []byte) (Size, error) { return decodeWhole(content, pixels, size) })
+}
+
+// Times is a digest of the paths, sizes and times of the last change of the images. While it stays, so do the images.
+func (p *ImageFolder) Times() string {
+	digest := sha256.New()
+	for _, file := range p.files {
+		if info, err := fs.Stat(p.tree, file); err == nil {
+			fmt.Fprintf(digest, "%q %d %d\n", file, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return fmt.Sprintf("%x", digest.Sum(nil)[:8])
+}
+
+// Content is a digest of the paths and bytes of the images, which reads them all. An image that cannot be read counts by its error.
+func (p *ImageFolder) Content(ctx context.Context) (string, error) {
+	sums := make([][sha256.Size]byte, p.Len())
+	err := EachImage(ctx, p.Len(), 0, func(i int) error {
+		content, err := readFile(p.tree, p.files[i])
+		if err != nil {
+			content = []byte(err.Error())
+		}
+		sums[i] = sha256.Sum256(content)
+		return nil
+	})
+	digest := sha256.New()
+	for i, file := range p.files {
+		fmt.Fprintf(digest, "%q %x\n", file, sums[i])
+	}
+	return fmt.Sprintf("%x", digest.Sum(nil)[:8]), err
 }
 
 // Labels returns the label of each image and the names of the classes. As in torchvision's ImageFolder, the class of an image is the folder of

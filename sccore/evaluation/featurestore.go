@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"iter"
 	"os"
@@ -36,8 +37,19 @@ type StoredBatch struct {
 	Images  []string `json:"images"`            // The names of those with features.
 	Grid    [2]int   `json:"grid"`              // Rows and columns of their maps.
 	Skipped []string `json:"skipped,omitempty"` // Why others have none.
-	Sizes   []int64  `json:"sizes"`             // Of the files of tensors in bytes. [FeatureStore.Add] sets them.
+	Sizes   []int64  `json:"sizes"`             // Of the files of tensors in bytes. [FeatureStore.Add] sets them and what follows.
+	Sums    []uint32 `json:"sums"`              // CRC-32C of the batch in each file.
+	Line    uint32   `json:"line"`              // CRC-32C of this line with 0 in this place.
 }
+
+// sum is the checksum of the batch's line in the journal.
+func (b StoredBatch) sum() uint32 {
+	b.Line = 0
+	line, _ := json.Marshal(b) // Names and numbers always encode.
+	return crc32.Checksum(line, castagnoli)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const journalFile = "journal.jsonl"
 
@@ -85,21 +97,23 @@ func OpenFeatureStore(dir string, settings any, tensors ...string) (s *FeatureSt
 	return s, os.WriteFile(settingsFile, wanted, 0o644)
 }
 
-// resume reads the journal up to the first line that is not whole, or that files of tensors do not reach, and cuts off what follows.
+// resume reads the journal up to the first batch that is not whole, in its line or in the files of tensors, and cuts off what follows.
 func (s *FeatureStore) resume() error {
 	lines := bufio.NewReader(s.journal)
 	ends := make([]int64, len(s.Tensors)+1) // Of the tensors and the journal.
 	for {
 		line, err := lines.ReadBytes('\n')
 		var b StoredBatch
-		if err != nil || json.Unmarshal(line, &b) != nil || len(b.Sizes) != len(s.Tensors) {
+		if err != nil || json.Unmarshal(line, &b) != nil || len(b.Sizes) != len(s.Tensors) || len(b.Sums) != len(s.Tensors) || b.Line != b.sum() {
 			break
 		}
-		short := func(file *os.File) bool {
-			info, err := file.Stat()
-			return err != nil || info.Size() < b.Sizes[slices.Index(s.Tensors, file)]
+		damaged := func(file *os.File) bool {
+			i := slices.Index(s.Tensors, file)
+			sum := crc32.New(castagnoli)
+			_, err := io.CopyN(sum, io.NewSectionReader(file, ends[i], b.Sizes[i]-ends[i]), b.Sizes[i]-ends[i])
+			return b.Sizes[i] < ends[i] || err != nil || sum.Sum32() != b.Sums[i]
 		}
-		if slices.ContainsFunc(s.Tensors, short) {
+		if slices.ContainsFunc(s.Tensors, damaged) {
 			break
 		}
 		s.Batches = append(s.Batches, b)
@@ -126,7 +140,7 @@ func (s *FeatureStore) Done() int {
 
 // Add appends a batch: for each tensor the values of its images.
 func (s *FeatureStore) Add(b StoredBatch, values ...[]byte) error {
-	b.Sizes = nil
+	b.Sizes, b.Sums = nil, nil
 	for i, file := range s.Tensors {
 		if _, err := file.Write(values[i]); err != nil {
 			return err
@@ -138,8 +152,9 @@ func (s *FeatureStore) Add(b StoredBatch, values ...[]byte) error {
 		if err != nil {
 			return err
 		}
-		b.Sizes = append(b.Sizes, size)
+		b.Sizes, b.Sums = append(b.Sizes, size), append(b.Sums, crc32.Checksum(values[i], castagnoli))
 	}
+	b.Line = b.sum()
 	line, err := json.Marshal(b)
 	if err != nil {
 		return err

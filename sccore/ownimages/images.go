@@ -8,6 +8,7 @@ package ownimages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -45,12 +46,32 @@ type Images struct {
 	Summary  string   // How many images there are, and what they are taken for.
 	Skipped  []string // Files that are no images or cannot be read, with the reason.
 
-	held     *datasets.Images // Held out of training.
+	folders  []*datasets.ImageFolder // All that are trained on or held out.
+	held     *datasets.Images        // Held out of training.
 	classes  []string         // The class folders; nil if there are none.
 	bank     *datasets.Images // Training images of the class folders, with labels.
 	queries  *datasets.Images // Held-out images of the class folders, with labels.
 	named    map[string]bool  // The lines of Skipped.
 	measured int              // Height and width in pixels of the three sets.
+}
+
+// digest joins a digest of each folder.
+func (im *Images) digest(of func(*datasets.ImageFolder) string) string {
+	var all []string
+	for _, folder := range im.folders {
+		all = append(all, of(folder))
+	}
+	return strings.Join(all, " ")
+}
+
+// content is a digest of the bytes of all images.
+func (im *Images) content(ctx context.Context) (content string, err error) {
+	content = im.digest(func(folder *datasets.ImageFolder) string {
+		one, failed := folder.Content(ctx)
+		err = errors.Join(err, failed)
+		return one
+	})
+	return content, err
 }
 
 // Open lists the images of folders, holds some out, and reads those that diagnostics measure, at size×size pixels. What cannot be read is left out and named.
@@ -117,6 +138,7 @@ func (im *Images) open(dir string, cache *datasets.Cache, smoke bool) (train, he
 		split += fmt.Sprintf("; smoke takes %d of them", smokeImages)
 		all = all.Pick(datasets.Spread(all.Len(), smokeImages))
 	}
+	im.folders = append(im.folders, all)
 	train, held = all.HoldOut(heldOut(all.Len()))
 	return train.Cached(cache), held, fmt.Sprintf("%s: %d to train, %d held out", split, train.Len(), held.Len()), nil
 }

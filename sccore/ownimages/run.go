@@ -57,6 +57,8 @@ type Options struct {
 type description struct {
 	Command string          `json:"command"`
 	Images  string          `json:"images"`
+	Times   string          `json:"times"`   // Of the images; see [datasets.ImageFolder.Times].
+	Content string          `json:"content"` // Of the images; see [datasets.ImageFolder.Content].
 	Init    string          `json:"init"`
 	Ignore  []string        `json:"ignore,omitempty"`
 	Naming  weights.Naming  `json:"naming"`
@@ -113,7 +115,7 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 		return fmt.Errorf("%s: another process is training there", o.Out)
 	}
 	defer unlock()
-	if err := errors.Join(atomicfile.Sweep(o.Out), atomicfile.Sweep(r.path(checkpoints)), r.claim()); err != nil {
+	if err := errors.Join(atomicfile.Sweep(o.Out), atomicfile.Sweep(r.path(checkpoints)), r.claim(ctx)); err != nil {
 		return err
 	}
 	if Finished(o.Out) {
@@ -330,10 +332,13 @@ func checkFree(dir string) error {
 }
 
 // claim writes what the run is, or checks that the folder is of the same run.
-func (r *run) claim() error {
+func (r *run) claim(ctx context.Context) error {
 	path := r.path(runFile)
 	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if r.about.Times = r.images.digest((*datasets.ImageFolder).Times); errors.Is(err, fs.ErrNotExist) {
+		if r.about.Content, err = r.images.content(ctx); err != nil {
+			return err
+		}
 		content, err := json.MarshalIndent(r.about, "", "  ")
 		if err != nil {
 			return err
@@ -354,8 +359,15 @@ func (r *run) claim() error {
 			return fmt.Errorf("%s: is the folder of a run with other %s; name another folder", r.Out, part.name)
 		}
 	}
-	r.about.Command = before.Command
-	return nil
+	r.about.Command, r.about.Content = before.Command, before.Content
+	if before.Content == "" || before.Times == r.about.Times { // A run of before did not keep them.
+		return nil
+	}
+	now, err := r.images.content(ctx)
+	if err == nil && now != before.Content {
+		err = fmt.Errorf("%s: is the folder of a run whose images have changed since; name another folder", r.Out)
+	}
+	return err
 }
 
 // compact is JSON of a configuration as it is encoded now.

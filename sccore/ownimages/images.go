@@ -48,11 +48,11 @@ type Images struct {
 
 	folders  []*datasets.ImageFolder // All that are trained on or held out.
 	held     *datasets.Images        // Held out of training.
-	classes  []string         // The class folders; nil if there are none.
-	bank     *datasets.Images // Training images of the class folders, with labels.
-	queries  *datasets.Images // Held-out images of the class folders, with labels.
-	named    map[string]bool  // The lines of Skipped.
-	measured int              // Height and width in pixels of the three sets.
+	classes  []string                // The class folders; nil if there are none.
+	bank     *datasets.Images        // Training images of the class folders, with labels.
+	queries  *datasets.Images        // Held-out images of the class folders, with labels.
+	named    map[string]bool         // The lines of Skipped.
+	measured int                     // Height and width in pixels of the three sets.
 }
 
 // digest joins a digest of each folder.

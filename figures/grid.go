@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"text/template"
+	"unicode"
 )
 
 // Grid is formatted text in rows and columns. Every table is a grid, and each format has one renderer: [Grid.Text], [Grid.Markdown], [Grid.HTML] and [Grid.LaTeX].
@@ -127,8 +128,18 @@ func renderer(format string, text func(string) string, cell func(Lines) string) 
 		if err := t.Execute(&b, g); err != nil {
 			panic(err) // The template is a constant.
 		}
-		return b.String()
+		return visible(b.String())
 	}
+}
+
+// visible replaces the control characters of a text, which names of files and settings may hold, as a terminal would obey them and XML forbids them.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // Text writes aligned columns for a terminal.
@@ -164,7 +175,7 @@ func (g Grid) Text() string {
 	for _, line := range append(slices.Clone(g.Caption), g.note()) {
 		b.WriteString(strings.TrimPrefix(line+"\n", "\n"))
 	}
-	return b.String()
+	return visible(b.String())
 }
 
 // Markdown writes a GitHub table for each section.
@@ -326,5 +337,5 @@ func csvText(records [][]string) string {
 	if err := csv.NewWriter(&b).WriteAll(records); err != nil {
 		panic(err) // A strings.Builder never fails.
 	}
-	return b.String()
+	return visible(b.String())
 }

@@ -58,7 +58,7 @@ func notebooksVerb() *cobra.Command {
 		}
 		check(in.ensure(c.Context(), os.Stderr))
 		folder := filepath.Join(*out, "notebooks")
-		check(os.MkdirAll(folder, 0o755))
+		check(os.MkdirAll(folder, 0o777))
 		for _, file := range files {
 			result := filepath.Join(folder, strings.TrimSuffix(filepath.Base(file), ".ipynb"))
 			python := exec.CommandContext(c.Context(), in.python(), "-c", executeScript,

@@ -116,7 +116,7 @@ func (in install) ensure(ctx context.Context, w io.Writer) error {
 
 // lock keeps two set-ups of one checkout from running at the same time.
 func (in install) lock(ctx context.Context, w io.Writer) (unlock func(), err error) {
-	if err := os.MkdirAll(in.dir(), 0o755); err != nil {
+	if err := os.MkdirAll(in.dir(), 0o777); err != nil {
 		return nil, err
 	}
 	unlock, _, err = filelock.Wait(ctx, in.dir("lock"), func() { fmt.Fprintln(w, "waiting for another set-up of this checkout") })
@@ -332,7 +332,7 @@ func (in install) makeVenv(m machine) func(context.Context, *transcript) error {
 func (in install) pip(requirements string, flags ...string) func(context.Context, *transcript) error {
 	return func(ctx context.Context, out *transcript) error {
 		file := in.dir("requirements.txt")
-		if err := os.WriteFile(file, []byte(requirements), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(requirements), 0o666); err != nil {
 			return err
 		}
 		defer os.Remove(file)

@@ -74,7 +74,7 @@ func submitVerb() *cobra.Command {
 		text := must(job.write(kind))
 		file := filepath.Join(folder, "job"+kind.ending)
 		check(atomicfile.WriteBytes(file, []byte(text)))
-		check(os.MkdirAll(job.Logs, 0o755)) // Slurm does not make it.
+		check(os.MkdirAll(job.Logs, 0o777)) // Slurm does not make it.
 		command := append(kind.start, file)
 		fmt.Printf("%s: %s\n", file, plural.Count(len(job.Cells), "task"))
 		if !*start {

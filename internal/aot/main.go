@@ -101,7 +101,7 @@ func (c call) report(out io.Writer, step step, now figures) (err error) {
 	}
 	text, err := os.ReadFile(c.hlo)
 	if err == nil && c.keep != "" {
-		err = os.WriteFile(c.keep, text, 0o644)
+		err = os.WriteFile(c.keep, text, 0o666)
 	}
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (c call) report(out io.Writer, step step, now figures) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(encoded, '\n'), 0o644)
+	return os.WriteFile(path, append(encoded, '\n'), 0o666)
 }
 
 // compile writes the optimised program of a step for an H200 into the folder work and returns its path.
@@ -179,7 +179,7 @@ func environment(out io.Writer, root string) (python string, err error) {
 	if err := tool(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements); err != nil {
 		return "", err
 	}
-	return python, os.WriteFile(done, want, 0o644)
+	return python, os.WriteFile(done, want, 0o666)
 }
 
 // tool runs a program. The error has the last line that it wrote.
@@ -236,7 +236,7 @@ func (p *programs) Write(line []byte) (int, error) {
 		return len(line), nil
 	}
 	os.RemoveAll(p.folder)
-	if err := os.WriteFile(p.path, program, 0o644); err != nil {
+	if err := os.WriteFile(p.path, program, 0o666); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -60,7 +60,7 @@ func (r Run) Check(t *testing.T) {
 		got.Metadata, got.Tensors = read(t, last)
 		content, err := json.MarshalIndent(got, "", "\t")
 		must(t, err)
-		must(t, os.WriteFile(ends, append(content, '\n'), 0o644))
+		must(t, os.WriteFile(ends, append(content, '\n'), 0o666))
 		return
 	}
 	// The run from the beginning has written the same checkpoint, and a run that resumes it continues like the uninterrupted one.

@@ -180,7 +180,7 @@ type Cache struct {
 // OpenCache makes the folder if it is missing. If a file cannot be written, because the disk is full for instance, warn, which may be nil, is told once, and
 // nothing more is kept. The error names the folder.
 func OpenCache(dir string, warn func(line string)) (*Cache, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
 	return &Cache{dir: dir, warn: warn}, nil
@@ -213,9 +213,9 @@ func (p *ImageFolder) readCached(i int, pixels []uint8, size int) (Size, error) 
 
 // keep writes a file in place. A reader that meets half of it sees a wrong checksum.
 func (c *Cache) keep(file string, content []byte) {
-	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	err := os.MkdirAll(filepath.Dir(file), 0o777)
 	if err == nil {
-		err = os.WriteFile(file, content, 0o644)
+		err = os.WriteFile(file, content, 0o666)
 	}
 	if err != nil && c.full.CompareAndSwap(false, true) && c.warn != nil {
 		c.warn(fmt.Sprintf("cache %s: nothing more is kept: %v", c.dir, reason(err)))

@@ -59,7 +59,7 @@ func OpenFeatureStore(dir string, settings any, tensors ...string) (s *FeatureSt
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	unlock, taken, err := filelock.Try(filepath.Join(dir, "lock"))
@@ -81,11 +81,11 @@ func OpenFeatureStore(dir string, settings any, tensors ...string) (s *FeatureSt
 	if s.Renewed = !same && found != nil; !same {
 		flags |= os.O_TRUNC
 	}
-	if s.journal, err = os.OpenFile(filepath.Join(dir, journalFile), flags, 0o644); err != nil {
+	if s.journal, err = os.OpenFile(filepath.Join(dir, journalFile), flags, 0o666); err != nil {
 		return nil, err
 	}
 	for _, name := range tensors {
-		file, err := os.OpenFile(filepath.Join(dir, name), flags, 0o644)
+		file, err := os.OpenFile(filepath.Join(dir, name), flags, 0o666)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func OpenFeatureStore(dir string, settings any, tensors ...string) (s *FeatureSt
 	if same {
 		return s, s.resume()
 	}
-	return s, os.WriteFile(settingsFile, wanted, 0o644)
+	return s, os.WriteFile(settingsFile, wanted, 0o666)
 }
 
 // resume reads the journal up to the first batch that is not whole, in its line or in the files of tensors, and cuts off what follows.
@@ -242,7 +242,7 @@ func (c FeatureCache) Open(ctx context.Context, name string, entries FeatureEntr
 var making sync.Mutex
 
 func (c FeatureCache) make(ctx context.Context, path string, entries FeatureEntries) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
 	unlock, _, err := filelock.Wait(ctx, path+".lock", c.Waiting)

@@ -104,7 +104,7 @@ func Train(ctx context.Context, b compute.Backend, o Options) (err error) {
 	if err := checkFree(o.Out); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.path(checkpoints), 0o755); err != nil {
+	if err := os.MkdirAll(r.path(checkpoints), 0o777); err != nil {
 		return err
 	}
 	unlock, free, err := filelock.Try(r.path(lockFile))

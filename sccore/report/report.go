@@ -131,7 +131,9 @@ func (o Options) section(e study.Experiment, file string) section {
 		return s
 	}
 	s.progress(o, e)
-	s.Behind = behindOf(e.Name, records, linkTo(file, filepath.Join(folder, study.RunsFile)))
+	byCell := slices.Clone(records) // Cells may have run in any order.
+	slices.SortStableFunc(byCell, func(x, y study.Record) int { return cmp.Compare(withoutSeed(x), withoutSeed(y)) })
+	s.Behind = behindOf(e.Name, byCell, linkTo(file, filepath.Join(folder, study.RunsFile)))
 	if err := panics.Catch(func() error { return s.tables(e, records, o.Profile) }); err != nil {
 		s.Problems = append(s.Problems, fmt.Sprintf("tables of %s: %s", e.Name, firstLine(err.Error())))
 	}

@@ -185,7 +185,7 @@ func (r Record) Append(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	writers := flock.New(path + ".lock")
@@ -193,7 +193,7 @@ func (r Record) Append(dir string) (err error) {
 		return err
 	}
 	defer writers.Close()
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}

@@ -298,7 +298,7 @@ func (c *call[C, D]) run(ctx context.Context, worker Worker[C, D], t *task[C, D]
 			return worker, nil
 		}
 	}
-	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(r.Dir, 0o777); err != nil {
 		return worker, err
 	}
 	unlock, free, err := filelock.Try(filepath.Join(r.Dir, lockFile))

@@ -174,7 +174,7 @@ func (l *Loop[M]) enter(phase Phase) {
 
 // begin restores the last checkpoint or starts the run. It reports whether that checkpoint is the final one.
 func (l *Loop[M]) begin() (final bool, err error) {
-	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(l.Dir, 0o777); err != nil {
 		return false, err
 	}
 	if err := atomicfile.Sweep(l.Dir); err != nil {

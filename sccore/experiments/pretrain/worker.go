@@ -129,7 +129,7 @@ func saveStart(r *run, t *recipe.Trainer, vit encoder.ViT) error {
 		return nil
 	}
 	file := filepath.Join(r.Dir, "init", recipe.OnlineFile)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return err
 	}
 	_, store, scope := t.Encoder(sccore.Online)

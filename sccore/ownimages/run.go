@@ -349,7 +349,7 @@ func (r *run) claim(ctx context.Context) error {
 	}
 	var before description
 	if err := json.Unmarshal(content, &before); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %.300w", path, err)
 	}
 	for _, part := range []struct{ name, before, now string }{
 		{"images", before.Images, r.about.Images}, {"initial weights", before.Init, r.about.Init}, {"ignored keys", fmt.Sprint(before.Ignore), fmt.Sprint(r.about.Ignore)},

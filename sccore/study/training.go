@@ -83,7 +83,7 @@ func ReadCurve[P any](path string) (points []P, err error) {
 	for decoder.More() {
 		var p P
 		if err := decoder.Decode(&p); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("%s: %.300w", path, err)
 		}
 		points = append(points, p)
 	}

@@ -61,6 +61,7 @@ func (v vitFile) export(source, out string, naming weights.Naming) error {
 	if err := v.Apply(store, "/"); err != nil {
 		return err
 	}
+	v.Release()
 	metadata := map[string]string{
 		"source": filepath.Base(source), "format": "pt", "architecture": v.ViT.Name, "positions": string(v.ViT.Positions), // Beside a config.json they count.
 	}

@@ -359,6 +359,15 @@ func (im *Import) Apply(store *model.Store, scope string) error {
 	return nil
 }
 
+// Release frees the weights that the file held, once [Import.Apply] has put them in a store: large files would be in memory three times. What the
+// transformer is stays.
+func (im *Import) Release() {
+	for _, value := range im.values {
+		value.FinalizeAll()
+	}
+	im.values = nil
+}
+
 // String returns a report on the keys, with one line per kind.
 func (im *Import) String() string {
 	var text strings.Builder

@@ -190,10 +190,14 @@ func elsewhere(failed *cobra.Command, advice string) string {
 	return ""
 }
 
-// oneLine returns the first line of an error that is not blank. Errors of other libraries may include stack traces.
+// oneLine returns the first line of an error that is not blank, without the middle of a very long one. Errors of other libraries may include stack traces, and
+// values of a file may have a million digits.
 func oneLine(err error) string {
+	const most, end = 3000, 1000
 	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); line != "" {
+		if line = strings.TrimSpace(line); len(line) > most {
+			return strings.ToValidUTF8(line[:most-end], "") + " … " + strings.ToValidUTF8(line[len(line)-end:], "")
+		} else if line != "" {
 			return line
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -210,5 +211,16 @@ func TestMistypedNamesAndCompletion(t *testing.T) {
 	}
 	if stdout, _, _ := outcome(t, semcon(t, m, "evaluate", "in-context", "--help")); !strings.Contains(stdout, "--memory SIZES") || strings.Contains(stdout, "--clusters") || strings.Contains(stdout, "--annotations") {
 		t.Errorf("an evaluation shows other flags than its own:\n%s", stdout)
+	}
+}
+
+// TestErrorsAreShort: a file with a number of a million digits does not fill the screen.
+func TestErrorsAreShort(t *testing.T) {
+	long := oneLine(fmt.Errorf("in.json: width %s: want a whole number", strings.Repeat("9", 1e6)))
+	if len(long) > 3100 || !strings.HasPrefix(long, "in.json: width 9") || !strings.HasSuffix(long, "9: want a whole number") {
+		t.Errorf("%d bytes: %.40s", len(long), long)
+	}
+	if short := oneLine(errors.New("\n a.png: is empty\ngoroutine 1")); short != "a.png: is empty" {
+		t.Errorf("%q", short)
 	}
 }

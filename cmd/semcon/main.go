@@ -19,6 +19,7 @@ import (
 
 	"github.com/semcon/semcon/internal/panics"
 	"github.com/semcon/semcon/sccore/backend"
+	_ "github.com/semcon/semcon/sccore/backend/buffers" // The program keeps large buffers between steps.
 	"github.com/semcon/semcon/sccore/progress"
 	"github.com/spf13/cobra"
 )

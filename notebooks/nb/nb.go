@@ -21,6 +21,7 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/semcon/semcon/sccore/backend"
+	_ "github.com/semcon/semcon/sccore/backend/buffers" // A notebook keeps large buffers between steps.
 	"github.com/semcon/semcon/sccore/study"
 )
 

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -72,16 +73,19 @@ func openDevices(config string, n int) (b compute.Backend, err error) {
 }
 
 // Alias lets a result of a program take the memory of a parameter, an old value that the caller gives away. Without it XLA allocates the result anew
-// and copies. On backends that manage their own memory it does nothing. It reports whether it did something.
+// and copies. On backends that manage their own memory it does nothing. It reports whether it did something, and says once on standard error if XLA did not let it.
 //
 // PJRT reads the pairs from an attribute of the parameter, which go-xla can write but does not let callers set; hence the reflection.
 func Alias(parameter compute.Value, result int) bool {
 	node := reflect.ValueOf(parameter)
-	if node.Kind() != reflect.Pointer || node.Elem().Kind() != reflect.Struct {
+	if node.Kind() != reflect.Pointer || node.Elem().Kind() != reflect.Struct || !strings.Contains(node.Type().String(), "xla") {
 		return false
 	}
 	field := node.Elem().FieldByName("value")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[*stablehlo.Value]() {
+		notAliased.Do(func() {
+			fmt.Fprintln(os.Stderr, "this version of go-xla has its parameters in another place: steps copy the weights, and need more memory")
+		})
 		return false
 	}
 	value := (*stablehlo.Value)(field.UnsafePointer())
@@ -91,3 +95,5 @@ func Alias(parameter compute.Value, result int) bool {
 	value.Attributes["tf.aliasing_output"] = int32(result)
 	return true
 }
+
+var notAliased sync.Once

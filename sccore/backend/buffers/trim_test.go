@@ -1,6 +1,6 @@
 //go:build cgo && linux
 
-package backend
+package buffers
 
 import (
 	"runtime"
@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/semcon/semcon/internal/usage"
+	"github.com/semcon/semcon/sccore/backend"
 )
 
 // TestTrimReturnsWhatIsFree frees blocks as a compiler does: many small ones, with one in use behind them.
@@ -27,7 +28,7 @@ func TestTrimReturnsWhatIsFree(t *testing.T) {
 	}
 	defer free(blocks[count-1])
 	held := resident()
-	if Trim(); held == 0 {
+	if backend.Trim(); held == 0 {
 		t.Skip("the system does not say how much memory is in use")
 	}
 	if after := resident(); held-after < size*count/2 {

@@ -1,6 +1,6 @@
 //go:build cgo && linux
 
-package backend
+package buffers
 
 import (
 	"math/rand/v2"

@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/gomlx/core/graph"
-	. "github.com/gomlx/gomlx/core/graph"
+	. "github.com/gomlx/gomlx/core/graph" //nolint
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/semcon/semcon/sccore/datasets"
@@ -131,7 +130,7 @@ func MeasureVideo(v datasets.Video, predicted [][]uint8) ([]metrics.JF, error) {
 // TrackAll tracks the objects of each video with the patch features of an encoder. It calls handle with the predicted masks of each video,
 // [Frames][Height·Width].
 func (p LabelPropagation) TrackAll(ctx context.Context, e *Encoder, videos []datasets.Video, handle func(v datasets.Video, masks [][]uint8) error) error {
-	tracker, err := p.NewTracker(e.backend, e.store, e.ViT.PatchSize, func(scope *model.Scope, images *graph.Node) *graph.Node {
+	tracker, err := p.NewTracker(e.backend, e.store, e.ViT.PatchSize, func(scope *model.Scope, images *Node) *Node {
 		return e.ViT.Tokens(scope.Store().Scope(e.scope), images).Patches
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/gotype"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -100,7 +101,7 @@ func (t Training) loading(seed uint64) Loading {
 }
 
 // stack is a tensor of what each image of a batch has, one after the other.
-func stack[I any, T dtypes.Supported](shape shapes.Shape, made []I, of func(I) []T) *tensors.Tensor {
+func stack[I any, T gotype.Supported](shape shapes.Shape, made []I, of func(I) []T) *tensors.Tensor {
 	all := make([]T, 0, shape.Size())
 	for _, image := range made {
 		all = append(all, of(image)...)

@@ -198,15 +198,15 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 	if !known && c.Size == (sides{}) {
 		return p, 0, nil // It does not speak of images.
 	}
-	p, size, err = c.preprocessing(class == "Bit" || class == "CLIP")
+	p, size, err = preprocessingOf(c, class == "Bit" || class == "CLIP")
 	if err != nil && !known {
 		err = fmt.Errorf("%w; there is no image_processor_type, which would say what is left out", err)
 	}
 	return p, size, err
 }
 
-// preprocessing is what the processor does. shorter says that a size of one number is the length of the shorter side.
-func (c processor) preprocessing(shorter bool) (p datasets.Preprocessing, size int, err error) {
+// preprocessingOf is what a processor does. shorter says that a size of one number is the length of the shorter side.
+func preprocessingOf(c processor, shorter bool) (p datasets.Preprocessing, size int, err error) {
 	p = datasets.Preprocessing{CropPct: 1, CropMode: datasets.CentreCrop, CropFloor: true, Interpolation: datasets.Bicubic}
 	if c.Resample == bilinear {
 		p.Interpolation = datasets.Bilinear

@@ -55,7 +55,7 @@ func (o *Objective) Task() train.Task[StepMetrics] {
 	return train.Task[StepMetrics]{
 		Steps: func() int { return o.config.Steps }, Parts: o.parts(), Workload: o.Workload(), Memory: func() int64 { return int64(o.config.MemoryGB * 1e9) }, Inputs: inputs[:len(inputs)-1],
 		Batches: o.batches, Schedule: o.scheduled, Loss: o.loss, Update: o.update,
-		Config: func() any { return o.config }, Save: o.saveLambdas, Restore: o.restoreLambdas,
+		Config: func() any { return o.config.withoutLimits() }, Save: o.saveLambdas, Restore: o.restoreLambdas,
 		Describe: func(m *StepMetrics, step int) {
 			m.Step, m.Lambdas = step+1, o.measured
 			m.LearningRate, _, _ = o.config.schedule(step)

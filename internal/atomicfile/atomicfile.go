@@ -57,10 +57,7 @@ func Write(path string, fill func(w io.Writer) error) (err error) {
 
 // create makes a temporary file with the modes of any new file, locked as long as its writer lives. It removes those that killed writers have left.
 func create(dir, prefix string) (file *os.File, unlock func(), err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, nil, err
-	}
+	entries, _ := os.ReadDir(dir) // A folder that may be written and not read keeps what was left.
 	for _, entry := range entries {
 		if left := filepath.Join(dir, entry.Name()); strings.HasPrefix(entry.Name(), prefix) {
 			release, dead, err := filelock.Try(left)
@@ -80,8 +77,8 @@ func create(dir, prefix string) (file *os.File, unlock func(), err error) {
 			return nil, nil, err
 		}
 		unlock, locked, err := filelock.Try(name)
-		if err != nil {
-			return nil, nil, errors.Join(err, file.Close(), os.Remove(name))
+		if err != nil { // A file system without locks: nobody can sweep there.
+			return file, func() {}, nil
 		}
 		mine, mineErr := file.Stat()
 		present, presentErr := os.Stat(name)
@@ -89,6 +86,9 @@ func create(dir, prefix string) (file *os.File, unlock func(), err error) {
 			return file, unlock, nil
 		}
 		file.Close() // Another process took it for one that was left, before it was locked.
+		if locked {
+			os.Remove(name)
+		}
 		unlock()
 	}
 }

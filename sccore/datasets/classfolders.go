@@ -51,7 +51,7 @@ func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
 	if err := checkFolder("image folder", dir); err != nil {
 		return nil, err
 	}
-	im, err := readClasses(os.DirFS(dir), false, size, broken, runtime.GOMAXPROCS(0))
+	im, err := readClasses(os.DirFS(dir), "", size, broken, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return nil, fmt.Errorf("image folder %s: %w", dir, err)
 	}
@@ -60,8 +60,8 @@ func ReadFolder(dir string, size int, broken Broken) (*Images, error) {
 	return im, nil
 }
 
-// readClasses reads a tree of class folders, in an archive perhaps below one folder. The result does not depend on the number of workers.
-func readClasses(tree fs.FS, archive bool, size int, broken Broken, workers int) (*Images, error) {
+// readClasses reads a tree of class folders, in an archive of a name perhaps below one folder; "" for no archive. The result does not depend on the number of workers.
+func readClasses(tree fs.FS, archive string, size int, broken Broken, workers int) (*Images, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("image size %d, want at least 1 pixel", size)
 	}
@@ -70,8 +70,8 @@ func readClasses(tree fs.FS, archive bool, size int, broken Broken, workers int)
 		return nil, err
 	}
 	root := ""
-	if archive {
-		root = found.root()
+	if archive != "" {
+		root = found.root(archive)
 	}
 	classes, err := found.classes(root)
 	if err != nil {
@@ -145,7 +145,7 @@ func ReadZip(file string, size int, broken Broken) (*Images, error) {
 	if claimed > maxZipRatio*uint64(info.Size()) {
 		return fail(fmt.Errorf("claims %d bytes of content in %d: not an archive of images", claimed, info.Size()))
 	}
-	im, err := readClasses(&archive.Reader, true, size, broken, runtime.GOMAXPROCS(0))
+	im, err := readClasses(&archive.Reader, filepath.Base(file), size, broken, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return fail(err)
 	}

@@ -159,7 +159,7 @@ func TestClassesDoNotDependOnWorkers(t *testing.T) {
 	var first *Images
 	for _, workers := range []int{1, 2, 7, 100} {
 		for range 5 {
-			im, err := readClasses(os.DirFS(dir), false, 6, SkipBroken, workers)
+			im, err := readClasses(os.DirFS(dir), "", 6, SkipBroken, workers)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestClassesDoNotDependOnWorkers(t *testing.T) {
 			if im.Len() != 57 || !bytes.Equal(im.Pixels, first.Pixels) || !slices.Equal(im.Labels, first.Labels) || !slices.Equal(im.Skipped, first.Skipped) {
 				t.Errorf("%d workers read another set", workers)
 			}
-			if _, err := readClasses(os.DirFS(dir), false, 6, FailOnBroken, workers); fmt.Sprint(err) != "class1/13.png: is neither JPEG nor PNG" {
+			if _, err := readClasses(os.DirFS(dir), "", 6, FailOnBroken, workers); fmt.Sprint(err) != "class1/13.png: is neither JPEG nor PNG" {
 				t.Errorf("%d workers fail with %v", workers, err)
 			}
 		}
@@ -186,7 +186,7 @@ func TestFoldersSayWhatIsWrong(t *testing.T) {
 		"nothing":     {nil, 8, "no class folder contains a .jpg, .jpeg or .png file"},
 		"no images":   {map[string][]byte{"a/b.txt": nil}, 8, "no class folder contains a .jpg, .jpeg or .png file"},
 		"no class":    {map[string][]byte{"a/1.png": picture, "stray.png": picture}, 8, "stray.png: lies outside the class folders"},
-		"two splits":  {map[string][]byte{"train/a/1.png": picture, "test/a/1.png": picture}, 8, "its folders, test and train, are splits and not classes"},
+		"two splits":  {map[string][]byte{"train/a/1.png": picture, "test/a/1.png": picture}, 8, "test and train: is a split and not a class"},
 		"all broken":  {map[string][]byte{"a/1.png": nil, "a/2.png": nil}, 8, "none of the images can be read: a/1.png: is empty"},
 		"size":        {map[string][]byte{"a/1.png": picture}, 0, "image size 0, want at least 1 pixel"},
 		"large file":  {map[string][]byte{"a/1.png": make([]byte, maxFileBytes+1)}, 8, "none of the images can be read: a/1.png: is larger than 256 MiB"},

@@ -135,12 +135,16 @@ func classOfFile(name string) string {
 	return class
 }
 
-// root returns the one folder that holds everything in an archive, as archivers add it, with a slash at the end; "" for none.
-func (l *listing) root() string {
+// root returns the one folder that holds everything in an archive of a name, as archivers add it, with a slash at the end; "" for none. It is called like the
+// archive or like a split. Another one is a class.
+func (l *listing) root(archive string) string {
 	if len(l.images) == 0 {
 		return ""
 	}
 	root := classOfFile(l.images[0]) + "/"
+	if !slices.Contains(append(splitNames, strings.TrimSuffix(archive, path.Ext(archive))), strings.TrimSuffix(root, "/")) {
+		return ""
+	}
 	for _, name := range l.images {
 		if below, ok := strings.CutPrefix(name, root); !ok || classOfFile(below) == "." {
 			return ""
@@ -148,6 +152,9 @@ func (l *listing) root() string {
 	}
 	return root
 }
+
+// splitNames are the names of folders that hold class folders.
+var splitNames = []string{"train", "test", "val"}
 
 // classes returns the sorted names of the class folders that hold images, below a root of [listing.root].
 func (l *listing) classes(root string) (names []string, err error) {
@@ -159,7 +166,7 @@ func (l *listing) classes(root string) (names []string, err error) {
 		}
 		if at, known := slices.BinarySearch(names, class); !known {
 			names = slices.Insert(names, at, class)
-			if slices.Contains([]string{"train", "test", "val"}, class) {
+			if slices.Contains(splitNames, class) {
 				splits++
 			}
 		}
@@ -167,8 +174,8 @@ func (l *listing) classes(root string) (names []string, err error) {
 	switch {
 	case len(names) == 0:
 		return nil, errors.New("no class folder contains a .jpg, .jpeg or .png file")
-	case splits == len(names) && splits > 1:
-		return nil, fmt.Errorf("its folders, %s, are splits and not classes", strings.Join(names, " and "))
+	case splits == len(names):
+		return nil, fmt.Errorf("%s: is a split and not a class", strings.Join(names, " and "))
 	}
 	return names, nil
 }

@@ -199,7 +199,8 @@ func (p *ImageFolder) readCached(i int, pixels []uint8, size int) (Size, error) 
 	if err != nil {
 		return p.read(i, pixels, size) // Which says what is wrong.
 	}
-	key := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d %d %s", p.dir, p.files[i], info.Size(), info.ModTime().UnixNano(), size, JPEGDecoder))
+	// The 2 is the version of decoding: PNGs are turned by their EXIF orientation since it.
+	key := sha256.Sum256(fmt.Appendf(nil, "2 %q %q %d %d %d %s", p.dir, p.files[i], info.Size(), info.ModTime().UnixNano(), size, JPEGDecoder))
 	file := filepath.Join(p.cache.dir, fmt.Sprintf("%x", key[:1]), fmt.Sprintf("%x", key[1:16]))
 	if read, ok := readCacheFile(file, pixels, size); ok {
 		return read, nil

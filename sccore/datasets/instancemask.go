@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 
 	"github.com/semcon/semcon/sccore/rle"
 )
@@ -116,6 +117,13 @@ type ID struct {
 	text   string
 }
 
+// keepNegative makes a text of a negative number: texts have negative numbers in [Instances].
+func (id *ID) keepNegative() {
+	if id.number < 0 {
+		*id = ID{text: strconv.FormatInt(id.number, 10)}
+	}
+}
+
 // String returns the id for messages.
 func (id ID) String() string {
 	if id.text != "" {
@@ -131,12 +139,14 @@ func (id *ID) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	if json.Unmarshal(raw, &id.number) == nil {
+		id.keepNegative()
 		return nil
 	}
 	whole, _, err := big.ParseFloat(string(raw), 10, 64, big.ToNearestEven)
 	if err == nil && whole.IsInt() {
 		if n, exact := whole.Int64(); exact == big.Exact {
 			id.number = n
+			id.keepNegative()
 			return nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/semcon/semcon/internal/jsonstream"
@@ -61,12 +62,15 @@ func (in *Instances) ImageSize(image int64) (Size, bool) {
 	return size, ok
 }
 
-// Number returns an id of another file as a number; see [ID]. A text that is not among the annotations has 0.
+// Number returns an id of another file as a number; see [ID]. A text that is not among the annotations has a number that no id has.
 func (in *Instances) Number(id ID) int64 {
 	if id.text == "" {
 		return id.number
 	}
-	return in.texts[id.text]
+	if number, known := in.texts[id.text]; known {
+		return number
+	}
+	return math.MinInt64
 }
 
 // number is Number of the ids of the file itself.

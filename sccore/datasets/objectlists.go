@@ -60,10 +60,10 @@ func readVOCBoxes(content []byte) (boxes [][4]float64, err error) {
 	var read struct {
 		Objects []struct {
 			Box *struct {
-				Left   float64 `xml:"xmin"`
-				Top    float64 `xml:"ymin"`
-				Right  float64 `xml:"xmax"`
-				Bottom float64 `xml:"ymax"`
+				Left   *float64 `xml:"xmin"`
+				Top    *float64 `xml:"ymin"`
+				Right  *float64 `xml:"xmax"`
+				Bottom *float64 `xml:"ymax"`
 			} `xml:"bndbox"`
 		} `xml:"object"`
 	}
@@ -80,13 +80,17 @@ func readVOCBoxes(content []byte) (boxes [][4]float64, err error) {
 	}
 	for i, object := range read.Objects {
 		b := object.Box
-		if b == nil {
+		switch {
+		case b == nil:
 			return nil, fmt.Errorf("object %d: has no bndbox", i)
+		case b.Left == nil || b.Top == nil || b.Right == nil || b.Bottom == nil:
+			return nil, fmt.Errorf("object %d: its bndbox lacks xmin, ymin, xmax or ymax", i)
 		}
-		if !(b.Right >= b.Left) || !(b.Bottom >= b.Top) || b.Left < 0 || b.Top < 0 || b.Right > 1<<20 || b.Bottom > 1<<20 {
-			return nil, fmt.Errorf("object %d: %v is no box", i, *b)
+		left, top, right, bottom := *b.Left, *b.Top, *b.Right, *b.Bottom
+		if !(right >= left) || !(bottom >= top) || left < 0 || top < 0 || right > 1<<20 || bottom > 1<<20 {
+			return nil, fmt.Errorf("object %d: %v is no box", i, []float64{left, top, right, bottom})
 		}
-		boxes = append(boxes, [4]float64{b.Left - 1, b.Top - 1, b.Right, b.Bottom})
+		boxes = append(boxes, [4]float64{left - 1, top - 1, right, bottom})
 	}
 	if len(boxes) == 0 {
 		return nil, fmt.Errorf("has no object")

@@ -185,6 +185,9 @@ func openCOCOObjects(annotations, images string, panoptic bool) (*ObjectImages, 
 	if err != nil {
 		return nil, err
 	}
+	if len(truth.textOf) > 0 {
+		return nil, fmt.Errorf("%s: the id %.80q is not a number of at least 0, as files of results need it", annotations, truth.textOf[0])
+	}
 	truth.RequireMasks()
 	digest := sha256.New()
 	file, err := os.Open(annotations)

@@ -206,6 +206,16 @@ func TestClassesAreOfTheFirstLevel(t *testing.T) {
 	if err != nil || !slices.Equal(im.Classes, []string{"cat", "dog"}) || !slices.Equal(im.Labels, []int32{0, 0, 1, 1}) {
 		t.Fatalf("%+v, %v", im, err)
 	}
+	for name, want := range map[string][]string{"pets.zip": {"monday", "tuesday"}, "cat.zip": {"monday", "tuesday"}, "x.zip": {"cat"}} {
+		root := map[bool]string{true: "pets/", false: "cat/"}[name == "pets.zip"]
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, zipped(t, map[string][]byte{root + "monday/1.png": picture, root + "tuesday/2.png": picture}), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if one, err := ReadZip(file, 4, FailOnBroken); err != nil || !slices.Equal(one.Classes, want) {
+			t.Errorf("%s: %+v, %v", name, one, err)
+		}
+	}
 	folder, err := OpenImageFolder(dir)
 	if err != nil {
 		t.Fatal(err)

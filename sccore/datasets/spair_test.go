@@ -64,6 +64,7 @@ func TestVOCObjectsReadsTheOfficialLayout(t *testing.T) {
 	}
 	for content, want := range map[string]string{
 		"<annotation></annotation>": "has no object", "<annotation><object><name>dog</name></object></annotation>": "object 0: has no bndbox",
+		strings.Replace(twoObjects, "<xmin>1</xmin>", "", 1):     "object 0: its bndbox lacks xmin",
 		`<?xml version="1.0" encoding="EBCDIC-7"?><annotation/>`: `unknown encoding "EBCDIC-7"`, "<annotation>": "cannot be read", strings.Replace(twoObjects, "<xmax>50<", "<xmax>-5<", 1): "is no box",
 	} {
 		write(t, dir, map[string][]byte{"VOCdevkit/VOC2007/Annotations/000007.xml": []byte(content)})

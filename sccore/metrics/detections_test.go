@@ -170,6 +170,15 @@ func TestOddFilesAreReadAsPycocotoolsReadsThem(t *testing.T) {
 	if err := json.Unmarshal(raw, &cases); err != nil || len(cases) < 12 {
 		t.Fatalf("%d cases, %v", len(cases), err)
 	}
+	zero := strings.NewReplacer(`"id": 5`, `"id": 0`, `"image_id": 5`, `"image_id": 0`, `"id": 3`, `"id": 0`, `"category_id": 3`, `"category_id": 0`)
+	truth, _ := readCOCO(t, zero.Replace(smallTruth), `[]`)
+	if _, err := metrics.ReadDetections(strings.NewReader(`[{"image_id": "foo", "category_id": 0, "score": 1, "bbox": [1, 2, 3, 4]}]`), "d.json", truth); err == nil {
+		t.Error("an unknown text is the image 0")
+	}
+	found, err := metrics.ReadDetections(strings.NewReader(`[{"image_id": 0, "category_id": "3", "score": 1, "bbox": [1, 2, 3, 4]}]`), "d.json", truth)
+	if err != nil || truth.HasCategory(found[0].Category) {
+		t.Errorf("an unknown text is a category: %v, %v", found, err)
+	}
 	for _, c := range cases {
 		truth, err := datasets.ReadInstances(bytes.NewReader(c.Truth), "truth.json")
 		if err != nil || truth.SkippedCount > 0 {

@@ -336,6 +336,9 @@ func (r *run) claim(ctx context.Context) error {
 	path := r.path(runFile)
 	content, err := os.ReadFile(path)
 	if r.about.Times = r.images.digest((*datasets.ImageFolder).Times); errors.Is(err, fs.ErrNotExist) {
+		if r.images.Count > 1000 {
+			r.Say("reading all images, to tell later whether they have changed")
+		}
 		if r.about.Content, err = r.images.content(ctx); err != nil {
 			return err
 		}
@@ -360,7 +363,7 @@ func (r *run) claim(ctx context.Context) error {
 		}
 	}
 	r.about.Command, r.about.Content = before.Command, before.Content
-	if before.Content == "" || before.Times == r.about.Times { // A run of before did not keep them.
+	if before.Content == "" || before.Times == r.about.Times || Finished(r.Out) { // A run of before did not keep them.
 		return nil
 	}
 	now, err := r.images.content(ctx)
@@ -374,6 +377,7 @@ func (r *run) claim(ctx context.Context) error {
 func compact(raw json.RawMessage) string {
 	var config sccore.Config
 	if json.Unmarshal(raw, &config) == nil {
+		config.MemoryGB = 0 // It does not change the run.
 		if encoded, err := json.Marshal(config); err == nil {
 			return string(encoded)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -157,7 +158,11 @@ func (t *Trainer[M]) Begin(seed uint64) error {
 	}
 	limit = cmp.Or(limit, backend.Memory())
 	if need := t.StateBytes(); limit > 0 && need > limit {
-		return fmt.Errorf("memory: weights, gradients and the optimizer's state take %.1f GB, more than the %.1f GB that there are", float64(need)/1e9, float64(limit)/1e9)
+		allow := ""
+		if t.task.Memory != nil {
+			allow = fmt.Sprintf(" (--set memory_gb=%.0f takes that for granted)", math.Ceil(float64(need)/1e9))
+		}
+		return fmt.Errorf("memory: weights, gradients and the optimizer's state take %.1f GB, more than the %.1f GB that there are%s", float64(need)/1e9, float64(limit)/1e9, allow)
 	}
 	initialize := t.task.Initialize
 	if initialize == nil {

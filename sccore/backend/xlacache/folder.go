@@ -121,7 +121,7 @@ type folder struct {
 // read returns the content of an entry. It removes a damaged one, and leaves alone what another user has put there.
 func (f folder) read(name string) ([]byte, bool) {
 	path := filepath.Join(f.dir, name)
-	if info, err := os.Stat(path); err != nil || !own(info) {
+	if info, err := os.Stat(path); err != nil || !own(info) || info.Mode().Perm()&0o022 != 0 {
 		return nil, false
 	}
 	content, err := os.ReadFile(path)
@@ -142,7 +142,9 @@ func (f folder) read(name string) ([]byte, bool) {
 // write keeps an entry, and removes programs beyond the bound. The cache saves time only, so that a full disk or a folder that cannot be written is no error.
 func (f folder) write(name string, content []byte) {
 	sum := sha256.Sum256(content)
-	if atomicfile.WriteBytes(filepath.Join(f.dir, name), append(sum[:], content...)) != nil {
+	path := filepath.Join(f.dir, name)
+	_ = os.MkdirAll(f.dir, 0o700) // Whatever the umask, nobody else may write programs that the user runs.
+	if atomicfile.WriteBytes(path, append(sum[:], content...)) != nil || os.Chmod(path, 0o600) != nil {
 		return
 	}
 	sweep(f.dir)

@@ -117,7 +117,7 @@ func TestObjectsThatAreTrainedOn(t *testing.T) {
 		t.Errorf("%+v, %v; want annotations 1 and 6", objects, err)
 	}
 	_, err = objectsOf(make(at(9, [4]float64{2, 2, 4, 4}, 16, false, datasets.InstanceMask{})), 0)
-	wantError(t, err, "in.json: annotation 9: there is no segmentation")
+	wantError(t, err, "in.json: annotation 9: it has no segmentation")
 }
 
 func TestDetectionLoaderErrors(t *testing.T) {

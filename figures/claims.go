@@ -49,7 +49,7 @@ type Quantity struct {
 	// Detail is the detail of the records that is meant; empty for their value.
 	Detail string
 	// Alternatives of Column, Row and MinusRow are separated by " | ", and a column with "*" stands for all that match: the first that has values counts, for all claims
-	// of the experiment with as many alternatives. A field without alternatives is the same for all.
+	// of the experiment with as many alternatives of Column. A field without alternatives is the same for all.
 }
 
 // DataKind tells drawn data from real ones. What holds on one kind says nothing about the other.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/semcon/semcon/internal/atomicfile"
@@ -64,7 +65,7 @@ func featuresVerb() *cobra.Command {
 	flags.StringVar(&c.out, "out", "features.npy", "`FILE` to write: .safetensors, or .npy for one tensor, with the names of the images in .txt beside it")
 	flags.BoolVar(&c.class, "class", true, "write the features of [CLS]; --class=false leaves them out")
 	flags.BoolVar(&c.outputs.Patches, "patches", false, "write the features of patches")
-	flags.IntSliceVar(&c.outputs.Blocks, "layer", nil, "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
+	flags.Var(listFlag[int]{&c.outputs.Blocks, strconv.Atoi}, "layer", "`BLOCKS` after which features are taken, from 1, with commas between them; by default the last one")
 	flags.IntVar(&c.outputs.Resolution, "resolution", 0, "`NUMBER` of rows or columns, whichever are fewer, that maps of patches are resized to; by default those of the patches")
 	preprocess := preprocessingFlags(cmd)
 	flags.IntVar(&c.batch, "batch", 16, "`NUMBER` of images per batch")
@@ -153,8 +154,10 @@ func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
 	crop := flags.Float64("crop", 0.875, "`SHARE` of the resized image's shorter side that the crop takes; by default as the weights' makers have it")
 	mode := flags.String("crop-mode", string(datasets.CentreCrop), "`MODE`: center, squash, which changes the aspect, or whole, which keeps it and pads to whole patches")
 	interpolation := flags.String("interpolation", string(datasets.Bicubic), "`KERNEL` that images are resized with: bicubic or bilinear")
-	mean := flags.Float64Slice("mean", nil, "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
-	std := flags.Float64Slice("std", nil, "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
+	var mean, std []float64
+	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	flags.Var(listFlag[float64]{&mean, number}, "mean", "`COLOUR` to subtract, as three numbers with commas between them; by default ImageNet's mean")
+	flags.Var(listFlag[float64]{&std, number}, "std", "`COLOUR` to divide by after that; by default ImageNet's standard deviation")
 	return func(v *vitFile) (err error) {
 		p := &v.preprocessing
 		if *size < 1 || *size > 8192 {
@@ -179,7 +182,7 @@ func preprocessingFlags(c *cobra.Command) func(*vitFile) error {
 			name  string
 			given []float64
 			to    *[3]float64
-		}{{"mean", *mean, &p.Mean}, {"std", *std, &p.Std}} {
+		}{{"mean", mean, &p.Mean}, {"std", std, &p.Std}} {
 			if flags.Changed(colour.name) && (len(colour.given) != 3 || copy(colour.to[:], colour.given) != 3) {
 				return usagef("--%s: want three numbers with commas between them", colour.name)
 			}

@@ -62,7 +62,7 @@ func floats(t *testing.T, named map[string]*tensors.Tensor, name string, dims ..
 func TestFeaturesOfBlocksListsAndWholeImages(t *testing.T) {
 	m := newMachine(t)
 	run := photos(t, m)
-	all := run("", "photos", "--patches", "--layer", "1,3")
+	all := run("", "photos", "--patches", "--layer", "1, 3")
 	last := run("", "photos", "--patches")
 	if !slices.Equal(floats(t, all, "layer3.class", 3, 64), floats(t, last, "class", 3, 64)) || !slices.Equal(floats(t, all, "layer3.patches", 3, 4, 4, 64), floats(t, last, "patches", 3, 4, 4, 64)) {
 		t.Error("the last block's features are not those of the transformer")
@@ -122,7 +122,8 @@ func TestFeaturesArePreprocessedAsTheMakersDo(t *testing.T) {
 	if got, want := described(), "shorter side resized to 53 px (bicubic), centre crop of 48 px, mean 0.5 0.5 0.5, deviation 0.5 0.5 0.5"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	got := described("--size", "32", "--crop", "1", "--interpolation", "bilinear", "--crop-mode", "squash", "--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")
+	got := described("--size", "32", "--crop", "1", "--interpolation", "bilinear", "--crop-mode", "squash",
+		"--layer", "", "--mean", "1,2,3", "--mean", " 0.485, 0.456, 0.406", "--std", "0.229,0.224,0.225")
 	if want := "resized to 32×32 px (bilinear), centre crop of 32 px, ImageNet's mean and deviation"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

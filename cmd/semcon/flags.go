@@ -28,6 +28,31 @@ func (e usageError) Error() string { return e.message }
 // usagef makes a [usageError].
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
+// listFlag is a flag of values with commas between them, and spaces. If it is given twice, the second list counts; an empty text is no list.
+type listFlag[T any] struct {
+	to    *[]T
+	parse func(string) (T, error)
+}
+
+func (f listFlag[T]) String() string { return strings.Trim(fmt.Sprint(*f.to), "[]") }
+func (f listFlag[T]) Type() string   { return "list" }
+
+// Set implements [pflag.Value].
+func (f listFlag[T]) Set(text string) error {
+	*f.to = nil
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		value, err := f.parse(strings.TrimSpace(part))
+		if err != nil {
+			return err
+		}
+		*f.to = append(*f.to, value)
+	}
+	return nil
+}
+
 // flagError says what is wrong with a flag: the flag first, as it is typed.
 func flagError(c *cobra.Command, err error) error {
 	said := err.Error()

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/semcon/semcon/internal/filelock"
 )
@@ -138,8 +139,14 @@ func (s *FeatureStore) Done() int {
 	return s.Batches[len(s.Batches)-1].Done
 }
 
-// Add appends a batch: for each tensor the values of its images.
+// Add appends a batch: for each tensor the values of its images. Bytes of names that are not UTF-8 become U+FFFD.
 func (s *FeatureStore) Add(b StoredBatch, values ...[]byte) error {
+	for _, texts := range []*[]string{&b.Images, &b.Skipped} {
+		*texts = slices.Clone(*texts)
+		for i, text := range *texts {
+			(*texts)[i] = strings.ToValidUTF8(text, "\ufffd") // JSON gives nothing else back.
+		}
+	}
 	b.Sizes, b.Sums = nil, nil
 	for i, file := range s.Tensors {
 		if _, err := file.Write(values[i]); err != nil {
@@ -255,12 +262,14 @@ func (c FeatureCache) make(ctx context.Context, path string, entries FeatureEntr
 	}
 	left, _ := filepath.Glob(filepath.Join(c.Dir, ".writing-"+filepath.Base(path)+".*")) // What a killed run of an earlier version has left.
 	partial, _ := filepath.Glob(filepath.Join(c.Dir, "*.features.partial"))
-	for _, other := range partial { // What a run of other settings has left, unless it runs.
+	for _, other := range partial { // What a run of other settings has left, unless it runs or may be started again.
+		files, _ := filepath.Glob(filepath.Join(other, "*"))
+		if other == path+".partial" || slices.ContainsFunc(append(files, other), changedToday) {
+			continue
+		}
 		if unlock, free, err := filelock.Try(filepath.Join(other, "lock")); err == nil && free {
-			unlock()
-			if other != path+".partial" {
-				left = append(left, other)
-			}
+			defer unlock() // Whoever opens the folder waits for its removal.
+			left = append(left, other)
 		}
 	}
 	for _, file := range left {
@@ -297,6 +306,12 @@ func (c FeatureCache) make(ctx context.Context, path string, entries FeatureEntr
 		return err
 	}
 	return s.Remove()
+}
+
+// changedToday reports whether a file has changed in the last 24 hours.
+func changedToday(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && time.Since(info.ModTime()) < 24*time.Hour
 }
 
 // Close closes the file.

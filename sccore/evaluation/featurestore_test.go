@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/semcon/semcon/sccore/evaluation"
 )
@@ -48,8 +49,15 @@ func TestFeatureCacheGoesOnAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	values.Close()
-	other := filepath.Join(cut.Dir, "other.features.partial") // Of settings that have changed since.
-	if err := os.Mkdir(other, 0o755); err != nil {
+	other, fresh := filepath.Join(cut.Dir, "other.features.partial"), filepath.Join(cut.Dir, "fresh.features.partial") // Of other settings.
+	old := time.Now().Add(-25 * time.Hour)
+	for _, folder := range []string{other, fresh} {
+		journal := filepath.Join(folder, "journal.jsonl")
+		if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(journal, nil, 0o644), os.Chtimes(folder, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(filepath.Join(other, "journal.jsonl"), old, old); err != nil {
 		t.Fatal(err)
 	}
 	file, _, err := cut.Open(t.Context(), "a", entries(-1))
@@ -78,6 +86,9 @@ func TestFeatureCacheGoesOnAfterAFailure(t *testing.T) {
 		if _, err := os.Stat(left); err == nil {
 			t.Errorf("%s is left", left)
 		}
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("a process of other settings that starts again has lost its features: %v", err)
 	}
 	if file, wanted, err := (evaluation.FeatureCache{Dir: cut.Dir, Limit: 700}).Open(t.Context(), "b", entries(-1)); file != nil || err != nil || wanted != 2*count*9 {
 		t.Errorf("%v beyond the limit: wants %g, %v", file, wanted, err)
@@ -117,7 +128,8 @@ func TestAFeatureStoreTrustsNothing(t *testing.T) {
 			}
 			for i, values := range []string{"first", "second", "third"} {
 				done := 3 * (i + 1)
-				if err := s.Add(evaluation.StoredBatch{Done: done, Images: []string{fmt.Sprintf("x%d.png", done)}}, []byte(values), []byte{byte('1' + i)}); err != nil {
+				b := evaluation.StoredBatch{Done: done, Images: []string{fmt.Sprintf("x%d.png", done)}, Skipped: []string{"Latin-1 \xfc\xe4"}}
+				if err := s.Add(b, []byte(values), []byte{byte('1' + i)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -151,8 +163,15 @@ func FuzzFeatureJournal(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if info, err := s.Tensors[0].Stat(); err != nil || len(s.Batches) == 0 && info.Size() > 0 {
-			t.Errorf("%d bytes without a batch, %v", info.Size(), err)
+		size := int64(0)
+		for _, b := range s.Batches {
+			if b.Sizes[0] < size {
+				t.Errorf("a size of %d bytes follows %d", b.Sizes[0], size)
+			}
+			size = b.Sizes[0]
+		}
+		if info, err := s.Tensors[0].Stat(); err != nil || info.Size() != size {
+			t.Errorf("%d bytes, of batches %d, %v", info.Size(), size, err)
 		}
 	})
 }

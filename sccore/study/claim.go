@@ -20,27 +20,33 @@ type Evidence struct {
 	Note    string   // What a reader of the claim has to know about the values; optional.
 }
 
-// Evidence measures the quantities of claims of one experiment, see [figures.Quantity]. Claims with equally many alternatives stand on the same one, with the same
-// text for "*": the first that gives values to any of them. random is the row of random weights, above which a column has to show training; empty for none.
+// Evidence measures the quantities of claims of one experiment, see [figures.Quantity]. Claims with equally many alternatives of
+// Column stand on the same one, with the same text for "*": the first that gives values to any of them. Those of one Column choose their rows alone. random is the row of random weights, above which a column has to show training; empty for none.
 func (r Results) Evidence(random string, claims ...figures.Claim) []Evidence {
 	all := make([]Evidence, len(claims))
-	alike := map[int][]int{} // The claims by their number of alternatives.
+	alike, most := map[int][]int{}, 0 // The claims by their number of alternatives of Column, and the most alternatives of any.
 	for i, claim := range claims {
-		count := 1 + max(strings.Count(claim.Column, or), strings.Count(claim.Row, or))
+		count := 1 + strings.Count(claim.Column, or)
 		alike[count] = append(alike[count], i)
+		most = max(most, count, 1+strings.Count(claim.Row, or))
 	}
 groups:
 	for count, group := range alike {
-		for alternative := range count {
-			var texts []string // What "*" may stand for; "" for a column without.
+		for alternative := range most {
+			var texts []string // What "*" may stand for.
 			for _, i := range group {
 				texts = append(texts, r.matches(chosen(claims[i].Column, alternative))...)
 			}
-			for _, text := range texts {
+			for _, text := range append(texts, "") { // "" is for columns without "*", if there is nothing for those with one.
 				found := false
 				for _, i := range group {
 					all[i] = r.evidence(claims[i], alternative, text, random)
-					found = found || len(all[i].Values) > 0
+					if strings.Contains(chosen(claims[i].Column, alternative), "*") == (text != "") {
+						found = found || len(all[i].Values) > 0
+					}
+					for row := alternative + 1; count == 1 && row < most && len(all[i].Values) == 0; row++ {
+						all[i] = r.evidence(claims[i], row, text, random)
+					}
 				}
 				if found {
 					continue groups
@@ -60,11 +66,11 @@ func chosen(field string, alternative int) string {
 	return all[min(alternative, len(all)-1)]
 }
 
-// matches lists what the "*" of a pattern is in columns with records, or "" for a pattern without.
+// matches lists what the "*" of a pattern is in columns with records.
 func (r Results) matches(pattern string) (texts []string) {
 	before, after, ok := strings.Cut(pattern, "*")
 	if !ok {
-		return []string{""}
+		return nil
 	}
 	for _, column := range r.Columns() {
 		text, starts := strings.CutPrefix(column, before)

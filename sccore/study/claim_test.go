@@ -53,6 +53,17 @@ func TestQuantitiesOfClaims(t *testing.T) {
 			t.Errorf("%+v: got %+v, want %v", c.Quantity, e, c.want)
 		}
 	}
+	// A column with "*" counts beside one without, and rows are chosen for each claim alone.
+	mixed := []figures.Claim{{Quantity: figures.Quantity{Column: "A/x", Row: "a"}}, {Quantity: figures.Quantity{Column: "*/y", Row: "a | z"}},
+		{Quantity: figures.Quantity{Column: "*/y", Row: "z | a", MinusRow: "a | b"}}, {Quantity: figures.Quantity{Column: "*/none", Row: "a"}}}
+	for i, want := range [][]float64{{5, 5}, {2, 2}, {1, 1}, nil} {
+		if got := results.Evidence("", mixed...)[i].Values; !slices.Equal(got, want) {
+			t.Errorf("claim %d beside others: %v, want %v", i, got, want)
+		}
+	}
+	if got := results.Evidence("", mixed[0], mixed[3])[0].Values; !slices.Equal(got, []float64{5, 5}) {
+		t.Errorf("a claim beside one without records: %v", got)
+	}
 	// All claims with as many alternatives stand on the first that gives values to one of them.
 	both := []figures.Claim{
 		{Quantity: figures.Quantity{Column: "A/x | */y | */x", Row: "c", MinusRow: "a"}}, {Quantity: figures.Quantity{Column: "A/y | */y | */x", Row: "a"}},

@@ -163,14 +163,14 @@ func (r Record) start() (s start) {
 // RunsFile holds an experiment's records, in its folder.
 const RunsFile = "runs.jsonl"
 
-// BrokenFile receives the broken lines that [Repair] moves, in an experiment's folder.
+// BrokenFile receives the broken lines that [Repair] and [Record.Append] move, in an experiment's folder.
 const BrokenFile = "runs.broken.jsonl"
 
 // maxLine is the longest line of a records file that is read, in bytes. The longest that an experiment has written has a few KiB.
 const maxLine = 16 << 20
 
 // Append adds the record with a digest of its line to dir/runs.jsonl: one line in one synced write, with one writer at a time on the whole machine. A last line that a
-// kill cut short is removed first: its run has no record and runs again.
+// kill cut short is removed first: its run has no record and runs again. A damaged last line with a digest is moved to [BrokenFile].
 func (r Record) Append(dir string) (err error) {
 	path := filepath.Join(dir, RunsFile)
 	defer func() {
@@ -198,7 +198,7 @@ func (r Record) Append(dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := removeTail(file); err != nil {
+	if err := removeTail(file, dir); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintf(file, "%s,\"digest\":%q}\n", line[:len(line)-1], Hash(line)); err != nil {
@@ -207,8 +207,11 @@ func (r Record) Append(dir string) (err error) {
 	return file.Sync()
 }
 
-// removeTail cuts off whatever follows the last line break, unless it is a record.
-func removeTail(file *os.File) error {
+// digestBegin stands in lines that were written to their end.
+var digestBegin = []byte(`,"digest":"`)
+
+// removeTail cuts off whatever follows the last line break, unless it is a record. What has a digest is kept in [BrokenFile].
+func removeTail(file *os.File, dir string) error {
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("is not a regular file")
@@ -230,6 +233,10 @@ func removeTail(file *os.File) error {
 	case err == nil:
 		_, err := file.Write([]byte{'\n'})
 		return err
+	case bytes.Contains(tail[last:], digestBegin):
+		if err := setAside(dir, append(tail[last:], '\n')); err != nil {
+			return err
+		}
 	}
 	return file.Truncate(begin + int64(last))
 }
@@ -242,7 +249,7 @@ func Records(dir string) ([]Record, error) {
 }
 
 // BrokenLines lists, with file and line number, the lines of an experiment's records file that are not records, or whose digest is that of another content. It does
-// not list a last line without a line break: a kill has cut it short, and its run runs again.
+// not list a last line without a line break and a digest: a kill has cut it short, and its run runs again.
 func BrokenLines(dir string) ([]string, error) {
 	_, broken, err := readRecords(dir)
 	return broken, err
@@ -256,7 +263,7 @@ func readRecords(dir string) (records []Record, broken []string, err error) {
 		case err == nil:
 			r.Line = number
 			records = append(records, r)
-		case bytes.HasSuffix(line, []byte{'\n'}):
+		case bytes.HasSuffix(line, []byte{'\n'}) || bytes.Contains(line, digestBegin):
 			broken = append(broken, fmt.Sprintf("%s, line %d is not a record: %v", path, number, err))
 		}
 	})
@@ -351,16 +358,20 @@ func Repair(dir string) (moved int, err error) {
 	}); err != nil || moved == 0 {
 		return 0, err
 	}
-	// The broken lines are written to their new file first: a kill in between duplicates them and loses none.
-	kept := filepath.Join(dir, BrokenFile)
-	before, err := os.ReadFile(kept)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, err
-	}
-	if err := atomicfile.WriteBytes(kept, append(before, aside...)); err != nil {
+	if err := setAside(dir, aside); err != nil {
 		return 0, err
 	}
 	return moved, atomicfile.WriteBytes(path, whole)
+}
+
+// setAside adds broken lines to their file, before they leave the records: a kill in between duplicates them and loses none.
+func setAside(dir string, lines []byte) error {
+	kept := filepath.Join(dir, BrokenFile)
+	before, err := os.ReadFile(kept)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return atomicfile.WriteBytes(kept, append(before, lines...))
 }
 
 // pathOmitter is a configuration with paths of files, which its hash leaves out.

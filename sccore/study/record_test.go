@@ -57,6 +57,40 @@ func TestAHalfWrittenLineIsRemoved(t *testing.T) {
 	}
 }
 
+// TestADamagedLastLineBreakLosesNoRecordSilently: the line is counted as broken, and the next record moves it aside.
+func TestADamagedLastLineBreakLosesNoRecordSilently(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, RunsFile)
+	write := func(cell string) {
+		if err := (Record{Cell: cell, Config: json.RawMessage("{}")}).Append(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	write("second")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1] = 'J'
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	records, broken, err := readRecords(dir)
+	if err != nil || len(records) != 1 || records[0].LeftOut != 1 || len(broken) != 1 {
+		t.Errorf("records %+v, broken %q, %v", records, broken, err)
+	}
+	write("third")
+	records, broken, err = readRecords(dir)
+	if err != nil || len(records) != 2 || records[1].Cell != "third" || broken != nil {
+		t.Errorf("records %+v, broken %q, %v", records, broken, err)
+	}
+	_, line, _ := strings.Cut(string(content), "\n")
+	if aside, err := os.ReadFile(filepath.Join(dir, BrokenFile)); err != nil || string(aside) != line+"\n" {
+		t.Errorf("aside %q, %v", aside, err)
+	}
+}
+
 func TestBrokenLinesAreNamedAndMovedAside(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, RunsFile)
@@ -211,6 +245,7 @@ func FuzzRecords(f *testing.F) {
 // FuzzRepair repairs any file of records: the records stay, and no line is broken afterwards.
 func FuzzRepair(f *testing.F) {
 	f.Add([]byte("{\"cell\":\"a\",\"config\":{}}\n{\"cell\":\n\n[]\n{\"cell\":\"b\",\"config\":{},\"value\":1e-300}"))
+	f.Add([]byte("{\"cell\":\"a\",\"config\":{}}\n{\"cell\":\"b\",\"digest\":\"0\"}J"))
 	f.Add([]byte("{\"cell\":\"a\",\"config\":{}}\r\n\x00\n{\"cell\":\"c\",\"config\":{\"a\":[1]}}\n{\"cell\""))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()

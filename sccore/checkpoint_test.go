@@ -153,6 +153,33 @@ func TestRunsFromFiles(t *testing.T) {
 	}
 }
 
+// TestFilesAreWhatTheyHold: an archive of torch.save may have the name of a safetensors file, and a damaged checkpoint keeps its error.
+func TestFilesAreWhatTheyHold(t *testing.T) {
+	content, err := os.ReadFile("weights/testdata/families/dinov3.pth")
+	path := filepath.Join(t.TempDir(), "archive.safetensors")
+	if err == nil {
+		err = os.WriteFile(path, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := sccore.EncoderOf(path); err != nil || v.RoPE.Base == 0 {
+		t.Errorf("read %+v, %v", v, err)
+	}
+	value := map[string]*tensors.Tensor{"x": tensors.FromValue([]float32{1})}
+	if err := safetensors.Write(path, value, map[string]string{"position": "1", "config": "{}"}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, whole[:len(whole)-1], 0o600)
+	}
+	_, _, want := safetensors.Read(path)
+	if _, got := sccore.EncoderOf(path); err != nil || want == nil || got == nil || got.Error() != want.Error() {
+		t.Errorf("%v, %v; want %v", err, got, want)
+	}
+}
+
 func TestDivergedRunNamesItsCheckpoint(t *testing.T) {
 	b := onGo(t)
 	config := tiny()

@@ -160,7 +160,7 @@ func (t *Trainer) BeginFrom(path string, seed uint64, ignore ...string) error {
 // CheckStart returns an error that names the file unless [Trainer.BeginFrom] can read it with a configuration and the keys to ignore. It compiles nothing. Whether a checkpoint
 // has all variables is left to BeginFrom.
 func CheckStart(path string, config Config, ignore ...string) error {
-	named, err := readCheckpoint(path)
+	named, err := readCheckpoint(path, ignore...)
 	if named == nil && err == nil {
 		_, err = weights.ReadViT(path, config.vit(), "", ignore...)
 	}
@@ -169,7 +169,7 @@ func CheckStart(path string, config Config, ignore ...string) error {
 
 // EncoderOf returns the encoder in a file that [Trainer.BeginFrom] takes, without its weights. The error names the file.
 func EncoderOf(path string, ignore ...string) (encoder.ViT, error) {
-	config, ok, err := configOf(path)
+	config, ok, err := configOf(path, ignore...)
 	if err != nil {
 		return encoder.ViT{}, err
 	}
@@ -184,13 +184,24 @@ func EncoderOf(path string, ignore ...string) (encoder.ViT, error) {
 	return v, settings.Check(v)
 }
 
-// configOf returns the configuration of the run that a checkpoint is of; ok is false for other files of weights.
-func configOf(path string) (config Config, ok bool, err error) {
+// metadataOf returns the metadata of a checkpoint; nil for other files of weights. Of a file that cannot be read the error says what package weights makes of it.
+func metadataOf(path string, ignore ...string) (metadata map[string]string, err error) {
 	if !strings.HasSuffix(path, ".safetensors") {
-		return Config{}, false, nil
+		return nil, nil
 	}
-	metadata, err := safetensors.ReadMetadata(path)
-	if err != nil || metadata["position"] == "" {
+	if metadata, err = safetensors.ReadMetadata(path); err != nil {
+		_, err = weights.NamingOf(path, "", ignore...)
+	}
+	if metadata["position"] == "" {
+		return nil, err
+	}
+	return metadata, nil
+}
+
+// configOf returns the configuration of the run that a checkpoint is of; ok is false for other files of weights.
+func configOf(path string, ignore ...string) (config Config, ok bool, err error) {
+	metadata, err := metadataOf(path, ignore...)
+	if metadata == nil {
 		return Config{}, false, err
 	}
 	config = Default()
@@ -235,7 +246,7 @@ func (t *Branches[M]) Skip(images []datasets.Skipped) {
 // Adopt takes weights from a file into a run that has begun, in both branches. The file is a checkpoint, in which source names what a variable takes, or ""
 // for nothing, and says whether the file must have it; or a transformer that weights.ReadViT reads without the keys that match ignore.
 func (t *Branches[M]) Adopt(path string, ignore []string, source func(variable string) (from string, needed bool)) error {
-	named, err := readCheckpoint(path)
+	named, err := readCheckpoint(path, ignore...)
 	switch {
 	case err != nil:
 	case named != nil:
@@ -279,15 +290,12 @@ func take(store *model.Store, path string, named map[string]*tensors.Tensor, who
 }
 
 // readCheckpoint reads a checkpoint; named is nil for other files of weights.
-func readCheckpoint(path string) (named map[string]*tensors.Tensor, err error) {
-	if !strings.HasSuffix(path, ".safetensors") {
-		return nil, nil
-	}
-	named, metadata, err := safetensors.Read(path)
-	if err != nil || metadata["position"] == "" {
+func readCheckpoint(path string, ignore ...string) (named map[string]*tensors.Tensor, err error) {
+	if metadata, err := metadataOf(path, ignore...); metadata == nil {
 		return nil, err
 	}
-	return named, nil
+	named, _, err = safetensors.Read(path)
+	return named, err
 }
 
 // Branch is one of the two branches.

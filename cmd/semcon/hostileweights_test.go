@@ -88,6 +88,9 @@ func TestHostileWeightsAreOneLineOfEveryVerb(t *testing.T) {
 		{"doubled key", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+","+entry+"}", "F32", "[1,1,64]", "F32", "[1,1,64]"), 256), "twice"},
 		{"impossible shape", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+"}", "F32", "[1,-1,64]"), 256), "[1 -1 64]|no vision transformer"},
 		{"unknown type", "a.safetensors", safetensors(fmt.Sprintf("{"+entry+"}", "F4", "[1,1,64]"), 256), `unknown type "F4"|no vision transformer`},
+		{"Git LFS pointer", "a.safetensors", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 88283115\n"), "is a Git LFS pointer"},
+		{"web page", "a.safetensors", []byte("<!doctype html><html>not found</html>"), "is a web page"},
+		{"archive of torch.save", "a.safetensors", convolution, "contains no vision transformer"},
 		{"a folder", "a.pth/x", nil, "is not a regular file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

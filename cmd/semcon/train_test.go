@@ -83,6 +83,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 	m.Write(t, "empty/notes.txt", "x")
 	m.Write(t, "one/a.png", string(picture(t, 30, color.White)))
 	m.Write(t, "broken.png", "no picture")
+	m.Write(t, "pointer.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 88283115\n")
 	for i := range 12 {
 		m.Write(t, fmt.Sprintf("many/%d.png", i), string(picture(t, 30, color.White)))
 	}
@@ -99,6 +100,7 @@ func TestTrainAndShowErrors(t *testing.T) {
 		{"train one --profile quick", 2, `--profile "quick": want full or smoke`},
 		{"train one --init nowhere.pth", 1, "--init nowhere.pth: no such file or directory"},
 		{"train one --set speed=1", 1, `no key "speed"`},
+		{"train one --init pointer.safetensors", 1, "pointer.safetensors: is a Git LFS pointer"},
 		{"show", 2, "want at least one image"},
 		{"show broken.png", 2, "--weights FILE is missing"},
 		{"train many --set batch=16", 1, "batch 16 would show images twice with the same views: there are 9 images to train on; --set batch=8 fits"},

@@ -218,7 +218,7 @@ func (e evidence) epsilon(v encoder.ViT) float64 {
 		return named.Epsilon
 	case e.facts.Epsilon != nil:
 		return *e.facts.Epsilon
-	case v.RoPE.Base > 0:
+	case v.RoPE.Base > 0 && e.facts.ModelArgs["norm_layer"] == nil: // timm's classes by name add 1e-6.
 		return 1e-5
 	case e.names == Transformers && !v.LayerScale:
 		return 1e-12

@@ -58,13 +58,17 @@ func timmConfig(v encoder.ViT, p datasets.Preprocessing, size int) map[string]an
 	if p.Resize > 0 {
 		share = float64(size) / (float64(p.Resize) + 0.5) // timm rounds the quotient down.
 	}
-	return map[string]any{
+	config := map[string]any{
 		"architecture": timmArchitecture(v), "num_classes": 0, "num_features": v.Dim, "global_pool": "token", "model_args": arguments,
 		"pretrained_cfg": map[string]any{
 			"input_size": []int{3, size, size}, "interpolation": p.Interpolation, "crop_pct": share, "crop_mode": p.CropMode,
 			"mean": p.Mean, "std": p.Std, "num_classes": 0, "pool_size": nil, "first_conv": "patch_embed.proj", "classifier": "head",
 		},
 	}
+	if p.CropFloor {
+		config["crop_floor"] = true // Ours; timm rounds to even.
+	}
+	return config
 }
 
 // transformersConfig is the config.json of the class of transformers that has the parts of v.
@@ -120,6 +124,9 @@ func processorConfig(p datasets.Preprocessing, size int) map[string]any {
 	}
 	if p.CropMode == datasets.CentreCrop {
 		config["do_center_crop"] = true
+	}
+	if !p.CropFloor {
+		config["crop_floor"] = false // Ours; transformers rounds down.
 	}
 	return config
 }

@@ -81,29 +81,35 @@ type pretrained struct {
 	Std           colours                `json:"std"`
 }
 
-// fromTimm reads the data configuration of a timm model, under pretrained_cfg or, of old, beside the architecture. The size is 0 if there is none.
+// fromTimm reads the data configuration of a timm model, under pretrained_cfg or, of old, beside the architecture. The size is 0 if the file is not timm's.
 func fromTimm(content []byte) (p datasets.Preprocessing, size int, err error) {
 	p = datasets.DefaultPreprocessing() // Which is timm's.
 	c := pretrained{Mean: p.Mean, Std: p.Std}
 	var config struct {
 		Architecture string          `json:"architecture"`
 		Pretrained   json.RawMessage `json:"pretrained_cfg"`
+		CropFloor    bool            `json:"crop_floor"` // Ours. It is not in pretrained_cfg, where timm refuses what it does not know.
 	}
 	err = json.Unmarshal(content, &config)
 	switch {
-	case err == nil && len(config.Pretrained) > 0 && config.Pretrained[0] == '{':
-		c.InputSize = []int{3, 224, 224}
+	case err != nil:
+	case len(config.Pretrained) > 0 && config.Pretrained[0] == '{':
 		err = json.Unmarshal(config.Pretrained, &c)
-	case err == nil && config.Architecture != "":
+	case config.Architecture != "":
 		err = json.Unmarshal(content, &c)
+	default:
+		return p, 0, nil
 	}
-	if err != nil || c.InputSize == nil {
+	if err != nil {
 		return p, 0, err
+	}
+	if c.InputSize == nil {
+		c.InputSize = []int{3, 224, 224}
 	}
 	if len(c.InputSize) != 3 || c.InputSize[1] != c.InputSize[2] || c.InputSize[0] != 3 || c.InputSize[1] < 1 {
 		return p, 0, fmt.Errorf("input_size %.60s: want 3 channels and a square", fmt.Sprint(c.InputSize))
 	}
-	p.CropPct, p.CropMode = cmp.Or(c.CropPct, p.CropPct), cmp.Or(c.CropMode, p.CropMode)
+	p.CropPct, p.CropMode, p.CropFloor = cmp.Or(c.CropPct, p.CropPct), cmp.Or(c.CropMode, p.CropMode), config.CropFloor
 	p.Interpolation, p.Mean, p.Std = cmp.Or(c.Interpolation, p.Interpolation), c.Mean, c.Std
 	return p, c.InputSize[1], nil
 }
@@ -122,6 +128,7 @@ type processor struct {
 	Std       colours `json:"image_std"`
 	Pad       toggle  `json:"do_pad"`
 	Square    toggle  `json:"use_square_size"` // Of CLIP's.
+	CropFloor bool    `json:"crop_floor"`      // Ours, see [datasets.Preprocessing].
 }
 
 // toggle is what a null turns off.
@@ -140,7 +147,7 @@ var (
 	halves = colours{0.5, 0.5, 0.5}
 	clip   = processor{
 		Resize: true, Size: sides{shortest: 224}, Resample: bicubic, Crop: true, CropSize: square(224), Rescale: true, Factor: 1. / 255, Normalize: true,
-		Mean: colours{0.48145466, 0.4578275, 0.40821073}, Std: colours{0.26862954, 0.26130258, 0.27577711},
+		Mean: colours{0.48145466, 0.4578275, 0.40821073}, Std: colours{0.26862954, 0.26130258, 0.27577711}, CropFloor: true,
 	}
 )
 
@@ -207,7 +214,7 @@ func fromTransformers(content []byte, modelType string) (p datasets.Preprocessin
 
 // preprocessingOf is what a processor does. shorter says that a size of one number is the length of the shorter side.
 func preprocessingOf(c processor, shorter bool) (p datasets.Preprocessing, size int, err error) {
-	p = datasets.Preprocessing{CropPct: 1, CropMode: datasets.CentreCrop, CropFloor: true, Interpolation: datasets.Bicubic}
+	p = datasets.Preprocessing{CropPct: 1, CropMode: datasets.CentreCrop, CropFloor: c.CropFloor, Interpolation: datasets.Bicubic}
 	if c.Resample == bilinear {
 		p.Interpolation = datasets.Bilinear
 	}

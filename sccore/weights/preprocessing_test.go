@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/semcon/semcon/sccore/datasets"
+	"github.com/semcon/semcon/sccore/encoder"
 )
 
 // TestPreprocessingIsTheMakers compares pixels with what image processors of transformers and transforms of timm make of the files of
@@ -83,6 +84,10 @@ func TestReadPreprocessing(t *testing.T) {
 		"DINOv3's": {map[string]string{"config.json": `{"model_type": "dinov3_vit"}`, "preprocessor_config.json": `{"crop_size": null, "do_center_crop": null,
 			"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 2, "size": {"height": 224, "width": 224}}`},
 			"resized to 224×224 px (bilinear), centre crop of 224 px, ImageNet's mean and deviation", "preprocessor_config.json"},
+		"timm's without a size": {map[string]string{"config.json": `{"architecture": "x", "pretrained_cfg": {"input_size": null, "interpolation": "bilinear", "crop_pct": 1, "mean": [0.5, 0.5, 0.5]}}`},
+			"shorter side resized to 224 px (bilinear), centre crop of 224 px, mean 0.5 0.5 0.5, deviation 0.229 0.224 0.225", "config.json"},
+		"timm's of old without a size": {map[string]string{"config.json": `{"architecture": "x", "interpolation": "bilinear", "crop_pct": 1, "std": [0.5, 0.5, 0.5]}`},
+			"shorter side resized to 224 px (bilinear), centre crop of 224 px, mean 0.485 0.456 0.406, deviation 0.5 0.5 0.5", "config.json"},
 		"both": {map[string]string{"config.json": augreg, "preprocessor_config.json": `{"size": 100}`},
 			"shorter side resized to 426 px (bicubic), centre crop of 384 px, mean 0.5 0.5 0.5, deviation 0.5 0.5 0.5", "config.json"},
 	} {
@@ -96,6 +101,30 @@ func TestReadPreprocessing(t *testing.T) {
 		if err != nil || p.Describe(size) != c.want || c.from == "" && source != "" || c.from != "" && source != filepath.Join(dir, c.from) {
 			t.Errorf("%s: %q from %q, %v; want %q from %q", name, p.Describe(size), source, err, c.want, c.from)
 		}
+	}
+}
+
+// TestConfigsKeepWhereCropsAre writes each rounding of the margin for each library, and reads it back. timm refuses what it does not know in pretrained_cfg.
+func TestConfigsKeepWhereCropsAre(t *testing.T) {
+	v, err := encoder.ViTByName("vit-s16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, naming := range []Naming{Timm, Transformers} {
+		for _, floor := range []bool{true, false} {
+			path, want := filepath.Join(t.TempDir(), ModelFile), datasets.DefaultPreprocessing()
+			want.CropFloor = floor
+			if err := WriteConfig(path, naming, v, want, 224); err != nil {
+				t.Fatal(err)
+			}
+			p, size, source, err := ReadPreprocessing(path)
+			if err != nil || source == "" || p.CropFloor != floor || p.Describe(size) != want.Describe(224) {
+				t.Errorf("%s: read %q of %d from %q, %v; want %q", naming, p.Describe(size), size, source, err, want.Describe(224))
+			}
+		}
+	}
+	if _, there := timmConfig(v, datasets.Preprocessing{CropPct: 1, CropFloor: true}, 224)["pretrained_cfg"].(map[string]any)["crop_floor"]; there {
+		t.Error("crop_floor is in pretrained_cfg")
 	}
 }
 

@@ -196,6 +196,20 @@ func TestFactsBesideTheFile(t *testing.T) {
 	}
 }
 
+// TestEpsilonOfNormalisationsByName: timm's classes add 1e-6 by default, while the code of DINOv3 in timm asks for 1e-5.
+func TestEpsilonOfNormalisationsByName(t *testing.T) {
+	for layer, want := range map[string]float64{`null`: 1e-5, `"layernorm"`: 0, `"layernormfp32"`: 0} {
+		path := changed(t, "dinov3.timm", func(map[string]*tensors.Tensor) {})
+		config := `{"architecture": "vit_small_patch16_dinov3_qkvb", "model_args": {"num_heads": 2, "norm_layer": ` + layer + `}}`
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "config.json"), []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := Identify(path, ""); err != nil || v.RoPE.Base == 0 || v.Epsilon != want {
+			t.Errorf("%s: epsilon %g, %v; want %g", layer, v.Epsilon, err, want)
+		}
+	}
+}
+
 // TestLargeHeadersTakeLittleMemory reads headers that would take many times their size.
 func TestLargeHeadersTakeLittleMemory(t *testing.T) {
 	repeated := func(n int, member string) string {

@@ -102,7 +102,7 @@ func readRecords(dir string, records map[string][]byte) error {
 		}
 		r.Seconds, r.Finished, r.Efficiency = 0, time.Time{}, nil
 		maps.DeleteFunc(r.Details, func(name string, _ float64) bool {
-			return strings.HasSuffix(name, "_per_second") || name == "peak_memory_gb"
+			return strings.HasSuffix(name, "_per_second") || strings.HasSuffix(name, "/s") || name == "peak_memory_gb"
 		})
 		if records[key], err = json.Marshal(r); err != nil {
 			return err

@@ -15,7 +15,7 @@ func TestCompareLeavesOutTimes(t *testing.T) {
 	run := func(seconds string, weight float32, time, curve string) string {
 		dir := t.TempDir()
 		r := study.Record{Experiment: "e", Cell: "a", Value: 1, Config: study.EncodeConfig(struct{}{}), Seconds: float64(len(time)),
-			Details: map[string]float64{"crops_per_second": float64(len(time))}}
+			Details: map[string]float64{"crops_per_second": float64(len(time)), "frames/s": float64(len(time)), "peak_memory_gb": float64(len(time))}}
 		if err := r.Append(filepath.Join(dir, "e")); err != nil {
 			t.Fatal(err)
 		}

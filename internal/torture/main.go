@@ -130,7 +130,9 @@ func (t *torture) whole(name string) (whole, error) {
 	if _, err := t.start(name, want.out, 20*time.Second, 0); err != nil {
 		return want, err
 	}
-	want.took = time.Since(begun)
+	if want.took = time.Since(begun); name == cache {
+		want.took /= 10 // The next run finds its programs.
+	}
 	t.wholes[name] = want
 	return want, nil
 }

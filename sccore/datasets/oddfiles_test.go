@@ -139,6 +139,18 @@ func TestUsableImagesAreRead(t *testing.T) {
 	}
 }
 
+// TestPhotographsOfPhonesAreWithinTheLimit: a header of 108 megapixels is taken, and one of 280 is named with the limit.
+func TestPhotographsOfPhonesAreWithinTheLimit(t *testing.T) {
+	for size, want := range map[[2]uint32]string{{12000, 9000}: "damaged png", {16320, 12240}: "damaged png", {20000, 14000}: "want 1 to 268435456 in all"} {
+		header := append([]byte("IHDR"), binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, size[0]), size[1])...)
+		header = append(header, 1, 0, 0, 0, 0)
+		file := append(append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), header...), binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(header))...)
+		if _, err := decode(file, 8); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", size, err, want)
+		}
+	}
+}
+
 // TestOddSamplingIsNotDamage: a sampling of chroma that image/jpeg does not know is called so.
 func TestOddSamplingIsNotDamage(t *testing.T) {
 	file := encodeJPEG(t, flat(16, 16, color.White))

@@ -25,10 +25,15 @@ import (
 	"github.com/semcon/semcon/internal/torture/samerun"
 	"github.com/semcon/semcon/sccore/datasets/synthetic"
 	"github.com/semcon/semcon/sccore/experiments"
+	"github.com/semcon/semcon/sccore/experiments/effectaug"
+	"github.com/semcon/semcon/sccore/experiments/theory"
 )
 
 // The tasks that are no experiments: training on a folder, features of a folder, and an experiment on a damaged cache of compiled programs.
 const train, features, cache = "train", "features", "xla-cache"
+
+// before names the task whose results another one needs: the weights of a training, and the encoders that the theory measures.
+var before = map[string]string{features: train, theory.Name: effectaug.Name}
 
 // tasks returns the names of everything that can be tortured on an engine.
 func tasks(engine string) (names []string) {
@@ -120,8 +125,8 @@ func (t *torture) whole(name string) (whole, error) {
 	if ok {
 		return want, nil
 	}
-	if name == features { // It needs weights.
-		if _, err := t.whole(train); err != nil {
+	if first := before[name]; first != "" {
+		if _, err := t.whole(first); err != nil {
 			return want, err
 		}
 	}
@@ -233,6 +238,13 @@ func (t *torture) command(name, out string, checkpointEvery time.Duration) *exec
 
 // start runs a task and kills it after a time, if that is positive. It returns an error if the run fails by itself.
 func (t *torture) start(name, out string, checkpointEvery, limit time.Duration) (killed bool, err error) {
+	if name == theory.Name {
+		if _, err := os.Stat(out); err != nil { // It looks for encoders in its own folder.
+			if err := os.CopyFS(out, os.DirFS(t.wholes[effectaug.Name].out)); err != nil {
+				return false, err
+			}
+		}
+	}
 	c := t.command(name, out, checkpointEvery)
 	var stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stderr, &stderr

@@ -113,7 +113,7 @@ func words(name string) string {
 	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1 $2"))
 }
 
-// goReference is a link to Go code, such as [sccore.Gauges] or [Slide], or a name such as encoder.ByName. [CLS] and [0, 1] are none.
+// goReference is a link to Go code, such as [sccore.Gauges] or [Slide], or a name such as encoder.ByName. [CLS] and [0, 1] are not links.
 var goReference = regexp.MustCompile(`\[[A-Za-z.]*[a-z][A-Za-z.]*\]|\b[a-z]+\.[A-Z]\w*`)
 
 // whyUnreadable says what makes a meaning useless to someone who has not seen the code; empty if nothing does.

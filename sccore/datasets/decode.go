@@ -216,25 +216,31 @@ func decodeIDs(file []byte) (ids, error) {
 	if grey && depth < 8 {
 		spread = 255 / (1<<depth - 1)
 	}
-	var at func(x, y int) uint32
+	var pixels []uint8
+	var stride, size int // Bytes of a row and of a pixel, which begins with its number, the high byte first.
 	switch p := picture.(type) {
 	case *image.Paletted:
-		at = func(x, y int) uint32 { return uint32(p.ColorIndexAt(x, y)) }
+		pixels, stride, size, grey = p.Pix, p.Stride, 1, true
 	case *image.Gray:
-		at = func(x, y int) uint32 { return uint32(p.GrayAt(x, y).Y) / spread }
+		pixels, stride, size = p.Pix, p.Stride, 1
 	case *image.Gray16:
-		at = func(x, y int) uint32 { return uint32(p.Gray16At(x, y).Y) }
+		pixels, stride, size = p.Pix, p.Stride, 2
 	case *image.NRGBA: // Grey with alpha, or with a transparent grey, which is a number like the others.
-		at = func(x, y int) uint32 { return uint32(p.NRGBAAt(x, y).R) / spread }
+		pixels, stride, size = p.Pix, p.Stride, 4
 	case *image.NRGBA64:
-		at = func(x, y int) uint32 { return uint32(p.NRGBA64At(x, y).R) }
+		pixels, stride, size = p.Pix, p.Stride, 8
 	}
-	if _, palette := picture.(*image.Paletted); at == nil || !grey && !palette {
+	if pixels == nil || !grey {
 		return ids{}, errors.New("is a colour PNG, want class ids in grey or with a palette")
 	}
 	for y := range out.height {
+		row := pixels[y*stride:]
 		for x := range out.width {
-			out.of = append(out.of, at(x, y))
+			id := uint32(row[x*size]) / spread
+			if depth == 16 {
+				id = id<<8 | uint32(row[x*size+1])
+			}
+			out.of = append(out.of, id)
 		}
 	}
 	return out, nil

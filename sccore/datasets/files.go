@@ -43,6 +43,8 @@ func loadPath[T any](path string, decode func(content []byte) (T, error)) (T, er
 	return load(os.DirFS(filepath.Dir(path)), filepath.Base(path), path, decode)
 }
 
+var errTooLarge = fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
+
 // readFile reads a regular file of at most maxFileBytes. Opening a pipe would wait for its writer.
 func readFile(tree fs.FS, name string) ([]byte, error) {
 	if info, err := fs.Stat(tree, name); err == nil && !info.Mode().IsRegular() {
@@ -55,9 +57,8 @@ func readFile(tree fs.FS, name string) ([]byte, error) {
 	defer file.Close()
 	// The size spares copies. It is a hint, as pipes have none.
 	var content bytes.Buffer
-	tooLarge := fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
 	if info, err := file.Stat(); err == nil && info.Size() > maxFileBytes {
-		return nil, tooLarge
+		return nil, errTooLarge
 	} else if err == nil {
 		content.Grow(int(info.Size()) + bytes.MinRead)
 	}
@@ -68,7 +69,7 @@ func readFile(tree fs.FS, name string) ([]byte, error) {
 	case content.Len() == 0:
 		return nil, errors.New("is empty")
 	case content.Len() > maxFileBytes:
-		return nil, tooLarge
+		return nil, errTooLarge
 	}
 	return content.Bytes(), nil
 }

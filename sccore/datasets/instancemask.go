@@ -16,12 +16,19 @@ import (
 type crowdFlag bool
 
 func (c *crowdFlag) UnmarshalJSON(raw []byte) error {
-	var number float64
-	if json.Unmarshal(raw, (*bool)(c)) == nil || json.Unmarshal(raw, &number) == nil && (number == 0 || number == 1) {
-		*c = *c || number == 1
-		return nil
+	switch string(raw) {
+	case "false", "null":
+		*c = false
+	case "true":
+		*c = true
+	default:
+		number, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil || number != 0 && number != 1 {
+			return fmt.Errorf("iscrowd is %.20s, want 0 or 1", raw)
+		}
+		*c = number == 1
 	}
-	return fmt.Errorf("iscrowd is %.20s, want 0 or 1", raw)
+	return nil
 }
 
 // InstanceMask is the mask of one object as COCO's "segmentation" has it: polygons, or runs as a list of counts or as compressed text. The zero value
@@ -117,13 +124,6 @@ type ID struct {
 	text   string
 }
 
-// keepNegative makes a text of a negative number: texts have negative numbers in [Instances].
-func (id *ID) keepNegative() {
-	if id.number < 0 {
-		*id = ID{text: strconv.FormatInt(id.number, 10)}
-	}
-}
-
 // String returns the id for messages.
 func (id ID) String() string {
 	if id.text != "" {
@@ -132,23 +132,25 @@ func (id ID) String() string {
 	return fmt.Sprint(id.number)
 }
 
-// UnmarshalJSON reads an id.
+// UnmarshalJSON reads an id. A negative number is kept as a text: texts have negative numbers in [Instances].
 func (id *ID) UnmarshalJSON(raw []byte) error {
 	*id = ID{}
-	if json.Unmarshal(raw, &id.text) == nil && id.text != "" {
+	if raw[0] == '"' && json.Unmarshal(raw, &id.text) == nil && id.text != "" {
 		return nil
 	}
-	if json.Unmarshal(raw, &id.number) == nil {
-		id.keepNegative()
-		return nil
-	}
-	whole, _, err := big.ParseFloat(string(raw), 10, 64, big.ToNearestEven)
-	if err == nil && whole.IsInt() {
-		if n, exact := whole.Int64(); exact == big.Exact {
-			id.number = n
-			id.keepNegative()
-			return nil
+	number, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		whole, _, err := big.ParseFloat(string(raw), 10, 64, big.ToNearestEven)
+		exact := big.Below
+		if err == nil && whole.IsInt() {
+			number, exact = whole.Int64()
+		}
+		if exact != big.Exact {
+			return fmt.Errorf("the id %.20s is neither a whole number nor a text", raw)
 		}
 	}
-	return fmt.Errorf("the id %.20s is neither a whole number nor a text", raw)
+	if id.number = number; number < 0 {
+		*id = ID{text: strconv.FormatInt(number, 10)}
+	}
+	return nil
 }

@@ -84,10 +84,20 @@ func (in *Instances) number(id ID) int64 {
 
 // CompareIDs orders ids as pycocotools does: numbers by size, texts by their letters.
 func (in *Instances) CompareIDs(a, b int64) int {
-	if a < 0 && b < 0 && max(-a, -b) <= int64(len(in.textOf)) {
-		return cmp.Compare(in.textOf[-a-1], in.textOf[-b-1])
+	textA, isA := in.text(a)
+	textB, isB := in.text(b)
+	if isA && isB {
+		return cmp.Compare(textA, textB)
 	}
 	return cmp.Compare(a, b)
+}
+
+// text returns the text that a number stands for, if it stands for one.
+func (in *Instances) text(id int64) (text string, ok bool) {
+	if id >= 0 || -id > int64(len(in.textOf)) || id == math.MinInt64 {
+		return "", false
+	}
+	return in.textOf[-id-1], true
 }
 
 // HasCategory says whether there is such a category.
@@ -302,8 +312,8 @@ func (in *Instances) RequireMasks() []Skipped {
 
 // show returns an id for messages.
 func (in *Instances) show(id int64) string {
-	if id < 0 && -id <= int64(len(in.textOf)) {
-		return fmt.Sprintf("%.80q", in.textOf[-id-1])
+	if text, ok := in.text(id); ok {
+		return fmt.Sprintf("%.80q", text)
 	}
 	return fmt.Sprint(id)
 }

@@ -36,19 +36,59 @@ func settingsOfCells(e study.Experiment, o study.Options, dataset string) ([]set
 		if err != nil {
 			return nil, err
 		}
+		next := 0 // Where a key that only some cells have goes: behind the one before it.
 		for _, s := range listed {
-			if strings.HasSuffix(s.Field[:strings.LastIndex(s.Field, ".")], "encoders.Encoder") { // --set weights.ROW=FILE decides it.
+			if strings.HasSuffix(parent(s.Field), "encoders.Encoder") { // --set weights.ROW=FILE decides it.
 				continue
 			}
 			place := slices.IndexFunc(all, func(other settings.Setting) bool { return other.Key == s.Key })
 			if place < 0 {
-				all = append(all, s)
+				place = next
+				all = slices.Insert(all, place, s)
 			} else if values := &all[place].Value; !slices.Contains(strings.Split(*values, or), s.Value) {
 				*values += or + s.Value
 			}
+			next = place + 1
 		}
 	}
 	return all, nil
+}
+
+// parent is a name in dots without its last part: the group of a key, or the struct of a field.
+func parent(name string) string { return name[:max(0, strings.LastIndexByte(name, '.'))] }
+
+// whatDiffers leaves out what repeats: a stage of a training has the keys of the one before it, and mostly its defaults. Of a group whose fields are those of an
+// earlier group, such as second. after first., it keeps a line second.*=first.* and the keys whose defaults differ.
+func whatDiffers(all []settings.Setting) (kept []settings.Setting) {
+	structs, values, repeats := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, s := range all {
+		structs[parent(s.Key)] = parent(s.Field)
+	}
+	var groups []string
+	for _, s := range all {
+		group, earlier := "", ""
+		for at, c := range s.Key {
+			if c != '.' || earlier != "" {
+				continue
+			}
+			if group = s.Key[:at]; !slices.Contains(groups, group) {
+				for _, other := range groups { // The latest counts.
+					if structs[group] != "" && structs[other] == structs[group] {
+						repeats[group] = other
+					}
+				}
+				if groups = append(groups, group); repeats[group] != "" {
+					kept = append(kept, settings.Setting{Key: group + ".*", Value: repeats[group] + ".*"})
+				}
+			}
+			earlier = repeats[group]
+		}
+		if value, ok := values[earlier+s.Key[len(group):]]; earlier == "" || !ok || value != s.Value {
+			kept = append(kept, s)
+		}
+		values[s.Key] = s.Value
+	}
+	return kept
 }
 
 // defaults lists the settings of an experiment in a profile. Without a dataset they are those of synthetic images, and in full, which has none, of the
@@ -81,9 +121,12 @@ func defaults(e study.Experiment, profile study.Profile, dataset string) (all []
 	return nil, err
 }
 
+// isGroup reports whether a setting is a group that [whatDiffers] has left out.
+func isGroup(s settings.Setting) bool { return s.Field == "" }
+
 func settingsVerb() *cobra.Command {
 	c := &cobra.Command{
-		Use: "settings EXPERIMENT [WORD]", Short: "list what --set changes of an experiment: every key, its default, what it means",
+		Use: "settings EXPERIMENT [WORD]", Short: "list what --set changes of an experiment: keys, their defaults, what they mean; with a WORD every key that has it",
 		Example: "semcon settings pretrain\nsemcon settings pretrain second.lambdas --profile full",
 	}
 	completeExperiments(c, true)
@@ -107,13 +150,22 @@ func settingsVerb() *cobra.Command {
 		if slices.ContainsFunc(all, func(s settings.Setting) bool { return strings.Contains(s.Value, or) }) {
 			header += "Where runs differ, all values are shown, with \"or\" between them. --set KEY=VALUE sets them for all runs.\n"
 		}
-		all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) })
-		if len(all) == 0 {
+		if all = slices.DeleteFunc(all, func(s settings.Setting) bool { return !strings.Contains(s.Key, settings.Key(word)) }); len(all) == 0 {
 			return usagef("%s has no setting with %q in its key", experiment.Name, word)
+		}
+		if word == "" {
+			all = whatDiffers(all)
+		}
+		if i := slices.IndexFunc(all, isGroup); i >= 0 {
+			header += fmt.Sprintf("Where a group of keys repeats an earlier one, as %s, only what differs is listed. \"semcon settings %s %s\" lists all its keys.\n",
+				all[i].Key, experiment.Name, strings.TrimSuffix(all[i].Key, "*"))
 		}
 		fmt.Println(header)
 		for _, s := range all {
 			meaning := cmp.Or(meanings[s.Field], "see "+path.Base(s.Field))
+			if isGroup(s) {
+				meaning = "The same keys with the same defaults, but for those that follow."
+			}
 			if s.Allowed != "" {
 				meaning += "\n    Allowed: " + s.Allowed
 			}

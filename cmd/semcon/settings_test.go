@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,7 +78,10 @@ func TestSettingsAndVersion(t *testing.T) {
 		args   []string
 	}{
 		{0, "rate=0.12 or 0.03 or 0.08 or 0.25\n", []string{"settings", "effect-aug"}},
-		{0, "pretrain, profile quick: keys of --set, their defaults and what they mean\n\ninit=", []string{"settings", "pretrain"}},
+		{0, "pretrain, profile quick: keys of --set, their defaults and what they mean\nWhere a group ", []string{"settings", "pretrain"}},
+		{0, "lists all its keys.\n\ninit=", []string{"settings", "pretrain"}},
+		{0, "second.*=first.*\n    The same keys with the same defaults, but for those that follow.\nsecond.prototypes=16\n", []string{"settings", "pretrain"}},
+		{0, "second.bf16=false\n", []string{"settings", "pretrain", "second."}},
 		{0, "second.lambdas.", []string{"settings", "pretrain", "lambdas"}},
 		{0, "sample.per_image=16\n    The most patches drawn from each; 0 takes all.", []string{"settings", "noise-rate"}},
 		{0, "sample.per_image=8\n", []string{"settings", "noise-rate", "--profile", "smoke"}},
@@ -90,6 +94,45 @@ func TestSettingsAndVersion(t *testing.T) {
 		stdout, stderr, status := outcome(t, onGo(semcon(t, m, c.args...)))
 		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
 			t.Errorf("%v: exit status %d: %.300s%s", c.args, status, stdout, stderr)
+		}
+	}
+}
+
+// TestNothingThatDiffersIsLeftOut puts the groups that are left out back and compares.
+func TestNothingThatDiffersIsLeftOut(t *testing.T) {
+	for name, most := range map[string]int{"pretrain": 90, "teacher-quality": 90, "ablation": 100, "extended-training": 140} {
+		e, err := experiments.ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := defaults(e, study.Quick, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := whatDiffers(all)
+		if len(kept) > most {
+			t.Errorf("%s: lists %d of %d settings, want at most %d", name, len(kept), len(all), most)
+		}
+		shown, order := map[string]string{}, []string(nil)
+		for _, s := range kept {
+			if group, ok := strings.CutSuffix(s.Key, "*"); ok {
+				for _, key := range slices.Clone(order) {
+					if rest, ok := strings.CutPrefix(key, strings.TrimSuffix(s.Value, "*")); ok {
+						shown[group+rest], order = shown[key], append(order, group+rest)
+					}
+				}
+			} else {
+				shown[s.Key], order = s.Value, append(order, s.Key)
+			}
+		}
+		for _, s := range all {
+			if shown[s.Key] != s.Value {
+				t.Errorf("%s: %s is %s, and by what is listed %s", name, s.Key, s.Value, shown[s.Key])
+			}
+			delete(shown, s.Key)
+		}
+		for key := range shown {
+			t.Errorf("%s has no %s", name, key)
 		}
 	}
 }
